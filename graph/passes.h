@@ -1,0 +1,47 @@
+// The passes from a captured graph to the core graph that lowering reads, one file each; `prepare` is the pipeline.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace cdynamo::graph {
+
+// How an output of the captured graph relates to storage that is there already, as in eager.
+struct OutputAlias {
+  enum Kind : uint8_t { kFresh, kInput, kViewOfInput, kViewOfOutput } kind = kFresh;
+  int index = -1;          // kFresh: index in core->outputs; kInput, kViewOfInput: the input; kViewOfOutput: index in core->outputs
+  std::vector<Sym> sizes, strides;
+  Sym offset;              // views: elements, counted from the data pointer of the input or output
+};
+
+struct Prepared {
+  std::unique_ptr<Graph> core;        // its outputs are the fresh ones only, each once; inputs are the captured graph's
+  std::vector<OutputAlias> outputs;   // one for each output of the captured graph
+};
+
+// Called after each stage with its name and the graph as it stands.
+using DumpFn = std::function<void(const char* stage, const Graph&)>;
+
+// functionalize -> decompose -> simplify -> recognize attention -> common subexpressions -> dead code. The result has the
+// captured graph's inputs in the same order.
+Prepared prepare(const Graph& captured, const DumpFn& dump = {});
+
+// Captured graph with in-place nodes and views -> core graph without them; writes to inputs become Graph::mutations.
+Prepared functionalize(const Graph& captured);
+bool simplify(Graph& core);               // rewrites as data: graph/rewrites.cpp. True when something changed.
+bool recognize_attention(Graph& core);    // matmul, scale, mask, softmax, matmul -> core.sdpa
+bool eliminate_common_subexpressions(Graph& core);
+bool eliminate_dead_code(Graph& core);
+
+// Checks every invariant of graph.h and core.h; returns what is broken, one line each (empty: sound).
+std::vector<std::string> verify(const Graph& graph, bool core);
+
+// "%add_3: f32[8, s0] = aten::add(%x, %y, alpha=1)   # model.py:12 in forward: x + y"
+std::string print_readable(const Graph& graph);
+std::string to_dot(const Graph& graph);
+
+}  // namespace cdynamo::graph

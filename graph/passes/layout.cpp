@@ -1,0 +1,233 @@
+#include "graph/passes/layout.h"
+
+#include <algorithm>
+
+namespace cdynamo::graph {
+
+bool same_size(SymContext& context, const Sym& a, const Sym& b) {
+  if (a == b) return true;
+  if (a.is_constant() && b.is_constant()) return false;
+  return context.guard_eq(a, b, "sizes that meet in a view");
+}
+
+bool same_sizes(SymContext& context, const std::vector<Sym>& a, const std::vector<Sym>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](const Sym& x, const Sym& y) { return same_size(context, x, y); });
+}
+
+namespace {
+
+Sym product(const std::vector<Sym>& sizes) {
+  Sym n = 1;
+  for (const Sym& size : sizes) n = n * size;
+  return n;
+}
+
+bool less(SymContext& context, const Sym& a, const Sym& b) {
+  if (a.is_constant() && b.is_constant()) return a.constant() < b.constant();
+  return context.guard(Relation::kLt, a, b, "sizes that meet in a view");
+}
+
+std::vector<Sym> syms(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
+
+}  // namespace
+
+// Mirrors computeStride_impl of ATen/TensorUtils.cpp: dimensions of the operand that lie one after the other in memory
+// form a chunk, and each chunk must be split or merged by itself.
+std::optional<std::vector<Sym>> view_strides(SymContext& context, const std::vector<Sym>& sizes,
+                                             const std::vector<Sym>& strides, const std::vector<Sym>& new_sizes) {
+  if (sizes.empty()) return std::vector<Sym>(new_sizes.size(), Sym(1));
+  if (product(sizes) == Sym(0)) {
+    if (same_sizes(context, sizes, new_sizes)) return strides;
+    return contiguous_strides(new_sizes);
+  }
+  std::vector<Sym> result(new_sizes.size(), Sym(1));
+  int view_dim = static_cast<int>(new_sizes.size()) - 1;
+  Sym chunk_stride = strides.back(), chunk_numel = 1, view_numel = 1;
+  for (int dim = static_cast<int>(sizes.size()) - 1; dim >= 0; --dim) {
+    chunk_numel = chunk_numel * sizes[dim];
+    const bool chunk_ends = dim == 0 || (!same_size(context, sizes[dim - 1], 1) &&
+                                         !same_size(context, strides[dim - 1], chunk_numel * chunk_stride));
+    if (!chunk_ends) continue;
+    while (view_dim >= 0 && (same_size(context, new_sizes[view_dim], 1) || less(context, view_numel, chunk_numel))) {
+      result[view_dim] = view_numel * chunk_stride;
+      view_numel = view_numel * new_sizes[view_dim--];
+    }
+    if (!same_size(context, view_numel, chunk_numel)) return std::nullopt;
+    if (dim > 0) {
+      chunk_stride = strides[dim - 1];
+      chunk_numel = view_numel = 1;
+    }
+  }
+  if (view_dim != -1) return std::nullopt;
+  return result;
+}
+
+namespace {
+
+bool advance_expand(SymContext& context, const Args& args, Layout& layout) {
+  std::vector<Sym> sizes = args.sizes("size");
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (!same_size(context, sizes[d], layout.sizes[d])) layout.strides[d] = 0;
+  layout.sizes = std::move(sizes);
+  return true;
+}
+
+bool advance_permute(SymContext&, const Args& args, Layout& layout) {
+  Layout permuted{.offset = layout.offset};
+  for (int64_t dim : args.constants("dims")) {
+    permuted.sizes.push_back(layout.sizes[dim]);
+    permuted.strides.push_back(layout.strides[dim]);
+  }
+  layout = std::move(permuted);
+  return true;
+}
+
+bool advance_reshape(SymContext& context, const Args& args, Layout& layout) {
+  std::vector<Sym> sizes = args.sizes("size");
+  auto strides = view_strides(context, layout.sizes, layout.strides, sizes);
+  if (!strides) return false;
+  layout.sizes = std::move(sizes);
+  layout.strides = std::move(*strides);
+  return true;
+}
+
+bool advance_slice(SymContext&, const Args& args, Layout& layout) {
+  const std::vector<Sym> start = args.sizes("start"), step = args.sizes("step");
+  layout.sizes = args.sizes("size");
+  for (size_t d = 0; d < start.size(); ++d) {
+    layout.offset = layout.offset + start[d] * layout.strides[d];
+    layout.strides[d] = layout.strides[d] * step[d];
+  }
+  return true;
+}
+
+bool advance_diagonal(SymContext& context, const Args& args, Layout& layout) {
+  int64_t offset = args.constant("offset"), dim1 = args.constant("dim1"), dim2 = args.constant("dim2");
+  const int64_t rank = static_cast<int64_t>(layout.sizes.size());
+  if (dim1 < 0) dim1 += rank;
+  if (dim2 < 0) dim2 += rank;
+  layout.offset = layout.offset + (offset >= 0 ? layout.strides[dim2] * offset : layout.strides[dim1] * -offset);
+  const Sym rows = layout.sizes[dim1] - (offset < 0 ? -offset : 0), columns = layout.sizes[dim2] - (offset > 0 ? offset : 0);
+  layout.sizes.push_back(less(context, rows, columns) ? rows : columns);
+  layout.strides.push_back(layout.strides[dim1] + layout.strides[dim2]);
+  for (int64_t dim : {std::max(dim1, dim2), std::min(dim1, dim2)}) {
+    layout.sizes.erase(layout.sizes.begin() + dim);
+    layout.strides.erase(layout.strides.begin() + dim);
+  }
+  return true;
+}
+
+// core.window without padding: each window's elements lie in the operand.
+bool advance_window(SymContext& context, const Args& args, Layout& layout) {
+  const std::vector<int64_t> dims = args.constants("dims");
+  const std::vector<Sym> kernel = args.sizes("kernel"), stride = args.sizes("stride"), padding = args.sizes("padding"),
+                         dilation = args.sizes("dilation"), out = args.sizes("out");
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (!(padding[i] == Sym(0))) return false;
+    const Sym last = (out[i] - 1) * stride[i] + (kernel[i] - 1) * dilation[i];
+    if (!less(context, last, layout.sizes[dims[i]])) return false;
+  }
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const Sym element = layout.strides[dims[i]];
+    layout.sizes[dims[i]] = out[i];
+    layout.strides[dims[i]] = element * stride[i];
+    layout.sizes.push_back(kernel[i]);
+    layout.strides.push_back(element * dilation[i]);
+  }
+  return true;
+}
+
+Value* back_expand(Builder& builder, const ViewStep& step, Value*, Value* content) {
+  if (!same_sizes(builder.sym(), step.operand_sizes, step.result_sizes))
+    throw UserError(UserError::Kind::kRuntime,
+                    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                    "location. Please clone() the tensor before performing the operation.");
+  return content;
+}
+
+Value* back_permute(Builder& builder, const ViewStep& step, Value*, Value* content) {
+  const std::vector<int64_t> dims = Args(step.op->parsed[step.overload], step.args).constants("dims");
+  std::vector<Sym> inverse(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d) inverse[dims[d]] = static_cast<int64_t>(d);
+  return builder.call1("core.permute", {content, inverse});
+}
+
+Value* back_reshape(Builder& builder, const ViewStep& step, Value*, Value* content) {
+  return builder.call1("core.reshape", {content, step.operand_sizes});
+}
+
+// core.slice_scatter takes positive steps: a slice that runs backwards is turned round first.
+Value* back_slice(Builder& builder, const ViewStep& step, Value* operand, Value* content) {
+  const Args args(step.op->parsed[step.overload], step.args);
+  std::vector<Sym> start = args.sizes("start"), steps = args.sizes("step");
+  const std::vector<Sym>& sizes = step.result_sizes;
+  std::vector<Sym> turn_start(sizes.size(), 0), turn_step(sizes.size(), 1);
+  bool turned = false, everything = true;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (!steps[d].is_constant()) throw Unsupported("a write through a slice whose step is not a constant");
+    if (steps[d].constant() < 0) {
+      turned = true;
+      turn_start[d] = sizes[d] - 1;
+      turn_step[d] = -1;
+      start[d] = start[d] + (sizes[d] - 1) * steps[d];
+      steps[d] = -steps[d].constant();
+    }
+    everything &= sizes[d] == step.operand_sizes[d];
+  }
+  if (turned) content = builder.call1("core.slice", {content, turn_start, sizes, turn_step});
+  if (everything) return content;  // as many elements as there are, each once: nothing of the operand is left
+  return builder.call1("core.slice_scatter", {operand, content, start, steps});
+}
+
+Value* back_diagonal(Builder& builder, const ViewStep& step, Value* operand, Value* content) {
+  const Args args(step.op->parsed[step.overload], step.args);
+  return builder.call1("core.diagonal_scatter", {operand, content, args["offset"], args["dim1"], args["dim2"]});
+}
+
+Value* back_window(Builder&, const ViewStep&, Value*, Value*) {
+  throw Unsupported("a write through overlapping windows (unfold, as_strided)");
+}
+
+struct ViewRule {
+  std::string_view name;
+  bool (*advance)(SymContext&, const Args&, Layout&);
+  Value* (*scatter_back)(Builder&, const ViewStep&, Value* operand, Value* content);
+};
+
+constexpr ViewRule kViewRules[] = {
+    {"core.expand", advance_expand, back_expand},       {"core.permute", advance_permute, back_permute},
+    {"core.reshape", advance_reshape, back_reshape},    {"core.slice", advance_slice, back_slice},
+    {"core.diagonal", advance_diagonal, back_diagonal}, {"core.window", advance_window, back_window},
+};
+
+const ViewRule* find_rule(const OpDef& op) {
+  for (const ViewRule& rule : kViewRules)
+    if (rule.name == op.name) return &rule;
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_aliasing_view(const OpDef& op) { return op.family == Family::kView && find_rule(op); }
+
+ViewStep make_view_step(const Node& view) {
+  Value* operand = std::get<Value*>(view.args[0]);
+  return {view.op, view.overload, view.args, operand->type.sizes, view.results[0]->type.sizes};
+}
+
+bool advance(SymContext& context, const ViewStep& step, Layout& layout) {
+  return find_rule(*step.op)->advance(context, Args(step.op->parsed[step.overload], step.args), layout);
+}
+
+Value* apply(Builder& builder, const ViewStep& step, Value* operand) {
+  std::vector<Arg> args = step.args;
+  args[0] = operand;
+  return builder.call(*step.op, step.overload, std::move(args)).at(0);
+}
+
+Value* scatter_back(Builder& builder, const ViewStep& step, Value* operand, Value* content) {
+  return find_rule(*step.op)->scatter_back(builder, step, operand, content);
+}
+
+}  // namespace cdynamo::graph

@@ -1,0 +1,32 @@
+// The entry of lowering: a core graph in, something that runs on buffers out.
+//
+//   CompileResult compiled = compile(core_graph, options);
+//   compiled.executable->run(call);
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "graph/graph.h"
+#include "runtime/executable.h"
+
+namespace cdynamo::lowering {
+
+struct CompileOptions {
+  bool use_disk_cache = true;
+  bool keep_text = false;      // LLVM IR and assembly into the report
+};
+
+struct CompileReport {
+  int kernels = 0;             // fused kernels in the plan, duplicates included
+  int kernels_compiled = 0, kernels_from_disk = 0, library_calls = 0;
+  std::string fusion;          // what was fused with what, and why not more
+  std::string loop_ir, llvm_ir, assembly, plan;
+};
+
+// Every output of a core graph is fresh: the caller gives a buffer for each, with the sizes and strides of its type. Mutations
+// are written to the inputs' memory after all reads of it. Throws graph::Unsupported, graph::InternalError.
+std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options, CompileReport* report);
+
+}  // namespace cdynamo::lowering

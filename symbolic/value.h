@@ -1,0 +1,79 @@
+// Symbolic values: what stands on the stack of a SymbolicFrame instead of Python objects. One class for each kind, with
+// the Python data model as its methods; the defaults break the graph with a record that names the operation and the type.
+//
+// Methods may throw GraphBreak (capture stops before the current instruction of the root frame), PythonRaise (the user's
+// program raises here, and a handler of its own may catch it), PythonError (a real CPython error that ends capture).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "symbolic/capture.h"
+
+namespace cdynamo::symbolic {
+
+class Executor;      // the state of one capture: graph, guards, effects, inlined frames (symbolic/executor.h)
+class SymbolicValue;
+using ValuePtr = std::shared_ptr<SymbolicValue>;
+
+struct Keyword {
+  PyRef name;        // str
+  ValuePtr value;
+};
+struct CallArgs {
+  std::vector<ValuePtr> positional;
+  std::vector<Keyword> keywords;
+};
+
+struct GraphBreak {
+  BreakRecord record;
+};
+// Looks the row up in graph_breaks.def and throws; `detail` completes its `what`.
+[[noreturn]] void break_graph(const char* id, std::string detail);
+
+struct PythonRaise {
+  ValuePtr exception;  // an exception instance
+};
+
+class SymbolicValue : public std::enable_shared_from_this<SymbolicValue> {
+ public:
+  virtual ~SymbolicValue() = default;
+
+  // The exact type that the object has at run time. Borrowed, never null.
+  virtual PyTypeObject* type() const = 0;
+  // For break reports: "list of 3", "tensor f32[8, 16]".
+  virtual std::string describe() const;
+  // The object itself where it is known and immutable (constants; tuples of constants): folding uses it.
+  virtual std::optional<PyRef> as_constant() const { return std::nullopt; }
+  // The live Python object that this stands for, where there is one (arguments, globals, modules, functions).
+  virtual PyObject* real_object() const { return nullptr; }
+
+  virtual ValuePtr get_attribute(Executor& ex, PyObject* name);
+  virtual void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value);  // null value: delete
+  virtual ValuePtr call(Executor& ex, const CallArgs& args);
+  virtual ValuePtr get_item(Executor& ex, const ValuePtr& key);
+  virtual void set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value);  // null value: delete
+  virtual bool contains(Executor& ex, const ValuePtr& item);
+  virtual ValuePtr length(Executor& ex);
+  virtual ValuePtr iterate(Executor& ex);                // iter(x)
+  virtual ValuePtr next(Executor& ex);                   // null: exhausted
+  virtual std::optional<bool> truth(Executor& ex);       // nullopt: known only at run time (a tensor): a branch on it breaks
+  virtual ValuePtr unary(Executor& ex, Op op);
+  // nullptr: NotImplemented. `reflected`: this is the right operand. NB_* as in CPython's opcode.h, in-place ones included
+  virtual ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected);
+  virtual ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other);   // Py_LT ...; nullptr: NotImplemented
+  virtual bool is_same_object(const SymbolicValue& other) const { return this == &other; }
+  // Items of a sequence or iterator that is finite and known; nullopt otherwise.
+  virtual std::optional<std::vector<ValuePtr>> unpack(Executor& ex);
+
+  // How the object is made after the graph has run. The same recipe each time, so that identity is kept.
+  virtual RecipePtr recipe(Executor& ex) = 0;
+
+  SourcePtr source;   // null for what was made during capture
+};
+
+}  // namespace cdynamo::symbolic
