@@ -12,6 +12,7 @@
 // torch._C._nn.silu, torch.special.silu: those of them that exist), fusion, folding, reference values, tests.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,10 @@ enum class Promotion : uint8_t {
   kLogical,     // each operand to bool first, result bool
   kPredicate,   // operand as it is, result bool: isnan
   kBitwise,     // promoted type; floats are refused
+  kDivide,      // as kFloat; NumPy divides all integers in float64
+  kSelect,      // operand 0 is bool, the others as kCommon: where
+  kFirst,       // the dtype of operand 0, into which the others are cast: masked_fill
+  kSame,        // as kCommon, but torch refuses operands of several dtypes
 };
 
 enum class ParamKind : uint8_t { kTensor, kTensorList, kScalar, kInt, kFloat, kBool, kString, kDType, kDevice,
@@ -59,6 +64,7 @@ struct Param {
   bool mutated = false;         // Tensor(a!)
   bool list_elements_optional = false;  // Tensor?[]
   int list_size = 0;            // int[2]: one int stands for two
+  bool accepts_number = false;  // a Tensor for which a Python number may stand (set by the table)
   bool has_default = false;
   Arg default_value;
 };
@@ -105,6 +111,16 @@ using DerivativeFn = void (*)(Derivative&);
 // Strides of the results of a composite where they are observable and differ from what the body leaves: eager's rule.
 using StridesFn = void (*)(Graph&, const Args&, std::vector<TensorType>& results);
 
+// How the result of a captured node relates to its first operand.
+enum class Alias : uint8_t {
+  kNone,
+  kView,  // shares its storage
+  kSelf,  // is the operand itself: the same object in Python
+};
+using AliasFn = Alias (*)(const Node&);
+// What eager refuses beyond shapes and dtypes: throws UserError or Unsupported.
+using CheckFn = void (*)(Graph&, const Args&);
+
 // A reduction: `identity` for a dtype, an associative `combine` of two accumulators.
 struct ReductionDef {
   Scalar (*identity)(ScalarBuilder&, DType);
@@ -129,14 +145,21 @@ struct OpDef {
   bool differentiable = true;
   bool in_place_variant = true;           // op_() exists and means: op, then write into the first operand
   bool view = false;                      // captured graphs: the result shares the first operand's storage
+  AliasFn alias = nullptr;                // where that depends on the call: reshape, contiguous, to
+  CheckFn check = nullptr;
 
   std::vector<Schema> parsed = {};        // filled by the table
 };
+
+Alias result_alias(const Node& node);
 
 // The table. Operators keep their addresses for the life of the process.
 std::span<const OpDef* const> all_ops();
 const OpDef* find_op(std::string_view name);  // null: unknown
 const OpDef& op(std::string_view name);       // throws InternalError
+// Where Python may find the operator: the derived names and those of the entry, dotted ("torch.Tensor.add", "torch.add",
+// "numpy.add", "numpy.ndarray.sum"); some do not exist. A method's receiver is the parameter `self` (NumPy: the first).
+std::vector<std::string> python_names(const OpDef& op);
 
 // The user's mistake, in eager's words as far as we know them. At capture it becomes a graph break: eager then raises its own.
 struct UserError : std::exception {

@@ -8,6 +8,7 @@
 // A `Sym` is a value: either a constant, or a pointer to a node that its SymContext owns and outlives.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,7 +24,9 @@ struct SymNode;
 
 class Sym {
  public:
-  Sym(int64_t constant = 0) : constant_(constant) {}  // implicit: a size is mostly a number
+  Sym() = default;
+  template <std::integral T>
+  Sym(T constant) : constant_(static_cast<int64_t>(constant)) {}  // implicit: a size is mostly a number
   explicit Sym(const SymNode* node) : node_(node) {}
   bool is_constant() const { return node_ == nullptr; }
   int64_t constant() const { return constant_; }      // only where is_constant()
@@ -44,10 +47,17 @@ class Sym {
   const SymNode* node_ = nullptr;
 };
 
-// Operands are in a canonical order. kAdd and kMul are n-ary with at most one constant, which comes last.
+// Python's // and %: the quotient rounds towards minus infinity.
+Sym floordiv(const Sym& a, const Sym& b);
+Sym mod(const Sym& a, const Sym& b);
+inline Sym operator-(const Sym& a) { return Sym(0) - a; }
+
+// Operands are in a canonical order. kAdd and kMul are n-ary with at most one constant, which comes last; sums are
+// polynomials multiplied out, so equal polynomials are one object.
 struct SymNode {
   SymKind kind;
   SymContext* context;
+  int32_t id = 0;             // order of creation in the context
   int32_t symbol = -1;        // kSymbol: index in the context
   std::vector<Sym> operands;
 };
@@ -82,11 +92,14 @@ class SymContext {
   // Pins an expression to its hint.
   int64_t specialize(const Sym& expression, const char* reason = "");
   const std::vector<SymGuard>& guards() const;
+  // The expression with what equalities among the guards say put in: constant where they fix it.
+  Sym simplify(const Sym& expression) const;
   int64_t evaluate(const Sym& expression, const int64_t* symbol_values) const;
+
+  struct Impl;  // graph/sym_context.h
 
  private:
   friend struct SymFactory;
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

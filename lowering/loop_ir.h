@@ -12,6 +12,10 @@
 //
 // and a pointwise kernel is outer axes and one phase without inner axes. Lanes of a vector run along `vector_axis`:
 // an inner axis of each phase (rows in cache), or the last outer axis (pointwise, column reductions).
+//
+// Registers are SSA within a kernel. One defined in a phase without inner axes, and the result of a kReduce, may be read in all
+// later phases; any other only in its own phase, later in the body. Points of the outer axes are independent; points of the
+// inner axes too, unless the phase is `sequential`. Loads of what the same outer point stored in an earlier phase see it.
 #pragma once
 
 #include <string>
@@ -47,8 +51,12 @@ enum class StmtKind : uint8_t {
   kCast,        // dst = operands[0] as dtype
   kSelect,      // dst = operands[0] ? operands[1] : operands[2]
   kOp,          // dst = scalar code of a pointwise operator: node->op->scalar(operands, args of node)
-  kReduce,      // dst (readable in later phases) = reduction of operands[0] over the phase's inner axes
-  kCheckIndex,  // operands[0] (int64) must be in [-size, size): else the kernel reports IndexError; dst = wrapped index
+  kReduce,      // dst (readable in later phases) = reduction of operands[0] over the phase's inner axes. dtype is the accumulator's;
+                // an index-returning reduction gives the row-major position in the inner axes (int64). Over several inner axes the
+                // innermost is accumulated from the identity and then combined into the next one's accumulator (a cascade).
+  kCheckIndex,  // operands[0] (int64) must be in [-size, size): else the kernel reports IndexError; dst = wrapped index, 0 where bad
+  kScan,        // dst = running reduction of operands[0] along the last inner axis, this point included; starts afresh for each point of
+                // the other axes. Only in a sequential phase
 };
 
 struct Stmt {
@@ -66,12 +74,15 @@ struct Stmt {
   Sym size;                     // kSize, kCheckIndex
   graph::Prim prim = {};        // kPrim
   const graph::Node* node = nullptr;            // kOp; also whose source line it is
-  const graph::ReductionDef* reduction = nullptr;  // kReduce
+  const graph::ReductionDef* reduction = nullptr;  // kReduce, kScan
 };
 
 struct Phase {
   std::vector<Sym> inner;       // extents of the inner axes; the last is innermost. Empty: executed once per outer point
   std::vector<Stmt> body;
+  // true: the inner axes run in order, one point at a time (lanes, if any, are along the last outer axis): scans and scatters,
+  // whose loads see the stores of earlier points.
+  bool sequential = false;
 };
 
 enum class BufferKind : uint8_t {

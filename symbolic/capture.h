@@ -23,15 +23,16 @@ enum class GuardKind : uint8_t {
   kType,          // type(x) is object
   kIdentity,      // x is object
   kEquals,        // type(x) is type(object) and x == object; floats bit by bit; for int, float, str, bytes, bool, None, tuples of them
-  kLength,        // len(x) == index, x an exact list, tuple, dict or set
-  kDictKeys,      // list(x) == object (a tuple), compared by identity, then equality of str/int keys
-  kKeyAbsent,     // object not in x, x a dict
+  kLength,        // len(x) == index, x a list, tuple, dict or set; of a subclass's instance: of its underlying storage
+  kDictKeys,      // list(x) == object (a tuple), compared by identity, then equality of str/int keys; subclasses as above
+  kKeyAbsent,     // object not in x, x a dict (storage of a subclass's instance too)
   kAttributeAbsent,  // x (an instance with a dict) has no own attribute `object`
   kTypeUnchanged, // x is a class: none of its attributes, or its bases', has changed (type version)
   kTensor,        // metadata of a torch.Tensor or numpy.ndarray: see TensorGuard
   kDynamicInt,    // exact int that fits int64: its value is symbol `index`
   kDynamicFloat,  // exact float: its value is a graph input
   kFunctionCode,  // x is a function whose __code__ is object, and whose defaults, kwdefaults are unchanged
+  kSameObject,    // x is the object that `other` names: one value stood for both
   kDistinctTensors,  // tensors among the graph inputs do not overlap in memory where one of them is written
 };
 
@@ -43,6 +44,8 @@ struct TensorGuard {
   // A constant, or an expression that is just a symbol (binds it), or any expression (checked after binding).
   std::vector<graph::Sym> sizes, strides;
   bool requires_grad = false;
+  bool inference = false;             // torch: made under inference mode
+  bool writeable = true;              // NumPy
 };
 
 struct Guard {
@@ -51,6 +54,7 @@ struct Guard {
   PyRef object;
   int index = -1;
   TensorGuard tensor;
+  SourcePtr other;                    // kSameObject
   std::string why;                    // "model.py:12: if self.training"
 };
 
@@ -163,6 +167,7 @@ enum class End : uint8_t { kReturn, kBreak, kSkip };
 struct CaptureResult {
   End end = End::kSkip;
   std::string skip_reason;                 // kSkip: why the frame is left to Python
+  bool nested_too = false;                 // kSkip: the functions that it calls run in Python as well (a gradient is asked for)
   bool retry_later = false;                // kSkip for this call only (e.g. tracing is active)
 
   std::shared_ptr<graph::Graph> graph;     // captured level; may have no nodes

@@ -31,12 +31,16 @@ class Executor {
   // ---- guards, effects, graph
   void guard(Guard guard);                  // duplicates are dropped
   void effect(Effect effect);
+  // Registers a value whose live object has to be changed after the graph has run: its emit_effects is called at the end.
+  void mutated(const ValuePtr& value);
   graph::Graph& graph();
   graph::Builder& builder();                // its location is kept at the current user line
   // Registers a tensor, array, float or int input of the graph; the same source gives the same input.
   graph::Value* add_input(InputKind kind, SourcePtr source, graph::TensorType type);
   // A symbol for a size or int that is to be dynamic, or its constant: follows the request's dynamic hints.
   graph::Sym size_symbol(const SourcePtr& source, int dim, int64_t value);
+  // An earlier miss has shown that this int or float changes from call to call.
+  bool is_dynamic(const SourcePtr& source) const;
   // Records one Python-level call for FX export; returns the index for Node::user_call.
   // kind: "call_function" (target: the callable) or "call_method" (target: the name).
   int record_user_call(const char* kind, PyRef target, const CallArgs& args);

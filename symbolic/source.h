@@ -22,7 +22,7 @@ enum class SourceKind : uint8_t {
   kClosure,       // contents of the root function's closure cell `index`
   kInstanceDict,  // base.__dict__ (the dict itself, without creating one where the type has none)
   kAttribute,     // getattr(base, key) through a slot or a C getter that runs no Python
-  kItem,          // base[index] of an exact list or tuple; key set: base[key] of an exact dict
+  kItem,          // base[index] of a list or tuple; key set: base[key] of a dict; of a subclass's instance: of its underlying storage
   kDictValueAt,   // the value of the index-th entry of a dict, in insertion order
   kDictKeyAt,     // the key of the index-th entry
   kType,          // type(base)

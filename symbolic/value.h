@@ -29,6 +29,16 @@ struct CallArgs {
   std::vector<Keyword> keywords;
 };
 
+// CPython's NB_* codes (opcode.h, whose macros collide with Op): the argument of BINARY_OP. In-place codes follow in the
+// same order.
+enum NumberOperation : int {
+  kNbAdd, kNbAnd, kNbFloorDivide, kNbLshift, kNbMatrixMultiply, kNbMultiply, kNbRemainder, kNbOr, kNbPower, kNbRshift,
+  kNbSubtract, kNbTrueDivide, kNbXor,
+  kNbInplaceAdd, kNbInplaceAnd, kNbInplaceFloorDivide, kNbInplaceLshift, kNbInplaceMatrixMultiply, kNbInplaceMultiply,
+  kNbInplaceRemainder, kNbInplaceOr, kNbInplacePower, kNbInplaceRshift, kNbInplaceSubtract, kNbInplaceTrueDivide,
+  kNbInplaceXor,
+};
+
 struct GraphBreak {
   BreakRecord record;
 };
@@ -70,8 +80,18 @@ class SymbolicValue : public std::enable_shared_from_this<SymbolicValue> {
   // Items of a sequence or iterator that is finite and known; nullopt otherwise.
   virtual std::optional<std::vector<ValuePtr>> unpack(Executor& ex);
 
+  // An object that hashes and compares as this does, for use as a key of dicts and sets during capture; null: not known.
+  virtual PyRef hash_key(Executor& ex);
+
+  // A real object with the same contents, for pure C functions: containers are copied, symbolic ints specialised. Null
+  // (no error set) where something in it is known only at run time.
+  virtual PyRef materialize(Executor& ex);
+
   // How the object is made after the graph has run. The same recipe each time, so that identity is kept.
   virtual RecipePtr recipe(Executor& ex) = 0;
+  // Records the effects that bring the live object to the state it has here. Called once, at the end of capture, for the
+  // values that were registered with Executor::mutated, in the order of their first mutation.
+  virtual void emit_effects(Executor& ex) {}
 
   SourcePtr source;   // null for what was made during capture
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/strides.h"
+
 namespace cdynamo::graph {
 
 bool same_size(SymContext& context, const Sym& a, const Sym& b) {
@@ -17,51 +19,12 @@ bool same_sizes(SymContext& context, const std::vector<Sym>& a, const std::vecto
 
 namespace {
 
-Sym product(const std::vector<Sym>& sizes) {
-  Sym n = 1;
-  for (const Sym& size : sizes) n = n * size;
-  return n;
-}
-
 bool less(SymContext& context, const Sym& a, const Sym& b) {
   if (a.is_constant() && b.is_constant()) return a.constant() < b.constant();
   return context.guard(Relation::kLt, a, b, "sizes that meet in a view");
 }
 
-std::vector<Sym> syms(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
-
 }  // namespace
-
-// Mirrors computeStride_impl of ATen/TensorUtils.cpp: dimensions of the operand that lie one after the other in memory
-// form a chunk, and each chunk must be split or merged by itself.
-std::optional<std::vector<Sym>> view_strides(SymContext& context, const std::vector<Sym>& sizes,
-                                             const std::vector<Sym>& strides, const std::vector<Sym>& new_sizes) {
-  if (sizes.empty()) return std::vector<Sym>(new_sizes.size(), Sym(1));
-  if (product(sizes) == Sym(0)) {
-    if (same_sizes(context, sizes, new_sizes)) return strides;
-    return contiguous_strides(new_sizes);
-  }
-  std::vector<Sym> result(new_sizes.size(), Sym(1));
-  int view_dim = static_cast<int>(new_sizes.size()) - 1;
-  Sym chunk_stride = strides.back(), chunk_numel = 1, view_numel = 1;
-  for (int dim = static_cast<int>(sizes.size()) - 1; dim >= 0; --dim) {
-    chunk_numel = chunk_numel * sizes[dim];
-    const bool chunk_ends = dim == 0 || (!same_size(context, sizes[dim - 1], 1) &&
-                                         !same_size(context, strides[dim - 1], chunk_numel * chunk_stride));
-    if (!chunk_ends) continue;
-    while (view_dim >= 0 && (same_size(context, new_sizes[view_dim], 1) || less(context, view_numel, chunk_numel))) {
-      result[view_dim] = view_numel * chunk_stride;
-      view_numel = view_numel * new_sizes[view_dim--];
-    }
-    if (!same_size(context, view_numel, chunk_numel)) return std::nullopt;
-    if (dim > 0) {
-      chunk_stride = strides[dim - 1];
-      chunk_numel = view_numel = 1;
-    }
-  }
-  if (view_dim != -1) return std::nullopt;
-  return result;
-}
 
 namespace {
 
@@ -85,7 +48,7 @@ bool advance_permute(SymContext&, const Args& args, Layout& layout) {
 
 bool advance_reshape(SymContext& context, const Args& args, Layout& layout) {
   std::vector<Sym> sizes = args.sizes("size");
-  auto strides = view_strides(context, layout.sizes, layout.strides, sizes);
+  auto strides = view_strides(context, TensorType{.sizes = layout.sizes, .strides = layout.strides}, sizes);
   if (!strides) return false;
   layout.sizes = std::move(sizes);
   layout.strides = std::move(*strides);

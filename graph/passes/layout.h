@@ -3,7 +3,6 @@
 // content from the storage's, applied backwards they write the view's content into the storage's.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "graph/builder.h"
@@ -15,10 +14,6 @@ struct Layout {
   std::vector<Sym> sizes, strides;
   Sym offset = 0;
 };
-
-// The strides that let `sizes` be seen as `new_sizes` without a copy, by eager's rule; nothing where a copy is needed.
-std::optional<std::vector<Sym>> view_strides(SymContext& context, const std::vector<Sym>& sizes,
-                                             const std::vector<Sym>& strides, const std::vector<Sym>& new_sizes);
 
 // One core view node with its operand left out.
 struct ViewStep {

@@ -1,0 +1,32 @@
+// CompiledGraph: a captured graph in the form that is called, whatever backend made it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "frame_eval/config.h"
+#include "frame_eval/guard_tree.h"
+#include "lowering/compile.h"
+#include "symbolic/capture.h"
+
+namespace cdynamo::frame_eval {
+
+// What an output of the graph is to Python.
+enum class OutputForm : uint8_t { kUnused, kTorchTensor, kNumpyArray, kNumpyScalar, kPythonScalar };
+
+class CompiledGraph {
+ public:
+  virtual ~CompiledGraph() = default;
+  // Fills one new reference for each output of the captured graph. False with a Python error set.
+  virtual bool run(const Bindings& bindings, std::vector<PyRef>& outputs) = 0;
+};
+
+// prepare -> lower -> link, all in this process. Throws graph::Unsupported, graph::InternalError.
+std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms,
+                                              lowering::CompileReport& report);
+
+// The graph is described to Python, which gives back a callable on the input objects.
+std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResult& capture, const Config& config,
+                                                     const Bindings& example, std::vector<OutputForm> forms);
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,29 @@
+// One cache entry: run the graph, rebuild what Python sees, go on in Python where the graph broke.
+
+#include "frame_eval/code_cache.h"
+#include "frame_eval/continuation.h"
+#include "frame_eval/hook.h"
+
+namespace cdynamo::frame_eval {
+
+Entry::Entry(const symbolic::CaptureResult& capture)
+    : end(capture.end),
+      guards(capture),
+      rebuild(capture.results, capture.effects, capture.graph ? capture.graph->sym : nullptr),
+      num_outputs(capture.graph ? capture.graph->outputs.size() : 0) {}
+
+Entry::~Entry() = default;
+
+PyRef Entry::run(const symbolic::Roots& roots, Bindings& bindings) {
+  std::vector<PyRef> outputs;
+  if (graph && !graph->run(bindings, outputs)) return {};
+  if (end == symbolic::End::kReturn && rebuild.single_output() >= 0)
+    return std::move(outputs[rebuild.single_output()]);
+  std::vector<PyRef> results;
+  if (!rebuild.run(roots, bindings, outputs, results)) return {};
+  if (end == symbolic::End::kReturn) return std::move(results[0]);
+  outputs.clear();  // what the rest does not need may be freed while it runs
+  return continuation->run(roots, results);
+}
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,117 @@
+// The guards of an entry a second time, in words: what changed since it was captured. Not on the hot path.
+
+#include "frame_eval/guard_tree.h"
+
+namespace cdynamo::frame_eval {
+
+using symbolic::DynamicHint;
+
+GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
+  GuardFailure failure;
+  if (guard_torch_state_ && !(symbolic::read_torch_state() == torch_state_)) {
+    const symbolic::TorchState now = symbolic::read_torch_state();
+    failure.text = now.grad_mode() != torch_state_.grad_mode()
+                       ? std::string("grad mode was ") + (torch_state_.grad_mode() ? "on, is off" : "off, is on")
+                       : "torch's global state (autocast, default dtype, determinism or modes) has changed";
+    return failure;
+  }
+  Bindings bindings;
+  bindings.inputs.resize(num_inputs_);
+  bindings.views.resize(num_inputs_);
+  bindings.strides.resize(num_strides_);
+  bindings.slots.assign(num_slots_, nullptr);
+  bindings.symbols.assign(symbol_bindings_.size(), 0);
+  for (const auto& node : roots_)
+    if (explain_node(*node, nullptr, roots, bindings, failure)) return failure;
+  if (!symbol_bindings_.empty()) {
+    explain_symbols(bindings, failure);
+    if (!failure.text.empty()) return failure;
+  }
+  if (!written_inputs_.empty() && !check_overlap(bindings))
+    failure.text = "an input that is written to shares memory with another input";
+  return failure;
+}
+
+bool GuardTree::explain_node(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots, Bindings& bindings,
+                             GuardFailure& failure) const {
+  PyRef owner;
+  PyObject* object = access(*node.source, parent, roots, owner);
+  if (!object) {
+    failure.text = node.source->name() + " is not there any more";
+    return true;
+  }
+  if (owner) bindings.owned.push_back(owner);
+  if (node.slot >= 0) bindings.slots[node.slot] = object;
+  if (explain_leaves(node, object, bindings, failure)) return true;
+  for (int input : node.inputs) bindings.inputs[input] = object;
+  for (int symbol : node.symbols) bindings.symbols[symbol] = PyLong_AsLongLong(object);
+  for (const auto& child : node.children)
+    if (explain_node(*child, object, roots, bindings, failure)) return true;
+  return false;
+}
+
+bool GuardTree::explain_leaves(const GuardNode& node, PyObject* object, Bindings& bindings,
+                               GuardFailure& failure) const {
+  for (const Leaf& leaf : node.leaves) {
+    if (leaf.tensor_check >= 0) {
+      const TensorLeaf& tensor = tensors_[leaf.tensor_check];
+      runtime::TensorView view;
+      if (symbolic::check_tensor(tensor.check, object, &view, bindings.strides.data() + tensor.stride_offset)) {
+        if (tensor.input >= 0) bindings.views[tensor.input] = view;
+        continue;
+      }
+      const int dim = symbolic::mismatched_size(tensor.check, object);
+      failure.text = node.source->name() + "." + symbolic::explain_mismatch(tensor.check, object);
+      if (dim >= 0) failure.now_dynamic.push_back({node.source->name(), dim});
+      return true;
+    }
+    if (leaf.same_as_slot >= 0) {
+      PyObject* other = bindings.slots[leaf.same_as_slot];
+      if (!other || other == object) continue;
+      failure.text = node.source->name() + " and another argument were one object, are two";
+      return true;
+    }
+    if (check_leaf(leaf, object)) continue;
+    failure.text = explain_leaf(leaf, *node.source, object);
+    PyObject* expected = leaf.object.get();
+    const bool number = leaf.kind == GuardKind::kEquals && Py_TYPE(expected) == Py_TYPE(object) &&
+                        (PyLong_CheckExact(object) || PyFloat_CheckExact(object));
+    if (number) failure.now_dynamic.push_back({node.source->name(), -1});
+    return true;
+  }
+  return false;
+}
+
+void GuardTree::explain_symbols(const Bindings& found, GuardFailure& failure) const {
+  Bindings bindings;
+  bindings.views = found.views;
+  bindings.symbols = found.symbols;
+  const auto& infos = sym_->symbols();
+  if (!bind_symbols(bindings)) {
+    for (size_t i = 0; i < symbol_bindings_.size(); ++i)
+      if (bindings.symbols[i] < infos[i].min || bindings.symbols[i] > infos[i].max) {
+        failure.text = infos[i].name + " was " + std::to_string(infos[i].hint) + ", is " +
+                       std::to_string(bindings.symbols[i]) + ", which is compiled apart";
+        return;
+      }
+    return;
+  }
+  if (check_symbols(bindings)) return;
+  failure.text = "a relation between sizes does not hold any more";
+  for (const graph::SymGuard& guard : sym_->guards()) {
+    const int64_t left = sym_->evaluate(guard.left, bindings.symbols.data());
+    const int64_t right = sym_->evaluate(guard.right, bindings.symbols.data());
+    static const char* relations[] = {"==", "!=", "<", "<="};
+    const bool holds = guard.relation == graph::Relation::kEq   ? left == right
+                       : guard.relation == graph::Relation::kNe ? left != right
+                       : guard.relation == graph::Relation::kLt ? left < right
+                                                                : left <= right;
+    if (holds) continue;
+    failure.text = "it was assumed that " + guard.left.str() + " " + relations[static_cast<int>(guard.relation)] + " " +
+                   guard.right.str() + "; now they are " + std::to_string(left) + " and " + std::to_string(right) +
+                   (guard.reason.empty() ? "" : " (" + guard.reason + ")");
+    return;
+  }
+}
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,50 @@
+// The nodes of a GuardTree: how a child object is reached from its parent's, and what is checked of it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "symbolic/capture.h"
+
+namespace cdynamo::frame_eval {
+
+using symbolic::GuardKind;
+using symbolic::PyRef;
+using symbolic::SourceKind;
+using symbolic::SourcePtr;
+
+struct Leaf {
+  GuardKind kind;
+  PyRef object;
+  int index = -1;
+  int tensor_check = -1;      // kTensor: index in GuardTree::tensor_checks_
+  int same_as_slot = -1;      // kSameObject: slot of the other object
+  unsigned type_version = 0;  // kTypeUnchanged
+  PyRef defaults, kwdefaults; // kFunctionCode: as they were, compared by identity
+  std::string why;
+};
+
+struct GuardNode {
+  SourcePtr source;
+  std::vector<Leaf> leaves;
+  std::vector<std::unique_ptr<GuardNode>> children;
+  std::vector<int> inputs;    // graph inputs that this object is
+  std::vector<int> symbols;   // size symbols whose value this int is
+  int slot = -1;              // where kSameObject leaves of other nodes find this object
+};
+
+// The child's object, given its parent's (null for roots). Borrowed, or owned through `owner`. Null: the path is broken;
+// no Python error is left set.
+PyObject* access(const symbolic::Source& source, PyObject* parent, const symbolic::Roots& roots, PyRef& owner);
+
+// One leaf that needs neither tensors nor other nodes. No Python error is left set.
+bool check_leaf(const Leaf& leaf, PyObject* object);
+
+// "is True", "type is Linear", "f32[8, s0]": a guard as the log prints it, without its source.
+std::string guard_text(const symbolic::Guard& guard);
+
+// "self.training was True, is False"
+std::string explain_leaf(const Leaf& leaf, const symbolic::Source& source, PyObject* object);
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,116 @@
+#include "graph/builder.h"
+
+#include "graph/broadcast.h"
+#include "graph/core.h"
+#include "graph/pointwise.h"
+#include "graph/promotion.h"
+#include "graph/strides.h"
+
+namespace cdynamo::graph {
+
+static std::vector<TensorType> types_of(const std::vector<Value*>& values) {
+  std::vector<TensorType> types;
+  for (Value* value : values) types.push_back(value->type);
+  return types;
+}
+
+// Runs the body of a composite in a graph of its own, at captured level so that strides come out as eager's.
+static std::vector<TensorType> infer_from_body(Graph& graph, const OpDef& op, const Args& args) {
+  Graph scratch(graph.sym);
+  scratch.framework = graph.framework;
+  scratch.default_float = graph.default_float;
+  Builder builder(scratch, Level::kCaptured);
+  return types_of(op.body(builder, args));
+}
+
+static void check_in_place(Graph& graph, const OpDef& op, const std::vector<Arg>& args, std::vector<TensorType>& types) {
+  const auto* self = args.empty() ? nullptr : std::get_if<Value*>(&args[0]);
+  if (!self || !*self) throw InternalError("in-place call of " + std::string(op.name) + " without a tensor");
+  const TensorType& target = (*self)->type;
+  if (!can_cast_in_place(graph.framework, types.at(0).dtype, target.dtype))
+    runtime_error(std::string("result type ") + runtime::info(types[0].dtype).name +
+                  " can't be cast to the desired output type " + runtime::info(target.dtype).name);
+  bool same = types[0].sizes.size() == target.sizes.size();
+  for (size_t i = 0; same && i < target.sizes.size(); ++i)
+    same = graph.sym->guard_eq(types[0].sizes[i], target.sizes[i], "in-place");
+  if (!same)
+    runtime_error("output with shape " + sizes_text(target.sizes) + " doesn't match the broadcast shape " +
+                  sizes_text(types[0].sizes));
+  types[0] = target;
+}
+
+std::vector<TensorType> Builder::infer(const OpDef& op, int overload, const std::vector<Arg>& args, bool in_place) {
+  std::vector<TensorType> types;
+  Args view(op.parsed.at(overload), args);
+  if (op.family == Family::kPointwise) {
+    types = {analyze_pointwise(graph_, op, overload, args).result};
+  } else {
+    if (op.check) op.check(graph_, view);
+    if (op.infer) types = op.infer(graph_, view);
+    else if (op.body) types = infer_from_body(graph_, op, view);
+    else throw Unsupported(std::string(op.name) + " has no rule for the types of its results");
+  }
+  if (op.strides) op.strides(graph_, view, types);
+  if (in_place) check_in_place(graph_, op, args, types);
+  return types;
+}
+
+std::vector<Value*> Builder::append(const OpDef& op, int overload, std::vector<Arg> args, std::vector<TensorType> types,
+                                    bool in_place) {
+  Node* node = graph_.add_node(&op, overload, std::move(args), std::move(types));
+  node->in_place = in_place;
+  node->location = location_;
+  node->user_call = user_call_;
+  return node->results;
+}
+
+static Value* as_operand(Builder& b, const Arg& arg, DType dtype, const std::vector<Sym>& sizes) {
+  const auto* value = std::get_if<Value*>(&arg);
+  if (!value) return full(b, sizes, arg, dtype);
+  return expand(cast(wrap(b, *value), dtype), sizes);
+}
+
+std::vector<Value*> Builder::call_core(const OpDef& op, int overload, std::vector<Arg> args) {
+  if (op.family == Family::kPointwise) {
+    PointwiseCall call = analyze_pointwise(graph_, op, overload, args);
+    std::vector<Arg> canonical = canonical_args(op, overload, args);
+    for (size_t i = 0; i < call.operands.size(); ++i) {
+      // A number keeps its precision beside half types: operators compute in float32.
+      bool number = !std::holds_alternative<Value*>(call.operands[i]);
+      DType dtype = number ? runtime::compute_type(call.operand_dtypes[i]) : call.operand_dtypes[i];
+      canonical[call.params[i]] = as_operand(*this, call.operands[i], dtype, call.result.sizes);
+    }
+    call.result.strides = contiguous_strides(call.result.sizes);
+    return append(op, 0, std::move(canonical), {call.result}, false);
+  }
+  Args view(op.parsed.at(overload), args);
+  if (op.check) op.check(graph_, view);
+  if (op.body) return op.body(*this, view);
+  if (!is_core(op)) throw Unsupported(std::string(op.name) + " is not a core operator and has no body");
+  std::vector<TensorType> types = op.infer(graph_, view);
+  for (TensorType& type : types) type.strides = contiguous_strides(type.sizes);
+  return append(op, overload, std::move(args), std::move(types), false);
+}
+
+std::vector<Value*> Builder::call(const OpDef& op, int overload, std::vector<Arg> args, bool in_place) {
+  const Schema& schema = op.parsed.at(overload);
+  if (args.size() != schema.params.size())
+    throw InternalError(schema.text + ": " + std::to_string(args.size()) + " arguments were given");
+  if (level_ == Level::kCaptured) {
+    std::vector<TensorType> types = infer(op, overload, args, in_place);
+    return append(op, overload, std::move(args), std::move(types), in_place);
+  }
+  Value* target = in_place ? std::get<Value*>(args.at(0)) : nullptr;
+  std::vector<Value*> results = call_core(op, overload, std::move(args));
+  if (target) results.at(0) = expand(cast(wrap(*this, results[0]), target->type.dtype), target->type.sizes);
+  return results;
+}
+
+std::vector<Value*> Builder::call(std::string_view name, std::vector<Arg> args) {
+  const OpDef& def = op(name);
+  const Schema& schema = def.parsed[0];
+  for (size_t i = args.size(); i < schema.params.size(); ++i) args.push_back(schema.params[i].default_value);
+  return call(def, 0, std::move(args));
+}
+
+}  // namespace cdynamo::graph

@@ -1,0 +1,98 @@
+#include "graph/graph.h"
+
+#include <unordered_map>
+
+#include "graph/op.h"
+
+namespace cdynamo::graph {
+
+Sym TensorType::numel() const {
+  Sym count = 1;
+  for (const Sym& size : sizes) count = count * size;
+  return count;
+}
+
+std::vector<Sym> contiguous_strides(const std::vector<Sym>& sizes) {
+  std::vector<Sym> strides(sizes.size());
+  Sym next = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = next;
+    bool positive = !sizes[i].is_constant() || sizes[i].constant() > 1;
+    if (positive) next = next * sizes[i];
+  }
+  return strides;
+}
+
+Graph::Graph(std::shared_ptr<SymContext> context) : sym(std::move(context)) {}
+Graph::~Graph() = default;
+
+Value* Graph::new_value(Node* node, int index, TensorType type) {
+  auto value = std::make_unique<Value>();
+  value->node = node;
+  value->index = index;
+  value->type = std::move(type);
+  value->id = next_value_id();
+  if (node) {
+    std::string_view base = node->op->name;
+    if (size_t dot = base.rfind('.'); dot != base.npos) base = base.substr(dot + 1);
+    value->name = std::string(base) + "_" + std::to_string(value->id);
+  }
+  values_.push_back(std::move(value));
+  return values_.back().get();
+}
+
+Value* Graph::add_input(TensorType type, std::string name) {
+  Value* value = new_value(nullptr, static_cast<int>(inputs.size()), std::move(type));
+  value->name = std::move(name);
+  inputs.push_back(value);
+  return value;
+}
+
+Node* Graph::add_node(const OpDef* op, int overload, std::vector<Arg> args, std::vector<TensorType> types) {
+  auto owned = std::make_unique<Node>();
+  Node* node = owned.get();
+  node->op = op;
+  node->overload = overload;
+  node->args = std::move(args);
+  node->id = next_node_id_++;
+  nodes.push_back(std::move(owned));
+  for (size_t i = 0; i < types.size(); ++i)
+    node->results.push_back(new_value(node, static_cast<int>(i), std::move(types[i])));
+  return node;
+}
+
+std::unique_ptr<Graph> Graph::clone() const {
+  auto copy = std::make_unique<Graph>(sym);
+  copy->framework = framework;
+  copy->default_float = default_float;
+  copy->locations = locations;
+  copy->next_node_id_ = next_node_id_;
+  std::unordered_map<const Node*, Node*> node_map;
+  for (const auto& node : nodes) {
+    copy->nodes.push_back(std::make_unique<Node>(*node));
+    node_map[node.get()] = copy->nodes.back().get();
+  }
+  for (const auto& value : values_) {
+    copy->values_.push_back(std::make_unique<Value>(*value));
+    Value* made = copy->values_.back().get();
+    // A value of a node that was removed keeps its place, without the node.
+    auto it = node_map.find(value->node);
+    made->node = it == node_map.end() ? nullptr : it->second;
+  }
+  auto image = [&](Value*& value) {
+    if (value) value = copy->values_[value->id].get();
+  };
+  for (auto& node : copy->nodes) {
+    for_each_operand(*node, image);
+    for (Value*& result : node->results) image(result);
+  }
+  copy->inputs = inputs;
+  for (Value*& input : copy->inputs) image(input);
+  copy->outputs = outputs;
+  for (Value*& output : copy->outputs) image(output);
+  copy->mutations = mutations;
+  for (Mutation& mutation : copy->mutations) image(mutation.value);
+  return copy;
+}
+
+}  // namespace cdynamo::graph

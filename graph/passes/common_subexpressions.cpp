@@ -1,0 +1,28 @@
+// Common subexpressions: a node that computes what an earlier one has computed is replaced by it. Random draws and calls
+// of the framework are never merged.
+#include <string>
+#include <unordered_map>
+
+#include "graph/passes.h"
+#include "graph/passes/node_key.h"
+#include "graph/passes/rewrite.h"
+
+namespace cdynamo::graph {
+
+bool eliminate_common_subexpressions(Graph& core) {
+  std::unordered_map<std::string, Value*> seen;
+  NodeKey key([](const Value* value) { return value->id; },
+              [](NodeKey& out, const Sym& size) {
+                out.add_number(reinterpret_cast<intptr_t>(size.node()));
+                if (size.is_constant()) out.add_number(size.constant());
+              });
+  return rewrite_nodes(core, [&](Builder&, Node& node) -> Value* {
+    if (node.op->family == Family::kRandom || node.op->family == Family::kLibrary || node.results.size() != 1)
+      return nullptr;
+    key.add(node);
+    const auto [found, is_new] = seen.emplace(key.take(), node.results[0]);
+    return is_new ? nullptr : found->second;
+  });
+}
+
+}  // namespace cdynamo::graph

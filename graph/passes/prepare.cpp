@@ -1,0 +1,44 @@
+// The pipeline from a captured graph to the core graph that lowering reads.
+//
+//   functionalize                       functionalize.cpp, layout.cpp   writes and views become values; decomposition
+//   simplify                            simplify.cpp, rewrites.cpp      exact algebra, views, constant folding
+//   recognize_attention                 recognize_attention.cpp         matmul, scale, mask, softmax, matmul -> core.sdpa
+//   eliminate_common_subexpressions     common_subexpressions.cpp
+//   eliminate_dead_code                 dead_code.cpp
+//   verify                              verify.cpp
+#include "graph/op.h"
+#include "graph/passes.h"
+
+namespace cdynamo::graph {
+
+Prepared prepare(const Graph& captured, const DumpFn& dump) {
+  const auto done = [&](const char* stage, const Graph& graph) {
+    if (dump) dump(stage, graph);
+  };
+  done("captured", captured);
+
+  Prepared prepared = functionalize(captured);
+  Graph& core = *prepared.core;
+  done("functionalize", core);
+
+  eliminate_dead_code(core);
+  simplify(core);
+  done("simplify", core);
+
+  eliminate_common_subexpressions(core);
+  if (recognize_attention(core)) simplify(core);
+  done("recognize_attention", core);
+
+  while (eliminate_common_subexpressions(core) && simplify(core)) {
+  }
+  done("eliminate_common_subexpressions", core);
+
+  eliminate_dead_code(core);
+  done("eliminate_dead_code", core);
+
+  const std::vector<std::string> broken = verify(core, /*core=*/true);
+  if (!broken.empty()) throw InternalError("the core graph is not sound: " + broken[0] + "\n" + print_readable(core));
+  return prepared;
+}
+
+}  // namespace cdynamo::graph

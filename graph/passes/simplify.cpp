@@ -1,0 +1,24 @@
+// simplify: the rewrites of rewrites.cpp and constant folding, until nothing changes.
+#include "graph/passes.h"
+#include "graph/passes/constant_folding.h"
+#include "graph/passes/rewrite.h"
+
+namespace cdynamo::graph {
+
+bool simplify(Graph& core) {
+  static const RewriteSet* const rewrites = new RewriteSet({view_rewrites(), algebra_rewrites()});
+  constexpr int kMaxSweeps = 16;  // each sweep shortens chains; a graph settles in two or three
+  bool changed = false;
+  for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
+    const bool swept = rewrite_nodes(core, [](Builder& builder, Node& node) -> Value* {
+      if (Value* constant = fold_constants(builder, node)) return constant;
+      return rewrites->apply(builder, node);
+    });
+    if (!swept) break;
+    eliminate_dead_code(core);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace cdynamo::graph

@@ -1,0 +1,182 @@
+#include "graph/promotion.h"
+
+#include <optional>
+
+namespace cdynamo::graph {
+
+using runtime::bytes;
+using runtime::Category;
+using runtime::info;
+using runtime::is_float;
+using runtime::is_integer;
+
+PromotedOperand promoted_operand(const Arg& arg) {
+  if (const auto* value = std::get_if<Value*>(&arg)) {
+    const TensorType& type = (*value)->type;
+    return {type.dtype, type.weak, type.rank() > 0};
+  }
+  if (std::holds_alternative<Sym>(arg)) return {DType::kI64, true, false};
+  if (std::holds_alternative<double>(arg)) return {DType::kF64, true, false};
+  if (std::holds_alternative<bool>(arg)) return {DType::kBool, true, false};
+  throw InternalError("an operand is neither a tensor nor a number");
+}
+
+static DType promote_integers(DType a, DType b) {
+  if (a == DType::kU8 && b == DType::kI8) return DType::kI16;
+  if (a == DType::kI8 && b == DType::kU8) return DType::kI16;
+  return bytes(a) >= bytes(b) && a != DType::kU8 ? a : bytes(b) >= bytes(a) ? b : a;
+}
+
+// NumPy: a float type holds an integer type where it holds its values: int16 needs float32, int32 float64.
+static DType numpy_float_for(DType dtype) {
+  if (is_float(dtype)) return dtype;
+  int width = bytes(dtype);
+  return width == 1 ? DType::kF16 : width == 2 ? DType::kF32 : DType::kF64;
+}
+
+static DType promote_floats(DType a, DType b) {
+  if (runtime::is_half(a) && runtime::is_half(b)) return DType::kF32;  // float16 with bfloat16
+  return bytes(a) >= bytes(b) ? a : b;
+}
+
+DType promote_types(Framework framework, DType a, DType b) {
+  if (a == b) return a;
+  if (a == DType::kBool) return b;
+  if (b == DType::kBool) return a;
+  if (!is_float(a) && !is_float(b)) return promote_integers(a, b);
+  if (framework == Framework::kNumpy) {
+    DType x = numpy_float_for(a), y = numpy_float_for(b);
+    return x == y ? x : promote_floats(x, y);
+  }
+  if (is_float(a) && is_float(b)) return promote_floats(a, b);
+  return is_float(a) ? a : b;
+}
+
+namespace {
+
+using Maybe = std::optional<DType>;
+
+Maybe promote_maybe(Framework framework, Maybe a, Maybe b) {
+  if (!a) return b;
+  if (!b) return a;
+  return promote_types(framework, *a, *b);
+}
+
+// ATen's combine_categories.
+Maybe combine(Maybe higher, Maybe lower) {
+  if (!higher) return lower;
+  if (is_float(*higher)) return higher;
+  if (*higher == DType::kBool || (lower && is_float(*lower))) return promote_maybe(Framework::kTorch, higher, lower);
+  return higher;
+}
+
+DType torch_result_type(DType default_float, std::span<const PromotedOperand> operands) {
+  Maybe dims, zero, number;
+  for (const PromotedOperand& operand : operands) {
+    if (operand.weak) {
+      DType dtype = is_float(operand.dtype) ? default_float : operand.dtype;
+      number = promote_maybe(Framework::kTorch, number, dtype);
+    } else {
+      Maybe& rank = operand.has_dims ? dims : zero;
+      rank = promote_maybe(Framework::kTorch, rank, operand.dtype);
+    }
+  }
+  return combine(dims, combine(zero, number)).value();
+}
+
+DType numpy_result_type(std::span<const PromotedOperand> operands) {
+  Maybe strong;
+  Category weak = Category::kBool;
+  for (const PromotedOperand& operand : operands) {
+    if (operand.weak) weak = std::max(weak, info(operand.dtype).category);
+    else strong = promote_maybe(Framework::kNumpy, strong, operand.dtype);
+  }
+  Category category = strong ? info(*strong).category : Category::kBool;
+  if (weak <= category) return strong.value_or(DType::kBool);
+  return weak == Category::kFloat ? DType::kF64 : DType::kI64;
+}
+
+}  // namespace
+
+DType result_type(Framework framework, DType default_float, std::span<const PromotedOperand> operands) {
+  return framework == Framework::kTorch ? torch_result_type(default_float, operands) : numpy_result_type(operands);
+}
+
+DType float_type(Framework framework, DType default_float, DType dtype) {
+  if (is_float(dtype)) return dtype;
+  return framework == Framework::kTorch ? default_float : numpy_float_for(dtype);
+}
+
+static void refuse_float(DType dtype, Framework framework, std::string_view op_name) {
+  if (!is_float(dtype)) return;
+  if (framework == Framework::kNumpy)
+    throw UserError(UserError::Kind::kType, "ufunc '" + std::string(op_name) + "' not supported for the input types");
+  std::string name = dtype == DType::kF32 ? "Float" : dtype == DType::kF64 ? "Double" : dtype == DType::kF16 ? "Half" : "BFloat16";
+  throw UserError(UserError::Kind::kRuntime, "\"" + std::string(op_name) + "_cpu\" not implemented for '" + name + "'");
+}
+
+Promoted promote(Framework framework, DType default_float, Promotion rule, std::span<const PromotedOperand> operands,
+                 std::string_view op_name) {
+  Promoted promoted;
+  auto common = [&](size_t from) { return result_type(framework, default_float, operands.subspan(from)); };
+  switch (rule) {
+    case Promotion::kCommon:
+    case Promotion::kSame:
+    case Promotion::kBitwise:
+      promoted.result = common(0);
+      if (rule == Promotion::kBitwise) refuse_float(promoted.result, framework, op_name);
+      if (rule == Promotion::kSame && framework == Framework::kTorch)
+        for (const PromotedOperand& operand : operands)
+          if (!operand.weak && operand.dtype != operands[0].dtype)
+            throw UserError(UserError::Kind::kRuntime, std::string(op_name) + ": expected all tensors to have one dtype");
+      promoted.operands.assign(operands.size(), promoted.result);
+      break;
+    case Promotion::kFloat:
+      promoted.result = float_type(framework, default_float, common(0));
+      promoted.operands.assign(operands.size(), promoted.result);
+      break;
+    case Promotion::kDivide: {
+      DType type = common(0);
+      promoted.result = is_float(type) ? type : default_float;
+      promoted.operands.assign(operands.size(), promoted.result);
+      break;
+    }
+    case Promotion::kCompare:
+      promoted.result = DType::kBool;
+      promoted.operands.assign(operands.size(), common(0));
+      break;
+    case Promotion::kLogical:
+      promoted.result = DType::kBool;
+      promoted.operands.assign(operands.size(), DType::kBool);
+      break;
+    case Promotion::kPredicate:
+      promoted.result = DType::kBool;
+      for (const PromotedOperand& operand : operands) promoted.operands.push_back(operand.dtype);
+      break;
+    case Promotion::kSelect:
+      promoted.result = common(1);
+      promoted.operands.assign(operands.size(), promoted.result);
+      promoted.operands[0] = DType::kBool;
+      break;
+    case Promotion::kFirst:
+      promoted.result = operands[0].dtype;
+      promoted.operands.assign(operands.size(), promoted.result);
+      break;
+  }
+  return promoted;
+}
+
+bool can_cast_in_place(Framework framework, DType from, DType to) {
+  if (framework == Framework::kTorch) {
+    // torch.can_cast: never float to integer, nor anything to bool.
+    if (is_float(from) && !is_float(to)) return false;
+    return from == DType::kBool || to != DType::kBool;
+  }
+  // NumPy's "same_kind": within a kind, or up; unsigned counts below signed.
+  auto kind = [](DType dtype) {
+    return dtype == DType::kBool ? 0 : is_float(dtype) ? 3 : runtime::info(dtype).is_signed ? 2 : 1;
+  };
+  return kind(from) <= kind(to);
+}
+
+}  // namespace cdynamo::graph

@@ -1,0 +1,184 @@
+#include "graph/strides.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace cdynamo::graph {
+namespace {
+
+bool equal(SymContext& sym, const Sym& a, const Sym& b) { return a == b || sym.guard_eq(a, b, "strides"); }
+bool less(SymContext& sym, const Sym& a, const Sym& b) { return sym.guard(Relation::kLt, a, b, "order of strides"); }
+
+bool has_no_elements(SymContext& sym, const TensorType& type) {
+  return std::any_of(type.sizes.begin(), type.sizes.end(), [&](const Sym& size) { return equal(sym, size, 0); });
+}
+
+// Are the strides what the dims in this order (innermost first) have when packed? Dims of size 1 are not looked at.
+bool packed(SymContext& sym, const TensorType& type, const std::vector<int>& order) {
+  Sym expected = 1;
+  for (int dim : order) {
+    if (equal(sym, type.sizes[dim], 1)) continue;
+    if (!equal(sym, type.strides[dim], expected)) return false;
+    expected = expected * type.sizes[dim];
+  }
+  return true;
+}
+
+std::vector<int> row_major_order(int rank) {
+  std::vector<int> order(rank);
+  std::iota(order.rbegin(), order.rend(), 0);
+  return order;
+}
+
+std::vector<int> channels_last_order(int rank) {
+  return rank == 4 ? std::vector<int>{1, 3, 2, 0} : std::vector<int>{1, 4, 3, 2, 0};
+}
+
+std::vector<Sym> strides_in_order(const std::vector<Sym>& sizes, const std::vector<int>& order) {
+  std::vector<Sym> strides(sizes.size());
+  Sym next = 1;
+  for (int dim : order) {
+    strides[dim] = next;
+    next = next * sizes[dim];
+  }
+  return strides;
+}
+
+// An operand as the iterator sees it: strides for the broadcast shape, 0 where it is expanded.
+std::vector<Sym> broadcast_strides(SymContext& sym, const std::vector<Sym>& sizes, const TensorType& type) {
+  std::vector<Sym> strides(sizes.size(), 0);
+  size_t offset = sizes.size() - type.sizes.size();
+  for (size_t i = 0; i < type.sizes.size(); ++i) {
+    bool expanded = equal(sym, type.sizes[i], 1) && !equal(sym, sizes[offset + i], 1);
+    if (!expanded) strides[offset + i] = type.strides[i];
+  }
+  return strides;
+}
+
+// TensorIterator's should_swap: 1: dim a comes after dim b, -1: before, 0: cannot be said.
+int compare_dims(SymContext& sym, const std::vector<Sym>& sizes, const std::vector<std::vector<Sym>>& operands, int a, int b) {
+  for (const std::vector<Sym>& strides : operands) {
+    const Sym &x = strides[a], &y = strides[b];
+    if (equal(sym, x, 0) || equal(sym, y, 0)) continue;
+    if (less(sym, x, y)) return -1;
+    if (!equal(sym, x, y)) return 1;
+    if (less(sym, sizes[b], sizes[a])) return 1;
+  }
+  return 0;
+}
+
+// Insertion sort that copes with pairs that cannot be compared, as TensorIterator's.
+std::vector<int> iteration_order(SymContext& sym, const std::vector<Sym>& sizes, const std::vector<std::vector<Sym>>& operands) {
+  int rank = static_cast<int>(sizes.size());
+  std::vector<int> order = row_major_order(rank);
+  for (int i = 1; i < rank; ++i) {
+    int later = i;
+    for (int earlier = i - 1; earlier >= 0; --earlier) {
+      int comparison = compare_dims(sym, sizes, operands, order[earlier], order[later]);
+      if (comparison > 0) {
+        std::swap(order[earlier], order[later]);
+        later = earlier;
+      } else if (comparison < 0) {
+        break;
+      }
+    }
+  }
+  return order;
+}
+
+bool plainly_contiguous(const TensorType& type) { return type.strides == contiguous_strides(type.sizes); }
+
+}  // namespace
+
+bool is_contiguous(SymContext& sym, const TensorType& type) {
+  if (plainly_contiguous(type) || has_no_elements(sym, type)) return true;
+  return packed(sym, type, row_major_order(type.rank()));
+}
+
+bool is_channels_last(SymContext& sym, const TensorType& type) {
+  if (type.rank() != 4 && type.rank() != 5) return false;
+  return packed(sym, type, channels_last_order(type.rank()));
+}
+
+bool is_non_overlapping_and_dense(SymContext& sym, const TensorType& type) {
+  if (is_contiguous(sym, type)) return true;
+  std::vector<int> order;
+  for (int d = 0; d < type.rank(); ++d)
+    if (!equal(sym, type.sizes[d], 1)) order.push_back(d);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return less(sym, type.strides[a], type.strides[b]); });
+  return packed(sym, type, order);
+}
+
+std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes) {
+  std::vector<Sym> strides(sizes.size());
+  Sym next = 1;
+  for (int dim : channels_last_order(static_cast<int>(sizes.size()))) {
+    strides[dim] = next;
+    bool positive = !sizes[dim].is_constant() || sizes[dim].constant() > 1;
+    if (positive) next = next * sizes[dim];
+  }
+  return strides;
+}
+
+std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& sizes, const std::vector<const TensorType*>& operands) {
+  bool same_shape = true, contiguous = true;
+  for (const TensorType* type : operands) {
+    same_shape &= type->sizes == sizes;
+    contiguous &= plainly_contiguous(*type);
+  }
+  if (operands.empty() || sizes.size() <= 1 || (same_shape && contiguous)) return contiguous_strides(sizes);
+  if (same_shape) {
+    auto all = [&](auto&& test) {
+      return std::all_of(operands.begin(), operands.end(), [&](const TensorType* type) { return test(sym, *type); });
+    };
+    if (all(is_contiguous)) return contiguous_strides(sizes);
+    if (all(is_channels_last)) return channels_last_strides(sizes);
+    if (all(is_non_overlapping_and_dense)) {
+      bool same = std::all_of(operands.begin(), operands.end(), [&](const TensorType* t) { return t->strides == operands[0]->strides; });
+      if (same) return operands[0]->strides;
+    }
+  }
+  std::vector<std::vector<Sym>> strides;
+  for (const TensorType* type : operands) strides.push_back(broadcast_strides(sym, sizes, *type));
+  std::vector<int> order = iteration_order(sym, sizes, strides);
+  if (order == row_major_order(static_cast<int>(sizes.size()))) return contiguous_strides(sizes);
+  return strides_in_order(sizes, order);
+}
+
+std::vector<Sym> preserved_strides(SymContext& sym, const TensorType& type) {
+  if (is_non_overlapping_and_dense(sym, type)) return type.strides;
+  return elementwise_strides(sym, type.sizes, {&type});
+}
+
+std::optional<std::vector<Sym>> view_strides(SymContext& sym, const TensorType& type, const std::vector<Sym>& new_sizes) {
+  if (plainly_contiguous(type)) return contiguous_strides(new_sizes);
+  if (has_no_elements(sym, type)) {
+    if (type.sizes == new_sizes) return type.strides;
+    return contiguous_strides(new_sizes);
+  }
+  std::vector<Sym> strides(new_sizes.size(), 1);
+  if (type.sizes.empty()) return strides;
+  // ATen's computeStride: walk chunks of old dims that lie packed in memory, innermost first.
+  int view_dim = static_cast<int>(new_sizes.size()) - 1;
+  Sym base = type.strides.back(), old_count = 1, new_count = 1;
+  for (int dim = type.rank() - 1; dim >= 0; --dim) {
+    old_count = old_count * type.sizes[dim];
+    bool chunk_ends = dim == 0 || (!equal(sym, type.sizes[dim - 1], 1) && !equal(sym, type.strides[dim - 1], old_count * base));
+    if (!chunk_ends) continue;
+    while (view_dim >= 0 && (less(sym, new_count, old_count) || equal(sym, new_sizes[view_dim], 1))) {
+      strides[view_dim] = new_count * base;
+      new_count = new_count * new_sizes[view_dim];
+      --view_dim;
+    }
+    if (!equal(sym, new_count, old_count)) return std::nullopt;
+    if (dim > 0) {
+      base = type.strides[dim - 1];
+      old_count = 1;
+      new_count = 1;
+    }
+  }
+  if (view_dim != -1) return std::nullopt;
+  return strides;
+}
+
+}  // namespace cdynamo::graph

@@ -1,0 +1,30 @@
+// The core operators as lowering sorts them: what a node's name means for loops (graph/core.h has the vocabulary).
+#pragma once
+
+#include <string_view>
+
+#include "graph/op.h"
+
+namespace cdynamo::lowering {
+
+enum class CoreKind : uint8_t {
+  kPointwise, kCast, kFull, kIota,
+  kExpand, kPermute, kReshape, kSlice, kDiagonal, kWindow, kPad,
+  kConcat, kGather, kIndex, kSliceScatter, kDiagonalScatter, kScatter, kIndexPut,
+  kReduction, kScan,
+  kMatmul, kBatchMatmul, kConvolution, kAttention, kLibrary,
+  kUnknown,
+};
+
+CoreKind core_kind(const graph::OpDef& op);
+
+// An index map with at most a fill value: costs nothing, is always repeated where it is read.
+bool is_view(CoreKind kind);
+// Computed element by element in a loop over its own sizes: may be a member of a fused kernel.
+bool is_elementwise(CoreKind kind);
+// A step of its own with operands in memory.
+bool is_library_call(CoreKind kind);
+
+inline graph::Args args_of(const graph::Node& node) { return graph::Args(node.op->parsed.at(node.overload), node.args); }
+
+}  // namespace cdynamo::lowering

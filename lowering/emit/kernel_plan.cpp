@@ -1,0 +1,100 @@
+// What emission decides before it emits: lanes, unrolling, work items, scratch memory, cost.
+#include <algorithm>
+
+#include "lowering/emit/kernel_emitter.h"
+#include "lowering/kernel_hash.h"
+
+namespace cdynamo::lowering::emit {
+namespace {
+
+// Lanes by the dtype that most of the work is done in: a register of that type is filled, wider ones take several.
+int choose_lanes(const Kernel& kernel, const std::vector<const Phase*>& phases, int vector_bytes) {
+  int counts[9] = {};
+  for (const Phase* phase : phases) {
+    for (const Stmt& stmt : phase->body) {
+      if (stmt.kind == StmtKind::kConstant || stmt.kind == StmtKind::kSize) continue;
+      bool memory = stmt.kind == StmtKind::kLoad || stmt.kind == StmtKind::kStore;
+      // bool has no width of its own: it follows what it was compared from.
+      if (stmt.dtype == DType::kBool && !memory) continue;
+      ++counts[runtime::bytes(runtime::compute_type(stmt.dtype))];
+    }
+  }
+  int widest = counts[8] ? 8 : counts[4] ? 4 : counts[2] ? 2 : 1;
+  int width = widest == 8 && counts[4] >= counts[8] ? 4 : widest;
+  return std::clamp(vector_bytes / width, 2, 64);
+}
+
+// Cheap bodies are unrolled so that loads and additions overlap; long ones overlap by themselves.
+int choose_copies(double cost, bool reduces) {
+  if (cost <= (reduces ? 12 : 8)) return 4;
+  return cost <= 24 ? 2 : 1;
+}
+
+// Does not run past a short static extent.
+Shape fit(Shape shape, const Sym& extent) {
+  if (!extent.is_constant()) return shape;
+  int64_t n = std::max<int64_t>(extent.constant(), 1);
+  while (shape.copies > 1 && int64_t{shape.lanes} * shape.copies > n) shape.copies /= 2;
+  while (shape.lanes > 2 && shape.lanes / 2 >= n) shape.lanes /= 2;
+  return shape;
+}
+
+Shape choose_shape(const Kernel& kernel, const std::vector<const Phase*>& phases, const Sym& extent, int vector_bytes) {
+  double cost = 0;
+  bool reduces = false;
+  for (const Phase* phase : phases) {
+    for (const Stmt& stmt : phase->body) {
+      cost += statement_cost(stmt, kernel);
+      reduces = reduces || stmt.kind == StmtKind::kReduce;
+    }
+  }
+  return fit({choose_lanes(kernel, phases, vector_bytes), choose_copies(cost, reduces)}, extent);
+}
+
+// Nanoseconds for one item, at 3 GHz.
+double item_cost(const Kernel& kernel, const KernelPlan& plan, const graph::SymContext& context) {
+  double cycles = 2;
+  for (size_t p = 0; p < kernel.phases.size(); ++p) {
+    const Phase& phase = kernel.phases[p];
+    double body = 0;
+    for (const Stmt& stmt : phase.body) body += statement_cost(stmt, kernel);
+    double trips = 1;
+    for (const Sym& extent : phase.inner) trips *= static_cast<double>(std::max<int64_t>(context.hint(extent), 1));
+    double lanes = phase.inner.empty() ? 1 : plan.phases[p].lanes;
+    if (kernel.vectorize_outer) lanes = 1.0 / plan.phases[p].copies;
+    cycles += body * std::max(1.0, trips / lanes);
+  }
+  return cycles / 3;
+}
+
+}  // namespace
+
+KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context, const runtime::HostTarget& host) {
+  KernelPlan plan;
+  plan.work = kernel.outer;
+  if (kernel.vectorize_outer) {
+    std::vector<const Phase*> all;
+    for (const Phase& phase : kernel.phases) all.push_back(&phase);
+    Shape shape;
+    if (!kernel.outer.empty()) shape = choose_shape(kernel, all, kernel.outer.back(), host.vector_bytes);
+    plan.phases.assign(kernel.phases.size(), shape);
+    Sym block = int64_t{shape.lanes} * shape.copies;
+    if (!plan.work.empty()) plan.work.back() = floordiv(plan.work.back() + block - Sym(1), block);
+  } else {
+    for (const Phase& phase : kernel.phases)
+      plan.phases.push_back(phase.inner.empty() ? Shape{}
+                                                : choose_shape(kernel, {&phase}, phase.inner.back(), host.vector_bytes));
+  }
+  int64_t interleaved = 1;
+  if (kernel.vectorize_outer && !plan.phases.empty()) interleaved = int64_t{plan.phases[0].lanes} * plan.phases[0].copies;
+  for (const KernelBuffer& buffer : kernel.buffers) {
+    if (buffer.kind != BufferKind::kRowScratch) continue;
+    plan.scratch_offsets.push_back(plan.scratch_bytes);
+    Sym bytes = buffer.size * Sym(interleaved * runtime::bytes(buffer.dtype));
+    plan.scratch_bytes = plan.scratch_bytes + floordiv(bytes + Sym(63), Sym(64)) * Sym(64);
+  }
+  plan.cost_per_item = item_cost(kernel, plan, context);
+  return plan;
+}
+
+}  // namespace cdynamo::lowering::emit

@@ -1,0 +1,206 @@
+// Addresses, loads and stores.
+#include <algorithm>
+
+#include "graph/op.h"
+#include "lowering/emit/kernel_emitter.h"
+
+namespace cdynamo::lowering::emit {
+
+using namespace llvm;
+using graph::InternalError;
+
+namespace {
+
+bool is_scratch(const Kernel& kernel, int buffer) { return kernel.buffers[buffer].kind == BufferKind::kRowScratch; }
+
+}  // namespace
+
+// Adds to each access's pointer what becomes known at `depth`: the terms of its axes, but for lanes and registers.
+void KernelEmitter::advance_pointers(int depth) {
+  const std::vector<Stmt>& body = kernel_.phases[phase_].body;
+  for (size_t s = 0; s < body.size(); ++s) {
+    const Stmt& stmt = body[s];
+    if (stmt.buffer < 0) continue;
+    Value* offset = depth == 0 ? size(stmt.index.offset) : ir_.getInt64(0);
+    for (const IndexTerm& term : stmt.index.terms) {
+      if (term.axis < 0 || term.stride == Sym(0) || axis_depth(term.axis) != depth) continue;
+      bool lanes = has_vector_axis() && term.axis == vector_axis();
+      Value* axis = lanes ? position_.base : axes_[term.axis];
+      offset = ir_.CreateAdd(offset, ir_.CreateMul(axis, size(term.stride)));
+    }
+    // A row scratch of a vectorized outer axis holds its rows interleaved: element e of lane l is at e * block + l.
+    if (is_scratch(kernel_, stmt.buffer) && kernel_.vectorize_outer) {
+      const Shape shape = plan_.phases[phase_];
+      offset = ir_.CreateMul(offset, ir_.getInt64(int64_t{shape.lanes} * shape.copies));
+    }
+    Type* element = builder_.storage_type(kernel_.buffers[stmt.buffer].dtype);
+    Value* base = depth == 0 ? pointers_[stmt.buffer] : statement_pointers_[s];
+    auto* constant = dyn_cast<ConstantInt>(offset);
+    statement_pointers_[s] = constant && constant->isZero() ? base : ir_.CreateGEP(element, base, offset);
+  }
+}
+
+KernelEmitter::Address KernelEmitter::address(const Stmt& stmt, int copy) {
+  Address out;
+  Type* element = builder_.storage_type(kernel_.buffers[stmt.buffer].dtype);
+  Type* i64 = ir_.getInt64Ty();
+  const int lanes = position_.lanes;
+  Value* uniform = nullptr;
+  Value* scattered = nullptr;  // <lanes x i64>
+  Value* lane_stride = nullptr;
+  for (const IndexTerm& term : stmt.index.terms) {
+    if (term.stride == Sym(0)) continue;
+    if (term.reg >= 0) {
+      Value* part = ir_.CreateMul(register_value(term.reg, copy),
+                                  builder_.splat(size(term.stride), VectorBuilder::lanes(register_value(term.reg, copy))));
+      Value*& sum = VectorBuilder::lanes(part) > 1 ? scattered : uniform;
+      sum = sum ? ir_.CreateAdd(sum, part) : part;
+    } else if (has_vector_axis() && term.axis == vector_axis()) {
+      lane_stride = size(term.stride);
+    }
+  }
+  bool scratch_lanes = is_scratch(kernel_, stmt.buffer) && kernel_.vectorize_outer;
+  if (scratch_lanes) lane_stride = ir_.getInt64(1);
+  out.pointer = uniform ? ir_.CreateGEP(element, statement_pointers_[statement_], uniform) : statement_pointers_[statement_];
+  auto* stride = dyn_cast_or_null<ConstantInt>(lane_stride);
+  if (lane_stride && copy > 0)
+    out.pointer = ir_.CreateGEP(element, out.pointer, ir_.CreateMul(lane_stride, ir_.getInt64(int64_t{copy} * lanes)));
+  if (!lane_stride && !scattered) return out;
+  if (lanes == 1 && !scattered) return out;
+  if (!scattered && stride && stride->getSExtValue() == 1) {
+    out.kind = Address::kContiguous;
+  } else if (!scattered && stride && stride->getSExtValue() == -1) {
+    out.kind = Address::kReversed;
+  } else {
+    out.kind = Address::kScattered;
+    out.lane_offsets = scattered;
+    if (lane_stride) {
+      SmallVector<Constant*, 64> iota;
+      for (int lane = 0; lane < lanes; ++lane) iota.push_back(ConstantInt::get(i64, lane));
+      Value* part = ir_.CreateMul(ConstantVector::get(iota), builder_.splat(lane_stride, lanes));
+      out.lane_offsets = scattered ? ir_.CreateAdd(scattered, part) : part;
+    }
+  }
+  return out;
+}
+
+// `mask` is null, an i1, or a vector of them; `other` is what inactive lanes get.
+Value* KernelEmitter::load_raw(const Address& address, Type* element, Value* mask, Value* other) {
+  const int lanes = position_.lanes;
+  const Align align(element->getScalarSizeInBits() / 8);
+  if (address.kind == Address::kUniform) {
+    if (!mask) return ir_.CreateAlignedLoad(element, address.pointer, align);
+    // No lane may touch memory when the mask says no: a branch.
+    Value* wanted = builder_.any(mask);
+    BasicBlock* before = ir_.GetInsertBlock();
+    auto* load = BasicBlock::Create(module_.getContext(), "load", function_);
+    auto* join = BasicBlock::Create(module_.getContext(), "loaded", function_);
+    ir_.CreateCondBr(wanted, load, join);
+    ir_.SetInsertPoint(load);
+    Value* value = ir_.CreateAlignedLoad(element, address.pointer, align);
+    ir_.CreateBr(join);
+    ir_.SetInsertPoint(join);
+    PHINode* merged = ir_.CreatePHI(element, 2);
+    merged->addIncoming(other, before);
+    merged->addIncoming(value, load);
+    if (VectorBuilder::lanes(mask) == 1) return merged;
+    return ir_.CreateSelect(mask, builder_.splat(merged, lanes), builder_.splat(other, lanes));
+  }
+  auto* type = FixedVectorType::get(element, lanes);
+  Value* everywhere = mask ? builder_.splat(mask, lanes) : nullptr;
+  Value* rest = builder_.splat(other, lanes);
+  if (address.kind == Address::kContiguous) {
+    if (!everywhere) return ir_.CreateAlignedLoad(type, address.pointer, align);
+    return ir_.CreateMaskedLoad(type, address.pointer, align, everywhere, rest);
+  }
+  if (address.kind == Address::kReversed) {
+    Value* last = ir_.CreateConstGEP1_64(element, address.pointer, -(lanes - 1));
+    Value* reversed = everywhere ? ir_.CreateMaskedLoad(type, last, align, ir_.CreateVectorReverse(everywhere), rest)
+                                 : static_cast<Value*>(ir_.CreateAlignedLoad(type, last, align));
+    return ir_.CreateVectorReverse(reversed);
+  }
+  Value* pointers = ir_.CreateGEP(element, address.pointer, address.lane_offsets);
+  if (!everywhere) everywhere = Constant::getAllOnesValue(FixedVectorType::get(ir_.getInt1Ty(), lanes));
+  return ir_.CreateMaskedGather(type, pointers, align, everywhere, rest);
+}
+
+Value* KernelEmitter::from_storage(Value* raw, DType dtype) {
+  if (dtype == DType::kBool) return ir_.CreateICmpNE(raw, Constant::getNullValue(raw->getType()));
+  return runtime::is_half(dtype) ? builder_.widen_half(raw, dtype) : raw;
+}
+
+Value* KernelEmitter::to_storage(Value* value, DType buffer_dtype, DType register_dtype) {
+  if (register_dtype != runtime::compute_type(buffer_dtype))
+    value = VectorBuilder::value(builder_.cast(VectorBuilder::wrap(value, register_dtype), buffer_dtype));
+  if (buffer_dtype == DType::kBool)
+    return ir_.CreateZExt(value, builder_.storage_type(buffer_dtype, VectorBuilder::lanes(value)));
+  return runtime::is_half(buffer_dtype) ? builder_.narrow_half(value, buffer_dtype) : value;
+}
+
+Value* KernelEmitter::emit_load(const Stmt& stmt, int copy) {
+  DType stored = kernel_.buffers[stmt.buffer].dtype;
+  Type* element = builder_.storage_type(stored);
+  Address where = address(stmt, copy);
+  Value* mask = statement_mask(stmt, copy, where.kind != Address::kUniform);
+  // What masked lanes read: `other` in the form in which it would be stored.
+  Scalar other = builder_.constant(stmt.value, stored);
+  if (!runtime::is_float(stored) && stmt.value == 0) other = builder_.constant_int(stmt.int_value, stored);
+  Value* other_raw = to_storage(VectorBuilder::value(other), stored, other.dtype);
+  Scalar loaded = VectorBuilder::wrap(from_storage(load_raw(where, element, mask, other_raw), stored),
+                                      runtime::compute_type(stored));
+  if (runtime::compute_type(stmt.dtype) != loaded.dtype) loaded = builder_.cast(loaded, stmt.dtype);
+  return VectorBuilder::value(loaded);
+}
+
+void KernelEmitter::emit_store(const Stmt& stmt, int copy) {
+  DType stored = kernel_.buffers[stmt.buffer].dtype;
+  Type* element = builder_.storage_type(stored);
+  const Align align(element->getScalarSizeInBits() / 8);
+  const int lanes = position_.lanes;
+  Scalar source = operand(stmt, 0, copy);
+  Value* value = to_storage(VectorBuilder::value(source), stored, source.dtype);
+  Address where = address(stmt, copy);
+  Value* mask = statement_mask(stmt, copy, true);
+  if (where.kind == Address::kUniform) {
+    // Without a vector axis, or where it has one point only: the first lane.
+    if (VectorBuilder::lanes(value) > 1) value = ir_.CreateExtractElement(value, uint64_t{0});
+    if (mask && VectorBuilder::lanes(mask) > 1) mask = ir_.CreateExtractElement(mask, uint64_t{0});
+    if (!mask) {
+      ir_.CreateAlignedStore(value, where.pointer, align);
+      return;
+    }
+    auto* store = BasicBlock::Create(module_.getContext(), "store", function_);
+    auto* join = BasicBlock::Create(module_.getContext(), "stored", function_);
+    ir_.CreateCondBr(mask, store, join);
+    ir_.SetInsertPoint(store);
+    ir_.CreateAlignedStore(value, where.pointer, align);
+    ir_.CreateBr(join);
+    ir_.SetInsertPoint(join);
+    return;
+  }
+  value = builder_.splat(value, lanes);
+  Value* everywhere = mask ? builder_.splat(mask, lanes) : nullptr;
+  if (where.kind == Address::kContiguous) {
+    if (everywhere) {
+      ir_.CreateMaskedStore(value, where.pointer, align, everywhere);
+    } else {
+      ir_.CreateAlignedStore(value, where.pointer, align);
+    }
+    return;
+  }
+  if (where.kind == Address::kReversed) {
+    Value* last = ir_.CreateConstGEP1_64(element, where.pointer, -(lanes - 1));
+    Value* reversed = ir_.CreateVectorReverse(value);
+    if (everywhere) {
+      ir_.CreateMaskedStore(reversed, last, align, ir_.CreateVectorReverse(everywhere));
+    } else {
+      ir_.CreateAlignedStore(reversed, last, align);
+    }
+    return;
+  }
+  Value* pointers = ir_.CreateGEP(element, where.pointer, where.lane_offsets);
+  if (!everywhere) everywhere = Constant::getAllOnesValue(FixedVectorType::get(ir_.getInt1Ty(), lanes));
+  ir_.CreateMaskedScatter(value, pointers, align, everywhere);
+}
+
+}  // namespace cdynamo::lowering::emit

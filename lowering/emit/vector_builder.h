@@ -1,0 +1,61 @@
+// ScalarBuilder on LLVM IR: one handle is a scalar (uniform over the lanes) or a vector of lanes, and operands of
+// both kinds mix: a uniform operand is broadcast where a vector one meets it. Constants are always uniform.
+//
+// bool is i1; half types never appear (kernels hold them as float32, rounded by `round_to`).
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include "lowering/math/math.h"
+
+namespace cdynamo::lowering::emit {
+
+using graph::DType;
+using graph::Prim;
+using graph::Scalar;
+
+class VectorBuilder final : public math::MathBuilder {
+ public:
+  // New instructions go to `ir`'s insertion point, which `rare` moves to a later block.
+  VectorBuilder(llvm::IRBuilder<>& ir, bool has_avx512) : ir_(ir), has_avx512_(has_avx512) {}
+
+  Scalar constant(double value, DType dtype) override;
+  Scalar constant_int(int64_t value, DType dtype) override;
+  Scalar prim(Prim prim, const Scalar* operands, int count) override;
+  Scalar cast(Scalar value, DType dtype) override;
+  Scalar select(Scalar condition, Scalar yes, Scalar no) override;
+  Scalar bitcast(Scalar value, DType dtype) override;
+  Scalar rare(Scalar condition, Scalar common, Prim prim, const Scalar* operands, int count) override;
+  Scalar scale(Scalar x, Scalar n) override;
+  Split split(Scalar x) override;
+
+  // Rounds a float32 to a half dtype and back.
+  Scalar round_to(Scalar value, DType half);
+  // float32 <-> the 16 bits of a half dtype. `narrow` rounds to nearest even.
+  llvm::Value* widen_half(llvm::Value* bits, DType half);
+  llvm::Value* narrow_half(llvm::Value* value, DType half);
+
+  llvm::IRBuilder<>& ir() { return ir_; }
+  llvm::Value* splat(llvm::Value* value, int lanes);
+  llvm::Type* type(DType dtype, int lanes = 1);          // of a register
+  llvm::Type* storage_type(DType dtype, int lanes = 1);  // in memory: bool is i8, half types are i16
+  // Whether any lane of a bool is true, as i1.
+  llvm::Value* any(llvm::Value* condition);
+
+  static llvm::Value* value(Scalar s) { return static_cast<llvm::Value*>(s.handle); }
+  static Scalar wrap(llvm::Value* value, DType dtype) { return {value, dtype}; }
+  static int lanes(llvm::Value* value);
+
+ private:
+  llvm::Value* binary(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* unary(Prim prim, DType dtype, llvm::Value* a);
+  llvm::Value* integer_divide(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* float_remainder(DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* call_lanes(const char* name, llvm::Value* const* operands, int count);
+  Scalar libm_lanes(Prim prim, const Scalar* operands, int count);
+
+  llvm::IRBuilder<>& ir_;
+  bool has_avx512_;
+};
+
+}  // namespace cdynamo::lowering::emit

@@ -1,0 +1,164 @@
+// cdynamo._C: the extension's entry point. Arguments are checked in Python (cdynamo/_api.py); what comes here is right.
+
+#include <Python.h>
+
+#include "frame_eval/code_cache.h"
+#include "frame_eval/events.h"
+#include "frame_eval/hook.h"
+#include "frame_eval/optimized.h"
+#include "symbolic/bytecode_debug.h"
+#include "symbolic/counters.h"
+#include "symbolic/debug.h"
+#include "symbolic/logs.h"
+
+namespace {
+
+namespace fe = cdynamo::frame_eval;
+namespace sym = cdynamo::symbolic;
+using sym::PyRef;
+
+constexpr const char* kConfigCapsule = "cdynamo.config";
+
+void free_config(PyObject* capsule) {
+  delete static_cast<fe::ConfigPtr*>(PyCapsule_GetPointer(capsule, kConfigCapsule));
+}
+
+// make_config(backend_kind, backend_callable, fullgraph, dynamic, static) -> capsule
+PyObject* make_config(PyObject*, PyObject* args) {
+  int kind, fullgraph, dynamic, is_static;
+  PyObject* callable;
+  if (!PyArg_ParseTuple(args, "iOppp", &kind, &callable, &fullgraph, &dynamic, &is_static)) return nullptr;
+  auto config = std::make_shared<fe::Config>();
+  config->backend = static_cast<fe::BackendKind>(kind);
+  if (callable != Py_None) config->backend_callable = PyRef::borrow(callable);
+  config->fullgraph = fullgraph;
+  config->dynamic = dynamic;
+  config->is_static = is_static;
+  return PyCapsule_New(new fe::ConfigPtr(std::move(config)), kConfigCapsule, free_config);
+}
+
+PyObject* make_optimized(PyObject*, PyObject* args) {
+  PyObject *function, *capsule;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyFunction_Type, &function, &PyCapsule_Type, &capsule)) return nullptr;
+  auto* config = static_cast<fe::ConfigPtr*>(PyCapsule_GetPointer(capsule, kConfigCapsule));
+  if (!config) return nullptr;
+  return fe::make_optimized_function(function, *config).release();
+}
+
+PyObject* counters(PyObject*, PyObject*) {
+  PyRef dict = PyRef::steal(PyDict_New());
+  if (!dict) return nullptr;
+  auto put = [&](const char* name, int64_t value) {
+    PyRef number = PyRef::steal(PyLong_FromLongLong(value));
+    if (number) PyDict_SetItemString(dict.get(), name, number.get());
+  };
+#define CDYNAMO_COUNTER(name) put(#name, sym::counters().name.load());
+  CDYNAMO_COUNTERS(CDYNAMO_COUNTER)
+#undef CDYNAMO_COUNTER
+  return PyErr_Occurred() ? nullptr : dict.release();
+}
+
+PyObject* reset(PyObject*, PyObject*) {
+  fe::reset_all_caches();
+  Py_RETURN_NONE;
+}
+
+PyObject* set_config(PyObject*, PyObject* args) {
+  const char* name;
+  int value;
+  if (!PyArg_ParseTuple(args, "si", &name, &value)) return nullptr;
+  fe::GlobalConfig& config = fe::global_config();
+  const std::string key = name;
+  if (key == "recompile_limit") config.recompile_limit = value;
+  else if (key == "suppress_errors") config.suppress_errors = value;
+  else if (key == "keep_empty_graphs") config.keep_empty_graphs = value;
+  else if (key == "disk_cache") config.disk_cache = value;
+  else if (key == "disabled") config.disabled = value;
+  else return PyErr_Format(PyExc_KeyError, "no setting '%s'", name);
+  Py_RETURN_NONE;
+}
+
+PyObject* topics(PyObject*, PyObject*) {
+  PyRef list = PyRef::steal(PyList_New(0));
+#define CDYNAMO_TOPIC(id, name, doc)                                     \
+  {                                                                      \
+    PyRef row = PyRef::steal(Py_BuildValue("(ss)", name, doc));          \
+    if (!row || PyList_Append(list.get(), row.get()) < 0) return nullptr; \
+  }
+  CDYNAMO_TOPICS(CDYNAMO_TOPIC)
+#undef CDYNAMO_TOPIC
+  return list.release();
+}
+
+PyObject* set_log(PyObject*, PyObject* args) {
+  const char* name;
+  int enabled;
+  if (!PyArg_ParseTuple(args, "sp", &name, &enabled)) return nullptr;
+  for (int i = 0; i < static_cast<int>(sym::Topic::kCount); ++i)
+    if (std::string(name) == sym::topic_name(static_cast<sym::Topic>(i))) {
+      sym::set_log_enabled(static_cast<sym::Topic>(i), enabled);
+      Py_RETURN_NONE;
+    }
+  return PyErr_Format(PyExc_ValueError, "no log topic '%s'", name);
+}
+
+PyObject* set_listener(PyObject*, PyObject* listener) {
+  fe::set_compile_listener(listener == Py_None ? PyRef() : PyRef::borrow(listener));
+  Py_RETURN_NONE;
+}
+
+bool to_strings(PyObject* sequence, std::vector<std::string>& strings) {
+  PyRef list = PyRef::steal(PySequence_List(sequence));
+  if (!list) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    const char* text = PyUnicode_AsUTF8(PyList_GET_ITEM(list.get(), i));
+    if (!text) return false;
+    strings.emplace_back(text);
+  }
+  return true;
+}
+
+PyObject* set_skipped_folders(PyObject*, PyObject* args) {
+  PyObject *skipped, *kept;
+  std::vector<std::string> skipped_names, kept_names;
+  if (!PyArg_ParseTuple(args, "OO", &skipped, &kept)) return nullptr;
+  if (!to_strings(skipped, skipped_names) || !to_strings(kept, kept_names)) return nullptr;
+  fe::set_skipped_folders(std::move(skipped_names), std::move(kept_names));
+  Py_RETURN_NONE;
+}
+
+PyObject* decode(PyObject*, PyObject* code) { return sym::debug_decode(code); }
+PyObject* roundtrip(PyObject*, PyObject* code) { return sym::debug_roundtrip(code); }
+PyObject* capture(PyObject*, PyObject* args) {
+  PyObject *function, *arguments;
+  if (!PyArg_ParseTuple(args, "OO!", &function, &PyTuple_Type, &arguments)) return nullptr;
+  return sym::debug_capture(function, arguments);
+}
+
+PyMethodDef methods[] = {
+    {"make_config", make_config, METH_VARARGS, nullptr},
+    {"make_optimized", make_optimized, METH_VARARGS, nullptr},
+    {"counters", counters, METH_NOARGS, nullptr},
+    {"reset", reset, METH_NOARGS, nullptr},
+    {"set_config", set_config, METH_VARARGS, nullptr},
+    {"topics", topics, METH_NOARGS, nullptr},
+    {"set_log", set_log, METH_VARARGS, nullptr},
+    {"set_listener", set_listener, METH_O, nullptr},
+    {"set_skipped_folders", set_skipped_folders, METH_VARARGS, nullptr},
+    {"_decode", decode, METH_O, nullptr},
+    {"_roundtrip", roundtrip, METH_O, nullptr},
+    {"_capture", capture, METH_VARARGS, nullptr},
+    {},
+};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "cdynamo._C", "cdynamo's compiled part", -1, methods, nullptr, nullptr, nullptr, nullptr,
+};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__C() {
+  PyRef module = PyRef::steal(PyModule_Create(&definition));
+  if (!module || fe::add_optimized_function_type(module.get()) < 0) return nullptr;
+  return module.release();
+}

@@ -1,0 +1,88 @@
+// The part of libtorch that tensor_access reaches: symbols found with dlsym, and facts found by probing. Internal to
+// symbolic/; what others call is in tensor_access.h.
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/types.h"
+
+namespace cdynamo::symbolic::torch_access {
+
+// An at::Tensor: one pointer to a TensorImpl.
+using TensorHandle = void*;
+
+struct SizeSpan {
+  const int64_t* data;
+  size_t size;
+};
+// What at::detail functions return: through memory, as C++ does for a class with a destructor. It is handed on to
+// THPVariable_Wrap(TensorBase&&), which leaves nothing behind to release.
+struct OwnedTensor {
+  void* impl;
+  OwnedTensor(const OwnedTensor&) = delete;
+  ~OwnedTensor() {}
+};
+
+struct DispatchKeyState {
+  uint64_t included, excluded;
+};
+
+struct Api {
+  // AOTInductor's C shim; each returns 0 on success.
+  int32_t (*get_data_ptr)(TensorHandle, void**);
+  int32_t (*get_dim)(TensorHandle, int64_t*);
+  int32_t (*get_sizes)(TensorHandle, int64_t**);
+  int32_t (*get_strides)(TensorHandle, int64_t**);
+  int32_t (*get_dtype)(TensorHandle, int32_t*);
+  int32_t (*get_device_type)(TensorHandle, int32_t*);
+  int32_t (*get_device_index)(TensorHandle, int32_t*);
+  int32_t (*get_storage_offset)(TensorHandle, int64_t*);
+  int32_t (*empty_strided)(int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t, TensorHandle*);
+  int32_t (*as_strided)(TensorHandle, const int64_t*, const int64_t*, int64_t, TensorHandle*);
+  int32_t (*delete_tensor)(TensorHandle);
+  // C++ symbols.
+  PyObject* (*wrap)(const void* tensor);                    // THPVariable_Wrap
+  bool (*requires_grad)(const void* impl);                  // c10::TensorImpl::requires_grad
+  bool (*grad_mode)();
+  bool (*inference_mode)();
+  int8_t (*default_dtype)();
+  void* (*global_context)();
+  bool (*deterministic)(const void* context);
+  bool (*deterministic_warn_only)(const void* context);
+  int64_t (*function_mode_count)();
+  int32_t (*function_disabled)();
+  // Optional: a shorter way to a new CPU tensor. at::detail::empty_strided_cpu and THPVariable_Wrap(TensorBase&&).
+  OwnedTensor (*empty_strided_cpu)(SizeSpan, SizeSpan, int8_t, bool) = nullptr;
+  PyObject* (*wrap_moved)(OwnedTensor&) = nullptr;
+
+  void* context = nullptr;           // at::globalContext()
+  void* libc10 = nullptr;
+  PyTypeObject* tensor_type = nullptr;
+  PyTypeObject* parameter_type = nullptr;
+  PyObject* dtypes[runtime::kNumDTypes] = {};
+  int key_set_offset = -1;           // of the dispatch keys in a TensorImpl, found by probing
+  uint64_t plain_keys = 0;           // dispatch keys of a plain strided CPU tensor,
+  uint64_t inference_keys = 0;       // and of one made under inference mode
+  DispatchKeyState inference_mask{}; // how inference mode changes the thread's dispatch keys
+};
+
+// Null where torch is not loaded, or is one whose layout does not answer as expected.
+const Api* api();
+// torch.Tensor as soon as it exists, also where api() is null.
+PyTypeObject* tensor_type();
+
+inline constexpr int kScalarTypes[runtime::kNumDTypes] = {11, 0, 1, 2, 3, 4, 5, 15, 6, 7};  // c10::ScalarType by DType
+bool dtype_of_scalar_type(int scalar_type, runtime::DType* dtype);
+
+inline TensorHandle handle(PyObject* tensor) { return reinterpret_cast<char*>(tensor) + sizeof(PyObject); }
+inline const char* impl(PyObject* tensor) { return *reinterpret_cast<const char**>(handle(tensor)); }
+inline uint64_t key_set(const Api& api, PyObject* tensor) {
+  return *reinterpret_cast<const uint64_t*>(impl(tensor) + api.key_set_offset);
+}
+// This thread's dispatch keys, changed against the defaults.
+DispatchKeyState thread_keys(const Api& api);
+
+}  // namespace cdynamo::symbolic::torch_access

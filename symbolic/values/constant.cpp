@@ -1,0 +1,275 @@
+#include "symbolic/values/constant.h"
+
+#include "symbolic/hooks.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/class_value.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/iterator.h"
+#include "symbolic/values/range.h"
+#include "symbolic/values/set.h"
+#include "symbolic/values/slice.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/tuple.h"
+
+namespace cdynamo::symbolic {
+
+bool is_plain_constant(PyObject* o) {
+  return o == Py_None || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || PyUnicode_CheckExact(o) ||
+         PyBytes_CheckExact(o) || PyComplex_CheckExact(o) || o == Py_Ellipsis || o == Py_NotImplemented;
+}
+
+// Tuples, frozensets, slices, ranges and classes get their own kinds.
+ValuePtr make_constant(Executor& ex, PyRef object) {
+  PyObject* o = object.get();
+  if (PyTuple_CheckExact(o)) {
+    std::vector<ValuePtr> items;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
+      items.push_back(make_constant(ex, PyRef::borrow(PyTuple_GET_ITEM(o, i))));
+    return new_constant_tuple(std::move(object), std::move(items));
+  }
+  if (PyFrozenSet_CheckExact(o)) {
+    PyRef list = checked(PySequence_List(o));
+    std::vector<ValuePtr> items;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+      items.push_back(make_constant(ex, PyRef::borrow(PyList_GET_ITEM(list.get(), i))));
+    return new_set(ex, items, &PyFrozenSet_Type);
+  }
+  if (PySlice_Check(o)) return slice_from_object(ex, o);
+  if (PyRange_Check(o)) return range_from_object(ex, o);
+  if (PyType_Check(o)) return make_class(std::move(object), nullptr);
+  return std::make_shared<ConstantValue>(std::move(object));
+}
+
+ValuePtr wrap_constant(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (!is_plain_constant(object)) return nullptr;
+  bool known = source->kind == SourceKind::kConstant;
+  if (object == Py_None || PyBool_Check(object) || object == Py_Ellipsis || object == Py_NotImplemented) {
+    if (!known) add_guard(ex, GuardKind::kIdentity, source, object);
+    return std::make_shared<ConstantValue>(PyRef::borrow(object), source);
+  }
+  if (!known && PyLong_CheckExact(object)) {
+    int overflow = 0;
+    int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (!overflow) {
+      graph::Sym sym = ex.size_symbol(source, -1, number);
+      if (!sym.is_constant()) {
+        add_guard(ex, GuardKind::kDynamicInt, source, nullptr, sym.node()->symbol);
+        return std::make_shared<SymIntValue>(sym, source);
+      }
+    }
+  }
+  if (!known && PyFloat_CheckExact(object) && ex.is_dynamic(source))
+    return make_dynamic_float(ex, PyFloat_AS_DOUBLE(object), source);
+  if (!known) add_guard(ex, GuardKind::kEquals, source, object);
+  return std::make_shared<ConstantValue>(PyRef::borrow(object), source);
+}
+
+// ---- the data model ---------------------------------------------------------------------------------------------------
+
+std::string ConstantValue::describe() const {
+  if (!is_plain_constant(object_.get())) {
+    PyRef name = PyRef::steal(PyObject_GetAttrString(object_.get(), "__qualname__"));
+    if (name && PyUnicode_Check(name.get())) return std::string(type()->tp_name) + " " + PyUnicode_AsUTF8(name.get());
+    PyErr_Clear();
+    return type()->tp_name;
+  }
+  PyRef repr = PyRef::steal(PyObject_Repr(object_.get()));
+  const char* text = repr ? PyUnicode_AsUTF8(repr.get()) : nullptr;
+  PyErr_Clear();
+  std::string shown = text ? text : "?";
+  if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
+  return std::string(type()->tp_name) + " " + shown;
+}
+
+// Attributes of C objects are read from the object itself: their getters run no user code.
+ValuePtr ConstantValue::get_attribute(Executor& ex, PyObject* name) {
+  if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return type_of(ex, shared_from_this());
+  PyRef attribute = checked_user(ex, PyObject_GetAttr(object_.get(), name));
+  // A method bound to the constant keeps no source; other attributes of library objects are reached by theirs.
+  if (is_plain_constant(object_.get()) || PyCFunction_Check(attribute.get())) return ex.constant(std::move(attribute));
+  if (is_plain_constant(attribute.get())) return ex.constant(std::move(attribute));
+  return ex.wrap(attribute.get(), attribute_source(constant_source(object_.get()), name));
+}
+
+void ConstantValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  if (!is_plain_constant(object_.get())) return SymbolicValue::set_attribute(ex, name, value);
+  raise_error(ex, PyExc_AttributeError, "'" + std::string(type()->tp_name) + "' object has no attribute '" +
+                                            PyUnicode_AsUTF8(name) + "'");
+}
+
+ValuePtr ConstantValue::call(Executor& ex, const CallArgs& args) { return call_builtin(ex, object_.get(), args); }
+
+ValuePtr ConstantValue::get_item(Executor& ex, const ValuePtr& key) {
+  PyRef index = materialize(ex, key);
+  if (!index) return SymbolicValue::get_item(ex, key);
+  return ex.constant(checked_user(ex, PyObject_GetItem(object_.get(), index.get())));
+}
+
+bool ConstantValue::contains(Executor& ex, const ValuePtr& item) {
+  auto object = item->as_constant();
+  if (!object) return SymbolicValue::contains(ex, item);
+  int found = PySequence_Contains(object_.get(), object->get());
+  if (found < 0) raise_current_error(ex);
+  return found;
+}
+
+ValuePtr ConstantValue::length(Executor& ex) {
+  Py_ssize_t size = PyObject_Size(object_.get());
+  if (size < 0) raise_current_error(ex);
+  return ex.constant_int(size);
+}
+
+ValuePtr ConstantValue::iterate(Executor& ex) {
+  if (auto items = unpack(ex)) return new_sequence_iterator(new_tuple(std::move(*items)));
+  if (is_plain_constant(object_.get()))
+    raise_error(ex, PyExc_TypeError, "'" + std::string(type()->tp_name) + "' object is not iterable");
+  break_graph("CD0207", describe());
+}
+
+std::optional<bool> ConstantValue::truth(Executor& ex) {
+  int result = PyObject_IsTrue(object_.get());
+  if (result < 0) raise_current_error(ex);
+  return result != 0;
+}
+
+ValuePtr ConstantValue::unary(Executor& ex, Op op) {
+  PyObject* result = op == Op::UNARY_NEGATIVE   ? PyNumber_Negative(object_.get())
+                     : op == Op::UNARY_INVERT   ? PyNumber_Invert(object_.get())
+                     : op == Op::UNARY_POSITIVE ? PyNumber_Positive(object_.get())
+                                                : nullptr;
+  if (!result && !PyErr_Occurred()) return SymbolicValue::unary(ex, op);
+  return ex.constant(checked_user(ex, result));
+}
+
+ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  bool formats = !reflected && plain_number_operation(nb_op) == kNbRemainder && PyUnicode_Check(object_.get());
+  auto object = formats ? std::optional(materialize(ex, other)) : other->as_constant();
+  if (formats && !*object) break_graph("CD0215", "% formatting with " + other->describe());
+  if (!object) return nullptr;
+  PyObject* left = reflected ? object->get() : object_.get();
+  PyObject* right = reflected ? object_.get() : object->get();
+  return wrap_fresh(ex, checked_user(ex, apply_number_operation(nb_op, left, right)));
+}
+
+ValuePtr ConstantValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  auto object = other->as_constant();
+  if (!object) return nullptr;
+  return ex.constant(checked_user(ex, PyObject_RichCompare(object_.get(), object->get(), py_op)));
+}
+
+bool ConstantValue::is_same_object(const SymbolicValue& other) const {
+  return this == &other || other.real_object() == object_.get();
+}
+
+std::optional<std::vector<ValuePtr>> ConstantValue::unpack(Executor& ex) {
+  if (!PyUnicode_CheckExact(object_.get()) && !PyBytes_CheckExact(object_.get())) return std::nullopt;
+  PyRef list = checked(PySequence_List(object_.get()));
+  std::vector<ValuePtr> items;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+    items.push_back(ex.constant(PyRef::borrow(PyList_GET_ITEM(list.get(), i))));
+  return items;
+}
+
+RecipePtr ConstantValue::recipe(Executor&) {
+  if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());
+  // A float or long string that came in goes out as the same object.
+  if (recipe_->kind == RecipeKind::kConstant && source && source->kind != SourceKind::kConstant &&
+      (PyFloat_CheckExact(object_.get()) || PyBytes_CheckExact(object_.get()) || PyComplex_CheckExact(object_.get())))
+    recipe_ = source_recipe(source);
+  return recipe_;
+}
+
+// ---- numbers ------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+PyObject* power(PyObject* left, PyObject* right) { return PyNumber_Power(left, right, Py_None); }
+PyObject* in_place_power(PyObject* left, PyObject* right) { return PyNumber_InPlacePower(left, right, Py_None); }
+
+struct NumberRow {
+  const char* symbol;
+  const char* method;
+  const char* reflected;
+  PyObject* (*apply)(PyObject*, PyObject*);
+};
+
+// In the order of NB_* in CPython's opcode.h.
+constexpr NumberRow kNumberRows[] = {
+    {"+", "__add__", "__radd__", PyNumber_Add},
+    {"&", "__and__", "__rand__", PyNumber_And},
+    {"//", "__floordiv__", "__rfloordiv__", PyNumber_FloorDivide},
+    {"<<", "__lshift__", "__rlshift__", PyNumber_Lshift},
+    {"@", "__matmul__", "__rmatmul__", PyNumber_MatrixMultiply},
+    {"*", "__mul__", "__rmul__", PyNumber_Multiply},
+    {"%", "__mod__", "__rmod__", PyNumber_Remainder},
+    {"|", "__or__", "__ror__", PyNumber_Or},
+    {"**", "__pow__", "__rpow__", power},
+    {">>", "__rshift__", "__rrshift__", PyNumber_Rshift},
+    {"-", "__sub__", "__rsub__", PyNumber_Subtract},
+    {"/", "__truediv__", "__rtruediv__", PyNumber_TrueDivide},
+    {"^", "__xor__", "__rxor__", PyNumber_Xor},
+    {"+=", "__iadd__", "__radd__", PyNumber_InPlaceAdd},
+    {"&=", "__iand__", "__rand__", PyNumber_InPlaceAnd},
+    {"//=", "__ifloordiv__", "__rfloordiv__", PyNumber_InPlaceFloorDivide},
+    {"<<=", "__ilshift__", "__rlshift__", PyNumber_InPlaceLshift},
+    {"@=", "__imatmul__", "__rmatmul__", PyNumber_InPlaceMatrixMultiply},
+    {"*=", "__imul__", "__rmul__", PyNumber_InPlaceMultiply},
+    {"%=", "__imod__", "__rmod__", PyNumber_InPlaceRemainder},
+    {"|=", "__ior__", "__ror__", PyNumber_InPlaceOr},
+    {"**=", "__ipow__", "__rpow__", in_place_power},
+    {">>=", "__irshift__", "__rrshift__", PyNumber_InPlaceRshift},
+    {"-=", "__isub__", "__rsub__", PyNumber_InPlaceSubtract},
+    {"/=", "__itruediv__", "__rtruediv__", PyNumber_InPlaceTrueDivide},
+    {"^=", "__ixor__", "__rxor__", PyNumber_InPlaceXor},
+};
+static_assert(std::size(kNumberRows) == kNbInplaceXor + 1);
+
+}  // namespace
+
+PyObject* apply_number_operation(int nb_op, PyObject* left, PyObject* right) { return kNumberRows[nb_op].apply(left, right); }
+const char* number_symbol(int nb_op) { return kNumberRows[nb_op].symbol; }
+const char* number_method(int nb_op, bool reflected) {
+  return reflected ? kNumberRows[nb_op].reflected : kNumberRows[nb_op].method;
+}
+int plain_number_operation(int nb_op) { return nb_op >= kNbInplaceAdd ? nb_op - kNbInplaceAdd : nb_op; }
+
+// ---- f-strings ------------------------------------------------------------------------------------------------------------
+
+namespace {
+PyObject* convert(PyObject* object, int conversion) {
+  switch (conversion) {
+    case 's': return PyObject_Str(object);
+    case 'r': return PyObject_Repr(object);
+    case 'a': return PyObject_ASCII(object);
+    default: return Py_NewRef(object);
+  }
+}
+}  // namespace
+
+ValuePtr format_value(Executor& ex, const ValuePtr& value, int conversion, const ValuePtr& spec) {
+  ValuePtr converted = value;
+  PyRef object = materialize(ex, value);
+  if (!object && (conversion == 's' || conversion == 'r' || (!conversion && !spec))) {
+    // A class's own __str__, __repr__ or __format__ is inlined.
+    converted = to_string(ex, value, conversion == 'r');
+    object = materialize(ex, converted);
+    conversion = 0;
+  }
+  if (!object) break_graph("CD0215", "f-string with " + value->describe());
+  PyRef text = checked_user(ex, convert(object.get(), conversion));
+  PyRef format = spec ? string_argument(ex, spec) : PyRef();
+  return ex.constant(checked_user(ex, PyObject_Format(text.get(), format.get())));
+}
+
+ValuePtr join_strings(Executor& ex, const std::vector<ValuePtr>& parts) {
+  PyRef list = checked(PyList_New(0));
+  for (const ValuePtr& part : parts) {
+    PyRef text = string_argument(ex, part);
+    if (PyList_Append(list.get(), text.get()) < 0) throw PythonError{};
+  }
+  PyRef empty = checked(PyUnicode_FromString(""));
+  return ex.constant(checked(PyUnicode_Join(empty.get(), list.get())));
+}
+
+}  // namespace cdynamo::symbolic

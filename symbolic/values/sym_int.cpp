@@ -1,0 +1,170 @@
+#include "symbolic/values/sym_int.h"
+
+#include <cstdlib>
+
+#include "symbolic/executor.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+
+namespace cdynamo::symbolic {
+
+using graph::Relation;
+using graph::Sym;
+
+namespace {
+
+graph::SymContext& context(Executor& ex) { return *ex.graph().sym; }
+
+// Values beyond this are left to Python's own integers: expressions are kept in 64 bits.
+constexpr int64_t kSafe = int64_t{1} << 53;
+bool safe(Executor& ex, const Sym& sym) { return std::llabs(context(ex).hint(sym)) <= kSafe; }
+bool safe_product(Executor& ex, const Sym& a, const Sym& b) {
+  int64_t product;
+  return !__builtin_mul_overflow(context(ex).hint(a), context(ex).hint(b), &product) && std::llabs(product) <= kSafe;
+}
+
+std::optional<Sym> symbolic_operation(Executor& ex, int nb_op, const Sym& a, const Sym& b) {
+  switch (plain_number_operation(nb_op)) {
+    case kNbAdd: return a + b;
+    case kNbSubtract: return a - b;
+    case kNbMultiply:
+      if (!safe_product(ex, a, b)) return std::nullopt;
+      return a * b;
+    case kNbFloorDivide:
+    case kNbRemainder:
+      // The sign of the divisor has to be known: zero raises.
+      if (!context(ex).guard(Relation::kLt, Sym(0), b, "divisor")) return std::nullopt;
+      return plain_number_operation(nb_op) == kNbRemainder ? mod(a, b) : floordiv(a, b);
+    case kNbPower: {
+      auto exponent = b.maybe_constant();
+      if (!exponent || *exponent < 0 || *exponent > 4) return std::nullopt;
+      Sym result(1);
+      for (int64_t i = 0; i < *exponent; ++i) {
+        if (!safe_product(ex, result, a)) return std::nullopt;
+        result = result * a;
+      }
+      return result;
+    }
+    case kNbLshift: {
+      auto shift = b.maybe_constant();
+      if (!shift || *shift < 0 || *shift > 40 || !safe_product(ex, a, Sym(int64_t{1} << *shift))) return std::nullopt;
+      return a * Sym(int64_t{1} << *shift);
+    }
+    case kNbRshift: {
+      auto shift = b.maybe_constant();
+      if (!shift || *shift < 0 || *shift > 62) return std::nullopt;
+      return floordiv(a, Sym(int64_t{1} << *shift));
+    }
+    default: return std::nullopt;
+  }
+}
+
+ValuePtr bit_length(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  PyRef number = materialize(ex, self);
+  return ex.constant(checked_user(ex, PyObject_CallMethod(number.get(), "bit_length", nullptr)));
+}
+ValuePtr itself(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
+ValuePtr to_index(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
+
+constexpr BuiltinMethodRow kMethods[] = {
+    {"bit_length", bit_length},
+    {"conjugate", itself},
+    {"__index__", to_index},
+    {"__int__", to_index},
+};
+
+}  // namespace
+
+ValuePtr make_int(Executor& ex, const Sym& sym) {
+  if (sym.is_constant()) return ex.constant_int(sym.constant());
+  return std::make_shared<SymIntValue>(sym);
+}
+
+std::optional<Sym> as_sym(const ValuePtr& value) {
+  if (auto* sym = dynamic_cast<SymIntValue*>(value.get())) return sym->sym();
+  PyObject* object = constant_object(value);
+  if (!object || !PyLong_Check(object)) return std::nullopt;
+  int overflow = 0;
+  int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (overflow) return std::nullopt;
+  return Sym(number);
+}
+
+int64_t SymIntValue::specialize(Executor& ex) { return context(ex).specialize(sym_, "int used as a constant"); }
+
+PyRef SymIntValue::materialize(Executor& ex) { return checked(PyLong_FromLongLong(specialize(ex))); }
+PyRef SymIntValue::hash_key(Executor& ex) { return materialize(ex); }
+
+ValuePtr SymIntValue::get_attribute(Executor& ex, PyObject* name) {
+  if (auto method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  const char* text = PyUnicode_AsUTF8(name);
+  if (std::string_view(text) == "real" || std::string_view(text) == "numerator") return shared_from_this();
+  if (std::string_view(text) == "imag") return ex.constant_int(0);
+  PyRef number = materialize(ex);
+  return ex.constant(checked_user(ex, PyObject_GetAttr(number.get(), name)));
+}
+
+std::optional<bool> SymIntValue::truth(Executor& ex) { return context(ex).guard(Relation::kNe, sym_, Sym(0), "truth of an int"); }
+
+ValuePtr SymIntValue::unary(Executor& ex, Op op) {
+  if (op == Op::UNARY_NEGATIVE) return make_int(ex, -sym_);
+  if (op == Op::UNARY_INVERT) return make_int(ex, -sym_ - Sym(1));
+  if (op == Op::UNARY_POSITIVE) return shared_from_this();
+  return SymbolicValue::unary(ex, op);
+}
+
+ValuePtr SymIntValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  PyObject* constant = constant_object(other);
+  bool is_int = is_integer_value(other);
+  if (!is_int && !(constant && (PyFloat_CheckExact(constant) || PyComplex_CheckExact(constant)))) return nullptr;
+  if (is_int) {
+    auto sym = as_sym(other);
+    if (sym && safe(ex, sym_) && safe(ex, *sym)) {
+      auto result = symbolic_operation(ex, nb_op, reflected ? *sym : sym_, reflected ? sym_ : *sym);
+      if (result) return make_int(ex, *result);
+    }
+  }
+  PyRef mine = materialize(ex);
+  PyRef theirs = other->materialize(ex);
+  PyObject* left = reflected ? theirs.get() : mine.get();
+  PyObject* right = reflected ? mine.get() : theirs.get();
+  return ex.constant(checked_user(ex, apply_number_operation(nb_op, left, right)));
+}
+
+ValuePtr SymIntValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  auto sym = as_sym(other);
+  if (!sym) {
+    PyObject* constant = constant_object(other);
+    if (!constant || !PyFloat_CheckExact(constant)) return nullptr;
+    PyRef mine = materialize(ex);
+    return ex.constant(checked_user(ex, PyObject_RichCompare(mine.get(), constant, py_op)));
+  }
+  auto decide = [&](Relation relation, const Sym& a, const Sym& b) {
+    return ex.constant(PyRef::borrow(context(ex).guard(relation, a, b, "comparison") ? Py_True : Py_False));
+  };
+  switch (py_op) {
+    case Py_LT: return decide(Relation::kLt, sym_, *sym);
+    case Py_LE: return decide(Relation::kLe, sym_, *sym);
+    case Py_EQ: return decide(Relation::kEq, sym_, *sym);
+    case Py_NE: return decide(Relation::kNe, sym_, *sym);
+    case Py_GT: return decide(Relation::kLt, *sym, sym_);
+    default: return decide(Relation::kLe, *sym, sym_);
+  }
+}
+
+bool SymIntValue::is_same_object(const SymbolicValue& other) const {
+  if (this == &other) return true;
+  auto* sym = dynamic_cast<const SymIntValue*>(&other);
+  return sym && source && sym->source && same_source(*source, *sym->source);
+}
+
+RecipePtr SymIntValue::recipe(Executor&) {
+  if (!recipe_) {
+    recipe_ = source ? source_recipe(source) : make_recipe(RecipeKind::kInt);
+    if (!source) recipe_->size = sym_;
+  }
+  return recipe_;
+}
+
+}  // namespace cdynamo::symbolic
