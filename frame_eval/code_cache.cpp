@@ -60,8 +60,8 @@ bool is_empty(const CaptureResult& capture) {
 }
 
 void set_graph_break_error(const std::string& message) {
-  PyRef module = PyRef::steal(PyImport_ImportModule("cdynamo"));
-  PyRef type = module ? PyRef::steal(PyObject_GetAttrString(module.get(), "GraphBreakError")) : PyRef();
+  PyRef module = PyRef::steal(PyImport_ImportModule("cdynamo._errors"));
+  PyRef type = module ? PyRef::steal(PyObject_CallMethod(module.get(), "graph_break_error_class", nullptr)) : PyRef();
   if (type) PyErr_SetString(type.get(), message.c_str());
 }
 

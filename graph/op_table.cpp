@@ -77,7 +77,10 @@ const OpDef& op(std::string_view name) {
   throw InternalError("no operator " + std::string(name));
 }
 
-bool is_core(const OpDef& op) { return op.family != Family::kComposite && op.family != Family::kLibrary; }
+bool is_core(const OpDef& op) {
+  if (op.family == Family::kLibrary) return op.name == "core.library";
+  return op.family != Family::kComposite;
+}
 
 Alias result_alias(const Node& node) {
   if (node.in_place) return Alias::kSelf;

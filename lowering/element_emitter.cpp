@@ -8,7 +8,28 @@ namespace {
 constexpr int kExpensive = 4;                 // operations: more than this is not computed twice
 constexpr int64_t kLargestScratch = 1 << 16;  // elements of a row kept in cache
 
-DType register_type(DType dtype) { return dtype; }
+// A ScalarBuilder that catches the constant which a reduction's identity is.
+class ConstantCatcher : public graph::ScalarBuilder {
+ public:
+  using Scalar = graph::Scalar;
+  Stmt stmt{.kind = StmtKind::kConstant};
+  Scalar constant(double value, DType dtype) override {
+    stmt.dtype = dtype;
+    stmt.value = value;
+    stmt.int_value = runtime::is_float(dtype) ? 0 : static_cast<int64_t>(value);
+    return {nullptr, dtype};
+  }
+  Scalar constant_int(int64_t value, DType dtype) override {
+    stmt.dtype = dtype;
+    stmt.int_value = value;
+    stmt.value = static_cast<double>(value);
+    return {nullptr, dtype};
+  }
+  Scalar prim(graph::Prim, const Scalar*, int) override { throw CannotFuse{"a reduction's identity is not a constant"}; }
+  Scalar cast(Scalar, DType) override { throw CannotFuse{"a reduction's identity is not a constant"}; }
+  Scalar select(Scalar, Scalar, Scalar) override { throw CannotFuse{"a reduction's identity is not a constant"}; }
+  Scalar bitcast(Scalar, DType) override { throw CannotFuse{"a reduction's identity is not a constant"}; }
+};
 
 }  // namespace
 
@@ -94,7 +115,7 @@ int ElementEmitter::size_register(const Sym& size) {
 
 int ElementEmitter::cast(int reg, DType dtype) {
   if (dtypes_[reg] == dtype) return reg;
-  return emit({.kind = StmtKind::kCast, .dtype = register_type(dtype), .operands = {reg}});
+  return emit({.kind = StmtKind::kCast, .dtype = dtype, .operands = {reg}});
 }
 
 int ElementEmitter::index_register(const Index& index) {
@@ -182,7 +203,7 @@ bool ElementEmitter::worth_keeping(const Value& value) {
   return !is_view(kind) && kind != CoreKind::kReduction && cone_cost(value, 4) > kExpensive;
 }
 
-Index ElementEmitter::scratch_index(const std::vector<Index>& index) const {
+Index ElementEmitter::scratch_index() const {
   // Every row element has one place: the row-major number of its row axes.
   Index at = constant_index(Sym());
   for (int axis : axes_.of(true)) at = add(scale(at, axes_.extents[axis]), axis_index(axis));
@@ -202,7 +223,7 @@ int ElementEmitter::reload(const Value& value, Known& known) {
     // Scratch holds what the register holds: half values as float32.
     const DType dtype = runtime::compute_type(value.type.dtype);
     known.stored_buffer = static_cast<int>(buffers.size());
-    known.stored_at = scratch_index(known.index);
+    known.stored_at = scratch_index();
     buffers.push_back({.kind = BufferKind::kRowScratch, .dtype = dtype, .size = size, .written = true});
     sections[known.section].body.push_back(
         {.kind = StmtKind::kStore, .dtype = dtype, .operands = {known.reg}, .buffer = known.stored_buffer, .index = known.stored_at});
@@ -279,8 +300,10 @@ int ElementEmitter::reduce(const Node& node, const std::vector<Index>& operand_i
   int reg = element(operand, operand_index, mask);
   if (mask >= 0) {
     const DType accumulator = runtime::compute_type(node.results[0]->type.dtype);
+    ConstantCatcher identity;
+    node.op->reduction->identity(identity, accumulator);
     reg = cast(reg, accumulator);
-    reg = emit({.kind = StmtKind::kSelect, .dtype = accumulator, .operands = {mask, reg, sized(accumulator, 0)}});
+    reg = emit({.kind = StmtKind::kSelect, .dtype = accumulator, .operands = {mask, reg, emit(identity.stmt)}});
   }
   if (!axes_.has_rows()) return node.op->reduction->returns_index ? constant(0) : cast(reg, runtime::compute_type(node.results[0]->type.dtype));
   return reduce_register(node, reg);
@@ -291,7 +314,7 @@ void ElementEmitter::finish_reduction(const Node& node, const std::vector<Index>
   remember(result, index, -1, cast(accumulator, result.type.dtype));
 }
 
-int ElementEmitter::sized(DType dtype, double value) {
+int ElementEmitter::number(DType dtype, double value) {
   if (runtime::is_float(dtype)) return emit({.kind = StmtKind::kConstant, .dtype = dtype, .value = value});
   return emit({.kind = StmtKind::kConstant, .dtype = dtype, .int_value = static_cast<int64_t>(value)});
 }
@@ -364,7 +387,7 @@ int ElementEmitter::view(const Node& node, const std::vector<Index>& index, int 
   const int reg = element(*access.operand, access.index, all_of(mask, inside));
   if (inside < 0) return reg;
   const DType dtype = node.results[0]->type.dtype;
-  const int fill = cast(sized(runtime::compute_type(dtype), fill_value(node)), dtype);
+  const int fill = cast(number(runtime::compute_type(dtype), fill_value(node)), dtype);
   return emit({.kind = StmtKind::kSelect, .dtype = dtype, .operands = {inside, reg, fill}, .node = &node});
 }
 

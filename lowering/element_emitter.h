@@ -21,12 +21,6 @@ struct LoopAxes {
   std::vector<int> of(bool row) const;
 };
 
-// Where a value that the kernel computes is written, and where its reduction is accumulated.
-struct Placement {
-  std::vector<Index> index;
-  int level = 0;
-};
-
 class ElementEmitter : public IndexEmitter {
  public:
   ElementEmitter(const LoweringContext& context, const LoopAxes& axes, const std::unordered_set<const Node*>& members)
@@ -51,7 +45,6 @@ class ElementEmitter : public IndexEmitter {
   int reduce(const Node& node, const std::vector<Index>& operand_index);
   int reduce_register(const Node& node, int operand);
   void finish_reduction(const Node& node, const std::vector<Index>& index, int accumulator);
-  void place_reduction(const Node& node, std::vector<Index> index) { reductions_[node.results[0]->id] = std::move(index); }
 
   int plan_buffer(int id, DType dtype, const Sym& size, bool written);
   int emit(Stmt stmt);
@@ -98,22 +91,20 @@ class ElementEmitter : public IndexEmitter {
   int full(const Node& node);
   int size_register(const Sym& size);
   void refuse_repetition(const Node& node, const std::vector<Index>& index);
-  int sized(DType dtype, double value);
-  Index scratch_index(const std::vector<Index>& index) const;
+  int number(DType dtype, double value);
+  Index scratch_index() const;
 
   const LoweringContext& context_;
   const LoopAxes& axes_;
   const std::unordered_set<const Node*>& members_;
   bool may_repeat_ = true;
   int level_ = 0;
-  int row_mask_ = -1;
   std::optional<Condition> row_condition_;
   std::vector<DType> dtypes_;          // by register
   std::vector<int> sections_of_;       // by register
   std::unordered_map<int, std::vector<Known>> known_;      // by value id
   std::vector<std::pair<Index, Known>> known_indices_;
   std::unordered_map<int, int> levels_;
-  std::unordered_map<int, std::vector<Index>> reductions_;  // by value id: where the result is read
   std::unordered_map<int, int> buffer_of_;                 // plan buffer id -> kernel buffer
 };
 

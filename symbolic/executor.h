@@ -54,6 +54,9 @@ class Executor {
   // Calls a C function with constants only and wraps the result; an exception it raises becomes PythonRaise.
   ValuePtr fold(PyObject* callable, const CallArgs& args);
 
+  // What symbolic/torch and symbolic/numpy keep for this capture.
+  std::shared_ptr<void> framework_state;
+
   struct State;
   State& state() { return *state_; }
 

@@ -16,10 +16,11 @@ namespace cdynamo::symbolic {
 enum class SourceKind : uint8_t {
   kArgument,      // index: position in the call's arguments (positional ones, then keyword values)
   kFunction,      // the function object that is called
-  kGlobal,        // globals[key] of the root function
+  kGlobal,        // globals[key] of the root function; without a key: the dict itself
   kBuiltin,       // builtins[key]
   kModuleGlobal,  // base (a module or a function's globals dict, as a kConstant): base.__dict__[key], for inlined functions
   kClosure,       // contents of the root function's closure cell `index`
+  kClosureCell,   // the cell itself
   kInstanceDict,  // base.__dict__ (the dict itself, without creating one where the type has none)
   kAttribute,     // getattr(base, key) through a slot or a C getter that runs no Python
   kItem,          // base[index] of a list or tuple; key set: base[key] of a dict; of a subclass's instance: of its underlying storage

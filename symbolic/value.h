@@ -1,7 +1,7 @@
 // Symbolic values: what stands on the stack of a SymbolicFrame instead of Python objects. One class for each kind, with
 // the Python data model as its methods; the defaults break the graph with a record that names the operation and the type.
 //
-// Methods may throw GraphBreak (capture stops before the current instruction of the root frame), PythonRaise (the user's
+// Methods may throw GraphBreak (capture stops before the current instruction of the root frame), SkipFrame, PythonRaise (the user's
 // program raises here, and a handler of its own may catch it), PythonError (a real CPython error that ends capture).
 #pragma once
 
@@ -42,8 +42,16 @@ enum NumberOperation : int {
 struct GraphBreak {
   BreakRecord record;
 };
+// The row of graph_breaks.def, its `what` completed by `detail`; without the user's stack.
+BreakRecord break_record(const char* id, const std::string& detail);
 // Looks the row up in graph_breaks.def and throws; `detail` completes its `what`.
 [[noreturn]] void break_graph(const char* id, std::string detail);
+
+// Leaves the whole frame to Python: End::kSkip with these fields of CaptureResult.
+struct SkipFrame {
+  std::string reason;
+  bool nested_too = false, retry_later = false;
+};
 
 struct PythonRaise {
   ValuePtr exception;  // an exception instance

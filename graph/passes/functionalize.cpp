@@ -5,13 +5,10 @@
 // to a new content of the storage; views that were read before are derived again when they are read next. At the end the
 // contents of written inputs become Graph::mutations, and each output is told by the storage that it looks at.
 //
-// Whether a result shares storage is eager's decision: the operator's entry says that it may (OpDef::view); it does
-// where its expansion is index maps only and the strides that these lead to are the strides that eager gives the result.
+// Whether a result shares storage is said by the operator's entry (OpDef::view, OpDef::alias); which elements it looks at
+// is read from its expansion, which is core views only.
 #include <algorithm>
-#include <array>
 #include <deque>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "graph/core.h"
 #include "graph/passes.h"
@@ -19,15 +16,6 @@
 
 namespace cdynamo::graph {
 namespace {
-
-// Operators that return the very object they were given, not a new view of it, where there is nothing to do.
-constexpr std::string_view kReturnsSelf[] = {
-    "to",       "contiguous", "dropout",  "feature_dropout", "alpha_dropout", "positive", "type_as", "flatten",
-    "real",     "conj",       "resolve_conj", "resolve_neg", "atleast_1d",    "atleast_2d", "atleast_3d",
-    "requires_grad_", "cpu",  "cuda",     "float",           "double",        "half",     "bfloat16",
-    "int",      "long",       "bool",     "short",           "char",          "byte",     "type",
-    "numpy_asarray", "asarray", "expand_dims_if_needed", "lift_fresh", "__pos__",
-};
 
 struct Storage {
   Value* current = nullptr;   // content of the base tensor, a core value
@@ -137,16 +125,15 @@ class Functionalizer {
           if (value) substitute(value);
       }
     }
-    const int first_new_value = core_->next_value_id();
     const bool library = node.op->family == Family::kLibrary;
     std::vector<Value*> results = library ? copy_library_node(node, std::move(args))
                                           : builder_.call(*node.op, node.overload, std::move(args));
     if (results.size() < node.results.size()) throw InternalError("functionalize: too few results of " + name_of(node));
+    const Alias alias = alias_of_call(node);
     for (size_t i = 0; i < node.results.size(); ++i) {
-      const bool in_place = node.in_place && i == 0;
-      if (may_alias(node) && bind_alias(node, i, results[i], captured_operands, operands, in_place)) continue;
-      if (in_place) bind_write(node, captured_operands.at(0), results[i]);
-      else bind_fresh(node, node.results[i], results[i], first_new_value);
+      if (alias != Alias::kNone) bind_alias(node, i, alias, results[i], captured_operands, operands);
+      else if (node.in_place && i == 0) bind_write(node, captured_operands.at(0), results[i]);
+      else bind_fresh(node, node.results[i], results[i]);
     }
   }
 
@@ -161,12 +148,10 @@ class Functionalizer {
     return copy->results;
   }
 
-  static bool may_alias(const Node& node) {
-    if (!node.op->view) return false;
-    const Schema& schema = node.op->parsed[node.overload];
-    const int copy = schema.find("copy");
-    const bool* flag = copy < 0 ? nullptr : std::get_if<bool>(&node.args[copy]);
-    return !flag || !*flag;
+  // How the call itself relates its result to its operand; an in-place call of what returns its operand writes nothing.
+  static Alias alias_of_call(const Node& node) {
+    if (node.op->alias) return node.op->alias(node);
+    return node.op->view ? Alias::kView : Alias::kNone;
   }
 
   // The operand that `result` is an index map of, with the steps from it; -1: none. Where a core value stands for several
@@ -182,41 +167,23 @@ class Functionalizer {
     }
   }
 
-  // Strides of dimensions of one element, and of empty tensors, are not observable through any access.
-  bool same_strides(const Layout& layout, const TensorType& type) {
-    for (size_t d = 0; d < layout.sizes.size(); ++d) {
-      if (layout.sizes[d] == Sym(0)) return true;
-    }
-    for (size_t d = 0; d < layout.sizes.size(); ++d)
-      if (!same_size(sym(), layout.sizes[d], 1) && !same_size(sym(), layout.strides[d], type.strides[d])) return false;
-    return true;
-  }
-
-  bool bind_alias(const Node& node, size_t index, Value* result, const std::vector<const Value*>& captured_operands,
-                  const std::vector<Value*>& operands, bool in_place) {
+  void bind_alias(const Node& node, size_t index, Alias alias, Value* result,
+                  const std::vector<const Value*>& captured_operands, const std::vector<Value*>& operands) {
     std::vector<ViewStep> steps;
     const int root = find_root(result, index, operands, steps);
-    if (root < 0) return false;
+    if (root < 0) throw Unsupported("a view that is not made of index maps: " + name_of(node));
     const Value* source = captured_operands[root];
     const Value* target = node.results[index];
-    const Binding& from = binding(source);
-    Layout layout{source->type.sizes, source->type.strides, from.offset};
+    Binding view = binding(source);
+    Layout layout{source->type.sizes, source->type.strides, view.offset};
     for (const ViewStep& step : steps)
-      if (!advance(sym(), step, layout)) return false;
-    if (layout.sizes.size() != target->type.sizes.size() || !same_strides(layout, target->type)) return false;
-
-    if (in_place && !steps.empty() && from.object->node == nullptr)
-      throw Unsupported("an in-place change of the shape of an input: " + name_of(node) + "_");
-    const bool same_object =
-        steps.empty() &&
-        (in_place || std::find(std::begin(kReturnsSelf), std::end(kReturnsSelf), node.op->name) != std::end(kReturnsSelf));
-    Binding view = from;
+      if (!advance(sym(), step, layout)) throw Unsupported("a view whose elements cannot be addressed: " + name_of(node));
+    if (node.in_place && !steps.empty()) throw Unsupported("an in-place change of shape: " + name_of(node) + "_");
     view.chain.insert(view.chain.end(), steps.begin(), steps.end());
     view.offset = layout.offset;
-    view.object = same_object ? from.object : target;
+    if (!node.in_place && alias != Alias::kSelf) view.object = target;
     view.content = result;
     binding(target) = std::move(view);
-    return true;
   }
 
   void bind_write(const Node& node, const Value* target, Value* result) {
@@ -224,19 +191,17 @@ class Functionalizer {
     binding(node.results[0]) = binding(target);
   }
 
-  // A result in a storage of its own. Its core value is its own too, so that a type (strides, weakness) belongs to one
-  // captured value: where the expansion came down to an operand, as for clone, a copy keeps them apart.
-  void bind_fresh(const Node& node, const Value* target, Value* result, int first_new_value) {
+  // A result in a storage of its own.
+  void bind_fresh(const Node& node, const Value* target, Value* result) {
     if (result->type.dtype != target->type.dtype || result->type.rank() != target->type.rank() ||
         !same_sizes(sym(), result->type.sizes, target->type.sizes))
       throw InternalError("functionalize: the expansion of " + name_of(node) + " has another type than its result " +
                           target->name);
-    if (result->id < first_new_value || !owned_.insert(result).second) {
+    if (result->type.weak != target->type.weak) {
+      // A type belongs to one value: where the expansion came down to an operand, a copy keeps them apart.
       result = builder_.call1("core.cast", {result, result->type.dtype});
-      owned_.insert(result);
+      result->type.weak = target->type.weak;
     }
-    result->type.strides = target->type.strides;
-    result->type.weak = target->type.weak;
     Storage& storage = storages_.emplace_back(Storage{.current = result, .base = target});
     binding(target) = {.storage = &storage, .object = target, .content = result, .version = 0};
   }
@@ -277,8 +242,7 @@ class Functionalizer {
   std::unique_ptr<Graph> core_;
   Builder builder_;
   std::deque<Storage> storages_;
-  std::vector<Binding> bindings_;           // by id of the captured value
-  std::unordered_set<const Value*> owned_;  // core values that are some captured value's own
+  std::vector<Binding> bindings_;  // by id of the captured value
 };
 
 }  // namespace

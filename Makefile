@@ -1,0 +1,33 @@
+# make demo       set up, build, run examples/tour.py
+# make test       set up, build, run every test, lint and format check
+# make wheel      a wheel with LLVM inside, in dist/
+# make test-long  the fuzzers
+.PHONY: demo test test-long wheel setup build clean format
+
+PY := .venv/bin/python
+
+demo: build
+	$(PY) examples/tour.py
+
+test: build
+	bash tools/test.sh
+
+test-long: build
+	$(PY) -m pytest tests -m long --override-ini addopts=-q
+
+setup:
+	bash tools/setup.sh
+
+build: setup
+	bash tools/build.sh $(PY)
+
+wheel: setup
+	bash tools/wheel.sh
+
+format:
+	git ls-files '*.cpp' '*.h' '*.c' | xargs clang-format-19 -i
+	$(PY) -m ruff format python tests examples benchmarks tools
+	$(PY) -m ruff check --fix python tests examples benchmarks tools
+
+clean:
+	rm -rf build dist .venv

@@ -1,0 +1,95 @@
+// The core's reductions: identity and combination of accumulators.
+#include <limits>
+
+#include "graph/ops/entry.h"
+
+namespace cdynamo::graph {
+namespace {
+
+int64_t least(DType dtype) {
+  if (!runtime::info(dtype).is_signed) return 0;
+  return -(int64_t{1} << (8 * runtime::bytes(dtype) - 2)) * 2;
+}
+int64_t greatest(DType dtype) {
+  if (dtype == DType::kBool) return 1;
+  if (dtype == DType::kU8) return 255;
+  return -(least(dtype) + 1);
+}
+
+Scalar zero(ScalarBuilder& b, DType dtype) { return is_float(dtype) ? b.constant(0, dtype) : b.constant_int(0, dtype); }
+Scalar one(ScalarBuilder& b, DType dtype) { return is_float(dtype) ? b.constant(1, dtype) : b.constant_int(1, dtype); }
+Scalar lowest(ScalarBuilder& b, DType dtype) {
+  return is_float(dtype) ? b.constant(-std::numeric_limits<double>::infinity(), dtype) : b.constant_int(least(dtype), dtype);
+}
+Scalar highest(ScalarBuilder& b, DType dtype) {
+  return is_float(dtype) ? b.constant(std::numeric_limits<double>::infinity(), dtype) : b.constant_int(greatest(dtype), dtype);
+}
+Scalar add(ScalarBuilder& b, Scalar x, Scalar y) { return b.add(x, y); }
+Scalar mul(ScalarBuilder& b, Scalar x, Scalar y) { return b.mul(x, y); }
+Scalar larger(ScalarBuilder& b, Scalar x, Scalar y) { return x.dtype == DType::kBool ? b.bit_or(x, y) : b.max(x, y); }
+Scalar smaller(ScalarBuilder& b, Scalar x, Scalar y) { return x.dtype == DType::kBool ? b.bit_and(x, y) : b.min(x, y); }
+Scalar either(ScalarBuilder& b, Scalar x, Scalar y) { return b.bit_or(x, y); }
+Scalar both(ScalarBuilder& b, Scalar x, Scalar y) { return b.bit_and(x, y); }
+
+constexpr ReductionDef kSum{zero, add}, kProd{one, mul}, kAmax{lowest, larger}, kAmin{highest, smaller}, kAny{zero, either},
+    kAll{one, both}, kArgmax{lowest, larger, true}, kArgmin{highest, smaller, true};
+
+std::vector<Sym> remaining(const Args& args) {
+  const std::vector<Sym>& from = args.value("self")->type.sizes;
+  std::vector<Sym> sizes;
+  std::vector<int64_t> dims = args.constants("dims");
+  size_t next = 0;
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (next < dims.size() && dims[next] == static_cast<int64_t>(d)) ++next;
+    else sizes.push_back(from[d]);
+  }
+  if (next != dims.size()) throw InternalError("the dims of a reduction are not sorted and in range");
+  return sizes;
+}
+
+std::vector<TensorType> same_dtype(Graph& graph, const Args& args) {
+  const Value* self = args.value("self");
+  return {contiguous_type(self, remaining(args), self->type.dtype)};
+}
+std::vector<TensorType> index_dtype(Graph& graph, const Args& args) {
+  return {contiguous_type(args.value("self"), remaining(args), DType::kI64)};
+}
+
+// The result or its gradient with the reduced dims back, stretched to the operand's sizes.
+Tensor restore(Derivative& d, Tensor x) {
+  std::vector<Sym> sizes = d.operand(0).sizes();
+  for (int64_t dim : d.args.constants("dims")) sizes[dim] = 1;
+  return expand(reshape(x, sizes), d.operand(0).sizes());
+}
+
+// Elements that are the extreme value share the gradient evenly, as torch.amax does.
+void extreme_derivative(Derivative& d) {
+  Dims dims = d.args.constants("dims");
+  Tensor hit = cast(eq(d.operand(0), restore(d, d.result())), d.operand(0).dtype());
+  Tensor count = restore(d, sum(hit, dims));
+  d.set(0, restore(d, d.grad()) * hit / count);
+}
+
+OpDef reduction(std::string_view name, std::string_view schema, const ReductionDef& def, DerivativeFn derivative = nullptr) {
+  return {.name = name, .family = Family::kReduction, .schemas = {schema}, .reduction = &def,
+          .infer = def.returns_index ? index_dtype : same_dtype, .derivative = derivative,
+          .differentiable = derivative != nullptr};
+}
+
+}  // namespace
+
+std::vector<OpDef> core_reduction_ops() {
+  return {
+      reduction("core.sum", "core.sum(Tensor self, int[] dims) -> Tensor", kSum,
+                CDYNAMO_DERIVATIVE(d.set(0, restore(d, d.grad())))),
+      reduction("core.prod", "core.prod(Tensor self, int[] dims) -> Tensor", kProd),
+      reduction("core.amax", "core.amax(Tensor self, int[] dims) -> Tensor", kAmax, extreme_derivative),
+      reduction("core.amin", "core.amin(Tensor self, int[] dims) -> Tensor", kAmin, extreme_derivative),
+      reduction("core.any", "core.any(Tensor self, int[] dims) -> Tensor", kAny),
+      reduction("core.all", "core.all(Tensor self, int[] dims) -> Tensor", kAll),
+      reduction("core.argmax", "core.argmax(Tensor self, int[] dims) -> Tensor", kArgmax),
+      reduction("core.argmin", "core.argmin(Tensor self, int[] dims) -> Tensor", kArgmin),
+  };
+}
+
+}  // namespace cdynamo::graph

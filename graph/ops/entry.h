@@ -1,0 +1,51 @@
+// What the entries of the table are written with: short forms for scalar code, bodies and derivatives.
+#pragma once
+
+#include "graph/broadcast.h"
+#include "graph/builder.h"
+#include "graph/derivative.h"
+#include "graph/op.h"
+
+// Scalar code: `b` is the builder, `x` the operands, `args` the node's arguments.
+#define CDYNAMO_SCALAR(...) [](ScalarBuilder& b, const Scalar* x, const Args& args) -> Scalar { __VA_ARGS__; }
+// A body: `b` is the builder, `args` the arguments.
+#define CDYNAMO_BODY(...) [](Builder& b, const Args& args) -> std::vector<Value*> { __VA_ARGS__; }
+// A derivative: `d`.
+#define CDYNAMO_DERIVATIVE(...) [](Derivative& d) { __VA_ARGS__; }
+
+namespace cdynamo::graph {
+
+using runtime::is_float;
+using runtime::is_half;
+using runtime::is_integer;
+
+// ---- scalar code
+
+inline Scalar number(ScalarBuilder& b, double value, Scalar like) {
+  return is_float(like.dtype) ? b.constant(value, like.dtype) : b.constant_int(static_cast<int64_t>(value), like.dtype);
+}
+inline bool is_unsigned(Scalar x) { return !runtime::info(x.dtype).is_signed; }
+
+// ---- bodies
+
+inline Tensor operand(Builder& b, const Args& args, std::string_view name) { return wrap(b, args.value(name)); }
+// A parameter that is a tensor or a number.
+inline Operand any_operand(Builder& b, const Args& args, std::string_view name) { return Operand(args[name], &b); }
+inline std::vector<Value*> one(Tensor tensor) { return {tensor.value}; }
+inline std::vector<Value*> forward(Builder& b, std::string_view op, std::vector<Arg> args) { return b.call(op, std::move(args)); }
+
+inline TensorType contiguous_type(const Value* like, std::vector<Sym> sizes, DType dtype) {
+  TensorType type;
+  type.dtype = dtype;
+  type.device = like->type.device;
+  type.strides = contiguous_strides(sizes);
+  type.sizes = std::move(sizes);
+  return type;
+}
+
+// Eager's checks: throws the RuntimeError, IndexError ... that eager would raise.
+inline void require(bool condition, const char* message) {
+  if (!condition) runtime_error(message);
+}
+
+}  // namespace cdynamo::graph

@@ -1,0 +1,44 @@
+"""Unmodified PyTorch and NumPy programs, run as compiled code.
+
+    import cdynamo
+
+    fast = cdynamo.optimize(model)      # or a function, or used as a decorator
+    fast(x)                             # captured, fused and compiled in this process; cached for the next call
+
+Importing cdynamo imports neither torch nor numpy.
+"""
+
+from cdynamo._api import (
+    disable,
+    explain,
+    graph_break,
+    is_compiling,
+    optimize,
+    reset,
+    set_stance,
+)
+from cdynamo._backends import list_backends, register_backend
+from cdynamo._config import config
+from cdynamo._counters import counters
+from cdynamo._errors import GraphBreakError
+from cdynamo._explain import Explanation
+from cdynamo._logs import set_logs
+
+__all__ = [
+    "Explanation",
+    "GraphBreakError",
+    "config",
+    "counters",
+    "disable",
+    "explain",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "optimize",
+    "register_backend",
+    "reset",
+    "set_logs",
+    "set_stance",
+]
+
+__version__ = "0.1.0"

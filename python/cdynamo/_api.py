@@ -1,0 +1,147 @@
+"""`optimize` and the functions beside it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import types
+from typing import Any, Callable, TypeVar
+
+from cdynamo import _C, _options
+from cdynamo._explain import Explanation, listening
+from cdynamo._logs import set_logs_from_environment
+from cdynamo._module import can_be_viewed, is_view, make_view, original_of
+
+F = TypeVar("F", bound=Callable)
+
+
+def optimize(
+    fn: Any = None,
+    *,
+    mode: str | None = None,
+    dynamic: bool | None = None,
+    fullgraph: bool = False,
+    backend: str | Callable = "native",
+    options: dict[str, Any] | None = None,
+) -> Any:
+    """Returns `fn` as a callable that runs as compiled code; also a decorator, with or without arguments.
+
+    Args:
+        fn: a function, method, `torch.nn.Module` or other callable. Of a module a second view is returned: the same
+            attributes, parameters and hooks; the original stays eager.
+        mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
+        dynamic: True: sizes are dynamic from the first call on. False: never. None: a size that changed becomes dynamic.
+        fullgraph: raise GraphBreakError where the whole function does not become one graph.
+        backend: "native", "eager", a name from `list_backends()`, or `backend(graph_module, example_inputs) -> callable`.
+        options: further options by name.
+
+    Raises:
+        TypeError: an argument of the wrong type. ValueError: an unknown mode, backend or option.
+    """
+    chosen = _options.get(mode, dynamic, fullgraph, backend, options)
+    if fn is None:
+        return lambda function: _optimize(function, chosen)
+    return _optimize(fn, chosen)
+
+
+def _optimize(fn: Any, options: _options.Options) -> Any:
+    if isinstance(fn, type) or not callable(fn):
+        kind = f"the class {fn.__name__}" if isinstance(fn, type) else type(fn).__name__
+        raise TypeError(f"optimize takes a function, a method, a module or another callable object, not {kind}")
+    if isinstance(fn, _C.OptimizedFunction):
+        fn = fn.__wrapped__
+    if is_view(fn):
+        fn = original_of(fn)
+    if isinstance(fn, types.FunctionType):
+        return functools.update_wrapper(_C.make_optimized(fn, options.handle), fn)
+    if isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType):
+        return types.MethodType(_C.make_optimized(fn.__func__, options.handle), fn.__self__)
+    if can_be_viewed(fn):
+        return make_view(fn, options)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return functools.update_wrapper(_C.make_optimized(call, options.handle), fn, updated=())
+
+
+def explain(fn: Any, **optimize_options: Any) -> Callable[..., Explanation]:
+    """`explain(fn)(*args)` runs `fn` compiled, from scratch, and tells what was captured and where it broke.
+
+    Takes the keyword arguments of `optimize`. Returns a callable that takes the arguments of `fn` and returns an
+    Explanation: graphs, graph breaks with their reasons, guards, kernels; `print` shows it all.
+    """
+    defaults = {"mode": None, "dynamic": None, "fullgraph": False, "backend": "native", "options": None}
+    unknown = set(optimize_options) - set(defaults)
+    if unknown:
+        raise TypeError(f"explain() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+    fresh = _options.make(**{**defaults, **optimize_options})
+    optimized = _optimize(fn, fresh)
+
+    def run(*args: Any, **kwargs: Any) -> Explanation:
+        with listening() as explanation:
+            explanation.result = optimized(*args, **kwargs)
+        return explanation
+
+    return run
+
+
+def disable(fn: F | None = None) -> Any:
+    """Marks a function (or a module's forward) to be run in Python, never captured; also a decorator."""
+    if fn is None:
+        return disable
+    target = fn if isinstance(fn, types.FunctionType) else getattr(type(fn), "__call__", None)
+    if isinstance(fn, types.FunctionType):
+
+        @functools.wraps(fn)
+        def disabled(*args: Any, **kwargs: Any) -> Any:
+            return fn(*args, **kwargs)
+
+        disabled._cdynamo_disable = True
+        return disabled
+    if target is None:
+        raise TypeError(f"disable takes a callable, not {type(fn).__name__}")
+    return disable(lambda *args, **kwargs: fn(*args, **kwargs))
+
+
+def graph_break() -> None:
+    """Ends the graph here; what follows is captured anew. Does nothing in plain Python."""
+
+
+def is_compiling() -> bool:
+    """True while a function is captured, False in plain Python."""
+    return False
+
+
+def reset() -> None:
+    """Drops all compiled code and what was learnt about dynamic sizes; the next calls compile again."""
+    _C.reset()
+
+
+_STANCES = ("default", "force_eager")
+
+
+def set_stance(stance: str) -> None:
+    """ "default": compiled code runs. "force_eager": every optimized callable runs in plain Python.
+
+    Raises ValueError for an unknown stance.
+    """
+    if stance not in _STANCES:
+        raise ValueError(f"unknown stance {stance!r}; there are {', '.join(_STANCES)}")
+    _C.set_config("disabled", int(stance == "force_eager"))
+
+
+def _skip_library_code() -> None:
+    """Frames of the standard library and of installed frameworks are inlined when called, never compiled on their own."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    stdlib = os.path.dirname(os.path.abspath(os.__file__))
+    site = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    packages = ("torch", "numpy", "functorch", "torchgen", "sympy", "networkx", "pytest", "_pytest", "pluggy")
+    skipped = [here, stdlib, "<frozen"] + [os.path.join(path, name) for path in site for name in packages]
+    kept = [os.path.join(path, "torch", "nn", "modules") for path in site] + site + [os.path.join(stdlib, "test")]
+    _C.set_skipped_folders(skipped, kept)
+
+
+_skip_library_code()
+set_logs_from_environment()

@@ -1,0 +1,61 @@
+"""Backends: what a captured graph is given to."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable
+
+_NATIVE, _EAGER, _CALLABLE = 0, 1, 2
+
+_registered: dict[str, Callable] = {}
+
+
+def list_backends() -> list[str]:
+    """The names that `optimize(backend=...)` takes, those of torch included once torch is imported."""
+    names = ["native", "eager", *_registered]
+    return names + [name for name in _torch_backends() if name not in names]
+
+
+def register_backend(backend: Callable | None = None, *, name: str | None = None) -> Any:
+    """Makes `backend(graph_module, example_inputs) -> callable` known by a name; also a decorator.
+
+    Raises TypeError where it is not callable and ValueError where the name is taken.
+    """
+    if backend is None:
+        return lambda function: register_backend(function, name=name)
+    if not callable(backend):
+        raise TypeError(f"a backend is a callable, not {type(backend).__name__}")
+    key = name or getattr(backend, "__name__", "")
+    if not key or key in ("native", "eager") or key in _registered:
+        raise ValueError(f"a backend named {key!r} is there already" if key else "the backend needs a name")
+    _registered[key] = backend
+    return backend
+
+
+def _torch_backends() -> list[str]:
+    if "torch" not in sys.modules:
+        return []
+    from torch._dynamo import list_backends as torch_list_backends
+
+    return torch_list_backends()
+
+
+def resolve(backend: str | Callable) -> tuple[int, Callable | None]:
+    """(kind, callable) of a backend as the user named it. Raises ValueError, TypeError."""
+    if backend == "native":
+        return _NATIVE, None
+    if backend == "eager":
+        from cdynamo._fx import run_eagerly
+
+        return _EAGER, run_eagerly
+    if callable(backend):
+        return _CALLABLE, backend
+    if not isinstance(backend, str):
+        raise TypeError(f"backend takes a name or a callable, not {type(backend).__name__}")
+    if backend in _registered:
+        return _CALLABLE, _registered[backend]
+    if backend in _torch_backends():
+        from torch._dynamo import lookup_backend
+
+        return _CALLABLE, lookup_backend(backend)
+    raise ValueError(f"unknown backend {backend!r}; there are {', '.join(list_backends())}")

@@ -1,0 +1,44 @@
+"""`cdynamo.config`: settings of the whole process, checked as they are set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cdynamo import _C
+
+# name: (type, default, what it does)
+_SETTINGS: dict[str, tuple[type, Any, str]] = {
+    "recompile_limit": (int, 8, "entries of one function before further calls run in Python"),
+    "suppress_errors": (bool, True, "an internal error is logged and the call runs in Python; False raises it"),
+    "keep_empty_graphs": (bool, False, "compile functions without tensors too"),
+    "disk_cache": (bool, True, "keep machine code on disk between processes"),
+}
+
+
+class Config:
+    """Settings; `help(cdynamo.config)` lists them.
+
+    Raises AttributeError for an unknown name and TypeError for a value of the wrong type.
+    """
+
+    def __init__(self) -> None:
+        for name, (_, default, _doc) in _SETTINGS.items():
+            setattr(self, name, default)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _SETTINGS:
+            raise AttributeError(f"cdynamo.config has no setting {name!r}; there are {', '.join(_SETTINGS)}")
+        expected = _SETTINGS[name][0]
+        if type(value) is not expected:
+            raise TypeError(f"cdynamo.config.{name} takes {expected.__name__}, not {type(value).__name__}")
+        if expected is int and value < 1:
+            raise ValueError(f"cdynamo.config.{name} must be at least 1, not {value}")
+        _C.set_config(name, int(value))
+        object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        rows = (f"  {name} = {getattr(self, name)!r:8}  # {row[2]}" for name, row in _SETTINGS.items())
+        return "cdynamo.config:\n" + "\n".join(rows)
+
+
+config = Config()

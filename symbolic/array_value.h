@@ -1,0 +1,112 @@
+// Tensors and arrays as symbolic values: what torch's and NumPy's share. ArrayValue is a Python object whose content is a
+// graph value; TensorCapture is what a capture knows of all of them: inputs, storage, grad mode.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+#include "symbolic/executor.h"
+#include "symbolic/tensor_access.h"
+#include "symbolic/value.h"
+
+namespace cdynamo::symbolic {
+
+class ArrayValue : public SymbolicValue {
+ public:
+  explicit ArrayValue(graph::Value* value, SourcePtr from = nullptr) : value_(value) { source = std::move(from); }
+  graph::Value* value() const { return value_; }
+  const graph::TensorType& array_type() const { return value_->type; }
+  int rank() const { return value_->type.rank(); }
+
+  bool is_same_object(const SymbolicValue& other) const override;
+  RecipePtr recipe(Executor& ex) override;
+
+  bool requires_grad = false;   // of an input; results never do (see require_no_gradient)
+
+ protected:
+  virtual RecipeKind output_kind() const { return RecipeKind::kTensor; }
+  RecipePtr recipe_;
+
+ private:
+  graph::Value* value_;
+};
+
+// "f32[8, s0]".
+std::string type_text(const graph::TensorType& type);
+
+// ---- the capture's state ---------------------------------------------------------------------------------------------
+
+struct ArrayInput {
+  std::shared_ptr<ArrayValue> array;
+  TensorInfo info;               // as it was at capture
+  bool written = false;
+};
+
+struct TensorCapture {
+  bool has_state = false;
+  TorchState state;              // torch's, when capture began to use it
+  bool grad_mode = false;        // as the program has set it since
+  std::shared_ptr<SymbolicValue> grad_mode_effect;
+  bool has_framework = false;    // graph().framework is decided
+  std::vector<std::unique_ptr<ArrayInput>> inputs;
+  // The input whose storage a value shares; values of their own storage are absent.
+  std::unordered_map<const graph::Value*, int> storage_of;
+  std::unordered_map<const graph::Value*, ValuePtr> objects;   // the object that stands for a graph value
+};
+TensorCapture& tensor_capture(Executor& ex);
+// Same, once torch is known to be used: reads its state, and leaves the frame to Python where a mode is in the way.
+TensorCapture& torch_capture(Executor& ex);
+// The graph becomes the framework's, or breaks where it is the other's already.
+void use_framework(Executor& ex, graph::Framework framework);
+
+// Registers an input: guard, sizes, storage. `make` makes its value from the graph input.
+ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& source,
+                          std::shared_ptr<ArrayValue> (*make)(graph::Value*, const SourcePtr&, PyObject*));
+
+// ---- calls of operators -------------------------------------------------------------------------------------------------
+
+// How Python arguments are matched with a schema's parameters.
+enum class Convention : uint8_t { kTorchFunction, kTorchMethod, kNumpy };
+
+struct BoundCall {
+  int overload = 0;
+  std::vector<graph::Arg> args;
+};
+// The first overload that takes these arguments, as PyTorch's parser decides (or NumPy's signatures say); breaks the
+// graph where there is none. A method's receiver is the first positional argument.
+BoundCall bind_call(Executor& ex, const graph::OpDef& op, const CallArgs& args, Convention convention, bool in_place = false);
+// A number as a scalar argument: Sym, double, bool; nullopt for what is none.
+std::optional<graph::Arg> number_argument(const ValuePtr& value);
+// A tensor, or a scalar that the graph holds, as a graph value; null for others.
+graph::Value* graph_value(const ValuePtr& value);
+// An exact list, tuple, or Size: its items.
+std::optional<std::vector<ValuePtr>> sequence_items(Executor& ex, const ValuePtr& value);
+
+// Appends the nodes of one call. UserError and Unsupported become graph breaks; writes and gradients are checked.
+std::vector<graph::Value*> append_call(Executor& ex, const graph::OpDef& op, BoundCall call, bool in_place = false);
+// By name with positional graph arguments; the first overload that has as many parameters (or `overload`).
+graph::Value* append_call1(Executor& ex, const char* op, std::vector<graph::Arg> args, bool in_place = false);
+// The object for a result of a torch operator: the one that stands for the value already, or a new one.
+ValuePtr wrap_result(Executor& ex, graph::Value* value);
+
+// What is written must be allowed, and must not show through other inputs. Called by append_call.
+void note_write(Executor& ex, const graph::Value* value);
+
+// Runs `body`, and gives the nodes that it appends the index of a user call recorded before it.
+template <typename F>
+ValuePtr recorded_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args, F&& body);
+int begin_user_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args);
+void end_user_call(Executor& ex, int index, size_t first_node, const ValuePtr& result);
+
+template <typename F>
+ValuePtr recorded_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args, F&& body) {
+  int index = begin_user_call(ex, kind, std::move(target), args);
+  size_t first_node = ex.graph().nodes.size();
+  ValuePtr result = body();
+  end_user_call(ex, index, first_node, result);
+  return result;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,94 @@
+// What an Executor holds; shared by the files that implement it.
+#pragma once
+
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "symbolic/executor.h"
+#include "symbolic/frame.h"
+
+namespace cdynamo::symbolic {
+
+struct SourceHash {
+  size_t operator()(const SourcePtr& source) const { return hash_source(*source); }
+};
+struct SourceEqual {
+  bool operator()(const SourcePtr& a, const SourcePtr& b) const { return same_source(*a, *b); }
+};
+template <typename T>
+using SourceMap = std::unordered_map<SourcePtr, T, SourceHash, SourceEqual>;
+
+// The capture's budget. What exceeds it is left to Python.
+constexpr int kMaxInlineDepth = 200;
+constexpr int64_t kMaxInstructions = 2'000'000;
+constexpr size_t kMaxNodes = 50'000;
+
+struct Executor::State {
+  explicit State(const CaptureRequest& request);
+
+  const CaptureRequest& request;
+  CaptureResult result;
+  graph::Builder builder;
+
+  // ---- objects that have a value
+  SourceMap<ValuePtr> by_source;
+  std::unordered_map<PyObject*, ValuePtr> by_object;
+  std::vector<PyRef> kept;                                  // objects whose address is a key above
+
+  // ---- guards
+  std::unordered_multimap<size_t, size_t> guard_index;      // hash of a guard: its index in result.guards
+  SourceMap<graph::Value*> inputs;
+  SourceMap<int> int_symbols;                               // symbol of an int argument
+  std::map<std::pair<size_t, int>, graph::Sym> size_symbols;  // by tensor source (index in size_sources) and dim
+  SourceMap<size_t> size_sources;
+  struct SizeSymbol {
+    int symbol;
+    SourcePtr source;
+    int dim;
+  };
+  std::vector<SizeSymbol> symbols;                          // one for each symbol of the graph
+
+  // ---- side effects
+  std::vector<ValuePtr> mutated;                            // in the order of their first mutation
+  std::unordered_set<const SymbolicValue*> mutated_set;
+  // Names of namespaces that were assigned: dict and name to value (null: deleted).
+  std::map<std::pair<PyObject*, PyObject*>, ValuePtr> globals;
+  std::vector<std::pair<PyObject*, PyObject*>> globals_order;
+
+  // ---- running
+  SymbolicFrame* frame = nullptr;                           // innermost
+  int depth = 0;
+  int64_t instructions = 0;
+  ValuePtr handled;                                         // the exception that is being handled; null: none
+  ValuePtr none_value;
+
+  // ---- the root frame
+  std::vector<int> root_trace;                              // instructions executed, oldest first
+  std::vector<int> root_handler_steps;                      // steps that raised what is being handled
+  int64_t stop_at_step = -1;                                // stop before the instruction of this step
+
+  // ---- where nodes come from
+  std::map<std::pair<PyCodeObject*, int>, int> locations;   // code and line to Graph::locations
+  std::map<std::pair<PyCodeObject*, int>, std::string> location_texts;
+  int user_call = -1;
+  PyRef user_calls;
+};
+
+// Thrown in the root frame where it reaches stop_at_step.
+struct StopReached {};
+
+// For one run of a frame: makes it the innermost one.
+class FrameScope {
+ public:
+  FrameScope(Executor& ex, SymbolicFrame& frame);
+  ~FrameScope();
+  FrameScope(const FrameScope&) = delete;
+
+ private:
+  Executor::State& state_;
+};
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,29 @@
+#include "symbolic/values/builtin_method.h"
+
+#include "symbolic/values/common.h"
+
+namespace cdynamo::symbolic {
+
+ValuePtr find_builtin_method(const ValuePtr& self, PyObject* name, std::span<const BuiltinMethodRow> rows) {
+  const char* text = PyUnicode_AsUTF8(name);
+  for (const BuiltinMethodRow& row : rows)
+    if (std::string_view(row.name) == text) return std::make_shared<BuiltinMethodValue>(self, row);
+  return nullptr;
+}
+
+ValuePtr BuiltinMethodValue::get_attribute(Executor& ex, PyObject* name) {
+  std::string_view text = PyUnicode_AsUTF8(name);
+  if (text == "__self__") return self_;
+  if (text == "__name__") return ex.constant(PyRef::borrow(interned(row_.name)));
+  return SymbolicValue::get_attribute(ex, name);
+}
+
+RecipePtr BuiltinMethodValue::recipe(Executor& ex) {
+  if (!recipe_) {
+    recipe_ = call_recipe(library_object("builtins", "getattr"),
+                          {self_->recipe(ex), make_recipe(RecipeKind::kConstant, interned(row_.name))});
+  }
+  return recipe_;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,287 @@
+#include "symbolic/values/list.h"
+
+#include <algorithm>
+
+#include "symbolic/hooks.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/iterator.h"
+#include "symbolic/values/sequence.h"
+#include "symbolic/values/user_object.h"
+
+namespace cdynamo::symbolic {
+
+ListValue::ListValue(std::vector<ValuePtr> items) : items_(std::move(items)) {}
+
+ListValue::ListValue(PyRef object, SourcePtr from) : object_(std::move(object)) {
+  source = std::move(from);
+  items_.resize(static_cast<size_t>(PyList_GET_SIZE(object_.get())));
+}
+
+std::shared_ptr<ListValue> new_list(std::vector<ValuePtr> items) { return std::make_shared<ListValue>(std::move(items)); }
+ValuePtr make_list(Executor&, std::vector<ValuePtr> items) { return new_list(std::move(items)); }
+
+ListValue* list_in(const ValuePtr& value) {
+  if (auto* list = dynamic_cast<ListValue*>(value.get())) return list;
+  return dynamic_cast<ListValue*>(builtin_storage(value).get());
+}
+
+void ListValue::guard_length(Executor& ex) {
+  if (length_guarded_ || !object_) return;
+  length_guarded_ = true;
+  add_guard(ex, GuardKind::kLength, source, nullptr, PyList_GET_SIZE(object_.get()));
+}
+
+const ValuePtr& ListValue::item(Executor& ex, size_t index) {
+  guard_length(ex);
+  ValuePtr& slot = items_[index];
+  if (!slot) {
+    Py_ssize_t position = static_cast<Py_ssize_t>(index);
+    slot = ex.wrap(PyList_GET_ITEM(object_.get(), position), index_source(source, position));
+  }
+  return slot;
+}
+
+const std::vector<ValuePtr>& ListValue::items(Executor& ex) {
+  guard_length(ex);
+  for (size_t i = 0; i < items_.size(); ++i) item(ex, i);
+  return items_;
+}
+
+size_t ListValue::size(Executor& ex) {
+  guard_length(ex);
+  return items_.size();
+}
+
+std::vector<ValuePtr>& ListValue::mutable_items(Executor& ex) {
+  items(ex);
+  if (!changed_) {
+    changed_ = true;
+    if (object_) ex.mutated(shared_from_this());
+  }
+  return items_;
+}
+
+// ---- methods (Objects/listobject.c) -----------------------------------------------------------------------------------
+
+namespace {
+
+ListValue& list_of(const ValuePtr& self) { return *list_in(self); }
+
+ValuePtr append(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "list.append", args, 1, 1);
+  list_of(self).mutable_items(ex).push_back(args.positional[0]);
+  return ex.none();
+}
+
+ValuePtr extend(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "list.extend", args, 1, 1);
+  std::vector<ValuePtr> more = items_of(ex, args.positional[0]);
+  std::vector<ValuePtr>& items = list_of(self).mutable_items(ex);
+  items.insert(items.end(), more.begin(), more.end());
+  return ex.none();
+}
+
+ValuePtr insert(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "insert", args, 2, 2);
+  Py_ssize_t index = index_argument(ex, args.positional[0]);
+  std::vector<ValuePtr>& items = list_of(self).mutable_items(ex);
+  Py_ssize_t size = static_cast<Py_ssize_t>(items.size());
+  if (index < 0) index += size;
+  items.insert(items.begin() + std::clamp<Py_ssize_t>(index, 0, size), args.positional[1]);
+  return ex.none();
+}
+
+ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "pop", args, 0, 1);
+  ListValue& list = list_of(self);
+  Py_ssize_t size = static_cast<Py_ssize_t>(list.size(ex));
+  if (size == 0) raise_error(ex, PyExc_IndexError, "pop from empty list");
+  Py_ssize_t index =
+      args.positional.empty() ? size - 1 : sequence_index(ex, args.positional[0], size, "pop index out of range");
+  std::vector<ValuePtr>& items = list.mutable_items(ex);
+  ValuePtr popped = items[index];
+  items.erase(items.begin() + index);
+  return popped;
+}
+
+ValuePtr remove(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "list.remove", args, 1, 1);
+  ListValue& list = list_of(self);
+  Py_ssize_t found = find_item(ex, list.items(ex), args.positional[0], 0, static_cast<Py_ssize_t>(list.size(ex)));
+  if (found < 0) raise_error(ex, PyExc_ValueError, "list.remove(x): x not in list");
+  std::vector<ValuePtr>& items = list.mutable_items(ex);
+  items.erase(items.begin() + found);
+  return ex.none();
+}
+
+ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "list.clear", args, 0, 0);
+  list_of(self).mutable_items(ex).clear();
+  return ex.none();
+}
+
+ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "list.copy", args, 0, 0);
+  return new_list(list_of(self).items(ex));
+}
+
+ValuePtr reverse(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "list.reverse", args, 0, 0);
+  std::vector<ValuePtr>& items = list_of(self).mutable_items(ex);
+  std::reverse(items.begin(), items.end());
+  return ex.none();
+}
+
+ValuePtr sort(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  auto bound = bind_arguments(ex, "sort", args, {"*key?", "*reverse?"});
+  bool reverse = bound[1] && is_true(ex, bound[1]);
+  std::vector<ValuePtr> sorted = sort_values(ex, list_of(self).items(ex), bound[0], reverse);
+  list_of(self).mutable_items(ex) = std::move(sorted);
+  return ex.none();
+}
+
+ValuePtr index(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  return sequence_index_method(ex, "list", list_of(self).items(ex), args);
+}
+ValuePtr count(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  return sequence_count_method(ex, list_of(self).items(ex), args);
+}
+
+// list.__init__(iterable): the contents are replaced.
+ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "list", args, 0, 1);
+  std::vector<ValuePtr> items;
+  if (!args.positional.empty()) items = items_of(ex, args.positional[0]);
+  list_of(self).mutable_items(ex) = std::move(items);
+  return ex.none();
+}
+
+constexpr BuiltinMethodRow kMethods[] = {
+    {"append", append}, {"extend", extend},   {"insert", insert}, {"pop", pop},     {"remove", remove}, {"clear", clear},
+    {"copy", copy},     {"reverse", reverse}, {"sort", sort},     {"index", index}, {"count", count},   {"__init__", init},
+};
+
+}  // namespace
+
+ValuePtr ListValue::get_attribute(Executor& ex, PyObject* name) {
+  if (auto method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  return builtin_attribute(ex, shared_from_this(), name);
+}
+
+// ---- the data model ---------------------------------------------------------------------------------------------------
+
+ValuePtr ListValue::get_item(Executor& ex, const ValuePtr& key) {
+  if (PyType_IsSubtype(key->type(), &PySlice_Type)) return new_list(slice_items(ex, key, items(ex)));
+  if (!is_integer_value(key) && !lookup_special(ex, key, "__index__"))
+    raise_error(ex, PyExc_TypeError, "list indices must be integers or slices, not " + type_name(key));
+  Py_ssize_t count = static_cast<Py_ssize_t>(size(ex));
+  return item(ex, static_cast<size_t>(sequence_index(ex, key, count, "list index out of range")));
+}
+
+void ListValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  if (PyType_IsSubtype(key->type(), &PySlice_Type)) return set_slice(ex, key, value);
+  if (!is_integer_value(key) && !lookup_special(ex, key, "__index__"))
+    raise_error(ex, PyExc_TypeError, "list indices must be integers or slices, not " + type_name(key));
+  Py_ssize_t index =
+      sequence_index(ex, key, static_cast<Py_ssize_t>(size(ex)), "list assignment index out of range");
+  std::vector<ValuePtr>& items = mutable_items(ex);
+  if (value) {
+    items[index] = value;
+  } else {
+    items.erase(items.begin() + index);
+  }
+}
+
+// list_ass_subscript: an extended slice takes exactly as many items as it has; null value: deletion.
+void ListValue::set_slice(Executor& ex, const ValuePtr& slice, const ValuePtr& value) {
+  std::vector<ValuePtr> given;
+  if (value) given = items_of(ex, value);
+  SliceBounds bounds = slice_bounds(ex, slice, static_cast<Py_ssize_t>(size(ex)));
+  std::vector<ValuePtr>& items = mutable_items(ex);
+  if (bounds.step == 1) {
+    auto first = items.begin() + bounds.start;
+    first = items.erase(first, items.begin() + std::max(bounds.start, bounds.stop));
+    items.insert(first, given.begin(), given.end());
+    return;
+  }
+  if (value) {
+    if (static_cast<Py_ssize_t>(given.size()) != bounds.count)
+      raise_error(ex, PyExc_ValueError, "attempt to assign sequence of size " + std::to_string(given.size()) +
+                                            " to extended slice of size " + std::to_string(bounds.count));
+    for (Py_ssize_t i = 0; i < bounds.count; ++i) items[bounds.start + i * bounds.step] = given[i];
+    return;
+  }
+  for (Py_ssize_t i = 0; i < bounds.count; ++i) items[bounds.start + i * bounds.step] = nullptr;
+  std::erase(items, nullptr);
+}
+
+bool ListValue::contains(Executor& ex, const ValuePtr& wanted) {
+  return find_item(ex, items(ex), wanted, 0, static_cast<Py_ssize_t>(items_.size())) >= 0;
+}
+
+ValuePtr ListValue::length(Executor& ex) { return ex.constant_int(static_cast<int64_t>(size(ex))); }
+ValuePtr ListValue::iterate(Executor&) { return new_sequence_iterator(shared_from_this()); }
+std::optional<bool> ListValue::truth(Executor& ex) { return size(ex) != 0; }
+
+ValuePtr ListValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  if (nb_op == kNbAdd && !reflected) {
+    ListValue* list = list_in(other);
+    if (!list) return nullptr;
+    std::vector<ValuePtr> joined = items(ex);
+    const std::vector<ValuePtr>& more = list->items(ex);
+    joined.insert(joined.end(), more.begin(), more.end());
+    return new_list(std::move(joined));
+  }
+  if (nb_op == kNbInplaceAdd && !reflected) {
+    extend(ex, shared_from_this(), positional({other}));
+    return shared_from_this();
+  }
+  bool repeats = nb_op == kNbMultiply || nb_op == kNbInplaceMultiply;
+  if (!repeats || !is_integer_value(other)) return nullptr;
+  std::vector<ValuePtr> repeated = repeat_items(ex, items(ex), other);
+  if (nb_op == kNbMultiply || reflected) return new_list(std::move(repeated));
+  mutable_items(ex) = std::move(repeated);
+  return shared_from_this();
+}
+
+ValuePtr ListValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  ListValue* list = list_in(other);
+  return list ? compare_sequences(ex, py_op, items(ex), list->items(ex)) : nullptr;
+}
+
+std::optional<std::vector<ValuePtr>> ListValue::unpack(Executor& ex) { return items(ex); }
+
+PyRef ListValue::hash_key(Executor& ex) { raise_error(ex, PyExc_TypeError, "unhashable type: 'list'"); }
+
+PyRef ListValue::materialize(Executor& ex) {
+  PyRef list = checked(PyList_New(0));
+  for (const ValuePtr& item : items(ex)) {
+    PyRef object = item.get() == this ? PyRef() : item->materialize(ex);
+    if (!object) return {};
+    if (PyList_Append(list.get(), object.get()) < 0) throw PythonError{};
+  }
+  return list;
+}
+
+RecipePtr ListValue::recipe(Executor& ex) {
+  if (auto owner = owner_.lock()) return owner->recipe(ex);
+  if (recipe_) return recipe_;
+  if (source) return recipe_ = source_recipe(source);
+  if (building_) break_graph("CD0211", "a list that contains itself");
+  building_ = true;
+  auto items = recipes_of(ex, items_);
+  building_ = false;
+  return recipe_ = make_recipe(RecipeKind::kList, nullptr, std::move(items));
+}
+
+void ListValue::emit_effects(Executor& ex) {
+  Effect effect;
+  effect.kind = EffectKind::kReplaceList;
+  effect.target = recipe(ex);
+  effect.value = make_recipe(RecipeKind::kList, nullptr, recipes_of(ex, items_));
+  ex.effect(std::move(effect));
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,109 @@
+#include "symbolic/values/sequence.h"
+
+#include <algorithm>
+
+#include "symbolic/executor.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/slice.h"
+
+namespace cdynamo::symbolic {
+
+ValuePtr make_bool(Executor& ex, bool value) { return ex.constant(PyRef::borrow(value ? Py_True : Py_False)); }
+
+Py_ssize_t sequence_index(Executor& ex, const ValuePtr& key, Py_ssize_t size, const char* message) {
+  Py_ssize_t index = index_argument(ex, key);
+  if (index < 0) index += size;
+  if (index < 0 || index >= size) raise_error(ex, PyExc_IndexError, message);
+  return index;
+}
+
+namespace {
+Py_ssize_t bound_or(Executor& ex, const ValuePtr& bound, Py_ssize_t missing) {
+  return is_none(bound) ? missing : index_argument(ex, bound);
+}
+}  // namespace
+
+SliceBounds slice_bounds(Executor& ex, const ValuePtr& value, Py_ssize_t size) {
+  auto& slice = dynamic_cast<SliceValue&>(*value);
+  SliceBounds bounds;
+  bounds.step = bound_or(ex, slice.step(), 1);
+  if (bounds.step == 0) raise_error(ex, PyExc_ValueError, "slice step cannot be zero");
+  bool backward = bounds.step < 0;
+  bounds.start = bound_or(ex, slice.start(), backward ? PY_SSIZE_T_MAX : 0);
+  bounds.stop = bound_or(ex, slice.stop(), backward ? PY_SSIZE_T_MIN : PY_SSIZE_T_MAX);
+  bounds.count = PySlice_AdjustIndices(size, &bounds.start, &bounds.stop, bounds.step);
+  return bounds;
+}
+
+std::vector<ValuePtr> slice_items(Executor& ex, const ValuePtr& slice, const std::vector<ValuePtr>& items) {
+  SliceBounds bounds = slice_bounds(ex, slice, static_cast<Py_ssize_t>(items.size()));
+  std::vector<ValuePtr> taken;
+  for (Py_ssize_t i = 0; i < bounds.count; ++i) taken.push_back(items[bounds.start + i * bounds.step]);
+  return taken;
+}
+
+ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>& a, const std::vector<ValuePtr>& b) {
+  bool equality = py_op == Py_EQ || py_op == Py_NE;
+  if (equality && a.size() != b.size()) return make_bool(ex, py_op == Py_NE);
+  size_t common = std::min(a.size(), b.size()), i = 0;
+  while (i < common && values_equal(ex, a[i], b[i])) ++i;
+  if (i < common) return equality ? make_bool(ex, py_op == Py_NE) : compare_operation(ex, py_op, a[i], b[i]);
+  bool result = false;
+  switch (py_op) {
+    case Py_LT: result = a.size() < b.size(); break;
+    case Py_LE: result = a.size() <= b.size(); break;
+    case Py_EQ: result = true; break;
+    case Py_NE: result = false; break;
+    case Py_GT: result = a.size() > b.size(); break;
+    case Py_GE: result = a.size() >= b.size(); break;
+  }
+  return make_bool(ex, result);
+}
+
+Py_ssize_t find_item(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& item, Py_ssize_t start,
+                     Py_ssize_t stop) {
+  for (Py_ssize_t i = start; i < stop; ++i)
+    if (values_equal(ex, items[i], item)) return i;
+  return -1;
+}
+
+std::vector<ValuePtr> repeat_items(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& count) {
+  Py_ssize_t times = std::max<Py_ssize_t>(index_argument(ex, count), 0);
+  if (!items.empty() && static_cast<size_t>(times) > 10'000'000 / items.size())
+    break_graph("CD0217", "a sequence repeated " + std::to_string(times) + " times");
+  std::vector<ValuePtr> repeated;
+  repeated.reserve(items.size() * static_cast<size_t>(times));
+  for (Py_ssize_t i = 0; i < times; ++i) repeated.insert(repeated.end(), items.begin(), items.end());
+  return repeated;
+}
+
+ValuePtr sequence_index_method(Executor& ex, const char* kind, const std::vector<ValuePtr>& items, const CallArgs& args) {
+  require_count(ex, "index", args, 1, 3);
+  Py_ssize_t size = static_cast<Py_ssize_t>(items.size());
+  auto clip = [&](size_t position, Py_ssize_t missing) {
+    if (args.positional.size() <= position) return missing;
+    Py_ssize_t bound = index_argument(ex, args.positional[position]);
+    return std::clamp<Py_ssize_t>(bound < 0 ? bound + size : bound, 0, size);
+  };
+  Py_ssize_t found = find_item(ex, items, args.positional[0], clip(1, 0), clip(2, size));
+  if (found < 0) {
+    PyRef object = materialize(ex, args.positional[0]);
+    std::string shown = "value";
+    if (object && std::string_view(kind) == "list") {
+      PyRef repr = checked_user(ex, PyObject_Repr(object.get()));
+      shown = PyUnicode_AsUTF8(repr.get());
+      raise_error(ex, PyExc_ValueError, shown + " is not in list");
+    }
+    raise_error(ex, PyExc_ValueError, std::string(kind) + ".index(x): x not in " + kind);
+  }
+  return ex.constant_int(found);
+}
+
+ValuePtr sequence_count_method(Executor& ex, const std::vector<ValuePtr>& items, const CallArgs& args) {
+  require_count(ex, "count", args, 1, 1);
+  int64_t count = 0;
+  for (const ValuePtr& item : items) count += values_equal(ex, item, args.positional[0]);
+  return ex.constant_int(count);
+}
+
+}  // namespace cdynamo::symbolic

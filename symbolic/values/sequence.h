@@ -1,0 +1,28 @@
+// What list and tuple share: indexing, slicing, comparison, search. Mirrors Objects/listobject.c and tupleobject.c.
+#pragma once
+
+#include "symbolic/value.h"
+
+namespace cdynamo::symbolic {
+
+// An index that is in range for a sequence of `size`; negative ones count from the end. Raises IndexError.
+Py_ssize_t sequence_index(Executor& ex, const ValuePtr& key, Py_ssize_t size, const char* message);
+
+struct SliceBounds {
+  Py_ssize_t start, stop, step, count;
+};
+// PySlice_AdjustIndices for a SliceValue over `size` items.
+SliceBounds slice_bounds(Executor& ex, const ValuePtr& slice, Py_ssize_t size);
+std::vector<ValuePtr> slice_items(Executor& ex, const ValuePtr& slice, const std::vector<ValuePtr>& items);
+
+// list_richcompare: the first items that differ decide.
+ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>& a, const std::vector<ValuePtr>& b);
+// The first position in [start, stop) that equals `item`, or -1.
+Py_ssize_t find_item(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& item, Py_ssize_t start, Py_ssize_t stop);
+std::vector<ValuePtr> repeat_items(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& count);
+// The `index(value, start, stop)` and `count(value)` methods.
+ValuePtr sequence_index_method(Executor& ex, const char* kind, const std::vector<ValuePtr>& items, const CallArgs& args);
+ValuePtr sequence_count_method(Executor& ex, const std::vector<ValuePtr>& items, const CallArgs& args);
+ValuePtr make_bool(Executor& ex, bool value);
+
+}  // namespace cdynamo::symbolic
