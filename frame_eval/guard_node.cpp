@@ -98,9 +98,11 @@ PyObject* access(const symbolic::Source& source, PyObject* parent, const symboli
     case SourceKind::kFunction: return roots.function;
     case SourceKind::kGlobal: return dict_item(roots.globals, source.key.get());
     case SourceKind::kBuiltin: return dict_item(roots.builtins, source.key.get());
-    case SourceKind::kClosure: {
+    case SourceKind::kClosure:
+    case SourceKind::kClosureCell: {
       if (!roots.closure || source.index >= PyTuple_GET_SIZE(roots.closure)) return nullptr;
-      return PyCell_GET(PyTuple_GET_ITEM(roots.closure, source.index));
+      PyObject* cell = PyTuple_GET_ITEM(roots.closure, source.index);
+      return source.kind == SourceKind::kClosureCell ? cell : PyCell_GET(cell);
     }
     case SourceKind::kConstant: return source.object.get();
     case SourceKind::kModuleGlobal:

@@ -23,6 +23,7 @@ bool is_root(SourceKind kind) {
     case SourceKind::kGlobal:
     case SourceKind::kBuiltin:
     case SourceKind::kClosure:
+    case SourceKind::kClosureCell:
     case SourceKind::kConstant: return true;
     default: return false;
   }

@@ -25,11 +25,10 @@ struct OptimizedFunction {
 
 PyTypeObject* optimized_function_type = nullptr;
 
-PyObject* call_python(OptimizedFunction* self, PyObject* const* args, size_t nargsf, PyObject* kwnames, bool hook) {
-  if (!hook) return PyObject_Vectorcall(self->function, args, nargsf, kwnames);
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->function));
-  HookScope scope(self->config, code);
-  return PyObject_Vectorcall(self->function, args, nargsf, kwnames);
+PyObject* call_python(PyObject* function, const ConfigPtr& config, PyObject* const* args, size_t nargsf,
+                      PyObject* kwnames) {
+  HookScope scope(config, reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function)));
+  return PyObject_Vectorcall(function, args, nargsf, kwnames);
 }
 
 symbolic::Roots roots_of(PyObject* function, PyObject* const* args, Py_ssize_t num_arguments) {
@@ -44,28 +43,10 @@ symbolic::Roots roots_of(PyObject* function, PyObject* const* args, Py_ssize_t n
 
 PyObject* optimized_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<OptimizedFunction*>(callable);
-  if (global_config().disabled || cdynamo_is_tracing(PyThreadState_Get()))
-    return call_python(self, args, nargsf, kwnames, false);
-  const Py_ssize_t num_positional = PyVectorcall_NARGS(nargsf);
-  const Py_ssize_t num_arguments = num_positional + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-  PyRef keep = PyRef::borrow(callable), result;
-  Outcome outcome = Outcome::kPython;
-  try {
-    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(self->function));
-    if (!self->cache || self->cache->code() != code) self->cache = code_cache(code, self->config);
-    std::shared_ptr<CodeCache> cache = self->cache;
-    const symbolic::Roots roots = roots_of(self->function, args, num_arguments);
-    outcome = cache->call(roots, num_positional, kwnames, false, result);
-  } catch (const symbolic::PythonError&) {
-    return nullptr;
-  } catch (const std::bad_alloc&) {
-    return PyErr_NoMemory();
-  } catch (const std::exception& error) {
-    PyErr_Format(PyExc_SystemError, "cdynamo: %s", error.what());
-    return nullptr;
-  }
-  if (outcome == Outcome::kDone) return result.release();
-  return call_python(self, args, nargsf, kwnames, outcome == Outcome::kPython);
+  // The call may drop the last reference to the callable itself.
+  PyRef held = PyRef::borrow(self->function);
+  ConfigPtr config = self->config;
+  return call_function(held.get(), config, self->cache, args, nargsf, kwnames);
 }
 
 void optimized_dealloc(PyObject* object) {
@@ -159,11 +140,42 @@ PyType_Spec optimized_spec = {
     .name = "cdynamo.OptimizedFunction",
     .basicsize = sizeof(OptimizedFunction),
     .itemsize = 0,
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+             Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = optimized_slots,
 };
 
 }  // namespace
+
+PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared_ptr<CodeCache>& cache,
+                        PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  if (global_config().disabled || cdynamo_is_tracing(PyThreadState_Get()))
+    return PyObject_Vectorcall(function, args, nargsf, kwnames);
+  const Py_ssize_t num_positional = PyVectorcall_NARGS(nargsf);
+  const Py_ssize_t num_arguments = num_positional + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  PyRef result;
+  Outcome outcome = Outcome::kPython;
+  try {
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+    if (!cache || cache->code() != code) cache = code_cache(code, config);
+    std::shared_ptr<CodeCache> held = cache;
+    const symbolic::Roots roots = roots_of(function, args, num_arguments);
+    outcome = held->call(roots, num_positional, kwnames, false, result);
+  } catch (const symbolic::PythonError&) {
+    return nullptr;
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_Format(PyExc_SystemError, "cdynamo: %s", error.what());
+    return nullptr;
+  }
+  switch (outcome) {
+    case Outcome::kDone: return result.release();
+    case Outcome::kPlainPython: return PyObject_Vectorcall(function, args, nargsf, kwnames);
+    case Outcome::kPython: break;
+  }
+  return call_python(function, config, args, nargsf, kwnames);
+}
 
 int add_optimized_function_type(PyObject* module) {
   PyRef type = PyRef::steal(PyType_FromModuleAndSpec(module, &optimized_spec, nullptr));

@@ -19,7 +19,7 @@ bool is_filled_later(RecipeKind kind) {
   return kind == RecipeKind::kList || kind == RecipeKind::kDict || kind == RecipeKind::kCell;
 }
 
-PyRef make_tuple(const std::vector<int>& items, size_t first, const std::vector<PyRef>& made) {
+PyRef tuple_of(const std::vector<int>& items, size_t first, const std::vector<PyRef>& made) {
   PyRef tuple = PyRef::steal(PyTuple_New(items.size() - first));
   if (!tuple) return tuple;
   for (size_t i = first; i < items.size(); ++i) {
@@ -37,14 +37,14 @@ PyRef make_function(const std::vector<int>& items, const std::vector<PyRef>& mad
   if (item(3) != Py_None && PyFunction_SetDefaults(function.get(), item(3)) < 0) return {};
   if (item(4) != Py_None && PyFunction_SetKwDefaults(function.get(), item(4)) < 0) return {};
   if (items.size() > 5) {
-    PyRef closure = make_tuple(items, 5, made);
+    PyRef closure = tuple_of(items, 5, made);
     if (!closure || PyFunction_SetClosure(function.get(), closure.get()) < 0) return {};
   }
   return function;
 }
 
 PyRef call_recipe(const std::vector<int>& items, const std::vector<PyRef>& made) {
-  PyRef args = make_tuple(items, 1, made);
+  PyRef args = tuple_of(items, 1, made);
   if (!args) return args;
   return PyRef::steal(PyObject_Call(made[items[0]].get(), args.get(), nullptr));
 }
@@ -151,16 +151,16 @@ PyRef Rebuild::make(const Step& step, const symbolic::Roots& roots, const Bindin
     case RecipeKind::kInt:
       return PyRef::steal(PyLong_FromLongLong(
           recipe.size.is_constant() ? recipe.size.constant() : sym_->evaluate(recipe.size, bindings.symbols.data())));
-    case RecipeKind::kTuple: return make_tuple(step.items, 0, made);
+    case RecipeKind::kTuple: return tuple_of(step.items, 0, made);
     case RecipeKind::kList: return PyRef::steal(PyList_New(0));
     case RecipeKind::kDict: return PyRef::steal(PyDict_New());
     case RecipeKind::kCell: return PyRef::steal(PyCell_New(nullptr));
     case RecipeKind::kSet: {
-      PyRef tuple = make_tuple(step.items, 0, made);
+      PyRef tuple = tuple_of(step.items, 0, made);
       return tuple ? PyRef::steal(PySet_New(tuple.get())) : PyRef();
     }
     case RecipeKind::kFrozenSet: {
-      PyRef tuple = make_tuple(step.items, 0, made);
+      PyRef tuple = tuple_of(step.items, 0, made);
       return tuple ? PyRef::steal(PyFrozenSet_New(tuple.get())) : PyRef();
     }
     case RecipeKind::kSlice:

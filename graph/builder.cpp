@@ -42,7 +42,7 @@ static void check_in_place(Graph& graph, const OpDef& op, const std::vector<Arg>
 std::vector<TensorType> Builder::infer(const OpDef& op, int overload, const std::vector<Arg>& args, bool in_place) {
   std::vector<TensorType> types;
   Args view(op.parsed.at(overload), args);
-  if (op.family == Family::kPointwise) {
+  if (op.family == Family::kPointwise && !op.infer) {
     types = {analyze_pointwise(graph_, op, overload, args).result};
   } else {
     if (op.check) op.check(graph_, view);
@@ -66,12 +66,12 @@ std::vector<Value*> Builder::append(const OpDef& op, int overload, std::vector<A
 
 static Value* as_operand(Builder& b, const Arg& arg, DType dtype, const std::vector<Sym>& sizes) {
   const auto* value = std::get_if<Value*>(&arg);
-  if (!value) return full(b, sizes, arg, dtype);
-  return expand(cast(wrap(b, *value), dtype), sizes);
+  if (!value) return full(b, sizes, arg, dtype).value;
+  return expand(cast(wrap(b, *value), dtype), sizes).value;
 }
 
 std::vector<Value*> Builder::call_core(const OpDef& op, int overload, std::vector<Arg> args) {
-  if (op.family == Family::kPointwise) {
+  if (op.family == Family::kPointwise && !op.infer) {
     PointwiseCall call = analyze_pointwise(graph_, op, overload, args);
     std::vector<Arg> canonical = canonical_args(op, overload, args);
     for (size_t i = 0; i < call.operands.size(); ++i) {
@@ -102,7 +102,7 @@ std::vector<Value*> Builder::call(const OpDef& op, int overload, std::vector<Arg
   }
   Value* target = in_place ? std::get<Value*>(args.at(0)) : nullptr;
   std::vector<Value*> results = call_core(op, overload, std::move(args));
-  if (target) results.at(0) = expand(cast(wrap(*this, results[0]), target->type.dtype), target->type.sizes);
+  if (target) results.at(0) = expand(cast(wrap(*this, results[0]), target->type.dtype), target->type.sizes).value;
   return results;
 }
 

@@ -52,7 +52,6 @@ class Builder {
 struct Tensor {
   Builder* builder = nullptr;
   Value* value = nullptr;
-  operator Value*() const { return value; }
   const TensorType& type() const { return value->type; }
   DType dtype() const { return value->type.dtype; }
   int rank() const { return value->type.rank(); }

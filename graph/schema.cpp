@@ -1,5 +1,6 @@
 // The parser of ATen's schema notation.
 #include <cctype>
+#include <limits>
 #include <stdexcept>
 
 #include "graph/op.h"

@@ -6,9 +6,11 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "graph/graph.h"
+#include "lowering/loop_ir.h"
 #include "runtime/executable.h"
 
 namespace cdynamo::lowering {
@@ -28,5 +30,11 @@ struct CompileReport {
 // Every output of a core graph is fresh: the caller gives a buffer for each, with the sizes and strides of its type. Mutations
 // are written to the inputs' memory after all reads of it. Throws graph::Unsupported, graph::InternalError.
 std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options, CompileReport* report);
+
+// The same with another emission than emit_cpu: the tests' interpreter of kernels.
+class CompiledModule;
+struct EmitOptions;
+using EmitFn = std::function<std::unique_ptr<CompiledModule>(std::span<const Kernel>, const graph::SymContext&, const EmitOptions&)>;
+std::unique_ptr<runtime::Executable> compile_with(const graph::Graph& core, const CompileOptions& options, CompileReport* report, const EmitFn& emit);
 
 }  // namespace cdynamo::lowering

@@ -77,6 +77,8 @@ struct BoundCall {
 // The first overload that takes these arguments, as PyTorch's parser decides (or NumPy's signatures say); breaks the
 // graph where there is none. A method's receiver is the first positional argument.
 BoundCall bind_call(Executor& ex, const graph::OpDef& op, const CallArgs& args, Convention convention, bool in_place = false);
+// numpy.dtype objects, scalar types (numpy.float32) and the Python types that NumPy takes for a dtype.
+bool numpy_dtype_like(PyObject* object, graph::DType* dtype);
 // A number as a scalar argument: Sym, double, bool; nullopt for what is none.
 std::optional<graph::Arg> number_argument(const ValuePtr& value);
 // A tensor, or a scalar that the graph holds, as a graph value; null for others.

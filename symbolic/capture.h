@@ -22,7 +22,8 @@ namespace cdynamo::symbolic {
 enum class GuardKind : uint8_t {
   kType,          // type(x) is object
   kIdentity,      // x is object
-  kEquals,        // type(x) is type(object) and x == object; floats bit by bit; for int, float, str, bytes, bool, None, tuples of them
+  kEquals,        // type(x) is type(object) and x == object; floats bit by bit; for int, float, str, bytes, bool, None, tuples of them;
+                  // a set or frozenset: the same elements (by identity or as above)
   kLength,        // len(x) == index, x a list, tuple, dict or set; of a subclass's instance: of its underlying storage
   kDictKeys,      // list(x) == object (a tuple), compared by identity, then equality of str/int keys; subclasses as above
   kKeyAbsent,     // object not in x, x a dict (storage of a subclass's instance too)

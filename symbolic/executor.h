@@ -44,6 +44,7 @@ class Executor {
   // Records one Python-level call for FX export; returns the index for Node::user_call.
   // kind: "call_function" (target: the callable) or "call_method" (target: the name).
   int record_user_call(const char* kind, PyRef target, const CallArgs& args);
+  PyObject* user_calls();                   // the list that CaptureResult gets; borrowed
   void uses_torch();
 
   // ---- running

@@ -68,13 +68,13 @@ struct Executor::State {
   // ---- the root frame
   std::vector<int> root_trace;                              // instructions executed, oldest first
   std::vector<int> root_handler_steps;                      // steps that raised what is being handled
+  int root_raise_step = -1;                                 // step that raised, outside of any handler
   int64_t stop_at_step = -1;                                // stop before the instruction of this step
 
   // ---- where nodes come from
   std::map<std::pair<PyCodeObject*, int>, int> locations;   // code and line to Graph::locations
   std::map<std::pair<PyCodeObject*, int>, std::string> location_texts;
-  int user_call = -1;
-  PyRef user_calls;
+  int user_call = -1;                                       // the call whose nodes are being made
 };
 
 // Thrown in the root frame where it reaches stop_at_step.

@@ -52,7 +52,6 @@ class SymbolicFrame {
   FrameExit exit = FrameExit::kNone;
   ValuePtr result;                    // what it returned or yielded
   SymbolicFrame* back = nullptr;      // the caller, while it runs
-  PyRef keyword_names;                // 3.11, 3.12: KW_NAMES of the next call
 
   void push(ValuePtr value) { stack.push_back(std::move(value)); }
   ValuePtr pop() {

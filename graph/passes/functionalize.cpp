@@ -108,7 +108,15 @@ class Functionalizer {
     return value;
   }
 
+  static void refuse_written_arguments(const Node& node) {
+    const Schema& schema = node.op->parsed[node.overload];
+    for (size_t i = node.in_place ? 1 : 0; i < schema.params.size() && i < node.args.size(); ++i)
+      if (auto* value = std::get_if<Value*>(&node.args[i]); schema.params[i].mutated && value && *value)
+        throw Unsupported(name_of(node) + " writes to its argument " + schema.params[i].name);
+  }
+
   void execute(const Node& node) {
+    refuse_written_arguments(node);
     std::vector<Arg> args = node.args;
     std::vector<const Value*> captured_operands;
     std::vector<Value*> operands;  // in step with captured_operands

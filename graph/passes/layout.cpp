@@ -29,35 +29,29 @@ bool less(SymContext& context, const Sym& a, const Sym& b) {
 namespace {
 
 bool advance_expand(SymContext& context, const Args& args, Layout& layout) {
-  std::vector<Sym> sizes = args.sizes("size");
+  const std::vector<Sym> sizes = args.sizes("size");
   for (size_t d = 0; d < sizes.size(); ++d)
     if (!same_size(context, sizes[d], layout.sizes[d])) layout.strides[d] = 0;
-  layout.sizes = std::move(sizes);
   return true;
 }
 
 bool advance_permute(SymContext&, const Args& args, Layout& layout) {
-  Layout permuted{.offset = layout.offset};
-  for (int64_t dim : args.constants("dims")) {
-    permuted.sizes.push_back(layout.sizes[dim]);
-    permuted.strides.push_back(layout.strides[dim]);
-  }
-  layout = std::move(permuted);
+  std::vector<Sym> strides;
+  for (int64_t dim : args.constants("dims")) strides.push_back(layout.strides[dim]);
+  layout.strides = std::move(strides);
   return true;
 }
 
 bool advance_reshape(SymContext& context, const Args& args, Layout& layout) {
-  std::vector<Sym> sizes = args.sizes("size");
+  const std::vector<Sym> sizes = args.sizes("size");
   auto strides = view_strides(context, TensorType{.sizes = layout.sizes, .strides = layout.strides}, sizes);
   if (!strides) return false;
-  layout.sizes = std::move(sizes);
   layout.strides = std::move(*strides);
   return true;
 }
 
 bool advance_slice(SymContext&, const Args& args, Layout& layout) {
   const std::vector<Sym> start = args.sizes("start"), step = args.sizes("step");
-  layout.sizes = args.sizes("size");
   for (size_t d = 0; d < start.size(); ++d) {
     layout.offset = layout.offset + start[d] * layout.strides[d];
     layout.strides[d] = layout.strides[d] * step[d];
@@ -65,19 +59,11 @@ bool advance_slice(SymContext&, const Args& args, Layout& layout) {
   return true;
 }
 
-bool advance_diagonal(SymContext& context, const Args& args, Layout& layout) {
-  int64_t offset = args.constant("offset"), dim1 = args.constant("dim1"), dim2 = args.constant("dim2");
-  const int64_t rank = static_cast<int64_t>(layout.sizes.size());
-  if (dim1 < 0) dim1 += rank;
-  if (dim2 < 0) dim2 += rank;
+bool advance_diagonal(SymContext&, const Args& args, Layout& layout) {
+  const int64_t offset = args.constant("offset"), dim1 = args.constant("dim1"), dim2 = args.constant("dim2");
   layout.offset = layout.offset + (offset >= 0 ? layout.strides[dim2] * offset : layout.strides[dim1] * -offset);
-  const Sym rows = layout.sizes[dim1] - (offset < 0 ? -offset : 0), columns = layout.sizes[dim2] - (offset > 0 ? offset : 0);
-  layout.sizes.push_back(less(context, rows, columns) ? rows : columns);
   layout.strides.push_back(layout.strides[dim1] + layout.strides[dim2]);
-  for (int64_t dim : {std::max(dim1, dim2), std::min(dim1, dim2)}) {
-    layout.sizes.erase(layout.sizes.begin() + dim);
-    layout.strides.erase(layout.strides.begin() + dim);
-  }
+  for (int64_t dim : {std::max(dim1, dim2), std::min(dim1, dim2)}) layout.strides.erase(layout.strides.begin() + dim);
   return true;
 }
 
@@ -93,9 +79,7 @@ bool advance_window(SymContext& context, const Args& args, Layout& layout) {
   }
   for (size_t i = 0; i < dims.size(); ++i) {
     const Sym element = layout.strides[dims[i]];
-    layout.sizes[dims[i]] = out[i];
     layout.strides[dims[i]] = element * stride[i];
-    layout.sizes.push_back(kernel[i]);
     layout.strides.push_back(element * dilation[i]);
   }
   return true;
@@ -152,6 +136,7 @@ Value* back_window(Builder&, const ViewStep&, Value*, Value*) {
   throw Unsupported("a write through overlapping windows (unfold, as_strided)");
 }
 
+// advance: strides and offset after the view.
 struct ViewRule {
   std::string_view name;
   bool (*advance)(SymContext&, const Args&, Layout&);
@@ -180,7 +165,9 @@ ViewStep make_view_step(const Node& view) {
 }
 
 bool advance(SymContext& context, const ViewStep& step, Layout& layout) {
-  return find_rule(*step.op)->advance(context, Args(step.op->parsed[step.overload], step.args), layout);
+  if (!find_rule(*step.op)->advance(context, Args(step.op->parsed[step.overload], step.args), layout)) return false;
+  layout.sizes = step.result_sizes;
+  return true;
 }
 
 Value* apply(Builder& builder, const ViewStep& step, Value* operand) {

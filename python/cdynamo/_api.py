@@ -6,7 +6,8 @@ import functools
 import os
 import sys
 import types
-from typing import Any, Callable, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from cdynamo import _C, _options
 from cdynamo._explain import Explanation, listening
@@ -31,9 +32,11 @@ def optimize(
         fn: a function, method, `torch.nn.Module` or other callable. Of a module a second view is returned: the same
             attributes, parameters and hooks; the original stays eager.
         mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
-        dynamic: True: sizes are dynamic from the first call on. False: never. None: a size that changed becomes dynamic.
+        dynamic: True: sizes are dynamic from the first call on. False: never. None: a size that has changed becomes
+            dynamic.
         fullgraph: raise GraphBreakError where the whole function does not become one graph.
-        backend: "native", "eager", a name from `list_backends()`, or `backend(graph_module, example_inputs) -> callable`.
+        backend: "native", "eager", a name from `list_backends()`, or a callable
+            `backend(graph_module, example_inputs) -> callable`.
         options: further options by name.
 
     Raises:
@@ -91,7 +94,6 @@ def disable(fn: F | None = None) -> Any:
     """Marks a function (or a module's forward) to be run in Python, never captured; also a decorator."""
     if fn is None:
         return disable
-    target = fn if isinstance(fn, types.FunctionType) else getattr(type(fn), "__call__", None)
     if isinstance(fn, types.FunctionType):
 
         @functools.wraps(fn)
@@ -100,7 +102,7 @@ def disable(fn: F | None = None) -> Any:
 
         disabled._cdynamo_disable = True
         return disabled
-    if target is None:
+    if not callable(fn):
         raise TypeError(f"disable takes a callable, not {type(fn).__name__}")
     return disable(lambda *args, **kwargs: fn(*args, **kwargs))
 
@@ -133,7 +135,7 @@ def set_stance(stance: str) -> None:
 
 
 def _skip_library_code() -> None:
-    """Frames of the standard library and of installed frameworks are inlined when called, never compiled on their own."""
+    """Code of the standard library and of frameworks is inlined when called, never compiled on its own."""
     here = os.path.dirname(os.path.abspath(__file__))
     stdlib = os.path.dirname(os.path.abspath(os.__file__))
     site = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 _NATIVE, _EAGER, _CALLABLE = 0, 1, 2
 

@@ -7,7 +7,7 @@ parameters, hooks and train()/eval() are shared, `isinstance` holds, and the ori
 from __future__ import annotations
 
 import types
-from typing import Any, Callable
+from typing import Any
 
 from cdynamo import _C
 
@@ -65,10 +65,10 @@ def is_view(obj: Any) -> bool:
 
 
 def make_view(obj: Any, options: Any) -> Any:
-    """The optimized view of an object whose class defines `__call__` in Python and whose instances have a `__dict__`."""
+    """The optimized view of an object that `can_be_viewed`."""
     return _share(obj, _VIEW_CLASSES.get(type(obj), options))
 
 
 def can_be_viewed(obj: Any) -> bool:
-    call: Callable | None = getattr(type(obj), "__call__", None)
-    return isinstance(call, types.FunctionType) and hasattr(obj, "__dict__")
+    """True where the class defines `__call__` in Python and its instances have a `__dict__`."""
+    return isinstance(type(obj).__call__, types.FunctionType) and hasattr(obj, "__dict__")

@@ -58,6 +58,7 @@ ValuePtr fold_call(Executor& ex, PyObject* callable, const CallArgs& args);
 bool try_fold_call(Executor& ex, PyObject* callable, const CallArgs& args, ValuePtr* result);
 
 // ---- errors of the user's program
+PyTypeObject* exception_type(PyObject* exception_class);
 [[noreturn]] void raise_error(Executor& ex, PyObject* type, const std::string& message);
 // The Python error that is set in this thread becomes the user's: PythonRaise (PythonError for interrupts, no memory).
 [[noreturn]] void raise_current_error(Executor& ex);
@@ -79,6 +80,9 @@ ValuePtr call_method(Executor& ex, const ValuePtr& self, const char* name, std::
 // A method of the object's class, bound (special methods skip the instance); null where the class has none.
 ValuePtr lookup_special(Executor& ex, const ValuePtr& self, const char* name);
 bool values_equal(Executor& ex, const ValuePtr& a, const ValuePtr& b);  // identity, then ==, as PyObject_RichCompareBool
+// x[key] as BINARY_SUBSCR does it.
+ValuePtr get_item_of(Executor& ex, const ValuePtr& object, const ValuePtr& key);
+ValuePtr length_of(Executor& ex, const ValuePtr& object);   // len(x)
 std::string type_name(const ValuePtr& value);
 
 }  // namespace cdynamo::symbolic

@@ -15,7 +15,8 @@ class DictValue : public SymbolicValue {
   struct Entry {
     PyRef hash_key;      // what is hashed and compared during capture
     ValuePtr key;
-    ValuePtr value;      // null: the key is known to be absent
+    ValuePtr value;      // null and not lazy: the key is known to be absent
+    bool lazy = false;   // there in the live dict, not looked at yet
   };
 
   explicit DictValue(PyTypeObject* type = &PyDict_Type) : type_(PyRef::borrow(reinterpret_cast<PyObject*>(type))) {}
@@ -73,6 +74,10 @@ class DictValue : public SymbolicValue {
   Entry& add(Entry entry);
   Entry* touch(Executor& ex, const PyRef& hash_key, const ValuePtr& key);
   void complete(Executor& ex);
+  void put(const PyRef& hash_key, const ValuePtr& key, const ValuePtr& value);
+  void remove(PyObject* hash_key);
+  void replace_whole(Executor& ex);
+  PyObject* real_dict() const { return object_.get(); }
   void log_change(Executor& ex, const ValuePtr& key, const ValuePtr& value);
   bool is_live(size_t index) const;
 
@@ -93,6 +98,7 @@ class DictValue : public SymbolicValue {
 std::shared_ptr<DictValue> new_dict(PyTypeObject* type = &PyDict_Type);
 // The dict in a value: the value itself, the storage of an instance of a subclass, what a mappingproxy shows; null for others.
 DictValue* dict_in(const ValuePtr& value);
+[[noreturn]] void raise_key_error(Executor& ex, const ValuePtr& key);
 // dict.update's argument: a mapping (with keys()) or an iterable of pairs, then keywords.
 void update_dict(Executor& ex, DictValue& dict, const CallArgs& args);
 PyTypeObject* ordered_dict_type();

@@ -36,6 +36,9 @@ std::vector<EagerTensor> run_eagerly(const Graph& captured, const std::vector<Ea
 // as their classification says.
 std::vector<EagerTensor> run_prepared(const Prepared& prepared, const std::vector<EagerTensor>& inputs);
 
+// Outputs of a core graph on made-up inputs, one list an output.
+std::vector<std::vector<double>> run_core(const Graph& core);
+
 // Runs the program both ways on equal inputs; compares values, written inputs, sizes, strides, offsets and which tensors
 // share storage or are one object. Empty: all equal.
 std::string compare_with_eager(const Graph& captured);

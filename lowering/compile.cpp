@@ -1,0 +1,335 @@
+// The pipeline of lowering:
+//   LoweringContext   what is known of the graph            lowering_context.cpp
+//   fuse              nodes -> steps of kernels and calls   fusion.cpp, kernel_builder.cpp, element_emitter.cpp, schedule.cpp
+//   plan_arena        where intermediates live              memory_plan.cpp
+//   emit_cpu          kernels -> machine code               emit_cpu.cpp
+//   the plan          what the executor runs                below
+#include "lowering/compile.h"
+
+#include <map>
+#include <set>
+
+#include "lowering/emit.h"
+#include "lowering/memory_plan.h"
+#include "lowering/sequential_kernels.h"
+
+namespace cdynamo::lowering {
+namespace {
+
+using runtime::PlanStep;
+
+// Buffer ids: values' ids; after them one for each output that is copied; negative ones are temporaries of split reductions.
+class PlanMaker {
+ public:
+  PlanMaker(const graph::Graph& core, const CompileOptions& options, CompileReport* report, const EmitFn& emit)
+      : core_(core), options_(options), report_(report), emit_(emit), context_(core) {}
+
+  std::unique_ptr<runtime::Executable> run() {
+    steps_ = fuse(context_, report_ ? &report_->fusion : nullptr);
+    add_copies();
+    drop_empty_kernels();
+    collect_uses();
+    const ArenaPlan arena = plan_arena(context_, arena_uses_);
+    emit_kernels();
+    runtime::Plan plan = make_plan(arena);
+    std::unique_ptr<runtime::Executable> executable = runtime::make_plan_executable(std::move(plan));
+    describe_outputs(*executable);
+    return executable;
+  }
+
+ private:
+  // --- outputs and mutations that no step writes by itself ---
+
+  void add_copies() {
+    std::set<int> owned;
+    for (size_t i = 0; i < core_.outputs.size(); ++i) {
+      const Value& output = *core_.outputs[i];
+      const int owner = output_owner(output);
+      if (owner >= 0 && owned.insert(owner).second) {
+        output_of_[owner] = static_cast<int>(i);
+        continue;
+      }
+      const int copy = core_.next_value_id() + static_cast<int>(i);
+      output_of_[copy] = static_cast<int>(i);
+      if (context_.is_empty(output)) continue;
+      add_copy(output, {copy, output.type.strides, Sym()});
+    }
+    for (const auto& mutation : core_.mutations) {
+      const Value* input = core_.inputs.at(mutation.input);
+      if (mutation.value == input || context_.is_empty(*input)) continue;
+      add_copy(*mutation.value, context_.layouts[input->id]);
+    }
+  }
+
+  // The value whose memory is the output's: it was laid out with the output's strides.
+  int output_owner(const Value& output) const {
+    Layout layout = context_.layouts[output.id];
+    if (layout.buffer < 0 && !resolve_view(context_, output, &layout)) return -1;
+    if (layout.buffer < 0 || is_input(layout.buffer) || !(layout.offset == Sym())) return -1;
+    const Value& owner = *core_.value(layout.buffer);
+    if (!(owner.type.numel() == output.type.numel())) return -1;
+    for (size_t d = 0; d < output.type.sizes.size(); ++d)
+      if (!(output.type.sizes[d] == Sym(1)) && !(layout.strides[d] == output.type.strides[d])) return -1;
+    return layout.buffer;
+  }
+
+  bool is_input(int buffer) const {
+    for (const Value* input : core_.inputs)
+      if (input->id == buffer) return true;
+    return false;
+  }
+
+  void add_copy(const Value& value, const Layout& destination) {
+    Step step;
+    step.kernels.push_back(build_copy(context_, value, destination));
+    steps_.steps.push_back(std::move(step));
+  }
+
+  void drop_empty_kernels() {
+    for (Step& step : steps_.steps)
+      std::erase_if(step.kernels, [](const Kernel& kernel) {
+        for (const Sym& extent : kernel.outer)
+          if (extent == Sym()) return true;
+        return kernel.phases.empty();
+      });
+  }
+
+  // --- lives ---
+
+  void use(int id, DType dtype, const Sym& elements, int step) {
+    if (is_input(id) || output_of_.count(id)) return;
+    auto [found, is_new] = arena_uses_.try_emplace(id, BufferUse{dtype, elements * Sym(runtime::bytes(dtype)), step, step});
+    found->second.last_step = std::max(found->second.last_step, step);
+  }
+
+  Sym elements_of(int id) const {
+    if (id <= kTemporary) return steps_.temporaries.at(kTemporary - id).size;
+    return product(core_.value(id)->type.sizes);
+  }
+
+  void collect_uses() {
+    int index = 0;
+    for (const Step& step : steps_.steps) {
+      if (step.kind == Step::kLibrary) {
+        for_each_library_value(*step.nodes[0], [&](const Value& value) {
+          const Layout layout = layout_of(value);
+          use(layout.buffer, value.type.dtype, elements_of(layout.buffer), index);
+        });
+        ++index;
+        continue;
+      }
+      for (const Kernel& kernel : step.kernels) {
+        for (const KernelBuffer& buffer : kernel.buffers)
+          if (buffer.kind == BufferKind::kGlobal && (buffer.plan_buffer < core_.next_value_id()))
+            use(buffer.plan_buffer, buffer.dtype, elements_of(buffer.plan_buffer), index);
+        ++index;
+      }
+    }
+  }
+
+  template <typename F>
+  void for_each_library_value(const Node& node, F&& fn) const {
+    graph::for_each_operand(const_cast<Node&>(node), [&](Value*& value) { fn(*value); });
+    for (const Value* value : node.results) fn(*value);
+  }
+
+  Layout layout_of(const Value& value) const {
+    Layout layout = context_.layouts[value.id];
+    if (layout.buffer < 0 && !resolve_view(context_, value, &layout)) throw graph::InternalError("an operand of a library call is not in memory: " + value.name);
+    return layout;
+  }
+
+  // --- code ---
+
+  void emit_kernels() {
+    std::vector<Kernel> kernels;
+    for (const Step& step : steps_.steps) kernels.insert(kernels.end(), step.kernels.begin(), step.kernels.end());
+    for (const Kernel& kernel : kernels) {
+      if (report_ && options_.keep_text) report_->loop_ir += print(kernel) + "\n";
+      const std::vector<std::string> problems = verify(kernel);
+      if (!problems.empty()) throw graph::InternalError("broken kernel: " + problems[0] + "\n" + print(kernel));
+    }
+    EmitOptions emit_options{.use_disk_cache = options_.use_disk_cache};
+    if (report_ && options_.keep_text) {
+      emit_options.keep_text = true;
+      emit_options.llvm_ir = &report_->llvm_ir;
+      emit_options.assembly = &report_->assembly;
+    }
+    if (!kernels.empty()) module_ = emit_(kernels, *core_.sym, emit_options);
+    if (report_) {
+      report_->kernels = static_cast<int>(kernels.size());
+      report_->kernels_compiled = module_ ? module_->kernels_compiled : 0;
+      report_->kernels_from_disk = module_ ? module_->kernels_from_disk : 0;
+    }
+  }
+
+  // --- the plan ---
+
+  int plan_buffer(int id, const ArenaPlan& arena) {
+    auto [found, is_new] = buffer_index_.try_emplace(id, static_cast<int>(plan_.buffers.size()));
+    if (!is_new) return found->second;
+    runtime::PlanBuffer buffer;
+    if (auto output = output_of_.find(id); output != output_of_.end()) {
+      buffer = {runtime::PlanBuffer::kOutput, output->second};
+    } else if (is_input(id)) {
+      for (size_t i = 0; i < core_.inputs.size(); ++i)
+        if (core_.inputs[i]->id == id) buffer = {runtime::PlanBuffer::kInput, static_cast<int>(i)};
+    } else {
+      buffer = {runtime::PlanBuffer::kArena, 0, sizes_.add(arena.offsets.at(id))};
+    }
+    plan_.buffers.push_back(buffer);
+    return found->second;
+  }
+
+  runtime::Plan make_plan(const ArenaPlan& arena) {
+    size_t next_kernel = 0;
+    for (const Step& step : steps_.steps) {
+      if (step.kind == Step::kLibrary) add_library_step(*step.nodes[0], arena);
+      for (const Kernel& kernel : step.kernels) add_kernel_step(kernel, module_->kernels.at(next_kernel++), arena);
+    }
+    if (!arena_uses_.empty()) plan_.arena_bytes = sizes_.add(arena.bytes);
+    plan_.sizes = sizes_.take();
+    plan_.code = std::shared_ptr<void>(std::move(module_));
+    if (report_) {
+      report_->plan = arena.text;
+      for (const PlanStep& step : plan_.steps) {
+        report_->plan += std::string(step.library ? "call " : step.barrier_before ? "barrier, kernel " : "kernel ") + step.name + "\n";
+        report_->library_calls += step.library != nullptr;
+      }
+    }
+    return std::move(plan_);
+  }
+
+  void add_kernel_step(const Kernel& kernel, const CompiledKernel& compiled, const ArenaPlan& arena) {
+    PlanStep step{.name = kernel.name};
+    std::set<int> reads, writes;
+    for (const KernelBuffer& buffer : kernel.buffers) {
+      if (buffer.kind != BufferKind::kGlobal) continue;
+      step.buffers.push_back(plan_buffer(buffer.plan_buffer, arena));
+      (buffer.written ? writes : reads).insert(buffer.plan_buffer);
+    }
+    step.barrier_before = conflicts(reads, writes, arena);
+    if (step.barrier_before) {
+      region_reads_.clear();
+      region_writes_.clear();
+    }
+    region_reads_.merge(reads);
+    region_writes_.merge(writes);
+    step.kernel = compiled.run;
+    step.items = sizes_.add(product(compiled.work));
+    step.scratch_bytes = sizes_.add(compiled.scratch_bytes);
+    step.cost_per_item = compiled.cost_per_item;
+    plan_.steps.push_back(std::move(step));
+  }
+
+  // Two buffers may be the same memory: one value's, or bytes of the arena that both use at different times. Inputs may overlap inputs.
+  bool same_memory(int a, int b, const ArenaPlan& arena) const {
+    if (a == b) return true;
+    if (is_input(a) && is_input(b)) return true;
+    auto x = arena.offsets.find(a), y = arena.offsets.find(b);
+    if (x == arena.offsets.end() || y == arena.offsets.end()) return false;
+    const Sym a_end = x->second + arena_uses_.at(a).bytes, b_end = y->second + arena_uses_.at(b).bytes;
+    if (!a_end.is_constant() || !b_end.is_constant() || !x->second.is_constant() || !y->second.is_constant()) return true;
+    return x->second.constant() < b_end.constant() && y->second.constant() < a_end.constant();
+  }
+
+  bool conflicts(const std::set<int>& reads, const std::set<int>& writes, const ArenaPlan& arena) const {
+    auto meet = [&](const std::set<int>& a, const std::set<int>& b) {
+      for (int x : a)
+        for (int y : b)
+          if (same_memory(x, y, arena)) return true;
+      return false;
+    };
+    return meet(reads, region_writes_) || meet(writes, region_writes_) || meet(writes, region_reads_);
+  }
+
+  runtime::PlanOperand operand(const Value* value, const ArenaPlan& arena) {
+    runtime::PlanOperand result;
+    if (!value) return result;
+    const Layout layout = layout_of(*value);
+    result.buffer = plan_buffer(layout.buffer, arena);
+    result.dtype = value->type.dtype;
+    result.offset = sizes_.add(layout.offset);
+    for (const Sym& size : value->type.sizes) result.sizes.push_back(sizes_.add(size));
+    for (const Sym& stride : layout.strides) result.strides.push_back(sizes_.add(stride));
+    return result;
+  }
+
+  void add_library_step(const Node& node, const ArenaPlan& arena) {
+    region_reads_.clear();
+    region_writes_.clear();
+    PlanStep step{.name = std::string(node.op->name), .user_call = node.user_call};
+    const graph::Args args = args_of(node);
+    auto inputs = [&](std::initializer_list<const char*> names) {
+      for (const char* name : names) step.operands.push_back(operand(args.value(name), arena));
+    };
+    auto integers = [&](const char* name) {
+      for (const Sym& value : args.sizes(name)) step.integers.push_back(sizes_.add(value));
+    };
+    switch (context_.kind(node)) {
+      case CoreKind::kMatmul:
+      case CoreKind::kBatchMatmul:
+        step.library = runtime::library_matmul;
+        inputs({"self", "mat2"});
+        break;
+      case CoreKind::kConvolution:
+        step.library = runtime::library_convolution;
+        inputs({"input", "weight", "bias"});
+        step.integers.push_back(sizes_.add(Sym(args.value("input")->type.rank() - 2)));
+        for (const char* name : {"stride", "padding", "dilation", "output_padding"}) integers(name);
+        step.integers.push_back(sizes_.add(Sym(args.boolean("transposed") ? 1 : 0)));
+        step.integers.push_back(sizes_.add(args.integer("groups")));
+        break;
+      case CoreKind::kAttention:
+        step.library = runtime::library_attention;
+        inputs({"query", "key", "value", "attn_mask"});
+        step.integers.push_back(sizes_.add(Sym(args.boolean("is_causal") ? 1 : 0)));
+        step.numbers.push_back(args.number("scale"));
+        break;
+      default:
+        step.library = runtime::library_callback;
+        if (args.has("call")) step.user_call = static_cast<int>(args.constant("call"));
+        graph::for_each_operand(const_cast<Node&>(node), [&](Value*& value) { step.operands.push_back(operand(value, arena)); });
+    }
+    step.num_inputs = static_cast<int>(step.operands.size());
+    for (const Value* value : node.results) step.operands.push_back(operand(value, arena));
+    plan_.steps.push_back(std::move(step));
+  }
+
+  void describe_outputs(runtime::Executable& executable) const {
+    executable.num_inputs = static_cast<int>(core_.inputs.size());
+    executable.num_symbols = static_cast<int>(core_.sym->symbols().size());
+    for (const Value* output : core_.outputs) {
+      runtime::OutputSpec spec{.dtype = output->type.dtype, .device = output->type.device};
+      for (const Sym& size : output->type.sizes) spec.sizes.push_back(size_expr(size));
+      for (const Sym& stride : output->type.strides) spec.strides.push_back(size_expr(stride));
+      executable.outputs.push_back(std::move(spec));
+    }
+  }
+
+  const graph::Graph& core_;
+  const CompileOptions& options_;
+  CompileReport* report_;
+  const EmitFn& emit_;
+  LoweringContext context_;
+  Steps steps_;
+  std::map<int, int> output_of_;              // buffer id -> output
+  std::map<int, BufferUse> arena_uses_;
+  std::unique_ptr<CompiledModule> module_;
+  SizeTable sizes_;
+  runtime::Plan plan_;
+  std::map<int, int> buffer_index_;
+  std::set<int> region_reads_, region_writes_;  // of kernels since the last barrier
+};
+
+}  // namespace
+
+std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options, CompileReport* report) {
+  return compile_with(core, options, report, emit_cpu);
+}
+
+std::unique_ptr<runtime::Executable> compile_with(const graph::Graph& core, const CompileOptions& options, CompileReport* report, const EmitFn& emit) {
+  return PlanMaker(core, options, report, emit).run();
+}
+
+}  // namespace cdynamo::lowering

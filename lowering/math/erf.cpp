@@ -1,0 +1,42 @@
+#include "lowering/math/coefficients.h"
+#include "lowering/math/expression.h"
+
+namespace cdynamo::lowering::math {
+namespace {
+
+E erf_near_zero(E a) { return fma(a, polynomial(a * a, kErfF32, kErfF64), a); }
+
+// erfc(a) in float64 for a >= 1/2: exp(-a^2) times a smooth function, the square in two parts.
+E erfc_tail(E a) {
+  a = at_most(a, 28.0);
+  E square = a * a;
+  E lost = fma(a, a, -square);
+  Power power = exp_parts(-square);
+  E t = (a - 4) / (a + 4);
+  E smooth = polynomial(t, kErfcF64);
+  E fraction = power.fraction * smooth;
+  return scale(fma(-fraction, lost, fraction), power.n);
+}
+
+}  // namespace
+
+E erf(E x) {
+  E a = abs(x);
+  E near = erf_near_zero(a);
+  if (x.is_f64()) return copysign(select(a < 1, near, 1 - erfc_tail(at_least(a, 0.5))), x);
+  E clamped = at_most(a, 4.0);
+  Power power = exp_parts(-(clamped * polynomial(clamped, kErfTailF32)));
+  E far = 1 - scale(power.fraction, power.n);
+  return copysign(select(a < 0.92, near, far), x);
+}
+
+// float32 goes through float64: no range of float32 is then lost to cancellation or underflow.
+E erfc(E x) {
+  if (!x.is_f64()) return erfc(x.to(DType::kF64)).to(DType::kF32);
+  E a = abs(x);
+  E near = 1 - copysign(erf_near_zero(a), x);
+  E tail = erfc_tail(at_least(a, 0.5));
+  return select(a < 0.5, near, select(x < 0, 2 - tail, tail));
+}
+
+}  // namespace cdynamo::lowering::math

@@ -1,0 +1,168 @@
+"""A captured graph in Python: what backends written in Python are given, and what `to_fx` makes a GraphModule from."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(eq=False)
+class Node:
+    """One call of the user's program, or an input ("placeholder") or the results ("output")."""
+
+    op: str
+    name: str
+    target: Any
+    args: tuple = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(eq=False)
+class Size:
+    """An integer over size symbols, "4*s0 + 1"; `hint` is its value in the call that was captured."""
+
+    text: str
+    hint: int
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Graph:
+    """The calls of a captured program in order. `print_readable()`, `to_dot()`, `to_fx()`, `run(inputs)`."""
+
+    def __init__(self, description: dict[str, Any]) -> None:
+        self.nodes: list[Node] = []
+        self.symbols: list[tuple[str, int, int]] = description["symbols"]  # name, input, dimension (-1: an int input)
+        self._readable: str = description["readable"]
+        self._dot: str = description["dot"]
+        self._values: dict[int, Node] = {}
+        self._names: dict[str, int] = {}
+        for value, name in description["inputs"]:
+            self._values[value] = self._add("placeholder", name, name)
+        for call, location in zip(description["calls"], description["locations"]):
+            self._add_call(call, location)
+        outputs = tuple(self._value(value) for value in description["outputs"])
+        self._add("output", "output", "output", (outputs,))
+
+    def _value(self, value: int) -> Node:
+        if value not in self._values:
+            raise RuntimeError(f"the value %{value} of the graph belongs to no call")
+        return self._values[value]
+
+    def _add(self, op: str, name: str, target: Any, args: tuple = (), kwargs: dict | None = None) -> Node:
+        count = self._names.get(name, 0)
+        self._names[name] = count + 1
+        node = Node(op, f"{name}_{count}" if count else name, target, args, kwargs or {})
+        self.nodes.append(node)
+        return node
+
+    def _add_call(self, call: tuple, location: tuple | None) -> None:
+        kind, target, args, kwargs, result = call
+        name = target if kind == "call_method" else getattr(target, "__name__", "call")
+        node = self._add(
+            kind,
+            name,
+            target,
+            tuple(self._decode(arg) for arg in args),
+            {key: self._decode(value) for key, value in kwargs.items()},
+        )
+        if location:
+            file, line, function, text = location
+            node.meta["stack_trace"] = f'  File "{file}", line {line}, in {function}\n    {text}\n'
+        if result is not None:
+            self._bind(node, result)
+
+    def _bind(self, node: Node, encoded: tuple) -> None:
+        tag, content = encoded
+        if tag == "value":
+            self._values[content] = node
+        elif tag in ("tuple", "list"):
+            for i, item in enumerate(content):
+                if item[0] in ("value", "tuple", "list"):
+                    self._bind(self._add("call_function", "getitem", operator.getitem, (node, i)), item)
+
+    def _decode(self, encoded: tuple) -> Any:
+        tag, content = encoded
+        if tag == "value":
+            return self._value(content)
+        if tag == "const":
+            return content
+        if tag == "int":
+            return Size(*content)
+        if tag == "tuple":
+            return tuple(self._decode(item) for item in content)
+        if tag == "list":
+            return [self._decode(item) for item in content]
+        if tag == "dict":
+            return {self._decode(key): self._decode(value) for key, value in content}
+        if tag == "slice":
+            return slice(*(self._decode(item) for item in content))
+        raise RuntimeError(f"an argument has no form in a graph: {content}")
+
+    @property
+    def placeholders(self) -> list[Node]:
+        return [node for node in self.nodes if node.op == "placeholder"]
+
+    def print_readable(self, print_output: bool = True) -> str:
+        """The graph with types and source lines, one node a line; printed unless told otherwise."""
+        if print_output:
+            print(self._readable)
+        return self._readable
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language."""
+        return self._dot
+
+    def size_values(self, inputs: Sequence[Any]) -> dict[str, int]:
+        """The values of the size symbols in a call."""
+        return {name: inputs[i] if dim < 0 else inputs[i].shape[dim] for name, i, dim in self.symbols}
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Executes the calls one by one on `inputs`, in the order of the placeholders; returns the outputs."""
+        sizes = {"min": min, "max": max, **self.size_values(inputs)} if self.symbols else {}
+        made: dict[Node, Any] = dict(zip(self.placeholders, inputs))
+
+        def value_of(leaf: Any) -> Any:
+            if isinstance(leaf, Node):
+                return made[leaf]
+            return eval(leaf.text, {}, sizes) if isinstance(leaf, Size) else leaf
+
+        for node in self.nodes:
+            if node.op == "placeholder":
+                continue
+            args = map_leaves(value_of, node.args)
+            if node.op == "output":
+                return list(args[0])
+            kwargs = map_leaves(value_of, node.kwargs)
+            if node.op == "call_method":
+                made[node] = getattr(args[0], node.target)(*args[1:], **kwargs)
+            else:
+                made[node] = node.target(*args, **kwargs)
+        raise RuntimeError("the graph has no output")
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def to_fx(self) -> Any:
+        """The same calls as a `torch.fx.GraphModule`."""
+        from cdynamo._fx import to_fx
+
+        return to_fx(self)
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """`tree` with `function` applied to what is no tuple, list, dict or slice."""
+    if isinstance(tree, (tuple, list)):
+        return type(tree)([map_leaves(function, item) for item in tree])
+    if isinstance(tree, dict):
+        return {key: map_leaves(function, value) for key, value in tree.items()}
+    if isinstance(tree, slice):
+        return slice(*(map_leaves(function, part) for part in (tree.start, tree.stop, tree.step)))
+    return function(tree)

@@ -1,0 +1,236 @@
+#include "runtime/plan_executable.h"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+#include "runtime/arena.h"
+#include "runtime/parallel.h"
+
+namespace cdynamo::runtime {
+namespace {
+
+constexpr double kWorthThreads = 12e3;      // nanoseconds of work below which threads cost more than they bring
+constexpr double kWorthReleasing = 50e3;    // of work above which the caller may want to give up a lock
+constexpr int64_t kLargestArena = int64_t{1} << 46;
+constexpr int kMostPointers = 96;           // of a plan whose pointers fit on the stack
+constexpr int kMostSizes = 128;
+alignas(64) char nothing[256];              // where empty tensors point
+
+// Steps [begin, end) that run together: kernels in one parallel region, or one library call.
+struct Region {
+  int begin = 0, end = 0;
+  bool library = false;
+};
+
+// Everything of one call, in arrays on the stack where they fit.
+struct Frame {
+  const int64_t* symbols;
+  const int64_t* sizes;
+  void** pointers;             // by plan buffer
+  const Call* call;
+  int64_t error[3] = {0, 0, 0};
+};
+
+class PlanExecutable final : public Executable {
+ public:
+  explicit PlanExecutable(Plan plan) : plan_(std::move(plan)) {
+    is_static_ = std::all_of(plan_.sizes.begin(), plan_.sizes.end(), [](const SizeExpr& size) { return size.is_constant(); });
+    if (is_static_)
+      for (const SizeExpr& size : plan_.sizes) static_sizes_.push_back(size.constant);
+    make_regions();
+    single_ = plan_.steps.size() == 1 && !plan_.steps[0].library && plan_.arena_bytes < 0 && is_static_ && plan_.buffers.size() <= kMostPointers &&
+              static_sizes_[plan_.steps[0].scratch_bytes] == 0 && step_cost(plan_.steps[0], static_sizes_.data()) < kWorthThreads;
+    if (is_static_) {
+      double cost = 0;
+      for (const PlanStep& step : plan_.steps) cost += step.library ? kWorthReleasing : step_cost(step, static_sizes_.data());
+      takes_long = cost >= kWorthReleasing;
+    } else {
+      takes_long = true;
+    }
+  }
+
+  bool run(const Call& call, RunError* error) override {
+    if (single_) return run_single(call, error);
+    int64_t size_storage[kMostSizes];
+    std::vector<int64_t> size_overflow;
+    Frame frame{.symbols = call.symbols, .sizes = static_sizes_.data(), .pointers = nullptr, .call = &call};
+    if (!is_static_) {
+      int64_t* sizes = size_storage;
+      if (plan_.sizes.size() > kMostSizes) {
+        size_overflow.resize(plan_.sizes.size());
+        sizes = size_overflow.data();
+      }
+      for (size_t i = 0; i < plan_.sizes.size(); ++i) sizes[i] = plan_.sizes[i].evaluate(call.symbols);
+      frame.sizes = sizes;
+    }
+    const int64_t arena_bytes = plan_.arena_bytes < 0 ? 0 : frame.sizes[plan_.arena_bytes];
+    if (arena_bytes < 0 || arena_bytes > kLargestArena) return out_of_memory(error);
+    Arena arena(static_cast<size_t>(arena_bytes));
+    if (arena_bytes > 0 && !arena.data()) return out_of_memory(error);
+    void* pointer_storage[kMostPointers];
+    std::vector<void*> pointer_overflow;
+    frame.pointers = pointer_storage;
+    if (plan_.buffers.size() > kMostPointers) {
+      pointer_overflow.resize(plan_.buffers.size());
+      frame.pointers = pointer_overflow.data();
+    }
+    locate_buffers(frame, arena.data());
+    for (const Region& region : regions_) {
+      if (region.library ? !run_library(plan_.steps[region.begin], frame, error) : !run_kernels(region, frame, error)) return false;
+    }
+    return true;
+  }
+
+ private:
+  static bool out_of_memory(RunError* error) {
+    *error = {RunError::kMemoryError, "not enough memory for the intermediate results of a compiled graph"};
+    return false;
+  }
+
+  static bool index_error(const int64_t* code, RunError* error) {
+    *error = {RunError::kIndexError, "index " + std::to_string(code[1]) + " is out of bounds for dimension with size " + std::to_string(code[2])};
+    return false;
+  }
+
+  static double step_cost(const PlanStep& step, const int64_t* sizes) { return static_cast<double>(sizes[step.items]) * step.cost_per_item; }
+
+  void make_regions() {
+    for (int i = 0; i < static_cast<int>(plan_.steps.size()); ++i) {
+      const bool library = plan_.steps[i].library != nullptr;
+      if (!library && !regions_.empty() && !regions_.back().library) regions_.back().end = i + 1;
+      else regions_.push_back({i, i + 1, library});
+    }
+  }
+
+  void* pointer(const PlanBuffer& buffer, const Call& call, const int64_t* sizes, char* arena) const {
+    void* data = nullptr;
+    switch (buffer.where) {
+      case PlanBuffer::kInput: data = call.inputs[buffer.index].data; break;
+      case PlanBuffer::kOutput: data = call.outputs[buffer.index]; break;
+      case PlanBuffer::kArena: data = arena + sizes[buffer.offset]; break;
+    }
+    return data ? data : nothing;
+  }
+
+  void locate_buffers(Frame& frame, char* arena) const {
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) frame.pointers[i] = pointer(plan_.buffers[i], *frame.call, frame.sizes, arena);
+  }
+
+  // One small kernel of static sizes without intermediates: nothing but the call.
+  bool run_single(const Call& call, RunError* error) const {
+    const PlanStep& step = plan_.steps[0];
+    void* pointers[kMostPointers];
+    for (size_t i = 0; i < step.buffers.size(); ++i) pointers[i] = pointer(plan_.buffers[step.buffers[i]], call, static_sizes_.data(), nullptr);
+    int64_t code[3] = {0, 0, 0};
+    step.kernel(pointers, call.symbols, 0, static_sizes_[step.items], nullptr, code);
+    return code[0] == 0 || index_error(code, error);
+  }
+
+  void run_share(const PlanStep& step, Frame& frame, int64_t begin, int64_t end, void* scratch, int64_t* code) const {
+    if (begin >= end) return;
+    void* storage[kMostPointers];
+    std::vector<void*> overflow;
+    void** pointers = storage;
+    if (step.buffers.size() > kMostPointers) {
+      overflow.resize(step.buffers.size());
+      pointers = overflow.data();
+    }
+    for (size_t i = 0; i < step.buffers.size(); ++i) pointers[i] = frame.pointers[step.buffers[i]];
+    step.kernel(pointers, frame.symbols, begin, end, scratch, code);
+  }
+
+  bool run_kernels(const Region& region, Frame& frame, RunError* error) const {
+    double cost = 0;
+    int64_t scratch_bytes = 0, most_items = 0;
+    for (int i = region.begin; i < region.end; ++i) {
+      cost += step_cost(plan_.steps[i], frame.sizes);
+      scratch_bytes = std::max(scratch_bytes, frame.sizes[plan_.steps[i].scratch_bytes]);
+      most_items = std::max(most_items, frame.sizes[plan_.steps[i].items]);
+    }
+    int threads = 1;
+    if (cost >= kWorthThreads && most_items > 1) threads = static_cast<int>(std::min<int64_t>({num_threads(), most_items, static_cast<int64_t>(cost / (kWorthThreads / 2))}));
+    scratch_bytes = (scratch_bytes + 63) / 64 * 64;
+    Arena scratch(static_cast<size_t>(scratch_bytes * threads));
+    if (scratch_bytes > 0 && !scratch.data()) return out_of_memory(error);
+    if (threads <= 1) {
+      for (int i = region.begin; i < region.end; ++i) run_share(plan_.steps[i], frame, 0, frame.sizes[plan_.steps[i].items], scratch.data(), frame.error);
+    } else {
+      run_threads(region, frame, threads, scratch.data(), scratch_bytes);
+    }
+    return frame.error[0] == 0 || index_error(frame.error, error);
+  }
+
+  void run_threads(const Region& region, Frame& frame, int threads, char* scratch, int64_t scratch_bytes) const {
+    parallel_region(threads, [&](const Team& team) {
+      int64_t code[3] = {0, 0, 0};
+      for (int i = region.begin; i < region.end; ++i) {
+        const PlanStep& step = plan_.steps[i];
+        if (i > region.begin && step.barrier_before) team.barrier();
+        auto [begin, end] = team.share(frame.sizes[step.items]);
+        run_share(step, frame, begin, end, scratch + scratch_bytes * team.index(), code);
+      }
+      // Which thread's error is reported does not matter; that it is whole does: the flag is written last and read after the region.
+      if (code[0]) {
+        static std::atomic_flag writing = ATOMIC_FLAG_INIT;
+        while (writing.test_and_set(std::memory_order_acquire)) {}
+        std::copy(code, code + 3, frame.error);
+        writing.clear(std::memory_order_release);
+      }
+    });
+  }
+
+  bool run_library(const PlanStep& step, Frame& frame, RunError* error) const {
+    constexpr int kMostDims = 16, kMostOperands = 8;
+    int64_t dims_storage[2 * kMostDims * kMostOperands];
+    TensorView view_storage[kMostOperands];
+    std::vector<int64_t> dims_overflow;
+    std::vector<TensorView> views_overflow;
+    size_t dims_needed = 0;
+    for (const PlanOperand& operand : step.operands) dims_needed += 2 * operand.sizes.size();
+    int64_t* dims = dims_storage;
+    TensorView* views = view_storage;
+    if (dims_needed > std::size(dims_storage)) {
+      dims_overflow.resize(dims_needed);
+      dims = dims_overflow.data();
+    }
+    if (step.operands.size() > kMostOperands) {
+      views_overflow.resize(step.operands.size());
+      views = views_overflow.data();
+    }
+    for (size_t i = 0; i < step.operands.size(); ++i) {
+      const PlanOperand& operand = step.operands[i];
+      const size_t rank = operand.sizes.size();
+      views[i] = {.dtype = operand.dtype};
+      if (operand.buffer < 0) continue;
+      for (size_t d = 0; d < rank; ++d) {
+        dims[d] = frame.sizes[operand.sizes[d]];
+        dims[rank + d] = frame.sizes[operand.strides[d]];
+      }
+      char* data = static_cast<char*>(frame.pointers[operand.buffer]) + frame.sizes[operand.offset] * bytes(operand.dtype);
+      views[i] = {.data = data, .sizes = dims, .strides = dims + rank, .rank = static_cast<int32_t>(rank), .dtype = operand.dtype};
+      dims += 2 * rank;
+    }
+    int64_t integers[64];
+    for (size_t i = 0; i < step.integers.size() && i < std::size(integers); ++i) integers[i] = frame.sizes[step.integers[i]];
+    const LibraryArgs args{.operands = views, .num_inputs = step.num_inputs, .num_operands = static_cast<int>(step.operands.size()),
+                           .integers = integers, .num_integers = static_cast<int>(step.integers.size()), .numbers = step.numbers.data(),
+                           .user_call = step.user_call, .callbacks = frame.call->library};
+    try {
+      return step.library(args, error);
+    } catch (const std::bad_alloc&) {
+      return out_of_memory(error);
+    }
+  }
+
+  Plan plan_;
+  bool is_static_ = false, single_ = false;
+  std::vector<int64_t> static_sizes_;
+  std::vector<Region> regions_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> make_plan_executable(Plan plan) { return std::make_unique<PlanExecutable>(std::move(plan)); }
+
+}  // namespace cdynamo::runtime

@@ -1,0 +1,159 @@
+#include "symbolic/array_value.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "graph/op.h"
+#include "symbolic/torch_access.h"
+#include "symbolic/values/common.h"
+
+namespace cdynamo::symbolic {
+
+using graph::Framework;
+using graph::Sym;
+using graph::TensorType;
+
+bool ArrayValue::is_same_object(const SymbolicValue& other) const {
+  if (this == &other) return true;
+  const auto* array = dynamic_cast<const ArrayValue*>(&other);
+  return array && array->value_ == value_ && array->type() == type();
+}
+
+RecipePtr ArrayValue::recipe(Executor& ex) {
+  if (recipe_) return recipe_;
+  if (source) return recipe_ = source_recipe(source);
+  // Values that stand for one object are one output.
+  std::vector<graph::Value*>& outputs = ex.graph().outputs;
+  auto found = std::find(outputs.begin(), outputs.end(), value_);
+  recipe_ = make_recipe(output_kind(), reinterpret_cast<PyObject*>(type()));
+  recipe_->index = static_cast<int>(found - outputs.begin());
+  if (found == outputs.end()) outputs.push_back(value_);
+  return recipe_;
+}
+
+std::string type_text(const TensorType& type) {
+  std::string text = std::string(runtime::info(type.dtype).short_name) + "[";
+  for (size_t d = 0; d < type.sizes.size(); ++d) text += (d ? ", " : "") + type.sizes[d].str();
+  return text + "]";
+}
+
+TensorCapture& tensor_capture(Executor& ex) {
+  if (!ex.framework_state) ex.framework_state = std::make_shared<TensorCapture>();
+  return *static_cast<TensorCapture*>(ex.framework_state.get());
+}
+
+TensorCapture& torch_capture(Executor& ex) {
+  TensorCapture& capture = tensor_capture(ex);
+  if (capture.has_state) return capture;
+  capture.state = read_torch_state();
+  if (const char* obstacle = torch_state_obstacle(capture.state)) throw SkipFrame{.reason = obstacle, .retry_later = true};
+  capture.grad_mode = capture.state.grad_mode();
+  capture.has_state = true;
+  ex.uses_torch();
+  return capture;
+}
+
+void use_framework(Executor& ex, Framework framework) {
+  TensorCapture& capture = tensor_capture(ex);
+  graph::Graph& graph = ex.graph();
+  if (capture.has_framework) {
+    if (graph.framework != framework) break_graph("CD0409", "");
+    return;
+  }
+  capture.has_framework = true;
+  graph.framework = framework;
+  graph.default_float = graph::DType::kF64;
+  if (framework == Framework::kTorch) {
+    torch_capture(ex);
+    if (!torch_access::dtype_of_scalar_type(capture.state.default_dtype, &graph.default_float))
+      throw SkipFrame{.reason = "torch's default dtype is not one that cdynamo compiles"};
+  }
+}
+
+namespace {
+
+// Strides in terms of the sizes where the hints allow it: the layout of a dense tensor, dimension by dimension from the
+// innermost. A stride that is no product of inner sizes stays a number.
+std::vector<Sym> symbolic_strides(const runtime::TensorView& view, const std::vector<Sym>& sizes) {
+  std::vector<Sym> strides(view.strides, view.strides + view.rank);
+  if (std::all_of(sizes.begin(), sizes.end(), [](const Sym& s) { return s.is_constant(); })) return strides;
+  std::vector<int> order(view.rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::reverse(order.begin(), order.end());
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return view.strides[a] < view.strides[b]; });
+  Sym running = 1;
+  int64_t running_hint = 1;
+  for (int d : order) {
+    if (view.strides[d] == running_hint) strides[d] = running;
+    running = strides[d] * sizes[d];
+    running_hint = view.strides[d] * view.sizes[d];
+  }
+  return strides;
+}
+
+bool overlap(const TensorInfo& a, const TensorInfo& b) {
+  return a.begin != a.end && b.begin != b.end && a.begin < b.end && b.begin < a.end;
+}
+
+[[noreturn]] void refuse_overlap() {
+  throw SkipFrame{.reason = "two inputs share memory, and one of them is written to"};
+}
+
+void check_overlap(const TensorCapture& capture, const ArrayInput& input) {
+  for (const auto& other : capture.inputs)
+    if (other.get() != &input && (input.written || other->written) && overlap(input.info, other->info)) refuse_overlap();
+}
+
+}  // namespace
+
+ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& source,
+                          std::shared_ptr<ArrayValue> (*make)(graph::Value*, const SourcePtr&, PyObject*)) {
+  auto input = std::make_unique<ArrayInput>();
+  TensorInfo& info = input->info;
+  read_tensor(object, &info);
+  const bool numpy = info.kind == TensorKind::kNumpy;
+  use_framework(ex, numpy ? Framework::kNumpy : Framework::kTorch);
+
+  TensorType type;
+  type.dtype = info.view.dtype;
+  type.device = info.view.device;
+  for (int d = 0; d < info.view.rank; ++d) type.sizes.push_back(ex.size_symbol(source, d, info.view.sizes[d]));
+  type.strides = symbolic_strides(info.view, type.sizes);
+
+  Guard guard{.kind = GuardKind::kTensor, .source = source};
+  guard.tensor = {.type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), .numpy = numpy, .dtype = type.dtype,
+                  .device = type.device, .sizes = type.sizes, .strides = type.strides, .requires_grad = info.requires_grad,
+                  .inference = info.inference, .writeable = info.writeable};
+  ex.guard(std::move(guard));
+
+  graph::Value* value = ex.add_input(numpy ? InputKind::kNumpyArray : InputKind::kTorchTensor, source, std::move(type));
+  input->array = make(value, source, object);
+  input->array->requires_grad = info.requires_grad;
+  TensorCapture& capture = tensor_capture(ex);
+  capture.storage_of[value] = static_cast<int>(capture.inputs.size());
+  capture.objects[value] = input->array;
+  capture.inputs.push_back(std::move(input));
+  check_overlap(capture, *capture.inputs.back());
+  return capture.inputs.back()->array;
+}
+
+void note_write(Executor& ex, const graph::Value* value) {
+  TensorCapture& capture = tensor_capture(ex);
+  const std::vector<Sym>& sizes = value->type.sizes;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (value->type.strides[d] == Sym(int64_t{0}) && !(sizes[d] == Sym(int64_t{0}) || sizes[d] == Sym(int64_t{1})))
+      break_graph("CD0410", "");
+  auto found = capture.storage_of.find(value);
+  if (found == capture.storage_of.end()) return;
+  ArrayInput& input = *capture.inputs[found->second];
+  if (!input.info.writeable) break_graph("CD0411", "a read-only array");
+  if (input.info.inference && !(capture.state.flags & TorchState::kInferenceMode)) break_graph("CD0411", "an inference tensor");
+  if (capture.grad_mode && input.info.requires_grad && capture.has_state)
+    throw SkipFrame{.reason = "a gradient is asked for (CD0400): a tensor that requires grad is written in place", .nested_too = true};
+  if (input.written) return;
+  input.written = true;
+  check_overlap(capture, input);
+  ex.guard({.kind = GuardKind::kDistinctTensors, .source = input.array->source});
+}
+
+}  // namespace cdynamo::symbolic

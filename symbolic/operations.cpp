@@ -1,0 +1,61 @@
+// Python's operators on values: which operand is asked, in which order. binary_op1, binary_iop1 (Objects/abstract.c) and
+// do_richcompare (Objects/object.c) of CPython 3.12.
+#include <string>
+
+#include "symbolic/executor.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+constexpr int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+constexpr const char* kCompareSymbols[] = {"<", "<=", "==", "!=", ">", ">="};
+
+// The right operand is asked first where its class is a proper subclass of the left one's.
+bool right_first(const ValuePtr& left, const ValuePtr& right) {
+  return left->type() != right->type() && PyType_IsSubtype(right->type(), left->type());
+}
+
+ValuePtr plain_binary(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
+  bool reflected_first = right_first(left, right);
+  if (reflected_first)
+    if (ValuePtr result = right->binary(ex, nb_op, left, true)) return result;
+  if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;
+  return reflected_first ? nullptr : right->binary(ex, nb_op, left, true);
+}
+
+}  // namespace
+
+ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
+  int plain = plain_number_operation(nb_op);
+  if (plain != nb_op)
+    if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;
+  if (ValuePtr result = plain_binary(ex, plain, left, right)) return result;
+  raise_error(ex, PyExc_TypeError, std::string("unsupported operand type(s) for ") + number_symbol(nb_op) + ": '" +
+                                       type_name(left) + "' and '" + type_name(right) + "'");
+}
+
+ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const ValuePtr& right) {
+  bool reflected_first = right_first(left, right);
+  if (reflected_first)
+    if (ValuePtr result = right->compare(ex, kSwapped[py_op], left)) return result;
+  if (ValuePtr result = left->compare(ex, py_op, right)) return result;
+  if (!reflected_first)
+    if (ValuePtr result = right->compare(ex, kSwapped[py_op], left)) return result;
+  if (py_op == Py_EQ || py_op == Py_NE) {
+    bool same = left->is_same_object(*right);
+    return ex.constant(PyRef::borrow(same == (py_op == Py_EQ) ? Py_True : Py_False));
+  }
+  raise_error(ex, PyExc_TypeError, std::string("'") + kCompareSymbols[py_op] + "' not supported between instances of '" +
+                                       type_name(left) + "' and '" + type_name(right) + "'");
+}
+
+bool is_true(Executor& ex, const ValuePtr& value) {
+  std::optional<bool> truth = value->truth(ex);
+  if (!truth) break_graph("CD0001", value->describe());
+  return *truth;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,126 @@
+#include "symbolic/torch/callables.h"
+
+#include <string>
+#include <unordered_map>
+
+#include "symbolic/torch/tensor.h"
+#include "symbolic/torch_access.h"
+#include "symbolic/values/common.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+PyObject* loaded_module(const std::string& name) {
+  PyObject* modules = PyImport_GetModuleDict();
+  return PyDict_GetItemString(modules, name.c_str());
+}
+
+// The object at a dotted path, among what is loaded already; a new reference or null without an error.
+PyRef resolve_path(const std::string& path) {
+  size_t dot = path.find('.');
+  std::string root = path.substr(0, dot);
+  PyRef object = PyRef::borrow(loaded_module(root));
+  while (object && dot != path.npos) {
+    size_t next = path.find('.', dot + 1);
+    std::string part = path.substr(dot + 1, next == path.npos ? next : next - dot - 1);
+    object = PyRef::steal(PyObject_GetAttrString(object.get(), part.c_str()));
+    dot = next;
+  }
+  if (!object) PyErr_Clear();
+  return object;
+}
+
+struct Maps {
+  std::unordered_map<PyObject*, OperatorCallable> operators;
+  std::unordered_map<std::string, OperatorCallable> methods;
+  std::unordered_map<PyObject*, SpecialFunction> special;
+  std::vector<PyRef> kept;   // the keys' owners
+
+  void add_operator(const graph::OpDef& op) {
+    for (const std::string& path : graph::python_names(op)) {
+      if (!path.starts_with("torch")) continue;
+      const std::string last = path.substr(path.rfind('.') + 1);
+      OperatorCallable callable{&op, last.ends_with("_") && !last.ends_with("__") && op.in_place_variant &&
+                                          !std::string_view(op.name).ends_with("_"), path.starts_with("torch.Tensor.")};
+      if (callable.method) methods.try_emplace(last, callable);
+      PyRef object = resolve_path(path);
+      if (!object || !PyCallable_Check(object.get())) continue;
+      if (operators.try_emplace(object.get(), callable).second) kept.push_back(std::move(object));
+    }
+  }
+
+  void add_special(std::span<const SpecialRow> rows) {
+    for (const SpecialRow& row : rows) {
+      PyRef object = resolve_path(row.path);
+      if (object && special.try_emplace(object.get(), row.apply).second) kept.push_back(std::move(object));
+    }
+  }
+};
+
+// Null until torch is there.
+const Maps* maps() {
+  static Maps* made = nullptr;
+  if (made || !torch_is_loaded()) return made;
+  made = new Maps;
+  for (const graph::OpDef* op : graph::all_ops()) made->add_operator(*op);
+  made->add_special(torch_query_functions());
+  made->add_special(torch_factory_functions());
+  made->add_special(torch_mode_functions());
+  return made;
+}
+
+}  // namespace
+
+OperatorCallable find_torch_operator(PyObject* callable) {
+  if (const Maps* all = maps())
+    if (auto found = all->operators.find(callable); found != all->operators.end()) return found->second;
+  return {};
+}
+
+OperatorCallable find_tensor_operator(std::string_view name) {
+  if (const Maps* all = maps())
+    if (auto found = all->methods.find(std::string(name)); found != all->methods.end()) return found->second;
+  return {};
+}
+
+SpecialFunction find_special_function(PyObject* callable) {
+  if (const Maps* all = maps())
+    if (auto found = all->special.find(callable); found != all->special.end()) return found->second;
+  return nullptr;
+}
+
+std::string TorchCallable::describe() const {
+  PyRef name = PyRef::steal(PyObject_GetAttrString(object_.get(), "__name__"));
+  PyErr_Clear();
+  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  return std::string("torch function ") + (text ? text : "?");
+}
+
+ValuePtr TorchCallable::get_attribute(Executor& ex, PyObject* name) {
+  PyRef value = PyRef::steal(PyObject_GetAttr(object_.get(), name));
+  if (!value) {
+    PyErr_Clear();
+    return SymbolicValue::get_attribute(ex, name);
+  }
+  return ex.wrap(value.get(), constant_source(value.get()));
+}
+
+ValuePtr TorchCallable::call(Executor& ex, const CallArgs& args) {
+  torch_capture(ex);
+  if (special_) return special_(ex, object_.get(), args);
+  return call_operator(ex, *op_.op, op_.in_place, "call_function", object_, args,
+                       op_.method ? Convention::kTorchMethod : Convention::kTorchFunction);
+}
+
+ValuePtr TorchCallable::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  PyObject* object = other->real_object();
+  if (!object || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
+  return ex.constant(PyRef::borrow((object == object_.get()) == (py_op == Py_EQ) ? Py_True : Py_False));
+}
+
+RecipePtr TorchCallable::recipe(Executor& ex) {
+  if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());
+  return recipe_;
+}
+
+}  // namespace cdynamo::symbolic

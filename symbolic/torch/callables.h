@@ -1,0 +1,54 @@
+// Callables of torch that are bound by a rule: operators of the table, found by identity, and rows of special functions
+// (functions that answer from metadata, modes, factories).
+#pragma once
+
+#include "graph/op.h"
+#include "symbolic/array_value.h"
+
+namespace cdynamo::symbolic {
+
+struct OperatorCallable {
+  const graph::OpDef* op = nullptr;
+  bool in_place = false;
+  bool method = false;         // its first argument is the receiver
+};
+// By the callable's identity; null op: none. The map is made at first use, when torch is there.
+OperatorCallable find_torch_operator(PyObject* callable);
+// By the attribute's name on torch.Tensor.
+OperatorCallable find_tensor_operator(std::string_view name);
+
+using SpecialFunction = ValuePtr (*)(Executor& ex, PyObject* callable, const CallArgs& args);
+SpecialFunction find_special_function(PyObject* callable);
+
+struct SpecialRow {
+  const char* path;            // "torch.is_tensor"
+  SpecialFunction apply;
+};
+std::span<const SpecialRow> torch_query_functions();     // torch_functions.cpp
+std::span<const SpecialRow> torch_factory_functions();   // factories.cpp
+std::span<const SpecialRow> torch_mode_functions();      // modes.cpp
+
+// A callable with a rule, as a value.
+class TorchCallable final : public SymbolicValue {
+ public:
+  TorchCallable(PyRef object, OperatorCallable op, SpecialFunction special, SourcePtr from)
+      : object_(std::move(object)), op_(op), special_(special) { source = std::move(from); }
+  PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
+  std::string describe() const override;
+  PyObject* real_object() const override { return object_.get(); }
+  std::optional<PyRef> as_constant() const override { return object_; }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  ValuePtr call(Executor& ex, const CallArgs& args) override;
+  std::optional<bool> truth(Executor&) override { return true; }
+  ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
+  bool is_same_object(const SymbolicValue& other) const override { return other.real_object() == object_.get(); }
+  RecipePtr recipe(Executor& ex) override;
+
+ private:
+  PyRef object_;
+  OperatorCallable op_;
+  SpecialFunction special_;
+  RecipePtr recipe_;
+};
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,147 @@
+#include "symbolic/torch/tensor.h"
+
+#include "graph/op.h"
+#include "symbolic/hooks.h"
+#include "symbolic/torch/callables.h"
+#include "symbolic/torch_access.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/sym_int.h"
+
+namespace cdynamo::symbolic {
+
+ValuePtr self_of(ArrayValue& array) { return array.shared_from_this(); }
+
+ValuePtr make_tensor(Executor& ex, graph::Value* value) {
+  TensorCapture& capture = tensor_capture(ex);
+  auto [it, inserted] = capture.objects.try_emplace(value);
+  if (inserted) it->second = std::make_shared<TensorValue>(value, torch_access::tensor_type());
+  return it->second;
+}
+
+// ---- tensors that come in ----------------------------------------------------------------------------------------------
+
+namespace {
+
+// A tensor that is not compiled: it may be handed around, and any use of it is Python's.
+class OpaqueTensor final : public SymbolicValue {
+ public:
+  OpaqueTensor(PyObject* object, std::string obstacle, SourcePtr from)
+      : object_(PyRef::borrow(object)), obstacle_(std::move(obstacle)) { source = std::move(from); }
+  PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
+  std::string describe() const override { return "tensor: " + obstacle_; }
+  PyObject* real_object() const override { return object_.get(); }
+  ValuePtr get_attribute(Executor&, PyObject*) override { refuse(); }
+  void set_attribute(Executor&, PyObject*, const ValuePtr&) override { refuse(); }
+  ValuePtr call(Executor&, const CallArgs&) override { refuse(); }
+  ValuePtr get_item(Executor&, const ValuePtr&) override { refuse(); }
+  void set_item(Executor&, const ValuePtr&, const ValuePtr&) override { refuse(); }
+  bool contains(Executor&, const ValuePtr&) override { refuse(); }
+  ValuePtr length(Executor&) override { refuse(); }
+  ValuePtr iterate(Executor&) override { refuse(); }
+  std::optional<bool> truth(Executor&) override { refuse(); }
+  ValuePtr unary(Executor&, Op) override { refuse(); }
+  ValuePtr binary(Executor&, int, const ValuePtr&, bool) override { refuse(); }
+  ValuePtr compare(Executor&, int, const ValuePtr&) override { refuse(); }
+  RecipePtr recipe(Executor&) override {
+    if (!recipe_) recipe_ = source_recipe(source);
+    return recipe_;
+  }
+
+ private:
+  [[noreturn]] void refuse() const { break_graph("CD0407", obstacle_); }
+  PyRef object_;
+  std::string obstacle_;
+  RecipePtr recipe_;
+};
+
+std::shared_ptr<ArrayValue> make_input(graph::Value* value, const SourcePtr& source, PyObject* object) {
+  return std::make_shared<TensorValue>(value, Py_TYPE(object), source);
+}
+
+}  // namespace
+
+ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& source) {
+  TensorInfo info;
+  read_tensor(object, &info);
+  SourcePtr from = source ? source : constant_source(object);
+  if (!info.obstacle.empty()) {
+    guard_exact_type(ex, object, from);
+    add_guard(ex, GuardKind::kIdentity, from, object);
+    return std::make_shared<OpaqueTensor>(object, info.obstacle, from);
+  }
+  torch_capture(ex);
+  return wrap_array_input(ex, object, from, make_input);
+}
+
+// ---- attributes ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// A method that is an operator: x.add, x.add_.
+class BoundOperator final : public SymbolicValue {
+ public:
+  BoundOperator(ValuePtr self, OperatorCallable callable, PyRef name)
+      : self_(std::move(self)), callable_(callable), name_(std::move(name)) {}
+  PyTypeObject* type() const override { return &PyCFunction_Type; }
+  std::string describe() const override { return std::string("Tensor.") + PyUnicode_AsUTF8(name_.get()); }
+  ValuePtr call(Executor& ex, const CallArgs& args) override {
+    CallArgs all = args;
+    all.positional.insert(all.positional.begin(), self_);
+    return call_operator(ex, *callable_.op, callable_.in_place, "call_method", name_, all, Convention::kTorchMethod);
+  }
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor& ex) override {
+    if (!recipe_)
+      recipe_ = call_recipe(library_object("builtins", "getattr"), {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name_.get())});
+    return recipe_;
+  }
+
+ private:
+  ValuePtr self_;
+  OperatorCallable callable_;
+  PyRef name_;
+  RecipePtr recipe_;
+};
+
+// The attribute of torch.Tensor's classes, without running descriptors; borrowed.
+PyObject* class_attribute(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
+
+}  // namespace
+
+ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
+  std::string_view text = PyUnicode_AsUTF8(name);
+  if (text == "__class__") return ex.wrap(reinterpret_cast<PyObject*>(type_), constant_source(reinterpret_cast<PyObject*>(type_)));
+  if (ValuePtr property = tensor_property(ex, *this, text)) return property;
+  if (ValuePtr method = tensor_method(ex, shared_from_this(), text)) return method;
+  PyObject* attribute = class_attribute(type_, name);
+  if (!attribute) {
+    // Set on this object by somebody, or missing: eager decides.
+    break_graph("CD0408", std::string(text) + " of " + describe());
+  }
+  if (OperatorCallable callable = find_tensor_operator(text); callable.op)
+    return std::make_shared<BoundOperator>(shared_from_this(), callable, PyRef::borrow(name));
+  if (PyFunction_Check(attribute))
+    return make_bound_method(ex, ex.wrap(attribute, constant_source(attribute)), shared_from_this());
+  break_graph("CD0408", std::string(text) + " of " + describe());
+}
+
+void TensorValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {
+  break_graph("CD0408", std::string("assignment to ") + PyUnicode_AsUTF8(name));
+}
+
+// ---- sequences ------------------------------------------------------------------------------------------------------------
+
+ValuePtr TensorValue::length(Executor& ex) {
+  if (rank() == 0) break_graph("CD0403", "len: a 0-d tensor has no length");
+  return make_int(ex, array_type().sizes[0]);
+}
+
+std::optional<std::vector<ValuePtr>> TensorValue::unpack(Executor& ex) {
+  if (rank() == 0) break_graph("CD0403", "iteration: a 0-d tensor is not iterable");
+  ValuePtr items = call_named(ex, "unbind", {shared_from_this(), ex.constant_int(0)});
+  return items->unpack(ex);
+}
+
+ValuePtr TensorValue::iterate(Executor& ex) { return make_tuple(ex, *unpack(ex))->iterate(ex); }
+
+}  // namespace cdynamo::symbolic

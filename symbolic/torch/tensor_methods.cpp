@@ -1,0 +1,297 @@
+// Attributes of tensors, and methods whose answer is metadata rather than a tensor.
+#include "graph/op.h"
+#include "symbolic/hooks.h"
+#include "symbolic/torch/callables.h"
+#include "symbolic/torch/size.h"
+#include "symbolic/torch/tensor.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/sym_int.h"
+
+namespace cdynamo::symbolic {
+
+using graph::Sym;
+using graph::TensorType;
+
+namespace {
+
+ValuePtr boolean(Executor& ex, bool value) { return ex.constant(PyRef::borrow(value ? Py_True : Py_False)); }
+
+int64_t wrap_dimension(Executor& ex, const ValuePtr& dim, int rank) {
+  int64_t d = index_argument(ex, dim);
+  int64_t extent = std::max(rank, 1);
+  if (d < -extent || d >= extent) break_graph("CD0403", "Dimension out of range");
+  return d < 0 ? d + extent : d;
+}
+
+// ---- properties ----------------------------------------------------------------------------------------------------
+
+using Property = ValuePtr (*)(Executor& ex, TensorValue& self);
+struct PropertyRow {
+  const char* name;
+  Property read;
+};
+
+ValuePtr recorded_property(Executor& ex, TensorValue& self, const char* name, ValuePtr (*body)(Executor&, TensorValue&)) {
+  CallArgs args;
+  args.positional = {self_of(self), ex.constant(PyRef::borrow(interned(name)))};
+  return recorded_call(ex, "call_function", PyRef::borrow(library_object("builtins", "getattr")), args,
+                       [&] { return body(ex, self); });
+}
+
+ValuePtr permuted(Executor& ex, TensorValue& self, const std::vector<int64_t>& order) {
+  std::vector<ValuePtr> dims;
+  for (int64_t d : order) dims.push_back(ex.constant_int(d));
+  return call_named(ex, "permute", {self_of(self), make_tuple(ex, std::move(dims))});
+}
+
+ValuePtr reversed_dims(Executor& ex, TensorValue& self) {
+  std::vector<int64_t> order;
+  for (int64_t d = self.rank(); d-- > 0;) order.push_back(d);
+  return permuted(ex, self, order);
+}
+
+ValuePtr swapped_dims(Executor& ex, TensorValue& self) {
+  if (self.rank() < 2) break_graph("CD0403", "mT of a tensor of fewer than 2 dimensions");
+  return call_named(ex, "transpose", {self_of(self), ex.constant_int(-2), ex.constant_int(-1)});
+}
+
+// Legacy: x.T of a tensor that is not a matrix warns; eager does.
+ValuePtr matrix_transpose(Executor& ex, TensorValue& self) {
+  if (self.rank() != 2) break_graph("CD0408", "T of a tensor that has not 2 dimensions");
+  return reversed_dims(ex, self);
+}
+
+ValuePtr detached(Executor& ex, TensorValue& self) { return call_named(ex, "detach", {self_of(self)}); }
+
+ValuePtr gradient_of(Executor& ex, TensorValue& self) {
+  if (!self.source) return ex.none();
+  // The gradient of an input is an attribute of it that anybody may set.
+  break_graph("CD0408", "grad");
+}
+
+constexpr PropertyRow kProperties[] = {
+    {"shape", [](Executor& ex, TensorValue& self) { return make_size(ex, self.array_type().sizes); }},
+    {"dtype", [](Executor& ex, TensorValue& self) { return ex.constant(PyRef::borrow(torch_dtype_object(self.array_type().dtype))); }},
+    {"device", [](Executor& ex, TensorValue&) {
+       static PyObject* cpu = PyObject_CallFunction(library_object("torch", "device"), "s", "cpu");
+       return ex.constant(PyRef::borrow(cpu));
+     }},
+    {"layout", [](Executor& ex, TensorValue&) { return ex.constant(PyRef::borrow(library_object("torch", "strided"))); }},
+    {"ndim", [](Executor& ex, TensorValue& self) { return ex.constant_int(self.rank()); }},
+    {"itemsize", [](Executor& ex, TensorValue& self) { return ex.constant_int(runtime::bytes(self.array_type().dtype)); }},
+    {"nbytes", [](Executor& ex, TensorValue& self) {
+       return make_int(ex, self.array_type().numel() * Sym(int64_t{runtime::bytes(self.array_type().dtype)}));
+     }},
+    {"requires_grad", [](Executor& ex, TensorValue& self) { return boolean(ex, self.requires_grad); }},
+    {"is_leaf", [](Executor& ex, TensorValue& self) -> ValuePtr {
+       if (self.source && self.requires_grad && self.type() != reinterpret_cast<PyTypeObject*>(library_object("torch.nn", "Parameter")))
+         break_graph("CD0408", "is_leaf");
+       return boolean(ex, true);
+     }},
+    {"grad", gradient_of},
+    {"grad_fn", [](Executor& ex, TensorValue& self) -> ValuePtr {
+       if (self.requires_grad) break_graph("CD0408", "grad_fn");
+       return ex.none();
+     }},
+    {"is_cpu", [](Executor& ex, TensorValue&) { return boolean(ex, true); }},
+    {"T", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "T", matrix_transpose); }},
+    {"mT", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "mT", swapped_dims); }},
+    {"H", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "H", matrix_transpose); }},
+    {"mH", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "mH", swapped_dims); }},
+    {"data", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "data", detached); }},
+    {"real", [](Executor&, TensorValue& self) { return self_of(self); }},
+    {"names", [](Executor& ex, TensorValue& self) { return make_tuple(ex, std::vector<ValuePtr>(self.rank(), ex.none())); }},
+};
+
+// What no plain tensor is.
+constexpr const char* kFalse[] = {"is_cuda",   "is_sparse", "is_quantized", "is_meta", "is_mkldnn",   "is_mps",    "is_mtia",
+                                  "is_nested", "is_xpu",    "is_xla",       "is_ipu",  "is_vulkan",   "is_maia",   "is_sparse_csr",
+                                  "_has_symbolic_sizes_strides"};
+
+// ---- methods ----------------------------------------------------------------------------------------------------------
+
+TensorValue& tensor(const ValuePtr& self) { return static_cast<TensorValue&>(*self); }
+
+ValuePtr size_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  const TensorType& type = tensor(self).array_type();
+  ValuePtr dim = bind_arguments(ex, "size", args, {"dim?"})[0];
+  if (!dim || is_none(dim)) return make_size(ex, type.sizes);
+  if (type.rank() == 0) break_graph("CD0403", "size of a 0-d tensor's dimension");
+  return make_int(ex, type.sizes[wrap_dimension(ex, dim, type.rank())]);
+}
+
+ValuePtr stride_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  const TensorType& type = tensor(self).array_type();
+  ValuePtr dim = bind_arguments(ex, "stride", args, {"dim?"})[0];
+  if (dim && !is_none(dim)) {
+    if (type.rank() == 0) break_graph("CD0403", "stride of a 0-d tensor's dimension");
+    return make_int(ex, type.strides[wrap_dimension(ex, dim, type.rank())]);
+  }
+  std::vector<ValuePtr> items;
+  for (const Sym& stride : type.strides) items.push_back(make_int(ex, stride));
+  return make_tuple(ex, std::move(items));
+}
+
+ValuePtr dim_method(Executor& ex, const ValuePtr& self, const CallArgs&) { return ex.constant_int(tensor(self).rank()); }
+ValuePtr numel_method(Executor& ex, const ValuePtr& self, const CallArgs&) { return make_int(ex, tensor(self).array_type().numel()); }
+ValuePtr element_size_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  return ex.constant_int(runtime::bytes(tensor(self).array_type().dtype));
+}
+
+// TensorImpl::compute_contiguous, and the channels-last orders.
+bool is_dense_in_order(Executor& ex, const TensorType& type, const std::vector<int>& order) {
+  graph::SymContext& sym = *ex.graph().sym;
+  Sym expected = 1;
+  for (const Sym& size : type.sizes)
+    if (size == Sym(int64_t{0})) return true;
+  for (int d : order) {
+    if (sym.guard_eq(type.sizes[d], 1, "is_contiguous")) continue;
+    if (!sym.guard_eq(type.strides[d], expected, "is_contiguous")) return false;
+    expected = expected * type.sizes[d];
+  }
+  return true;
+}
+
+ValuePtr is_contiguous_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  const TensorType& type = tensor(self).array_type();
+  ValuePtr format = bind_arguments(ex, "is_contiguous", args, {"memory_format?"})[0];
+  PyObject* wanted = format ? format->real_object() : nullptr;
+  std::vector<int> order;
+  if (!wanted || wanted == library_object("torch", "contiguous_format")) {
+    for (int d = type.rank(); d-- > 0;) order.push_back(d);
+  } else if (wanted == library_object("torch", "channels_last")) {
+    if (type.rank() != 4) return boolean(ex, false);
+    order = {1, 3, 2, 0};
+  } else {
+    break_graph("CD0408", "is_contiguous of this memory format");
+  }
+  return boolean(ex, is_dense_in_order(ex, type, order));
+}
+
+ValuePtr is_floating_point_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  return boolean(ex, runtime::is_float(tensor(self).array_type().dtype));
+}
+ValuePtr is_signed_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  return boolean(ex, runtime::info(tensor(self).array_type().dtype).is_signed);
+}
+ValuePtr false_method(Executor& ex, const ValuePtr&, const CallArgs&) { return boolean(ex, false); }
+ValuePtr is_inference_method(Executor&, const ValuePtr&, const CallArgs&) { break_graph("CD0408", "is_inference"); }
+ValuePtr same_size_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  auto* other = args.positional.size() == 1 ? dynamic_cast<ArrayValue*>(args.positional[0].get()) : nullptr;
+  if (!other) break_graph("CD0408", "is_same_size");
+  const std::vector<Sym>&a = tensor(self).array_type().sizes, &b = other->array_type().sizes;
+  bool same = a.size() == b.size();
+  for (size_t d = 0; same && d < a.size(); ++d) same = ex.graph().sym->guard_eq(a[d], b[d], "is_same_size");
+  return boolean(ex, same);
+}
+ValuePtr get_device_method(Executor& ex, const ValuePtr&, const CallArgs&) { return ex.constant_int(-1); }
+
+template <const char* const& kName>
+ValuePtr value_method(Executor&, const ValuePtr&, const CallArgs&) {
+  break_graph("CD0406", kName);
+}
+constexpr const char* kItem = "item()";
+constexpr const char* kToList = "tolist()";
+constexpr const char* kNumpy = "numpy()";
+constexpr const char* kNonZero = "is_nonzero()";
+constexpr const char* kDataPointer = "data_ptr()";
+constexpr const char* kFloat = "float()";
+constexpr const char* kInt = "int()";
+constexpr const char* kBool = "bool()";
+constexpr const char* kIndex = "use as an index";
+constexpr const char* kFormat = "formatting";
+
+// x.requires_grad_(), x.backward(): autograd is eager's.
+ValuePtr requires_grad_method(Executor&, const ValuePtr&, const CallArgs&) {
+  throw SkipFrame{.reason = "a gradient is asked for (CD0400): requires_grad_ or backward is called", .nested_too = true};
+}
+
+// x.type() is a str; x.type(torch.float16) is a conversion.
+ValuePtr type_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  if (args.positional.size() == 1 && args.keywords.empty()) {
+    PyObject* wanted = args.positional[0]->real_object();
+    graph::DType dtype;
+    if (wanted && dtype_of_torch_object(wanted, &dtype)) {
+      CallArgs all = args;
+      all.positional.insert(all.positional.begin(), self);
+      return recorded_call(ex, "call_method", PyRef::borrow(interned("type")), all,
+                           [&] { return call_named(ex, "to", {self, args.positional[0]}); });
+    }
+  }
+  break_graph("CD0408", "type()");
+}
+
+// x.T and the like as methods of torch.Tensor, x.cpu(): nothing to do on this device.
+ValuePtr cpu_method(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
+
+constexpr BuiltinMethodRow kMethods[] = {
+    {"size", size_method},
+    {"stride", stride_method},
+    {"dim", dim_method},
+    {"ndimension", dim_method},
+    {"numel", numel_method},
+    {"nelement", numel_method},
+    {"element_size", element_size_method},
+    {"is_contiguous", is_contiguous_method},
+    {"is_floating_point", is_floating_point_method},
+    {"is_signed", is_signed_method},
+    {"is_complex", false_method},
+    {"is_conj", false_method},
+    {"is_neg", false_method},
+    {"is_pinned", false_method},
+    {"is_inference", is_inference_method},
+    {"is_same_size", same_size_method},
+    {"get_device", get_device_method},
+    {"has_names", false_method},
+    {"item", value_method<kItem>},
+    {"tolist", value_method<kToList>},
+    {"numpy", value_method<kNumpy>},
+    {"__array__", value_method<kNumpy>},
+    {"is_nonzero", value_method<kNonZero>},
+    {"data_ptr", value_method<kDataPointer>},
+    {"__float__", value_method<kFloat>},
+    {"__int__", value_method<kInt>},
+    {"__bool__", value_method<kBool>},
+    {"__index__", value_method<kIndex>},
+    {"__complex__", value_method<kFloat>},
+    {"__format__", value_method<kFormat>},
+    {"__repr__", value_method<kFormat>},
+    {"__str__", value_method<kFormat>},
+    {"requires_grad_", requires_grad_method},
+    {"backward", requires_grad_method},
+    {"retain_grad", requires_grad_method},
+    {"register_hook", requires_grad_method},
+    {"type", type_method},
+    {"cpu", cpu_method},
+    {"resolve_conj", cpu_method},
+    {"resolve_neg", cpu_method},
+    {"__len__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->length(ex); }},
+    {"__iter__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->iterate(ex); }},
+    {"__getitem__", [](Executor& ex, const ValuePtr& self, const CallArgs& args) {
+       return self->get_item(ex, bind_arguments(ex, "__getitem__", args, {"key"})[0]);
+     }},
+    {"__setitem__", [](Executor& ex, const ValuePtr& self, const CallArgs& args) {
+       std::vector<ValuePtr> given = bind_arguments(ex, "__setitem__", args, {"key", "value"});
+       self->set_item(ex, given[0], given[1]);
+       return ex.none();
+     }},
+};
+
+}  // namespace
+
+ValuePtr tensor_property(Executor& ex, TensorValue& self, std::string_view name) {
+  for (const PropertyRow& row : kProperties)
+    if (name == row.name) return row.read(ex, self);
+  for (const char* no : kFalse)
+    if (name == no) return boolean(ex, false);
+  return nullptr;
+}
+
+ValuePtr tensor_method(Executor& ex, const ValuePtr& self, std::string_view name) {
+  for (const BuiltinMethodRow& row : kMethods)
+    if (name == row.name) return std::make_shared<BuiltinMethodValue>(self, row);
+  return nullptr;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,112 @@
+// Python's operators on torch.Tensor, as torch/_tensor.py and the methods of TensorBase define them.
+#include <opcode.h>
+
+#include "symbolic/torch/callables.h"
+#include "symbolic/torch/tensor.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/sym_int.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+struct OperatorRow {
+  int nb_op;
+  const char* op;          // x ? y
+  const char* reflected;   // y ? x: operator called as reflected(x, y); "!name": called as name(y, x); null: none
+  const char* function;    // in Python's operator module, for records
+};
+
+constexpr OperatorRow kBinary[] = {
+    {NB_ADD, "add", "add", "add"},
+    {NB_SUBTRACT, "sub", "rsub", "sub"},
+    {NB_MULTIPLY, "mul", "mul", "mul"},
+    {NB_TRUE_DIVIDE, "div", "reciprocal*", "truediv"},   // Tensor.__rdiv__: self.reciprocal() * other
+    {NB_FLOOR_DIVIDE, "floor_divide", "!floor_divide", "floordiv"},
+    {NB_REMAINDER, "remainder", "!remainder", "mod"},
+    {NB_POWER, "pow", "!pow", "pow"},
+    {NB_MATRIX_MULTIPLY, "matmul", "!matmul", "matmul"},
+    {NB_AND, "bitwise_and", "bitwise_and", "and_"},
+    {NB_OR, "bitwise_or", "bitwise_or", "or_"},
+    {NB_XOR, "bitwise_xor", "bitwise_xor", "xor"},
+    {NB_LSHIFT, "bitwise_left_shift", "!bitwise_left_shift", "lshift"},
+    {NB_RSHIFT, "bitwise_right_shift", "!bitwise_right_shift", "rshift"},
+};
+
+constexpr OperatorRow kInPlace[] = {
+    {NB_INPLACE_ADD, "add", nullptr, "iadd"},
+    {NB_INPLACE_SUBTRACT, "sub", nullptr, "isub"},
+    {NB_INPLACE_MULTIPLY, "mul", nullptr, "imul"},
+    {NB_INPLACE_TRUE_DIVIDE, "div", nullptr, "itruediv"},
+    {NB_INPLACE_FLOOR_DIVIDE, "floor_divide", nullptr, "ifloordiv"},
+    {NB_INPLACE_REMAINDER, "remainder", nullptr, "imod"},
+    {NB_INPLACE_POWER, "pow", nullptr, "ipow"},
+    {NB_INPLACE_AND, "bitwise_and", nullptr, "iand"},
+    {NB_INPLACE_OR, "bitwise_or", nullptr, "ior"},
+    {NB_INPLACE_XOR, "bitwise_xor", nullptr, "ixor"},
+    {NB_INPLACE_LSHIFT, "bitwise_left_shift", nullptr, "ilshift"},
+    {NB_INPLACE_RSHIFT, "bitwise_right_shift", nullptr, "irshift"},
+};
+
+const OperatorRow* find_row(int nb_op, bool* in_place) {
+  *in_place = false;
+  for (const OperatorRow& row : kBinary)
+    if (row.nb_op == nb_op) return &row;
+  *in_place = true;
+  for (const OperatorRow& row : kInPlace)
+    if (row.nb_op == nb_op) return &row;
+  // x @= y has no in-place form: a new tensor.
+  *in_place = false;
+  return nb_op == NB_INPLACE_MATRIX_MULTIPLY ? find_row(NB_MATRIX_MULTIPLY, in_place) : nullptr;
+}
+
+// What a tensor's operators take as the other operand; others give NotImplemented.
+bool is_operand(const ValuePtr& value) {
+  if (dynamic_cast<TensorValue*>(value.get())) return true;
+  return number_argument(value) || graph_value(value);
+}
+
+PyRef operator_function(const char* name) { return PyRef::borrow(library_object("operator", name)); }
+
+CallArgs operands(std::vector<ValuePtr> values) { return CallArgs{.positional = std::move(values), .keywords = {}}; }
+
+}  // namespace
+
+ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  bool in_place = false;
+  const OperatorRow* row = find_row(nb_op, &in_place);
+  if (!row || !is_operand(other) || (in_place && reflected)) return nullptr;
+  ValuePtr self = shared_from_this();
+  std::vector<ValuePtr> as_written = reflected ? std::vector{other, self} : std::vector{self, other};
+  return recorded_call(ex, "call_function", operator_function(row->function), operands(as_written), [&]() -> ValuePtr {
+    if (!reflected) return call_named(ex, row->op, {self, other}, in_place);
+    std::string_view rule = row->reflected;
+    if (rule == "reciprocal*") return call_named(ex, "mul", {call_named(ex, "reciprocal", {self}), other});
+    if (rule[0] == '!') return call_named(ex, row->reflected + 1, {other, self});
+    return call_named(ex, row->reflected, {self, other});
+  });
+}
+
+ValuePtr TensorValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  static constexpr const char* kOps[] = {"lt", "le", "eq", "ne", "gt", "ge"};  // Py_LT ... Py_GE
+  if (!is_operand(other)) return nullptr;
+  ValuePtr self = shared_from_this();
+  return recorded_call(ex, "call_function", operator_function(kOps[py_op]), operands({self, other}),
+                       [&] { return call_named(ex, kOps[py_op], {self, other}); });
+}
+
+ValuePtr TensorValue::unary(Executor& ex, Op op) {
+  struct Row {
+    Op op;
+    const char *name, *function;
+  };
+  static constexpr Row kRows[] = {{Op::UNARY_NEGATIVE, "neg", "neg"}, {Op::UNARY_INVERT, "bitwise_not", "inv"}};
+  ValuePtr self = shared_from_this();
+  for (const Row& row : kRows)
+    if (row.op == op)
+      return recorded_call(ex, "call_function", operator_function(row.function), operands({self}),
+                           [&] { return call_named(ex, row.name, {self}); });
+  return SymbolicValue::unary(ex, op);
+}
+
+}  // namespace cdynamo::symbolic

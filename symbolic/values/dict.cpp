@@ -1,0 +1,387 @@
+#include "symbolic/values/dict.h"
+
+#include "symbolic/hooks.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/dict_methods.h"
+#include "symbolic/values/iterator.h"
+#include "symbolic/values/sequence.h"
+#include "symbolic/values/user_object.h"
+
+namespace cdynamo::symbolic {
+
+PyTypeObject* ordered_dict_type() {
+  return reinterpret_cast<PyTypeObject*>(library_object("collections", "OrderedDict"));
+}
+PyTypeObject* default_dict_type() {
+  return reinterpret_cast<PyTypeObject*>(library_object("collections", "defaultdict"));
+}
+
+DictValue::DictValue(PyRef object, SourcePtr from, PyTypeObject* type) : DictValue(type) {
+  object_ = std::move(object);
+  source = std::move(from);
+}
+
+std::shared_ptr<DictValue> new_dict(PyTypeObject* type) { return std::make_shared<DictValue>(type); }
+
+ValuePtr make_dict(Executor& ex, const std::vector<std::pair<ValuePtr, ValuePtr>>& items) {
+  auto dict = new_dict();
+  for (const auto& [key, value] : items) dict->store(ex, key, value);
+  return dict;
+}
+
+DictValue* dict_in(const ValuePtr& value) {
+  if (auto* dict = dynamic_cast<DictValue*>(value.get())) return dict;
+  if (auto* proxy = dynamic_cast<MappingProxyValue*>(value.get())) return dict_in(proxy->dict());
+  return dynamic_cast<DictValue*>(builtin_storage(value).get());
+}
+
+bool DictValue::ordered() const { return PyType_IsSubtype(type(), ordered_dict_type()); }
+
+std::string DictValue::describe() const { return std::string(type()->tp_name); }
+
+// ---- entries ----------------------------------------------------------------------------------------------------------
+
+bool DictValue::is_live(size_t index) const { return entries_[index].value != nullptr || entries_[index].lazy; }
+
+DictValue::Entry* DictValue::find(PyObject* hash_key) {
+  if (!index_) return nullptr;
+  PyObject* position = PyDict_GetItemWithError(index_.get(), hash_key);
+  if (!position && PyErr_Occurred()) throw PythonError{};
+  return position ? &entries_[PyLong_AsSize_t(position)] : nullptr;
+}
+
+DictValue::Entry& DictValue::add(Entry entry) {
+  if (!index_) index_ = checked(PyDict_New());
+  PyRef position = checked(PyLong_FromSize_t(entries_.size()));
+  if (PyDict_SetItem(index_.get(), entry.hash_key.get(), position.get()) < 0) throw PythonError{};
+  entries_.push_back(std::move(entry));
+  return entries_.back();
+}
+
+void DictValue::guard_absent(Executor& ex, PyObject* key) { add_guard(ex, GuardKind::kKeyAbsent, source, key); }
+SourcePtr DictValue::value_source(PyObject* key) { return key_source(source, key); }
+
+// The entry of a key, known to be there or known to be absent; null: absent from a dict whose keys are all known.
+DictValue::Entry* DictValue::touch(Executor& ex, const PyRef& hash_key, const ValuePtr& key) {
+  Entry* entry = find(hash_key.get());
+  if (!entry && object_ && !complete_) {
+    PyObject* value = PyDict_GetItemWithError(real_dict(), hash_key.get());
+    if (!value && PyErr_Occurred()) raise_current_error(ex);
+    if (!value) guard_absent(ex, hash_key.get());
+    entry = &add({hash_key, key, nullptr, value != nullptr});
+  }
+  if (entry && entry->lazy) {
+    PyObject* value = PyDict_GetItemWithError(real_dict(), entry->hash_key.get());
+    // Wrapping may come back here: the entry's address does not stay.
+    PyRef name = entry->hash_key;
+    ValuePtr wrapped = ex.wrap(value, value_source(name.get()));
+    entry = find(name.get());
+    entry->value = wrapped;
+    entry->lazy = false;
+  }
+  return entry;
+}
+
+ValuePtr DictValue::lookup(Executor& ex, const ValuePtr& key) {
+  Entry* entry = touch(ex, key->hash_key(ex), key);
+  return entry ? entry->value : nullptr;
+}
+
+ValuePtr DictValue::lookup_string(Executor& ex, PyObject* key) {
+  PyRef name = PyRef::borrow(key);
+  Entry* entry = find(key);
+  if (!entry) entry = touch(ex, name, ex.constant(name));
+  else if (entry->lazy) entry = touch(ex, name, entry->key);
+  return entry ? entry->value : nullptr;
+}
+
+// All keys in order, as they are in the live dict; then the changes so far once more.
+void DictValue::complete(Executor& ex) {
+  if (complete_) return;
+  complete_ = true;
+  if (!object_) return;
+  PyRef keys = checked(PySequence_Tuple(checked(PyDict_Keys(real_dict())).get()));
+  add_guard(ex, GuardKind::kDictKeys, source, keys.get());
+  std::vector<Entry> touched = std::move(entries_);
+  PyRef old_index = std::move(index_);
+  entries_.clear();
+  index_ = PyRef();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
+    PyRef key = PyRef::borrow(PyTuple_GET_ITEM(keys.get(), i));
+    PyObject* position = old_index ? PyDict_GetItemWithError(old_index.get(), key.get()) : nullptr;
+    if (position) {
+      Entry& entry = touched[PyLong_AsSize_t(position)];
+      bool there = entry.value || entry.lazy;
+      add({entry.hash_key, entry.key, entry.value, !there || entry.lazy});
+      continue;
+    }
+    bool constant = is_plain_constant(key.get()) || PyTuple_CheckExact(key.get()) || PyType_Check(key.get());
+    ValuePtr value = constant ? ex.constant(key) : ex.wrap(key.get(), key_at_source(source, i));
+    add({key, value, nullptr, true});
+  }
+  for (const Change& change : log_) {
+    PyRef key = change.key->hash_key(ex);
+    if (change.value) put(key, change.key, change.value);
+    else remove(key.get());
+  }
+}
+
+void DictValue::put(const PyRef& hash_key, const ValuePtr& key, const ValuePtr& value) {
+  if (Entry* entry = find(hash_key.get())) {
+    entry->value = value;
+    entry->lazy = false;
+    return;
+  }
+  add({hash_key, key, value, false});
+}
+
+// A key that comes back goes to the end: its old place is left empty.
+void DictValue::remove(PyObject* hash_key) {
+  Entry* entry = find(hash_key);
+  if (!entry) return;
+  entry->value = nullptr;
+  entry->lazy = false;
+  if (complete_ && PyDict_DelItem(index_.get(), hash_key) < 0) throw PythonError{};
+}
+
+void DictValue::log_change(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  if (!object_) return;
+  if (!changed()) ex.mutated(shared_from_this());
+  if (replaced_) return;
+  PyRef mine = key->hash_key(ex);
+  for (auto change = log_.rbegin(); change != log_.rend() && change - log_.rbegin() < 64; ++change) {
+    PyRef other = change->key->hash_key(ex);
+    int same = PyObject_RichCompareBool(mine.get(), other.get(), Py_EQ);
+    if (same < 0) raise_current_error(ex);
+    if (!same) continue;
+    if (!value || !change->value) break;
+    change->value = value;
+    return;
+  }
+  log_.push_back({key, value});
+}
+
+void DictValue::store(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  PyRef hash_key = key->hash_key(ex);
+  if (!object_) complete_ = true;
+  Entry* entry = find(hash_key.get());
+  bool there = entry && (entry->value || entry->lazy);
+  // The key that is there already stays: `d[1.0] = x` keeps the key 1.
+  ValuePtr kept = there ? entry->key : key;
+  put(hash_key, kept, value);
+  if (!there) ++version_;
+  log_change(ex, kept, value);
+}
+
+bool DictValue::erase(Executor& ex, const ValuePtr& key) {
+  PyRef hash_key = key->hash_key(ex);
+  Entry* entry = touch(ex, hash_key, key);
+  if (!entry || !entry->value) return false;
+  remove(hash_key.get());
+  ++version_;
+  log_change(ex, key, nullptr);
+  return true;
+}
+
+void DictValue::replace_whole(Executor& ex) {
+  complete(ex);
+  if (object_ && !changed()) ex.mutated(shared_from_this());
+  replaced_ = static_cast<bool>(object_);
+  log_.clear();
+  ++version_;
+}
+
+void DictValue::clear(Executor& ex) {
+  // Nothing of the old contents matters but that they go.
+  complete_ = true;
+  if (object_ && !changed()) ex.mutated(shared_from_this());
+  replaced_ = static_cast<bool>(object_);
+  log_.clear();
+  entries_.clear();
+  index_ = PyRef();
+  ++version_;
+}
+
+void DictValue::move_to_end(Executor& ex, const ValuePtr& key, bool last) {
+  PyRef hash_key = key->hash_key(ex);
+  complete(ex);
+  Entry* entry = touch(ex, hash_key, key);
+  if (!entry || !entry->value) raise_key_error(ex, key);
+  Entry moved = *entry;
+  std::vector<Entry> all = entries(ex);
+  replace_whole(ex);
+  entries_.clear();
+  index_ = PyRef();
+  if (!last) add(moved);
+  for (Entry& other : all)
+    if (other.hash_key.get() != moved.hash_key.get()) add(std::move(other));
+  if (last) add(moved);
+}
+
+size_t DictValue::size(Executor& ex) {
+  if (object_ && !complete_ && !changed()) {
+    if (!length_guarded_) add_guard(ex, GuardKind::kLength, source, nullptr, PyDict_GET_SIZE(real_dict()));
+    length_guarded_ = true;
+    return static_cast<size_t>(PyDict_GET_SIZE(real_dict()));
+  }
+  complete(ex);
+  return index_ ? static_cast<size_t>(PyDict_GET_SIZE(index_.get())) : 0;
+}
+
+std::vector<DictValue::Entry> DictValue::entries(Executor& ex, bool keys_only) {
+  complete(ex);
+  std::vector<Entry> live;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (!is_live(i)) continue;
+    if (!keys_only && entries_[i].lazy) {
+      PyRef hash_key = entries_[i].hash_key;
+      touch(ex, hash_key, entries_[i].key);
+    }
+    live.push_back(entries_[i]);
+  }
+  return live;
+}
+
+// ---- the data model (Objects/dictobject.c) -------------------------------------------------------------------------
+
+void raise_key_error(Executor& ex, const ValuePtr& key) { throw PythonRaise{make_exception(ex, exception_type(PyExc_KeyError), {key})}; }
+
+ValuePtr DictValue::get_attribute(Executor& ex, PyObject* name) {
+  if (auto method = find_dict_method(ex, shared_from_this(), name)) return method;
+  return builtin_attribute(ex, shared_from_this(), name);
+}
+
+ValuePtr DictValue::get_item(Executor& ex, const ValuePtr& key) {
+  if (ValuePtr value = lookup(ex, key)) return value;
+  // defdict_missing (Modules/_collectionsmodule.c)
+  if (!default_factory_ || is_none(default_factory_)) raise_key_error(ex, key);
+  ValuePtr made = default_factory_->call(ex, {});
+  store(ex, key, made);
+  return made;
+}
+
+void DictValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  if (value) return store(ex, key, value);
+  if (!erase(ex, key)) raise_key_error(ex, key);
+}
+
+// Of a small live dict the keys are guarded rather than the value.
+bool DictValue::contains(Executor& ex, const ValuePtr& item) {
+  constexpr Py_ssize_t kSmall = 32;
+  if (!object_ || PyDict_GET_SIZE(real_dict()) > kSmall) return lookup(ex, item) != nullptr;
+  PyRef hash_key = item->hash_key(ex);
+  complete(ex);
+  Entry* entry = find(hash_key.get());
+  return entry && (entry->value || entry->lazy);
+}
+ValuePtr DictValue::length(Executor& ex) { return ex.constant_int(static_cast<int64_t>(size(ex))); }
+ValuePtr DictValue::iterate(Executor&) { return new_dict_iterator(shared_from_this(), DictViewKind::kKeys); }
+std::optional<bool> DictValue::truth(Executor& ex) { return size(ex) != 0; }
+
+// dict_or, dict_ior
+ValuePtr DictValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  if (nb_op == kNbInplaceOr && !reflected) {
+    update_dict(ex, *this, positional({other}));
+    return shared_from_this();
+  }
+  DictValue* right = dict_in(other);
+  if (nb_op != kNbOr || !right || reflected) return nullptr;
+  auto merged = new_dict(type());
+  merged->set_default_factory(default_factory_);
+  for (DictValue* dict : {this, right})
+    for (const Entry& entry : dict->entries(ex)) merged->store(ex, entry.key, entry.value);
+  return merged;
+}
+
+ValuePtr DictValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  DictValue* dict = dict_in(other);
+  if (!dict || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
+  bool equal = size(ex) == dict->size(ex);
+  if (equal) {
+    auto mine = entries(ex), theirs = dict->entries(ex);
+    for (size_t i = 0; equal && i < mine.size(); ++i) {
+      ValuePtr value = dict->lookup(ex, mine[i].key);
+      equal = value && values_equal(ex, mine[i].value, value);
+      if (equal && ordered() && dict->ordered()) equal = values_equal(ex, mine[i].key, theirs[i].key);
+    }
+  }
+  return make_bool(ex, equal == (py_op == Py_EQ));
+}
+
+std::optional<std::vector<ValuePtr>> DictValue::unpack(Executor& ex) {
+  std::vector<ValuePtr> keys;
+  for (Entry& entry : entries(ex, true)) keys.push_back(std::move(entry.key));
+  return keys;
+}
+
+PyRef DictValue::hash_key(Executor& ex) {
+  raise_error(ex, PyExc_TypeError, "unhashable type: '" + std::string(type()->tp_name) + "'");
+}
+
+PyRef DictValue::materialize(Executor& ex) {
+  if (type() != &PyDict_Type) return {};
+  PyRef dict = checked(PyDict_New());
+  for (const Entry& entry : entries(ex)) {
+    PyRef key = entry.key->materialize(ex);
+    PyRef value = entry.value.get() == this ? PyRef() : entry.value->materialize(ex);
+    if (!key || !value) return {};
+    if (PyDict_SetItem(dict.get(), key.get(), value.get()) < 0) throw PythonError{};
+  }
+  return dict;
+}
+
+// ---- recipes and effects ----------------------------------------------------------------------------------------------
+
+namespace {
+RecipePtr contents_recipe(Executor& ex, const std::vector<DictValue::Entry>& entries) {
+  auto recipe = make_recipe(RecipeKind::kDict);
+  for (const DictValue::Entry& entry : entries) {
+    recipe->items.push_back(entry.key->recipe(ex));
+    recipe->items.push_back(entry.value->recipe(ex));
+  }
+  return recipe;
+}
+}  // namespace
+
+RecipePtr DictValue::recipe(Executor& ex) {
+  if (auto owner = owner_.lock()) return owner->recipe(ex);
+  if (recipe_) return recipe_;
+  if (source) return recipe_ = source_recipe(source);
+  if (building_) break_graph("CD0211", "a dict that contains itself");
+  building_ = true;
+  RecipePtr contents = contents_recipe(ex, entries(ex));
+  building_ = false;
+  PyObject* constructor = type_.get();
+  if (type() == &PyDict_Type) return recipe_ = contents;
+  if (PyType_IsSubtype(type(), default_dict_type())) {
+    RecipePtr factory =
+        default_factory_ ? default_factory_->recipe(ex) : make_recipe(RecipeKind::kConstant, Py_None);
+    return recipe_ = call_recipe(constructor, {factory, contents});
+  }
+  return recipe_ = call_recipe(constructor, {contents});
+}
+
+Effect DictValue::change_effect(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  Effect effect;
+  effect.kind = value ? EffectKind::kSetItem : EffectKind::kDeleteItem;
+  effect.target = recipe(ex);
+  effect.key = key->recipe(ex);
+  if (value) effect.value = value->recipe(ex);
+  return effect;
+}
+
+void DictValue::emit_effects(Executor& ex) {
+  if (!replaced_) {
+    for (const Change& change : log_) ex.effect(change_effect(ex, change.key, change.value));
+    return;
+  }
+  Effect effect;
+  effect.kind = EffectKind::kReplaceDict;
+  effect.target = recipe(ex);
+  effect.value = contents_recipe(ex, entries(ex));
+  ex.effect(std::move(effect));
+}
+
+}  // namespace cdynamo::symbolic

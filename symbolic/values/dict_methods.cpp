@@ -1,0 +1,143 @@
+#include "symbolic/values/dict_methods.h"
+
+#include <algorithm>
+
+#include "symbolic/executor.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/dict.h"
+#include "symbolic/values/tuple.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+DictValue& dict_of(const ValuePtr& self) { return *dict_in(self); }
+
+ValuePtr get(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  auto bound = bind_arguments(ex, "get", args, {"key", "default?"});
+  if (ValuePtr value = dict_of(self).lookup(ex, bound[0])) return value;
+  return bound[1] ? bound[1] : ex.none();
+}
+
+ValuePtr set_default(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  auto bound = bind_arguments(ex, "setdefault", args, {"key", "default?"});
+  if (ValuePtr value = dict_of(self).lookup(ex, bound[0])) return value;
+  ValuePtr value = bound[1] ? bound[1] : ex.none();
+  dict_of(self).store(ex, bound[0], value);
+  return value;
+}
+
+ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  auto bound = bind_arguments(ex, "pop", args, {"key", "default?"});
+  ValuePtr value = dict_of(self).lookup(ex, bound[0]);
+  if (value) {
+    dict_of(self).erase(ex, bound[0]);
+    return value;
+  }
+  if (!bound[1]) raise_key_error(ex, bound[0]);
+  return bound[1];
+}
+
+ValuePtr pop_item(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  DictValue& dict = dict_of(self);
+  auto bound = bind_arguments(ex, "popitem", args, {"last?"});
+  bool last = !bound[0] || is_true(ex, bound[0]);
+  auto entries = dict.entries(ex);
+  if (entries.empty()) raise_error(ex, PyExc_KeyError, "popitem(): dictionary is empty");
+  DictValue::Entry entry = last ? entries.back() : entries.front();
+  dict.erase(ex, entry.key);
+  return new_tuple({entry.key, entry.value});
+}
+
+ValuePtr update(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  update_dict(ex, dict_of(self), args);
+  return ex.none();
+}
+
+template <DictViewKind kind>
+ValuePtr view(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "view", args, 0, 0);
+  return std::make_shared<DictViewValue>(self, kind);
+}
+
+ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "copy", args, 0, 0);
+  DictValue& dict = dict_of(self);
+  auto copied = new_dict(dict.type());
+  copied->set_default_factory(dict.default_factory());
+  for (const DictValue::Entry& entry : dict.entries(ex)) copied->store(ex, entry.key, entry.value);
+  return copied;
+}
+
+ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "clear", args, 0, 0);
+  dict_of(self).clear(ex);
+  return ex.none();
+}
+
+ValuePtr move_to_end(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  auto bound = bind_arguments(ex, "move_to_end", args, {"key", "last?"});
+  dict_of(self).move_to_end(ex, bound[0], !bound[1] || is_true(ex, bound[1]));
+  return ex.none();
+}
+
+ValuePtr reversed(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  auto keys = *dict_of(self).unpack(ex);
+  std::reverse(keys.begin(), keys.end());
+  return new_tuple(std::move(keys))->iterate(ex);
+}
+
+constexpr BuiltinMethodRow kMethods[] = {
+    {"get", get},
+    {"items", view<DictViewKind::kItems>},
+    {"keys", view<DictViewKind::kKeys>},
+    {"values", view<DictViewKind::kValues>},
+    {"setdefault", set_default},
+    {"pop", pop},
+    {"popitem", pop_item},
+    {"update", update},
+    {"copy", copy},
+    {"clear", clear},
+    {"__init__", update},
+    {"__reversed__", reversed},
+};
+constexpr BuiltinMethodRow kOrderedMethods[] = {{"move_to_end", move_to_end}};
+
+}  // namespace
+
+ValuePtr find_dict_method(Executor& ex, const ValuePtr& self, PyObject* name) {
+  if (auto method = find_builtin_method(self, name, kMethods)) return method;
+  DictValue& dict = dict_of(self);
+  if (dict.ordered()) return find_builtin_method(self, name, kOrderedMethods);
+  if (dict.default_factory() && PyUnicode_CompareWithASCIIString(name, "default_factory") == 0)
+    return dict.default_factory();
+  return nullptr;
+}
+
+// dict_update_common: a mapping has keys().
+void update_dict(Executor& ex, DictValue& dict, const CallArgs& args) {
+  if (args.positional.size() > 1)
+    raise_error(ex, PyExc_TypeError, "update expected at most 1 argument, got " + std::to_string(args.positional.size()));
+  if (!args.positional.empty()) {
+    const ValuePtr& given = args.positional[0];
+    if (DictValue* other = dict_in(given)) {
+      for (const DictValue::Entry& entry : other->entries(ex)) dict.set_item(ex, entry.key, entry.value);
+    } else if (ValuePtr keys = lookup_special(ex, given, "keys")) {
+      for (const ValuePtr& key : items_of(ex, keys->call(ex, {}))) dict.set_item(ex, key, get_item_of(ex, given, key));
+    } else {
+      size_t position = 0;
+      for (const ValuePtr& pair : items_of(ex, given)) {
+        std::vector<ValuePtr> items = items_of(ex, pair);
+        if (items.size() != 2)
+          raise_error(ex, PyExc_ValueError, "dictionary update sequence element #" + std::to_string(position) +
+                                                " has length " + std::to_string(items.size()) + "; 2 is required");
+        dict.set_item(ex, items[0], items[1]);
+        ++position;
+      }
+    }
+  }
+  for (const Keyword& keyword : args.keywords) dict.set_item(ex, ex.constant(keyword.name), keyword.value);
+}
+
+}  // namespace cdynamo::symbolic

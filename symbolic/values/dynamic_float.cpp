@@ -1,0 +1,102 @@
+#include "symbolic/values/dynamic_float.h"
+
+#include "symbolic/executor.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+
+namespace cdynamo::symbolic {
+
+ValuePtr make_dynamic_float(Executor& ex, double now, const SourcePtr& source) {
+  add_guard(ex, GuardKind::kDynamicFloat, source);
+  graph::TensorType type;
+  type.dtype = graph::DType::kF64;
+  type.weak = true;
+  auto value = std::make_shared<DynamicFloatValue>(ex.add_input(InputKind::kFloat, source, type), now,
+                                                   std::vector<FloatRoot>{{source, checked(PyFloat_FromDouble(now))}});
+  value->source = source;
+  return value;
+}
+
+double DynamicFloatValue::specialize(Executor& ex) {
+  for (const FloatRoot& root : roots_) add_guard(ex, GuardKind::kEquals, root.source, root.object.get());
+  return now_;
+}
+
+PyRef DynamicFloatValue::materialize(Executor& ex) { return checked(PyFloat_FromDouble(specialize(ex))); }
+
+ValuePtr DynamicFloatValue::get_attribute(Executor& ex, PyObject* name) {
+  PyRef number = materialize(ex);
+  return ex.constant(checked_user(ex, PyObject_GetAttr(number.get(), name)));
+}
+
+ValuePtr DynamicFloatValue::unary(Executor& ex, Op op) {
+  if (op == Op::UNARY_POSITIVE) return shared_from_this();
+  if (op != Op::UNARY_NEGATIVE) return SymbolicValue::unary(ex, op);
+  return std::make_shared<DynamicFloatValue>(ex.builder().call1("neg", {value_}), -now_, roots_);
+}
+
+namespace {
+// Only what IEEE arithmetic says alone: Python raises on division by zero, and its ** and % have rules of their own.
+const char* node_name(int nb_op) {
+  switch (plain_number_operation(nb_op)) {
+    case kNbAdd: return "add";
+    case kNbSubtract: return "sub";
+    case kNbMultiply: return "mul";
+    default: return nullptr;
+  }
+}
+}  // namespace
+
+ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  PyObject* constant = constant_object(other);
+  auto* dynamic = dynamic_cast<DynamicFloatValue*>(other.get());
+  bool number = constant && (PyFloat_Check(constant) || PyLong_Check(constant));
+  if (!dynamic && !number && !is_integer_value(other)) return nullptr;
+  const char* name = node_name(nb_op);
+  if (!name || (!dynamic && !number)) {
+    PyRef mine = materialize(ex), theirs = other->materialize(ex);
+    PyObject* left = reflected ? theirs.get() : mine.get();
+    PyObject* right = reflected ? mine.get() : theirs.get();
+    return ex.constant(checked_user(ex, apply_number_operation(nb_op, left, right)));
+  }
+  double theirs = dynamic ? dynamic->now_ : PyFloat_AsDouble(constant);
+  if (theirs == -1.0 && PyErr_Occurred()) raise_current_error(ex);
+  graph::Arg mine_arg = value_;
+  graph::Arg their_arg = dynamic ? graph::Arg(dynamic->value_) : graph::Arg(theirs);
+  PyRef left = checked(PyFloat_FromDouble(reflected ? theirs : now_));
+  PyRef right = checked(PyFloat_FromDouble(reflected ? now_ : theirs));
+  PyRef now = checked(apply_number_operation(plain_number_operation(nb_op), left.get(), right.get()));
+  if (!dynamic && reflected) {
+    // The first operand of a node is a tensor: number - x is x * -1 + number.
+    if (plain_number_operation(nb_op) == kNbSubtract) {
+      mine_arg = ex.builder().call1("neg", {value_});
+      name = "add";
+    }
+    reflected = false;
+  }
+  graph::Value* result = reflected ? ex.builder().call1(name, {their_arg, mine_arg})
+                                   : ex.builder().call1(name, {mine_arg, their_arg});
+  result->type.weak = true;
+  std::vector<FloatRoot> roots = roots_;
+  if (dynamic) roots.insert(roots.end(), dynamic->roots_.begin(), dynamic->roots_.end());
+  return std::make_shared<DynamicFloatValue>(result, PyFloat_AS_DOUBLE(now.get()), std::move(roots));
+}
+
+ValuePtr DynamicFloatValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  PyObject* constant = constant_object(other);
+  bool number = constant && (PyFloat_Check(constant) || PyLong_Check(constant));
+  if (!number && !is_integer_value(other) && !dynamic_cast<DynamicFloatValue*>(other.get())) return nullptr;
+  PyRef mine = materialize(ex), theirs = other->materialize(ex);
+  return ex.constant(checked_user(ex, PyObject_RichCompare(mine.get(), theirs.get(), py_op)));
+}
+
+RecipePtr DynamicFloatValue::recipe(Executor& ex) {
+  if (recipe_) return recipe_;
+  if (source) return recipe_ = source_recipe(source);
+  recipe_ = make_recipe(RecipeKind::kPythonScalar);
+  recipe_->index = static_cast<int>(ex.graph().outputs.size());
+  ex.graph().outputs.push_back(value_);
+  return recipe_;
+}
+
+}  // namespace cdynamo::symbolic

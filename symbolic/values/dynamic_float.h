@@ -1,0 +1,42 @@
+// Dynamic float: a Python float that changes from call to call (a learning rate, a schedule). It is a 0-dim float64 input of
+// the graph; arithmetic with numbers makes nodes. What a graph cannot say pins the floats it was computed from.
+#pragma once
+
+#include "graph/graph.h"
+#include "symbolic/value.h"
+
+namespace cdynamo::symbolic {
+
+// A float of the call that a dynamic float is computed from.
+struct FloatRoot {
+  SourcePtr source;
+  PyRef object;
+};
+
+class DynamicFloatValue final : public SymbolicValue {
+ public:
+  DynamicFloatValue(graph::Value* value, double now, std::vector<FloatRoot> roots)
+      : value_(value), now_(now), roots_(std::move(roots)) {}
+  graph::Value* value() const { return value_; }   // 0-dim float64, weak
+  double specialize(Executor& ex);                 // guards the floats behind it
+
+  PyTypeObject* type() const override { return &PyFloat_Type; }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  std::optional<bool> truth(Executor& ex) override { return specialize(ex) != 0.0; }
+  ValuePtr unary(Executor& ex, Op op) override;
+  ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) override;
+  ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
+  PyRef hash_key(Executor& ex) override { return materialize(ex); }
+  PyRef materialize(Executor& ex) override;
+  RecipePtr recipe(Executor& ex) override;
+
+ private:
+  graph::Value* value_;
+  double now_;                     // in the call that is being captured
+  std::vector<FloatRoot> roots_;
+  RecipePtr recipe_;
+};
+
+ValuePtr make_dynamic_float(Executor& ex, double now, const SourcePtr& source);
+
+}  // namespace cdynamo::symbolic

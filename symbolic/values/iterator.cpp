@@ -1,0 +1,352 @@
+#include "symbolic/values/iterator.h"
+
+#include "symbolic/executor.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/range.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/tuple.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// advance(iterator, n): the iterator, n items further. What an iterator on the stack of a broken frame is made with.
+PyObject* advance(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) return PyErr_Format(PyExc_TypeError, "advance expected 2 arguments"), nullptr;
+  Py_ssize_t steps = PyLong_AsSsize_t(args[1]);
+  if (steps == -1 && PyErr_Occurred()) return nullptr;
+  for (Py_ssize_t i = 0; i < steps; ++i) {
+    PyObject* item = PyIter_Next(args[0]);
+    if (!item) break;
+    Py_DECREF(item);
+  }
+  if (PyErr_Occurred()) return nullptr;
+  return Py_NewRef(args[0]);
+}
+PyMethodDef kAdvance = {"advance", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(advance)), METH_FASTCALL,
+                        "The iterator, n items further."};
+PyObject* advance_function() {
+  static PyObject* function = PyCFunction_New(&kAdvance, nullptr);
+  return function;
+}
+
+RecipePtr advanced_recipe(RecipePtr iterator, Py_ssize_t steps) {
+  if (steps == 0) return iterator;
+  PyRef number = checked(PyLong_FromSsize_t(steps));
+  return call_recipe(advance_function(), {std::move(iterator), make_recipe(RecipeKind::kConstant, number.get())});
+}
+
+PyObject* type_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
+
+// listiter_next, tupleiter_next, rangeiter_next: a list may grow or shrink while it is iterated.
+class SequenceIterator final : public IteratorValue {
+ public:
+  explicit SequenceIterator(ValuePtr sequence) : sequence_(std::move(sequence)) {}
+  PyTypeObject* type() const override {
+    PyTypeObject* of = sequence_->type();
+    if (PyType_IsSubtype(of, &PyList_Type)) return &PyListIter_Type;
+    if (PyType_IsSubtype(of, &PyTuple_Type)) return &PyTupleIter_Type;
+    return of == &PyRange_Type ? &PyRangeIter_Type : &PySeqIter_Type;
+  }
+  ValuePtr next(Executor& ex) override {
+    if (exhausted_) return nullptr;
+    ValuePtr item = item_at(ex, position_);
+    if (item) ++position_;
+    else exhausted_ = true;
+    return item;
+  }
+  RecipePtr make_recipe_now(Executor& ex) override {
+    // Made before the changes are written back, it would count the old items.
+    ListValue* list = list_in(sequence_);
+    if (list && list->changed() && list->real_object()) break_graph("CD0211", "an iterator over a list that was changed");
+    RecipePtr fresh = call_recipe(library_object("builtins", "iter"), {sequence_->recipe(ex)});
+    return advanced_recipe(fresh, exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(position_));
+  }
+
+ private:
+  ValuePtr item_at(Executor& ex, size_t index) {
+    if (auto* tuple = tuple_in(sequence_)) return index < tuple->size() ? tuple->item(ex, index) : nullptr;
+    if (auto* list = list_in(sequence_)) return index < list->size(ex) ? list->item(ex, index) : nullptr;
+    if (auto* range = dynamic_cast<RangeValue*>(sequence_.get()))
+      return static_cast<int64_t>(index) < range->count(ex) ? range->at(ex, static_cast<int64_t>(index)) : nullptr;
+    try {
+      return get_item_of(ex, sequence_, ex.constant_int(static_cast<int64_t>(index)));
+    } catch (const PythonRaise& raised) {
+      if (matches_exception(raised, PyExc_IndexError) || matches_exception(raised, PyExc_StopIteration)) return nullptr;
+      throw;
+    }
+  }
+  ValuePtr sequence_;
+  size_t position_ = 0;
+  bool exhausted_ = false;
+};
+
+// listreviter_next, reversed_next.
+class ReversedIterator final : public IteratorValue {
+ public:
+  ReversedIterator(ValuePtr sequence, std::vector<ValuePtr> items)
+      : sequence_(std::move(sequence)), items_(std::move(items)), left_(items_.size()) {}
+  PyTypeObject* type() const override { return list_in(sequence_) ? &PyListRevIter_Type : &PyReversed_Type; }
+  ValuePtr next(Executor&) override { return left_ ? items_[--left_] : nullptr; }
+  RecipePtr make_recipe_now(Executor& ex) override {
+    RecipePtr fresh = call_recipe(type_object(&PyReversed_Type), {sequence_->recipe(ex)});
+    return advanced_recipe(fresh, static_cast<Py_ssize_t>(items_.size() - left_));
+  }
+
+ private:
+  ValuePtr sequence_;
+  std::vector<ValuePtr> items_;
+  size_t left_;
+};
+
+// dictiter_iternextkey and its siblings.
+class DictIterator final : public IteratorValue {
+ public:
+  DictIterator(ValuePtr dict, DictViewKind kind) : dict_(std::move(dict)), kind_(kind) {}
+  PyTypeObject* type() const override {
+    return kind_ == DictViewKind::kKeys     ? &PyDictIterKey_Type
+           : kind_ == DictViewKind::kValues ? &PyDictIterValue_Type
+                                            : &PyDictIterItem_Type;
+  }
+  ValuePtr next(Executor& ex) override {
+    DictValue& dict = *dict_in(dict_);
+    if (!started_) {
+      started_ = true;
+      entries_ = dict.entries(ex, true);
+      version_ = dict.version();
+    }
+    if (position_ >= entries_.size()) return nullptr;
+    if (dict.version() != version_) {
+      size_t now = dict.size(ex);
+      position_ = entries_.size();
+      raise_error(ex, PyExc_RuntimeError, now != entries_.size() ? "dictionary changed size during iteration"
+                                                                 : "dictionary keys changed during iteration");
+    }
+    const ValuePtr& key = entries_[position_++].key;
+    if (kind_ == DictViewKind::kKeys) return key;
+    ValuePtr value = dict.lookup(ex, key);
+    return kind_ == DictViewKind::kValues ? value : new_tuple({key, value});
+  }
+  RecipePtr make_recipe_now(Executor& ex) override {
+    // Made before the changes are written back, it would see the dict change under it.
+    if (dict_in(dict_)->changed() && dict_in(dict_)->real_object())
+      break_graph("CD0211", "an iterator over a dict that was changed");
+    RecipePtr view = DictViewValue(dict_, kind_).recipe(ex);
+    return advanced_recipe(call_recipe(library_object("builtins", "iter"), {view}), static_cast<Py_ssize_t>(position_));
+  }
+
+ private:
+  ValuePtr dict_;
+  DictViewKind kind_;
+  bool started_ = false;
+  uint64_t version_ = 0;
+  std::vector<DictValue::Entry> entries_;
+  size_t position_ = 0;
+};
+
+class EnumerateIterator final : public IteratorValue {
+ public:
+  EnumerateIterator(ValuePtr iterator, ValuePtr count) : iterator_(std::move(iterator)), count_(std::move(count)) {}
+  PyTypeObject* type() const override { return &PyEnum_Type; }
+  ValuePtr next(Executor& ex) override {
+    ValuePtr item = next_value(ex, iterator_);
+    if (!item) return nullptr;
+    ValuePtr pair = new_tuple({count_, item});
+    count_ = binary_operation(ex, kNbAdd, count_, ex.constant_int(1));
+    return pair;
+  }
+  RecipePtr make_recipe_now(Executor& ex) override {
+    return call_recipe(type_object(&PyEnum_Type), {iterator_->recipe(ex), count_->recipe(ex)});
+  }
+
+ private:
+  ValuePtr iterator_, count_;
+};
+
+// zip_next (Python/bltinmodule.c), strict mode included.
+class ZipIterator final : public IteratorValue {
+ public:
+  ZipIterator(std::vector<ValuePtr> iterators, bool strict) : iterators_(std::move(iterators)), strict_(strict) {}
+  PyTypeObject* type() const override { return &PyZip_Type; }
+  ValuePtr next(Executor& ex) override {
+    if (iterators_.empty()) return nullptr;
+    std::vector<ValuePtr> items;
+    for (size_t i = 0; i < iterators_.size(); ++i) {
+      ValuePtr item = next_value(ex, iterators_[i]);
+      if (!item) {
+        if (strict_) check_strict(ex, i);
+        return nullptr;
+      }
+      items.push_back(std::move(item));
+    }
+    return new_tuple(std::move(items));
+  }
+  RecipePtr make_recipe_now(Executor& ex) override {
+    if (strict_) break_graph("CD0211", "zip(strict=True)");
+    return call_recipe(type_object(&PyZip_Type), recipes_of(ex, iterators_));
+  }
+
+ private:
+  void check_strict(Executor& ex, size_t stopped) {
+    auto message = [](size_t i, const char* how) {
+      return "zip() argument " + std::to_string(i + 1) + " is " + how + " than argument" + (i == 1 ? " 1" : "s 1-" + std::to_string(i));
+    };
+    if (stopped > 0) raise_error(ex, PyExc_ValueError, message(stopped, "shorter"));
+    for (size_t i = 1; i < iterators_.size(); ++i)
+      if (next_value(ex, iterators_[i])) raise_error(ex, PyExc_ValueError, message(i, "longer"));
+  }
+  std::vector<ValuePtr> iterators_;
+  bool strict_;
+};
+
+class MapIterator final : public IteratorValue {
+ public:
+  MapIterator(ValuePtr function, std::vector<ValuePtr> iterators)
+      : function_(std::move(function)), iterators_(std::move(iterators)) {}
+  PyTypeObject* type() const override { return &PyMap_Type; }
+  ValuePtr next(Executor& ex) override {
+    CallArgs args;
+    for (const ValuePtr& iterator : iterators_) {
+      ValuePtr item = next_value(ex, iterator);
+      if (!item) return nullptr;
+      args.positional.push_back(std::move(item));
+    }
+    return function_->call(ex, args);
+  }
+  RecipePtr make_recipe_now(Executor& ex) override {
+    std::vector<RecipePtr> arguments = recipes_of(ex, iterators_);
+    arguments.insert(arguments.begin(), function_->recipe(ex));
+    return call_recipe(type_object(&PyMap_Type), std::move(arguments));
+  }
+
+ private:
+  ValuePtr function_;
+  std::vector<ValuePtr> iterators_;
+};
+
+class FilterIterator final : public IteratorValue {
+ public:
+  FilterIterator(ValuePtr function, ValuePtr iterator) : function_(std::move(function)), iterator_(std::move(iterator)) {}
+  PyTypeObject* type() const override { return &PyFilter_Type; }
+  ValuePtr next(Executor& ex) override {
+    while (ValuePtr item = next_value(ex, iterator_)) {
+      bool plain = is_none(function_) || function_->real_object() == type_object(&PyBool_Type);
+      if (is_true(ex, plain ? item : function_->call(ex, positional({item})))) return item;
+    }
+    return nullptr;
+  }
+  RecipePtr make_recipe_now(Executor& ex) override {
+    return call_recipe(type_object(&PyFilter_Type), {function_->recipe(ex), iterator_->recipe(ex)});
+  }
+
+ private:
+  ValuePtr function_, iterator_;
+};
+
+// iter(callable, sentinel): calliter_iternext.
+class CallableIterator final : public IteratorValue {
+ public:
+  CallableIterator(ValuePtr callable, ValuePtr sentinel) : callable_(std::move(callable)), sentinel_(std::move(sentinel)) {}
+  PyTypeObject* type() const override { return &PyCallIter_Type; }
+  ValuePtr next(Executor& ex) override {
+    if (!callable_) return nullptr;
+    ValuePtr item = callable_->call(ex, {});
+    if (!values_equal(ex, sentinel_, item)) return item;
+    callable_ = nullptr;
+    return nullptr;
+  }
+  RecipePtr make_recipe_now(Executor& ex) override {
+    if (!callable_) break_graph("CD0211", "an exhausted iter(callable, sentinel)");
+    return call_recipe(library_object("builtins", "iter"), {callable_->recipe(ex), sentinel_->recipe(ex)});
+  }
+
+ private:
+  ValuePtr callable_, sentinel_;
+};
+
+}  // namespace
+
+// ---- what all have ------------------------------------------------------------------------------------------------------
+
+ValuePtr IteratorValue::get_attribute(Executor& ex, PyObject* name) {
+  return builtin_attribute(ex, shared_from_this(), name);
+}
+
+std::optional<std::vector<ValuePtr>> IteratorValue::unpack(Executor& ex) {
+  constexpr size_t kLimit = 100'000;
+  std::vector<ValuePtr> items;
+  while (ValuePtr item = next(ex)) {
+    items.push_back(std::move(item));
+    if (items.size() > kLimit) break_graph("CD0217", describe());
+  }
+  return items;
+}
+
+RecipePtr IteratorValue::recipe(Executor& ex) {
+  if (!recipe_) recipe_ = make_recipe_now(ex);
+  return recipe_;
+}
+
+// ---- constructors -------------------------------------------------------------------------------------------------------
+
+ValuePtr new_sequence_iterator(ValuePtr sequence) { return std::make_shared<SequenceIterator>(std::move(sequence)); }
+ValuePtr new_dict_iterator(ValuePtr dict, DictViewKind kind) { return std::make_shared<DictIterator>(std::move(dict), kind); }
+ValuePtr new_callable_iterator(ValuePtr callable, ValuePtr sentinel) {
+  return std::make_shared<CallableIterator>(std::move(callable), std::move(sentinel));
+}
+
+ValuePtr new_reversed_iterator(Executor& ex, const ValuePtr& sequence) {
+  if (ValuePtr method = lookup_special(ex, sequence, "__reversed__")) return method->call(ex, {});
+  if (dict_in(sequence)) return call_method(ex, sequence, "__reversed__");
+  if (auto* view = dynamic_cast<DictViewValue*>(sequence.get()))
+    return std::make_shared<ReversedIterator>(sequence, *view->unpack(ex));
+  if (!list_in(sequence) && !tuple_in(sequence) && !dynamic_cast<RangeValue*>(sequence.get()) &&
+      !dynamic_cast<ConstantValue*>(sequence.get())) {
+    std::vector<ValuePtr> items;
+    Py_ssize_t count = index_argument(ex, length_of(ex, sequence));
+    for (Py_ssize_t i = 0; i < count; ++i) items.push_back(get_item_of(ex, sequence, ex.constant_int(i)));
+    return std::make_shared<ReversedIterator>(sequence, std::move(items));
+  }
+  auto items = sequence->unpack(ex);
+  if (!items) raise_error(ex, PyExc_TypeError, "'" + type_name(sequence) + "' object is not reversible");
+  return std::make_shared<ReversedIterator>(sequence, std::move(*items));
+}
+
+ValuePtr new_enumerate(Executor& ex, const CallArgs& args) {
+  auto bound = bind_arguments(ex, "enumerate", args, {"iterable", "start?"});
+  ValuePtr start = bound[1] ? bound[1] : ex.constant_int(0);
+  return std::make_shared<EnumerateIterator>(iterate_value(ex, bound[0]), start);
+}
+
+namespace {
+std::vector<ValuePtr> iterators_of(Executor& ex, const std::vector<ValuePtr>& values, size_t first) {
+  std::vector<ValuePtr> iterators;
+  for (size_t i = first; i < values.size(); ++i) iterators.push_back(iterate_value(ex, values[i]));
+  return iterators;
+}
+}  // namespace
+
+ValuePtr new_zip(Executor& ex, const CallArgs& args) {
+  CallArgs options{{}, args.keywords};
+  auto bound = bind_arguments(ex, "zip", options, {"*strict?"});
+  bool strict = bound[0] && is_true(ex, bound[0]);
+  return std::make_shared<ZipIterator>(iterators_of(ex, args.positional, 0), strict);
+}
+
+ValuePtr new_map(Executor& ex, const CallArgs& args) {
+  require_count(ex, "map", args, 2, SIZE_MAX);
+  return std::make_shared<MapIterator>(args.positional[0], iterators_of(ex, args.positional, 1));
+}
+
+ValuePtr new_filter(Executor& ex, const CallArgs& args) {
+  require_count(ex, "filter", args, 2, 2);
+  return std::make_shared<FilterIterator>(args.positional[0], iterate_value(ex, args.positional[1]));
+}
+
+ValuePtr iterate_value(Executor& ex, const ValuePtr& value) { return value->iterate(ex); }
+ValuePtr next_value(Executor& ex, const ValuePtr& iterator) { return iterator->next(ex); }
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,295 @@
+#include "symbolic/values/set.h"
+
+#include "symbolic/hooks.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/dict.h"
+#include "symbolic/values/sequence.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
+
+namespace cdynamo::symbolic {
+
+SetValue::SetValue(PyTypeObject* type)
+    : type_(type), mirror_(checked(PySet_New(nullptr))), index_(checked(PyDict_New())) {}
+
+SetValue::SetValue(Executor& ex, PyObject* object, SourcePtr from, PyTypeObject* type) : SetValue(type) {
+  object_ = PyRef::borrow(object);
+  source = std::move(from);
+  PyRef copy = checked(type == &PySet_Type ? PySet_New(object) : PyFrozenSet_New(object));
+  if (source->kind != SourceKind::kConstant || type == &PySet_Type)
+    add_guard(ex, GuardKind::kEquals, source, copy.get());
+  PyRef list = checked(PySequence_List(object));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(list.get(), i);
+    // The guard compares by identity or value, so the elements are known.
+    insert(ex, is_plain_constant(item) || PyTuple_CheckExact(item) ? ex.constant(PyRef::borrow(item))
+                                                                   : ex.wrap(item, constant_source(item)));
+  }
+}
+
+std::shared_ptr<SetValue> new_set(Executor& ex, const std::vector<ValuePtr>& items, PyTypeObject* type) {
+  auto set = std::make_shared<SetValue>(type);
+  set->replace(ex, items);
+  return set;
+}
+ValuePtr make_set(Executor& ex, std::vector<ValuePtr> items) { return new_set(ex, items, &PySet_Type); }
+
+SetValue* set_in(const ValuePtr& value) {
+  if (auto* set = dynamic_cast<SetValue*>(value.get())) return set;
+  return dynamic_cast<SetValue*>(builtin_storage(value).get());
+}
+
+std::string SetValue::describe() const { return std::string(type_->tp_name) + " of " + std::to_string(size()); }
+size_t SetValue::size() const { return static_cast<size_t>(PySet_GET_SIZE(mirror_.get())); }
+
+void SetValue::will_change(Executor& ex) {
+  if (changed_) return;
+  changed_ = true;
+  if (object_) ex.mutated(shared_from_this());
+}
+
+void SetValue::insert(Executor& ex, const ValuePtr& item) {
+  PyRef key = item->hash_key(ex);
+  int there = PySet_Contains(mirror_.get(), key.get());
+  if (there < 0) raise_current_error(ex);
+  if (there) return;
+  PyRef position = checked(PyLong_FromSize_t(values_.size()));
+  if (PySet_Add(mirror_.get(), key.get()) < 0 || PyDict_SetItem(index_.get(), key.get(), position.get()) < 0)
+    throw PythonError{};
+  values_.push_back(item);
+}
+
+void SetValue::add(Executor& ex, const ValuePtr& item) {
+  will_change(ex);
+  insert(ex, item);
+}
+
+bool SetValue::discard(Executor& ex, const ValuePtr& item) {
+  will_change(ex);
+  PyRef key = item->hash_key(ex);
+  int found = PySet_Discard(mirror_.get(), key.get());
+  if (found < 0) raise_current_error(ex);
+  if (found) PyDict_DelItem(index_.get(), key.get());
+  return found;
+}
+
+void SetValue::replace(Executor& ex, const std::vector<ValuePtr>& items) {
+  if (object_) will_change(ex);
+  mirror_ = checked(PySet_New(nullptr));
+  index_ = checked(PyDict_New());
+  values_.clear();
+  for (const ValuePtr& item : items) insert(ex, item);
+}
+
+std::vector<ValuePtr> SetValue::items(Executor&) {
+  PyRef keys = checked(PySequence_List(mirror_.get()));
+  std::vector<ValuePtr> items;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
+    PyObject* position = PyDict_GetItemWithError(index_.get(), PyList_GET_ITEM(keys.get(), i));
+    if (!position) throw PythonError{};
+    items.push_back(values_[PyLong_AsSize_t(position)]);
+  }
+  return items;
+}
+
+std::optional<PyRef> SetValue::as_constant() const {
+  if (!frozen()) return std::nullopt;
+  for (const ValuePtr& value : values_)
+    if (!value->as_constant()) return std::nullopt;
+  return checked(PyFrozenSet_New(mirror_.get()));
+}
+
+// ---- methods (Objects/setobject.c) ----------------------------------------------------------------------------------------
+
+namespace {
+
+SetValue& set_of(const ValuePtr& self) { return *set_in(self); }
+using Items = std::vector<ValuePtr>;
+
+// The elements of any iterable as a set, for the operations below.
+std::shared_ptr<SetValue> as_set(Executor& ex, const ValuePtr& iterable) {
+  return new_set(ex, items_of(ex, iterable), &PySet_Type);
+}
+
+Items combine(Executor& ex, int nb_op, SetValue& a, SetValue& b) {
+  Items result;
+  for (const ValuePtr& item : a.items(ex)) {
+    bool there = b.contains(ex, item);
+    if (nb_op == kNbOr || there == (nb_op == kNbAnd)) result.push_back(item);
+  }
+  if (nb_op == kNbOr || nb_op == kNbXor)
+    for (const ValuePtr& item : b.items(ex))
+      if (!a.contains(ex, item)) result.push_back(item);
+  return result;
+}
+
+template <int nb_op>
+ValuePtr combined(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_no_keywords(ex, "set operation", args);
+  auto result = new_set(ex, set_of(self).items(ex), set_of(self).type());
+  for (const ValuePtr& other : args.positional) {
+    auto set = as_set(ex, other);
+    result->replace(ex, combine(ex, nb_op, *result, *set));
+  }
+  return result;
+}
+
+template <int nb_op>
+ValuePtr update(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_no_keywords(ex, "set operation", args);
+  SetValue& set = set_of(self);
+  for (const ValuePtr& other : args.positional) {
+    auto more = as_set(ex, other);
+    if (nb_op == kNbOr) {
+      for (const ValuePtr& item : more->items(ex)) set.add(ex, item);
+    } else {
+      set.replace(ex, combine(ex, nb_op, set, *more));
+    }
+  }
+  return ex.none();
+}
+
+ValuePtr add(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "set.add", args, 1, 1);
+  set_of(self).add(ex, args.positional[0]);
+  return ex.none();
+}
+ValuePtr discard(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "set.discard", args, 1, 1);
+  set_of(self).discard(ex, args.positional[0]);
+  return ex.none();
+}
+ValuePtr remove(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "set.remove", args, 1, 1);
+  if (!set_of(self).discard(ex, args.positional[0])) raise_key_error(ex, args.positional[0]);
+  return ex.none();
+}
+ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "set.pop", args, 0, 0);
+  Items items = set_of(self).items(ex);
+  if (items.empty()) raise_error(ex, PyExc_KeyError, "pop from an empty set");
+  set_of(self).discard(ex, items.front());
+  return items.front();
+}
+ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "set.clear", args, 0, 0);
+  SetValue& set = set_of(self);
+  for (const ValuePtr& item : set.items(ex)) set.discard(ex, item);
+  return ex.none();
+}
+ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "set.copy", args, 0, 0);
+  return new_set(ex, set_of(self).items(ex), set_of(self).type());
+}
+template <int py_op>
+ValuePtr relation(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "set relation", args, 1, 1);
+  return set_of(self).compare(ex, py_op, as_set(ex, args.positional[0]));
+}
+ValuePtr is_disjoint(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "isdisjoint", args, 1, 1);
+  for (const ValuePtr& item : items_of(ex, args.positional[0]))
+    if (set_of(self).contains(ex, item)) return make_bool(ex, false);
+  return make_bool(ex, true);
+}
+ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "set", args, 0, 1);
+  set_of(self).replace(ex, args.positional.empty() ? Items() : items_of(ex, args.positional[0]));
+  return ex.none();
+}
+
+constexpr BuiltinMethodRow kMethods[] = {
+    {"union", combined<kNbOr>},
+    {"intersection", combined<kNbAnd>},
+    {"difference", combined<kNbSubtract>},
+    {"symmetric_difference", combined<kNbXor>},
+    {"issubset", relation<Py_LE>},
+    {"issuperset", relation<Py_GE>},
+    {"isdisjoint", is_disjoint},
+    {"copy", copy},
+};
+constexpr BuiltinMethodRow kMutableMethods[] = {
+    {"add", add},
+    {"discard", discard},
+    {"remove", remove},
+    {"pop", pop},
+    {"clear", clear},
+    {"update", update<kNbOr>},
+    {"intersection_update", update<kNbAnd>},
+    {"difference_update", update<kNbSubtract>},
+    {"symmetric_difference_update", update<kNbXor>},
+    {"__init__", init},
+};
+
+}  // namespace
+
+ValuePtr SetValue::get_attribute(Executor& ex, PyObject* name) {
+  if (auto method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (!frozen())
+    if (auto method = find_builtin_method(shared_from_this(), name, kMutableMethods)) return method;
+  return builtin_attribute(ex, shared_from_this(), name);
+}
+
+// ---- the data model ---------------------------------------------------------------------------------------------------
+
+bool SetValue::contains(Executor& ex, const ValuePtr& item) {
+  // set_contains_key: a set is looked up as a frozenset.
+  SetValue* set = set_in(item);
+  PyRef key = set ? checked(PyFrozenSet_New(set->keys())) : item->hash_key(ex);
+  int found = PySet_Contains(mirror_.get(), key.get());
+  if (found < 0) raise_current_error(ex);
+  return found;
+}
+
+ValuePtr SetValue::length(Executor& ex) { return ex.constant_int(static_cast<int64_t>(size())); }
+ValuePtr SetValue::iterate(Executor& ex) { return new_tuple(items(ex))->iterate(ex); }
+
+ValuePtr SetValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  int op = plain_number_operation(nb_op);
+  if (op != kNbOr && op != kNbAnd && op != kNbSubtract && op != kNbXor) return nullptr;
+  SetValue* set = set_in(other);
+  if (!set) return nullptr;
+  if (nb_op >= kNbInplaceAdd && !frozen() && !reflected) {
+    replace(ex, combine(ex, op, *this, *set));
+    return shared_from_this();
+  }
+  SetValue& left = reflected ? *set : *this;
+  SetValue& right = reflected ? *this : *set;
+  return new_set(ex, combine(ex, op, left, right), left.type());
+}
+
+ValuePtr SetValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  SetValue* set = set_in(other);
+  if (!set) return nullptr;
+  return ex.constant(checked_user(ex, PyObject_RichCompare(mirror_.get(), set->mirror_.get(), py_op)));
+}
+
+PyRef SetValue::hash_key(Executor& ex) {
+  if (!frozen()) raise_error(ex, PyExc_TypeError, "unhashable type: 'set'");
+  return checked(PyFrozenSet_New(mirror_.get()));
+}
+
+PyRef SetValue::materialize(Executor&) {
+  for (const ValuePtr& value : values_)
+    if (!value->as_constant()) return {};
+  return checked(frozen() ? PyFrozenSet_New(mirror_.get()) : PySet_New(mirror_.get()));
+}
+
+RecipePtr SetValue::recipe(Executor& ex) {
+  if (auto owner = owner_.lock()) return owner->recipe(ex);
+  if (recipe_) return recipe_;
+  if (source) return recipe_ = source_recipe(source);
+  return recipe_ = make_recipe(frozen() ? RecipeKind::kFrozenSet : RecipeKind::kSet, nullptr, recipes_of(ex, items(ex)));
+}
+
+void SetValue::emit_effects(Executor& ex) {
+  Effect effect;
+  effect.kind = EffectKind::kReplaceSet;
+  effect.target = recipe(ex);
+  effect.value = make_recipe(RecipeKind::kSet, nullptr, recipes_of(ex, items(ex)));
+  ex.effect(std::move(effect));
+}
+
+}  // namespace cdynamo::symbolic

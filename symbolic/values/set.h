@@ -1,0 +1,56 @@
+// Sets and frozensets, and the set part of instances of their subclasses. A real set of the elements' hash keys goes
+// through the same operations, so that iteration has CPython's order.
+#pragma once
+
+#include "symbolic/value.h"
+
+namespace cdynamo::symbolic {
+
+class SetValue final : public SymbolicValue {
+ public:
+  explicit SetValue(PyTypeObject* type);
+  SetValue(Executor& ex, PyObject* object, SourcePtr from, PyTypeObject* type);   // a live set; its contents are guarded
+
+  void add(Executor& ex, const ValuePtr& item);
+  bool discard(Executor& ex, const ValuePtr& item);       // false: it was not there
+  void replace(Executor& ex, const std::vector<ValuePtr>& items);
+  size_t size() const;
+  std::vector<ValuePtr> items(Executor& ex);
+  bool frozen() const { return type_ == &PyFrozenSet_Type; }
+  PyObject* keys() const { return mirror_.get(); }
+  void set_owner(std::weak_ptr<SymbolicValue> owner) { owner_ = std::move(owner); }
+
+  PyTypeObject* type() const override { return type_; }
+  std::string describe() const override;
+  std::optional<PyRef> as_constant() const override;
+  PyObject* real_object() const override { return object_.get(); }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  bool contains(Executor& ex, const ValuePtr& item) override;
+  ValuePtr length(Executor& ex) override;
+  ValuePtr iterate(Executor& ex) override;
+  std::optional<bool> truth(Executor&) override { return size() != 0; }
+  ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) override;
+  ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
+  std::optional<std::vector<ValuePtr>> unpack(Executor& ex) override { return items(ex); }
+  PyRef hash_key(Executor& ex) override;
+  PyRef materialize(Executor& ex) override;
+  RecipePtr recipe(Executor& ex) override;
+  void emit_effects(Executor& ex) override;
+
+ private:
+  void insert(Executor& ex, const ValuePtr& item);
+  void will_change(Executor& ex);
+  PyTypeObject* type_;            // set or frozenset
+  PyRef object_;                  // the live set; null for new ones
+  PyRef mirror_;                  // set of hash keys
+  PyRef index_;                   // dict: hash key -> position in values_
+  std::vector<ValuePtr> values_;
+  bool changed_ = false;
+  std::weak_ptr<SymbolicValue> owner_;
+  RecipePtr recipe_;
+};
+
+std::shared_ptr<SetValue> new_set(Executor& ex, const std::vector<ValuePtr>& items, PyTypeObject* type);
+SetValue* set_in(const ValuePtr& value);
+
+}  // namespace cdynamo::symbolic
