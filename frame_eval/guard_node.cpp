@@ -96,7 +96,7 @@ PyObject* access(const symbolic::Source& source, PyObject* parent, const symboli
   switch (source.kind) {
     case SourceKind::kArgument: return source.index < roots.num_arguments ? roots.arguments[source.index] : nullptr;
     case SourceKind::kFunction: return roots.function;
-    case SourceKind::kGlobal: return dict_item(roots.globals, source.key.get());
+    case SourceKind::kGlobal: return source.key ? dict_item(roots.globals, source.key.get()) : roots.globals;
     case SourceKind::kBuiltin: return dict_item(roots.builtins, source.key.get());
     case SourceKind::kClosure:
     case SourceKind::kClosureCell: {

@@ -1,9 +1,129 @@
 #include "frame_eval/hook.h"
 
 #include <algorithm>
+#include <new>
 
 #include "frame_eval/code_cache.h"
 #include "frame_eval/frame.h"
 #include "symbolic/py_ref.h"
 
 namespace cdynamo::frame_eval {
+namespace {
+
+using symbolic::PyRef;
+
+thread_local ConfigPtr current_config;
+thread_local PyCodeObject* code_to_let_pass = nullptr;
+
+struct Folders {
+  std::vector<std::string> skipped, kept;
+};
+Folders& folders() {
+  static auto* instance = new Folders();
+  return *instance;
+}
+
+// The length of the longest folder that the path lies in; 0: none.
+size_t longest_match(const std::vector<std::string>& names, const std::string& path) {
+  size_t longest = 0;
+  for (const std::string& name : names)
+    if (path.compare(0, name.size(), name) == 0) longest = std::max(longest, name.size());
+  return longest;
+}
+
+bool decide_skip(PyCodeObject* code) {
+  constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+  if (code->co_flags & kSuspended || !(code->co_flags & CO_OPTIMIZED)) return true;
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  if (!file) {
+    PyErr_Clear();
+    return true;
+  }
+  const size_t skipped = longest_match(folders().skipped, file);
+  return skipped > 0 && longest_match(folders().kept, file) <= skipped;
+}
+
+// The verdict is kept in the code object's extra slot, one more than the value.
+Py_ssize_t verdict_index() {
+  static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(nullptr);
+  return index;
+}
+
+// Runs the frame through its code's cache. False: it is still to be evaluated.
+bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code, PyObject** result) {
+  Py_ssize_t count = 0;
+  PyObject** slots = cdynamo_frame_arguments(frame, &count);
+  PyObject* function = cdynamo_frame_function(frame);
+  if (!slots || !function || !PyFunction_Check(function)) return false;
+  auto* f = reinterpret_cast<PyFunctionObject*>(function);
+  const symbolic::Roots roots{.arguments = slots,
+                              .num_arguments = count,
+                              .function = function,
+                              .globals = f->func_globals,
+                              .builtins = f->func_builtins,
+                              .closure = f->func_closure};
+  PyRef value;
+  Outcome outcome = Outcome::kPython;
+  try {
+    const ConfigPtr config = current_config;
+    outcome = code_cache(code, config)->call(roots, count, nullptr, true, value);
+  } catch (const symbolic::PythonError&) {
+    outcome = Outcome::kDone;
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+    outcome = Outcome::kDone;
+  } catch (const std::exception& error) {
+    PyErr_Format(PyExc_SystemError, "cdynamo: %s", error.what());
+    outcome = Outcome::kDone;
+  }
+  if (outcome != Outcome::kDone) return false;
+  *result = cdynamo_finish_frame(tstate, frame, value.release());
+  return true;
+}
+
+PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
+  if (!current_config || throw_flag || cdynamo_is_tracing(tstate))
+    return cdynamo_run_default(tstate, frame, throw_flag);
+  PyCodeObject* code = cdynamo_frame_code(frame);
+  if (code == code_to_let_pass) {
+    code_to_let_pass = nullptr;
+    return cdynamo_run_default(tstate, frame, throw_flag);
+  }
+  PyObject* result = nullptr;
+  if (!is_skipped_code(code) && run_compiled(tstate, frame, code, &result)) return result;
+  return cdynamo_run_default(tstate, frame, throw_flag);
+}
+
+}  // namespace
+
+HookScope::HookScope(ConfigPtr config, PyCodeObject* let_pass)
+    : previous_(std::move(current_config)), previous_pass_(code_to_let_pass), installed_(config != nullptr) {
+  current_config = std::move(config);
+  code_to_let_pass = let_pass;
+  if (installed_) cdynamo_hook_install(evaluate);
+}
+
+HookScope::~HookScope() {
+  if (installed_) cdynamo_hook_uninstall();
+  current_config = std::move(previous_);
+  code_to_let_pass = previous_pass_;
+}
+
+const ConfigPtr& hook_config() { return current_config; }
+
+bool is_skipped_code(PyCodeObject* code) {
+  PyObject* object = reinterpret_cast<PyObject*>(code);
+  void* verdict = nullptr;
+  if (_PyCode_GetExtra(object, verdict_index(), &verdict) < 0) PyErr_Clear();
+  if (!verdict) {
+    verdict = reinterpret_cast<void*>(static_cast<intptr_t>(decide_skip(code)) + 1);
+    if (_PyCode_SetExtra(object, verdict_index(), verdict) < 0) PyErr_Clear();
+  }
+  return reinterpret_cast<intptr_t>(verdict) == 2;
+}
+
+void set_skipped_folders(std::vector<std::string> skipped, std::vector<std::string> kept) {
+  folders() = {std::move(skipped), std::move(kept)};
+}
+
+}  // namespace cdynamo::frame_eval

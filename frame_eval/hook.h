@@ -21,6 +21,7 @@ class HookScope {
 
  private:
   ConfigPtr previous_;
+  PyCodeObject* previous_pass_;
   bool installed_;
 };
 

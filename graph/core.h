@@ -41,7 +41,8 @@
 // core.mm(Tensor self, Tensor mat2)                        (M,K) x (K,N)
 // core.bmm(Tensor self, Tensor mat2)                       (B,M,K) x (B,K,N)
 // core.convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups)
-// core.sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale)   (B,H,L,E); attn_mask is additive, float
+// core.sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale)   (B,H,L,E); attn_mask is additive, float,
+//                                                          and broadcasts; a row of which nothing is seen gives 0
 //
 // core.library(Tensor[] inputs, int call, ...)             a framework operator known only at run time: Node::user_call names it;
 //                                                          results have the types that capture found

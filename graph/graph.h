@@ -87,7 +87,8 @@ struct Graph {
   std::list<std::unique_ptr<Node>> nodes;    // execution order
   std::vector<Value*> inputs;
   std::vector<Value*> outputs;               // may repeat values and may name inputs
-  // Core graphs: after the outputs are computed, `value` is written back to `input`'s storage.
+  // Core graphs: after the outputs are computed, `value` is written back to `input`'s storage. It is a node's result, and
+  // not a view's: all values are there before any input is written.
   struct Mutation { int input; Value* value; };
   std::vector<Mutation> mutations;
   std::vector<SourceLocation> locations;

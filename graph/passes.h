@@ -1,4 +1,5 @@
-// The passes from a captured graph to the core graph that lowering reads, one file each; `prepare` is the pipeline.
+// The passes from a captured graph to the core graph that lowering reads, one file each in graph/passes/; `prepare` is the
+// pipeline.
 #pragma once
 
 #include <functional>
@@ -26,13 +27,14 @@ struct Prepared {
 // Called after each stage with its name and the graph as it stands.
 using DumpFn = std::function<void(const char* stage, const Graph&)>;
 
-// functionalize -> decompose -> simplify -> recognize attention -> common subexpressions -> dead code. The result has the
-// captured graph's inputs in the same order.
+// functionalize (which decomposes) -> simplify -> recognize attention -> common subexpressions -> dead code -> verify. The
+// result has the captured graph's inputs in the same order. Throws Unsupported, and UserError where eager refuses a write.
 Prepared prepare(const Graph& captured, const DumpFn& dump = {});
 
-// Captured graph with in-place nodes and views -> core graph without them; writes to inputs become Graph::mutations.
+// Captured graph with in-place nodes and views -> core graph without them; writes to inputs become Graph::mutations. Inputs
+// are taken not to overlap each other: capture guards that.
 Prepared functionalize(const Graph& captured);
-bool simplify(Graph& core);               // rewrites as data: graph/rewrites.cpp. True when something changed.
+bool simplify(Graph& core);               // rewrites as data: rewrites.cpp. True when something changed
 bool recognize_attention(Graph& core);    // matmul, scale, mask, softmax, matmul -> core.sdpa
 bool eliminate_common_subexpressions(Graph& core);
 bool eliminate_dead_code(Graph& core);

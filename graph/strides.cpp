@@ -109,6 +109,19 @@ bool is_non_overlapping_and_dense(SymContext& sym, const TensorType& type) {
   return packed(sym, type, order);
 }
 
+bool suggests_channels_last(SymContext& sym, const TensorType& type) {
+  if ((type.rank() != 4 && type.rank() != 5) || equal(sym, type.strides[1], 0)) return false;
+  Sym least = 0;
+  for (int dim : channels_last_order(type.rank())) {
+    if (equal(sym, type.sizes[dim], 0) || less(sym, type.strides[dim], least)) return false;
+    // One channel or one place: both orders fit, and the plain one counts.
+    if (dim == 0 && equal(sym, least, type.strides[1])) return false;
+    least = type.strides[dim];
+    if (!equal(sym, type.sizes[dim], 1)) least = least * type.sizes[dim];
+  }
+  return true;
+}
+
 std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes) {
   std::vector<Sym> strides(sizes.size());
   Sym next = 1;

@@ -11,6 +11,9 @@ bool is_contiguous(SymContext& sym, const TensorType& type);
 bool is_channels_last(SymContext& sym, const TensorType& type);       // rank 4 (NHWC) and 5 (NDHWC)
 bool is_non_overlapping_and_dense(SymContext& sym, const TensorType& type);
 
+// What suggest_memory_format says: the order of strides is that of channels-last and of it alone.
+bool suggests_channels_last(SymContext& sym, const TensorType& type);
+
 std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes);
 
 // TensorIterator's rule for the result of a pointwise operator. NumPy's "K" order is the same but for ties.

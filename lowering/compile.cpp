@@ -54,11 +54,39 @@ class PlanMaker {
       if (context_.is_empty(output)) continue;
       add_copy(output, {copy, output.type.strides, Sym()});
     }
+    add_mutations();
+  }
+
+  // Written last, when everything has been read; what is itself read of a mutated input first goes to a temporary.
+  void add_mutations() {
+    std::map<int, Layout> staged;  // by value id
+    std::vector<std::pair<const Value*, const Value*>> writes;
+    std::set<int> written;
     for (const auto& mutation : core_.mutations) {
       const Value* input = core_.inputs.at(mutation.input);
       if (mutation.value == input || context_.is_empty(*input)) continue;
-      add_copy(*mutation.value, context_.layouts[input->id]);
+      writes.push_back({input, mutation.value});
+      written.insert(input->id);
     }
+    for (auto [input, value] : writes) {
+      if (!reads_any(*value, written) || staged.count(value->id)) continue;
+      const int id = kTemporary - static_cast<int>(steps_.temporaries.size());
+      steps_.temporaries.push_back({value->type.dtype, product(value->type.sizes)});
+      staged[value->id] = {id, graph::contiguous_strides(value->type.sizes), Sym()};
+      add_copy(*value, staged[value->id]);
+    }
+    for (auto [input, value] : writes) {
+      auto found = staged.find(value->id);
+      add_copy(*value, context_.layouts[input->id], found == staged.end() ? nullptr : &found->second);
+    }
+  }
+
+  bool reads_any(const Value& value, const std::set<int>& inputs) const {
+    if (!value.node) return inputs.count(value.id) > 0;
+    if (!context_.is_inline(*value.node)) return false;
+    bool found = false;
+    graph::for_each_operand(*value.node, [&](Value*& operand) { found |= reads_any(*operand, inputs); });
+    return found;
   }
 
   // The value whose memory is the output's: it was laid out with the output's strides.
@@ -79,9 +107,9 @@ class PlanMaker {
     return false;
   }
 
-  void add_copy(const Value& value, const Layout& destination) {
+  void add_copy(const Value& value, const Layout& destination, const Layout* source = nullptr) {
     Step step;
-    step.kernels.push_back(build_copy(context_, value, destination));
+    step.kernels.push_back(build_copy(context_, value, destination, source));
     steps_.steps.push_back(std::move(step));
   }
 

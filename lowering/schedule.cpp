@@ -184,7 +184,7 @@ class Scheduler {
         if (stmt.kind == StmtKind::kAxis && stmt.axis >= inner) --stmt.axis;
       });
       axes.pop_back();
-      if (first == 0)
+      if (&axes == &outer_)
         for (int& row : rows_) --row;
     }
   }

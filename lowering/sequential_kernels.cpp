@@ -117,11 +117,13 @@ Kernel build_index_put(const LoweringContext& context, const Node& node) {
 
 }  // namespace
 
-Kernel build_copy(const LoweringContext& context, const Value& value, const Layout& destination) {
+Kernel build_copy(const LoweringContext& context, const Value& value, const Layout& destination, const Layout* source) {
   LoopAxes axes = axes_over(value.type.sizes);
   ElementEmitter emitter(context, axes, no_members());
   const std::vector<Index> index = identity(value.type.sizes.size());
-  const int reg = emitter.element(value, index);
+  const DType dtype = value.type.dtype;
+  const int reg = source ? emitter.load_from(emitter.plan_buffer(source->buffer, dtype, product(value.type.sizes), false), dtype, emitter.memory_index(*source, index))
+                         : emitter.element(value, index);
   const int buffer = emitter.plan_buffer(destination.buffer, value.type.dtype, product(value.type.sizes), true);
   emitter.store_to(buffer, value.type.dtype, emitter.memory_index(destination, index), reg);
   Kernel kernel = finish_kernel(context, axes, emitter);

@@ -5,7 +5,6 @@
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/ErrorHandling.h>
-#include <llvm/Support/SmallVectorMemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
@@ -13,8 +12,11 @@
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
+#include <llvm/Transforms/Utils/Cloning.h>
 #include <llvm/Transforms/Utils/Mem2Reg.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <mutex>
 
 #include "runtime/jit.h"
@@ -42,12 +44,26 @@ bool has(const StringMap<bool>& features, const char* name) {
   return it != features.end() && it->second;
 }
 
+// CDYNAMO_SIMD=sse|avx2|avx512 holds generated code to less than the processor has: to compare, and to test.
+enum class Simd { kSse, kAvx2, kAvx512 };
+Simd simd_limit() {
+  const char* text = std::getenv("CDYNAMO_SIMD");
+  std::string limit = text ? text : "avx512";
+  return limit == "sse" ? Simd::kSse : limit == "avx2" ? Simd::kAvx2 : Simd::kAvx512;
+}
+
 HostTarget detect_host() {
-  initialize_llvm();
   HostTarget target;
   target.triple = sys::getProcessTriple();
   target.cpu = sys::getHostCPUName().str();
+  const Simd limit = simd_limit();
   StringMap<bool> features = sys::getHostCPUFeatures();
+  for (auto& feature : features) {
+    StringRef name = feature.first();
+    bool avx512 = name.starts_with("avx512") || name.starts_with("avx10");
+    bool avx = name.starts_with("avx") || name == "fma" || name == "f16c" || name == "vaes" || name == "vpclmulqdq" || name == "xop" || name == "fma4";
+    if ((avx512 && limit < Simd::kAvx512) || (avx && limit < Simd::kAvx2)) feature.second = false;
+  }
   std::vector<std::string> names;
   for (const auto& feature : features) names.push_back((feature.second ? "+" : "-") + feature.first().str());
   std::sort(names.begin(), names.end());
@@ -60,6 +76,7 @@ HostTarget detect_host() {
 }
 
 std::unique_ptr<TargetMachine> make_machine() {
+  initialize_llvm();
   const HostTarget& host = host_target();
   std::string error;
   const Target* target = TargetRegistry::lookupTarget(host.triple, error);
@@ -158,11 +175,9 @@ std::string compile_to_object(Module& module, std::string* assembly, std::string
     module.print(stream, nullptr);
   }
   if (assembly) {
-    // Code generation changes the module, so the text comes from a copy.
-    std::string text;
-    raw_string_ostream stream(text);
-    module.print(stream, nullptr);
-    *assembly += text.empty() ? "" : emit(module, *machine, CodeGenFileType::AssemblyFile);
+    // Code generation changes the module, so the text is made from a copy.
+    std::unique_ptr<Module> copy = CloneModule(module);
+    *assembly += emit(*copy, *machine, CodeGenFileType::AssemblyFile);
   }
   return emit(module, *machine, CodeGenFileType::ObjectFile);
 }

@@ -106,8 +106,9 @@ void check_overlap(const TensorCapture& capture, const ArrayInput& input) {
 
 }  // namespace
 
-ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& source,
-                          std::shared_ptr<ArrayValue> (*make)(graph::Value*, const SourcePtr&, PyObject*)) {
+namespace {
+
+std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, const SourcePtr& source, bool guarded, MakeArray make) {
   auto input = std::make_unique<ArrayInput>();
   TensorInfo& info = input->info;
   read_tensor(object, &info);
@@ -117,15 +118,17 @@ ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& sourc
   TensorType type;
   type.dtype = info.view.dtype;
   type.device = info.view.device;
-  for (int d = 0; d < info.view.rank; ++d) type.sizes.push_back(ex.size_symbol(source, d, info.view.sizes[d]));
+  for (int d = 0; d < info.view.rank; ++d)
+    type.sizes.push_back(guarded ? ex.size_symbol(source, d, info.view.sizes[d]) : Sym(info.view.sizes[d]));
   type.strides = symbolic_strides(info.view, type.sizes);
 
-  Guard guard{.kind = GuardKind::kTensor, .source = source};
-  guard.tensor = {.type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), .numpy = numpy, .dtype = type.dtype,
-                  .device = type.device, .sizes = type.sizes, .strides = type.strides, .requires_grad = info.requires_grad,
-                  .inference = info.inference, .writeable = info.writeable};
-  ex.guard(std::move(guard));
-
+  if (guarded) {
+    Guard guard{.kind = GuardKind::kTensor, .source = source};
+    guard.tensor = {.type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), .numpy = numpy, .dtype = type.dtype,
+                    .device = type.device, .sizes = type.sizes, .strides = type.strides, .requires_grad = info.requires_grad,
+                    .inference = info.inference, .writeable = info.writeable};
+    ex.guard(std::move(guard));
+  }
   graph::Value* value = ex.add_input(numpy ? InputKind::kNumpyArray : InputKind::kTorchTensor, source, std::move(type));
   input->array = make(value, source, object);
   input->array->requires_grad = info.requires_grad;
@@ -135,6 +138,17 @@ ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& sourc
   capture.inputs.push_back(std::move(input));
   check_overlap(capture, *capture.inputs.back());
   return capture.inputs.back()->array;
+}
+
+}  // namespace
+
+ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& source, MakeArray make) {
+  return add_array_input(ex, object, source, true, make);
+}
+
+graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make) {
+  std::shared_ptr<ArrayValue> constant = add_array_input(ex, object, constant_source(object), false, make);
+  return append_call1(ex, "clone", {constant->value()});
 }
 
 void note_write(Executor& ex, const graph::Value* value) {

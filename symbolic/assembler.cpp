@@ -1,4 +1,5 @@
-// assemble(): values -> indices, canonical -> raw (encoder.cpp), sizes and jumps -> bytes, tables, stack size -> code object.
+// assemble(): values -> indices, canonical -> raw (encoder.cpp), sizes and jumps -> bytes, tables, stack size
+// -> code object.
 #include <algorithm>
 #include <unordered_map>
 
@@ -18,7 +19,8 @@ constexpr auto* new_code = PyCode_NewWithPosOnlyArgs;
 class Table {
  public:
   explicit Table(PyObject* tuple) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) append(PyRef::borrow(PyTuple_GET_ITEM(tuple, i)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+      append(PyRef::borrow(PyTuple_GET_ITEM(tuple, i)));
   }
   int index_of(const PyRef& object) {
     const auto found = index_.find(object.get());
@@ -26,7 +28,8 @@ class Table {
   }
   PyRef tuple() const {
     PyRef result = checked(PyTuple_New(static_cast<Py_ssize_t>(objects_.size())));
-    for (size_t i = 0; i < objects_.size(); ++i) PyTuple_SET_ITEM(result.get(), i, PyRef(objects_[i]).release());
+    for (size_t i = 0; i < objects_.size(); ++i)
+      PyTuple_SET_ITEM(result.get(), i, PyRef(objects_[i]).release());
     return result;
   }
 
@@ -64,8 +67,8 @@ std::vector<Instruction> resolve_values(const std::vector<Instruction>& code, Ta
 
 int num_extended(int arg) { return (arg > 0xff) + (arg > 0xffff) + (arg > 0xffffff); }
 
-// Gives each unit its place in code units. An argument that grows may move what it jumps over, so this goes on until
-// nothing grows any more.
+// Gives each unit its place in code units. An argument that grows may move what it jumps over, so this goes
+// on until nothing grows any more.
 std::vector<int> place_units(std::vector<RawUnit>& units, const std::vector<int>& unit_of) {
   std::vector<int> size(units.size()), start(units.size() + 1);
   for (size_t i = 0; i < units.size(); ++i) size[i] = num_extended(units[i].arg) + 1 + units[i].row->caches;
@@ -109,8 +112,8 @@ PyRef bytes_from(const std::string& text) {
   return checked(PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
 }
 
-PyRef write_lines(const Encoding& encoding, const std::vector<int>& start, const std::vector<Instruction>& code,
-                  int first_line) {
+PyRef write_lines(const Encoding& encoding, const std::vector<int>& start,
+                  const std::vector<Instruction>& code, int first_line) {
   LineTableWriter writer(first_line);
   for (size_t i = 0; i < encoding.units.size(); ++i) {
     const Instruction& source = code[encoding.units[i].source];
@@ -128,22 +131,24 @@ PyRef write_exceptions(const Encoding& encoding, const std::vector<int>& start, 
     while (end < units.size() && handler_of(end) == handler_of(i)) ++end;
     if (handler_of(i) >= 0) {
       const Handler& handler = program.handlers[handler_of(i)];
-      append_exception_entry(table, {start[i], start[end], start[encoding.unit_of[handler.target]], handler.depth,
-                                     handler.push_lasti});
+      append_exception_entry(table, {start[i], start[end], start[encoding.unit_of[handler.target]],
+                                     handler.depth, handler.push_lasti});
     }
     i = end;
   }
   return bytes_from(table);
 }
 
-int stack_size(const Program& program) {
-  int size = 1;
+// At least the original's: debuggers may jump to code that control never comes to by itself.
+int stack_size(const Program& program, int original) {
+  int size = original;
   const std::vector<int> depths = stack_depths(program);
   for (size_t i = 0; i < depths.size(); ++i) {
     if (depths[i] < 0) continue;
     const Instruction& instruction = program.code[i];
     const int names_on_stack = instruction.op == Op::CALL_KW;
-    size = std::max({size, depths[i] + names_on_stack, depths[i] + op_stack_effect(instruction.op, instruction.arg)});
+    size = std::max(
+        {size, depths[i] + names_on_stack, depths[i] + op_stack_effect(instruction.op, instruction.arg)});
   }
   return size;
 }
@@ -177,7 +182,7 @@ Layout layout_of(PyCodeObject* original, const CodeOptions& options) {
   if (!options.replace_layout) {
     return {checked(PyCode_GetVarnames(original)), checked(PyCode_GetCellvars(original)),
             checked(PyCode_GetFreevars(original)), original->co_argcount,
-            original->co_posonlyargcount, original->co_kwonlyargcount};
+            original->co_posonlyargcount,          original->co_kwonlyargcount};
   }
   return {string_tuple(options.varnames), string_tuple(options.cellvars), string_tuple(options.freevars),
           std::max(options.argcount, 0),  std::max(options.posonly, 0),   std::max(options.kwonly, 0)};
@@ -197,15 +202,16 @@ PyRef assemble(PyCodeObject* original, const Program& program, const CodeOptions
   const PyRef const_tuple = consts.tuple(), name_tuple = names.tuple();
   const Layout layout = layout_of(original, options);
   const PyRef name = options.name.empty() ? PyRef::borrow(original->co_name) : string(options.name);
-  const PyRef qualname =
-      options.name.empty() ? PyRef::borrow(original->co_qualname) : renamed(original->co_qualname, options.name);
+  const PyRef qualname = options.name.empty() ? PyRef::borrow(original->co_qualname)
+                                              : renamed(original->co_qualname, options.name);
 
-  PyRef result = checked(reinterpret_cast<PyObject*>(
-      new_code(layout.argcount, layout.posonly, layout.kwonly, static_cast<int>(PyTuple_GET_SIZE(layout.varnames.get())),
-               stack_size(program), options.flags < 0 ? original->co_flags : options.flags, bytes.get(),
-               const_tuple.get(), name_tuple.get(), layout.varnames.get(), layout.freevars.get(), layout.cellvars.get(),
-               original->co_filename, name.get(), qualname.get(), original->co_firstlineno, lines.get(),
-               exceptions.get())));
+  PyRef result = checked(reinterpret_cast<PyObject*>(new_code(
+      layout.argcount, layout.posonly, layout.kwonly,
+      static_cast<int>(PyTuple_GET_SIZE(layout.varnames.get())), stack_size(program, original->co_stacksize),
+      options.flags < 0 ? original->co_flags : options.flags, bytes.get(), const_tuple.get(),
+      name_tuple.get(), layout.varnames.get(), layout.freevars.get(), layout.cellvars.get(),
+      original->co_filename, name.get(), qualname.get(), original->co_firstlineno, lines.get(),
+      exceptions.get())));
   if (!options.replace_layout) {
     // Which locals are hidden (those of inlined comprehensions) cannot be said to CPython's constructor.
     auto* made = reinterpret_cast<PyCodeObject*>(result.get());

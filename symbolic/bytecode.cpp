@@ -13,7 +13,7 @@ struct OpRow {
 };
 
 constexpr OpRow kRows[] = {
-#define CDYNAMO_OP(name, kind, effect, jump_effect)                   \
+#define CDYNAMO_OP(name, kind, effect, jump_effect)                         \
   {#name, ArgKind::kind, []([[maybe_unused]] int arg) { return (effect); }, \
    []([[maybe_unused]] int arg) { return (jump_effect); }},
 #include "symbolic/opcodes.def"
@@ -89,7 +89,8 @@ std::vector<int> stack_depths(const Program& program) {
     if (is_jump(instruction.op)) {
       reach(instruction.arg, depth + op_stack_effect(instruction.op, instruction.arg, true));
     }
-    if (falls_through(instruction.op)) reach(index + 1, depth + op_stack_effect(instruction.op, instruction.arg));
+    if (falls_through(instruction.op))
+      reach(index + 1, depth + op_stack_effect(instruction.op, instruction.arg));
   }
   return depths;
 }

@@ -60,8 +60,8 @@ PyObject* debug_decode(PyObject* object) {
     for (size_t i = 0; i < program.code.size(); ++i) {
       const Instruction& in = program.code[i];
       append(instructions,
-             checked(Py_BuildValue("(siiiii(iiii))", op_name(in.op), in.arg, in.arg2, in.offset, in.handler, depths[i],
-                                   in.line, in.end_line, in.column, in.end_column)));
+             checked(Py_BuildValue("(siiiii(iiii))", op_name(in.op), in.arg, in.arg2, in.offset, in.handler,
+                                   depths[i], in.line, in.end_line, in.column, in.end_column)));
     }
     for (const Handler& handler : program.handlers) {
       append(handlers, checked(Py_BuildValue("(iiO)", handler.target, handler.depth,
@@ -76,7 +76,8 @@ PyObject* debug_roundtrip(PyObject* object) {
 }
 
 PyObject* debug_reencode(PyObject* object, int nops) {
-  return with_code(object, [nops](PyCodeObject* code) { return assemble(code, reencoded(decode(code), nops)); });
+  return with_code(object,
+                   [nops](PyCodeObject* code) { return assemble(code, reencoded(decode(code), nops)); });
 }
 
 PyObject* debug_opcodes() {

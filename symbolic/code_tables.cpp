@@ -154,7 +154,8 @@ void append_exception_entry(std::string& table, const ExceptionEntry& entry) {
   auto append = [&](int value, int marker) {
     int shift = 24;
     while (shift > 0 && !(value >> shift)) shift -= 6;
-    for (; shift > 0; shift -= 6, marker = 0) table.push_back(static_cast<char>(marker | 64 | (value >> shift & 63)));
+    for (; shift > 0; shift -= 6, marker = 0)
+      table.push_back(static_cast<char>(marker | 64 | (value >> shift & 63)));
     table.push_back(static_cast<char>(marker | (value & 63)));
   };
   append(entry.start, 128);  // the marker lets CPython find the start of an entry

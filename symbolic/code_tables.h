@@ -1,5 +1,6 @@
-// The two packed tables of a code object: co_linetable (Objects/locations.md of CPython 3.11) and co_exceptiontable
-// (Objects/exception_handling_notes.txt). Both have one format in 3.11 to 3.13. Offsets are in code units of two bytes.
+// The two packed tables of a code object: co_linetable (Objects/locations.md of CPython 3.11) and
+// co_exceptiontable (Objects/exception_handling_notes.txt). Both have one format in 3.11 to 3.13. Offsets are
+// in code units of two bytes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// decode(): code units -> raw instructions -> canonical instructions -> jump targets, exception handlers, positions.
+// decode(): code units -> raw instructions -> canonical instructions -> jump targets, exception handlers,
+// positions.
 #include "symbolic/decoder.h"
 
 #include <array>
@@ -8,7 +9,7 @@
 namespace cdynamo::symbolic {
 namespace {
 
-constexpr int kUnit = 2;            // bytes
+constexpr int kUnit = 2;                            // bytes
 constexpr unsigned char kCellOrFree = 0x40 | 0x80;  // CO_FAST_CELL | CO_FAST_FREE (pycore_code.h)
 
 // Rows by opcode number, the first of an opcode's intrinsics.
@@ -80,7 +81,8 @@ std::vector<RawInstruction> read_raw(PyCodeObject* code) {
     const int arg = extended << 8 | data[offset + 1];
     const RawOpcode* row = find_raw(data[offset], arg);
     if (!row) {
-      PyErr_Format(PyExc_SystemError, "cdynamo: unknown opcode %d at offset %d of %R", data[offset], offset, code);
+      PyErr_Format(PyExc_SystemError, "cdynamo: unknown opcode %d at offset %d of %R", data[offset], offset,
+                   code);
       throw PythonError{};
     }
     const int end = offset + kUnit * (1 + row->caches);
@@ -191,11 +193,14 @@ class Decoder {
   }
 
  private:
-  static const uint8_t* bytes_of(PyObject* bytes) { return reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes)); }
+  static const uint8_t* bytes_of(PyObject* bytes) {
+    return reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(bytes));
+  }
   static int size_of(PyObject* bytes) { return static_cast<int>(PyBytes_GET_SIZE(bytes)); }
 
   int index_of(int unit) const {
-    if (unit >= 0 && unit < static_cast<int>(index_at_.size()) && index_at_[unit] >= 0) return index_at_[unit];
+    if (unit >= 0 && unit < static_cast<int>(index_at_.size()) && index_at_[unit] >= 0)
+      return index_at_[unit];
     PyErr_Format(PyExc_SystemError, "cdynamo: a jump to the middle of an instruction in %R", code_);
     throw PythonError{};
   }
@@ -222,7 +227,8 @@ class Decoder {
     }
   }
 
-  // The names of a call: 3.11 and 3.12 say KW_NAMES before it, 3.13 has them on the stack, where LOAD_CONST put them.
+  // The names of a call: 3.11 and 3.12 say KW_NAMES before it, 3.13 has them on the stack, where LOAD_CONST
+  // put them.
   void take_names(Instruction& call) {
     if (call.op == Op::CALL && kw_names_ >= 0) {
       call.op = Op::CALL_KW;

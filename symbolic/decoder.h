@@ -1,4 +1,5 @@
-// The decoder's steps, for the assembler: code units to raw instructions, one raw instruction to canonical ones.
+// The decoder's steps, for the assembler: code units to raw instructions, one raw instruction to canonical
+// ones.
 #pragma once
 
 #include <vector>
@@ -16,12 +17,13 @@ struct RawInstruction {
   int end;     // after its inline caches
 };
 
-// `co_code` of the code object, without specialisation. Throws PythonError (SystemError) for an unknown opcode.
+// `co_code` of the code object, without specialisation. Throws PythonError (SystemError) for an unknown
+// opcode.
 std::vector<RawInstruction> read_raw(PyCodeObject* code);
 
 // A canonical opcode with its arguments. Of a jump `arg` is the byte offset of the target.
 struct Piece {
-  Op op;
+  Op op = Op::NOP;
   int arg = 0;
   int arg2 = 0;
 };
@@ -31,7 +33,8 @@ struct Expansion {
   void add(Op op, int arg = 0, int arg2 = 0) { pieces[size++] = {op, arg, arg2}; }
 };
 
-// What `raw` stands for, taken alone. Empty for KW_NAMES and PRECALL, which belong to the instruction after them.
+// What `raw` stands for, taken alone. Empty for KW_NAMES and PRECALL, which belong to the instruction after
+// them.
 Expansion expand(PyCodeObject* code, const RawInstruction& raw);
 
 }  // namespace cdynamo::symbolic

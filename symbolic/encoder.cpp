@@ -1,12 +1,10 @@
 #include "symbolic/encoder.h"
 
-#include <unordered_map>
-
 namespace cdynamo::symbolic {
 namespace {
 
-// The mask that 3.12+ keep in the low bits of COMPARE_OP's argument: which outcomes of a comparison (unordered, less,
-// greater, equal) make it true. By Py_LT … Py_GE; `compare_masks` of Python/compile.c.
+// The mask that 3.12+ keep in the low bits of COMPARE_OP's argument: which outcomes of a comparison
+// (unordered, less, greater, equal) make it true. By Py_LT … Py_GE; `compare_masks` of Python/compile.c.
 constexpr int kCompareMasks[] = {2, 2 | 8, 8, 1 | 2 | 4, 4, 4 | 8};
 
 Op inverted(Op op) {
@@ -21,8 +19,9 @@ Op inverted(Op op) {
 class Encoder {
  public:
   Encoder(PyCodeObject* original, const std::vector<Instruction>& code, const std::vector<Handler>& handlers)
-      : original_(original), code_(code), is_target_(code.size() + 1) {
-    for (const RawInstruction& raw : read_raw(original)) raw_at_.emplace(raw.offset, raw);
+      : original_(original), code_(code), is_target_(code.size() + 1), raw_(read_raw(original)) {
+    raw_at_.assign(raw_.empty() ? 0 : raw_.back().end / 2, nullptr);
+    for (const RawInstruction& raw : raw_) raw_at_[raw.offset / 2] = &raw;
     for (const Instruction& instruction : code) {
       if (is_jump(instruction.op)) is_target_.at(instruction.arg) = true;
     }
@@ -44,11 +43,13 @@ class Encoder {
   }
 
  private:
-  void emit(const RawOpcode* row, int arg = 0, int target = -1) { out_.units.push_back({row, arg, target, at_}); }
+  void emit(const RawOpcode* row, int arg = 0, int target = -1) {
+    out_.units.push_back({row, arg, target, at_});
+  }
 
   [[noreturn]] void refuse(Op op, const char* why) {
-    PyErr_Format(PyExc_SystemError, "cdynamo: %s cannot be written in Python %d.%d%s", op_name(op), PY_MAJOR_VERSION,
-                 PY_MINOR_VERSION, why);
+    PyErr_Format(PyExc_SystemError, "cdynamo: %s cannot be written in Python %d.%d%s", op_name(op),
+                 PY_MAJOR_VERSION, PY_MINOR_VERSION, why);
     throw PythonError{};
   }
 
@@ -60,13 +61,15 @@ class Encoder {
     return index < code_.size() && !is_target_[index] && code_[index].handler == code_[at_].handler;
   }
 
-  // Where the next instructions are just what an instruction of the original stands for, that one is written again.
+  // Where the next instructions are just what an instruction of the original stands for, that one is written
+  // again.
   int encode_as_it_was() {
-    const auto found = raw_at_.find(code_[at_].offset);
-    if (found == raw_at_.end()) return 0;
-    const RawInstruction& raw = found->second;
+    const int offset = code_[at_].offset;
+    if (offset < 0 || offset / 2 >= static_cast<int>(raw_at_.size()) || !raw_at_[offset / 2]) return 0;
+    const RawInstruction& raw = *raw_at_[offset / 2];
     const Shape shape = raw.row->shape;
-    if (shape == Shape::kCall || shape == Shape::kCallKw || shape == Shape::kEndFor) return 0;  // not one to one
+    if (shape == Shape::kCall || shape == Shape::kCallKw || shape == Shape::kEndFor)
+      return 0;  // not one to one
     const Expansion expansion = expand(original_, raw);
     int target = -1;
     for (int i = 0; i < expansion.size; ++i) {
@@ -109,12 +112,19 @@ class Encoder {
       return 1;
     }
     if (encode_with_flags(instruction) || encode_substitute(instruction)) return 1;
-    if (const RawOpcode* row = find_shape(Shape::kWithPop, op)) {
-      if (!joins(1) || code_[at_ + 1].op != Op::POP_TOP) refuse(op, " without POP_TOP");
-      emit(row);
-      return 2;
-    }
+    if (encode_with_next(op)) return 2;
     refuse(op, "");
+  }
+
+  // What the version has only as one opcode with what comes after it.
+  bool encode_with_next(Op op) {
+    if (!joins(1)) return false;
+    const Instruction& next = code_[at_ + 1];
+    const RawOpcode* row = next.op == Op::POP_TOP  ? find_shape(Shape::kWithPop, op)
+                           : op == Op::LOAD_LOCALS ? find_shape(Shape::kClassDeref, next.op)
+                                                   : nullptr;
+    if (row) emit(row, next.op == Op::POP_TOP ? 0 : next.arg);
+    return row != nullptr;
   }
 
   void encode_jump(const Instruction& jump) {
@@ -152,7 +162,8 @@ class Encoder {
     }
     int flags = 0, consumed = 1;
     // Each attribute is below the last one on the stack, so they come from the highest bit to the lowest.
-    for (int highest = 16; joins(consumed) && code_[at_ + consumed].op == Op::SET_FUNCTION_ATTRIBUTE; ++consumed) {
+    for (int highest = 16; joins(consumed) && code_[at_ + consumed].op == Op::SET_FUNCTION_ATTRIBUTE;
+         ++consumed) {
       const int flag = code_[at_ + consumed].arg;
       if (flag >= highest) break;
       flags |= flag;
@@ -220,14 +231,16 @@ class Encoder {
   PyCodeObject* original_;
   const std::vector<Instruction>& code_;
   std::vector<bool> is_target_;
-  std::unordered_map<int, RawInstruction> raw_at_;
+  std::vector<RawInstruction> raw_;            // of the original
+  std::vector<const RawInstruction*> raw_at_;  // by code unit of the opcode
   int at_ = 0;
   Encoding out_;
 };
 
 }  // namespace
 
-Encoding encode(PyCodeObject* original, const std::vector<Instruction>& code, const std::vector<Handler>& handlers) {
+Encoding encode(PyCodeObject* original, const std::vector<Instruction>& code,
+                const std::vector<Handler>& handlers) {
   return Encoder(original, code, handlers).run();
 }
 

@@ -20,7 +20,9 @@ struct Encoding {
   std::vector<int> unit_of;  // by canonical instruction, and one past the last: its first unit
 };
 
-// `code`: with `value`s resolved to indices. What comes unchanged from `original` gets the opcode that it had there.
-Encoding encode(PyCodeObject* original, const std::vector<Instruction>& code, const std::vector<Handler>& handlers);
+// `code`: with `value`s resolved to indices. What comes unchanged from `original` gets the opcode that it had
+// there.
+Encoding encode(PyCodeObject* original, const std::vector<Instruction>& code,
+                const std::vector<Handler>& handlers);
 
 }  // namespace cdynamo::symbolic

@@ -1,6 +1,7 @@
 // What an Executor holds; shared by the files that implement it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -64,6 +65,8 @@ struct Executor::State {
   int64_t instructions = 0;
   ValuePtr handled;                                         // the exception that is being handled; null: none
   ValuePtr none_value;
+  ValuePtr last_raised;                                     // the exception that was raised last, and where
+  std::vector<UserFrame> raise_stack;
 
   // ---- the root frame
   std::vector<int> root_trace;                              // instructions executed, oldest first
@@ -76,6 +79,9 @@ struct Executor::State {
   std::map<std::pair<PyCodeObject*, int>, std::string> location_texts;
   int user_call = -1;                                       // the call whose nodes are being made
 };
+
+// Runs `work` and turns errors of ours, and Python's that are not the user's, into graph breaks with the user's stack.
+void with_errors_as_breaks(Executor& ex, const std::function<void()>& work);
 
 // Thrown in the root frame where it reaches stop_at_step.
 struct StopReached {};

@@ -8,6 +8,7 @@
 #include "symbolic/executor_state.h"
 #include "symbolic/functions.h"
 #include "symbolic/hooks.h"
+#include "symbolic/logs.h"
 #include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
@@ -164,9 +165,20 @@ bool unwind(Executor& ex, SymbolicFrame& frame, const ValuePtr& exception) {
   return true;
 }
 
-}  // namespace
+// The text of the Python error that is set, which is cleared.
+std::string take_python_error() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyRef owned[] = {PyRef::steal(type), PyRef::steal(value), PyRef::steal(traceback)};
+  PyRef text = value ? PyRef::steal(PyObject_Str(value)) : PyRef();
+  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!utf8) PyErr_Clear();
+  std::string name = type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "no error was set";
+  return name + ": " + (utf8 ? utf8 : "?");
+}
 
-void run_frame(Executor& ex, SymbolicFrame& frame) {
+void step_through(Executor& ex, SymbolicFrame& frame) {
   Executor::State& state = ex.state();
   const std::vector<Instruction>& code = frame.code->program.code;
   frame.exit = FrameExit::kNone;
@@ -179,15 +191,49 @@ void run_frame(Executor& ex, SymbolicFrame& frame) {
     OpHandler handler = handlers()[static_cast<size_t>(instruction.op)];
     if (!handler) break_graph("CD0004", op_name(instruction.op));
     try {
+      if (frame.injected) throw PythonRaise{std::exchange(frame.injected, nullptr)};
       handler(ex, frame, instruction);
       frame.pc = frame.next_pc;
     } catch (const PythonRaise& raised) {
       note_root_raise(state, frame);
+      if (state.last_raised != raised.exception) {
+        state.last_raised = raised.exception;
+        state.raise_stack = ex.user_stack();
+      }
       if (!unwind(ex, frame, raised.exception)) throw;
     }
   }
 }
 
+}  // namespace
+
+void with_errors_as_breaks(Executor& ex, const std::function<void()>& work) {
+  auto break_with = [&](const char* id, const std::string& detail) {
+    BreakRecord record = break_record(id, detail);
+    record.stack = ex.user_stack();
+    throw GraphBreak{std::move(record)};
+  };
+  try {
+    work();
+  } catch (GraphBreak& broken) {
+    if (broken.record.stack.empty()) broken.record.stack = ex.user_stack();
+    throw;
+  } catch (const graph::UserError& error) {
+    break_with("CD0111", std::string("(") + error.what() + ")");
+  } catch (const graph::Unsupported& error) {
+    break_with("CD0112", error.what());
+  } catch (const graph::InternalError& error) {
+    log_warning(std::string("error in capture: ") + error.what());
+    break_with("CD9000", std::string("(") + error.what() + ")");
+  } catch (const PythonError&) {
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError)) throw;
+    break_with("CD9001", "(" + take_python_error() + ")");
+  }
+}
+
+void run_frame(Executor& ex, SymbolicFrame& frame) {
+  with_errors_as_breaks(ex, [&] { step_through(ex, frame); });
+}
 // ---- what the data model asks of the innermost frame ------------------------------------------------------------
 
 std::pair<ValuePtr, ValuePtr> super_arguments(Executor& ex) {

@@ -51,6 +51,7 @@ class SymbolicFrame {
   bool is_root = false;
   FrameExit exit = FrameExit::kNone;
   ValuePtr result;                    // what it returned or yielded
+  ValuePtr injected;                  // an exception that is raised where the frame is resumed (generator.throw)
   SymbolicFrame* back = nullptr;      // the caller, while it runs
 
   void push(ValuePtr value) { stack.push_back(std::move(value)); }

@@ -50,7 +50,7 @@ void call_function_ex(Executor& ex, SymbolicFrame& frame, const Instruction& in)
 }
 
 void make_function(Executor& ex, SymbolicFrame& frame, const Instruction&) {
-  PyRef code = PyRef::borrow(constant_object(frame.pop()));
+  PyRef code = frame.pop()->as_constant().value_or(PyRef());
   if (!code || !PyCode_Check(code.get())) throw graph::InternalError("MAKE_FUNCTION without a code object");
   PyObject* name = reinterpret_cast<PyCodeObject*>(code.get())->co_qualname;
   ValuePtr qualified_name = ex.constant(PyRef::borrow(name));

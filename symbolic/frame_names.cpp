@@ -192,14 +192,14 @@ PyObject* loaded_module(const std::string& name) {
 
 // A module that is loaded is the result of its import. PyImport_ImportModuleLevelObject, Python/import.c
 void import_name(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  PyObject* names = constant_object(frame.pop());
-  PyObject* level = constant_object(frame.pop());
+  ValuePtr names = frame.pop();
+  PyRef level = frame.pop()->as_constant().value_or(PyRef());
   const char* name = PyUnicode_AsUTF8(name_of(frame, in));
-  if (!names || !level || !PyLong_Check(level)) break_graph("CD0005", name);
-  long depth = PyLong_AsLong(level);
+  if (!level || !PyLong_Check(level.get())) break_graph("CD0005", name);
+  long depth = PyLong_AsLong(level.get());
   std::string full = absolute_name(ex, frame, name, depth);
   PyObject* module = loaded_module(full);
-  bool wants_top = names == Py_None && std::string(name).find('.') != std::string::npos;
+  bool wants_top = is_none(names) && std::string(name).find('.') != std::string::npos;
   if (wants_top) {
     if (depth > 0) break_graph("CD0005", full);
     module = loaded_module(full.substr(0, full.find('.')));

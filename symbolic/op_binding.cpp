@@ -4,6 +4,7 @@
 #include "graph/op.h"
 #include "symbolic/array_value.h"
 #include "symbolic/values/common.h"
+#include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sym_int.h"
 
 namespace cdynamo::symbolic {
@@ -21,6 +22,12 @@ std::optional<Arg> number_argument(const ValuePtr& value) {
   if (object && PyFloat_CheckExact(object)) return Arg(PyFloat_AS_DOUBLE(object));
   if (std::optional<Sym> sym = as_sym(value)) return Arg(*sym);
   return std::nullopt;
+}
+
+graph::Value* graph_value(const ValuePtr& value) {
+  if (auto* array = dynamic_cast<ArrayValue*>(value.get())) return array->value();
+  if (auto* number = dynamic_cast<DynamicFloatValue*>(value.get())) return number->value();
+  return nullptr;
 }
 
 std::optional<std::vector<ValuePtr>> sequence_items(Executor& ex, const ValuePtr& value) {
@@ -189,7 +196,9 @@ class Binder {
     return true;
   }
 
+  // A float that changes from call to call is pinned where the schema wants a number.
   bool convert_number(const ValuePtr& value, Arg& out) {
+    if (auto* number = dynamic_cast<DynamicFloatValue*>(value.get())) return out = number->specialize(ex_), true;
     if (std::optional<Arg> number = number_argument(value)) {
       out = *number;
       return true;
@@ -204,6 +213,7 @@ class Binder {
   }
 
   bool convert_float(const ValuePtr& value, Arg& out) {
+    if (dynamic_cast<DynamicFloatValue*>(value.get())) return convert_number(value, out);
     std::optional<Arg> number = number_argument(value);
     if (!number || std::holds_alternative<bool>(*number)) return false;
     if (const Sym* sym = std::get_if<Sym>(&*number)) out = static_cast<double>(ex_.graph().sym->specialize(*sym, "a float argument"));

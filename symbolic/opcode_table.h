@@ -1,5 +1,6 @@
-// The opcodes of the Python version that this is built for, as data: number, inline cache entries, and how the opcode
-// corresponds to canonical ones. decoder.cpp and encoder.cpp read the table; symbolic/opcode_table_3xx.cpp hold the rows.
+// The opcodes of the Python version that this is built for, as data: number, inline cache entries, and how
+// the opcode corresponds to canonical ones. decoder.cpp and encoder.cpp read the table;
+// symbolic/opcode_table_3xx.cpp hold the rows.
 #pragma once
 
 #include <cstdint>
@@ -39,14 +40,15 @@ enum class Shape : uint8_t {
 struct RawOpcode {
   const char* name;  // CPython's
   uint8_t number;
-  uint8_t caches;    // code units after the instruction
+  uint8_t caches;  // code units after the instruction
   Shape shape;
   Op op;
   Op op2 = Op::NOP;
   int16_t extra = 0;
 };
 
-// Intrinsics have one row each under the number of their CALL_INTRINSIC_n; 3.13's flag of COMPARE_OP is below its shift.
+// Intrinsics have one row each under the number of their CALL_INTRINSIC_n; 3.13's flag of COMPARE_OP is below
+// its shift.
 struct OpcodeTable {
   std::span<const RawOpcode> rows;
   int compare_bool_flag;  // 0: there is none

@@ -123,7 +123,16 @@ PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strid
   torch_access::TensorHandle h = torch_access::handle(base);
   int64_t base_offset = 0;
   if (api->get_storage_offset(h, &base_offset)) return error(PyExc_RuntimeError, "a tensor without storage");
-  // The shim's as_strided takes as many sizes as `self` has dimensions; torch's own method takes any number.
+  if (api->as_strided) {
+    try {
+      const torch_access::OptionalSize where{base_offset + offset, true};
+      size_t count = static_cast<size_t>(rank);
+      torch_access::OwnedTensor view = api->as_strided(h, {sizes, count}, {strides, count}, &where);
+      return PyRef::steal(api->wrap_moved(view));
+    } catch (const std::exception& e) {
+      return error(PyExc_RuntimeError, e.what());
+    }
+  }
   PyRef size_tuple = PyRef::steal(PyTuple_New(rank)), stride_tuple = PyRef::steal(PyTuple_New(rank));
   if (!size_tuple || !stride_tuple) return {};
   for (int d = 0; d < rank; ++d) {

@@ -49,6 +49,8 @@ bool resolve_symbols(Api& api) {
   auto libraries = {cpu, c10, python};
   resolve(libraries, "_ZN2at6detail17empty_strided_cpuEN3c108ArrayRefIlEES3_NS1_10ScalarTypeEb", api.empty_strided_cpu);
   if (!resolve(libraries, "_Z16THPVariable_WrapON2at10TensorBaseE", api.wrap_moved)) api.empty_strided_cpu = nullptr;
+  if (api.wrap_moved)
+    resolve(libraries, "_ZN2at4_ops10as_strided4callERKNS_6TensorEN3c108ArrayRefINS5_6SymIntEEES8_St8optionalIS7_E", api.as_strided);
   return resolve(libraries, "aoti_torch_get_data_ptr", api.get_data_ptr) &&
          resolve(libraries, "aoti_torch_get_dim", api.get_dim) &&
          resolve(libraries, "aoti_torch_get_sizes", api.get_sizes) &&
@@ -58,7 +60,6 @@ bool resolve_symbols(Api& api) {
          resolve(libraries, "aoti_torch_get_device_index", api.get_device_index) &&
          resolve(libraries, "aoti_torch_get_storage_offset", api.get_storage_offset) &&
          resolve(libraries, "aoti_torch_empty_strided", api.empty_strided) &&
-         resolve(libraries, "aoti_torch_as_strided", api.as_strided) &&
          resolve(libraries, "aoti_torch_delete_tensor_object", api.delete_tensor) &&
          resolve(libraries, "_Z16THPVariable_WrapRKN2at10TensorBaseE", api.wrap) &&
          resolve(libraries, "_ZNK3c1010TensorImpl13requires_gradEv", api.requires_grad) &&
@@ -166,6 +167,21 @@ bool find_inference_mask(Api& api, PyObject* guard_class) {
   return left && changed && api.inference_mode() == on;
 }
 
+// as_strided of the first tensor must give the view that was asked for; where it does not, torch's own method is called.
+void probe_as_strided(Api& api, PyObject* tensor) {
+  if (!api.as_strided) return;
+  const int64_t sizes[] = {2, 2, 1}, strides[] = {2, 1, 5};
+  const OptionalSize offset{3, true};
+  int64_t rank = 0, found_offset = 0, *found_sizes = nullptr, *found_strides = nullptr;
+  OwnedTensor made = api.as_strided(handle(tensor), {sizes, 3}, {strides, 3}, &offset);
+  PyRef view = PyRef::steal(api.wrap_moved(made));
+  bool good = view && Py_TYPE(view.get()) == api.tensor_type && !api.get_dim(handle(view.get()), &rank) && rank == 3 &&
+              !api.get_sizes(handle(view.get()), &found_sizes) && !api.get_strides(handle(view.get()), &found_strides) &&
+              !api.get_storage_offset(handle(view.get()), &found_offset) && found_offset == 3 &&
+              std::memcmp(sizes, found_sizes, sizeof sizes) == 0 && std::memcmp(strides, found_strides, sizeof strides) == 0;
+  if (!good) api.as_strided = nullptr;
+}
+
 bool probe(Api& api, PyObject* torch) {
   PyRef globals = PyRef::steal(PyDict_New());
   if (!globals || PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins()) < 0) return false;
@@ -180,6 +196,7 @@ bool probe(Api& api, PyObject* torch) {
   api.plain_keys = key_set(api, PyTuple_GET_ITEM(PyList_GET_ITEM(probes, 0), 0));
   api.inference_keys = key_set(api, PyTuple_GET_ITEM(PyList_GET_ITEM(probes, 7), 0));
   api.context = api.global_context();
+  probe_as_strided(api, PyTuple_GET_ITEM(PyList_GET_ITEM(probes, 0), 0));
   return find_inference_mask(api, PyDict_GetItemString(globals.get(), "guard_class"));
 }
 
@@ -213,9 +230,13 @@ const Api* api() {
   if (!module_item(torch, "compile") || !loaded_module("torch.nn.parameter")) return nullptr;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  bool ok = supported_version(torch) && resolve_symbols(g_api) && resolve_types(g_api, torch) && probe(g_api, torch);
+  bool ok = supported_version(torch) && resolve_symbols(g_api);
+  // A mode would answer the probe's calls in place of torch: ask again when it is gone.
+  const bool modes = ok && (g_api.function_mode_count() != 0 || (thread_keys(g_api).included != 0 && !g_api.inference_mode()));
+  if (!modes) ok = ok && resolve_types(g_api, torch) && probe(g_api, torch);
   PyErr_Clear();
   PyErr_Restore(type, value, traceback);
+  if (modes) return nullptr;
   g_status = ok ? Status::kReady : Status::kRefused;
   return ok ? &g_api : nullptr;
 }

@@ -26,6 +26,12 @@ struct OwnedTensor {
   ~OwnedTensor() {}
 };
 
+// std::optional<c10::SymInt>, which is passed by address.
+struct OptionalSize {
+  int64_t value;
+  bool has_value;
+};
+
 struct DispatchKeyState {
   uint64_t included, excluded;
 };
@@ -41,7 +47,6 @@ struct Api {
   int32_t (*get_device_index)(TensorHandle, int32_t*);
   int32_t (*get_storage_offset)(TensorHandle, int64_t*);
   int32_t (*empty_strided)(int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t, TensorHandle*);
-  int32_t (*as_strided)(TensorHandle, const int64_t*, const int64_t*, int64_t, TensorHandle*);
   int32_t (*delete_tensor)(TensorHandle);
   // C++ symbols.
   PyObject* (*wrap)(const void* tensor);                    // THPVariable_Wrap
@@ -57,6 +62,8 @@ struct Api {
   // Optional: a shorter way to a new CPU tensor. at::detail::empty_strided_cpu and THPVariable_Wrap(TensorBase&&).
   OwnedTensor (*empty_strided_cpu)(SizeSpan, SizeSpan, int8_t, bool) = nullptr;
   PyObject* (*wrap_moved)(OwnedTensor&) = nullptr;
+  // Optional: at::_ops::as_strided::call. A SymInt that is a plain number has the number's bits.
+  OwnedTensor (*as_strided)(const void* tensor, SizeSpan, SizeSpan, const OptionalSize*) = nullptr;
 
   void* context = nullptr;           // at::globalContext()
   void* libc10 = nullptr;

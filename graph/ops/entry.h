@@ -43,6 +43,14 @@ inline TensorType contiguous_type(const Value* like, std::vector<Sym> sizes, DTy
   return type;
 }
 
+// For composites whose eager kernels write a fresh row-major result.
+inline void contiguous_results(Graph&, const Args&, std::vector<TensorType>& results) {
+  for (TensorType& type : results) type.strides = contiguous_strides(type.sizes);
+}
+// dtype= of factories and reductions; `otherwise` where it is not given.
+inline DType dtype_or(const Args& args, DType otherwise) { return args.dtype("dtype").value_or(otherwise); }
+inline DType operand_dtype(const Args& args, std::string_view name) { return args.value(name)->type.dtype; }
+
 // Eager's checks: throws the RuntimeError, IndexError ... that eager would raise.
 inline void require(bool condition, const char* message) {
   if (!condition) runtime_error(message);

@@ -53,7 +53,7 @@ class Functionalizer {
     }
     builder_.set_location(-1, -1);
     for (Storage& storage : storages_)
-      if (storage.input >= 0 && storage.version > 0) core_->mutations.push_back({storage.input, storage.current});
+      if (storage.input >= 0 && storage.version > 0) core_->mutations.push_back({storage.input, computed(storage.current)});
     Prepared prepared;
     for (Value* output : captured_.outputs) prepared.outputs.push_back(classify(output));
     prepared.core = std::move(core_);
@@ -63,6 +63,12 @@ class Functionalizer {
  private:
   SymContext& sym() { return *core_->sym; }
   Binding& binding(const Value* value) { return bindings_[value->id]; }
+
+  // What is written to one input may be another's content, or a view of it: it is copied before any input is written.
+  Value* computed(Value* value) {
+    if (value->node && value->node->op->family != Family::kView) return value;
+    return builder_.call1("core.cast", {value, value->type.dtype});
+  }
 
   void bind_input(int index) {
     const Value* input = captured_.inputs[index];

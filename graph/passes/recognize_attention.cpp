@@ -193,7 +193,7 @@ class Rewriter {
     Arg mask_arg = mask.value ? Arg(mask.value) : Arg(std::monostate{});
     Tensor out = wrap(b_, b_.call1("core.sdpa", {query.value, key.value, values.value, mask_arg, false, found_.scale}));
     if (mask.value) out = with_masked_rows(out, mask, values);
-    return reshape(out, result.sizes);
+    return reshape(out, result.sizes).value;
   }
 
  private:

@@ -181,14 +181,16 @@ Value* RewriteSet::apply(Builder& builder, Node& node) const {
     Value* result =
         row.rewrite->build ? row.rewrite->build(builder, match) : build_result(row.result, builder, match);
     if (!result || result == node.results[0]) continue;
-    if (result->type.dtype != match.type().dtype || result->type.rank() != match.type().rank())
-      throw InternalError(std::string("the rewrite of ") + row.rewrite->pattern + " changes a value's type");
-    return result;
+    // A number beside half types is a float32: built anew, the operator may promote to another dtype.
+    if (result->type.dtype == match.type().dtype && result->type.rank() == match.type().rank()) return result;
   }
   return nullptr;
 }
 
 namespace {
+
+// What is written to an input is computed before any input is written: never an input, nor a view that may be one's.
+bool is_computed(const Value* value) { return value->node && value->node->op->family != Family::kView; }
 
 // Outputs move to the replacement only where they stay results of nodes and pairwise different.
 bool forward_outputs(Graph& graph, const std::unordered_map<Value*, Value*>& forward) {
@@ -207,7 +209,7 @@ bool forward_outputs(Graph& graph, const std::unordered_map<Value*, Value*>& for
   }
   for (Graph::Mutation& mutation : graph.mutations) {
     const auto found = forward.find(mutation.value);
-    if (found == forward.end()) continue;
+    if (found == forward.end() || !is_computed(found->second)) continue;
     mutation.value = found->second;
     changed = true;
   }

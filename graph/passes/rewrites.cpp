@@ -20,14 +20,13 @@ bool same_dtype_integral(const Match& m) { return same_dtype(m) && integral(m); 
 bool unit_alpha(const Match& m) { return !m.args().has("alpha") || m.args().number("alpha") == 1; }
 bool added_to_integer(const Match& m) { return same_dtype(m) && unit_alpha(m) && integral(m); }
 bool added_minus_zero(const Match& m) { return same_dtype(m) && unit_alpha(m); }
-bool true_division(const Match& m) { return same_dtype(m) && !m.args().has("rounding_mode"); }
 
 // ---- Algebra ----
 
 // Division by a power of two is multiplication by its reciprocal, as long as that is a normal number.
 Value* divide_by_power_of_two(Builder& b, const Match& m) {
   const DType dtype = m.type().dtype;
-  if (!runtime::is_float(dtype) || m['x']->type.dtype != dtype || m['y']->type.dtype != dtype) return nullptr;
+  if (!runtime::is_float(dtype)) return nullptr;
   const std::optional<double> divisor = constant_of(m['y']);
   int exponent = 0;
   if (!divisor || *divisor == 0 || !std::isfinite(*divisor) || std::abs(std::frexp(*divisor, &exponent)) != 0.5)
@@ -37,13 +36,20 @@ Value* divide_by_power_of_two(Builder& b, const Match& m) {
   return b.call1("mul", {m['x'], reciprocal});
 }
 
+// The mask comes in the result's dtype, the fill perhaps in a wider one: the result is rounded either way.
+Value* masked_fill_as_where(Builder& b, const Match& m) {
+  Value* mask = b.call1("core.cast", {m['c'], DType::kBool});
+  Value* fill = b.call1("core.cast", {m['v'], m.type().dtype});
+  return b.call1("where", {mask, fill, m['x']});
+}
+
 constexpr Rewrite kAlgebra[] = {
     {"mul(x, 1)", "x", same_dtype},
     {"mul(x, -1)", "neg(x)", [](const Match& m) { return same_dtype(m) && !is_bool(m); }},
     {"mul(x, 0)", "0", same_dtype_integral},
-    {"div(x, 1)", "x", true_division},
-    {"div(x, -1)", "neg(x)", true_division},
-    {"div(x, y)", nullptr, [](const Match& m) { return !m.args().has("rounding_mode"); }, divide_by_power_of_two},
+    {"core.true_divide(x, 1)", "x", same_dtype},
+    {"core.true_divide(x, -1)", "neg(x)", same_dtype},
+    {"core.true_divide(x, y)", nullptr, same_dtype, divide_by_power_of_two},
     {"add(x, -0)", "x", added_minus_zero},   // 0 would turn -0 into 0
     {"add(x, 0)", "x", added_to_integer},
     {"sub(x, 0)", "x", added_minus_zero},    // -0 would turn -0 into 0
@@ -51,7 +57,6 @@ constexpr Rewrite kAlgebra[] = {
     {"abs(neg(x))", "abs(x)", same_dtype},
     {"abs(abs(x))", "abs(x)", same_dtype},
     {"relu(relu(x))", "relu(x)", same_dtype},
-    {"pow(x, 1)", "x", same_dtype},
     {"bitwise_not(bitwise_not(x))", "x", same_dtype},
     {"bitwise_and(x, x)", "x", same_dtype},
     {"bitwise_or(x, x)", "x", same_dtype},
@@ -64,6 +69,7 @@ constexpr Rewrite kAlgebra[] = {
     {"logical_or(x, 1)", "1"},
     {"maximum(x, x)", "x", same_dtype},
     {"minimum(x, x)", "x", same_dtype},
+    {"core.masked_fill(x, c, v)", nullptr, same_dtype, masked_fill_as_where},
     {"where(c, x, x)", "x", same_dtype},
     {"where(1, x, y)", "x", same_dtype},
     {"where(0, y, x)", "x", same_dtype},
@@ -100,6 +106,11 @@ Value* merge_casts(Builder& b, const Match& m) {
   return from == to ? m['x'] : b.call1("core.cast", {m['x'], to});
 }
 
+// Converted before it is expanded: once for each element that there is.
+Value* cast_before_expand(Builder& b, const Match& m) {
+  return b.call1("core.expand", {b.call1("core.cast", {m['x'], m.type().dtype}), m.type().sizes});
+}
+
 // ---- Views ----
 
 Value* reshape_to(Builder& b, Value* x, const std::vector<Sym>& sizes) { return b.call1("core.reshape", {x, sizes}); }
@@ -134,6 +145,25 @@ Value* merge_permutes(Builder& b, const Match& m) {
 }
 
 Value* merge_expands(Builder& b, const Match& m) { return b.call1("core.expand", {m['x'], m.type().sizes}); }
+
+// Dimensions of one element come or go behind an expand: they may as well before it.
+Value* reshape_before_expand(Builder& b, const Match& m) {
+  const std::vector<Sym>&from = m.nodes[1]->results[0]->type.sizes, &to = m.type().sizes;
+  std::vector<Sym> sizes;
+  size_t d = 0;
+  for (const Sym& size : to) {
+    while (d < from.size() && from[d] == Sym(1) && !(size == Sym(1))) ++d;
+    if (size == Sym(1)) {
+      sizes.push_back(1);
+      continue;
+    }
+    if (d == from.size() || !(from[d] == size)) return nullptr;
+    sizes.push_back(m['x']->type.sizes[d++]);
+  }
+  for (; d < from.size(); ++d)
+    if (!(from[d] == Sym(1))) return nullptr;
+  return b.call1("core.expand", {reshape_to(b, m['x'], sizes), to});
+}
 
 bool slices_everything(const Match& m) {
   for (const Sym& step : m.args().sizes("step"))
@@ -217,8 +247,10 @@ Value* reduce_one_element(Builder& b, const Match& m) {
 constexpr Rewrite kViews[] = {
     {"core.cast(x)", "x", same_dtype},
     {"core.cast(core.cast(x))", nullptr, nullptr, merge_casts},
+    {"core.cast(core.expand(x))", nullptr, nullptr, cast_before_expand},
     {"core.reshape(x)", "x", keeps_sizes},
     {"core.reshape(core.reshape(x))", nullptr, nullptr, merge_reshapes},
+    {"core.reshape(core.expand(x))", nullptr, nullptr, reshape_before_expand},
     {"core.permute(x)", "x", keeps_order},
     {"core.permute(core.permute(x))", nullptr, nullptr, merge_permutes},
     {"core.permute(x)", nullptr, nullptr, permute_as_reshape},

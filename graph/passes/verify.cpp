@@ -11,13 +11,15 @@
 namespace cdynamo::graph {
 namespace {
 
-bool fits(const Param& param, const Arg& arg) {
+// Captured calls may give a Python number where the schema has a tensor.
+bool fits(const Param& param, const Arg& arg, bool core) {
   const auto is = [&](auto type) { return std::holds_alternative<decltype(type)>(arg); };
   if (std::holds_alternative<std::monostate>(arg)) return true;  // optional, or a framework's default
   switch (param.kind) {
     case ParamKind::kTensor: {
       auto* value = std::get_if<Value*>(&arg);
-      return value && (*value || param.optional);
+      if (!value) return !core && (is(Sym()) || is(double()) || is(bool()));
+      return *value || param.optional;
     }
     case ParamKind::kTensorList: return std::holds_alternative<std::vector<Value*>>(arg);
     case ParamKind::kScalar: return is(Sym()) || is(double()) || is(bool());
@@ -102,7 +104,7 @@ class Verifier {
       return;
     }
     for (size_t i = 0; i < std::min(node.args.size(), schema.params.size()); ++i)
-      if (!fits(schema.params[i], node.args[i]))
+      if (!fits(schema.params[i], node.args[i], core_))
         complain(name_of(node) + ": the argument " + schema.params[i].name + " is of another kind than the schema's");
   }
 
@@ -198,6 +200,8 @@ class Verifier {
     const Value* input = graph_.inputs[mutation.input];
     if (!written.insert(mutation.input).second) complain("the input " + input->name + " is written twice");
     if (!defined_.count(mutation.value)) return complain("what is written to " + input->name + " is not defined");
+    if (!mutation.value->node || mutation.value->node->op->family == Family::kView)
+      complain("what is written to " + input->name + " is not computed before");
     if (mutation.value->type.dtype != input->type.dtype || !equal(mutation.value->type.sizes, input->type.sizes))
       complain("what is written to " + input->name + " is of another type");
   }

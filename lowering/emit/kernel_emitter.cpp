@@ -165,7 +165,7 @@ void KernelEmitter::emit_items() {
 // Items [first, last) of the last outer axis, the other outer coordinates being in `axes_`.
 void KernelEmitter::emit_outer_run(Value* first, Value* last) {
   if (!kernel_.vectorize_outer || num_outer() == 0) {
-    position_ = {};
+    position_ = {};  // phases with a vector axis set it in their innermost loop
     return emit_loop(first, last, 1, false, "outer", [&](Value* i) {
       if (num_outer() > 0) axes_[num_outer() - 1] = i;
       emit_phases();
@@ -209,6 +209,7 @@ void KernelEmitter::emit_phase(int phase) {
   place_phase(phase);
   begin_reductions();
   statement_pointers_.assign(kernel_.phases[phase].body.size(), nullptr);
+  if (num_inner() == 0) begin_accumulation(0);
   emit_depth(0);
   end_reductions();
 }
@@ -236,8 +237,8 @@ void KernelEmitter::place_phase(int phase) {
     }
     if (stmt.kind == StmtKind::kAxis) depends_on_axis(stmt.axis);
     bool scratch = stmt.buffer >= 0 && kernel_.buffers[stmt.buffer].kind == BufferKind::kRowScratch;
-    if (scratch && kernel_.vectorize_outer) place.varies = true;
-    if (stmt.kind == StmtKind::kStore || stmt.kind == StmtKind::kReduce) {
+    if (scratch && kernel_.vectorize_outer && has_vector_axis()) place.varies = true;
+    if (stmt.kind == StmtKind::kStore || stmt.kind == StmtKind::kReduce || stmt.kind == StmtKind::kScan) {
       place.depth = num_inner();
       place.varies = place.varies || has_vector_axis();
     }
@@ -250,7 +251,7 @@ void KernelEmitter::place_phase(int phase) {
     if (stmt.dst >= 0) {
       bool reduced = stmt.kind == StmtKind::kReduce;
       register_depth_[stmt.dst] = reduced ? 0 : place.depth;
-      register_varies_[stmt.dst] = reduced ? kernel_.vectorize_outer && num_outer() > 0 : place.varies;
+      register_varies_[stmt.dst] = reduced ? kernel_.vectorize_outer && has_vector_axis() : place.varies;
     }
   }
 }
@@ -259,15 +260,34 @@ void KernelEmitter::emit_depth(int depth) {
   advance_pointers(depth);
   emit_statements(depth);
   if (depth == num_inner()) return;
-  if (!kernel_.vectorize_outer && depth == num_inner() - 1) return emit_vector_loop();
-  const Sym& extent = kernel_.phases[phase_].inner[depth];
-  bool known = extent.is_constant() && extent.constant() > 0;
+  begin_accumulation(depth + 1);
+  if (vector_axis() == num_outer() + depth) {
+    emit_vector_loop();
+  } else {
+    emit_scalar_loop(depth);
+  }
+  end_accumulation(depth + 1);
+}
+
+void KernelEmitter::emit_scalar_loop(int depth) {
+  // Windows and the like: few iterations, each of them short, are written out.
+  constexpr int64_t kMaxUnrolledTrips = 8, kMaxUnrolledStatements = 64;
+  const Phase& phase = kernel_.phases[phase_];
+  const Sym& extent = phase.inner[depth];
   // Pointers move with the loops: what the inner loop added must not be seen by the next iteration.
-  std::vector<Value*> saved = statement_pointers_;
-  emit_loop(ir_.getInt64(0), size(extent), 1, known, "inner", [&](Value* i) {
+  const std::vector<Value*> saved = statement_pointers_;
+  auto body = [&](Value* i) {
+    statement_pointers_ = saved;
     axes_[num_outer() + depth] = i;
     emit_depth(depth + 1);
-  });
+  };
+  int64_t statements = static_cast<int64_t>(phase.body.size()) * position_.copies;
+  for (int d = 0; d < num_inner(); ++d) statements *= phase.inner[d].maybe_constant().value_or(kMaxUnrolledStatements + 1);
+  if (extent.is_constant() && extent.constant() <= kMaxUnrolledTrips && statements <= kMaxUnrolledStatements) {
+    for (int64_t i = 0; i < extent.constant(); ++i) body(ir_.getInt64(i));
+  } else {
+    emit_loop(ir_.getInt64(0), size(extent), 1, extent.is_constant() && extent.constant() > 0, "inner", body);
+  }
   statement_pointers_ = saved;
 }
 

@@ -53,9 +53,10 @@ class KernelEmitter {
     int depth = 0;         // loops it needs: 0 = once per outer point, k = inside the k-th inner loop
     bool varies = false;   // along the vector axis
   };
-  // The accumulators of one reduction, one alloca a copy.
+  // The accumulators of one reduction or scan at one loop depth, one alloca a copy.
   struct Accumulator {
     const Stmt* stmt;
+    int depth;   // of the loop that accumulates into it
     std::vector<llvm::AllocaInst*> values, indices;
   };
   // Where the vector loop stands.
@@ -79,6 +80,7 @@ class KernelEmitter {
   void emit_phase(int phase);
   void emit_depth(int depth);
   void emit_vector_loop();
+  void emit_scalar_loop(int depth);
   void emit_loop(llvm::Value* begin, llvm::Value* end, int64_t step, bool at_least_once, const char* name,
                  const std::function<void(llvm::Value*)>& body);
   void emit_statements(int depth);
@@ -107,15 +109,25 @@ class KernelEmitter {
 
   // reductions.cpp
   void begin_reductions();
+  void begin_accumulation(int depth);   // before the loop at `depth` starts
+  void end_accumulation(int depth);     // after it: into the next outer one
   void emit_reduce(const Stmt& stmt, int copy);
+  llvm::Value* emit_scan(const Stmt& stmt, int copy);
   void end_reductions();
+  Accumulator* accumulator(const Stmt& stmt, int depth);
+  void reset(const Accumulator& accumulator);
+  bool cascades() const;
   llvm::Value* linear_inner_index(int copy);
   void combine(const Stmt& stmt, llvm::Value* value, llvm::Value* index, llvm::Value*& best, llvm::Value*& best_index,
                bool lower_index_wins);
   llvm::AllocaInst* new_alloca(llvm::Type* type, const char* name);
 
-  int vector_axis() const { return kernel_.vectorize_outer ? num_outer() - 1 : num_outer() + num_inner() - 1; }
-  bool has_vector_axis() const { return kernel_.vectorize_outer ? num_outer() > 0 : num_inner() > 0; }
+  // The axis along which lanes run; -1: this phase is executed one point at a time.
+  int vector_axis() const {
+    if (kernel_.vectorize_outer) return num_outer() - 1;
+    return num_inner() == 0 || kernel_.phases[phase_].sequential ? -1 : num_outer() + num_inner() - 1;
+  }
+  bool has_vector_axis() const { return vector_axis() >= 0; }
   int num_outer() const { return static_cast<int>(kernel_.outer.size()); }
   int num_inner() const { return static_cast<int>(kernel_.phases[phase_].inner.size()); }
   // The depth at which the value of an axis is known.

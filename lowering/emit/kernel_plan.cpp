@@ -24,10 +24,15 @@ int choose_lanes(const Kernel& kernel, const std::vector<const Phase*>& phases, 
   return std::clamp(vector_bytes / width, 2, 64);
 }
 
-// Cheap bodies are unrolled so that loads and additions overlap; long ones overlap by themselves.
-int choose_copies(double cost, bool reduces) {
-  if (cost <= (reduces ? 12 : 8)) return 4;
-  return cost <= 24 ? 2 : 1;
+// How much of a body to have in flight. Short bodies are unrolled, so that loads and additions overlap. Long ones take vectors of
+// several registers: instruction by instruction the chains of their polynomials then interleave. The longest have no registers to spare.
+struct Width { double up_to_cost; int registers, copies; };
+constexpr Width kWidths[] = {{5, 1, 4}, {9, 1, 2}, {18, 2, 1}, {50, 4, 1}, {1e30, 1, 1}};
+
+Width choose_width(double cost) {
+  for (const Width& width : kWidths)
+    if (cost <= width.up_to_cost) return width;
+  return {0, 1, 1};
 }
 
 // Does not run past a short static extent.
@@ -41,17 +46,13 @@ Shape fit(Shape shape, const Sym& extent) {
 
 Shape choose_shape(const Kernel& kernel, const std::vector<const Phase*>& phases, const Sym& extent, int vector_bytes) {
   double cost = 0;
-  bool reduces = false;
-  for (const Phase* phase : phases) {
-    for (const Stmt& stmt : phase->body) {
-      cost += statement_cost(stmt, kernel);
-      reduces = reduces || stmt.kind == StmtKind::kReduce;
-    }
-  }
-  return fit({choose_lanes(kernel, phases, vector_bytes), choose_copies(cost, reduces)}, extent);
+  for (const Phase* phase : phases)
+    for (const Stmt& stmt : phase->body) cost += statement_cost(stmt, kernel);
+  const Width width = choose_width(cost);
+  return fit({std::min(choose_lanes(kernel, phases, vector_bytes) * width.registers, 64), width.copies}, extent);
 }
 
-// Nanoseconds for one item, at 3 GHz.
+// Nanoseconds for one item, at 3 GHz; statement costs are those of 16 float32.
 double item_cost(const Kernel& kernel, const KernelPlan& plan, const graph::SymContext& context) {
   double cycles = 2;
   for (size_t p = 0; p < kernel.phases.size(); ++p) {
@@ -60,9 +61,9 @@ double item_cost(const Kernel& kernel, const KernelPlan& plan, const graph::SymC
     for (const Stmt& stmt : phase.body) body += statement_cost(stmt, kernel);
     double trips = 1;
     for (const Sym& extent : phase.inner) trips *= static_cast<double>(std::max<int64_t>(context.hint(extent), 1));
-    double lanes = phase.inner.empty() ? 1 : plan.phases[p].lanes;
-    if (kernel.vectorize_outer) lanes = 1.0 / plan.phases[p].copies;
-    cycles += body * std::max(1.0, trips / lanes);
+    const Shape& shape = plan.phases[p];
+    double vectors = std::max(1.0, kernel.vectorize_outer ? trips * shape.lanes * shape.copies / 16 : trips / (shape.lanes > 1 ? 16 : 1));
+    cycles += body * vectors;
   }
   return cycles / 3;
 }
@@ -82,8 +83,8 @@ KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context, c
     if (!plan.work.empty()) plan.work.back() = floordiv(plan.work.back() + block - Sym(1), block);
   } else {
     for (const Phase& phase : kernel.phases)
-      plan.phases.push_back(phase.inner.empty() ? Shape{}
-                                                : choose_shape(kernel, {&phase}, phase.inner.back(), host.vector_bytes));
+      plan.phases.push_back(phase.inner.empty() || phase.sequential ? Shape{}
+                                                                    : choose_shape(kernel, {&phase}, phase.inner.back(), host.vector_bytes));
   }
   int64_t interleaved = 1;
   if (kernel.vectorize_outer && !plan.phases.empty()) interleaved = int64_t{plan.phases[0].lanes} * plan.phases[0].copies;

@@ -9,7 +9,13 @@ namespace cdynamo::lowering::emit {
 using namespace llvm;
 using graph::InternalError;
 
-// Accumulators start at the identity, at the head of the phase.
+// Whether each inner loop has accumulators of its own, as the loop IR asks for. Not worth it for a short innermost loop.
+bool KernelEmitter::cascades() const {
+  const Sym& innermost = kernel_.phases[phase_].inner.back();
+  return num_inner() >= 2 && (!innermost.is_constant() || innermost.constant() > 64);
+}
+
+// Makes the accumulators of the phase: for each reduction one set a depth that accumulates.
 void KernelEmitter::begin_reductions() {
   accumulators_.clear();
   const Shape shape = plan_.phases[phase_];
@@ -17,19 +23,60 @@ void KernelEmitter::begin_reductions() {
   const int lanes = vector ? shape.lanes : 1;
   const int copies = !vector ? 1 : kernel_.vectorize_outer ? position_.copies : shape.copies;
   for (const Stmt& stmt : kernel_.phases[phase_].body) {
-    if (stmt.kind != StmtKind::kReduce) continue;
-    Accumulator accumulator{&stmt, {}, {}};
-    DType dtype = register_dtypes_.at(stmt.operands.at(0));
-    Scalar identity = stmt.reduction->identity(builder_, dtype);
-    for (int copy = 0; copy < copies; ++copy) {
-      accumulator.values.push_back(new_alloca(builder_.type(dtype, lanes), "accumulator"));
-      ir_.CreateStore(builder_.splat(VectorBuilder::value(identity), lanes), accumulator.values.back());
-      if (!stmt.reduction->returns_index) continue;
-      // No element seen yet: an index that every other one precedes.
-      accumulator.indices.push_back(new_alloca(builder_.type(DType::kI64, lanes), "best"));
-      ir_.CreateStore(builder_.splat(ir_.getInt64(INT64_MAX), lanes), accumulator.indices.back());
+    if (stmt.kind != StmtKind::kReduce && stmt.kind != StmtKind::kScan) continue;
+    const DType dtype = register_dtypes_.at(stmt.operands.at(0));
+    const int depths = num_inner() > 0 && stmt.kind == StmtKind::kReduce && cascades() ? num_inner() : 1;
+    for (int k = 0; k < depths; ++k) {
+      Accumulator accumulator{&stmt, num_inner() - k, {}, {}};
+      for (int copy = 0; copy < copies; ++copy) {
+        accumulator.values.push_back(new_alloca(builder_.type(dtype, lanes), "accumulator"));
+        if (stmt.reduction->returns_index)
+          accumulator.indices.push_back(new_alloca(builder_.type(DType::kI64, lanes), "best"));
+      }
+      accumulators_.push_back(std::move(accumulator));
     }
-    accumulators_.push_back(std::move(accumulator));
+  }
+}
+
+KernelEmitter::Accumulator* KernelEmitter::accumulator(const Stmt& stmt, int depth) {
+  for (Accumulator& a : accumulators_)
+    if (a.stmt == &stmt && a.depth == depth) return &a;
+  return nullptr;
+}
+
+// To the identity, and an index that every other one precedes.
+void KernelEmitter::reset(const Accumulator& accumulator) {
+  const Stmt& stmt = *accumulator.stmt;
+  Scalar identity = stmt.reduction->identity(builder_, register_dtypes_.at(stmt.operands.at(0)));
+  for (AllocaInst* slot : accumulator.values) {
+    auto* vector = dyn_cast<FixedVectorType>(slot->getAllocatedType());
+    ir_.CreateStore(builder_.splat(VectorBuilder::value(identity), vector ? vector->getNumElements() : 1), slot);
+  }
+  for (AllocaInst* slot : accumulator.indices)
+    ir_.CreateStore(ConstantInt::get(slot->getAllocatedType(), INT64_MAX), slot);
+}
+
+// A reduction without a cascade starts with the outermost loop, a scan with the innermost.
+void KernelEmitter::begin_accumulation(int depth) {
+  for (const Accumulator& a : accumulators_) {
+    const bool alone = a.stmt->kind == StmtKind::kReduce && accumulator(*a.stmt, 1) == nullptr;
+    if (alone ? depth <= 1 : depth == a.depth) reset(a);
+  }
+}
+
+void KernelEmitter::end_accumulation(int depth) {
+  for (Accumulator& inner : accumulators_) {
+    Accumulator* outer = inner.depth == depth ? accumulator(*inner.stmt, depth - 1) : nullptr;
+    if (!outer) continue;
+    for (size_t copy = 0; copy < inner.values.size(); ++copy) {
+      auto load = [&](AllocaInst* slot) { return ir_.CreateLoad(slot->getAllocatedType(), slot); };
+      const bool indexed = inner.stmt->reduction->returns_index;
+      Value *best = load(outer->values[copy]), *best_index = indexed ? load(outer->indices[copy]) : nullptr;
+      Value* index = indexed ? load(inner.indices[copy]) : nullptr;
+      combine(*inner.stmt, load(inner.values[copy]), index, best, best_index, false);
+      ir_.CreateStore(best, outer->values[copy]);
+      if (indexed) ir_.CreateStore(best_index, outer->indices[copy]);
+    }
   }
 }
 
@@ -73,38 +120,48 @@ void KernelEmitter::combine(const Stmt& stmt, Value* value, Value* index, Value*
 }
 
 void KernelEmitter::emit_reduce(const Stmt& stmt, int copy) {
-  for (Accumulator& accumulator : accumulators_) {
-    if (accumulator.stmt != &stmt) continue;
-    AllocaInst* slot = accumulator.values.at(copy);
-    auto* type = slot->getAllocatedType();
-    auto* vector = dyn_cast<FixedVectorType>(type);
-    const int lanes = vector ? static_cast<int>(vector->getNumElements()) : 1;
-    Value* old = ir_.CreateLoad(type, slot);
-    Value* value = builder_.splat(register_value(stmt.operands.at(0), copy), lanes);
-    Value *best = old, *index = nullptr, *old_index = nullptr, *best_index = nullptr;
-    if (stmt.reduction->returns_index) {
-      index = builder_.splat(linear_inner_index(copy), lanes);
-      old_index = best_index = ir_.CreateLoad(index->getType(), accumulator.indices.at(copy));
-    }
-    combine(stmt, value, index, best, best_index, false);
-    // With a vectorized outer axis the lanes that are not there accumulate what nobody reads.
-    Value* mask = kernel_.vectorize_outer ? nullptr : position_.mask;
-    if (stmt.mask >= 0) {
-      Value* own = builder_.splat(register_value(stmt.mask, copy), lanes);
-      mask = mask ? ir_.CreateAnd(mask, own) : own;
-    }
-    ir_.CreateStore(mask ? ir_.CreateSelect(mask, best, old) : best, slot);
-    if (best_index)
-      ir_.CreateStore(mask ? ir_.CreateSelect(mask, best_index, old_index) : best_index, accumulator.indices.at(copy));
-    return;
+  Accumulator* target = accumulator(stmt, num_inner());
+  if (!target) throw InternalError("emission: reduction without an accumulator");
+  AllocaInst* slot = target->values.at(copy);
+  auto* type = slot->getAllocatedType();
+  auto* vector = dyn_cast<FixedVectorType>(type);
+  const int lanes = vector ? static_cast<int>(vector->getNumElements()) : 1;
+  Value* old = ir_.CreateLoad(type, slot);
+  Value* value = builder_.splat(register_value(stmt.operands.at(0), copy), lanes);
+  Value *best = old, *index = nullptr, *old_index = nullptr, *best_index = nullptr;
+  if (stmt.reduction->returns_index) {
+    index = builder_.splat(linear_inner_index(copy), lanes);
+    old_index = best_index = ir_.CreateLoad(index->getType(), target->indices.at(copy));
   }
-  throw InternalError("emission: reduction without an accumulator");
+  combine(stmt, value, index, best, best_index, false);
+  // With a vectorized outer axis the lanes that are not there accumulate what nobody reads.
+  Value* mask = kernel_.vectorize_outer ? nullptr : position_.mask;
+  ir_.CreateStore(mask ? ir_.CreateSelect(mask, best, old) : best, slot);
+  if (best_index)
+    ir_.CreateStore(mask ? ir_.CreateSelect(mask, best_index, old_index) : best_index, target->indices.at(copy));
+}
+
+// The first point of the innermost axis is taken as it is: the identity may differ from it in the sign of zero.
+Value* KernelEmitter::emit_scan(const Stmt& stmt, int copy) {
+  AllocaInst* slot = accumulator(stmt, num_inner())->values.at(copy);
+  const DType dtype = register_dtypes_.at(stmt.operands.at(0));
+  Value* old = ir_.CreateLoad(slot->getAllocatedType(), slot);
+  const int lanes = VectorBuilder::lanes(old);
+  Value* value = builder_.splat(register_value(stmt.operands.at(0), copy), lanes);
+  Scalar joined = stmt.reduction->combine(builder_, VectorBuilder::wrap(old, dtype), VectorBuilder::wrap(value, dtype));
+  Value* first = ir_.CreateICmpEQ(axes_.back(), ir_.getInt64(0));
+  Value* result = ir_.CreateSelect(first, value, VectorBuilder::value(joined));
+  ir_.CreateStore(result, slot);
+  return result;
 }
 
 // Joins copies pairwise, then lanes by halves. With a vectorized outer axis copies and lanes are different points and stay apart.
 void KernelEmitter::end_reductions() {
   for (Accumulator& accumulator : accumulators_) {
     const Stmt& stmt = *accumulator.stmt;
+    // Of a cascade, the outermost has it all.
+    const int outermost = num_inner() > 0 && cascades() ? 1 : num_inner();
+    if (stmt.kind == StmtKind::kScan || accumulator.depth != outermost) continue;
     const bool indexed = stmt.reduction->returns_index;
     Registers values, indices;
     for (size_t copy = 0; copy < accumulator.values.size(); ++copy) {
@@ -112,7 +169,7 @@ void KernelEmitter::end_reductions() {
       indices.push_back(indexed ? ir_.CreateLoad(accumulator.indices[copy]->getAllocatedType(), accumulator.indices[copy])
                                 : nullptr);
     }
-    if (!kernel_.vectorize_outer || num_outer() == 0) {
+    if (!kernel_.vectorize_outer) {
       while (values.size() > 1) {
         size_t half = values.size() / 2;
         for (size_t i = 0; i < half; ++i) combine(stmt, values[i + half], indices[i + half], values[i], indices[i], true);

@@ -47,6 +47,7 @@ Value* KernelEmitter::emit_value(const Stmt& stmt, int copy) {
       return VectorBuilder::value(builder_.select(operand(stmt, 0, copy), operand(stmt, 1, copy), operand(stmt, 2, copy)));
     case StmtKind::kOp: return emit_op(stmt, copy);
     case StmtKind::kCheckIndex: return emit_check_index(stmt, copy);
+    case StmtKind::kScan: return emit_scan(stmt, copy);
     default: throw InternalError("emission: unknown statement");
   }
 }

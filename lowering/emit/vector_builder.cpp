@@ -4,6 +4,7 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
+#include <llvm/Analysis/VectorUtils.h>
 
 #include <algorithm>
 
@@ -136,125 +137,120 @@ Scalar VectorBuilder::round_to(Scalar s, DType half) {
   return wrap(ir_.CreateBitCast(bits, type(DType::kF32, count)), DType::kF32);
 }
 
-// One call a lane: the generic way for what has no vector code.
-Value* VectorBuilder::call_lanes(const char* name, Value* const* operands, int count) {
-  int width = 1;
-  for (int i = 0; i < count; ++i) width = std::max(width, lanes(operands[i]));
-  Type* element = operands[0]->getType()->getScalarType();
+// Memory of the function for vectors on their way to C.
+Value* VectorBuilder::spill_slot(Type* type, int which) {
+  auto [it, is_new] = spill_slots_.try_emplace({type, which}, nullptr);
+  if (is_new) {
+    IRBuilder<>::InsertPointGuard guard(ir_);
+    BasicBlock& entry = ir_.GetInsertBlock()->getParent()->getEntryBlock();
+    ir_.SetInsertPoint(&entry, entry.begin());
+    it->second = ir_.CreateAlloca(type, nullptr, "lanes");
+  }
+  return it->second;
+}
+
+// C's function of the lanes where `mask` holds, `common` in the others: one call of a helper that loops over them.
+Value* VectorBuilder::call_lanes(const math::LibmEntry& entry, DType dtype, Value* common, Value* mask, ArrayRef<Value*> operands) {
+  const bool f64 = dtype == DType::kF64;
+  const int width = lanes(common);
   Module* module = ir_.GetInsertBlock()->getModule();
-  SmallVector<Type*, 2> types(count, element);
-  FunctionCallee callee = module->getOrInsertFunction(name, FunctionType::get(element, types, false));
-  if (auto* function = dyn_cast<Function>(callee.getCallee())) {
-    function->setDoesNotThrow();
-    function->setDoesNotAccessMemory();
-    function->setWillReturn();
+  Type *element = type(dtype), *pointer = ir_.getPtrTy(), *i64 = ir_.getInt64Ty();
+  SmallVector<Type*, 2> arguments(operands.size(), element);
+  auto* scalar_type = FunctionType::get(element, arguments, false);
+  FunctionCallee scalar = module->getOrInsertFunction(f64 ? entry.name_f64 : entry.name_f32, scalar_type);
+  if (width == 1) return ir_.CreateCall(scalar, operands);
+  auto* helper_type = FunctionType::get(ir_.getVoidTy(), {pointer, pointer, pointer, i64, i64, pointer}, false);
+  FunctionCallee helper = module->getOrInsertFunction(math::lanes_helper_name(f64, static_cast<int>(operands.size())),
+                                                      helper_type);
+  Value* result = spill_slot(common->getType(), 0);
+  ir_.CreateStore(common, result);
+  Value* inputs[2] = {Constant::getNullValue(pointer), Constant::getNullValue(pointer)};
+  for (size_t i = 0; i < operands.size(); ++i) {
+    inputs[i] = spill_slot(common->getType(), static_cast<int>(i) + 1);
+    ir_.CreateStore(splat(operands[i], width), inputs[i]);
   }
-  Value* result = width == 1 ? nullptr : PoisonValue::get(FixedVectorType::get(element, width));
-  for (int lane = 0; lane < width; ++lane) {
-    SmallVector<Value*, 2> arguments;
-    for (int i = 0; i < count; ++i)
-      arguments.push_back(lanes(operands[i]) == 1 ? operands[i] : ir_.CreateExtractElement(operands[i], lane));
-    Value* one = ir_.CreateCall(callee, arguments);
-    if (width == 1) return one;
-    result = ir_.CreateInsertElement(result, one, lane);
-  }
-  return result;
+  Value* bits = ir_.CreateZExt(ir_.CreateBitCast(splat(mask, width), ir_.getIntNTy(width)), i64);
+  ir_.CreateCall(helper, {result, inputs[0], inputs[1], bits, ir_.getInt64(width), scalar.getCallee()});
+  return ir_.CreateLoad(common->getType(), result);
 }
 
-Scalar VectorBuilder::libm_lanes(Prim prim, const Scalar* operands, int count) {
-  const math::LibmEntry* entry = math::find_libm(prim);
-  if (!entry) throw graph::Unsupported("no scalar code for a primitive function");
-  Value* values[2] = {};
-  for (int i = 0; i < count; ++i) values[i] = value(operands[i]);
-  const char* name = operands[0].dtype == DType::kF64 ? entry->name_f64 : entry->name_f32;
-  return wrap(call_lanes(name, values, count), operands[0].dtype);
-}
-
-// A branch around a loop over the lanes, so that the common way pays one test.
+// A branch around the call, so that the common way pays one test.
 Scalar VectorBuilder::rare(Scalar condition, Scalar common, Prim prim, const Scalar* operands, int count) {
   const math::LibmEntry* entry = math::find_libm(prim);
   if (!entry) throw InternalError("emission: no library function for a rare case");
   Value* mask = value(condition);
-  if (auto* constant = dyn_cast<Constant>(mask); constant && constant->isNullValue()) return common;
+  auto* known = dyn_cast<Constant>(mask);
+  if (known && known->isNullValue()) return common;
   int width = std::max(lanes(mask), lanes(value(common)));
+  SmallVector<Value*, 2> values;
+  for (int i = 0; i < count; ++i) {
+    values.push_back(value(operands[i]));
+    width = std::max(width, lanes(values.back()));
+  }
+  Value* yes = splat(value(common), width);
+  if (known && known->isAllOnesValue()) return wrap(call_lanes(*entry, common.dtype, yes, mask, values), common.dtype);
   LLVMContext& context = ir_.getContext();
   Function* function = ir_.GetInsertBlock()->getParent();
   BasicBlock* before = ir_.GetInsertBlock();
   auto* slow = BasicBlock::Create(context, "rare", function);
   auto* join = BasicBlock::Create(context, "common", function);
   MDBuilder metadata(context);
-  Value* yes = splat(value(common), width);
-  Value* any_lane = any(mask);
-  ir_.CreateCondBr(any_lane, slow, join, metadata.createBranchWeights(1, 100000));
-
-  // The loop: for each lane, result[lane] = condition[lane] ? f(operand[lane]) : result[lane].
+  ir_.CreateCondBr(any(mask), slow, join, metadata.createBranchWeights(1, 100000));
   ir_.SetInsertPoint(slow);
-  const char* name = operands[0].dtype == DType::kF64 ? entry->name_f64 : entry->name_f32;
-  Value* slow_result = nullptr;
-  BasicBlock* slow_end = slow;
-  if (width == 1) {
-    Value* values[2] = {};
-    for (int i = 0; i < count; ++i) values[i] = value(operands[i]);
-    slow_result = call_lanes(name, values, count);
-  } else {
-    auto* loop = BasicBlock::Create(context, "rare.lane", function, join);
-    auto* done = BasicBlock::Create(context, "rare.done", function, join);
-    ir_.CreateBr(loop);
-    ir_.SetInsertPoint(loop);
-    PHINode* lane = ir_.CreatePHI(ir_.getInt32Ty(), 2);
-    PHINode* result = ir_.CreatePHI(yes->getType(), 2);
-    Value* arguments[2] = {};
-    for (int i = 0; i < count; ++i) {
-      Value* operand = value(operands[i]);
-      arguments[i] = lanes(operand) == 1 ? operand : ir_.CreateExtractElement(operand, lane);
-    }
-    Value* exact = call_lanes(name, arguments, count);
-    Value* wanted = ir_.CreateExtractElement(splat(mask, width), lane);
-    Value* old = ir_.CreateExtractElement(result, lane);
-    Value* next_result = ir_.CreateInsertElement(result, ir_.CreateSelect(wanted, exact, old), lane);
-    Value* next = ir_.CreateAdd(lane, ir_.getInt32(1));
-    lane->addIncoming(ir_.getInt32(0), slow);
-    lane->addIncoming(next, loop);
-    result->addIncoming(yes, slow);
-    result->addIncoming(next_result, loop);
-    ir_.CreateCondBr(ir_.CreateICmpULT(next, ir_.getInt32(width)), loop, done);
-    ir_.SetInsertPoint(done);
-    slow_result = next_result;
-    slow_end = done;
-  }
+  Value* exact = call_lanes(*entry, common.dtype, yes, mask, values);
   ir_.CreateBr(join);
   ir_.SetInsertPoint(join);
   PHINode* merged = ir_.CreatePHI(yes->getType(), 2);
   merged->addIncoming(yes, before);
-  merged->addIncoming(slow_result, slow_end);
+  merged->addIncoming(exact, slow);
   return wrap(merged, common.dtype);
+}
+
+// Applies a function of whole 64-byte registers to vectors of several; the operands have the same lanes.
+template <typename F>
+Value* VectorBuilder::by_register(ArrayRef<Value*> operands, int register_lanes, const F& function) {
+  const int count = lanes(operands[0]);
+  if (count == register_lanes) return function(operands);
+  SmallVector<Value*, 4> parts;
+  for (int start = 0; start < count; start += register_lanes) {
+    SmallVector<int, 16> picked;
+    for (int lane = 0; lane < register_lanes; ++lane) picked.push_back(start + lane);
+    SmallVector<Value*, 2> pieces;
+    for (Value* operand : operands) pieces.push_back(ir_.CreateShuffleVector(operand, picked));
+    parts.push_back(function(pieces));
+  }
+  return concatenateVectors(ir_, parts);
 }
 
 // AVX-512 scales by a power of two, and takes a number apart, in one instruction each.
 Scalar VectorBuilder::scale(Scalar x, Scalar n) {
   Value *v = value(x), *e = value(n);
-  int count = std::max(lanes(v), lanes(e));
-  bool full = count * runtime::bytes(x.dtype) == 64;
-  if (!has_avx512_ || !full) return MathBuilder::scale(x, n);
+  const int count = std::max(lanes(v), lanes(e)), full = 64 / runtime::bytes(x.dtype);
+  if (!has_avx512_ || count % full != 0) return MathBuilder::scale(x, n);
   auto id = x.dtype == DType::kF64 ? Intrinsic::x86_avx512_mask_scalef_pd_512 : Intrinsic::x86_avx512_mask_scalef_ps_512;
-  Type* mask = ir_.getIntNTy(count);
-  v = splat(v, count), e = splat(e, count);
-  return wrap(ir_.CreateIntrinsic(id, {}, {v, e, v, Constant::getAllOnesValue(mask), ir_.getInt32(4)}), x.dtype);
+  Value* result = by_register({splat(v, count), splat(e, count)}, full, [&](ArrayRef<Value*> operands) -> Value* {
+    Value* all = Constant::getAllOnesValue(ir_.getIntNTy(full));
+    return ir_.CreateIntrinsic(id, {}, {operands[0], operands[1], operands[0], all, ir_.getInt32(4)});
+  });
+  return wrap(result, x.dtype);
 }
 
 math::MathBuilder::Split VectorBuilder::split(Scalar x) {
   Value* v = value(x);
-  int count = lanes(v);
-  if (!has_avx512_ || count * runtime::bytes(x.dtype) != 64) return MathBuilder::split(x);
+  const int count = lanes(v), full = 64 / runtime::bytes(x.dtype);
+  if (!has_avx512_ || count % full != 0) return MathBuilder::split(x);
   bool f64 = x.dtype == DType::kF64;
   auto getmant = f64 ? Intrinsic::x86_avx512_mask_getmant_pd_512 : Intrinsic::x86_avx512_mask_getmant_ps_512;
   auto getexp = f64 ? Intrinsic::x86_avx512_mask_getexp_pd_512 : Intrinsic::x86_avx512_mask_getexp_ps_512;
-  Value* all = Constant::getAllOnesValue(ir_.getIntNTy(count));
+  Value* all = Constant::getAllOnesValue(ir_.getIntNTy(full));
+  auto exponent = [&](ArrayRef<Value*> operands) -> Value* {
+    return ir_.CreateIntrinsic(getexp, {}, {operands[0], operands[0], all, ir_.getInt32(4)});
+  };
   // Interval 3 is [0.75, 1.5), sign of the source. The exponent follows from the mantissa: getexp(x) - getexp(m).
-  Value* m = ir_.CreateIntrinsic(getmant, {}, {v, ir_.getInt32(3), v, all, ir_.getInt32(4)});
-  Value* ex = ir_.CreateIntrinsic(getexp, {}, {v, v, all, ir_.getInt32(4)});
-  Value* em = ir_.CreateIntrinsic(getexp, {}, {m, m, all, ir_.getInt32(4)});
-  return {wrap(m, x.dtype), wrap(ir_.CreateFSub(ex, em), x.dtype)};
+  Value* m = by_register({v}, full, [&](ArrayRef<Value*> operands) -> Value* {
+    return ir_.CreateIntrinsic(getmant, {}, {operands[0], ir_.getInt32(3), operands[0], all, ir_.getInt32(4)});
+  });
+  return {wrap(m, x.dtype), wrap(ir_.CreateFSub(by_register({v}, full, exponent), by_register({m}, full, exponent)), x.dtype)};
 }
 
 }  // namespace cdynamo::lowering::emit

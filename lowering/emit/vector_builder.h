@@ -6,6 +6,9 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include <map>
+#include <utility>
+
 #include "lowering/math/math.h"
 
 namespace cdynamo::lowering::emit {
@@ -51,11 +54,15 @@ class VectorBuilder final : public math::MathBuilder {
   llvm::Value* unary(Prim prim, DType dtype, llvm::Value* a);
   llvm::Value* integer_divide(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* float_remainder(DType dtype, llvm::Value* a, llvm::Value* b);
-  llvm::Value* call_lanes(const char* name, llvm::Value* const* operands, int count);
-  Scalar libm_lanes(Prim prim, const Scalar* operands, int count);
+  llvm::Value* call_lanes(const math::LibmEntry& entry, DType dtype, llvm::Value* common, llvm::Value* mask,
+                          llvm::ArrayRef<llvm::Value*> operands);
+  llvm::Value* spill_slot(llvm::Type* type, int which);
+  template <typename F>
+  llvm::Value* by_register(llvm::ArrayRef<llvm::Value*> operands, int register_lanes, const F& function);
 
   llvm::IRBuilder<>& ir_;
   bool has_avx512_;
+  std::map<std::pair<llvm::Type*, int>, llvm::Value*> spill_slots_;
 };
 
 }  // namespace cdynamo::lowering::emit

@@ -6,15 +6,15 @@ namespace {
 
 E erf_near_zero(E a) { return fma(a, polynomial(a * a, kErfF32, kErfF64), a); }
 
-// erfc(a) in float64 for a >= 1/2: exp(-a^2) times a smooth function, the square in two parts.
+// erfc(a) in float64 for a >= 1/2: exp(-a^2) / a times a smooth function, the square in two parts.
 E erfc_tail(E a) {
   a = at_most(a, 28.0);
   E square = a * a;
   E lost = fma(a, a, -square);
   Power power = exp_parts(-square);
-  E t = (a - 4) / (a + 4);
+  E t = (a - 1) / (a + 1);
   E smooth = polynomial(t, kErfcF64);
-  E fraction = power.fraction * smooth;
+  E fraction = power.fraction * smooth / a;
   return scale(fma(-fraction, lost, fraction), power.n);
 }
 

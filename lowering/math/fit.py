@@ -45,6 +45,10 @@ def evaluate(coefficients, x):
     return result
 
 
+def erfc_smooth(x):
+    return x * erfc(x) * exp(x * x)
+
+
 # name: (terms for f32, terms for f64, variable, g, range of the variable, how much an error of g weighs in the result, samples)
 SMALL = mpf(10) ** -25
 FITS = {
@@ -69,8 +73,8 @@ FITS = {
     # asin(x) = x + x^3 g(x^2), |x| <= 1/2
     "asin": (5, 12, lambda t: (asin(sqrt(t)) - sqrt(t)) / sqrt(t) ** 3, SMALL, mpf("0.2501"),
              lambda t: sqrt(t) ** 3 / asin(sqrt(t))),
-    # atan(x) = x + x^3 g(x^2), |x| <= tan(pi/8)
-    "atan": (5, 11, lambda t: (atan(sqrt(t)) - sqrt(t)) / sqrt(t) ** 3, SMALL, mpf("0.172"),
+    # atan(x) = x + x^3 g(x^2), |x| <= 0.45
+    "atan": (6, 12, lambda t: (atan(sqrt(t)) - sqrt(t)) / sqrt(t) ** 3, SMALL, mpf("0.2026"),
              lambda t: sqrt(t) ** 3 / atan(sqrt(t))),
     # tanh(x) = x + x^3 g(x^2), |x| <= 0.625
     "tanh": (5, 11, lambda t: (tanh(sqrt(t)) - sqrt(t)) / sqrt(t) ** 3, SMALL, mpf("0.3907"),
@@ -82,9 +86,9 @@ FITS = {
     "erf": (7, 13, lambda t: erf(sqrt(t)) / sqrt(t) - 1, SMALL, mpf("1.001"), lambda t: sqrt(t) / erf(sqrt(t))),
     # erfc(x) = exp(-x g(x)), 0.92 <= x <= 4: float32's erf beyond 0.92
     "erf_tail": (7, 0, lambda x: -log(erfc(x)) / x, mpf("0.92"), mpf("4.0"), lambda x: x * erfc(x) / erf(x)),
-    # erfc(x) = exp(-x^2) g(t), t = (x - 4)/(x + 4), 1/2 <= x <= 28
-    "erfc": (0, 29, lambda t: erfc(4 * (1 + t) / (1 - t)) * exp((4 * (1 + t) / (1 - t)) ** 2), mpf(-7) / 9 - mpf("0.001"), mpf("0.75"),
-             lambda t: 1 / (erfc(4 * (1 + t) / (1 - t)) * exp((4 * (1 + t) / (1 - t)) ** 2))),
+    # erfc(x) = exp(-x^2) / x g(t), t = (x - 1)/(x + 1), 1/2 <= x <= 28
+    "erfc": (0, 27, lambda t: erfc_smooth((1 + t) / (1 - t)), mpf("-0.334"), mpf("0.932"),
+             lambda t: 1 / erfc_smooth((1 + t) / (1 - t))),
 }
 
 

@@ -50,6 +50,7 @@ E lgamma(E x) {
   E reflected = log(kPi / abs(sin(distance * kPi))) - positive;
   E result = select(reflect, reflected, positive).to(DType::kF32);
   E pole = (x <= 0) & (floor(x) == x);
+  result = select((x == 1) | (x == 2), 0.0, result);  // the zeros themselves
   return select(pole | (abs(x) == kInf), kInf, result);
 }
 

@@ -48,13 +48,14 @@ E asinh(E x) {
   E a = abs(x).to(DType::kF64);
   E square = a * a;
   E result = log1p(a + square / (sqrt(square + 1) + 1)).to(DType::kF32);
-  return copysign(result, x);
+  return copysign(select(abs(x) == kInf, kInf, result), x);
 }
 
 E acosh(E x) {
   if (x.is_f64()) return library(Prim::k_acosh, {x});
   E t = x.to(DType::kF64) - 1;
-  return log1p(t + sqrt(t * (t + 2))).to(DType::kF32);
+  E result = log1p(t + sqrt(t * (t + 2))).to(DType::kF32);
+  return select(x < 1, std::numeric_limits<double>::quiet_NaN(), result);
 }
 
 E atanh(E x) {

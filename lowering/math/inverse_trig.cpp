@@ -26,15 +26,20 @@ E negative(E x) { return x.bits() < x.bits().integer(0); }
 // The angle whose tangent is numerator / denominator, both positive, numerator <= denominator: in [0, pi/4], in two parts.
 struct TwoParts { E high, low; };
 TwoParts atan_ratio(E numerator, E denominator) {
-  // Above tan(pi/8) from pi/4: atan(y/x) = pi/4 + atan((y - x)/(y + x)).
-  E above = numerator > denominator * 0.41421356237309503;
-  E ratio = select(above, numerator - denominator, numerator) / select(above, numerator + denominator, denominator);
+  // The greater ones from pi/4: atan(y/x) = pi/4 + atan((y - x)/(y + x)).
+  E above = numerator > denominator * 0.45;
+  E zero = numerator.like(0);
+  E difference = numerator - denominator, sum = numerator + denominator;
+  E divided = select(above, difference, numerator), divisor = select(above, sum, denominator);
+  E ratio = divided / divisor;
+  // What the difference, the sum and the quotient lost.
+  E divided_lost = select(above, numerator - (difference + denominator), zero);
+  E divisor_lost = select(above, numerator - (sum - denominator), zero);
+  E ratio_lost = (fma(-ratio, divisor, divided) + fma(-ratio, divisor_lost, divided_lost)) / divisor;
   E t = ratio * ratio;
   E rest = ratio * t * polynomial(t, kAtanF32, kAtanF64);
-  E zero = ratio.like(0);
-  E small = select(above, ratio, zero);
-  // high is pi/4 or the ratio itself; what is left is small beside it.
-  return {select(above, high(ratio, 0.5), ratio), rest + select(above, small + low(ratio, 0.5), zero)};
+  // The first part is pi/4 or the ratio itself; what is left is small beside it.
+  return {select(above, high(ratio, 0.5), ratio), select(above, ratio, zero) + (rest + select(above, ratio_lost + low(ratio, 0.5), ratio_lost))};
 }
 
 }  // namespace
@@ -45,7 +50,7 @@ E asin(E x) {
   E s = select(big, sqrt((1 - a) * 0.5), a);
   E rest = asin_rest(s);
   // Beyond 1/2: pi/2 - 2 asin(sqrt((1 - a)/2)).
-  E far = high(x, 1) - (fma(rest, 2.0, s * 2) - low(x, 1));
+  E far = (high(x, 1) - s * 2) - fma(rest, 2.0, -low(x, 1));
   return copysign(select(big, far, s + rest), x);
 }
 
@@ -63,9 +68,9 @@ E acos(E x) {
 E atan(E x) {
   E a = abs(x);
   E inverted = a > 1;
-  // An infinite argument is 1 / infinity = 0 from pi/2; the ratio of a sum with it would be NaN.
+  // An infinite argument would make NaN of the corrections; a great one has the same angle.
   E one = x.like(1);
-  E numerator = select(inverted, one, a), denominator = select(inverted, a, one);
+  E numerator = select(inverted, one, a), denominator = select(inverted, at_most(a, x.is_f64() ? 0x1p200 : 0x1p60), one);
   TwoParts angle = atan_ratio(numerator, denominator);
   E near = angle.high + angle.low;
   E far = high(x, 1) - (angle.high - (low(x, 1) - angle.low));

@@ -72,7 +72,23 @@ const LibmEntry kEntries[] = {
     {Prim::k_digamma, "cdynamo_digamma_f32", address(digamma_f32), "cdynamo_digamma_f64", address(digamma)},
 };
 
+template <typename T>
+void call_unary(T* result, const T* x, const T*, uint64_t mask, int64_t lanes, T (*function)(T)) {
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    if (mask >> lane & 1) result[lane] = function(x[lane]);
+}
+template <typename T>
+void call_binary(T* result, const T* x, const T* y, uint64_t mask, int64_t lanes, T (*function)(T, T)) {
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    if (mask >> lane & 1) result[lane] = function(x[lane], y[lane]);
+}
+
+constexpr const char* kHelperNames[2][2] = {{"cdynamo_lanes_f32_1", "cdynamo_lanes_f32_2"},
+                                            {"cdynamo_lanes_f64_1", "cdynamo_lanes_f64_2"}};
+
 }  // namespace
+
+const char* lanes_helper_name(bool f64, int operands) { return kHelperNames[f64][operands - 1]; }
 
 const LibmEntry* find_libm(Prim prim) {
   for (const LibmEntry& entry : kEntries)
@@ -87,6 +103,10 @@ void define_libm_symbols() {
       symbols.emplace_back(entry.name_f32, entry.f32);
       symbols.emplace_back(entry.name_f64, entry.f64);
     }
+    symbols.emplace_back(kHelperNames[0][0], address(call_unary<float>));
+    symbols.emplace_back(kHelperNames[0][1], address(call_binary<float>));
+    symbols.emplace_back(kHelperNames[1][0], address(call_unary<double>));
+    symbols.emplace_back(kHelperNames[1][1], address(call_binary<double>));
     // What LLVM itself calls where the processor lacks an instruction.
     symbols.emplace_back("fmaf", address(static_cast<float (*)(float, float, float)>(::fmaf)));
     symbols.emplace_back("fma", address(static_cast<double (*)(double, double, double)>(::fma)));

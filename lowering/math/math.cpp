@@ -70,13 +70,13 @@ MathBuilder::Split MathBuilder::split(Scalar x) {
   const int mantissa_bits = f64 ? 52 : 23;
   const double least_normal = f64 ? 0x1p-1022 : 0x1p-126;
   E subnormal = value < least_normal;
-  E scaled = select(subnormal, value * (f64 ? 0x1p54 : 0x1p24), value);
+  E scaled = math::select(subnormal, value * (f64 ? 0x1p54 : 0x1p24), value);
   E bits = scaled.bits();
   E above = bits - value.like(0.75).bits();
   E exponent = bits.with(shr(above.s, bits.integer(mantissa_bits).s));
   E mantissa = (bits - bits.with(shl(exponent.s, bits.integer(mantissa_bits).s))).as_float();
   E n = exponent.to(x.dtype);
-  n = select(subnormal, n - (f64 ? 54 : 24), n);
+  n = math::select(subnormal, n - (f64 ? 54 : 24), n);
   return {mantissa.s, n.s};
 }
 

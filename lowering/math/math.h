@@ -38,6 +38,9 @@ struct LibmEntry {
   void* f64;
 };
 const LibmEntry* find_libm(Prim prim);
+// Helpers that call such a function for the lanes whose bit is set: void(result, x, y or null, mask, lanes, function).
+const char* lanes_helper_name(bool f64, int operands);
+// Makes all of them known to the JIT.
 void define_libm_symbols();
 
 }  // namespace cdynamo::lowering::math

@@ -72,13 +72,30 @@ E tan(E x) {
   E a = abs(x);
   E shifted = fma(a, 0.63661977236758134, magic(x));
   E n = shifted - magic(x);
-  E r = reduce(a, n, 0.5);
+  // The argument in two parts: a quotient would show its rounding.
+  const auto& parts = x.is_f64() ? kPiF64 : kPiF32;
+  E first = fma(n, -0.5 * parts[0], a);
+  E r = fma(n, -0.5 * parts[1], first);
+  E rest = fma(n, -0.5 * parts[2], fma(n, -0.5 * parts[1], first - r));
   E t = r * r;
-  E s = fma(r * t, polynomial(t, kSinQuarterF32, kSinQuarterF64), r);
-  E c = fma(t * t, polynomial(t, kCosQuarterF32, kCosQuarterF64), fma(t, -0.5, 1.0));
+  E square_lost = fma(r, r, -t);
+  // Sine and cosine in two parts each, the quotient corrected by what they and the division lost.
+  E s_low = fma(r * t, polynomial(t, kSinQuarterF32, kSinQuarterF64), rest);
+  E s = r + s_low;
+  s_low = (r - s) + s_low;
+  E h = fma(t, -0.5, 1.0);
+  E c_low = fma(t, -0.5, 1 - h) + fma(t * t, polynomial(t, kCosQuarterF32, kCosQuarterF64),
+                                      -fma(r, rest, square_lost * 0.5));
+  E c = h + c_low;
+  c_low = (h - c) + c_low;
   E bits = shifted.bits();
   E odd = (bits & bits.integer(1)) == bits.integer(1);
-  E result = select(odd, -c, s) / select(odd, s, c);
+  E numerator = select(odd, -c, s), numerator_low = select(odd, -c_low, s_low);
+  E denominator = select(odd, s, c), denominator_low = select(odd, s_low, c_low);
+  E inverse = 1 / denominator;
+  E quotient = numerator * inverse;
+  E missing = fma(-quotient, denominator, numerator) + fma(-quotient, denominator_low, numerator_low);
+  E result = fma(missing, inverse, quotient);
   result = (result.bits() ^ sign_bits(x)).as_float();
   return rare(is_huge(a), result, Prim::k_tan, {x});
 }

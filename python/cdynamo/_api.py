@@ -57,7 +57,7 @@ def _optimize(fn: Any, options: _options.Options) -> Any:
     if is_view(fn):
         fn = original_of(fn)
     if isinstance(fn, types.FunctionType):
-        return functools.update_wrapper(_C.make_optimized(fn, options.handle), fn)
+        return _named_like(_C.make_optimized(fn, options.handle), fn)
     if isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType):
         return types.MethodType(_C.make_optimized(fn.__func__, options.handle), fn.__self__)
     if can_be_viewed(fn):
@@ -66,7 +66,15 @@ def _optimize(fn: Any, options: _options.Options) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)
 
-    return functools.update_wrapper(_C.make_optimized(call, options.handle), fn, updated=())
+    return _named_like(_C.make_optimized(call, options.handle), fn)
+
+
+def _named_like(optimized: Any, fn: Any) -> Any:
+    """Gives it the name and documentation of `fn`; everything else it looks up on the function itself."""
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        if hasattr(fn, name):
+            setattr(optimized, name, getattr(fn, name))
+    return optimized
 
 
 def explain(fn: Any, **optimize_options: Any) -> Callable[..., Explanation]:

@@ -3,6 +3,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "symbolic/loaded_object.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/torch_access.h"
 #include "symbolic/values/common.h"
@@ -10,24 +11,13 @@
 namespace cdynamo::symbolic {
 namespace {
 
-PyObject* loaded_module(const std::string& name) {
-  PyObject* modules = PyImport_GetModuleDict();
-  return PyDict_GetItemString(modules, name.c_str());
-}
-
-// The object at a dotted path, among what is loaded already; a new reference or null without an error.
-PyRef resolve_path(const std::string& path) {
-  size_t dot = path.find('.');
-  std::string root = path.substr(0, dot);
-  PyRef object = PyRef::borrow(loaded_module(root));
-  while (object && dot != path.npos) {
-    size_t next = path.find('.', dot + 1);
-    std::string part = path.substr(dot + 1, next == path.npos ? next : next - dot - 1);
-    object = PyRef::steal(PyObject_GetAttrString(object.get(), part.c_str()));
-    dot = next;
-  }
-  if (!object) PyErr_Clear();
-  return object;
+// add_, __iadd__; not __invert__ or __index__.
+bool names_in_place(const graph::OpDef& op, const std::string& name) {
+  static constexpr const char* kDunder[] = {"__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ifloordiv__", "__imod__",
+                                            "__ipow__", "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__"};
+  for (const char* dunder : kDunder)
+    if (name == dunder) return true;
+  return name.ends_with("_") && !name.ends_with("__") && !op.name.ends_with("_");
 }
 
 struct Maps {
@@ -40,10 +30,9 @@ struct Maps {
     for (const std::string& path : graph::python_names(op)) {
       if (!path.starts_with("torch")) continue;
       const std::string last = path.substr(path.rfind('.') + 1);
-      OperatorCallable callable{&op, last.ends_with("_") && !last.ends_with("__") && op.in_place_variant &&
-                                          !std::string_view(op.name).ends_with("_"), path.starts_with("torch.Tensor.")};
+      OperatorCallable callable{&op, op.in_place_variant && names_in_place(op, last), path.starts_with("torch.Tensor.")};
       if (callable.method) methods.try_emplace(last, callable);
-      PyRef object = resolve_path(path);
+      PyRef object = loaded_object(path);
       if (!object || !PyCallable_Check(object.get())) continue;
       if (operators.try_emplace(object.get(), callable).second) kept.push_back(std::move(object));
     }
@@ -51,7 +40,7 @@ struct Maps {
 
   void add_special(std::span<const SpecialRow> rows) {
     for (const SpecialRow& row : rows) {
-      PyRef object = resolve_path(row.path);
+      PyRef object = loaded_object(row.path);
       if (object && special.try_emplace(object.get(), row.apply).second) kept.push_back(std::move(object));
     }
   }

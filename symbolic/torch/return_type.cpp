@@ -1,5 +1,7 @@
 #include "symbolic/torch/return_type.h"
 
+#include <structmember.h>
+
 #include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {

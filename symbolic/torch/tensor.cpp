@@ -2,6 +2,7 @@
 
 #include "graph/op.h"
 #include "symbolic/hooks.h"
+#include "symbolic/tensor_indexing.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch_access.h"
 #include "symbolic/values/common.h"
@@ -127,6 +128,28 @@ ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
 
 void TensorValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {
   break_graph("CD0408", std::string("assignment to ") + PyUnicode_AsUTF8(name));
+}
+
+// ---- items ----------------------------------------------------------------------------------------------------------------
+
+ValuePtr TensorValue::get_item(Executor& ex, const ValuePtr& key) {
+  CallArgs args{.positional = {shared_from_this(), key}, .keywords = {}};
+  return recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "getitem")), args, [&]() -> ValuePtr {
+    Selection selection = select_items(ex, value(), key, graph::Framework::kTorch);
+    graph::Value* result = read_selection(ex, selection);
+    // x[...] and x[:] are new tensors on the same storage.
+    return result == value() ? call_named(ex, "alias", {shared_from_this()}) : make_tensor(ex, result);
+  });
+}
+
+void TensorValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& source_value) {
+  if (!source_value) break_graph("CD0403", "deletion of a tensor's item");
+  CallArgs args{.positional = {shared_from_this(), key, source_value}, .keywords = {}};
+  recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args, [&]() -> ValuePtr {
+    note_write(ex, value());
+    write_selection(ex, select_items(ex, value(), key, graph::Framework::kTorch), source_value, graph::Framework::kTorch);
+    return nullptr;
+  });
 }
 
 // ---- sequences ------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 // Python's operators on torch.Tensor, as torch/_tensor.py and the methods of TensorBase define them.
-#include <opcode.h>
-
+#include "symbolic/number_ops.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/common.h"
@@ -18,34 +17,34 @@ struct OperatorRow {
 };
 
 constexpr OperatorRow kBinary[] = {
-    {NB_ADD, "add", "add", "add"},
-    {NB_SUBTRACT, "sub", "rsub", "sub"},
-    {NB_MULTIPLY, "mul", "mul", "mul"},
-    {NB_TRUE_DIVIDE, "div", "reciprocal*", "truediv"},   // Tensor.__rdiv__: self.reciprocal() * other
-    {NB_FLOOR_DIVIDE, "floor_divide", "!floor_divide", "floordiv"},
-    {NB_REMAINDER, "remainder", "!remainder", "mod"},
-    {NB_POWER, "pow", "!pow", "pow"},
-    {NB_MATRIX_MULTIPLY, "matmul", "!matmul", "matmul"},
-    {NB_AND, "bitwise_and", "bitwise_and", "and_"},
-    {NB_OR, "bitwise_or", "bitwise_or", "or_"},
-    {NB_XOR, "bitwise_xor", "bitwise_xor", "xor"},
-    {NB_LSHIFT, "bitwise_left_shift", "!bitwise_left_shift", "lshift"},
-    {NB_RSHIFT, "bitwise_right_shift", "!bitwise_right_shift", "rshift"},
+    {kAdd, "add", "add", "add"},
+    {kSubtract, "sub", "rsub", "sub"},
+    {kMultiply, "mul", "mul", "mul"},
+    {kTrueDivide, "div", "reciprocal*", "truediv"},   // Tensor.__rdiv__: self.reciprocal() * other
+    {kFloorDivide, "floor_divide", "!floor_divide", "floordiv"},
+    {kRemainder, "remainder", "!remainder", "mod"},
+    {kPower, "pow", "!pow", "pow"},
+    {kMatrixMultiply, "matmul", "!matmul", "matmul"},
+    {kAnd, "bitwise_and", "bitwise_and", "and_"},
+    {kOr, "bitwise_or", "bitwise_or", "or_"},
+    {kXor, "bitwise_xor", "bitwise_xor", "xor"},
+    {kLshift, "bitwise_left_shift", "!bitwise_left_shift", "lshift"},
+    {kRshift, "bitwise_right_shift", "!bitwise_right_shift", "rshift"},
 };
 
 constexpr OperatorRow kInPlace[] = {
-    {NB_INPLACE_ADD, "add", nullptr, "iadd"},
-    {NB_INPLACE_SUBTRACT, "sub", nullptr, "isub"},
-    {NB_INPLACE_MULTIPLY, "mul", nullptr, "imul"},
-    {NB_INPLACE_TRUE_DIVIDE, "div", nullptr, "itruediv"},
-    {NB_INPLACE_FLOOR_DIVIDE, "floor_divide", nullptr, "ifloordiv"},
-    {NB_INPLACE_REMAINDER, "remainder", nullptr, "imod"},
-    {NB_INPLACE_POWER, "pow", nullptr, "ipow"},
-    {NB_INPLACE_AND, "bitwise_and", nullptr, "iand"},
-    {NB_INPLACE_OR, "bitwise_or", nullptr, "ior"},
-    {NB_INPLACE_XOR, "bitwise_xor", nullptr, "ixor"},
-    {NB_INPLACE_LSHIFT, "bitwise_left_shift", nullptr, "ilshift"},
-    {NB_INPLACE_RSHIFT, "bitwise_right_shift", nullptr, "irshift"},
+    {kInplaceAdd, "add", nullptr, "iadd"},
+    {kInplaceSubtract, "sub", nullptr, "isub"},
+    {kInplaceMultiply, "mul", nullptr, "imul"},
+    {kInplaceTrueDivide, "div", nullptr, "itruediv"},
+    {kInplaceFloorDivide, "floor_divide", nullptr, "ifloordiv"},
+    {kInplaceRemainder, "remainder", nullptr, "imod"},
+    {kInplacePower, "pow", nullptr, "ipow"},
+    {kInplaceAnd, "bitwise_and", nullptr, "iand"},
+    {kInplaceOr, "bitwise_or", nullptr, "ior"},
+    {kInplaceXor, "bitwise_xor", nullptr, "ixor"},
+    {kInplaceLshift, "bitwise_left_shift", nullptr, "ilshift"},
+    {kInplaceRshift, "bitwise_right_shift", nullptr, "irshift"},
 };
 
 const OperatorRow* find_row(int nb_op, bool* in_place) {
@@ -57,7 +56,7 @@ const OperatorRow* find_row(int nb_op, bool* in_place) {
     if (row.nb_op == nb_op) return &row;
   // x @= y has no in-place form: a new tensor.
   *in_place = false;
-  return nb_op == NB_INPLACE_MATRIX_MULTIPLY ? find_row(NB_MATRIX_MULTIPLY, in_place) : nullptr;
+  return nb_op == kInplaceMatrixMultiply ? find_row(kMatrixMultiply, in_place) : nullptr;
 }
 
 // What a tensor's operators take as the other operand; others give NotImplemented.

@@ -80,9 +80,6 @@ ValuePtr call_method(Executor& ex, const ValuePtr& self, const char* name, std::
 // A method of the object's class, bound (special methods skip the instance); null where the class has none.
 ValuePtr lookup_special(Executor& ex, const ValuePtr& self, const char* name);
 bool values_equal(Executor& ex, const ValuePtr& a, const ValuePtr& b);  // identity, then ==, as PyObject_RichCompareBool
-// x[key] as BINARY_SUBSCR does it.
-ValuePtr get_item_of(Executor& ex, const ValuePtr& object, const ValuePtr& key);
-ValuePtr length_of(Executor& ex, const ValuePtr& object);   // len(x)
 std::string type_name(const ValuePtr& value);
 
 }  // namespace cdynamo::symbolic

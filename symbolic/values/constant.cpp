@@ -37,7 +37,8 @@ ValuePtr make_constant(Executor& ex, PyRef object) {
   }
   if (PySlice_Check(o)) return slice_from_object(ex, o);
   if (PyRange_Check(o)) return range_from_object(ex, o);
-  if (PyType_Check(o)) return make_class(std::move(object), nullptr);
+  bool has_own_kind = PyType_Check(o) || PyModule_Check(o) || PyFunction_Check(o) || PyMethod_Check(o);
+  if (has_own_kind) return ex.wrap(o, constant_source(o));
   return std::make_shared<ConstantValue>(std::move(object));
 }
 
@@ -86,10 +87,14 @@ std::string ConstantValue::describe() const {
 ValuePtr ConstantValue::get_attribute(Executor& ex, PyObject* name) {
   if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return type_of(ex, shared_from_this());
   PyRef attribute = checked_user(ex, PyObject_GetAttr(object_.get(), name));
-  // A method bound to the constant keeps no source; other attributes of library objects are reached by theirs.
-  if (is_plain_constant(object_.get()) || PyCFunction_Check(attribute.get())) return ex.constant(std::move(attribute));
-  if (is_plain_constant(attribute.get())) return ex.constant(std::move(attribute));
-  return ex.wrap(attribute.get(), attribute_source(constant_source(object_.get()), name));
+  if (is_plain_constant(object_.get()) || PyCFunction_Check(attribute.get()) || is_plain_constant(attribute.get()))
+    return ex.constant(std::move(attribute));
+  // A method of an enum class; anything else that the object holds for good.
+  if (PyMethod_Check(attribute.get()) && PyMethod_GET_SELF(attribute.get()) == object_.get()) {
+    PyObject* function = PyMethod_GET_FUNCTION(attribute.get());
+    return make_bound_method(ex, ex.wrap(function, constant_source(function)), shared_from_this());
+  }
+  return ex.wrap(attribute.get(), constant_source(attribute.get()));
 }
 
 void ConstantValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
@@ -101,7 +106,7 @@ void ConstantValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& 
 ValuePtr ConstantValue::call(Executor& ex, const CallArgs& args) { return call_builtin(ex, object_.get(), args); }
 
 ValuePtr ConstantValue::get_item(Executor& ex, const ValuePtr& key) {
-  PyRef index = materialize(ex, key);
+  PyRef index = key->materialize(ex);
   if (!index) return SymbolicValue::get_item(ex, key);
   return ex.constant(checked_user(ex, PyObject_GetItem(object_.get(), index.get())));
 }
@@ -144,7 +149,7 @@ ValuePtr ConstantValue::unary(Executor& ex, Op op) {
 
 ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   bool formats = !reflected && plain_number_operation(nb_op) == kNbRemainder && PyUnicode_Check(object_.get());
-  auto object = formats ? std::optional(materialize(ex, other)) : other->as_constant();
+  auto object = formats ? std::optional(other->materialize(ex)) : other->as_constant();
   if (formats && !*object) break_graph("CD0215", "% formatting with " + other->describe());
   if (!object) return nullptr;
   PyObject* left = reflected ? object->get() : object_.get();

@@ -373,7 +373,7 @@ Effect DictValue::change_effect(Executor& ex, const ValuePtr& key, const ValuePt
 }
 
 void DictValue::emit_effects(Executor& ex) {
-  if (!replaced_) {
+  if (object_ && !replaced_) {
     for (const Change& change : log_) ex.effect(change_effect(ex, change.key, change.value));
     return;
   }

@@ -82,12 +82,6 @@ ValuePtr move_to_end(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
-ValuePtr reversed(Executor& ex, const ValuePtr& self, const CallArgs&) {
-  auto keys = *dict_of(self).unpack(ex);
-  std::reverse(keys.begin(), keys.end());
-  return new_tuple(std::move(keys))->iterate(ex);
-}
-
 constexpr BuiltinMethodRow kMethods[] = {
     {"get", get},
     {"items", view<DictViewKind::kItems>},
@@ -100,7 +94,6 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"copy", copy},
     {"clear", clear},
     {"__init__", update},
-    {"__reversed__", reversed},
 };
 constexpr BuiltinMethodRow kOrderedMethods[] = {{"move_to_end", move_to_end}};
 
@@ -124,7 +117,7 @@ void update_dict(Executor& ex, DictValue& dict, const CallArgs& args) {
     if (DictValue* other = dict_in(given)) {
       for (const DictValue::Entry& entry : other->entries(ex)) dict.set_item(ex, entry.key, entry.value);
     } else if (ValuePtr keys = lookup_special(ex, given, "keys")) {
-      for (const ValuePtr& key : items_of(ex, keys->call(ex, {}))) dict.set_item(ex, key, get_item_of(ex, given, key));
+      for (const ValuePtr& key : items_of(ex, keys->call(ex, {}))) dict.set_item(ex, key, given->get_item(ex, key));
     } else {
       size_t position = 0;
       for (const ValuePtr& pair : items_of(ex, given)) {

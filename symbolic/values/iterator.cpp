@@ -8,6 +8,7 @@
 #include "symbolic/values/range.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
 
 namespace cdynamo::symbolic {
 
@@ -73,7 +74,7 @@ class SequenceIterator final : public IteratorValue {
     if (auto* range = dynamic_cast<RangeValue*>(sequence_.get()))
       return static_cast<int64_t>(index) < range->count(ex) ? range->at(ex, static_cast<int64_t>(index)) : nullptr;
     try {
-      return get_item_of(ex, sequence_, ex.constant_int(static_cast<int64_t>(index)));
+      return sequence_->get_item(ex, ex.constant_int(static_cast<int64_t>(index)));
     } catch (const PythonRaise& raised) {
       if (matches_exception(raised, PyExc_IndexError) || matches_exception(raised, PyExc_StopIteration)) return nullptr;
       throw;
@@ -118,13 +119,14 @@ class DictIterator final : public IteratorValue {
       entries_ = dict.entries(ex, true);
       version_ = dict.version();
     }
-    if (position_ >= entries_.size()) return nullptr;
+    if (exhausted_) return nullptr;
     if (dict.version() != version_) {
-      size_t now = dict.size(ex);
-      position_ = entries_.size();
-      raise_error(ex, PyExc_RuntimeError, now != entries_.size() ? "dictionary changed size during iteration"
-                                                                 : "dictionary keys changed during iteration");
+      if (dict.size(ex) == entries_.size()) break_graph("CD0207", "a dict whose keys change");
+      exhausted_ = true;
+      raise_error(ex, PyExc_RuntimeError, "dictionary changed size during iteration");
     }
+    exhausted_ = position_ >= entries_.size();
+    if (exhausted_) return nullptr;
     const ValuePtr& key = entries_[position_++].key;
     if (kind_ == DictViewKind::kKeys) return key;
     ValuePtr value = dict.lookup(ex, key);
@@ -141,7 +143,7 @@ class DictIterator final : public IteratorValue {
  private:
   ValuePtr dict_;
   DictViewKind kind_;
-  bool started_ = false;
+  bool started_ = false, exhausted_ = false;
   uint64_t version_ = 0;
   std::vector<DictValue::Entry> entries_;
   size_t position_ = 0;
@@ -299,15 +301,17 @@ ValuePtr new_callable_iterator(ValuePtr callable, ValuePtr sentinel) {
 }
 
 ValuePtr new_reversed_iterator(Executor& ex, const ValuePtr& sequence) {
-  if (ValuePtr method = lookup_special(ex, sequence, "__reversed__")) return method->call(ex, {});
-  if (dict_in(sequence)) return call_method(ex, sequence, "__reversed__");
+  if (auto* object = dynamic_cast<UserObjectValue*>(sequence.get()))
+    if (ValuePtr method = object->special(ex, "__reversed__", true)) return method->call(ex, {});
+  if (dict_in(sequence) && !dynamic_cast<MappingProxyValue*>(sequence.get()))
+    return std::make_shared<ReversedIterator>(sequence, *dict_in(sequence)->unpack(ex));
   if (auto* view = dynamic_cast<DictViewValue*>(sequence.get()))
     return std::make_shared<ReversedIterator>(sequence, *view->unpack(ex));
   if (!list_in(sequence) && !tuple_in(sequence) && !dynamic_cast<RangeValue*>(sequence.get()) &&
       !dynamic_cast<ConstantValue*>(sequence.get())) {
     std::vector<ValuePtr> items;
-    Py_ssize_t count = index_argument(ex, length_of(ex, sequence));
-    for (Py_ssize_t i = 0; i < count; ++i) items.push_back(get_item_of(ex, sequence, ex.constant_int(i)));
+    Py_ssize_t count = index_argument(ex, sequence->length(ex));
+    for (Py_ssize_t i = 0; i < count; ++i) items.push_back(sequence->get_item(ex, ex.constant_int(i)));
     return std::make_shared<ReversedIterator>(sequence, std::move(items));
   }
   auto items = sequence->unpack(ex);

@@ -275,4 +275,124 @@ std::vector<EagerTensor> run_eagerly(const Graph& captured, const std::vector<Ea
   return Eager().run(captured, inputs);
 }
 
+std::vector<EagerTensor> run_prepared(const Prepared& prepared, const std::vector<EagerTensor>& inputs) {
+  const Graph& core = *prepared.core;
+  std::vector<DenseTensor> dense;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    dense.push_back(DenseTensor::of(inputs[i].sizes, inputs[i].values(), core.inputs[i]->type.dtype));
+  const InterpretResult result = interpret_all(core, dense);
+
+  std::vector<EagerTensor> fresh;
+  for (size_t i = 0; i < core.outputs.size(); ++i) {
+    const TensorType& type = core.outputs[i]->type;
+    fresh.push_back(make_strided(numbers(type.sizes), numbers(type.strides), result.outputs[i].numbers()));
+  }
+  for (const Graph::Mutation& mutation : core.mutations) {
+    EagerTensor input = inputs[mutation.input];
+    input.assign(result.inputs[mutation.input].numbers());
+  }
+  std::vector<EagerTensor> outputs;
+  for (const OutputAlias& alias : prepared.outputs) {
+    const bool of_input = alias.kind == OutputAlias::kInput || alias.kind == OutputAlias::kViewOfInput;
+    EagerTensor tensor = of_input ? inputs[alias.index] : fresh[alias.index];
+    if (alias.kind == OutputAlias::kViewOfInput || alias.kind == OutputAlias::kViewOfOutput) {
+      tensor.sizes = numbers(alias.sizes);
+      tensor.strides = numbers(alias.strides);
+      tensor.offset += numbers({alias.offset})[0];
+      tensor.object = std::make_shared<int>();
+    }
+    outputs.push_back(std::move(tensor));
+  }
+  return outputs;
+}
+
+namespace {
+
+std::vector<double> made_up_numbers(int64_t count, DType dtype, int salt) {
+  std::vector<double> values(count);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t number = (i * 7 + salt * 5) % 11 - 5;
+    values[i] = dtype == DType::kBool ? static_cast<double>((i * 5 + salt) % 3 == 0) : static_cast<double>(number) / 4;
+    if (runtime::is_integer(dtype)) values[i] = static_cast<double>(dtype == DType::kU8 ? number + 5 : number);
+  }
+  return values;
+}
+
+std::vector<EagerTensor> made_up_inputs(const Graph& graph) {
+  std::vector<EagerTensor> inputs;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const TensorType& type = graph.inputs[i]->type;
+    const Sizes sizes = numbers(type.sizes);
+    int64_t n = 1;
+    for (int64_t size : sizes) n *= size;
+    inputs.push_back(make_strided(sizes, numbers(type.strides), made_up_numbers(n, type.dtype, static_cast<int>(i))));
+  }
+  return inputs;
+}
+
+bool same_number(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b || std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b));
+}
+
+std::string compare_values(const std::string& what, const EagerTensor& expected, const EagerTensor& found) {
+  const std::vector<double> a = expected.values(), b = found.values();
+  if (a.size() != b.size()) return what + " has another number of elements\n";
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!same_number(a[i], b[i]))
+      return what + "[" + std::to_string(i) + "] is " + std::to_string(b[i]) + ", eager has " + std::to_string(a[i]) + "\n";
+  return "";
+}
+
+// Strides of dimensions of one element cannot be seen by any access.
+bool same_layout(const EagerTensor& a, const EagerTensor& b) {
+  if (a.sizes != b.sizes || a.offset != b.offset) return a.sizes == b.sizes && a.numel() == 0;
+  for (size_t d = 0; d < a.sizes.size(); ++d)
+    if (a.sizes[d] > 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::vector<double>> run_core(const Graph& core) {
+  std::vector<DenseTensor> dense;
+  for (const EagerTensor& input : made_up_inputs(core))
+    dense.push_back(DenseTensor::of(input.sizes, input.values(), core.inputs[dense.size()]->type.dtype));
+  std::vector<std::vector<double>> outputs;
+  for (const DenseTensor& output : interpret(core, dense)) outputs.push_back(output.numbers());
+  return outputs;
+}
+
+static std::string compare(const Graph& captured, const Prepared& prepared) {
+  const std::vector<std::string> broken = verify(*prepared.core, true);
+  if (!broken.empty()) return "not sound: " + broken[0] + "\n" + print_readable(*prepared.core);
+  const std::vector<EagerTensor> eager_inputs = made_up_inputs(captured), inputs = made_up_inputs(captured);
+  const std::vector<EagerTensor> expected = run_eagerly(captured, eager_inputs), found = run_prepared(prepared, inputs);
+  std::string report;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    report += compare_values("input " + std::to_string(i), eager_inputs[i], inputs[i]);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const std::string name = "output " + std::to_string(i);
+    if (!same_layout(expected[i], found[i])) report += name + " has another layout\n";
+    report += compare_values(name, expected[i], found[i]);
+    for (size_t j = 0; j < expected.size(); ++j) {
+      if ((expected[i].storage == expected[j].storage) != (found[i].storage == found[j].storage))
+        report += name + " and output " + std::to_string(j) + " differ in sharing storage\n";
+    }
+    for (size_t j = 0; j < inputs.size(); ++j) {
+      if ((expected[i].storage == eager_inputs[j].storage) != (found[i].storage == inputs[j].storage))
+        report += name + " and input " + std::to_string(j) + " differ in sharing storage\n";
+      if ((expected[i].object == eager_inputs[j].object) != (found[i].object == inputs[j].object))
+        report += name + " and input " + std::to_string(j) + " differ in being one object\n";
+    }
+  }
+  return report.empty() ? "" : report + print_readable(*prepared.core);
+}
+
+std::string compare_with_eager(const Graph& captured) {
+  std::string report = compare(captured, functionalize(captured));
+  if (report.empty()) report = compare(captured, prepare(captured));
+  return report;
+}
+
 }  // namespace cdynamo::graph::testing

@@ -18,7 +18,16 @@ struct AttentionProgram {
                            "x" + std::to_string(graph.inputs.size()));
   }
   Tensor call(std::string_view name, std::vector<Arg> args) { return wrap(b, b.call1(name, std::move(args))); }
-  Tensor softmax(Tensor x) { return call("softmax", {x.value, Sym(-1)}); }
+  Tensor softmax(Tensor x) {
+    if (find_op("softmax")) return call("softmax", {x.value, Sym(-1)});
+    Tensor shifted = exp(x - amax(x, {x.rank() - 1}, true));
+    return shifted / sum(shifted, {x.rank() - 1}, true);
+  }
+  // Key j is kept for query i where j < i: the first query has none.
+  Tensor before(int64_t queries, int64_t keys) {
+    const std::vector<Sym> sizes = {queries, keys};
+    return lt(iota(b, sizes, 1, DType::kI64), iota(b, sizes, 0, DType::kI64));
+  }
   Tensor transposed(Tensor x) { return call("transpose", {x.value, Sym(-2), Sym(-1)}); }
 };
 
@@ -67,19 +76,25 @@ TEST(RecognizeAttention, HeadsOutOfOneProjection) {
 TEST(RecognizeAttention, AdditiveMaskWithMaskedRows) {
   AttentionProgram p;
   Tensor q = wrap(p.b, p.input({2, 3, 4, 8})), k = wrap(p.b, p.input({2, 3, 5, 8})), v = wrap(p.b, p.input({2, 3, 5, 8}));
-  Tensor keep = wrap(p.b, p.input({4, 5}, DType::kBool));
-  Tensor mask = where(keep, Operand(0.0), Operand(-INFINITY));
+  Tensor mask = where(p.before(4, 5), Operand(0.0), Operand(-INFINITY));
   EXPECT_EQ(fused(p, matmul(p.softmax(matmul(q, p.transposed(k)) * 0.5 + mask), v)), 1);
 }
 
 TEST(RecognizeAttention, FilledMasks) {
-  for (double fill : {-INFINITY, -1e9}) {
+  for (double fill : {double{-INFINITY}, -1e9}) {
     AttentionProgram p;
     Tensor q = wrap(p.b, p.input({2, 3, 4, 8})), k = wrap(p.b, p.input({2, 3, 5, 8})), v = wrap(p.b, p.input({2, 3, 5, 8}));
-    Tensor masked = wrap(p.b, p.input({2, 1, 4, 5}, DType::kBool));
-    Tensor scores = where(masked, Operand(fill), matmul(q, p.transposed(k)) * 0.5);
+    Tensor scores = where(p.before(4, 5), matmul(q, p.transposed(k)) * 0.5, Operand(fill));
     EXPECT_EQ(fused(p, matmul(p.softmax(scores), v)), 1) << fill;
   }
+}
+
+TEST(RecognizeAttention, FilledMaskOfTheCaller) {
+  AttentionProgram p;
+  Tensor q = wrap(p.b, p.input({2, 3, 4, 8})), k = wrap(p.b, p.input({2, 3, 5, 8})), v = wrap(p.b, p.input({2, 3, 5, 8}));
+  Tensor masked = wrap(p.b, p.input({2, 1, 4, 5}, DType::kBool));
+  Tensor scores = p.call("masked_fill", {(matmul(q, p.transposed(k)) * 0.5).value, masked.value, -INFINITY});
+  EXPECT_EQ(fused(p, matmul(p.softmax(scores), v)), 1) << print_readable(*prepare(p.graph).core);
 }
 
 TEST(RecognizeAttention, MildFillIsLeftAlone) {

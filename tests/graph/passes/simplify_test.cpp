@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 #include "graph/builder.h"
 #include "graph/passes.h"
@@ -12,6 +13,16 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+
+// NaNs are all alike.
+bool same_bits(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b) {
+  const auto same = [](double x, double y) {
+    return std::isnan(x) ? std::isnan(y) : x == y && std::signbit(x) == std::signbit(y);
+  };
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!std::equal(a[i].begin(), a[i].end(), b[i].begin(), b[i].end(), same)) return false;
+  return a.size() == b.size();
+}
 
 // A core graph made by `body` of one matrix and one vector input.
 struct CoreProgram {
@@ -36,7 +47,7 @@ struct CoreProgram {
     eliminate_common_subexpressions(graph);
     eliminate_dead_code(graph);
     EXPECT_THAT(verify(graph, true), IsEmpty()) << print_readable(graph);
-    EXPECT_EQ(testing::run_core(graph), before) << print_readable(graph);
+    EXPECT_TRUE(same_bits(testing::run_core(graph), before)) << print_readable(graph);
     EXPECT_FALSE(simplify(graph)) << "not idempotent\n" << print_readable(graph);
     std::vector<std::string> names;
     for (const auto& node : graph.nodes) names.emplace_back(node->op->name);
@@ -103,8 +114,8 @@ TEST(Simplify, WritesThatAreReadBack) {
   const std::vector<Sym> start = {1, 0}, step = {1, 1}, size = {2, 6};
   Tensor part = neg(p.call("core.slice", {p.x.value, start, size, step}));
   Tensor written = p.call("core.slice_scatter", {p.x.value, part.value, start, step});
-  EXPECT_THAT(p.simplified(abs(p.call("core.slice", {written.value, start, size, step}))),
-              ElementsAre("core.slice", "neg", "abs"));
+  EXPECT_THAT(p.simplified(exp(p.call("core.slice", {written.value, start, size, step}))),
+              ElementsAre("core.slice", "neg", "exp"));
 }
 
 TEST(Simplify, ConstantsAreFolded) {
@@ -123,6 +134,86 @@ TEST(Simplify, SymbolicViews) {
   const Sym n = p.graph.sym->new_symbol("s0", 8);
   Tensor z = p.input({n, 4}, DType::kF32, "z");
   EXPECT_THAT(p.simplified(neg(reshape(reshape(z, {n * 4}), {n, 4}))), ElementsAre("neg"));
+}
+
+// Random core graphs of views, writes, conversions and arithmetic with the numbers that rewrites look for.
+class RandomGraph {
+ public:
+  RandomGraph(uint32_t seed, CoreProgram& p) : random_(seed), p_(p), values_{p.x, p.y} {}
+  Tensor build() {
+    for (int step = 0; step < 20; ++step) {
+      Tensor made = next(any());
+      if (made.rank() <= 4 && made.type().numel().constant() <= 400) values_.push_back(made);
+    }
+    return values_.back();
+  }
+
+ private:
+  int below(int64_t n) { return static_cast<int>(random_() % n); }
+  Tensor any() { return values_[values_.size() - 1 - below(std::min<int64_t>(5, values_.size()))]; }
+  static int64_t size(const Tensor& x, int dim) { return x.size(dim).constant(); }
+
+  Tensor arithmetic(Tensor x) {
+    static constexpr double kNumbers[] = {0, -0.0, 1, -1, 2, 0.5, 3};
+    const Operand number = kNumbers[below(7)];
+    switch (below(8)) {
+      case 0: return x * number;
+      case 1: return x + number;
+      case 2: return x - number;
+      case 3: return x / number;
+      case 4: return neg(x);
+      case 5: return abs(x);
+      case 6: return maximum(x, x);
+      default: return where(gt(x, number), x, x);
+    }
+  }
+
+  Tensor sliced(Tensor x, std::vector<Sym>& start, std::vector<Sym>& size, std::vector<Sym>& step) {
+    for (int d = 0; d < x.rank(); ++d) {
+      const int64_t extent = RandomGraph::size(x, d), first = below(2) ? 0 : below(extent), stride = 1 + below(2) * below(2);
+      start.push_back(first);
+      step.push_back(stride);
+      size.push_back((extent - first + stride - 1) / stride);
+    }
+    return p_.call("core.slice", {x.value, start, size, step});
+  }
+
+  Tensor next(Tensor x) {
+    const int rank = x.rank();
+    std::vector<Sym> start, size, step;
+    switch (below(11)) {
+      case 0: return reshape(x, {x.type().numel()});
+      case 1: return unsqueeze(x, below(rank + 1));
+      case 2: return rank ? transpose(x, below(rank), below(rank)) : x;
+      case 3: {
+        std::vector<Sym> sizes = x.sizes();
+        sizes.insert(sizes.begin(), 2);
+        return expand(x, sizes);
+      }
+      case 4: return sliced(x, start, size, step);
+      case 5: {
+        Tensor part = sliced(x, start, size, step);
+        return p_.call("core.slice_scatter", {x.value, arithmetic(part).value, start, step});
+      }
+      case 6: return cast(cast(x, below(2) ? DType::kF64 : DType::kI32), x.dtype());
+      case 7: return rank ? amax(x, {below(rank)}, below(2)) : x;
+      case 8: return full_like(x, static_cast<double>(below(3) - 1));
+      default: return arithmetic(x);
+    }
+  }
+
+  std::mt19937 random_;
+  CoreProgram& p_;
+  std::vector<Tensor> values_;
+};
+
+TEST(Simplify, RandomGraphsKeepTheirValues) {
+  for (uint32_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(seed);
+    CoreProgram p;
+    p.simplified(neg(RandomGraph(seed, p).build()));
+    if (::testing::Test::HasFailure()) return;
+  }
 }
 
 }  // namespace

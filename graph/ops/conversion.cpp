@@ -1,0 +1,146 @@
+// Copies and conversions: contiguous, clone, to, copy_, fill_.
+#include "graph/ops/view_rules.h"
+
+namespace cdynamo::graph {
+namespace {
+
+std::string_view memory_format(const Args& args, std::string_view otherwise) {
+  return args.has("memory_format") ? args.string("memory_format") : otherwise;
+}
+
+std::vector<Sym> strides_for(SymContext& sym, const TensorType& type, std::string_view format) {
+  if (format == "preserve_format") return preserved_strides(sym, type);
+  if (format == "contiguous_format") return contiguous_strides(type.sizes);
+  size_t rank = format == "channels_last" ? 4 : 5;
+  if (type.sizes.size() != rank) runtime_error("required rank " + std::to_string(rank) + " tensor to use " + std::string(format) + " format");
+  return channels_last_strides(type.sizes);
+}
+
+bool has_format(SymContext& sym, const TensorType& type, std::string_view format) {
+  if (format == "preserve_format") return true;
+  return format == "contiguous_format" ? is_contiguous(sym, type) : is_channels_last(sym, type);
+}
+
+std::vector<TensorType> infer_contiguous(Graph& graph, const Args& args) {
+  TensorType type = args.value("self")->type;
+  std::string_view format = memory_format(args, "contiguous_format");
+  if (format == "preserve_format") runtime_error("preserve memory format is unsupported by the contiguous operator");
+  if (!has_format(*graph.sym, type, format)) type.strides = strides_for(*graph.sym, type, format);
+  return {type};
+}
+Alias contiguous_alias(const Node& node) {
+  const TensorType& self = self_type(node);
+  std::string_view format = memory_format(Args(node.op->parsed[node.overload], node.args), "contiguous_format");
+  return has_format(context_of(self), self, format) ? Alias::kSelf : Alias::kNone;
+}
+
+std::vector<TensorType> infer_clone(Graph& graph, const Args& args) {
+  TensorType type = args.value(args.schema().params[0].name)->type;
+  type.strides = strides_for(*graph.sym, type, memory_format(args, "preserve_format"));
+  type.weak = false;
+  return {type};
+}
+
+DType target_dtype(const Args& args) {
+  DType own = args.value("self")->type.dtype;
+  if (args.schema().find("other") >= 0) return args.value("other")->type.dtype;
+  return args.schema().find("dtype") >= 0 ? dtype_or(args, own) : own;
+}
+
+// Is the operand returned as it is?
+bool to_is_self(SymContext& sym, const Args& args) {
+  const TensorType& self = args.value("self")->type;
+  bool copy = args.has("copy") && args.boolean("copy");
+  return !copy && target_dtype(args) == self.dtype && has_format(sym, self, memory_format(args, "preserve_format"));
+}
+std::vector<TensorType> infer_to(Graph& graph, const Args& args) {
+  TensorType type = args.value("self")->type;
+  if (to_is_self(*graph.sym, args)) return {type};
+  type.dtype = target_dtype(args);
+  type.strides = strides_for(*graph.sym, type, memory_format(args, "preserve_format"));
+  type.weak = false;
+  return {type};
+}
+std::vector<Value*> to_body(Builder& b, const Args& args) { return one(cast(operand(b, args, "self"), target_dtype(args))); }
+Alias to_alias(const Node& node) {
+  return to_is_self(context_of(self_type(node)), Args(node.op->parsed[node.overload], node.args)) ? Alias::kSelf : Alias::kNone;
+}
+
+// x.float(), x.long() ...
+template <DType dtype>
+OpDef conversion(std::string_view name, std::string_view schema, std::vector<std::string_view> torch_names) {
+  return {.name = name, .family = Family::kComposite, .schemas = {schema}, .torch_names = std::move(torch_names),
+          .body = CDYNAMO_BODY(return one(cast(operand(b, args, "self"), dtype))),
+          .infer = [](Graph& graph, const Args& args) -> std::vector<TensorType> {
+            TensorType type = args.value("self")->type;
+            if (type.dtype == dtype) return {type};
+            type.dtype = dtype;
+            type.strides = preserved_strides(*graph.sym, type);
+            return {type};
+          },
+          .in_place_variant = false,
+          .alias = [](const Node& node) { return self_type(node).dtype == dtype ? Alias::kSelf : Alias::kNone; }};
+}
+
+std::vector<TensorType> infer_like_self(Graph& graph, const Args& args) {
+  TensorType type = args.value("self")->type;
+  type.strides = preserved_strides(*graph.sym, type);
+  return {type};
+}
+std::vector<Value*> copy_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self"), src = operand(b, args, "src");
+  return one(expand(cast(src, self.dtype()), expanded(b.sym(), src.type(), self.sizes()).sizes));
+}
+std::vector<Value*> fill_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  const Arg& value = args["value"];
+  if (const auto* tensor = std::get_if<Value*>(&value)) {
+    if ((*tensor)->type.rank() != 0) runtime_error("fill_ only supports 0-dimension value tensor but got tensor with dimensions");
+    return one(expand(cast(wrap(b, *tensor), self.dtype()), self.sizes()));
+  }
+  return one(full_like(self, value));
+}
+
+Tensor itself(Builder& b, const Args& args) { return operand(b, args, args.schema().params[0].name); }
+
+}  // namespace
+
+std::vector<OpDef> conversion_ops() {
+  return {
+      {.name = "contiguous", .family = Family::kComposite,
+       .schemas = {"contiguous(Tensor self, *, MemoryFormat memory_format=contiguous_format) -> Tensor"},
+       .body = CDYNAMO_BODY(return one(itself(b, args))), .infer = infer_contiguous, .in_place_variant = false, .alias = contiguous_alias},
+      {.name = "clone", .family = Family::kComposite,
+       .schemas = {"clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"},
+       .body = CDYNAMO_BODY(return one(itself(b, args))), .infer = infer_clone, .in_place_variant = false},
+      {.name = "to", .family = Family::kComposite,
+       .schemas = {"to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, *, MemoryFormat? memory_format=None) -> Tensor",
+                   "to.device(Tensor self, Device? device=None, ScalarType? dtype=None, bool non_blocking=False, bool copy=False, *, "
+                   "MemoryFormat? memory_format=None) -> Tensor",
+                   "to.other(Tensor self, Tensor other, bool non_blocking=False, bool copy=False, *, MemoryFormat? memory_format=None) -> Tensor"},
+       .body = to_body, .infer = infer_to, .in_place_variant = false, .alias = to_alias},
+      {.name = "type_as", .family = Family::kComposite, .schemas = {"type_as(Tensor self, Tensor other) -> Tensor"},
+       .body = to_body, .infer = infer_to, .in_place_variant = false, .alias = to_alias},
+      {.name = "cpu", .family = Family::kComposite, .schemas = {"cpu(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"},
+       .body = to_body, .infer = infer_to, .in_place_variant = false, .alias = to_alias},
+      conversion<DType::kF32>("core.to_float32", "core.to_float32(Tensor self) -> Tensor", {"torch.Tensor.float"}),
+      conversion<DType::kF64>("core.to_float64", "core.to_float64(Tensor self) -> Tensor", {"torch.Tensor.double"}),
+      conversion<DType::kF16>("core.to_float16", "core.to_float16(Tensor self) -> Tensor", {"torch.Tensor.half"}),
+      conversion<DType::kBF16>("core.to_bfloat16", "core.to_bfloat16(Tensor self) -> Tensor", {"torch.Tensor.bfloat16"}),
+      conversion<DType::kI64>("core.to_int64", "core.to_int64(Tensor self) -> Tensor", {"torch.Tensor.long"}),
+      conversion<DType::kI32>("core.to_int32", "core.to_int32(Tensor self) -> Tensor", {"torch.Tensor.int"}),
+      conversion<DType::kI16>("core.to_int16", "core.to_int16(Tensor self) -> Tensor", {"torch.Tensor.short"}),
+      conversion<DType::kI8>("core.to_int8", "core.to_int8(Tensor self) -> Tensor", {"torch.Tensor.char"}),
+      conversion<DType::kU8>("core.to_uint8", "core.to_uint8(Tensor self) -> Tensor", {"torch.Tensor.byte"}),
+      conversion<DType::kBool>("core.to_bool", "core.to_bool(Tensor self) -> Tensor", {"torch.Tensor.bool"}),
+      {.name = "copy", .family = Family::kComposite,
+       .schemas = {"copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"}, .body = copy_body, .infer = infer_like_self},
+      {.name = "fill", .family = Family::kComposite,
+       .schemas = {"fill.Scalar(Tensor self, Scalar value) -> Tensor", "fill.Tensor(Tensor self, Tensor value) -> Tensor"},
+       .body = fill_body, .infer = infer_like_self},
+      {.name = "zero", .family = Family::kComposite, .schemas = {"zero(Tensor self) -> Tensor"},
+       .body = CDYNAMO_BODY(return one(full_like(itself(b, args), Sym(0)))), .infer = infer_like_self},
+  };
+}
+
+}  // namespace cdynamo::graph

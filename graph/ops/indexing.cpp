@@ -1,0 +1,381 @@
+// Indexing: embedding, gather, scatter, advanced indexing and their in-place kin.
+#include <algorithm>
+
+#include "graph/ops/view_rules.h"
+
+namespace cdynamo::graph {
+namespace {
+
+Tensor self_of(Builder& b, const Args& args) { return operand(b, args, "self"); }
+
+void require_index(Tensor index, const char* name) {
+  if (index.dtype() != DType::kI64 && index.dtype() != DType::kI32)
+    runtime_error(std::string(name) + "(): Expected dtype int32/int64 for index");
+}
+void require_int64(Tensor index, const char* name) {
+  if (index.dtype() != DType::kI64) runtime_error(std::string(name) + "(): Expected dtype int64 for index");
+}
+
+// Where eager refuses negative indices: they are made out of range, which the core's operators report.
+Tensor refuse_negative(Tensor index, const Sym& size) {
+  Tensor wide = cast(index, DType::kI64);
+  return where(lt(wide, 0), full(*index.builder, {}, size, DType::kI64), wide);
+}
+
+Tensor core_index(Tensor self, const std::vector<Tensor>& indices) {
+  std::vector<Value*> values;
+  for (const Tensor& index : indices) values.push_back(index.value);
+  return wrap(*self.builder, self.builder->call1("core.index", {self.value, values}));
+}
+Tensor core_index_put(Tensor self, const std::vector<Tensor>& indices, Tensor values, bool accumulate) {
+  std::vector<Value*> list;
+  for (const Tensor& index : indices) list.push_back(index.value);
+  return wrap(*self.builder, self.builder->call1("core.index_put", {self.value, list, values.value, accumulate}));
+}
+
+// ---- one index along one dim -------------------------------------------------------------------------------------------
+
+Dims front_order(int64_t rank, int64_t dim) {
+  Dims order{dim};
+  for (int64_t d = 0; d < rank; ++d)
+    if (d != dim) order.push_back(d);
+  return order;
+}
+Dims inverse(const Dims& order) {
+  Dims result(order.size());
+  for (size_t i = 0; i < order.size(); ++i) result[order[i]] = static_cast<int64_t>(i);
+  return result;
+}
+
+std::vector<Value*> embedding_body(Builder& b, const Args& args) {
+  Tensor weight = operand(b, args, "weight"), indices = operand(b, args, "indices");
+  if (weight.rank() != 2) runtime_error("'weight' must be 2-D");
+  require_index(indices, "embedding");
+  return one(core_index(weight, {refuse_negative(indices, weight.size(0))}));
+}
+
+std::vector<Value*> index_select_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args), index = operand(b, args, "index");
+  require_index(index, "index_select");
+  if (index.rank() > 1) index_error("index_select(): Index is supposed to be a vector, but got dim: " + std::to_string(index.rank()));
+  int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  if (self.rank() == 0) {
+    Tensor picked = core_index(reshape(self, {1}), {refuse_negative(reshape(index, {index.type().numel()}), 1)});
+    if (!b.sym().guard_eq(index.type().numel(), 1, "index_select")) index_error("index_select(): index to scalar can have only 1 value");
+    return one(reshape(picked, {}));
+  }
+  index = reshape(index, {index.type().numel()});
+  Dims order = front_order(self.rank(), dim);
+  Tensor picked = core_index(permute(self, order), {refuse_negative(index, self.size(dim))});
+  return one(permute(picked, inverse(order)));
+}
+
+// The index of gather and scatter may be smaller than self, never larger.
+void check_gather(Builder& b, Tensor self, Tensor index, int64_t dim, const char* name) {
+  if (std::max(index.rank(), 1) != std::max(self.rank(), 1))
+    runtime_error("Index tensor must have the same number of dimensions as input tensor");
+  for (int64_t d = 0; d < index.rank() && self.rank() > 0; ++d)
+    if (d != dim && !b.sym().guard(Relation::kLe, index.size(d), self.size(d), name))
+      runtime_error("Size does not match at dimension " + std::to_string(d) + " expected index " + sizes_text(index.sizes()) +
+                    " to be no larger than self " + sizes_text(self.sizes()) + " apart from dimension " + std::to_string(dim));
+}
+Tensor at_least_1d(Tensor x) { return x.rank() == 0 ? reshape(x, {1}) : x; }
+
+std::vector<Value*> gather_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args), index = operand(b, args, "index");
+  int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  if (b.sym().guard_eq(index.type().numel(), 0, "gather")) return one(full(b, index.sizes(), Sym(0), self.dtype()));
+  require_index(index, "gather");
+  check_gather(b, self, index, dim, "gather");
+  Tensor picked = gather(at_least_1d(self), refuse_negative(at_least_1d(index), self.rank() == 0 ? Sym(1) : self.size(dim)), dim);
+  return one(reshape(picked, index.sizes()));
+}
+
+std::vector<Value*> take_along_dim_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args), index = operand(b, args, "indices");
+  require_int64(index, "take_along_dim");
+  if (!args.has("dim")) {
+    Tensor flat = reshape(index, {index.type().numel()});
+    return one(gather(reshape(self, {self.type().numel()}), flat, 0));
+  }
+  if (self.rank() != index.rank()) runtime_error("torch.take_along_dim(): input and indices should have the same number of dimensions");
+  int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  std::vector<Sym> a = self.sizes(), c = index.sizes();
+  a[dim] = c[dim] = 1;
+  std::vector<Sym> common = broadcast_sizes(b.graph(), a, c), wide = common;
+  common[dim] = self.size(dim);
+  wide[dim] = index.size(dim);
+  return one(gather(expand(self, common), expand(index, wide), dim));
+}
+
+std::vector<Value*> take_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args), index = operand(b, args, "index");
+  require_int64(index, "take");
+  return one(core_index(reshape(self, {self.type().numel()}), {index}));
+}
+
+// ---- scatter -------------------------------------------------------------------------------------------------------------
+
+Tensor core_scatter(Tensor self, Tensor index, Tensor src, int64_t dim, const char* reduce) {
+  Builder& b = *self.builder;
+  Tensor target = at_least_1d(self), place = refuse_negative(at_least_1d(index), target.size(dim));
+  Tensor result = wrap(b, b.call1("core.scatter", {target.value, place.value, at_least_1d(src).value, Sym(dim), std::string(reduce)}));
+  return reshape(result, self.sizes());
+}
+
+const char* scatter_reduce(const Args& args) {
+  if (args.schema().find("reduce") < 0) return "";
+  std::string_view name = args.string("reduce");
+  if (name == "add" || name == "sum") return "sum";
+  if (name == "multiply" || name == "prod") return "prod";
+  if (name == "amax") return "amax";
+  if (name == "amin") return "amin";
+  throw Unsupported("scatter with reduce=" + std::string(name));
+}
+
+std::vector<Value*> scatter_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args), index = operand(b, args, "index");
+  int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  require_index(index, "scatter");
+  if (args.schema().find("include_self") >= 0 && !args.boolean("include_self")) throw Unsupported("scatter_reduce with include_self=False");
+  if (b.sym().guard_eq(index.type().numel(), 0, "scatter")) return one(self);
+  check_gather(b, self, index, dim, "scatter");
+  const char* reduce = args.schema().name == "scatter_add" ? "sum" : scatter_reduce(args);
+  Tensor src;
+  if (args.schema().find("value") >= 0) {
+    src = full(b, index.sizes(), args["value"], self.dtype());
+  } else {
+    src = operand(b, args, "src");
+    if (src.dtype() != self.dtype()) runtime_error("scatter(): Expected self.dtype to be equal to src.dtype");
+    if (std::max(src.rank(), 1) != std::max(index.rank(), 1)) runtime_error("Index tensor must have the same number of dimensions as src tensor");
+    check_gather(b, src, index, -1, "scatter");
+  }
+  return one(core_scatter(self, index, src, dim, reduce));
+}
+
+// Slices of self along dim, picked by a 1-d index, replaced by or added to.
+Tensor put_slices(Builder& b, const Args& args, Tensor values, bool accumulate) {
+  Tensor self = self_of(b, args), index = operand(b, args, "index");
+  require_index(index, "index_add");
+  if (index.rank() > 1) index_error("Index is supposed to be a vector");
+  int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  Tensor target = at_least_1d(self);
+  Dims order = front_order(target.rank(), dim);
+  Tensor put = core_index_put(permute(target, order), {refuse_negative(reshape(index, {index.type().numel()}), target.size(dim))},
+                              permute(at_least_1d(values), order), accumulate);
+  return reshape(permute(put, inverse(order)), self.sizes());
+}
+Tensor slices_source(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args), index = operand(b, args, "index"), source = operand(b, args, "source");
+  if (source.dtype() != self.dtype()) runtime_error("self and source expected to have the same dtype");
+  if (std::max(source.rank(), 1) != std::max(self.rank(), 1)) throw Unsupported("a source of another rank than self");
+  int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  for (int64_t d = 0; d < source.rank(); ++d) {
+    const Sym expected = d == dim ? index.type().numel() : self.size(d);
+    if (!b.sym().guard_eq(source.size(d), expected, "index")) index_error("Number of indices should be equal to source.size(dim)");
+  }
+  return source;
+}
+std::vector<Value*> index_add_body(Builder& b, const Args& args) {
+  Tensor source = slices_source(b, args);
+  if (args.number("alpha") != 1) source = source * Operand(args["alpha"], &b);
+  return one(put_slices(b, args, source, true));
+}
+std::vector<Value*> index_copy_body(Builder& b, const Args& args) { return one(put_slices(b, args, slices_source(b, args), false)); }
+std::vector<Value*> index_fill_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args);
+  std::vector<Sym> sizes = at_least_1d(self).sizes();
+  sizes[wrap_dim(args.constant("dim"), self.rank())] = args.value("index")->type.numel();
+  Tensor value;
+  if (const auto* tensor = std::get_if<Value*>(&args["value"])) {
+    if ((*tensor)->type.rank() != 0) runtime_error("index_fill_ only supports a 0-dimensional value tensor");
+    value = expand(cast(wrap(b, *tensor), self.dtype()), sizes);
+  } else {
+    value = full(b, sizes, args["value"], self.dtype());
+  }
+  return one(put_slices(b, args, value, false));
+}
+
+// ---- advanced indexing -----------------------------------------------------------------------------------------------------
+
+// What x[indices] means: dims with an index go first, the others after them; `places`: where the index's dims end up.
+struct Advanced {
+  std::vector<Tensor> indices;   // broadcast to one shape, int64
+  Dims indexed, rest;            // dims of self
+  int64_t at = 0;                // position of the index's dims in the result
+  std::vector<Sym> shape;
+};
+
+Advanced analyze(Builder& b, Tensor self, const std::vector<Value*>& given) {
+  Advanced a;
+  if (static_cast<int>(given.size()) > self.rank())
+    index_error("too many indices for tensor of dimension " + std::to_string(self.rank()));
+  bool first = true;
+  for (size_t d = 0; d < given.size(); ++d) {
+    if (!given[d]) continue;
+    Tensor index = wrap(b, given[d]);
+    if (index.dtype() == DType::kBool || index.dtype() == DType::kU8) throw Unsupported("a mask as an index, whose number of results is known only at run time");
+    if (!is_integer(index.dtype())) index_error("tensors used as indices must be long, int, byte or bool tensors");
+    a.shape = first ? index.sizes() : broadcast_sizes(b.graph(), a.shape, index.sizes());
+    first = false;
+    a.indices.push_back(cast(index, DType::kI64));
+    a.indexed.push_back(static_cast<int64_t>(d));
+  }
+  if (a.indices.empty()) throw Unsupported("indexing without a tensor");
+  for (Tensor& index : a.indices) index = expand(index, a.shape);
+  for (int64_t d = 0; d < self.rank(); ++d)
+    if (std::find(a.indexed.begin(), a.indexed.end(), d) == a.indexed.end()) a.rest.push_back(d);
+  bool adjacent = a.indexed.back() - a.indexed.front() + 1 == static_cast<int64_t>(a.indexed.size());
+  a.at = adjacent ? a.indexed.front() : 0;
+  return a;
+}
+Dims leading_order(const Advanced& a) {
+  Dims order = a.indexed;
+  order.insert(order.end(), a.rest.begin(), a.rest.end());
+  return order;
+}
+// (index dims.., rest..) to the result's order.
+Dims result_order(const Advanced& a) {
+  Dims order;
+  int64_t lead = static_cast<int64_t>(a.shape.size());
+  for (int64_t i = 0; i < a.at; ++i) order.push_back(lead + i);
+  for (int64_t i = 0; i < lead; ++i) order.push_back(i);
+  for (int64_t i = a.at; i < static_cast<int64_t>(a.rest.size()); ++i) order.push_back(lead + i);
+  return order;
+}
+
+std::vector<Value*> index_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args);
+  Advanced a = analyze(b, self, args.values("indices"));
+  return one(permute(core_index(permute(self, leading_order(a)), a.indices), result_order(a)));
+}
+
+// x[mask] = v with one v for all: where(mask, v, x).
+std::optional<Tensor> masked_put(Builder& b, Tensor self, const std::vector<Value*>& given, Tensor values) {
+  if (given.size() != 1 || !given[0] || given[0]->type.dtype != DType::kBool) return std::nullopt;
+  Tensor mask = wrap(b, given[0]);
+  if (mask.rank() > self.rank() || !b.sym().guard_eq(values.type().numel(), 1, "index_put")) return std::nullopt;
+  std::vector<Sym> sizes = mask.sizes();
+  for (int64_t d = 0; d < mask.rank(); ++d)
+    if (!b.sym().guard_eq(mask.size(d), self.size(d), "mask")) index_error("The shape of the mask does not match the shape of the indexed tensor");
+  sizes.resize(self.rank(), 1);
+  return where(reshape(mask, sizes), reshape(values, {}), self);
+}
+
+std::vector<Value*> index_put_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args), values = operand(b, args, "values");
+  bool accumulate = args.boolean("accumulate");
+  if (values.dtype() != self.dtype()) {
+    if (b.graph().framework == Framework::kTorch)
+      runtime_error("Index put requires the source and destination dtypes match");
+    values = cast(values, self.dtype());
+  }
+  if (!accumulate)
+    if (auto masked = masked_put(b, self, args.values("indices"), values)) return one(*masked);
+  Advanced a = analyze(b, self, args.values("indices"));
+  std::vector<Sym> sizes = a.shape;
+  for (int64_t dim : a.rest) sizes.push_back(self.size(dim));
+  Dims order = result_order(a);
+  std::vector<Sym> shown;
+  for (int64_t dim : order) shown.push_back(sizes[dim]);
+  std::vector<Sym> whole = broadcast_sizes(b.graph(), values.sizes(), shown);
+  if (whole != shown) runtime_error("shape mismatch: value tensor of shape " + sizes_text(values.sizes()) + " cannot be broadcast to indexing result of shape " + sizes_text(shown));
+  Tensor placed = permute(expand(values, shown), inverse(order));
+  Tensor put = core_index_put(permute(self, leading_order(a)), a.indices, placed, accumulate);
+  return one(permute(put, inverse(leading_order(a))));
+}
+
+void preserved(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  results[0].strides = preserved_strides(*graph.sym, args.value("self")->type);
+}
+
+// ---- parts replaced ----------------------------------------------------------------------------------------------------------
+
+std::vector<Value*> slice_scatter_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args), src = operand(b, args, "src");
+  int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  const OpDef& slice_op = op("slice");
+  Arg start = args.has("start") ? args["start"] : Arg(), end = args.has("end") ? args["end"] : Arg();
+  Builder scratch_builder(b.graph(), Level::kCaptured);
+  TensorType part = scratch_builder.infer(slice_op, 0, {self.value, Sym(dim), start, end, args["step"]}).at(0);
+  if (src.sizes() != part.sizes) runtime_error("expected src to have a size equal to the slice of self. src size = " + sizes_text(src.sizes()) + ", slice size = " + sizes_text(part.sizes));
+  std::vector<Sym> starts(self.rank(), 0), steps(self.rank(), 1);
+  starts[dim] = args.has("start") ? clamp_bound(b.sym(), args.integer("start"), self.size(dim)) : Sym(0);
+  steps[dim] = args.integer("step");
+  return forward(b, "core.slice_scatter", {self.value, cast(src, self.dtype()).value, starts, steps});
+}
+std::vector<Value*> select_scatter_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args), src = operand(b, args, "src");
+  int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  Sym index = wrap_index(b.sym(), args.integer("index"), self.size(dim), "select_scatter(): index out of range");
+  std::vector<Sym> sizes = self.sizes(), starts(self.rank(), 0), steps(self.rank(), 1);
+  sizes.erase(sizes.begin() + dim);
+  if (src.sizes() != sizes) runtime_error("expected src to have a size equal to the slice of self");
+  starts[dim] = index;
+  return forward(b, "core.slice_scatter", {self.value, unsqueeze(cast(src, self.dtype()), dim).value, starts, steps});
+}
+std::vector<Value*> diagonal_scatter_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args), src = operand(b, args, "src");
+  Sym dim1 = wrap_dim(args.constant("dim1"), self.rank()), dim2 = wrap_dim(args.constant("dim2"), self.rank()), offset = args.constant("offset");
+  Tensor part = wrap(b, b.call1("core.diagonal", {self.value, offset, dim1, dim2}));
+  if (src.sizes() != part.sizes()) runtime_error("expected src to have a size equal to the slice of self");
+  return forward(b, "core.diagonal_scatter", {self.value, cast(src, self.dtype()).value, offset, dim1, dim2});
+}
+
+std::vector<Value*> one_hot_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args);
+  if (self.dtype() != DType::kI64) runtime_error("one_hot is only applicable to index tensor of type LongTensor.");
+  int64_t classes = args.constant("num_classes");
+  if (classes < 0) throw Unsupported("one_hot without num_classes, which depends on the values");
+  if (classes == 0) runtime_error("num_classes should be positive");
+  std::vector<Sym> sizes = self.sizes();
+  sizes.push_back(classes);
+  // Through scatter, which reports classes out of range.
+  Tensor zero = full(b, sizes, Sym(0), DType::kI64), ones = full(b, unsqueeze(self, self.rank()).sizes(), Sym(1), DType::kI64);
+  Tensor index = refuse_negative(unsqueeze(self, self.rank()), classes);
+  return forward(b, "core.scatter", {zero.value, index.value, ones.value, Sym(self.rank()), std::string()});
+}
+
+OpDef indexing(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, StridesFn strides = contiguous_results, bool in_place = false) {
+  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .body = body, .strides = strides, .in_place_variant = in_place};
+}
+
+std::vector<OpDef> picking() {
+  return {
+      indexing("embedding", {"embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"}, embedding_body),
+      indexing("index_select", {"index_select(Tensor self, int dim, Tensor index) -> Tensor"}, index_select_body),
+      indexing("gather", {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"}, gather_body),
+      indexing("take_along_dim", {"take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"}, take_along_dim_body),
+      indexing("take", {"take(Tensor self, Tensor index) -> Tensor"}, take_body),
+      indexing("index", {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"}, index_body),
+      indexing("one_hot", {"one_hot(Tensor self, int num_classes=-1) -> Tensor"}, one_hot_body),
+  };
+}
+
+std::vector<OpDef> writing() {
+  return {
+      indexing("scatter", {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+                           "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+                           "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"}, scatter_body, contiguous_results, true),
+      indexing("scatter_add", {"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"}, scatter_body, contiguous_results, true),
+      indexing("scatter_reduce", {"scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"}, scatter_body, contiguous_results, true),
+      indexing("index_add", {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"}, index_add_body, contiguous_results, true),
+      indexing("index_copy", {"index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"}, index_copy_body, contiguous_results, true),
+      indexing("index_fill", {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+                              "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"}, index_fill_body, preserved, true),
+      indexing("index_put", {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"}, index_put_body, preserved, true),
+      indexing("slice_scatter", {"slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"}, slice_scatter_body, preserved),
+      indexing("select_scatter", {"select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor"}, select_scatter_body, preserved),
+      indexing("diagonal_scatter", {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"}, diagonal_scatter_body, preserved),
+  };
+}
+
+}  // namespace
+
+std::vector<OpDef> indexing_ops() {
+  std::vector<OpDef> ops = picking();
+  for (OpDef& op : writing()) ops.push_back(std::move(op));
+  return ops;
+}
+
+}  // namespace cdynamo::graph

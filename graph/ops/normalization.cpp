@@ -1,0 +1,221 @@
+// softmax and normalisations: of layers, batches, groups, instances. All compute in the compute type and round once.
+#include <cmath>
+#include <limits>
+
+#include "graph/ops/entry.h"
+#include "graph/strides.h"
+
+namespace cdynamo::graph {
+namespace {
+
+// ---- softmax -----------------------------------------------------------------------------------------------------------
+
+Tensor softmax_of(Tensor x, int64_t dim, bool logarithm) {
+  Tensor shifted = x - amax(x, {dim}, true);
+  if (logarithm) return shifted - log(sum(exp(shifted), {dim}, true));
+  Tensor e = exp(shifted);
+  return e / sum(e, {dim}, true);
+}
+
+template <bool logarithm>
+std::vector<Value*> softmax_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  DType dtype = args.schema().find("dtype") >= 0 ? dtype_or(args, self.dtype()) : self.dtype();
+  if (!is_float(dtype)) runtime_error(std::string("\"softmax_lastdim_kernel_impl\" not implemented for '") + runtime::info(dtype).name + "'");
+  int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  Tensor x = cast(self, runtime::compute_type(dtype));
+  if (x.rank() == 0) x = reshape(x, {1});
+  return one(reshape(cast(softmax_of(x, dim, logarithm), dtype), self.sizes()));
+}
+
+// ---- layers ------------------------------------------------------------------------------------------------------------
+
+struct Normalized {
+  Tensor scaled, mean, rstd;  // in the compute type
+};
+Normalized normalize(Tensor x, const Dims& dims, double eps) {
+  Tensor center = mean(x, dims, true), difference = x - center;
+  Tensor rstd = rsqrt(mean(difference * difference, dims, true) + eps);
+  return {difference * rstd, center, rstd};
+}
+
+Dims trailing_dims(Builder& b, Tensor x, const std::vector<Sym>& shape, const char* name) {
+  if (shape.empty()) runtime_error("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []");
+  int64_t first = x.rank() - static_cast<int64_t>(shape.size());
+  bool fits = first >= 0;
+  for (size_t i = 0; fits && i < shape.size(); ++i) fits = b.sym().guard_eq(x.size(first + static_cast<int64_t>(i)), shape[i], name);
+  if (!fits)
+    runtime_error("Given normalized_shape=" + sizes_text(shape) + ", expected input with shape [*, " + sizes_text(shape).substr(1) +
+                  ", but got input of size" + sizes_text(x.sizes()));
+  Dims dims;
+  for (int64_t d = first; d < x.rank(); ++d) dims.push_back(d);
+  return dims;
+}
+
+Tensor affine(const Args& args, Tensor x, const std::vector<Sym>& shape) {
+  auto parameter = [&](const char* name) {
+    Tensor p = operand(*x.builder, args, name);
+    if (p.sizes() != shape) runtime_error(std::string("Expected ") + name + " to be of same shape as normalized_shape, but got " + name + " of shape " + sizes_text(p.sizes()));
+    return cast(p, x.dtype());
+  };
+  if (args.has("weight")) x = x * parameter("weight");
+  if (args.has("bias")) x = x + parameter("bias");
+  return x;
+}
+
+void require_float(Tensor x, const char* name) {
+  if (!is_float(x.dtype())) runtime_error(std::string(name) + " not implemented for '" + runtime::info(x.dtype()).name + "'");
+}
+
+std::vector<Value*> layer_norm_body(Builder& b, const Args& args) {
+  Tensor input = operand(b, args, "input");
+  require_float(input, "\"LayerNormKernelImpl\"");
+  std::vector<Sym> shape = args.sizes("normalized_shape");
+  Dims dims = trailing_dims(b, input, shape, "layer_norm");
+  Normalized n = normalize(to_compute(input), dims, args.number("eps"));
+  Tensor result = cast(affine(args, n.scaled, shape), input.dtype());
+  if (args.schema().num_results == 1) return one(result);
+  return {result.value, n.mean.value, n.rstd.value};
+}
+
+std::vector<Value*> rms_norm_body(Builder& b, const Args& args) {
+  Tensor input = operand(b, args, "input");
+  require_float(input, "\"rms_norm\"");
+  std::vector<Sym> shape = args.sizes("normalized_shape");
+  Dims dims = trailing_dims(b, input, shape, "rms_norm");
+  static constexpr double kEps[] = {0x1p-10, 0x1p-7, 0x1p-23, 0x1p-52};
+  double eps = args.has("eps") ? args.number("eps") : kEps[static_cast<int>(input.dtype()) - static_cast<int>(DType::kF16)];
+  Tensor x = to_compute(input);
+  Tensor scaled = x * rsqrt(mean(x * x, dims, true) + eps);
+  return one(cast(affine(args, scaled, shape), input.dtype()));
+}
+
+// ---- channels ------------------------------------------------------------------------------------------------------------
+
+// A vector of channels as a factor of (N, C, ...).
+Tensor over_channels(Tensor vector, int rank) {
+  std::vector<Sym> shape(rank, 1);
+  shape[1] = vector.size(0);
+  return reshape(vector, shape);
+}
+Tensor channel_parameter(Builder& b, const Args& args, const char* name, const Sym& channels, DType dtype) {
+  Tensor p = operand(b, args, name);
+  if (p.rank() != 1 || !b.sym().guard_eq(p.size(0), channels, name))
+    runtime_error(std::string(name) + " should contain " + channels.str() + " elements not " + p.type().numel().str());
+  return cast(p, dtype);
+}
+
+std::vector<Value*> batch_norm_body(Builder& b, const Args& args) {
+  Tensor input = operand(b, args, "input");
+  require_float(input, "\"batch_norm\"");
+  if (input.rank() < 2) runtime_error("Expected input to have at least 2 dims");
+  bool running = args.has("running_mean") && args.has("running_var"), training = args.boolean("training");
+  if (training && running) throw Unsupported("batch_norm in training, which updates its running statistics");
+  if (!training && !running) runtime_error("Expected running_mean and running_var to be defined when training is False");
+  Sym channels = input.size(1);
+  Tensor x = to_compute(input);
+  DType dtype = x.dtype();
+  double eps = args.number("eps");
+  if (training) {
+    Dims dims;
+    for (int d = 0; d < x.rank(); ++d)
+      if (d != 1) dims.push_back(d);
+    if (b.sym().guard(Relation::kLe, count_along(x, dims), 1, "batch_norm")) throw Unsupported("batch_norm of one value per channel");
+    Tensor result = normalize(x, dims, eps).scaled;
+    if (args.has("weight")) result = result * over_channels(channel_parameter(b, args, "weight", channels, dtype), x.rank());
+    if (args.has("bias")) result = result + over_channels(channel_parameter(b, args, "bias", channels, dtype), x.rank());
+    return one(cast(result, input.dtype()));
+  }
+  // One factor and one term for each channel, as eager computes them.
+  Tensor center = channel_parameter(b, args, "running_mean", channels, dtype);
+  Tensor factor = 1.0 / sqrt(channel_parameter(b, args, "running_var", channels, dtype) + eps);
+  if (args.has("weight")) factor = factor * channel_parameter(b, args, "weight", channels, dtype);
+  Tensor term = -(center * factor);
+  if (args.has("bias")) term = channel_parameter(b, args, "bias", channels, dtype) - center * factor;
+  return one(cast(x * over_channels(factor, x.rank()) + over_channels(term, x.rank()), input.dtype()));
+}
+
+void suggested_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const TensorType& input = args.value("input")->type;
+  bool last = !is_contiguous(*graph.sym, input) && suggests_channels_last(*graph.sym, input);
+  results[0].strides = last ? channels_last_strides(results[0].sizes) : contiguous_strides(results[0].sizes);
+}
+
+std::vector<Value*> group_norm_body(Builder& b, const Args& args) {
+  Tensor input = operand(b, args, "input");
+  require_float(input, "\"GroupNormKernelImpl\"");
+  if (input.rank() < 2) runtime_error("Expected at least 2 dimensions for input tensor but received " + std::to_string(input.rank()));
+  Sym groups = args.integer("num_groups"), channels = input.size(1);
+  if (!b.sym().guard(Relation::kLt, 0, groups, "group_norm") || !b.sym().guard_eq(mod(channels, groups), 0, "group_norm"))
+    runtime_error("Expected number of channels in input to be divisible by num_groups, but got input of shape " + sizes_text(input.sizes()) +
+                  " and num_groups=" + groups.str());
+  Tensor x = to_compute(input);
+  Sym places = 1;
+  for (int d = 2; d < x.rank(); ++d) places = places * x.size(d);
+  Tensor grouped = reshape(x, {x.size(0), groups, floordiv(channels, groups) * places});
+  Tensor result = reshape(normalize(grouped, {2}, args.number("eps")).scaled, x.sizes());
+  if (args.has("weight")) result = result * over_channels(channel_parameter(b, args, "weight", channels, x.dtype()), x.rank());
+  if (args.has("bias")) result = result + over_channels(channel_parameter(b, args, "bias", channels, x.dtype()), x.rank());
+  return one(cast(result, input.dtype()));
+}
+
+std::vector<Value*> instance_norm_body(Builder& b, const Args& args) {
+  Tensor input = operand(b, args, "input");
+  require_float(input, "\"instance_norm\"");
+  if (!args.boolean("use_input_stats")) throw Unsupported("instance_norm with running statistics");
+  if (args.has("running_mean")) throw Unsupported("instance_norm that updates running statistics");
+  Tensor x = to_compute(input);
+  Dims dims;
+  for (int d = 2; d < x.rank(); ++d) dims.push_back(d);
+  Tensor result = normalize(x, dims, args.number("eps")).scaled;
+  if (args.has("weight")) result = result * over_channels(channel_parameter(b, args, "weight", x.size(1), x.dtype()), x.rank());
+  if (args.has("bias")) result = result + over_channels(channel_parameter(b, args, "bias", x.size(1), x.dtype()), x.rank());
+  return one(cast(result, input.dtype()));
+}
+
+std::vector<Value*> cosine_similarity_body(Builder& b, const Args& args) {
+  Tensor x = operand(b, args, "x1"), y = operand(b, args, "x2");
+  require_float(x, "cosine_similarity");
+  require_float(y, "cosine_similarity");
+  if (x.dtype() != y.dtype()) throw Unsupported("cosine_similarity of several dtypes");
+  std::vector<Sym> sizes = broadcast_sizes(b.graph(), x.sizes(), y.sizes());
+  x = expand(x, sizes);
+  y = expand(y, sizes);
+  int64_t dim = wrap_dim(args.constant("dim"), x.rank());
+  double eps = args.number("eps");
+  auto unit = [&](Tensor t) { return t / maximum(sqrt(sum(t * t, {dim}, true)), full(b, {}, eps, t.dtype())); };
+  DType dtype = x.dtype();
+  return one(cast(sum(unit(to_compute(x)) * unit(to_compute(y)), {dim}), dtype));
+}
+
+OpDef normalization(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, StridesFn strides = contiguous_results,
+                    std::vector<std::string_view> torch_names = {}) {
+  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .torch_names = std::move(torch_names), .body = body,
+          .strides = strides, .in_place_variant = false};
+}
+
+}  // namespace
+
+std::vector<OpDef> normalization_ops() {
+  return {
+      normalization("softmax", {"softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"}, softmax_body<false>, contiguous_results,
+                    {"torch.special.softmax"}),
+      normalization("log_softmax", {"log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"}, softmax_body<true>,
+                    contiguous_results, {"torch.special.log_softmax"}),
+      normalization("layer_norm", {"layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
+                                   "bool cudnn_enable=True) -> Tensor"}, layer_norm_body),
+      normalization("native_layer_norm", {"native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
+                                          "(Tensor, Tensor, Tensor)"}, layer_norm_body),
+      normalization("rms_norm", {"rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"}, rms_norm_body),
+      normalization("batch_norm", {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
+                                   "float momentum, float eps, bool cudnn_enabled) -> Tensor"}, batch_norm_body, suggested_strides),
+      normalization("group_norm", {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
+                                   "bool cudnn_enabled=True) -> Tensor"}, group_norm_body, suggested_strides),
+      normalization("instance_norm", {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+                                      "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"}, instance_norm_body,
+                    suggested_strides),
+      normalization("cosine_similarity", {"cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"}, cosine_similarity_body),
+  };
+}
+
+}  // namespace cdynamo::graph

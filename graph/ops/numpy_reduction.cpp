@@ -1,0 +1,249 @@
+// NumPy's reductions: totals, moments, extremes, norms, running sums.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/ops/numpy_rules.h"
+
+namespace cdynamo::graph {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <Tensor (*reduce)(Tensor, Dims, bool)>
+std::vector<Value*> sum_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  return one(reduce(cast(a, numpy_sum_dtype(args, a.dtype())), numpy_axes(args, a.rank()), numpy_keepdims(args)));
+}
+
+// NaNs count as `neutral`.
+template <Tensor (*reduce)(Tensor, Dims, bool)>
+std::vector<Value*> nansum_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  if (is_float(a.dtype())) a = where(isnan(a), Operand(reduce == &prod ? 1.0 : 0.0), a);
+  return one(reduce(cast(a, numpy_sum_dtype(args, a.dtype())), numpy_axes(args, a.rank()), numpy_keepdims(args)));
+}
+
+// ---- moments: half types are summed in float32 and rounded at the end ------------------------------------------------
+
+DType moment_dtype(const Args& args, DType dtype) { return args.has("dtype") ? *args.dtype("dtype") : numpy_float_dtype(dtype); }
+
+std::vector<Value*> mean_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  const DType dtype = moment_dtype(args, a.dtype());
+  Tensor x = cast(a, runtime::compute_type(dtype));
+  return one(cast(mean(x, numpy_axes(args, a.rank()), numpy_keepdims(args)), dtype));
+}
+
+Tensor without_kept(Tensor x, const Dims& dims, bool keepdims) {
+  if (keepdims) return x;
+  for (size_t i = dims.size(); i-- > 0;) x = squeeze(x, dims[i]);
+  return x;
+}
+
+template <bool root>
+std::vector<Value*> var_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  const DType dtype = moment_dtype(args, a.dtype());
+  Tensor x = cast(a, runtime::compute_type(dtype));
+  const Dims dims = numpy_axes(args, a.rank());
+  Tensor difference = x - mean(x, dims, true);
+  const double ddof = args.number("ddof");
+  if (ddof != std::floor(ddof)) throw Unsupported("numpy: a fractional ddof");
+  const Sym degrees = max(count_along(x, dims) - static_cast<int64_t>(ddof), 0);
+  Tensor variance = sum(difference * difference, dims, true) / Operand(degrees);
+  return one(cast(without_kept(root ? sqrt(variance) : variance, dims, numpy_keepdims(args)), dtype));
+}
+
+std::vector<Value*> nanmean_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  const DType dtype = moment_dtype(args, a.dtype());
+  Tensor x = cast(a, runtime::compute_type(dtype));
+  const Dims dims = numpy_axes(args, a.rank());
+  Tensor missing = isnan(x);
+  Tensor count = sum(cast(logical_not(missing), x.dtype()), dims, numpy_keepdims(args));
+  return one(cast(sum(where(missing, 0.0, x), dims, numpy_keepdims(args)) / count, dtype));
+}
+
+std::vector<Value*> average_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  Tensor x = cast(a, numpy_float_dtype(a.dtype()));
+  const Dims dims = numpy_axes(args, a.rank());
+  const bool keepdims = numpy_keepdims(args);
+  if (!args.has("weights")) return one(mean(x, dims, keepdims));
+  Tensor weights = numpy_array(b, args, "weights");
+  if (weights.rank() != x.rank()) {
+    if (weights.rank() != 1 || dims.size() != 1) type_error("Axis must be specified when shapes of a and weights differ.");
+    std::vector<Sym> sizes(x.rank(), 1);
+    sizes[dims[0]] = weights.size(0);
+    weights = reshape(weights, sizes);
+  }
+  Tensor wide = expand(cast(weights, numpy_common_dtype(b.graph(), {x, weights})), x.sizes());
+  return one(sum(x * wide, dims, keepdims) / sum(wide, dims, keepdims));
+}
+
+// ---- extremes ----------------------------------------------------------------------------------------------------------
+
+void require_elements(Builder& b, Tensor x, const Dims& dims, const char* message) {
+  for (int64_t dim : dims)
+    if (b.sym().guard_eq(x.size(dim), 0, "a reduction without identity")) value_error(message);
+}
+
+template <Tensor (*reduce)(Tensor, Dims, bool)>
+std::vector<Value*> extreme_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  const Dims dims = numpy_axes(args, a.rank());
+  require_elements(b, a, dims, "zero-size array to reduction operation which has no identity");
+  return one(reduce(a, dims, numpy_keepdims(args)));
+}
+
+std::vector<Value*> ptp_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  const Dims dims = numpy_axes(args, a.rank());
+  require_elements(b, a, dims, "zero-size array to reduction operation which has no identity");
+  return one(amax(a, dims, numpy_keepdims(args)) - amin(a, dims, numpy_keepdims(args)));
+}
+
+template <bool largest>
+std::vector<Value*> argmax_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  if (args.has("out")) throw Unsupported("numpy: out= in front of other arguments");
+  if (a.dtype() == DType::kBool) a = cast(a, DType::kU8);
+  if (a.rank() == 0) return one(full(b, {}, Sym(0), DType::kI64));
+  const Dims dims = args.has("axis") ? Dims{numpy_axis(args, a.rank())} : wrap_dims({}, a.rank());
+  require_elements(b, a, dims, "attempt to get argmax of an empty sequence");
+  return one(reduce(largest ? "core.argmax" : "core.argmin", a, dims, numpy_keepdims(args)));
+}
+
+template <Tensor (*reduce)(Tensor, Dims, bool)>
+std::vector<Value*> truth_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  return one(reduce(a, numpy_axes(args, a.rank()), numpy_keepdims(args)));
+}
+
+std::vector<Value*> count_nonzero_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  return one(sum(cast(cast(a, DType::kBool), DType::kI64), numpy_axes(args, a.rank()), numpy_keepdims(args)));
+}
+
+// ---- norms -----------------------------------------------------------------------------------------------------------------
+
+Tensor vector_norm(Tensor x, double ord, const Dims& dims, bool keepdims) {
+  if (ord == 2) return sqrt(sum(x * x, dims, keepdims));
+  Tensor size = abs(x);
+  if (ord == kInfinity) return amax(size, dims, keepdims);
+  if (ord == -kInfinity) return amin(size, dims, keepdims);
+  if (ord == 0) return sum(cast(ne(x, 0.0), x.dtype()), dims, keepdims);
+  if (ord == 1) return sum(size, dims, keepdims);
+  return pow(sum(pow(size, ord), dims, keepdims), 1 / ord);
+}
+
+// The greatest (or least) sum of magnitudes of the columns (1) or rows (inf).
+Tensor matrix_norm(Tensor x, double ord, Dims dims, bool keepdims) {
+  if (std::abs(ord) != 1 && !std::isinf(ord)) throw Unsupported("numpy: a norm of matrices by singular values");
+  int64_t inner = dims[0], outer = dims[1];
+  if (std::isinf(ord)) std::swap(inner, outer);
+  Tensor sums = sum(abs(x), {inner}, true);
+  Tensor result = ord > 0 ? amax(sums, {outer}, true) : amin(sums, {outer}, true);
+  std::sort(dims.begin(), dims.end());
+  return without_kept(result, dims, keepdims);
+}
+
+std::vector<Value*> norm_body(Builder& b, const Args& args) {
+  Tensor x = numpy_array(b, args, "x");
+  x = cast(x, numpy_float_dtype(x.dtype()));
+  const bool keepdims = numpy_keepdims(args);
+  bool frobenius = !args.has("ord");
+  if (!frobenius)
+    if (const auto* kind = std::get_if<std::string>(&args["ord"])) {
+      if (*kind != "fro") throw Unsupported("numpy: a norm of kind " + *kind);
+      frobenius = true;
+    }
+  if (frobenius) return one(vector_norm(x, 2, numpy_axes(args, x.rank()), keepdims));
+  Dims dims;
+  if (args.has("axis")) {
+    for (int64_t dim : args.constants("axis")) dims.push_back(wrap_dim(dim, x.rank(), false));
+  } else {
+    for (int64_t d = 0; d < x.rank(); ++d) dims.push_back(d);
+  }
+  require_elements(b, x, dims, "zero-size array to reduction operation which has no identity");
+  if (dims.size() == 1) return one(vector_norm(x, args.number("ord"), dims, keepdims));
+  if (dims.size() != 2) value_error("Improper number of dimensions to norm.");
+  return one(matrix_norm(x, args.number("ord"), dims, keepdims));
+}
+
+// ---- running -----------------------------------------------------------------------------------------------------------------
+
+std::vector<Value*> scan_body(Builder& b, const Args& args, const char* core_op) {
+  Tensor a = numpy_array(b, args, "a");
+  if (args.has("out")) throw Unsupported("numpy: out= in front of other arguments");
+  Tensor x = cast(a, numpy_sum_dtype(args, a.dtype()));
+  if (!args.has("axis") || x.rank() == 0) return forward(b, core_op, {numpy_flat(x).value, Sym(0)});
+  return forward(b, core_op, {x.value, Sym(numpy_axis(args, x.rank()))});
+}
+
+std::vector<Value*> diff_body(Builder& b, const Args& args) {
+  Tensor x = numpy_array(b, args, "a");
+  const int64_t n = args.constant("n");
+  if (n < 0) value_error("order must be non-negative but got " + std::to_string(n));
+  if (x.rank() == 0) value_error("diff requires input that is at least one dimensional");
+  const int64_t dim = numpy_axis(args, x.rank());
+  for (int64_t i = 0; i < n; ++i) {
+    const Sym size = max(x.size(dim) - 1, 0);
+    Tensor next = slice(x, dim, min(Sym(1), x.size(dim)), size), previous = slice(x, dim, 0, size);
+    x = x.dtype() == DType::kBool ? ne(next, previous) : next - previous;
+  }
+  return one(x);
+}
+
+// The trapezoidal rule; `x` gives the places of the samples, else they are `dx` apart.
+std::vector<Value*> trapezoid_body(Builder& b, const Args& args) {
+  Tensor y = numpy_array(b, args, "y");
+  const int64_t dim = numpy_axis(args, y.rank());
+  const Sym size = y.size(dim) - 1;
+  Tensor pairs = slice(y, dim, 1, size) + slice(y, dim, 0, size);
+  if (!args.has("x")) return one(sum(Operand(args["dx"], &b) * pairs / 2.0, {dim}));
+  Tensor x = numpy_array(b, args, "x");
+  const int64_t along = x.rank() == 1 ? 0 : dim;
+  Tensor steps = slice(x, along, 1, size) - slice(x, along, 0, size);
+  if (x.rank() == 1) {
+    std::vector<Sym> sizes(y.rank(), 1);
+    sizes[dim] = size;
+    steps = reshape(steps, sizes);
+  }
+  return one(sum(steps * pairs / 2.0, {dim}));
+}
+
+}  // namespace
+
+std::vector<OpDef> numpy_reduction_ops() {
+  return {
+      numpy_function("np.sum", {"np.sum(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, sum_body<sum>),
+      numpy_function("np.prod", {"np.prod(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, sum_body<prod>),
+      numpy_function("np.nansum", {"np.nansum(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, nansum_body<sum>),
+      numpy_function("np.nanprod", {"np.nanprod(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, nansum_body<prod>),
+      numpy_function("np.mean", {"np.mean(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, mean_body),
+      numpy_function("np.nanmean", {"np.nanmean(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, nanmean_body),
+      numpy_function("np.var", {"np.var(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, float ddof=0, bool keepdims=False) -> Tensor"}, var_body<false>),
+      numpy_function("np.std", {"np.std(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, float ddof=0, bool keepdims=False) -> Tensor"}, var_body<true>),
+      numpy_function("np.average", {"np.average(Tensor a, int[]? axis=None, Tensor? weights=None, *, bool keepdims=False) -> Tensor"}, average_body),
+      numpy_function("np.max", {"np.max(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, extreme_body<amax>, {"np.amax"}),
+      numpy_function("np.min", {"np.min(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, extreme_body<amin>, {"np.amin"}),
+      numpy_function("np.ptp", {"np.ptp(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, ptp_body),
+      numpy_function("np.argmax", {"np.argmax(Tensor a, int? axis=None, Tensor? out=None, *, bool keepdims=False) -> Tensor"}, argmax_body<true>),
+      numpy_function("np.argmin", {"np.argmin(Tensor a, int? axis=None, Tensor? out=None, *, bool keepdims=False) -> Tensor"}, argmax_body<false>),
+      numpy_function("np.any", {"np.any(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, truth_body<any>),
+      numpy_function("np.all", {"np.all(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, truth_body<all>),
+      numpy_function("np.count_nonzero", {"np.count_nonzero(Tensor a, int[]? axis=None, *, bool keepdims=False) -> Tensor"}, count_nonzero_body),
+      numpy_function("np.linalg.norm", {"np.linalg.norm(Tensor x, Scalar? ord=None, int[]? axis=None, bool keepdims=False) -> Tensor",
+                                        "np.linalg.norm.kind(Tensor x, str ord, int[]? axis=None, bool keepdims=False) -> Tensor"}, norm_body),
+      numpy_function("np.cumsum", {"np.cumsum(Tensor a, int? axis=None, ScalarType? dtype=None, Tensor? out=None) -> Tensor"},
+                     CDYNAMO_BODY(return scan_body(b, args, "core.cumsum"))),
+      numpy_function("np.cumprod", {"np.cumprod(Tensor a, int? axis=None, ScalarType? dtype=None, Tensor? out=None) -> Tensor"},
+                     CDYNAMO_BODY(return scan_body(b, args, "core.cumprod"))),
+      numpy_function("np.diff", {"np.diff(Tensor a, int n=1, int axis=-1) -> Tensor"}, diff_body),
+      numpy_function("np.trapezoid", {"np.trapezoid(Tensor y, Tensor? x=None, Scalar dx=1.0, int axis=-1) -> Tensor"}, trapezoid_body, {"np.trapz"}),
+  };
+}
+
+}  // namespace cdynamo::graph

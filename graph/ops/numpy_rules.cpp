@@ -1,0 +1,58 @@
+#include "graph/ops/numpy_rules.h"
+
+#include "graph/promotion.h"
+
+namespace cdynamo::graph {
+
+Tensor numpy_array(Builder& b, const Args& args, std::string_view name) {
+  const Arg& arg = args[name];
+  if (const auto* value = std::get_if<Value*>(&arg)) return wrap(b, *value);
+  if (std::holds_alternative<double>(arg)) return full(b, {}, arg, DType::kF64);
+  if (std::holds_alternative<bool>(arg)) return full(b, {}, arg, DType::kBool);
+  if (std::holds_alternative<Sym>(arg)) return full(b, {}, arg, DType::kI64);
+  throw Unsupported("numpy: " + std::string(name) + " that is neither an array nor a number");
+}
+
+Dims numpy_axes(const Args& args, int64_t rank) {
+  if (args.has("out")) throw Unsupported("numpy: out= in front of other arguments");
+  if (rank == 0 || !args.has("axis")) return wrap_dims({}, rank);
+  return wrap_dims(args.constants("axis"), rank, /*empty_is_all=*/false);
+}
+
+int64_t numpy_axis(const Args& args, int64_t rank) { return wrap_dim(args.constant("axis"), rank, /*allow_zero_dim=*/false); }
+
+bool numpy_keepdims(const Args& args) { return args.schema().find("keepdims") >= 0 && args.boolean("keepdims"); }
+
+DType numpy_sum_dtype(const Args& args, DType dtype) {
+  if (args.has("dtype")) return *args.dtype("dtype");
+  if (is_float(dtype)) return dtype;
+  if (dtype == DType::kU8) throw Unsupported("numpy: a sum of uint8 is uint64");
+  return DType::kI64;
+}
+
+DType numpy_float_dtype(DType dtype) { return is_float(dtype) ? dtype : DType::kF64; }
+
+DType numpy_common_dtype(Graph& graph, const std::vector<Tensor>& arrays) {
+  std::vector<PromotedOperand> operands;
+  for (const Tensor& array : arrays) operands.push_back({array.dtype(), array.type().weak, array.rank() > 0});
+  return result_type(graph.framework, graph.default_float, operands);
+}
+
+Tensor numpy_flat(Tensor x) { return reshape(x, {x.type().numel()}); }
+
+OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+                     std::vector<std::string_view> more_names) {
+  more_names.insert(more_names.begin(), name);
+  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .numpy_names = std::move(more_names),
+          .body = body, .strides = contiguous_results, .in_place_variant = false};
+}
+
+OpDef numpy_view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, AliasFn alias) {
+  OpDef op = numpy_function(name, std::move(schemas), body);
+  op.strides = nullptr;
+  op.view = alias == nullptr;
+  op.alias = alias;
+  return op;
+}
+
+}  // namespace cdynamo::graph

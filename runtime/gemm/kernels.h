@@ -1,0 +1,39 @@
+// The register-tiled kernels behind gemm(): one file for each instruction set, chosen at the first call.
+#pragma once
+
+#include "runtime/gemm/gemm.h"
+
+namespace cdynamo::runtime {
+
+using TiledGemmFn = void (*)(const GemmShape& shape, ConstMatrix a, ConstMatrix b, Matrix c, bool accumulate);
+
+// A product with a right side that is read through offsets, as a convolution's is: column j is pixel j % pixels of image j / pixels, pixels
+// lie in rows, and out[i][j] (+)= sum over k of weights[i][k] * base[depth_offsets[k] + offset of pixel j]. `base` may be read up to 64
+// elements past the last pixel's.
+template <typename T>
+struct GatheredProduct {
+  int64_t rows, depth;                     // of weights, which are dense
+  int64_t pixels, row_length;
+  int64_t image_stride, row_stride;        // of base
+  const T* weights;
+  const T* base;
+  const int64_t* depth_offsets;
+  T* out;
+  int64_t out_row_stride, out_image_stride;
+  bool accumulate;
+};
+
+struct TiledGemm {
+  TiledGemmFn f32, f64;
+  // Columns [first, last) of the product.
+  void (*gathered_f32)(const GatheredProduct<float>& product, int64_t first, int64_t last);
+  void (*gathered_f64)(const GatheredProduct<double>& product, int64_t first, int64_t last);
+};
+
+const TiledGemm& tiled_gemm_avx512();
+const TiledGemm& tiled_gemm_avx2();
+const TiledGemm& tiled_gemm_generic();
+// The best that this processor has.
+const TiledGemm& tiled_gemm();
+
+}  // namespace cdynamo::runtime

@@ -1,0 +1,16 @@
+#include "runtime/gemm/tiles_prelude.h"
+
+#pragma GCC optimize("O3,fp-contract=fast")
+#define CDYNAMO_TILE_NAMESPACE tiles_generic
+#define CDYNAMO_VECTOR_BYTES 16
+#define CDYNAMO_TILE_ROWS 4
+#include "runtime/gemm/tiles.inc"
+
+namespace cdynamo::runtime {
+
+const TiledGemm& tiled_gemm_generic() {
+  static constexpr TiledGemm kKernels{tiles_generic::gemm<float>, tiles_generic::gemm<double>, tiles_generic::gathered<float>, tiles_generic::gathered<double>};
+  return kKernels;
+}
+
+}  // namespace cdynamo::runtime

@@ -1,0 +1,109 @@
+#include "runtime/library/attention_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+// One source, three instruction sets; the loader picks.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define CDYNAMO_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CDYNAMO_CLONES
+#endif
+
+namespace cdynamo::runtime {
+namespace {
+
+constexpr int kLanes = 16;
+typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
+typedef int32_t Ints __attribute__((vector_size(kLanes * sizeof(int32_t))));
+
+#define CDYNAMO_INLINE inline __attribute__((always_inline))
+
+CDYNAMO_INLINE void load(Floats& to, const float* from) { std::memcpy(&to, from, sizeof to); }
+
+// exp(x) for x <= 0 or NaN, within 2 ULP; 0 below -87.3. Cody-Waite reduction by ln 2, then a polynomial of degree 6 on [-ln2/2, ln2/2].
+CDYNAMO_INLINE void exp_negative(Floats& x) {
+  const Floats lowest = Floats{} - 87.3f;
+  const Floats clamped = x < lowest ? lowest : x;  // NaN is kept
+  const Floats magic = Floats{} + 12582912.0f;     // 1.5 * 2^23: adding it rounds to an integer
+  const Floats shifted = clamped * 1.44269504f + magic;
+  const Floats n = shifted - magic;
+  const Floats r = clamped - n * 0.693359375f + n * 2.12194440e-4f;
+  Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  const Ints exponent = ((Ints)shifted << 23) + (127 << 23);
+  const Floats result = p * (Floats)exponent;
+  const Floats zero = Floats{};
+  x = x < lowest ? zero : result;
+}
+
+}  // namespace
+
+CDYNAMO_CLONES void scale_scores(float* values, int64_t count, float factor) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Floats v;
+    load(v, values + i);
+    v *= factor;
+    std::memcpy(values + i, &v, sizeof v);
+  }
+  for (; i < count; ++i) values[i] *= factor;
+}
+
+void scale_scores(double* values, int64_t count, double factor) {
+  for (int64_t i = 0; i < count; ++i) values[i] *= factor;
+}
+
+CDYNAMO_CLONES float online_softmax_row(float* scores, int64_t count, float* maximum, float* sum) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  Floats greatest = Floats{} - infinity;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Floats v;
+    load(v, scores + i);
+    greatest = v > greatest ? v : greatest;
+  }
+  float top = *maximum;
+  for (int lane = 0; lane < kLanes; ++lane) top = std::max(top, greatest[lane]);
+  for (int64_t j = i; j < count; ++j) top = std::max(top, scores[j]);
+  // Nothing seen yet: subtracting infinity from itself would make NaN of what is just empty.
+  const float base = top == -infinity ? 0.0f : top;
+  Floats total = Floats{};
+  for (i = 0; i < count; i += kLanes) {
+    Floats v = Floats{} - infinity;
+    const int64_t lanes = std::min<int64_t>(kLanes, count - i);
+    if (lanes == kLanes) load(v, scores + i);
+    else std::memcpy(&v, scores + i, lanes * sizeof(float));
+    v -= base;
+    exp_negative(v);
+    total += v;
+    std::memcpy(scores + i, &v, lanes * sizeof(float));
+  }
+  float added = 0;
+  for (int lane = 0; lane < kLanes; ++lane) added += total[lane];
+  const float shrink = *maximum == -infinity ? 0.0f : std::exp(*maximum - top);
+  *sum = *sum * shrink + added;
+  *maximum = top;
+  return shrink;
+}
+
+double online_softmax_row(double* scores, int64_t count, double* maximum, double* sum) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  double top = *maximum;
+  for (int64_t i = 0; i < count; ++i) top = std::max(top, scores[i]);
+  const double base = top == -infinity ? 0.0 : top;
+  double added = 0;
+  for (int64_t i = 0; i < count; ++i) added += scores[i] = std::exp(scores[i] - base);
+  const double shrink = *maximum == -infinity ? 0.0 : std::exp(*maximum - top);
+  *sum = *sum * shrink + added;
+  *maximum = top;
+  return shrink;
+}
+
+}  // namespace cdynamo::runtime

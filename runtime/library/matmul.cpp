@@ -1,0 +1,50 @@
+#include <algorithm>
+
+#include "runtime/gemm/gemm.h"
+#include "runtime/library/library.h"
+#include "runtime/parallel.h"
+
+namespace cdynamo::runtime {
+namespace {
+
+// The last two dims as a matrix, `batch` steps along the first of three.
+template <typename M>
+M matrix(const TensorView& view, int64_t batch) {
+  const int last = view.rank - 1;
+  char* data = static_cast<char*>(view.data);
+  if (view.rank == 3) data += batch * view.strides[0] * bytes(view.dtype);
+  return {data, view.strides[last - 1], view.strides[last]};
+}
+
+}  // namespace
+
+bool library_matmul(const LibraryArgs& args, RunError* error) {
+  const TensorView &a = args.operands[0], &b = args.operands[1], &c = args.output();
+  const int last = c.rank - 1;
+  const GemmShape shape{c.sizes[last - 1], c.sizes[last], a.sizes[last]};
+  const int64_t batch = c.rank == 3 ? c.sizes[0] : 1;
+  auto one = [&](int64_t i, bool threads) {
+    const auto run = [&](auto&& gemm_function) {
+      gemm_function(c.dtype, shape, matrix<ConstMatrix>(a, i), matrix<ConstMatrix>(b, i), matrix<Matrix>(c, i));
+    };
+    if (threads) run([](auto... x) { gemm(x...); });
+    else run([](auto... x) { gemm_serial(x...); });
+  };
+  if (batch == 1) {
+    one(0, true);
+    return true;
+  }
+  const int64_t work = shape.m * shape.n * std::max<int64_t>(shape.k, 1);
+  const int64_t threads = batch * work >= (1 << 18) ? num_threads() : 1;
+  if (batch >= threads) {
+    const int64_t grain = threads > 1 ? std::max<int64_t>(1, (1 << 17) / std::max<int64_t>(work, 1)) : batch;
+    parallel_for(batch, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) one(i, false);
+    });
+  } else {
+    for (int64_t i = 0; i < batch; ++i) one(i, true);
+  }
+  return true;
+}
+
+}  // namespace cdynamo::runtime

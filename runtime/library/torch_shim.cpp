@@ -1,0 +1,122 @@
+#include "runtime/library/torch_shim.h"
+
+#include <cstring>
+
+#include "runtime/library/convert.h"
+#include "runtime/parallel.h"
+
+namespace cdynamo::runtime {
+namespace {
+
+// torch/csrc/inductor/aoti_torch/c/shim.h and generated/c_shim_cpu.h (2.11 to 2.13).
+using Handle = void*;
+using Status = int32_t;
+
+struct Shim {
+  Status (*create_tensor_from_blob)(void* data, int64_t rank, const int64_t* sizes, const int64_t* strides, int64_t offset, int32_t dtype, int32_t device_type,
+                                    int32_t device_index, Handle* result, int32_t layout, const uint8_t* opaque, int64_t opaque_size) = nullptr;
+  Status (*delete_tensor)(Handle) = nullptr;
+  Status (*get_data_ptr)(Handle, void**) = nullptr;
+  Status (*get_sizes)(Handle, int64_t**) = nullptr;
+  Status (*get_strides)(Handle, int64_t**) = nullptr;
+  Status (*get_dim)(Handle, int64_t*) = nullptr;
+  Status (*convolution)(Handle input, Handle weight, Handle* bias, const int64_t* stride, int64_t, const int64_t* padding, int64_t, const int64_t* dilation, int64_t,
+                        int32_t transposed, const int64_t* output_padding, int64_t, int64_t groups, Handle* result) = nullptr;
+  bool complete() const { return create_tensor_from_blob && delete_tensor && get_data_ptr && get_sizes && get_strides && get_dim && convolution; }
+};
+
+template <typename F>
+void bind(F& function, const char* name) {
+  function = reinterpret_cast<F>(find_process_symbol(name));
+}
+
+const Shim* shim() {
+  static const Shim* found = nullptr;
+  if (found) return found;
+  if (!find_process_symbol("aoti_torch_cpu_convolution")) return nullptr;
+  static const Shim bound = [] {
+    Shim result;
+    bind(result.create_tensor_from_blob, "aoti_torch_create_tensor_from_blob_v2");
+    bind(result.delete_tensor, "aoti_torch_delete_tensor_object");
+    bind(result.get_data_ptr, "aoti_torch_get_data_ptr");
+    bind(result.get_sizes, "aoti_torch_get_sizes");
+    bind(result.get_strides, "aoti_torch_get_strides");
+    bind(result.get_dim, "aoti_torch_get_dim");
+    bind(result.convolution, "aoti_torch_cpu_convolution");
+    return result;
+  }();
+  if (!bound.complete()) return nullptr;
+  return found = &bound;
+}
+
+// c10::ScalarType by DType.
+constexpr int32_t kTorchTypes[kNumDTypes] = {11, 0, 1, 2, 3, 4, 5, 15, 6, 7};
+
+class TorchTensor {
+ public:
+  TorchTensor() = default;
+  TorchTensor(const Shim& torch, const TensorView& view) : torch_(&torch) {
+    if (torch.create_tensor_from_blob(view.data, view.rank, view.sizes, view.strides, 0, kTorchTypes[static_cast<int>(view.dtype)], 0, -1, &handle_, 0, nullptr, 0) != 0)
+      handle_ = nullptr;
+  }
+  TorchTensor(const Shim& torch, Handle handle) : torch_(&torch), handle_(handle) {}
+  TorchTensor(const TorchTensor&) = delete;
+  ~TorchTensor() {
+    if (handle_) torch_->delete_tensor(handle_);
+  }
+  Handle get() const { return handle_; }
+
+ private:
+  const Shim* torch_ = nullptr;
+  Handle handle_ = nullptr;
+};
+
+// Copies a fresh tensor of PyTorch's into planned memory.
+bool copy_result(const Shim& torch, Handle result, const TensorView& output) {
+  TensorView view{.rank = output.rank, .dtype = output.dtype};
+  int64_t *sizes = nullptr, *strides = nullptr, rank = 0;
+  if (torch.get_data_ptr(result, &view.data) || torch.get_dim(result, &rank) || torch.get_sizes(result, &sizes) || torch.get_strides(result, &strides)) return false;
+  if (rank != output.rank || std::memcmp(sizes, output.sizes, sizeof(int64_t) * rank) != 0) return false;
+  view.sizes = sizes;
+  view.strides = strides;
+  bool same_strides = true;
+  for (int d = 0; d < output.rank; ++d) same_strides &= output.sizes[d] == 1 || strides[d] == output.strides[d];
+  int64_t span = 1;
+  for (int d = 0; d < output.rank; ++d) span += (output.sizes[d] - 1) * output.strides[d];
+  if (same_strides && span == count_elements(output)) {
+    const int64_t size = span * bytes(output.dtype);
+    parallel_for(size, 1 << 18, [&](int64_t begin, int64_t end) {
+      std::memcpy(static_cast<char*>(output.data) + begin, static_cast<char*>(view.data) + begin, end - begin);
+    });
+  } else if (output.dtype == DType::kF64 || is_integer(output.dtype)) {
+    std::vector<double> values(span);
+    values.resize(count_elements(output));
+    read_dense(view, values.data());
+    write_dense(output, values.data());
+  } else {
+    std::vector<float> values(count_elements(output));
+    read_dense(view, values.data());
+    write_dense(output, values.data());
+  }
+  return true;
+}
+
+}  // namespace
+
+bool torch_convolution(const LibraryArgs& args) {
+  const Shim* torch = shim();
+  if (!torch) return false;
+  const int64_t rank = args.integers[0], *at = args.integers + 1;
+  TorchTensor input(*torch, args.operands[0]), weight(*torch, args.operands[1]);
+  const TensorView& bias_view = args.operands[2];
+  TorchTensor bias = bias_view.data ? TorchTensor(*torch, bias_view) : TorchTensor();
+  Handle bias_handle = bias.get(), result = nullptr;
+  if (!input.get() || !weight.get() || (bias_view.data && !bias_handle)) return false;
+  if (torch->convolution(input.get(), weight.get(), bias_handle ? &bias_handle : nullptr, at, rank, at + rank, rank, at + 2 * rank, rank, static_cast<int32_t>(at[4 * rank]),
+                         at + 3 * rank, rank, at[4 * rank + 1], &result) != 0)
+    return false;
+  TorchTensor owner(*torch, result);
+  return copy_result(*torch, result, args.output());
+}
+
+}  // namespace cdynamo::runtime

@@ -1,0 +1,164 @@
+// numpy.ndarray and NumPy's scalars: attributes, items, operators.
+#include "symbolic/hooks.h"
+#include "symbolic/number_ops.h"
+#include "symbolic/numpy/methods.h"
+#include "symbolic/numpy/numpy_values.h"
+#include "symbolic/numpy_access.h"
+#include "symbolic/tensor_indexing.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/sym_int.h"
+
+namespace cdynamo::symbolic {
+
+using graph::Framework;
+using graph::Sym;
+using graph::Value;
+
+// ---- values ------------------------------------------------------------------------------------------------------------
+
+PyTypeObject* NumpyValue::type() const {
+  if (!is_scalar_) return numpy_access::api()->array_type;
+  PyRef dtype = numpy_dtype_object(array_type().dtype);
+  return reinterpret_cast<numpy_access::Descr*>(dtype.get())->scalar_type;
+}
+
+ValuePtr numpy_array_value(Executor& ex, Value* value) {
+  auto [it, inserted] = tensor_capture(ex).objects.try_emplace(value);
+  if (inserted) it->second = std::make_shared<NumpyValue>(value, false);
+  return it->second;
+}
+
+ValuePtr make_numpy_result(Executor& ex, Value* value) {
+  if (value->type.rank() > 0) return numpy_array_value(ex, value);
+  auto [it, inserted] = tensor_capture(ex).objects.try_emplace(value);
+  if (inserted) it->second = std::make_shared<NumpyValue>(value, true);
+  return it->second;
+}
+
+// ---- attributes ----------------------------------------------------------------------------------------------------------
+
+ValuePtr NumpyValue::get_attribute(Executor& ex, PyObject* name) {
+  std::string_view text = PyUnicode_AsUTF8(name);
+  if (ValuePtr property = numpy_property(ex, *this, text)) return property;
+  if (ValuePtr method = numpy_method(ex, shared_from_this(), text)) return method;
+  break_graph("CD0503", std::string(text) + " of " + describe());
+}
+
+void NumpyValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {
+  break_graph("CD0503", std::string("assignment to ") + PyUnicode_AsUTF8(name));
+}
+
+// ---- items -------------------------------------------------------------------------------------------------------------
+
+ValuePtr NumpyValue::get_item(Executor& ex, const ValuePtr& key) {
+  CallArgs args{.positional = {shared_from_this(), key}, .keywords = {}};
+  return recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "getitem")), args, [&]() -> ValuePtr {
+    Selection selection = select_items(ex, value(), key, Framework::kNumpy);
+    Value* result = read_selection(ex, selection);
+    // x[2, 3] is a scalar: a copy, which later writes to x do not reach. x[...] is a new array on the same memory.
+    if (result->type.rank() == 0 && result != value()) return make_numpy_result(ex, append_call1(ex, "clone", {result}));
+    return numpy_array_value(ex, result == value() ? append_call1(ex, "alias", {result}) : result);
+  });
+}
+
+void NumpyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& source_value) {
+  if (!source_value || is_scalar_) break_graph("CD0503", "item assignment");
+  CallArgs args{.positional = {shared_from_this(), key, source_value}, .keywords = {}};
+  recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args, [&]() -> ValuePtr {
+    note_write(ex, value());
+    Selection selection = select_items(ex, value(), key, Framework::kNumpy);
+    ValuePtr source = source_value;
+    if (Value* held = numpy_graph_value(ex, source_value); held && !graph_value(source_value)) source = make_numpy_result(ex, held);
+    write_selection(ex, selection, source, Framework::kNumpy);
+    return nullptr;
+  });
+}
+
+ValuePtr NumpyValue::length(Executor& ex) {
+  if (rank() == 0) break_graph("CD0403", "len of an array without dimensions");
+  return make_int(ex, array_type().sizes[0]);
+}
+
+std::optional<std::vector<ValuePtr>> NumpyValue::unpack(Executor& ex) {
+  if (rank() == 0) break_graph("CD0403", "iteration over an array without dimensions");
+  int64_t count = ex.graph().sym->specialize(array_type().sizes[0], "iteration over an array");
+  std::vector<ValuePtr> items;
+  for (int64_t i = 0; i < count; ++i) items.push_back(get_item(ex, ex.constant_int(i)));
+  return items;
+}
+
+ValuePtr NumpyValue::iterate(Executor& ex) { return make_tuple(ex, *unpack(ex))->iterate(ex); }
+
+// ---- operators -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct OperatorRow {
+  int op, in_place;
+  const char *path, *function, *in_place_function;
+};
+constexpr OperatorRow kOperators[] = {
+    {kAdd, kInplaceAdd, "numpy.add", "add", "iadd"},
+    {kSubtract, kInplaceSubtract, "numpy.subtract", "sub", "isub"},
+    {kMultiply, kInplaceMultiply, "numpy.multiply", "mul", "imul"},
+    {kTrueDivide, kInplaceTrueDivide, "numpy.divide", "truediv", "itruediv"},
+    {kFloorDivide, kInplaceFloorDivide, "numpy.floor_divide", "floordiv", "ifloordiv"},
+    {kRemainder, kInplaceRemainder, "numpy.remainder", "mod", "imod"},
+    {kPower, kInplacePower, "numpy.power", "pow", "ipow"},
+    {kMatrixMultiply, kInplaceMatrixMultiply, "numpy.matmul", "matmul", "imatmul"},
+    {kAnd, kInplaceAnd, "numpy.bitwise_and", "and_", "iand"},
+    {kOr, kInplaceOr, "numpy.bitwise_or", "or_", "ior"},
+    {kXor, kInplaceXor, "numpy.bitwise_xor", "xor", "ixor"},
+    {kLshift, kInplaceLshift, "numpy.left_shift", "lshift", "ilshift"},
+    {kRshift, kInplaceRshift, "numpy.right_shift", "rshift", "irshift"},
+};
+
+bool is_operand(const ValuePtr& value) { return number_argument(value) || graph_value(value) || is_numpy_scalar_constant(value); }
+
+PyRef operator_function(const char* name) { return PyRef::borrow(library_object("operator", name)); }
+
+}  // namespace
+
+ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  for (const OperatorRow& row : kOperators) {
+    if (nb_op != row.op && nb_op != row.in_place) continue;
+    if (!is_operand(other)) break_graph("CD0401", std::string(row.function) + " of " + describe() + " and " + other->describe());
+    ValuePtr self = shared_from_this();
+    // A scalar has no in-place operators; `scalar += array` is a new array, and so is `a += b` where a number is on the left.
+    bool in_place = nb_op == row.in_place && !reflected && !is_scalar_;
+    std::vector<ValuePtr> operands = reflected ? std::vector{other, self} : std::vector{self, other};
+    const char* function = in_place ? row.in_place_function : row.function;
+    if (in_place && nb_op == kInplaceMatrixMultiply) break_graph("CD0500", "@=");
+    return recorded_call(ex, "call_function", operator_function(function), positional(operands),
+                         [&] { return call_numpy_named(ex, row.path, operands, in_place); });
+  }
+  return nullptr;
+}
+
+ValuePtr NumpyValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  struct Row {
+    const char *path, *function;
+  };
+  static constexpr Row kRows[] = {{"numpy.less", "lt"},      {"numpy.less_equal", "le"}, {"numpy.equal", "eq"},
+                                  {"numpy.not_equal", "ne"}, {"numpy.greater", "gt"},    {"numpy.greater_equal", "ge"}};  // Py_LT ... Py_GE
+  if (!is_operand(other)) break_graph("CD0401", std::string(kRows[py_op].function) + " of " + describe() + " and " + other->describe());
+  std::vector<ValuePtr> operands = {shared_from_this(), other};
+  return recorded_call(ex, "call_function", operator_function(kRows[py_op].function), positional(operands),
+                       [&] { return call_numpy_named(ex, kRows[py_op].path, operands); });
+}
+
+ValuePtr NumpyValue::unary(Executor& ex, Op op) {
+  struct Row {
+    Op op;
+    const char *path, *function;
+  };
+  static constexpr Row kRows[] = {{Op::UNARY_NEGATIVE, "numpy.negative", "neg"}, {Op::UNARY_INVERT, "numpy.invert", "inv"}};
+  std::vector<ValuePtr> operands = {shared_from_this()};
+  for (const Row& row : kRows)
+    if (row.op == op)
+      return recorded_call(ex, "call_function", operator_function(row.function), positional(operands),
+                           [&] { return call_numpy_named(ex, row.path, operands); });
+  return SymbolicValue::unary(ex, op);
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,360 @@
+// NumPy's functions, ufuncs, scalar types and dtypes as values, and calls of the operators that are bound to them.
+#include <string>
+#include <unordered_map>
+
+#include "graph/promotion.h"
+#include "symbolic/hooks.h"
+#include "symbolic/loaded_object.h"
+#include "symbolic/numpy/methods.h"
+#include "symbolic/numpy/numpy_values.h"
+#include "symbolic/numpy_access.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/dynamic_float.h"
+
+namespace cdynamo::symbolic {
+
+using graph::Arg;
+using graph::DType;
+using graph::OpDef;
+using graph::Sym;
+using graph::Value;
+
+namespace {
+
+struct Maps {
+  std::unordered_map<std::string, const OpDef*> by_path;
+  std::unordered_map<PyObject*, const OpDef*> by_object;
+  std::unordered_map<PyObject*, NumpySpecial> special;
+  std::vector<PyRef> kept;
+  PyRef ufunc_type, dispatcher_type;
+
+  Maps() {
+    for (const OpDef* op : graph::all_ops())
+      for (const std::string& path : graph::python_names(*op)) {
+        if (!path.starts_with("numpy.")) continue;
+        by_path.try_emplace(path, op);
+        PyRef object = loaded_object(path);
+        if (object && by_object.try_emplace(object.get(), op).second) kept.push_back(std::move(object));
+      }
+    for (const NumpySpecialRow& row : numpy_factory_functions())
+      if (PyRef object = loaded_object(row.path); object && special.try_emplace(object.get(), row.apply).second)
+        kept.push_back(std::move(object));
+    ufunc_type = loaded_object("numpy.ufunc");
+    if (PyRef sum = loaded_object("numpy.sum")) dispatcher_type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(sum.get())));
+  }
+};
+
+const Maps* maps() {
+  static const Maps* made = nullptr;
+  if (!made && numpy_is_loaded()) made = new Maps;
+  return made;
+}
+
+bool is_scalar_type(PyObject* object) {
+  const numpy_access::Api* api = numpy_access::api();
+  return api && PyType_Check(object) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object), api->generic_type);
+}
+
+bool is_numpy_scalar(PyObject* object) {
+  const numpy_access::Api* api = numpy_access::api();
+  return api && PyObject_TypeCheck(object, api->generic_type);
+}
+
+// A constant NumPy scalar as a 0-dim value of its own dtype.
+Value* scalar_constant(Executor& ex, PyObject* scalar) {
+  PyRef dtype_object = PyRef::steal(PyObject_GetAttrString(scalar, "dtype"));
+  PyRef item = PyRef::steal(PyObject_CallMethod(scalar, "item", nullptr));
+  DType dtype;
+  if (!dtype_object || !item || !dtype_of_numpy_object(dtype_object.get(), &dtype)) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  std::optional<Arg> number = number_argument(ex.constant(std::move(item)));
+  return number ? append_call1(ex, "core.full", {std::vector<Sym>{}, *number, dtype}) : nullptr;
+}
+
+PyObject* keyword_of(const CallArgs& args, const char* name, ValuePtr* value) {
+  for (const Keyword& keyword : args.keywords)
+    if (PyUnicode_CompareWithASCIIString(keyword.name.get(), name) == 0) {
+      *value = keyword.value;
+      return keyword.name.get();
+    }
+  return nullptr;
+}
+
+void erase_keyword(CallArgs& args, const char* name) {
+  std::erase_if(args.keywords, [&](const Keyword& k) { return PyUnicode_CompareWithASCIIString(k.name.get(), name) == 0; });
+}
+
+// numpy.add(a, b, out): a ufunc's results may follow its operands.
+std::shared_ptr<NumpyValue> take_out(Executor& ex, const OpDef& op, CallArgs& args, bool is_ufunc) {
+  ValuePtr out;
+  if (keyword_of(args, "out", &out)) {
+    erase_keyword(args, "out");
+    if (out->type() == &PyTuple_Type) {
+      auto items = out->unpack(ex);
+      if (!items || items->size() != 1) break_graph("CD0501", "out= of several arrays");
+      out = items->front();
+    }
+  } else if (is_ufunc && op.family == graph::Family::kPointwise) {
+    size_t operands = 0;
+    for (const graph::Param& param : op.parsed[0].params) operands += param.kind == graph::ParamKind::kTensor;
+    if (args.positional.size() == operands + 1) {
+      out = args.positional.back();
+      args.positional.pop_back();
+    }
+  }
+  if (!out || is_none(out)) return nullptr;
+  auto array = std::dynamic_pointer_cast<NumpyValue>(out);
+  if (!array || array->is_scalar()) break_graph("CD0501", "out=");
+  return array;
+}
+
+void refuse_ufunc_options(CallArgs& args) {
+  static constexpr const char* kOptions[] = {"where", "casting", "order", "subok", "signature", "extobj"};
+  for (const char* option : kOptions) {
+    ValuePtr value;
+    if (!keyword_of(args, option, &value)) continue;
+    bool trivial = constant_object(value) == Py_True && std::string_view(option) != "casting" && std::string_view(option) != "order";
+    if (!trivial && !is_none(value)) break_graph("CD0501", option);
+    erase_keyword(args, option);
+  }
+}
+
+// The result is written to `out`, cast as NumPy's "same_kind" allows.
+ValuePtr write_out(Executor& ex, const std::shared_ptr<NumpyValue>& out, Value* result) {
+  if (!graph::can_cast_in_place(graph::Framework::kNumpy, result->type.dtype, out->array_type().dtype))
+    break_graph("CD0403", "out= of another kind of dtype");
+  append_call1(ex, "copy", {out->value(), result}, true);
+  return out;
+}
+
+bool is_view_or_factory(const OpDef& op, const graph::Node* node) {
+  if (node && graph::result_alias(*node) != graph::Alias::kNone) return true;
+  return op.name == "zeros_like" || op.name == "ones_like" || op.name == "full_like" || op.name == "empty_like" || op.name == "core.full";
+}
+
+}  // namespace
+
+const OpDef* find_numpy_operator(std::string_view path) {
+  const Maps* all = maps();
+  if (!all) return nullptr;
+  auto found = all->by_path.find(std::string(path));
+  return found == all->by_path.end() ? nullptr : found->second;
+}
+
+Value* numpy_graph_value(Executor& ex, const ValuePtr& value) {
+  if (Value* held = graph_value(value)) return held;
+  PyObject* object = constant_object(value);
+  return object && is_numpy_scalar(object) ? scalar_constant(ex, object) : nullptr;
+}
+
+bool is_numpy_scalar_constant(const ValuePtr& value) {
+  PyObject* object = constant_object(value);
+  return object && is_numpy_scalar(object);
+}
+
+bool numpy_dtype_like(PyObject* object, DType* dtype) {
+  if (!numpy_is_loaded()) return false;
+  if (dtype_of_numpy_object(object, dtype)) return true;
+  if (!PyUnicode_Check(object) && !is_scalar_type(object) && object != reinterpret_cast<PyObject*>(&PyFloat_Type) &&
+      object != reinterpret_cast<PyObject*>(&PyLong_Type) && object != reinterpret_cast<PyObject*>(&PyBool_Type))
+    return false;
+  PyRef made = PyRef::steal(PyObject_CallOneArg(library_object("numpy", "dtype"), object));
+  if (!made) return PyErr_Clear(), false;
+  return dtype_of_numpy_object(made.get(), dtype);
+}
+
+ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const CallArgs& given) {
+  use_framework(ex, graph::Framework::kNumpy);
+  CallArgs args = given;
+  std::shared_ptr<NumpyValue> out = take_out(ex, op, args, true);
+  refuse_ufunc_options(args);
+  for (ValuePtr& value : args.positional)
+    if (!graph_value(value))
+      if (Value* held = numpy_graph_value(ex, value)) value = make_numpy_result(ex, held);
+  BoundCall call = bind_call(ex, op, args, Convention::kNumpy, in_place);
+  const graph::Schema& schema = op.parsed[call.overload];
+  std::vector<Value*> results = append_call(ex, op, std::move(call), in_place);
+  if (in_place) return args.positional.at(0);
+  if (out) return write_out(ex, out, results.at(0));
+  if (schema.num_results == 1 && !schema.result_is_list)
+    return is_view_or_factory(op, results.at(0)->node) ? numpy_array_value(ex, results[0]) : make_numpy_result(ex, results[0]);
+  std::vector<ValuePtr> items;
+  for (Value* result : results) items.push_back(make_numpy_result(ex, result));
+  // numpy.split gives a list, numpy.divmod and the like a tuple.
+  return schema.result_is_list ? make_list(ex, std::move(items)) : make_tuple(ex, std::move(items));
+}
+
+ValuePtr call_numpy_named(Executor& ex, const char* path, std::vector<ValuePtr> args, bool in_place) {
+  const OpDef* op = find_numpy_operator(path);
+  if (!op) break_graph("CD0500", path);
+  return call_numpy_operator(ex, *op, in_place, CallArgs{.positional = std::move(args), .keywords = {}});
+}
+
+// ---- callables -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+class NumpyCallable final : public SymbolicValue {
+ public:
+  NumpyCallable(PyRef object, const OpDef* op, NumpySpecial special, SourcePtr from)
+      : object_(std::move(object)), op_(op), special_(special) { source = std::move(from); }
+  PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
+  std::string describe() const override {
+    PyRef name = PyRef::steal(PyObject_GetAttrString(object_.get(), "__name__"));
+    if (!name) PyErr_Clear();
+    return std::string("numpy.") + (name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : "function");
+  }
+  PyObject* real_object() const override { return object_.get(); }
+  std::optional<PyRef> as_constant() const override { return object_; }
+  std::optional<bool> truth(Executor&) override { return true; }
+  bool is_same_object(const SymbolicValue& other) const override { return other.real_object() == object_.get(); }
+  RecipePtr recipe(Executor& ex) override {
+    if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());
+    return recipe_;
+  }
+  ValuePtr call(Executor& ex, const CallArgs& args) override;
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+
+ private:
+  PyRef object_;
+  const OpDef* op_;
+  NumpySpecial special_;
+  RecipePtr recipe_;
+};
+
+bool only_constants(const CallArgs& args) {
+  for (const ValuePtr& value : args.positional)
+    if (!value->as_constant()) return false;
+  for (const Keyword& keyword : args.keywords)
+    if (!keyword.value->as_constant()) return false;
+  return true;
+}
+
+ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
+  if (special_) return special_(ex, object_.get(), args);
+  // numpy.sqrt(2.0) of constants is a constant.
+  if (only_constants(args)) return ex.fold(object_.get(), args);
+  if (op_)
+    return recorded_call(ex, "call_function", object_, args, [&] { return call_numpy_operator(ex, *op_, false, args); });
+  // A function that dispatches: its Python implementation is inlined.
+  PyRef implementation = PyRef::steal(PyObject_GetAttrString(object_.get(), "_implementation"));
+  if (!implementation) PyErr_Clear();
+  if (implementation && PyFunction_Check(implementation.get()))
+    return ex.wrap(implementation.get(), constant_source(implementation.get()))->call(ex, args);
+  break_graph("CD0500", describe());
+}
+
+// numpy.add.reduce(x, axis) is numpy.sum with axis 0 for its default.
+ValuePtr NumpyCallable::get_attribute(Executor& ex, PyObject* name) {
+  std::string_view text = PyUnicode_AsUTF8(name);
+  if (text == "__name__" || text == "__qualname__" || text == "__module__" || text == "__doc__" || text == "nin" || text == "nout") {
+    PyRef value = PyRef::steal(PyObject_GetAttr(object_.get(), name));
+    if (value) return ex.constant(std::move(value));
+    PyErr_Clear();
+  }
+  break_graph("CD0500", describe() + "." + std::string(text));
+}
+
+// numpy.float32, numpy.int64 ...: calls convert.
+class ScalarTypeValue final : public SymbolicValue {
+ public:
+  ScalarTypeValue(PyRef object, DType dtype, SourcePtr from) : object_(std::move(object)), dtype_(dtype) { source = std::move(from); }
+  PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
+  std::string describe() const override { return std::string("numpy.") + runtime::info(dtype_).name; }
+  PyObject* real_object() const override { return object_.get(); }
+  std::optional<PyRef> as_constant() const override { return object_; }
+  std::optional<bool> truth(Executor&) override { return true; }
+  bool is_same_object(const SymbolicValue& other) const override { return other.real_object() == object_.get(); }
+  ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override {
+    return make_constant(ex, object_)->compare(ex, py_op, other);
+  }
+  RecipePtr recipe(Executor&) override {
+    if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());
+    return recipe_;
+  }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override {
+    PyRef value = PyRef::steal(PyObject_GetAttr(object_.get(), name));
+    if (value) return ex.constant(std::move(value));
+    PyErr_Clear();
+    return SymbolicValue::get_attribute(ex, name);
+  }
+  ValuePtr call(Executor& ex, const CallArgs& args) override {
+    if (only_constants(args)) return ex.fold(object_.get(), args);
+    auto* array = args.positional.size() == 1 ? dynamic_cast<NumpyValue*>(args.positional[0].get()) : nullptr;
+    if (array && args.keywords.empty()) {
+      Value* cast = append_call1(ex, "core.cast", {array->value(), dtype_});
+      return make_numpy_result(ex, cast);
+    }
+    auto* number = args.positional.size() == 1 ? dynamic_cast<DynamicFloatValue*>(args.positional[0].get()) : nullptr;
+    if (!number) break_graph("CD0500", describe());
+    use_framework(ex, graph::Framework::kNumpy);
+    return make_numpy_result(ex, append_call1(ex, "core.cast", {number->value(), dtype_}));
+  }
+
+ private:
+  PyRef object_;
+  DType dtype_;
+  RecipePtr recipe_;
+};
+
+std::shared_ptr<ArrayValue> make_input(Value* value, const SourcePtr& source, PyObject*) {
+  return std::make_shared<NumpyValue>(value, false, source);
+}
+
+bool is_random(PyObject* object) {
+  if (!PyCFunction_Check(object)) return false;
+  PyObject* self = PyCFunction_GET_SELF(object);
+  return self && std::string_view(Py_TYPE(self)->tp_name).starts_with("numpy.random");
+}
+
+}  // namespace
+
+ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& source) {
+  SourcePtr from = source ? source : constant_source(object);
+  TensorInfo info;
+  read_tensor(object, &info);
+  if (!info.obstacle.empty()) {
+    // Handed around as it is; its operations are Python's.
+    add_guard(ex, GuardKind::kIdentity, from, object);
+    break_graph("CD0502", info.obstacle);
+  }
+  return wrap_array_input(ex, object, from, make_input);
+}
+
+ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source) {
+  const numpy_access::Api* api = numpy_access::api();
+  if (!api) return nullptr;
+  const bool scalar = is_numpy_scalar(object);
+  DType dtype;
+  if (!scalar && !dtype_of_numpy_object(object, &dtype)) return nullptr;
+  // 0.0 and -0.0 are equal and different.
+  const bool zero = scalar && PyObject_IsTrue(object) == 0;
+  PyErr_Clear();
+  add_guard(ex, zero ? GuardKind::kIdentity : GuardKind::kEquals, source, object);
+  return std::make_shared<ConstantValue>(PyRef::borrow(object), source);
+}
+
+ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& source) {
+  const Maps* all = maps();
+  if (!all) return nullptr;
+  if (is_scalar_type(object)) {
+    DType dtype;
+    if (!numpy_dtype_like(object, &dtype)) return nullptr;
+    add_guard(ex, GuardKind::kIdentity, source, object);
+    return std::make_shared<ScalarTypeValue>(PyRef::borrow(object), dtype, source);
+  }
+  auto special = all->special.find(object);
+  auto op = all->by_object.find(object);
+  const bool known = special != all->special.end() || op != all->by_object.end();
+  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  if (!known && type != all->ufunc_type.get() && type != all->dispatcher_type.get() && !is_random(object)) return nullptr;
+  if (PyFunction_Check(object) && !known) return nullptr;
+  add_guard(ex, GuardKind::kIdentity, source, object);
+  return std::make_shared<NumpyCallable>(PyRef::borrow(object), op == all->by_object.end() ? nullptr : op->second,
+                                         special == all->special.end() ? nullptr : special->second, source);
+}
+
+}  // namespace cdynamo::symbolic

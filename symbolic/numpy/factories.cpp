@@ -1,0 +1,204 @@
+// Arrays from nothing and from Python data: numpy.zeros, arange, asarray and the like. What depends on constants alone is made
+// by NumPy once, at capture, and copied where the program could write to it or return it.
+#include "symbolic/hooks.h"
+#include "symbolic/numpy/methods.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/sym_int.h"
+
+namespace cdynamo::symbolic {
+
+using graph::Arg;
+using graph::DType;
+using graph::Sym;
+using graph::Value;
+
+namespace {
+
+std::shared_ptr<ArrayValue> make_input(Value* value, const SourcePtr& source, PyObject*) {
+  return std::make_shared<NumpyValue>(value, false, source);
+}
+
+// An array that NumPy has just made from constants.
+ValuePtr embed(Executor& ex, PyRef array) {
+  TensorInfo info;
+  if (!read_tensor(array.get(), &info) || info.kind != TensorKind::kNumpy || !info.obstacle.empty())
+    break_graph("CD0502", info.obstacle.empty() ? "something that is no array" : info.obstacle);
+  return numpy_array_value(ex, embed_constant(ex, array.get(), make_input));
+}
+
+// Runs the function itself, on arguments that are all known.
+ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
+  PyRef positional = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
+  PyRef keywords = checked(PyDict_New());
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    PyRef object = args.positional[i]->materialize(ex);
+    if (!object) break_graph("CD0415", "numpy function of " + args.positional[i]->describe());
+    PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), object.release());
+  }
+  for (const Keyword& keyword : args.keywords) {
+    PyRef object = keyword.value->materialize(ex);
+    if (!object) break_graph("CD0415", "numpy function of " + keyword.value->describe());
+    if (PyDict_SetItem(keywords.get(), keyword.name.get(), object.get()) < 0) throw PythonError{};
+  }
+  PyRef result = checked_user(ex, PyObject_Call(callable, positional.get(), keywords.get()));
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&] { return embed(ex, std::move(result)); });
+}
+
+// numpy.zeros(shape, dtype=float), ones, empty; sizes may be symbolic.
+ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t number) {
+  std::vector<ValuePtr> given = bind_arguments(ex, "zeros", args, {"shape", "dtype?", "order?"});
+  if (given[2]) return made_by_numpy(ex, callable, args);
+  DType dtype = DType::kF64;
+  if (given[1] && !is_none(given[1]) && !(given[1]->real_object() && numpy_dtype_like(given[1]->real_object(), &dtype)))
+    break_graph("CD0502", "this dtype");
+  std::vector<ValuePtr> items = {given[0]};
+  if (auto list = sequence_items(ex, given[0])) items = *list;
+  std::vector<Sym> sizes;
+  for (const ValuePtr& item : items) {
+    auto size = as_sym(item);
+    if (!size) break_graph("CD0401", "a shape");
+    sizes.push_back(*size);
+  }
+  use_framework(ex, graph::Framework::kNumpy);
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
+                       [&] { return numpy_array_value(ex, append_call1(ex, "core.full", {sizes, Sym(number), dtype})); });
+}
+ValuePtr zeros(Executor& ex, PyObject* f, const CallArgs& args) { return filled(ex, f, args, 0); }
+ValuePtr ones(Executor& ex, PyObject* f, const CallArgs& args) { return filled(ex, f, args, 1); }
+
+// zeros_like and the like keep the layout (order 'K').
+ValuePtr like(Executor& ex, PyObject* callable, const CallArgs& args, const char* op) {
+  std::vector<ValuePtr> given = bind_arguments(ex, op, args, {"a", "dtype?", "order?", "subok?", "shape?"});
+  auto* array = dynamic_cast<NumpyValue*>(given[0].get());
+  if (!array || (given[2] && !is_none(given[2])) || given[3] || (given[4] && !is_none(given[4]))) break_graph("CD0500", op);
+  DType dtype = array->array_type().dtype;
+  if (given[1] && !is_none(given[1]) && !(given[1]->real_object() && numpy_dtype_like(given[1]->real_object(), &dtype)))
+    break_graph("CD0502", "this dtype");
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
+                       [&] { return numpy_array_value(ex, append_call1(ex, op, {array->value(), dtype})); });
+}
+ValuePtr zeros_like(Executor& ex, PyObject* f, const CallArgs& args) { return like(ex, f, args, "zeros_like"); }
+ValuePtr ones_like(Executor& ex, PyObject* f, const CallArgs& args) { return like(ex, f, args, "ones_like"); }
+
+// An array in a list of arrays and scalars: numpy.array([a, b]) stacks.
+ValuePtr stacked(Executor& ex, const std::vector<ValuePtr>& items) {
+  std::vector<Value*> values;
+  for (const ValuePtr& item : items) {
+    Value* value = numpy_graph_value(ex, item);
+    if (!value) break_graph("CD0415", "numpy.array of " + item->describe());
+    if (!values.empty() && (value->type.rank() != values[0]->type.rank() || value->type.dtype != values[0]->type.dtype))
+      break_graph("CD0415", "numpy.array of arrays that differ");
+    values.push_back(value);
+  }
+  return numpy_array_value(ex, append_call1(ex, "stack", {values}));
+}
+
+ValuePtr convert(Executor& ex, PyObject* callable, const CallArgs& args, bool copy) {
+  if (args.positional.empty()) break_graph("CD0500", "array()");
+  const ValuePtr& data = args.positional[0];
+  auto* array = dynamic_cast<NumpyValue*>(data.get());
+  auto items = array ? std::nullopt : sequence_items(ex, data);
+  bool holds_arrays = false;
+  if (items)
+    for (const ValuePtr& item : *items) holds_arrays = holds_arrays || graph_value(item);
+  if (!array && !holds_arrays) return made_by_numpy(ex, callable, args);
+
+  ValuePtr dtype_value;
+  for (size_t i = 1; i < args.positional.size(); ++i) {
+    if (i > 1) break_graph("CD0501", "array() with these arguments");
+    dtype_value = args.positional[i];
+  }
+  for (const Keyword& keyword : args.keywords) {
+    std::string_view name = PyUnicode_AsUTF8(keyword.name.get());
+    if (name == "dtype") dtype_value = keyword.value;
+    else if (name == "copy" && constant_object(keyword.value) == Py_True) copy = true;
+    else if (!is_none(keyword.value)) break_graph("CD0501", std::string(name));
+  }
+  DType dtype{};
+  bool has_dtype = dtype_value && !is_none(dtype_value);
+  if (has_dtype && !(dtype_value->real_object() && numpy_dtype_like(dtype_value->real_object(), &dtype))) break_graph("CD0502", "this dtype");
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
+    ValuePtr result = array ? data : stacked(ex, *items);
+    auto& value = static_cast<NumpyValue&>(*result);
+    if (has_dtype && value.array_type().dtype != dtype) return numpy_array_value(ex, append_call1(ex, "core.cast", {value.value(), dtype}));
+    if (array && (copy || array->is_scalar())) return numpy_array_value(ex, append_call1(ex, "clone", {value.value()}));
+    return result;
+  });
+}
+ValuePtr array_function(Executor& ex, PyObject* f, const CallArgs& args) { return convert(ex, f, args, true); }
+ValuePtr asarray_function(Executor& ex, PyObject* f, const CallArgs& args) { return convert(ex, f, args, false); }
+
+ValuePtr dtype_of(Executor& ex, PyObject* callable, const CallArgs& args) { return ex.fold(callable, args); }
+
+// numpy.reshape(x, ...) and others that are the method.
+template <const char* const& kName>
+ValuePtr as_method(Executor& ex, PyObject*, const CallArgs& args) {
+  CallArgs rest = args;
+  if (rest.positional.empty() || !dynamic_cast<NumpyValue*>(rest.positional[0].get())) break_graph("CD0500", kName);
+  ValuePtr self = rest.positional[0];
+  rest.positional.erase(rest.positional.begin());
+  for (Keyword& keyword : rest.keywords)
+    if (PyUnicode_CompareWithASCIIString(keyword.name.get(), "shape") == 0 || PyUnicode_CompareWithASCIIString(keyword.name.get(), "axes") == 0 ||
+        PyUnicode_CompareWithASCIIString(keyword.name.get(), "newshape") == 0) {
+      rest.positional.push_back(keyword.value);
+      keyword.value = nullptr;
+    }
+  std::erase_if(rest.keywords, [](const Keyword& keyword) { return !keyword.value; });
+  return self->get_attribute(ex, interned(kName))->call(ex, rest);
+}
+constexpr const char* kReshape = "reshape";
+constexpr const char* kTranspose = "transpose";
+constexpr const char* kRavel = "ravel";
+constexpr const char* kCopy = "copy";
+
+template <const char* const& kName>
+ValuePtr shape_query(Executor& ex, PyObject* callable, const CallArgs& args) {
+  auto* array = args.positional.size() == 1 ? dynamic_cast<NumpyValue*>(args.positional[0].get()) : nullptr;
+  if (!array) return ex.fold(callable, args);
+  return array->get_attribute(ex, interned(kName));
+}
+constexpr const char* kShape = "shape";
+constexpr const char* kNdim = "ndim";
+constexpr const char* kSize = "size";
+
+constexpr NumpySpecialRow kRows[] = {
+    {"numpy.zeros", zeros},
+    {"numpy.ones", ones},
+    {"numpy.empty", zeros},
+    {"numpy.zeros_like", zeros_like},
+    {"numpy.empty_like", zeros_like},
+    {"numpy.ones_like", ones_like},
+    {"numpy.array", array_function},
+    {"numpy.asarray", asarray_function},
+    {"numpy.ascontiguousarray", made_by_numpy},
+    {"numpy.full", made_by_numpy},
+    {"numpy.arange", made_by_numpy},
+    {"numpy.linspace", made_by_numpy},
+    {"numpy.logspace", made_by_numpy},
+    {"numpy.geomspace", made_by_numpy},
+    {"numpy.eye", made_by_numpy},
+    {"numpy.identity", made_by_numpy},
+    {"numpy.tri", made_by_numpy},
+    {"numpy.hanning", made_by_numpy},
+    {"numpy.hamming", made_by_numpy},
+    {"numpy.blackman", made_by_numpy},
+    {"numpy.dtype", dtype_of},
+    {"numpy.finfo", dtype_of},
+    {"numpy.iinfo", dtype_of},
+    {"numpy.result_type", dtype_of},
+    {"numpy.promote_types", dtype_of},
+    {"numpy.reshape", as_method<kReshape>},
+    {"numpy.transpose", as_method<kTranspose>},
+    {"numpy.ravel", as_method<kRavel>},
+    {"numpy.copy", as_method<kCopy>},
+    {"numpy.shape", shape_query<kShape>},
+    {"numpy.ndim", shape_query<kNdim>},
+    {"numpy.size", shape_query<kSize>},
+};
+
+}  // namespace
+
+std::span<const NumpySpecialRow> numpy_factory_functions() { return kRows; }
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,239 @@
+#include "symbolic/numpy/methods.h"
+
+#include "symbolic/hooks.h"
+#include "symbolic/numpy_access.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/sym_int.h"
+
+namespace cdynamo::symbolic {
+
+using graph::DType;
+using graph::Sym;
+using graph::Value;
+
+namespace {
+
+NumpyValue& array_of(const ValuePtr& self) { return static_cast<NumpyValue&>(*self); }
+
+// ---- properties ----------------------------------------------------------------------------------------------------------
+
+struct PropertyRow {
+  const char* name;
+  ValuePtr (*read)(Executor& ex, NumpyValue& self);
+};
+
+ValuePtr ints(Executor& ex, const std::vector<Sym>& values, int64_t factor = 1) {
+  std::vector<ValuePtr> items;
+  for (const Sym& value : values) items.push_back(make_int(ex, value * Sym(factor)));
+  return make_tuple(ex, std::move(items));
+}
+
+ValuePtr transposed(Executor& ex, NumpyValue& self) {
+  if (self.is_scalar()) return self.shared_from_this();
+  std::vector<Sym> order;
+  for (int64_t d = self.rank(); d-- > 0;) order.emplace_back(d);
+  return numpy_array_value(ex, append_call1(ex, "permute", {self.value(), order}));
+}
+
+constexpr PropertyRow kProperties[] = {
+    {"shape", [](Executor& ex, NumpyValue& self) { return ints(ex, self.array_type().sizes); }},
+    {"strides", [](Executor& ex, NumpyValue& self) { return ints(ex, self.array_type().strides, runtime::bytes(self.array_type().dtype)); }},
+    {"dtype", [](Executor& ex, NumpyValue& self) { return ex.constant(numpy_dtype_object(self.array_type().dtype)); }},
+    {"ndim", [](Executor& ex, NumpyValue& self) { return ex.constant_int(self.rank()); }},
+    {"size", [](Executor& ex, NumpyValue& self) { return make_int(ex, self.array_type().numel()); }},
+    {"itemsize", [](Executor& ex, NumpyValue& self) { return ex.constant_int(runtime::bytes(self.array_type().dtype)); }},
+    {"nbytes", [](Executor& ex, NumpyValue& self) {
+       return make_int(ex, self.array_type().numel() * Sym(int64_t{runtime::bytes(self.array_type().dtype)}));
+     }},
+    {"T", transposed},
+    {"real", [](Executor& ex, NumpyValue& self) -> ValuePtr {
+       if (self.is_scalar()) return self.shared_from_this();
+       return numpy_array_value(ex, append_call1(ex, "alias", {self.value()}));
+     }},
+    {"__class__", [](Executor& ex, NumpyValue& self) {
+       PyObject* type = reinterpret_cast<PyObject*>(self.type());
+       return ex.wrap(type, constant_source(type));
+     }},
+};
+
+// ---- methods -----------------------------------------------------------------------------------------------------------
+
+// All ints, or one sequence of ints: x.reshape(2, 3), x.reshape((2, 3)).
+std::vector<Sym> int_list(Executor& ex, const std::vector<ValuePtr>& given) {
+  std::vector<ValuePtr> items = given;
+  if (given.size() == 1)
+    if (auto sequence = sequence_items(ex, given[0])) items = *sequence;
+  std::vector<Sym> result;
+  for (const ValuePtr& item : items) {
+    auto sym = as_sym(item);
+    if (!sym) break_graph("CD0401", "a list of ints");
+    result.push_back(*sym);
+  }
+  return result;
+}
+
+void require_order(const CallArgs& args) {
+  for (const Keyword& keyword : args.keywords) {
+    std::string_view name = PyUnicode_AsUTF8(keyword.name.get());
+    PyObject* value = constant_object(keyword.value);
+    bool usual = value && PyUnicode_Check(value) && (PyUnicode_CompareWithASCIIString(value, "C") == 0 || PyUnicode_CompareWithASCIIString(value, "K") == 0);
+    if (name == "order" && usual) continue;
+    if (name == "copy" && (value == Py_None)) continue;
+    break_graph("CD0501", std::string(name));
+  }
+}
+
+ValuePtr reshape_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_order(args);
+  return numpy_array_value(ex, append_call1(ex, "reshape", {array_of(self).value(), int_list(ex, args.positional)}));
+}
+
+ValuePtr transpose_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_no_keywords(ex, "transpose", args);
+  if (args.positional.empty() || (args.positional.size() == 1 && is_none(args.positional[0]))) return transposed(ex, array_of(self));
+  return numpy_array_value(ex, append_call1(ex, "permute", {array_of(self).value(), int_list(ex, args.positional)}));
+}
+
+ValuePtr astype_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  std::vector<ValuePtr> given = bind_arguments(ex, "astype", args, {"dtype", "order?", "casting?", "subok?", "copy?"});
+  DType dtype;
+  PyObject* wanted = given[0]->real_object();
+  if (!wanted || !numpy_dtype_like(wanted, &dtype)) break_graph("CD0502", "astype of this dtype");
+  for (size_t i : {size_t{1}, size_t{2}, size_t{3}})
+    if (given[i]) break_graph("CD0501", "astype with order, casting or subok");
+  bool copy = !given[4] || constant_object(given[4]) != Py_False;
+  if (!copy && dtype == array_of(self).array_type().dtype) return self;
+  return numpy_cast(ex, array_of(self), dtype);
+}
+
+ValuePtr copy_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_order(args);
+  if (!args.positional.empty()) break_graph("CD0501", "order");
+  Value* value = array_of(self).value();
+  if (array_of(self).is_scalar()) return self;
+  // ndarray.copy is in C order unless order='K' asks for the source's.
+  Value* copy = args.keywords.empty() ? append_call1(ex, "clone", {value, std::string("contiguous_format")}) : append_call1(ex, "clone", {value});
+  return numpy_array_value(ex, copy);
+}
+
+ValuePtr flatten_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_order(args);
+  Value* flat = append_call1(ex, "reshape", {array_of(self).value(), std::vector<Sym>{Sym(int64_t{-1})}});
+  return numpy_array_value(ex, append_call1(ex, "clone", {flat}));
+}
+
+ValuePtr ravel_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_order(args);
+  return numpy_array_value(ex, append_call1(ex, "reshape", {array_of(self).value(), std::vector<Sym>{Sym(int64_t{-1})}}));
+}
+
+ValuePtr fill_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  ValuePtr value = bind_arguments(ex, "fill", args, {"value"})[0];
+  self->set_item(ex, ex.constant(PyRef::borrow(Py_Ellipsis)), value);
+  return ex.none();
+}
+
+template <const char* const& kName>
+ValuePtr value_method(Executor&, const ValuePtr&, const CallArgs&) {
+  break_graph("CD0406", kName);
+}
+constexpr const char* kItem = "item()";
+constexpr const char* kToList = "tolist()";
+constexpr const char* kFloat = "float()";
+constexpr const char* kInt = "int()";
+constexpr const char* kBool = "bool()";
+constexpr const char* kIndex = "use as an index";
+constexpr const char* kText = "formatting";
+
+constexpr BuiltinMethodRow kMethods[] = {
+    {"reshape", reshape_method},
+    {"transpose", transpose_method},
+    {"astype", astype_method},
+    {"copy", copy_method},
+    {"__copy__", copy_method},
+    {"flatten", flatten_method},
+    {"ravel", ravel_method},
+    {"fill", fill_method},
+    {"item", value_method<kItem>},
+    {"tolist", value_method<kToList>},
+    {"__float__", value_method<kFloat>},
+    {"__int__", value_method<kInt>},
+    {"__bool__", value_method<kBool>},
+    {"__index__", value_method<kIndex>},
+    {"__str__", value_method<kText>},
+    {"__repr__", value_method<kText>},
+    {"__format__", value_method<kText>},
+    {"__len__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->length(ex); }},
+    {"__iter__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->iterate(ex); }},
+    {"__getitem__", [](Executor& ex, const ValuePtr& self, const CallArgs& args) {
+       return self->get_item(ex, bind_arguments(ex, "__getitem__", args, {"key"})[0]);
+     }},
+};
+
+// Methods that are the function of the same name with the array as its first argument.
+struct MethodFunction {
+  const char *method, *function;
+};
+constexpr MethodFunction kFunctions[] = {{"__abs__", "absolute"}, {"conj", "conjugate"}, {"__round__", "round"}};
+constexpr const char* kSameName[] = {"sum", "prod", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all", "cumsum",
+                                     "cumprod", "clip", "round", "dot", "squeeze", "swapaxes", "take", "repeat", "trace", "diagonal",
+                                     "ptp", "argsort", "searchsorted", "nonzero", "compress", "choose"};
+
+// x.sum: calls the table's operator with x in front.
+class BoundFunction final : public SymbolicValue {
+ public:
+  BoundFunction(ValuePtr self, const graph::OpDef& op, std::string name) : self_(std::move(self)), op_(op), name_(std::move(name)) {}
+  PyTypeObject* type() const override { return &PyCFunction_Type; }
+  std::string describe() const override { return "ndarray." + name_; }
+  ValuePtr call(Executor& ex, const CallArgs& args) override {
+    CallArgs all = args;
+    all.positional.insert(all.positional.begin(), self_);
+    PyRef name = checked(PyUnicode_FromString(name_.c_str()));
+    return recorded_call(ex, "call_method", std::move(name), all, [&] { return call_numpy_operator(ex, op_, false, all); });
+  }
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor& ex) override {
+    if (!recipe_) {
+      PyRef name = checked(PyUnicode_FromString(name_.c_str()));
+      recipe_ = call_recipe(library_object("builtins", "getattr"), {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name.get())});
+    }
+    return recipe_;
+  }
+
+ private:
+  ValuePtr self_;
+  const graph::OpDef& op_;
+  std::string name_;
+  RecipePtr recipe_;
+};
+
+}  // namespace
+
+ValuePtr numpy_cast(Executor& ex, const NumpyValue& self, DType dtype) {
+  Value* cast = append_call1(ex, "core.cast", {self.value(), dtype});
+  return self.is_scalar() ? make_numpy_result(ex, cast) : numpy_array_value(ex, cast);
+}
+
+ValuePtr numpy_property(Executor& ex, NumpyValue& self, std::string_view name) {
+  for (const PropertyRow& row : kProperties)
+    if (name == row.name) return row.read(ex, self);
+  return nullptr;
+}
+
+ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name) {
+  for (const BuiltinMethodRow& row : kMethods)
+    if (name == row.name) return std::make_shared<BuiltinMethodValue>(self, row);
+  std::string text(name);
+  if (const graph::OpDef* op = find_numpy_operator("numpy.ndarray." + text)) return std::make_shared<BoundFunction>(self, *op, text);
+  std::string function;
+  for (const MethodFunction& row : kFunctions)
+    if (name == row.method) function = row.function;
+  for (const char* same : kSameName)
+    if (name == same) function = same;
+  if (function.empty()) return nullptr;
+  const graph::OpDef* op = find_numpy_operator("numpy." + function);
+  return op ? std::make_shared<BoundFunction>(self, *op, text) : nullptr;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,22 @@
+// Attributes and methods of arrays and scalars. Internal to symbolic/numpy.
+#pragma once
+
+#include "symbolic/numpy/numpy_values.h"
+
+namespace cdynamo::symbolic {
+
+// Null where there is none of that name.
+ValuePtr numpy_property(Executor& ex, NumpyValue& self, std::string_view name);
+ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name);
+
+// self as another dtype: astype, numpy.float32(x).
+ValuePtr numpy_cast(Executor& ex, const NumpyValue& self, graph::DType dtype);
+
+using NumpySpecial = ValuePtr (*)(Executor& ex, PyObject* callable, const CallArgs& args);
+struct NumpySpecialRow {
+  const char* path;   // "numpy.asarray"
+  NumpySpecial apply;
+};
+std::span<const NumpySpecialRow> numpy_factory_functions();   // factories.cpp
+
+}  // namespace cdynamo::symbolic

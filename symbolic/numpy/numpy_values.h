@@ -1,0 +1,53 @@
+// NumPy's objects as symbolic values: arrays, scalars, dtypes, functions and ufuncs.
+#pragma once
+
+#include "graph/op.h"
+#include "symbolic/array_value.h"
+
+namespace cdynamo::symbolic {
+
+// numpy.ndarray, or one of NumPy's scalars known only at run time (what x.sum() gives).
+class NumpyValue final : public ArrayValue {
+ public:
+  NumpyValue(graph::Value* value, bool is_scalar, SourcePtr from = nullptr) : ArrayValue(value, std::move(from)), is_scalar_(is_scalar) {}
+  bool is_scalar() const { return is_scalar_; }
+
+  PyTypeObject* type() const override;
+  std::string describe() const override { return std::string(is_scalar_ ? "NumPy scalar " : "array ") + type_text(array_type()); }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) override;
+  ValuePtr get_item(Executor& ex, const ValuePtr& key) override;
+  void set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) override;
+  ValuePtr length(Executor& ex) override;
+  ValuePtr iterate(Executor& ex) override;
+  std::optional<bool> truth(Executor& ex) override { return std::nullopt; }
+  ValuePtr unary(Executor& ex, Op op) override;
+  ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) override;
+  ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
+  std::optional<std::vector<ValuePtr>> unpack(Executor& ex) override;
+
+ protected:
+  RecipeKind output_kind() const override { return is_scalar_ ? RecipeKind::kNumpyScalar : RecipeKind::kTensor; }
+
+ private:
+  bool is_scalar_;
+};
+
+// ---- seen by wrap_tensor and wrap_framework_callable; null: not NumPy's
+ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& source);
+ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source);   // dtypes, scalars
+ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& source);
+
+// ---- calls
+// Results without dimensions are scalars, as NumPy's functions and ufuncs give them.
+ValuePtr make_numpy_result(Executor& ex, graph::Value* value);
+ValuePtr numpy_array_value(Executor& ex, graph::Value* value);
+ValuePtr call_numpy_operator(Executor& ex, const graph::OpDef& op, bool in_place, const CallArgs& args);
+// The operator of the table with this NumPy name ("numpy.add", "numpy.ndarray.sum"); null: none.
+const graph::OpDef* find_numpy_operator(std::string_view path);
+ValuePtr call_numpy_named(Executor& ex, const char* path, std::vector<ValuePtr> args, bool in_place = false);
+// A value of NumPy's world as a graph value: arrays, scalars, constants of NumPy's scalar types; null for others.
+graph::Value* numpy_graph_value(Executor& ex, const ValuePtr& value);
+bool is_numpy_scalar_constant(const ValuePtr& value);
+
+}  // namespace cdynamo::symbolic

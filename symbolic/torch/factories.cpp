@@ -1,0 +1,125 @@
+// Tensors from Python data and from nothing: torch.tensor([...]), torch.zeros(...), with torch's defaults for dtype and
+// device. zeros, ones, full, arange and the like are operators of the table where it has them; what is here needs rules of
+// its own.
+#include "graph/op.h"
+#include "symbolic/torch/callables.h"
+#include "symbolic/torch/tensor.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/sym_int.h"
+
+namespace cdynamo::symbolic {
+
+using graph::Arg;
+using graph::DType;
+using graph::Sym;
+
+namespace {
+
+// Numbers, nested in lists and tuples, of one shape.
+struct Data {
+  std::vector<Sym> sizes;
+  std::vector<Arg> items;
+  runtime::Category category = runtime::Category::kBool;
+  bool regular = true;
+};
+
+constexpr size_t kMostItems = 1 << 20;
+constexpr size_t kMostPieces = 256;  // of numbers that are not all known
+
+void collect(Executor& ex, const ValuePtr& value, size_t depth, Data& out) {
+  if (auto items = sequence_items(ex, value)) {
+    Sym count = static_cast<int64_t>(items->size());
+    if (out.sizes.size() == depth && out.items.empty()) out.sizes.push_back(count);
+    else if (depth >= out.sizes.size() || !(out.sizes[depth] == count)) out.regular = false;
+    for (const ValuePtr& item : *items)
+      if (out.regular) collect(ex, item, depth + 1, out);
+    return;
+  }
+  std::optional<Arg> number = number_argument(value);
+  if (!number || depth != out.sizes.size() || out.items.size() >= kMostItems) return void(out.regular = false);
+  runtime::Category category = std::holds_alternative<bool>(*number)     ? runtime::Category::kBool
+                               : std::holds_alternative<double>(*number) ? runtime::Category::kFloat
+                                                                         : runtime::Category::kInteger;
+  out.category = std::max(out.category, category);
+  out.items.push_back(*number);
+}
+
+std::shared_ptr<ArrayValue> make_input(graph::Value* value, const SourcePtr& source, PyObject* object) {
+  return std::make_shared<TensorValue>(value, Py_TYPE(object), source);
+}
+
+bool all_known(const Data& data) {
+  for (const Arg& item : data.items)
+    if (const Sym* sym = std::get_if<Sym>(&item); sym && !sym->is_constant()) return false;
+  return true;
+}
+
+// Made once by torch itself: torch.tensor(data, dtype=dtype).
+graph::Value* embed(Executor& ex, const ValuePtr& data, DType dtype) {
+  PyRef object = data->materialize(ex);
+  if (!object) break_graph("CD0415", "torch.tensor of " + data->describe());
+  PyRef positional = checked(PyTuple_Pack(1, object.get()));
+  PyRef keywords = checked(PyDict_New());
+  if (PyDict_SetItemString(keywords.get(), "dtype", torch_dtype_object(dtype)) < 0) throw PythonError{};
+  PyRef tensor = checked_user(ex, PyObject_Call(library_object("torch", "tensor"), positional.get(), keywords.get()));
+  return embed_constant(ex, tensor.get(), make_input);
+}
+
+graph::Value* build(Executor& ex, const Data& data, DType dtype) {
+  if (data.sizes.empty()) return append_call1(ex, "core.full", {std::vector<Sym>{}, data.items.at(0), dtype});
+  if (data.items.empty()) return append_call1(ex, "core.full", {data.sizes, Sym(int64_t{0}), dtype});
+  std::vector<graph::Value*> pieces;
+  // Runs of equal numbers are one piece.
+  for (size_t i = 0; i < data.items.size();) {
+    size_t end = i + 1;
+    while (end < data.items.size() && data.items[end] == data.items[i]) ++end;
+    pieces.push_back(append_call1(ex, "core.full", {std::vector<Sym>{Sym(static_cast<int64_t>(end - i))}, data.items[i], dtype}));
+    i = end;
+  }
+  graph::Value* flat = pieces.size() == 1 ? pieces[0] : append_call1(ex, "core.concat", {pieces, Sym(int64_t{0})});
+  return data.sizes.size() == 1 ? flat : append_call1(ex, "core.reshape", {flat, data.sizes});
+}
+
+// torch.tensor(data, dtype=None, device=None, requires_grad=False, pin_memory=False).
+ValuePtr tensor_from_data(Executor& ex, PyObject* callable, const CallArgs& args) {
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
+    use_framework(ex, graph::Framework::kTorch);
+    std::vector<ValuePtr> given = bind_arguments(ex, "tensor", args, {"data", "dtype?", "device?", "requires_grad?", "pin_memory?"});
+    for (size_t i : {size_t{3}, size_t{4}})
+      if (given[i] && constant_object(given[i]) != Py_False) break_graph("CD0402", "torch.tensor with requires_grad or pin_memory");
+    if (given[2] && !is_none(given[2])) {
+      PyRef text = PyRef::steal(PyObject_Str(given[2]->real_object() ? given[2]->real_object() : Py_None));
+      if (!text || PyUnicode_CompareWithASCIIString(text.get(), "cpu") != 0) break_graph("CD0402", "torch.tensor on another device");
+    }
+    DType dtype{};
+    bool has_dtype = given[1] && !is_none(given[1]);
+    if (has_dtype && !(given[1]->real_object() && dtype_of_torch_object(given[1]->real_object(), &dtype)))
+      break_graph("CD0402", "torch.tensor with this dtype");
+    if (auto* tensor = dynamic_cast<TensorValue*>(given[0].get())) {
+      (void)tensor;
+      break_graph("CD0415", "torch.tensor of a tensor, which warns");
+    }
+    Data data;
+    collect(ex, given[0], 0, data);
+    if (!data.regular) break_graph("CD0415", "torch.tensor of " + given[0]->describe());
+    // An empty list is of the default float type.
+    if (!has_dtype)
+      dtype = data.items.empty() || data.category == runtime::Category::kFloat ? ex.graph().default_float
+              : data.category == runtime::Category::kInteger                   ? DType::kI64
+                                                                               : DType::kBool;
+    if (data.items.size() > 1 && all_known(data)) return make_tensor(ex, embed(ex, given[0], dtype));
+    if (data.items.size() > kMostPieces) break_graph("CD0415", "torch.tensor of so many numbers");
+    return make_tensor(ex, build(ex, data, dtype));
+  });
+}
+
+constexpr SpecialRow kRows[] = {
+    {"torch.tensor", tensor_from_data},
+};
+
+}  // namespace
+
+std::span<const SpecialRow> torch_factory_functions() { return kRows; }
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,76 @@
+// torch's modes during capture. torch.no_grad, enable_grad and set_grad_enabled are Python classes that are inlined; what
+// they call in C is here. The mode that a capture ends in is set again after the graph has run.
+#include "symbolic/torch/callables.h"
+#include "symbolic/values/common.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+// Stands for the thread's grad mode among the mutated values.
+class GradModeEffect final : public SymbolicValue {
+ public:
+  PyTypeObject* type() const override { return &PyBool_Type; }
+  RecipePtr recipe(Executor&) override { return make_recipe(RecipeKind::kNull); }
+  void emit_effects(Executor& ex) override {
+    const TensorCapture& capture = tensor_capture(ex);
+    if (capture.grad_mode == capture.state.grad_mode()) return;
+    Effect effect{.kind = EffectKind::kCall};
+    effect.target = make_recipe(RecipeKind::kConstant, library_object("torch._C", "_set_grad_enabled"));
+    effect.value = make_recipe(RecipeKind::kTuple, nullptr, {make_recipe(RecipeKind::kConstant, capture.grad_mode ? Py_True : Py_False)});
+    ex.effect(std::move(effect));
+  }
+};
+
+ValuePtr is_grad_enabled(Executor& ex, PyObject*, const CallArgs&) {
+  return ex.constant(PyRef::borrow(torch_capture(ex).grad_mode ? Py_True : Py_False));
+}
+
+ValuePtr set_grad_enabled(Executor& ex, PyObject*, const CallArgs& args) {
+  TensorCapture& capture = torch_capture(ex);
+  PyObject* mode = args.positional.size() == 1 ? constant_object(args.positional[0]) : nullptr;
+  if (mode != Py_True && mode != Py_False) break_graph("CD0413", "torch.set_grad_enabled");
+  if (!capture.grad_mode_effect) {
+    capture.grad_mode_effect = std::make_shared<GradModeEffect>();
+    ex.mutated(capture.grad_mode_effect);
+  }
+  capture.grad_mode = mode == Py_True;
+  return ex.none();
+}
+
+ValuePtr is_inference_mode(Executor& ex, PyObject*, const CallArgs&) {
+  return ex.constant(PyRef::borrow(torch_capture(ex).state.flags & TorchState::kInferenceMode ? Py_True : Py_False));
+}
+
+// Capture does not begin while autocast is on.
+ValuePtr autocast_is_off(Executor& ex, PyObject*, const CallArgs&) { return ex.constant(PyRef::borrow(Py_False)); }
+
+ValuePtr change_of_mode(Executor&, PyObject* callable, const CallArgs&) {
+  PyRef name = PyRef::steal(PyObject_Str(callable));
+  PyErr_Clear();
+  break_graph("CD0413", name ? PyUnicode_AsUTF8(name.get()) : "a function");
+}
+
+constexpr SpecialRow kRows[] = {
+    {"torch.is_grad_enabled", is_grad_enabled},
+    {"torch._C.is_grad_enabled", is_grad_enabled},
+    {"torch._C._set_grad_enabled", set_grad_enabled},
+    {"torch.is_inference_mode_enabled", is_inference_mode},
+    {"torch._C._InferenceMode", change_of_mode},
+    {"torch.inference_mode", change_of_mode},
+    {"torch.is_autocast_enabled", autocast_is_off},
+    {"torch.is_autocast_cpu_enabled", autocast_is_off},
+    {"torch.is_autocast_cache_enabled", change_of_mode},
+    {"torch.autocast", change_of_mode},
+    {"torch.amp.autocast", change_of_mode},
+    {"torch.set_default_dtype", change_of_mode},
+    {"torch.set_default_device", change_of_mode},
+    {"torch.use_deterministic_algorithms", change_of_mode},
+    {"torch.set_num_threads", change_of_mode},
+    {"torch.set_autocast_enabled", change_of_mode},
+};
+
+}  // namespace
+
+std::span<const SpecialRow> torch_mode_functions() { return kRows; }
+
+}  // namespace cdynamo::symbolic

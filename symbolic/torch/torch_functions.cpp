@@ -1,0 +1,187 @@
+// Functions of torch that answer from metadata and state, and helpers inside torch.nn.functional that are constants for
+// plain tensors.
+#include "symbolic/hooks.h"
+#include "symbolic/torch/callables.h"
+#include "symbolic/torch/tensor.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/sym_int.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+ValuePtr boolean(Executor& ex, bool value) { return ex.constant(PyRef::borrow(value ? Py_True : Py_False)); }
+ValuePtr always_false(Executor& ex, PyObject*, const CallArgs&) { return boolean(ex, false); }
+ValuePtr always_true(Executor& ex, PyObject*, const CallArgs&) { return boolean(ex, true); }
+ValuePtr always_none(Executor& ex, PyObject*, const CallArgs&) { return ex.none(); }
+
+// Asks the function itself: its answer is covered by the guard on torch's state, or cannot change.
+ValuePtr ask(Executor& ex, PyObject* callable, const CallArgs& args) { return ex.fold(callable, args); }
+
+ValuePtr argument(Executor& ex, const char* function, const CallArgs& args, const char* name) {
+  return bind_arguments(ex, function, args, {name})[0];
+}
+
+TensorValue* tensor_of(const ValuePtr& value) { return dynamic_cast<TensorValue*>(value.get()); }
+
+bool holds_foreign_tensor(Executor& ex, const ValuePtr& value) {
+  if (graph_value(value) || value->as_constant()) return false;
+  if (auto items = sequence_items(ex, value)) {
+    for (const ValuePtr& item : *items)
+      if (holds_foreign_tensor(ex, item)) return true;
+    return false;
+  }
+  return _PyType_Lookup(value->type(), interned("__torch_function__")) != nullptr;
+}
+
+// has_torch_function(...): no plain tensor has one, and no mode is active.
+ValuePtr has_torch_function(Executor& ex, PyObject*, const CallArgs& args) {
+  for (const ValuePtr& value : args.positional)
+    if (holds_foreign_tensor(ex, value)) return boolean(ex, true);
+  return boolean(ex, false);
+}
+
+ValuePtr is_tensor(Executor& ex, PyObject*, const CallArgs& args) {
+  return boolean(ex, is_instance_of(argument(ex, "is_tensor", args, "obj"), reinterpret_cast<PyTypeObject*>(library_object("torch", "Tensor"))));
+}
+
+// torch.f(x) where x.f() answers.
+template <const char* const& kMethod>
+ValuePtr as_method(Executor& ex, PyObject*, const CallArgs& args) {
+  CallArgs rest = args;
+  ValuePtr self;
+  if (!rest.positional.empty()) {
+    self = rest.positional.front();
+    rest.positional.erase(rest.positional.begin());
+  } else if (!rest.keywords.empty()) {
+    self = rest.keywords.front().value;
+    rest.keywords.erase(rest.keywords.begin());
+  }
+  if (!self || !tensor_of(self)) break_graph("CD0401", std::string("torch.") + kMethod);
+  return self->get_attribute(ex, interned(kMethod))->call(ex, rest);
+}
+constexpr const char* kNumel = "numel";
+constexpr const char* kIsFloatingPoint = "is_floating_point";
+constexpr const char* kIsSigned = "is_signed";
+constexpr const char* kIsComplex = "is_complex";
+constexpr const char* kIsConj = "is_conj";
+constexpr const char* kIsNeg = "is_neg";
+constexpr const char* kIsNonzero = "is_nonzero";
+constexpr const char* kIsInference = "is_inference";
+constexpr const char* kIsSameSize = "is_same_size";
+
+// torch.Tensor.size(x) and other methods called through the class.
+template <const char* const& kWhat>
+ValuePtr break_on(Executor&, PyObject*, const CallArgs&) {
+  break_graph("CD0406", kWhat);
+}
+constexpr const char* kEqual = "torch.equal";
+constexpr const char* kAllclose = "torch.allclose";
+
+ValuePtr broadcast_shapes(Executor& ex, PyObject*, const CallArgs& args) {
+  std::vector<graph::Sym> result;
+  for (const ValuePtr& shape : args.positional) {
+    std::vector<ValuePtr> items;
+    if (auto list = sequence_items(ex, shape)) items = *list;
+    else items = {shape};
+    if (items.size() > result.size()) result.insert(result.begin(), items.size() - result.size(), graph::Sym(int64_t{1}));
+    for (size_t i = 0; i < items.size(); ++i) {
+      auto size = as_sym(items[items.size() - 1 - i]);
+      if (!size) break_graph("CD0401", "torch.broadcast_shapes");
+      graph::Sym& out = result[result.size() - 1 - i];
+      graph::SymContext& sym = *ex.graph().sym;
+      if (sym.guard_eq(*size, 1, "broadcast_shapes")) continue;
+      if (sym.guard_eq(out, 1, "broadcast_shapes")) out = *size;
+      else if (!sym.guard_eq(out, *size, "broadcast_shapes")) break_graph("CD0403", "torch.broadcast_shapes");
+    }
+  }
+  return make_size(ex, result);
+}
+
+// torch.Size(iterable).
+ValuePtr make_size_from(Executor& ex, PyObject*, const CallArgs& args) {
+  std::vector<graph::Sym> sizes;
+  if (!args.positional.empty())
+    for (const ValuePtr& item : items_of(ex, args.positional[0])) {
+      auto size = as_sym(item);
+      if (!size) break_graph("CD0401", "torch.Size");
+      sizes.push_back(*size);
+    }
+  return make_size(ex, sizes);
+}
+
+// torch.result_type and promote_types of dtypes are pure; of tensors the operands are asked.
+ValuePtr tensor_class_call(Executor&, PyObject*, const CallArgs&) { break_graph("CD0415", "the constructor of a tensor class"); }
+
+ValuePtr random_call(Executor&, PyObject* callable, const CallArgs&) {
+  PyRef name = PyRef::steal(PyObject_GetAttrString(callable, "__name__"));
+  PyErr_Clear();
+  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : "a random function";
+  break_graph("CD0412", text ? text : "a random function");
+}
+
+constexpr SpecialRow kRows[] = {
+    {"torch._C._has_torch_function", [](Executor& ex, PyObject* f, const CallArgs& args) -> ValuePtr {
+       if (args.positional.size() != 1) break_graph("CD0401", "has_torch_function");
+       return boolean(ex, holds_foreign_tensor(ex, args.positional[0]));
+     }},
+    {"torch._C._has_torch_function_unary", has_torch_function},
+    {"torch._C._has_torch_function_variadic", has_torch_function},
+    {"torch.is_tensor", is_tensor},
+    {"torch.numel", as_method<kNumel>},
+    {"torch.is_floating_point", as_method<kIsFloatingPoint>},
+    {"torch.is_signed", as_method<kIsSigned>},
+    {"torch.is_complex", as_method<kIsComplex>},
+    {"torch.is_conj", as_method<kIsConj>},
+    {"torch.is_neg", as_method<kIsNeg>},
+    {"torch.is_nonzero", as_method<kIsNonzero>},
+    {"torch.is_inference", as_method<kIsInference>},
+    {"torch.is_same_size", as_method<kIsSameSize>},
+    {"torch.equal", break_on<kEqual>},
+    {"torch.allclose", break_on<kAllclose>},
+    {"torch.broadcast_shapes", broadcast_shapes},
+    {"torch.Size", make_size_from},
+    {"torch.promote_types", ask},
+    {"torch.can_cast", ask},
+    {"torch.finfo", ask},
+    {"torch.iinfo", ask},
+    {"torch.device", ask},
+    {"torch.get_default_dtype", ask},
+    {"torch._C._get_default_device", ask},
+    {"torch._C._get_tracing_state", always_none},
+    {"torch._C._is_tracing", always_false},
+    {"torch.jit.is_scripting", always_false},
+    {"torch.jit.is_tracing", always_false},
+    {"torch._jit_internal.is_scripting", always_false},
+    {"torch.compiler.is_compiling", always_true},
+    {"torch.compiler.is_dynamo_compiling", always_true},
+    {"torch.compiler.is_exporting", always_false},
+    {"torch._utils.is_compiling", always_true},
+    {"torch._dynamo.is_compiling", always_true},
+    {"torch.onnx.is_in_onnx_export", always_false},
+    {"torch.are_deterministic_algorithms_enabled", ask},
+    {"torch._C._get_deterministic_algorithms", ask},
+    {"torch._C._are_functorch_transforms_active", always_false},
+    {"torch._C._functorch.peek_interpreter_stack", always_none},
+    {"torch.overrides.is_tensor_like", is_tensor},
+    {"torch.Tensor", tensor_class_call},
+    {"torch.FloatTensor", tensor_class_call},
+    {"torch.nn.Parameter", tensor_class_call},
+    {"torch.rand", random_call},
+    {"torch.randn", random_call},
+    {"torch.randint", random_call},
+    {"torch.randperm", random_call},
+    {"torch.rand_like", random_call},
+    {"torch.randn_like", random_call},
+    {"torch.randint_like", random_call},
+    {"torch.bernoulli", random_call},
+    {"torch.multinomial", random_call},
+    {"torch.normal", random_call},
+    {"torch.poisson", random_call},
+    {"torch.manual_seed", random_call},
+};
+
+}  // namespace
+
+std::span<const SpecialRow> torch_query_functions() { return kRows; }
+
+}  // namespace cdynamo::symbolic

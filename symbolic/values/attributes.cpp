@@ -1,0 +1,275 @@
+#include "symbolic/values/attributes.h"
+
+#include "symbolic/exceptions.h"
+#include "symbolic/hooks.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/class_value.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/sequence.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
+
+namespace cdynamo::symbolic {
+
+PyObject* lookup_type(Executor& ex, PyTypeObject* type, PyObject* name) {
+  guard_class(ex, type);
+  return _PyType_Lookup(type, name);
+}
+
+PyObject* own_type_entry(PyTypeObject* type, PyObject* name) {
+#if PY_VERSION_HEX >= 0x030C0000
+  PyRef dict = PyRef::steal(PyType_GetDict(type));   // static types keep theirs in the interpreter
+#else
+  PyRef dict = PyRef::borrow(type->tp_dict);
+#endif
+  return dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
+}
+
+bool is_data_descriptor(PyObject* descriptor) { return Py_TYPE(descriptor)->tp_descr_set != nullptr; }
+
+namespace {
+
+bool is_tuple_getter(PyObject* descriptor) {
+  return std::string_view(Py_TYPE(descriptor)->tp_name) == "_collections._tuplegetter" ||
+         std::string_view(Py_TYPE(descriptor)->tp_name) == "collections._tuplegetter";
+}
+
+// A namedtuple's field (Modules/_collectionsmodule.c): reduces to (index, doc).
+ValuePtr tuple_field(Executor& ex, PyObject* descriptor, const ValuePtr& self) {
+  PyRef reduced = checked(PyObject_CallMethod(descriptor, "__reduce__", nullptr));
+  PyObject* index = PyTuple_GET_ITEM(PyTuple_GET_ITEM(reduced.get(), 1), 0);
+  TupleValue* tuple = tuple_in(self);
+  if (!tuple) break_graph("CD0218", self->describe());
+  return tuple->get_item(ex, ex.constant(PyRef::borrow(index)));
+}
+
+ValuePtr constant_value(Executor& ex, PyObject* object) { return ex.wrap(object, constant_source(object)); }
+
+ValuePtr bind_property(Executor& ex, PyObject* descriptor, const ValuePtr& self) {
+  PyRef getter = checked(PyObject_GetAttrString(descriptor, "fget"));
+  if (getter.get() == Py_None) raise_error(ex, PyExc_AttributeError, "unreadable attribute");
+  return constant_value(ex, getter.get())->call(ex, positional({self}));
+}
+
+// functools.cached_property: the first read computes, and keeps the result in the instance's __dict__.
+ValuePtr bind_cached_property(Executor& ex, PyObject* descriptor, const ValuePtr& self) {
+  auto* object = dynamic_cast<UserObjectValue*>(self.get());
+  DictValue* dict = object ? object->instance_dict(ex) : nullptr;
+  if (!dict) break_graph("CD0218", self->describe());
+  PyRef function = checked(PyObject_GetAttrString(descriptor, "func"));
+  PyRef name = checked(PyObject_GetAttrString(descriptor, "attrname"));
+  ValuePtr key = ex.constant(name);
+  if (ValuePtr kept = dict->lookup(ex, key)) return kept;
+  ValuePtr value = constant_value(ex, function.get())->call(ex, positional({self}));
+  dict->store(ex, key, value);
+  return value;
+}
+
+PyRef descriptor_function(PyObject* descriptor) { return checked(PyObject_GetAttrString(descriptor, "__func__")); }
+
+// A descriptor whose __get__ is written in Python.
+ValuePtr bind_user_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, PyTypeObject* owner) {
+  ValuePtr value = constant_value(ex, descriptor);
+  auto* object = dynamic_cast<UserObjectValue*>(value.get());
+  ValuePtr get = object ? object->special(ex, "__get__", true) : nullptr;
+  if (!get) break_graph("CD0218", std::string(Py_TYPE(descriptor)->tp_name) + " of " + owner->tp_name);
+  ValuePtr owner_value = constant_value(ex, reinterpret_cast<PyObject*>(owner));
+  return get->call(ex, positional({self ? self : ex.none(), owner_value}));
+}
+
+ValuePtr bind_slot(Executor& ex, PyObject* descriptor, const ValuePtr& self, bool member) {
+  auto* object = dynamic_cast<UserObjectValue*>(self.get());
+  if (!object) return self->get_attribute(ex, reinterpret_cast<PyDescrObject*>(descriptor)->d_name);
+  return member ? object->slot(ex, descriptor) : object->c_attribute(ex, descriptor);
+}
+
+}  // namespace
+
+ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, PyTypeObject* owner) {
+  PyTypeObject* kind = Py_TYPE(descriptor);
+  if (PyFunction_Check(descriptor)) {
+    ValuePtr function = constant_value(ex, descriptor);
+    return self ? make_bound_method(ex, function, self) : function;
+  }
+  if (!kind->tp_descr_get) return constant_value(ex, descriptor);
+  if (kind == &PyStaticMethod_Type) return constant_value(ex, descriptor_function(descriptor).get());
+  if (kind == &PyClassMethod_Type) {
+    ValuePtr function = constant_value(ex, descriptor_function(descriptor).get());
+    return make_bound_method(ex, function, constant_value(ex, reinterpret_cast<PyObject*>(owner)));
+  }
+  bool is_property = kind->tp_descr_get == PyProperty_Type.tp_descr_get;
+  PyObject* cached_property = library_object("functools", "cached_property");
+  if (!self) {
+    // Accessed on the class: C descriptors and properties give themselves or a method of the class.
+    if (is_property || kind == &PyMemberDescr_Type || kind == &PyGetSetDescr_Type || kind == &PyWrapperDescr_Type ||
+        kind == &PyMethodDescr_Type || is_tuple_getter(descriptor) || reinterpret_cast<PyObject*>(kind) == cached_property)
+      return constant_value(ex, descriptor);
+    if (kind == &PyClassMethodDescr_Type)
+      return constant_value(ex, checked(kind->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))).get());
+    return bind_user_descriptor(ex, descriptor, nullptr, owner);
+  }
+  if (is_property) return bind_property(ex, descriptor, self);
+  if (kind == &PyMemberDescr_Type) return bind_slot(ex, descriptor, self, true);
+  if (kind == &PyGetSetDescr_Type) return bind_slot(ex, descriptor, self, false);
+  if (kind == &PyWrapperDescr_Type || kind == &PyMethodDescr_Type)
+    return std::make_shared<BoundDescriptorValue>(PyRef::borrow(descriptor), self);
+  if (kind == &PyClassMethodDescr_Type)
+    return constant_value(ex, checked(kind->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))).get());
+  if (is_tuple_getter(descriptor)) return tuple_field(ex, descriptor, self);
+  if (std::string_view(kind->tp_name) == "functools._lru_cache_wrapper")
+    return make_bound_method(ex, constant_value(ex, descriptor), self);
+  if (reinterpret_cast<PyObject*>(kind) == cached_property) return bind_cached_property(ex, descriptor, self);
+  return bind_user_descriptor(ex, descriptor, self, owner);
+}
+
+// ---- methods of C types ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+// What object itself implements, on an instance of a Python class.
+ValuePtr call_object_method(Executor& ex, std::string_view name, const ValuePtr& self, const CallArgs& args) {
+  auto* object = dynamic_cast<UserObjectValue*>(self.get());
+  if (name == "__init__" || name == "__init_subclass__") return ex.none();
+  if (name == "__eq__" || name == "__ne__") {
+    require_count(ex, "__eq__", args, 1, 1);
+    bool same = self->is_same_object(*args.positional[0]);
+    if (!same) return ex.constant(PyRef::borrow(Py_NotImplemented));
+    return make_bool(ex, name == "__eq__");
+  }
+  if (name == "__getattribute__") {
+    require_count(ex, "__getattribute__", args, 1, 1);
+    PyRef attribute = string_argument(ex, args.positional[0]);
+    if (!object) return self->get_attribute(ex, attribute.get());
+    if (ValuePtr value = object->generic_attribute(ex, attribute.get())) return value;
+    raise_error(ex, PyExc_AttributeError,
+                "'" + type_name(self) + "' object has no attribute '" + PyUnicode_AsUTF8(attribute.get()) + "'");
+  }
+  if (name == "__setattr__" || name == "__delattr__") {
+    bool set = name == "__setattr__";
+    require_count(ex, set ? "__setattr__" : "__delattr__", args, set ? 2 : 1, set ? 2 : 1);
+    PyRef attribute = string_argument(ex, args.positional[0]);
+    ValuePtr value = set ? args.positional[1] : nullptr;
+    if (object) object->generic_set_attribute(ex, attribute.get(), value);
+    else self->set_attribute(ex, attribute.get(), value);
+    return ex.none();
+  }
+  if (name == "__format__" && args.positional.size() == 1) return format_value(ex, self, 's', args.positional[0]);
+  if (name == "__str__") return to_string(ex, self, true);
+  break_graph("CD0202", "object." + std::string(name) + " of " + self->describe());
+}
+
+// What type implements, on classes: the defaults that a metaclass's super() reaches.
+ValuePtr call_type_method(Executor& ex, std::string_view name, const ValuePtr& self, const CallArgs& args) {
+  auto* cls = dynamic_cast<ClassValue*>(self.get());
+  if (cls && name == "__call__") return cls->construct(ex, args);
+  if (cls && name == "__instancecheck__" && args.positional.size() == 1)
+    return make_bool(ex, PyType_IsSubtype(args.positional[0]->type(), cls->object()));
+  if (cls && name == "__subclasscheck__" && args.positional.size() == 1) {
+    PyObject* other = args.positional[0]->real_object();
+    if (other && PyType_Check(other))
+      return make_bool(ex, PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(other), cls->object()));
+  }
+  if (cls && name == "__getattribute__" && args.positional.size() == 1)
+    return cls->get_attribute(ex, string_argument(ex, args.positional[0]).get());
+  break_graph("CD0202", "type." + std::string(name) + " of " + self->describe());
+}
+
+}  // namespace
+
+ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, const CallArgs& args) {
+  auto* header = reinterpret_cast<PyDescrObject*>(descriptor);
+  PyTypeObject* of = header->d_type;
+  std::string_view name = PyUnicode_AsUTF8(header->d_name);
+  auto* object = dynamic_cast<UserObjectValue*>(self.get());
+  if (of == &PyType_Type) return call_type_method(ex, name, self, args);
+  if (!PyType_IsSubtype(self->type(), of))
+    raise_error(ex, PyExc_TypeError, "descriptor '" + std::string(name) + "' for '" + of->tp_name +
+                                         "' objects doesn't apply to a '" + type_name(self) + "' object");
+  if (of == &PyBaseObject_Type && (object || name.starts_with("__setattr"))) return call_object_method(ex, name, self, args);
+  if (!object) {
+    if (of == &PyBaseObject_Type && (name == "__init__" || name == "__eq__" || name == "__ne__"))
+      return call_object_method(ex, name, self, args);
+    // A constant of C's own answers itself.
+    if (PyObject* constant = constant_object(self); constant && is_plain_constant(constant)) {
+      PyRef method = checked_user(ex, Py_TYPE(descriptor)->tp_descr_get(
+                                          descriptor, constant, reinterpret_cast<PyObject*>(Py_TYPE(constant))));
+      return fold_call(ex, method.get(), args);
+    }
+    if (ValuePtr result = call_exception_method(ex, self, header->d_name, args)) return result;
+    return self->get_attribute(ex, header->d_name)->call(ex, args);
+  }
+  if (const ValuePtr& storage = object->storage(); storage && PyType_IsSubtype(storage->type(), of)) {
+    ValuePtr result = storage->get_attribute(ex, header->d_name)->call(ex, args);
+    return result == storage ? self : result;
+  }
+  if (PyObject* real = self->real_object(); real && is_pure_type(Py_TYPE(real))) {
+    PyRef method = checked_user(ex, Py_TYPE(descriptor)->tp_descr_get(descriptor, real, reinterpret_cast<PyObject*>(of)));
+    return fold_call(ex, method.get(), args);
+  }
+  break_graph("CD0212", std::string(of->tp_name) + "." + std::string(name));
+}
+
+std::string BoundDescriptorValue::describe() const {
+  auto* header = reinterpret_cast<PyDescrObject*>(descriptor_.get());
+  return std::string(header->d_type->tp_name) + "." + PyUnicode_AsUTF8(header->d_name);
+}
+
+ValuePtr BoundDescriptorValue::get_attribute(Executor& ex, PyObject* name) {
+  std::string_view text = PyUnicode_AsUTF8(name);
+  if (text == "__self__") return self_;
+  if (text == "__name__" || text == "__doc__" || text == "__qualname__")
+    return ex.constant(checked_user(ex, PyObject_GetAttr(descriptor_.get(), name)));
+  return SymbolicValue::get_attribute(ex, name);
+}
+
+RecipePtr BoundDescriptorValue::recipe(Executor& ex) {
+  if (!recipe_) {
+    PyObject* name = reinterpret_cast<PyDescrObject*>(descriptor_.get())->d_name;
+    recipe_ = call_recipe(library_object("builtins", "getattr"),
+                          {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name)});
+  }
+  return recipe_;
+}
+
+// ---- super -----------------------------------------------------------------------------------------------------------------
+
+ValuePtr make_super(Executor& ex, const CallArgs& args) {
+  require_count(ex, "super", args, 0, 2);
+  std::pair<ValuePtr, ValuePtr> pair;
+  if (args.positional.empty()) pair = super_arguments(ex);
+  else if (args.positional.size() == 2) pair = {args.positional[0], args.positional[1]};
+  else break_graph("CD0202", "super with one argument");
+  PyObject* start = pair.first->real_object();
+  if (!start || !PyType_Check(start)) raise_error(ex, PyExc_TypeError, "super() argument 1 must be a type, not " + type_name(pair.first));
+  return std::make_shared<SuperValue>(reinterpret_cast<PyTypeObject*>(start), pair.second);
+}
+
+// super_getattro: the MRO of the object's class, or of the object where it is a class itself (classmethods, __new__).
+ValuePtr SuperValue::get_attribute(Executor& ex, PyObject* name) {
+  PyObject* real = self_->real_object();
+  bool is_class = real && PyType_Check(real) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(real), start_);
+  PyTypeObject* object_type = is_class ? reinterpret_cast<PyTypeObject*>(real) : self_->type();
+  if (!PyType_IsSubtype(object_type, start_))
+    raise_error(ex, PyExc_TypeError, "super(type, obj): obj must be an instance or subtype of type");
+  if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return constant_value(ex, reinterpret_cast<PyObject*>(&PySuper_Type));
+  guard_class(ex, object_type);
+  PyObject* mro = object_type->tp_mro;
+  Py_ssize_t i = 0, count = PyTuple_GET_SIZE(mro);
+  while (i < count && PyTuple_GET_ITEM(mro, i) != reinterpret_cast<PyObject*>(start_)) ++i;
+  for (++i; i < count; ++i) {
+    PyObject* found = own_type_entry(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), name);
+    if (found) return bind_descriptor(ex, found, is_class ? nullptr : self_, object_type);
+  }
+  raise_error(ex, PyExc_AttributeError, std::string("'super' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
+}
+
+RecipePtr SuperValue::recipe(Executor& ex) {
+  if (!recipe_)
+    recipe_ = call_recipe(reinterpret_cast<PyObject*>(&PySuper_Type),
+                          {make_recipe(RecipeKind::kConstant, reinterpret_cast<PyObject*>(start_)), self_->recipe(ex)});
+  return recipe_;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,194 @@
+// Calls of C callables: by identity in the tables, then by kind.
+#include <cstring>
+#include <unordered_map>
+
+#include "symbolic/hooks.h"
+#include "symbolic/values/attributes.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/class_value.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/dict.h"
+#include "symbolic/values/set.h"
+
+namespace cdynamo::symbolic {
+
+const char* itertools_name(PyTypeObject* type);   // builtin_classes.cpp
+
+namespace {
+
+using Table = std::unordered_map<PyObject*, BuiltinFunction>;
+
+Table make_table(std::initializer_list<std::span<const BuiltinRow>> parts) {
+  Table table;
+  for (const auto& rows : parts)
+    for (const BuiltinRow& row : rows)
+      if (PyObject* object = library_object(row.module, row.name)) table.emplace(object, row.apply);
+  return table;
+}
+
+const Table& functions() {
+  static const auto* table = new Table(make_table({builtin_functions(), library_functions()}));
+  return *table;
+}
+const Table& classes() {
+  static const auto* table = new Table(make_table({builtin_classes()}));
+  return *table;
+}
+
+// Modules of C whose functions compute from their arguments alone.
+bool is_pure_module(PyObject* name) {
+  static constexpr const char* kModules[] = {"math", "cmath", "_operator", "unicodedata", "_bisect", "_struct", "binascii", "zlib"};
+  if (!name || !PyUnicode_Check(name)) return false;
+  for (const char* module : kModules)
+    if (PyUnicode_CompareWithASCIIString(name, module) == 0) return true;
+  return false;
+}
+bool is_pure_builtin(const char* name) {
+  static constexpr const char* kNames[] = {"chr", "ord", "bin", "hex", "oct", "ascii"};
+  for (const char* pure : kNames)
+    if (std::strcmp(pure, name) == 0) return true;
+  return false;
+}
+
+CallArgs without_first(const CallArgs& args) {
+  CallArgs rest = args;
+  rest.positional.erase(rest.positional.begin());
+  return rest;
+}
+
+// dict.fromkeys(iterable, value=None)
+ValuePtr dict_from_keys(Executor& ex, PyTypeObject* type, const CallArgs& args) {
+  require_count(ex, "fromkeys", args, 1, 2);
+  if (type != &PyDict_Type && type != ordered_dict_type()) break_graph("CD0212", std::string(type->tp_name) + ".fromkeys");
+  auto dict = new_dict(type);
+  ValuePtr value = args.positional.size() == 2 ? args.positional[1] : ex.none();
+  for (const ValuePtr& key : items_of(ex, args.positional[0])) dict->store(ex, key, value);
+  return dict;
+}
+
+// A method of a class in C: `__new__`, `dict.fromkeys`, `int.from_bytes`.
+ValuePtr call_class_method(Executor& ex, PyObject* callable, PyTypeObject* of, const char* name, const CallArgs& args) {
+  if (std::strcmp(name, "__new__") == 0) {
+    PyObject* cls = args.positional.empty() ? nullptr : args.positional[0]->real_object();
+    if (!cls || !PyType_Check(cls)) raise_error(ex, PyExc_TypeError, std::string(of->tp_name) + ".__new__(X): X is not a type object");
+    if (PyExceptionClass_Check(reinterpret_cast<PyObject*>(of)))
+      return make_exception(ex, reinterpret_cast<PyTypeObject*>(cls), without_first(args).positional);
+    return construct_builtin(ex, of, reinterpret_cast<PyTypeObject*>(cls), without_first(args));
+  }
+  if (std::strcmp(name, "fromkeys") == 0 && PyType_IsSubtype(of, &PyDict_Type)) return dict_from_keys(ex, of, args);
+  if (std::strcmp(name, "__init_subclass__") == 0) return ex.none();
+  if (std::strcmp(name, "from_iterable") == 0 && itertools_name(of)) return polyfill(ex, "itertools", "chain_from_iterable")->call(ex, args);
+  if (std::strcmp(name, "maketrans") == 0 || is_pure_type(of)) return fold_call(ex, callable, args);
+  break_graph("CD0212", std::string(of->tp_name) + "." + name);
+}
+
+ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args) {
+  PyObject* self = PyCFunction_GET_SELF(callable);
+  const char* name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  if (self && PyType_Check(self)) return call_class_method(ex, callable, reinterpret_cast<PyTypeObject*>(self), name, args);
+  if (self && (is_plain_constant(self) || is_pure_type(Py_TYPE(self)))) return fold_call(ex, callable, args);
+  PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
+  if (is_pure_module(module)) return fold_call(ex, callable, args);
+  bool builtin = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") == 0;
+  if (builtin && is_pure_builtin(name)) return fold_call(ex, callable, args);
+  if (self && !PyModule_Check(self) && !module) {
+    // A method bound to a live object: asked of the object's value.
+    ValuePtr value = ex.wrap(self, constant_source(self));
+    if (!constant_object(value)) return call_method(ex, value, name, args.positional);
+  }
+  std::string full = module && PyUnicode_Check(module) ? std::string(PyUnicode_AsUTF8(module)) + "." + name : name;
+  break_graph("CD0212", full);
+}
+
+// operator.itemgetter, attrgetter, methodcaller: their arguments are what they reduce to.
+ValuePtr call_operator_object(Executor& ex, PyObject* callable, const CallArgs& args) {
+  PyRef reduced = checked(PyObject_CallMethod(callable, "__reduce__", nullptr));
+  PyObject* wanted = PyTuple_GET_ITEM(reduced.get(), 1);
+  std::string_view kind = Py_TYPE(callable)->tp_name;
+  require_count(ex, "operator", args, 1, 1);
+  const ValuePtr& subject = args.positional[0];
+  if (kind == "operator.methodcaller") {
+    if (!PyTuple_CheckExact(wanted) || !PyUnicode_Check(PyTuple_GET_ITEM(wanted, 0))) break_graph("CD0212", "operator.methodcaller");
+    CallArgs rest;
+    for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(wanted); ++i)
+      rest.positional.push_back(ex.constant(PyRef::borrow(PyTuple_GET_ITEM(wanted, i))));
+    return subject->get_attribute(ex, PyTuple_GET_ITEM(wanted, 0))->call(ex, rest);
+  }
+  std::vector<ValuePtr> found;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(wanted, i);
+    if (kind == "operator.itemgetter") {
+      found.push_back(subject->get_item(ex, ex.constant(PyRef::borrow(key))));
+      continue;
+    }
+    PyRef dot = checked(PyUnicode_FromString("."));
+    PyRef parts = checked(PyUnicode_Split(key, dot.get(), -1));
+    ValuePtr value = subject;
+    for (Py_ssize_t p = 0; p < PyList_GET_SIZE(parts.get()); ++p) value = value->get_attribute(ex, PyList_GET_ITEM(parts.get(), p));
+    found.push_back(value);
+  }
+  return found.size() == 1 ? found[0] : make_tuple(ex, std::move(found));
+}
+
+// functools.lru_cache: the function itself; the cache only saves calls.
+bool is_cached_function(PyObject* callable) { return std::string_view(Py_TYPE(callable)->tp_name) == "functools._lru_cache_wrapper"; }
+
+bool is_operator_object(PyObject* callable) {
+  std::string_view name = Py_TYPE(callable)->tp_name;
+  return name == "operator.itemgetter" || name == "operator.attrgetter" || name == "operator.methodcaller";
+}
+
+}  // namespace
+
+bool is_pure_type(PyTypeObject* type) {
+  static constexpr const char* kTypes[] = {"int", "float", "complex", "bool", "str", "bytes", "NoneType", "range", "slice",
+                                           "re.Pattern", "re.Match", "datetime.timedelta", "datetime.date", "datetime.datetime",
+                                           "decimal.Decimal", "types.GenericAlias", "types.UnionType", "code"};
+  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE && !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return false;
+  for (const char* name : kTypes)
+    if (std::strcmp(name, type->tp_name) == 0) return true;
+  return false;
+}
+
+bool is_pure_c_object(PyObject* object) { return is_pure_type(Py_TYPE(object)) || is_operator_object(object); }
+
+ValuePtr call_opaque(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
+  if (is_cached_function(callable->real_object())) return callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
+  break_graph("CD0202", callable->describe());
+}
+
+ValuePtr call_builtin(Executor& ex, PyObject* callable, const CallArgs& args) {
+  if (auto row = functions().find(callable); row != functions().end()) return row->second(ex, args);
+  PyTypeObject* kind = Py_TYPE(callable);
+  if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type) {
+    if (args.positional.empty())
+      raise_error(ex, PyExc_TypeError, "unbound method needs an argument");
+    return call_method_descriptor(ex, callable, args.positional[0], without_first(args));
+  }
+  if (PyCFunction_Check(callable)) return call_c_function(ex, callable, args);
+  if (is_operator_object(callable)) return call_operator_object(ex, callable, args);
+  if (std::strcmp(kind->tp_name, "method-wrapper") == 0) {
+    PyRef self = checked(PyObject_GetAttrString(callable, "__self__"));
+    PyRef name = checked(PyObject_GetAttrString(callable, "__name__"));
+    PyObject* descriptor = _PyType_Lookup(Py_TYPE(self.get()), name.get());
+    if (descriptor && Py_IS_TYPE(descriptor, &PyWrapperDescr_Type))
+      return call_method_descriptor(ex, descriptor, ex.wrap(self.get(), constant_source(self.get())), args);
+  }
+  if (is_plain_constant(callable))
+    raise_error(ex, PyExc_TypeError, std::string("'") + kind->tp_name + "' object is not callable");
+  break_graph("CD0212", std::string(kind->tp_name));
+}
+
+ValuePtr call_builtin_class(Executor& ex, PyTypeObject* type, const CallArgs& args) {
+  if (auto row = classes().find(reinterpret_cast<PyObject*>(type)); row != classes().end()) return row->second(ex, args);
+  if (const char* name = itertools_name(type)) return polyfill(ex, "itertools", name)->call(ex, args);
+  static constexpr const char* kOperators[] = {"itemgetter", "attrgetter", "methodcaller"};
+  for (const char* name : kOperators)
+    if (library_object("operator", name) == reinterpret_cast<PyObject*>(type))
+      return fold_call(ex, reinterpret_cast<PyObject*>(type), args);
+  if (is_pure_type(type)) return fold_call(ex, reinterpret_cast<PyObject*>(type), args);
+  return nullptr;
+}
+
+}  // namespace cdynamo::symbolic

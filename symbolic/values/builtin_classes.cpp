@@ -1,0 +1,167 @@
+// What calling a builtin class makes.
+#include <algorithm>
+
+#include "symbolic/hooks.h"
+#include "symbolic/values/attributes.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/class_value.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/dict.h"
+#include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/iterator.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/partial.h"
+#include "symbolic/values/range.h"
+#include "symbolic/values/sequence.h"
+#include "symbolic/values/set.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// int(x) and float(x) of an object with a conversion of its own (a tensor, a user's class).
+ValuePtr convert(Executor& ex, const char* name, std::initializer_list<const char*> methods, const CallArgs& args) {
+  ValuePtr result;
+  if (try_fold_call(ex, library_object("builtins", name), args, &result)) return result;
+  if (args.positional.size() == 1 && args.keywords.empty())
+    for (const char* method : methods)
+      if (ValuePtr bound = lookup_special(ex, args.positional[0], method)) return bound->call(ex, {});
+  return fold_call(ex, library_object("builtins", name), args);
+}
+
+ValuePtr to_int(Executor& ex, const CallArgs& args) {
+  if (args.positional.size() == 1 && dynamic_cast<SymIntValue*>(args.positional[0].get())) return args.positional[0];
+  return convert(ex, "int", {"__int__", "__index__", "__trunc__"}, args);
+}
+ValuePtr to_float(Executor& ex, const CallArgs& args) {
+  if (args.positional.size() == 1 && dynamic_cast<DynamicFloatValue*>(args.positional[0].get())) return args.positional[0];
+  return convert(ex, "float", {"__float__", "__index__"}, args);
+}
+ValuePtr to_complex(Executor& ex, const CallArgs& args) { return convert(ex, "complex", {"__complex__"}, args); }
+ValuePtr to_bytes(Executor& ex, const CallArgs& args) { return convert(ex, "bytes", {"__bytes__"}, args); }
+
+ValuePtr to_bool(Executor& ex, const CallArgs& args) {
+  require_count(ex, "bool", args, 0, 1);
+  if (args.positional.empty()) return make_bool(ex, false);
+  std::optional<bool> truth = args.positional[0]->truth(ex);
+  if (truth) return make_bool(ex, *truth);
+  return call_method(ex, args.positional[0], "__bool__");
+}
+ValuePtr to_str(Executor& ex, const CallArgs& args) {
+  if (args.positional.size() != 1 || !args.keywords.empty())
+    return fold_call(ex, reinterpret_cast<PyObject*>(&PyUnicode_Type), args);
+  return to_string(ex, args.positional[0], false);
+}
+
+ValuePtr to_list(Executor& ex, const CallArgs& args) {
+  require_count(ex, "list", args, 0, 1);
+  return new_list(args.positional.empty() ? std::vector<ValuePtr>() : items_of(ex, args.positional[0]));
+}
+ValuePtr to_tuple(Executor& ex, const CallArgs& args) {
+  require_count(ex, "tuple", args, 0, 1);
+  if (args.positional.empty()) return new_tuple({});
+  if (args.positional[0]->type() == &PyTuple_Type) return args.positional[0];
+  return new_tuple(items_of(ex, args.positional[0]));
+}
+ValuePtr to_dict(Executor& ex, const CallArgs& args) {
+  auto dict = new_dict();
+  update_dict(ex, *dict, args);
+  return dict;
+}
+ValuePtr to_ordered_dict(Executor& ex, const CallArgs& args) {
+  auto dict = new_dict(ordered_dict_type());
+  update_dict(ex, *dict, args);
+  return dict;
+}
+ValuePtr to_default_dict(Executor& ex, const CallArgs& args) {
+  auto dict = new_dict(default_dict_type());
+  CallArgs rest = args;
+  dict->set_default_factory(ex.none());
+  if (!rest.positional.empty()) {
+    dict->set_default_factory(rest.positional.front());
+    rest.positional.erase(rest.positional.begin());
+  }
+  update_dict(ex, *dict, rest);
+  return dict;
+}
+ValuePtr to_set(Executor& ex, const CallArgs& args) {
+  require_count(ex, "set", args, 0, 1);
+  return new_set(ex, args.positional.empty() ? std::vector<ValuePtr>() : items_of(ex, args.positional[0]), &PySet_Type);
+}
+ValuePtr to_frozenset(Executor& ex, const CallArgs& args) {
+  require_count(ex, "frozenset", args, 0, 1);
+  return new_set(ex, args.positional.empty() ? std::vector<ValuePtr>() : items_of(ex, args.positional[0]), &PyFrozenSet_Type);
+}
+ValuePtr to_slice(Executor& ex, const CallArgs& args) {
+  require_count(ex, "slice", args, 1, 3);
+  const auto& given = args.positional;
+  if (given.size() == 1) return make_slice(ex, nullptr, given[0], nullptr);
+  return make_slice(ex, given[0], given[1], given.size() == 3 ? given[2] : nullptr);
+}
+ValuePtr to_proxy(Executor& ex, const CallArgs& args) {
+  require_count(ex, "mappingproxy", args, 1, 1);
+  if (!dict_in(args.positional[0])) break_graph("CD0202", "mappingproxy of " + args.positional[0]->describe());
+  return std::make_shared<MappingProxyValue>(args.positional[0]);
+}
+
+ValuePtr type_call(Executor& ex, const CallArgs& args) {
+  if (args.positional.size() != 1) break_graph("CD0216", "type with a name, bases and a namespace");
+  return type_of(ex, args.positional[0]);
+}
+ValuePtr new_object(Executor& ex, const CallArgs& args) {
+  require_count(ex, "object", args, 0, 0);
+  return UserObjectValue::make(&PyBaseObject_Type, nullptr);
+}
+ValuePtr to_reversed(Executor& ex, const CallArgs& args) {
+  require_count(ex, "reversed", args, 1, 1);
+  return new_reversed_iterator(ex, args.positional[0]);
+}
+
+constexpr BuiltinRow kClasses[] = {
+    {"builtins", "int", to_int},
+    {"builtins", "float", to_float},
+    {"builtins", "complex", to_complex},
+    {"builtins", "bool", to_bool},
+    {"builtins", "str", to_str},
+    {"builtins", "bytes", to_bytes},
+    {"builtins", "list", to_list},
+    {"builtins", "tuple", to_tuple},
+    {"builtins", "dict", to_dict},
+    {"builtins", "set", to_set},
+    {"builtins", "frozenset", to_frozenset},
+    {"builtins", "slice", to_slice},
+    {"builtins", "range", make_range},
+    {"builtins", "enumerate", new_enumerate},
+    {"builtins", "zip", new_zip},
+    {"builtins", "map", new_map},
+    {"builtins", "filter", new_filter},
+    {"builtins", "reversed", to_reversed},
+    {"builtins", "super", make_super},
+    {"builtins", "type", type_call},
+    {"builtins", "object", new_object},
+    {"types", "MappingProxyType", to_proxy},
+    {"collections", "OrderedDict", to_ordered_dict},
+    {"collections", "defaultdict", to_default_dict},
+    {"functools", "partial", make_partial},
+};
+
+// Iterators of itertools are generators of python/cdynamo/polyfills/itertools.py.
+constexpr const char* kItertools[] = {"chain",     "repeat",    "count",     "product",      "accumulate", "islice",
+                                      "starmap",   "cycle",     "takewhile", "dropwhile",    "zip_longest", "pairwise",
+                                      "compress",  "groupby",   "filterfalse", "permutations", "combinations"};
+
+}  // namespace
+
+std::span<const BuiltinRow> builtin_classes() { return kClasses; }
+
+const char* itertools_name(PyTypeObject* type) {
+  for (const char* name : kItertools)
+    if (library_object("itertools", name) == reinterpret_cast<PyObject*>(type)) return name;
+  return nullptr;
+}
+
+}  // namespace cdynamo::symbolic

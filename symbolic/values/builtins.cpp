@@ -1,0 +1,324 @@
+#include "symbolic/values/builtins.h"
+
+#include <algorithm>
+
+#include "graph/sym.h"
+#include "symbolic/hooks.h"
+#include "symbolic/values/attributes.h"
+#include "symbolic/values/class_value.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/dict.h"
+#include "symbolic/values/iterator.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/sequence.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// The real function where all arguments are known; null otherwise.
+ValuePtr folded(Executor& ex, const char* name, const CallArgs& args) {
+  ValuePtr result;
+  return try_fold_call(ex, library_object("builtins", name), args, &result) ? result : nullptr;
+}
+bool all_constants(const std::vector<ValuePtr>& values) {
+  return std::all_of(values.begin(), values.end(), [](const ValuePtr& value) { return constant_object(value) != nullptr; });
+}
+
+ValuePtr len(Executor& ex, const CallArgs& args) {
+  require_count(ex, "len", args, 1, 1);
+  return args.positional[0]->length(ex);
+}
+ValuePtr isinstance(Executor& ex, const CallArgs& args) {
+  require_count(ex, "isinstance", args, 2, 2);
+  return make_bool(ex, is_instance(ex, args.positional[0], args.positional[1]));
+}
+ValuePtr issubclass(Executor& ex, const CallArgs& args) {
+  require_count(ex, "issubclass", args, 2, 2);
+  return make_bool(ex, is_subclass(ex, args.positional[0], args.positional[1]));
+}
+ValuePtr callable(Executor& ex, const CallArgs& args) {
+  require_count(ex, "callable", args, 1, 1);
+  return make_bool(ex, args.positional[0]->type()->tp_call != nullptr);
+}
+
+ValuePtr sorted(Executor& ex, const CallArgs& args) {
+  auto bound = bind_arguments(ex, "sorted", args, {"iterable", "*key?", "*reverse?"});
+  bool reverse = bound[2] && is_true(ex, bound[2]);
+  return new_list(sort_values(ex, items_of(ex, bound[0]), bound[1], reverse));
+}
+
+// ---- min, max, sum ----------------------------------------------------------------------------------------------------
+
+// min_max (Python/bltinmodule.c): the first of equal items stays.
+ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
+  const char* name = largest ? "max" : "min";
+  CallArgs options{{}, args.keywords};
+  auto bound = bind_arguments(ex, name, options, {"*key?", "*default?"});
+  require_count(ex, name, positional(args.positional), 1, SIZE_MAX);
+  std::vector<ValuePtr> items = args.positional.size() == 1 ? items_of(ex, args.positional[0]) : args.positional;
+  if (items.empty()) {
+    if (bound[1]) return bound[1];
+    raise_error(ex, PyExc_ValueError, std::string(name) + "() iterable argument is empty");
+  }
+  bool keyed = bound[0] && !is_none(bound[0]);
+  bool ints = !keyed && std::all_of(items.begin(), items.end(), [](const ValuePtr& item) { return as_sym(item).has_value(); });
+  bool symbolic = std::any_of(items.begin(), items.end(), [](const ValuePtr& item) { return dynamic_cast<SymIntValue*>(item.get()); });
+  if (ints && symbolic) {
+    graph::Sym best = *as_sym(items[0]);
+    for (size_t i = 1; i < items.size(); ++i) best = largest ? max(best, *as_sym(items[i])) : min(best, *as_sym(items[i]));
+    return make_int(ex, best);
+  }
+  auto key_of = [&](const ValuePtr& item) { return keyed ? bound[0]->call(ex, positional({item})) : item; };
+  ValuePtr best = items[0], best_key = key_of(items[0]);
+  for (size_t i = 1; i < items.size(); ++i) {
+    ValuePtr key = key_of(items[i]);
+    if (!is_true(ex, compare_operation(ex, largest ? Py_GT : Py_LT, key, best_key))) continue;
+    best = items[i];
+    best_key = key;
+  }
+  return best;
+}
+ValuePtr min_of(Executor& ex, const CallArgs& args) { return extreme(ex, args, false); }
+ValuePtr max_of(Executor& ex, const CallArgs& args) { return extreme(ex, args, true); }
+
+ValuePtr sum(Executor& ex, const CallArgs& args) {
+  auto bound = bind_arguments(ex, "sum", args, {"iterable", "start?"});
+  std::vector<ValuePtr> items = items_of(ex, bound[0]);
+  ValuePtr total = bound[1] ? bound[1] : ex.constant_int(0);
+  // The real one adds floats more exactly from 3.12 on.
+  if (all_constants(items) && constant_object(total))
+    if (ValuePtr result = folded(ex, "sum", positional({new_list(items), total}))) return result;
+  for (const ValuePtr& item : items) total = binary_operation(ex, kNbAdd, total, item);
+  return total;
+}
+
+ValuePtr any_true(Executor& ex, const CallArgs& args) {
+  require_count(ex, "any", args, 1, 1);
+  ValuePtr iterator = iterate_value(ex, args.positional[0]);
+  while (ValuePtr item = next_value(ex, iterator))
+    if (is_true(ex, item)) return make_bool(ex, true);
+  return make_bool(ex, false);
+}
+ValuePtr all_true(Executor& ex, const CallArgs& args) {
+  require_count(ex, "all", args, 1, 1);
+  ValuePtr iterator = iterate_value(ex, args.positional[0]);
+  while (ValuePtr item = next_value(ex, iterator))
+    if (!is_true(ex, item)) return make_bool(ex, false);
+  return make_bool(ex, true);
+}
+
+// ---- numbers --------------------------------------------------------------------------------------------------------------
+
+ValuePtr absolute(Executor& ex, const CallArgs& args) {
+  require_count(ex, "abs", args, 1, 1);
+  const ValuePtr& value = args.positional[0];
+  if (dynamic_cast<SymIntValue*>(value.get())) {
+    bool negative = is_true(ex, compare_operation(ex, Py_LT, value, ex.constant_int(0)));
+    return negative ? value->unary(ex, Op::UNARY_NEGATIVE) : value;
+  }
+  if (ValuePtr result = folded(ex, "abs", args)) return result;
+  return call_method(ex, value, "__abs__");
+}
+ValuePtr round_value(Executor& ex, const CallArgs& args) {
+  if (ValuePtr result = folded(ex, "round", args)) return result;
+  auto bound = bind_arguments(ex, "round", args, {"number", "ndigits?"});
+  return bound[1] ? call_method(ex, bound[0], "__round__", {bound[1]}) : call_method(ex, bound[0], "__round__");
+}
+ValuePtr divide_with_remainder(Executor& ex, const CallArgs& args) {
+  require_count(ex, "divmod", args, 2, 2);
+  if (all_constants(args.positional)) return folded(ex, "divmod", args);
+  const auto& given = args.positional;
+  if (lookup_special(ex, given[0], "__divmod__") && builtin_storage(given[0]) == nullptr &&
+      dynamic_cast<UserObjectValue*>(given[0].get()))
+    return call_method(ex, given[0], "__divmod__", {given[1]});
+  return new_tuple({binary_operation(ex, kNbFloorDivide, given[0], given[1]), binary_operation(ex, kNbRemainder, given[0], given[1])});
+}
+ValuePtr power(Executor& ex, const CallArgs& args) {
+  auto bound = bind_arguments(ex, "pow", args, {"base", "exp", "mod?"});
+  if (!bound[2] || is_none(bound[2])) return binary_operation(ex, kNbPower, bound[0], bound[1]);
+  return fold_call(ex, library_object("builtins", "pow"), args);
+}
+
+// ---- attributes -----------------------------------------------------------------------------------------------------------
+
+ValuePtr get_attribute(Executor& ex, const CallArgs& args) {
+  require_count(ex, "getattr", args, 2, 3);
+  PyRef name = string_argument(ex, args.positional[1]);
+  if (args.positional.size() == 2) return args.positional[0]->get_attribute(ex, name.get());
+  ValuePtr value = get_attribute_or_null(ex, args.positional[0], name.get());
+  return value ? value : args.positional[2];
+}
+ValuePtr has_attribute(Executor& ex, const CallArgs& args) {
+  require_count(ex, "hasattr", args, 2, 2);
+  PyRef name = string_argument(ex, args.positional[1]);
+  return make_bool(ex, get_attribute_or_null(ex, args.positional[0], name.get()) != nullptr);
+}
+ValuePtr set_attribute(Executor& ex, const CallArgs& args) {
+  require_count(ex, "setattr", args, 3, 3);
+  args.positional[0]->set_attribute(ex, string_argument(ex, args.positional[1]).get(), args.positional[2]);
+  return ex.none();
+}
+ValuePtr delete_attribute(Executor& ex, const CallArgs& args) {
+  require_count(ex, "delattr", args, 2, 2);
+  args.positional[0]->set_attribute(ex, string_argument(ex, args.positional[1]).get(), nullptr);
+  return ex.none();
+}
+ValuePtr variables(Executor& ex, const CallArgs& args) {
+  if (args.positional.size() != 1) break_graph("CD0219", "vars");
+  return args.positional[0]->get_attribute(ex, interned("__dict__"));
+}
+ValuePtr globals(Executor& ex, const CallArgs&) {
+  PyObject* dict = frame_globals(ex);
+  return ex.wrap(dict, constant_source(dict));
+}
+
+// ---- iteration, text ------------------------------------------------------------------------------------------------------
+
+ValuePtr iterate(Executor& ex, const CallArgs& args) {
+  require_count(ex, "iter", args, 1, 2);
+  if (args.positional.size() == 2) return new_callable_iterator(args.positional[0], args.positional[1]);
+  return iterate_value(ex, args.positional[0]);
+}
+ValuePtr next_item(Executor& ex, const CallArgs& args) {
+  require_count(ex, "next", args, 1, 2);
+  if (!args.positional[0]->type()->tp_iternext)
+    raise_error(ex, PyExc_TypeError, "'" + type_name(args.positional[0]) + "' object is not an iterator");
+  if (ValuePtr item = next_value(ex, args.positional[0])) return item;
+  if (args.positional.size() == 2) return args.positional[1];
+  throw PythonRaise{make_exception(ex, exception_type(PyExc_StopIteration), {})};
+}
+ValuePtr repr(Executor& ex, const CallArgs& args) {
+  require_count(ex, "repr", args, 1, 1);
+  return to_string(ex, args.positional[0], true);
+}
+ValuePtr format(Executor& ex, const CallArgs& args) {
+  require_count(ex, "format", args, 1, 2);
+  return format_value(ex, args.positional[0], 0, args.positional.size() == 2 ? args.positional[1] : nullptr);
+}
+ValuePtr hash(Executor& ex, const CallArgs& args) {
+  require_count(ex, "hash", args, 1, 1);
+  PyRef object = args.positional[0]->materialize(ex);
+  if (!object) break_graph("CD0210", args.positional[0]->describe());
+  return ex.constant_int(PyObject_Hash(object.get()) == -1 && PyErr_Occurred() ? (raise_current_error(ex), 0) : PyObject_Hash(object.get()));
+}
+ValuePtr identity(Executor&, const CallArgs&) { break_graph("CD0214", "id"); }
+ValuePtr print(Executor&, const CallArgs&) { break_graph("CD0213", "print"); }
+ValuePtr input(Executor&, const CallArgs&) { break_graph("CD0213", "input"); }
+ValuePtr open_file(Executor&, const CallArgs&) { break_graph("CD0213", "open"); }
+ValuePtr introspect(Executor&, const CallArgs&) { break_graph("CD0219", "dir, locals, eval or exec"); }
+
+constexpr BuiltinRow kFunctions[] = {
+    {"builtins", "len", len},
+    {"builtins", "isinstance", isinstance},
+    {"builtins", "issubclass", issubclass},
+    {"builtins", "callable", callable},
+    {"builtins", "sorted", sorted},
+    {"builtins", "min", min_of},
+    {"builtins", "max", max_of},
+    {"builtins", "sum", sum},
+    {"builtins", "any", any_true},
+    {"builtins", "all", all_true},
+    {"builtins", "abs", absolute},
+    {"builtins", "round", round_value},
+    {"builtins", "divmod", divide_with_remainder},
+    {"builtins", "pow", power},
+    {"builtins", "getattr", get_attribute},
+    {"builtins", "hasattr", has_attribute},
+    {"builtins", "setattr", set_attribute},
+    {"builtins", "delattr", delete_attribute},
+    {"builtins", "vars", variables},
+    {"builtins", "globals", globals},
+    {"builtins", "iter", iterate},
+    {"builtins", "next", next_item},
+    {"builtins", "repr", repr},
+    {"builtins", "format", format},
+    {"builtins", "hash", hash},
+    {"builtins", "id", identity},
+    {"builtins", "print", print},
+    {"builtins", "input", input},
+    {"builtins", "open", open_file},
+    {"builtins", "dir", introspect},
+    {"builtins", "locals", introspect},
+    {"builtins", "eval", introspect},
+    {"builtins", "exec", introspect},
+};
+
+}  // namespace
+
+std::span<const BuiltinRow> builtin_functions() { return kFunctions; }
+
+// ---- what others call too ---------------------------------------------------------------------------------------------
+
+ValuePtr get_attribute_or_null(Executor& ex, const ValuePtr& object, PyObject* name) {
+  try {
+    return object->get_attribute(ex, name);
+  } catch (const PythonRaise& raised) {
+    if (!matches_exception(raised, PyExc_AttributeError)) throw;
+    return nullptr;
+  }
+}
+
+ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
+  if (auto* object = dynamic_cast<UserObjectValue*>(value.get())) {
+    ValuePtr method = repr ? nullptr : object->special(ex, "__str__", true);
+    if (!method) method = object->special(ex, "__repr__", true);
+    if (method) return method->call(ex, {});
+    break_graph("CD0215", "text of " + value->describe());
+  }
+  PyRef object = value->materialize(ex);
+  if (!object) break_graph("CD0215", "text of " + value->describe());
+  return ex.constant(checked_user(ex, repr ? PyObject_Repr(object.get()) : PyObject_Str(object.get())));
+}
+
+namespace {
+// Keys that are known are sorted by CPython itself, so that even keys without an order give its result.
+bool sort_known(Executor& ex, const std::vector<ValuePtr>& keys, bool reverse, std::vector<size_t>* order) {
+  PyRef list = checked(PyList_New(0));
+  for (const ValuePtr& key : keys) {
+    auto object = key->as_constant();
+    if (!object) return false;
+    if (PyList_Append(list.get(), object->get()) < 0) throw PythonError{};
+  }
+  PyRef range = checked(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "n", (Py_ssize_t)keys.size()));
+  PyRef positions = checked(PySequence_List(range.get()));
+  PyRef key = checked(PyObject_GetAttrString(list.get(), "__getitem__"));
+  PyRef sort = checked(PyObject_GetAttrString(positions.get(), "sort"));
+  PyRef options = checked(Py_BuildValue("{sOsO}", "key", key.get(), "reverse", reverse ? Py_True : Py_False));
+  PyRef none = checked(PyTuple_New(0));
+  checked_user(ex, PyObject_Call(sort.get(), none.get(), options.get()));
+  for (size_t i = 0; i < keys.size(); ++i)
+    order->push_back(PyLong_AsSize_t(PyList_GET_ITEM(positions.get(), static_cast<Py_ssize_t>(i))));
+  return true;
+}
+}  // namespace
+
+std::vector<ValuePtr> sort_values(Executor& ex, std::vector<ValuePtr> values, const ValuePtr& key, bool reverse) {
+  std::vector<ValuePtr> keys = values;
+  if (key && !is_none(key))
+    for (ValuePtr& item : keys) item = key->call(ex, positional({item}));
+  std::vector<size_t> order;
+  if (!sort_known(ex, keys, reverse, &order)) {
+    // Binary insertion, as the short runs of CPython's sort; reversed twice to stay stable.
+    size_t count = values.size();
+    for (size_t n = 0; n < count; ++n) {
+      size_t i = reverse ? count - 1 - n : n, low = 0, high = order.size();
+      while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (is_true(ex, compare_operation(ex, Py_LT, keys[i], keys[order[middle]]))) high = middle;
+        else low = middle + 1;
+      }
+      order.insert(order.begin() + static_cast<ptrdiff_t>(low), i);
+    }
+    if (reverse) std::reverse(order.begin(), order.end());
+  }
+  std::vector<ValuePtr> result;
+  for (size_t position : order) result.push_back(values[position]);
+  return result;
+}
+
+}  // namespace cdynamo::symbolic

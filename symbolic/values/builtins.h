@@ -1,0 +1,37 @@
+// Builtin functions and classes of C: a table by the object's identity. Pure ones that are not in the table are folded when
+// all arguments are known; anything else breaks the graph by name.
+#pragma once
+
+#include "symbolic/value.h"
+
+namespace cdynamo::symbolic {
+
+// A call of a C callable that is no class.
+ValuePtr call_builtin(Executor& ex, PyObject* callable, const CallArgs& args);
+// int(x), list(x), type(x), enumerate(x) ...; null: not a class of the table.
+ValuePtr call_builtin_class(Executor& ex, PyTypeObject* type, const CallArgs& args);
+
+// A call of a live object of a C type that has no kind of its own.
+ValuePtr call_opaque(Executor& ex, const ValuePtr& callable, const CallArgs& args);
+
+using BuiltinFunction = ValuePtr (*)(Executor& ex, const CallArgs& args);
+struct BuiltinRow {
+  const char* module;
+  const char* name;
+  BuiltinFunction apply;
+};
+std::span<const BuiltinRow> builtin_functions();    // builtins.cpp: builtins
+std::span<const BuiltinRow> builtin_classes();      // builtin_classes.cpp
+std::span<const BuiltinRow> library_functions();    // library_functions.cpp: operator, functools, collections, copy ...
+
+// C types whose instances never change and whose methods only compute.
+bool is_pure_type(PyTypeObject* type);
+bool is_pure_c_object(PyObject* object);
+
+// sorted() and list.sort(): stable, by `key` (null: none) and <.
+std::vector<ValuePtr> sort_values(Executor& ex, std::vector<ValuePtr> values, const ValuePtr& key, bool reverse);
+// str(x), or repr(x).
+ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr);
+ValuePtr get_attribute_or_null(Executor& ex, const ValuePtr& object, PyObject* name);  // AttributeError: null
+
+}  // namespace cdynamo::symbolic

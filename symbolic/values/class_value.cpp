@@ -1,0 +1,288 @@
+#include "symbolic/values/class_value.h"
+
+#include <algorithm>
+
+#include "symbolic/hooks.h"
+#include "symbolic/values/attributes.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/dict.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/sequence.h"
+#include "symbolic/values/set.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
+PyTypeObject* as_type(PyObject* object) { return reinterpret_cast<PyTypeObject*>(object); }
+ValuePtr constant_value(Executor& ex, PyObject* object) { return ex.wrap(object, constant_source(object)); }
+
+// The entry of a metaclass's method where it is written in Python; null: type's own.
+PyObject* python_meta_method(Executor& ex, PyTypeObject* meta, const char* name) {
+  if (meta == &PyType_Type) return nullptr;
+  PyObject* found = lookup_type(ex, meta, interned(name));
+  return found && PyFunction_Check(found) ? found : nullptr;
+}
+
+PyTypeObject* abc_meta() { return as_type(library_object("abc", "ABCMeta")); }
+PyTypeObject* enum_meta() {
+  PyObject* meta = library_object("enum", "EnumMeta");
+  return meta ? as_type(meta) : &PyType_Type;
+}
+}  // namespace
+
+bool is_enum_class(PyTypeObject* type) {
+  return Py_TYPE(type) != &PyType_Type && enum_meta() != &PyType_Type && PyType_IsSubtype(Py_TYPE(type), enum_meta());
+}
+
+ValuePtr make_class(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (source && source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object);
+  return std::make_shared<ClassValue>(PyRef::borrow(object), source);
+}
+
+ValuePtr type_of(Executor& ex, const ValuePtr& value) { return constant_value(ex, as_object(value->type())); }
+
+// ---- attributes ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// What CPython computes for a class: names, bases, MRO. Plain objects that change with the class only.
+bool is_class_property(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"__name__",  "__qualname__", "__module__", "__mro__",      "__bases__",
+                                                "__base__",  "__doc__",      "__flags__",  "__basicsize__"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+ValuePtr freshly(Executor& ex, PyObject* object) {
+  if (PyTuple_CheckExact(object)) {
+    std::vector<ValuePtr> items;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) items.push_back(freshly(ex, PyTuple_GET_ITEM(object, i)));
+    return new_constant_tuple(PyRef::borrow(object), std::move(items));
+  }
+  return is_plain_constant(object) ? ex.constant(PyRef::borrow(object)) : constant_value(ex, object);
+}
+
+}  // namespace
+
+// type_getattro (Objects/typeobject.c)
+ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
+  std::string_view text = PyUnicode_AsUTF8(name);
+  guard_class(ex, object());
+  if (is_class_property(text)) return freshly(ex, checked_user(ex, PyObject_GetAttr(object_.get(), name)).get());
+  if (text == "__class__") return type_of(ex, shared_from_this());
+  if (text == "__dict__" || text == "__subclasses__" || text == "mro")
+    return SymbolicValue::get_attribute(ex, name);
+  PyObject* meta_attribute = lookup_type(ex, type(), name);
+  if (meta_attribute && is_data_descriptor(meta_attribute) && type() != &PyType_Type &&
+      !Py_IS_TYPE(meta_attribute, &PyGetSetDescr_Type))
+    return bind_descriptor(ex, meta_attribute, shared_from_this(), type());
+  if (PyObject* found = _PyType_Lookup(object(), name)) {
+    if (is_enum_class(object()) && Py_TYPE(found) == object()) return constant_value(ex, found);
+    return bind_descriptor(ex, found, nullptr, object());
+  }
+  if (meta_attribute && PyFunction_Check(meta_attribute))
+    return make_bound_method(ex, constant_value(ex, meta_attribute), shared_from_this());
+  if (is_enum_class(object()) || meta_attribute) {
+    // Enum members (3.11's EnumType.__getattr__) and C methods of the metaclass.
+    PyRef value = checked_user(ex, PyObject_GetAttr(object_.get(), name));
+    return ex.wrap(value.get(), PyType_IsSubtype(Py_TYPE(value.get()), object()) ? constant_source(value.get())
+                                                                                  : attribute_source(constant_source(object_.get()), name));
+  }
+  if (PyObject* getattr = python_meta_method(ex, type(), "__getattr__"))
+    return bind_descriptor(ex, getattr, shared_from_this(), type())->call(ex, positional({ex.constant(PyRef::borrow(name))}));
+  raise_error(ex, PyExc_AttributeError, std::string("type object '") + object()->tp_name + "' has no attribute '" +
+                                            PyUnicode_AsUTF8(name) + "'");
+}
+
+ValuePtr ClassValue::get_item(Executor& ex, const ValuePtr& key) {
+  if (is_enum_class(object())) {
+    PyRef name = string_argument(ex, key);
+    PyRef member = checked_user(ex, PyObject_GetItem(object_.get(), name.get()));
+    return constant_value(ex, member.get());
+  }
+  // list[int] and user generics: annotations.
+  PyRef index = key->materialize(ex);
+  if (!index) return SymbolicValue::get_item(ex, key);
+  PyRef alias = checked_user(ex, PyObject_GetItem(object_.get(), index.get()));
+  return constant_value(ex, alias.get());
+}
+
+namespace {
+std::vector<ValuePtr> enum_members(Executor& ex, PyObject* cls) {
+  std::vector<ValuePtr> members;
+  PyRef list = checked_user(ex, PySequence_List(cls));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) members.push_back(constant_value(ex, PyList_GET_ITEM(list.get(), i)));
+  return members;
+}
+}  // namespace
+
+bool ClassValue::contains(Executor& ex, const ValuePtr& item) {
+  if (!is_enum_class(object()) || !item->real_object()) return SymbolicValue::contains(ex, item);
+  int found = PySequence_Contains(object_.get(), item->real_object());
+  if (found < 0) raise_current_error(ex);
+  return found;
+}
+
+ValuePtr ClassValue::length(Executor& ex) {
+  if (!is_enum_class(object())) return SymbolicValue::length(ex);
+  return ex.constant_int(PyObject_Size(object_.get()));
+}
+
+ValuePtr ClassValue::iterate(Executor& ex) {
+  if (!is_enum_class(object())) raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not iterable");
+  return new_tuple(enum_members(ex, object_.get()))->iterate(ex);
+}
+
+// int | str
+ValuePtr ClassValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  auto object = other->as_constant();
+  if (nb_op != kNbOr || !object) return nullptr;
+  PyObject* left = reflected ? object->get() : object_.get();
+  PyObject* right = reflected ? object_.get() : object->get();
+  return ex.constant(checked_user(ex, PyNumber_Or(left, right)));
+}
+
+ValuePtr ClassValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  if (py_op != Py_EQ && py_op != Py_NE) return nullptr;
+  if (python_meta_method(ex, type(), "__eq__")) return SymbolicValue::compare(ex, py_op, other);
+  PyObject* object = other->real_object();
+  return make_bool(ex, (object == object_.get()) == (py_op == Py_EQ));
+}
+
+RecipePtr ClassValue::recipe(Executor&) {
+  if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());
+  return recipe_;
+}
+
+// ---- instances ----------------------------------------------------------------------------------------------------------
+
+ValuePtr ClassValue::call(Executor& ex, const CallArgs& args) {
+  if (ValuePtr made = call_builtin_class(ex, object(), args)) return made;
+  if (is_enum_class(object())) {
+    PyRef number = args.positional.size() == 1 ? args.positional[0]->materialize(ex) : PyRef();
+    if (!number) break_graph("CD0216", describe());
+    return constant_value(ex, checked_user(ex, PyObject_CallOneArg(object_.get(), number.get())).get());
+  }
+  if (PyExceptionClass_Check(object_.get())) return construct_exception(ex, object(), args);
+  if (PyObject* own = python_meta_method(ex, type(), "__call__"))
+    return bind_descriptor(ex, own, shared_from_this(), type())->call(ex, args);
+  return construct(ex, args);
+}
+
+// type_call (Objects/typeobject.c)
+ValuePtr ClassValue::construct(Executor& ex, const CallArgs& args) {
+  PyTypeObject* cls = object();
+  if (PyType_HasFeature(cls, Py_TPFLAGS_IS_ABSTRACT)) break_graph("CD0216", describe());
+  bool python_class = PyType_HasFeature(cls, Py_TPFLAGS_HEAPTYPE) && builtin_base(cls) != cls;
+  if (!python_class) break_graph("CD0212", describe());
+  PyObject* constructor = lookup_type(ex, cls, interned("__new__"));
+  PyObject* initializer = lookup_type(ex, cls, interned("__init__"));
+  bool default_init = Py_IS_TYPE(initializer, &PyWrapperDescr_Type) &&
+                      reinterpret_cast<PyDescrObject*>(initializer)->d_type == &PyBaseObject_Type;
+  ValuePtr self;
+  if (PyCFunction_Check(constructor)) {
+    PyTypeObject* base = builtin_base(cls);
+    bool no_arguments = args.positional.empty() && args.keywords.empty();
+    if (base == &PyBaseObject_Type && default_init && !no_arguments)
+      raise_error(ex, PyExc_TypeError, std::string(cls->tp_name) + "() takes no arguments");
+    self = construct_builtin(ex, base, cls, args);
+  } else {
+    CallArgs with_class = args;
+    with_class.positional.insert(with_class.positional.begin(), shared_from_this());
+    self = bind_descriptor(ex, constructor, nullptr, cls)->call(ex, with_class);
+    if (!PyType_IsSubtype(self->type(), cls)) return self;
+  }
+  if (!default_init) bind_descriptor(ex, initializer, self, cls)->call(ex, args);
+  return self;
+}
+
+ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type, const CallArgs& args) {
+  ValuePtr storage;
+  auto first = [&]() -> ValuePtr { return args.positional.empty() ? nullptr : args.positional[0]; };
+  if (base == &PyBaseObject_Type) {
+  } else if (base == &PyList_Type) {
+    storage = new_list({});
+  } else if (PyType_IsSubtype(base, &PyDict_Type)) {
+    auto dict = new_dict(base);
+    if (base == default_dict_type()) dict->set_default_factory(first() ? first() : ex.none());
+    storage = dict;
+  } else if (base == &PySet_Type) {
+    storage = new_set(ex, {}, &PySet_Type);
+  } else if (base == &PyFrozenSet_Type) {
+    storage = new_set(ex, first() ? items_of(ex, first()) : std::vector<ValuePtr>(), &PyFrozenSet_Type);
+  } else if (base == &PyTuple_Type) {
+    storage = new_tuple(first() ? items_of(ex, first()) : std::vector<ValuePtr>());
+  } else if (base == &PyLong_Type || base == &PyFloat_Type || base == &PyUnicode_Type) {
+    storage = fold_call(ex, as_object(base), args);
+  } else {
+    break_graph("CD0216", std::string("class ") + type->tp_name);
+  }
+  if (storage && type == base) return storage;
+  return UserObjectValue::make(type, std::move(storage));
+}
+
+// ---- isinstance, issubclass -----------------------------------------------------------------------------------------------
+
+namespace {
+
+// PySequence: a tuple of classes, or a union, one by one.
+template <typename Test>
+bool any_class(Executor& ex, const ValuePtr& classes, const char* function, Test&& test) {
+  if (auto* tuple = tuple_in(classes)) {
+    for (const ValuePtr& item : tuple->items(ex))
+      if (any_class(ex, item, function, test)) return true;
+    return false;
+  }
+  PyObject* object = classes->real_object();
+  if (object && std::string_view(Py_TYPE(object)->tp_name) == "types.UnionType") {
+    PyRef items = checked(PyObject_GetAttrString(object, "__args__"));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(items.get(), i);
+      if (PyType_Check(item) && test(item)) return true;
+    }
+    return false;
+  }
+  if (object && PyType_Check(object)) return test(object);
+  if (object && std::string_view(function) == "isinstance") break_graph("CD0216", "isinstance with " + classes->describe());
+  raise_error(ex, PyExc_TypeError, std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
+}
+
+bool check_subtype(Executor& ex, PyTypeObject* type, PyObject* cls) {
+  if (PyType_IsSubtype(type, as_type(cls))) return true;
+  if (!PyType_IsSubtype(Py_TYPE(cls), abc_meta())) return false;
+  int result = PyObject_IsSubclass(as_object(type), cls);
+  if (result < 0) raise_current_error(ex);
+  return result;
+}
+
+}  // namespace
+
+// object_isinstance (Objects/abstract.c)
+bool is_instance(Executor& ex, const ValuePtr& value, const ValuePtr& classes) {
+  return any_class(ex, classes, "isinstance", [&](PyObject* cls) {
+    if (as_object(value->type()) == cls) return true;
+    PyObject* own = PyType_IsSubtype(Py_TYPE(cls), abc_meta()) ? nullptr : python_meta_method(ex, Py_TYPE(cls), "__instancecheck__");
+    if (!own) return check_subtype(ex, value->type(), cls);
+    if (PyType_IsSubtype(value->type(), as_type(cls))) return true;
+    ValuePtr cls_value = constant_value(ex, cls);
+    return is_true(ex, constant_value(ex, own)->call(ex, positional({cls_value, value})));
+  });
+}
+
+bool is_subclass(Executor& ex, const ValuePtr& cls, const ValuePtr& classes) {
+  PyObject* type = cls->real_object();
+  if (!type || !PyType_Check(type)) raise_error(ex, PyExc_TypeError, "issubclass() arg 1 must be a class");
+  return any_class(ex, classes, "issubclass", [&](PyObject* other) {
+    if (PyObject* own = python_meta_method(ex, Py_TYPE(other), "__subclasscheck__");
+        own && !PyType_IsSubtype(Py_TYPE(other), abc_meta()))
+      return is_true(ex, constant_value(ex, own)->call(ex, positional({constant_value(ex, other), cls})));
+    return check_subtype(ex, as_type(type), other);
+  });
+}
+
+}  // namespace cdynamo::symbolic

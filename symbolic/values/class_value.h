@@ -1,0 +1,46 @@
+// Classes as values: attribute lookup of Objects/typeobject.c, and what calling a class does.
+#pragma once
+
+#include "symbolic/value.h"
+
+namespace cdynamo::symbolic {
+
+class ClassValue final : public SymbolicValue {
+ public:
+  ClassValue(PyRef object, SourcePtr from) : object_(std::move(object)) { source = std::move(from); }
+  PyTypeObject* object() const { return reinterpret_cast<PyTypeObject*>(object_.get()); }
+  // type.__call__: __new__, then __init__.
+  ValuePtr construct(Executor& ex, const CallArgs& args);
+
+  PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
+  std::string describe() const override { return std::string("class ") + object()->tp_name; }
+  std::optional<PyRef> as_constant() const override { return object_; }
+  PyObject* real_object() const override { return object_.get(); }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  ValuePtr call(Executor& ex, const CallArgs& args) override;
+  ValuePtr get_item(Executor& ex, const ValuePtr& key) override;
+  bool contains(Executor& ex, const ValuePtr& item) override;
+  ValuePtr length(Executor& ex) override;
+  ValuePtr iterate(Executor& ex) override;
+  std::optional<bool> truth(Executor&) override { return true; }
+  ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) override;
+  ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
+  bool is_same_object(const SymbolicValue& other) const override { return other.real_object() == object_.get(); }
+  RecipePtr recipe(Executor& ex) override;
+
+ private:
+  PyRef object_;
+  RecipePtr recipe_;
+};
+
+// A class that came in is guarded by its identity.
+ValuePtr make_class(Executor& ex, PyObject* object, const SourcePtr& source);
+// type(x)
+ValuePtr type_of(Executor& ex, const ValuePtr& value);
+// cls.__new__(cls, ...) of a builtin base.
+ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type, const CallArgs& args);
+bool is_instance(Executor& ex, const ValuePtr& value, const ValuePtr& classes);
+bool is_subclass(Executor& ex, const ValuePtr& cls, const ValuePtr& classes);
+bool is_enum_class(PyTypeObject* type);
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,155 @@
+// C functions of the standard library: operator, functools, collections, warnings; and what must not be folded.
+#include <algorithm>
+
+#include "symbolic/hooks.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/class_value.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/dict.h"
+#include "symbolic/values/iterator.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/sequence.h"
+#include "symbolic/values/set.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// ---- operator ---------------------------------------------------------------------------------------------------------
+
+template <int nb_op>
+ValuePtr binary(Executor& ex, const CallArgs& args) {
+  require_count(ex, "operator", args, 2, 2);
+  return binary_operation(ex, nb_op, args.positional[0], args.positional[1]);
+}
+template <int py_op>
+ValuePtr compare(Executor& ex, const CallArgs& args) {
+  require_count(ex, "operator", args, 2, 2);
+  return compare_operation(ex, py_op, args.positional[0], args.positional[1]);
+}
+template <Op op>
+ValuePtr unary(Executor& ex, const CallArgs& args) {
+  require_count(ex, "operator", args, 1, 1);
+  return args.positional[0]->unary(ex, op);
+}
+ValuePtr not_true(Executor& ex, const CallArgs& args) {
+  require_count(ex, "not_", args, 1, 1);
+  return make_bool(ex, !is_true(ex, args.positional[0]));
+}
+ValuePtr truth(Executor& ex, const CallArgs& args) {
+  require_count(ex, "truth", args, 1, 1);
+  return make_bool(ex, is_true(ex, args.positional[0]));
+}
+ValuePtr is_same(Executor& ex, const CallArgs& args) {
+  require_count(ex, "is_", args, 2, 2);
+  return make_bool(ex, args.positional[0]->is_same_object(*args.positional[1]));
+}
+ValuePtr is_not_same(Executor& ex, const CallArgs& args) {
+  require_count(ex, "is_not", args, 2, 2);
+  return make_bool(ex, !args.positional[0]->is_same_object(*args.positional[1]));
+}
+ValuePtr get_item(Executor& ex, const CallArgs& args) {
+  require_count(ex, "getitem", args, 2, 2);
+  return args.positional[0]->get_item(ex, args.positional[1]);
+}
+ValuePtr set_item(Executor& ex, const CallArgs& args) {
+  require_count(ex, "setitem", args, 3, 3);
+  args.positional[0]->set_item(ex, args.positional[1], args.positional[2]);
+  return ex.none();
+}
+ValuePtr delete_item(Executor& ex, const CallArgs& args) {
+  require_count(ex, "delitem", args, 2, 2);
+  args.positional[0]->set_item(ex, args.positional[1], nullptr);
+  return ex.none();
+}
+ValuePtr contains(Executor& ex, const CallArgs& args) {
+  require_count(ex, "contains", args, 2, 2);
+  return make_bool(ex, args.positional[0]->contains(ex, args.positional[1]));
+}
+ValuePtr index(Executor& ex, const CallArgs& args) {
+  require_count(ex, "index", args, 1, 1);
+  return is_integer_value(args.positional[0]) ? args.positional[0] : ex.constant_int(index_argument(ex, args.positional[0]));
+}
+
+// ---- functools, collections, warnings -----------------------------------------------------------------------------------------
+
+ValuePtr reduce(Executor& ex, const CallArgs& args) {
+  require_count(ex, "reduce", args, 2, 3);
+  ValuePtr iterator = iterate_value(ex, args.positional[1]);
+  ValuePtr total = args.positional.size() == 3 ? args.positional[2] : next_value(ex, iterator);
+  if (!total) raise_error(ex, PyExc_TypeError, "reduce() of empty iterable with no initial value");
+  while (ValuePtr item = next_value(ex, iterator)) total = args.positional[0]->call(ex, positional({total, item}));
+  return total;
+}
+
+// collections._count_elements(mapping, iterable): what Counter counts with.
+ValuePtr count_elements(Executor& ex, const CallArgs& args) {
+  require_count(ex, "_count_elements", args, 2, 2);
+  DictValue* dict = dict_in(args.positional[0]);
+  if (!dict) break_graph("CD0212", "_count_elements");
+  for (const ValuePtr& item : items_of(ex, args.positional[1])) {
+    ValuePtr old = dict->lookup(ex, item);
+    dict->store(ex, item, binary_operation(ex, kNbAdd, old ? old : ex.constant_int(0), ex.constant_int(1)));
+  }
+  return ex.none();
+}
+
+ValuePtr warn(Executor&, const CallArgs&) { break_graph("CD0213", "warnings.warn"); }
+ValuePtr tee(Executor& ex, const CallArgs& args) { return polyfill(ex, "itertools", "tee")->call(ex, args); }
+
+constexpr BuiltinRow kFunctions[] = {
+    {"operator", "add", binary<kNbAdd>},
+    {"operator", "and_", binary<kNbAnd>},
+    {"operator", "floordiv", binary<kNbFloorDivide>},
+    {"operator", "lshift", binary<kNbLshift>},
+    {"operator", "matmul", binary<kNbMatrixMultiply>},
+    {"operator", "mul", binary<kNbMultiply>},
+    {"operator", "mod", binary<kNbRemainder>},
+    {"operator", "or_", binary<kNbOr>},
+    {"operator", "pow", binary<kNbPower>},
+    {"operator", "rshift", binary<kNbRshift>},
+    {"operator", "sub", binary<kNbSubtract>},
+    {"operator", "truediv", binary<kNbTrueDivide>},
+    {"operator", "xor", binary<kNbXor>},
+    {"operator", "concat", binary<kNbAdd>},
+    {"operator", "iadd", binary<kNbInplaceAdd>},
+    {"operator", "isub", binary<kNbInplaceSubtract>},
+    {"operator", "imul", binary<kNbInplaceMultiply>},
+    {"operator", "itruediv", binary<kNbInplaceTrueDivide>},
+    {"operator", "ior", binary<kNbInplaceOr>},
+    {"operator", "iand", binary<kNbInplaceAnd>},
+    {"operator", "ixor", binary<kNbInplaceXor>},
+    {"operator", "lt", compare<Py_LT>},
+    {"operator", "le", compare<Py_LE>},
+    {"operator", "eq", compare<Py_EQ>},
+    {"operator", "ne", compare<Py_NE>},
+    {"operator", "gt", compare<Py_GT>},
+    {"operator", "ge", compare<Py_GE>},
+    {"operator", "neg", unary<Op::UNARY_NEGATIVE>},
+    {"operator", "pos", unary<Op::UNARY_POSITIVE>},
+    {"operator", "invert", unary<Op::UNARY_INVERT>},
+    {"operator", "inv", unary<Op::UNARY_INVERT>},
+    {"operator", "not_", not_true},
+    {"operator", "truth", truth},
+    {"operator", "is_", is_same},
+    {"operator", "is_not", is_not_same},
+    {"operator", "getitem", get_item},
+    {"operator", "setitem", set_item},
+    {"operator", "delitem", delete_item},
+    {"operator", "contains", contains},
+    {"operator", "index", index},
+    {"functools", "reduce", reduce},
+    {"collections", "_count_elements", count_elements},
+    {"warnings", "warn", warn},
+    {"_warnings", "warn", warn},
+    {"itertools", "tee", tee},
+};
+
+}  // namespace
+
+std::span<const BuiltinRow> library_functions() { return kFunctions; }
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,55 @@
+#include "symbolic/values/module_value.h"
+
+#include <unordered_map>
+
+#include "symbolic/executor.h"
+#include "symbolic/values/common.h"
+
+namespace cdynamo::symbolic {
+
+bool is_library_module(PyObject* module) {
+  static auto* known = new std::unordered_map<PyObject*, bool>;   // modules that answered are kept alive
+  auto [it, inserted] = known->try_emplace(module, false);
+  if (!inserted) return it->second;
+  Py_INCREF(module);
+  PyRef file = PyRef::steal(PyObject_GetAttrString(module, "__file__"));
+  PyErr_Clear();
+  if (!file || !PyUnicode_Check(file.get())) return it->second = true;   // built in
+  std::string_view path = PyUnicode_AsUTF8(file.get());
+  return it->second = path.find("site-packages") != path.npos || path.find("/lib/python3") != path.npos;
+}
+
+std::string ModuleValue::describe() const {
+  const char* name = PyModule_GetName(object_.get());
+  if (!name) PyErr_Clear();
+  return std::string("module ") + (name ? name : "?");
+}
+
+namespace {
+bool is_definition(PyObject* object) {
+  return PyModule_Check(object) || PyFunction_Check(object) || PyType_Check(object) || PyCFunction_Check(object);
+}
+}  // namespace
+
+// module_getattro (Objects/moduleobject.c)
+ValuePtr ModuleValue::get_attribute(Executor& ex, PyObject* name) {
+  PyObject* dict = PyModule_GetDict(object_.get());
+  PyObject* object = PyDict_GetItemWithError(dict, name);
+  if (!object && PyErr_Occurred()) throw PythonError{};
+  if (object) {
+    bool fixed = is_definition(object) && is_library_module(object_.get());
+    return ex.wrap(object, fixed ? constant_source(object) : module_global_source(object_.get(), name));
+  }
+  // Libraries make some names on demand (PEP 562).
+  if (!is_library_module(object_.get()) && PyDict_GetItemString(dict, "__getattr__")) return SymbolicValue::get_attribute(ex, name);
+  PyRef made = PyRef::steal(PyObject_GetAttr(object_.get(), name));
+  if (!made) raise_current_error(ex);
+  return ex.wrap(made.get(), constant_source(made.get()));
+}
+
+RecipePtr ModuleValue::recipe(Executor&) {
+  if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());
+  return recipe_;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,104 @@
+#include "symbolic/values/partial.h"
+
+#include "symbolic/executor.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/dict.h"
+#include "symbolic/values/tuple.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+PyTypeObject* partial_type() { return reinterpret_cast<PyTypeObject*>(library_object("functools", "partial")); }
+
+// Keywords of a later call replace those that are bound.
+CallArgs merged(const CallArgs& bound, const CallArgs& args) {
+  CallArgs all = bound;
+  all.positional.insert(all.positional.end(), args.positional.begin(), args.positional.end());
+  for (const Keyword& keyword : args.keywords) {
+    bool replaced = false;
+    for (Keyword& old : all.keywords) {
+      if (PyUnicode_Compare(old.name.get(), keyword.name.get()) != 0) continue;
+      old.value = keyword.value;
+      replaced = true;
+    }
+    if (!replaced) all.keywords.push_back(keyword);
+  }
+  return all;
+}
+}  // namespace
+
+PyTypeObject* PartialValue::type() const { return partial_type(); }
+
+// partial_new (Modules/_functoolsmodule.c): a partial of a partial is flattened.
+ValuePtr make_partial(Executor& ex, const CallArgs& args) {
+  if (args.positional.empty()) raise_error(ex, PyExc_TypeError, "type 'partial' takes at least one argument");
+  CallArgs rest = args;
+  ValuePtr function = rest.positional.front();
+  rest.positional.erase(rest.positional.begin());
+  if (auto* inner = dynamic_cast<PartialValue*>(function.get()))
+    return std::make_shared<PartialValue>(inner->get_attribute(ex, interned("func")),
+                                          merged(inner->bound(), rest));
+  return std::make_shared<PartialValue>(function, std::move(rest));
+}
+
+ValuePtr wrap_partial(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (Py_TYPE(object) != partial_type()) return nullptr;
+  guard_exact_type(ex, object, source);
+  auto part = [&](const char* name) {
+    PyRef value = checked(PyObject_GetAttrString(object, name));
+    return ex.wrap(value.get(), attribute_source(source, interned(name)));
+  };
+  CallArgs bound;
+  bound.positional = items_of(ex, part("args"));
+  ValuePtr keywords = part("keywords");
+  for (const DictValue::Entry& entry : dict_in(keywords)->entries(ex))
+    bound.keywords.push_back({string_argument(ex, entry.key), entry.value});
+  auto value = std::make_shared<PartialValue>(part("func"), std::move(bound));
+  value->object = PyRef::borrow(object);
+  value->source = source;
+  return value;
+}
+
+ValuePtr PartialValue::get_attribute(Executor& ex, PyObject* name) {
+  std::string_view text = PyUnicode_AsUTF8(name);
+  if (text == "func") return function_;
+  if (text == "args") return new_tuple(bound_.positional);
+  if (text == "keywords") {
+    auto dict = new_dict();
+    for (const Keyword& keyword : bound_.keywords) dict->store(ex, ex.constant(keyword.name), keyword.value);
+    return dict;
+  }
+  return SymbolicValue::get_attribute(ex, name);
+}
+
+ValuePtr PartialValue::call(Executor& ex, const CallArgs& args) { return function_->call(ex, merged(bound_, args)); }
+
+PyRef PartialValue::hash_key(Executor& ex) { return object ? object : SymbolicValue::hash_key(ex); }
+
+// functools.partial(f, *args, **keywords) takes keywords by __setstate__ only; a recipe has positional arguments.
+RecipePtr PartialValue::recipe(Executor& ex) {
+  if (recipe_) return recipe_;
+  if (source) return recipe_ = source_recipe(source);
+  std::vector<RecipePtr> arguments = recipes_of(ex, bound_.positional);
+  arguments.insert(arguments.begin(), function_->recipe(ex));
+  if (bound_.keywords.empty()) return recipe_ = call_recipe(reinterpret_cast<PyObject*>(type()), std::move(arguments));
+  RecipePtr made = call_recipe(reinterpret_cast<PyObject*>(type()), {function_->recipe(ex)});
+  auto keywords = make_recipe(RecipeKind::kDict);
+  for (const Keyword& keyword : bound_.keywords) {
+    keywords->items.push_back(make_recipe(RecipeKind::kConstant, keyword.name.get()));
+    keywords->items.push_back(keyword.value->recipe(ex));
+  }
+  arguments.erase(arguments.begin());
+  RecipePtr state = make_recipe(RecipeKind::kTuple, nullptr,
+                                {function_->recipe(ex), make_recipe(RecipeKind::kTuple, nullptr, std::move(arguments)),
+                                 keywords, make_recipe(RecipeKind::kConstant, Py_None)});
+  PyRef set_state = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type()), "__setstate__"));
+  Effect effect;
+  effect.kind = EffectKind::kCall;
+  effect.target = make_recipe(RecipeKind::kConstant, set_state.get());
+  effect.value = make_recipe(RecipeKind::kTuple, nullptr, {made, state});
+  ex.effect(std::move(effect));
+  return recipe_ = made;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,498 @@
+#include "symbolic/values/user_object.h"
+
+#include <cstring>
+
+#include "symbolic/hooks.h"
+#include "symbolic/values/attributes.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/iterator.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/sequence.h"
+#include "symbolic/values/set.h"
+#include "symbolic/values/tuple.h"
+
+namespace cdynamo::symbolic {
+
+// ---- __dict__ ---------------------------------------------------------------------------------------------------------
+
+AttributeDict::AttributeDict(const ValuePtr& owner, PyRef dict, SourcePtr from)
+    : DictValue(std::move(dict), std::move(from)),
+      owner_(owner),
+      owner_type_(PyRef::borrow(reinterpret_cast<PyObject*>(owner->type()))) {}
+AttributeDict::AttributeDict(const ValuePtr& owner)
+    : owner_(owner), owner_type_(PyRef::borrow(reinterpret_cast<PyObject*>(owner->type()))) {}
+
+void AttributeDict::guard_absent(Executor& ex, PyObject* key) {
+  add_guard(ex, GuardKind::kAttributeAbsent, source->base, key);
+}
+
+// An attribute that a data descriptor of the class covers is reached through the dict alone.
+Effect AttributeDict::change_effect(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  PyObject* name = constant_object(key);
+  bool is_name = name && PyUnicode_Check(name);
+  PyObject* descriptor = is_name ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner_type_.get()), name) : nullptr;
+  auto owner = owner_.lock();
+  if (!is_name || !owner || (descriptor && is_data_descriptor(descriptor)))
+    return DictValue::change_effect(ex, key, value);
+  Effect effect;
+  effect.kind = value ? EffectKind::kSetAttribute : EffectKind::kDeleteAttribute;
+  effect.target = owner->recipe(ex);
+  effect.key = key->recipe(ex);
+  if (value) effect.value = value->recipe(ex);
+  return effect;
+}
+
+RecipePtr AttributeDict::recipe(Executor& ex) {
+  auto owner = owner_.lock();
+  if (source || !owner) return DictValue::recipe(ex);
+  if (!own_recipe_) {
+    own_recipe_ = call_recipe(library_object("builtins", "getattr"),
+                              {owner->recipe(ex), make_recipe(RecipeKind::kConstant, interned("__dict__"))});
+  }
+  return own_recipe_;
+}
+
+// ---- making -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+bool has_instance_dict(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030C0000
+  if (PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT)) return true;
+#endif
+  return type->tp_dictoffset != 0;
+}
+
+const ValuePtr kNoStorage;
+
+}  // namespace
+
+UserObjectValue::UserObjectValue(PyRef object, SourcePtr from)
+    : type_(PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object.get())))), object_(std::move(object)) {
+  source = std::move(from);
+  has_dict_ = has_instance_dict(type());
+}
+
+UserObjectValue::UserObjectValue(PyTypeObject* type, ValuePtr storage)
+    : type_(PyRef::borrow(reinterpret_cast<PyObject*>(type))), storage_(std::move(storage)) {
+  has_dict_ = has_instance_dict(type);
+}
+
+namespace {
+void own_storage(const std::shared_ptr<UserObjectValue>& owner) {
+  SymbolicValue* storage = owner->storage().get();
+  if (auto* list = dynamic_cast<ListValue*>(storage)) list->set_owner(owner);
+  if (auto* dict = dynamic_cast<DictValue*>(storage)) dict->set_owner(owner);
+  if (auto* set = dynamic_cast<SetValue*>(storage); set && !set->frozen()) set->set_owner(owner);
+}
+}  // namespace
+
+ValuePtr UserObjectValue::wrap(Executor& ex, PyObject* object, const SourcePtr& source) {
+  guard_exact_type(ex, object, source);
+  auto value = std::make_shared<UserObjectValue>(PyRef::borrow(object), source);
+  value->storage_ = storage_of_object(ex, object, source);
+  own_storage(value);
+  return value;
+}
+
+ValuePtr UserObjectValue::make(PyTypeObject* type, ValuePtr storage) {
+  auto value = std::make_shared<UserObjectValue>(type, std::move(storage));
+  own_storage(value);
+  return value;
+}
+
+const ValuePtr& builtin_storage(const ValuePtr& value) {
+  auto* object = dynamic_cast<UserObjectValue*>(value.get());
+  return object ? object->storage() : kNoStorage;
+}
+
+PyTypeObject* builtin_base(PyTypeObject* type) {
+  while (type && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) &&
+         own_type_entry(type, interned("__module__")))
+    type = type->tp_base;
+  return type;
+}
+
+ValuePtr storage_of_object(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (PyList_Check(object)) return std::make_shared<ListValue>(PyRef::borrow(object), source);
+  if (PyTuple_Check(object)) return std::make_shared<TupleValue>(PyRef::borrow(object), source);
+  if (PyDict_Check(object)) {
+    PyTypeObject* base = builtin_base(Py_TYPE(object));
+    auto dict = std::make_shared<DictValue>(PyRef::borrow(object), source, base);
+    if (PyType_IsSubtype(base, default_dict_type())) {
+      PyRef factory = checked(PyObject_GetAttrString(object, "default_factory"));
+      dict->set_default_factory(ex.wrap(factory.get(), attribute_source(source, interned("default_factory"))));
+    }
+    return dict;
+  }
+  if (PyAnySet_Check(object))
+    return std::make_shared<SetValue>(ex, object, source, PySet_Check(object) ? &PySet_Type : &PyFrozenSet_Type);
+  // Numbers and strings: the plain value is known through the object's identity.
+  PyObject* plain = nullptr;
+  if (PyLong_Check(object)) plain = PyNumber_Long(object);
+  else if (PyFloat_Check(object)) plain = PyFloat_FromDouble(PyFloat_AS_DOUBLE(object));
+  else if (PyUnicode_Check(object)) plain = PyUnicode_FromObject(object);
+  else return nullptr;
+  PyRef number = checked(plain);
+  add_guard(ex, GuardKind::kIdentity, source, object);
+  return ex.constant(std::move(number));
+}
+
+std::string UserObjectValue::describe() const {
+  std::string name = type()->tp_name;
+  return name.find('.') == std::string::npos ? name + " object" : name.substr(name.rfind('.') + 1) + " object";
+}
+
+DictValue* UserObjectValue::instance_dict(Executor&) {
+  if (!has_dict_) return nullptr;
+  if (!dict_) {
+    if (!object_) {
+      dict_ = std::make_shared<AttributeDict>(shared_from_this());
+    } else {
+      PyRef dict = checked(PyObject_GenericGetDict(object_.get(), nullptr));
+      dict_ = std::make_shared<AttributeDict>(shared_from_this(), dict, instance_dict_source(source));
+    }
+  }
+  return dict_.get();
+}
+
+ValuePtr UserObjectValue::instance_dict_value(Executor& ex) {
+  instance_dict(ex);
+  return dict_;
+}
+
+// ---- attributes -------------------------------------------------------------------------------------------------------
+
+// _PyObject_GenericGetAttrWithDict (Objects/object.c)
+ValuePtr UserObjectValue::generic_attribute(Executor& ex, PyObject* name) {
+  PyObject* descriptor = lookup_type(ex, type(), name);
+  if (descriptor && is_data_descriptor(descriptor)) return bind_descriptor(ex, descriptor, shared_from_this(), type());
+  if (DictValue* dict = instance_dict(ex))
+    if (ValuePtr value = dict->lookup_string(ex, name)) return value;
+  return descriptor ? bind_descriptor(ex, descriptor, shared_from_this(), type()) : nullptr;
+}
+
+namespace {
+[[noreturn]] void raise_missing(Executor& ex, const SymbolicValue& self, PyObject* name) {
+  const char* dot = std::strrchr(self.type()->tp_name, '.');
+  raise_error(ex, PyExc_AttributeError, std::string("'") + (dot ? dot + 1 : self.type()->tp_name) +
+                                            "' object has no attribute '" + PyUnicode_AsUTF8(name) + "'");
+}
+PyObject* object_entry(const char* name) { return _PyType_Lookup(&PyBaseObject_Type, interned(name)); }
+}  // namespace
+
+// slot_tp_getattr_hook (Objects/typeobject.c)
+ValuePtr UserObjectValue::get_attribute(Executor& ex, PyObject* name) {
+  ValuePtr self = shared_from_this();
+  PyObject* getattribute = lookup_type(ex, type(), interned("__getattribute__"));
+  PyObject* getattr = lookup_type(ex, type(), interned("__getattr__"));
+  bool own = getattribute && PyFunction_Check(getattribute);
+  if (!own && type()->tp_getattro != PyObject_GenericGetAttr && !getattr && !PyType_HasFeature(type(), Py_TPFLAGS_HEAPTYPE))
+    return SymbolicValue::get_attribute(ex, name);
+  ValuePtr value;
+  try {
+    value = own ? bind_descriptor(ex, getattribute, self, type())->call(ex, positional({ex.constant(PyRef::borrow(name))}))
+                : generic_attribute(ex, name);
+  } catch (const PythonRaise& raised) {
+    if (!getattr || !matches_exception(raised, PyExc_AttributeError)) throw;
+  }
+  if (value) return value;
+  if (!getattr) raise_missing(ex, *this, name);
+  if (ValuePtr found = module_attribute(ex, *this, getattr, name)) return found;
+  return bind_descriptor(ex, getattr, self, type())->call(ex, positional({ex.constant(PyRef::borrow(name))}));
+}
+
+void UserObjectValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  const char* method = value ? "__setattr__" : "__delattr__";
+  PyObject* found = lookup_type(ex, type(), interned(method));
+  if (found == object_entry(method)) return generic_set_attribute(ex, name, value);
+  CallArgs args = positional({ex.constant(PyRef::borrow(name))});
+  if (value) args.positional.push_back(value);
+  bind_descriptor(ex, found, shared_from_this(), type())->call(ex, args);
+}
+
+// _PyObject_GenericSetAttrWithDict
+void UserObjectValue::generic_set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  ValuePtr self = shared_from_this();
+  PyObject* descriptor = lookup_type(ex, type(), name);
+  if (descriptor && is_data_descriptor(descriptor)) {
+    if (Py_TYPE(descriptor) == &PyMemberDescr_Type) return set_slot(ex, name, value);
+    if (Py_TYPE(descriptor)->tp_descr_set == PyProperty_Type.tp_descr_set) {
+      PyRef setter = checked(PyObject_GetAttrString(descriptor, value ? "fset" : "fdel"));
+      if (setter.get() == Py_None)
+        raise_error(ex, PyExc_AttributeError, "property '" + std::string(PyUnicode_AsUTF8(name)) + "' of '" +
+                                                  type_name(self) + "' object has no " + (value ? "setter" : "deleter"));
+      CallArgs args = positional({self});
+      if (value) args.positional.push_back(value);
+      ex.wrap(setter.get(), constant_source(setter.get()))->call(ex, args);
+      return;
+    }
+    ValuePtr user = ex.wrap(descriptor, constant_source(descriptor));
+    auto* object = dynamic_cast<UserObjectValue*>(user.get());
+    ValuePtr method = object ? object->special(ex, value ? "__set__" : "__delete__", true) : nullptr;
+    if (!method) return SymbolicValue::set_attribute(ex, name, value);
+    CallArgs args = positional({self});
+    if (value) args.positional.push_back(value);
+    method->call(ex, args);
+    return;
+  }
+  DictValue* dict = instance_dict(ex);
+  if (!dict) raise_missing(ex, *this, name);
+  ValuePtr key = ex.constant(PyRef::borrow(name));
+  if (value) dict->store(ex, key, value);
+  else if (!dict->erase(ex, key)) raise_missing(ex, *this, name);
+}
+
+ValuePtr UserObjectValue::slots_find(PyObject* name, bool* known) {
+  for (auto& [key, value] : slots_) {
+    if (PyUnicode_Compare(key.get(), name) != 0) continue;
+    *known = true;
+    return value;
+  }
+  *known = false;
+  return nullptr;
+}
+
+// member_get: the slot of a live object is read in place, by its own source.
+ValuePtr UserObjectValue::slot(Executor& ex, PyObject* descriptor) {
+  PyObject* name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
+  bool known;
+  ValuePtr value = slots_find(name, &known);
+  if (!known && object_) {
+    PyRef object = PyRef::steal(Py_TYPE(descriptor)->tp_descr_get(descriptor, object_.get(), type_.get()));
+    if (object) {
+      value = ex.wrap(object.get(), attribute_source(source, name));
+    } else {
+      PyErr_Clear();
+      break_graph("CD0200", "the empty slot '" + std::string(PyUnicode_AsUTF8(name)) + "' of " + describe());
+    }
+    slots_.emplace_back(PyRef::borrow(name), value);
+  }
+  if (!value) raise_missing(ex, *this, name);
+  return value;
+}
+
+void UserObjectValue::set_slot(Executor& ex, PyObject* name, const ValuePtr& value) {
+  bool known = false;
+  for (auto& [key, old] : slots_) {
+    if (PyUnicode_Compare(key.get(), name) != 0) continue;
+    known = true;
+    if (!value && !old) raise_missing(ex, *this, name);
+    old = value;
+  }
+  if (!known) slots_.emplace_back(PyRef::borrow(name), value);
+  slot_changes_.emplace_back(PyRef::borrow(name), value);
+  if (object_) ex.mutated(shared_from_this());
+}
+
+ValuePtr UserObjectValue::c_attribute(Executor& ex, PyObject* descriptor) {
+  PyObject* name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
+  std::string_view text = PyUnicode_AsUTF8(name);
+  if (text == "__dict__" && has_dict_) return instance_dict_value(ex);
+  if (text == "__class__") return ex.wrap(type_.get(), constant_source(type_.get()));
+  if (storage_) return storage_->get_attribute(ex, name);
+  if (!object_) return SymbolicValue::get_attribute(ex, name);
+  PyRef value = checked_user(ex, Py_TYPE(descriptor)->tp_descr_get(descriptor, object_.get(), type_.get()));
+  return ex.wrap(value.get(), attribute_source(source, name));
+}
+
+// ---- special methods ---------------------------------------------------------------------------------------------------
+
+ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_python) {
+  PyObject* found = lookup_type(ex, type(), interned(name));
+  if (!found || found == Py_None) return nullptr;
+  bool c_method = Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type);
+  if (from_python && c_method) return nullptr;
+  return bind_descriptor(ex, found, shared_from_this(), type());
+}
+
+ValuePtr UserObjectValue::call(Executor& ex, const CallArgs& args) {
+  PyObject* found = lookup_type(ex, type(), interned("__call__"));
+  if (!found) raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not callable");
+  if (ValuePtr forward = module_forward(ex, *this, found)) return forward->call(ex, args);
+  if (Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
+    if (object_) return call_opaque(ex, shared_from_this(), args);
+    return SymbolicValue::call(ex, args);
+  }
+  return bind_descriptor(ex, found, shared_from_this(), type())->call(ex, args);
+}
+
+ValuePtr UserObjectValue::get_item(Executor& ex, const ValuePtr& key) {
+  if (ValuePtr method = special(ex, "__getitem__", true)) return method->call(ex, positional({key}));
+  if (!storage_) {
+    if (!special(ex, "__getitem__"))
+      raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not subscriptable");
+    return SymbolicValue::get_item(ex, key);
+  }
+  // dict_subscript asks the class's __missing__.
+  auto* dict = dynamic_cast<DictValue*>(storage_.get());
+  ValuePtr missing = dict ? special(ex, "__missing__", true) : nullptr;
+  if (!missing) return storage_->get_item(ex, key);
+  ValuePtr value = dict->lookup(ex, key);
+  return value ? value : missing->call(ex, positional({key}));
+}
+
+void UserObjectValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  if (ValuePtr method = special(ex, value ? "__setitem__" : "__delitem__", true)) {
+    method->call(ex, value ? positional({key, value}) : positional({key}));
+  } else if (storage_) {
+    storage_->set_item(ex, key, value);
+  } else {
+    SymbolicValue::set_item(ex, key, value);
+  }
+}
+
+bool UserObjectValue::contains(Executor& ex, const ValuePtr& item) {
+  if (ValuePtr method = special(ex, "__contains__", true)) return is_true(ex, method->call(ex, positional({item})));
+  if (storage_) return storage_->contains(ex, item);
+  // _PySequence_IterSearch
+  for (const ValuePtr& other : items_of(ex, shared_from_this()))
+    if (values_equal(ex, other, item)) return true;
+  return false;
+}
+
+ValuePtr UserObjectValue::length(Executor& ex) {
+  if (ValuePtr method = special(ex, "__len__", true)) return method->call(ex, {});
+  if (storage_) return storage_->length(ex);
+  if (special(ex, "__len__")) return SymbolicValue::length(ex);
+  raise_error(ex, PyExc_TypeError, "object of type '" + type_name(shared_from_this()) + "' has no len()");
+}
+
+ValuePtr UserObjectValue::iterate(Executor& ex) {
+  if (ValuePtr method = special(ex, "__iter__", true)) return method->call(ex, {});
+  if (storage_) return storage_->iterate(ex);
+  if (special(ex, "__iter__")) return SymbolicValue::iterate(ex);
+  if (special(ex, "__getitem__", true)) return new_sequence_iterator(shared_from_this());
+  raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not iterable");
+}
+
+ValuePtr UserObjectValue::next(Executor& ex) {
+  ValuePtr method = special(ex, "__next__", true);
+  if (!method) return SymbolicValue::next(ex);
+  try {
+    return method->call(ex, {});
+  } catch (const PythonRaise& raised) {
+    if (!matches_exception(raised, PyExc_StopIteration)) throw;
+    return nullptr;
+  }
+}
+
+std::optional<bool> UserObjectValue::truth(Executor& ex) {
+  if (ValuePtr method = special(ex, "__bool__", true)) return is_true(ex, method->call(ex, {}));
+  if (ValuePtr method = special(ex, "__len__", true)) return is_true(ex, method->call(ex, {}));
+  if (storage_) return storage_->truth(ex);
+  if (special(ex, "__bool__") || special(ex, "__len__")) return SymbolicValue::truth(ex);
+  return true;
+}
+
+ValuePtr UserObjectValue::unary(Executor& ex, Op op) {
+  const char* name = op == Op::UNARY_NEGATIVE ? "__neg__" : op == Op::UNARY_INVERT ? "__invert__" : "__pos__";
+  if (ValuePtr method = special(ex, name, true)) return method->call(ex, {});
+  if (storage_) return storage_->unary(ex, op);
+  return SymbolicValue::unary(ex, op);
+}
+
+namespace {
+// NotImplemented becomes null.
+ValuePtr implemented(const ValuePtr& result) { return result->real_object() == Py_NotImplemented ? nullptr : result; }
+}  // namespace
+
+ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  if (ValuePtr method = special(ex, number_method(nb_op, reflected), true))
+    return implemented(method->call(ex, positional({other})));
+  if (!storage_) return nullptr;
+  ValuePtr result = storage_->binary(ex, nb_op, other, reflected);
+  return result == storage_ ? shared_from_this() : result;
+}
+
+ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  static constexpr const char* kMethods[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+  if (ValuePtr method = special(ex, kMethods[py_op], true)) return implemented(method->call(ex, positional({other})));
+  if (storage_) return storage_->compare(ex, py_op, other);
+  // object_richcompare: != is the opposite of a class's own ==.
+  if (py_op == Py_NE && special(ex, "__eq__", true)) {
+    ValuePtr equal = implemented(special(ex, "__eq__", true)->call(ex, positional({other})));
+    return equal ? make_bool(ex, !is_true(ex, equal)) : nullptr;
+  }
+  bool own_compare = type()->tp_richcompare && type()->tp_richcompare != PyBaseObject_Type.tp_richcompare;
+  bool c_compare = own_compare && !PyType_HasFeature(type(), Py_TPFLAGS_HEAPTYPE);
+  if (!c_compare) return nullptr;
+  // C types that compare by value (functools.partial does not): both have to be known.
+  if (is_same_object(*other) && (py_op == Py_EQ || py_op == Py_NE)) return make_bool(ex, py_op == Py_EQ);
+  break_graph("CD0209", "comparison of " + describe());
+}
+
+std::optional<std::vector<ValuePtr>> UserObjectValue::unpack(Executor& ex) {
+  if (storage_ && !special(ex, "__iter__", true)) return storage_->unpack(ex);
+  return std::nullopt;
+}
+
+PyRef UserObjectValue::hash_key(Executor& ex) {
+  PyObject* hash = lookup_type(ex, type(), interned("__hash__"));
+  PyObject* equal = lookup_type(ex, type(), interned("__eq__"));
+  if (hash == Py_None) raise_error(ex, PyExc_TypeError, "unhashable type: '" + type_name(shared_from_this()) + "'");
+  bool python = (hash && PyFunction_Check(hash)) || (equal && PyFunction_Check(equal));
+  if (!python && storage_) return storage_->hash_key(ex);
+  bool by_identity = hash == object_entry("__hash__") && equal == object_entry("__eq__");
+  if (!by_identity) break_graph("CD0210", describe());
+  if (object_) return object_;
+  if (!identity_) identity_ = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+  return identity_;
+}
+
+PyRef UserObjectValue::materialize(Executor& ex) {
+  // Pure C functions see a tuple's or number's contents only where the class adds nothing.
+  return {};
+}
+
+// ---- recipes and effects ------------------------------------------------------------------------------------------------
+
+RecipePtr UserObjectValue::recipe(Executor& ex) {
+  if (recipe_) return recipe_;
+  if (object_) return recipe_ = source_recipe(source);
+  return new_object_recipe(ex);
+}
+
+RecipePtr UserObjectValue::new_object_recipe(Executor& ex) {
+  PyTypeObject* base = builtin_base(type());
+  bool immutable = storage_ && (dynamic_cast<TupleValue*>(storage_.get()) || dynamic_cast<ConstantValue*>(storage_.get()) ||
+                                (set_in(storage_) && set_in(storage_)->frozen()));
+  if (!storage_ && base != &PyBaseObject_Type) break_graph("CD0211", describe());
+  if (!storage_) {
+    recipe_ = make_recipe(RecipeKind::kNewObject, type_.get());
+  } else {
+    PyRef constructor = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), "__new__"));
+    std::vector<RecipePtr> arguments = {make_recipe(RecipeKind::kConstant, type_.get())};
+    if (immutable) arguments.push_back(storage_->recipe(ex));
+    recipe_ = call_recipe(constructor.get(), std::move(arguments));
+    if (!immutable) storage_->emit_effects(ex);
+  }
+  emit_effects(ex);
+  if (dict_)
+    for (const DictValue::Entry& entry : dict_->entries(ex)) {
+      Effect effect;
+      effect.kind = EffectKind::kSetAttribute;
+      effect.target = recipe_;
+      effect.key = entry.key->recipe(ex);
+      effect.value = entry.value->recipe(ex);
+      ex.effect(std::move(effect));
+    }
+  return recipe_;
+}
+
+// Slots; the __dict__ registers its own changes.
+void UserObjectValue::emit_effects(Executor& ex) {
+  for (const auto& [name, value] : slot_changes_) {
+    Effect effect;
+    effect.kind = value ? EffectKind::kSetAttribute : EffectKind::kDeleteAttribute;
+    effect.target = recipe(ex);
+    effect.key = make_recipe(RecipeKind::kConstant, name.get());
+    if (value) effect.value = value->recipe(ex);
+    ex.effect(std::move(effect));
+  }
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,103 @@
+// Which kind stands for a live object.
+#include "symbolic/hooks.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/class_value.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/dict.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/module_value.h"
+#include "symbolic/values/partial.h"
+#include "symbolic/values/set.h"
+#include "symbolic/values/slice.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// Objects of C that never change: functions, descriptors, code. Guarded by identity.
+bool is_constant_object(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
+         type == &PyMemberDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type ||
+         type == &PyStaticMethod_Type || type == &PyClassMethod_Type || PyCode_Check(object) || PyCapsule_CheckExact(object);
+}
+
+bool is_bound_to_object(PyObject* function) {
+  PyObject* self = PyCFunction_GET_SELF(function);
+  return self && !PyModule_Check(self) && !PyType_Check(self) && !is_plain_constant(self);
+}
+
+ValuePtr identity_constant(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object);
+  return std::make_shared<ConstantValue>(PyRef::borrow(object), source);
+}
+
+// A slice or range that came in is new in each call: guarded by its numbers.
+ValuePtr wrap_slice(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (source->kind == SourceKind::kConstant) return ex.constant(PyRef::borrow(object));
+  guard_exact_type(ex, object, source);
+  auto part = [&](const char* name) {
+    PyRef value = checked(PyObject_GetAttrString(object, name));
+    return ex.wrap(value.get(), attribute_source(source, interned(name)));
+  };
+  if (PySlice_Check(object)) return make_slice(ex, part("start"), part("stop"), part("step"));
+  CallArgs args;
+  for (const char* name : {"start", "stop", "step"}) args.positional.push_back(part(name));
+  return ex.wrap(reinterpret_cast<PyObject*>(&PyRange_Type), constant_source(reinterpret_cast<PyObject*>(&PyRange_Type)))->call(ex, args);
+}
+
+ValuePtr wrap_container(Executor& ex, PyObject* object, const SourcePtr& source) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (type == &PyTuple_Type) {
+    guard_exact_type(ex, object, source);
+    return std::make_shared<TupleValue>(PyRef::borrow(object), source);
+  }
+  if (type == &PyList_Type) {
+    guard_exact_type(ex, object, source);
+    return std::make_shared<ListValue>(PyRef::borrow(object), source);
+  }
+  if (type == &PyDict_Type || type == ordered_dict_type() || type == default_dict_type()) {
+    guard_exact_type(ex, object, source);
+    if (type == default_dict_type()) return storage_of_object(ex, object, source);
+    return std::make_shared<DictValue>(PyRef::borrow(object), source, type);
+  }
+  if (type == &PySet_Type || type == &PyFrozenSet_Type) {
+    guard_exact_type(ex, object, source);
+    return std::make_shared<SetValue>(ex, object, source, type);
+  }
+  if (PySlice_Check(object) || PyRange_Check(object)) return wrap_slice(ex, object, source);
+  return nullptr;
+}
+
+}  // namespace
+
+ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
+  if (!from) return wrap_fresh(ex, PyRef::borrow(object));
+  const SourcePtr& source = from;
+  if (ValuePtr value = wrap_constant(ex, object, source)) return value;
+  if (ValuePtr value = wrap_container(ex, object, source)) return value;
+  if (PyType_Check(object)) return make_class(ex, object, source);
+  if (PyModule_Check(object)) {
+    if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object);
+    return std::make_shared<ModuleValue>(PyRef::borrow(object), source);
+  }
+  if (PyCFunction_Check(object) && is_bound_to_object(object)) {
+    PyObject* self = PyCFunction_GET_SELF(object);
+    guard_exact_type(ex, object, source);
+    bool known = source->kind == SourceKind::kConstant;
+    SourcePtr self_source = known ? constant_source(self) : derived_source(SourceKind::kMethodSelf, source);
+    PyObject* name = interned(reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name);
+    ValuePtr name_value = ex.wrap(name, known ? constant_source(name) : attribute_source(source, interned("__name__")));
+    return ex.wrap(self, self_source)->get_attribute(ex, constant_object(name_value));
+  }
+  if (PyCFunction_Check(object) || is_constant_object(object)) return identity_constant(ex, object, source);
+  if (is_enum_class(Py_TYPE(object))) return identity_constant(ex, object, source);
+  if (ValuePtr value = wrap_partial(ex, object, source)) return value;
+  if (is_pure_c_object(object)) return identity_constant(ex, object, source);
+  return UserObjectValue::wrap(ex, object, source);
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,358 @@
+// Scheduling, fusion and the executor against the interpreter of graphs; kernels are interpreted too.
+#include <cmath>
+
+#include "tests/lowering/lowering_test_util.h"
+
+namespace cdynamo::lowering::testing {
+namespace {
+
+using graph::Tensor;
+
+class CompileTest : public ::testing::Test {
+ protected:
+  Graph graph;
+  Builder builder{graph, graph::Level::kCore};
+  std::vector<DenseTensor> inputs;
+  std::mt19937 rng{7};
+
+  Tensor input(std::vector<Sym> sizes, DType dtype = DType::kF32) { return input_strided(sizes, graph::contiguous_strides(sizes), dtype); }
+  Tensor input_strided(std::vector<Sym> sizes, std::vector<Sym> strides, DType dtype = DType::kF32) {
+    graph::TensorType type = tensor_type(sizes, dtype);
+    type.strides = std::move(strides);
+    Value* value = graph.add_input(type, "x" + std::to_string(graph.inputs.size()));
+    inputs.push_back(random_tensor(dtype, hints(sizes), rng));
+    return graph::wrap(builder, value);
+  }
+  Tensor indices(std::vector<Sym> sizes, int64_t below) {
+    Tensor x = input(sizes, DType::kI64);
+    for (auto& element : inputs.back().elements) element.integer = static_cast<int64_t>(rng() % (2 * below)) - below;
+    return x;
+  }
+  std::vector<int64_t> hints(const std::vector<Sym>& sizes) {
+    std::vector<int64_t> result;
+    for (const Sym& size : sizes) result.push_back(graph.sym->hint(size));
+    return result;
+  }
+  void output(Tensor x) { graph.outputs.push_back(x.value); }
+  // With machine code, then with interpreted kernels.
+  RunResult check(std::vector<int64_t> symbols = {}) {
+    compile_and_compare(graph, inputs, symbols, interpret_kernels);
+    if (HasFailure()) return {};
+    return compile_and_compare(graph, inputs, symbols, emit_cpu);
+  }
+  Tensor call(std::string_view op, std::vector<graph::Arg> args) { return graph::wrap(builder, builder.call1(op, std::move(args))); }
+
+  Tensor softmax(Tensor x, int64_t dim) {
+    Tensor e = exp(x - amax(x, {dim}, true));
+    return e / sum(e, {dim}, true);
+  }
+  Tensor layer_norm(Tensor x, Tensor weight, Tensor bias) {
+    Tensor centred = x - mean(x, {-1}, true);
+    Tensor variance = mean(centred * centred, {-1}, true);
+    return centred * rsqrt(variance + 1e-5) * weight + bias;
+  }
+};
+
+TEST_F(CompileTest, Pointwise) {
+  Tensor x = input({4, 5}), y = input({5});
+  output(x * y + 1.0);
+  EXPECT_EQ(check().report.kernels, 1);
+}
+
+TEST_F(CompileTest, ScalarsAndZeroDims) {
+  Tensor x = input({}), y = input({});
+  output(x * y);
+  output(sum(x, {}));
+  check();
+}
+
+TEST_F(CompileTest, StridedInputsAndOutputs) {
+  Tensor x = input_strided({4, 6}, {1, 4}), y = input_strided({4, 6}, {20, 3}), z = input_strided({4, 6}, {0, 1});
+  Tensor r = x + y * z;
+  r.value->type.strides = {1, 4};
+  output(r);
+  check();
+}
+
+TEST_F(CompileTest, Views) {
+  Tensor x = input({2, 6, 4});
+  output(permute(reshape(x, {2, 2, 3, 4}), {0, 2, 1, 3}) + 1.0);
+  output(reshape(transpose(x, 0, 1), {12, 4}) * 2.0);
+  output(flip(x, {0, 2}));
+  output(reshape(transpose(x, 1, 2), {48}) + 0.5);
+  output(slice(x, 1, 1, 3, 2) * 3.0);
+  output(call("core.diagonal", {x.value, Sym(1), Sym(1), Sym(2)}));
+  check();
+}
+
+TEST_F(CompileTest, ReshapeThatIsNotAffine) {
+  Tensor x = input({3, 4});
+  output(reshape(slice(reshape(x, {12}), 0, 1, 10), {5, 2}) + reshape(slice(reshape(transpose(x, 0, 1), {12}), 0, 2, 10), {5, 2}));
+  check();
+}
+
+TEST_F(CompileTest, Reductions) {
+  Tensor x = input({3, 5, 4});
+  for (graph::Dims dims : {graph::Dims{0}, {1}, {2}, {0, 2}, {1, 2}, {0, 1, 2}}) {
+    output(sum(x, dims));
+    output(amax(x, dims, true));
+  }
+  output(prod(x, {1}));
+  output(amin(x, {0}));
+  check();
+}
+
+TEST_F(CompileTest, ArgmaxTakesTheFirst) {
+  Tensor x = input({3, 7});
+  inputs[0].set(2, 9);
+  inputs[0].set(5, 9);
+  inputs[0].set(9, NAN);
+  output(call("core.argmax", {x.value, std::vector<Sym>{1}}));
+  output(call("core.argmin", {x.value, std::vector<Sym>{0}}));
+  output(call("core.argmax", {x.value, std::vector<Sym>{0, 1}}));
+  check();
+}
+
+TEST_F(CompileTest, SoftmaxIsOneKernel) {
+  output(softmax(input({6, 33}), -1));
+  EXPECT_EQ(check().report.kernels, 1);
+}
+
+TEST_F(CompileTest, SoftmaxOverColumnsIsOneKernel) {
+  output(softmax(input({9, 33}), 0));
+  EXPECT_EQ(check().report.kernels, 1);
+}
+
+TEST_F(CompileTest, LayerNormWithNeighboursIsOneKernel) {
+  Tensor x = input({4, 3, 16}), y = input({4, 3, 16}), weight = input({16}), bias = input({16});
+  Tensor sum_of = x + y;
+  output(sum_of);
+  Tensor normal = layer_norm(sum_of, weight, bias);
+  output(normal * sigmoid(normal));
+  EXPECT_EQ(check().report.kernels, 1);
+}
+
+TEST_F(CompileTest, GroupNormSplitsTheChannelAxis) {
+  Tensor x = input({2, 6, 2, 2}), weight = input({6});
+  Tensor grouped = reshape(x, {2, 3, 8});
+  Tensor centred = grouped - mean(grouped, {2}, true);
+  Tensor normal = centred * rsqrt(mean(centred * centred, {2}, true) + 1e-5);
+  output(reshape(normal, {2, 6, 2, 2}) * expand(reshape(weight, {1, 6, 1, 1}), {2, 6, 2, 2}));
+  EXPECT_EQ(check().report.kernels, 1);
+}
+
+TEST_F(CompileTest, SiblingsShareOneKernel) {
+  Tensor x = input({8, 8});
+  output(sin(x));
+  output(exp(x) + 1.0);
+  output(sum(x, {1}));
+  EXPECT_LE(check().report.kernels, 2);
+}
+
+TEST_F(CompileTest, ExpensiveOperatorsAreNotRepeated) {
+  Tensor x = input({8}), y = input({32, 8});
+  output(y * expand(reshape(exp(x), {1, 8}), {32, 8}));
+  EXPECT_EQ(check().report.kernels, 2);
+}
+
+TEST_F(CompileTest, PadWindowAndPooling) {
+  Tensor x = input({1, 2, 5, 6});
+  output(pad(x, {0, 0, 1, 2}, {0, 0, 2, 0}, 1.5));
+  auto list = [](int64_t a, int64_t b) { return std::vector<Sym>{a, b}; };
+  Tensor windows = call("core.window", {x.value, list(2, 3), list(3, 2), list(2, 1), list(1, 0), list(1, 2), list(3, 4), -INFINITY});
+  output(amax(windows, {4, 5}));
+  check();
+}
+
+TEST_F(CompileTest, Concat) {
+  Tensor x = input({3, 2}), y = input({3, 4}), z = input({3, 1});
+  output(graph::concat({x, exp(y), z}, 1));
+  output(graph::concat({x, x}, 0) * 2.0);
+  check();
+}
+
+TEST_F(CompileTest, GatherAndIndex) {
+  Tensor table = input({7, 3}), rows = indices({2, 4}, 7), columns = indices({5, 3}, 3);
+  output(call("core.index", {table.value, std::vector<Value*>{rows.value}}) + 1.0);
+  output(call("core.gather", {slice(table, 0, 0, 5).value, columns.value, Sym(1)}));
+  check();
+}
+
+TEST_F(CompileTest, IndexOutOfRangeIsAnError) {
+  Tensor table = input({7, 3}), rows = indices({2}, 7);
+  output(call("core.index", {table.value, std::vector<Value*>{rows.value}}));
+  inputs[1].elements[1].integer = 7;
+  const RunResult result = check();
+  EXPECT_EQ(result.error.kind, runtime::RunError::kIndexError);
+  EXPECT_EQ(result.error.message, "index 7 is out of bounds for dimension with size 7");
+}
+
+TEST_F(CompileTest, Scatter) {
+  Tensor x = input({6, 4}), at = indices({5, 4}, 6), src = input({5, 4});
+  for (const char* reduce : {"", "sum", "prod", "amax", "amin"})
+    output(call("core.scatter", {x.value, at.value, src.value, Sym(0), std::string(reduce)}));
+  Tensor at1 = indices({6, 2}, 4), src1 = input({6, 2});
+  output(call("core.scatter", {x.value, at1.value, src1.value, Sym(1), std::string("sum")}));
+  check();
+}
+
+TEST_F(CompileTest, IndexPut) {
+  Tensor x = input({6, 4}), rows = indices({3}, 6), columns = indices({3}, 4);
+  output(call("core.index_put", {x.value, std::vector<Value*>{rows.value}, input({3, 4}).value, true}));
+  output(call("core.index_put", {x.value, std::vector<Value*>{rows.value, columns.value}, input({3}).value, false}));
+  check();
+}
+
+TEST_F(CompileTest, SliceAndDiagonalScatter) {
+  Tensor x = input({6, 5}), y = input({2, 5}), d = input({4});
+  output(call("core.slice_scatter", {x.value, y.value, std::vector<Sym>{1, 0}, std::vector<Sym>{3, 1}}));
+  output(call("core.diagonal_scatter", {x.value, d.value, Sym(1), Sym(0), Sym(1)}));
+  output(call("core.slice_scatter", {x.value, y.value, std::vector<Sym>{4, 0}, std::vector<Sym>{-2, 1}}));
+  check();
+}
+
+TEST_F(CompileTest, Scans) {
+  Tensor x = input({3, 5, 2});
+  for (const char* op : {"core.cumsum", "core.cumprod", "core.cummax_values", "core.cummin_values"})
+    for (int64_t dim : {0, 1, 2}) output(call(op, {x.value, Sym(dim)}));
+  check();
+}
+
+TEST_F(CompileTest, LongReductionIsSplitInBlocks) {
+  output(sum(sin(input({300000})), {0}));
+  const RunResult result = check();
+  EXPECT_EQ(result.report.kernels, 2);
+}
+
+TEST_F(CompileTest, LongReductionOfOddLength) {
+  Tensor x = input({100003});
+  output(sum(x, {0}));
+  output(amax(x, {0}));
+  check();
+}
+
+TEST_F(CompileTest, LongColumns) {
+  output(sum(input({70000, 3}), {0}));
+  check();
+}
+
+TEST_F(CompileTest, DynamicSizes) {
+  Sym n = graph.sym->new_symbol("s0", 6), m = graph.sym->new_symbol("s1", 5);
+  Tensor x = input({n, m}), y = input({m});
+  Tensor z = softmax(x * y, -1);
+  output(z);
+  output(reshape(transpose(z, 0, 1), {n * m}));
+  output(sum(x, {0}));
+  for (auto symbols : {std::vector<int64_t>{6, 5}, {3, 17}, {64, 2}}) {
+    inputs = {random_tensor(DType::kF32, {symbols[0], symbols[1]}, rng), random_tensor(DType::kF32, {symbols[1]}, rng)};
+    check(symbols);
+  }
+}
+
+TEST_F(CompileTest, DynamicMatmulAndArena) {
+  Sym n = graph.sym->new_symbol("s0", 6);
+  Tensor x = input({n, 8}), w = input({8, 8});
+  Tensor h = mm(exp(mm(x, w)), w);
+  output(mm(h + 1.0, w));
+  for (int64_t size : {6, 31, 2}) {
+    inputs[0] = random_tensor(DType::kF32, {size, 8}, rng);
+    for (auto& element : inputs[1].elements) element.real *= 0.1;
+    check({size});
+  }
+}
+
+TEST_F(CompileTest, EmptyTensors) {
+  Tensor x = input({0, 4}), y = input({3, 0});
+  output(x + 1.0);
+  output(sum(x, {0}));
+  output(sum(y, {1}) + 2.0);
+  output(sum(x, {1}));
+  output(graph::concat({x, x}, 0));
+  check();
+}
+
+TEST_F(CompileTest, MatmulWithTransposedOperandsAndEpilogue) {
+  Tensor x = input({5, 7}), w = input({6, 7}), bias = input({6});
+  output(maximum(mm(x, transpose(w, 0, 1)) + bias, 0.0));
+  const RunResult result = check();
+  EXPECT_EQ(result.report.library_calls, 1);
+  EXPECT_EQ(result.report.kernels, 1);
+}
+
+TEST_F(CompileTest, BatchedMatmulOfPermutedViews) {
+  Tensor x = input({2, 5, 3, 4});
+  Tensor q = reshape(permute(x, {0, 2, 1, 3}), {6, 5, 4});
+  output(bmm(q, transpose(q, 1, 2)));
+  output(bmm(expand(reshape(slice(x, 1, 0, 1), {2, 3, 4}), {2, 3, 4}), transpose(reshape(x, {2, 15, 4}), 1, 2)));
+  check();
+}
+
+TEST_F(CompileTest, OutputsThatAreViewsInputsAndRepeated) {
+  Tensor x = input({4, 3}), w = input({3, 6});
+  Tensor y = mm(x, w);
+  output(reshape(y, {2, 2, 6}));
+  output(y);
+  output(y);
+  output(x);
+  output(transpose(x, 0, 1));
+  output(graph::full(builder, {2, 2}, 3.5, DType::kF32));
+  output(graph::iota(builder, {3, 2}, 0, DType::kI64));
+  check();
+}
+
+TEST_F(CompileTest, MutationsAreWrittenAfterAllReads) {
+  Tensor x = input({4}), y = input({4});
+  Tensor z = x + 1.0;
+  graph.mutations.push_back({0, z.value});
+  output(flip(x, {0}) * y);
+  graph.mutations.push_back({1, x.value});
+  check();
+}
+
+TEST_F(CompileTest, HalfTypesRoundAtEachOperator) {
+  for (DType dtype : {DType::kF16, DType::kBF16}) {
+    Tensor x = input({4, 8}, dtype), y = input({4, 8}, dtype);
+    Tensor z = softmax(x * y + x, -1);
+    output(z);
+    output(sum(cast(z, DType::kF32), {0}));
+    output(mm(z, transpose(y, 0, 1)));
+  }
+  check();
+}
+
+TEST_F(CompileTest, Attention) {
+  Tensor q = input({2, 3, 70, 8}), k = input({2, 3, 70, 8}), v = input({2, 3, 70, 8}), mask = input({1, 1, 70, 70});
+  output(call("core.sdpa", {q.value, k.value, v.value, std::monostate{}, true, 0.35}));
+  output(call("core.sdpa", {q.value, k.value, v.value, expand(mask, {2, 3, 70, 70}).value, false, 0.35}));
+  check();
+}
+
+TEST_F(CompileTest, Convolution) {
+  Tensor x = input({2, 4, 6, 7}), w = input({6, 2, 3, 2}), b = input({6});
+  auto two = [](int64_t a, int64_t b) { return std::vector<Sym>{a, b}; };
+  output(maximum(call("core.convolution", {x.value, w.value, b.value, two(2, 1), two(1, 0), two(1, 2), false, two(0, 0), Sym(2)}), 0.0));
+  output(call("core.convolution", {x.value, input({4, 3, 3, 2}).value, std::monostate{}, two(2, 1), two(1, 0), two(1, 1), true, two(1, 0), Sym(1)}));
+  check();
+}
+
+TEST_F(CompileTest, ConvolutionOfManyShapes) {
+  struct Case {
+    int64_t batch, channels, out_channels, height, width, kernel, stride, padding, dilation, groups;
+    bool bias;
+  };
+  const Case cases[] = {{1, 3, 8, 9, 11, 3, 1, 1, 1, 1, true},   {3, 4, 16, 7, 7, 1, 1, 0, 1, 1, false}, {2, 4, 15, 8, 8, 1, 2, 0, 1, 1, true},
+                        {2, 3, 8, 23, 21, 7, 2, 3, 1, 1, false}, {1, 8, 16, 6, 40, 3, 1, 2, 2, 2, true}, {2, 6, 6, 5, 5, 3, 1, 1, 1, 6, true},
+                        {5, 2, 200, 4, 3, 3, 3, 1, 1, 1, true}};
+  for (const Case& c : cases) {
+    Tensor x = input({c.batch, c.channels, c.height, c.width}), w = input({c.out_channels, c.channels / c.groups, c.kernel, c.kernel});
+    graph::Arg bias = c.bias ? graph::Arg(input({c.out_channels}).value) : graph::Arg();
+    auto two = [](int64_t a) { return std::vector<Sym>{a, a}; };
+    output(call("core.convolution", {x.value, w.value, bias, two(c.stride), two(c.padding), two(c.dilation), false, two(0), Sym(c.groups)}));
+  }
+  Tensor line = input({2, 3, 30}), w = input({9, 3, 4});
+  output(call("core.convolution", {line.value, w.value, std::monostate{}, std::vector<Sym>{2}, std::vector<Sym>{1}, std::vector<Sym>{2}, false, std::vector<Sym>{Sym()}, Sym(1)}));
+  check();
+}
+
+}  // namespace
+}  // namespace cdynamo::lowering::testing
