@@ -44,7 +44,7 @@ PyRef describe(const symbolic::CaptureResult& capture) {
   for (const graph::Value* value : graph.outputs) append(outputs, checked(PyLong_FromLong(value->id)));
   for (size_t i = 0; i < capture.symbols.size(); ++i) {
     const symbolic::SymbolBinding& binding = capture.symbols[i];
-    if (binding.source) throw graph::Unsupported("an int argument that is dynamic, with a backend in Python");
+    if (binding.input < 0) throw graph::Unsupported("an int argument that is dynamic, with a backend in Python");
     append(symbols, checked(Py_BuildValue("(sii)", graph.sym->symbols()[i].name.c_str(), binding.input, binding.dim)));
   }
   PyRef calls = capture.user_calls ? capture.user_calls : checked(PyList_New(0));

@@ -274,7 +274,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult captu
     capture.results.clear();
     capture.effects.clear();
   }
-  auto entry = std::make_shared<Entry>(capture);
+  auto entry = std::make_shared<Entry>(capture, roots);
   event.guards = &entry->guards;
   lowering::CompileReport report;
   if (capture.end != End::kSkip && !is_empty(capture)) {

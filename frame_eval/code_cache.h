@@ -19,7 +19,7 @@ class Continuation;
 // One compiled way through a function: to its end, or to a graph break and on in Python. An entry that ends in kSkip
 // only says that such calls run in Python.
 struct Entry {
-  explicit Entry(const symbolic::CaptureResult& capture);
+  Entry(const symbolic::CaptureResult& capture, const symbolic::Roots& roots);
   ~Entry();
 
   // The function's result; a new reference, null with a Python error.

@@ -6,9 +6,9 @@
 
 namespace cdynamo::frame_eval {
 
-Entry::Entry(const symbolic::CaptureResult& capture)
+Entry::Entry(const symbolic::CaptureResult& capture, const symbolic::Roots& roots)
     : end(capture.end),
-      guards(capture),
+      guards(capture, roots),
       rebuild(capture.results, capture.effects, capture.graph ? capture.graph->sym : nullptr),
       num_outputs(capture.graph ? capture.graph->outputs.size() : 0) {}
 

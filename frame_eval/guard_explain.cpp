@@ -67,8 +67,9 @@ bool GuardTree::explain_leaves(const GuardNode& node, PyObject* object, Bindings
     }
     if (leaf.same_as_slot >= 0) {
       PyObject* other = bindings.slots[leaf.same_as_slot];
-      if (!other || other == object) continue;
-      failure.text = node.source->name() + " and another argument were one object, are two";
+      const bool same = leaf.kind == GuardKind::kSameObject;
+      if (!other || (other == object) == same) continue;
+      failure.text = node.source->name() + " and another argument were " + (same ? "one object, are two" : "two objects, are one");
       return true;
     }
     if (check_leaf(leaf, object)) continue;

@@ -149,6 +149,7 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
     }
     case GuardKind::kTensor:
     case GuardKind::kSameObject:
+    case GuardKind::kDistinctObjects:
     case GuardKind::kDistinctTensors: return true;  // checked by the tree
   }
   return false;
@@ -169,6 +170,7 @@ std::string guard_text(const symbolic::Guard& guard) {
     case GuardKind::kDynamicFloat: return "a float, any value";
     case GuardKind::kFunctionCode: return "function is unchanged";
     case GuardKind::kSameObject: return "is " + guard.other->name();
+    case GuardKind::kDistinctObjects: return "is not " + guard.other->name();
     case GuardKind::kDistinctTensors: return "shares no memory with what is written";
     case GuardKind::kTensor: break;
   }

@@ -39,16 +39,16 @@ bool writes(const graph::Node& node, const graph::Value* input) {
 
 }  // namespace
 
-GuardTree::GuardTree(const symbolic::CaptureResult& capture)
+GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roots& roots)
     : symbol_bindings_(capture.symbols),
       sym_(capture.graph ? capture.graph->sym : nullptr),
       guard_torch_state_(capture.uses_torch) {
   if (guard_torch_state_) torch_state_ = symbolic::read_torch_state();
-  for (const symbolic::Guard& guard : capture.guards) add_guard(guard);
+  for (const symbolic::Guard& guard : capture.guards) add_guard(guard, roots);
   num_inputs_ = capture.inputs.size();
   for (size_t i = 0; i < num_inputs_; ++i) add_input(capture.inputs[i], static_cast<int>(i));
   for (size_t i = 0; i < symbol_bindings_.size(); ++i)
-    if (symbol_bindings_[i].source) node_for(symbol_bindings_[i].source)->symbols.push_back(static_cast<int>(i));
+    if (symbol_bindings_[i].input < 0) node_for(symbol_bindings_[i].source)->symbols.push_back(static_cast<int>(i));
   if (!capture.graph) return;
   for (size_t i = 0; i < num_inputs_; ++i)
     for (const auto& node : capture.graph->nodes)
@@ -69,7 +69,7 @@ GuardNode* GuardTree::node_for(const SourcePtr& source) {
   return siblings.back().get();
 }
 
-void GuardTree::add_guard(const symbolic::Guard& guard) {
+void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& roots) {
   if (guard.kind == GuardKind::kDistinctTensors) return;  // written inputs are always compared with all others
   GuardNode* node = node_for(guard.source);
   Leaf leaf{.kind = guard.kind, .object = guard.object, .index = guard.index, .why = guard.why};
@@ -86,7 +86,7 @@ void GuardTree::add_guard(const symbolic::Guard& guard) {
       if (!guard.tensor.strides[d].is_constant())
         dynamic_extents_.push_back({leaf.tensor_check, static_cast<int>(d), true, guard.tensor.strides[d]});
     }
-  } else if (guard.kind == GuardKind::kSameObject) {
+  } else if (guard.kind == GuardKind::kSameObject || guard.kind == GuardKind::kDistinctObjects) {
     GuardNode* other = node_for(guard.other);
     node = node_for(guard.source);  // the tree may have moved
     if (other->slot < 0) other->slot = static_cast<int>(num_slots_++);
@@ -95,11 +95,13 @@ void GuardTree::add_guard(const symbolic::Guard& guard) {
     leaf.index = node->slot;
   } else if (guard.kind == GuardKind::kTypeUnchanged) {
     leaf.type_version = type_version(guard.object.get());
-  } else if (guard.kind == GuardKind::kFunctionCode && guard.object && PyFunction_Check(guard.object.get())) {
-    auto* function = reinterpret_cast<PyFunctionObject*>(guard.object.get());
-    leaf.defaults = PyRef::borrow(function->func_defaults);
-    leaf.kwdefaults = PyRef::borrow(function->func_kwdefaults);
-    leaf.object = PyRef::borrow(function->func_code);
+  } else if (guard.kind == GuardKind::kFunctionCode) {
+    PyRef object = symbolic::follow(*guard.source, roots);
+    if (object && PyFunction_Check(object.get())) {
+      auto* function = reinterpret_cast<PyFunctionObject*>(object.get());
+      leaf.defaults = PyRef::borrow(function->func_defaults);
+      leaf.kwdefaults = PyRef::borrow(function->func_kwdefaults);
+    }
   }
   lines_.push_back(guard.source->name() + ": " + guard_text(guard) + (guard.why.empty() ? "" : "   # " + guard.why));
   node->leaves.push_back(std::move(leaf));
@@ -153,7 +155,7 @@ bool GuardTree::check_object(const GuardNode& node, PyObject* object, const symb
     } else if (leaf.same_as_slot >= 0) {
       // The other object may come later in the tree: the later of the two compares.
       PyObject* other = bindings.slots[leaf.same_as_slot];
-      if (other && other != object) return false;
+      if (other && (other == object) != (leaf.kind == GuardKind::kSameObject)) return false;
     } else if (!check_leaf(leaf, object)) {
       return false;
     }
@@ -169,7 +171,7 @@ bool GuardTree::bind_symbols(Bindings& bindings) const {
   const auto& infos = sym_->symbols();
   for (size_t i = 0; i < symbol_bindings_.size(); ++i) {
     const symbolic::SymbolBinding& binding = symbol_bindings_[i];
-    if (!binding.source) bindings.symbols[i] = bindings.views[binding.input].sizes[binding.dim];
+    if (binding.input >= 0) bindings.symbols[i] = bindings.views[binding.input].sizes[binding.dim];
     if (bindings.symbols[i] < infos[i].min || bindings.symbols[i] > infos[i].max) return false;
   }
   return true;

@@ -1,7 +1,7 @@
 // GuardTree: the guards of one cache entry as a tree of native checks. Roots are the call's arguments, globals, closure;
 // edges are accessors (item, dict key, attribute); leaves check identity, constants, tensor metadata.
 //
-//   GuardTree tree(capture);
+//   GuardTree tree(capture, roots);
 //   Bindings bindings;
 //   if (tree.check(roots, bindings)) …          // hot: no strings, no Python code
 //   else log(tree.first_failure(roots).text);   // the same checks again, this time in words
@@ -35,7 +35,8 @@ struct Bindings {
 
 class GuardTree {
  public:
-  explicit GuardTree(const symbolic::CaptureResult& capture);
+  // `roots`: those of the call that was captured.
+  GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roots& roots);
   ~GuardTree();
   GuardTree(GuardTree&&) noexcept = default;
 
@@ -58,7 +59,7 @@ class GuardTree {
   };
 
   GuardNode* node_for(const SourcePtr& source);
-  void add_guard(const symbolic::Guard& guard);
+  void add_guard(const symbolic::Guard& guard, const symbolic::Roots& roots);
   void add_input(const symbolic::GraphInput& input, int index);
   bool check_node(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots, Bindings& bindings) const;
   bool check_object(const GuardNode& node, PyObject* object, const symbolic::Roots& roots, Bindings& bindings) const;

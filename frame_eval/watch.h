@@ -5,8 +5,7 @@
 //   watch.add_dict(module_dict);             // false: it cannot be watched
 //   watch.add_type(type);
 //   …
-//   if (watch.unchanged()) …                 // nothing was added, removed or replaced in any of them, and
-//   all of them live
+//   if (watch.unchanged()) …                 // nothing was added, removed or replaced, and all of them live
 //
 // 3.12 and later: CPython's watchers set one flag, so unchanged() reads one bool, and one comparison for each
 // function; dicts are not kept alive (the end of a watched dict counts as a change), classes are. 3.11 has no

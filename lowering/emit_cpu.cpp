@@ -117,14 +117,16 @@ void compile_units(const std::vector<Unit*>& units, bool keep_text) {
   if (error) std::rethrow_exception(error);
 }
 
-Code load(const std::string& object) { return runtime::load_object(object, {kFunctionName}); }
+Code load(const std::string& object, const Unit& unit) {
+  return runtime::load_object(object, {kFunctionName}, unit.kernel->name);
+}
 
 // True when the unit's code came from the disk.
 bool load_from_disk(Unit& unit) {
   auto object = runtime::KernelCache::process().get(unit.key);
   if (!object) return false;
   try {
-    unit.code = load(*object);
+    unit.code = load(*object, unit);
     return true;
   } catch (const runtime::JitError&) {
     return false;  // whole, and yet not what this linker takes: compiled anew
@@ -165,7 +167,7 @@ std::unique_ptr<CompiledModule> emit_cpu(std::span<const Kernel> kernels, const 
   }
   compile_units(missing, options.keep_text);
   for (Unit* unit : missing) {
-    unit->code = load(unit->object);
+    unit->code = load(unit->object, *unit);
     Registry::process().add(unit->hash, unit->code);
     if (options.use_disk_cache) runtime::KernelCache::process().put(unit->key, unit->object);
     if (options.llvm_ir) *options.llvm_ir += unit->llvm_ir;

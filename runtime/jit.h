@@ -66,8 +66,10 @@ class LoadedCode {
   std::vector<void*> addresses_;
 };
 
-// Links an object and resolves `symbols` in it. The object may refer to symbols given to `define_symbols` only.
-std::unique_ptr<LoadedCode> load_object(std::string_view object, const std::vector<std::string>& symbols);
+// Links an object and resolves `symbols` in it. The object may refer to symbols given to `define_symbols` only. With CDYNAMO_PERF_MAP
+// set, profilers see the code under `display_name`.
+std::unique_ptr<LoadedCode> load_object(std::string_view object, const std::vector<std::string>& symbols,
+                                        const std::string& display_name = "kernel");
 
 // Functions of ours that generated code may call, by name. A name given again with the same address is ignored.
 void define_symbols(std::span<const std::pair<const char*, void*>> symbols);

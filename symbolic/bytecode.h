@@ -9,8 +9,7 @@
 //   Program program = decode(code_object);                 // borrowed PyCodeObject*
 //   program.code.push_back(make(Op::POP_TOP));              // rewrite
 //   program.code.push_back(load_const(PyRef::borrow(object)));
-//   PyRef new_code = assemble(code_object, program);        // a new code object with the same names and
-//   flags
+//   PyRef new_code = assemble(code_object, program);        // with the same names, layout and flags
 //
 // Opcodes. Where a version fuses several (LOAD_FAST_LOAD_FAST, RETURN_CONST, BINARY_SLICE,
 // JUMP_IF_TRUE_OR_POP, FORMAT_VALUE …) the decoder splits them; where it spreads one meaning over several

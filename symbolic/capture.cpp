@@ -203,6 +203,7 @@ class Attempt {
       else
         hand_over_frame(frame, result);
       emit_effects();
+      guard_distinct_objects();
       bind_symbols(result);
       if (result.graph->framework == graph::Framework::kTorch && !result.graph->nodes.empty()) result.uses_torch = true;
     });
@@ -230,6 +231,28 @@ class Attempt {
       value->emit_effects(ex_);
     }
   }
+
+  // An object that is written to and one of its type from another argument are two; another call might pass one twice.
+  void guard_distinct_objects() {
+    constexpr int kMaxGuards = 64;
+    Executor::State& state = ex_.state();
+    int guards = 0;
+    for (size_t i = 0; i < state.mutated.size(); ++i) {
+      ValuePtr written = state.mutated[i];
+      if (!written->source || !written->real_object()) continue;
+      for (const auto& [object, other] : state.by_object) {
+        if (other == written || !other->source || other->type() != written->type()) continue;
+        if (same_source(root_of(*other->source), root_of(*written->source)) || ++guards > kMaxGuards) continue;
+        Guard guard;
+        guard.kind = GuardKind::kDistinctObjects;
+        guard.source = written->source;
+        guard.other = other->source;
+        ex_.guard(std::move(guard));
+      }
+    }
+  }
+
+  static const Source& root_of(const Source& source) { return source.base ? root_of(*source.base) : source; }
 
   void bind_symbols(CaptureResult& result) {
     for (const auto& symbol : ex_.state().symbols) {

@@ -34,6 +34,7 @@ enum class GuardKind : uint8_t {
   kDynamicFloat,  // exact float: its value is a graph input
   kFunctionCode,  // x is a function whose __code__ is object, and whose defaults, kwdefaults are unchanged
   kSameObject,    // x is the object that `other` names: one value stood for both
+  kDistinctObjects,  // x is not the object that `other` names: one of them is written to, or they were compared
   kDistinctTensors,  // tensors among the graph inputs do not overlap in memory where one of them is written
 };
 

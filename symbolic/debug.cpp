@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kGuardNames[] = {
     "type", "identity", "equals", "length", "dict keys", "key absent", "attribute absent", "type unchanged", "tensor",
-    "dynamic int", "dynamic float", "function code", "same object", "distinct tensors",
+    "dynamic int", "dynamic float", "function code", "same object", "not the object", "distinct tensors",
 };
 constexpr const char* kEffectNames[] = {"set attribute", "delete attribute", "set item", "delete item", "replace list",
                                         "replace dict", "replace set", "set global", "delete global", "set cell", "call"};
@@ -61,6 +61,12 @@ class RecipePrinter {
     for (size_t i = first; i < recipe.items.size(); ++i) all += (i > first ? ", " : "") + text(recipe.items[i]);
     return all;
   }
+  std::string pairs(const Recipe& recipe) {
+    std::string all;
+    for (size_t i = 0; i + 1 < recipe.items.size(); i += 2)
+      all += (i ? ", " : "") + text(recipe.items[i]) + ": " + text(recipe.items[i + 1]);
+    return all;
+  }
   std::string body(const Recipe& recipe) {
     switch (recipe.kind) {
       case RecipeKind::kSource: return recipe.source->name();
@@ -73,7 +79,7 @@ class RecipePrinter {
       case RecipeKind::kList: return "[" + items(recipe) + "]";
       case RecipeKind::kSet: return "{" + items(recipe) + "}";
       case RecipeKind::kFrozenSet: return "frozenset(" + items(recipe) + ")";
-      case RecipeKind::kDict: return "dict(" + items(recipe) + ")";
+      case RecipeKind::kDict: return "{" + pairs(recipe) + "}";
       case RecipeKind::kSlice: return "slice(" + items(recipe) + ")";
       case RecipeKind::kCall: return "call(" + items(recipe) + ")";
       case RecipeKind::kFunction: return "function(" + items(recipe, 2) + ")";

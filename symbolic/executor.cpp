@@ -16,6 +16,11 @@ Executor::State::State(const CaptureRequest& request)
   result.user_calls = checked(PyList_New(0));
 }
 
+Executor::State::~State() {
+  for (const std::weak_ptr<CellValue>& cell : cells)
+    if (auto alive = cell.lock()) alive->forget();
+}
+
 Executor::Executor(const CaptureRequest& request) : state_(std::make_unique<State>(request)) {}
 Executor::~Executor() = default;
 

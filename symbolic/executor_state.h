@@ -25,10 +25,13 @@ using SourceMap = std::unordered_map<SourcePtr, T, SourceHash, SourceEqual>;
 // The capture's budget. What exceeds it is left to Python.
 constexpr int kMaxInlineDepth = 200;
 constexpr int64_t kMaxInstructions = 2'000'000;
-constexpr size_t kMaxNodes = 50'000;
+constexpr size_t kMaxNodes = 20'000;
+
+class CellValue;
 
 struct Executor::State {
   explicit State(const CaptureRequest& request);
+  ~State();
 
   const CaptureRequest& request;
   CaptureResult result;
@@ -65,6 +68,7 @@ struct Executor::State {
   int64_t instructions = 0;
   ValuePtr handled;                                         // the exception that is being handled; null: none
   ValuePtr none_value;
+  std::vector<std::weak_ptr<CellValue>> cells;              // made during capture
   ValuePtr last_raised;                                     // the exception that was raised last, and where
   std::vector<UserFrame> raise_stack;
 

@@ -35,10 +35,24 @@ void compare_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   frame.push(compare_operation(ex, in.arg, left, right));
 }
 
+// Two objects that came in are two; another call might pass one object twice.
+void guard_distinct(Executor& ex, const SymbolicValue& left, const SymbolicValue& right) {
+  if (left.type() != right.type() || !left.source || !right.source) return;
+  if (left.as_constant() || right.as_constant() || !left.real_object() || !right.real_object()) return;
+  if (left.source->kind == SourceKind::kConstant && right.source->kind == SourceKind::kConstant) return;
+  Guard guard;
+  guard.kind = GuardKind::kDistinctObjects;
+  guard.source = left.source;
+  guard.other = right.source;
+  ex.guard(std::move(guard));
+}
+
 void is_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr right = frame.pop();
   ValuePtr left = frame.pop();
-  frame.push(boolean(ex, left->is_same_object(*right) != (in.arg == 1)));
+  bool same = left->is_same_object(*right);
+  if (!same) guard_distinct(ex, *left, *right);
+  frame.push(boolean(ex, same != (in.arg == 1)));
 }
 
 void contains_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {

@@ -48,7 +48,9 @@ void delete_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 
 void make_cell(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr contents = frame.local(ex, in.arg);
-  frame.set_local(in.arg, std::make_shared<CellValue>(std::move(contents)));
+  auto cell = std::make_shared<CellValue>(std::move(contents));
+  ex.state().cells.push_back(cell);
+  frame.set_local(in.arg, std::move(cell));
 }
 
 void copy_free_vars(Executor&, SymbolicFrame& frame, const Instruction& in) {

@@ -144,16 +144,15 @@ ValuePtr FunctionValue::keyword_default(Executor& ex, PyObject* name) {
   return keyword_defaults->contains(ex, key) ? keyword_defaults->get_item(ex, key) : nullptr;
 }
 
-PyRef FunctionValue::hash_key(Executor&) {
-  if (function_) return function_;
+PyRef FunctionValue::hash_key(Executor& ex) {
+  if (PyRef function = materialize(ex)) return function;
   if (!identity_) identity_ = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
   return identity_;
 }
 
 // A live function stands for itself where a guard says that it is the same one.
 PyRef FunctionValue::materialize(Executor& ex) {
-  if (!function_ || !source) return {};
-  if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, function_.get());
+  if (function_ && source && source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, function_.get());
   return function_;
 }
 

@@ -24,6 +24,7 @@ class CellValue final : public SymbolicValue {
   void set_contents(Executor& ex, ValuePtr value);
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;
+  void forget() { contents_ = nullptr; }     // a function and its own cell keep each other alive otherwise
 
  private:
   PyRef cell_;                               // null: made during capture

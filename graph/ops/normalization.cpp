@@ -75,7 +75,9 @@ std::vector<Value*> layer_norm_body(Builder& b, const Args& args) {
   Normalized n = normalize(to_compute(input), dims, args.number("eps"));
   Tensor result = cast(affine(args, n.scaled, shape), input.dtype());
   if (args.schema().num_results == 1) return one(result);
-  return {result.value, n.mean.value, n.rstd.value};
+  // The statistics have the parameters' dtype.
+  DType dtype = args.has("weight") ? operand_dtype(args, "weight") : input.dtype();
+  return {result.value, cast(n.mean, dtype).value, cast(n.rstd, dtype).value};
 }
 
 std::vector<Value*> rms_norm_body(Builder& b, const Args& args) {

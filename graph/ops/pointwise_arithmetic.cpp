@@ -206,7 +206,11 @@ std::vector<Value*> div_body(Builder& b, const Args& args) {
   if (!args.has("rounding_mode")) return forward(b, "core.true_divide", {self, other});
   std::string_view mode = args.string("rounding_mode");
   if (mode == "floor") return forward(b, "floor_divide", {self, other});
-  if (mode == "trunc") return forward(b, "core.div_trunc", {self, other});
+  if (mode == "trunc") {
+    // Eager rounds the quotient of half types before it cuts it.
+    if (is_half(common_dtype(b.graph(), args))) return forward(b, "trunc", {b.call1("core.true_divide", {self, other})});
+    return forward(b, "core.div_trunc", {self, other});
+  }
   runtime_error("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '" + std::string(mode) + "'");
 }
 

@@ -184,8 +184,9 @@ void KernelEmitter::emit_outer_run(Value* first, Value* last) {
     });
   }
   if (extent.is_constant() && extent.constant() % block == 0) return;
+  const bool whole_vectors = extent.is_constant() && extent.constant() % shape.lanes == 0;
   emit_loop(whole, end, shape.lanes, false, "rest", [&](Value* base) {
-    position_ = {base, lane_mask(base, end, shape.lanes), shape.lanes, 1};
+    position_ = {base, whole_vectors ? nullptr : lane_mask(base, end, shape.lanes), shape.lanes, 1};
     emit_phases();
   });
 }
@@ -310,8 +311,9 @@ void KernelEmitter::emit_vector_loop() {
               [&](Value* base) { emit_body({base, nullptr, shape.lanes, shape.copies}); });
   }
   if (!is_static || extent.constant() % block != 0) {
+    const bool whole_vectors = is_static && extent.constant() % shape.lanes == 0;
     emit_loop(whole, end, shape.lanes, is_static, "rest", [&](Value* base) {
-      emit_body({base, lane_mask(base, end, shape.lanes), shape.lanes, 1});
+      emit_body({base, whole_vectors ? nullptr : lane_mask(base, end, shape.lanes), shape.lanes, 1});
     });
   }
   position_ = {};

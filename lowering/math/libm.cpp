@@ -83,6 +83,10 @@ void call_binary(T* result, const T* x, const T* y, uint64_t mask, int64_t lanes
     if (mask >> lane & 1) result[lane] = function(x[lane], y[lane]);
 }
 
+// Conversions of float16 where the processor has none.
+float extend_half(_Float16 x) { return static_cast<float>(x); }
+_Float16 truncate_to_half(float x) { return static_cast<_Float16>(x); }
+
 constexpr const char* kHelperNames[2][2] = {{"cdynamo_lanes_f32_1", "cdynamo_lanes_f32_2"},
                                             {"cdynamo_lanes_f64_1", "cdynamo_lanes_f64_2"}};
 
@@ -107,6 +111,8 @@ void define_libm_symbols() {
     symbols.emplace_back(kHelperNames[0][1], address(call_binary<float>));
     symbols.emplace_back(kHelperNames[1][0], address(call_unary<double>));
     symbols.emplace_back(kHelperNames[1][1], address(call_binary<double>));
+    symbols.emplace_back("__extendhfsf2", address(extend_half));
+    symbols.emplace_back("__truncsfhf2", address(truncate_to_half));
     // What LLVM itself calls where the processor lacks an instruction.
     symbols.emplace_back("fmaf", address(static_cast<float (*)(float, float, float)>(::fmaf)));
     symbols.emplace_back("fma", address(static_cast<double (*)(double, double, double)>(::fma)));

@@ -363,7 +363,22 @@ RecipePtr DictValue::recipe(Executor& ex) {
   return recipe_ = call_recipe(constructor, {contents});
 }
 
+// Of an instance of a subclass, the base's own methods are called: the subclass's were executed during capture.
+Effect DictValue::base_call(Executor& ex, const char* method, std::vector<RecipePtr> arguments) {
+  PyRef function = checked(PyObject_GetAttrString(type_.get(), method));
+  arguments.insert(arguments.begin(), recipe(ex));
+  Effect effect;
+  effect.kind = EffectKind::kCall;
+  effect.target = make_recipe(RecipeKind::kConstant, function.get());
+  effect.value = make_recipe(RecipeKind::kTuple, nullptr, std::move(arguments));
+  return effect;
+}
+
 Effect DictValue::change_effect(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  if (!owner_.expired()) {
+    if (value) return base_call(ex, "__setitem__", {key->recipe(ex), value->recipe(ex)});
+    return base_call(ex, "__delitem__", {key->recipe(ex)});
+  }
   Effect effect;
   effect.kind = value ? EffectKind::kSetItem : EffectKind::kDeleteItem;
   effect.target = recipe(ex);
@@ -377,10 +392,16 @@ void DictValue::emit_effects(Executor& ex) {
     for (const Change& change : log_) ex.effect(change_effect(ex, change.key, change.value));
     return;
   }
+  RecipePtr contents = contents_recipe(ex, entries(ex));
+  if (!owner_.expired()) {
+    ex.effect(base_call(ex, "clear", {}));
+    ex.effect(base_call(ex, "update", {contents}));
+    return;
+  }
   Effect effect;
   effect.kind = EffectKind::kReplaceDict;
   effect.target = recipe(ex);
-  effect.value = contents_recipe(ex, entries(ex));
+  effect.value = contents;
   ex.effect(std::move(effect));
 }
 

@@ -33,6 +33,7 @@ class DictValue : public SymbolicValue {
   size_t size(Executor& ex);
   // Entries in order; all keys are known afterwards. Values are wrapped unless `keys_only`.
   std::vector<Entry> entries(Executor& ex, bool keys_only = false);
+  bool is_touched(PyObject* hash_key) { return find(hash_key) != nullptr; }
   bool changed() const { return !log_.empty() || replaced_; }
   uint64_t version() const { return version_; }             // changes when a key comes or goes
   void set_owner(std::weak_ptr<SymbolicValue> owner) { owner_ = std::move(owner); }
@@ -70,6 +71,7 @@ class DictValue : public SymbolicValue {
   struct Change {
     ValuePtr key, value;   // null value: deleted
   };
+  Effect base_call(Executor& ex, const char* method, std::vector<RecipePtr> arguments);
   Entry* find(PyObject* hash_key);
   Entry& add(Entry entry);
   Entry* touch(Executor& ex, const PyRef& hash_key, const ValuePtr& key);

@@ -30,6 +30,16 @@ bool is_own_cached(PyObject* function, std::string_view name, PyObject** cache) 
 
 bool is_empty(Executor& ex, const ValuePtr& dict) { return dict && dict_in(dict) && dict_in(dict)->size(ex) == 0; }
 
+// The module's own dict of hooks. Most models have none: then its length is all that is guarded.
+bool has_no_hooks(Executor& ex, UserObjectValue& self, DictValue& attributes, const char* name) {
+  PyObject* live = attributes.real_object();
+  PyObject* dict = live && !attributes.changed() ? PyDict_GetItemWithError(live, interned(name)) : nullptr;
+  if (!dict || !PyDict_Check(dict) || PyDict_GET_SIZE(dict) != 0 || attributes.is_touched(interned(name)))
+    return is_empty(ex, self.generic_attribute(ex, interned(name)));
+  add_guard(ex, GuardKind::kLength, key_source(attributes.source, interned(name)), nullptr, 0);
+  return true;
+}
+
 // A dict of hooks of all modules, kept in torch.nn.modules.module; null: it is not there.
 ValuePtr global_hooks(Executor& ex, PyObject* function, const char* name) {
   PyObject* globals = PyFunction_GetGlobals(function);
@@ -68,8 +78,10 @@ ValuePtr module_forward(Executor& ex, UserObjectValue& self, PyObject* call) {
   if (!call_impl || !is_modules_own(call_impl, "Module._call_impl")) return nullptr;
   ValuePtr compiled = self.generic_attribute(ex, interned("_compiled_call_impl"));
   if (!compiled || !is_none(compiled)) return nullptr;
+  DictValue* attributes = self.instance_dict(ex);
+  if (!attributes) return nullptr;
   for (const char* name : {"_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks"})
-    if (!is_empty(ex, self.generic_attribute(ex, interned(name)))) return nullptr;
+    if (!has_no_hooks(ex, self, *attributes, name)) return nullptr;
   for (const char* name : {"_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks",
                            "_global_forward_pre_hooks"})
     if (!is_empty(ex, global_hooks(ex, call, name))) return nullptr;

@@ -285,11 +285,25 @@ RecipePtr SetValue::recipe(Executor& ex) {
 }
 
 void SetValue::emit_effects(Executor& ex) {
-  Effect effect;
-  effect.kind = EffectKind::kReplaceSet;
-  effect.target = recipe(ex);
-  effect.value = make_recipe(RecipeKind::kSet, nullptr, recipes_of(ex, items(ex)));
-  ex.effect(std::move(effect));
+  RecipePtr contents = make_recipe(RecipeKind::kSet, nullptr, recipes_of(ex, items(ex)));
+  if (owner_.expired()) {
+    Effect effect;
+    effect.kind = EffectKind::kReplaceSet;
+    effect.target = recipe(ex);
+    effect.value = contents;
+    ex.effect(std::move(effect));
+    return;
+  }
+  // An instance of a subclass: set's own methods.
+  for (const char* method : {"clear", "update"}) {
+    PyRef function = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PySet_Type), method));
+    Effect effect;
+    effect.kind = EffectKind::kCall;
+    effect.target = make_recipe(RecipeKind::kConstant, function.get());
+    effect.value = make_recipe(RecipeKind::kTuple, nullptr, {recipe(ex)});
+    if (std::string_view(method) == "update") effect.value->items.push_back(contents);
+    ex.effect(std::move(effect));
+  }
 }
 
 }  // namespace cdynamo::symbolic

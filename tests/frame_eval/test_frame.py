@@ -178,7 +178,7 @@ def test_no_reference_is_kept_or_lost(fails):
         once()
     assert count_references(watched) == before
     ref = weakref.ref(thing)
-    del thing, watched
+    watched = thing = None
     gc.collect()
     assert ref() is None
 

@@ -130,7 +130,8 @@ def f(v):
         case (x, y): return x, y
         case None: return "none"
         case _: return "other"
-result = [f(v) for v in (0, 1, {"a": 1, "b": 2}, [1, 2, 3, 9], P(0, 5), P(2, 2), P(1, 2), "s", (1, 2), None, 7.5, {"c": 1})]
+values = (0, 1, {"a": 1, "b": 2}, [1, 2, 3, 9], P(0, 5), P(2, 2), P(1, 2), "s", (1, 2), None, 7.5, {"c": 1})
+result = [f(v) for v in values]
 """
 
 PROGRAMS["async"] = """
@@ -325,7 +326,8 @@ class Box[T: int, *Ts, **P]:
     def get[U: (int, str)](self, x: U) -> T: return x
 type Alias[K] = dict[K, int]
 def f[T](x: T) -> T: return x
-result = f(1), Box().get(2), str(Alias.__value__), [p.__name__ for p in Box.__type_params__], Box.get.__type_params__[0].__constraints__
+result = f(1), Box().get(2), str(Alias.__value__), [p.__name__ for p in Box.__type_params__]
+result += (Box.get.__type_params__[0].__constraints__,)
 """
 
 PROGRAMS["type parameter defaults"] = """

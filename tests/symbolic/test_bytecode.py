@@ -1,4 +1,4 @@
-"""Decoder and assembler: every function of many standard library modules, and programs that are run after a round trip."""
+"""Decoder and assembler: every function of many standard library modules, and programs run after a round trip."""
 
 import dis
 import importlib
@@ -7,22 +7,22 @@ import opcode
 import types
 
 import pytest
+from bytecode_programs import PROGRAMS
 
 from cdynamo import _C
 
-from bytecode_programs import PROGRAMS
-
 MODULES = """
-    argparse ast asyncio.base_events asyncio.locks asyncio.queues asyncio.streams asyncio.taskgroups asyncio.tasks base64 bdb
-    calendar cmd codecs collections concurrent.futures.thread configparser contextlib copy csv ctypes dataclasses datetime
-    decimal difflib dis doctest email.message email._header_value_parser enum fileinput fractions ftplib functools
-    getopt glob graphlib gzip heapq html.parser http.client http.server importlib._bootstrap importlib.metadata
-    inspect ipaddress json.decoder json.encoder locale logging.config logging.handlers lzma mailbox mimetypes
-    multiprocessing.pool multiprocessing.managers numbers optparse os pathlib pdb pickle pickletools platform plistlib
-    pprint profile pstats pydoc queue random re selectors shelve shlex shutil smtplib socket socketserver sqlite3 ssl
-    statistics string subprocess symtable tarfile tempfile textwrap threading timeit tokenize trace traceback turtle types
-    typing unittest.case unittest.mock urllib.parse urllib.request uuid warnings weakref xml.dom.minidom
-    xml.etree.ElementTree xmlrpc.client zipfile
+    argparse ast asyncio.base_events asyncio.locks asyncio.queues asyncio.streams asyncio.taskgroups
+    asyncio.tasks base64 bdb calendar cmd codecs collections concurrent.futures.thread configparser
+    contextlib copy csv ctypes dataclasses datetime decimal difflib dis doctest email.message
+    email._header_value_parser enum fileinput fractions ftplib functools getopt glob graphlib gzip heapq
+    html.parser http.client http.server importlib._bootstrap importlib.metadata inspect ipaddress
+    json.decoder json.encoder locale logging.config logging.handlers lzma mailbox mimetypes
+    multiprocessing.pool multiprocessing.managers numbers optparse os pathlib pdb pickle pickletools
+    platform plistlib pprint profile pstats pydoc queue random re selectors shelve shlex shutil smtplib
+    socket socketserver sqlite3 ssl statistics string subprocess symtable tarfile tempfile textwrap
+    threading timeit tokenize trace traceback turtle types typing unittest.case unittest.mock urllib.parse
+    urllib.request uuid warnings weakref xml.dom.minidom xml.etree.ElementTree xmlrpc.client zipfile
 """.split()
 
 # Instructions that are written as several: where the parts had positions of their own, those of the last one are kept.
@@ -59,8 +59,8 @@ def instruction_positions(code):
 
 
 FIELDS = """
-    co_argcount co_cellvars co_code co_consts co_filename co_firstlineno co_flags co_freevars co_kwonlyargcount co_name co_names
-    co_nlocals co_posonlyargcount co_qualname co_varnames
+    co_argcount co_cellvars co_code co_consts co_filename co_firstlineno co_flags co_freevars
+    co_kwonlyargcount co_name co_names co_nlocals co_posonlyargcount co_qualname co_varnames
 """.split()
 
 

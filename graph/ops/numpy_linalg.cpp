@@ -1,0 +1,167 @@
+// NumPy's products of arrays: matmul, dot, inner, outer, tensordot, einsum, trace and their kin.
+#include <algorithm>
+#include <map>
+
+#include "graph/ops/numpy_rules.h"
+
+namespace cdynamo::graph {
+namespace {
+
+void require_same(Builder& b, const Sym& x, const Sym& y, const char* what) {
+  if (!b.sym().guard_eq(x, y, what)) value_error(std::string(what) + ": the shapes do not fit");
+}
+
+// (.., M, K) x (.., K, N) of one dtype. Integers are multiplied and summed; the products of bool are "any of both".
+Tensor multiply(Builder& b, Tensor x, Tensor y) {
+  require_same(b, x.size(-1), y.size(-2), "matmul");
+  if (is_float(x.dtype())) return matmul(x, y);
+  Tensor pairs = unsqueeze(x, -1) * unsqueeze(y, -3);
+  const Dims inner = {pairs.rank() - 2};
+  return x.dtype() == DType::kBool ? any(pairs, inner) : sum(pairs, inner);
+}
+
+std::pair<Tensor, Tensor> promoted(Builder& b, Tensor x, Tensor y) {
+  const DType dtype = numpy_common_dtype(b.graph(), {x, y});
+  return {cast(x, dtype), cast(y, dtype)};
+}
+
+Tensor product(Builder& b, Tensor x, Tensor y) {
+  std::tie(x, y) = promoted(b, x, y);
+  if (x.rank() == 0 || y.rank() == 0)
+    value_error("matmul: Input operand does not have enough dimensions (has 0, gufunc core with signature (n?,k),(k,m?)->(n?,m?) requires 1)");
+  if (x.rank() == 1 && y.rank() == 1) return squeeze(squeeze(multiply(b, unsqueeze(x, 0), unsqueeze(y, 1)), 1), 0);
+  if (x.rank() == 1) return squeeze(multiply(b, unsqueeze(x, 0), y), -2);
+  if (y.rank() == 1) return squeeze(multiply(b, x, unsqueeze(y, 1)), -1);
+  return multiply(b, x, y);
+}
+
+// The sums over the last dim of x and the second last of y, for each pair of the other dims.
+Tensor dot(Builder& b, Tensor x, Tensor y) {
+  if (x.rank() == 0 || y.rank() == 0) return x * y;
+  if (x.rank() <= 2 && y.rank() <= 2) return product(b, x, y);
+  if (y.rank() <= 2) return product(b, x, y);
+  std::vector<Sym> sizes(x.sizes().begin(), x.sizes().end() - 1);
+  Dims order = {y.rank() - 2};
+  Sym columns = 1, rows = 1;
+  for (int64_t d = 0; d < y.rank(); ++d) {
+    if (d == y.rank() - 2) continue;
+    order.push_back(d);
+    columns = columns * y.size(d);
+    sizes.push_back(y.size(d));
+  }
+  for (int64_t d = 0; d + 1 < x.rank(); ++d) rows = rows * x.size(d);
+  Tensor left = reshape(x, {rows, x.size(-1)}), right = reshape(permute(y, order), {y.size(-2), columns});
+  return reshape(product(b, left, right), sizes);
+}
+
+Tensor inner(Builder& b, Tensor x, Tensor y) {
+  if (x.rank() == 0 || y.rank() == 0) return x * y;
+  if (y.rank() == 1) return product(b, x, y);
+  Dims order;
+  for (int64_t d = 0; d < y.rank(); ++d) order.push_back(d);
+  std::swap(order[y.rank() - 1], order[y.rank() - 2]);
+  return dot(b, x, permute(y, order));
+}
+
+Tensor outer(Tensor x, Tensor y) { return unsqueeze(numpy_flat(x), 1) * unsqueeze(numpy_flat(y), 0); }
+
+// Sums over the paired dims; the others of x, then those of y.
+Tensor tensordot(Builder& b, Tensor x, Tensor y, Dims left, Dims right) {
+  if (left.size() != right.size()) value_error("shape-mismatch for sum");
+  Dims x_order, y_order = right;
+  std::vector<Sym> sizes;
+  Sym rows = 1, columns = 1, shared = 1;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (std::find(left.begin(), left.end(), d) != left.end()) continue;
+    x_order.push_back(d);
+    rows = rows * x.size(d);
+    sizes.push_back(x.size(d));
+  }
+  for (size_t i = 0; i < left.size(); ++i) {
+    require_same(b, x.size(left[i]), y.size(right[i]), "shape-mismatch for sum");
+    x_order.push_back(left[i]);
+    shared = shared * x.size(left[i]);
+  }
+  for (int64_t d = 0; d < y.rank(); ++d) {
+    if (std::find(right.begin(), right.end(), d) != right.end()) continue;
+    y_order.push_back(d);
+    columns = columns * y.size(d);
+    sizes.push_back(y.size(d));
+  }
+  Tensor flat = product(b, reshape(permute(x, x_order), {rows, shared}), reshape(permute(y, y_order), {shared, columns}));
+  return reshape(flat, sizes);
+}
+
+std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
+  Tensor x = numpy_array(b, args, "a"), y = numpy_array(b, args, "b");
+  const int64_t count = args.constant("axes");
+  if (count > x.rank() || count > y.rank() || count < 0) value_error("shape-mismatch for sum");
+  Dims left, right;
+  for (int64_t i = 0; i < count; ++i) {
+    left.push_back(x.rank() - count + i);
+    right.push_back(i);
+  }
+  return one(tensordot(b, x, y, left, right));
+}
+
+Tensor diagonal_sum(Builder& b, Tensor a, int64_t offset, int64_t dim1, int64_t dim2) {
+  Tensor diagonal = wrap(b, b.call1("core.diagonal", {a.value, Sym(offset), Sym(dim1), Sym(dim2)}));
+  if (!is_float(diagonal.dtype())) diagonal = cast(diagonal, DType::kI64);
+  return sum(diagonal, {diagonal.rank() - 1});
+}
+
+std::vector<Value*> trace_body(Builder& b, const Args& args) {
+  Tensor a = numpy_array(b, args, "a");
+  if (a.rank() < 2) value_error("diag requires an array of at least two dimensions");
+  return one(diagonal_sum(b, a, args.constant("offset"), wrap_dim(args.constant("axis1"), a.rank()), wrap_dim(args.constant("axis2"), a.rank())));
+}
+
+// Products of vectors of three along the last dim.
+std::vector<Value*> cross_body(Builder& b, const Args& args) {
+  Tensor x = numpy_array(b, args, "a"), y = numpy_array(b, args, "b");
+  if (x.rank() == 0 || y.rank() == 0 || !(x.size(-1) == Sym(3)) || !(y.size(-1) == Sym(3)))
+    throw Unsupported("numpy: cross of other vectors than of three");
+  const auto part = [](Tensor t, int64_t i) { return slice(t, t.rank() - 1, i, 1); };
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < 3; ++i)
+    parts.push_back(part(x, (i + 1) % 3) * part(y, (i + 2) % 3) - part(x, (i + 2) % 3) * part(y, (i + 1) % 3));
+  return one(concat(parts, parts[0].rank() - 1));
+}
+
+std::vector<Value*> kron_body(Builder& b, const Args& args) {
+  Tensor x = numpy_array(b, args, "a"), y = numpy_array(b, args, "b");
+  while (x.rank() < y.rank()) x = unsqueeze(x, 0);
+  while (y.rank() < x.rank()) y = unsqueeze(y, 0);
+  std::vector<Sym> left, right, sizes;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    left.insert(left.end(), {x.size(d), 1});
+    right.insert(right.end(), {1, y.size(d)});
+    sizes.push_back(x.size(d) * y.size(d));
+  }
+  return one(reshape(reshape(x, left) * reshape(y, right), sizes));
+}
+
+template <Tensor (*combine)(Builder&, Tensor, Tensor)>
+std::vector<Value*> binary_body(Builder& b, const Args& args) {
+  return one(combine(b, numpy_array(b, args, args.schema().params[0].name), numpy_array(b, args, args.schema().params[1].name)));
+}
+Tensor outer_of(Builder&, Tensor x, Tensor y) { return outer(x, y); }
+Tensor vdot_of(Builder& b, Tensor x, Tensor y) { return product(b, numpy_flat(x), numpy_flat(y)); }
+
+}  // namespace
+
+std::vector<OpDef> numpy_linalg_ops() {
+  return {
+      numpy_function("np.matmul", {"np.matmul(Tensor x1, Tensor x2) -> Tensor"}, binary_body<product>, {"np.linalg.matmul"}),
+      numpy_function("np.dot", {"np.dot(Tensor a, Tensor b) -> Tensor"}, binary_body<dot>),
+      numpy_function("np.inner", {"np.inner(Tensor a, Tensor b) -> Tensor"}, binary_body<inner>),
+      numpy_function("np.vdot", {"np.vdot(Tensor a, Tensor b) -> Tensor"}, binary_body<vdot_of>),
+      numpy_function("np.outer", {"np.outer(Tensor a, Tensor b) -> Tensor"}, binary_body<outer_of>, {"np.linalg.outer"}),
+      numpy_function("np.tensordot", {"np.tensordot(Tensor a, Tensor b, int axes=2) -> Tensor"}, tensordot_body),
+      numpy_function("np.trace", {"np.trace(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"}, trace_body),
+      numpy_function("np.cross", {"np.cross(Tensor a, Tensor b) -> Tensor"}, cross_body),
+      numpy_function("np.kron", {"np.kron(Tensor a, Tensor b) -> Tensor"}, kron_body),
+  };
+}
+
+}  // namespace cdynamo::graph

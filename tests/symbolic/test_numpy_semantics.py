@@ -1,0 +1,188 @@
+"""NumPy programs against NumPy itself: values, dtypes, shapes, strides, scalars, in-place writes and aliasing."""
+
+import copy
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import cdynamo  # noqa: E402
+
+
+def leaves(value):
+    if isinstance(value, (tuple, list)):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [value]
+
+
+def compare(got, expected):
+    got, expected = leaves(got), leaves(expected)
+    assert len(got) == len(expected)
+    for x, y in zip(got, expected):
+        assert type(x) is type(y)
+        if isinstance(x, np.ndarray):
+            assert (x.dtype, x.shape) == (y.dtype, y.shape)
+            assert x.strides == y.strides or x.size <= 1
+            np.testing.assert_allclose(x, y, rtol=1e-6 if x.dtype == np.float32 else 1e-12)
+        elif isinstance(x, (float, np.floating)):
+            np.testing.assert_allclose(x, y, rtol=1e-6)
+        else:
+            assert x == y
+
+
+def check(function, *args, compiled=True, times=2):
+    fast = cdynamo.optimize(function)
+    before = cdynamo.counters()
+    for _ in range(times):
+        eager_args, fast_args = copy.deepcopy(args), copy.deepcopy(args)
+        expected, got = function(*eager_args), fast(*fast_args)
+        compare(got, expected)
+        compare(list(fast_args), list(eager_args))
+    after = cdynamo.counters()
+    if compiled:
+        assert after["graphs_compiled"] > before["graphs_compiled"]
+        assert after["graph_breaks"] == before["graph_breaks"]
+    return got
+
+
+X = np.linspace(-1.0, 2.0, 24).reshape(4, 6)
+
+PROGRAMS = {
+    "arithmetic": lambda x: (x + 1, 1 - x, x * x, 1 / (x + 5), x // 0.5, x % 0.7, x**2, x**0.5 if False else 0, -x, abs(x)),
+    "ufuncs": lambda x: (np.exp(x), np.sin(x), np.sqrt(np.abs(x)), np.maximum(x, 0), np.tanh(x), np.log1p(np.abs(x))),
+    "comparison": lambda x: (x > 0, x == x, (x > 0) & (x < 1), ~(x > 0), np.where(x > 0, x, -1.0)),
+    "reductions": lambda x: (x.sum(), x.mean(axis=0), np.max(x, axis=1, keepdims=True), x.std(), x.var(axis=1, ddof=1), x.argmax(axis=1)),
+    "views": lambda x: (x.T, x[1:, ::2], x[::-1], x.reshape(6, 4), x[None], x[..., 0], x.ravel()),
+    "scalars": lambda x: (x[1, 2], x.sum() * 2, x[0, 0] + x[1, 1], x.max() - x.min()),
+    "matmul": lambda x: (x @ x.T, np.dot(x, x.T), x[0] @ x[1]),
+    "dtypes": lambda x: (x.astype(np.float32) + 1, x.astype(np.int64) / 2, np.float32(2) * x.astype(np.float32), x.astype("int32") + 1.5),
+    "joining": lambda x: (np.concatenate([x, x]), np.stack([x, x], axis=1), np.vstack((x, x)), np.hstack((x, x))),
+    "factories": lambda x: (np.zeros((2, 3)), np.ones(4, dtype=np.float32), np.arange(5), np.linspace(0, 1, 4), np.zeros_like(x), np.eye(3), np.array([1, 2, 3])),
+    "fancy": lambda x: (x[[0, 2]], x[np.array([1, 3])], x[np.array([0, 1]), np.array([2, 3])]),
+    "metadata": lambda x: (x.shape, x.ndim, x.size, x.dtype, len(x), x + 0),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name):
+    check(PROGRAMS[name], X)
+
+
+def test_negative_strides_come_in():
+    check(lambda x: x * 2 + x.sum(axis=0), X[::-1, ::2])
+
+
+def test_heat_stencil_writes_its_argument():
+    def heat(u, steps):
+        for _ in range(steps):
+            u[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+        return u
+
+    check(heat, np.sin(np.arange(50.0)), 5)
+    u = np.arange(10.0) ** 2
+    assert cdynamo.optimize(heat)(u, 2) is u
+
+
+def test_in_place_operators():
+    def f(x):
+        x += 1
+        x[0] *= 2
+        y = x.copy()
+        y -= x.mean()
+        x[:, 1] = 7
+        return y
+
+    check(f, X)
+
+
+def test_out_argument():
+    def f(x, out):
+        np.add(x, 1, out=out)
+        return np.multiply(out, 2, out=out)
+
+    check(f, X, np.empty_like(X))
+
+
+def test_a_scalar_is_a_copy():
+    def f(x):
+        first = x[0, 0]
+        x[0, 0] = 100.0
+        return first, x[0, 0]
+
+    check(f, X)
+
+
+def test_scalar_result_types():
+    got = check(lambda x: (x.sum(), x.astype(np.float32).sum(), (x > 0).sum(), x.any(), x.argmin()), X)
+    assert [type(v) for v in got] == [np.float64, np.float32, np.int64, np.bool_, np.int64]
+
+
+def test_mask_assignment():
+    def f(x):
+        x[x < 0] = 0.0
+        return x
+
+    check(f, X)
+
+
+UNUSUAL = {
+    "object": np.array([1, "a"], dtype=object),
+    "complex": np.ones(3, dtype=complex),
+    "big endian": np.arange(3, dtype=">f8"),
+    "structured": np.zeros(2, dtype=[("a", "f4")]),
+}
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
+def test_unusual_arrays_run_in_numpy(kind):
+    x = UNUSUAL[kind]
+    got, expected = cdynamo.optimize(lambda x: x[:1])(x), x[:1]
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+
+
+def test_read_only_array_raises_as_numpy_does():
+    x = np.zeros(3)
+    x.flags.writeable = False
+
+    def f(x):
+        x[0] = 1
+        return x
+
+    with pytest.raises(ValueError):
+        cdynamo.optimize(f)(x)
+
+
+def test_data_dependent_size_breaks():
+    check(lambda x: (x[x > 0] * 2).sum(), X, compiled=False)
+
+
+def test_random_numbers_are_not_frozen():
+    fast = cdynamo.optimize(lambda x: x + np.random.rand(6))
+    assert not np.array_equal(fast(X), fast(X))
+
+
+def test_k_means():
+    def k_means(points, centers):
+        for _ in range(3):
+            distances = ((points[:, None, :] - centers[None, :, :]) ** 2).sum(axis=2)
+            labels = np.argmin(distances, axis=1)
+            one_hot = (labels[:, None] == np.arange(centers.shape[0])[None, :]).astype(points.dtype)
+            centers = (one_hot.T @ points) / one_hot.sum(axis=0)[:, None]
+        return centers, labels
+
+    generator = np.random.default_rng(0)
+    check(k_means, generator.normal(size=(30, 2)), generator.normal(size=(3, 2)))
+
+
+def test_softmax_regression():
+    def train(x, y, w):
+        for _ in range(3):
+            z = x @ w
+            z = z - z.max(axis=1, keepdims=True)
+            e = np.exp(z)
+            p = e / e.sum(axis=1, keepdims=True)
+            w = w - 0.1 * x.T @ (p - y) / x.shape[0]
+        return w, -np.mean(np.sum(y * np.log(p), axis=1))
+
+    generator = np.random.default_rng(0)
+    check(train, generator.normal(size=(20, 4)), np.eye(3)[generator.integers(0, 3, 20)], np.zeros((4, 3)))

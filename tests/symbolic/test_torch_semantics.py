@@ -1,0 +1,334 @@
+"""torch programs against eager: values, dtypes, shapes, strides, identity, aliasing and in-place writes."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F  # noqa: E402
+
+import cdynamo  # noqa: E402
+
+
+def leaves(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [value]
+
+
+def clone(value):
+    if isinstance(value, torch.Tensor):
+        return value.clone(memory_format=torch.preserve_format) if not value.requires_grad else value
+    if type(value) in (tuple, list):
+        return type(value)(map(clone, value))
+    return value
+
+
+def check(function, *args, compiled=True, times=2):
+    """The compiled call equals eager in results and in what it leaves of its arguments."""
+    with torch.no_grad():
+        fast = cdynamo.optimize(function)
+        before = cdynamo.counters()
+        for _ in range(times):
+            eager_args, fast_args = clone(list(args)), clone(list(args))
+            expected, got = function(*eager_args), fast(*fast_args)
+            compare(got, expected)
+            compare(fast_args, eager_args)
+        after = cdynamo.counters()
+        if compiled:
+            assert after["graphs_compiled"] > before["graphs_compiled"]
+            assert after["graph_breaks"] == before["graph_breaks"]
+    return got
+
+
+def compare(got, expected):
+    got, expected = leaves(got), leaves(expected)
+    assert len(got) == len(expected)
+    for x, y in zip(got, expected):
+        assert type(x) is type(y)
+        if not isinstance(x, torch.Tensor):
+            assert x == y
+            continue
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        assert x.stride() == y.stride() or x.numel() <= 1
+        torch.testing.assert_close(x, y, equal_nan=True)
+
+
+X = torch.arange(24.0).reshape(4, 6) / 7 - 1
+
+INDEXING = {
+    "int": lambda x: x[1],
+    "negative": lambda x: x[-1, -2],
+    "slice": lambda x: x[1:3, ::2],
+    "ellipsis": lambda x: x[..., 1],
+    "none": lambda x: x[None, :, None],
+    "all": lambda x: x[:],
+    "tensor": lambda x: x[torch.tensor([0, 2, 2])],
+    "two tensors": lambda x: x[torch.tensor([0, 2]), torch.tensor([1, 5])],
+    "tensor after slice": lambda x: x[:, torch.tensor([0, 2])],
+    "list": lambda x: x[[0, 3]],
+    "out of range slice": lambda x: x[2:100, 5:2],
+    "mixed": lambda x: x[1:, None, torch.tensor([1, 1])],
+}
+
+
+@pytest.mark.parametrize("name", INDEXING)
+def test_indexing(name):
+    check(INDEXING[name], X)
+
+
+def assign_number(x):
+    x[1, 2:4] = 5
+    return x.sum()
+
+
+def assign_tensor(x):
+    x[1:3] = x[0]
+    return x
+
+
+def assign_mask(x):
+    x[x > 0] = -1.0
+    return x * 2
+
+
+def assign_row_mask(x):
+    x[x[:, 0] > 0] = 7.0
+    return x + 0
+
+
+def assign_indices(x):
+    x[torch.tensor([0, 2]), 1] = torch.tensor([9.0, 8.0])
+    return x + 1
+
+
+def augmented_item(x):
+    x[0] += 1
+    x[:, 1] *= 2
+    return x.mean()
+
+
+def view_then_write(x):
+    row = x[1]
+    row.add_(10)
+    return x.clone(), row
+
+
+def write_then_read_view(x):
+    y = x.t()
+    x.mul_(2)
+    return y + 1, y
+
+
+def write_to_fresh(x):
+    y = x * 2
+    z = y.view(-1)
+    z[3] = 100.0
+    y += 1
+    return y, z
+
+
+def chained_views(x):
+    return x.view(2, 2, 6).transpose(0, 1)[1].contiguous()
+
+
+@pytest.mark.parametrize("function", [assign_number, assign_tensor, assign_mask, assign_row_mask, assign_indices, augmented_item,
+                                      view_then_write, write_then_read_view, write_to_fresh, chained_views])
+def test_views_and_writes(function):
+    check(function, X)
+
+
+def test_result_that_is_the_argument_keeps_its_identity():
+    fast = cdynamo.optimize(lambda x: (x, x.add_(1)))
+    x = torch.zeros(3)
+    with torch.no_grad():
+        a, b = fast(x)
+    assert a is x and b is x and x.tolist() == [1, 1, 1]
+
+
+def test_view_of_an_argument_shares_its_memory():
+    fast = cdynamo.optimize(lambda x: x.t()[1:])
+    with torch.no_grad():
+        x = torch.zeros(3, 4)
+        y = fast(x)
+        x.fill_(5)
+    assert y.shape == (3, 3) and y.eq(5).all() and y._base is x
+
+
+def test_results_that_share_memory():
+    def f(x):
+        y = x + 1
+        return y, y[0]
+
+    fast = cdynamo.optimize(f)
+    with torch.no_grad():
+        y, row = fast(torch.zeros(2, 2))
+        y.fill_(3)
+    assert row.tolist() == [3, 3]
+
+
+OPERATORS = [
+    lambda x: (x + 1, 1 + x, x - 2, 2 - x, x * 3, 3 / (x + 5), x / 4, x // 2, x % 3, x**2, 2**x),
+    lambda x: (-x, +x, abs(x), x @ x.T, x > 0, x <= 1, x == x, x != 0),
+    lambda x: ((x > 0) & (x < 1), (x > 0) | (x < -0.5), ~(x > 0), (x > 0) ^ (x > 1)),
+    lambda x: (x.int() // 2, x.int() % 3, x.long() << 1, x.int() / 2, x.long() + 1.5),
+    lambda x: (x + True, x * math.pi, x.double() + x, x.half() * 2, x.bfloat16() + x.bfloat16()),
+]
+
+
+@pytest.mark.parametrize("index", range(len(OPERATORS)))
+def test_operators(index):
+    check(OPERATORS[index], X)
+
+
+def test_metadata():
+    def f(x):
+        return (x.shape, x.size(), x.size(-1), x.dim(), x.numel(), x.dtype, x.device, x.ndim, x.is_contiguous(), x.T.is_contiguous(),
+                x.stride(), len(x), x.shape[0] * 2, x.shape[:-1] + (3,), x.requires_grad, x.is_floating_point(), x + 1)
+
+    check(f, X)
+
+
+def test_iteration_and_unpacking():
+    def f(x):
+        a, b, *rest = x
+        return sum(row.sum() for row in x), a + b, [r * 2 for r in rest]
+
+    check(f, X)
+
+
+def test_named_results():
+    def f(x):
+        m = x.max(dim=1)
+        values, indices = torch.min(x, 0)
+        return m, m.values + 1, m.indices, values, indices, x.max(), x.sort if False else 0
+
+    got = check(f, X)
+    assert type(got[0]).__name__ == "max"
+
+
+def test_binding_of_names_and_lists():
+    def f(x):
+        return (x.sum(axis=1), torch.sum(x, dim=(0, 1), keepdims=True), torch.mean(input=x, dim=0), x.view(2, -1), x.view((3, 8)),
+                x.permute(1, 0), x.reshape(x.shape[1], x.shape[0]), x.expand(2, *x.shape), torch.cat([x, x], dim=-1),
+                torch.stack((x, x)), x.softmax(-1), torch.softmax(x, dim=0, dtype=torch.float64), torch.add(x, x, alpha=2),
+                torch.clamp(x, min=0), x.clamp(-0.5, 0.5), x.to(torch.float64), x.to("cpu"), torch.where(x > 0, x, 0.0))
+
+    check(f, X)
+
+
+def test_factories():
+    def f(x):
+        n = x.shape[0]
+        return (torch.zeros(n, 2), torch.ones((2, n)), torch.full((n,), 3), torch.arange(n), torch.arange(0, 1, 0.25), torch.eye(n),
+                torch.linspace(0, 1, 5), torch.tensor([1.5, 2.5]), torch.tensor(3), torch.tensor([[True, False]]), torch.zeros_like(x),
+                x.new_full((2,), 7), torch.empty(n, 2).shape, torch.tensor([]), torch.tensor([1, 2], dtype=torch.int8))
+
+    check(f, X)
+
+
+def test_a_constant_tensor_is_new_on_each_call():
+    def f(x):
+        t = torch.tensor([1.0, 2.0, 3.0])
+        t += x
+        return t
+
+    fast = cdynamo.optimize(f)
+    with torch.no_grad():
+        first, second = fast(torch.ones(3)), fast(torch.ones(3))
+    assert first.tolist() == second.tolist() == [2, 3, 4] and first is not second
+
+
+def test_no_grad_inside():
+    def f(x):
+        with torch.no_grad():
+            y = x * 2
+        return y + 1, torch.is_grad_enabled()
+
+    check(f, X)
+
+
+def test_nn_functional():
+    w, b = torch.randn(8, 6), torch.randn(8)
+    image, kernel = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3)
+
+    def f(x):
+        h = F.gelu(F.linear(x, w, b))
+        h = F.layer_norm(h, (8,))
+        h = F.dropout(F.silu(h), 0.5, training=False)
+        c = F.max_pool2d(F.relu(F.conv2d(image, kernel, padding=1)), 2)
+        return h, c, F.pad(x, (1, 1)), F.one_hot(x.long() % 3 + 3, 8) if False else 0, F.softplus(x), F.log_softmax(x, -1)
+
+    check(f, X)
+
+
+def test_gradients_are_left_to_eager():
+    layer = torch.nn.Linear(6, 2)
+    fast = cdynamo.optimize(lambda x: layer(x).sum())
+    loss = fast(X)
+    assert loss.requires_grad
+    loss.backward()
+    assert layer.weight.grad is not None
+
+
+def test_overlapping_arguments_that_are_written():
+    def f(x, y):
+        x.add_(1)
+        return y * 2
+
+    base = torch.zeros(6)
+    fast = cdynamo.optimize(f)
+    with torch.no_grad():
+        fast(torch.zeros(4), torch.zeros(4))
+        out = fast(base[:4], base[2:])
+    assert out.tolist() == [2, 2, 0, 0]
+
+
+KINDS = {
+    "complex": lambda: torch.ones(3, dtype=torch.complex64),
+    "sparse": lambda: torch.eye(3).to_sparse(),
+    "negative bit": lambda: torch._neg_view(torch.ones(3)),
+    "meta": lambda: torch.ones(3, device="meta"),
+    "subclass": lambda: type("Mine", (torch.Tensor,), {})(torch.ones(3)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_kinds_of_tensors_run_eagerly(kind):
+    x = KINDS[kind]()
+    got, expected = cdynamo.optimize(lambda x: x + x)(x), x + x
+    assert type(got) is type(expected) and got.dtype == expected.dtype and got.layout == expected.layout
+
+
+def test_values_as_numbers_break():
+    def f(x):
+        y = x * 2
+        n = y.sum().item()
+        return y + n
+
+    check(f, X, compiled=False)
+
+
+def test_out_of_range_index_raises_as_eager():
+    with pytest.raises(IndexError):
+        cdynamo.optimize(lambda x: x[7])(X)
+    with torch.no_grad(), pytest.raises((IndexError, RuntimeError)):
+        cdynamo.optimize(lambda x, i: x[i] * 2)(X, torch.tensor([9]))
+
+
+def test_shape_error_raises_as_eager():
+    with pytest.raises(RuntimeError):
+        cdynamo.optimize(lambda x: x @ x)(X)
+
+
+def test_sizes_that_change():
+    def f(x):
+        return x.view(x.shape[0], 2, -1).sum(dim=1) / x.shape[1]
+
+    fast = cdynamo.optimize(f)
+    with torch.no_grad():
+        for n in (4, 5, 6, 7, 9):
+            x = torch.randn(n, 8)
+            torch.testing.assert_close(fast(x), f(x))
