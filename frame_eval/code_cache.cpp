@@ -78,6 +78,7 @@ struct CodeExtra {
 
 void free_extra(void* pointer) {
   auto* extra = static_cast<CodeExtra*>(pointer);
+  if (!extra) return;  // CPython asks for every code object that has any extra
   for (auto& [config, cache] : extra->caches) all_caches().erase(cache.get());
   delete extra;
 }

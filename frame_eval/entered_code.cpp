@@ -154,17 +154,14 @@ std::vector<bool> empty_after(const OriginalCode& original, const EntryPoint& en
   if (after < 0) throw graph::InternalError("the way out of a graph break is not reachable");
   std::vector<bool> empty(entry.empty_slots.begin(), entry.empty_slots.begin() + std::min(before, after));
   empty.resize(after, false);
-  if (loads_method(broken.op)) {
+  const Op op = broken.op;
+  if (loads_method(op)) {
     empty[after - 2] = symbolic::kNullIsLower;
     empty[after - 1] = !symbolic::kNullIsLower;
-  } else if (broken.op == Op::PUSH_NULL) {
+  } else if (op == Op::PUSH_NULL) {
     empty[after - 1] = true;
-  } else if (after >= before && after > 0 && before > 0 && !loads_method(broken.op)) {
-    // What the instruction replaced on top is an object now.
-    for (int i = std::max(0, before - 1); i < after; ++i) empty[i] = false;
-  } else if (after > 0 && after < before) {
-    // The result of a call and the like: its slot may have held the empty one of the two slots of the call.
-    if (!symbolic::is_jump(broken.op) && broken.op != Op::POP_TOP && broken.op != Op::STORE_FAST) empty[after - 1] = false;
+  } else if (op == Op::CALL || op == Op::CALL_KW || op == Op::CALL_FUNCTION_EX) {
+    empty[after - 1] = false;  // nothing else takes an empty slot off the stack
   }
   return empty;
 }

@@ -17,7 +17,7 @@ GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
   }
   Bindings bindings;
   bindings.inputs.resize(num_inputs_);
-  bindings.views.resize(num_inputs_);
+  bindings.views.resize(num_views_);
   bindings.strides.resize(num_strides_);
   bindings.slots.assign(num_slots_, nullptr);
   bindings.symbols.assign(symbol_bindings_.size(), 0);
@@ -57,7 +57,7 @@ bool GuardTree::explain_leaves(const GuardNode& node, PyObject* object, Bindings
       const TensorLeaf& tensor = tensors_[leaf.tensor_check];
       runtime::TensorView view;
       if (symbolic::check_tensor(tensor.check, object, &view, bindings.strides.data() + tensor.stride_offset)) {
-        if (tensor.input >= 0) bindings.views[tensor.input] = view;
+        bindings.views[tensor.view] = view;
         continue;
       }
       const int dim = symbolic::mismatched_size(tensor.check, object);

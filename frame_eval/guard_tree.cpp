@@ -47,8 +47,10 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
   for (const symbolic::Guard& guard : capture.guards) add_guard(guard, roots);
   num_inputs_ = capture.inputs.size();
   for (size_t i = 0; i < num_inputs_; ++i) add_input(capture.inputs[i], static_cast<int>(i));
-  for (size_t i = 0; i < symbol_bindings_.size(); ++i)
-    if (symbol_bindings_[i].input < 0) node_for(symbol_bindings_[i].source)->symbols.push_back(static_cast<int>(i));
+  num_views_ = num_inputs_;
+  for (TensorLeaf& tensor : tensors_)
+    if (tensor.view < 0) tensor.view = static_cast<int>(num_views_++);
+  for (size_t i = 0; i < symbol_bindings_.size(); ++i) place_symbol(static_cast<int>(i));
   if (!capture.graph) return;
   for (size_t i = 0; i < num_inputs_; ++i)
     for (const auto& node : capture.graph->nodes)
@@ -113,16 +115,29 @@ void GuardTree::add_input(const symbolic::GraphInput& input, int index) {
   if (input.kind != symbolic::InputKind::kTorchTensor && input.kind != symbolic::InputKind::kNumpyArray) return;
   for (Leaf& leaf : node->leaves)
     if (leaf.tensor_check >= 0) {
-      tensors_[leaf.tensor_check].input = index;
+      tensors_[leaf.tensor_check].view = index;
       return;
     }
   throw graph::InternalError("graph input " + input.source->name() + " has no tensor guard");
 }
 
+// A symbol is an int, or a size of a tensor, which need not be an input of the graph.
+void GuardTree::place_symbol(int symbol) {
+  symbolic::SymbolBinding& binding = symbol_bindings_[symbol];
+  if (binding.input >= 0) return;
+  if (binding.dim < 0) {
+    node_for(binding.source)->symbols.push_back(symbol);
+    return;
+  }
+  for (const TensorLeaf& tensor : tensors_)
+    if (symbolic::same_source(*tensor.source, *binding.source)) binding.input = tensor.view;
+  if (binding.input < 0) throw graph::InternalError("size symbol of " + binding.source->name() + " has no tensor guard");
+}
+
 bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings) const {
   if (guard_torch_state_ && !(symbolic::read_torch_state() == torch_state_)) return false;
   bindings.inputs.resize(num_inputs_);
-  bindings.views.resize(num_inputs_);
+  bindings.views.resize(num_views_);
   bindings.strides.resize(num_strides_);
   if (num_slots_) bindings.slots.assign(num_slots_, nullptr);
   if (!bindings.owned.empty()) bindings.owned.clear();
@@ -151,7 +166,7 @@ bool GuardTree::check_object(const GuardNode& node, PyObject* object, const symb
       runtime::TensorView view;
       if (!symbolic::check_tensor(tensor.check, object, &view, bindings.strides.data() + tensor.stride_offset))
         return false;
-      if (tensor.input >= 0) bindings.views[tensor.input] = view;
+      bindings.views[tensor.view] = view;
     } else if (leaf.same_as_slot >= 0) {
       // The other object may come later in the tree: the later of the two compares.
       PyObject* other = bindings.slots[leaf.same_as_slot];
@@ -180,9 +195,7 @@ bool GuardTree::bind_symbols(Bindings& bindings) const {
 bool GuardTree::check_symbols(const Bindings& bindings) const {
   const int64_t* values = bindings.symbols.data();
   for (const DynamicExtent& extent : dynamic_extents_) {
-    const TensorLeaf& tensor = tensors_[extent.check];
-    if (tensor.input < 0) return false;
-    const runtime::TensorView& view = bindings.views[tensor.input];
+    const runtime::TensorView& view = bindings.views[tensors_[extent.check].view];
     const int64_t actual = extent.is_stride ? view.strides[extent.dim] : view.sizes[extent.dim];
     if (sym_->evaluate(extent.value, values) != actual) return false;
   }

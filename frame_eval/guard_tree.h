@@ -26,7 +26,8 @@ struct GuardFailure {
 // What a successful check found.
 struct Bindings {
   std::vector<PyObject*> inputs;                 // one for each graph input; borrowed from the objects that hold them
-  std::vector<runtime::TensorView> views;        // one for each graph input; empty for numbers
+  // One for each graph input (empty for numbers), then those of guarded tensors that are no inputs.
+  std::vector<runtime::TensorView> views;
   std::vector<int64_t> symbols;
   std::vector<int64_t> strides;                  // storage that views may point into
   std::vector<PyObject*> slots;                  // objects compared with each other
@@ -55,12 +56,13 @@ class GuardTree {
     symbolic::TensorCheck check;
     SourcePtr source;
     int stride_offset = 0;                         // where its strides start in Bindings::strides
-    int input = -1;                                // graph input it is, or -1
+    int view = -1;                                 // index in Bindings::views
   };
 
   GuardNode* node_for(const SourcePtr& source);
   void add_guard(const symbolic::Guard& guard, const symbolic::Roots& roots);
   void add_input(const symbolic::GraphInput& input, int index);
+  void place_symbol(int symbol);
   bool check_node(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots, Bindings& bindings) const;
   bool check_object(const GuardNode& node, PyObject* object, const symbolic::Roots& roots, Bindings& bindings) const;
   bool bind_symbols(Bindings& bindings) const;
@@ -79,7 +81,7 @@ class GuardTree {
   std::vector<int> written_inputs_;                // graph inputs that the graph writes to
   bool guard_torch_state_ = false;
   symbolic::TorchState torch_state_;
-  size_t num_inputs_ = 0, num_slots_ = 0, num_strides_ = 0;
+  size_t num_inputs_ = 0, num_views_ = 0, num_slots_ = 0, num_strides_ = 0;
   std::vector<std::string> lines_;                 // the guards in words
 };
 

@@ -55,6 +55,7 @@ int64_t wrap_dim(int64_t dim, int64_t rank, bool allow_zero_dim) {
 }
 
 std::vector<int64_t> wrap_dims(std::vector<int64_t> dims, int64_t rank, bool empty_is_all) {
+  if (rank > 64) runtime_error("only tensors with up to 64 dims are supported");
   if (dims.empty() && empty_is_all)
     for (int64_t d = 0; d < rank; ++d) dims.push_back(d);
   for (int64_t& dim : dims) dim = wrap_dim(dim, rank);

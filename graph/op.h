@@ -49,6 +49,7 @@ enum class Promotion : uint8_t {
   kDivide,      // as kFloat; NumPy divides all integers in float64
   kSelect,      // operand 0 is bool, the others as kCommon: where
   kFirst,       // the dtype of operand 0, into which the others are cast: masked_fill
+  kInteger,     // as kCommon; NumPy computes bool in int8: remainder, shifts
   kSame,        // as kCommon, but torch refuses operands of several dtypes
 };
 

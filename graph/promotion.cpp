@@ -96,6 +96,15 @@ DType numpy_result_type(std::span<const PromotedOperand> operands) {
   return weak == Category::kFloat ? DType::kF64 : DType::kI64;
 }
 
+// The first float type that holds each operand: float16 for int8 with uint8, which have int16 in common.
+DType numpy_float_result(std::span<const PromotedOperand> operands) {
+  std::vector<PromotedOperand> floats(operands.begin(), operands.end());
+  for (PromotedOperand& operand : floats)
+    if (!operand.weak) operand.dtype = numpy_float_for(operand.dtype);
+    else if (!is_float(operand.dtype) && operands.size() == 1) operand.dtype = DType::kF64;
+  return numpy_float_for(numpy_result_type(floats));
+}
+
 }  // namespace
 
 DType result_type(Framework framework, DType default_float, std::span<const PromotedOperand> operands) {
@@ -123,7 +132,9 @@ Promoted promote(Framework framework, DType default_float, Promotion rule, std::
     case Promotion::kCommon:
     case Promotion::kSame:
     case Promotion::kBitwise:
+    case Promotion::kInteger:
       promoted.result = common(0);
+      if (rule == Promotion::kInteger && framework == Framework::kNumpy && promoted.result == DType::kBool) promoted.result = DType::kI8;
       if (rule == Promotion::kBitwise) refuse_float(promoted.result, framework, op_name);
       if (rule == Promotion::kSame && framework == Framework::kTorch)
         for (const PromotedOperand& operand : operands)
@@ -132,7 +143,7 @@ Promoted promote(Framework framework, DType default_float, Promotion rule, std::
       promoted.operands.assign(operands.size(), promoted.result);
       break;
     case Promotion::kFloat:
-      promoted.result = float_type(framework, default_float, common(0));
+      promoted.result = framework == Framework::kNumpy ? numpy_float_result(operands) : float_type(framework, default_float, common(0));
       promoted.operands.assign(operands.size(), promoted.result);
       break;
     case Promotion::kDivide: {

@@ -17,6 +17,7 @@ namespace cdynamo::lowering {
 struct LoopAxes {
   std::vector<Sym> extents;
   std::vector<char> is_row;      // by axis: inner (row) or outer
+  bool may_cut = true;           // the caller answers SplitAxis
   bool has_rows() const { return std::find(is_row.begin(), is_row.end(), 1) != is_row.end(); }
   std::vector<int> of(bool row) const;
 };
@@ -55,6 +56,7 @@ class ElementEmitter : public IndexEmitter {
   int all_of(int mask_a, int mask_b);
   int check_index(int reg, const Sym& size, int mask);
   int cast(int reg, DType dtype);
+  bool may_cut_axes() const override { return axes_.may_cut; }
   int div_mod(const Index& index, const std::optional<Sym>& divisor, const std::optional<Sym>& modulus) override;
   Index memory_index(const Layout& layout, const std::vector<Index>& index) const;
   AccessScope scope() { return {context_, axes_.extents, this}; }

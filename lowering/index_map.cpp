@@ -68,7 +68,8 @@ std::optional<std::vector<int>> group_axes(const Group& group, const std::vector
 }
 
 // Shares out `axes` among the operand's dims from the innermost. False where they do not fit; throws SplitAxis where one can be cut.
-bool distribute(const Group& group, const std::vector<int>& axes, const std::vector<Sym>& in, const std::vector<Sym>& extents, std::vector<Index>& result) {
+bool distribute(const Group& group, const std::vector<int>& axes, const std::vector<Sym>& in, const std::vector<Sym>& extents, bool may_cut,
+                std::vector<Index>& result) {
   size_t next = axes.size();
   for (size_t k = group.in.size(); k-- > 0;) {
     const int dim = group.in[k];
@@ -82,7 +83,7 @@ bool distribute(const Group& group, const std::vector<int>& axes, const std::vec
       if (!(extents[axis] == *needed)) {
         const bool fits = exact_quotient(*needed, extents[axis]).has_value();
         if (!fits) {
-          if (exact_quotient(extents[axis], *needed)) throw SplitAxis{axis, *needed};
+          if (may_cut && exact_quotient(extents[axis], *needed)) throw SplitAxis{axis, *needed};
           return false;
         }
       }
@@ -188,7 +189,8 @@ std::vector<Index> reshape_index(const std::vector<Index>& index, const std::vec
     if (group.in.empty()) continue;
     if (is_constant(linear) && linear.offset.is_constant() && linear.offset.constant() == 0) continue;
     std::optional<std::vector<int>> axes = group_axes(group, index, sizes, extents);
-    if (axes && distribute(group, *axes, operand_sizes, extents, result)) continue;
+    const bool may_cut = !emitter || emitter->may_cut_axes();
+    if (axes && distribute(group, *axes, operand_sizes, extents, may_cut, result)) continue;
     if (!emitter) throw CannotFuse{"an index is not affine"};
     Sym divisor(1);
     for (size_t k = group.in.size(); k-- > 0;) {

@@ -49,6 +49,8 @@ bool covers(const std::vector<Index>& indices, const std::vector<Sym>& sizes, co
 class IndexEmitter {
  public:
   virtual ~IndexEmitter() = default;
+  // Can the caller start again with an axis cut in two? Where not, a division and a remainder stand for the cut.
+  virtual bool may_cut_axes() const { return true; }
   virtual int div_mod(const Index& index, const std::optional<Sym>& divisor, const std::optional<Sym>& modulus) = 0;
 };
 

@@ -29,11 +29,12 @@ Sym stride_along(const Index& index, int axis) {
 class Scheduler {
  public:
   Scheduler(const LoweringContext& context, const LoopAxes& axes, ElementEmitter& emitter, bool sequential)
-      : context_(context), axes_(axes), emitter_(emitter), sequential_(sequential) {}
+      : context_(context), axes_(axes), emitter_(emitter), sequential_(sequential), all_extents_(axes.extents) {}
 
   Kernel run() {
     order_axes();
     choose_lanes();
+    if (rows_.empty() && !sequential_) tile_transposition();
     Kernel kernel;
     kernel.vectorize_outer = vectorize_outer_;
     kernel.buffers = emitter_.buffers;
@@ -132,15 +133,43 @@ class Scheduler {
     outer_.push_back(axis);
   }
 
+  // A pointwise kernel that reads along one axis what it writes along another: lanes of one cache line's width go through the
+  // reading axis in order, so that each line read is used whole before it is lost.
+  void tile_transposition() {
+    if (outer_.size() < 2) return;
+    const int lane = outer_.back();
+    const Sym& extent = all_extents_[lane];
+    if (!extent.is_constant() || extent.constant() % kFewLanes != 0 || extent.constant() <= kFewLanes) return;
+    int reading = -1;
+    bool counted = false;
+    for_each_statement([&](Stmt& stmt) {
+      counted |= stmt.kind == StmtKind::kAxis && stmt.axis == lane;
+      if (stmt.kind != StmtKind::kLoad || std::abs(context_.hint(stride_along(stmt.index, lane))) < kFewLanes) return;
+      for (int axis : outer_)
+        if (axis != lane && stride_along(stmt.index, axis) == Sym(1) && extent_hint(axis) >= kFewLanes) reading = axis;
+    });
+    if (reading < 0 || counted) return;
+    const int blocks = static_cast<int>(all_extents_.size());
+    all_extents_.push_back(Sym(extent.constant() / kFewLanes));
+    all_extents_[lane] = Sym(kFewLanes);
+    for_each_statement([&](Stmt& stmt) {
+      const Sym stride = stride_along(stmt.index, lane);
+      if (!(stride == Sym())) stmt.index.terms.push_back({.axis = blocks, .stride = stride * Sym(kFewLanes)});
+    });
+    outer_.pop_back();
+    outer_.erase(std::find(outer_.begin(), outer_.end(), reading));
+    outer_.insert(outer_.end(), {blocks, reading, lane});
+  }
+
   // From axes of the domain to positions in the nest: outer first.
   void renumber() {
-    std::vector<int> position(axes_.extents.size(), -1);
+    std::vector<int> position(all_extents_.size(), -1);
     int next = 0;
     for (int axis : outer_) position[axis] = next++;
     for (int axis : rows_) position[axis] = next++;
     extents_.resize(next);
     for (size_t axis = 0; axis < position.size(); ++axis)
-      if (position[axis] >= 0) extents_[position[axis]] = axes_.extents[axis];
+      if (position[axis] >= 0) extents_[position[axis]] = all_extents_[axis];
     for_each_statement([&](Stmt& stmt) {
       if (stmt.kind == StmtKind::kAxis) {
         if (position[stmt.axis] < 0) stmt = {.kind = StmtKind::kConstant, .dst = stmt.dst, .dtype = DType::kI64};
@@ -207,6 +236,7 @@ class Scheduler {
   const bool sequential_;
   bool vectorize_outer_ = false;
   std::vector<int> outer_, rows_;   // axes in loop order
+  std::vector<Sym> all_extents_;    // by axis of the domain, and of what was added to it
   std::vector<Sym> extents_;        // by position
 };
 

@@ -13,7 +13,7 @@ const std::unordered_set<const Node*>& no_members() {
 }
 
 // Axes 0 .. rank-1 for the dims of `sizes`; those of size 1 have an axis too, which scheduling drops.
-LoopAxes axes_over(const std::vector<Sym>& sizes) { return {sizes, std::vector<char>(sizes.size(), 0)}; }
+LoopAxes axes_over(const std::vector<Sym>& sizes) { return {sizes, std::vector<char>(sizes.size(), 0), /*may_cut=*/false}; }
 
 std::vector<Index> identity(size_t rank, int first = 0) {
   std::vector<Index> index;

@@ -130,6 +130,9 @@ std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, cons
     ex.guard(std::move(guard));
   }
   graph::Value* value = ex.add_input(numpy ? InputKind::kNumpyArray : InputKind::kTorchTensor, source, std::move(type));
+  // Objects known since capture have no names of their own.
+  for (const graph::Value* other : ex.graph().inputs)
+    if (other != value && other->name == value->name) value->name += "_" + std::to_string(value->id);
   input->array = make(value, source, object);
   input->array->requires_grad = info.requires_grad;
   TensorCapture& capture = tensor_capture(ex);

@@ -17,6 +17,7 @@ bool resolve(PyObject* multiarray) {
   unsigned major = abi_version() >> 24;
   if (major != 1 && major != 2) return false;
   g_api.array_type = static_cast<PyTypeObject*>(slots[2]);
+  g_api.descr_type = static_cast<PyTypeObject*>(slots[3]);
   g_api.generic_type = static_cast<PyTypeObject*>(slots[10]);
   g_api.descr_from_type = reinterpret_cast<decltype(Api::descr_from_type)>(slots[45]);
   g_api.scalar = reinterpret_cast<decltype(Api::scalar)>(slots[60]);

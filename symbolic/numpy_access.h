@@ -32,6 +32,7 @@ enum ArrayFlag : int { kAligned = 0x100, kWriteable = 0x400 };
 
 struct Api {
   PyTypeObject* array_type;
+  PyTypeObject* descr_type;                         // numpy.dtype
   PyTypeObject* generic_type;                       // numpy.generic: the base of its scalars
   Descr* (*descr_from_type)(int);
   PyObject* (*new_from_descr)(PyTypeObject*, Descr*, int, const intptr_t*, const intptr_t*, void*, int, PyObject*);

@@ -57,6 +57,7 @@ bool is_trivial_option(std::string_view name, const ValuePtr& value) {
   if (name == "out" || name == "names" || name == "generator" || name == "layout" || name == "dtype" || name == "device")
     if (object == Py_None) return true;
   if (name == "layout") return object == library_object("torch", "strided");
+  if (name == "memory_format") return object == library_object("torch", "preserve_format");
   if (name == "requires_grad" || name == "pin_memory") return object == Py_False || object == Py_None;
   return false;
 }

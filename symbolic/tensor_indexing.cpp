@@ -129,6 +129,7 @@ class Selector {
 
   void new_axis() {
     selection_.view = append_call1(ex_, "unsqueeze", {selection_.view, Sym(dim_)});
+    if (numpy_) selection_.view->type.strides[dim_] = int64_t{0};  // as NumPy has it
     skip(1);
   }
 

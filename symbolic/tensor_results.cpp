@@ -211,11 +211,7 @@ PyRef numpy_dtype_object(DType dtype) {
 
 bool dtype_of_numpy_object(PyObject* numpy_dtype, DType* dtype) {
   const numpy_access::Api* api = numpy_access::api();
-  if (!api) return false;
-  PyRef float64 = numpy_dtype_object(DType::kF64);
-  // numpy.dtype's instances are of one metaclass-made class each; all have numpy.dtype as a base.
-  PyTypeObject* base = Py_TYPE(float64.get())->tp_base;
-  if (!base || !PyObject_TypeCheck(numpy_dtype, base)) return false;
+  if (!api || !PyObject_TypeCheck(numpy_dtype, api->descr_type)) return false;
   return numpy_access::dtype_of_descr(reinterpret_cast<numpy_access::Descr*>(numpy_dtype), dtype);
 }
 

@@ -15,6 +15,11 @@ void check_not_bool(Graph&, const Args& args) {
   if (operand_dtype(args, "self") == DType::kBool) runtime_error("Boolean inputs not supported for relu");
 }
 
+void check_shrink(Graph& graph, const Args& args) {
+  check_float(graph, args);
+  if (!(args.number("lambd") >= 0)) runtime_error("lambda must be greater or equal to 0, but found to be " + std::to_string(args.number("lambd")));
+}
+
 Scalar clamp(ScalarBuilder& b, Scalar x, double low, double high) { return b.min(b.max(x, number(b, low, x)), number(b, high, x)); }
 Scalar attribute(ScalarBuilder& b, const Args& args, const char* name, Scalar like) { return number(b, args.number(name), like); }
 
@@ -179,6 +184,8 @@ std::vector<OpDef> smooth() {
 
 std::vector<OpDef> activation_ops() {
   std::vector<OpDef> ops = rectifiers();
+  for (OpDef& op : ops)
+    if (op.name == "softshrink") op.check = check_shrink;
   for (OpDef& op : smooth()) ops.push_back(std::move(op));
   return ops;
 }

@@ -129,6 +129,8 @@ std::vector<Value*> linspace_body(Builder& b, const Args& args) {
 
 std::vector<Value*> eye_body(Builder& b, const Args& args) {
   Sym rows = args.integer("n"), columns = args.schema().find("m") >= 0 ? args.integer("m") : rows;
+  for (const Sym& size : {rows, columns})
+    if (b.sym().guard(Relation::kLt, size, 0, "eye")) runtime_error("n must be greater or equal to 0, got " + size.str());
   Tensor hit = eq(iota(b, {rows, columns}, 0, DType::kI64), iota(b, {rows, columns}, 1, DType::kI64));
   return one(cast(hit, dtype_or(args, b.graph().default_float)));
 }

@@ -1,9 +1,8 @@
-// NumPy's functions that differ from PyTorch's of the same kind: rounding, clipping, products.
+// NumPy's functions of each element that differ from PyTorch's of the same kind: signs, rounding, clipping.
 #include <cmath>
 #include <limits>
 
 #include "graph/ops/entry.h"
-#include "graph/promotion.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -88,81 +87,6 @@ std::vector<Value*> sinc_body(Builder& b, const Args& args) {
   return forward(b, "sinc", {is_float(x.dtype()) ? x.value : cast(x, DType::kF64).value});
 }
 
-// ---- products ---------------------------------------------------------------------------------------------------------------
-
-struct Pair {
-  Tensor a, b;
-};
-Pair promoted(Builder& b, const Args& args) {
-  Tensor x = operand(b, args, args.schema().params[0].name), y = operand(b, args, args.schema().params[1].name);
-  DType dtype = promote_types(b.graph().framework, x.dtype(), y.dtype());
-  if (dtype == DType::kBool) throw Unsupported("a product of bool matrices");
-  return {cast(x, dtype), cast(y, dtype)};
-}
-Sym product_of(const std::vector<Sym>& sizes, size_t begin, size_t end) {
-  Sym count = 1;
-  for (size_t i = begin; i < end; ++i) count = count * sizes[i];
-  return count;
-}
-
-std::vector<Value*> matmul_body(Builder& b, const Args& args) {
-  Pair p = promoted(b, args);
-  if (p.a.rank() == 0 || p.b.rank() == 0) value_error("matmul: Input operand does not have enough dimensions");
-  return one(matmul(p.a, p.b));
-}
-// a's last dim with b's last but one.
-std::vector<Value*> dot_body(Builder& b, const Args& args) {
-  Pair p = promoted(b, args);
-  if (p.a.rank() == 0 || p.b.rank() == 0) return one(p.a * p.b);
-  if (p.b.rank() <= 2) return one(matmul(p.a, p.b));
-  std::vector<Sym> sizes(p.a.sizes().begin(), p.a.sizes().end() - 1);
-  Dims order{p.b.rank() - 2};
-  for (int64_t d = 0; d < p.b.rank(); ++d)
-    if (d != p.b.rank() - 2) {
-      order.push_back(d);
-      sizes.push_back(p.b.size(d));
-    }
-  Tensor right = permute(p.b, order), left = reshape(p.a, {product_of(p.a.sizes(), 0, p.a.sizes().size() - 1), p.a.size(-1)});
-  if (!b.sym().guard_eq(left.size(1), right.size(0), "dot")) value_error("shapes not aligned");
-  return one(reshape(mm(left, reshape(right, {right.size(0), product_of(right.sizes(), 1, right.sizes().size())})), sizes));
-}
-std::vector<Value*> inner_body(Builder& b, const Args& args) {
-  Pair p = promoted(b, args);
-  return forward(b, "inner", {p.a.value, p.b.value});
-}
-std::vector<Value*> vdot_body(Builder& b, const Args& args) {
-  Pair p = promoted(b, args);
-  return one(matmul(reshape(p.a, {p.a.type().numel()}), reshape(p.b, {p.b.type().numel()})));
-}
-std::vector<Value*> outer_body(Builder& b, const Args& args) {
-  Tensor x = operand(b, args, "a"), y = operand(b, args, "b");
-  return one(reshape(x, {x.type().numel(), 1}) * reshape(y, {1, y.type().numel()}));
-}
-std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
-  Pair p = promoted(b, args);
-  size_t axes = static_cast<size_t>(args.constant("axes")), a_rank = p.a.sizes().size(), b_rank = p.b.sizes().size();
-  if (axes > a_rank || axes > b_rank) value_error("shape-mismatch for sum");
-  for (size_t i = 0; i < axes; ++i)
-    if (!b.sym().guard_eq(p.a.sizes()[a_rank - axes + i], p.b.sizes()[i], "tensordot")) value_error("shape-mismatch for sum");
-  std::vector<Sym> sizes(p.a.sizes().begin(), p.a.sizes().end() - static_cast<int64_t>(axes));
-  sizes.insert(sizes.end(), p.b.sizes().begin() + static_cast<int64_t>(axes), p.b.sizes().end());
-  Sym inner = product_of(p.b.sizes(), 0, axes);
-  Tensor left = reshape(p.a, {product_of(p.a.sizes(), 0, a_rank - axes), inner});
-  return one(reshape(mm(left, reshape(p.b, {inner, product_of(p.b.sizes(), axes, b_rank)})), sizes));
-}
-std::vector<Value*> cross_body(Builder& b, const Args& args) {
-  Tensor x = operand(b, args, "a"), y = operand(b, args, "b");
-  int64_t axis = args.constant("axis");
-  if (x.rank() == 0 || y.rank() == 0) value_error("At least one array has zero dimension");
-  int64_t dx = wrap_dim(axis, x.rank()), dy = wrap_dim(axis, y.rank());
-  if (!b.sym().guard_eq(x.size(dx), 3, "cross") || !b.sym().guard_eq(y.size(dy), 3, "cross")) throw Unsupported("cross products of vectors that have not three places");
-  auto part = [&](int i, int j) { return select(x, dx, i) * select(y, dy, j) - select(x, dx, j) * select(y, dy, i); };
-  std::vector<Tensor> parts{part(1, 2), part(2, 0), part(0, 1)};
-  int64_t dim = wrap_dim(axis, parts[0].rank() + 1);
-  for (Tensor& p : parts) p = unsqueeze(p, dim);
-  return one(concat(parts, dim));
-}
-
 OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, std::vector<std::string_view> more_names = {}) {
   OpDef op{.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .numpy_names = {name}, .body = body, .in_place_variant = false};
   op.numpy_names.insert(op.numpy_names.end(), more_names.begin(), more_names.end());
@@ -189,13 +113,6 @@ std::vector<OpDef> numpy_math_ops() {
       numpy("np.isclose", {"np.isclose(Tensor a, Tensor b, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"}, isclose_body),
       numpy("np.nan_to_num", {"np.nan_to_num(Tensor x, bool copy=True, float? nan=0.0, float? posinf=None, float? neginf=None) -> Tensor"}, nan_to_num_body),
       numpy("np.sinc", {"np.sinc(Tensor x) -> Tensor"}, sinc_body),
-      numpy("np.matmul", {"np.matmul(Tensor x1, Tensor x2) -> Tensor"}, matmul_body),
-      numpy("np.dot", {"np.dot(Tensor a, Tensor b) -> Tensor"}, dot_body, {"np.ndarray.dot"}),
-      numpy("np.inner", {"np.inner(Tensor a, Tensor b) -> Tensor"}, inner_body),
-      numpy("np.vdot", {"np.vdot(Tensor a, Tensor b) -> Tensor"}, vdot_body),
-      numpy("np.outer", {"np.outer(Tensor a, Tensor b) -> Tensor"}, outer_body),
-      numpy("np.tensordot", {"np.tensordot(Tensor a, Tensor b, int axes=2) -> Tensor"}, tensordot_body),
-      numpy("np.cross", {"np.cross(Tensor a, Tensor b, *, int axis=-1) -> Tensor"}, cross_body),
   };
 }
 

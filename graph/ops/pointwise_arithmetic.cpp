@@ -199,6 +199,10 @@ void check_divisor(Graph& graph, const Args& args) {
   }
 }
 
+void check_shift(Graph& graph, const Args& args) {
+  if (is_float(common_dtype(graph, args))) runtime_error("\"shift\" not implemented for floating point types");
+}
+
 // ---- bodies ------------------------------------------------------------------------------------------------------------
 
 std::vector<Value*> div_body(Builder& b, const Args& args) {
@@ -338,17 +342,17 @@ std::vector<OpDef> sums_and_products() {
       {.name = "floor_divide", .family = Family::kPointwise,
        .schemas = {"floor_divide(Tensor self, Tensor other) -> Tensor", "floor_divide.Scalar(Tensor self, Scalar other) -> Tensor"},
        .torch_names = {"torch.Tensor.__floordiv__", "torch.Tensor.__ifloordiv__"}, .numpy_names = {"np.floor_divide"},
-       .scalar = floor_divide_scalar, .derivative = CDYNAMO_DERIVATIVE((void)d), .check = check_divisor},
+       .promotion = Promotion::kInteger, .scalar = floor_divide_scalar, .derivative = CDYNAMO_DERIVATIVE((void)d), .check = check_divisor},
       {.name = "remainder", .family = Family::kPointwise,
        .schemas = {"remainder.Tensor(Tensor self, Tensor other) -> Tensor", "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
                    "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"},
        .torch_names = {"torch.Tensor.__mod__", "torch.Tensor.__imod__"}, .numpy_names = {"np.remainder", "np.mod"},
-       .scalar = remainder_scalar,
+       .promotion = Promotion::kInteger, .scalar = remainder_scalar,
        .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad()); d.set(1, -(d.grad() * floor_divide(d.operand(0), d.operand(1))))),
        .check = check_divisor},
       {.name = "fmod", .family = Family::kPointwise,
        .schemas = {"fmod.Tensor(Tensor self, Tensor other) -> Tensor", "fmod.Scalar(Tensor self, Scalar other) -> Tensor"},
-       .numpy_names = {"np.fmod"}, .scalar = CDYNAMO_SCALAR(return b.rem(x[0], x[1])),
+       .numpy_names = {"np.fmod"}, .promotion = Promotion::kInteger, .scalar = CDYNAMO_SCALAR(return b.rem(x[0], x[1])),
        .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad()); d.set(1, -(d.grad() * trunc(d.operand(0) / d.operand(1))))),
        .check = check_divisor},
       {.name = "addcmul", .family = Family::kPointwise,
@@ -375,7 +379,7 @@ std::vector<OpDef> powers_and_extremes() {
   return {
       {.name = "core.pow", .family = Family::kPointwise,
        .schemas = {"core.pow(Tensor self, Tensor exponent) -> Tensor"},
-       .scalar = pow_scalar, .derivative = pow_derivative},
+       .promotion = Promotion::kInteger, .scalar = pow_scalar, .derivative = pow_derivative},
       {.name = "core.pow_scalar", .family = Family::kPointwise,
        .schemas = {"core.pow_scalar(Tensor self, Scalar exponent) -> Tensor"},
        .scalar = pow_scalar_scalar,
@@ -460,13 +464,13 @@ std::vector<OpDef> bits() {
                    "bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
                    "bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"},
        .torch_names = {"torch.Tensor.__lshift__", "torch.Tensor.__ilshift__"}, .numpy_names = {"np.left_shift"},
-       .promotion = Promotion::kBitwise, .scalar = CDYNAMO_SCALAR(return shift_scalar(b, x, true)), .differentiable = false},
+       .promotion = Promotion::kInteger, .scalar = CDYNAMO_SCALAR(return shift_scalar(b, x, true)), .differentiable = false, .check = check_shift},
       {.name = "bitwise_right_shift", .family = Family::kPointwise,
        .schemas = {"bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor",
                    "bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
                    "bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"},
        .torch_names = {"torch.Tensor.__rshift__", "torch.Tensor.__irshift__"}, .numpy_names = {"np.right_shift"},
-       .promotion = Promotion::kBitwise, .scalar = CDYNAMO_SCALAR(return shift_scalar(b, x, false)), .differentiable = false},
+       .promotion = Promotion::kInteger, .scalar = CDYNAMO_SCALAR(return shift_scalar(b, x, false)), .differentiable = false, .check = check_shift},
   };
 }
 

@@ -238,7 +238,7 @@ std::vector<OpDef> special_functions() {
          if (!is_float(args.value("self")->type.dtype)) runtime_error("\"frac\" not implemented for integers");
        }},
       {.name = "heaviside", .family = Family::kPointwise, .schemas = {"heaviside(Tensor self, Tensor values) -> Tensor"},
-       .numpy_names = {"np.heaviside"}, .promotion = Promotion::kSame, .scalar = heaviside_scalar, .differentiable = false},
+       .promotion = Promotion::kSame, .scalar = heaviside_scalar, .differentiable = false},
       {.name = "nan_to_num", .family = Family::kPointwise,
        .schemas = {"nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"},
        .scalar = nan_to_num_scalar,

@@ -35,6 +35,8 @@ Pool pool_of(Builder& b, const Args& args, Tensor input, size_t dims) {
   if (input.rank() != rank + 1 && input.rank() != rank + 2)
     runtime_error("Expected " + std::to_string(rank + 1) + "D or " + std::to_string(rank + 2) + "D input");
   SymContext& sym = b.sym();
+  for (int d = input.rank() == rank + 2 ? 1 : 0; d < input.rank(); ++d)
+    if (sym.guard_eq(input.size(d), 0, "pooling")) runtime_error("Expected input's non-batch dimensions to have positive length");
   Pool pool;
   for (int d = input.rank() - rank; d < input.rank(); ++d) pool.dims.push_back(d);
   pool.kernel = per_dim(args, "kernel_size", dims, {});

@@ -4,9 +4,9 @@
 
 #include "frame_eval/code_cache.h"
 #include "frame_eval/events.h"
+#include "frame_eval/frame_debug.h"
 #include "frame_eval/hook.h"
 #include "frame_eval/optimized.h"
-#include "symbolic/bytecode_debug.h"
 #include "symbolic/counters.h"
 #include "symbolic/debug.h"
 #include "symbolic/logs.h"
@@ -127,8 +127,6 @@ PyObject* set_skipped_folders(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-PyObject* decode(PyObject*, PyObject* code) { return sym::debug_decode(code); }
-PyObject* roundtrip(PyObject*, PyObject* code) { return sym::debug_roundtrip(code); }
 PyObject* capture(PyObject*, PyObject* args) {
   PyObject *function, *arguments;
   if (!PyArg_ParseTuple(args, "OO!", &function, &PyTuple_Type, &arguments)) return nullptr;
@@ -145,8 +143,6 @@ PyMethodDef methods[] = {
     {"set_log", set_log, METH_VARARGS, nullptr},
     {"set_listener", set_listener, METH_O, nullptr},
     {"set_skipped_folders", set_skipped_folders, METH_VARARGS, nullptr},
-    {"_decode", decode, METH_O, nullptr},
-    {"_roundtrip", roundtrip, METH_O, nullptr},
     {"_capture", capture, METH_VARARGS, nullptr},
     {},
 };
@@ -160,5 +156,6 @@ PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__C() {
   PyRef module = PyRef::steal(PyModule_Create(&definition));
   if (!module || fe::add_optimized_function_type(module.get()) < 0) return nullptr;
+  if (PyModule_AddFunctions(module.get(), fe::debug_methods()) < 0) return nullptr;
   return module.release();
 }

@@ -152,7 +152,8 @@ ValuePtr NumpyValue::unary(Executor& ex, Op op) {
     Op op;
     const char *path, *function;
   };
-  static constexpr Row kRows[] = {{Op::UNARY_NEGATIVE, "numpy.negative", "neg"}, {Op::UNARY_INVERT, "numpy.invert", "inv"}};
+  static constexpr Row kRows[] = {{Op::UNARY_NEGATIVE, "numpy.negative", "neg"}, {Op::UNARY_INVERT, "numpy.invert", "inv"},
+                                  {Op::UNARY_POSITIVE, "numpy.positive", "pos"}};
   std::vector<ValuePtr> operands = {shared_from_this()};
   for (const Row& row : kRows)
     if (row.op == op)

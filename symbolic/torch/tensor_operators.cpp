@@ -105,6 +105,7 @@ ValuePtr TensorValue::unary(Executor& ex, Op op) {
     if (row.op == op)
       return recorded_call(ex, "call_function", operator_function(row.function), operands({self}),
                            [&] { return call_named(ex, row.name, {self}); });
+  if (op == Op::UNARY_POSITIVE) return self;  // Tensor.__pos__ returns its operand
   return SymbolicValue::unary(ex, op);
 }
 

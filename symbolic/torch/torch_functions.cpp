@@ -119,7 +119,11 @@ ValuePtr random_call(Executor&, PyObject* callable, const CallArgs&) {
   break_graph("CD0412", text ? text : "a random function");
 }
 
+// torch.jit.annotate(type, value) is the value.
+ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) { return bind_arguments(ex, "annotate", args, {"the_type", "the_value"})[1]; }
+
 constexpr SpecialRow kRows[] = {
+    {"torch.jit.annotate", annotated},
     {"torch._C._has_torch_function", [](Executor& ex, PyObject* f, const CallArgs& args) -> ValuePtr {
        if (args.positional.size() != 1) break_graph("CD0401", "has_torch_function");
        return boolean(ex, holds_foreign_tensor(ex, args.positional[0]));

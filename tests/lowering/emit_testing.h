@@ -112,14 +112,16 @@ struct KernelWriter {
   }
 };
 
-// Random contents: numbers of moderate size with some special ones among floats, small ones where `small`.
-inline void fill(void* data, DType dtype, size_t count, std::mt19937_64& random, bool small = false) {
+// Random contents: numbers of moderate size with some special ones among floats, small ones where `small`, small whole ones (sums
+// of which are exact in any order) where `whole`.
+inline void fill(void* data, DType dtype, size_t count, std::mt19937_64& random, bool small = false, bool whole = false) {
   static const double kSpecial[] = {0.0, -0.0, 1, -1, 0.5, INFINITY, -INFINITY, NAN, 65504, 1e-7, 3e-45};
   for (size_t i = 0; i < count; ++i) {
     double real = std::uniform_real_distribution<double>(-4, 4)(random);
-    if (!small && random() % 16 == 0) real = kSpecial[random() % std::size(kSpecial)];
+    if (!small && !whole && random() % 16 == 0) real = kSpecial[random() % std::size(kSpecial)];
+    if (whole) real = std::round(real);
     uint64_t bits = random();
-    if (small) bits = static_cast<uint64_t>(static_cast<int64_t>(bits % 9) - 4);
+    if (small || whole) bits = static_cast<uint64_t>(static_cast<int64_t>(bits % 9) - 4);
     auto put = [&](auto value) { std::memcpy(static_cast<char*>(data) + i * sizeof value, &value, sizeof value); };
     switch (dtype) {
       case DType::kBool: put(static_cast<uint8_t>(bits & 1)); break;
@@ -170,6 +172,7 @@ inline double element(const void* data, DType dtype, size_t i) {
 struct CheckOptions {
   double tolerance = 0;          // relative, for floats; 0: the same bits, any NaN for any NaN
   bool small_values = false;
+  bool whole_values = false;
   bool guard_front = false;
   std::vector<int64_t> symbols = {};
   int parts = 3;                 // the work items are run in this many calls
@@ -197,7 +200,7 @@ inline void check(const Kernel& kernel, const graph::SymContext& context, const 
     size_t bytes = count * runtime::bytes(buffer.dtype);
     got.push_back(std::make_unique<GuardedBuffer>(bytes, options.guard_front));
     want.push_back(std::make_unique<GuardedBuffer>(bytes));
-    fill(got.back()->data(), buffer.dtype, count, random, options.small_values);
+    fill(got.back()->data(), buffer.dtype, count, random, options.small_values, options.whole_values);
     for (const auto& [number, contents] : options.contents)
       if (number == static_cast<int>(b)) std::memcpy(got.back()->data(), contents.data(), bytes);
     std::memcpy(want.back()->data(), got.back()->data(), bytes);

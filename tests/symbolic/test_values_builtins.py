@@ -1,0 +1,151 @@
+"""Builtin functions, numbers, strings, itertools."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from values_check import check
+
+
+def numbers(x):
+    return x + 1, x - 2, x * 3, x / 2, x // 2, x % 3, x**2, x << 1, x >> 1, x & 3, x | 8, x ^ 1, -x, ~x, +x, 2 - x, 7 // x, 7 % x, 2**x, abs(-x), divmod(7, x), pow(x, 2), pow(x, 2, 5), round(2.567, 2), round(x), x.real, x.bit_length(), int(x), float(x), complex(x), bool(x), x == 3, x != 3, x < 4, x >= 3, 1 < x < 5, not x, x is None, hash(x) == hash(float(x)), max(x, 1, 2), min([x, 4]), max([], default=x), min("bca"), sum([x, 1.5]), sum([[x]], [])  # fmt: skip
+
+
+def conversions(x):
+    return int("12", 3), int(3.7), float("2.5"), float("nan") != float("nan"), str(x), str(1.0), repr("a'"), bool([]), bool("a"), tuple("ab"), list((x,)), set("aa"), dict([(1, x)]), bytes([x]), hex(255), oct(8), bin(5), chr(65), ord("a"), ascii("é"), complex("1+2j"), int(True), frozenset((x,)), slice(x), range(x), str(b"a", "ascii"), str([x, "s"]), str({"k": x}), repr((x,))  # fmt: skip
+
+
+def texts(s, x):
+    return f"{s!r:>8}|{x:05.2f}|{s}|{x!s}|{[x]}", s.upper(), s.split("b"), ",".join([s, "x"]), ",".join(c for c in s), "%s-%d" % (s, x), "%r" % s, "{} {n}".format(s, n=x), s[0], s[::-1], "b" in s, s + "x", s * 2, s.replace("a", "z"), s.startswith(("a", "x")), s.find("c"), s.strip("a"), [c for c in s], len(s), s < "b", s == "abc", s.encode(), s.isalpha(), "a" "b", s.partition("b"), s.title().swapcase(), "abc".join("12"), s.zfill(5), sorted(s, reverse=True)  # fmt: skip
+
+
+def introspection(x):
+    return isinstance(x, (int, str)), isinstance(x, int | str), issubclass(bool, int), type(x) is int, callable(len), callable(x), hasattr(x, "real"), getattr(x, "no", "default"), type(None), isinstance(None, type(None)), int.__name__, type(x).__name__, type([]) is list, x.__class__ is int, hash("a") == hash("a")  # fmt: skip
+
+
+def quantifiers(l):
+    return any(l), all(l), any([]), all([]), any(v > 2 for v in l), all(isinstance(v, int) for v in l), sum(l), max(l), min(l, key=lambda v: -v), max(l, key=lambda v: v % 2), sorted(l), len(l)
+
+
+def unbound(l):
+    list.append(l, 9)
+    d = {}
+    dict.__setitem__(d, "a", 1)
+    return l, str.upper("a"), int.__add__(1, 2), list.__len__(l), d, dict.get(d, "a"), object.__eq__(d, d), tuple.__getitem__((1, 2), 0)
+
+
+def several_itertools(l):
+    return (
+        list(itertools.chain(l, (1,))), list(itertools.chain.from_iterable([l, l])), list(itertools.product(l, "ab")),
+        list(itertools.product([0, 1], repeat=2)), list(itertools.islice(itertools.count(3, 2), 3)), list(itertools.islice(l, 1, None)),
+        list(itertools.accumulate(l)), list(itertools.accumulate(l, max, initial=0)), list(itertools.repeat(7, 2)),
+        list(itertools.starmap(pow, [(2, 3)])), list(itertools.zip_longest(l, [1], fillvalue="f")), list(itertools.takewhile(lambda v: v < 3, l)),
+        list(itertools.dropwhile(lambda v: v < 2, l)), list(itertools.pairwise(l)), list(itertools.permutations(l, 2)),
+        list(itertools.combinations("abc", 2)), [(k, list(g)) for k, g in itertools.groupby([1, 1, 2])], list(itertools.compress(l, [1, 0, 1])),
+        list(itertools.filterfalse(None, [0, 1])), [list(t) for t in itertools.tee(l)], list(itertools.islice(itertools.cycle(l), 5)),
+        list(zip(itertools.repeat("r"), l)),
+    )  # fmt: skip
+
+
+def errors(kind):
+    try:
+        if kind == 0:
+            return 1 // kind
+        if kind == 1:
+            return [].pop()
+        if kind == 2:
+            return int("x")
+        if kind == 3:
+            return "a" + kind
+        if kind == 4:
+            return {}["k"]
+        if kind == 5:
+            return None.attribute
+        if kind == 6:
+            return len(kind)
+        if kind == 7:
+            a, b = [1, 2, 3]
+        if kind == 8:
+            return next(iter([]))
+        if kind == 9:
+            return [1] < ["a"]
+        if kind == 10:
+            return {[]: 1}
+        if kind == 11:
+            return max([])
+        if kind == 12:
+            return 5()
+        if kind == 13:
+            return kind[0]
+        if kind == 14:
+            return iter(kind)
+        if kind == 15:
+            return dict([1])
+        if kind == 16:
+            return (1, 2)[5]
+        if kind == 17:
+            return "abc".index("z")
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+@pytest.mark.parametrize(
+    "fn, calls",
+    [
+        (numbers, [(3,), (2,), (5,)]),
+        (conversions, [(3,), (1,)]),
+        (texts, [("abc", 3), ("b", 1)]),
+        (introspection, [(3,), ("s",), (None,)]),
+        (quantifiers, [([1, 2, 3],), ([0, 5],)]),
+        (unbound, [([1, 2],)]),
+        (several_itertools, [([1, 2, 3],)]),
+    ],
+    ids=lambda p: getattr(p, "__name__", ""),
+)
+def test_builtins(fn, calls):
+    check(fn, *calls)
+
+
+@pytest.mark.parametrize("kind", range(18))
+def test_errors_have_pythons_words(kind):
+    check(errors, (kind,))
+
+
+def changing_numbers(n, factor):
+    return n * 2 + 1, n > 2, [n] * 2, factor * 2, f"{n} {factor}", list(range(n)), n == 4, -factor, factor > 1.5, n / 2, n - factor
+
+
+def test_numbers_that_change_from_call_to_call():
+    check(changing_numbers, *[(n, n / 2) for n in range(1, 7)])
+
+
+def test_floats_are_told_apart_bit_by_bit():
+    def sign(x):
+        return str(x), x == 0
+
+    check(sign, (0.0,), (-0.0,), (0.0,), (float("nan"),), (1e300,))
+
+
+def test_bool_int_and_float_are_told_apart():
+    def kind(x):
+        return type(x).__name__, [x]
+
+    check(kind, (1,), (True,), (1.0,), ("1",), (None,))
+
+
+def prints(x):
+    x.append(1)
+    print("effect")
+    x.append(2)
+    return x
+
+
+def test_print_breaks_and_effects_happen_once(capsys):
+    import cdynamo
+
+    cdynamo.config.keep_empty_graphs = True
+    compiled = cdynamo.optimize(prints)
+    assert compiled([0]) == [0, 1, 2]
+    assert compiled([0]) == [0, 1, 2]
+    assert capsys.readouterr().out == "effect\n" * 2

@@ -1,0 +1,375 @@
+"""Lists, tuples, dicts, sets, slices, ranges, iterators: reading, writing, aliasing."""
+
+from __future__ import annotations
+
+import collections
+import types
+
+import pytest
+from values_check import check
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+# ---- lists and tuples
+
+
+def list_methods(l):
+    l.append(5)
+    l.extend((6, 7))
+    l.insert(1, "one")
+    l.insert(-1, "late")
+    l.insert(100, "end")
+    popped = l.pop(), l.pop(0)
+    l.remove(7)
+    l.reverse()
+    return popped, l.index(5), l.count(2), l.copy(), len(l), bool(l)
+
+
+def list_items(l):
+    l[0] = l[-1]
+    del l[1]
+    l[1:1] = [10, 11]
+    l[::2] = [0] * len(l[::2])
+    del l[-2:]
+    return l[1:], l[::-1], l[5:1], l[-1], 11 in l
+
+
+def list_operators(l, m):
+    n = l
+    l += m
+    k = l + m
+    k *= 2
+    return n is l, k, l * 2, 2 * m, l == m, l < m, l >= m, l != k
+
+
+def list_sort(l):
+    l.sort()
+    down = sorted(l, reverse=True)
+    stable = sorted(["b", "aa", "c", "dd"], key=len, reverse=True)
+    l.sort(key=lambda v: -v)
+    return down, stable
+
+
+def list_clear(l):
+    alias = [l, l]
+    l.clear()
+    return alias
+
+
+def nested(l):
+    l[0].append(l[1])
+    l[1]["new"] = l[0]
+    return l[0] is l[1]["new"]
+
+
+def aliased(a, b):
+    a.append(1)
+    return len(b), a is b, a == b
+
+
+def tuples(t, x):
+    a, *b, c = t
+    return t + (x,), t * 2, t[1:], t[-1], t.index(2), t.count(1), a, b, c, t == (1, 2, 3), t < (2,), x in t, hash((1, 2)) == hash((1, 2))
+
+
+def unpacking(l):
+    (a, b), *rest = [l, *l, (3,)]
+    return [*rest, *l], {*l, 9}, (*l,), a, b
+
+
+def new_lists(n):
+    l = [[0] * n for _ in range(3)]
+    l[0][0] = 1
+    shared = [[]] * 2
+    shared[0].append(n)
+    return l, shared
+
+
+def index_error(l):
+    try:
+        return l[7]
+    except IndexError as error:
+        return str(error)
+
+
+def uncaught_index_error(l):
+    return l[7]
+
+
+def remove_missing(l):
+    l.append(1)
+    l.remove("missing")
+
+
+def named(p):
+    q = p._replace(first=[p.second])
+    a, b = q
+    return p.first + 1, q, Pair(1, second=2), p._asdict(), p[0], len(p), p == (1, 2), a, isinstance(p, tuple)
+
+
+def grows_while_iterated(l):
+    for item in l:
+        if len(l) < 6:
+            l.append(item * 2)
+    return l
+
+
+@pytest.mark.parametrize(
+    "fn, calls",
+    [
+        (list_methods, [([1, 2, 3],), ([1, 2],)]),
+        (list_items, [([1, 2, 3, 4],), ([4, 3, 2],)]),
+        (list_operators, [([1], [2, 3]), ([], [])]),
+        (list_sort, [([3, 1, 2],), ([],)]),
+        (list_clear, [([3, 1, 2],)]),
+        (nested, [([[1], {}],)]),
+        (aliased, [([1], [1])]),
+        (tuples, [((1, 2, 3), 2), ((1, 2), 7)]),
+        (unpacking, [([1, 2],)]),
+        (new_lists, [(2,), (3,)]),
+        (index_error, [([1],), (list(range(9)),)]),
+        (uncaught_index_error, [(list(range(9)),)]),
+        (named, [(Pair(1, 2),)]),
+        (grows_while_iterated, [([1, 2, 3],)]),
+    ],
+    ids=lambda p: getattr(p, "__name__", ""),
+)
+def test_sequences(fn, calls):
+    check(fn, *calls)
+
+
+def test_errors_of_lists():
+    check(uncaught_index_error, ([1],), breaks=None)
+    check(remove_missing, ([2],), breaks=None)
+
+
+def test_one_list_under_two_names():
+    shared = [1]
+    check(aliased, (shared, shared), ([1], [2]), (shared, shared))
+
+
+# ---- dicts
+
+
+def dict_methods(d):
+    d["k"] = 1
+    d.update({"u": 2}, w=3)
+    d |= {"o": 4}
+    got = d.get("a"), d.get("missing"), d.get("missing", 5), d.setdefault("a", 6), d.setdefault("s", [])
+    d["s"].append(d.pop("u"))
+    return got, d.pop("missing", None), list(d), list(d.items()), len(d), "k" in d, "z" in d, dict(d), d | {"q": 1}
+
+
+def dict_order(d):
+    value = d.pop("a")
+    d["a"] = value
+    d["b"] = 0
+    del d["c"]
+    return list(d), list(reversed(d)), d.popitem()
+
+
+def dict_views(d):
+    keys, values, items = d.keys(), d.values(), d.items()
+    d["later"] = 1
+    return list(keys), list(values), list(items), keys & {"a"}, keys | {"z"}, ("later", 1) in items, len(values), keys == {"a", "later"}
+
+
+def dict_comprehension(d):
+    return {k: v * 2 for k, v in d.items() if v}, {v: k for k, v in d.items()}, {**d, "n": 1}, dict(zip("ab", (1, 2)))
+
+
+def dict_equal(d, e):
+    return d == e, d != e, d == {"a": 1}, {} == d, d is e
+
+
+def dict_clear(d):
+    d.clear()
+    d["n"] = 1
+    return list(d)
+
+
+def dict_keys(d):
+    return d[1], d[(1, "x")], d[None], 1.0 in d, True in d, d.get((1, "y"))
+
+
+def dict_missing(d):
+    try:
+        return d["missing"]
+    except KeyError as error:
+        return error.args
+
+
+def dict_changes_size(d):
+    for key in d:
+        d[key + "x"] = 1
+
+
+def dict_values_change(d):
+    for key in d:
+        d[key] += 1
+    return sum(d.values())
+
+
+def ordered(d):
+    e = collections.OrderedDict(a=1, b=2)
+    e.move_to_end("a")
+    d["z"] = e.popitem(last=False)
+    d.move_to_end("z", last=False)
+    return e, d, d == e, isinstance(d, dict)
+
+
+def default(d):
+    d["x"].append(1)
+    d["y"] += [2]
+    e = collections.defaultdict(int)
+    for c in "abca":
+        e[c] += 1
+    return e, d["x"], "q" in d
+
+
+def counted(s):
+    c = collections.Counter(s)
+    return c["a"], c["zz"], sorted(c.items())
+
+
+def proxied(d):
+    p = types.MappingProxyType(d)
+    return p["a"], list(p), p.get("z"), len(p), "a" in p
+
+
+@pytest.mark.parametrize(
+    "fn, calls",
+    [
+        (dict_methods, [({"a": 1},), ({"a": 1, "b": 2},), ({"b": 1},)]),
+        (dict_order, [({"a": 1, "b": 2, "c": 3},), ({"c": 1, "a": 2},)]),
+        (dict_views, [({"a": 1},)]),
+        (dict_comprehension, [({"a": 1, "b": 0},)]),
+        (dict_equal, [({"a": 1}, {"a": 1}), ({"a": 1}, {"b": 1}), ({"a": 1}, {})]),
+        (dict_clear, [({"a": 1},)]),
+        (dict_keys, [({1: "one", (1, "x"): "two", None: 3},)]),
+        (dict_missing, [({"a": 1},), ({"missing": 2},)]),
+        (dict_values_change, [({"a": 1, "b": 2},)]),
+        (ordered, [(collections.OrderedDict(q=1),)]),
+        (default, [(collections.defaultdict(list),), (collections.defaultdict(list, x=[5]),)]),
+        (counted, [("abca",)]),
+        (proxied, [({"a": 1},)]),
+    ],
+    ids=lambda p: getattr(p, "__name__", ""),
+)
+def test_dicts(fn, calls):
+    check(fn, *calls)
+
+
+def test_a_dict_that_changes_while_iterated():
+    check(dict_changes_size, ({"a": 1},), breaks=None)
+
+
+# ---- sets, slices, ranges
+
+
+def set_methods(s):
+    s.add(9)
+    s.discard(1)
+    s |= {7}
+    s.update([8], (6,))
+    return s & {7, 9}, s - {9}, s ^ {1}, s | {1}, s.issubset({1}), s >= {7}, len(s), sorted(s), 9 in s, s.isdisjoint({100})
+
+
+def set_new(x):
+    s = {x, 1, 1.0, True}
+    f = frozenset([x, 2])
+    return len(s), f, f | {3}, {f: 1}[frozenset([2, x])], {v % 2 for v in range(x)}, set() == frozenset()
+
+
+def set_remove(s):
+    try:
+        s.remove("missing")
+    except KeyError as error:
+        return error.args
+
+
+def slices(l, i):
+    s = slice(1, i)
+    return l[s], s.start, s.stop, s.step, s.indices(2), s == slice(1, i), "abcdef"[s], (1, 2, 3)[slice(None, None, -1)]
+
+
+def ranges(n):
+    r = range(1, n, 2)
+    return list(r), len(r), r[1], r[-1], 3 in r, r[1:], r.start, r.step, bool(range(0)), sum(range(n)), list(reversed(r)), r == range(1, n, 2)
+
+
+@pytest.mark.parametrize(
+    "fn, calls",
+    [
+        (set_methods, [({1, 2},), ({5},)]),
+        (set_new, [(5,), (2,)]),
+        (set_remove, [({1},), ({"missing"},)]),
+        (slices, [([1, 2, 3], 2), ([1, 2, 3], None)]),
+        (ranges, [(6,), (9,)]),
+    ],
+    ids=lambda p: getattr(p, "__name__", ""),
+)
+def test_sets_slices_ranges(fn, calls):
+    check(fn, *calls)
+
+
+# ---- iterators
+
+
+def iterators(l):
+    it = iter(l)
+    first = next(it)
+    rest = list(it)
+    return first, rest, next(it, "done"), next(iter([]), None)
+
+
+def combined(l):
+    return (
+        list(zip(l, "abc")),
+        [i * v for i, v in enumerate(l, 1)],
+        list(map(lambda a, b: a + b, l, l)),
+        list(filter(lambda v: v > 1, l)),
+        list(filter(None, [0, 1, ""])),
+        list(reversed(l)),
+        dict(enumerate("xy")),
+        list(zip()),
+        max(zip(l, l)),
+    )
+
+
+def strict_zip(l):
+    try:
+        return list(zip(l, [1], strict=True))
+    except ValueError as error:
+        return str(error)
+
+
+def sentinel(l):
+    return list(iter(l.pop, 1))
+
+
+def returned_iterators(l):
+    it = iter(l)
+    next(it)
+    e = enumerate("abc")
+    next(e)
+    return it, e, zip([1], [2]), map(abs, [-1]), reversed(l)
+
+
+def stop_iteration(l):
+    it = iter(l)
+    try:
+        while True:
+            next(it)
+    except StopIteration:
+        return "stopped"
+
+
+@pytest.mark.parametrize("fn", [iterators, combined, strict_zip, returned_iterators, stop_iteration])
+def test_iterators(fn):
+    check(fn, ([1, 2, 3],), ([1],))
+
+
+def test_iter_with_sentinel():
+    check(sentinel, ([1, 2, 3],))

@@ -1,0 +1,570 @@
+"""Instances, classes, descriptors, special methods, modules, functions as attributes."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import math
+import operator
+
+import pytest
+from values_check import check
+
+
+class Point:
+    scale = 2
+
+    def __init__(self, x, y=1):
+        self.x = x
+        self.y = y
+
+    @property
+    def norm(self):
+        return self.x * self.x + self.y * self.y
+
+    @norm.setter
+    def norm(self, value):
+        self.x = value
+
+    @classmethod
+    def origin(cls):
+        return cls(0, 0)
+
+    @staticmethod
+    def double(v):
+        return v * 2
+
+    def moved(self, dx=1, *more, **named):
+        return type(self)(self.x + dx + sum(more) + len(named), self.y)
+
+    def __eq__(self, other):
+        if not isinstance(other, Point):
+            return NotImplemented
+        return (self.x, self.y) == (other.x, other.y)
+
+    __hash__ = None
+
+    def __add__(self, other):
+        if isinstance(other, int):
+            return Point(self.x + other, self.y)
+        return Point(self.x + other.x, self.y + other.y)
+
+    def __radd__(self, other):
+        return Point(other + self.x, self.y)
+
+    def __repr__(self):
+        return f"Point({self.x}, {self.y})"
+
+
+class Point3(Point):
+    scale = 3
+
+    def __init__(self, x, y, z):
+        super().__init__(x, y)
+        self.z = z
+
+    def moved(self, *args):
+        return super(Point3, self).x if not args else (super().double(args[0]), self.z)
+
+    @property
+    def norm(self):
+        return super().norm + self.z
+
+
+def attributes(p):
+    p.x += 1
+    p.extra = [p.y]
+    del p.y
+    return p.norm if hasattr(p, "y") else None, p.scale, Point.scale, getattr(p, "missing", 3), p.extra, "extra" in p.__dict__
+
+
+def methods(p):
+    q = p.moved(2, 3, k=1)
+    bound = p.moved
+    return q, bound(1), Point.moved(p, 5), p.double(4), Point.double(5), Point.origin(), p.origin().x, [p.moved][0](1)
+
+
+def operators(p):
+    q = p + Point(1, 2)
+    q += 3
+    return q, 1 + p, p == p, p == Point(0, 0), p != 3, p == 3, repr(p), f"{p} {p!r:>20}", str(p), p is p
+
+
+def properties(p):
+    p.norm = 9
+    return p.norm, p.x
+
+
+def inheritance(p):
+    q = Point3(1, 2, 3)
+    return q.norm, q.moved(4), q.scale, isinstance(q, Point), isinstance(p, Point3), issubclass(Point3, Point), type(q) is Point3, q == Point(1, 2), type(q).__name__, Point3.__mro__[1] is Point, q.__class__.__qualname__
+
+
+def no_attribute(p):
+    try:
+        return p.nothing
+    except AttributeError as error:
+        return str(error)
+
+
+def uncaught(p):
+    p.x = 100
+    return p.nothing
+
+
+def set_by_name(p):
+    setattr(p, "made", 1)
+    delattr(p, "x")
+    p.__dict__["direct"] = 2
+    return vars(p), p.direct, hasattr(p, "x")
+
+
+def returned_objects(p):
+    q = Point(p, [p])
+    q.self = q
+    return q, q.y, p
+
+
+def aliased_objects(p, q):
+    p.x = 5
+    return q.x, p is q
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [attributes, methods, operators, properties, inheritance, no_attribute, set_by_name, returned_objects],
+)
+def test_instances(fn):
+    check(fn, (Point(3, 4),), (Point(1),))
+
+
+def test_an_error_after_a_change():
+    check(uncaught, (Point(3, 4),), breaks=None)
+
+
+def test_one_object_under_two_names():
+    p = Point(1)
+    check(aliased_objects, (p, p), (Point(1), Point(2)), (p, p))
+
+
+# ---- the data model
+
+
+class Everything:
+    def __new__(cls, *args):
+        self = super().__new__(cls)
+        self.log = []
+        return self
+
+    def __init__(self, *args):
+        self.args = args
+
+    def __bool__(self):
+        return False
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, key):
+        self.log.append(key)
+        return key
+
+    def __setitem__(self, key, value):
+        self.log.append((key, value))
+
+    def __delitem__(self, key):
+        self.log.append(("del", key))
+
+    def __contains__(self, item):
+        return item == 3
+
+    def __iter__(self):
+        return iter(self.args)
+
+    def __call__(self, *args, **named):
+        return args, named
+
+    def __neg__(self):
+        return "neg"
+
+    def __lt__(self, other):
+        return True
+
+    def __iadd__(self, other):
+        self.log.append(other)
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return True
+
+    def __str__(self):
+        return "everything"
+
+    def __index__(self):
+        return 1
+
+    def __abs__(self):
+        return 7
+
+    def __float__(self):
+        return 2.5
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return name + "!"
+
+
+def data_model(x):
+    e = Everything(x, 2)
+    e[1] = 2
+    del e[3]
+    e += 4
+    with e as entered:
+        raise ValueError
+    return (
+        e.log, bool(e), len(e), e[5], 3 in e, 4 in e, list(e), e(1, k=2), -e, e < e, entered is e, str(e), [1, 2, 3][e],
+        abs(e), float(e), e.other, hasattr(e, "_no"), [*e], sum(e), e > e, not e, max(e),
+    )  # fmt: skip
+
+
+class Sequence:
+    def __getitem__(self, i):
+        if i > 2:
+            raise IndexError
+        return i * 10
+
+
+class Counter3:
+    def __init__(self):
+        self.n = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.n += 1
+        if self.n > 3:
+            raise StopIteration
+        return self.n
+
+
+def iteration(x):
+    c = Counter3()
+    return list(Sequence()), 20 in Sequence(), list(c), next(c, None), [v for v in Counter3()], dict(zip(Counter3(), Sequence()))
+
+
+class Always:
+    def __get__(self, instance, owner=None):
+        return ("got", instance is None)
+
+    def __set__(self, instance, value):
+        instance.__dict__["kept"] = value
+
+
+class Described:
+    d = Always()
+
+    @functools.cached_property
+    def cached(self):
+        self.count = getattr(self, "count", 0) + 1
+        return [self.count]
+
+
+def descriptors(o):
+    o.d = 5
+    return o.d, Described.d, o.kept, o.cached, o.cached is o.cached, o.count
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a):
+        self.a = a
+
+
+def slots(s):
+    s.b = s.a + 1
+    s.a = [s.b]
+    t = Slotted(s)
+    return s.a, s.b, t.a, t, hasattr(s, "c")
+
+
+class Fallback:
+    def __getattribute__(self, name):
+        if name == "special":
+            return 42
+        return super().__getattribute__(name)
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value * 2)
+
+
+def overridden(o):
+    o.x = 4
+    return o.special, o.x
+
+
+@pytest.mark.parametrize(
+    "fn, args",
+    [
+        (data_model, (1,)),
+        (iteration, (1,)),
+        (descriptors, (Described(),)),
+        (slots, (Slotted(1),)),
+        (overridden, (Fallback(),)),
+    ],
+    ids=lambda p: getattr(p, "__name__", ""),
+)
+def test_data_model(fn, args):
+    check(fn, args)
+
+
+# ---- dataclasses, enums, subclasses of builtins, metaclasses
+
+
+@dataclasses.dataclass
+class Config:
+    width: int
+    names: list = dataclasses.field(default_factory=list)
+    frozen: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    a: int
+    b: str = "b"
+
+
+class Color(enum.Enum):
+    RED = 1
+    GREEN = 2
+
+    def next(self):
+        return Color.GREEN if self is Color.RED else Color.RED
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Stack(list):
+    def top(self):
+        return self[-1]
+
+    def append(self, item):
+        super().append(item)
+        super().append(item)
+
+
+class Registry(dict):
+    def __missing__(self, key):
+        return key * 2
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, [value])
+
+
+class Named(str):
+    def shout(self):
+        return self.upper() + "!"
+
+
+class Meta(type):
+    def __call__(cls, *args):
+        made = super().__call__(*args)
+        made.by_meta = True
+        return made
+
+
+class Made(metaclass=Meta):
+    def __init__(self, v):
+        self.v = v
+
+
+def dataclass(c):
+    c.names.append("n")
+    d = Config(2, frozen=True)
+    return d, d == Config(2), c.width, Key(1).b, Key(1) == Key(1), dataclasses.is_dataclass(d)
+
+
+def enums(e):
+    return e is Color.RED, e.value, e.name, e.next(), Color(2), Color["RED"], list(Color), len(Color), Level.HIGH + 1, Level.LOW < 2, {Color.RED: 1}[e], e == Color.RED, isinstance(e, Color), e in (Color.GREEN, Color.RED)
+
+
+def list_subclass(s):
+    s.append(3)
+    t = Stack([1])
+    t.append(s)
+    t.note = "n"
+    return s.top(), t, len(t), t[0], isinstance(t, list), s + [1], t == t, [*s], s[1:], 3 in s
+
+
+def dict_subclass(r):
+    r["k"] = 1
+    new = Registry(a=1)
+    new["b"] = 2
+    new.update(c=3)
+    return r["k"], r["missing"], new, new["b"], len(new), list(r), "k" in r, r.get("zz"), isinstance(r, dict)
+
+
+def string_subclass(s):
+    return s.shout(), s + "x", len(s), s == "abc", s.split("b")
+
+
+def metaclasses(x):
+    return Made(x).v, Made(x).by_meta
+
+
+@pytest.mark.parametrize(
+    "fn, args",
+    [
+        (dataclass, (Config(1),)),
+        (enums, (Color.RED,)),
+        (list_subclass, (Stack([1, 2]),)),
+        (dict_subclass, (Registry(),)),
+        (string_subclass, (Named("abc"),)),
+        (metaclasses, (3,)),
+    ],
+    ids=lambda p: getattr(p, "__name__", ""),
+)
+def test_kinds_of_classes(fn, args):
+    check(fn, args)
+
+
+# ---- functions, partials, modules
+
+
+def callables(f, x):
+    return f(x), callable(f)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        functools.partial(operator.add, 2),
+        functools.partial(lambda a, *, b: a - b, b=3),
+        Point(1).__add__,
+        abs,
+        "abc".__getitem__,
+        Everything(1),
+        lambda v, k=[2]: (v, k),
+        Point,
+    ],
+    ids=["partial", "partial with keywords", "method", "builtin", "string method", "instance", "lambda", "class"],
+)
+def test_callables(f):
+    check(callables, (f, 1))
+
+
+def partials(x):
+    p = functools.partial(Point, y=x)
+    q = functools.partial(p, 1)
+    return p(2), q(), p.func is Point, q.args, p.keywords, q(y=9)
+
+
+def partial_returned(x):
+    return functools.partial(pow, x), functools.partial(Point, x, y=2)
+
+
+def test_partial():
+    check(partials, (3,))
+    made = cdynamo_call(partial_returned, 3)
+    assert made[0](2) == 9
+    assert made[1]() == Point(3, 2)
+
+
+def cdynamo_call(fn, *args):
+    import cdynamo
+
+    cdynamo.config.keep_empty_graphs = True
+    return cdynamo.optimize(fn)(*args)
+
+
+@functools.lru_cache
+def cached(x):
+    return [x]
+
+
+@functools.wraps(cached)
+def wrapped(x):
+    return cached(x) + [1]
+
+
+def library(x):
+    return math.sqrt(x), math.pi, math.floor(2.5), math.prod([1, x]), operator.add(x, 2), operator.itemgetter(1, 0)([3, 4]), operator.attrgetter("real")(x), operator.methodcaller("bit_length")(x), functools.reduce(operator.mul, [1, 2, x]), cached(x), wrapped(x), operator.truth(x), operator.contains([1], x)
+
+
+def closures(x):
+    count = 0
+
+    def inc(by=1, *, k=x):
+        nonlocal count
+        count += by + k
+        return count
+
+    return inc(), inc(2), inc(k=0), count, [lambda v=v: v + x for v in range(2)][1]()
+
+
+def generators(x):
+    def numbers(n):
+        for i in range(n):
+            got = yield i * x
+            if got:
+                yield got
+
+    g = numbers(3)
+    return list(numbers(3)), sum(v for v in numbers(3)), next(g), [*g], max(numbers(2)), sorted(numbers(3), reverse=True)
+
+
+SETTINGS = {"deep": [1, {"x": 2}]}
+
+
+def module_globals(x):
+    SETTINGS["deep"][1]["x"] += 0
+    return SETTINGS["deep"][0] + x, Point.scale
+
+
+@pytest.mark.parametrize("fn", [library, closures, generators, module_globals])
+def test_functions(fn):
+    check(fn, (3,), (4,))
+
+
+def test_a_class_that_changes_is_seen():
+    def scale(p):
+        return p.scale
+
+    import cdynamo
+
+    cdynamo.config.keep_empty_graphs = True
+    compiled = cdynamo.optimize(scale)
+    p = Point(1)
+    assert compiled(p) == 2
+    Point.scale = 5
+    try:
+        assert compiled(p) == 5
+        p.scale = 6
+        assert compiled(p) == 6
+    finally:
+        Point.scale = 2
+
+
+def test_a_global_container_that_changes_is_seen():
+    def read(x):
+        return SETTINGS["deep"][1]["x"] + x
+
+    import cdynamo
+
+    cdynamo.config.keep_empty_graphs = True
+    compiled = cdynamo.optimize(read)
+    assert compiled(1) == 3
+    SETTINGS["deep"][1]["x"] = 7
+    try:
+        assert compiled(1) == 8
+    finally:
+        SETTINGS["deep"][1]["x"] = 2

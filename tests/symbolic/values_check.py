@@ -1,0 +1,63 @@
+"""Compiled against plain Python: results, what was changed in the arguments, which objects are the same, errors."""
+
+from __future__ import annotations
+
+import copy
+import types
+
+import cdynamo
+
+
+def canonical(x, seen=None):
+    """`x` as nested tuples that compare equal where structure, types and aliasing are equal."""
+    seen = {} if seen is None else seen
+    if x is None or isinstance(x, (bool, int, float, complex, str, bytes)) and type(x).__module__ == "builtins":
+        return type(x).__name__, repr(x)
+    if isinstance(x, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodType)):
+        return getattr(x, "__qualname__", None) or repr(x)
+    if id(x) in seen:
+        return "seen", seen[id(x)][0]
+    seen[id(x)] = (len(seen), x)
+    parts = [type(x).__qualname__]
+    if isinstance(x, (list, tuple)):
+        parts += [canonical(item, seen) for item in x]
+    elif isinstance(x, dict):
+        parts += [(canonical(k, seen), canonical(v, seen)) for k, v in x.items()]
+    elif isinstance(x, (set, frozenset)):
+        parts += sorted(map(str, [canonical(item, seen) for item in x]))
+    elif isinstance(x, (range, slice)) or type(x).__module__ in ("enum", "functools"):
+        parts.append(repr(x))
+    elif isinstance(x, (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))):
+        parts += [canonical(item, seen) for item in x]
+    elif isinstance(x, BaseException):
+        parts += [canonical(item, seen) for item in x.args]
+    elif hasattr(x, "__next__"):
+        parts += [canonical(item, seen) for item in x]
+    for name in getattr(type(x), "__slots__", ()):
+        parts.append((name, canonical(getattr(x, name, "missing"), seen)))
+    if hasattr(x, "__dict__"):
+        parts.append(canonical(dict(vars(x)), seen))
+    return tuple(parts)
+
+
+def outcome(fn, args):
+    """What a call returns or raises, and its arguments afterwards, in one structure so that aliasing shows."""
+    try:
+        result = ("returned", fn(*args))
+    except Exception as error:
+        result = ("raised", error)
+    return canonical((result, list(args)))
+
+
+def check(fn, *calls, breaks=0):
+    """Calls `fn` with each tuple of arguments, plain and compiled, twice each; the compiled function is kept."""
+    cdynamo.reset()
+    cdynamo.config.keep_empty_graphs = True
+    compiled = cdynamo.optimize(fn)
+    before = cdynamo.counters()["graph_breaks"]
+    for args in calls or ((),):
+        for _ in range(2):
+            expected = outcome(fn, copy.deepcopy(args))
+            assert outcome(compiled, copy.deepcopy(args)) == expected, args
+    if breaks is not None:
+        assert cdynamo.counters()["graph_breaks"] - before == breaks
