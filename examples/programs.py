@@ -89,4 +89,4 @@ def with_item(x):
     y = x.exp()
     if y.mean() > 1:  # only the data tell
         y = y - 1
-    return y.sqrt().abs() * 2
+    return y.abs().sqrt() * 2

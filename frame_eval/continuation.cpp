@@ -160,7 +160,15 @@ PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::Captu
     if (!entry.empty_slots[i]) arguments_.push_back(i);
   for (size_t i = 0; i < cells_.size(); ++i)
     if (cells_[i].value < 0) cells_[i].closure = closure_index(code, original.names[original.cells[i]]);
-  code_ = make_continuation_code(origin.original, entry, resume_point, const_cast<ConfigPtr*>(&config_));
+  BrokenCode broken{capture.whole_loop, {}};
+  for (const symbolic::WayOut& way : capture.ways_out) {
+    symbolic::WayOut of_original{way.from - origin.prologue, way.to - origin.prologue, {}};
+    for (int slot : way.locals)
+      if (int known = original.slot_of(names.at(slot)); known >= 0) of_original.locals.push_back(known);
+    std::sort(of_original.locals.begin(), of_original.locals.end());
+    broken.ways_out.push_back(std::move(of_original));
+  }
+  code_ = make_continuation_code(origin.original, entry, broken, resume_point, const_cast<ConfigPtr*>(&config_));
 }
 
 PyRef PythonContinuation::cell(const symbolic::Roots& roots, const std::vector<PyRef>& values, size_t i) const {

@@ -12,6 +12,7 @@ using symbolic::checked;
 using symbolic::Instruction;
 using symbolic::make;
 using symbolic::Op;
+using symbolic::WayOut;
 
 // ---- origins -------------------------------------------------------------------------------------------------------
 
@@ -166,6 +167,15 @@ std::vector<bool> empty_after(const OriginalCode& original, const EntryPoint& en
   return empty;
 }
 
+// The ways out of the one instruction that is entered at.
+std::vector<WayOut> ways_out_of(const OriginalCode& original, const EntryPoint& entry) {
+  const Instruction& instruction = original.program.code[entry.target];
+  std::vector<WayOut> ways;
+  if (symbolic::falls_through(instruction.op)) ways.push_back({entry.target, entry.target + 1, entry.locals});
+  if (symbolic::is_jump(instruction.op)) ways.push_back({entry.target, instruction.arg, entry.locals});
+  return ways;
+}
+
 void append_stub(Program& program, const OriginalCode& original, const EnteredLayout& layout, const EntryPoint& exit,
                  PyRef resume) {
   std::vector<Instruction>& code = program.code;
@@ -242,40 +252,42 @@ PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const Entr
 }
 
 PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
-                             ResumeFactory resume, void* context) {
+                             const BrokenCode& broken, ResumeFactory resume, void* context) {
+  const std::vector<WayOut> ways = broken.whole_loop ? broken.ways_out : ways_out_of(*original, entry);
   const int scratch = 1 + *std::max_element(original->depths.begin(), original->depths.end());
   const EnteredLayout layout = lay_out(*original, entry, scratch + 1);
   Program program{make_prologue(entry, layout), original->program.handlers};
   const int shift = static_cast<int>(program.code.size());
-  const int prologue_jump = shift - 1;
   const int size = static_cast<int>(original->program.code.size());
-  std::vector<int> place(size + 1);
-  int fall_through = -1;
+  std::vector<int> place(size + 1), fall_through(size, -1);
   for (int i = 0; i < size; ++i) {
+    const Instruction& instruction = original->program.code[i];
     place[i] = static_cast<int>(program.code.size());
-    program.code.push_back(renumbered(original->program.code[i], layout));
-    if (i != entry.target) continue;
-    split_method_load(program.code);
-    if (!symbolic::falls_through(original->program.code[i].op)) continue;
-    fall_through = static_cast<int>(program.code.size());
+    program.code.push_back(renumbered(instruction, layout));
+    if (i == entry.target) split_method_load(program.code);
+    const bool stubbed = std::any_of(ways.begin(), ways.end(), [&](const WayOut& w) { return w.from == i && w.to == i + 1; });
+    if (!stubbed || !symbolic::falls_through(instruction.op)) continue;
+    fall_through[i] = static_cast<int>(program.code.size());
     program.code.push_back(make(Op::JUMP, 0));
-    program.code.back().line = original->program.code[i].line;
+    program.code.back().line = instruction.line;
   }
   for (int i = 0; i < size; ++i)
     if (symbolic::is_jump(original->program.code[i].op))
       program.code[place[i]].arg = place[original->program.code[i].arg];
   for (symbolic::Handler& handler : program.handlers) handler.target = place[handler.target];
-  program.code[prologue_jump].arg = place[entry.target];
+  program.code[shift - 1].arg = place[entry.target];
 
-  auto add_exit = [&](int next) {
-    EntryPoint exit{next, empty_after(*original, entry, next), entry.locals};
+  for (const WayOut& way : ways) {
+    std::vector<bool> empty = entry.empty_slots;
+    if (broken.whole_loop) empty.resize(original->depths.at(way.to));  // a loop leaves what is below its own alone
+    else empty = empty_after(*original, entry, way.to);
+    const EntryPoint exit{way.to, std::move(empty), way.locals};
     const int stub = static_cast<int>(program.code.size());
     append_stub(program, *original, layout, exit, resume(original, exit, context));
-    return stub;
-  };
-  if (fall_through >= 0) program.code[fall_through].arg = add_exit(entry.target + 1);
-  if (symbolic::is_jump(original->program.code[entry.target].op))
-    program.code[place[entry.target]].arg = add_exit(original->program.code[entry.target].arg);
+    const Instruction& last = original->program.code[way.from];
+    if (fall_through[way.from] >= 0 && way.to == way.from + 1) program.code[fall_through[way.from]].arg = stub;
+    if (symbolic::is_jump(last.op) && last.arg == way.to) program.code[place[way.from]].arg = stub;
+  }
   return assemble_entered(*original, program, layout);
 }
 

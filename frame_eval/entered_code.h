@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "symbolic/bytecode.h"
+#include "symbolic/capture.h"
 
 namespace cdynamo::frame_eval {
 
@@ -53,10 +54,17 @@ CodeOrigin origin_of(PyCodeObject* code);
 // Entered code for a resume function; its origin is registered.
 PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry);
 
+// What Python executes before the function is resumed: the one instruction at `entry.target` if `whole_loop` is false,
+// else a loop, with the ways out of it that are resumed (in instructions and slots of the original).
+struct BrokenCode {
+  bool whole_loop = false;
+  std::vector<symbolic::WayOut> ways_out;
+};
+
 // Entered code for a continuation. `resume(entry)` gives the callable for a way out (a new reference); it is called
 // with the closure's cells, the locals and the non-empty stack items.
 using ResumeFactory = PyRef (*)(const std::shared_ptr<OriginalCode>&, const EntryPoint&, void* context);
 PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
-                             ResumeFactory resume, void* context);
+                             const BrokenCode& broken, ResumeFactory resume, void* context);
 
 }  // namespace cdynamo::frame_eval

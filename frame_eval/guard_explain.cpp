@@ -23,6 +23,11 @@ GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
   bindings.symbols.assign(symbol_bindings_.size(), 0);
   for (const auto& node : roots_)
     if (explain_node(*node, nullptr, roots, bindings, failure)) return failure;
+  for (const IdentityCheck& pair : identity_checks_)
+    if ((bindings.slots[pair.a] == bindings.slots[pair.b]) != pair.same) {
+      failure.text = pair.a_name + " and " + pair.b_name + (pair.same ? " were one object, are two" : " were two objects, are one");
+      return failure;
+    }
   if (!symbol_bindings_.empty()) {
     explain_symbols(bindings, failure);
     if (!failure.text.empty()) return failure;
@@ -65,13 +70,7 @@ bool GuardTree::explain_leaves(const GuardNode& node, PyObject* object, Bindings
       if (dim >= 0) failure.now_dynamic.push_back({node.source->name(), dim});
       return true;
     }
-    if (leaf.same_as_slot >= 0) {
-      PyObject* other = bindings.slots[leaf.same_as_slot];
-      const bool same = leaf.kind == GuardKind::kSameObject;
-      if (!other || (other == object) == same) continue;
-      failure.text = node.source->name() + " and another argument were " + (same ? "one object, are two" : "two objects, are one");
-      return true;
-    }
+    if (leaf.other_slot >= 0) continue;
     if (check_leaf(leaf, object)) continue;
     failure.text = explain_leaf(leaf, *node.source, object);
     PyObject* expected = leaf.object.get();

@@ -34,6 +34,18 @@ PyObject* instance_dict(PyObject* object) {
   return nullptr;
 }
 
+bool same_elements(PyObject* expected, PyObject* actual) {
+  if (PySet_GET_SIZE(expected) != PySet_GET_SIZE(actual)) return false;
+  PyRef iterator = PyRef::steal(PyObject_GetIter(actual));
+  while (PyRef element = PyRef::steal(iterator ? PyIter_Next(iterator.get()) : nullptr))
+    if (PySet_Contains(expected, element.get()) != 1) {
+      PyErr_Clear();
+      return false;
+    }
+  if (PyErr_Occurred()) PyErr_Clear();
+  return static_cast<bool>(iterator);
+}
+
 // Only exact built-in types come here, so comparing runs no code of the user.
 bool same_constant(PyObject* expected, PyObject* actual) {
   if (expected == actual) return true;
@@ -49,6 +61,7 @@ bool same_constant(PyObject* expected, PyObject* actual) {
       if (!same_constant(PyTuple_GET_ITEM(expected, i), PyTuple_GET_ITEM(actual, i))) return false;
     return true;
   }
+  if (PyAnySet_Check(expected)) return same_elements(expected, actual);
   const int equal = PyObject_RichCompareBool(expected, actual, Py_EQ);
   if (equal < 0) PyErr_Clear();
   return equal == 1;

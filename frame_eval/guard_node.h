@@ -19,7 +19,7 @@ struct Leaf {
   PyRef object;
   int index = -1;
   int tensor_check = -1;      // kTensor: index in GuardTree::tensor_checks_
-  int same_as_slot = -1;      // kSameObject: slot of the other object
+  int other_slot = -1;        // kSameObject, kDistinctObjects: slot of the other object
   unsigned type_version = 0;  // kTypeUnchanged
   PyRef defaults, kwdefaults; // kFunctionCode: as they were, compared by identity
   std::string why;
@@ -31,7 +31,7 @@ struct GuardNode {
   std::vector<std::unique_ptr<GuardNode>> children;
   std::vector<int> inputs;    // graph inputs that this object is
   std::vector<int> symbols;   // size symbols whose value this int is
-  int slot = -1;              // where kSameObject leaves of other nodes find this object
+  int slot = -1;              // where leaves of other nodes find this object
 };
 
 // The child's object, given its parent's (null for roots). Borrowed, or owned through `owner`. Null: the path is broken;

@@ -93,8 +93,9 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
     node = node_for(guard.source);  // the tree may have moved
     if (other->slot < 0) other->slot = static_cast<int>(num_slots_++);
     if (node->slot < 0) node->slot = static_cast<int>(num_slots_++);
-    leaf.same_as_slot = other->slot;
-    leaf.index = node->slot;
+    leaf.other_slot = other->slot;
+    identity_checks_.push_back({node->slot, other->slot, guard.kind == GuardKind::kSameObject,
+                                guard.source->name(), guard.other->name()});
   } else if (guard.kind == GuardKind::kTypeUnchanged) {
     leaf.type_version = type_version(guard.object.get());
   } else if (guard.kind == GuardKind::kFunctionCode) {
@@ -144,6 +145,8 @@ bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings) const {
   if (!symbol_bindings_.empty()) bindings.symbols.assign(symbol_bindings_.size(), 0);
   for (const auto& node : roots_)
     if (!check_node(*node, nullptr, roots, bindings)) return false;
+  for (const IdentityCheck& pair : identity_checks_)
+    if ((bindings.slots[pair.a] == bindings.slots[pair.b]) != pair.same) return false;
   if (!symbol_bindings_.empty() && !(bind_symbols(bindings) && check_symbols(bindings))) return false;
   return written_inputs_.empty() || check_overlap(bindings);
 }
@@ -161,16 +164,13 @@ bool GuardTree::check_object(const GuardNode& node, PyObject* object, const symb
                              Bindings& bindings) const {
   if (node.slot >= 0) bindings.slots[node.slot] = object;
   for (const Leaf& leaf : node.leaves) {
+    if (leaf.other_slot >= 0) continue;  // compared when every object is known
     if (leaf.tensor_check >= 0) {
       const TensorLeaf& tensor = tensors_[leaf.tensor_check];
       runtime::TensorView view;
       if (!symbolic::check_tensor(tensor.check, object, &view, bindings.strides.data() + tensor.stride_offset))
         return false;
       bindings.views[tensor.view] = view;
-    } else if (leaf.same_as_slot >= 0) {
-      // The other object may come later in the tree: the later of the two compares.
-      PyObject* other = bindings.slots[leaf.same_as_slot];
-      if (other && (other == object) != (leaf.kind == GuardKind::kSameObject)) return false;
     } else if (!check_leaf(leaf, object)) {
       return false;
     }

@@ -52,6 +52,12 @@ class GuardTree {
     bool is_stride;
     graph::Sym value;
   };
+  // Two places that must hold one object, or two.
+  struct IdentityCheck {
+    int a, b;      // slots
+    bool same;
+    std::string a_name, b_name;
+  };
   struct TensorLeaf {
     symbolic::TensorCheck check;
     SourcePtr source;
@@ -75,6 +81,7 @@ class GuardTree {
 
   std::vector<std::unique_ptr<GuardNode>> roots_;
   std::vector<TensorLeaf> tensors_;
+  std::vector<IdentityCheck> identity_checks_;
   std::vector<DynamicExtent> dynamic_extents_;
   std::vector<symbolic::SymbolBinding> symbol_bindings_;
   std::shared_ptr<graph::SymContext> sym_;

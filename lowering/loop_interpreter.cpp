@@ -99,26 +99,38 @@ class ItemInterpreter {
         axes_[kernel_.outer.size() + d] = rest % extents[d];
         rest /= extents[d];
       }
-      scan_starts_ = extents.empty() || axes_.back() == 0;
+      run_starts_ = extents.empty() || axes_.back() == 0;
       for (const Stmt& stmt : phase.body) run_stmt(stmt);
     }
     for (const Stmt& stmt : phase.body)
-      if (stmt.kind == StmtKind::kReduce) registers_[stmt.dst] = accumulators_[stmt.dst].value;
+      if (stmt.kind == StmtKind::kReduce) registers_[stmt.dst] = joined(stmt);
   }
 
   struct Accumulator {
     Scalar value, best;
+    Scalar before;   // of the runs of the innermost axis that are over: a cascade
   };
+
+  Scalar joined(const Stmt& stmt) {
+    const Accumulator& accumulator = accumulators_[stmt.dst];
+    if (stmt.reduction->returns_index) return accumulator.value;
+    return stmt.reduction->combine(builder_, accumulator.before, accumulator.value);
+  }
 
   void start_reduction(const Stmt& stmt) {
     accumulators_[stmt.dst].value = stmt.reduction->returns_index ? builder_.constant_int(0, DType::kI64) : stmt.reduction->identity(builder_, stmt.dtype);
     accumulators_[stmt.dst].best = {};
+    accumulators_[stmt.dst].before = accumulators_[stmt.dst].value;
   }
 
   void reduce(const Stmt& stmt) {
     Accumulator& accumulator = accumulators_[stmt.dst];
     const Scalar operand = registers_[stmt.operands[0]];
     if (!stmt.reduction->returns_index) {
+      if (run_starts_ && position_ > 0) {
+        accumulator.before = joined(stmt);
+        accumulator.value = stmt.reduction->identity(builder_, stmt.dtype);
+      }
       accumulator.value = stmt.reduction->combine(builder_, accumulator.value, operand);
       return;
     }
@@ -183,7 +195,7 @@ class ItemInterpreter {
       case StmtKind::kOp: result = as(stmt.node->op->scalar(builder_, operands.data(), args_of(*stmt.node)), stmt.dtype); break;
       case StmtKind::kReduce: return reduce(stmt);
       case StmtKind::kScan:
-        result = scan_starts_ ? operands[0] : stmt.reduction->combine(builder_, registers_[stmt.dst], operands[0]);
+        result = run_starts_ ? operands[0] : stmt.reduction->combine(builder_, registers_[stmt.dst], operands[0]);
         break;
       case StmtKind::kCheckIndex: result = check_index(stmt); break;
     }
@@ -201,7 +213,7 @@ class ItemInterpreter {
   std::vector<int64_t> axes_;
   std::map<int, Accumulator> accumulators_;
   int64_t position_ = 0;
-  bool scan_starts_ = false;
+  bool run_starts_ = false;
 };
 
 // A KernelFn carries no context: each interpreted kernel takes one of a fixed number of functions.

@@ -42,6 +42,7 @@ class Scheduler {
     renumber();
     collapse(outer_, 0);
     collapse(rows_, static_cast<int>(outer_.size()));
+    cascade();
     for (int axis : outer_) kernel.outer.push_back(extents_[axis]);
     std::vector<Sym> inner;
     for (int axis : rows_) inner.push_back(extents_[axis]);
@@ -215,6 +216,38 @@ class Scheduler {
       axes.pop_back();
       if (&axes == &outer_)
         for (int& row : rows_) --row;
+    }
+  }
+
+  // Sums of long columns would run into one accumulator a lane: the axis is cut, and partial sums are added up at the end of each part.
+  void cascade() {
+    constexpr int64_t kMostTerms = 128, kFewestTerms = 16;
+    if (rows_.empty() || sequential_ || !vectorize_outer_) return;
+    const int axis = rows_.back();
+    const Sym extent = extents_[axis];
+    if (!extent.is_constant() || extent.constant() <= kMostTerms) return;
+    bool reduces = false, counted = false;
+    for_each_statement([&](Stmt& stmt) {
+      reduces |= stmt.kind == StmtKind::kReduce && runtime::is_float(stmt.dtype);
+      counted |= stmt.kind == StmtKind::kAxis && stmt.axis == axis;
+    });
+    if (!reduces || counted) return;
+    // Near the square root both levels are short.
+    int64_t root = kFewestTerms;
+    while (root * root < extent.constant()) ++root;
+    for (int64_t part = root; part >= kFewestTerms; --part) {
+      if (extent.constant() % part != 0) continue;
+      extents_[axis] = Sym(extent.constant() / part);
+      extents_.push_back(Sym(part));
+      rows_.push_back(axis + 1);
+      for_each_statement([&](Stmt& stmt) {
+        const Sym stride = stride_along(stmt.index, axis);
+        if (stride == Sym()) return;
+        for (IndexTerm& term : stmt.index.terms)
+          if (term.axis == axis) term.stride = stride * Sym(part);
+        stmt.index.terms.push_back({.axis = axis + 1, .stride = stride});
+      });
+      return;
     }
   }
 

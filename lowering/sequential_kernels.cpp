@@ -36,14 +36,7 @@ Kernel build_scan(const LoweringContext& context, const Node& node) {
   if (!reduction) throw graph::Unsupported("no such scan: " + std::string(node.op->name));
   const Value &self = *args_of(node).value("self"), &result = *node.results[0];
   const size_t rank = self.type.sizes.size();
-  if (rank == 0) {
-    LoopAxes axes = axes_over({});
-    ElementEmitter emitter(context, axes, no_members());
-    const Layout& layout = context.layouts[result.id];
-    const int buffer = emitter.plan_buffer(layout.buffer, result.type.dtype, Sym(1), true);
-    emitter.store_to(buffer, result.type.dtype, emitter.memory_index(layout, {}), emitter.cast(emitter.element(self, {}), result.type.dtype));
-    return named(finish_kernel(context, axes, emitter), node);
-  }
+  if (rank == 0 || self.type.sizes[args_of(node).constant("dim")] == Sym(1)) return named(build_copy(context, self, context.layouts[result.id]), node);
   LoopAxes axes = axes_over(self.type.sizes);
   axes.is_row[args_of(node).constant("dim")] = 1;
   ElementEmitter emitter(context, axes, no_members());

@@ -84,6 +84,7 @@ std::vector<Sym> symbolic_strides(const runtime::TensorView& view, const std::ve
   Sym running = 1;
   int64_t running_hint = 1;
   for (int d : order) {
+    if (view.strides[d] == 0) continue;  // expanded
     if (view.strides[d] == running_hint) strides[d] = running;
     running = strides[d] * sizes[d];
     running_hint = view.strides[d] * view.sizes[d];
@@ -96,7 +97,7 @@ bool overlap(const TensorInfo& a, const TensorInfo& b) {
 }
 
 [[noreturn]] void refuse_overlap() {
-  throw SkipFrame{.reason = "two inputs share memory, and one of them is written to"};
+  throw SkipFrame{.reason = "two inputs share memory, and one of them is written to", .retry_later = true};
 }
 
 void check_overlap(const TensorCapture& capture, const ArrayInput& input) {
@@ -108,7 +109,7 @@ void check_overlap(const TensorCapture& capture, const ArrayInput& input) {
 
 namespace {
 
-std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, const SourcePtr& source, bool guarded, MakeArray make) {
+std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, const SourcePtr& source, bool may_change, MakeArray make) {
   auto input = std::make_unique<ArrayInput>();
   TensorInfo& info = input->info;
   read_tensor(object, &info);
@@ -119,16 +120,14 @@ std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, cons
   type.dtype = info.view.dtype;
   type.device = info.view.device;
   for (int d = 0; d < info.view.rank; ++d)
-    type.sizes.push_back(guarded ? ex.size_symbol(source, d, info.view.sizes[d]) : Sym(info.view.sizes[d]));
+    type.sizes.push_back(may_change ? ex.size_symbol(source, d, info.view.sizes[d]) : Sym(info.view.sizes[d]));
   type.strides = symbolic_strides(info.view, type.sizes);
 
-  if (guarded) {
-    Guard guard{.kind = GuardKind::kTensor, .source = source};
-    guard.tensor = {.type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), .numpy = numpy, .dtype = type.dtype,
-                    .device = type.device, .sizes = type.sizes, .strides = type.strides, .requires_grad = info.requires_grad,
-                    .inference = info.inference, .writeable = info.writeable};
-    ex.guard(std::move(guard));
-  }
+  Guard guard{.kind = GuardKind::kTensor, .source = source};
+  guard.tensor = {.type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), .numpy = numpy, .dtype = type.dtype,
+                  .device = type.device, .sizes = type.sizes, .strides = type.strides, .requires_grad = info.requires_grad,
+                  .inference = info.inference, .writeable = info.writeable};
+  ex.guard(std::move(guard));
   graph::Value* value = ex.add_input(numpy ? InputKind::kNumpyArray : InputKind::kTorchTensor, source, std::move(type));
   // Objects known since capture have no names of their own.
   for (const graph::Value* other : ex.graph().inputs)

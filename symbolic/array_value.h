@@ -64,8 +64,8 @@ void use_framework(Executor& ex, graph::Framework framework);
 // Registers an input: guard, sizes, storage. `make` makes its value from the graph input.
 using MakeArray = std::shared_ptr<ArrayValue> (*)(graph::Value*, const SourcePtr&, PyObject*);
 ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& source, MakeArray make);
-// A tensor or array made during capture that nobody else sees: an input that is always the same, so without a guard. What
-// the program gets is a copy of it (the value that is returned), since each call of the program makes a new one.
+// A tensor or array made during capture that nobody else sees: an input that is always the same. What the program gets is
+// a copy of it (the value that is returned), since each call of the program makes a new one.
 graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make);
 
 // ---- calls of operators -------------------------------------------------------------------------------------------------

@@ -142,10 +142,16 @@ struct Outcome {
   std::vector<int> handler_steps;
 };
 
+// Where a run stops: before the instruction of this step. `loop`: what Python executes then, by instruction.
+struct Stop {
+  int64_t step = -1;
+  std::vector<bool> loop;
+};
+
 class Attempt {
  public:
-  Attempt(const CaptureRequest& request, int64_t stop_at_step) : request_(request), ex_(request) {
-    ex_.state().stop_at_step = stop_at_step;
+  Attempt(const CaptureRequest& request, const Stop& stop) : request_(request), stop_(stop), ex_(request) {
+    ex_.state().stop_at_step = stop.step;
   }
 
   Outcome run() {
@@ -170,6 +176,11 @@ class Attempt {
     } catch (const PythonRaise& raised) {
       outcome.record = break_record("CD0101", exception_text(ex_, raised.exception));
       outcome.record.stack = state.raise_stack;
+    } catch (SkipFrame& left) {
+      // What was looked at so far says for which calls this holds.
+      bind_symbols(state.result);
+      left.seen = std::make_shared<CaptureResult>(std::move(state.result));
+      throw;
     }
     outcome.at_handover = !running;
     outcome.step = static_cast<int64_t>(state.root_trace.size()) - 1;
@@ -214,12 +225,16 @@ class Attempt {
     result.stack_depth = static_cast<int>(frame.stack.size());
     for (const ValuePtr& value : frame.stack)
       result.results.push_back(value ? value->recipe(ex_) : make_recipe(RecipeKind::kNull));
-    std::vector<bool> live = live_slots(*frame.code, frame.pc);
+    const Program& program = frame.code->program;
+    std::vector<bool> live = live_slots(request_.code, program, frame.pc);
     for (int slot = 0; slot < static_cast<int>(frame.locals.size()); ++slot) {
       if (!live[slot] || !frame.is_bound(slot)) continue;
       result.local_slots.push_back(slot);
       result.results.push_back(frame.pending[slot] ? source_recipe(frame.pending[slot]) : frame.locals[slot]->recipe(ex_));
     }
+    if (stop_.loop.empty()) return;
+    result.whole_loop = true;
+    result.ways_out = ways_out(request_.code, program, stop_.loop, frame.pc, result.local_slots);
   }
 
   // Effects may make further values change: recipes of new objects set their attributes this way.
@@ -266,37 +281,43 @@ class Attempt {
   }
 
   const CaptureRequest& request_;
+  const Stop& stop_;
   Executor ex_;
 };
 
 // ---- where to stop instead ------------------------------------------------------------------------------------------
 
-// The step before the outermost loop around `step` was entered; `step` itself where there is none; -1 where the loop
-// was not entered by this frame (a resume function that starts inside of it).
-int64_t before_loops(const DecodedCode& code, const std::vector<int>& trace, int64_t step) {
+// A break in a loop stops before the outermost loop around it, which Python then executes as a whole: the iterations are
+// not handed over one by one, that would nest resume functions as deep as the loop is long. False: the loop was not
+// entered by this frame.
+bool move_before_loops(const DecodedCode& code, const std::vector<int>& trace, Stop& stop) {
   for (bool moved = true; moved;) {
     moved = false;
-    for (const DecodedCode::Loop& loop : code.loops) {
-      auto inside = [&](int64_t at) { return trace[at] >= loop.header && trace[at] <= loop.last; };
-      if (!inside(step)) continue;
-      int64_t before = step;
-      while (before >= 0 && inside(before)) --before;
-      if (before < 0 || trace[before + 1] != loop.header) return -1;
-      if (code.program.code[trace[before]].op == Op::JUMP) return -1;
-      step = before;
+    for (const Loop& loop : code.loops) {
+      if (!loop.body[trace[stop.step]]) continue;
+      int64_t before = stop.step;
+      while (before >= 0 && loop.body[trace[before]]) --before;
+      if (before < 0 || trace[before + 1] != loop.header || code.program.code[trace[before]].op == Op::JUMP) return false;
+      if (stop.loop.empty()) stop.loop.resize(code.program.code.size());
+      for (size_t i = 0; i < loop.body.size(); ++i)
+        if (loop.body[i]) stop.loop[i] = true;
+      stop.step = before;
+      stop.loop[trace[before]] = true;
       moved = true;
     }
   }
-  return step;
+  return true;
 }
 
-// Where the frame can be handed over instead of at `step`; -1: nowhere.
-int64_t stop_before(const DecodedCode& code, const Outcome& outcome, int64_t step) {
-  if (step >= static_cast<int64_t>(outcome.trace.size())) return -1;
+// Where the frame can be handed over instead of at `stop.step`. False: nowhere.
+bool move_to_handover(const DecodedCode& code, const Outcome& outcome, Stop& stop) {
+  if (stop.step < 0 || stop.step >= static_cast<int64_t>(outcome.trace.size())) return false;
   // Inside an except block what is being handled cannot be handed over: Python raises it again.
-  if (!outcome.handler_steps.empty() && outcome.handler_steps.front() >= 0)
-    step = std::min<int64_t>(step, outcome.handler_steps.front());
-  return step < 0 ? -1 : before_loops(code, outcome.trace, step);
+  if (!outcome.handler_steps.empty()) {
+    if (outcome.handler_steps.front() < 0) return false;
+    stop.step = std::min<int64_t>(stop.step, outcome.handler_steps.front());
+  }
+  return move_before_loops(code, outcome.trace, stop);
 }
 
 // Opcodes that only move values about. A frame is not handed over before one of these where it could be later: each
@@ -355,7 +376,7 @@ const char* reason_to_skip(const CaptureRequest& request) {
 CaptureResult capture_with_retries(const CaptureRequest& request) {
   auto code = decoded(request.code);
   BreakRecord record;
-  int64_t stop = -1;
+  Stop stop;
   bool moved = false;   // the stop is before a loop or a try that the break is in
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     Attempt run(request, stop);
@@ -364,23 +385,24 @@ CaptureResult capture_with_retries(const CaptureRequest& request) {
     if (outcome.finished) {
       CaptureResult result = run.take_result();
       if (result.end != End::kBreak) return result;
-      if (moved && is_empty(result)) return skip(record, "nothing could be captured before the graph break");
+      if (moved && is_empty(result) && result.ways_out.empty())
+        return skip(record, "nothing could be captured before the graph break");
       result.breaks.push_back(std::move(record));
       return result;
     }
     if (attempt == 0 || record.id.empty()) record = outcome.record;
-    int64_t wanted = outcome.step;
+    Stop next{outcome.step, {}};
     if (outcome.at_handover) {
       // The trace ends before the step that could not be handed over.
       int64_t distance = attempt < 6 ? 1 : int64_t{1} << (attempt - 5);
-      wanted = last_active_step(*code, outcome.trace, wanted + (stop >= 0 ? 1 : 0) - distance);
-      if (wanted < 0) return skip(record, "the frame cannot be handed over");
+      next.step = last_active_step(*code, outcome.trace, outcome.step + (stop.step >= 0 ? 1 : 0) - distance);
+      if (next.step < 0) return skip(record, "the frame cannot be handed over");
     }
-    int64_t next = stop_before(*code, outcome, wanted);
-    if (next != wanted) moved = true;
-    if (next < 0) return skip(record, "the graph break is in a loop that was entered before");
-    if (stop >= 0 && next >= stop) return skip(record, "the frame cannot be handed over");
-    stop = next;
+    const int64_t wanted = next.step;
+    if (!move_to_handover(*code, outcome, next)) return skip(record, "the graph break is in a loop that was entered before");
+    moved = moved || next.step != wanted;
+    if (stop.step >= 0 && next.step >= stop.step) return skip(record, "the frame cannot be handed over");
+    stop = std::move(next);
   }
   return skip(record, "the frame cannot be handed over");
 }
@@ -392,7 +414,13 @@ CaptureResult capture(const CaptureRequest& request) {
   try {
     return capture_with_retries(request);
   } catch (const SkipFrame& left) {
-    CaptureResult result = skip(left.reason);
+    CaptureResult result;
+    if (left.seen && left.nested_too) {
+      result = std::move(*left.seen);
+      result.uses_torch = true;
+    }
+    result.end = End::kSkip;
+    result.skip_reason = left.reason;
     result.nested_too = left.nested_too;
     result.retry_later = left.retry_later;
     return result;

@@ -143,6 +143,12 @@ struct BreakRecord {
   std::vector<UserFrame> stack;  // outermost first
 };
 
+// One way on from the instructions that Python executes after a break.
+struct WayOut {
+  int from, to;               // instructions: the last one that Python executes, and the next
+  std::vector<int> locals;    // co_localsplus slots that are live at `to`, all of them assigned; cells left out
+};
+
 // ---- request and result ----------------------------------------------------------------------------------------------
 
 // What an earlier miss taught: sizes, ints and floats that changed are captured as dynamic.
@@ -185,6 +191,10 @@ struct CaptureResult {
   int break_at = -1;                       // instruction index in decode(code): it is executed by Python next
   int stack_depth = 0;
   std::vector<int> local_slots;            // co_localsplus slots that hold a value there (cells as cells)
+  // The break is in a loop: Python executes all of it, from break_at on, and the frame is resumed at these ways out. The
+  // ways out that are not listed are left to Python as well.
+  bool whole_loop = false;
+  std::vector<WayOut> ways_out;
   std::vector<BreakRecord> breaks;         // one for a kBreak; may hold more that were met on the way
 };
 

@@ -147,6 +147,14 @@ PyRef describe(const CaptureResult& result, PyCodeObject* code) {
   put(dict, "results", list(results));
   put(dict, "effects", list(effects));
   put(dict, "locals", list(locals));
+  std::vector<std::string> exits;
+  for (const WayOut& way : result.ways_out) {
+    std::string text = std::to_string(way.from) + " to " + std::to_string(way.to) + ":";
+    for (int slot : way.locals)
+      text += std::string(" ") + PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_localsplusnames, slot));
+    exits.push_back(text);
+  }
+  put(dict, "ways_out", list(exits));
   put(dict, "stack_depth", checked(PyLong_FromLong(result.stack_depth)));
   PyRef breaks = checked(PyList_New(0));
   for (const BreakRecord& record : result.breaks)

@@ -42,16 +42,6 @@ bool is_library_file(const std::string& file) {
   return starts_with(file, folder_of("os")) && file.find("site-packages") == std::string::npos;
 }
 
-std::vector<DecodedCode::Loop> find_loops(const Program& program) {
-  std::vector<DecodedCode::Loop> loops;
-  for (size_t i = 0; i < program.code.size(); ++i) {
-    const Instruction& instruction = program.code[i];
-    if (is_jump(instruction.op) && instruction.arg <= static_cast<int>(i))
-      loops.push_back({instruction.arg, static_cast<int>(i)});
-  }
-  return loops;
-}
-
 }  // namespace
 
 std::shared_ptr<const DecodedCode> decoded(PyCodeObject* code) {

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "symbolic/control_flow.h"
 #include "symbolic/executor.h"
 #include "symbolic/value.h"
 
@@ -22,9 +23,6 @@ namespace cdynamo::symbolic {
 struct DecodedCode {
   PyRef code;
   Program program;
-  struct Loop {
-    int header, last;   // a jump at or before `last` goes back to `header`
-  };
   std::vector<Loop> loops;
   PyCodeObject* object() const { return reinterpret_cast<PyCodeObject*>(code.get()); }
   const char* name() const { return PyUnicode_AsUTF8(object()->co_name); }
@@ -92,8 +90,5 @@ std::span<const OpRow> control_ops();
 std::span<const OpRow> exception_ops();
 std::span<const OpRow> match_ops();
 std::span<const OpRow> generator_ops();
-
-// Slots of co_localsplus that may be read from instruction `at` on, by slot.
-std::vector<bool> live_slots(const DecodedCode& code, int at);
 
 }  // namespace cdynamo::symbolic

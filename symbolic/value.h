@@ -51,6 +51,7 @@ BreakRecord break_record(const char* id, const std::string& detail);
 struct SkipFrame {
   std::string reason;
   bool nested_too = false, retry_later = false;
+  std::shared_ptr<CaptureResult> seen = nullptr;  // the guards up to there; filled in by capture()
 };
 
 struct PythonRaise {

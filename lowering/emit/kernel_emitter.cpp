@@ -180,15 +180,52 @@ void KernelEmitter::emit_outer_run(Value* first, Value* last) {
   if (!extent.is_constant() || extent.constant() >= block) {
     emit_loop(begin, whole, block, false, "blocks", [&](Value* base) {
       position_ = {base, nullptr, shape.lanes, shape.copies};
-      emit_phases();
+      emit_tile();
     });
   }
   if (extent.is_constant() && extent.constant() % block == 0) return;
   const bool whole_vectors = extent.is_constant() && extent.constant() % shape.lanes == 0;
   emit_loop(whole, end, shape.lanes, false, "rest", [&](Value* base) {
     position_ = {base, whole_vectors ? nullptr : lane_mask(base, end, shape.lanes), shape.lanes, 1};
-    emit_phases();
+    emit_tile();
   });
+}
+
+// The phases for one block of lanes, at each row of its tile where there is one.
+void KernelEmitter::emit_tile() {
+  if (plan_.tile_axis < 0) return emit_phases();
+  const VectorPosition position = position_;
+  const Sym& extent = kernel_.outer[plan_.tile_axis];
+  Value *tile = axes_[plan_.tile_axis], *rows = ir_.getInt64(plan_.tile_rows);
+  Value* begin = ir_.CreateMul(tile, rows);
+  Value* whole_end = ir_.CreateAdd(begin, rows);
+  Value* end = ir_.CreateBinaryIntrinsic(Intrinsic::smin, whole_end, size(extent));
+  auto by_rows = [&] {
+    emit_loop(begin, end, 1, true, "tile", [&](Value* row) {
+      axes_[plan_.tile_axis] = row;
+      emit_phases();
+    });
+  };
+  if (plan_.transposes && !position.mask) {
+    auto* whole = BasicBlock::Create(module_.getContext(), "whole_tile", function_);
+    auto* part = BasicBlock::Create(module_.getContext(), "part_of_tile", function_);
+    auto* done = BasicBlock::Create(module_.getContext(), "tile_done", function_);
+    ir_.CreateCondBr(ir_.CreateICmpEQ(end, whole_end), whole, part);
+    ir_.SetInsertPoint(whole);
+    position_.copies = plan_.tile_rows;
+    position_.copy_axis = plan_.tile_axis;
+    axes_[plan_.tile_axis] = begin;
+    emit_phases();
+    ir_.CreateBr(done);
+    ir_.SetInsertPoint(part);
+    position_ = position;
+    by_rows();
+    ir_.CreateBr(done);
+    ir_.SetInsertPoint(done);
+  } else {
+    by_rows();
+  }
+  axes_[plan_.tile_axis] = tile;
 }
 
 Value* KernelEmitter::lane_mask(Value* base, Value* end, int lanes) {
@@ -227,7 +264,7 @@ void KernelEmitter::place_phase(int phase) {
     };
     auto depends_on_axis = [&](int axis) {
       place.depth = std::max(place.depth, axis_depth(axis));
-      place.varies = place.varies || (has_vector_axis() && axis == vector_axis());
+      place.varies = place.varies || (has_vector_axis() && axis == vector_axis()) || (plan_.transposes && axis == plan_.tile_axis);
     };
     for (int reg : stmt.operands) depends_on_register(reg);
     if (stmt.mask >= 0) depends_on_register(stmt.mask);

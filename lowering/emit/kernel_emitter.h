@@ -33,6 +33,12 @@ struct Shape {
 // What emission decides before it emits; also what callers need to know of the work.
 struct KernelPlan {
   std::vector<Shape> phases;         // one a phase; equal with vectorize_outer
+  // An outer axis (not the last) along which some access is contiguous that is not so along the lanes: an item is then a tile of
+  // `tile_rows` points of it by one block of lanes, so that each cache line is used while it is there. -1: none.
+  int tile_axis = -1;
+  int tile_rows = 1;
+  // Whole tiles are read by rows of the other layout and transposed in registers: one copy of the body for each row.
+  bool transposes = false;
   std::vector<Sym> work;
   std::vector<Sym> scratch_offsets;  // bytes, one a kRowScratch buffer in order
   Sym scratch_bytes;
@@ -64,6 +70,7 @@ class KernelEmitter {
     llvm::Value* base = nullptr;   // i64: first lane of the first copy along the vector axis
     llvm::Value* mask = nullptr;   // lanes that exist, null: all
     int lanes = 1, copies = 1;
+    int copy_axis = -1;            // the axis whose next points the copies are; -1: the vector axis, `lanes` further on
   };
   // An address: uniform part, and what each lane adds.
   struct Address {
@@ -76,6 +83,7 @@ class KernelEmitter {
   void emit_prologue(const std::string& name);
   void emit_items();
   void emit_outer_run(llvm::Value* first, llvm::Value* last);
+  void emit_tile();
   void emit_phases();
   void emit_phase(int phase);
   void emit_depth(int depth);
@@ -102,6 +110,11 @@ class KernelEmitter {
   void advance_pointers(int depth);
   Address address(const Stmt& stmt, int copy);
   llvm::Value* emit_load(const Stmt& stmt, int copy);
+  bool is_transposed(const Stmt& stmt) const;
+  llvm::Value* transposed_row(const Stmt& stmt, int lane);
+  void load_transposed(const Stmt& stmt);
+  void store_transposed(const Stmt& stmt);
+  Registers transpose(Registers rows);
   void emit_store(const Stmt& stmt, int copy);
   llvm::Value* load_raw(const Address& address, llvm::Type* element, llvm::Value* mask, llvm::Value* other);
   llvm::Value* from_storage(llvm::Value* raw, DType dtype);
@@ -156,6 +169,7 @@ class KernelEmitter {
   std::vector<llvm::Value*> statement_pointers_;    // of each load and store: the part of its address that is known at this depth
   std::vector<Placement> placements_;
   std::vector<Accumulator> accumulators_;
+  Registers transposed_;        // of the load that is being emitted: one vector a copy
   VectorPosition position_;
 };
 

@@ -48,8 +48,43 @@ Shape choose_shape(const Kernel& kernel, const std::vector<const Phase*>& phases
   double cost = 0;
   for (const Phase* phase : phases)
     for (const Stmt& stmt : phase->body) cost += statement_cost(stmt, kernel);
-  const Width width = choose_width(cost);
-  return fit({std::min(choose_lanes(kernel, phases, vector_bytes) * width.registers, 64), width.copies}, extent);
+  const int lanes = choose_lanes(kernel, phases, vector_bytes);
+  Width width = choose_width(cost);
+  // float32 does such work in float64, two registers a vector; float64 itself has room for a second.
+  if (cost > kWidths[3].up_to_cost && lanes * 8 <= vector_bytes) width.registers = 2;
+  return fit({std::min(lanes * width.registers, 64), width.copies}, extent);
+}
+
+// See KernelPlan::tile_axis.
+int choose_tile_axis(const Kernel& kernel) {
+  const int last = static_cast<int>(kernel.outer.size()) - 1;
+  for (const Phase& phase : kernel.phases) {
+    for (const Stmt& stmt : phase.body) {
+      int contiguous = -1;
+      bool strided = false;
+      for (const IndexTerm& term : stmt.index.terms) {
+        if (term.axis == last) strided = !(term.stride == Sym(1)) && !(term.stride == Sym(0)) && !(term.stride == Sym(-1));
+        if (term.axis >= 0 && term.axis < last && term.stride == Sym(1)) contiguous = term.axis;
+      }
+      if (strided && contiguous >= 0 && !(kernel.outer[contiguous] == Sym(1))) return contiguous;
+    }
+  }
+  return -1;
+}
+
+// Tiles are square; those that are transposed in registers hold one copy of the body a row, so it has to be short.
+void choose_tile(const Kernel& kernel, KernelPlan& plan, Shape& shape, int vector_bytes) {
+  constexpr double kMaxCost = 10;
+  plan.tile_axis = choose_tile_axis(kernel);
+  if (plan.tile_axis < 0) return;
+  double cost = 0;
+  for (const Stmt& stmt : kernel.phases[0].body) cost += statement_cost(stmt, kernel);
+  shape.copies = 1;
+  shape.lanes = std::min(shape.lanes, std::max(vector_bytes / 4, 4));
+  plan.tile_rows = shape.lanes;
+  plan.transposes = kernel.phases.size() == 1 && kernel.phases[0].inner.empty() && cost <= kMaxCost;
+  Sym& rows = plan.work[plan.tile_axis];
+  rows = floordiv(rows + Sym(plan.tile_rows - 1), Sym(plan.tile_rows));
 }
 
 // Nanoseconds for one item, at 3 GHz; statement costs are those of 16 float32.
@@ -65,6 +100,7 @@ double item_cost(const Kernel& kernel, const KernelPlan& plan, const graph::SymC
     double vectors = std::max(1.0, kernel.vectorize_outer ? trips * shape.lanes * shape.copies / 16 : trips / (shape.lanes > 1 ? 16 : 1));
     cycles += body * vectors;
   }
+  if (plan.tile_axis >= 0) cycles *= plan.tile_rows;
   return cycles / 3;
 }
 
@@ -78,6 +114,7 @@ KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context, c
     for (const Phase& phase : kernel.phases) all.push_back(&phase);
     Shape shape;
     if (!kernel.outer.empty()) shape = choose_shape(kernel, all, kernel.outer.back(), host.vector_bytes);
+    choose_tile(kernel, plan, shape, host.vector_bytes);
     plan.phases.assign(kernel.phases.size(), shape);
     Sym block = int64_t{shape.lanes} * shape.copies;
     if (!plan.work.empty()) plan.work.back() = floordiv(plan.work.back() + block - Sym(1), block);

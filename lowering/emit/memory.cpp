@@ -47,7 +47,7 @@ KernelEmitter::Address KernelEmitter::address(const Stmt& stmt, int copy) {
   const int lanes = position_.lanes;
   Value* uniform = nullptr;
   Value* scattered = nullptr;  // <lanes x i64>
-  Value* lane_stride = nullptr;
+  Value *lane_stride = nullptr, *copy_stride = nullptr;
   for (const IndexTerm& term : stmt.index.terms) {
     if (term.stride == Sym(0)) continue;
     if (term.reg >= 0) {
@@ -57,14 +57,17 @@ KernelEmitter::Address KernelEmitter::address(const Stmt& stmt, int copy) {
       sum = sum ? ir_.CreateAdd(sum, part) : part;
     } else if (has_vector_axis() && term.axis == vector_axis()) {
       lane_stride = size(term.stride);
+    } else if (term.axis == position_.copy_axis) {
+      copy_stride = size(term.stride);
     }
   }
   bool scratch_lanes = is_scratch(kernel_, stmt.buffer) && kernel_.vectorize_outer;
   if (scratch_lanes) lane_stride = ir_.getInt64(1);
   out.pointer = uniform ? ir_.CreateGEP(element, statement_pointers_[statement_], uniform) : statement_pointers_[statement_];
   auto* stride = dyn_cast_or_null<ConstantInt>(lane_stride);
-  if (lane_stride && copy > 0)
-    out.pointer = ir_.CreateGEP(element, out.pointer, ir_.CreateMul(lane_stride, ir_.getInt64(int64_t{copy} * lanes)));
+  if (position_.copy_axis < 0 && lane_stride) copy_stride = ir_.CreateMul(lane_stride, ir_.getInt64(lanes));
+  if (copy_stride && copy > 0)
+    out.pointer = ir_.CreateGEP(element, out.pointer, ir_.CreateMul(copy_stride, ir_.getInt64(copy)));
   if (!lane_stride && !scattered) return out;
   if (lanes == 1 && !scattered) return out;
   if (!scattered && stride && stride->getSExtValue() == 1) {
@@ -139,6 +142,10 @@ Value* KernelEmitter::to_storage(Value* value, DType buffer_dtype, DType registe
 
 Value* KernelEmitter::emit_load(const Stmt& stmt, int copy) {
   DType stored = kernel_.buffers[stmt.buffer].dtype;
+  if (is_transposed(stmt)) {
+    if (copy == 0) load_transposed(stmt);
+    return transposed_.at(copy);
+  }
   Type* element = builder_.storage_type(stored);
   Address where = address(stmt, copy);
   Value* mask = statement_mask(stmt, copy, where.kind != Address::kUniform);
@@ -153,6 +160,10 @@ Value* KernelEmitter::emit_load(const Stmt& stmt, int copy) {
 }
 
 void KernelEmitter::emit_store(const Stmt& stmt, int copy) {
+  if (is_transposed(stmt)) {
+    if (copy == 0) store_transposed(stmt);
+    return;
+  }
   DType stored = kernel_.buffers[stmt.buffer].dtype;
   Type* element = builder_.storage_type(stored);
   const Align align(element->getScalarSizeInBits() / 8);

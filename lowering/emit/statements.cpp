@@ -73,9 +73,11 @@ Value* KernelEmitter::register_value(int reg, int copy) {
 }
 
 Value* KernelEmitter::axis_value(int axis, int copy) {
+  if (axis == position_.copy_axis) return ir_.CreateAdd(axes_.at(axis), ir_.getInt64(copy));
   if (!has_vector_axis() || axis != vector_axis()) return axes_.at(axis);
   const int lanes = position_.lanes;
-  Value* base = ir_.CreateAdd(position_.base, ir_.getInt64(int64_t{copy} * lanes));
+  const int64_t ahead = position_.copy_axis < 0 ? int64_t{copy} * lanes : 0;
+  Value* base = ir_.CreateAdd(position_.base, ir_.getInt64(ahead));
   if (lanes == 1) return base;
   SmallVector<Constant*, 64> iota;
   for (int lane = 0; lane < lanes; ++lane) iota.push_back(ir_.getInt64(lane));

@@ -61,6 +61,9 @@ FITS = {
     # log((1+s)/(1-s)) = 2s + s^3 g(s^2)
     "log_s": (0, 7, lambda t: (log((1 + sqrt(t)) / (1 - sqrt(t))) - 2 * sqrt(t)) / sqrt(t) ** 3, SMALL, mpf("0.0401"),
               lambda t: t / 2),
+    # log((1+s)/(1-s)) = 2s + 2/3 s^3 + s^5 g(s^2), to more bits than a double has: for pow
+    "pow_log": (0, 11, lambda t: (log((1 + sqrt(t)) / (1 - sqrt(t))) - 2 * sqrt(t) - 2 * sqrt(t) ** 3 / 3) / sqrt(t) ** 5, SMALL,
+                mpf("0.0401"), lambda t: t * t / 2),
     # sin(r) = r + r^3 g(r^2), |r| <= pi/2
     "sin": (4, 8, lambda t: (sin(sqrt(t)) - sqrt(t)) / sqrt(t) ** 3, SMALL, (pi / 2) ** 2 * mpf("1.001"),
             lambda t: sqrt(t) ** 3 / sin(sqrt(t))),
@@ -101,7 +104,7 @@ def main():
                 continue
             coefficients = fit(g, weight, a, b, terms, bits)
             worst = max(abs((evaluate(coefficients, x) - g(x)) * weight(x)) for x in (a + (b - a) * (i + mpf("0.3717")) / 997 for i in range(997)))
-            print(f"// {name} {label}: {float(worst * 2**bits):.3f} ULP")
+            print(f"// {name} {label}: {float(worst * 2**bits):.5f} ULP")
             print(f"constexpr double k{name.title().replace('_', '')}{label}[] = {{" + ", ".join(f"{float(c):.17g}" for c in coefficients) + "};")
     print("\n}  // namespace cdynamo::lowering::math")
 

@@ -2,6 +2,7 @@
 // by NumPy once, at capture, and copied where the program could write to it or return it.
 #include "symbolic/hooks.h"
 #include "symbolic/numpy/methods.h"
+#include "symbolic/values/builtin_method.h"
 #include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
@@ -162,7 +163,38 @@ constexpr const char* kShape = "shape";
 constexpr const char* kNdim = "ndim";
 constexpr const char* kSize = "size";
 
+// numpy.errstate(divide="ignore"): compiled code warns of nothing, so there is nothing to do where nothing is to be raised.
+class ErrorState final : public SymbolicValue {
+ public:
+  explicit ErrorState(PyRef type) : type_(std::move(type)) {}
+  PyTypeObject* type() const override { return reinterpret_cast<PyTypeObject*>(type_.get()); }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override {
+    static constexpr BuiltinMethodRow kMethods[] = {
+        {"__enter__", [](Executor& ex, const ValuePtr&, const CallArgs&) { return ex.none(); }},
+        {"__exit__", [](Executor& ex, const ValuePtr&, const CallArgs&) { return ex.none(); }},
+    };
+    if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+    return SymbolicValue::get_attribute(ex, name);
+  }
+  RecipePtr recipe(Executor&) override { break_graph("CD0009", "numpy.errstate"); }
+
+ private:
+  PyRef type_;
+};
+
+ValuePtr error_state(Executor&, PyObject* callable, const CallArgs& args) {
+  if (!args.positional.empty()) break_graph("CD0501", "errstate with positional arguments");
+  for (const Keyword& keyword : args.keywords) {
+    PyObject* value = constant_object(keyword.value);
+    if (!value || !PyUnicode_Check(value) ||
+        (PyUnicode_CompareWithASCIIString(value, "ignore") != 0 && PyUnicode_CompareWithASCIIString(value, "warn") != 0))
+      break_graph("CD0501", "errstate that raises or calls");
+  }
+  return std::make_shared<ErrorState>(PyRef::borrow(callable));
+}
+
 constexpr NumpySpecialRow kRows[] = {
+    {"numpy.errstate", error_state},
     {"numpy.zeros", zeros},
     {"numpy.ones", ones},
     {"numpy.empty", zeros},

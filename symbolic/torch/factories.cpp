@@ -81,44 +81,76 @@ graph::Value* build(Executor& ex, const Data& data, DType dtype) {
   return data.sizes.size() == 1 ? flat : append_call1(ex, "core.reshape", {flat, data.sizes});
 }
 
+// `dtype` unset: from the data, an empty list being of the default float type.
+graph::Value* from_data(Executor& ex, const ValuePtr& value, std::optional<DType> dtype) {
+  if (graph_value(value)) break_graph("CD0415", "a copy of a tensor, which warns");
+  Data data;
+  collect(ex, value, 0, data);
+  if (!data.regular) break_graph("CD0415", value->describe());
+  if (!dtype)
+    dtype = data.items.empty() || data.category == runtime::Category::kFloat ? ex.graph().default_float
+            : data.category == runtime::Category::kInteger                   ? DType::kI64
+                                                                             : DType::kBool;
+  if (data.items.size() > 1 && all_known(data)) return embed(ex, value, *dtype);
+  if (data.items.size() > kMostPieces) break_graph("CD0415", "so many numbers");
+  return build(ex, data, *dtype);
+}
+
+// dtype=, device=, requires_grad= and pin_memory= of a factory; what is not the usual breaks the graph.
+std::optional<DType> options(const char* function, const ValuePtr& dtype_value, const ValuePtr& device,
+                             std::initializer_list<ValuePtr> flags) {
+  for (const ValuePtr& flag : flags)
+    if (flag && constant_object(flag) != Py_False) break_graph("CD0402", std::string(function) + " with requires_grad or pin_memory");
+  if (device && !is_none(device)) {
+    PyRef text = PyRef::steal(PyObject_Str(device->real_object() ? device->real_object() : Py_None));
+    if (!text || PyUnicode_CompareWithASCIIString(text.get(), "cpu") != 0)
+      break_graph("CD0402", std::string(function) + " on another device");
+  }
+  if (!dtype_value || is_none(dtype_value)) return std::nullopt;
+  DType dtype{};
+  if (!dtype_value->real_object() || !dtype_of_torch_object(dtype_value->real_object(), &dtype))
+    break_graph("CD0402", std::string(function) + " with this dtype");
+  return dtype;
+}
+
 // torch.tensor(data, dtype=None, device=None, requires_grad=False, pin_memory=False).
 ValuePtr tensor_from_data(Executor& ex, PyObject* callable, const CallArgs& args) {
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     use_framework(ex, graph::Framework::kTorch);
     std::vector<ValuePtr> given = bind_arguments(ex, "tensor", args, {"data", "dtype?", "device?", "requires_grad?", "pin_memory?"});
-    for (size_t i : {size_t{3}, size_t{4}})
-      if (given[i] && constant_object(given[i]) != Py_False) break_graph("CD0402", "torch.tensor with requires_grad or pin_memory");
-    if (given[2] && !is_none(given[2])) {
-      PyRef text = PyRef::steal(PyObject_Str(given[2]->real_object() ? given[2]->real_object() : Py_None));
-      if (!text || PyUnicode_CompareWithASCIIString(text.get(), "cpu") != 0) break_graph("CD0402", "torch.tensor on another device");
-    }
-    DType dtype{};
-    bool has_dtype = given[1] && !is_none(given[1]);
-    if (has_dtype && !(given[1]->real_object() && dtype_of_torch_object(given[1]->real_object(), &dtype)))
-      break_graph("CD0402", "torch.tensor with this dtype");
-    if (auto* tensor = dynamic_cast<TensorValue*>(given[0].get())) {
-      (void)tensor;
-      break_graph("CD0415", "torch.tensor of a tensor, which warns");
-    }
-    Data data;
-    collect(ex, given[0], 0, data);
-    if (!data.regular) break_graph("CD0415", "torch.tensor of " + given[0]->describe());
-    // An empty list is of the default float type.
-    if (!has_dtype)
-      dtype = data.items.empty() || data.category == runtime::Category::kFloat ? ex.graph().default_float
-              : data.category == runtime::Category::kInteger                   ? DType::kI64
-                                                                               : DType::kBool;
-    if (data.items.size() > 1 && all_known(data)) return make_tensor(ex, embed(ex, given[0], dtype));
-    if (data.items.size() > kMostPieces) break_graph("CD0415", "torch.tensor of so many numbers");
-    return make_tensor(ex, build(ex, data, dtype));
+    return make_tensor(ex, from_data(ex, given[0], options("torch.tensor", given[1], given[2], {given[3], given[4]})));
+  });
+}
+
+// torch.as_tensor(data, dtype=None, device=None): a tensor is returned as it is where its dtype is right.
+ValuePtr as_tensor(Executor& ex, PyObject* callable, const CallArgs& args) {
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
+    use_framework(ex, graph::Framework::kTorch);
+    std::vector<ValuePtr> given = bind_arguments(ex, "as_tensor", args, {"data", "dtype?", "device?"});
+    std::optional<DType> dtype = options("torch.as_tensor", given[1], given[2], {});
+    auto* tensor = dynamic_cast<TensorValue*>(given[0].get());
+    if (!tensor) return make_tensor(ex, from_data(ex, given[0], dtype));
+    return !dtype || *dtype == tensor->array_type().dtype ? given[0] : call_named(ex, "to", {given[0], given[1]});
   });
 }
 
 constexpr SpecialRow kRows[] = {
     {"torch.tensor", tensor_from_data},
+    {"torch.as_tensor", as_tensor},
 };
 
 }  // namespace
+
+// x.new_tensor(data): of x's dtype.
+ValuePtr new_tensor_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), self);
+  return recorded_call(ex, "call_method", PyRef::borrow(interned("new_tensor")), all, [&]() -> ValuePtr {
+    std::vector<ValuePtr> given = bind_arguments(ex, "new_tensor", args, {"data", "dtype?", "device?", "requires_grad?", "pin_memory?"});
+    std::optional<DType> dtype = options("new_tensor", given[1], given[2], {given[3], given[4]});
+    return make_tensor(ex, from_data(ex, given[0], dtype.value_or(static_cast<TensorValue&>(*self).array_type().dtype)));
+  });
+}
 
 std::span<const SpecialRow> torch_factory_functions() { return kRows; }
 

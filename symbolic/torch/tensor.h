@@ -50,4 +50,6 @@ ValuePtr tensor_property(Executor& ex, TensorValue& self, std::string_view name)
 // A method of tensor_methods.cpp, bound; null where there is none.
 ValuePtr tensor_method(Executor& ex, const ValuePtr& self, std::string_view name);
 
+ValuePtr new_tensor_method(Executor& ex, const ValuePtr& self, const CallArgs& args);   // factories.cpp
+
 }  // namespace cdynamo::symbolic

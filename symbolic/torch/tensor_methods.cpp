@@ -263,6 +263,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"retain_grad", requires_grad_method},
     {"register_hook", requires_grad_method},
     {"type", type_method},
+    {"new_tensor", new_tensor_method},
     {"cpu", cpu_method},
     {"resolve_conj", cpu_method},
     {"resolve_neg", cpu_method},

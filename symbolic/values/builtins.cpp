@@ -63,7 +63,7 @@ ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
   std::vector<ValuePtr> items = args.positional.size() == 1 ? items_of(ex, args.positional[0]) : args.positional;
   if (items.empty()) {
     if (bound[1]) return bound[1];
-    raise_error(ex, PyExc_ValueError, std::string(name) + "() iterable argument is empty");
+    return folded(ex, name, positional({new_list({})}));   // raises in the version's own words
   }
   bool keyed = bound[0] && !is_none(bound[0]);
   bool ints = !keyed && std::all_of(items.begin(), items.end(), [](const ValuePtr& item) { return as_sym(item).has_value(); });

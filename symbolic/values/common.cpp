@@ -194,10 +194,20 @@ ValuePtr wrap_fresh(Executor& ex, PyRef object) {
   return ex.constant(std::move(object));
 }
 
+namespace {
+// Pure functions consume the iterators that they are given.
+PyRef fold_argument(Executor& ex, const ValuePtr& value) {
+  PyRef object = materialize(ex, value);
+  if (object) return object;
+  bool iterates = value->type()->tp_iternext != nullptr || dynamic_cast<DictViewValue*>(value.get());
+  return iterates ? materialize(ex, new_list(items_of(ex, value))) : PyRef();
+}
+}  // namespace
+
 bool try_fold_call(Executor& ex, PyObject* callable, const CallArgs& args, ValuePtr* result) {
   PyRef positional_args = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
   for (size_t i = 0; i < args.positional.size(); ++i) {
-    PyRef object = materialize(ex, args.positional[i]);
+    PyRef object = fold_argument(ex, args.positional[i]);
     if (!object) return false;
     PyTuple_SET_ITEM(positional_args.get(), static_cast<Py_ssize_t>(i), object.release());
   }

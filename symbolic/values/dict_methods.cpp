@@ -121,6 +121,9 @@ void update_dict(Executor& ex, DictValue& dict, const CallArgs& args) {
     } else {
       size_t position = 0;
       for (const ValuePtr& pair : items_of(ex, given)) {
+        if (!pair->type()->tp_iter)
+          raise_error(ex, PyExc_TypeError,
+                      "cannot convert dictionary update sequence element #" + std::to_string(position) + " to a sequence");
         std::vector<ValuePtr> items = items_of(ex, pair);
         if (items.size() != 2)
           raise_error(ex, PyExc_ValueError, "dictionary update sequence element #" + std::to_string(position) +

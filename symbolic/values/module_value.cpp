@@ -40,6 +40,7 @@ ValuePtr ModuleValue::get_attribute(Executor& ex, PyObject* name) {
     bool fixed = is_definition(object) && is_library_module(object_.get());
     return ex.wrap(object, fixed ? constant_source(object) : module_global_source(object_.get(), name));
   }
+  if (!is_library_module(object_.get())) add_guard(ex, GuardKind::kKeyAbsent, constant_source(dict), name);
   // Libraries make some names on demand (PEP 562).
   if (!is_library_module(object_.get()) && PyDict_GetItemString(dict, "__getattr__")) return SymbolicValue::get_attribute(ex, name);
   PyRef made = PyRef::steal(PyObject_GetAttr(object_.get(), name));

@@ -1,4 +1,6 @@
 // Which kind stands for a live object.
+#include <cstring>
+
 #include "symbolic/hooks.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
@@ -25,9 +27,23 @@ bool is_constant_object(PyObject* object) {
          type == &PyStaticMethod_Type || type == &PyClassMethod_Type || PyCode_Check(object) || PyCapsule_CheckExact(object);
 }
 
-bool is_bound_to_object(PyObject* function) {
-  PyObject* self = PyCFunction_GET_SELF(function);
-  return self && !PyModule_Check(self) && !PyType_Check(self) && !is_plain_constant(self);
+// A C method bound to an object: `items.append`, `"abc".__len__`. It is taken apart, as it is new each time it is read.
+bool is_bound_to_object(PyObject* object) {
+  if (std::strcmp(Py_TYPE(object)->tp_name, "method-wrapper") == 0) return true;
+  PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
+  return self && !PyModule_Check(self) && !PyType_Check(self);
+}
+
+ValuePtr wrap_bound_method(Executor& ex, PyObject* object, const SourcePtr& source) {
+  PyRef self = checked(PyObject_GetAttrString(object, "__self__"));
+  PyRef name = checked(PyObject_GetAttrString(object, "__name__"));
+  guard_exact_type(ex, object, source);
+  bool known = source->kind == SourceKind::kConstant;
+  auto part = [&](const PyRef& value, const char* attribute) {
+    return ex.wrap(value.get(), known ? constant_source(value.get()) : attribute_source(source, interned(attribute)));
+  };
+  part(name, "__name__");
+  return part(self, "__self__")->get_attribute(ex, name.get());
 }
 
 ValuePtr identity_constant(Executor& ex, PyObject* object, const SourcePtr& source) {
@@ -84,15 +100,7 @@ ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
     if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object);
     return std::make_shared<ModuleValue>(PyRef::borrow(object), source);
   }
-  if (PyCFunction_Check(object) && is_bound_to_object(object)) {
-    PyObject* self = PyCFunction_GET_SELF(object);
-    guard_exact_type(ex, object, source);
-    bool known = source->kind == SourceKind::kConstant;
-    SourcePtr self_source = known ? constant_source(self) : derived_source(SourceKind::kMethodSelf, source);
-    PyObject* name = interned(reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name);
-    ValuePtr name_value = ex.wrap(name, known ? constant_source(name) : attribute_source(source, interned("__name__")));
-    return ex.wrap(self, self_source)->get_attribute(ex, constant_object(name_value));
-  }
+  if (is_bound_to_object(object)) return wrap_bound_method(ex, object, source);
   if (PyCFunction_Check(object) || is_constant_object(object)) return identity_constant(ex, object, source);
   if (is_enum_class(Py_TYPE(object))) return identity_constant(ex, object, source);
   if (ValuePtr value = wrap_partial(ex, object, source)) return value;

@@ -236,6 +236,23 @@ TEST_F(CompileTest, LongColumns) {
   check();
 }
 
+// One accumulator a column would be off by more than 1e-4 here.
+TEST_F(CompileTest, SumsOfLongColumnsAreCascaded) {
+  Tensor x = input({40000, 32});
+  for (auto& element : inputs[0].elements) element.real = 0.1f;
+  output(sum(x, {0}));
+  const RunResult result = check();
+  for (double total : result.outputs.at(0).numbers()) EXPECT_NEAR(total, 4000.0, 4000 * 2e-6);
+}
+
+TEST_F(CompileTest, TransposedCopies) {
+  Tensor x = input({40, 64}), y = input({3, 33, 48});
+  output(transpose(x, 0, 1) + 1.0);
+  output(transpose(y, 1, 2) * 2.0);
+  output(transpose(x, 0, 1) + reshape(x, {64, 40}));
+  check();
+}
+
 TEST_F(CompileTest, DynamicSizes) {
   Sym n = graph.sym->new_symbol("s0", 6), m = graph.sym->new_symbol("s1", 5);
   Tensor x = input({n, m}), y = input({m});
@@ -351,6 +368,17 @@ TEST_F(CompileTest, ConvolutionOfManyShapes) {
   }
   Tensor line = input({2, 3, 30}), w = input({9, 3, 4});
   output(call("core.convolution", {line.value, w.value, std::monostate{}, std::vector<Sym>{2}, std::vector<Sym>{1}, std::vector<Sym>{2}, false, std::vector<Sym>{Sym()}, Sym(1)}));
+  check();
+}
+
+// Loops that run in order cannot be cut: the index of a reshape is divided instead.
+TEST_F(CompileTest, RunningSumOfAReshapedInput) {
+  output(call("core.cumsum", {reshape(permute(input({4, 5}), {1, 0}), {20}).value, Sym(0)}));
+  check();
+}
+
+TEST_F(CompileTest, OutputThatIsAReshapedView) {
+  output(reshape(permute(input({2, 3, 4}), {2, 0, 1}), {24}));
   check();
 }
 

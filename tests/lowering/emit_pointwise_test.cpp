@@ -141,6 +141,28 @@ TEST(EmitPointwise, Strides) {
   }
 }
 
+// x + transposed y: the loop goes by tiles.
+TEST(EmitPointwise, Transposes) {
+  for (auto [m, n] : {std::pair{1, 1}, {16, 16}, {17, 40}, {3, 100}, {50, 7}, {64, 64}}) {
+   for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kBool}) {
+    graph::SymContext context;
+    Sym rows = context.new_symbol("s0", 8), columns = context.new_symbol("s1", 8);
+    KernelWriter w({Sym(2), rows, columns}, true);
+    w.begin();
+    Sym size = Sym(2) * rows * columns;
+    int x = w.load(w.buffer(dtype, size), w.index({{0, rows * columns}, {1, columns}, {2, 1}}));
+    int y = w.load(w.buffer(dtype, size), w.index({{0, rows * columns}, {1, 1}, {2, rows}}));
+    int r = w.cast(DType::kF32, w.load(w.buffer(DType::kF32, rows), w.index({{1, 1}})));
+    int sum = w.prim(Prim::k_add, DType::kF32, {w.cast(DType::kF32, x), w.cast(DType::kF32, y)});
+    sum = w.prim(Prim::k_add, DType::kF32, {sum, w.prim(Prim::k_sub, DType::kF32, {r, w.cast(DType::kF32, w.axis(1))})});
+    w.store(w.buffer(DType::kF32, size, true), w.index({{0, rows * columns}, {1, columns}, {2, 1}}), sum);
+    w.store(w.buffer(dtype, size, true), w.index({{0, rows * columns}, {1, 1}, {2, rows}}), x);
+    check(w.kernel, context, {.symbols = {m, n}});
+    if (::testing::Test::HasFatalFailure()) return;
+   }
+  }
+}
+
 // out[i] = i in [3, n-5) ? x[i - 3] : 9, and a store under a mask.
 TEST(EmitPointwise, Masks) {
   for (DType dtype : kAllDTypes) {

@@ -1,0 +1,108 @@
+// copy.copy and copy.deepcopy. Their Python goes by id() and __reduce_ex__, which a capture cannot; what they do to containers
+// and plain instances is done here. An object with hooks of its own (__copy__, __reduce__ ...) is left to Python.
+#include <unordered_map>
+
+#include "symbolic/executor.h"
+#include "symbolic/values/attributes.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/common.h"
+#include "symbolic/values/dict.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/set.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// Values that copy gives back as they are.
+bool is_atomic(const ValuePtr& value) {
+  PyTypeObject* type = value->type();
+  return value->as_constant() || type == &PyFunction_Type || type == &PyCFunction_Type || type == &PyLong_Type ||
+         type == &PyFloat_Type || type == &PyRange_Type;
+}
+
+// An instance whose class leaves copying to object: a new one with the same attributes.
+UserObjectValue* plain_instance(Executor& ex, const ValuePtr& value) {
+  auto* object = dynamic_cast<UserObjectValue*>(value.get());
+  if (!object || object->storage() || builtin_base(object->type()) != &PyBaseObject_Type) return nullptr;
+  for (const char* hook : {"__copy__", "__deepcopy__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__slots__", "__setattr__"})
+    if (lookup_type(ex, object->type(), interned(hook)) != _PyType_Lookup(&PyBaseObject_Type, interned(hook))) return nullptr;
+  return object->instance_dict(ex) ? object : nullptr;
+}
+
+struct Copier {
+  Executor& ex;
+  bool deep;
+  std::unordered_map<const SymbolicValue*, ValuePtr> memo = {};
+
+  ValuePtr part(const ValuePtr& value) { return deep ? copy(value) : value; }
+
+  ValuePtr copy(const ValuePtr& value) {
+    if (is_atomic(value)) return value;
+    if (auto known = memo.find(value.get()); known != memo.end()) return known->second;
+    PyTypeObject* type = value->type();
+    if (type == &PyList_Type) return copy_list(value);
+    if (type == &PyTuple_Type) return deep ? copy_tuple(value) : value;
+    if (type == &PyDict_Type || type == ordered_dict_type() || type == default_dict_type()) return copy_dict(value);
+    if (type == &PySet_Type) return new_set(ex, parts(set_in(value)->items(ex)), &PySet_Type);
+    if (UserObjectValue* object = plain_instance(ex, value)) return copy_instance(value, *object);
+    break_graph("CD0212", std::string(deep ? "copy.deepcopy" : "copy.copy") + " of " + value->describe());
+  }
+
+  std::vector<ValuePtr> parts(const std::vector<ValuePtr>& items) {
+    std::vector<ValuePtr> copies;
+    for (const ValuePtr& item : items) copies.push_back(part(item));
+    return copies;
+  }
+  ValuePtr copy_list(const ValuePtr& value) {
+    auto copied = new_list({});
+    memo[value.get()] = copied;
+    std::vector<ValuePtr> items = parts(list_in(value)->items(ex));
+    copied->mutable_items(ex) = std::move(items);
+    return copied;
+  }
+  // _deepcopy_tuple: a tuple of what cannot change stays.
+  ValuePtr copy_tuple(const ValuePtr& value) {
+    const std::vector<ValuePtr>& items = tuple_in(value)->items(ex);
+    std::vector<ValuePtr> copies = parts(items);
+    return memo[value.get()] = copies == items ? value : ValuePtr(new_tuple(std::move(copies)));
+  }
+  ValuePtr copy_dict(const ValuePtr& value) {
+    DictValue& dict = *dict_in(value);
+    auto copied = new_dict(value->type());
+    memo[value.get()] = copied;
+    copied->set_default_factory(dict.default_factory());
+    for (const DictValue::Entry& entry : dict.entries(ex)) copied->store(ex, part(entry.key), part(entry.value));
+    return copied;
+  }
+  ValuePtr copy_instance(const ValuePtr& value, UserObjectValue& object) {
+    ValuePtr copied = UserObjectValue::make(object.type(), nullptr);
+    memo[value.get()] = copied;
+    DictValue* attributes = dynamic_cast<UserObjectValue&>(*copied).instance_dict(ex);
+    for (const DictValue::Entry& entry : object.instance_dict(ex)->entries(ex))
+      attributes->store(ex, entry.key, part(entry.value));
+    return copied;
+  }
+};
+
+ValuePtr shallow_copy(Executor& ex, const CallArgs& args) {
+  require_count(ex, "copy", args, 1, 1);
+  return Copier{ex, false}.copy(args.positional[0]);
+}
+ValuePtr deep_copy(Executor& ex, const CallArgs& args) {
+  if (args.positional.size() != 1 || !args.keywords.empty()) break_graph("CD0212", "copy.deepcopy with a memo");
+  return Copier{ex, true}.copy(args.positional[0]);
+}
+
+constexpr BuiltinRow kFunctions[] = {
+    {"copy", "copy", shallow_copy},
+    {"copy", "deepcopy", deep_copy},
+};
+
+}  // namespace
+
+std::span<const BuiltinRow> copy_functions() { return kFunctions; }
+
+}  // namespace cdynamo::symbolic
