@@ -137,6 +137,20 @@ PyObject* access(const symbolic::Source& source, PyObject* parent, const symboli
   return nullptr;
 }
 
+bool is_settled(const GuardNode& node) {
+  if (!node.children.empty() || !node.inputs.empty() || !node.symbols.empty() || node.slot >= 0) return false;
+  for (const Leaf& leaf : node.leaves) {
+    switch (leaf.kind) {
+      case GuardKind::kIdentity: break;
+      case GuardKind::kEquals:
+        if (PyAnySet_Check(leaf.object.get())) return false;
+        break;
+      default: return false;
+    }
+  }
+  return true;
+}
+
 bool check_leaf(const Leaf& leaf, PyObject* object) {
   switch (leaf.kind) {
     case GuardKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(object)) == leaf.object.get();

@@ -1,6 +1,7 @@
 // The nodes of a GuardTree: how a child object is reached from its parent's, and what is checked of it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,7 +33,17 @@ struct GuardNode {
   std::vector<int> inputs;    // graph inputs that this object is
   std::vector<int> symbols;   // size symbols whose value this int is
   int slot = -1;              // where leaves of other nodes find this object
+
+  // A dict whose version is that of the last successful check still holds the same objects under the same keys: its
+  // leaves hold, children are not looked up again, and of these only `unsettled` ones are visited.
+  PyObject* seen = nullptr;       // identity only
+  uint64_t seen_version = 0;      // 0: not known
+  PyObject* found = nullptr;      // what the parent's accessor gave last; alive while the parent dict is unchanged
+  std::vector<GuardNode*> unsettled;
 };
+
+// True when an object that is still the same one cannot fail the node's checks.
+bool is_settled(const GuardNode& node);
 
 // The child's object, given its parent's (null for roots). Borrowed, or owned through `owner`. Null: the path is broken;
 // no Python error is left set.

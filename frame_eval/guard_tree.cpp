@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "frame_eval/frame.h"
 #include "graph/op.h"
 
 namespace cdynamo::frame_eval {
@@ -51,6 +52,7 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
   for (TensorLeaf& tensor : tensors_)
     if (tensor.view < 0) tensor.view = static_cast<int>(num_views_++);
   for (size_t i = 0; i < symbol_bindings_.size(); ++i) place_symbol(static_cast<int>(i));
+  for (const auto& root : roots_) find_unsettled(*root);
   if (!capture.graph) return;
   for (size_t i = 0; i < num_inputs_; ++i)
     for (const auto& node : capture.graph->nodes)
@@ -151,18 +153,26 @@ bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings) const {
   return written_inputs_.empty() || check_overlap(bindings);
 }
 
-bool GuardTree::check_node(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots,
+bool GuardTree::check_node(GuardNode& node, PyObject* parent, const symbolic::Roots& roots,
                            Bindings& bindings) const {
   PyRef owner;
   PyObject* object = access(*node.source, parent, roots, owner);
   if (!object) return false;
   if (owner) bindings.owned.push_back(std::move(owner));
+  node.found = object;
   return check_object(node, object, roots, bindings);
 }
 
-bool GuardTree::check_object(const GuardNode& node, PyObject* object, const symbolic::Roots& roots,
+bool GuardTree::check_object(GuardNode& node, PyObject* object, const symbolic::Roots& roots,
                              Bindings& bindings) const {
   if (node.slot >= 0) bindings.slots[node.slot] = object;
+  const uint64_t version = node.children.empty() || !PyDict_CheckExact(object) ? 0 : cdynamo_dict_version(object);
+  if (version && node.seen == object && node.seen_version == version) {
+    for (GuardNode* child : node.unsettled)
+      if (!check_object(*child, child->found, roots, bindings)) return false;
+    return true;
+  }
+  node.seen_version = 0;
   for (const Leaf& leaf : node.leaves) {
     if (leaf.other_slot >= 0) continue;  // compared when every object is known
     if (leaf.tensor_check >= 0) {
@@ -179,7 +189,17 @@ bool GuardTree::check_object(const GuardNode& node, PyObject* object, const symb
   for (int symbol : node.symbols) bindings.symbols[symbol] = PyLong_AsLongLong(object);
   for (const auto& child : node.children)
     if (!check_node(*child, object, roots, bindings)) return false;
+  node.seen = object;
+  node.seen_version = version;
   return true;
+}
+
+// Children of a dict whose objects may fail their checks, or are needed, though the dict itself is as it was.
+void GuardTree::find_unsettled(GuardNode& node) {
+  for (const auto& child : node.children) {
+    find_unsettled(*child);
+    if (!is_settled(*child)) node.unsettled.push_back(child.get());
+  }
 }
 
 bool GuardTree::bind_symbols(Bindings& bindings) const {

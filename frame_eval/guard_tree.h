@@ -69,8 +69,9 @@ class GuardTree {
   void add_guard(const symbolic::Guard& guard, const symbolic::Roots& roots);
   void add_input(const symbolic::GraphInput& input, int index);
   void place_symbol(int symbol);
-  bool check_node(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots, Bindings& bindings) const;
-  bool check_object(const GuardNode& node, PyObject* object, const symbolic::Roots& roots, Bindings& bindings) const;
+  static void find_unsettled(GuardNode& node);
+  bool check_node(GuardNode& node, PyObject* parent, const symbolic::Roots& roots, Bindings& bindings) const;
+  bool check_object(GuardNode& node, PyObject* object, const symbolic::Roots& roots, Bindings& bindings) const;
   bool bind_symbols(Bindings& bindings) const;
   bool check_symbols(const Bindings& bindings) const;
   bool check_overlap(const Bindings& bindings) const;

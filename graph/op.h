@@ -65,7 +65,7 @@ struct Param {
   bool mutated = false;         // Tensor(a!)
   bool list_elements_optional = false;  // Tensor?[]
   int list_size = 0;            // int[2]: one int stands for two
-  bool accepts_number = false;  // a Tensor for which a Python number may stand (set by the table)
+  bool accepts_number = false;  // a Tensor for which torch lets a Python number stand (set by the table); NumPy always does
   bool has_default = false;
   Arg default_value;
 };

@@ -9,12 +9,12 @@
 namespace cdynamo::graph {
 namespace {
 
-// PyTorch's parser lets a Python number stand for a Tensor in these; NumPy does everywhere.
+// PyTorch's parser lets a Python number stand for a Tensor in these alone.
 constexpr std::string_view kNumbersAsTensors[] = {"add", "sub", "mul", "div", "floor_divide", "true_divide", "subtract",
-                                                  "multiply", "divide", "fmod", "remainder"};
+                                                  "multiply", "divide"};
 
 bool accepts_numbers(const OpDef& op, const Schema& schema) {
-  if (schema.name.starts_with("np.") || !op.numpy_names.empty()) return true;
+  if (schema.name.starts_with("np.")) return true;
   for (std::string_view name : kNumbersAsTensors)
     if (op.name == name) return true;
   return false;

@@ -1,4 +1,5 @@
-// From kernels to callable code: plan, look up what exists (in this graph, in this process, on disk), compile the rest.
+// From kernels to callable code: plan, look up what exists (in this graph, in this process, on disk), compile
+// the rest.
 #include <dlfcn.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
@@ -60,7 +61,8 @@ const std::string& emitter_version() {
     Dl_info info;
     struct stat file;
     std::string text = "1";
-    if (dladdr(reinterpret_cast<void*>(&emit_cpu), &info) && info.dli_fname && stat(info.dli_fname, &file) == 0)
+    if (dladdr(reinterpret_cast<void*>(&emit_cpu), &info) && info.dli_fname &&
+        stat(info.dli_fname, &file) == 0)
       text += "/" + std::to_string(file.st_size) + "/" + std::to_string(file.st_mtim.tv_sec) + "/" +
               std::to_string(file.st_mtim.tv_nsec);
     return new std::string(text);
@@ -87,7 +89,8 @@ void compile_unit(Unit& unit, bool keep_text) {
   llvm::LLVMContext context;
   llvm::Module module(unit.kernel->name, context);
   emit::KernelEmitter(module, *unit.kernel, *unit.plan, runtime::host_target()).emit(kFunctionName);
-  unit.object = runtime::compile_to_object(module, keep_text ? &unit.assembly : nullptr, keep_text ? &unit.llvm_ir : nullptr);
+  unit.object = runtime::compile_to_object(module, keep_text ? &unit.assembly : nullptr,
+                                           keep_text ? &unit.llvm_ir : nullptr);
 }
 
 // On as many threads as there is work for: each kernel is a module of its own.
@@ -105,7 +108,8 @@ void compile_units(const std::vector<Unit*>& units, bool keep_text) {
       }
     }
   };
-  size_t helpers = std::min<size_t>({units.size() / 2, std::max(1u, std::thread::hardware_concurrency()) - 1, 15});
+  size_t helpers =
+      std::min<size_t>({units.size() / 2, std::max(1u, std::thread::hardware_concurrency()) - 1, 15});
   std::vector<std::thread> threads;
   try {
     for (size_t i = 0; i < helpers; ++i) threads.emplace_back(work);
@@ -178,7 +182,8 @@ std::unique_ptr<CompiledModule> emit_cpu(std::span<const Kernel> kernels, const 
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Code& code = units[unit_of_kernel[i]].code;
     const emit::KernelPlan& plan = plans[i];
-    out->kernels.push_back({reinterpret_cast<KernelFn>(code->address(0)), plan.work, plan.scratch_bytes, plan.cost_per_item});
+    out->kernels.push_back(
+        {reinterpret_cast<KernelFn>(code->address(0)), plan.work, plan.scratch_bytes, plan.cost_per_item});
     out->code.push_back(code);
   }
   return out;

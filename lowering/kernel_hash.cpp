@@ -11,7 +11,8 @@ namespace {
 using graph::Prim;
 using graph::Scalar;
 
-// Cycles on a 64-byte vector of float32, as measured on a core that starts two a cycle; what is not here costs half of one.
+// Cycles on a 64-byte vector of float32, as measured on a core that starts two a cycle; what is not here
+// costs half of one.
 double prim_cost(Prim prim) {
   switch (prim) {
     case Prim::k_div:
@@ -102,7 +103,6 @@ class Recorder final : public graph::ScalarBuilder {
   uintptr_t count_ = 0;
 };
 
-
 void record_scalar_code(const Stmt& stmt, const std::vector<DType>& dtypes, Recorder& recorder) {
   if (stmt.kind == StmtKind::kOp) {
     std::vector<Scalar> operands;
@@ -181,7 +181,8 @@ std::string serialize(const Kernel& kernel) {
   };
   sizes(kernel.outer);
   for (const KernelBuffer& buffer : kernel.buffers) {
-    out += "buffer " + std::to_string(static_cast<int>(buffer.kind)) + " " + std::to_string(static_cast<int>(buffer.dtype));
+    out += "buffer " + std::to_string(static_cast<int>(buffer.kind)) + " " +
+           std::to_string(static_cast<int>(buffer.dtype));
     sizes(buffer.kind == BufferKind::kRowScratch ? std::vector<Sym>{buffer.size} : std::vector<Sym>{});
   }
   for (const Phase& phase : kernel.phases) {

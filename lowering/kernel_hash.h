@@ -1,8 +1,8 @@
 // Structural identity of kernels, and what their scalar code costs.
 //
-// Two kernels with equal `serialize` text are the same machine code: names, source lines and the plan's buffer numbers are
-// left out, and scalar code (of operators, of reductions) is written out primitive by primitive, so that a
-// change in the operator table changes the text.
+// Two kernels with equal `serialize` text are the same machine code: names, source lines and the plan's
+// buffer numbers are left out, and scalar code (of operators, of reductions) is written out primitive by
+// primitive, so that a change in the operator table changes the text.
 #pragma once
 
 #include <string>

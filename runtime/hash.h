@@ -1,4 +1,5 @@
-// A 128-bit hash for names and checksums: equal bytes give equal hashes in every process. Not for adversaries.
+// A 128-bit hash for names and checksums: equal bytes give equal hashes in every process. Not for
+// adversaries.
 #pragma once
 
 #include <cstdint>

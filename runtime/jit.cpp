@@ -21,13 +21,13 @@ namespace {
 using namespace llvm;
 using namespace llvm::orc;
 
-// One session for the life of the process. It is never destroyed: code may be dropped during interpreter exit, after
-// static destructors would have run.
+// One session for the life of the process. It is never destroyed: code may be dropped during interpreter
+// exit, after static destructors would have run.
 struct Session {
   std::unique_ptr<ExecutionSession> session;
   std::unique_ptr<ObjectLinkingLayer> layer;
   JITDylib* helpers = nullptr;
-  std::mutex mutex;                 // guards `defined`
+  std::mutex mutex;  // guards `defined`
   std::set<std::string> defined;
   std::atomic<uint64_t> next_id{0};
   static inline thread_local std::string reported;  // what LLVM said since the last load on this thread
@@ -38,7 +38,8 @@ struct Session {
     check_llvm(control.takeError(), "starting the JIT");
     session = std::make_unique<ExecutionSession>(std::move(*control));
     // lookup() says only that it failed; why is said here, on the same thread since linking happens in place.
-    session->setErrorReporter([](Error error) { reported += (reported.empty() ? "" : "; ") + toString(std::move(error)); });
+    session->setErrorReporter(
+        [](Error error) { reported += (reported.empty() ? "" : "; ") + toString(std::move(error)); });
     layer = std::make_unique<ObjectLinkingLayer>(*session);
     helpers = &session->createBareJITDylib("helpers");
   }
@@ -59,7 +60,8 @@ class Loaded final : public LoadedCode {
   JITDylib* dylib_;
 };
 
-// Linux perf reads /tmp/perf-PID.map. Sizes are not known here: each function reaches to the next, the last one 16 KiB.
+// Linux perf reads /tmp/perf-PID.map. Sizes are not known here: each function reaches to the next, the last
+// one 16 KiB.
 void write_perf_map(const std::string& name, const LoadedCode& code) {
   static const bool enabled = std::getenv("CDYNAMO_PERF_MAP") != nullptr;
   if (!enabled) return;
@@ -75,7 +77,8 @@ void write_perf_map(const std::string& name, const LoadedCode& code) {
       auto other = reinterpret_cast<uintptr_t>(code.address(j));
       if (other > start) size = std::min(size, other - start);
     }
-    std::fprintf(file, "%lx %lx cdynamo::%s\n", static_cast<unsigned long>(start), static_cast<unsigned long>(size), name.c_str());
+    std::fprintf(file, "%lx %lx cdynamo::%s\n", static_cast<unsigned long>(start),
+                 static_cast<unsigned long>(size), name.c_str());
   }
   std::fclose(file);
 }
@@ -93,9 +96,11 @@ void define_symbols(std::span<const std::pair<const char*, void*>> symbols) {
   SymbolMap map;
   for (const auto& [name, address] : symbols) {
     if (!s.defined.insert(name).second) continue;
-    map[s.session->intern(name)] = {ExecutorAddr::fromPtr(address), JITSymbolFlags::Exported | JITSymbolFlags::Callable};
+    map[s.session->intern(name)] = {ExecutorAddr::fromPtr(address),
+                                    JITSymbolFlags::Exported | JITSymbolFlags::Callable};
   }
-  if (!map.empty()) check_llvm(s.helpers->define(absoluteSymbols(std::move(map))), "defining helper functions");
+  if (!map.empty())
+    check_llvm(s.helpers->define(absoluteSymbols(std::move(map))), "defining helper functions");
 }
 
 std::unique_ptr<LoadedCode> load_object(std::string_view object, const std::vector<std::string>& symbols,

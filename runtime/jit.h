@@ -1,11 +1,12 @@
-// The process's JIT: LLVM IR to object code, object code to callable code. No LLVM header is needed to include this.
+// The process's JIT: LLVM IR to object code, object code to callable code. No LLVM header is needed to
+// include this.
 //
 //   std::string object = compile_to_object(module, host_target());
 //   std::unique_ptr<LoadedCode> code = load_object(object, {"kernel_0"});
 //   auto run = reinterpret_cast<KernelFn>(code->address(0));      // valid until `code` is dropped
 //
-// Everything here is safe to call from several threads, and nothing here ends the process: what LLVM refuses or
-// would abort on becomes a JitError.
+// Everything here is safe to call from several threads, and nothing here ends the process: what LLVM refuses
+// or would abort on becomes a JitError.
 #pragma once
 
 #include <exception>
@@ -33,14 +34,15 @@ struct JitError : std::exception {
 // What code is generated for. Two processes with equal `key()` can run each other's object code.
 struct HostTarget {
   std::string triple, cpu, features;
-  int vector_bytes = 16;      // of the registers that emission uses: 64 with AVX-512, 32 with AVX2
+  int vector_bytes = 16;  // of the registers that emission uses: 64 with AVX-512, 32 with AVX2
   bool has_fma = false;
-  bool has_avx512 = false;    // F, BW, DQ and VL: masks and 64-byte registers
+  bool has_avx512 = false;  // F, BW, DQ and VL: masks and 64-byte registers
   std::string key() const;
 };
 const HostTarget& host_target();
 
-// A machine for `host_target()`; machines are not thread safe, so each compilation takes one and gives it back.
+// A machine for `host_target()`; machines are not thread safe, so each compilation takes one and gives it
+// back.
 class MachineLease {
  public:
   MachineLease();
@@ -52,8 +54,10 @@ class MachineLease {
   std::unique_ptr<llvm::TargetMachine> machine_;
 };
 
-// Runs the pass pipeline and code generation. `assembly` and `optimized_ir`, where not null, get the text too.
-std::string compile_to_object(llvm::Module& module, std::string* assembly = nullptr, std::string* optimized_ir = nullptr);
+// Runs the pass pipeline and code generation. `assembly` and `optimized_ir`, where not null, get the text
+// too.
+std::string compile_to_object(llvm::Module& module, std::string* assembly = nullptr,
+                              std::string* optimized_ir = nullptr);
 
 // Machine code in this process; dropping it frees the memory.
 class LoadedCode {
@@ -66,12 +70,13 @@ class LoadedCode {
   std::vector<void*> addresses_;
 };
 
-// Links an object and resolves `symbols` in it. The object may refer to symbols given to `define_symbols` only. With CDYNAMO_PERF_MAP
-// set, profilers see the code under `display_name`.
+// Links an object and resolves `symbols` in it. The object may refer to symbols given to `define_symbols`
+// only. With CDYNAMO_PERF_MAP set, profilers see the code under `display_name`.
 std::unique_ptr<LoadedCode> load_object(std::string_view object, const std::vector<std::string>& symbols,
                                         const std::string& display_name = "kernel");
 
-// Functions of ours that generated code may call, by name. A name given again with the same address is ignored.
+// Functions of ours that generated code may call, by name. A name given again with the same address is
+// ignored.
 void define_symbols(std::span<const std::pair<const char*, void*>> symbols);
 
 // The one adapter of LLVM's errors: throws JitError with `what` and LLVM's message where there is one.

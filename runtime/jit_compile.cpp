@@ -26,9 +26,11 @@ namespace {
 
 using namespace llvm;
 
-// LLVM's last words. Throwing unwinds through LLVM's frames, which have unwind tables and no cleanups: what they held leaks,
-// and the process lives.
-[[noreturn]] void on_fatal_error(void*, const char* reason, bool) { throw JitError(std::string("LLVM: ") + reason); }
+// LLVM's last words. Throwing unwinds through LLVM's frames, which have unwind tables and no cleanups: what
+// they held leaks, and the process lives.
+[[noreturn]] void on_fatal_error(void*, const char* reason, bool) {
+  throw JitError(std::string("LLVM: ") + reason);
+}
 
 void initialize_llvm() {
   static std::once_flag once;
@@ -61,7 +63,8 @@ HostTarget detect_host() {
   for (auto& feature : features) {
     StringRef name = feature.first();
     bool avx512 = name.starts_with("avx512") || name.starts_with("avx10");
-    bool avx = name.starts_with("avx") || name == "fma" || name == "f16c" || name == "vaes" || name == "vpclmulqdq" || name == "xop" || name == "fma4";
+    bool avx = name.starts_with("avx") || name == "fma" || name == "f16c" || name == "vaes" ||
+               name == "vpclmulqdq" || name == "xop" || name == "fma4";
     if ((avx512 && limit < Simd::kAvx512) || (avx && limit < Simd::kAvx2)) feature.second = false;
   }
   std::vector<std::string> names;
@@ -84,8 +87,8 @@ std::unique_ptr<TargetMachine> make_machine() {
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Strict;
   options.EmulatedTLS = false;
-  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(host.triple, host.cpu, host.features, options,
-                                                                     Reloc::PIC_, CodeModel::Small,
+  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(host.triple, host.cpu, host.features,
+                                                                     options, Reloc::PIC_, CodeModel::Small,
                                                                      CodeGenOptLevel::Default, /*JIT=*/true));
   if (!machine) throw JitError("LLVM refused to make a target machine for " + host.cpu);
   return machine;
@@ -100,8 +103,8 @@ MachinePool& pool() {
   return *instance;
 }
 
-// Emission leaves little to do: loops, vectors, unrolling and hoisting are already as they should be. What pays is the
-// removal of repeated and constant work.
+// Emission leaves little to do: loops, vectors, unrolling and hoisting are already as they should be. What
+// pays is the removal of repeated and constant work.
 void optimize(Module& module, TargetMachine& machine) {
   FunctionAnalysisManager functions;
   functions.registerPass([&] { return machine.getTargetIRAnalysis(); });

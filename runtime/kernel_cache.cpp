@@ -90,22 +90,29 @@ bool KernelCache::open_directory() {
   return info.st_uid == ::geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-std::string KernelCache::path(std::string_view key) const { return directory_ + "/" + hash_bytes(key).hex() + kSuffix; }
+std::string KernelCache::path(std::string_view key) const {
+  return directory_ + "/" + hash_bytes(key).hex() + kSuffix;
+}
 
 std::optional<std::string> KernelCache::get(std::string_view key) {
   if (directory_.empty()) return std::nullopt;
   File file(::open(path(key).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (file.fd < 0) return std::nullopt;
   struct stat info, directory_info;
-  if (::fstat(file.fd, &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH))) return std::nullopt;
-  if (::stat(directory_.c_str(), &directory_info) != 0 || directory_info.st_uid != ::geteuid()) return std::nullopt;
+  if (::fstat(file.fd, &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)))
+    return std::nullopt;
+  if (::stat(directory_.c_str(), &directory_info) != 0 || directory_info.st_uid != ::geteuid())
+    return std::nullopt;
   Header header;
   if (!read_all(file.fd, reinterpret_cast<char*>(&header), sizeof header)) return std::nullopt;
   auto size = static_cast<uint64_t>(info.st_size);
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.key_bytes != key.size()) return std::nullopt;
-  if (header.object_bytes > size || sizeof header + header.key_bytes + header.object_bytes != size) return std::nullopt;
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.key_bytes != key.size())
+    return std::nullopt;
+  if (header.object_bytes > size || sizeof header + header.key_bytes + header.object_bytes != size)
+    return std::nullopt;
   std::string stored_key(header.key_bytes, '\0'), object(header.object_bytes, '\0');
-  if (!read_all(file.fd, stored_key.data(), stored_key.size()) || !read_all(file.fd, object.data(), object.size()))
+  if (!read_all(file.fd, stored_key.data(), stored_key.size()) ||
+      !read_all(file.fd, object.data(), object.size()))
     return std::nullopt;
   if (stored_key != key || checksum(key, object) != header.checksum) return std::nullopt;
   ::futimens(file.fd, nullptr);  // used now: `trim` removes the oldest
@@ -138,12 +145,16 @@ void KernelCache::put(std::string_view key, std::string_view object) {
 }
 
 void KernelCache::trim() {
-  struct Entry { std::filesystem::path path; int64_t used; uint64_t bytes; };
+  struct Entry {
+    std::filesystem::path path;
+    int64_t used;
+    uint64_t bytes;
+  };
   std::vector<Entry> entries;
   uint64_t total = 0;
   std::error_code error;
-  for (auto it = std::filesystem::directory_iterator(directory_, error); !error && it != std::filesystem::directory_iterator();
-       it.increment(error)) {
+  for (auto it = std::filesystem::directory_iterator(directory_, error);
+       !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
     struct stat info;
     std::string name = it->path().filename().string();
     bool ours = it->path().extension() == kSuffix || name.rfind("tmp.", 0) == 0;

@@ -1,10 +1,11 @@
 // Object code on disk, so that a second process does not compile what the first did.
 //
-//   KernelCache& cache = KernelCache::process();         // CDYNAMO_CACHE_DIR, else XDG_CACHE_HOME/cdynamo, else ~/.cache/cdynamo
-//   if (auto object = cache.get(key)) ... else cache.put(key, compile());
+//   KernelCache& cache = KernelCache::process();         // CDYNAMO_CACHE_DIR, else XDG_CACHE_HOME/cdynamo,
+//   else ~/.cache/cdynamo if (auto object = cache.get(key)) ... else cache.put(key, compile());
 //
-// An entry is a file named by the hash of its key; it holds the key and a checksum. What is damaged, cut short, another
-// user's or another key's is no entry. Nothing here throws: a cache that cannot be read or written is an empty one.
+// An entry is a file named by the hash of its key; it holds the key and a checksum. What is damaged, cut
+// short, another user's or another key's is no entry. Nothing here throws: a cache that cannot be read or
+// written is an empty one.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,7 @@ class KernelCache {
   bool open_directory();
   std::string path(std::string_view key) const;
 
-  std::string directory_;   // empty: no cache
+  std::string directory_;  // empty: no cache
   uint64_t max_bytes_;
   std::atomic<uint64_t> written_{0};  // bytes since the last trim
 };

@@ -16,7 +16,8 @@
 namespace cdynamo::runtime {
 namespace {
 
-// How many libraries the process has ever loaded: what was not found need not be looked for again until this grows.
+// How many libraries the process has ever loaded: what was not found need not be looked for again until this
+// grows.
 uint64_t libraries_loaded() {
   uint64_t count = 0;
   dl_iterate_phdr(
@@ -74,7 +75,9 @@ struct OpenMP {
   int (*thread_num)() = nullptr;
   int (*team_size)() = nullptr;
   int (*in_parallel)() = nullptr;
-  bool complete() const { return parallel && barrier && max_threads && thread_num && team_size && in_parallel; }
+  bool complete() const {
+    return parallel && barrier && max_threads && thread_num && team_size && in_parallel;
+  }
 };
 
 template <typename F>
@@ -110,7 +113,8 @@ OpenMP openmp_of_system() {
   return bind_openmp([&](const char* name) { return dlsym(library, name); });
 }
 
-// Found at the first region. Without one in the process the system's is opened: a framework that comes later finds it there.
+// Found at the first region. Without one in the process the system's is opened: a framework that comes later
+// finds it there.
 const OpenMP* openmp() {
   static const OpenMP* instance = [] {
     OpenMP found = openmp_of_process();
@@ -123,7 +127,8 @@ const OpenMP* openmp() {
 std::atomic<bool> forked{false};
 
 void watch_forks() {
-  static const int watching = pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+  static const int watching =
+      pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
   (void)watching;
 }
 

@@ -1,4 +1,5 @@
-// Threads: regions run on the OpenMP runtime that the process has already, so that no second pool fights the framework's.
+// Threads: regions run on the OpenMP runtime that the process has already, so that no second pool fights the
+// framework's.
 //
 //   parallel_region(num_threads(), [&](Team& team) {
 //     auto [begin, end] = team.share(items);      // this thread's part of [0, items)
@@ -6,9 +7,10 @@
 //     team.barrier();                              // then the next kernel
 //   });
 //
-// Falls back to the calling thread where there is no OpenMP runtime, inside another region, and in a forked child (whose
-// parent's threads are gone). Exceptions of one thread reach the caller after all have finished; a thread that threw
-// still takes part in the barriers it would have reached only if it catches, so kernels must not throw between barriers.
+// Falls back to the calling thread where there is no OpenMP runtime, inside another region, and in a forked
+// child (whose parent's threads are gone). Exceptions of one thread reach the caller after all have finished;
+// a thread that threw still takes part in the barriers it would have reached only if it catches, so kernels
+// must not throw between barriers.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +19,8 @@
 
 namespace cdynamo::runtime {
 
-// How many threads the framework would use now: PyTorch's setting, else OpenMP's, else the processors we may run on.
+// How many threads the framework would use now: PyTorch's setting, else OpenMP's, else the processors we may
+// run on.
 int num_threads();
 
 // One thread's place in a region.
@@ -47,8 +50,9 @@ void run_region(int threads, void (*body)(void* context, const Team& team), void
 template <typename F>
 void parallel_region(int threads, F&& fn) {
   using Fn = std::remove_reference_t<F>;
-  run_region(threads, [](void* context, const Team& team) { (*static_cast<Fn*>(context))(team); },
-             const_cast<void*>(static_cast<const void*>(&fn)));
+  run_region(
+      threads, [](void* context, const Team& team) { (*static_cast<Fn*>(context))(team); },
+      const_cast<void*>(static_cast<const void*>(&fn)));
 }
 
 // Calls fn(begin, end) on disjoint parts of [0, items), each of at least `grain` items but the last.
@@ -68,8 +72,8 @@ void parallel_for(int64_t items, int64_t grain, F&& fn) {
   });
 }
 
-// The address of a function that some loaded library exports, global or not; null where none does. Cached; looked for again only
-// after libraries were loaded.
+// The address of a function that some loaded library exports, global or not; null where none does. Cached;
+// looked for again only after libraries were loaded.
 void* find_process_symbol(const char* name);
 
 }  // namespace cdynamo::runtime

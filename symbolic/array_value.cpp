@@ -19,6 +19,14 @@ bool ArrayValue::is_same_object(const SymbolicValue& other) const {
   return array && array->value_ == value_ && array->type() == type();
 }
 
+// Equal for one graph value, and equal to no key of the program's.
+PyRef ArrayValue::hash_key(Executor& ex) {
+  if (type()->tp_hash == PyObject_HashNotImplemented)
+    raise_error(ex, PyExc_TypeError, "unhashable type: '" + std::string(type()->tp_name) + "'");
+  static PyObject* mark = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  return checked(Py_BuildValue("(Oi)", mark, value_->id));
+}
+
 RecipePtr ArrayValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);

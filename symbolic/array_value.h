@@ -21,6 +21,7 @@ class ArrayValue : public SymbolicValue {
   int rank() const { return value_->type.rank(); }
 
   bool is_same_object(const SymbolicValue& other) const override;
+  PyRef hash_key(Executor& ex) override;   // tensors are told apart by identity; arrays have no hash
   RecipePtr recipe(Executor& ex) override;
 
   bool requires_grad = false;   // of an input; results never do (see require_no_gradient)

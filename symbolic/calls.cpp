@@ -5,6 +5,7 @@
 #include "symbolic/functions.h"
 #include "symbolic/generators.h"
 #include "symbolic/hooks.h"
+#include "symbolic/values/builtins.h"
 #include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
@@ -125,6 +126,7 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
     PyObject* name = PyDict_GetItemString(globals_.get(), "__name__");
     const char* module = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : "";
     if (ValuePtr result = call_own_function(ex, real, module)) return result;
+    if (ValuePtr result = call_library_function(ex, real, args)) return result;
     refuse_marked(*this, real, module);
   }
   if (code()->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) break_graph("CD0102", describe());

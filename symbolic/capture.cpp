@@ -142,6 +142,37 @@ struct Outcome {
   std::vector<int> handler_steps;
 };
 
+// Opcodes that only move values about. A frame is not handed over before one of these where it could be later: each
+// graph break is to bring the program forward.
+bool only_moves_values(Op op) {
+  switch (op) {
+    case Op::NOP:
+    case Op::RESUME:
+    case Op::POP_TOP:
+    case Op::PUSH_NULL:
+    case Op::COPY:
+    case Op::SWAP:
+    case Op::LOAD_CONST:
+    case Op::LOAD_FAST:
+    case Op::LOAD_FAST_CHECK:
+    case Op::LOAD_FAST_AND_CLEAR:
+    case Op::STORE_FAST:
+    case Op::DELETE_FAST:
+    case Op::MAKE_CELL:
+    case Op::COPY_FREE_VARS:
+    case Op::LOAD_CLOSURE:
+    case Op::JUMP:
+    case Op::END_FOR: return true;
+    default: return false;
+  }
+}
+
+// Nothing is left to do at `at` but to return.
+bool only_returns(const Program& program, int at) {
+  while (only_moves_values(program.code[at].op) && program.code[at].op != Op::JUMP) ++at;
+  return program.code[at].op == Op::RETURN_VALUE;
+}
+
 // Where a run stops: before the instruction of this step. `loop`: what Python executes then, by instruction.
 struct Stop {
   int64_t step = -1;
@@ -235,6 +266,7 @@ class Attempt {
     if (stop_.loop.empty()) return;
     result.whole_loop = true;
     result.ways_out = ways_out(request_.code, program, stop_.loop, frame.pc, result.local_slots);
+    std::erase_if(result.ways_out, [&](const WayOut& way) { return only_returns(program, way.to); });
   }
 
   // Effects may make further values change: recipes of new objects set their attributes this way.
@@ -318,31 +350,6 @@ bool move_to_handover(const DecodedCode& code, const Outcome& outcome, Stop& sto
     stop.step = std::min<int64_t>(stop.step, outcome.handler_steps.front());
   }
   return move_before_loops(code, outcome.trace, stop);
-}
-
-// Opcodes that only move values about. A frame is not handed over before one of these where it could be later: each
-// graph break is to bring the program forward.
-bool only_moves_values(Op op) {
-  switch (op) {
-    case Op::NOP:
-    case Op::RESUME:
-    case Op::POP_TOP:
-    case Op::PUSH_NULL:
-    case Op::COPY:
-    case Op::SWAP:
-    case Op::LOAD_CONST:
-    case Op::LOAD_FAST:
-    case Op::LOAD_FAST_CHECK:
-    case Op::LOAD_FAST_AND_CLEAR:
-    case Op::STORE_FAST:
-    case Op::DELETE_FAST:
-    case Op::MAKE_CELL:
-    case Op::COPY_FREE_VARS:
-    case Op::LOAD_CLOSURE:
-    case Op::JUMP:
-    case Op::END_FOR: return true;
-    default: return false;
-  }
 }
 
 int64_t last_active_step(const DecodedCode& code, const std::vector<int>& trace, int64_t step) {

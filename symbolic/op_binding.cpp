@@ -175,13 +175,20 @@ class Binder {
   }
 
   bool convert_tensor(const Param& param, const ValuePtr& value, Arg& out) {
+    const bool numbers = param.accepts_number || convention_ == Convention::kNumpy;
     if (graph::Value* held = graph_value(value)) {
-      // A number that the graph holds is no tensor: it stands where a number may.
-      if (held->type.weak && !param.accepts_number) return false;
+      // A number that the graph holds is no tensor: it stands where a number may, in this overload or in another.
+      if (held->type.weak && !numbers && !has_scalar_overload(param.name)) return false;
       out = held;
       return true;
     }
-    return param.accepts_number && convert_number(value, out);
+    return numbers && convert_number(value, out);
+  }
+
+  bool has_scalar_overload(std::string_view name) const {
+    for (const Schema& schema : op_.parsed)
+      if (const int index = schema.find(name); index >= 0 && schema.params[index].kind == ParamKind::kScalar) return true;
+    return false;
   }
 
   bool convert_tensors(const Param& param, const ValuePtr& value, Arg& out) {

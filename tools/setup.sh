@@ -41,7 +41,8 @@ if [ ! -x .venv/bin/python ]; then
   "$python" -m venv .venv || fail "$python cannot make a virtual environment (apt-get install python3.11-venv)"
 fi
 stamp=.venv/.cdynamo-packages
-wanted="torch==2.13.0 numpy pytest hypothesis rich ruff scikit-build-core"
+# expecttest: what torch.testing needs to give its operator samples.
+wanted="torch==2.13.0 numpy pytest hypothesis rich ruff scikit-build-core expecttest"
 if [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
   echo "setup: installing Python packages: $wanted"
   .venv/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0 ||

@@ -7,6 +7,8 @@
 namespace cdynamo::graph {
 namespace {
 
+constexpr double kSeluAlpha = 1.6732632423543772848170429916717, kSeluScale = 1.0507009873554804934193349852946;
+
 void check_float(Graph&, const Args& args) {
   const Value* self = args.value(args.schema().params[0].name);
   if (!is_float(self->type.dtype)) runtime_error(std::string("\"activation\" not implemented for '") + runtime::info(self->type.dtype).name + "'");
@@ -49,6 +51,35 @@ void gelu_derivative(Derivative& d) {
   Tensor cdf = (erf(x * (std::numbers::sqrt2 / 2)) + 1) * 0.5;
   Tensor pdf = exp(x * x * -0.5) * (std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2);
   d.set(0, d.grad() * (cdf + x * pdf));
+}
+
+Tensor attribute(Derivative& d, const char* name) { return full_like(d.operand(0), d.args.number(name)); }
+// The gradient where the condition holds, else 0.
+Tensor masked(Derivative& d, Tensor condition) { return where(condition, d.grad(), 0.0); }
+Tensor between(Tensor x, double low, double high) { return logical_and(gt(x, low), lt(x, high)); }
+
+void hardswish_derivative(Derivative& d) {
+  Tensor x = d.operand(0);
+  Tensor inside = d.grad() * (x * (1.0 / 3) + 0.5);
+  d.set(0, where(le(x, -3), 0.0, where(lt(x, 3), inside, d.grad())));
+}
+void softplus_derivative(Derivative& d) {
+  Tensor scaled = d.operand(0) * d.args.number("beta");
+  d.set(0, where(gt(scaled, d.args.number("threshold")), d.grad(), d.grad() * sigmoid(scaled)));
+}
+void mish_derivative(Derivative& d) {
+  Tensor x = d.operand(0), t = tanh(wrap(d.builder, d.builder.call1("softplus", {x.value})));
+  d.set(0, d.grad() * (t + x * sigmoid(x) * (1 - t * t)));
+}
+// scale * (x > 0 ? x : alpha * expm1(x * input_scale))
+void elu_gradient(Derivative& d, double alpha, double scale, double input_scale) {
+  Tensor x = d.operand(0);
+  Tensor low = d.grad() * exp(x * input_scale) * (alpha * scale * input_scale);
+  d.set(0, where(le(x, 0), low, d.grad() * scale));
+}
+void shrink_derivative(Derivative& d) {
+  Tensor limit = attribute(d, "lambd");
+  d.set(0, masked(d, gt(abs(d.operand(0)), limit)));
 }
 
 Scalar softplus_of(ScalarBuilder& b, Scalar x, double beta, double threshold) {
@@ -136,11 +167,12 @@ std::vector<OpDef> rectifiers() {
        .derivative = CDYNAMO_DERIVATIVE(d.set(0, where(le(d.operand(0), Operand(d.args["threshold"], &d.builder)), 0.0, d.grad()))),
        .check = check_not_bool},
       activation("hardsigmoid", "hardsigmoid(Tensor self) -> Tensor",
-                 CDYNAMO_SCALAR(return b.div(clamp(b, b.add(x[0], number(b, 3, x[0])), 0, 6), number(b, 6, x[0])))),
+                 CDYNAMO_SCALAR(return b.div(clamp(b, b.add(x[0], number(b, 3, x[0])), 0, 6), number(b, 6, x[0]))),
+                 CDYNAMO_DERIVATIVE(d.set(0, masked(d, between(d.operand(0), -3, 3)) / 6.0))),
       activation("hardswish", "hardswish(Tensor self) -> Tensor",
-                 CDYNAMO_SCALAR(return b.div(b.mul(x[0], clamp(b, b.add(x[0], number(b, 3, x[0])), 0, 6)), number(b, 6, x[0])))),
-      activation("softshrink", "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", CDYNAMO_SCALAR(return shrink_scalar(b, x, args, true))),
-      activation("hardshrink", "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", CDYNAMO_SCALAR(return shrink_scalar(b, x, args, false))),
+                 CDYNAMO_SCALAR(return b.div(b.mul(x[0], clamp(b, b.add(x[0], number(b, 3, x[0])), 0, 6)), number(b, 6, x[0]))), hardswish_derivative),
+      activation("softshrink", "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", CDYNAMO_SCALAR(return shrink_scalar(b, x, args, true)), shrink_derivative),
+      activation("hardshrink", "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", CDYNAMO_SCALAR(return shrink_scalar(b, x, args, false)), shrink_derivative),
   };
 }
 
@@ -151,15 +183,17 @@ std::vector<OpDef> smooth() {
                  CDYNAMO_SCALAR(return b.div(x[0], b.add(number(b, 1, x[0]), b.exp(b.neg(x[0]))))),
                  CDYNAMO_DERIVATIVE(Tensor s = sigmoid(d.operand(0)); d.set(0, d.grad() * s * (d.operand(0) * (1 - s) + 1)))),
       activation("mish", "mish(Tensor self) -> Tensor",
-                 CDYNAMO_SCALAR(return b.mul(x[0], b.tanh(softplus_of(b, x[0], 1, 20))))),
+                 CDYNAMO_SCALAR(return b.mul(x[0], b.tanh(softplus_of(b, x[0], 1, 20)))), mish_derivative),
       activation("softplus", "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
-                 CDYNAMO_SCALAR(return softplus_of(b, x[0], args.number("beta"), args.number("threshold")))),
+                 CDYNAMO_SCALAR(return softplus_of(b, x[0], args.number("beta"), args.number("threshold"))), softplus_derivative),
       activation("elu", "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
-                 CDYNAMO_SCALAR(return elu_of(b, x[0], args.number("alpha"), args.number("scale"), args.number("input_scale")))),
+                 CDYNAMO_SCALAR(return elu_of(b, x[0], args.number("alpha"), args.number("scale"), args.number("input_scale"))),
+                 CDYNAMO_DERIVATIVE(elu_gradient(d, d.args.number("alpha"), d.args.number("scale"), d.args.number("input_scale")))),
       activation("selu", "selu(Tensor self) -> Tensor",
-                 CDYNAMO_SCALAR(return elu_of(b, x[0], 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1))),
+                 CDYNAMO_SCALAR(return elu_of(b, x[0], kSeluAlpha, kSeluScale, 1)), CDYNAMO_DERIVATIVE(elu_gradient(d, kSeluAlpha, kSeluScale, 1))),
       activation("celu", "celu(Tensor self, Scalar alpha=1.0) -> Tensor",
-                 CDYNAMO_SCALAR(double alpha = args.number("alpha"); return elu_of(b, x[0], alpha, 1, 1 / alpha))),
+                 CDYNAMO_SCALAR(double alpha = args.number("alpha"); return elu_of(b, x[0], alpha, 1, 1 / alpha)),
+                 CDYNAMO_DERIVATIVE(double alpha = d.args.number("alpha"); elu_gradient(d, alpha, 1, 1 / alpha))),
       activation("log_sigmoid", "log_sigmoid(Tensor self) -> Tensor",
                  CDYNAMO_SCALAR(return b.sub(b.min(x[0], number(b, 0, x[0])), b.log1p(b.exp(b.neg(b.abs(x[0])))))),
                  CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sigmoid(-d.operand(0))))),

@@ -68,19 +68,28 @@ Alias to_alias(const Node& node) {
 
 // x.float(), x.long() ...
 template <DType dtype>
-OpDef conversion(std::string_view name, std::string_view schema, std::vector<std::string_view> torch_names) {
-  return {.name = name, .family = Family::kComposite, .schemas = {schema}, .torch_names = std::move(torch_names),
-          .body = CDYNAMO_BODY(return one(cast(operand(b, args, "self"), dtype))),
-          .infer = [](Graph& graph, const Args& args) -> std::vector<TensorType> {
-            TensorType type = args.value("self")->type;
-            if (type.dtype == dtype) return {type};
-            type.dtype = dtype;
-            type.strides = preserved_strides(*graph.sym, type);
-            return {type};
-          },
-          .in_place_variant = false,
-          .alias = [](const Node& node) { return self_type(node).dtype == dtype ? Alias::kSelf : Alias::kNone; }};
-}
+struct Conversion {
+  static bool is_self(SymContext& sym, const Args& args) {
+    const TensorType& self = args.value("self")->type;
+    return self.dtype == dtype && has_format(sym, self, memory_format(args, "preserve_format"));
+  }
+  static std::vector<TensorType> infer(Graph& graph, const Args& args) {
+    TensorType type = args.value("self")->type;
+    if (is_self(*graph.sym, args)) return {type};
+    type.dtype = dtype;
+    type.strides = strides_for(*graph.sym, type, memory_format(args, "preserve_format"));
+    type.weak = false;
+    return {type};
+  }
+  static Alias alias(const Node& node) {
+    return is_self(context_of(self_type(node)), Args(node.op->parsed[node.overload], node.args)) ? Alias::kSelf : Alias::kNone;
+  }
+  static OpDef entry(std::string_view name, std::string_view schema, std::vector<std::string_view> torch_names) {
+    return {.name = name, .family = Family::kComposite, .schemas = {schema}, .torch_names = std::move(torch_names),
+            .body = CDYNAMO_BODY(return one(cast(operand(b, args, "self"), dtype))), .infer = infer, .in_place_variant = false,
+            .alias = alias};
+  }
+};
 
 std::vector<TensorType> infer_like_self(Graph& graph, const Args& args) {
   TensorType type = args.value("self")->type;
@@ -123,16 +132,16 @@ std::vector<OpDef> conversion_ops() {
        .body = to_body, .infer = infer_to, .in_place_variant = false, .alias = to_alias},
       {.name = "cpu", .family = Family::kComposite, .schemas = {"cpu(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"},
        .body = to_body, .infer = infer_to, .in_place_variant = false, .alias = to_alias},
-      conversion<DType::kF32>("core.to_float32", "core.to_float32(Tensor self) -> Tensor", {"torch.Tensor.float"}),
-      conversion<DType::kF64>("core.to_float64", "core.to_float64(Tensor self) -> Tensor", {"torch.Tensor.double"}),
-      conversion<DType::kF16>("core.to_float16", "core.to_float16(Tensor self) -> Tensor", {"torch.Tensor.half"}),
-      conversion<DType::kBF16>("core.to_bfloat16", "core.to_bfloat16(Tensor self) -> Tensor", {"torch.Tensor.bfloat16"}),
-      conversion<DType::kI64>("core.to_int64", "core.to_int64(Tensor self) -> Tensor", {"torch.Tensor.long"}),
-      conversion<DType::kI32>("core.to_int32", "core.to_int32(Tensor self) -> Tensor", {"torch.Tensor.int"}),
-      conversion<DType::kI16>("core.to_int16", "core.to_int16(Tensor self) -> Tensor", {"torch.Tensor.short"}),
-      conversion<DType::kI8>("core.to_int8", "core.to_int8(Tensor self) -> Tensor", {"torch.Tensor.char"}),
-      conversion<DType::kU8>("core.to_uint8", "core.to_uint8(Tensor self) -> Tensor", {"torch.Tensor.byte"}),
-      conversion<DType::kBool>("core.to_bool", "core.to_bool(Tensor self) -> Tensor", {"torch.Tensor.bool"}),
+      Conversion<DType::kF32>::entry("core.to_float32", "core.to_float32(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.float"}),
+      Conversion<DType::kF64>::entry("core.to_float64", "core.to_float64(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.double"}),
+      Conversion<DType::kF16>::entry("core.to_float16", "core.to_float16(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.half"}),
+      Conversion<DType::kBF16>::entry("core.to_bfloat16", "core.to_bfloat16(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.bfloat16"}),
+      Conversion<DType::kI64>::entry("core.to_int64", "core.to_int64(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.long"}),
+      Conversion<DType::kI32>::entry("core.to_int32", "core.to_int32(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.int"}),
+      Conversion<DType::kI16>::entry("core.to_int16", "core.to_int16(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.short"}),
+      Conversion<DType::kI8>::entry("core.to_int8", "core.to_int8(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.char"}),
+      Conversion<DType::kU8>::entry("core.to_uint8", "core.to_uint8(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.byte"}),
+      Conversion<DType::kBool>::entry("core.to_bool", "core.to_bool(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.bool"}),
       {.name = "copy", .family = Family::kComposite,
        .schemas = {"copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"}, .body = copy_body, .infer = infer_like_self},
       {.name = "fill", .family = Family::kComposite,

@@ -1,5 +1,6 @@
 // Indexing: embedding, gather, scatter, advanced indexing and their in-place kin.
 #include <algorithm>
+#include <limits>
 
 #include "graph/ops/view_rules.h"
 
@@ -130,14 +131,33 @@ const char* scatter_reduce(const Args& args) {
   if (name == "multiply" || name == "prod") return "prod";
   if (name == "amax") return "amax";
   if (name == "amin") return "amin";
+  if (name == "mean" && args.schema().name == "scatter_reduce") return "sum";
   throw Unsupported("scatter with reduce=" + std::string(name));
+}
+
+// What leaves the other operand of a reduction as it is.
+Arg neutral(std::string_view reduce, DType dtype) {
+  if (reduce == "sum") return Sym(0);
+  if (reduce == "prod") return Sym(1);
+  if (!is_float(dtype)) throw Unsupported("scatter_reduce of integers without self");
+  double infinity = std::numeric_limits<double>::infinity();
+  return reduce == "amax" ? -infinity : infinity;
+}
+
+// Sums divided by how many came together; places that nothing came to keep their value.
+Tensor scatter_mean(Tensor self, Tensor index, Tensor src, int64_t dim, bool include_self) {
+  Builder& b = *self.builder;
+  if (!is_float(self.dtype())) throw Unsupported("the mean of integers");
+  Tensor zero = full(b, index.sizes(), 0.0, self.dtype()), ones = full(b, index.sizes(), 1.0, self.dtype());
+  Tensor start = include_self ? self : core_scatter(self, index, zero, dim, "");
+  Tensor count = core_scatter(full_like(self, include_self ? 1.0 : 0.0), index, ones, dim, "sum");
+  return core_scatter(start, index, src, dim, "sum") / maximum(count, 1.0);
 }
 
 std::vector<Value*> scatter_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), index = operand(b, args, "index");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   require_index(index, "scatter");
-  if (args.schema().find("include_self") >= 0 && !args.boolean("include_self")) throw Unsupported("scatter_reduce with include_self=False");
   if (b.sym().guard_eq(index.type().numel(), 0, "scatter")) return one(self);
   check_gather(b, self, index, dim, "scatter");
   const char* reduce = args.schema().name == "scatter_add" ? "sum" : scatter_reduce(args);
@@ -150,6 +170,9 @@ std::vector<Value*> scatter_body(Builder& b, const Args& args) {
     if (std::max(src.rank(), 1) != std::max(index.rank(), 1)) runtime_error("Index tensor must have the same number of dimensions as src tensor");
     check_gather(b, src, index, -1, "scatter");
   }
+  bool include_self = args.schema().find("include_self") < 0 || args.boolean("include_self");
+  if (args.schema().find("reduce") >= 0 && args.string("reduce") == "mean") return one(scatter_mean(self, index, src, dim, include_self));
+  if (!include_self) self = core_scatter(self, index, full(b, index.sizes(), neutral(reduce, self.dtype()), self.dtype()), dim, "");
   return one(core_scatter(self, index, src, dim, reduce));
 }
 

@@ -243,7 +243,17 @@ std::vector<Value*> pad_body(Builder& b, const Args& args) {
     Sym low = pads[2 * i], high = pads[2 * i + 1], size = self.size(dim);
     if (low == Sym(0) && high == Sym(0)) continue;
     SymContext& sym = b.sym();
-    if (sym.guard(Relation::kLt, low, 0, "pad") || sym.guard(Relation::kLt, high, 0, "pad")) throw Unsupported("negative padding with mode " + std::string(mode));
+    if (mode == "circular") {  // what is cut off does not come round
+      auto cut = [&](Sym& pad, bool front) {
+        if (!sym.guard(Relation::kLt, pad, 0, "pad")) return;
+        size = size + pad;
+        self = slice(self, dim, front ? 0 - pad : Sym(0), size);
+        pad = 0;
+      };
+      cut(low, true);
+      cut(high, false);
+    }
+    if (sym.guard(Relation::kLe, size + low + high, 0, "pad")) runtime_error("the padded input is too small");
     Sym limit = mode == "reflect" ? size - 1 : size;
     if (mode != "replicate" && (sym.guard(Relation::kLt, limit, low, "pad") || sym.guard(Relation::kLt, limit, high, "pad")))
       runtime_error("Padding size should be less than the corresponding input dimension");

@@ -128,15 +128,36 @@ std::vector<Value*> nll_loss_body(Builder& b, const Args& args) {
   return one(reduced(pick(b, to_compute(input), target, args, args.constant("ignore_index")), args.constant("reduction"), input.dtype()));
 }
 
+// The target gives a probability for each class.
+Tensor expected_loss(Builder& b, const Args& args, Tensor log_probability, Tensor target, int64_t dim, double smoothing, int64_t reduction,
+                     DType dtype) {
+  Tensor wanted = cast(target, log_probability.dtype());
+  Sym classes = log_probability.size(dim);
+  if (smoothing > 0) wanted = wanted * (1 - smoothing) + full(b, {}, smoothing, wanted.dtype()) / Operand(classes);
+  Tensor terms = log_probability * wanted;
+  if (args.has("weight")) {
+    std::vector<Sym> shape(terms.rank(), 1);
+    shape[dim] = classes;
+    terms = terms * reshape(cast(operand(b, args, "weight"), terms.dtype()), shape);
+  }
+  Tensor loss = -sum(terms, {dim});
+  if (reduction == 0) return cast(loss, dtype);
+  Tensor total = sum(loss, all_dims(loss));
+  if (reduction == 1) total = total / Operand(floordiv(terms.type().numel(), classes));
+  return cast(total, dtype);
+}
+
 std::vector<Value*> cross_entropy_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "self"), target = operand(b, args, "target");
-  if (is_float(target.dtype())) throw Unsupported("cross_entropy with probabilities as target");
   double smoothing = args.number("label_smoothing");
   if (smoothing < 0 || smoothing > 1) runtime_error("label_smoothing must be between 0.0 and 1.0. Got: " + std::to_string(smoothing));
-  check_classes(b, input, target);
+  bool probabilities = is_float(target.dtype()) && input.sizes() == target.sizes();
+  if (!probabilities) check_classes(b, input, target);
   int64_t dim = input.rank() == 1 ? 0 : 1, ignore = args.constant("ignore_index"), reduction = args.constant("reduction");
+  if (!is_float(input.dtype())) runtime_error("\"log_softmax_lastdim_kernel_impl\" not implemented for integers");
   Tensor x = to_compute(input), shifted = x - amax(x, {dim}, true);
   Tensor log_probability = shifted - log(sum(exp(shifted), {dim}, true));
+  if (probabilities) return one(expected_loss(b, args, log_probability, target, dim, smoothing, reduction, input.dtype()));
   Picked picked = pick(b, log_probability, target, args, ignore);
   if (smoothing == 0) return one(reduced(picked, reduction, input.dtype()));
   if (args.has("weight")) throw Unsupported("cross_entropy with weights and label smoothing");

@@ -31,9 +31,12 @@ Scalar cbrt_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   return b.copysign(b.select(regular, better, root), x[0]);
 }
 
-OpDef ufunc(std::string_view name, std::string_view schema, Promotion promotion, ScalarFn scalar, CheckFn check = nullptr) {
+void no_slope(Derivative& d) { d.set(0, full_like(d.grad(), 0.0)); }
+
+OpDef ufunc(std::string_view name, std::string_view schema, Promotion promotion, ScalarFn scalar, DerivativeFn derivative,
+            CheckFn check = nullptr) {
   return {.name = name, .family = Family::kPointwise, .schemas = {schema}, .numpy_names = {name}, .promotion = promotion,
-          .scalar = scalar, .in_place_variant = false, .check = check};
+          .scalar = scalar, .derivative = derivative, .in_place_variant = false, .check = check};
 }
 
 // ---- bodies --------------------------------------------------------------------------------------------------------------
@@ -97,11 +100,14 @@ OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn
 
 std::vector<OpDef> numpy_math_ops() {
   return {
-      ufunc("np.sign", "np.sign(Tensor x) -> Tensor", Promotion::kCommon, sign_scalar, refuse_bool),
-      ufunc("np.rint", "np.rint(Tensor x) -> Tensor", Promotion::kFloat, CDYNAMO_SCALAR(return b.round_even(x[0]))),
-      ufunc("np.fabs", "np.fabs(Tensor x) -> Tensor", Promotion::kFloat, CDYNAMO_SCALAR(return b.abs(x[0]))),
-      ufunc("np.cbrt", "np.cbrt(Tensor x) -> Tensor", Promotion::kFloat, cbrt_scalar),
-      ufunc("np.reciprocal", "np.reciprocal(Tensor x) -> Tensor", Promotion::kCommon, reciprocal_scalar),
+      ufunc("np.sign", "np.sign(Tensor x) -> Tensor", Promotion::kCommon, sign_scalar, no_slope, refuse_bool),
+      ufunc("np.rint", "np.rint(Tensor x) -> Tensor", Promotion::kFloat, CDYNAMO_SCALAR(return b.round_even(x[0])), no_slope),
+      ufunc("np.fabs", "np.fabs(Tensor x) -> Tensor", Promotion::kFloat, CDYNAMO_SCALAR(return b.abs(x[0])),
+            CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sign(d.operand(0))))),
+      ufunc("np.cbrt", "np.cbrt(Tensor x) -> Tensor", Promotion::kFloat, cbrt_scalar,
+            CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.result() * d.result() * 3)))),
+      ufunc("np.reciprocal", "np.reciprocal(Tensor x) -> Tensor", Promotion::kCommon, reciprocal_scalar,
+            CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result())))),
       numpy("np.square", {"np.square(Tensor x) -> Tensor"}, square_body),
       numpy("np.positive", {"np.positive(Tensor x) -> Tensor"}, CDYNAMO_BODY(return forward(b, "clone", {args["x"]}))),
       numpy("np.conjugate", {"np.conjugate(Tensor x) -> Tensor"}, CDYNAMO_BODY(return forward(b, "clone", {args["x"]})), {"np.conj"}),

@@ -189,8 +189,11 @@ std::vector<OpDef> views() {
   return ops;
 }
 
+// The diagonal of a matrix is a view; a vector's matrix is new.
+Alias diag_alias(const Node& node) { return self_type(node).rank() == 2 ? Alias::kView : Alias::kNone; }
+
 std::vector<OpDef> copies() {
-  return {
+  std::vector<OpDef> ops = {
       numpy("np.concatenate", {"np.concatenate(Tensor[] arrays, int? axis=0) -> Tensor"}, concatenate_body, Kind::kCopy, {"np.concat"}),
       numpy("np.stack", {"np.stack(Tensor[] arrays, int axis=0) -> Tensor"}, stack_body, Kind::kCopy),
       numpy("np.vstack", {"np.vstack(Tensor[] tup) -> Tensor"}, stacked<kVstack>, Kind::kCopy),
@@ -209,6 +212,9 @@ std::vector<OpDef> copies() {
       numpy("np.diag", {"np.diag(Tensor v, int k=0) -> Tensor"}, diag_body, Kind::kCopy),
       numpy("np.full_like", {"np.full_like(Tensor a, Scalar fill_value, ScalarType? dtype=None) -> Tensor"}, full_like_body, Kind::kCopy),
   };
+  for (OpDef& op : ops)
+    if (op.name == "np.diag") op.alias = diag_alias;
+  return ops;
 }
 
 }  // namespace

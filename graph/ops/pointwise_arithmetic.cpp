@@ -300,6 +300,14 @@ void extreme_derivative(Derivative& d, bool greater) {
   d.set(1, where(second, d.grad(), where(same, half, 0.0)));
 }
 
+// fmax, fmin: an operand that is NaN gets nothing, the other all.
+void ignoring_nan_derivative(Derivative& d, bool greater) {
+  Tensor x = d.operand(0), y = d.operand(1);
+  Tensor first = logical_or(greater ? ge(x, y) : le(x, y), isnan(y));
+  d.set(0, where(first, d.grad(), 0.0));
+  d.set(1, where(first, 0.0, d.grad()));
+}
+
 std::vector<OpDef> sums_and_products() {
   return {
       {.name = "add", .family = Family::kPointwise,
@@ -420,9 +428,11 @@ std::vector<OpDef> powers_and_extremes() {
        .numpy_names = {"np.minimum"}, .scalar = CDYNAMO_SCALAR(return extreme(b, x, false)),
        .derivative = CDYNAMO_DERIVATIVE(extreme_derivative(d, false)), .in_place_variant = false},
       {.name = "fmax", .family = Family::kPointwise, .schemas = {"fmax(Tensor self, Tensor other) -> Tensor"},
-       .numpy_names = {"np.fmax"}, .scalar = CDYNAMO_SCALAR(return ignoring_nan(b, x, true)), .in_place_variant = false},
+       .numpy_names = {"np.fmax"}, .scalar = CDYNAMO_SCALAR(return ignoring_nan(b, x, true)),
+       .derivative = CDYNAMO_DERIVATIVE(ignoring_nan_derivative(d, true)), .in_place_variant = false},
       {.name = "fmin", .family = Family::kPointwise, .schemas = {"fmin(Tensor self, Tensor other) -> Tensor"},
-       .numpy_names = {"np.fmin"}, .scalar = CDYNAMO_SCALAR(return ignoring_nan(b, x, false)), .in_place_variant = false},
+       .numpy_names = {"np.fmin"}, .scalar = CDYNAMO_SCALAR(return ignoring_nan(b, x, false)),
+       .derivative = CDYNAMO_DERIVATIVE(ignoring_nan_derivative(d, false)), .in_place_variant = false},
       {.name = "core.clamp", .family = Family::kPointwise,
        .schemas = {"core.clamp(Tensor self, Tensor? min, Tensor? max) -> Tensor"},
        .scalar = clamp_scalar, .derivative = clamp_derivative},

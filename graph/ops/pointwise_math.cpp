@@ -66,6 +66,27 @@ Scalar xlogy_of(ScalarBuilder& b, const Scalar* x, bool plus_one) {
   return b.select(b.ne(x[1], x[1]), x[1], result);
 }
 
+void xlogy_derivative(Derivative& d) {
+  Tensor x = d.operand(0), y = d.operand(1);
+  d.set(0, where(logical_and(eq(x, 0), le(y, 0)), 0.0, d.grad() * log(y)));
+  d.set(1, d.grad() * x / y);
+}
+void xlog1py_derivative(Derivative& d) {
+  Tensor x = d.operand(0), y = d.operand(1);
+  d.set(0, where(logical_and(eq(x, 0), le(y, -1)), 0.0, d.grad() * log1p(y)));
+  d.set(1, d.grad() * x / (y + 1));
+}
+void sinc_derivative(Derivative& d) {
+  Tensor x = d.operand(0), angle = x * std::numbers::pi;
+  d.set(0, where(eq(x, 0), 0.0, d.grad() * (cos(angle) - d.result()) / x));
+}
+// The sign of self that other changed.
+void copysign_derivative(Derivative& d) {
+  Tensor ratio = where(eq(d.operand(0), 0), 0.0, d.result() / d.operand(0));
+  d.set(0, d.grad() * ratio);
+  d.set(1, full_like(d.grad(), 0.0));
+}
+
 Scalar entr_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   Scalar zero = number(b, 0, x[0]);
   Scalar inside = b.select(b.eq(x[0], zero), zero, number(b, -std::numeric_limits<double>::infinity(), x[0]));
@@ -149,14 +170,16 @@ std::vector<OpDef> exponentials() {
       {.name = "xlogy", .family = Family::kPointwise,
        .schemas = {"xlogy.Tensor(Tensor self, Tensor other) -> Tensor", "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor",
                    "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"},
-       .torch_names = {"torch.special.xlogy"}, .promotion = Promotion::kFloat, .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, false))},
+       .torch_names = {"torch.special.xlogy"}, .promotion = Promotion::kFloat, .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, false)),
+       .derivative = xlogy_derivative},
       {.name = "special_xlog1py", .family = Family::kPointwise,
        .schemas = {"special_xlog1py(Tensor self, Tensor other) -> Tensor", "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
                    "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor"},
        .torch_names = {"torch.special.xlog1py"}, .promotion = Promotion::kFloat,
-       .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, true)), .in_place_variant = false},
+       .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, true)), .derivative = xlog1py_derivative, .in_place_variant = false},
       {.name = "special_entr", .family = Family::kPointwise, .schemas = {"special_entr(Tensor self) -> Tensor"},
-       .torch_names = {"torch.special.entr"}, .promotion = Promotion::kFloat, .scalar = entr_scalar, .in_place_variant = false},
+       .torch_names = {"torch.special.entr"}, .promotion = Promotion::kFloat, .scalar = entr_scalar,
+       .derivative = CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * (log(d.operand(0)) + 1)))), .in_place_variant = false},
       {.name = "ldexp", .family = Family::kComposite, .schemas = {"ldexp.Tensor(Tensor self, Tensor other) -> Tensor"},
        .body = CDYNAMO_BODY(Tensor power = wrap(b, b.call1("core.pow", {2.0, args["other"]}));
                             return forward(b, "mul", {args["self"], power.value}))},
@@ -202,7 +225,7 @@ std::vector<OpDef> trigonometry() {
       function("hypot", "hypot(Tensor self, Tensor other) -> Tensor", CDYNAMO_SCALAR(return b.hypot(x[0], x[1])),
                CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.operand(0) / d.result()); d.set(1, d.grad() * d.operand(1) / d.result())),
                {{}, {"np.hypot"}}),
-      function("sinc", "sinc(Tensor self) -> Tensor", sinc_scalar, nullptr, {{"torch.special.sinc"}, {}}),
+      function("sinc", "sinc(Tensor self) -> Tensor", sinc_scalar, sinc_derivative, {{"torch.special.sinc"}, {}}),
       function("deg2rad", "deg2rad(Tensor self) -> Tensor", CDYNAMO_SCALAR(return b.mul(x[0], number(b, std::numbers::pi / 180, x[0]))),
                CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (std::numbers::pi / 180))), {{}, {"np.deg2rad", "np.radians"}}),
       function("rad2deg", "rad2deg(Tensor self) -> Tensor", CDYNAMO_SCALAR(return b.mul(x[0], number(b, 180 / std::numbers::pi, x[0]))),
@@ -223,7 +246,7 @@ std::vector<OpDef> special_functions() {
       function("digamma", "digamma(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::digamma>, nullptr,
                {{"torch.special.digamma", "torch.special.psi"}, {}}),
       function("copysign", "copysign.Tensor(Tensor self, Tensor other) -> Tensor", CDYNAMO_SCALAR(return b.copysign(x[0], x[1])),
-               nullptr, {{}, {"np.copysign"}}),
+               copysign_derivative, {{}, {"np.copysign"}}),
       rounding("floor", "floor(Tensor self) -> Tensor", rounding_scalar<&ScalarBuilder::floor>, {{}, {"np.floor"}}),
       rounding("ceil", "ceil(Tensor self) -> Tensor", rounding_scalar<&ScalarBuilder::ceil>, {{}, {"np.ceil"}}),
       rounding("trunc", "trunc(Tensor self) -> Tensor", rounding_scalar<&ScalarBuilder::trunc>,

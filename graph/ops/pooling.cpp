@@ -115,6 +115,27 @@ std::vector<Value*> avg_pool_body(Builder& b, const Args& args) {
   return one(cast(result, self.dtype()));
 }
 
+// Along one dim: window i is floor(i * size / out) .. ceil((i + 1) * size / out). The elements are picked by index, as many
+// for each window as the widest has, and those beyond a window's end count as 0.
+Tensor uneven_average(Tensor x, int64_t dim, const Sym& out) {
+  Builder& b = *x.builder;
+  Sym size = x.size(dim), width = floordiv(size + out - 1, out) + 1;
+  Tensor place = iota(b, {out, width}, 0, DType::kI64), offset = iota(b, {out, width}, 1, DType::kI64);
+  Tensor start = floor_divide(place * Operand(size), Operand(out));
+  Tensor end = floor_divide((place + 1) * Operand(size) + Operand(out - 1), Operand(out));
+  Tensor at = start + offset;
+  Tensor inside = lt(at, end), index = minimum(at, full(b, {}, size - 1, DType::kI64));
+  std::vector<Value*> selection(static_cast<size_t>(dim), nullptr);
+  selection.push_back(index.value);
+  Tensor picked = wrap(b, b.call1("index", {x.value, selection}));
+  std::vector<Sym> shape(picked.rank(), 1);
+  shape[dim] = out;
+  shape[dim + 1] = width;
+  Tensor total = sum(where(reshape(inside, shape), picked, 0.0), {dim + 1});
+  shape.erase(shape.begin() + dim + 1);
+  return total / reshape(cast(slice(end - start, 1, 0, 1), x.dtype()), shape);
+}
+
 template <size_t dims>
 std::vector<Value*> adaptive_avg_pool_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
@@ -126,13 +147,20 @@ std::vector<Value*> adaptive_avg_pool_body(Builder& b, const Args& args) {
   if (output.size() == 1) output.assign(dims, output[0]);
   if (output.size() != dims) runtime_error("adaptive_avg_pool: output_size must be " + std::to_string(rank));
   Tensor x = to_compute(self);
-  // Each spatial dim is split in (out, window), which has to come out even.
+  bool even = true;
+  for (int d = 0; d < rank; ++d) {
+    if (!b.sym().guard(Relation::kLt, 0, output[d], "pooling")) throw Unsupported("adaptive pooling to no places");
+    even = even && b.sym().guard_eq(mod(x.size(d - rank), output[d]), 0, "pooling");
+  }
+  if (!even) {
+    for (int d = 0; d < rank; ++d) x = uneven_average(x, x.rank() - rank + d, output[d]);
+    return one(cast(x, self.dtype()));
+  }
+  // Each spatial dim is split in (out, window).
   std::vector<Sym> split(x.sizes().begin(), x.sizes().end() - rank), kept = split;
   Dims reduced;
   for (int d = 0; d < rank; ++d) {
     Sym size = x.size(d - rank);
-    if (!b.sym().guard(Relation::kLt, 0, output[d], "pooling")) throw Unsupported("adaptive pooling to no places");
-    if (!b.sym().guard_eq(mod(size, output[d]), 0, "pooling")) throw Unsupported("adaptive pooling with windows of several sizes");
     split.insert(split.end(), {output[d], floordiv(size, output[d])});
     reduced.push_back(static_cast<int64_t>(split.size()) - 1);
     kept.push_back(output[d]);

@@ -250,10 +250,17 @@ std::vector<Value*> scan_body(Builder& b, const Args& args, const char* core_op)
 
 
 std::vector<Value*> diff_body(Builder& b, const Args& args) {
-  if (args.has("prepend") || args.has("append")) throw Unsupported("diff with prepend or append");
   Tensor x = self_of(b, args);
   if (x.rank() == 0) runtime_error("diff expects input to be at least one-dimensional");
   int64_t dim = wrap_dim(args.constant("dim"), x.rank()), n = args.constant("n");
+  if (n == 0) return forward(b, "clone", {x.value});
+  std::vector<Value*> parts;
+  if (args.has("prepend")) parts.push_back(args.value("prepend"));
+  parts.push_back(x.value);
+  if (args.has("append")) parts.push_back(args.value("append"));
+  for (Value* part : parts)
+    if (part->type.rank() != x.rank()) runtime_error("diff expects prepend or append to be the same dimension as input");
+  if (parts.size() > 1) x = wrap(b, b.call1("cat", {parts, Sym(dim)}));
   if (n < 0) runtime_error("order must be non-negative but got " + std::to_string(n));
   for (int64_t i = 0; i < n; ++i) {
     Sym size = max(x.size(dim) - 1, 0);

@@ -25,7 +25,7 @@ std::vector<Value*> broadcast_tensors_body(Builder& b, const Args& args) {
   return results;
 }
 
-// Tensor i runs along dim i of the grid; "xy" exchanges the first two dims of the grids.
+// Tensor i runs along dim i of the grid; for "xy" the first two change places.
 std::vector<Value*> meshgrid_body(Builder& b, const Args& args) {
   std::vector<Tensor> tensors = tensors_of(b, args);
   const std::string indexing = args.has("indexing") ? std::string(args.string("indexing")) : "ij";
@@ -41,8 +41,7 @@ std::vector<Value*> meshgrid_body(Builder& b, const Args& args) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     std::vector<Sym> along(tensors.size(), 1);
     along[i] = sizes[i];
-    Tensor grid = expand(reshape(tensors[i], along), sizes);
-    results.push_back((exchanged ? transpose(grid, 0, 1) : grid).value);
+    results.push_back(expand(reshape(tensors[i], along), sizes).value);
   }
   if (exchanged) std::swap(results[0], results[1]);
   return results;

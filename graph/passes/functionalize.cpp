@@ -13,6 +13,7 @@
 #include "graph/core.h"
 #include "graph/passes.h"
 #include "graph/passes/layout.h"
+#include "graph/strides.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -229,10 +230,17 @@ class Functionalizer {
       alias.kind = whole ? OutputAlias::kInput : OutputAlias::kViewOfInput;
       alias.index = b.storage->input;
     } else {
+      require_dense(*b.storage);
       alias.kind = whole ? OutputAlias::kFresh : OutputAlias::kViewOfOutput;
       alias.index = fresh_output(*b.storage);
     }
     return alias;
+  }
+
+  // The caller makes a buffer of as many elements as there are: eager's fresh results leave no gaps and do not overlap.
+  void require_dense(const Storage& storage) {
+    if (!is_non_overlapping_and_dense(sym(), storage.base->type))
+      throw Unsupported("a result of its own storage whose elements overlap or leave gaps: " + storage.base->name);
   }
 
   // Outputs are nodes' results and pairwise different, so that each can be written to its own buffer with its own strides.
@@ -242,11 +250,7 @@ class Functionalizer {
     const std::vector<Value*>& outputs = core_->outputs;
     if (!value->node || std::find(outputs.begin(), outputs.end(), value) != outputs.end())
       value = builder_.call1("core.cast", {value, value->type.dtype});
-    const TensorType& base = storage.base->type;
-    for (int d = 0; d < base.rank(); ++d)
-      if (base.strides[d] == Sym(0) && !(base.sizes[d] == Sym(0)) && !(base.sizes[d] == Sym(1)))
-        throw Unsupported("a result of its own storage whose elements overlap: " + storage.base->name);
-    value->type.strides = base.strides;
+    value->type.strides = storage.base->type.strides;
     value->type.weak = false;
     core_->outputs.push_back(value);
     return storage.output = static_cast<int>(outputs.size()) - 1;

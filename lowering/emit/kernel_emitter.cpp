@@ -11,7 +11,11 @@ using graph::InternalError;
 
 KernelEmitter::KernelEmitter(Module& module, const Kernel& kernel, const KernelPlan& plan,
                              const runtime::HostTarget& host)
-    : module_(module), kernel_(kernel), plan_(plan), ir_(module.getContext()), builder_(ir_, host.has_avx512) {}
+    : module_(module),
+      kernel_(kernel),
+      plan_(plan),
+      ir_(module.getContext()),
+      builder_(ir_, host.has_avx512) {}
 
 void KernelEmitter::emit(const std::string& name) {
   registers_.assign(kernel_.num_registers, {});
@@ -52,7 +56,8 @@ void KernelEmitter::emit_prologue(const std::string& name) {
       Value* slot = ir_.CreateConstInBoundsGEP1_64(pointer, buffers, global++);
       pointers_.push_back(ir_.CreateLoad(pointer, slot, "buffer"));
     } else {
-      pointers_.push_back(ir_.CreateGEP(ir_.getInt8Ty(), scratch, size(plan_.scratch_offsets[local++]), "scratch"));
+      pointers_.push_back(
+          ir_.CreateGEP(ir_.getInt8Ty(), scratch, size(plan_.scratch_offsets[local++]), "scratch"));
     }
   }
   ir_.SetInsertPoint(start);
@@ -108,7 +113,8 @@ AllocaInst* KernelEmitter::new_alloca(Type* type, const char* name) {
   return ir_.CreateAlloca(type, nullptr, name);
 }
 
-// for (i = begin; i < end; i += step) body(i). With `at_least_once` the test before the first iteration is left out.
+// for (i = begin; i < end; i += step) body(i). With `at_least_once` the test before the first iteration is
+// left out.
 void KernelEmitter::emit_loop(Value* begin, Value* end, int64_t step, bool at_least_once, const char* name,
                               const std::function<void(Value*)>& body) {
   LLVMContext& context = module_.getContext();
@@ -175,7 +181,8 @@ void KernelEmitter::emit_outer_run(Value* first, Value* last) {
   const int64_t block = int64_t{shape.lanes} * shape.copies;
   const Sym& extent = kernel_.outer.back();
   Value* begin = ir_.CreateMul(first, ir_.getInt64(block));
-  Value* end = ir_.CreateBinaryIntrinsic(Intrinsic::smin, ir_.CreateMul(last, ir_.getInt64(block)), size(extent));
+  Value* end =
+      ir_.CreateBinaryIntrinsic(Intrinsic::smin, ir_.CreateMul(last, ir_.getInt64(block)), size(extent));
   Value* whole = ir_.CreateAdd(begin, ir_.CreateAnd(ir_.CreateSub(end, begin), ir_.getInt64(-block)));
   if (!extent.is_constant() || extent.constant() >= block) {
     emit_loop(begin, whole, block, false, "blocks", [&](Value* base) {
@@ -264,7 +271,8 @@ void KernelEmitter::place_phase(int phase) {
     };
     auto depends_on_axis = [&](int axis) {
       place.depth = std::max(place.depth, axis_depth(axis));
-      place.varies = place.varies || (has_vector_axis() && axis == vector_axis()) || (plan_.transposes && axis == plan_.tile_axis);
+      place.varies = place.varies || (has_vector_axis() && axis == vector_axis()) ||
+                     (plan_.transposes && axis == plan_.tile_axis);
     };
     for (int reg : stmt.operands) depends_on_register(reg);
     if (stmt.mask >= 0) depends_on_register(stmt.mask);
@@ -320,8 +328,10 @@ void KernelEmitter::emit_scalar_loop(int depth) {
     emit_depth(depth + 1);
   };
   int64_t statements = static_cast<int64_t>(phase.body.size()) * position_.copies;
-  for (int d = 0; d < num_inner(); ++d) statements *= phase.inner[d].maybe_constant().value_or(kMaxUnrolledStatements + 1);
-  if (extent.is_constant() && extent.constant() <= kMaxUnrolledTrips && statements <= kMaxUnrolledStatements) {
+  for (int d = 0; d < num_inner(); ++d)
+    statements *= phase.inner[d].maybe_constant().value_or(kMaxUnrolledStatements + 1);
+  if (extent.is_constant() && extent.constant() <= kMaxUnrolledTrips &&
+      statements <= kMaxUnrolledStatements) {
     for (int64_t i = 0; i < extent.constant(); ++i) body(ir_.getInt64(i));
   } else {
     emit_loop(ir_.getInt64(0), size(extent), 1, extent.is_constant() && extent.constant() > 0, "inner", body);

@@ -7,8 +7,9 @@
 //   true:  an item is a block of `copies * lanes` points of the last outer axis
 //            for run of items:  { full blocks; masked rest }, each:  for phase:  for inner axes: body
 //
-// A statement is emitted at the shallowest loop that its operands allow (its *depth*), so nothing needs hoisting afterwards.
-// A register that varies along the vector axis has one vector for each unrolled copy, any other is a scalar.
+// A statement is emitted at the shallowest loop that its operands allow (its *depth*), so nothing needs
+// hoisting afterwards. A register that varies along the vector axis has one vector for each unrolled copy,
+// any other is a scalar.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -32,23 +33,27 @@ struct Shape {
 
 // What emission decides before it emits; also what callers need to know of the work.
 struct KernelPlan {
-  std::vector<Shape> phases;         // one a phase; equal with vectorize_outer
-  // An outer axis (not the last) along which some access is contiguous that is not so along the lanes: an item is then a tile of
-  // `tile_rows` points of it by one block of lanes, so that each cache line is used while it is there. -1: none.
+  std::vector<Shape> phases;  // one a phase; equal with vectorize_outer
+  // An outer axis (not the last) along which some access is contiguous that is not so along the lanes: an
+  // item is then a tile of `tile_rows` points of it by one block of lanes, so that each cache line is used
+  // while it is there. -1: none.
   int tile_axis = -1;
   int tile_rows = 1;
-  // Whole tiles are read by rows of the other layout and transposed in registers: one copy of the body for each row.
+  // Whole tiles are read by rows of the other layout and transposed in registers: one copy of the body for
+  // each row.
   bool transposes = false;
   std::vector<Sym> work;
   std::vector<Sym> scratch_offsets;  // bytes, one a kRowScratch buffer in order
   Sym scratch_bytes;
   double cost_per_item = 1;
 };
-KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context, const runtime::HostTarget& host);
+KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context,
+                       const runtime::HostTarget& host);
 
 class KernelEmitter {
  public:
-  KernelEmitter(llvm::Module& module, const Kernel& kernel, const KernelPlan& plan, const runtime::HostTarget& host);
+  KernelEmitter(llvm::Module& module, const Kernel& kernel, const KernelPlan& plan,
+                const runtime::HostTarget& host);
   void emit(const std::string& name);
 
  private:
@@ -56,26 +61,27 @@ class KernelEmitter {
 
   // What is known of a statement before emission.
   struct Placement {
-    int depth = 0;         // loops it needs: 0 = once per outer point, k = inside the k-th inner loop
-    bool varies = false;   // along the vector axis
+    int depth = 0;        // loops it needs: 0 = once per outer point, k = inside the k-th inner loop
+    bool varies = false;  // along the vector axis
   };
   // The accumulators of one reduction or scan at one loop depth, one alloca a copy.
   struct Accumulator {
     const Stmt* stmt;
-    int depth;   // of the loop that accumulates into it
+    int depth;  // of the loop that accumulates into it
     std::vector<llvm::AllocaInst*> values, indices;
   };
   // Where the vector loop stands.
   struct VectorPosition {
-    llvm::Value* base = nullptr;   // i64: first lane of the first copy along the vector axis
-    llvm::Value* mask = nullptr;   // lanes that exist, null: all
+    llvm::Value* base = nullptr;  // i64: first lane of the first copy along the vector axis
+    llvm::Value* mask = nullptr;  // lanes that exist, null: all
     int lanes = 1, copies = 1;
-    int copy_axis = -1;            // the axis whose next points the copies are; -1: the vector axis, `lanes` further on
+    int copy_axis = -1;  // the axis whose next points the copies are; -1: the vector axis, `lanes` further on
   };
   // An address: uniform part, and what each lane adds.
   struct Address {
-    llvm::Value* pointer = nullptr;      // of lane 0 of the copy
-    llvm::Value* lane_offsets = nullptr; // <lanes x i64> elements, null where the lanes are uniform or adjacent
+    llvm::Value* pointer = nullptr;  // of lane 0 of the copy
+    llvm::Value* lane_offsets =
+        nullptr;  // <lanes x i64> elements, null where the lanes are uniform or adjacent
     enum Kind { kUniform, kContiguous, kReversed, kScattered } kind = kUniform;
   };
 
@@ -122,8 +128,8 @@ class KernelEmitter {
 
   // reductions.cpp
   void begin_reductions();
-  void begin_accumulation(int depth);   // before the loop at `depth` starts
-  void end_accumulation(int depth);     // after it: into the next outer one
+  void begin_accumulation(int depth);  // before the loop at `depth` starts
+  void end_accumulation(int depth);    // after it: into the next outer one
   void emit_reduce(const Stmt& stmt, int copy);
   llvm::Value* emit_scan(const Stmt& stmt, int copy);
   void end_reductions();
@@ -131,8 +137,8 @@ class KernelEmitter {
   void reset(const Accumulator& accumulator);
   bool cascades() const;
   llvm::Value* linear_inner_index(int copy);
-  void combine(const Stmt& stmt, llvm::Value* value, llvm::Value* index, llvm::Value*& best, llvm::Value*& best_index,
-               bool lower_index_wins);
+  void combine(const Stmt& stmt, llvm::Value* value, llvm::Value* index, llvm::Value*& best,
+               llvm::Value*& best_index, bool lower_index_wins);
   llvm::AllocaInst* new_alloca(llvm::Type* type, const char* name);
 
   // The axis along which lanes run; -1: this phase is executed one point at a time.
@@ -155,21 +161,22 @@ class KernelEmitter {
   llvm::Function* function_ = nullptr;
   llvm::BasicBlock* entry_ = nullptr;
   llvm::Value *symbols_ = nullptr, *error_ = nullptr;
-  std::vector<llvm::Value*> pointers_;           // one a buffer
-  std::vector<llvm::Value*> axes_;               // value of each axis; the vector axis: see position_
+  std::vector<llvm::Value*> pointers_;  // one a buffer
+  std::vector<llvm::Value*> axes_;      // value of each axis; the vector axis: see position_
   std::vector<Registers> registers_;
-  std::vector<DType> register_dtypes_;           // as computed: never a half type
+  std::vector<DType> register_dtypes_;  // as computed: never a half type
   std::vector<bool> register_varies_;
   std::vector<int> register_depth_;
   std::vector<std::pair<const graph::SymNode*, llvm::Value*>> sizes_;
 
   // Of the phase that is being emitted.
   int phase_ = 0;
-  int statement_ = 0;                               // index in the phase's body
-  std::vector<llvm::Value*> statement_pointers_;    // of each load and store: the part of its address that is known at this depth
+  int statement_ = 0;  // index in the phase's body
+  std::vector<llvm::Value*>
+      statement_pointers_;  // of each load and store: the part of its address that is known at this depth
   std::vector<Placement> placements_;
   std::vector<Accumulator> accumulators_;
-  Registers transposed_;        // of the load that is being emitted: one vector a copy
+  Registers transposed_;  // of the load that is being emitted: one vector a copy
   VectorPosition position_;
 };
 

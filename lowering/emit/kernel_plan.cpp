@@ -7,7 +7,8 @@
 namespace cdynamo::lowering::emit {
 namespace {
 
-// Lanes by the dtype that most of the work is done in: a register of that type is filled, wider ones take several.
+// Lanes by the dtype that most of the work is done in: a register of that type is filled, wider ones take
+// several.
 int choose_lanes(const Kernel& kernel, const std::vector<const Phase*>& phases, int vector_bytes) {
   int counts[9] = {};
   for (const Phase* phase : phases) {
@@ -24,9 +25,13 @@ int choose_lanes(const Kernel& kernel, const std::vector<const Phase*>& phases, 
   return std::clamp(vector_bytes / width, 2, 64);
 }
 
-// How much of a body to have in flight. Short bodies are unrolled, so that loads and additions overlap. Long ones take vectors of
-// several registers: instruction by instruction the chains of their polynomials then interleave. The longest have no registers to spare.
-struct Width { double up_to_cost; int registers, copies; };
+// How much of a body to have in flight. Short bodies are unrolled, so that loads and additions overlap. Long
+// ones take vectors of several registers: instruction by instruction the chains of their polynomials then
+// interleave. The longest have no registers to spare.
+struct Width {
+  double up_to_cost;
+  int registers, copies;
+};
 constexpr Width kWidths[] = {{5, 1, 4}, {9, 1, 2}, {18, 2, 1}, {50, 4, 1}, {1e30, 1, 1}};
 
 Width choose_width(double cost) {
@@ -44,7 +49,8 @@ Shape fit(Shape shape, const Sym& extent) {
   return shape;
 }
 
-Shape choose_shape(const Kernel& kernel, const std::vector<const Phase*>& phases, const Sym& extent, int vector_bytes) {
+Shape choose_shape(const Kernel& kernel, const std::vector<const Phase*>& phases, const Sym& extent,
+                   int vector_bytes) {
   double cost = 0;
   for (const Phase* phase : phases)
     for (const Stmt& stmt : phase->body) cost += statement_cost(stmt, kernel);
@@ -63,7 +69,8 @@ int choose_tile_axis(const Kernel& kernel) {
       int contiguous = -1;
       bool strided = false;
       for (const IndexTerm& term : stmt.index.terms) {
-        if (term.axis == last) strided = !(term.stride == Sym(1)) && !(term.stride == Sym(0)) && !(term.stride == Sym(-1));
+        if (term.axis == last)
+          strided = !(term.stride == Sym(1)) && !(term.stride == Sym(0)) && !(term.stride == Sym(-1));
         if (term.axis >= 0 && term.axis < last && term.stride == Sym(1)) contiguous = term.axis;
       }
       if (strided && contiguous >= 0 && !(kernel.outer[contiguous] == Sym(1))) return contiguous;
@@ -72,7 +79,8 @@ int choose_tile_axis(const Kernel& kernel) {
   return -1;
 }
 
-// Tiles are square; those that are transposed in registers hold one copy of the body a row, so it has to be short.
+// Tiles are square; those that are transposed in registers hold one copy of the body a row, so it has to be
+// short.
 void choose_tile(const Kernel& kernel, KernelPlan& plan, Shape& shape, int vector_bytes) {
   constexpr double kMaxCost = 10;
   plan.tile_axis = choose_tile_axis(kernel);
@@ -95,9 +103,11 @@ double item_cost(const Kernel& kernel, const KernelPlan& plan, const graph::SymC
     double body = 0;
     for (const Stmt& stmt : phase.body) body += statement_cost(stmt, kernel);
     double trips = 1;
-    for (const Sym& extent : phase.inner) trips *= static_cast<double>(std::max<int64_t>(context.hint(extent), 1));
+    for (const Sym& extent : phase.inner)
+      trips *= static_cast<double>(std::max<int64_t>(context.hint(extent), 1));
     const Shape& shape = plan.phases[p];
-    double vectors = std::max(1.0, kernel.vectorize_outer ? trips * shape.lanes * shape.copies / 16 : trips / (shape.lanes > 1 ? 16 : 1));
+    double vectors = std::max(1.0, kernel.vectorize_outer ? trips * shape.lanes * shape.copies / 16
+                                                          : trips / (shape.lanes > 1 ? 16 : 1));
     cycles += body * vectors;
   }
   if (plan.tile_axis >= 0) cycles *= plan.tile_rows;
@@ -106,7 +116,8 @@ double item_cost(const Kernel& kernel, const KernelPlan& plan, const graph::SymC
 
 }  // namespace
 
-KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context, const runtime::HostTarget& host) {
+KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context,
+                       const runtime::HostTarget& host) {
   KernelPlan plan;
   plan.work = kernel.outer;
   if (kernel.vectorize_outer) {
@@ -120,11 +131,13 @@ KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context, c
     if (!plan.work.empty()) plan.work.back() = floordiv(plan.work.back() + block - Sym(1), block);
   } else {
     for (const Phase& phase : kernel.phases)
-      plan.phases.push_back(phase.inner.empty() || phase.sequential ? Shape{}
-                                                                    : choose_shape(kernel, {&phase}, phase.inner.back(), host.vector_bytes));
+      plan.phases.push_back(phase.inner.empty() || phase.sequential
+                                ? Shape{}
+                                : choose_shape(kernel, {&phase}, phase.inner.back(), host.vector_bytes));
   }
   int64_t interleaved = 1;
-  if (kernel.vectorize_outer && !plan.phases.empty()) interleaved = int64_t{plan.phases[0].lanes} * plan.phases[0].copies;
+  if (kernel.vectorize_outer && !plan.phases.empty())
+    interleaved = int64_t{plan.phases[0].lanes} * plan.phases[0].copies;
   for (const KernelBuffer& buffer : kernel.buffers) {
     if (buffer.kind != BufferKind::kRowScratch) continue;
     plan.scratch_offsets.push_back(plan.scratch_bytes);

@@ -11,11 +11,14 @@ using graph::InternalError;
 
 namespace {
 
-bool is_scratch(const Kernel& kernel, int buffer) { return kernel.buffers[buffer].kind == BufferKind::kRowScratch; }
+bool is_scratch(const Kernel& kernel, int buffer) {
+  return kernel.buffers[buffer].kind == BufferKind::kRowScratch;
+}
 
 }  // namespace
 
-// Adds to each access's pointer what becomes known at `depth`: the terms of its axes, but for lanes and registers.
+// Adds to each access's pointer what becomes known at `depth`: the terms of its axes, but for lanes and
+// registers.
 void KernelEmitter::advance_pointers(int depth) {
   const std::vector<Stmt>& body = kernel_.phases[phase_].body;
   for (size_t s = 0; s < body.size(); ++s) {
@@ -28,7 +31,8 @@ void KernelEmitter::advance_pointers(int depth) {
       Value* axis = lanes ? position_.base : axes_[term.axis];
       offset = ir_.CreateAdd(offset, ir_.CreateMul(axis, size(term.stride)));
     }
-    // A row scratch of a vectorized outer axis holds its rows interleaved: element e of lane l is at e * block + l.
+    // A row scratch of a vectorized outer axis holds its rows interleaved: element e of lane l is at e *
+    // block + l.
     if (is_scratch(kernel_, stmt.buffer) && kernel_.vectorize_outer) {
       const Shape shape = plan_.phases[phase_];
       offset = ir_.CreateMul(offset, ir_.getInt64(int64_t{shape.lanes} * shape.copies));
@@ -51,8 +55,9 @@ KernelEmitter::Address KernelEmitter::address(const Stmt& stmt, int copy) {
   for (const IndexTerm& term : stmt.index.terms) {
     if (term.stride == Sym(0)) continue;
     if (term.reg >= 0) {
-      Value* part = ir_.CreateMul(register_value(term.reg, copy),
-                                  builder_.splat(size(term.stride), VectorBuilder::lanes(register_value(term.reg, copy))));
+      Value* part = ir_.CreateMul(
+          register_value(term.reg, copy),
+          builder_.splat(size(term.stride), VectorBuilder::lanes(register_value(term.reg, copy))));
       Value*& sum = VectorBuilder::lanes(part) > 1 ? scattered : uniform;
       sum = sum ? ir_.CreateAdd(sum, part) : part;
     } else if (has_vector_axis() && term.axis == vector_axis()) {
@@ -63,7 +68,8 @@ KernelEmitter::Address KernelEmitter::address(const Stmt& stmt, int copy) {
   }
   bool scratch_lanes = is_scratch(kernel_, stmt.buffer) && kernel_.vectorize_outer;
   if (scratch_lanes) lane_stride = ir_.getInt64(1);
-  out.pointer = uniform ? ir_.CreateGEP(element, statement_pointers_[statement_], uniform) : statement_pointers_[statement_];
+  out.pointer = uniform ? ir_.CreateGEP(element, statement_pointers_[statement_], uniform)
+                        : statement_pointers_[statement_];
   auto* stride = dyn_cast_or_null<ConstantInt>(lane_stride);
   if (position_.copy_axis < 0 && lane_stride) copy_stride = ir_.CreateMul(lane_stride, ir_.getInt64(lanes));
   if (copy_stride && copy > 0)
@@ -118,8 +124,9 @@ Value* KernelEmitter::load_raw(const Address& address, Type* element, Value* mas
   }
   if (address.kind == Address::kReversed) {
     Value* last = ir_.CreateConstGEP1_64(element, address.pointer, -(lanes - 1));
-    Value* reversed = everywhere ? ir_.CreateMaskedLoad(type, last, align, ir_.CreateVectorReverse(everywhere), rest)
-                                 : static_cast<Value*>(ir_.CreateAlignedLoad(type, last, align));
+    Value* reversed = everywhere
+                          ? ir_.CreateMaskedLoad(type, last, align, ir_.CreateVectorReverse(everywhere), rest)
+                          : static_cast<Value*>(ir_.CreateAlignedLoad(type, last, align));
     return ir_.CreateVectorReverse(reversed);
   }
   Value* pointers = ir_.CreateGEP(element, address.pointer, address.lane_offsets);

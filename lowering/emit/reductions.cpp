@@ -9,7 +9,8 @@ namespace cdynamo::lowering::emit {
 using namespace llvm;
 using graph::InternalError;
 
-// Whether each inner loop has accumulators of its own, as the loop IR asks for. Not worth it for a short innermost loop.
+// Whether each inner loop has accumulators of its own, as the loop IR asks for. Not worth it for a short
+// innermost loop.
 bool KernelEmitter::cascades() const {
   const Sym& innermost = kernel_.phases[phase_].inner.back();
   return num_inner() >= 2 && (!innermost.is_constant() || innermost.constant() > 64);
@@ -50,7 +51,8 @@ void KernelEmitter::reset(const Accumulator& accumulator) {
   Scalar identity = stmt.reduction->identity(builder_, register_dtypes_.at(stmt.operands.at(0)));
   for (AllocaInst* slot : accumulator.values) {
     auto* vector = dyn_cast<FixedVectorType>(slot->getAllocatedType());
-    ir_.CreateStore(builder_.splat(VectorBuilder::value(identity), vector ? vector->getNumElements() : 1), slot);
+    ir_.CreateStore(builder_.splat(VectorBuilder::value(identity), vector ? vector->getNumElements() : 1),
+                    slot);
   }
   for (AllocaInst* slot : accumulator.indices)
     ir_.CreateStore(ConstantInt::get(slot->getAllocatedType(), INT64_MAX), slot);
@@ -92,8 +94,8 @@ Value* KernelEmitter::linear_inner_index(int copy) {
   return index;
 }
 
-// (best, best_index) = combine((best, best_index), (value, index)). An index follows its value; among equal values the lowest wins,
-// for which `value` need only be compared where it may have come earlier.
+// (best, best_index) = combine((best, best_index), (value, index)). An index follows its value; among equal
+// values the lowest wins, for which `value` need only be compared where it may have come earlier.
 void KernelEmitter::combine(const Stmt& stmt, Value* value, Value* index, Value*& best, Value*& best_index,
                             bool lower_index_wins) {
   DType dtype = register_dtypes_.at(stmt.operands.at(0));
@@ -103,7 +105,8 @@ void KernelEmitter::combine(const Stmt& stmt, Value* value, Value* index, Value*
     bool f = runtime::is_float(dtype);
     auto same = [&](Value* a, Value* b) {
       if (!f) return ir_.CreateICmpEQ(a, b);
-      return ir_.CreateOr(ir_.CreateFCmpOEQ(a, b), ir_.CreateAnd(ir_.CreateFCmpUNO(a, a), ir_.CreateFCmpUNO(b, b)));
+      return ir_.CreateOr(ir_.CreateFCmpOEQ(a, b),
+                          ir_.CreateAnd(ir_.CreateFCmpUNO(a, a), ir_.CreateFCmpUNO(b, b)));
     };
     Value* take = ir_.CreateNot(same(joined, best));
     Value* earlier = ir_.CreateICmpSLT(index, best_index);
@@ -138,24 +141,28 @@ void KernelEmitter::emit_reduce(const Stmt& stmt, int copy) {
   Value* mask = kernel_.vectorize_outer ? nullptr : position_.mask;
   ir_.CreateStore(mask ? ir_.CreateSelect(mask, best, old) : best, slot);
   if (best_index)
-    ir_.CreateStore(mask ? ir_.CreateSelect(mask, best_index, old_index) : best_index, target->indices.at(copy));
+    ir_.CreateStore(mask ? ir_.CreateSelect(mask, best_index, old_index) : best_index,
+                    target->indices.at(copy));
 }
 
-// The first point of the innermost axis is taken as it is: the identity may differ from it in the sign of zero.
+// The first point of the innermost axis is taken as it is: the identity may differ from it in the sign of
+// zero.
 Value* KernelEmitter::emit_scan(const Stmt& stmt, int copy) {
   AllocaInst* slot = accumulator(stmt, num_inner())->values.at(copy);
   const DType dtype = register_dtypes_.at(stmt.operands.at(0));
   Value* old = ir_.CreateLoad(slot->getAllocatedType(), slot);
   const int lanes = VectorBuilder::lanes(old);
   Value* value = builder_.splat(register_value(stmt.operands.at(0), copy), lanes);
-  Scalar joined = stmt.reduction->combine(builder_, VectorBuilder::wrap(old, dtype), VectorBuilder::wrap(value, dtype));
+  Scalar joined =
+      stmt.reduction->combine(builder_, VectorBuilder::wrap(old, dtype), VectorBuilder::wrap(value, dtype));
   Value* first = ir_.CreateICmpEQ(axes_.back(), ir_.getInt64(0));
   Value* result = ir_.CreateSelect(first, value, VectorBuilder::value(joined));
   ir_.CreateStore(result, slot);
   return result;
 }
 
-// Joins copies pairwise, then lanes by halves. With a vectorized outer axis copies and lanes are different points and stay apart.
+// Joins copies pairwise, then lanes by halves. With a vectorized outer axis copies and lanes are different
+// points and stay apart.
 void KernelEmitter::end_reductions() {
   for (Accumulator& accumulator : accumulators_) {
     const Stmt& stmt = *accumulator.stmt;
@@ -165,14 +172,17 @@ void KernelEmitter::end_reductions() {
     const bool indexed = stmt.reduction->returns_index;
     Registers values, indices;
     for (size_t copy = 0; copy < accumulator.values.size(); ++copy) {
-      values.push_back(ir_.CreateLoad(accumulator.values[copy]->getAllocatedType(), accumulator.values[copy]));
-      indices.push_back(indexed ? ir_.CreateLoad(accumulator.indices[copy]->getAllocatedType(), accumulator.indices[copy])
-                                : nullptr);
+      values.push_back(
+          ir_.CreateLoad(accumulator.values[copy]->getAllocatedType(), accumulator.values[copy]));
+      indices.push_back(
+          indexed ? ir_.CreateLoad(accumulator.indices[copy]->getAllocatedType(), accumulator.indices[copy])
+                  : nullptr);
     }
     if (!kernel_.vectorize_outer) {
       while (values.size() > 1) {
         size_t half = values.size() / 2;
-        for (size_t i = 0; i < half; ++i) combine(stmt, values[i + half], indices[i + half], values[i], indices[i], true);
+        for (size_t i = 0; i < half; ++i)
+          combine(stmt, values[i + half], indices[i + half], values[i], indices[i], true);
         values.resize(half), indices.resize(half);
       }
       for (int lanes = VectorBuilder::lanes(values[0]); lanes > 1; lanes /= 2) {

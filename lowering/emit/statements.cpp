@@ -31,8 +31,9 @@ Value* KernelEmitter::emit_value(const Stmt& stmt, int copy) {
   switch (stmt.kind) {
     case StmtKind::kLoad: return emit_load(stmt, copy);
     case StmtKind::kConstant:
-      return VectorBuilder::value(runtime::is_float(stmt.dtype) ? builder_.cast(builder_.constant(stmt.value, stmt.dtype), stmt.dtype)
-                                                                : builder_.constant_int(stmt.int_value, stmt.dtype));
+      return VectorBuilder::value(runtime::is_float(stmt.dtype)
+                                      ? builder_.cast(builder_.constant(stmt.value, stmt.dtype), stmt.dtype)
+                                      : builder_.constant_int(stmt.int_value, stmt.dtype));
     case StmtKind::kAxis: return axis_value(stmt.axis, copy);
     case StmtKind::kSize: return size(stmt.size);
     case StmtKind::kPrim: {
@@ -40,11 +41,13 @@ Value* KernelEmitter::emit_value(const Stmt& stmt, int copy) {
       int count = static_cast<int>(stmt.operands.size());
       for (int i = 0; i < count; ++i) operands[i] = operand(stmt, i, copy);
       Scalar result = builder_.prim(stmt.prim, operands, count);
-      return VectorBuilder::value(runtime::is_half(stmt.dtype) ? builder_.round_to(result, stmt.dtype) : result);
+      return VectorBuilder::value(runtime::is_half(stmt.dtype) ? builder_.round_to(result, stmt.dtype)
+                                                               : result);
     }
     case StmtKind::kCast: return VectorBuilder::value(builder_.cast(operand(stmt, 0, copy), stmt.dtype));
     case StmtKind::kSelect:
-      return VectorBuilder::value(builder_.select(operand(stmt, 0, copy), operand(stmt, 1, copy), operand(stmt, 2, copy)));
+      return VectorBuilder::value(
+          builder_.select(operand(stmt, 0, copy), operand(stmt, 1, copy), operand(stmt, 2, copy)));
     case StmtKind::kOp: return emit_op(stmt, copy);
     case StmtKind::kCheckIndex: return emit_check_index(stmt, copy);
     case StmtKind::kScan: return emit_scan(stmt, copy);
@@ -55,7 +58,8 @@ Value* KernelEmitter::emit_value(const Stmt& stmt, int copy) {
 Value* KernelEmitter::emit_op(const Stmt& stmt, int copy) {
   const graph::Node& node = *stmt.node;
   std::vector<Scalar> operands;
-  for (size_t i = 0; i < stmt.operands.size(); ++i) operands.push_back(operand(stmt, static_cast<int>(i), copy));
+  for (size_t i = 0; i < stmt.operands.size(); ++i)
+    operands.push_back(operand(stmt, static_cast<int>(i), copy));
   graph::Args args(node.op->parsed.at(node.overload), node.args);
   Scalar result = node.op->scalar(builder_, operands.data(), args);
   return VectorBuilder::value(builder_.cast(result, stmt.dtype));
@@ -84,7 +88,8 @@ Value* KernelEmitter::axis_value(int axis, int copy) {
   return ir_.CreateAdd(builder_.splat(base, lanes), ConstantVector::get(iota));
 }
 
-// The statement's own mask and, where the access varies along the lanes, the mask of those that exist; null: no mask.
+// The statement's own mask and, where the access varies along the lanes, the mask of those that exist; null:
+// no mask.
 Value* KernelEmitter::statement_mask(const Stmt& stmt, int copy, bool varies) {
   Value* mask = stmt.mask >= 0 ? register_value(stmt.mask, copy) : nullptr;
   if (mask && VectorBuilder::lanes(mask) > 1) varies = true;

@@ -1,4 +1,5 @@
-// Tiles whose memory is contiguous across the lanes: whole rows of the other layout are read or written, and transposed in registers.
+// Tiles whose memory is contiguous across the lanes: whole rows of the other layout are read or written, and
+// transposed in registers.
 #include <algorithm>
 
 #include "lowering/emit/kernel_emitter.h"
@@ -14,7 +15,8 @@ bool KernelEmitter::is_transposed(const Stmt& stmt) const {
   for (const IndexTerm& term : stmt.index.terms) {
     if (term.reg >= 0 && !(term.stride == Sym(0))) return false;
     if (term.axis == position_.copy_axis) across = term.stride == Sym(1);
-    if (term.axis == vector_axis()) along = !(term.stride == Sym(0)) && !(term.stride == Sym(1)) && !(term.stride == Sym(-1));
+    if (term.axis == vector_axis())
+      along = !(term.stride == Sym(0)) && !(term.stride == Sym(1)) && !(term.stride == Sym(-1));
   }
   return across && along;
 }
@@ -28,7 +30,8 @@ Value* KernelEmitter::transposed_row(const Stmt& stmt, int lane) {
   return ir_.CreateGEP(element, statement_pointers_[statement_], ir_.CreateMul(stride, ir_.getInt64(lane)));
 }
 
-// As many rounds of interleaving the first half of the vectors with the second as there are bits in their number.
+// As many rounds of interleaving the first half of the vectors with the second as there are bits in their
+// number.
 KernelEmitter::Registers KernelEmitter::transpose(Registers rows) {
   const int count = static_cast<int>(rows.size());
   SmallVector<int, 64> low, high;
@@ -56,7 +59,8 @@ void KernelEmitter::load_transposed(const Stmt& stmt) {
   transposed_ = transpose(std::move(rows));
   for (Value*& value : transposed_) {
     Scalar loaded = VectorBuilder::wrap(from_storage(value, stored), runtime::compute_type(stored));
-    value = VectorBuilder::value(runtime::compute_type(stmt.dtype) == loaded.dtype ? loaded : builder_.cast(loaded, stmt.dtype));
+    value = VectorBuilder::value(
+        runtime::compute_type(stmt.dtype) == loaded.dtype ? loaded : builder_.cast(loaded, stmt.dtype));
   }
 }
 
@@ -65,7 +69,8 @@ void KernelEmitter::store_transposed(const Stmt& stmt) {
   Registers columns;
   for (int copy = 0; copy < position_.copies; ++copy) {
     Scalar source = operand(stmt, 0, copy);
-    columns.push_back(builder_.splat(to_storage(VectorBuilder::value(source), stored, source.dtype), position_.lanes));
+    columns.push_back(
+        builder_.splat(to_storage(VectorBuilder::value(source), stored, source.dtype), position_.lanes));
   }
   Registers rows = transpose(std::move(columns));
   for (int lane = 0; lane < position_.lanes; ++lane)

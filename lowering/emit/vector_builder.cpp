@@ -1,10 +1,10 @@
 #include "lowering/emit/vector_builder.h"
 
-#include <llvm/IR/Intrinsics.h>
-#include <llvm/IR/MDBuilder.h>
-#include <llvm/IR/IntrinsicsX86.h>
-#include <llvm/IR/Module.h>
 #include <llvm/Analysis/VectorUtils.h>
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
 
 #include <algorithm>
 
@@ -34,7 +34,9 @@ Type* VectorBuilder::type(DType dtype, int lanes) {
 }
 
 Type* VectorBuilder::storage_type(DType dtype, int lanes) {
-  Type* element = dtype == DType::kBool ? ir_.getInt8Ty() : runtime::is_half(dtype) ? ir_.getInt16Ty() : type(dtype);
+  Type* element = dtype == DType::kBool     ? ir_.getInt8Ty()
+                  : runtime::is_half(dtype) ? ir_.getInt16Ty()
+                                            : type(dtype);
   return lanes == 1 ? element : FixedVectorType::get(element, lanes);
 }
 
@@ -104,7 +106,8 @@ Scalar VectorBuilder::cast(Scalar s, DType to) {
 Value* VectorBuilder::widen_half(Value* bits, DType half) {
   int count = lanes(bits);
   if (half == DType::kF16) {
-    Type* f16 = count == 1 ? ir_.getHalfTy() : static_cast<Type*>(FixedVectorType::get(ir_.getHalfTy(), count));
+    Type* f16 =
+        count == 1 ? ir_.getHalfTy() : static_cast<Type*>(FixedVectorType::get(ir_.getHalfTy(), count));
     return ir_.CreateFPExt(ir_.CreateBitCast(bits, f16), type(DType::kF32, count));
   }
   Value* wide = ir_.CreateShl(ir_.CreateZExt(bits, type(DType::kI32, count)), 16);
@@ -115,7 +118,8 @@ Value* VectorBuilder::narrow_half(Value* v, DType half) {
   int count = lanes(v);
   Type* i16 = storage_type(half, count);
   if (half == DType::kF16) {
-    Type* f16 = count == 1 ? ir_.getHalfTy() : static_cast<Type*>(FixedVectorType::get(ir_.getHalfTy(), count));
+    Type* f16 =
+        count == 1 ? ir_.getHalfTy() : static_cast<Type*>(FixedVectorType::get(ir_.getHalfTy(), count));
     return ir_.CreateBitCast(ir_.CreateFPTrunc(v, f16), i16);
   }
   // In integers: the bfloat16 instructions of AVX-512 flush subnormal numbers.
@@ -149,8 +153,10 @@ Value* VectorBuilder::spill_slot(Type* type, int which) {
   return it->second;
 }
 
-// C's function of the lanes where `mask` holds, `common` in the others: one call of a helper that loops over them.
-Value* VectorBuilder::call_lanes(const math::LibmEntry& entry, DType dtype, Value* common, Value* mask, ArrayRef<Value*> operands) {
+// C's function of the lanes where `mask` holds, `common` in the others: one call of a helper that loops over
+// them.
+Value* VectorBuilder::call_lanes(const math::LibmEntry& entry, DType dtype, Value* common, Value* mask,
+                                 ArrayRef<Value*> operands) {
   const bool f64 = dtype == DType::kF64;
   const int width = lanes(common);
   Module* module = ir_.GetInsertBlock()->getModule();
@@ -159,9 +165,10 @@ Value* VectorBuilder::call_lanes(const math::LibmEntry& entry, DType dtype, Valu
   auto* scalar_type = FunctionType::get(element, arguments, false);
   FunctionCallee scalar = module->getOrInsertFunction(f64 ? entry.name_f64 : entry.name_f32, scalar_type);
   if (width == 1) return ir_.CreateCall(scalar, operands);
-  auto* helper_type = FunctionType::get(ir_.getVoidTy(), {pointer, pointer, pointer, i64, i64, pointer}, false);
-  FunctionCallee helper = module->getOrInsertFunction(math::lanes_helper_name(f64, static_cast<int>(operands.size())),
-                                                      helper_type);
+  auto* helper_type =
+      FunctionType::get(ir_.getVoidTy(), {pointer, pointer, pointer, i64, i64, pointer}, false);
+  FunctionCallee helper = module->getOrInsertFunction(
+      math::lanes_helper_name(f64, static_cast<int>(operands.size())), helper_type);
   Value* result = spill_slot(common->getType(), 0);
   ir_.CreateStore(common, result);
   Value* inputs[2] = {Constant::getNullValue(pointer), Constant::getNullValue(pointer)};
@@ -188,7 +195,8 @@ Scalar VectorBuilder::rare(Scalar condition, Scalar common, Prim prim, const Sca
     width = std::max(width, lanes(values.back()));
   }
   Value* yes = splat(value(common), width);
-  if (known && known->isAllOnesValue()) return wrap(call_lanes(*entry, common.dtype, yes, mask, values), common.dtype);
+  if (known && known->isAllOnesValue())
+    return wrap(call_lanes(*entry, common.dtype, yes, mask, values), common.dtype);
   LLVMContext& context = ir_.getContext();
   Function* function = ir_.GetInsertBlock()->getParent();
   BasicBlock* before = ir_.GetInsertBlock();
@@ -227,11 +235,13 @@ Scalar VectorBuilder::scale(Scalar x, Scalar n) {
   Value *v = value(x), *e = value(n);
   const int count = std::max(lanes(v), lanes(e)), full = 64 / runtime::bytes(x.dtype);
   if (!has_avx512_ || count % full != 0) return MathBuilder::scale(x, n);
-  auto id = x.dtype == DType::kF64 ? Intrinsic::x86_avx512_mask_scalef_pd_512 : Intrinsic::x86_avx512_mask_scalef_ps_512;
-  Value* result = by_register({splat(v, count), splat(e, count)}, full, [&](ArrayRef<Value*> operands) -> Value* {
-    Value* all = Constant::getAllOnesValue(ir_.getIntNTy(full));
-    return ir_.CreateIntrinsic(id, {}, {operands[0], operands[1], operands[0], all, ir_.getInt32(4)});
-  });
+  auto id = x.dtype == DType::kF64 ? Intrinsic::x86_avx512_mask_scalef_pd_512
+                                   : Intrinsic::x86_avx512_mask_scalef_ps_512;
+  Value* result =
+      by_register({splat(v, count), splat(e, count)}, full, [&](ArrayRef<Value*> operands) -> Value* {
+        Value* all = Constant::getAllOnesValue(ir_.getIntNTy(full));
+        return ir_.CreateIntrinsic(id, {}, {operands[0], operands[1], operands[0], all, ir_.getInt32(4)});
+      });
   return wrap(result, x.dtype);
 }
 
@@ -246,11 +256,14 @@ math::MathBuilder::Split VectorBuilder::split(Scalar x) {
   auto exponent = [&](ArrayRef<Value*> operands) -> Value* {
     return ir_.CreateIntrinsic(getexp, {}, {operands[0], operands[0], all, ir_.getInt32(4)});
   };
-  // Interval 3 is [0.75, 1.5), sign of the source. The exponent follows from the mantissa: getexp(x) - getexp(m).
+  // Interval 3 is [0.75, 1.5), sign of the source. The exponent follows from the mantissa: getexp(x) -
+  // getexp(m).
   Value* m = by_register({v}, full, [&](ArrayRef<Value*> operands) -> Value* {
-    return ir_.CreateIntrinsic(getmant, {}, {operands[0], ir_.getInt32(3), operands[0], all, ir_.getInt32(4)});
+    return ir_.CreateIntrinsic(getmant, {},
+                               {operands[0], ir_.getInt32(3), operands[0], all, ir_.getInt32(4)});
   });
-  return {wrap(m, x.dtype), wrap(ir_.CreateFSub(by_register({v}, full, exponent), by_register({m}, full, exponent)), x.dtype)};
+  return {wrap(m, x.dtype),
+          wrap(ir_.CreateFSub(by_register({v}, full, exponent), by_register({m}, full, exponent)), x.dtype)};
 }
 
 }  // namespace cdynamo::lowering::emit

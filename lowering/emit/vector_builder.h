@@ -1,5 +1,6 @@
-// ScalarBuilder on LLVM IR: one handle is a scalar (uniform over the lanes) or a vector of lanes, and operands of
-// both kinds mix: a uniform operand is broadcast where a vector one meets it. Constants are always uniform.
+// ScalarBuilder on LLVM IR: one handle is a scalar (uniform over the lanes) or a vector of lanes, and
+// operands of both kinds mix: a uniform operand is broadcast where a vector one meets it. Constants are
+// always uniform.
 //
 // bool is i1; half types never appear (kernels hold them as float32, rounded by `round_to`).
 #pragma once

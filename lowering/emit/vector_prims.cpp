@@ -52,7 +52,10 @@ Value* VectorBuilder::unary(Prim prim, DType dtype, Value* a) {
 namespace {
 
 CmpInst::Predicate predicate(Prim prim, bool is_float, bool is_signed) {
-  struct Row { Prim prim; CmpInst::Predicate f, s, u; };
+  struct Row {
+    Prim prim;
+    CmpInst::Predicate f, s, u;
+  };
   static const Row rows[] = {
       {Prim::k_eq, CmpInst::FCMP_OEQ, CmpInst::ICMP_EQ, CmpInst::ICMP_EQ},
       {Prim::k_ne, CmpInst::FCMP_UNE, CmpInst::ICMP_NE, CmpInst::ICMP_NE},
@@ -80,7 +83,8 @@ Value* VectorBuilder::binary(Prim prim, DType dtype, Value* a, Value* b) {
     case Prim::k_max: {
       bool min = prim == Prim::k_min;
       if (!f) {
-        auto id = min ? (is_signed ? Intrinsic::smin : Intrinsic::umin) : (is_signed ? Intrinsic::smax : Intrinsic::umax);
+        auto id = min ? (is_signed ? Intrinsic::smin : Intrinsic::umin)
+                      : (is_signed ? Intrinsic::smax : Intrinsic::umax);
         return ir_.CreateBinaryIntrinsic(id, a, b);
       }
       // One minps/maxps gives b where either is NaN; what remains is a NaN in a.
@@ -103,8 +107,8 @@ Value* VectorBuilder::binary(Prim prim, DType dtype, Value* a, Value* b) {
   }
 }
 
-// b == 0 gives 0, the least integer over -1 wraps. x86 has no vector division of integers: up to 32 bits it is done in float64, where
-// the quotient of two int32 truncates to the exact result.
+// b == 0 gives 0, the least integer over -1 wraps. x86 has no vector division of integers: up to 32 bits it
+// is done in float64, where the quotient of two int32 truncates to the exact result.
 Value* VectorBuilder::integer_divide(Prim prim, DType dtype, Value* a, Value* b) {
   int count = lanes(a);
   bool is_signed = dtype != DType::kBool && runtime::info(dtype).is_signed;
@@ -136,7 +140,8 @@ Value* VectorBuilder::integer_divide(Prim prim, DType dtype, Value* a, Value* b)
   return ir_.CreateSelect(b_is_zero, zero, remainder);
 }
 
-// fmod. While |a / b| is small, trunc(a / b) is off by at most one and a - q*b is exact in one fma; the rest is C's.
+// fmod. While |a / b| is small, trunc(a / b) is off by at most one and a - q*b is exact in one fma; the rest
+// is C's.
 Value* VectorBuilder::float_remainder(DType dtype, Value* a, Value* b) {
   Type* t = a->getType();
   Value* ratio = ir_.CreateFDiv(a, b);
@@ -146,7 +151,8 @@ Value* VectorBuilder::float_remainder(DType dtype, Value* a, Value* b) {
   // A quotient rounded up to the next integer leaves a remainder of the wrong sign.
   Value* signed_b = ir_.CreateBinaryIntrinsic(Intrinsic::copysign, magnitude_b, a);
   Constant* zero = Constant::getNullValue(t);
-  Value* wrong = ir_.CreateFCmpOLT(ir_.CreateFMul(r, ir_.CreateBinaryIntrinsic(Intrinsic::copysign, ConstantFP::get(t, 1.0), a)), zero);
+  Value* wrong = ir_.CreateFCmpOLT(
+      ir_.CreateFMul(r, ir_.CreateBinaryIntrinsic(Intrinsic::copysign, ConstantFP::get(t, 1.0), a)), zero);
   r = ir_.CreateSelect(wrong, ir_.CreateFAdd(r, signed_b), r);
   r = ir_.CreateBinaryIntrinsic(Intrinsic::copysign, r, a);
   // Quotients that may not be exact, and everything with an infinity, NaN, zero or tiny divisor.

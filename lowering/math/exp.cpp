@@ -10,7 +10,9 @@ constexpr double kLog2E = 1.4426950408889634074;
 constexpr double kLn2HighF32 = 0.6931471824645996, kLn2LowF32 = -1.904654299957768e-09;
 constexpr double kLn2HighF64 = 0.6931471805599453, kLn2LowF64 = 2.3190468138462996e-17;
 
-struct Reduced { E n, r; };
+struct Reduced {
+  E n, r;
+};
 
 Reduced reduce(E x) {
   E n = round_even(x * kLog2E);

@@ -75,21 +75,25 @@ inline E polynomial(E x, std::span<const double> f32, std::span<const double> f6
 }
 
 // The functions, by their names in C. Each is in the file of its family.
-E exp(E), exp2(E), expm1(E);                               // exp.cpp
-E log(E), log2(E), log10(E), log1p(E);                     // log.cpp
-E sin(E), cos(E), tan(E);                                  // trig.cpp
-E asin(E), acos(E), atan(E), atan2(E, E);                  // inverse_trig.cpp
-E sinh(E), cosh(E), tanh(E), asinh(E), acosh(E), atanh(E); // hyperbolic.cpp
-E erf(E), erfc(E);                                         // erf.cpp
-E pow(E, E), hypot(E, E);                                  // pow.cpp
-E lgamma(E), digamma(E);                                   // gamma.cpp
+E exp(E), exp2(E), expm1(E);                                // exp.cpp
+E log(E), log2(E), log10(E), log1p(E);                      // log.cpp
+E sin(E), cos(E), tan(E);                                   // trig.cpp
+E asin(E), acos(E), atan(E), atan2(E, E);                   // inverse_trig.cpp
+E sinh(E), cosh(E), tanh(E), asinh(E), acosh(E), atanh(E);  // hyperbolic.cpp
+E erf(E), erfc(E);                                          // erf.cpp
+E pow(E, E), hypot(E, E);                                   // pow.cpp
+E lgamma(E), digamma(E);                                    // gamma.cpp
 
 // Parts that families share.
-struct Power { E fraction, n; };    // fraction * 2^n
-Power exp_parts(E x);               // e^x, for x in exp's finite range
-struct LogParts { E f, rest, n; };  // log(x) = f + rest + n ln 2, f exact
-LogParts log_parts(E x);            // for positive finite x
-LogParts log1p_parts(E x);          // of 1 + x > 0
+struct Power {
+  E fraction, n;
+};                     // fraction * 2^n
+Power exp_parts(E x);  // e^x, for x in exp's finite range
+struct LogParts {
+  E f, rest, n;
+};                          // log(x) = f + rest + n ln 2, f exact
+LogParts log_parts(E x);    // for positive finite x
+LogParts log1p_parts(E x);  // of 1 + x > 0
 // C's function for every lane.
 E library(Prim prim, std::initializer_list<E> operands);
 E rare(E condition, E common, Prim prim, std::initializer_list<E> operands);

@@ -1,5 +1,6 @@
-// lgamma and digamma. float32 is computed in float64: within 2 ULP but next to the zeros on the negative axis, where
-// the error is a few ULP of 1. float64 is C's lgamma, and a digamma within some 1e-15 of max(1, |result|).
+// lgamma and digamma. float32 is computed in float64: within 2 ULP but next to the zeros on the negative
+// axis, where the error is a few ULP of 1. float64 is C's lgamma, and a digamma within some 1e-15 of max(1,
+// |result|).
 #include <array>
 #include <limits>
 
@@ -14,8 +15,8 @@ constexpr int kShift = 8;
 
 // log Gamma(x) for x > 0, in float64: Stirling's series at x + 8, less the logarithm of x (x+1) .. (x+7).
 E lgamma_positive(E x) {
-  constexpr std::array kStirling = {8.333333333333333e-2, -2.777777777777778e-3, 7.936507936507937e-4,
-                                    -5.952380952380953e-4, 8.417508417508417e-4, -1.9175269175269176e-3};
+  constexpr std::array kStirling = {8.333333333333333e-2,  -2.777777777777778e-3, 7.936507936507937e-4,
+                                    -5.952380952380953e-4, 8.417508417508417e-4,  -1.9175269175269176e-3};
   E big = x > 1e4;
   E product = x;
   for (int i = 1; i < kShift; ++i) product = product * (x + i);
@@ -28,8 +29,8 @@ E lgamma_positive(E x) {
 
 // psi(x) for x > 0, in float64.
 E digamma_positive(E x) {
-  constexpr std::array kSeries = {8.333333333333333e-2, -8.333333333333333e-3, 3.968253968253968e-3,
-                                  -4.166666666666667e-3, 7.575757575757576e-3, -2.109279609279609e-2};
+  constexpr std::array kSeries = {8.333333333333333e-2,  -8.333333333333333e-3, 3.968253968253968e-3,
+                                  -4.166666666666667e-3, 7.575757575757576e-3,  -2.109279609279609e-2};
   E sum = 1 / x;
   for (int i = 1; i < kShift; ++i) sum = sum + 1 / (x + i);
   E z = x + kShift;

@@ -8,7 +8,9 @@ namespace cdynamo::lowering::math {
 namespace {
 
 // Multiples of pi in two parts, the first rounded to the type.
-struct Angle { double high, low; };
+struct Angle {
+  double high, low;
+};
 constexpr Angle kHalfPiF32 = {1.5707963705062866, -4.3711390001862426e-08};
 constexpr Angle kHalfPiF64 = {1.5707963267948966, 6.123233995736766e-17};
 
@@ -23,8 +25,11 @@ E asin_rest(E s) {
 
 E negative(E x) { return x.bits() < x.bits().integer(0); }
 
-// The angle whose tangent is numerator / denominator, both positive, numerator <= denominator: in [0, pi/4], in two parts.
-struct TwoParts { E high, low; };
+// The angle whose tangent is numerator / denominator, both positive, numerator <= denominator: in [0, pi/4],
+// in two parts.
+struct TwoParts {
+  E high, low;
+};
 TwoParts atan_ratio(E numerator, E denominator) {
   // The greater ones from pi/4: atan(y/x) = pi/4 + atan((y - x)/(y + x)).
   E above = numerator > denominator * 0.45;
@@ -39,7 +44,8 @@ TwoParts atan_ratio(E numerator, E denominator) {
   E t = ratio * ratio;
   E rest = ratio * t * polynomial(t, kAtanF32, kAtanF64);
   // The first part is pi/4 or the ratio itself; what is left is small beside it.
-  return {select(above, high(ratio, 0.5), ratio), select(above, ratio, zero) + (rest + select(above, ratio_lost + low(ratio, 0.5), ratio_lost))};
+  return {select(above, high(ratio, 0.5), ratio),
+          select(above, ratio, zero) + (rest + select(above, ratio_lost + low(ratio, 0.5), ratio_lost))};
 }
 
 }  // namespace
@@ -70,7 +76,8 @@ E atan(E x) {
   E inverted = a > 1;
   // An infinite argument would make NaN of the corrections; a great one has the same angle.
   E one = x.like(1);
-  E numerator = select(inverted, one, a), denominator = select(inverted, at_most(a, x.is_f64() ? 0x1p200 : 0x1p60), one);
+  E numerator = select(inverted, one, a),
+    denominator = select(inverted, at_most(a, x.is_f64() ? 0x1p200 : 0x1p60), one);
   TwoParts angle = atan_ratio(numerator, denominator);
   E near = angle.high + angle.low;
   E far = high(x, 1) - (angle.high - (low(x, 1) - angle.low));

@@ -27,8 +27,9 @@ double digamma(double x) {
   }
   double z = 1 / (x * x);
   // B_2k / 2k
-  constexpr double kSeries[] = {8.33333333333333333333e-2, -8.33333333333333333333e-3, 3.96825396825396825397e-3,
-                                -4.16666666666666666667e-3, 7.57575757575757575758e-3, -2.10927960927960927961e-2,
+  constexpr double kSeries[] = {8.33333333333333333333e-2, -8.33333333333333333333e-3,
+                                3.96825396825396825397e-3, -4.16666666666666666667e-3,
+                                7.57575757575757575758e-3, -2.10927960927960927961e-2,
                                 8.33333333333333333333e-2};
   double sum = 0;
   for (int i = 6; i >= 0; --i) sum = sum * z + kSeries[i];
@@ -56,17 +57,38 @@ void* address(F* function) {
   return reinterpret_cast<void*>(function);
 }
 
-#define CDYNAMO_LIBM_1(name) \
-  {Prim::k_##name, "cdynamo_" #name "_f32", address(static_cast<F1>(::name##f)), "cdynamo_" #name "_f64", address(static_cast<D1>(::name))}
-#define CDYNAMO_LIBM_2(prim, name) \
-  {Prim::k_##prim, "cdynamo_" #prim "_f32", address(static_cast<F2>(::name##f)), "cdynamo_" #prim "_f64", address(static_cast<D2>(::name))}
+#define CDYNAMO_LIBM_1(name)                                                                              \
+  {Prim::k_##name, "cdynamo_" #name "_f32", address(static_cast<F1>(::name##f)), "cdynamo_" #name "_f64", \
+   address(static_cast<D1>(::name))}
+#define CDYNAMO_LIBM_2(prim, name)                                                                        \
+  {Prim::k_##prim, "cdynamo_" #prim "_f32", address(static_cast<F2>(::name##f)), "cdynamo_" #prim "_f64", \
+   address(static_cast<D2>(::name))}
 
 const LibmEntry kEntries[] = {
-    CDYNAMO_LIBM_1(exp), CDYNAMO_LIBM_1(exp2), CDYNAMO_LIBM_1(expm1), CDYNAMO_LIBM_1(log), CDYNAMO_LIBM_1(log2),
-    CDYNAMO_LIBM_1(log10), CDYNAMO_LIBM_1(log1p), CDYNAMO_LIBM_1(sin), CDYNAMO_LIBM_1(cos), CDYNAMO_LIBM_1(tan),
-    CDYNAMO_LIBM_1(asin), CDYNAMO_LIBM_1(acos), CDYNAMO_LIBM_1(atan), CDYNAMO_LIBM_1(sinh), CDYNAMO_LIBM_1(cosh),
-    CDYNAMO_LIBM_1(tanh), CDYNAMO_LIBM_1(asinh), CDYNAMO_LIBM_1(acosh), CDYNAMO_LIBM_1(atanh), CDYNAMO_LIBM_1(erf),
-    CDYNAMO_LIBM_1(erfc), CDYNAMO_LIBM_2(atan2, atan2), CDYNAMO_LIBM_2(pow, pow), CDYNAMO_LIBM_2(hypot, hypot),
+    CDYNAMO_LIBM_1(exp),
+    CDYNAMO_LIBM_1(exp2),
+    CDYNAMO_LIBM_1(expm1),
+    CDYNAMO_LIBM_1(log),
+    CDYNAMO_LIBM_1(log2),
+    CDYNAMO_LIBM_1(log10),
+    CDYNAMO_LIBM_1(log1p),
+    CDYNAMO_LIBM_1(sin),
+    CDYNAMO_LIBM_1(cos),
+    CDYNAMO_LIBM_1(tan),
+    CDYNAMO_LIBM_1(asin),
+    CDYNAMO_LIBM_1(acos),
+    CDYNAMO_LIBM_1(atan),
+    CDYNAMO_LIBM_1(sinh),
+    CDYNAMO_LIBM_1(cosh),
+    CDYNAMO_LIBM_1(tanh),
+    CDYNAMO_LIBM_1(asinh),
+    CDYNAMO_LIBM_1(acosh),
+    CDYNAMO_LIBM_1(atanh),
+    CDYNAMO_LIBM_1(erf),
+    CDYNAMO_LIBM_1(erfc),
+    CDYNAMO_LIBM_2(atan2, atan2),
+    CDYNAMO_LIBM_2(pow, pow),
+    CDYNAMO_LIBM_2(hypot, hypot),
     CDYNAMO_LIBM_2(rem, fmod),
     {Prim::k_lgamma, "cdynamo_lgamma_f32", address(lgamma_f32), "cdynamo_lgamma_f64", address(lgamma_f64)},
     {Prim::k_digamma, "cdynamo_digamma_f32", address(digamma_f32), "cdynamo_digamma_f64", address(digamma)},
@@ -116,9 +138,15 @@ void define_libm_symbols() {
     // What LLVM itself calls where the processor lacks an instruction.
     symbols.emplace_back("fmaf", address(static_cast<float (*)(float, float, float)>(::fmaf)));
     symbols.emplace_back("fma", address(static_cast<double (*)(double, double, double)>(::fma)));
-    for (auto [name, function] : {std::pair{"floorf", static_cast<F1>(::floorf)}, {"ceilf", ::ceilf}, {"truncf", ::truncf}, {"roundevenf", ::roundevenf}})
+    for (auto [name, function] : {std::pair{"floorf", static_cast<F1>(::floorf)},
+                                  {"ceilf", ::ceilf},
+                                  {"truncf", ::truncf},
+                                  {"roundevenf", ::roundevenf}})
       symbols.emplace_back(name, address(function));
-    for (auto [name, function] : {std::pair{"floor", static_cast<D1>(::floor)}, {"ceil", ::ceil}, {"trunc", ::trunc}, {"roundeven", ::roundeven}})
+    for (auto [name, function] : {std::pair{"floor", static_cast<D1>(::floor)},
+                                  {"ceil", ::ceil},
+                                  {"trunc", ::trunc},
+                                  {"roundeven", ::roundeven}})
       symbols.emplace_back(name, address(function));
     symbols.emplace_back("memset", reinterpret_cast<void*>(&memset));
     symbols.emplace_back("memcpy", reinterpret_cast<void*>(&memcpy));

@@ -12,7 +12,9 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // A constant in parts: `high` has few enough bits that its product with an exponent is exact.
-struct Parts { double high, low; };
+struct Parts {
+  double high, low;
+};
 constexpr Parts kLn2F32 = {0.693145751953125, 1.4286068203094173e-06};
 constexpr Parts kLn2F64 = {0.6931471805598903, 5.497923018708371e-14};
 constexpr Parts kLog10Of2F32 = {0.301025390625, 4.605038981195214e-06};
@@ -28,7 +30,8 @@ E log1p_rest(E f) {
   return fma(s, fma(z, polynomial(z, kLogSF64), h), -h);
 }
 
-// C's results for zero, negative numbers, infinity and NaN; `result` elsewhere. `x` is what the logarithm is taken of.
+// C's results for zero, negative numbers, infinity and NaN; `result` elsewhere. `x` is what the logarithm is
+// taken of.
 E finish(E x, E result) {
   E special = select(x == 0, -kInf, select(x > 0, x, kNaN));
   return select((x > 0) & (x < kInf), result, special);

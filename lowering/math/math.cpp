@@ -14,14 +14,14 @@ struct Row {
 
 // Complete by the test that emits every function.
 const Row kFunctions[] = {
-    {Prim::k_exp, exp, nullptr},     {Prim::k_exp2, exp2, nullptr},   {Prim::k_expm1, expm1, nullptr},
-    {Prim::k_log, log, nullptr},     {Prim::k_log2, log2, nullptr},   {Prim::k_log10, log10, nullptr},
-    {Prim::k_log1p, log1p, nullptr}, {Prim::k_sin, sin, nullptr},     {Prim::k_cos, cos, nullptr},
-    {Prim::k_tan, tan, nullptr},     {Prim::k_asin, asin, nullptr},   {Prim::k_acos, acos, nullptr},
-    {Prim::k_atan, atan, nullptr},   {Prim::k_atan2, nullptr, atan2}, {Prim::k_sinh, sinh, nullptr},
-    {Prim::k_cosh, cosh, nullptr},   {Prim::k_tanh, tanh, nullptr},   {Prim::k_asinh, asinh, nullptr},
-    {Prim::k_acosh, acosh, nullptr}, {Prim::k_atanh, atanh, nullptr}, {Prim::k_erf, erf, nullptr},
-    {Prim::k_erfc, erfc, nullptr},   {Prim::k_pow, nullptr, pow},     {Prim::k_hypot, nullptr, hypot},
+    {Prim::k_exp, exp, nullptr},       {Prim::k_exp2, exp2, nullptr},       {Prim::k_expm1, expm1, nullptr},
+    {Prim::k_log, log, nullptr},       {Prim::k_log2, log2, nullptr},       {Prim::k_log10, log10, nullptr},
+    {Prim::k_log1p, log1p, nullptr},   {Prim::k_sin, sin, nullptr},         {Prim::k_cos, cos, nullptr},
+    {Prim::k_tan, tan, nullptr},       {Prim::k_asin, asin, nullptr},       {Prim::k_acos, acos, nullptr},
+    {Prim::k_atan, atan, nullptr},     {Prim::k_atan2, nullptr, atan2},     {Prim::k_sinh, sinh, nullptr},
+    {Prim::k_cosh, cosh, nullptr},     {Prim::k_tanh, tanh, nullptr},       {Prim::k_asinh, asinh, nullptr},
+    {Prim::k_acosh, acosh, nullptr},   {Prim::k_atanh, atanh, nullptr},     {Prim::k_erf, erf, nullptr},
+    {Prim::k_erfc, erfc, nullptr},     {Prim::k_pow, nullptr, pow},         {Prim::k_hypot, nullptr, hypot},
     {Prim::k_lgamma, lgamma, nullptr}, {Prim::k_digamma, digamma, nullptr},
 };
 
@@ -60,7 +60,9 @@ Scalar MathBuilder::scale(Scalar x, Scalar n) {
   E k = exponent.to(value.int_type());
   E half = k.with(shr(k.s, k.integer(1).s));
   E rest = k - half;
-  auto power = [&](E e) { return e.with(shl((e + e.integer(bias)).s, e.integer(mantissa_bits).s)).as_float(); };
+  auto power = [&](E e) {
+    return e.with(shl((e + e.integer(bias)).s, e.integer(mantissa_bits).s)).as_float();
+  };
   return (value * power(half) * power(rest)).s;
 }
 

@@ -1,4 +1,5 @@
-// pow and hypot. float32 is computed in float64, which leaves it within 1 ULP; float64's pow carries its logarithm in two doubles.
+// pow and hypot. float32 is computed in float64, which leaves it within 1 ULP; float64's pow carries its
+// logarithm in two doubles.
 #include <limits>
 
 #include "lowering/math/coefficients.h"
@@ -9,7 +10,8 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// From a power of |x| that is right for finite positive |x| and finite y: zeros and negative numbers here, the rest is C's.
+// From a power of |x| that is right for finite positive |x| and finite y: zeros and negative numbers here,
+// the rest is C's.
 E pow_cases(E x, E y, E power_of_magnitude) {
   E a = abs(x), zero = x.like(0), one = x.like(1);
   E half_y = y * 0.5;
@@ -25,7 +27,9 @@ E pow_cases(E x, E y, E power_of_magnitude) {
 }
 
 // A number as an unevaluated sum, the second part below the last bit of the first.
-struct Pair { E high, low; };
+struct Pair {
+  E high, low;
+};
 
 Pair product(Pair x, Pair y) {
   E high = x.high * y.high;

@@ -1,6 +1,6 @@
-// sin, cos, tan: subtract the nearest multiple of pi (of pi/2 for tan) in three parts, then a polynomial. Each part's product is exact
-// in the fma, and the first difference is exact, so the reduced argument is good to its last bit up to the limits below;
-// huge and infinite arguments are C's.
+// sin, cos, tan: subtract the nearest multiple of pi (of pi/2 for tan) in three parts, then a polynomial.
+// Each part's product is exact in the fma, and the first difference is exact, so the reduced argument is good
+// to its last bit up to the limits below; huge and infinite arguments are C's.
 #include <array>
 
 #include "lowering/math/coefficients.h"
@@ -84,8 +84,8 @@ E tan(E x) {
   E s = r + s_low;
   s_low = (r - s) + s_low;
   E h = fma(t, -0.5, 1.0);
-  E c_low = fma(t, -0.5, 1 - h) + fma(t * t, polynomial(t, kCosQuarterF32, kCosQuarterF64),
-                                      -fma(r, rest, square_lost * 0.5));
+  E c_low = fma(t, -0.5, 1 - h) +
+            fma(t * t, polynomial(t, kCosQuarterF32, kCosQuarterF64), -fma(r, rest, square_lost * 0.5));
   E c = h + c_low;
   c_low = (h - c) + c_low;
   E bits = shifted.bits();

@@ -161,7 +161,7 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
   const int64_t pixels = conv.count(conv.windows), rows = conv.window_channels / conv.groups, group_channels = conv.image_channels / conv.groups;
   const int64_t depth = group_channels * conv.count(conv.kernel);
   // A 1x1 kernel over a dense image reads the image itself.
-  const bool direct = planes.channel == conv.count(conv.image) && conv.padding == Dims{0, 0, 0} && input.strides[1] == planes.channel &&
+  const bool direct = conv.count(conv.kernel) == 1 && planes.channel == conv.count(conv.image) && conv.padding == Dims{0, 0, 0} && input.strides[1] == planes.channel &&
                       (input.rank < 4 || input.strides[2] == input.sizes[3]) && input.strides[input.rank - 1] == 1;
   constexpr int64_t kMostElements = int64_t{1} << 22;
   const int64_t together = std::clamp<int64_t>(kMostElements / std::max<int64_t>(planes.image, 1), 1, conv.batch);

@@ -162,17 +162,19 @@ ValuePtr call_object_method(Executor& ex, std::string_view name, const ValuePtr&
 
 // What type implements, on classes: the defaults that a metaclass's super() reaches.
 ValuePtr call_type_method(Executor& ex, std::string_view name, const ValuePtr& self, const CallArgs& args) {
+  PyObject* real = self->real_object();
+  bool is_class = real && PyType_Check(real);
+  auto* type = reinterpret_cast<PyTypeObject*>(real);
   auto* cls = dynamic_cast<ClassValue*>(self.get());
+  bool one = args.positional.size() == 1;
   if (cls && name == "__call__") return cls->construct(ex, args);
-  if (cls && name == "__instancecheck__" && args.positional.size() == 1)
-    return make_bool(ex, PyType_IsSubtype(args.positional[0]->type(), cls->object()));
-  if (cls && name == "__subclasscheck__" && args.positional.size() == 1) {
+  if (is_class && one && name == "__instancecheck__") return make_bool(ex, PyType_IsSubtype(args.positional[0]->type(), type));
+  if (is_class && one && name == "__subclasscheck__") {
     PyObject* other = args.positional[0]->real_object();
-    if (other && PyType_Check(other))
-      return make_bool(ex, PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(other), cls->object()));
+    if (other && PyType_Check(other)) return make_bool(ex, PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(other), type));
   }
-  if (cls && name == "__getattribute__" && args.positional.size() == 1)
-    return cls->get_attribute(ex, string_argument(ex, args.positional[0]).get());
+  if (is_class && one && name == "__getattribute__")
+    return self->get_attribute(ex, string_argument(ex, args.positional[0]).get());
   break_graph("CD0202", "type." + std::string(name) + " of " + self->describe());
 }
 

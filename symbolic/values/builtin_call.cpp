@@ -28,7 +28,7 @@ Table make_table(std::initializer_list<std::span<const BuiltinRow>> parts) {
 }
 
 const Table& functions() {
-  static const auto* table = new Table(make_table({builtin_functions(), library_functions()}));
+  static const auto* table = new Table(make_table({builtin_functions(), library_functions(), copy_functions()}));
   return *table;
 }
 const Table& classes() {
@@ -79,15 +79,16 @@ ValuePtr call_class_method(Executor& ex, PyObject* callable, PyTypeObject* of, c
   if (std::strcmp(name, "fromkeys") == 0 && PyType_IsSubtype(of, &PyDict_Type)) return dict_from_keys(ex, of, args);
   if (std::strcmp(name, "__init_subclass__") == 0) return ex.none();
   if (std::strcmp(name, "from_iterable") == 0 && itertools_name(of)) return polyfill(ex, "itertools", "chain_from_iterable")->call(ex, args);
-  if (std::strcmp(name, "maketrans") == 0 || is_pure_type(of)) return fold_call(ex, callable, args);
+  if (is_pure_type(of)) return fold_call(ex, callable, args);
   break_graph("CD0212", std::string(of->tp_name) + "." + name);
 }
 
 ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args) {
-  PyObject* self = PyCFunction_GET_SELF(callable);
+  PyObject* self = reinterpret_cast<PyCFunctionObject*>(callable)->m_self;   // of static methods too: the class
   const char* name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   if (self && PyType_Check(self)) return call_class_method(ex, callable, reinterpret_cast<PyTypeObject*>(self), name, args);
-  if (self && (is_plain_constant(self) || is_pure_type(Py_TYPE(self)))) return fold_call(ex, callable, args);
+  bool number_or_text = self && (PyUnicode_Check(self) || PyLong_Check(self) || PyFloat_Check(self));
+  if (self && (number_or_text || is_plain_constant(self) || is_pure_type(Py_TYPE(self)))) return fold_call(ex, callable, args);
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
   if (is_pure_module(module)) return fold_call(ex, callable, args);
   bool builtin = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") == 0;
@@ -178,6 +179,11 @@ ValuePtr call_builtin(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (is_plain_constant(callable))
     raise_error(ex, PyExc_TypeError, std::string("'") + kind->tp_name + "' object is not callable");
   break_graph("CD0212", std::string(kind->tp_name));
+}
+
+ValuePtr call_library_function(Executor& ex, PyObject* function, const CallArgs& args) {
+  auto row = functions().find(function);
+  return row == functions().end() ? nullptr : row->second(ex, args);
 }
 
 ValuePtr call_builtin_class(Executor& ex, PyTypeObject* type, const CallArgs& args) {

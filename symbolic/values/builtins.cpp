@@ -186,7 +186,7 @@ ValuePtr iterate(Executor& ex, const CallArgs& args) {
 }
 ValuePtr next_item(Executor& ex, const CallArgs& args) {
   require_count(ex, "next", args, 1, 2);
-  if (!args.positional[0]->type()->tp_iternext)
+  if (!is_iterator_type(args.positional[0]->type()))
     raise_error(ex, PyExc_TypeError, "'" + type_name(args.positional[0]) + "' object is not an iterator");
   if (ValuePtr item = next_value(ex, args.positional[0])) return item;
   if (args.positional.size() == 2) return args.positional[1];

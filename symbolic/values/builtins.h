@@ -24,6 +24,11 @@ std::span<const BuiltinRow> builtin_functions();    // builtins.cpp: builtins
 std::span<const BuiltinRow> builtin_classes();      // builtin_classes.cpp
 std::span<const BuiltinRow> library_functions();    // library_functions.cpp: operator, functools, collections, copy ...
 
+std::span<const BuiltinRow> copy_functions();       // copying.cpp: copy
+
+// A Python function of the standard library that the tables state instead of its bytecode; null: none of these.
+ValuePtr call_library_function(Executor& ex, PyObject* function, const CallArgs& args);
+
 // C types whose instances never change and whose methods only compute.
 bool is_pure_type(PyTypeObject* type);
 bool is_pure_c_object(PyObject* object);

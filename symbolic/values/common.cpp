@@ -199,7 +199,7 @@ namespace {
 PyRef fold_argument(Executor& ex, const ValuePtr& value) {
   PyRef object = materialize(ex, value);
   if (object) return object;
-  bool iterates = value->type()->tp_iternext != nullptr || dynamic_cast<DictViewValue*>(value.get());
+  bool iterates = is_iterator_type(value->type()) || dynamic_cast<DictViewValue*>(value.get());
   return iterates ? materialize(ex, new_list(items_of(ex, value))) : PyRef();
 }
 }  // namespace
@@ -318,6 +318,10 @@ bool values_equal(Executor& ex, const ValuePtr& a, const ValuePtr& b) {
     return equal;
   }
   return is_true(ex, compare_operation(ex, Py_EQ, a, b));
+}
+
+bool is_iterator_type(PyTypeObject* type) {
+  return type->tp_iternext && type->tp_iternext != &_PyObject_NextNotImplemented;
 }
 
 std::string type_name(const ValuePtr& value) {

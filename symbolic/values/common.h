@@ -80,6 +80,7 @@ ValuePtr call_method(Executor& ex, const ValuePtr& self, const char* name, std::
 // A method of the object's class, bound (special methods skip the instance); null where the class has none.
 ValuePtr lookup_special(Executor& ex, const ValuePtr& self, const char* name);
 bool values_equal(Executor& ex, const ValuePtr& a, const ValuePtr& b);  // identity, then ==, as PyObject_RichCompareBool
+bool is_iterator_type(PyTypeObject* type);   // has __next__
 std::string type_name(const ValuePtr& value);
 
 }  // namespace cdynamo::symbolic

@@ -65,6 +65,9 @@ SourcePtr DictValue::value_source(PyObject* key) { return key_source(source, key
 
 // The entry of a key, known to be there or known to be absent; null: absent from a dict whose keys are all known.
 DictValue::Entry* DictValue::touch(Executor& ex, const PyRef& hash_key, const ValuePtr& key) {
+  // What stands for a tensor during capture is no key of the live dict.
+  bool stand_in = object_ && !complete_ && key->real_object() != hash_key.get() && !key->as_constant();
+  if (stand_in) complete(ex);
   Entry* entry = find(hash_key.get());
   if (!entry && object_ && !complete_) {
     PyObject* value = PyDict_GetItemWithError(real_dict(), hash_key.get());
@@ -73,10 +76,13 @@ DictValue::Entry* DictValue::touch(Executor& ex, const PyRef& hash_key, const Va
     entry = &add({hash_key, key, nullptr, value != nullptr});
   }
   if (entry && entry->lazy) {
-    PyObject* value = PyDict_GetItemWithError(real_dict(), entry->hash_key.get());
+    PyObject* real_key = entry->real_key ? entry->real_key.get() : entry->hash_key.get();
+    PyObject* value = PyDict_GetItemWithError(real_dict(), real_key);
+    if (!value) raise_current_error(ex);
     // Wrapping may come back here: the entry's address does not stay.
     PyRef name = entry->hash_key;
-    ValuePtr wrapped = ex.wrap(value, value_source(name.get()));
+    SourcePtr from = entry->real_key ? value_at_source(source, entry - entries_.data()) : value_source(name.get());
+    ValuePtr wrapped = ex.wrap(value, from);
     entry = find(name.get());
     entry->value = wrapped;
     entry->lazy = false;
@@ -119,7 +125,8 @@ void DictValue::complete(Executor& ex) {
     }
     bool constant = is_plain_constant(key.get()) || PyTuple_CheckExact(key.get()) || PyType_Check(key.get());
     ValuePtr value = constant ? ex.constant(key) : ex.wrap(key.get(), key_at_source(source, i));
-    add({key, value, nullptr, true});
+    PyRef hash_key = constant ? key : value->hash_key(ex);
+    add({hash_key, value, nullptr, true, hash_key.get() == key.get() ? PyRef() : key});
   }
   for (const Change& change : log_) {
     PyRef key = change.key->hash_key(ex);

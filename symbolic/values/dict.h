@@ -17,6 +17,7 @@ class DictValue : public SymbolicValue {
     ValuePtr key;
     ValuePtr value;      // null and not lazy: the key is known to be absent
     bool lazy = false;   // there in the live dict, not looked at yet
+    PyRef real_key = {};      // of a lazy entry, where it is not the hash key (tensors)
   };
 
   explicit DictValue(PyTypeObject* type = &PyDict_Type) : type_(PyRef::borrow(reinterpret_cast<PyObject*>(type))) {}

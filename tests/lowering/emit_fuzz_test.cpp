@@ -1,4 +1,5 @@
-// Random kernels, compiled and interpreted on the same data. Values are small whole numbers, so that every result is exact.
+// Random kernels, compiled and interpreted on the same data. Values are small whole numbers, so that every
+// result is exact.
 #include <numeric>
 
 #include "emit_testing.h"
@@ -10,7 +11,8 @@ using namespace testing;
 
 class RandomKernel {
  public:
-  RandomKernel(uint64_t seed, graph::SymContext& context) : random_(seed), context_(context), writer_({}, false) {
+  RandomKernel(uint64_t seed, graph::SymContext& context)
+      : random_(seed), context_(context), writer_({}, false) {
     int outer = pick(4);
     std::vector<Sym> axes;
     for (int i = 0; i < outer; ++i) axes.push_back(extent(i + 1 == outer ? 100 : 4));
@@ -23,7 +25,10 @@ class RandomKernel {
   const std::vector<int64_t>& symbols() const { return symbols_; }
 
  private:
-  struct Register { int id; DType dtype; };
+  struct Register {
+    int id;
+    DType dtype;
+  };
 
   int pick(int n) { return static_cast<int>(random_() % static_cast<uint64_t>(n)); }
 
@@ -65,11 +70,13 @@ class RandomKernel {
   int mask() {
     if (extents_.empty() || pick(4)) return -1;
     int i = writer_.axis(pick(static_cast<int>(extents_.size())));
-    return writer_.prim(pick(2) ? Prim::k_lt : Prim::k_ge, DType::kBool, {i, writer_.constant(DType::kI64, pick(20))});
+    return writer_.prim(pick(2) ? Prim::k_lt : Prim::k_ge, DType::kBool,
+                        {i, writer_.constant(DType::kI64, pick(20))});
   }
 
   Register load() {
-    static const DType kTypes[] = {DType::kF32, DType::kF32, DType::kF64, DType::kI64, DType::kI32, DType::kBF16, DType::kF16, DType::kI8, DType::kBool};
+    static const DType kTypes[] = {DType::kF32,  DType::kF32, DType::kF64, DType::kI64, DType::kI32,
+                                   DType::kBF16, DType::kF16, DType::kI8,  DType::kBool};
     DType dtype = kTypes[pick(std::size(kTypes))];
     Sym size;
     Index at = index(some_axes(), &size);
@@ -83,7 +90,8 @@ class RandomKernel {
 
   void add_operation() {
     static const DType kTypes[] = {DType::kF32, DType::kF32, DType::kF64, DType::kI64, DType::kI32};
-    static const Prim kPrims[] = {Prim::k_add, Prim::k_sub, Prim::k_min, Prim::k_max, Prim::k_neg, Prim::k_abs, Prim::k_lt, Prim::k_eq};
+    static const Prim kPrims[] = {Prim::k_add, Prim::k_sub, Prim::k_min, Prim::k_max,
+                                  Prim::k_neg, Prim::k_abs, Prim::k_lt,  Prim::k_eq};
     DType dtype = kTypes[pick(std::size(kTypes))];
     Prim prim = kPrims[pick(std::size(kPrims))];
     Register a = operand(), b = operand();
@@ -92,7 +100,8 @@ class RandomKernel {
       registers_.push_back({writer_.select(dtype, c, as(a, dtype), as(b, dtype)), dtype});
       return;
     }
-    bool unary = prim == Prim::k_neg || prim == Prim::k_abs, comparison = prim == Prim::k_lt || prim == Prim::k_eq;
+    bool unary = prim == Prim::k_neg || prim == Prim::k_abs,
+         comparison = prim == Prim::k_lt || prim == Prim::k_eq;
     std::vector<int> operands = {as(a, dtype)};
     if (!unary) operands.push_back(as(b, dtype));
     DType result = comparison ? DType::kBool : dtype;
@@ -108,7 +117,8 @@ class RandomKernel {
     writer_.begin(inner, !inner.empty() && pick(5) == 0);
     registers_ = carried_;
     for (int i = 0, n = 1 + pick(3); i < n; ++i) registers_.push_back(load());
-    if (!extents_.empty() && pick(2)) registers_.push_back({writer_.axis(pick(static_cast<int>(extents_.size()))), DType::kI64});
+    if (!extents_.empty() && pick(2))
+      registers_.push_back({writer_.axis(pick(static_cast<int>(extents_.size()))), DType::kI64});
     for (int i = 0, n = pick(6); i < n; ++i) add_operation();
     if (pick(2) || last) store();
     if (!inner.empty() && pick(3)) reduce();

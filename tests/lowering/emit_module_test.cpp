@@ -18,7 +18,8 @@ Kernel add_constant(double value, Sym n = 96) {
   KernelWriter w({n}, true);
   w.begin();
   int x = w.load(w.buffer(DType::kF32, n), w.index({{0, 1}}));
-  w.store(w.buffer(DType::kF32, n, true), w.index({{0, 1}}), w.prim(Prim::k_add, DType::kF32, {x, w.constant(DType::kF32, value)}));
+  w.store(w.buffer(DType::kF32, n, true), w.index({{0, 1}}),
+          w.prim(Prim::k_add, DType::kF32, {x, w.constant(DType::kF32, value)}));
   return w.kernel;
 }
 
@@ -36,7 +37,8 @@ const EmitOptions kMemoryOnly{.use_disk_cache = false};
 
 TEST(EmitModule, EqualKernelsAreCompiledOnce) {
   graph::SymContext context;
-  std::vector<Kernel> kernels = {add_constant(1001), add_constant(1002), add_constant(1001), add_constant(1001)};
+  std::vector<Kernel> kernels = {add_constant(1001), add_constant(1002), add_constant(1001),
+                                 add_constant(1001)};
   kernels[2].name = "another name";
   kernels[3].buffers[0].plan_buffer = 17;
   auto module = emit_cpu(kernels, context, kMemoryOnly);
@@ -64,7 +66,8 @@ TEST(EmitModule, CodeIsSharedWhileItIsHeld) {
 TEST(EmitModule, DifferencesThatMatterAreSeen) {
   graph::SymContext context;
   Sym s = context.new_symbol("s0", 96);
-  std::vector<Kernel> kernels = {add_constant(3001), add_constant(3001, 97), add_constant(3001, s), add_constant(3001, s * Sym(2))};
+  std::vector<Kernel> kernels = {add_constant(3001), add_constant(3001, 97), add_constant(3001, s),
+                                 add_constant(3001, s * Sym(2))};
   Kernel narrow = kernels[0];
   narrow.vectorize_outer = false;
   kernels.push_back(narrow);
@@ -94,7 +97,8 @@ TEST(EmitModule, TextsAreGiven) {
   graph::SymContext context;
   std::string ir, assembly;
   std::vector<Kernel> kernels = {add_constant(5001), add_constant(5001)};
-  auto module = emit_cpu(kernels, context, {.use_disk_cache = false, .keep_text = true, .llvm_ir = &ir, .assembly = &assembly});
+  auto module = emit_cpu(kernels, context,
+                         {.use_disk_cache = false, .keep_text = true, .llvm_ir = &ir, .assembly = &assembly});
   EXPECT_NE(ir.find("define void @kernel"), std::string::npos);
   EXPECT_NE(assembly.find("kernel:"), std::string::npos);
   EXPECT_EQ(run_one(*module, 0), 5002);

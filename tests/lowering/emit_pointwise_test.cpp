@@ -1,4 +1,5 @@
-// Pointwise kernels: every primitive of every dtype, casts, half types, lengths, strides, masks, indirect loads.
+// Pointwise kernels: every primitive of every dtype, casts, half types, lengths, strides, masks, indirect
+// loads.
 #include "emit_testing.h"
 
 namespace cdynamo::lowering {
@@ -6,10 +7,14 @@ namespace {
 
 using namespace testing;
 
-const DType kAllDTypes[] = {DType::kBool, DType::kU8, DType::kI8, DType::kI16, DType::kI32,
-                            DType::kI64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
+const DType kAllDTypes[] = {DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
+                            DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
 
-struct PrimRow { Prim prim; const char* name; int arity; };
+struct PrimRow {
+  Prim prim;
+  const char* name;
+  int arity;
+};
 const PrimRow kPrims[] = {
 #define CDYNAMO_PRIM(name, arity, doc) {Prim::k_##name, #name, arity},
 #include "graph/prims.def"
@@ -22,8 +27,8 @@ bool valid(Prim prim, DType dtype) {
   if (runtime::is_float(dtype)) return !bits_only;
   if (float_only) return false;
   if (dtype != DType::kBool) return true;
-  return prim == Prim::k_bit_and || prim == Prim::k_bit_or || prim == Prim::k_bit_xor || prim == Prim::k_bit_not ||
-         prim == Prim::k_eq || prim == Prim::k_ne;
+  return prim == Prim::k_bit_and || prim == Prim::k_bit_or || prim == Prim::k_bit_xor ||
+         prim == Prim::k_bit_not || prim == Prim::k_eq || prim == Prim::k_ne;
 }
 
 Kernel pointwise(Prim prim, int arity, DType dtype, Sym n) {
@@ -52,7 +57,11 @@ TEST(EmitPointwise, EveryPrimitiveOfEveryDType) {
       CheckOptions options{.symbols = {333}};
       bool math = row.prim >= Prim::k_exp;
       // A result a hair off may round to the neighbour in a half type.
-      if (math) options.tolerance = dtype == DType::kF64 ? 1e-12 : dtype == DType::kF16 ? 2e-3 : dtype == DType::kBF16 ? 1e-2 : 2e-6;
+      if (math)
+        options.tolerance = dtype == DType::kF64    ? 1e-12
+                            : dtype == DType::kF16  ? 2e-3
+                            : dtype == DType::kBF16 ? 1e-2
+                                                    : 2e-6;
       if (math) options.small_values = true;
       check(pointwise(row.prim, row.arity, dtype, n), context, options);
       if (::testing::Test::HasFatalFailure()) return;
@@ -77,9 +86,10 @@ TEST(EmitPointwise, EveryCast) {
 }
 
 TEST(EmitPointwise, LengthsAndParts) {
+  std::vector<std::unique_ptr<CompiledModule>> held;
   for (bool is_static : {false, true}) {
     for (bool outer : {true, false}) {
-      for (int64_t n = 0; n < 300; n = n < 70 ? n + 1 : n + 37) {
+      for (int64_t n = 0; n < 300; n = is_static ? 2 * n + 1 : n < 70 ? n + 1 : n + 37) {
         SCOPED_TRACE(std::to_string(n));
         graph::SymContext context;
         Sym length = is_static ? Sym(n) : context.new_symbol("s0", 64);
@@ -91,6 +101,8 @@ TEST(EmitPointwise, LengthsAndParts) {
         int y = w.load(w.buffer(DType::kF32, 3), w.index({{0, 1}}));
         int z = w.prim(Prim::k_mul, DType::kF32, {x, y});
         w.store(w.buffer(DType::kF32, size, true), w.index({{0, length}, {1, 1}}), z);
+        // Held, so that the symbolic kernel is compiled once for all lengths.
+        held.push_back(emit_cpu({&w.kernel, 1}, context, {.use_disk_cache = false}));
         for (int parts : {1, 4}) check(w.kernel, context, {.symbols = {n}, .parts = parts});
         if (::testing::Test::HasFatalFailure()) return;
       }
@@ -105,7 +117,8 @@ TEST(EmitPointwise, MixedDTypesInOneLoop) {
     KernelWriter w(outer ? std::vector<Sym>{n} : std::vector<Sym>{}, outer);
     w.begin(outer ? std::vector<Sym>{} : std::vector<Sym>{n});
     std::vector<int> values;
-    for (DType dtype : kAllDTypes) values.push_back(w.cast(DType::kF64, w.load(w.buffer(dtype, n), w.index({{0, 1}}))));
+    for (DType dtype : kAllDTypes)
+      values.push_back(w.cast(DType::kF64, w.load(w.buffer(dtype, n), w.index({{0, 1}}))));
     int sum = values[0];
     for (size_t i = 1; i < values.size(); ++i) sum = w.prim(Prim::k_add, DType::kF64, {sum, values[i]});
     sum = w.prim(Prim::k_add, DType::kF64, {sum, w.cast(DType::kF64, w.axis(0))});
@@ -116,10 +129,12 @@ TEST(EmitPointwise, MixedDTypesInOneLoop) {
 }
 
 TEST(EmitPointwise, Strides) {
+  std::vector<std::unique_ptr<CompiledModule>> held;
   for (DType dtype : {DType::kF32, DType::kI8, DType::kF64, DType::kBF16, DType::kBool}) {
-    for (int64_t stride : {-3, -1, 0, 1, 2, 5}) {
-      for (int64_t n : {1, 7, 64, 130}) {
+    for (int64_t stride : {-3, -1, 0, 1, 2}) {
+      for (int64_t n : {7, 130}) {
         for (bool symbolic : {false, true}) {
+          if (symbolic && dtype != DType::kF32) continue;
           graph::SymContext context;
           Sym s = symbolic ? context.new_symbol("s0", 2) : Sym(stride);
           int64_t size = std::abs(stride) * (n - 1) + 1, offset = stride < 0 ? size - 1 : 0;
@@ -127,13 +142,17 @@ TEST(EmitPointwise, Strides) {
           w.begin();
           int x = w.load(w.buffer(dtype, size), w.index({{0, s}}, offset));
           w.store(w.buffer(dtype, n, true), w.index({{0, 1}}), x);
-          for (bool front : {false, true}) check(w.kernel, context, {.guard_front = front, .symbols = {stride}});
+          held.push_back(emit_cpu({&w.kernel, 1}, context, {.use_disk_cache = false}));
+          for (bool front : {false, true})
+            check(w.kernel, context, {.guard_front = front, .symbols = {stride}});
           if (stride == 0) continue;
           KernelWriter v({Sym(n)}, true);
           v.begin();
           int y = v.load(v.buffer(dtype, n), v.index({{0, 1}}));
           v.store(v.buffer(dtype, size, true), v.index({{0, s}}, offset), y);
-          for (bool front : {false, true}) check(v.kernel, context, {.guard_front = front, .symbols = {stride}});
+          held.push_back(emit_cpu({&v.kernel, 1}, context, {.use_disk_cache = false}));
+          for (bool front : {false, true})
+            check(v.kernel, context, {.guard_front = front, .symbols = {stride}});
           if (::testing::Test::HasFatalFailure()) return;
         }
       }
@@ -144,22 +163,23 @@ TEST(EmitPointwise, Strides) {
 // x + transposed y: the loop goes by tiles.
 TEST(EmitPointwise, Transposes) {
   for (auto [m, n] : {std::pair{1, 1}, {16, 16}, {17, 40}, {3, 100}, {50, 7}, {64, 64}}) {
-   for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kBool}) {
-    graph::SymContext context;
-    Sym rows = context.new_symbol("s0", 8), columns = context.new_symbol("s1", 8);
-    KernelWriter w({Sym(2), rows, columns}, true);
-    w.begin();
-    Sym size = Sym(2) * rows * columns;
-    int x = w.load(w.buffer(dtype, size), w.index({{0, rows * columns}, {1, columns}, {2, 1}}));
-    int y = w.load(w.buffer(dtype, size), w.index({{0, rows * columns}, {1, 1}, {2, rows}}));
-    int r = w.cast(DType::kF32, w.load(w.buffer(DType::kF32, rows), w.index({{1, 1}})));
-    int sum = w.prim(Prim::k_add, DType::kF32, {w.cast(DType::kF32, x), w.cast(DType::kF32, y)});
-    sum = w.prim(Prim::k_add, DType::kF32, {sum, w.prim(Prim::k_sub, DType::kF32, {r, w.cast(DType::kF32, w.axis(1))})});
-    w.store(w.buffer(DType::kF32, size, true), w.index({{0, rows * columns}, {1, columns}, {2, 1}}), sum);
-    w.store(w.buffer(dtype, size, true), w.index({{0, rows * columns}, {1, 1}, {2, rows}}), x);
-    check(w.kernel, context, {.symbols = {m, n}});
-    if (::testing::Test::HasFatalFailure()) return;
-   }
+    for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kBool}) {
+      graph::SymContext context;
+      Sym rows = context.new_symbol("s0", 8), columns = context.new_symbol("s1", 8);
+      KernelWriter w({Sym(2), rows, columns}, true);
+      w.begin();
+      Sym size = Sym(2) * rows * columns;
+      int x = w.load(w.buffer(dtype, size), w.index({{0, rows * columns}, {1, columns}, {2, 1}}));
+      int y = w.load(w.buffer(dtype, size), w.index({{0, rows * columns}, {1, 1}, {2, rows}}));
+      int r = w.cast(DType::kF32, w.load(w.buffer(DType::kF32, rows), w.index({{1, 1}})));
+      int sum = w.prim(Prim::k_add, DType::kF32, {w.cast(DType::kF32, x), w.cast(DType::kF32, y)});
+      sum = w.prim(Prim::k_add, DType::kF32,
+                   {sum, w.prim(Prim::k_sub, DType::kF32, {r, w.cast(DType::kF32, w.axis(1))})});
+      w.store(w.buffer(DType::kF32, size, true), w.index({{0, rows * columns}, {1, columns}, {2, 1}}), sum);
+      w.store(w.buffer(dtype, size, true), w.index({{0, rows * columns}, {1, 1}, {2, rows}}), x);
+      check(w.kernel, context, {.symbols = {m, n}});
+      if (::testing::Test::HasFatalFailure()) return;
+    }
   }
 }
 
@@ -173,7 +193,8 @@ TEST(EmitPointwise, Masks) {
       w.begin();
       int i = w.axis(0);
       int low = w.prim(Prim::k_ge, DType::kBool, {i, w.constant(DType::kI64, 3)});
-      int high = w.prim(Prim::k_lt, DType::kBool, {i, w.prim(Prim::k_sub, DType::kI64, {w.size(length), w.constant(DType::kI64, 5)})});
+      int high = w.prim(Prim::k_lt, DType::kBool,
+                        {i, w.prim(Prim::k_sub, DType::kI64, {w.size(length), w.constant(DType::kI64, 5)})});
       int inside = w.prim(Prim::k_bit_and, DType::kBool, {low, high});
       int from = w.buffer(dtype, max(length - Sym(8), Sym(0)));
       int x = w.load(from, w.index({{0, 1}}, -3), inside, 9);
@@ -207,7 +228,8 @@ Kernel embedding(Sym n) {
   int row = w.check(index, 10);
   Index at;
   at.terms = {{-1, row, 20}, {1, -1, 1}};
-  w.store(w.buffer(DType::kF32, n * Sym(20), true), w.index({{0, 20}, {1, 1}}), w.load(w.buffer(DType::kF32, 200), at));
+  w.store(w.buffer(DType::kF32, n * Sym(20), true), w.index({{0, 20}, {1, 1}}),
+          w.load(w.buffer(DType::kF32, 200), at));
   return w.kernel;
 }
 
@@ -256,7 +278,8 @@ TEST(EmitPointwise, ScalarKernels) {
   w.begin();
   int x = w.load(w.buffer(DType::kF32, 1), w.index({}));
   int yes = w.prim(Prim::k_gt, DType::kBool, {x, w.constant(DType::kF32, 0)});
-  w.store(w.buffer(DType::kF32, 1, true), w.index({}), w.select(DType::kF32, yes, w.prim(Prim::k_exp, DType::kF32, {x}), x));
+  w.store(w.buffer(DType::kF32, 1, true), w.index({}),
+          w.select(DType::kF32, yes, w.prim(Prim::k_exp, DType::kF32, {x}), x));
   check(w.kernel, context, {.tolerance = 1e-6, .small_values = true, .parts = 1});
 }
 

@@ -1,4 +1,5 @@
-// Reductions of every shape: lanes along the reduced axis or across it, several axes, several phases, indices, scans.
+// Reductions of every shape: lanes along the reduced axis or across it, several axes, several phases,
+// indices, scans.
 #include "emit_testing.h"
 
 namespace cdynamo::lowering {
@@ -37,13 +38,21 @@ Kernel columns(const graph::ReductionDef& def, DType dtype, Sym rows, Sym column
   return w.kernel;
 }
 
-struct Case { const char* name; const graph::ReductionDef* def; DType dtype; double tolerance; };
+struct Case {
+  const char* name;
+  const graph::ReductionDef* def;
+  DType dtype;
+  double tolerance;
+};
 const Case kCases[] = {
-    {"sum f32", &kSum, DType::kF32, 1e-4}, {"sum f64", &kSum, DType::kF64, 1e-10},  {"sum i64", &kSum, DType::kI64, 0},
-    {"sum i32", &kSum, DType::kI32, 0},    {"max f32", &kMax, DType::kF32, 0},      {"max f64", &kMax, DType::kF64, 0},
-    {"max i8", &kMax, DType::kI8, 0},      {"max u8", &kMax, DType::kU8, 0},        {"max i64", &kMax, DType::kI64, 0},
-    {"all", &kAll, DType::kBool, 0},       {"argmax f32", &kArgmax, DType::kF32, 0}, {"argmax i16", &kArgmax, DType::kI16, 0},
-    {"argmax f64", &kArgmax, DType::kF64, 0}, {"max f16", &kMax, DType::kF16, 0},   {"argmax u8", &kArgmax, DType::kU8, 0},
+    {"sum f32", &kSum, DType::kF32, 1e-4},    {"sum f64", &kSum, DType::kF64, 1e-10},
+    {"sum i64", &kSum, DType::kI64, 0},       {"sum i32", &kSum, DType::kI32, 0},
+    {"max f32", &kMax, DType::kF32, 0},       {"max f64", &kMax, DType::kF64, 0},
+    {"max i8", &kMax, DType::kI8, 0},         {"max u8", &kMax, DType::kU8, 0},
+    {"max i64", &kMax, DType::kI64, 0},       {"all", &kAll, DType::kBool, 0},
+    {"argmax f32", &kArgmax, DType::kF32, 0}, {"argmax i16", &kArgmax, DType::kI16, 0},
+    {"argmax f64", &kArgmax, DType::kF64, 0}, {"max f16", &kMax, DType::kF16, 0},
+    {"argmax u8", &kArgmax, DType::kU8, 0},
 };
 
 class EmitReduction : public ::testing::TestWithParam<Case> {};
@@ -55,7 +64,8 @@ TEST_P(EmitReduction, Rows) {
       graph::SymContext context;
       Sym length = is_static ? Sym(n) : context.new_symbol("s0", 64);
       // Sums of small values, so that the order shows little.
-      check(rows(*c.def, c.dtype, 3, {length}), context, {.tolerance = c.tolerance, .small_values = c.def == &kSum, .symbols = {n}});
+      check(rows(*c.def, c.dtype, 3, {length}), context,
+            {.tolerance = c.tolerance, .small_values = c.def == &kSum, .symbols = {n}});
       if (HasFatalFailure()) return;
     }
   }
@@ -66,8 +76,10 @@ TEST_P(EmitReduction, SeveralAxes) {
   for (auto [a, b] : {std::pair{3, 5}, {4, 100}, {7, 129}, {1, 1}, {40, 3}}) {
     graph::SymContext context;
     Sym last = context.new_symbol("s0", 64);
-    check(rows(*c.def, c.dtype, 2, {Sym(a), last}), context, {.tolerance = c.tolerance, .small_values = c.def == &kSum, .symbols = {b}});
-    check(rows(*c.def, c.dtype, 2, {Sym(2), Sym(a), Sym(b)}), context, {.tolerance = c.tolerance, .small_values = c.def == &kSum});
+    check(rows(*c.def, c.dtype, 2, {Sym(a), last}), context,
+          {.tolerance = c.tolerance, .small_values = c.def == &kSum, .symbols = {b}});
+    check(rows(*c.def, c.dtype, 2, {Sym(2), Sym(a), Sym(b)}), context,
+          {.tolerance = c.tolerance, .small_values = c.def == &kSum});
     if (HasFatalFailure()) return;
   }
 }
@@ -78,8 +90,10 @@ TEST_P(EmitReduction, Columns) {
     for (int64_t n : {1, 2, 15, 16, 33, 64, 200}) {
       graph::SymContext context;
       Sym length = context.new_symbol("s0", 64);
-      check(columns(*c.def, c.dtype, Sym(m), length), context, {.tolerance = c.tolerance, .small_values = c.def == &kSum, .symbols = {n}});
-      check(columns(*c.def, c.dtype, length, Sym(n)), context, {.tolerance = c.tolerance, .small_values = c.def == &kSum, .symbols = {m}});
+      check(columns(*c.def, c.dtype, Sym(m), length), context,
+            {.tolerance = c.tolerance, .small_values = c.def == &kSum, .symbols = {n}});
+      check(columns(*c.def, c.dtype, length, Sym(n)), context,
+            {.tolerance = c.tolerance, .small_values = c.def == &kSum, .symbols = {m}});
       if (HasFatalFailure()) return;
     }
   }
@@ -96,9 +110,9 @@ TEST(EmitArgmax, TiesAndNaN) {
   graph::SymContext context;
   // Float rows through int64 contents: 4 rows of 40 float32 each = 20 int64s a row.
   std::vector<float> values(4 * 40, 1.0f);
-  values[40 + 7] = 2, values[40 + 30] = 2;                 // ties: the first
+  values[40 + 7] = 2, values[40 + 30] = 2;                             // ties: the first
   values[80 + 33] = NAN, values[80 + 35] = NAN, values[80 + 2] = 100;  // NaN wins, the first one
-  for (int i = 0; i < 40; ++i) values[120 + i] = -INFINITY;  // the identity itself
+  for (int i = 0; i < 40; ++i) values[120 + i] = -INFINITY;            // the identity itself
   std::vector<int64_t> packed(values.size() / 2);
   std::memcpy(packed.data(), values.data(), values.size() * sizeof(float));
   Kernel kernel = rows(kArgmax, DType::kF32, 4, {Sym(40)});
@@ -114,7 +128,9 @@ Kernel softmax(Sym outer, Sym n, bool scratch) {
   auto at = w.index({{0, n}, {1, 1}});
   w.begin({n});
   int m = w.reduce(kMax, DType::kF32, w.load(x, at));
-  auto e = [&] { return w.prim(Prim::k_exp, DType::kF32, {w.prim(Prim::k_sub, DType::kF32, {w.load(x, at), m})}); };
+  auto e = [&] {
+    return w.prim(Prim::k_exp, DType::kF32, {w.prim(Prim::k_sub, DType::kF32, {w.load(x, at), m})});
+  };
   w.begin({n});
   int first = e();
   if (scratch) w.store(row, w.index({{1, 1}}), first);
@@ -164,7 +180,8 @@ TEST(EmitPhases, LayerNorm) {
   graph::SymContext context;
   Sym n = context.new_symbol("s0", 64);
   KernelWriter w({4}, false);
-  int x = w.buffer(DType::kF32, Sym(4) * n), y = w.buffer(DType::kF32, Sym(4) * n, true), g = w.buffer(DType::kF32, n);
+  int x = w.buffer(DType::kF32, Sym(4) * n), y = w.buffer(DType::kF32, Sym(4) * n, true),
+      g = w.buffer(DType::kF32, n);
   auto at = w.index({{0, n}, {1, 1}});
   w.begin({n});
   int sum = w.reduce(kSum, DType::kF32, w.load(x, at));
@@ -175,13 +192,17 @@ TEST(EmitPhases, LayerNorm) {
   int d = w.prim(Prim::k_sub, DType::kF32, {w.load(x, at), mean});
   int squares = w.reduce(kSum, DType::kF32, w.prim(Prim::k_mul, DType::kF32, {d, d}));
   w.begin();
-  int deviation = w.prim(Prim::k_sqrt, DType::kF32,
-                         {w.prim(Prim::k_add, DType::kF32, {w.prim(Prim::k_div, DType::kF32, {squares, count}), w.constant(DType::kF32, 1e-5)})});
+  int deviation =
+      w.prim(Prim::k_sqrt, DType::kF32,
+             {w.prim(Prim::k_add, DType::kF32,
+                     {w.prim(Prim::k_div, DType::kF32, {squares, count}), w.constant(DType::kF32, 1e-5)})});
   w.begin({n});
   int centred = w.prim(Prim::k_sub, DType::kF32, {w.load(x, at), mean});
-  int scaled = w.prim(Prim::k_mul, DType::kF32, {w.prim(Prim::k_div, DType::kF32, {centred, deviation}), w.load(g, w.index({{1, 1}}))});
+  int scaled = w.prim(Prim::k_mul, DType::kF32,
+                      {w.prim(Prim::k_div, DType::kF32, {centred, deviation}), w.load(g, w.index({{1, 1}}))});
   w.store(y, at, scaled);
-  for (int64_t v : {2, 50, 513}) check(w.kernel, context, {.tolerance = 1e-3, .small_values = true, .symbols = {v}});
+  for (int64_t v : {2, 50, 513})
+    check(w.kernel, context, {.tolerance = 1e-3, .small_values = true, .symbols = {v}});
 }
 
 TEST(EmitPhases, EmptyReduction) {
@@ -199,14 +220,18 @@ TEST(EmitPhases, MaxPool) {
   int x = w.buffer(DType::kF32, h * width), y = w.buffer(DType::kF32, h * width, true);
   w.begin({Sym(3), Sym(3)});
   auto coordinate = [&](int out, int window) {
-    return w.prim(Prim::k_sub, DType::kI64, {w.prim(Prim::k_add, DType::kI64, {w.axis(out), w.axis(window)}), w.constant(DType::kI64, 1)});
+    return w.prim(
+        Prim::k_sub, DType::kI64,
+        {w.prim(Prim::k_add, DType::kI64, {w.axis(out), w.axis(window)}), w.constant(DType::kI64, 1)});
   };
   auto inside = [&](int i, Sym n) {
     int low = w.prim(Prim::k_ge, DType::kBool, {i, w.constant(DType::kI64, 0)});
     return w.prim(Prim::k_bit_and, DType::kBool, {low, w.prim(Prim::k_lt, DType::kBool, {i, w.size(n)})});
   };
-  int mask = w.prim(Prim::k_bit_and, DType::kBool, {inside(coordinate(0, 2), h), inside(coordinate(1, 3), width)});
-  int v = w.load(x, w.index({{0, width}, {2, width}, {1, 1}, {3, 1}}, Sym(-1) * width - Sym(1)), mask, -INFINITY);
+  int mask =
+      w.prim(Prim::k_bit_and, DType::kBool, {inside(coordinate(0, 2), h), inside(coordinate(1, 3), width)});
+  int v =
+      w.load(x, w.index({{0, width}, {2, width}, {1, 1}, {3, 1}}, Sym(-1) * width - Sym(1)), mask, -INFINITY);
   int r = w.reduce(kMax, DType::kF32, v);
   w.begin();
   w.store(y, w.index({{0, width}, {1, 1}}), r);
@@ -231,7 +256,8 @@ TEST(EmitSequential, Scatter) {
   graph::SymContext context;
   Sym n = context.new_symbol("s0", 64);
   KernelWriter w({}, false);
-  int out = w.buffer(DType::kF32, 10, true), indices = w.buffer(DType::kI64, n), from = w.buffer(DType::kF32, n);
+  int out = w.buffer(DType::kF32, 10, true), indices = w.buffer(DType::kI64, n),
+      from = w.buffer(DType::kF32, n);
   w.begin({n}, true);
   int row = w.check(w.load(indices, w.index({{0, 1}})), 10);
   Index at;
@@ -239,7 +265,8 @@ TEST(EmitSequential, Scatter) {
   w.store(out, at, w.prim(Prim::k_add, DType::kF32, {w.load(out, at), w.load(from, w.index({{0, 1}}))}));
   std::vector<int64_t> contents;
   for (int i = 0; i < 45; ++i) contents.push_back(i * i % 10);
-  check(w.kernel, context, {.small_values = true, .symbols = {45}, .parts = 1, .contents = {{indices, contents}}});
+  check(w.kernel, context,
+        {.small_values = true, .symbols = {45}, .parts = 1, .contents = {{indices, contents}}});
 }
 
 }  // namespace

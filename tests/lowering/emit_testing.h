@@ -1,4 +1,5 @@
-// What the emission tests share: kernels written by hand, buffers that end at an unmapped page, and the loop interpreter as oracle.
+// What the emission tests share: kernels written by hand, buffers that end at an unmapped page, and the loop
+// interpreter as oracle.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -87,34 +88,56 @@ struct KernelWriter {
     return out;
   }
   int load(int from, Index at, int mask = -1, double other = 0) {
-    return add({.kind = StmtKind::kLoad, .dtype = kernel.buffers[from].dtype, .mask = mask, .buffer = from, .index = std::move(at), .value = other});
+    return add({.kind = StmtKind::kLoad,
+                .dtype = kernel.buffers[from].dtype,
+                .mask = mask,
+                .buffer = from,
+                .index = std::move(at),
+                .value = other});
   }
   void store(int to, Index at, int value, int mask = -1) {
     kernel.buffers[to].written = true;
-    add({.kind = StmtKind::kStore, .dtype = kernel.buffers[to].dtype, .operands = {value}, .mask = mask, .buffer = to, .index = std::move(at)}, false);
+    add({.kind = StmtKind::kStore,
+         .dtype = kernel.buffers[to].dtype,
+         .operands = {value},
+         .mask = mask,
+         .buffer = to,
+         .index = std::move(at)},
+        false);
   }
   int prim(Prim p, DType dtype, std::vector<int> operands) {
     return add({.kind = StmtKind::kPrim, .dtype = dtype, .operands = std::move(operands), .prim = p});
   }
   int constant(DType dtype, double value) {
-    return add({.kind = StmtKind::kConstant, .dtype = dtype, .value = value, .int_value = static_cast<int64_t>(value)});
+    return add({.kind = StmtKind::kConstant,
+                .dtype = dtype,
+                .value = value,
+                .int_value = static_cast<int64_t>(value)});
   }
   int cast(DType dtype, int x) { return add({.kind = StmtKind::kCast, .dtype = dtype, .operands = {x}}); }
-  int select(DType dtype, int c, int y, int n) { return add({.kind = StmtKind::kSelect, .dtype = dtype, .operands = {c, y, n}}); }
+  int select(DType dtype, int c, int y, int n) {
+    return add({.kind = StmtKind::kSelect, .dtype = dtype, .operands = {c, y, n}});
+  }
   int axis(int a) { return add({.kind = StmtKind::kAxis, .dtype = DType::kI64, .axis = a}); }
   int size(Sym s) { return add({.kind = StmtKind::kSize, .dtype = DType::kI64, .size = s}); }
-  int check(int x, Sym s) { return add({.kind = StmtKind::kCheckIndex, .dtype = DType::kI64, .operands = {x}, .size = s}); }
+  int check(int x, Sym s) {
+    return add({.kind = StmtKind::kCheckIndex, .dtype = DType::kI64, .operands = {x}, .size = s});
+  }
   int reduce(const graph::ReductionDef& def, DType dtype, int x) {
-    return add({.kind = StmtKind::kReduce, .dtype = def.returns_index ? DType::kI64 : dtype, .operands = {x}, .reduction = &def});
+    return add({.kind = StmtKind::kReduce,
+                .dtype = def.returns_index ? DType::kI64 : dtype,
+                .operands = {x},
+                .reduction = &def});
   }
   int scan(const graph::ReductionDef& def, DType dtype, int x) {
     return add({.kind = StmtKind::kScan, .dtype = dtype, .operands = {x}, .reduction = &def});
   }
 };
 
-// Random contents: numbers of moderate size with some special ones among floats, small ones where `small`, small whole ones (sums
-// of which are exact in any order) where `whole`.
-inline void fill(void* data, DType dtype, size_t count, std::mt19937_64& random, bool small = false, bool whole = false) {
+// Random contents: numbers of moderate size with some special ones among floats, small ones where `small`,
+// small whole ones (sums of which are exact in any order) where `whole`.
+inline void fill(void* data, DType dtype, size_t count, std::mt19937_64& random, bool small = false,
+                 bool whole = false) {
   static const double kSpecial[] = {0.0, -0.0, 1, -1, 0.5, INFINITY, -INFINITY, NAN, 65504, 1e-7, 3e-45};
   for (size_t i = 0; i < count; ++i) {
     double real = std::uniform_real_distribution<double>(-4, 4)(random);
@@ -122,7 +145,9 @@ inline void fill(void* data, DType dtype, size_t count, std::mt19937_64& random,
     if (whole) real = std::round(real);
     uint64_t bits = random();
     if (small || whole) bits = static_cast<uint64_t>(static_cast<int64_t>(bits % 9) - 4);
-    auto put = [&](auto value) { std::memcpy(static_cast<char*>(data) + i * sizeof value, &value, sizeof value); };
+    auto put = [&](auto value) {
+      std::memcpy(static_cast<char*>(data) + i * sizeof value, &value, sizeof value);
+    };
     switch (dtype) {
       case DType::kBool: put(static_cast<uint8_t>(bits & 1)); break;
       case DType::kU8:
@@ -170,12 +195,12 @@ inline double element(const void* data, DType dtype, size_t i) {
 }
 
 struct CheckOptions {
-  double tolerance = 0;          // relative, for floats; 0: the same bits, any NaN for any NaN
+  double tolerance = 0;  // relative, for floats; 0: the same bits, any NaN for any NaN
   bool small_values = false;
   bool whole_values = false;
   bool guard_front = false;
   std::vector<int64_t> symbols = {};
-  int parts = 3;                 // the work items are run in this many calls
+  int parts = 3;  // the work items are run in this many calls
   // Contents of buffers, by number; others are random.
   std::vector<std::pair<int, std::vector<int64_t>>> contents = {};
 };
@@ -216,8 +241,8 @@ inline void check(const Kernel& kernel, const graph::SymContext& context, const 
     interpret_item(kernel, context, want_pointers.data(), symbols, point, want_error);
   GuardedBuffer scratch((static_cast<size_t>(value(compiled.scratch_bytes)) + 63) / 64 * 64);
   for (int part = 0; part < options.parts; ++part)
-    compiled.run(got_pointers.data(), symbols, items * part / options.parts, items * (part + 1) / options.parts, scratch.data(),
-                 got_error);
+    compiled.run(got_pointers.data(), symbols, items * part / options.parts,
+                 items * (part + 1) / options.parts, scratch.data(), got_error);
   if (error_out) {
     std::memcpy(error_out, got_error, sizeof got_error);
     EXPECT_EQ(got_error[0], want_error[0]);
@@ -232,11 +257,16 @@ inline void check(const Kernel& kernel, const graph::SymContext& context, const 
     ++next;
     const int width = runtime::bytes(buffer.dtype);
     for (size_t i = 0; i < count; ++i) {
-      if (std::memcmp(static_cast<const char*>(g) + i * width, static_cast<const char*>(w) + i * width, width) == 0) continue;
+      if (std::memcmp(static_cast<const char*>(g) + i * width, static_cast<const char*>(w) + i * width,
+                      width) == 0)
+        continue;
       double a = element(g, buffer.dtype, i), b = element(w, buffer.dtype, i);
-      bool close = runtime::is_float(buffer.dtype) && ((std::isnan(a) && std::isnan(b)) ||
-                   (options.tolerance > 0 && (a == b || std::fabs(a - b) <= options.tolerance * std::max(1e-30, std::fabs(b)))));
-      ASSERT_TRUE(close) << "buffer " << next - 1 << " element " << i << " of " << count << ": " << a << ", should be " << b << "\n"
+      bool close = runtime::is_float(buffer.dtype) &&
+                   ((std::isnan(a) && std::isnan(b)) ||
+                    (options.tolerance > 0 &&
+                     (a == b || std::fabs(a - b) <= options.tolerance * std::max(1e-30, std::fabs(b)))));
+      ASSERT_TRUE(close) << "buffer " << next - 1 << " element " << i << " of " << count << ": " << a
+                         << ", should be " << b << "\n"
                          << print(kernel);
     }
   }

@@ -1,4 +1,5 @@
-// Accuracy of the mathematical functions against C's in a wider type, over all exponents, and their special values.
+// Accuracy of the mathematical functions against C's in a wider type, over all exponents, and their special
+// values.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -69,7 +70,10 @@ double ulp_error(T got, long double exact) {
   if (std::isinf(rounded) || std::isinf(got)) {
     if (rounded == got) return 0;
     // One step beyond the greatest number.
-    return std::fabs(got) >= std::numeric_limits<T>::max() && std::fabs(rounded) >= std::numeric_limits<T>::max() ? 1 : INFINITY;
+    return std::fabs(got) >= std::numeric_limits<T>::max() &&
+                   std::fabs(rounded) >= std::numeric_limits<T>::max()
+               ? 1
+               : INFINITY;
   }
   int exponent;
   std::frexp(rounded, &exponent);
@@ -105,8 +109,8 @@ template <typename T>
 std::vector<T> special_values() {
   using L = std::numeric_limits<T>;
   std::vector<T> out;
-  for (T v : {T(0), L::denorm_min(), L::min(), L::epsilon(), T(0.5), T(1), T(1.5), T(2), T(3), T(10), T(88.7), T(104), T(709.7), T(1e5), L::max(),
-              L::infinity()}) {
+  for (T v : {T(0), L::denorm_min(), L::min(), L::epsilon(), T(0.5), T(1), T(1.5), T(2), T(3), T(10), T(88.7),
+              T(104), T(709.7), T(1e5), L::max(), L::infinity()}) {
     out.push_back(v);
     out.push_back(-v);
   }
@@ -133,28 +137,17 @@ struct UnaryCase {
 
 #define EXACT(name) [](long double x) -> long double { return std::name(x); }
 const UnaryCase kUnary[] = {
-    {"exp", Prim::k_exp, EXACT(exp), -100, 90},
-    {"exp2", Prim::k_exp2, EXACT(exp2), -150, 130},
-    {"expm1", Prim::k_expm1, EXACT(expm1), -20, 90},
-    {"log", Prim::k_log, EXACT(log), 0, 4},
-    {"log2", Prim::k_log2, EXACT(log2), 0, 4},
-    {"log10", Prim::k_log10, EXACT(log10), 0, 4},
-    {"log1p", Prim::k_log1p, EXACT(log1p), -1, 4},
-    {"sin", Prim::k_sin, EXACT(sin), -100, 100},
-    {"cos", Prim::k_cos, EXACT(cos), -100, 100},
-    {"tan", Prim::k_tan, EXACT(tan), -100, 100},
-    {"asin", Prim::k_asin, EXACT(asin), -1, 1},
-    {"acos", Prim::k_acos, EXACT(acos), -1, 1},
-    {"atan", Prim::k_atan, EXACT(atan), -10, 10},
-    {"sinh", Prim::k_sinh, EXACT(sinh), -90, 90},
-    {"cosh", Prim::k_cosh, EXACT(cosh), -90, 90},
-    {"tanh", Prim::k_tanh, EXACT(tanh), -10, 10},
-    {"asinh", Prim::k_asinh, EXACT(asinh), -10, 10},
-    {"acosh", Prim::k_acosh, EXACT(acosh), 1, 10},
-    {"atanh", Prim::k_atanh, EXACT(atanh), -1, 1},
-    {"erf", Prim::k_erf, EXACT(erf), -5, 5},
-    {"erfc", Prim::k_erfc, EXACT(erfc), -6, 28, 2, 4},
-    {"lgamma", Prim::k_lgamma, EXACT(lgamma), 0, 30, 2, 4},
+    {"exp", Prim::k_exp, EXACT(exp), -100, 90},        {"exp2", Prim::k_exp2, EXACT(exp2), -150, 130},
+    {"expm1", Prim::k_expm1, EXACT(expm1), -20, 90},   {"log", Prim::k_log, EXACT(log), 0, 4},
+    {"log2", Prim::k_log2, EXACT(log2), 0, 4},         {"log10", Prim::k_log10, EXACT(log10), 0, 4},
+    {"log1p", Prim::k_log1p, EXACT(log1p), -1, 4},     {"sin", Prim::k_sin, EXACT(sin), -100, 100},
+    {"cos", Prim::k_cos, EXACT(cos), -100, 100},       {"tan", Prim::k_tan, EXACT(tan), -100, 100},
+    {"asin", Prim::k_asin, EXACT(asin), -1, 1},        {"acos", Prim::k_acos, EXACT(acos), -1, 1},
+    {"atan", Prim::k_atan, EXACT(atan), -10, 10},      {"sinh", Prim::k_sinh, EXACT(sinh), -90, 90},
+    {"cosh", Prim::k_cosh, EXACT(cosh), -90, 90},      {"tanh", Prim::k_tanh, EXACT(tanh), -10, 10},
+    {"asinh", Prim::k_asinh, EXACT(asinh), -10, 10},   {"acosh", Prim::k_acosh, EXACT(acosh), 1, 10},
+    {"atanh", Prim::k_atanh, EXACT(atanh), -1, 1},     {"erf", Prim::k_erf, EXACT(erf), -5, 5},
+    {"erfc", Prim::k_erfc, EXACT(erfc), -6, 28, 2, 4}, {"lgamma", Prim::k_lgamma, EXACT(lgamma), 0, 30, 2, 4},
 };
 
 class UnaryMath : public testing::TestWithParam<UnaryCase> {};
@@ -175,13 +168,16 @@ void check_unary(const UnaryCase& c, double limit) {
       EXPECT_EQ(std::signbit(y[i]), std::signbit(c.exact(x[i]))) << c.name << " sign of zero at " << x[i];
   }
   EXPECT_LE(worst, limit) << c.name << " at " << std::hexfloat << worst_x;
-  testing::Test::RecordProperty(std::string(c.name) + (sizeof(T) == 4 ? "_f32" : "_f64"), std::to_string(worst));
-  if (std::getenv("CDYNAMO_MATH_REPORT")) std::printf("%-8s f%zu %.3f ULP at %.9g\n", c.name, 8 * sizeof(T), worst, double(worst_x));
+  testing::Test::RecordProperty(std::string(c.name) + (sizeof(T) == 4 ? "_f32" : "_f64"),
+                                std::to_string(worst));
+  if (std::getenv("CDYNAMO_MATH_REPORT"))
+    std::printf("%-8s f%zu %.3f ULP at %.9g\n", c.name, 8 * sizeof(T), worst, double(worst_x));
 }
 
 TEST_P(UnaryMath, Float32) { check_unary<float>(GetParam(), GetParam().max_ulp_f32); }
 TEST_P(UnaryMath, Float64) { check_unary<double>(GetParam(), GetParam().max_ulp_f64); }
-INSTANTIATE_TEST_SUITE_P(All, UnaryMath, testing::ValuesIn(kUnary), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, UnaryMath, testing::ValuesIn(kUnary),
+                         [](const auto& info) { return info.param.name; });
 
 struct BinaryCase {
   const char* name;
@@ -217,19 +213,29 @@ void check_binary(const BinaryCase& c) {
     if (error > worst) worst = error;
     ASSERT_LE(error, 2) << c.name << "(" << x[i] << ", " << y[i] << ") = " << out[i];
     if (out[i] == 0)
-      ASSERT_EQ(std::signbit(out[i]), std::signbit(static_cast<T>(c.exact(x[i], y[i])))) << c.name << "(" << x[i] << ", " << y[i] << ")";
+      ASSERT_EQ(std::signbit(out[i]), std::signbit(static_cast<T>(c.exact(x[i], y[i]))))
+          << c.name << "(" << x[i] << ", " << y[i] << ")";
   }
   if (std::getenv("CDYNAMO_MATH_REPORT")) std::printf("%-8s f%zu %.3f ULP\n", c.name, 8 * sizeof(T), worst);
 }
 
 TEST_P(BinaryMath, Float32) { check_binary<float>(GetParam()); }
 TEST_P(BinaryMath, Float64) { check_binary<double>(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(All, BinaryMath, testing::ValuesIn(kBinary), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, BinaryMath, testing::ValuesIn(kBinary),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(Digamma, KnownValues) {
   std::vector<double> x = {1, 0.5, 2, 10, -0.5, 1e-3, 100, 0.0, -1, INFINITY};
-  std::vector<double> exact = {-0.57721566490153286, -1.9635100260214235, 0.42278433509846714, 2.2517525890667211,
-                               0.03648997397857652, -1000.5755719318103, 4.6001618527380874, -INFINITY, NAN, INFINITY};
+  std::vector<double> exact = {-0.57721566490153286,
+                               -1.9635100260214235,
+                               0.42278433509846714,
+                               2.2517525890667211,
+                               0.03648997397857652,
+                               -1000.5755719318103,
+                               4.6001618527380874,
+                               -INFINITY,
+                               NAN,
+                               INFINITY};
   std::vector<float> x32(x.begin(), x.end());
   std::vector<double> y = run<double>(Prim::k_digamma, {x});
   std::vector<float> y32 = run<float>(Prim::k_digamma, {x32});
@@ -248,7 +254,8 @@ TEST(Digamma, KnownValues) {
 
 TEST(Trigonometry, ExactWhereItIsExpected) {
   std::vector<float> x = {0.0f, -0.0f};
-  std::vector<float> c = run<float>(Prim::k_cos, {x}), s = run<float>(Prim::k_sin, {x}), e = run<float>(Prim::k_exp, {x});
+  std::vector<float> c = run<float>(Prim::k_cos, {x}), s = run<float>(Prim::k_sin, {x}),
+                     e = run<float>(Prim::k_exp, {x});
   EXPECT_EQ(c[0], 1.0f);
   EXPECT_EQ(c[1], 1.0f);
   EXPECT_EQ(e[0], 1.0f);

@@ -19,7 +19,8 @@ TEST(Jit, RefusesWhatIsNoObject) {
   EXPECT_THROW(load_object("not an object file", {"kernel"}), JitError);
   EXPECT_THROW(load_object("", {"kernel"}), JitError);
   // An ELF header and nothing after it.
-  EXPECT_THROW(load_object(std::string_view("\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\1\0>\0", 20), {"kernel"}), JitError);
+  EXPECT_THROW(load_object(std::string_view("\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\1\0>\0", 20), {"kernel"}),
+               JitError);
 }
 
 TEST(Jit, RefusingIsSafeFromSeveralThreads) {

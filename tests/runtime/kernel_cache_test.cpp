@@ -60,7 +60,9 @@ TEST_F(KernelCacheTest, DamageIsNoEntry) {
   fs::path file = files().at(0);
   std::ifstream in(file, std::ios::binary);
   std::string whole((std::istreambuf_iterator<char>(in)), {});
-  auto write = [&](const std::string& bytes) { std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes; };
+  auto write = [&](const std::string& bytes) {
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+  };
   for (size_t position = 0; position < whole.size(); position += 7) {
     std::string damaged = whole;
     damaged[position] ^= 1;
@@ -81,7 +83,8 @@ TEST_F(KernelCacheTest, AnotherKeysEntryUnderThisNameIsNoEntry) {
   KernelCache cache(directory());
   cache.put("a", "object of a");
   cache.put("b", "object of b");
-  fs::path a = directory() + "/" + hash_bytes("a").hex() + ".o", b = directory() + "/" + hash_bytes("b").hex() + ".o";
+  fs::path a = directory() + "/" + hash_bytes("a").hex() + ".o",
+           b = directory() + "/" + hash_bytes("b").hex() + ".o";
   fs::copy_file(a, b, fs::copy_options::overwrite_existing);
   EXPECT_FALSE(cache.get("b"));
 }
@@ -123,7 +126,8 @@ TEST_F(KernelCacheTest, SeveralWritersLeaveWholeEntries) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       KernelCache cache(directory());
-      for (int i = 0; i < 50; ++i) cache.put("key" + std::to_string(i % 5), std::string(100 + t, static_cast<char>('a' + t)));
+      for (int i = 0; i < 50; ++i)
+        cache.put("key" + std::to_string(i % 5), std::string(100 + t, static_cast<char>('a' + t)));
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -65,9 +65,10 @@ TEST(Parallel, RegionsInsideRegionsRunAlone) {
 }
 
 TEST(Parallel, ExceptionsReachTheCaller) {
-  EXPECT_THROW(parallel_region(2, [](const Team& team) {
-                 if (team.index() == 0) throw std::runtime_error("no");
-               }),
+  EXPECT_THROW(parallel_region(2,
+                               [](const Team& team) {
+                                 if (team.index() == 0) throw std::runtime_error("no");
+                               }),
                std::runtime_error);
   std::atomic<int> ran{0};
   parallel_region(2, [&](const Team&) { ++ran; });

@@ -206,6 +206,35 @@ def test_break_in_a_loop_with_nothing_before_it_skips():
     assert capture(f)["end"] == "skip"
 
 
+def test_a_function_goes_on_after_a_loop_with_a_break():
+    def f(a, values):
+        total = 0
+        for value in values:
+            if value > 2:
+                break
+            print(value)
+            found = value
+            total += value
+        b = total + a
+        return b * 2
+
+    found = capture(f, 1, [1, 2])
+    assert found["end"] == "break"
+    assert found["break_at"].startswith("GET_ITER line 2")
+    assert found["locals"] == ["a", "total"]
+    assert [way.split(": ")[1] for way in found["ways_out"]] == ["a total", "a total"]
+
+
+def test_a_way_out_of_a_loop_needs_its_variables():
+    def f(values):
+        for value in values:
+            print(value)
+            last = value
+        return last + 1
+
+    assert capture(f, [1, 2])["end"] == "skip"  # `last` may be unbound
+
+
 def test_generators_are_left_to_python():
     def f():
         yield 1

@@ -75,7 +75,7 @@ def errors(kind):
         if kind == 11:
             return max([])
         if kind == 12:
-            return 5()
+            return kind()
         if kind == 13:
             return kind[0]
         if kind == 14:

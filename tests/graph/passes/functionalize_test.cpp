@@ -195,6 +195,15 @@ TEST(Functionalize, WriteToExpandedTensorIsRefused) {
   EXPECT_THROW(functionalize(p.graph), UserError);
 }
 
+TEST(Functionalize, FreshResultsWithGapsAreRefused) {
+  Program p;
+  Value* x = p.input(floats({4}));
+  Value* y = p.call("neg", {x});
+  y->type.strides = {6};  // what a faulty entry may infer: writing it would leave the output's buffer
+  p.returns({y});
+  EXPECT_THROW(functionalize(p.graph), Unsupported);
+}
+
 TEST(Functionalize, SymbolicSizes) {
   Program p;
   Sym rows = p.graph.sym->new_symbol("s0", 5), columns = p.graph.sym->new_symbol("s1", 6);
