@@ -61,7 +61,7 @@ def numpy_programs() -> Iterator[Program]:
 
 
 def torch_programs() -> Iterator[Program]:
-    """Models in eval mode, without gradients."""
+    """Models in eval mode, to be run without gradients."""
     try:
         import torch
     except ImportError:
@@ -69,7 +69,6 @@ def torch_programs() -> Iterator[Program]:
     from models import GPT, MLP, MultiHeadAttention, ResNetBlock, resnet18
 
     torch.manual_seed(0)
-    torch.set_grad_enabled(False)
     yield "sin2+cos2", lambda x: torch.sin(x) ** 2 + torch.cos(x) ** 2, (torch.rand(1_000_000),)
     yield "x * y + 1, 4 elements", lambda x, y: x * y + 1.0, (torch.randn(4), torch.randn(4))
     yield "MLP", MLP().eval(), (torch.randn(64, 512),)

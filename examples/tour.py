@@ -7,6 +7,7 @@ python examples/tour.py --quick    # fewer timing rounds
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable
@@ -66,6 +67,8 @@ def show_programs(budget: float) -> None:
     print(f" {'graphs':>7s} {'breaks':>7s} {'kernels':>8s}  error")
     for name, function, args in numpy_programs():
         show("numpy " + name, function, args, budget)
+    if importlib.util.find_spec("torch"):
+        importlib.import_module("torch").set_grad_enabled(False)
     for name, function, args in torch_programs():
         show("torch " + name, function, args, budget)
 

@@ -146,7 +146,7 @@ Layout& CodeCache::layout_for(Py_ssize_t num_positional, PyObject* kwnames, bool
 Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames, bool bound,
                         PyRef& result) {
   Layout& layout = layout_for(num_positional, kwnames, bound);
-  if (layout.skip) return Outcome::kPython;
+  if (layout.skip) return layout.nested_too ? Outcome::kPlainPython : Outcome::kPython;
   BindingsLease bindings;
   auto run = [&](std::shared_ptr<Entry> entry) {  // held: reset() may drop it while it runs
     if (entry->end == End::kSkip) return entry->nested_too ? Outcome::kPlainPython : Outcome::kPython;
@@ -261,7 +261,8 @@ std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult captu
     return nullptr;
   }
   const bool empty = is_empty(capture) && !global_config().keep_empty_graphs;
-  if (capture.end == End::kReturn && empty && capture.effects.empty()) capture.end = End::kSkip;
+  // A helper without tensors is as well off in Python; replaying its side effects would need guards on what it changes.
+  if (capture.end == End::kReturn && empty && (layout.bound || capture.effects.empty())) capture.end = End::kSkip;
   if (capture.end == End::kBreak && empty && layout.bound && capture.inputs.empty()) capture.end = End::kSkip;
   if (capture.end == End::kSkip) {
     if (capture.skip_reason.empty()) capture.skip_reason = "it has no tensor operators";
@@ -269,6 +270,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult captu
     if (capture.retry_later) return nullptr;
     if (!capture.uses_torch && capture.inputs.empty()) {
       layout.skip = true;
+      layout.nested_too = capture.nested_too;
       return nullptr;
     }
     capture.inputs.clear();

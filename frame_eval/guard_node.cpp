@@ -84,11 +84,16 @@ bool same_length(PyObject* object, Py_ssize_t length) {
   return false;
 }
 
+// The defaults that were used have guards of their own; here, that there are as many.
+bool same_shape(PyObject* defaults, PyObject* known) {
+  return defaults == known || (defaults && known && PyTuple_GET_SIZE(defaults) == PyTuple_GET_SIZE(known));
+}
+
 bool same_function(const Leaf& leaf, PyObject* object) {
   if (!PyFunction_Check(object)) return false;
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  return function->func_code == leaf.object.get() && function->func_defaults == leaf.defaults.get() &&
-         function->func_kwdefaults == leaf.kwdefaults.get();
+  return function->func_code == leaf.object.get() && same_shape(function->func_defaults, leaf.defaults.get()) &&
+         !function->func_kwdefaults == !leaf.kwdefaults.get();
 }
 
 std::string repr(PyObject* object) {

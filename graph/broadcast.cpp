@@ -15,13 +15,14 @@ std::string sizes_text(const std::vector<Sym>& sizes) {
   return "[" + text + "]";
 }
 
-[[noreturn]] static void refuse(const Graph& graph, const std::vector<Sym>& a, const std::vector<Sym>& b, size_t i, size_t j,
-                                size_t dim) {
+[[noreturn]] static void refuse(const Graph& graph, const std::vector<Sym>& a, const std::vector<Sym>& b,
+                                size_t i, size_t j, size_t dim) {
   if (graph.framework == Framework::kNumpy)
-    value_error("operands could not be broadcast together with shapes " + sizes_text(a) + " " + sizes_text(b));
+    value_error("operands could not be broadcast together with shapes " + sizes_text(a) + " " +
+                sizes_text(b));
   auto number = [&](const Sym& size) { return std::to_string(graph.sym->hint(size)); };
-  runtime_error("The size of tensor a (" + number(a[i]) + ") must match the size of tensor b (" + number(b[j]) +
-                ") at non-singleton dimension " + std::to_string(dim));
+  runtime_error("The size of tensor a (" + number(a[i]) + ") must match the size of tensor b (" +
+                number(b[j]) + ") at non-singleton dimension " + std::to_string(dim));
 }
 
 std::vector<Sym> broadcast_sizes(const Graph& graph, const std::vector<Sym>& a, const std::vector<Sym>& b) {
@@ -31,13 +32,23 @@ std::vector<Sym> broadcast_sizes(const Graph& graph, const std::vector<Sym>& a, 
   std::vector<Sym> result(rank);
   for (size_t back = 1; back <= rank; ++back) {
     size_t dim = rank - back;
-    if (back > a.size()) { result[dim] = b[b.size() - back]; continue; }
-    if (back > b.size()) { result[dim] = a[a.size() - back]; continue; }
+    if (back > a.size()) {
+      result[dim] = b[b.size() - back];
+      continue;
+    }
+    if (back > b.size()) {
+      result[dim] = a[a.size() - back];
+      continue;
+    }
     const Sym &x = a[a.size() - back], &y = b[b.size() - back];
-    if (x == y || sym.guard_eq(y, 1, "broadcast")) result[dim] = x;
-    else if (sym.guard_eq(x, 1, "broadcast")) result[dim] = y;
-    else if (sym.guard_eq(x, y, "broadcast")) result[dim] = x.is_constant() ? x : y.is_constant() ? y : x;
-    else refuse(graph, a, b, a.size() - back, b.size() - back, dim);
+    if (x == y || sym.guard_eq(y, 1, "broadcast"))
+      result[dim] = x;
+    else if (sym.guard_eq(x, 1, "broadcast"))
+      result[dim] = y;
+    else if (sym.guard_eq(x, y, "broadcast"))
+      result[dim] = x.is_constant() ? x : y.is_constant() ? y : x;
+    else
+      refuse(graph, a, b, a.size() - back, b.size() - back, dim);
   }
   return result;
 }
@@ -45,7 +56,8 @@ std::vector<Sym> broadcast_sizes(const Graph& graph, const std::vector<Sym>& a, 
 int64_t wrap_dim(int64_t dim, int64_t rank, bool allow_zero_dim) {
   int64_t range = rank;
   if (rank == 0) {
-    if (!allow_zero_dim) index_error("Dimension specified as " + std::to_string(dim) + " but tensor has no dimensions");
+    if (!allow_zero_dim)
+      index_error("Dimension specified as " + std::to_string(dim) + " but tensor has no dimensions");
     range = 1;
   }
   if (dim < -range || dim >= range)
@@ -61,7 +73,8 @@ std::vector<int64_t> wrap_dims(std::vector<int64_t> dims, int64_t rank, bool emp
   for (int64_t& dim : dims) dim = wrap_dim(dim, rank);
   std::sort(dims.begin(), dims.end());
   auto twice = std::adjacent_find(dims.begin(), dims.end());
-  if (twice != dims.end()) runtime_error("dim " + std::to_string(*twice) + " appears multiple times in the list of dims");
+  if (twice != dims.end())
+    runtime_error("dim " + std::to_string(*twice) + " appears multiple times in the list of dims");
   if (rank == 0) dims.clear();
   return dims;
 }

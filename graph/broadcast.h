@@ -7,7 +7,8 @@
 
 namespace cdynamo::graph {
 
-// The common sizes. Sizes that are symbols are compared with guards. Throws UserError in the framework's words.
+// The common sizes. Sizes that are symbols are compared with guards. Throws UserError in the framework's
+// words.
 std::vector<Sym> broadcast_sizes(const Graph& graph, const std::vector<Sym>& a, const std::vector<Sym>& b);
 
 // -rank..rank-1 to 0..rank-1; a 0-dim tensor has dim 0 where `allow_zero_dim`. Throws UserError (IndexError).

@@ -23,7 +23,8 @@ static std::vector<TensorType> infer_from_body(Graph& graph, const OpDef& op, co
   return types_of(op.body(builder, args));
 }
 
-static void check_in_place(Graph& graph, const OpDef& op, const std::vector<Arg>& args, std::vector<TensorType>& types) {
+static void check_in_place(Graph& graph, const OpDef& op, const std::vector<Arg>& args,
+                           std::vector<TensorType>& types) {
   const auto* self = args.empty() ? nullptr : std::get_if<Value*>(&args[0]);
   if (!self || !*self) throw InternalError("in-place call of " + std::string(op.name) + " without a tensor");
   const TensorType& target = (*self)->type;
@@ -39,24 +40,28 @@ static void check_in_place(Graph& graph, const OpDef& op, const std::vector<Arg>
   types[0] = target;
 }
 
-std::vector<TensorType> Builder::infer(const OpDef& op, int overload, const std::vector<Arg>& args, bool in_place) {
+std::vector<TensorType> Builder::infer(const OpDef& op, int overload, const std::vector<Arg>& args,
+                                       bool in_place) {
   std::vector<TensorType> types;
   Args view(op.parsed.at(overload), args);
   if (op.family == Family::kPointwise && !op.infer) {
     types = {analyze_pointwise(graph_, op, overload, args).result};
   } else {
     if (op.check) op.check(graph_, view);
-    if (op.infer) types = op.infer(graph_, view);
-    else if (op.body) types = infer_from_body(graph_, op, view);
-    else throw Unsupported(std::string(op.name) + " has no rule for the types of its results");
+    if (op.infer)
+      types = op.infer(graph_, view);
+    else if (op.body)
+      types = infer_from_body(graph_, op, view);
+    else
+      throw Unsupported(std::string(op.name) + " has no rule for the types of its results");
   }
   if (op.strides) op.strides(graph_, view, types);
   if (in_place) check_in_place(graph_, op, args, types);
   return types;
 }
 
-std::vector<Value*> Builder::append(const OpDef& op, int overload, std::vector<Arg> args, std::vector<TensorType> types,
-                                    bool in_place) {
+std::vector<Value*> Builder::append(const OpDef& op, int overload, std::vector<Arg> args,
+                                    std::vector<TensorType> types, bool in_place) {
   Node* node = graph_.add_node(&op, overload, std::move(args), std::move(types));
   node->in_place = in_place;
   node->location = location_;
@@ -102,7 +107,8 @@ std::vector<Value*> Builder::call(const OpDef& op, int overload, std::vector<Arg
   }
   Value* target = in_place ? std::get<Value*>(args.at(0)) : nullptr;
   std::vector<Value*> results = call_core(op, overload, std::move(args));
-  if (target) results.at(0) = expand(cast(wrap(*this, results[0]), target->type.dtype), target->type.sizes).value;
+  if (target)
+    results.at(0) = expand(cast(wrap(*this, results[0]), target->type.dtype), target->type.sizes).value;
   return results;
 }
 

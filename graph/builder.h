@@ -1,14 +1,15 @@
-// Builder: appends nodes to a graph with their types inferred. `call` takes any operator of the table by its schema;
-// Tensor and the functions below are sugar for the bodies and derivatives in the table.
+// Builder: appends nodes to a graph with their types inferred. `call` takes any operator of the table by its
+// schema; Tensor and the functions below are sugar for the bodies and derivatives in the table.
 //
 //   Builder b(graph);
 //   Tensor x = wrap(b, value);
 //   Tensor y = exp(x - amax(x, {-1}, /*keepdim=*/true));
 //   Tensor z = y / sum(y, {-1}, true);
 //
-// In core mode (`Builder(graph, Level::kCore)`) composites are expanded as they are called, operands of pointwise nodes
-// are expanded to one shape and cast to one dtype by explicit nodes, and constants become core.full. In captured mode the
-// same calls give the same results with eager's strides; that is how the types of composites are inferred.
+// In core mode (`Builder(graph, Level::kCore)`) composites are expanded as they are called, operands of
+// pointwise nodes are expanded to one shape and cast to one dtype by explicit nodes, and constants become
+// core.full. In captured mode the same calls give the same results with eager's strides; that is how the
+// types of composites are inferred.
 #pragma once
 
 #include <initializer_list>
@@ -34,13 +35,18 @@ class Builder {
   Value* call1(std::string_view op, std::vector<Arg> args) { return call(op, std::move(args)).at(0); }
 
   // The types that call would give its results; at captured level with eager's strides.
-  std::vector<TensorType> infer(const OpDef& op, int overload, const std::vector<Arg>& args, bool in_place = false);
+  std::vector<TensorType> infer(const OpDef& op, int overload, const std::vector<Arg>& args,
+                                bool in_place = false);
 
   // Nodes appended from here on carry this location and user call.
-  void set_location(int location, int user_call) { location_ = location; user_call_ = user_call; }
+  void set_location(int location, int user_call) {
+    location_ = location;
+    user_call_ = user_call;
+  }
 
  private:
-  std::vector<Value*> append(const OpDef& op, int overload, std::vector<Arg> args, std::vector<TensorType> types, bool in_place);
+  std::vector<Value*> append(const OpDef& op, int overload, std::vector<Arg> args,
+                             std::vector<TensorType> types, bool in_place);
   std::vector<Value*> call_core(const OpDef& op, int overload, std::vector<Arg> args);
 
   Graph& graph_;
@@ -61,7 +67,7 @@ struct Tensor {
 
 inline Tensor wrap(Builder& builder, Value* value) { return {&builder, value}; }
 
-// ---- sugar: the formulas of the table ------------------------------------------------------------------------------
+// ---- sugar: the formulas of the table -------------------------------------------------------------------
 
 using Dims = std::vector<int64_t>;
 // A tensor or a Python number: an operand.
@@ -84,32 +90,38 @@ Tensor operator/(Operand a, Operand b);
 Tensor operator-(Tensor a);
 #define CDYNAMO_UNARY(name) \
   inline Tensor name(Tensor x) { return apply(#name, {x}); }
-CDYNAMO_UNARY(neg) CDYNAMO_UNARY(abs) CDYNAMO_UNARY(sign) CDYNAMO_UNARY(exp) CDYNAMO_UNARY(exp2) CDYNAMO_UNARY(expm1)
-CDYNAMO_UNARY(log) CDYNAMO_UNARY(log2) CDYNAMO_UNARY(log10) CDYNAMO_UNARY(log1p) CDYNAMO_UNARY(sqrt) CDYNAMO_UNARY(rsqrt)
-CDYNAMO_UNARY(reciprocal) CDYNAMO_UNARY(sin) CDYNAMO_UNARY(cos) CDYNAMO_UNARY(tan) CDYNAMO_UNARY(sinh) CDYNAMO_UNARY(cosh)
-CDYNAMO_UNARY(tanh) CDYNAMO_UNARY(erf) CDYNAMO_UNARY(erfc) CDYNAMO_UNARY(sigmoid) CDYNAMO_UNARY(floor) CDYNAMO_UNARY(ceil)
-CDYNAMO_UNARY(trunc) CDYNAMO_UNARY(isnan) CDYNAMO_UNARY(isinf) CDYNAMO_UNARY(logical_not) CDYNAMO_UNARY(digamma)
+CDYNAMO_UNARY(neg)
+CDYNAMO_UNARY(abs) CDYNAMO_UNARY(sign) CDYNAMO_UNARY(exp) CDYNAMO_UNARY(exp2) CDYNAMO_UNARY(expm1)
+    CDYNAMO_UNARY(log) CDYNAMO_UNARY(log2) CDYNAMO_UNARY(log10) CDYNAMO_UNARY(log1p) CDYNAMO_UNARY(sqrt)
+        CDYNAMO_UNARY(rsqrt) CDYNAMO_UNARY(reciprocal) CDYNAMO_UNARY(sin) CDYNAMO_UNARY(cos)
+            CDYNAMO_UNARY(tan) CDYNAMO_UNARY(sinh) CDYNAMO_UNARY(cosh) CDYNAMO_UNARY(tanh) CDYNAMO_UNARY(erf)
+                CDYNAMO_UNARY(erfc) CDYNAMO_UNARY(sigmoid) CDYNAMO_UNARY(floor) CDYNAMO_UNARY(ceil)
+                    CDYNAMO_UNARY(trunc) CDYNAMO_UNARY(isnan) CDYNAMO_UNARY(isinf) CDYNAMO_UNARY(logical_not)
+                        CDYNAMO_UNARY(digamma)
 #undef CDYNAMO_UNARY
 #define CDYNAMO_BINARY(name) \
   inline Tensor name(Operand x, Operand y) { return apply(#name, {x, y}); }
-CDYNAMO_BINARY(eq) CDYNAMO_BINARY(ne) CDYNAMO_BINARY(lt) CDYNAMO_BINARY(le) CDYNAMO_BINARY(gt) CDYNAMO_BINARY(ge)
-CDYNAMO_BINARY(maximum) CDYNAMO_BINARY(minimum) CDYNAMO_BINARY(pow) CDYNAMO_BINARY(atan2) CDYNAMO_BINARY(logical_and)
-CDYNAMO_BINARY(logical_or) CDYNAMO_BINARY(floor_divide) CDYNAMO_BINARY(remainder) CDYNAMO_BINARY(fmod)
+                            CDYNAMO_BINARY(eq) CDYNAMO_BINARY(ne) CDYNAMO_BINARY(lt) CDYNAMO_BINARY(le)
+                                CDYNAMO_BINARY(gt) CDYNAMO_BINARY(ge) CDYNAMO_BINARY(maximum)
+                                    CDYNAMO_BINARY(minimum) CDYNAMO_BINARY(pow) CDYNAMO_BINARY(atan2)
+                                        CDYNAMO_BINARY(logical_and) CDYNAMO_BINARY(logical_or)
+                                            CDYNAMO_BINARY(floor_divide) CDYNAMO_BINARY(remainder)
+                                                CDYNAMO_BINARY(fmod)
 #undef CDYNAMO_BINARY
-Tensor where(Tensor condition, Operand yes, Operand no);
+                                                    Tensor where(Tensor condition, Operand yes, Operand no);
 
-Tensor cast(Tensor x, DType dtype);                       // itself where it has that dtype
-Tensor to_compute(Tensor x);                              // half types to float32
+Tensor cast(Tensor x, DType dtype);  // itself where it has that dtype
+Tensor to_compute(Tensor x);         // half types to float32
 Tensor full(Builder& b, std::vector<Sym> sizes, Arg value, DType dtype);
-Tensor full_like(Tensor x, Arg value);                    // same sizes and dtype
+Tensor full_like(Tensor x, Arg value);  // same sizes and dtype
 Tensor iota(Builder& b, std::vector<Sym> sizes, int64_t dim, DType dtype);
 
-Tensor expand(Tensor x, std::vector<Sym> sizes);          // prepends dims, stretches sizes of 1
+Tensor expand(Tensor x, std::vector<Sym> sizes);  // prepends dims, stretches sizes of 1
 Tensor permute(Tensor x, Dims dims);
 Tensor transpose(Tensor x, int64_t dim0, int64_t dim1);
-Tensor reshape(Tensor x, std::vector<Sym> sizes);         // no -1
+Tensor reshape(Tensor x, std::vector<Sym> sizes);  // no -1
 Tensor unsqueeze(Tensor x, int64_t dim);
-Tensor squeeze(Tensor x, int64_t dim);                    // the dim is of size 1
+Tensor squeeze(Tensor x, int64_t dim);  // the dim is of size 1
 Tensor slice(Tensor x, int64_t dim, Sym start, Sym size, Sym step = 1);
 Tensor select(Tensor x, int64_t dim, Sym index);
 Tensor flip(Tensor x, const Dims& dims);
@@ -125,12 +137,12 @@ Tensor amin(Tensor x, Dims dims, bool keepdim = false);
 Tensor any(Tensor x, Dims dims, bool keepdim = false);
 Tensor all(Tensor x, Dims dims, bool keepdim = false);
 Tensor mean(Tensor x, Dims dims, bool keepdim = false);
-Sym count_along(Tensor x, const Dims& dims);              // elements reduced
+Sym count_along(Tensor x, const Dims& dims);  // elements reduced
 
 Tensor mm(Tensor a, Tensor b);
 Tensor bmm(Tensor a, Tensor b);
-Tensor matmul(Tensor a, Tensor b);                        // torch.matmul's rules
+Tensor matmul(Tensor a, Tensor b);  // torch.matmul's rules
 Tensor gather(Tensor x, Tensor index, int64_t dim);
-Tensor contiguous(Tensor x);                              // a copy with row-major strides unless it has them
+Tensor contiguous(Tensor x);  // a copy with row-major strides unless it has them
 
 }  // namespace cdynamo::graph

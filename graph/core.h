@@ -1,11 +1,13 @@
 // The core operators: the whole vocabulary of a core graph, which is what lowering reads.
 //
-// A core graph is pure; every size in it is a Sym; strides of its values are meaningless but for inputs and outputs
-// (each output must be produced with TensorType::strides). Half dtypes: operators compute in float32 and round their result.
+// A core graph is pure; every size in it is a Sym; strides of its values are meaningless but for inputs and
+// outputs (each output must be produced with TensorType::strides). Half dtypes: operators compute in float32
+// and round their result.
 //
-// Pointwise      any OpDef of Family::kPointwise. All operands have the node's sizes. Their dtypes are what the scalar code
-//                reads (after half -> float32); its result is cast to the node's dtype. Non-tensor arguments go to the
-//                scalar code through Args. Scalar operands (weak numbers) are core.full nodes.
+// Pointwise      any OpDef of Family::kPointwise. All operands have the node's sizes. Their dtypes are what
+// the scalar code
+//                reads (after half -> float32); its result is cast to the node's dtype. Non-tensor arguments
+//                go to the scalar code through Args. Scalar operands (weak numbers) are core.full nodes.
 // core.cast(Tensor self, ScalarType dtype)                 C's conversion; to bool: != 0
 // core.full(int[] size, Scalar value, ScalarType dtype)    one value everywhere
 // core.iota(int[] size, int dim, ScalarType dtype)         the index along `dim`
@@ -14,21 +16,24 @@
 // core.expand(Tensor self, int[] size)                     equal rank; sizes of 1 become size[d]
 // core.permute(Tensor self, int[] dims)
 // core.reshape(Tensor self, int[] size)                    row-major order kept
-// core.slice(Tensor self, int[] start, int[] size, int[] step)   one entry a dim; out[i] = self[start + i*step]; step may be < 0
-// core.diagonal(Tensor self, int offset, int dim1, int dim2)     as torch.diagonal: the new dim is last
-// core.window(Tensor self, int[] dims, int[] kernel, int[] stride, int[] padding, int[] dilation, int[] out, Scalar fill)
-//                out[..o_d.., k..] = self[.. o_d*stride - padding + k*dilation ..], `fill` outside; one new trailing dim for
-//                each of `dims`; `out` gives the new sizes of those dims. Pooling is a reduction over the trailing dims.
+// core.slice(Tensor self, int[] start, int[] size, int[] step)   one entry a dim; out[i] = self[start +
+// i*step]; step may be < 0 core.diagonal(Tensor self, int offset, int dim1, int dim2)     as torch.diagonal:
+// the new dim is last core.window(Tensor self, int[] dims, int[] kernel, int[] stride, int[] padding, int[]
+// dilation, int[] out, Scalar fill)
+//                out[..o_d.., k..] = self[.. o_d*stride - padding + k*dilation ..], `fill` outside; one new
+//                trailing dim for each of `dims`; `out` gives the new sizes of those dims. Pooling is a
+//                reduction over the trailing dims.
 // core.pad(Tensor self, int[] low, int[] high, Scalar fill)      one entry a dim, none negative
 //
 // Indexing       an index out of range raises IndexError; negative indices count from the end
 // core.concat(Tensor[] values, int dim)
-// core.gather(Tensor self, Tensor index, int dim)          as torch.gather: out[i][j] = self[index[i][j]][j] for dim 0
-// core.index(Tensor self, Tensor[] indices)                indices of one shape S for the leading k dims: out[S.., rest..]
-// core.slice_scatter(Tensor self, Tensor src, int[] start, int[] step)   self with src written over that slice
-// core.diagonal_scatter(Tensor self, Tensor src, int offset, int dim1, int dim2)
-// core.scatter(Tensor self, Tensor index, Tensor src, int dim, str reduce)   reduce: "", "sum", "prod", "amax", "amin"; in index order
-// core.index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate)
+// core.gather(Tensor self, Tensor index, int dim)          as torch.gather: out[i][j] = self[index[i][j]][j]
+// for dim 0 core.index(Tensor self, Tensor[] indices)                indices of one shape S for the leading k
+// dims: out[S.., rest..] core.slice_scatter(Tensor self, Tensor src, int[] start, int[] step)   self with src
+// written over that slice core.diagonal_scatter(Tensor self, Tensor src, int offset, int dim1, int dim2)
+// core.scatter(Tensor self, Tensor index, Tensor src, int dim, str reduce)   reduce: "", "sum", "prod",
+// "amax", "amin"; in index order core.index_put(Tensor self, Tensor[] indices, Tensor values, bool
+// accumulate)
 //
 // Reductions     over `dims` (sorted, >= 0), which disappear; accumulated in compute type
 // core.sum, core.prod, core.amax, core.amin, core.any, core.all (Tensor self, int[] dims)
@@ -40,11 +45,14 @@
 // Contractions   the node's dtype is the operands'; accumulated in compute type
 // core.mm(Tensor self, Tensor mat2)                        (M,K) x (K,N)
 // core.bmm(Tensor self, Tensor mat2)                       (B,M,K) x (B,K,N)
-// core.convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups)
-// core.sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale)   (B,H,L,E); attn_mask is additive, float,
-//                                                          and broadcasts; a row of which nothing is seen gives 0
+// core.convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation,
+// bool transposed, int[] output_padding, int groups) core.sdpa(Tensor query, Tensor key, Tensor value,
+// Tensor? attn_mask, bool is_causal, float scale)   (B,H,L,E); attn_mask is additive, float,
+//                                                          and broadcasts; a row of which nothing is seen
+//                                                          gives 0
 //
-// core.library(Tensor[] inputs, int call, ...)             a framework operator known only at run time: Node::user_call names it;
+// core.library(Tensor[] inputs, int call, ...)             a framework operator known only at run time:
+// Node::user_call names it;
 //                                                          results have the types that capture found
 #pragma once
 

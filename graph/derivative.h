@@ -1,5 +1,5 @@
-// Derivative: what the derivative of an operator's entry sees. It is asked for at core level: operands of pointwise nodes have
-// the node's sizes, and casts and expansions are nodes with derivatives of their own.
+// Derivative: what the derivative of an operator's entry sees. It is asked for at core level: operands of
+// pointwise nodes have the node's sizes, and casts and expansions are nodes with derivatives of their own.
 //
 //   .derivative = [](Derivative& d) { d.set(0, d.grad() * cos(d.operand(0))); }
 #pragma once
@@ -16,7 +16,7 @@ struct Derivative {
   Builder& builder;
   const Node& node;
   Args args;
-  std::vector<Tensor> operands;   // the tensors among the arguments, lists spread out, absent ones left out
+  std::vector<Tensor> operands;  // the tensors among the arguments, lists spread out, absent ones left out
   std::vector<Tensor> results;
   std::vector<Tensor> grads;      // of the results; a null value where it is zero
   std::vector<Tensor> gradients;  // of the operands; a null value where it is zero or was not set

@@ -1,15 +1,15 @@
 // The tensor IR: SSA nodes in the order of execution, each with a pointer to its operator's table entry.
 //
-// Two vocabularies, one IR. A *captured* graph holds the user's calls (linear, layer_norm, add_ ...), in-place nodes
-// included; `decompose` and `functionalize` make from it a *core* graph: pure nodes of the core operators only
-// (graph/core.h), which is what lowering reads.
+// Two vocabularies, one IR. A *captured* graph holds the user's calls (linear, layer_norm, add_ ...),
+// in-place nodes included; `decompose` and `functionalize` make from it a *core* graph: pure nodes of the
+// core operators only (graph/core.h), which is what lowering reads.
 //
-// Meaning. Integer arithmetic wraps; integer division by zero is checked by the operator that needs it. Floating point
-// follows IEEE 754, round to nearest, and NaN and infinity are kept; no reassociation but inside reductions, no
-// contraction. float16 and bfloat16 operators compute in float32 and round once, at the end of each operator. Nodes of a
-// captured graph execute in order and in-place nodes write through to every view of the storage; nodes of a core graph
-// are pure and only data dependence orders them. A view's result shares its operand's storage in a captured graph; in
-// a core graph it is a value like any other.
+// Meaning. Integer arithmetic wraps; integer division by zero is checked by the operator that needs it.
+// Floating point follows IEEE 754, round to nearest, and NaN and infinity are kept; no reassociation but
+// inside reductions, no contraction. float16 and bfloat16 operators compute in float32 and round once, at the
+// end of each operator. Nodes of a captured graph execute in order and in-place nodes write through to every
+// view of the storage; nodes of a core graph are pure and only data dependence orders them. A view's result
+// shares its operand's storage in a captured graph; in a core graph it is a value like any other.
 #pragma once
 
 #include <list>
@@ -23,14 +23,14 @@
 
 namespace cdynamo::graph {
 
-using runtime::DType;
 using runtime::Device;
+using runtime::DType;
 struct OpDef;
 struct Node;
 struct Value;
 
-// Strides count elements, as in PyTorch. A `weak` value is a Python number or a wrapped 0-dim scalar: in promotion its
-// category counts and its width does not.
+// Strides count elements, as in PyTorch. A `weak` value is a Python number or a wrapped 0-dim scalar: in
+// promotion its category counts and its width does not.
 struct TensorType {
   DType dtype = DType::kF32;
   Device device;
@@ -45,16 +45,16 @@ std::vector<Sym> contiguous_strides(const std::vector<Sym>& sizes);
 // One result of a node, or a graph input (node == nullptr).
 struct Value {
   Node* node = nullptr;
-  int index = 0;            // which result
+  int index = 0;  // which result
   TensorType type;
-  std::string name;         // "add_3": unique in its graph
-  int id = -1;              // dense, unique in its graph
+  std::string name;  // "add_3": unique in its graph
+  int id = -1;       // dense, unique in its graph
 };
 
 // The argument of a node. A Scalar of the schema is a Sym, double or bool; optional and absent is monostate;
 // `Tensor?[]` holds null pointers for None.
-using Arg = std::variant<std::monostate, Value*, Sym, double, bool, std::string, DType, Device, std::vector<Value*>,
-                         std::vector<Sym>, std::vector<double>, std::vector<bool>>;
+using Arg = std::variant<std::monostate, Value*, Sym, double, bool, std::string, DType, Device,
+                         std::vector<Value*>, std::vector<Sym>, std::vector<double>, std::vector<bool>>;
 
 // Where in the user's program a node comes from.
 struct SourceLocation {
@@ -64,12 +64,12 @@ struct SourceLocation {
 
 struct Node {
   const OpDef* op = nullptr;
-  int overload = 0;              // index in op->schemas
-  bool in_place = false;         // the call was op_(): results[0] is the new content of args[0]'s storage
-  std::vector<Arg> args;         // one for each parameter of the schema, defaults filled in
+  int overload = 0;       // index in op->schemas
+  bool in_place = false;  // the call was op_(): results[0] is the new content of args[0]'s storage
+  std::vector<Arg> args;  // one for each parameter of the schema, defaults filled in
   std::vector<Value*> results;
-  int location = -1;             // index in Graph::locations
-  int user_call = -1;            // the capture's own record of the Python call; -1 for nodes made by passes
+  int location = -1;   // index in Graph::locations
+  int user_call = -1;  // the capture's own record of the Python call; -1 for nodes made by passes
   int id = -1;
 };
 
@@ -83,13 +83,16 @@ struct Graph {
 
   std::shared_ptr<SymContext> sym;
   Framework framework = Framework::kTorch;
-  DType default_float = DType::kF32;         // torch.get_default_dtype(); float64 for NumPy
-  std::list<std::unique_ptr<Node>> nodes;    // execution order
+  DType default_float = DType::kF32;       // torch.get_default_dtype(); float64 for NumPy
+  std::list<std::unique_ptr<Node>> nodes;  // execution order
   std::vector<Value*> inputs;
-  std::vector<Value*> outputs;               // may repeat values and may name inputs
-  // Core graphs: after the outputs are computed, `value` is written back to `input`'s storage. It is a node's result, and
-  // not a view's: all values are there before any input is written.
-  struct Mutation { int input; Value* value; };
+  std::vector<Value*> outputs;  // may repeat values and may name inputs
+  // Core graphs: after the outputs are computed, `value` is written back to `input`'s storage. It is a node's
+  // result, and not a view's: all values are there before any input is written.
+  struct Mutation {
+    int input;
+    Value* value;
+  };
   std::vector<Mutation> mutations;
   std::vector<SourceLocation> locations;
 

@@ -5,11 +5,13 @@
 //   {.name = "silu", .family = Family::kPointwise,
 //    .schemas = {"silu(Tensor self) -> Tensor"},
 //    .promotion = Promotion::kFloat,
-//    .scalar = [](ScalarBuilder& b, const Scalar* x, const Args&) { return b.div(x[0], b.add(one(b, x[0]), b.exp(b.neg(x[0])))); },
-//    .derivative = [](Derivative& d) { Tensor s = sigmoid(d.operand(0)); d.set(0, d.grad() * s * (1 + d.operand(0) * (1 - s))); }},
+//    .scalar = [](ScalarBuilder& b, const Scalar* x, const Args&) { return b.div(x[0], b.add(one(b, x[0]),
+//    b.exp(b.neg(x[0])))); }, .derivative = [](Derivative& d) { Tensor s = sigmoid(d.operand(0)); d.set(0,
+//    d.grad() * s * (1 + d.operand(0) * (1 - s))); }},
 //
-// Derived where not written: result types, in-place variants (`silu_`), names in Python (torch.silu, Tensor.silu,
-// torch._C._nn.silu, torch.special.silu: those of them that exist), fusion, folding, reference values, tests.
+// Derived where not written: result types, in-place variants (`silu_`), names in Python (torch.silu,
+// Tensor.silu, torch._C._nn.silu, torch.special.silu: those of them that exist), fusion, folding, reference
+// values, tests.
 #pragma once
 
 #include <optional>
@@ -40,59 +42,79 @@ enum class Family : uint8_t {
 
 // How operands' dtypes become the dtype that is computed in (NumPy's rules where Graph::framework says so).
 enum class Promotion : uint8_t {
-  kCommon,      // the promoted type: add, mul, maximum
-  kFloat,       // integers and bool become the default float: sin, div, sigmoid
-  kCompare,     // computed in the promoted type, result bool: lt, eq
-  kLogical,     // each operand to bool first, result bool
-  kPredicate,   // operand as it is, result bool: isnan
-  kBitwise,     // promoted type; floats are refused
-  kDivide,      // as kFloat; NumPy divides all integers in float64
-  kSelect,      // operand 0 is bool, the others as kCommon: where
-  kFirst,       // the dtype of operand 0, into which the others are cast: masked_fill
-  kInteger,     // as kCommon; NumPy computes bool in int8: remainder, shifts
-  kSame,        // as kCommon, but torch refuses operands of several dtypes
+  kCommon,     // the promoted type: add, mul, maximum
+  kFloat,      // integers and bool become the default float: sin, div, sigmoid
+  kCompare,    // computed in the promoted type, result bool: lt, eq
+  kLogical,    // each operand to bool first, result bool
+  kPredicate,  // operand as it is, result bool: isnan
+  kBitwise,    // promoted type; floats are refused
+  kDivide,     // as kFloat; NumPy divides all integers in float64
+  kSelect,     // operand 0 is bool, the others as kCommon: where
+  kFirst,      // the dtype of operand 0, into which the others are cast: masked_fill
+  kInteger,    // as kCommon; NumPy computes bool in int8: remainder, shifts
+  kSame,       // as kCommon, but torch refuses operands of several dtypes
 };
 
-enum class ParamKind : uint8_t { kTensor, kTensorList, kScalar, kInt, kFloat, kBool, kString, kDType, kDevice,
-                                 kLayout, kMemoryFormat, kGenerator, kIntList, kFloatList, kBoolList, kScalarList, kDimname };
+enum class ParamKind : uint8_t {
+  kTensor,
+  kTensorList,
+  kScalar,
+  kInt,
+  kFloat,
+  kBool,
+  kString,
+  kDType,
+  kDevice,
+  kLayout,
+  kMemoryFormat,
+  kGenerator,
+  kIntList,
+  kFloatList,
+  kBoolList,
+  kScalarList,
+  kDimname
+};
 
 // One parameter of an ATen schema: `int[2] stride=1`, `Tensor? bias=None`, `Tensor(a!) out`.
 struct Param {
   ParamKind kind;
   std::string name;
-  bool optional = false;        // Type?
+  bool optional = false;  // Type?
   bool keyword_only = false;
-  bool mutated = false;         // Tensor(a!)
+  bool mutated = false;                 // Tensor(a!)
   bool list_elements_optional = false;  // Tensor?[]
-  int list_size = 0;            // int[2]: one int stands for two
-  bool accepts_number = false;  // a Tensor for which torch lets a Python number stand (set by the table); NumPy always does
+  int list_size = 0;                    // int[2]: one int stands for two
+  bool accepts_number =
+      false;  // a Tensor for which torch lets a Python number stand (set by the table); NumPy always does
   bool has_default = false;
   Arg default_value;
 };
 
-// An ATen schema in ATen's notation: "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor".
+// An ATen schema in ATen's notation: "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *,
+// ScalarType? dtype=None) -> Tensor".
 struct Schema {
   std::string text, name, overload;
   std::vector<Param> params;
   int num_results = 1;
-  bool result_is_list = false;   // Tensor[]
-  int find(std::string_view param) const;  // -1: no such parameter
+  bool result_is_list = false;                 // Tensor[]
+  int find(std::string_view param) const;      // -1: no such parameter
   static Schema parse(std::string_view text);  // throws std::invalid_argument
 };
 
-// A node's arguments, read by the names of the schema. A wrong name or kind is an error of ours and throws InternalError.
+// A node's arguments, read by the names of the schema. A wrong name or kind is an error of ours and throws
+// InternalError.
 class Args {
  public:
   Args(const Schema& schema, const std::vector<Arg>& args) : schema_(schema), args_(args) {}
   const Arg& operator[](std::string_view name) const;
-  bool has(std::string_view name) const;       // the schema knows it and it is not None
-  Value* value(std::string_view name) const;   // null for None
+  bool has(std::string_view name) const;      // the schema knows it and it is not None
+  Value* value(std::string_view name) const;  // null for None
   Sym integer(std::string_view name) const;
   int64_t constant(std::string_view name) const;  // an integer that must be static: a dim, a count
   double number(std::string_view name) const;     // Scalar or float, as a double
   bool boolean(std::string_view name) const;
   std::string_view string(std::string_view name) const;
-  std::vector<Sym> sizes(std::string_view name) const;         // int[] (one int stands for a list)
+  std::vector<Sym> sizes(std::string_view name) const;  // int[] (one int stands for a list)
   std::vector<int64_t> constants(std::string_view name) const;
   std::vector<Value*> values(std::string_view name) const;
   std::optional<DType> dtype(std::string_view name) const;
@@ -109,7 +131,8 @@ using ScalarFn = Scalar (*)(ScalarBuilder&, const Scalar* operands, const Args&)
 using InferFn = std::vector<TensorType> (*)(Graph&, const Args&);
 using BodyFn = std::vector<Value*> (*)(Builder&, const Args&);
 using DerivativeFn = void (*)(Derivative&);
-// Strides of the results of a composite where they are observable and differ from what the body leaves: eager's rule.
+// Strides of the results of a composite where they are observable and differ from what the body leaves:
+// eager's rule.
 using StridesFn = void (*)(Graph&, const Args&, std::vector<TensorType>& results);
 
 // How the result of a captured node relates to its first operand.
@@ -130,26 +153,27 @@ struct ReductionDef {
 };
 
 struct OpDef {
-  std::string_view name;                  // ATen's base name; core operators that ATen lacks are "core.<name>"
+  std::string_view name;  // ATen's base name; core operators that ATen lacks are "core.<name>"
   Family family;
   std::vector<std::string_view> schemas;  // overloads, tried in order when arguments are bound
-  std::vector<std::string_view> torch_names = {};  // beyond the derived ones: "torch.special.expit", "Tensor.__add__"
+  std::vector<std::string_view> torch_names =
+      {};  // beyond the derived ones: "torch.special.expit", "Tensor.__add__"
   std::vector<std::string_view> numpy_names = {};  // "np.add", "ndarray.sum"
-  std::string_view opinfo = {};           // its name in PyTorch's op_db where that differs
+  std::string_view opinfo = {};                    // its name in PyTorch's op_db where that differs
   Promotion promotion = Promotion::kCommon;
-  ScalarFn scalar = nullptr;              // kPointwise
-  BodyFn body = nullptr;                  // kComposite
+  ScalarFn scalar = nullptr;                // kPointwise
+  BodyFn body = nullptr;                    // kComposite
   const ReductionDef* reduction = nullptr;  // kReduction
-  InferFn infer = nullptr;                // required for core families but kPointwise; optional otherwise
+  InferFn infer = nullptr;                  // required for core families but kPointwise; optional otherwise
   StridesFn strides = nullptr;
-  DerivativeFn derivative = nullptr;      // required unless derived (composite) or `differentiable` is false
+  DerivativeFn derivative = nullptr;  // required unless derived (composite) or `differentiable` is false
   bool differentiable = true;
-  bool in_place_variant = true;           // op_() exists and means: op, then write into the first operand
-  bool view = false;                      // captured graphs: the result shares the first operand's storage
-  AliasFn alias = nullptr;                // where that depends on the call: reshape, contiguous, to
+  bool in_place_variant = true;  // op_() exists and means: op, then write into the first operand
+  bool view = false;             // captured graphs: the result shares the first operand's storage
+  AliasFn alias = nullptr;       // where that depends on the call: reshape, contiguous, to
   CheckFn check = nullptr;
 
-  std::vector<Schema> parsed = {};        // filled by the table
+  std::vector<Schema> parsed = {};  // filled by the table
 };
 
 Alias result_alias(const Node& node);
@@ -158,11 +182,13 @@ Alias result_alias(const Node& node);
 std::span<const OpDef* const> all_ops();
 const OpDef* find_op(std::string_view name);  // null: unknown
 const OpDef& op(std::string_view name);       // throws InternalError
-// Where Python may find the operator: the derived names and those of the entry, dotted ("torch.Tensor.add", "torch.add",
-// "numpy.add", "numpy.ndarray.sum"); some do not exist. A method's receiver is the parameter `self` (NumPy: the first).
+// Where Python may find the operator: the derived names and those of the entry, dotted ("torch.Tensor.add",
+// "torch.add", "numpy.add", "numpy.ndarray.sum"); some do not exist. A method's receiver is the parameter
+// `self` (NumPy: the first).
 std::vector<std::string> python_names(const OpDef& op);
 
-// The user's mistake, in eager's words as far as we know them. At capture it becomes a graph break: eager then raises its own.
+// The user's mistake, in eager's words as far as we know them. At capture it becomes a graph break: eager
+// then raises its own.
 struct UserError : std::exception {
   enum class Kind { kType, kValue, kIndex, kRuntime };
   UserError(Kind kind, std::string message) : kind(kind), message(std::move(message)) {}

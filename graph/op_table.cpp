@@ -10,8 +10,8 @@ namespace cdynamo::graph {
 namespace {
 
 // PyTorch's parser lets a Python number stand for a Tensor in these alone.
-constexpr std::string_view kNumbersAsTensors[] = {"add", "sub", "mul", "div", "floor_divide", "true_divide", "subtract",
-                                                  "multiply", "divide"};
+constexpr std::string_view kNumbersAsTensors[] = {
+    "add", "sub", "mul", "div", "floor_divide", "true_divide", "subtract", "multiply", "divide"};
 
 bool accepts_numbers(const OpDef& op, const Schema& schema) {
   if (schema.name.starts_with("np.")) return true;
@@ -90,9 +90,11 @@ Alias result_alias(const Node& node) {
 
 std::vector<std::string> python_names(const OpDef& op) {
   std::vector<std::string> names;
-  for (std::string_view name : op.torch_names) names.push_back(name.starts_with("torch.") ? std::string(name) : "torch." + std::string(name));
+  for (std::string_view name : op.torch_names)
+    names.push_back(name.starts_with("torch.") ? std::string(name) : "torch." + std::string(name));
   for (std::string_view name : op.numpy_names)
-    names.push_back(name.starts_with("np.") ? "numpy." + std::string(name.substr(3)) : "numpy." + std::string(name));
+    names.push_back(name.starts_with("np.") ? "numpy." + std::string(name.substr(3))
+                                            : "numpy." + std::string(name));
   if (op.name.find('.') != op.name.npos) return names;
   std::string base(op.name);
   for (const char* scope : {"torch.", "torch.Tensor.", "torch._C._nn.", "torch._C._VariableFunctions."}) {

@@ -1,7 +1,9 @@
-// What a call of a pointwise operator means before it is a node: its operands, the dtype each is cast to, and the result's type.
+// What a call of a pointwise operator means before it is a node: its operands, the dtype each is cast to, and
+// the result's type.
 //
-// Overload 0 is the canonical one: its Tensor parameters are the operands, in order. Another overload may have a Scalar of
-// the same name in the place of a Tensor (eq.Scalar): that is an operand too. A number may also stand for a Tensor.
+// Overload 0 is the canonical one: its Tensor parameters are the operands, in order. Another overload may
+// have a Scalar of the same name in the place of a Tensor (eq.Scalar): that is an operand too. A number may
+// also stand for a Tensor.
 #pragma once
 
 #include "graph/op.h"

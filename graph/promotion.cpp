@@ -66,7 +66,8 @@ Maybe promote_maybe(Framework framework, Maybe a, Maybe b) {
 Maybe combine(Maybe higher, Maybe lower) {
   if (!higher) return lower;
   if (is_float(*higher)) return higher;
-  if (*higher == DType::kBool || (lower && is_float(*lower))) return promote_maybe(Framework::kTorch, higher, lower);
+  if (*higher == DType::kBool || (lower && is_float(*lower)))
+    return promote_maybe(Framework::kTorch, higher, lower);
   return higher;
 }
 
@@ -88,27 +89,40 @@ DType numpy_result_type(std::span<const PromotedOperand> operands) {
   Maybe strong;
   Category weak = Category::kBool;
   for (const PromotedOperand& operand : operands) {
-    if (operand.weak) weak = std::max(weak, info(operand.dtype).category);
-    else strong = promote_maybe(Framework::kNumpy, strong, operand.dtype);
+    if (operand.weak)
+      weak = std::max(weak, info(operand.dtype).category);
+    else
+      strong = promote_maybe(Framework::kNumpy, strong, operand.dtype);
   }
   Category category = strong ? info(*strong).category : Category::kBool;
   if (weak <= category) return strong.value_or(DType::kBool);
   return weak == Category::kFloat ? DType::kF64 : DType::kI64;
 }
 
-// The first float type that holds each operand: float16 for int8 with uint8, which have int16 in common.
+// The first float type that holds each array: float16 for int8 with uint8, which have int16 in common. A
+// number beside them has its say before that.
 DType numpy_float_result(std::span<const PromotedOperand> operands) {
   std::vector<PromotedOperand> floats(operands.begin(), operands.end());
-  for (PromotedOperand& operand : floats)
-    if (!operand.weak) operand.dtype = numpy_float_for(operand.dtype);
-    else if (!is_float(operand.dtype) && operands.size() == 1) operand.dtype = DType::kF64;
-  return numpy_float_for(numpy_result_type(floats));
+  bool has_number = false;
+  for (PromotedOperand& operand : floats) {
+    has_number |= operand.weak;
+    operand.dtype = numpy_float_for(operand.dtype);
+  }
+  return has_number ? numpy_float_for(numpy_result_type(operands)) : numpy_result_type(floats);
 }
 
 }  // namespace
 
+// Arithmetic on Python numbers alone is Python's: floats are doubles.
+static DType float_among(DType default_float, std::span<const PromotedOperand> operands) {
+  for (const PromotedOperand& operand : operands)
+    if (!operand.weak) return default_float;
+  return DType::kF64;
+}
+
 DType result_type(Framework framework, DType default_float, std::span<const PromotedOperand> operands) {
-  return framework == Framework::kTorch ? torch_result_type(default_float, operands) : numpy_result_type(operands);
+  if (framework == Framework::kNumpy) return numpy_result_type(operands);
+  return torch_result_type(float_among(default_float, operands), operands);
 }
 
 DType float_type(Framework framework, DType default_float, DType dtype) {
@@ -119,14 +133,20 @@ DType float_type(Framework framework, DType default_float, DType dtype) {
 static void refuse_float(DType dtype, Framework framework, std::string_view op_name) {
   if (!is_float(dtype)) return;
   if (framework == Framework::kNumpy)
-    throw UserError(UserError::Kind::kType, "ufunc '" + std::string(op_name) + "' not supported for the input types");
-  std::string name = dtype == DType::kF32 ? "Float" : dtype == DType::kF64 ? "Double" : dtype == DType::kF16 ? "Half" : "BFloat16";
-  throw UserError(UserError::Kind::kRuntime, "\"" + std::string(op_name) + "_cpu\" not implemented for '" + name + "'");
+    throw UserError(UserError::Kind::kType,
+                    "ufunc '" + std::string(op_name) + "' not supported for the input types");
+  std::string name = dtype == DType::kF32   ? "Float"
+                     : dtype == DType::kF64 ? "Double"
+                     : dtype == DType::kF16 ? "Half"
+                                            : "BFloat16";
+  throw UserError(UserError::Kind::kRuntime,
+                  "\"" + std::string(op_name) + "_cpu\" not implemented for '" + name + "'");
 }
 
-Promoted promote(Framework framework, DType default_float, Promotion rule, std::span<const PromotedOperand> operands,
-                 std::string_view op_name) {
+Promoted promote(Framework framework, DType default_float, Promotion rule,
+                 std::span<const PromotedOperand> operands, std::string_view op_name) {
   Promoted promoted;
+  default_float = float_among(default_float, operands);
   auto common = [&](size_t from) { return result_type(framework, default_float, operands.subspan(from)); };
   switch (rule) {
     case Promotion::kCommon:
@@ -134,16 +154,19 @@ Promoted promote(Framework framework, DType default_float, Promotion rule, std::
     case Promotion::kBitwise:
     case Promotion::kInteger:
       promoted.result = common(0);
-      if (rule == Promotion::kInteger && framework == Framework::kNumpy && promoted.result == DType::kBool) promoted.result = DType::kI8;
+      if (rule == Promotion::kInteger && framework == Framework::kNumpy && promoted.result == DType::kBool)
+        promoted.result = DType::kI8;
       if (rule == Promotion::kBitwise) refuse_float(promoted.result, framework, op_name);
       if (rule == Promotion::kSame && framework == Framework::kTorch)
         for (const PromotedOperand& operand : operands)
           if (!operand.weak && operand.dtype != operands[0].dtype)
-            throw UserError(UserError::Kind::kRuntime, std::string(op_name) + ": expected all tensors to have one dtype");
+            throw UserError(UserError::Kind::kRuntime,
+                            std::string(op_name) + ": expected all tensors to have one dtype");
       promoted.operands.assign(operands.size(), promoted.result);
       break;
     case Promotion::kFloat:
-      promoted.result = framework == Framework::kNumpy ? numpy_float_result(operands) : float_type(framework, default_float, common(0));
+      promoted.result = framework == Framework::kNumpy ? numpy_float_result(operands)
+                                                       : float_type(framework, default_float, common(0));
       promoted.operands.assign(operands.size(), promoted.result);
       break;
     case Promotion::kDivide: {

@@ -1,8 +1,8 @@
 // Type promotion: PyTorch's rules, and NumPy's (NEP 50) where the graph is a NumPy program's.
 //
-// PyTorch: operands fall into three ranks: tensors with dims, 0-dim tensors, Python numbers. A lower rank counts only by its
-// category (bool < integer < float), and only where that is above the higher rank's. NumPy: 0-dim arrays count like any
-// other, Python numbers by their category.
+// PyTorch: operands fall into three ranks: tensors with dims, 0-dim tensors, Python numbers. A lower rank
+// counts only by its category (bool < integer < float), and only where that is above the higher rank's.
+// NumPy: 0-dim arrays count like any other, Python numbers by their category.
 #pragma once
 
 #include <span>
@@ -30,8 +30,8 @@ struct Promoted {
   DType result;
 };
 // Throws UserError where the framework refuses the dtypes.
-Promoted promote(Framework framework, DType default_float, Promotion rule, std::span<const PromotedOperand> operands,
-                 std::string_view op_name);
+Promoted promote(Framework framework, DType default_float, Promotion rule,
+                 std::span<const PromotedOperand> operands, std::string_view op_name);
 // May a value of `from` be written in place to a tensor of `to`?
 bool can_cast_in_place(Framework framework, DType from, DType to);
 

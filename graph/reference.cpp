@@ -22,7 +22,7 @@ double ReferenceBuilder::real(Scalar value) {
 }
 int64_t ReferenceBuilder::integer(Scalar value) { return std::bit_cast<int64_t>(value.handle); }
 
-// ---- rounding ----------------------------------------------------------------------------------------------------
+// ---- rounding -------------------------------------------------------------------------------------------
 
 // Rounds to `mantissa` stored bits, with subnormals below 2^least; ties to even.
 static double round_mantissa(double value, int mantissa, int least, double largest) {
@@ -31,7 +31,8 @@ static double round_mantissa(double value, int mantissa, int least, double large
   std::frexp(value, &exponent);
   int ulp = std::max(exponent - 1, least) - mantissa;
   double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -ulp)), ulp);
-  return std::fabs(rounded) > largest ? std::copysign(std::numeric_limits<double>::infinity(), value) : rounded;
+  return std::fabs(rounded) > largest ? std::copysign(std::numeric_limits<double>::infinity(), value)
+                                      : rounded;
 }
 
 double round_to(double value, DType dtype) {
@@ -64,7 +65,7 @@ int64_t real_to_integer(double value, DType dtype) {
   return wrap_to(fits ? static_cast<int64_t>(value) : indefinite, dtype);
 }
 
-// ---- primitives --------------------------------------------------------------------------------------------------
+// ---- primitives -----------------------------------------------------------------------------------------
 
 static double digamma_of(double x) {
   if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
@@ -76,7 +77,9 @@ static double digamma_of(double x) {
   double result = 0;
   for (; x < 10; x += 1) result -= 1 / x;
   double inverse = 1 / (x * x);
-  double series = inverse * (1.0 / 12 - inverse * (1.0 / 120 - inverse * (1.0 / 252 - inverse * (1.0 / 240 - inverse / 132))));
+  double series =
+      inverse *
+      (1.0 / 12 - inverse * (1.0 / 120 - inverse * (1.0 / 252 - inverse * (1.0 / 240 - inverse / 132))));
   return result + std::log(x) - 0.5 / x - series;
 }
 
@@ -201,9 +204,12 @@ Scalar ReferenceBuilder::select(Scalar condition, Scalar yes, Scalar no) {
 
 Scalar ReferenceBuilder::bitcast(Scalar value, DType dtype) {
   int64_t bits = 0;
-  if (value.dtype == DType::kF32) bits = std::bit_cast<int32_t>(static_cast<float>(real(value)));
-  else bits = std::bit_cast<int64_t>(value.handle);
-  if (dtype == DType::kF32) return hold(static_cast<double>(std::bit_cast<float>(static_cast<int32_t>(bits))), dtype);
+  if (value.dtype == DType::kF32)
+    bits = std::bit_cast<int32_t>(static_cast<float>(real(value)));
+  else
+    bits = std::bit_cast<int64_t>(value.handle);
+  if (dtype == DType::kF32)
+    return hold(static_cast<double>(std::bit_cast<float>(static_cast<int32_t>(bits))), dtype);
   if (dtype == DType::kF64) return hold(std::bit_cast<double>(bits), dtype);
   return hold(wrap_to(bits, dtype), dtype);
 }

@@ -1,5 +1,5 @@
-// The reference ScalarBuilder: scalar code on doubles and int64s. It folds constants, is what tests compare with, and is
-// what the interpreter computes with. float32 functions are computed in double and rounded.
+// The reference ScalarBuilder: scalar code on doubles and int64s. It folds constants, is what tests compare
+// with, and is what the interpreter computes with. float32 functions are computed in double and rounded.
 //
 //   ReferenceBuilder b;
 //   Scalar y = op.scalar(b, operands, args);     // operands from b.constant(...)

@@ -23,8 +23,10 @@ class Parser {
     expect('(');
     bool keyword_only = false;
     while (!accept(')')) {
-      if (accept('*')) keyword_only = true;
-      else schema.params.push_back(param(keyword_only));
+      if (accept('*'))
+        keyword_only = true;
+      else
+        schema.params.push_back(param(keyword_only));
       if (!accept(',')) {
         expect(')');
         break;
@@ -38,8 +40,8 @@ class Parser {
 
  private:
   [[noreturn]] void fail(const std::string& expected) const {
-    throw std::invalid_argument("schema \"" + std::string(text_) + "\": expected " + expected + " at position " +
-                                std::to_string(at_));
+    throw std::invalid_argument("schema \"" + std::string(text_) + "\": expected " + expected +
+                                " at position " + std::to_string(at_));
   }
   void skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -56,7 +58,8 @@ class Parser {
   std::string identifier() {
     skip();
     size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+      ++at_;
     if (begin == at_) fail("a name");
     return std::string(text_.substr(begin, at_ - begin));
   }
@@ -97,12 +100,19 @@ class Parser {
   }
 
   ParamKind scalar_kind(const std::string& name) const {
-    static const std::pair<const char*, ParamKind> kKinds[] = {
-        {"Tensor", ParamKind::kTensor}, {"Scalar", ParamKind::kScalar}, {"int", ParamKind::kInt},
-        {"SymInt", ParamKind::kInt}, {"float", ParamKind::kFloat}, {"bool", ParamKind::kBool},
-        {"str", ParamKind::kString}, {"ScalarType", ParamKind::kDType}, {"Device", ParamKind::kDevice},
-        {"Layout", ParamKind::kLayout}, {"MemoryFormat", ParamKind::kMemoryFormat},
-        {"Generator", ParamKind::kGenerator}, {"Dimname", ParamKind::kDimname}};
+    static const std::pair<const char*, ParamKind> kKinds[] = {{"Tensor", ParamKind::kTensor},
+                                                               {"Scalar", ParamKind::kScalar},
+                                                               {"int", ParamKind::kInt},
+                                                               {"SymInt", ParamKind::kInt},
+                                                               {"float", ParamKind::kFloat},
+                                                               {"bool", ParamKind::kBool},
+                                                               {"str", ParamKind::kString},
+                                                               {"ScalarType", ParamKind::kDType},
+                                                               {"Device", ParamKind::kDevice},
+                                                               {"Layout", ParamKind::kLayout},
+                                                               {"MemoryFormat", ParamKind::kMemoryFormat},
+                                                               {"Generator", ParamKind::kGenerator},
+                                                               {"Dimname", ParamKind::kDimname}};
     for (const auto& [text, kind] : kKinds)
       if (name == text) return kind;
     fail("a type, not " + name);
@@ -125,8 +135,10 @@ class Parser {
     std::string word = literal();
     if (word == "None") return std::monostate();
     if (word == "True" || word == "False") return word == "True";
-    if (p.kind == ParamKind::kString || std::isalpha(static_cast<unsigned char>(word[0]))) return named(p, word);
-    if (p.kind == ParamKind::kIntList) return std::vector<Sym>(std::max(p.list_size, 1), Sym(std::stoll(word)));
+    if (p.kind == ParamKind::kString || std::isalpha(static_cast<unsigned char>(word[0])))
+      return named(p, word);
+    if (p.kind == ParamKind::kIntList)
+      return std::vector<Sym>(std::max(p.list_size, 1), Sym(std::stoll(word)));
     bool integral = word.find_first_of(".e") == std::string::npos;
     if (p.kind == ParamKind::kFloat || !integral) return std::stod(word);
     return Sym(std::stoll(word));
@@ -141,7 +153,9 @@ class Parser {
   }
   std::string literal() {
     size_t begin = at_;
-    while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != ')' && text_[at_] != ']' && text_[at_] != ' ') ++at_;
+    while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != ')' && text_[at_] != ']' &&
+           text_[at_] != ' ')
+      ++at_;
     if (begin == at_) fail("a default value");
     return std::string(text_.substr(begin, at_ - begin));
   }
@@ -160,9 +174,12 @@ class Parser {
     while (!accept(']')) {
       skip();
       std::string word = literal();
-      if (p.kind == ParamKind::kBoolList) bools.push_back(word == "True");
-      else if (p.kind == ParamKind::kFloatList) floats.push_back(std::stod(word));
-      else ints.emplace_back(std::stoll(word));
+      if (p.kind == ParamKind::kBoolList)
+        bools.push_back(word == "True");
+      else if (p.kind == ParamKind::kFloatList)
+        floats.push_back(std::stod(word));
+      else
+        ints.emplace_back(std::stoll(word));
       accept(',');
     }
     if (p.kind == ParamKind::kBoolList) return bools;

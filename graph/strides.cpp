@@ -7,13 +7,17 @@ namespace cdynamo::graph {
 namespace {
 
 bool equal(SymContext& sym, const Sym& a, const Sym& b) { return a == b || sym.guard_eq(a, b, "strides"); }
-bool less(SymContext& sym, const Sym& a, const Sym& b) { return sym.guard(Relation::kLt, a, b, "order of strides"); }
-
-bool has_no_elements(SymContext& sym, const TensorType& type) {
-  return std::any_of(type.sizes.begin(), type.sizes.end(), [&](const Sym& size) { return equal(sym, size, 0); });
+bool less(SymContext& sym, const Sym& a, const Sym& b) {
+  return sym.guard(Relation::kLt, a, b, "order of strides");
 }
 
-// Are the strides what the dims in this order (innermost first) have when packed? Dims of size 1 are not looked at.
+bool has_no_elements(SymContext& sym, const TensorType& type) {
+  return std::any_of(type.sizes.begin(), type.sizes.end(),
+                     [&](const Sym& size) { return equal(sym, size, 0); });
+}
+
+// Are the strides what the dims in this order (innermost first) have when packed? Dims of size 1 are not
+// looked at.
 bool packed(SymContext& sym, const TensorType& type, const std::vector<int>& order) {
   Sym expected = 1;
   for (int dim : order) {
@@ -56,7 +60,8 @@ std::vector<Sym> broadcast_strides(SymContext& sym, const std::vector<Sym>& size
 }
 
 // TensorIterator's should_swap: 1: dim a comes after dim b, -1: before, 0: cannot be said.
-int compare_dims(SymContext& sym, const std::vector<Sym>& sizes, const std::vector<std::vector<Sym>>& operands, int a, int b) {
+int compare_dims(SymContext& sym, const std::vector<Sym>& sizes,
+                 const std::vector<std::vector<Sym>>& operands, int a, int b) {
   for (const std::vector<Sym>& strides : operands) {
     const Sym &x = strides[a], &y = strides[b];
     if (equal(sym, x, 0) || equal(sym, y, 0)) continue;
@@ -68,7 +73,8 @@ int compare_dims(SymContext& sym, const std::vector<Sym>& sizes, const std::vect
 }
 
 // Insertion sort that copes with pairs that cannot be compared, as TensorIterator's.
-std::vector<int> iteration_order(SymContext& sym, const std::vector<Sym>& sizes, const std::vector<std::vector<Sym>>& operands) {
+std::vector<int> iteration_order(SymContext& sym, const std::vector<Sym>& sizes,
+                                 const std::vector<std::vector<Sym>>& operands) {
   int rank = static_cast<int>(sizes.size());
   std::vector<int> order = row_major_order(rank);
   for (int i = 1; i < rank; ++i) {
@@ -105,7 +111,8 @@ bool is_non_overlapping_and_dense(SymContext& sym, const TensorType& type) {
   std::vector<int> order;
   for (int d = 0; d < type.rank(); ++d)
     if (!equal(sym, type.sizes[d], 1)) order.push_back(d);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return less(sym, type.strides[a], type.strides[b]); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return less(sym, type.strides[a], type.strides[b]); });
   return packed(sym, type, order);
 }
 
@@ -133,7 +140,8 @@ std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes) {
   return strides;
 }
 
-std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& sizes, const std::vector<const TensorType*>& operands) {
+std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& sizes,
+                                     const std::vector<const TensorType*>& operands) {
   bool same_shape = true, contiguous = true;
   for (const TensorType* type : operands) {
     same_shape &= type->sizes == sizes;
@@ -142,12 +150,14 @@ std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& si
   if (operands.empty() || sizes.size() <= 1 || (same_shape && contiguous)) return contiguous_strides(sizes);
   if (same_shape) {
     auto all = [&](auto&& test) {
-      return std::all_of(operands.begin(), operands.end(), [&](const TensorType* type) { return test(sym, *type); });
+      return std::all_of(operands.begin(), operands.end(),
+                         [&](const TensorType* type) { return test(sym, *type); });
     };
     if (all(is_contiguous)) return contiguous_strides(sizes);
     if (all(is_channels_last)) return channels_last_strides(sizes);
     if (all(is_non_overlapping_and_dense)) {
-      bool same = std::all_of(operands.begin(), operands.end(), [&](const TensorType* t) { return t->strides == operands[0]->strides; });
+      bool same = std::all_of(operands.begin(), operands.end(),
+                              [&](const TensorType* t) { return t->strides == operands[0]->strides; });
       if (same) return operands[0]->strides;
     }
   }
@@ -163,7 +173,8 @@ std::vector<Sym> preserved_strides(SymContext& sym, const TensorType& type) {
   return elementwise_strides(sym, type.sizes, {&type});
 }
 
-std::optional<std::vector<Sym>> view_strides(SymContext& sym, const TensorType& type, const std::vector<Sym>& new_sizes) {
+std::optional<std::vector<Sym>> view_strides(SymContext& sym, const TensorType& type,
+                                             const std::vector<Sym>& new_sizes) {
   if (plainly_contiguous(type)) return contiguous_strides(new_sizes);
   if (has_no_elements(sym, type)) {
     if (type.sizes == new_sizes) return type.strides;
@@ -176,7 +187,8 @@ std::optional<std::vector<Sym>> view_strides(SymContext& sym, const TensorType& 
   Sym base = type.strides.back(), old_count = 1, new_count = 1;
   for (int dim = type.rank() - 1; dim >= 0; --dim) {
     old_count = old_count * type.sizes[dim];
-    bool chunk_ends = dim == 0 || (!equal(sym, type.sizes[dim - 1], 1) && !equal(sym, type.strides[dim - 1], old_count * base));
+    bool chunk_ends = dim == 0 || (!equal(sym, type.sizes[dim - 1], 1) &&
+                                   !equal(sym, type.strides[dim - 1], old_count * base));
     if (!chunk_ends) continue;
     while (view_dim >= 0 && (less(sym, new_count, old_count) || equal(sym, new_sizes[view_dim], 1))) {
       strides[view_dim] = new_count * base;

@@ -8,7 +8,7 @@
 namespace cdynamo::graph {
 
 bool is_contiguous(SymContext& sym, const TensorType& type);
-bool is_channels_last(SymContext& sym, const TensorType& type);       // rank 4 (NHWC) and 5 (NDHWC)
+bool is_channels_last(SymContext& sym, const TensorType& type);  // rank 4 (NHWC) and 5 (NDHWC)
 bool is_non_overlapping_and_dense(SymContext& sym, const TensorType& type);
 
 // What suggest_memory_format says: the order of strides is that of channels-last and of it alone.
@@ -17,12 +17,14 @@ bool suggests_channels_last(SymContext& sym, const TensorType& type);
 std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes);
 
 // TensorIterator's rule for the result of a pointwise operator. NumPy's "K" order is the same but for ties.
-std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& sizes, const std::vector<const TensorType*>& operands);
+std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& sizes,
+                                     const std::vector<const TensorType*>& operands);
 
 // memory_format=preserve_format: empty_like, clone, to.
 std::vector<Sym> preserved_strides(SymContext& sym, const TensorType& type);
 
 // The strides with which a tensor can be seen as `new_sizes` without a copy; nullopt: a copy is needed.
-std::optional<std::vector<Sym>> view_strides(SymContext& sym, const TensorType& type, const std::vector<Sym>& new_sizes);
+std::optional<std::vector<Sym>> view_strides(SymContext& sym, const TensorType& type,
+                                             const std::vector<Sym>& new_sizes);
 
 }  // namespace cdynamo::graph

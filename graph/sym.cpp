@@ -8,7 +8,7 @@
 
 namespace cdynamo::graph {
 
-// ---- arithmetic --------------------------------------------------------------------------------------------------
+// ---- arithmetic -----------------------------------------------------------------------------------------
 
 int64_t floor_divide(int64_t a, int64_t b) {
   if (b == 0) throw std::domain_error("integer division or modulo by zero");
@@ -61,7 +61,7 @@ Sym max(const Sym& a, const Sym& b) {
   return make_min_max(SymKind::kMax, a, b);
 }
 
-// ---- printing ----------------------------------------------------------------------------------------------------
+// ---- printing -------------------------------------------------------------------------------------------
 
 static std::string join(const std::vector<Sym>& operands, const char* separator) {
   std::string text;
@@ -71,9 +71,10 @@ static std::string join(const std::vector<Sym>& operands, const char* separator)
 
 // Parentheses around what binds less tightly than a product.
 static std::string factor(const Sym& operand) {
-  bool simple = operand.is_constant() ? operand.constant() >= 0
-                                      : operand.node()->kind == SymKind::kSymbol || operand.node()->kind == SymKind::kMin ||
-                                            operand.node()->kind == SymKind::kMax;
+  bool simple = operand.is_constant()
+                    ? operand.constant() >= 0
+                    : operand.node()->kind == SymKind::kSymbol || operand.node()->kind == SymKind::kMin ||
+                          operand.node()->kind == SymKind::kMax;
   return simple ? operand.str() : "(" + operand.str() + ")";
 }
 
@@ -104,14 +105,17 @@ std::string Sym::str() const {
   std::string text;
   for (const Sym& term : node.operands) {
     std::string part = term.str();
-    if (text.empty()) text = part;
-    else if (part[0] == '-') text += " - " + part.substr(1);
-    else text += " + " + part;
+    if (text.empty())
+      text = part;
+    else if (part[0] == '-')
+      text += " - " + part.substr(1);
+    else
+      text += " + " + part;
   }
   return text;
 }
 
-// ---- context -----------------------------------------------------------------------------------------------------
+// ---- context --------------------------------------------------------------------------------------------
 
 SymContext::Impl& SymFactory::impl(SymContext* context) { return *context->impl_; }
 
@@ -125,7 +129,8 @@ static size_t hash_node(SymKind kind, int32_t symbol, const std::vector<Sym>& op
   return hash;
 }
 
-const SymNode* SymContext::Impl::intern(SymContext* context, SymKind kind, int32_t symbol, std::vector<Sym> operands) {
+const SymNode* SymContext::Impl::intern(SymContext* context, SymKind kind, int32_t symbol,
+                                        std::vector<Sym> operands) {
   size_t hash = hash_node(kind, symbol, operands);
   auto [first, last] = interned.equal_range(hash);
   for (auto it = first; it != last; ++it) {
@@ -187,7 +192,7 @@ int64_t SymContext::hint(const Sym& expression) const {
   return evaluate(expression, values.data());
 }
 
-// ---- decisions ---------------------------------------------------------------------------------------------------
+// ---- decisions ------------------------------------------------------------------------------------------
 
 static bool holds(Relation relation, int64_t a, int64_t b) {
   switch (relation) {

@@ -15,17 +15,20 @@ struct SymFactory {
 
 struct SymContext::Impl {
   std::vector<SymbolInfo> symbols;
-  std::vector<Range> ranges;                    // of the symbols, narrowed by guards
+  std::vector<Range> ranges;  // of the symbols, narrowed by guards
   std::vector<const SymNode*> symbol_nodes;
   std::vector<SymGuard> guards;
-  std::deque<SymNode> nodes;                    // addresses are kept
+  std::deque<SymNode> nodes;  // addresses are kept
   std::unordered_multimap<size_t, const SymNode*> interned;
 
   // What guards say, as expressions over resolved atoms.
-  std::map<const SymNode*, Sym> replacements;   // atom == expression
+  std::map<const SymNode*, Sym> replacements;  // atom == expression
   std::vector<Sym> zero, nonzero, nonnegative;
-  struct Exact { const SymNode* quotient; Sym dividend, divisor; };
-  std::vector<Exact> exact;                     // quotient * divisor == dividend
+  struct Exact {
+    const SymNode* quotient;
+    Sym dividend, divisor;
+  };
+  std::vector<Exact> exact;  // quotient * divisor == dividend
 
   const SymNode* intern(SymContext* context, SymKind kind, int32_t symbol, std::vector<Sym> operands);
   Range range(const Sym& expression) const;

@@ -69,8 +69,10 @@ std::optional<Monomial> divide(const Monomial& numerator, const Monomial& denomi
   Monomial rest;
   size_t d = 0;
   for (const SymNode* atom : numerator) {
-    if (d < denominator.size() && atom == denominator[d]) ++d;
-    else rest.push_back(atom);
+    if (d < denominator.size() && atom == denominator[d])
+      ++d;
+    else
+      rest.push_back(atom);
   }
   if (d != denominator.size()) return std::nullopt;
   return rest;
@@ -98,8 +100,10 @@ static void add_product(Poly& poly, const SymNode* node) {
   Monomial monomial;
   int64_t coefficient = 1;
   for (const Sym& factor : node->operands) {
-    if (factor.is_constant()) coefficient = factor.constant();
-    else monomial.push_back(factor.node());
+    if (factor.is_constant())
+      coefficient = factor.constant();
+    else
+      monomial.push_back(factor.node());
   }
   poly.add(monomial, coefficient);
 }
@@ -112,8 +116,10 @@ Poly to_poly(const Sym& expression) {
     return poly;
   }
   for (const Sym& term : expression.node()->operands) {
-    if (term.is_constant()) poly.add({}, term.constant());
-    else add_product(poly, term.node());
+    if (term.is_constant())
+      poly.add({}, term.constant());
+    else
+      add_product(poly, term.node());
   }
   return poly;
 }

@@ -1,4 +1,5 @@
-// Polynomials over atoms (symbols, quotients, remainders, minima, maxima): the normal form behind Sym's arithmetic.
+// Polynomials over atoms (symbols, quotients, remainders, minima, maxima): the normal form behind Sym's
+// arithmetic.
 #pragma once
 
 #include <map>

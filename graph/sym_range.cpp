@@ -1,4 +1,5 @@
-// Ranges, facts from guards, and the simplification of quotients, remainders, minima and maxima that rests on them.
+// Ranges, facts from guards, and the simplification of quotients, remainders, minima and maxima that rests on
+// them.
 #include <algorithm>
 #include <numeric>
 
@@ -6,7 +7,7 @@
 
 namespace cdynamo::graph {
 
-// ---- intervals ---------------------------------------------------------------------------------------------------
+// ---- intervals ------------------------------------------------------------------------------------------
 
 static int64_t saturate(__int128 value) {
   if (value >= INT64_MAX) return INT64_MAX;
@@ -29,8 +30,8 @@ static int64_t multiply_bounds(int64_t a, int64_t b) {
 }
 
 static Range multiply(const Range& a, const Range& b) {
-  int64_t corners[] = {multiply_bounds(a.low, b.low), multiply_bounds(a.low, b.high), multiply_bounds(a.high, b.low),
-                       multiply_bounds(a.high, b.high)};
+  int64_t corners[] = {multiply_bounds(a.low, b.low), multiply_bounds(a.low, b.high),
+                       multiply_bounds(a.high, b.low), multiply_bounds(a.high, b.high)};
   return {*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4)};
 }
 
@@ -75,8 +76,9 @@ static Range interval(const SymContext::Impl& impl, const Poly& poly) {
   return total;
 }
 
-// Writes each atom as its least value plus something that is not negative; where all coefficients of the result have
-// one sign, its constant term is a bound. This sees that s0*s1 - s0 is at least 2 for s0, s1 >= 2.
+// Writes each atom as its least value plus something that is not negative; where all coefficients of the
+// result have one sign, its constant term is a bound. This sees that s0*s1 - s0 is at least 2 for s0, s1
+// >= 2.
 static Range shifted(const SymContext::Impl& impl, const Poly& poly) {
   Poly moved;
   for (const auto& [monomial, coefficient] : poly.terms) {
@@ -114,9 +116,11 @@ Range SymContext::Impl::range(const Sym& expression) const {
   return range(to_poly(expression));
 }
 
-// ---- quotients and remainders --------------------------------------------------------------------------------------
+// ---- quotients and remainders ---------------------------------------------------------------------------
 
-static SymContext* context_of(const Sym& a, const Sym& b) { return (a.is_constant() ? b : a).node()->context; }
+static SymContext* context_of(const Sym& a, const Sym& b) {
+  return (a.is_constant() ? b : a).node()->context;
+}
 
 // Splits a into whole * b + rest, term by term, where b has one term.
 static void split(const Poly& a, const Poly& b, Poly* whole, Poly* rest) {
@@ -159,8 +163,10 @@ static Division reduce(const Sym& a, const Sym& b) {
     d.rest_is_small = true;
     return d;
   }
-  if (d.divisor.terms.size() == 1) split(dividend, d.divisor, &d.whole, &d.rest);
-  else d.rest = dividend;
+  if (d.divisor.terms.size() == 1)
+    split(dividend, d.divisor, &d.whole, &d.rest);
+  else
+    d.rest = dividend;
   const auto& impl = SymFactory::impl(context_of(a, b));
   Range gap = impl.range(d.divisor + scale(d.rest, -1));
   if (impl.range(d.rest).low >= 0 && gap.low >= 1) {
@@ -177,8 +183,7 @@ static Division reduce(const Sym& a, const Sym& b) {
 }
 
 static Sym atom(SymKind kind, const Sym& a, const Sym& b) {
-  if (a.is_constant() && b.is_constant())
-    return kind == SymKind::kFloorDiv ? floordiv(a, b) : mod(a, b);
+  if (a.is_constant() && b.is_constant()) return kind == SymKind::kFloorDiv ? floordiv(a, b) : mod(a, b);
   SymContext* context = context_of(a, b);
   return Sym(SymFactory::impl(context).intern(context, kind, -1, {a, b}));
 }
@@ -190,7 +195,8 @@ Sym make_floordiv(const Sym& a, const Sym& b) {
   if (d.rest_is_small) return to_sym(d.whole);
   Sym rest = to_sym(d.rest), divisor = to_sym(d.divisor);
   // (x // p) // q == x // (p * q) for positive p, q
-  if (!rest.is_constant() && rest.node()->kind == SymKind::kFloorDiv && divisor.is_constant() && divisor.constant() > 0) {
+  if (!rest.is_constant() && rest.node()->kind == SymKind::kFloorDiv && divisor.is_constant() &&
+      divisor.constant() > 0) {
     const std::vector<Sym>& inner = rest.node()->operands;
     if (inner[1].is_constant() && inner[1].constant() > 0)
       return to_sym(d.whole) + floordiv(inner[0], inner[1] * divisor);
@@ -215,7 +221,7 @@ Sym make_min_max(SymKind kind, const Sym& a, const Sym& b) {
   return Sym(SymFactory::impl(context).intern(context, kind, -1, std::move(operands)));
 }
 
-// ---- facts -------------------------------------------------------------------------------------------------------
+// ---- facts ----------------------------------------------------------------------------------------------
 
 static Sym rebuild(SymKind kind, const Sym& a, const Sym& b) {
   switch (kind) {
@@ -288,7 +294,8 @@ static bool mentions(const Sym& expression, const SymNode* atom) {
   return false;
 }
 
-// Finds an atom that the equation gives (coefficient 1 or -1, or all the rest constant), symbols made last first.
+// Finds an atom that the equation gives (coefficient 1 or -1, or all the rest constant), symbols made last
+// first.
 void SymContext::Impl::assume_zero(const Sym& difference) {
   zero.push_back(difference);
   Poly poly = to_poly(difference);
@@ -330,8 +337,10 @@ void SymContext::Impl::assume(Relation relation, const Sym& a, const Sym& b) {
   if (poly.terms.size() == 2 && !poly.terms.rbegin()->first.empty()) return;
   Range& range = ranges[monomial[0]->symbol];
   int64_t k = poly.constant_term();
-  if (coefficient > 0) range.low = std::max(range.low, -floor_divide(k, coefficient));
-  else range.high = std::min(range.high, floor_divide(k, -coefficient));
+  if (coefficient > 0)
+    range.low = std::max(range.low, -floor_divide(k, coefficient));
+  else
+    range.high = std::min(range.high, floor_divide(k, -coefficient));
 }
 
 }  // namespace cdynamo::graph

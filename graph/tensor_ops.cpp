@@ -7,13 +7,15 @@
 
 namespace cdynamo::graph {
 
-static Tensor call(Builder& b, std::string_view op, std::vector<Arg> args) { return wrap(b, b.call1(op, std::move(args))); }
+static Tensor call(Builder& b, std::string_view op, std::vector<Arg> args) {
+  return wrap(b, b.call1(op, std::move(args)));
+}
 
 static std::vector<Sym> to_syms(const Dims& dims) { return std::vector<Sym>(dims.begin(), dims.end()); }
 
 Sym Tensor::size(int64_t dim) const { return value->type.sizes.at(dim < 0 ? dim + rank() : dim); }
 
-// ---- pointwise -----------------------------------------------------------------------------------------------------
+// ---- pointwise ------------------------------------------------------------------------------------------
 
 Tensor apply(std::string_view op, std::initializer_list<Operand> operands) {
   Builder* builder = nullptr;
@@ -33,10 +35,12 @@ Tensor operator/(Operand a, Operand b) { return apply("core.true_divide", {a, b}
 Tensor operator-(Tensor a) { return neg(a); }
 Tensor where(Tensor condition, Operand yes, Operand no) { return apply("where", {condition, yes, no}); }
 
-Tensor cast(Tensor x, DType dtype) { return x.dtype() == dtype ? x : call(*x.builder, "core.cast", {x.value, dtype}); }
+Tensor cast(Tensor x, DType dtype) {
+  return x.dtype() == dtype ? x : call(*x.builder, "core.cast", {x.value, dtype});
+}
 Tensor to_compute(Tensor x) { return cast(x, runtime::compute_type(x.dtype())); }
 
-// ---- made from nothing ---------------------------------------------------------------------------------------------
+// ---- made from nothing ----------------------------------------------------------------------------------
 
 Tensor full(Builder& b, std::vector<Sym> sizes, Arg value, DType dtype) {
   return call(b, "core.full", {std::move(sizes), std::move(value), dtype});
@@ -46,7 +50,7 @@ Tensor iota(Builder& b, std::vector<Sym> sizes, int64_t dim, DType dtype) {
   return call(b, "core.iota", {std::move(sizes), Sym(dim), dtype});
 }
 
-// ---- views ---------------------------------------------------------------------------------------------------------
+// ---- views ----------------------------------------------------------------------------------------------
 
 Tensor expand(Tensor x, std::vector<Sym> sizes) {
   if (x.sizes() == sizes) return x;
@@ -129,7 +133,7 @@ Tensor concat(const std::vector<Tensor>& tensors, int64_t dim) {
 
 Tensor contiguous(Tensor x) { return call(*x.builder, "contiguous", {x.value}); }
 
-// ---- reductions ----------------------------------------------------------------------------------------------------
+// ---- reductions -----------------------------------------------------------------------------------------
 
 Tensor reduce(std::string_view core_op, Tensor x, Dims dims, bool keepdim) {
   dims = wrap_dims(std::move(dims), x.rank(), false);
@@ -144,8 +148,12 @@ Tensor sum(Tensor x, Dims dims, bool keepdim) { return reduce("core.sum", x, std
 Tensor prod(Tensor x, Dims dims, bool keepdim) { return reduce("core.prod", x, std::move(dims), keepdim); }
 Tensor amax(Tensor x, Dims dims, bool keepdim) { return reduce("core.amax", x, std::move(dims), keepdim); }
 Tensor amin(Tensor x, Dims dims, bool keepdim) { return reduce("core.amin", x, std::move(dims), keepdim); }
-Tensor any(Tensor x, Dims dims, bool keepdim) { return reduce("core.any", cast(x, DType::kBool), std::move(dims), keepdim); }
-Tensor all(Tensor x, Dims dims, bool keepdim) { return reduce("core.all", cast(x, DType::kBool), std::move(dims), keepdim); }
+Tensor any(Tensor x, Dims dims, bool keepdim) {
+  return reduce("core.any", cast(x, DType::kBool), std::move(dims), keepdim);
+}
+Tensor all(Tensor x, Dims dims, bool keepdim) {
+  return reduce("core.all", cast(x, DType::kBool), std::move(dims), keepdim);
+}
 
 Sym count_along(Tensor x, const Dims& dims) {
   Sym count = 1;
@@ -158,7 +166,7 @@ Tensor mean(Tensor x, Dims dims, bool keepdim) {
   return sum(x, dims, keepdim) / Operand(count_along(x, dims));
 }
 
-// ---- contractions and indexing --------------------------------------------------------------------------------------
+// ---- contractions and indexing --------------------------------------------------------------------------
 
 Tensor mm(Tensor a, Tensor b) { return call(*a.builder, "core.mm", {a.value, b.value}); }
 Tensor bmm(Tensor a, Tensor b) { return call(*a.builder, "core.bmm", {a.value, b.value}); }

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "lowering/emit.h"
+#include "lowering/in_place.h"
 #include "lowering/memory_plan.h"
 #include "lowering/sequential_kernels.h"
 
@@ -68,6 +69,7 @@ class PlanMaker {
       writes.push_back({input, mutation.value});
       written.insert(input->id);
     }
+    std::erase_if(writes, [&](const auto& write) { return try_in_place(*write.first, *write.second, writes); });
     for (auto [input, value] : writes) {
       if (!reads_any(*value, written) || staged.count(value->id)) continue;
       const int id = kTemporary - static_cast<int>(steps_.temporaries.size());
@@ -79,6 +81,16 @@ class PlanMaker {
       auto found = staged.find(value->id);
       add_copy(*value, context_.layouts[input->id], found == staged.end() ? nullptr : &found->second);
     }
+  }
+
+  bool try_in_place(const Value& input, const Value& value, const std::vector<std::pair<const Value*, const Value*>>& writes) {
+    if (!value.node || context_.is_inline(*value.node) || output_of_.count(value.id)) return false;
+    // Other mutations read the old content when they are written, later; a value written twice has two homes.
+    for (auto [other_input, other] : writes)
+      if (other_input != &input && (other == &value || reads_any(*other, {input.id}))) return false;
+    if (!write_in_place(context_, steps_, value, input)) return false;
+    context_.layouts[value.id] = context_.layouts[input.id];
+    return true;
   }
 
   bool reads_any(const Value& value, const std::set<int>& inputs) const {

@@ -61,6 +61,10 @@ TensorCapture& torch_capture(Executor& ex) {
   return capture;
 }
 
+bool other_framework(Executor& ex, Framework framework) {
+  return tensor_capture(ex).has_framework && ex.graph().framework != framework;
+}
+
 void use_framework(Executor& ex, Framework framework) {
   TensorCapture& capture = tensor_capture(ex);
   graph::Graph& graph = ex.graph();
@@ -120,6 +124,7 @@ namespace {
 std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, const SourcePtr& source, bool may_change, MakeArray make) {
   auto input = std::make_unique<ArrayInput>();
   TensorInfo& info = input->info;
+  input->object = PyRef::borrow(object);
   read_tensor(object, &info);
   const bool numpy = info.kind == TensorKind::kNumpy;
   use_framework(ex, numpy ? Framework::kNumpy : Framework::kTorch);

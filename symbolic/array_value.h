@@ -41,6 +41,7 @@ std::string type_text(const graph::TensorType& type);
 
 struct ArrayInput {
   std::shared_ptr<ArrayValue> array;
+  PyRef object;
   TensorInfo info;               // as it was at capture
   bool written = false;
 };
@@ -61,6 +62,11 @@ TensorCapture& tensor_capture(Executor& ex);
 TensorCapture& torch_capture(Executor& ex);
 // The graph becomes the framework's, or breaks where it is the other's already.
 void use_framework(Executor& ex, graph::Framework framework);
+
+// A tensor or array that is handed around and not compiled.
+ValuePtr make_opaque_tensor(Executor& ex, PyObject* object, std::string obstacle, const SourcePtr& source);
+// The graph is the other framework's already.
+bool other_framework(Executor& ex, graph::Framework framework);
 
 // Registers an input: guard, sizes, storage. `make` makes its value from the graph input.
 using MakeArray = std::shared_ptr<ArrayValue> (*)(graph::Value*, const SourcePtr&, PyObject*);

@@ -41,8 +41,7 @@ ValuePtr call_own_function(Executor& ex, PyObject* function, const char* module)
 }
 
 void refuse_marked(const FunctionValue& function, PyObject* real, const char* module) {
-  for (const char* mark : {"_cdynamo_disable", "_torchdynamo_disable"})
-    if (has_mark(real, mark)) break_graph("CD0003", function.describe());
+  if (is_disabled(real)) break_graph("CD0003", function.describe());
   for (const char* skipped : kSkippedModules)
     if (in_module(module, skipped)) break_graph("CD0106", std::string(module) + "." + function.describe());
 }
@@ -60,6 +59,10 @@ int find_parameter(PyCodeObject* code, PyObject* name, int first, int last) {
 }
 
 }  // namespace
+
+bool is_disabled(PyObject* function) {
+  return has_mark(function, "_cdynamo_disable") || has_mark(function, "_torchdynamo_disable");
+}
 
 Parameters::Parameters(PyCodeObject* code)
     : positional(code->co_argcount),

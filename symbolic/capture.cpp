@@ -418,6 +418,11 @@ CaptureResult capture_with_retries(const CaptureRequest& request) {
 
 CaptureResult capture(const CaptureRequest& request) {
   if (const char* reason = reason_to_skip(request)) return skip(reason);
+  if (PyObject* function = request.roots.function; function && PyFunction_Check(function) && is_disabled(function)) {
+    CaptureResult result = skip("it is marked to run in Python");
+    result.nested_too = true;
+    return result;
+  }
   try {
     return capture_with_retries(request);
   } catch (const SkipFrame& left) {

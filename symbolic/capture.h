@@ -32,7 +32,7 @@ enum class GuardKind : uint8_t {
   kTensor,        // metadata of a torch.Tensor or numpy.ndarray: see TensorGuard
   kDynamicInt,    // exact int that fits int64: its value is symbol `index`
   kDynamicFloat,  // exact float: its value is a graph input
-  kFunctionCode,  // x is a function whose __code__ is object, and whose defaults, kwdefaults are unchanged
+  kFunctionCode,  // x is a function whose __code__ is object, with as many defaults
   kSameObject,    // x is the object that `other` names: one value stood for both
   kDistinctObjects,  // x is not the object that `other` names: one of them is written to, or they were compared
   kDistinctTensors,  // tensors among the graph inputs do not overlap in memory where one of them is written

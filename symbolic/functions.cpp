@@ -95,10 +95,10 @@ ValuePtr wrap_function(Executor&, PyObject* function, SourcePtr source) {
   return std::make_shared<FunctionValue>(function, std::move(source));
 }
 
-// What is looked at of a function in a variable: its code, defaults and closure, not which object it is, so that functions
+// What is looked at of a function in a variable: its code, and then what it uses of its defaults and closure; not which object it is, so that functions
 // that are made anew each time (lambdas, decorators) stand for each other.
 void FunctionValue::guard_code(Executor& ex) {
-  if (guarded_ || !function_ || !source || source->kind == SourceKind::kConstant) return;
+  if (guarded_ || !function_ || is_known()) return;
   guarded_ = true;
   add_guard(ex, GuardKind::kFunctionCode, source, code_.get());
 }
@@ -108,16 +108,14 @@ std::vector<ValuePtr> FunctionValue::closure(Executor& ex) {
   std::vector<ValuePtr> values;
   PyObject* tuple = as_function(function_.get())->func_closure;
   if (!tuple) return values;
-  bool constant = !source || source->kind == SourceKind::kConstant;
-  SourcePtr tuple_source = constant ? nullptr : attribute_source(source, interned("__closure__"));
+  SourcePtr tuple_source = is_known() ? nullptr : attribute_source(source, interned("__closure__"));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
     PyObject* cell = PyTuple_GET_ITEM(tuple, i);
-    values.push_back(ex.wrap(cell, constant ? constant_source(cell) : index_source(tuple_source, i)));
+    values.push_back(ex.wrap(cell, is_known() ? constant_source(cell) : index_source(tuple_source, i)));
   }
   return values;
 }
 
-// kFunctionCode guards the tuple and dict of defaults by identity.
 ValuePtr FunctionValue::positional_default(Executor& ex, int parameter) {
   int count = code()->co_argcount;
   if (function_) {
@@ -125,7 +123,8 @@ ValuePtr FunctionValue::positional_default(Executor& ex, int parameter) {
     Py_ssize_t at = tuple ? parameter - (count - PyTuple_GET_SIZE(tuple)) : -1;
     if (at < 0) return nullptr;
     PyObject* object = PyTuple_GET_ITEM(tuple, at);
-    return ex.wrap(object, constant_source(object));
+    return ex.wrap(object, is_known() ? constant_source(object)
+                                      : index_source(attribute_source(source, interned("__defaults__")), at));
   }
   if (!defaults) return nullptr;
   std::vector<ValuePtr> items = items_of(ex, defaults);
@@ -137,7 +136,9 @@ ValuePtr FunctionValue::keyword_default(Executor& ex, PyObject* name) {
   if (function_) {
     PyObject* dict = as_function(function_.get())->func_kwdefaults;
     PyObject* object = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-    return object ? ex.wrap(object, constant_source(object)) : nullptr;
+    if (!object) return nullptr;
+    return ex.wrap(object, is_known() ? constant_source(object)
+                                      : key_source(attribute_source(source, interned("__kwdefaults__")), name));
   }
   if (!keyword_defaults) return nullptr;
   ValuePtr key = ex.constant(PyRef::borrow(name));
@@ -238,9 +239,8 @@ ValuePtr FunctionValue::own_attribute(Executor& ex, PyObject* name) {
   if (!function_) return nullptr;
   PyObject* dict = as_function(function_.get())->func_dict;
   PyObject* own = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-  bool constant = !source || source->kind == SourceKind::kConstant;
-  if (own) return ex.wrap(own, constant ? constant_source(own) : key_source(instance_dict_source(source), name));
-  if (!constant) add_guard(ex, GuardKind::kAttributeAbsent, source, name);
+  if (own) return ex.wrap(own, is_known() ? constant_source(own) : key_source(instance_dict_source(source), name));
+  if (!is_known()) add_guard(ex, GuardKind::kAttributeAbsent, source, name);
   return nullptr;
 }
 
@@ -262,8 +262,7 @@ ValuePtr FunctionValue::get_attribute(Executor& ex, PyObject* name) {
                 std::string("'function' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
   if (!function_ || is_any(name, {"__globals__", "__builtins__"})) break_graph("CD0105", PyUnicode_AsUTF8(name));
   PyRef value = checked_user(ex, PyObject_GetAttr(function_.get(), name));
-  bool constant = !source || source->kind == SourceKind::kConstant;
-  return ex.wrap(value.get(), constant ? constant_source(value.get()) : attribute_source(source, name));
+  return ex.wrap(value.get(), is_known() ? constant_source(value.get()) : attribute_source(source, name));
 }
 
 void FunctionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {

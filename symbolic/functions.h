@@ -64,6 +64,7 @@ class FunctionValue final : public SymbolicValue {
 
  private:
   ValuePtr own_attribute(Executor& ex, PyObject* name);   // of __dict__; null: none
+  bool is_known() const { return !source || source->kind == SourceKind::kConstant; }  // always this very object
   void guard_code(Executor& ex);
   PyRef function_, code_, globals_;
   ValuePtr qualified_name_;
@@ -95,6 +96,9 @@ class BoundMethodValue final : public SymbolicValue {
 
 // A live bound method: its function and its receiver are reached through it.
 ValuePtr wrap_method(Executor& ex, PyObject* method, SourcePtr source);
+
+// Marked by cdynamo.disable or torch.compiler.disable: it runs in Python, with all that it calls.
+bool is_disabled(PyObject* function);
 
 // How a call fills the parameters of a function: co_varnames' argument slots, in order.
 struct Parameters {

@@ -2,6 +2,7 @@
 
 #include "symbolic/exceptions.h"
 #include "symbolic/executor_state.h"
+#include "symbolic/functions.h"
 #include "symbolic/hooks.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/common.h"
@@ -84,9 +85,16 @@ ValuePtr GeneratorValue::returned(Executor& ex) const { return returned_ ? retur
 // An unstarted generator is made by calling its function again.
 RecipePtr GeneratorValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
-  if (started_ || !function_) break_graph("CD0103", "");
+  auto* function = dynamic_cast<FunctionValue*>(function_.get());
+  if (started_ || !function) break_graph("CD0103", "");
+  // args_ are parameter slots: positional ones, then *args as a tuple.
+  const Parameters parameters(function->code());
+  if (parameters.keyword_only || parameters.var_keyword) break_graph("CD0103", "with keyword arguments");
+  std::vector<ValuePtr> arguments(args_.begin(), args_.begin() + parameters.positional);
+  if (parameters.var_positional)
+    for (const ValuePtr& item : items_of(ex, args_[parameters.positional])) arguments.push_back(item);
   std::vector<RecipePtr> items{function_->recipe(ex)};
-  for (const ValuePtr& arg : args_) items.push_back(arg->recipe(ex));
+  for (const ValuePtr& argument : arguments) items.push_back(argument->recipe(ex));
   return recipe_ = make_recipe(RecipeKind::kCall, nullptr, std::move(items));
 }
 

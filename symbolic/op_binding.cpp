@@ -68,6 +68,9 @@ class Binder {
       : ex_(ex), op_(op), call_(call), convention_(convention) {}
 
   bool bind(const Schema& schema, std::vector<Arg>& out) {
+    // A method's receiver is an object of its class.
+    if (convention_ == Convention::kTorchMethod && (call_.positional.empty() || !dynamic_cast<ArrayValue*>(call_.positional[0].get())))
+      return false;
     out.assign(schema.params.size(), std::monostate());
     given_.assign(schema.params.size(), false);
     return bind_positional(schema, out) && bind_keywords(schema, out) && fill_defaults(schema, out);

@@ -16,11 +16,14 @@ struct Accumulator {
   int64_t integer = 0;
   void add_product(const Element& a, const Element& b) {
     real += a.real * b.real;
-    integer = static_cast<int64_t>(static_cast<uint64_t>(integer) + static_cast<uint64_t>(a.integer) * static_cast<uint64_t>(b.integer));
+    integer = static_cast<int64_t>(static_cast<uint64_t>(integer) +
+                                   static_cast<uint64_t>(a.integer) * static_cast<uint64_t>(b.integer));
   }
   void store_to(DenseTensor& out, size_t at) const {
-    if (runtime::is_float(out.dtype)) out.set(at, real);
-    else out.elements[at].integer = wrap_to(integer, out.dtype);
+    if (runtime::is_float(out.dtype))
+      out.set(at, real);
+    else
+      out.elements[at].integer = wrap_to(integer, out.dtype);
   }
 };
 
@@ -41,7 +44,8 @@ void multiply(const DenseTensor& a, const DenseTensor& b, DenseTensor& out) {
 // Each (input place, weight place, output place) of a convolution, transposed or not, adds one product.
 void convolution(const KernelCall& call, DenseTensor& out) {
   const DenseTensor &input = call.tensor("input"), &weight = call.tensor("weight");
-  Index stride = call.integers("stride"), padding = call.integers("padding"), dilation = call.integers("dilation");
+  Index stride = call.integers("stride"), padding = call.integers("padding"),
+        dilation = call.integers("dilation");
   bool transposed = call.args.boolean("transposed");
   int64_t groups = call.integer("groups");
   size_t spatial = input.sizes.size() - 2;
@@ -64,13 +68,16 @@ void convolution(const KernelCall& call, DenseTensor& out) {
           w.push_back(k[d]);
         }
         const Index &in = transposed ? s : l, &to = transposed ? l : s;
-        totals[flat(to, out.sizes)].add_product(input.elements[flat(in, input.sizes)], weight.elements[flat(w, weight.sizes)]);
+        totals[flat(to, out.sizes)].add_product(input.elements[flat(in, input.sizes)],
+                                                weight.elements[flat(w, weight.sizes)]);
       });
   });
   const DenseTensor* bias = call.args.has("bias") ? &call.tensor("bias") : nullptr;
   size_t at = 0;
   for_each_index(out.sizes, [&](const Index& i) {
-    if (bias) totals[at].real += bias->elements[static_cast<size_t>(i[1])].real, totals[at].integer += bias->elements[static_cast<size_t>(i[1])].integer;
+    if (bias)
+      totals[at].real += bias->elements[static_cast<size_t>(i[1])].real,
+          totals[at].integer += bias->elements[static_cast<size_t>(i[1])].integer;
     totals[at].store_to(out, at);
     ++at;
   });
@@ -86,7 +93,8 @@ void attend(const KernelCall& call, DenseTensor& out, int64_t b, int64_t h, int6
   for (int64_t s = 0; s < keys; ++s) {
     double dot = 0;
     for (int64_t e = 0; e < width; ++e)
-      dot += query.elements[flat({b, h, l, e}, query.sizes)].real * key.elements[flat({b, h, s, e}, key.sizes)].real;
+      dot += query.elements[flat({b, h, l, e}, query.sizes)].real *
+             key.elements[flat({b, h, s, e}, key.sizes)].real;
     dot *= scale;
     if (mask) {
       Index at{b, h, l, s};
@@ -103,7 +111,8 @@ void attend(const KernelCall& call, DenseTensor& out, int64_t b, int64_t h, int6
   for (double& score : scores) total += score = std::exp(score - top);
   for (int64_t e = 0; e < value_width; ++e) {
     double sum = 0;
-    for (int64_t s = 0; s < keys; ++s) sum += scores[static_cast<size_t>(s)] / total * value.elements[flat({b, h, s, e}, value.sizes)].real;
+    for (int64_t s = 0; s < keys; ++s)
+      sum += scores[static_cast<size_t>(s)] / total * value.elements[flat({b, h, s, e}, value.sizes)].real;
     out.set(flat({b, h, l, e}, out.sizes), sum);
   }
 }
@@ -118,10 +127,14 @@ void sdpa(const KernelCall& call, DenseTensor& out) {
 
 bool run_contraction(const KernelCall& call, DenseTensor& out) {
   std::string_view name = call.node.op->name;
-  if (name == "core.mm" || name == "core.bmm") multiply(call.tensor("self"), call.tensor("mat2"), out);
-  else if (name == "core.convolution") convolution(call, out);
-  else if (name == "core.sdpa") sdpa(call, out);
-  else return false;
+  if (name == "core.mm" || name == "core.bmm")
+    multiply(call.tensor("self"), call.tensor("mat2"), out);
+  else if (name == "core.convolution")
+    convolution(call, out);
+  else if (name == "core.sdpa")
+    sdpa(call, out);
+  else
+    return false;
   return true;
 }
 

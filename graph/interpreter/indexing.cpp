@@ -37,7 +37,8 @@ Index picked(const std::vector<const DenseTensor*>& indices, const DenseTensor& 
   size_t lead = indices[0]->sizes.size();
   size_t at = flat(Index(i.begin(), i.begin() + static_cast<int64_t>(lead)), indices[0]->sizes);
   Index from;
-  for (size_t k = 0; k < indices.size(); ++k) from.push_back(checked_index(indices[k]->elements[at].integer, self.sizes[k]));
+  for (size_t k = 0; k < indices.size(); ++k)
+    from.push_back(checked_index(indices[k]->elements[at].integer, self.sizes[k]));
   from.insert(from.end(), i.begin() + static_cast<int64_t>(lead), i.end());
   return from;
 }
@@ -46,7 +47,9 @@ void index(const KernelCall& call, DenseTensor& out) {
   const DenseTensor& self = call.tensor("self");
   auto indices = call.tensors("indices");
   size_t at = 0;
-  for_each_index(out.sizes, [&](const Index& i) { out.elements[at++] = self.elements[flat(picked(indices, self, i), self.sizes)]; });
+  for_each_index(out.sizes, [&](const Index& i) {
+    out.elements[at++] = self.elements[flat(picked(indices, self, i), self.sizes)];
+  });
 }
 
 void slice_scatter(const KernelCall& call, DenseTensor& out) {
@@ -80,11 +83,16 @@ Element combine(std::string_view reduce, DType dtype, Element a, Element b) {
   bool real = runtime::is_float(dtype);
   Element result;
   if (reduce.empty()) return b;
-  if (reduce == "sum") result = {a.real + b.real, a.integer + b.integer};
-  else if (reduce == "prod") result = {a.real * b.real, a.integer * b.integer};
-  else if (reduce == "amax") result = real ? (std::isnan(a.real) || a.real > b.real ? a : b) : a.integer > b.integer ? a : b;
-  else if (reduce == "amin") result = real ? (std::isnan(a.real) || a.real < b.real ? a : b) : a.integer < b.integer ? a : b;
-  else throw InternalError("core.scatter reduces by " + std::string(reduce));
+  if (reduce == "sum")
+    result = {a.real + b.real, a.integer + b.integer};
+  else if (reduce == "prod")
+    result = {a.real * b.real, a.integer * b.integer};
+  else if (reduce == "amax")
+    result = real ? (std::isnan(a.real) || a.real > b.real ? a : b) : a.integer > b.integer ? a : b;
+  else if (reduce == "amin")
+    result = real ? (std::isnan(a.real) || a.real < b.real ? a : b) : a.integer < b.integer ? a : b;
+  else
+    throw InternalError("core.scatter reduces by " + std::string(reduce));
   return real ? Element{round_to(result.real, dtype), 0} : Element{0, wrap_to(result.integer, dtype)};
 }
 
@@ -119,7 +127,10 @@ void scan(const KernelCall& call, DenseTensor& out) {
   const DenseTensor& self = call.tensor("self");
   int64_t dim = call.integer("dim");
   std::string_view name = call.node.op->name;
-  std::string_view reduce = name == "core.cumsum" ? "sum" : name == "core.cumprod" ? "prod" : name == "core.cummax_values" ? "amax" : "amin";
+  std::string_view reduce = name == "core.cumsum"          ? "sum"
+                            : name == "core.cumprod"       ? "prod"
+                            : name == "core.cummax_values" ? "amax"
+                                                           : "amin";
   DenseTensor wide(runtime::compute_type(self.dtype), self.sizes);
   size_t at = 0;
   for_each_index(self.sizes, [&](Index i) {
@@ -129,8 +140,10 @@ void scan(const KernelCall& call, DenseTensor& out) {
       value = combine(reduce, wide.dtype, wide.elements[flat(i, self.sizes)], value);
     }
     wide.elements[at] = value;
-    if (runtime::is_float(out.dtype)) out.set(at, value.real);
-    else out.elements[at].integer = wrap_to(value.integer, out.dtype);
+    if (runtime::is_float(out.dtype))
+      out.set(at, value.real);
+    else
+      out.elements[at].integer = wrap_to(value.integer, out.dtype);
     ++at;
   });
 }
@@ -139,9 +152,17 @@ void scan(const KernelCall& call, DenseTensor& out) {
 
 bool run_indexing(const KernelCall& call, DenseTensor& out) {
   static const std::unordered_map<std::string_view, void (*)(const KernelCall&, DenseTensor&)> kKernels = {
-      {"core.concat", concat}, {"core.gather", gather}, {"core.index", index}, {"core.slice_scatter", slice_scatter},
-      {"core.diagonal_scatter", diagonal_scatter}, {"core.scatter", scatter}, {"core.index_put", index_put},
-      {"core.cumsum", scan}, {"core.cumprod", scan}, {"core.cummax_values", scan}, {"core.cummin_values", scan}};
+      {"core.concat", concat},
+      {"core.gather", gather},
+      {"core.index", index},
+      {"core.slice_scatter", slice_scatter},
+      {"core.diagonal_scatter", diagonal_scatter},
+      {"core.scatter", scatter},
+      {"core.index_put", index_put},
+      {"core.cumsum", scan},
+      {"core.cumprod", scan},
+      {"core.cummax_values", scan},
+      {"core.cummin_values", scan}};
   auto it = kKernels.find(call.node.op->name);
   if (it != kKernels.end()) it->second(call, out);
   return it != kKernels.end();

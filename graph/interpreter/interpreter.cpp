@@ -8,7 +8,7 @@ namespace cdynamo::graph {
 
 using runtime::is_float;
 
-// ---- tensors -----------------------------------------------------------------------------------------------------
+// ---- tensors --------------------------------------------------------------------------------------------
 
 DenseTensor::DenseTensor(DType dtype, std::vector<int64_t> sizes) : dtype(dtype), sizes(std::move(sizes)) {
   elements.resize(static_cast<size_t>(numel()));
@@ -32,8 +32,10 @@ double DenseTensor::number(size_t index) const {
 }
 
 void DenseTensor::set(size_t index, double value) {
-  if (is_float(dtype)) elements[index].real = round_to(value, dtype);
-  else elements[index].integer = real_to_integer(value, dtype);
+  if (is_float(dtype))
+    elements[index].real = round_to(value, dtype);
+  else
+    elements[index].integer = real_to_integer(value, dtype);
 }
 
 std::vector<double> DenseTensor::numbers() const {
@@ -42,7 +44,7 @@ std::vector<double> DenseTensor::numbers() const {
   return result;
 }
 
-// ---- helpers of the kernels ------------------------------------------------------------------------------------------
+// ---- helpers of the kernels -----------------------------------------------------------------------------
 
 std::vector<const DenseTensor*> KernelCall::tensors(std::string_view name) const {
   std::vector<const DenseTensor*> result;
@@ -56,7 +58,8 @@ std::vector<int64_t> KernelCall::integers(std::string_view name) const {
   return result;
 }
 
-void for_each_index(const std::vector<int64_t>& sizes, const std::function<void(const std::vector<int64_t>&)>& fn) {
+void for_each_index(const std::vector<int64_t>& sizes,
+                    const std::function<void(const std::vector<int64_t>&)>& fn) {
   for (int64_t size : sizes)
     if (size <= 0) return;
   std::vector<int64_t> index(sizes.size(), 0);
@@ -76,23 +79,26 @@ size_t flat(const std::vector<int64_t>& index, const std::vector<int64_t>& sizes
 
 int64_t checked_index(int64_t index, int64_t size) {
   if (index < -size || index >= size)
-    index_error("index " + std::to_string(index) + " is out of bounds for dimension with size " + std::to_string(size));
+    index_error("index " + std::to_string(index) + " is out of bounds for dimension with size " +
+                std::to_string(size));
   return index < 0 ? index + size : index;
 }
 
 void store(DenseTensor& out, size_t at, double value) { out.set(at, value); }
 
-// ---- nodes -------------------------------------------------------------------------------------------------------
+// ---- nodes ----------------------------------------------------------------------------------------------
 
 static Scalar load(ReferenceBuilder& b, const DenseTensor& tensor, size_t at) {
   DType dtype = runtime::compute_type(tensor.dtype);
-  return is_float(dtype) ? b.constant(tensor.elements[at].real, dtype) : b.constant_int(tensor.elements[at].integer, dtype);
+  return is_float(dtype) ? b.constant(tensor.elements[at].real, dtype)
+                         : b.constant_int(tensor.elements[at].integer, dtype);
 }
 
 static void run_pointwise(const KernelCall& call, DenseTensor& out) {
   ReferenceBuilder b;
   std::vector<const DenseTensor*> operands;
-  for_each_operand(const_cast<Node&>(call.node), [&](Value*& value) { operands.push_back(&call.values[value->id]); });
+  for_each_operand(const_cast<Node&>(call.node),
+                   [&](Value*& value) { operands.push_back(&call.values[value->id]); });
   for (const DenseTensor* operand : operands)
     if (operand->sizes != out.sizes) throw InternalError("operands of a pointwise core node differ in size");
   std::vector<Scalar> scalars(operands.size());
@@ -100,18 +106,23 @@ static void run_pointwise(const KernelCall& call, DenseTensor& out) {
     for (size_t k = 0; k < operands.size(); ++k) scalars[k] = load(b, *operands[k], i);
     Scalar result = call.node.op->scalar(b, scalars.data(), call.args);
     Scalar rounded = b.cast(result, out.dtype);
-    if (is_float(out.dtype)) out.elements[i].real = b.real(rounded);
-    else out.elements[i].integer = b.integer(rounded);
+    if (is_float(out.dtype))
+      out.elements[i].real = b.real(rounded);
+    else
+      out.elements[i].integer = b.integer(rounded);
   }
 }
 
 static void run_node(const KernelCall& call, DenseTensor& out) {
   if (call.node.op->family == Family::kPointwise) return run_pointwise(call, out);
-  if (run_view(call, out) || run_indexing(call, out) || run_reduction(call, out) || run_contraction(call, out)) return;
+  if (run_view(call, out) || run_indexing(call, out) || run_reduction(call, out) ||
+      run_contraction(call, out))
+    return;
   throw Unsupported("the interpreter does not know " + std::string(call.node.op->name));
 }
 
-InterpretResult interpret_all(const Graph& core, const std::vector<DenseTensor>& inputs, std::vector<int64_t> symbols) {
+InterpretResult interpret_all(const Graph& core, const std::vector<DenseTensor>& inputs,
+                              std::vector<int64_t> symbols) {
   if (symbols.empty())
     for (const SymbolInfo& symbol : core.sym->symbols()) symbols.push_back(symbol.hint);
   std::vector<DenseTensor> values(static_cast<size_t>(core.next_value_id()));
@@ -130,11 +141,13 @@ InterpretResult interpret_all(const Graph& core, const std::vector<DenseTensor>&
   InterpretResult result;
   for (Value* output : core.outputs) result.outputs.push_back(values[output->id]);
   result.inputs = inputs;
-  for (const Graph::Mutation& mutation : core.mutations) result.inputs[mutation.input] = values[mutation.value->id];
+  for (const Graph::Mutation& mutation : core.mutations)
+    result.inputs[mutation.input] = values[mutation.value->id];
   return result;
 }
 
-std::vector<DenseTensor> interpret(const Graph& core, const std::vector<DenseTensor>& inputs, std::vector<int64_t> symbols) {
+std::vector<DenseTensor> interpret(const Graph& core, const std::vector<DenseTensor>& inputs,
+                                   std::vector<int64_t> symbols) {
   return interpret_all(core, inputs, std::move(symbols)).outputs;
 }
 

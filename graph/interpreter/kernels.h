@@ -15,7 +15,7 @@ struct KernelCall {
   Args args;
   const SymContext& context;
   const std::vector<int64_t>& symbols;
-  const std::vector<DenseTensor>& values;   // by value id
+  const std::vector<DenseTensor>& values;  // by value id
 
   const DenseTensor& tensor(std::string_view name) const { return values[args.value(name)->id]; }
   std::vector<const DenseTensor*> tensors(std::string_view name) const;
@@ -31,7 +31,8 @@ bool run_reduction(const KernelCall& call, DenseTensor& out);
 bool run_contraction(const KernelCall& call, DenseTensor& out);
 
 // Calls fn(index) for each index of the box, in row-major order.
-void for_each_index(const std::vector<int64_t>& sizes, const std::function<void(const std::vector<int64_t>&)>& fn);
+void for_each_index(const std::vector<int64_t>& sizes,
+                    const std::function<void(const std::vector<int64_t>&)>& fn);
 size_t flat(const std::vector<int64_t>& index, const std::vector<int64_t>& sizes);
 // -size..size-1 to 0..size-1; throws UserError (IndexError).
 int64_t checked_index(int64_t index, int64_t size);

@@ -38,13 +38,16 @@ void reduce_values(const KernelCall& call, const ReductionDef& def, DenseTensor&
   size_t at = 0;
   for_each_index(self.sizes, [&](const Index& i) {
     Scalar& total = totals[flat(split(i, self.sizes, dims).kept, out.sizes)];
-    Scalar value = real ? b.constant(self.elements[at].real, accumulator) : b.constant_int(self.elements[at].integer, accumulator);
+    Scalar value = real ? b.constant(self.elements[at].real, accumulator)
+                        : b.constant_int(self.elements[at].integer, accumulator);
     total = def.combine(b, total, value);
     ++at;
   });
   for (size_t i = 0; i < totals.size(); ++i) {
-    if (real) out.set(i, b.real(totals[i]));
-    else out.elements[i].integer = wrap_to(b.integer(totals[i]), out.dtype);
+    if (real)
+      out.set(i, b.real(totals[i]));
+    else
+      out.elements[i].integer = wrap_to(b.integer(totals[i]), out.dtype);
   }
 }
 
@@ -59,7 +62,8 @@ void reduce_index(const KernelCall& call, bool largest, DenseTensor& out) {
     bool better = best[to] < 0;
     if (!better) {
       double old_value = self.number(static_cast<size_t>(best[to])), value = self.number(at);
-      better = !std::isnan(old_value) && (std::isnan(value) || (largest ? value > old_value : value < old_value));
+      better =
+          !std::isnan(old_value) && (std::isnan(value) || (largest ? value > old_value : value < old_value));
     }
     if (better) {
       best[to] = static_cast<int64_t>(at);
@@ -74,8 +78,10 @@ void reduce_index(const KernelCall& call, bool largest, DenseTensor& out) {
 bool run_reduction(const KernelCall& call, DenseTensor& out) {
   const OpDef& op = *call.node.op;
   if (op.family != Family::kReduction) return false;
-  if (op.reduction->returns_index) reduce_index(call, op.name == "core.argmax", out);
-  else reduce_values(call, *op.reduction, out);
+  if (op.reduction->returns_index)
+    reduce_index(call, op.name == "core.argmax", out);
+  else
+    reduce_values(call, *op.reduction, out);
   return true;
 }
 

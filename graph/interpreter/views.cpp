@@ -23,8 +23,10 @@ Element element_of(const KernelCall& call, std::string_view name, DType dtype) {
   const Arg& arg = call.args[name];
   if (const auto* sym = std::get_if<Sym>(&arg)) {
     int64_t value = call.evaluate(*sym);
-    if (runtime::is_float(dtype)) one.set(0, static_cast<double>(value));
-    else one.elements[0].integer = wrap_to(value, dtype);
+    if (runtime::is_float(dtype))
+      one.set(0, static_cast<double>(value));
+    else
+      one.elements[0].integer = wrap_to(value, dtype);
   } else {
     one.set(0, call.args.number(name));
   }
@@ -61,7 +63,8 @@ void permute(const KernelCall& call, DenseTensor& out) {
 }
 
 void reshape(const KernelCall& call, DenseTensor& out) {
-  if (call.tensor("self").elements.size() != out.elements.size()) throw InternalError("core.reshape changes the number of elements");
+  if (call.tensor("self").elements.size() != out.elements.size())
+    throw InternalError("core.reshape changes the number of elements");
   out.elements = call.tensor("self").elements;
 }
 
@@ -118,9 +121,9 @@ void pad(const KernelCall& call, DenseTensor& out) {
 
 bool run_view(const KernelCall& call, DenseTensor& out) {
   static const std::unordered_map<std::string_view, void (*)(const KernelCall&, DenseTensor&)> kKernels = {
-      {"core.full", full},       {"core.iota", iota},   {"core.expand", expand},     {"core.permute", permute},
-      {"core.reshape", reshape}, {"core.slice", slice}, {"core.diagonal", diagonal}, {"core.window", window},
-      {"core.pad", pad}};
+      {"core.full", full},         {"core.iota", iota},       {"core.expand", expand},
+      {"core.permute", permute},   {"core.reshape", reshape}, {"core.slice", slice},
+      {"core.diagonal", diagonal}, {"core.window", window},   {"core.pad", pad}};
   auto it = kKernels.find(call.node.op->name);
   if (it != kKernels.end()) it->second(call, out);
   return it != kKernels.end();

@@ -7,11 +7,14 @@
 namespace cdynamo::graph {
 namespace {
 
-constexpr double kSeluAlpha = 1.6732632423543772848170429916717, kSeluScale = 1.0507009873554804934193349852946;
+constexpr double kSeluAlpha = 1.6732632423543772848170429916717,
+                 kSeluScale = 1.0507009873554804934193349852946;
 
 void check_float(Graph&, const Args& args) {
   const Value* self = args.value(args.schema().params[0].name);
-  if (!is_float(self->type.dtype)) runtime_error(std::string("\"activation\" not implemented for '") + runtime::info(self->type.dtype).name + "'");
+  if (!is_float(self->type.dtype))
+    runtime_error(std::string("\"activation\" not implemented for '") + runtime::info(self->type.dtype).name +
+                  "'");
 }
 void check_not_bool(Graph&, const Args& args) {
   if (operand_dtype(args, "self") == DType::kBool) runtime_error("Boolean inputs not supported for relu");
@@ -19,17 +22,24 @@ void check_not_bool(Graph&, const Args& args) {
 
 void check_shrink(Graph& graph, const Args& args) {
   check_float(graph, args);
-  if (!(args.number("lambd") >= 0)) runtime_error("lambda must be greater or equal to 0, but found to be " + std::to_string(args.number("lambd")));
+  if (!(args.number("lambd") >= 0))
+    runtime_error("lambda must be greater or equal to 0, but found to be " +
+                  std::to_string(args.number("lambd")));
 }
 
-Scalar clamp(ScalarBuilder& b, Scalar x, double low, double high) { return b.min(b.max(x, number(b, low, x)), number(b, high, x)); }
-Scalar attribute(ScalarBuilder& b, const Args& args, const char* name, Scalar like) { return number(b, args.number(name), like); }
+Scalar clamp(ScalarBuilder& b, Scalar x, double low, double high) {
+  return b.min(b.max(x, number(b, low, x)), number(b, high, x));
+}
+Scalar attribute(ScalarBuilder& b, const Args& args, const char* name, Scalar like) {
+  return number(b, args.number(name), like);
+}
 
 Scalar gelu_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
   Scalar v = x[0], half = number(b, 0.5, v), one = number(b, 1, v);
   if (args.string("approximate") == "tanh") {
     Scalar cube = b.mul(b.mul(v, v), v);
-    Scalar inner = b.mul(number(b, std::numbers::sqrt2 * std::numbers::inv_sqrtpi, v), b.add(v, b.mul(number(b, 0.044715, v), cube)));
+    Scalar inner = b.mul(number(b, std::numbers::sqrt2 * std::numbers::inv_sqrtpi, v),
+                         b.add(v, b.mul(number(b, 0.044715, v), cube)));
     return b.mul(b.mul(half, v), b.add(one, b.tanh(inner)));
   }
   return b.mul(b.mul(v, half), b.add(one, b.erf(b.mul(v, number(b, std::numbers::sqrt2 / 2, v)))));
@@ -84,7 +94,8 @@ void shrink_derivative(Derivative& d) {
 
 Scalar softplus_of(ScalarBuilder& b, Scalar x, double beta, double threshold) {
   Scalar scaled = b.mul(x, number(b, beta, x));
-  return b.select(b.gt(scaled, number(b, threshold, x)), x, b.div(b.log1p(b.exp(scaled)), number(b, beta, x)));
+  return b.select(b.gt(scaled, number(b, threshold, x)), x,
+                  b.div(b.log1p(b.exp(scaled)), number(b, beta, x)));
 }
 Scalar elu_of(ScalarBuilder& b, Scalar x, double alpha, double scale, double input_scale) {
   Scalar low = b.mul(b.expm1(b.mul(x, number(b, input_scale, x))), number(b, alpha * scale, x));
@@ -98,10 +109,15 @@ Scalar shrink_scalar(ScalarBuilder& b, const Scalar* x, const Args& args, bool s
   return b.select(b.ne(x[0], x[0]), x[0], result);
 }
 
-OpDef activation(std::string_view name, std::string_view schema, ScalarFn scalar, DerivativeFn derivative = nullptr,
-                 std::string_view opinfo = {}) {
-  return {.name = name, .family = Family::kPointwise, .schemas = {schema}, .opinfo = opinfo, .scalar = scalar,
-          .derivative = derivative, .check = check_float};
+OpDef activation(std::string_view name, std::string_view schema, ScalarFn scalar,
+                 DerivativeFn derivative = nullptr, std::string_view opinfo = {}) {
+  return {.name = name,
+          .family = Family::kPointwise,
+          .schemas = {schema},
+          .opinfo = opinfo,
+          .scalar = scalar,
+          .derivative = derivative,
+          .check = check_float};
 }
 
 std::vector<Value*> prelu_body(Builder& b, const Args& args) {
@@ -127,7 +143,8 @@ std::vector<Value*> glu_body(Builder& b, const Args& args) {
   check_float(b.graph(), args);
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   if (!b.sym().guard_eq(mod(self.size(dim), 2), 0, "glu"))
-    runtime_error("Halving dimension must be even, but dimension " + std::to_string(dim) + " is size " + self.size(dim).str());
+    runtime_error("Halving dimension must be even, but dimension " + std::to_string(dim) + " is size " +
+                  self.size(dim).str());
   Sym half = floordiv(self.size(dim), 2);
   Tensor x = to_compute(slice(self, dim, 0, half)), gate = to_compute(slice(self, dim, half, half));
   return one(cast(x * sigmoid(gate), self.dtype()));
@@ -135,81 +152,124 @@ std::vector<Value*> glu_body(Builder& b, const Args& args) {
 
 std::vector<Value*> dropout_body(Builder& b, const Args& args) {
   double p = args.number("p");
-  if (p < 0 || p > 1) runtime_error("dropout probability has to be between 0 and 1, but got " + std::to_string(p));
+  if (p < 0 || p > 1)
+    runtime_error("dropout probability has to be between 0 and 1, but got " + std::to_string(p));
   if (args.boolean("train") && p > 0) throw Unsupported("dropout in training, which draws random numbers");
   return {args.value("input")};
 }
 OpDef dropout(std::string_view name, std::string_view schema) {
-  return {.name = name, .family = Family::kComposite, .schemas = {schema}, .body = dropout_body,
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = {schema},
+          .body = dropout_body,
           .alias = [](const Node&) { return Alias::kSelf; }};
 }
 
 std::vector<OpDef> rectifiers() {
   return {
-      {.name = "relu", .family = Family::kPointwise, .schemas = {"relu(Tensor self) -> Tensor"}, .opinfo = "nn.functional.relu",
+      {.name = "relu",
+       .family = Family::kPointwise,
+       .schemas = {"relu(Tensor self) -> Tensor"},
+       .opinfo = "nn.functional.relu",
        .scalar = CDYNAMO_SCALAR(return b.max(x[0], number(b, 0, x[0]))),
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, where(gt(d.result(), 0), d.grad(), 0.0))), .check = check_not_bool},
-      {.name = "relu6", .family = Family::kPointwise, .schemas = {"relu6(Tensor self) -> Tensor"},
+       .derivative = CDYNAMO_DERIVATIVE(d.set(0, where(gt(d.result(), 0), d.grad(), 0.0))),
+       .check = check_not_bool},
+      {.name = "relu6",
+       .family = Family::kPointwise,
+       .schemas = {"relu6(Tensor self) -> Tensor"},
        .scalar = CDYNAMO_SCALAR(return clamp(b, x[0], 0, 6)),
-       .derivative = CDYNAMO_DERIVATIVE(Tensor x = d.operand(0); d.set(0, where(logical_and(gt(x, 0), lt(x, 6)), d.grad(), 0.0))),
+       .derivative = CDYNAMO_DERIVATIVE(Tensor x = d.operand(0);
+                                        d.set(0, where(logical_and(gt(x, 0), lt(x, 6)), d.grad(), 0.0))),
        .check = check_not_bool},
-      {.name = "hardtanh", .family = Family::kPointwise, .schemas = {"hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"},
-       .scalar = CDYNAMO_SCALAR(return b.min(b.max(x[0], attribute(b, args, "min_val", x[0])), attribute(b, args, "max_val", x[0]))),
-       .derivative = CDYNAMO_DERIVATIVE(Tensor x = d.operand(0); Tensor inside = logical_and(gt(x, Operand(d.args["min_val"], &d.builder)),
-                                                                                               lt(x, Operand(d.args["max_val"], &d.builder)));
-                                        d.set(0, where(inside, d.grad(), 0.0))),
+      {.name = "hardtanh",
+       .family = Family::kPointwise,
+       .schemas = {"hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"},
+       .scalar = CDYNAMO_SCALAR(return b.min(b.max(x[0], attribute(b, args, "min_val", x[0])),
+                                             attribute(b, args, "max_val", x[0]))),
+       .derivative =
+           CDYNAMO_DERIVATIVE(Tensor x = d.operand(0);
+                              Tensor inside = logical_and(gt(x, Operand(d.args["min_val"], &d.builder)),
+                                                          lt(x, Operand(d.args["max_val"], &d.builder)));
+                              d.set(0, where(inside, d.grad(), 0.0))),
        .check = check_not_bool},
-      activation("leaky_relu", "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
-                 CDYNAMO_SCALAR(return b.select(b.gt(x[0], number(b, 0, x[0])), x[0], b.mul(x[0], attribute(b, args, "negative_slope", x[0])))),
-                 CDYNAMO_DERIVATIVE(d.set(0, where(gt(d.operand(0), 0), d.grad(), d.grad() * Operand(d.args["negative_slope"], &d.builder))))),
-      {.name = "threshold", .family = Family::kPointwise, .schemas = {"threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"},
-       .scalar = CDYNAMO_SCALAR(return b.select(b.le(x[0], attribute(b, args, "threshold", x[0])), attribute(b, args, "value", x[0]), x[0])),
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, where(le(d.operand(0), Operand(d.args["threshold"], &d.builder)), 0.0, d.grad()))),
+      activation(
+          "leaky_relu", "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
+          CDYNAMO_SCALAR(return b.select(b.gt(x[0], number(b, 0, x[0])), x[0],
+                                         b.mul(x[0], attribute(b, args, "negative_slope", x[0])))),
+          CDYNAMO_DERIVATIVE(d.set(0, where(gt(d.operand(0), 0), d.grad(),
+                                            d.grad() * Operand(d.args["negative_slope"], &d.builder))))),
+      {.name = "threshold",
+       .family = Family::kPointwise,
+       .schemas = {"threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"},
+       .scalar = CDYNAMO_SCALAR(return b.select(b.le(x[0], attribute(b, args, "threshold", x[0])),
+                                                attribute(b, args, "value", x[0]), x[0])),
+       .derivative = CDYNAMO_DERIVATIVE(
+           d.set(0, where(le(d.operand(0), Operand(d.args["threshold"], &d.builder)), 0.0, d.grad()))),
        .check = check_not_bool},
-      activation("hardsigmoid", "hardsigmoid(Tensor self) -> Tensor",
-                 CDYNAMO_SCALAR(return b.div(clamp(b, b.add(x[0], number(b, 3, x[0])), 0, 6), number(b, 6, x[0]))),
-                 CDYNAMO_DERIVATIVE(d.set(0, masked(d, between(d.operand(0), -3, 3)) / 6.0))),
+      activation(
+          "hardsigmoid", "hardsigmoid(Tensor self) -> Tensor",
+          CDYNAMO_SCALAR(return b.div(clamp(b, b.add(x[0], number(b, 3, x[0])), 0, 6), number(b, 6, x[0]))),
+          CDYNAMO_DERIVATIVE(d.set(0, masked(d, between(d.operand(0), -3, 3)) / 6.0))),
       activation("hardswish", "hardswish(Tensor self) -> Tensor",
-                 CDYNAMO_SCALAR(return b.div(b.mul(x[0], clamp(b, b.add(x[0], number(b, 3, x[0])), 0, 6)), number(b, 6, x[0]))), hardswish_derivative),
-      activation("softshrink", "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", CDYNAMO_SCALAR(return shrink_scalar(b, x, args, true)), shrink_derivative),
-      activation("hardshrink", "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", CDYNAMO_SCALAR(return shrink_scalar(b, x, args, false)), shrink_derivative),
+                 CDYNAMO_SCALAR(return b.div(b.mul(x[0], clamp(b, b.add(x[0], number(b, 3, x[0])), 0, 6)),
+                                             number(b, 6, x[0]))),
+                 hardswish_derivative),
+      activation("softshrink", "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+                 CDYNAMO_SCALAR(return shrink_scalar(b, x, args, true)), shrink_derivative),
+      activation("hardshrink", "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+                 CDYNAMO_SCALAR(return shrink_scalar(b, x, args, false)), shrink_derivative),
   };
 }
 
 std::vector<OpDef> smooth() {
   std::vector<OpDef> ops = {
-      activation("gelu", "gelu(Tensor self, *, str approximate=\"none\") -> Tensor", gelu_scalar, gelu_derivative, "nn.functional.gelu"),
-      activation("silu", "silu(Tensor self) -> Tensor",
-                 CDYNAMO_SCALAR(return b.div(x[0], b.add(number(b, 1, x[0]), b.exp(b.neg(x[0]))))),
-                 CDYNAMO_DERIVATIVE(Tensor s = sigmoid(d.operand(0)); d.set(0, d.grad() * s * (d.operand(0) * (1 - s) + 1)))),
-      activation("mish", "mish(Tensor self) -> Tensor",
-                 CDYNAMO_SCALAR(return b.mul(x[0], b.tanh(softplus_of(b, x[0], 1, 20)))), mish_derivative),
-      activation("softplus", "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
-                 CDYNAMO_SCALAR(return softplus_of(b, x[0], args.number("beta"), args.number("threshold"))), softplus_derivative),
-      activation("elu", "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
-                 CDYNAMO_SCALAR(return elu_of(b, x[0], args.number("alpha"), args.number("scale"), args.number("input_scale"))),
-                 CDYNAMO_DERIVATIVE(elu_gradient(d, d.args.number("alpha"), d.args.number("scale"), d.args.number("input_scale")))),
-      activation("selu", "selu(Tensor self) -> Tensor",
-                 CDYNAMO_SCALAR(return elu_of(b, x[0], kSeluAlpha, kSeluScale, 1)), CDYNAMO_DERIVATIVE(elu_gradient(d, kSeluAlpha, kSeluScale, 1))),
-      activation("celu", "celu(Tensor self, Scalar alpha=1.0) -> Tensor",
-                 CDYNAMO_SCALAR(double alpha = args.number("alpha"); return elu_of(b, x[0], alpha, 1, 1 / alpha)),
-                 CDYNAMO_DERIVATIVE(double alpha = d.args.number("alpha"); elu_gradient(d, alpha, 1, 1 / alpha))),
-      activation("log_sigmoid", "log_sigmoid(Tensor self) -> Tensor",
-                 CDYNAMO_SCALAR(return b.sub(b.min(x[0], number(b, 0, x[0])), b.log1p(b.exp(b.neg(b.abs(x[0])))))),
-                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sigmoid(-d.operand(0))))),
-      {.name = "prelu", .family = Family::kComposite, .schemas = {"prelu(Tensor self, Tensor weight) -> Tensor"}, .body = prelu_body,
-       .in_place_variant = false},
-      {.name = "glu", .family = Family::kComposite, .schemas = {"glu(Tensor self, int dim=-1) -> Tensor"}, .body = glu_body,
-       .in_place_variant = false},
-      dropout("dropout", "dropout(Tensor input, float p, bool train) -> Tensor"),
-      dropout("feature_dropout", "feature_dropout(Tensor input, float p, bool train) -> Tensor"),
-      dropout("alpha_dropout", "alpha_dropout(Tensor input, float p, bool train) -> Tensor"),
-      dropout("feature_alpha_dropout", "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"),
+    activation("gelu", "gelu(Tensor self, *, str approximate=\"none\") -> Tensor", gelu_scalar,
+               gelu_derivative, "nn.functional.gelu"),
+    activation("silu", "silu(Tensor self) -> Tensor",
+               CDYNAMO_SCALAR(return b.div(x[0], b.add(number(b, 1, x[0]), b.exp(b.neg(x[0]))))),
+               CDYNAMO_DERIVATIVE(Tensor s = sigmoid(d.operand(0));
+                                  d.set(0, d.grad() * s * (d.operand(0) * (1 - s) + 1)))),
+    activation("mish", "mish(Tensor self) -> Tensor",
+               CDYNAMO_SCALAR(return b.mul(x[0], b.tanh(softplus_of(b, x[0], 1, 20)))), mish_derivative),
+    activation("softplus", "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
+               CDYNAMO_SCALAR(return softplus_of(b, x[0], args.number("beta"), args.number("threshold"))),
+               softplus_derivative),
+    activation("elu", "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
+               CDYNAMO_SCALAR(return elu_of(b, x[0], args.number("alpha"), args.number("scale"),
+                                            args.number("input_scale"))),
+               CDYNAMO_DERIVATIVE(elu_gradient(d, d.args.number("alpha"), d.args.number("scale"),
+                                               d.args.number("input_scale")))),
+    activation("selu", "selu(Tensor self) -> Tensor",
+               CDYNAMO_SCALAR(return elu_of(b, x[0], kSeluAlpha, kSeluScale, 1)),
+               CDYNAMO_DERIVATIVE(elu_gradient(d, kSeluAlpha, kSeluScale, 1))),
+    activation(
+        "celu", "celu(Tensor self, Scalar alpha=1.0) -> Tensor",
+        CDYNAMO_SCALAR(double alpha = args.number("alpha"); return elu_of(b, x[0], alpha, 1, 1 / alpha)),
+        CDYNAMO_DERIVATIVE(double alpha = d.args.number("alpha"); elu_gradient(d, alpha, 1, 1 / alpha))),
+    activation(
+        "log_sigmoid", "log_sigmoid(Tensor self) -> Tensor",
+        CDYNAMO_SCALAR(return b.sub(b.min(x[0], number(b, 0, x[0])), b.log1p(b.exp(b.neg(b.abs(x[0])))))),
+        CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sigmoid(-d.operand(0))))),
+    {.name = "prelu",
+     .family = Family::kComposite,
+     .schemas = {"prelu(Tensor self, Tensor weight) -> Tensor"},
+     .body = prelu_body,
+     .in_place_variant = false},
+    {.name = "glu",
+     .family = Family::kComposite,
+     .schemas = {"glu(Tensor self, int dim=-1) -> Tensor"},
+     .body = glu_body,
+     .in_place_variant = false},
+    dropout("dropout", "dropout(Tensor input, float p, bool train) -> Tensor"),
+    dropout("feature_dropout", "feature_dropout(Tensor input, float p, bool train) -> Tensor"),
+    dropout("alpha_dropout", "alpha_dropout(Tensor input, float p, bool train) -> Tensor"),
+    dropout("feature_alpha_dropout", "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"),
   };
   for (OpDef& op : ops) {
     if (op.name == "gelu") op.check = check_gelu;
     if (op.name == "log_sigmoid") op.strides = contiguous_results;
-    if (op.name == "elu" || op.name == "gelu" || op.name == "softplus" || op.name == "log_sigmoid") op.in_place_variant = op.name == "elu";
+    if (op.name == "elu" || op.name == "gelu" || op.name == "softplus" || op.name == "log_sigmoid")
+      op.in_place_variant = op.name == "elu";
   }
   return ops;
 }

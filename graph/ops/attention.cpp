@@ -46,28 +46,38 @@ Tensor additive_mask(Builder& b, const Args& args, Tensor query, Tensor key, con
 
 std::vector<Value*> attention_body(Builder& b, const Args& args) {
   Tensor query = operand(b, args, "query"), key = operand(b, args, "key"), value = operand(b, args, "value");
-  if (query.dtype() != key.dtype() || query.dtype() != value.dtype()) runtime_error("Expected query, key, and value to have the same dtype");
+  if (query.dtype() != key.dtype() || query.dtype() != value.dtype())
+    runtime_error("Expected query, key, and value to have the same dtype");
   if (!is_float(query.dtype())) throw Unsupported("attention of integers");
-  if (query.rank() < 2 || key.rank() < 2 || value.rank() < 2) runtime_error("Expected query, key, and value to all be at least 2 dimensional");
+  if (query.rank() < 2 || key.rank() < 2 || value.rank() < 2)
+    runtime_error("Expected query, key, and value to all be at least 2 dimensional");
   if (args.number("dropout_p") > 0) throw Unsupported("attention with dropout, which draws random numbers");
   bool causal = args.boolean("is_causal"), masked = args.has("attn_mask");
-  if (causal && masked) runtime_error("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
+  if (causal && masked)
+    runtime_error("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
   if (args.boolean("enable_gqa")) {
     auto repeated = [&](Tensor x) {
-      if (!b.sym().guard_eq(mod(query.size(-3), x.size(-3)), 0, "attention")) runtime_error("Number of heads in key and value must divide the number of heads in query");
-      return wrap(b, b.call1("repeat_interleave", {x.value, floordiv(query.size(-3), x.size(-3)), Sym(x.rank() - 3)}));
+      if (!b.sym().guard_eq(mod(query.size(-3), x.size(-3)), 0, "attention"))
+        runtime_error("Number of heads in key and value must divide the number of heads in query");
+      return wrap(b, b.call1("repeat_interleave",
+                             {x.value, floordiv(query.size(-3), x.size(-3)), Sym(x.rank() - 3)}));
     };
     key = repeated(key);
     value = repeated(value);
   }
   auto batch_of = [](Tensor x) { return std::vector<Sym>(x.sizes().begin(), x.sizes().end() - 2); };
-  std::vector<Sym> batch = broadcast_sizes(b.graph(), broadcast_sizes(b.graph(), batch_of(query), batch_of(key)), batch_of(value));
-  if (!b.sym().guard_eq(query.size(-1), key.size(-1), "attention") || !b.sym().guard_eq(key.size(-2), value.size(-2), "attention"))
+  std::vector<Sym> batch =
+      broadcast_sizes(b.graph(), broadcast_sizes(b.graph(), batch_of(query), batch_of(key)), batch_of(value));
+  if (!b.sym().guard_eq(query.size(-1), key.size(-1), "attention") ||
+      !b.sym().guard_eq(key.size(-2), value.size(-2), "attention"))
     runtime_error("The shapes of query, key and value do not fit");
   Arg mask = masked ? Arg(additive_mask(b, args, query, key, batch).value) : Arg();
-  double scale = args.has("scale") ? args.number("scale")
-                                   : 1 / std::sqrt(static_cast<double>(b.sym().specialize(query.size(-1), "attention's scale")));
-  Tensor result = wrap(b, b.call1("core.sdpa", {four_dims(query, batch).value, four_dims(key, batch).value, four_dims(value, batch).value, mask, causal, scale}));
+  double scale =
+      args.has("scale")
+          ? args.number("scale")
+          : 1 / std::sqrt(static_cast<double>(b.sym().specialize(query.size(-1), "attention's scale")));
+  Tensor result = wrap(b, b.call1("core.sdpa", {four_dims(query, batch).value, four_dims(key, batch).value,
+                                                four_dims(value, batch).value, mask, causal, scale}));
   std::vector<Sym> sizes = batch;
   sizes.insert(sizes.end(), {query.size(-2), value.size(-1)});
   return one(reshape(result, sizes));
@@ -84,10 +94,15 @@ void attention_strides(Graph& graph, const Args& args, std::vector<TensorType>& 
 
 std::vector<OpDef> attention_ops() {
   return {
-      {.name = "scaled_dot_product_attention", .family = Family::kComposite,
-       .schemas = {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
+      {.name = "scaled_dot_product_attention",
+       .family = Family::kComposite,
+       .schemas = {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
+                   "attn_mask=None, float dropout_p=0.0, "
                    "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor"},
-       .opinfo = "nn.functional.scaled_dot_product_attention", .body = attention_body, .strides = attention_strides, .in_place_variant = false},
+       .opinfo = "nn.functional.scaled_dot_product_attention",
+       .body = attention_body,
+       .strides = attention_strides,
+       .in_place_variant = false},
   };
 }
 

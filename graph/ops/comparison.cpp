@@ -12,13 +12,21 @@ Scalar compare_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   return (b.*compare)(x[0], x[1]);
 }
 
-OpDef comparison(std::string_view name, std::vector<std::string_view> schemas, std::vector<std::string_view> torch_names,
-                 std::string_view numpy_name, ScalarFn scalar) {
-  return {.name = name, .family = Family::kPointwise, .schemas = std::move(schemas), .torch_names = std::move(torch_names),
-          .numpy_names = {numpy_name}, .promotion = Promotion::kCompare, .scalar = scalar, .differentiable = false};
+OpDef comparison(std::string_view name, std::vector<std::string_view> schemas,
+                 std::vector<std::string_view> torch_names, std::string_view numpy_name, ScalarFn scalar) {
+  return {.name = name,
+          .family = Family::kPointwise,
+          .schemas = std::move(schemas),
+          .torch_names = std::move(torch_names),
+          .numpy_names = {numpy_name},
+          .promotion = Promotion::kCompare,
+          .scalar = scalar,
+          .differentiable = false};
 }
 
-Scalar infinity(ScalarBuilder& b, Scalar like) { return b.constant(std::numeric_limits<double>::infinity(), like.dtype); }
+Scalar infinity(ScalarBuilder& b, Scalar like) {
+  return b.constant(std::numeric_limits<double>::infinity(), like.dtype);
+}
 Scalar no(ScalarBuilder& b) { return b.constant_int(0, DType::kBool); }
 
 Scalar isnan_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
@@ -42,9 +50,16 @@ Scalar signbit_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   return b.lt(b.copysign(number(b, 1, x[0]), x[0]), number(b, 0, x[0]));
 }
 
-OpDef predicate(std::string_view name, std::string_view schema, std::vector<std::string_view> numpy_names, ScalarFn scalar) {
-  return {.name = name, .family = Family::kPointwise, .schemas = {schema}, .numpy_names = std::move(numpy_names),
-          .promotion = Promotion::kPredicate, .scalar = scalar, .differentiable = false, .in_place_variant = false};
+OpDef predicate(std::string_view name, std::string_view schema, std::vector<std::string_view> numpy_names,
+                ScalarFn scalar) {
+  return {.name = name,
+          .family = Family::kPointwise,
+          .schemas = {schema},
+          .numpy_names = std::move(numpy_names),
+          .promotion = Promotion::kPredicate,
+          .scalar = scalar,
+          .differentiable = false,
+          .in_place_variant = false};
 }
 
 void check_condition(Graph& graph, const Args& args) {
@@ -52,7 +67,9 @@ void check_condition(Graph& graph, const Args& args) {
   if (const auto* value = std::get_if<Value*>(&condition); value && graph.framework == Framework::kTorch) {
     DType dtype = (*value)->type.dtype;
     if (dtype != DType::kBool && dtype != DType::kU8)
-      runtime_error(std::string("where expected condition to be a boolean tensor, but got a tensor with dtype ") + runtime::info(dtype).name);
+      runtime_error(
+          std::string("where expected condition to be a boolean tensor, but got a tensor with dtype ") +
+          runtime::info(dtype).name);
   }
 }
 
@@ -100,19 +117,35 @@ void where_derivative(Derivative& d) {
 
 std::vector<OpDef> comparisons() {
   return {
-      comparison("eq", {"eq.Tensor(Tensor self, Tensor other) -> Tensor", "eq.Scalar(Tensor self, Scalar other) -> Tensor"},
+      comparison("eq",
+                 {"eq.Tensor(Tensor self, Tensor other) -> Tensor",
+                  "eq.Scalar(Tensor self, Scalar other) -> Tensor"},
                  {"torch.Tensor.__eq__"}, "np.equal", compare_scalar<&ScalarBuilder::eq>),
-      comparison("ne", {"ne.Tensor(Tensor self, Tensor other) -> Tensor", "ne.Scalar(Tensor self, Scalar other) -> Tensor"},
-                 {"torch.not_equal", "torch.Tensor.not_equal", "torch.Tensor.__ne__"}, "np.not_equal", compare_scalar<&ScalarBuilder::ne>),
-      comparison("lt", {"lt.Tensor(Tensor self, Tensor other) -> Tensor", "lt.Scalar(Tensor self, Scalar other) -> Tensor"},
-                 {"torch.less", "torch.Tensor.less", "torch.Tensor.__lt__"}, "np.less", compare_scalar<&ScalarBuilder::lt>),
-      comparison("le", {"le.Tensor(Tensor self, Tensor other) -> Tensor", "le.Scalar(Tensor self, Scalar other) -> Tensor"},
-                 {"torch.less_equal", "torch.Tensor.less_equal", "torch.Tensor.__le__"}, "np.less_equal", compare_scalar<&ScalarBuilder::le>),
-      comparison("gt", {"gt.Tensor(Tensor self, Tensor other) -> Tensor", "gt.Scalar(Tensor self, Scalar other) -> Tensor"},
-                 {"torch.greater", "torch.Tensor.greater", "torch.Tensor.__gt__"}, "np.greater", compare_scalar<&ScalarBuilder::gt>),
-      comparison("ge", {"ge.Tensor(Tensor self, Tensor other) -> Tensor", "ge.Scalar(Tensor self, Scalar other) -> Tensor"},
-                 {"torch.greater_equal", "torch.Tensor.greater_equal", "torch.Tensor.__ge__"}, "np.greater_equal",
-                 compare_scalar<&ScalarBuilder::ge>),
+      comparison("ne",
+                 {"ne.Tensor(Tensor self, Tensor other) -> Tensor",
+                  "ne.Scalar(Tensor self, Scalar other) -> Tensor"},
+                 {"torch.not_equal", "torch.Tensor.not_equal", "torch.Tensor.__ne__"}, "np.not_equal",
+                 compare_scalar<&ScalarBuilder::ne>),
+      comparison("lt",
+                 {"lt.Tensor(Tensor self, Tensor other) -> Tensor",
+                  "lt.Scalar(Tensor self, Scalar other) -> Tensor"},
+                 {"torch.less", "torch.Tensor.less", "torch.Tensor.__lt__"}, "np.less",
+                 compare_scalar<&ScalarBuilder::lt>),
+      comparison("le",
+                 {"le.Tensor(Tensor self, Tensor other) -> Tensor",
+                  "le.Scalar(Tensor self, Scalar other) -> Tensor"},
+                 {"torch.less_equal", "torch.Tensor.less_equal", "torch.Tensor.__le__"}, "np.less_equal",
+                 compare_scalar<&ScalarBuilder::le>),
+      comparison("gt",
+                 {"gt.Tensor(Tensor self, Tensor other) -> Tensor",
+                  "gt.Scalar(Tensor self, Scalar other) -> Tensor"},
+                 {"torch.greater", "torch.Tensor.greater", "torch.Tensor.__gt__"}, "np.greater",
+                 compare_scalar<&ScalarBuilder::gt>),
+      comparison("ge",
+                 {"ge.Tensor(Tensor self, Tensor other) -> Tensor",
+                  "ge.Scalar(Tensor self, Scalar other) -> Tensor"},
+                 {"torch.greater_equal", "torch.Tensor.greater_equal", "torch.Tensor.__ge__"},
+                 "np.greater_equal", compare_scalar<&ScalarBuilder::ge>),
       predicate("isnan", "isnan(Tensor self) -> Tensor", {"np.isnan"}, isnan_scalar),
       predicate("isinf", "isinf(Tensor self) -> Tensor", {"np.isinf"}, isinf_scalar),
       predicate("isfinite", "isfinite(Tensor self) -> Tensor", {"np.isfinite"}, isfinite_scalar),
@@ -123,37 +156,60 @@ std::vector<OpDef> comparisons() {
 }
 
 std::vector<OpDef> logic() {
-  auto logical = [](std::string_view name, std::string_view schema, std::string_view numpy_name, ScalarFn scalar) -> OpDef {
-    return {.name = name, .family = Family::kPointwise, .schemas = {schema}, .numpy_names = {numpy_name},
-            .promotion = Promotion::kLogical, .scalar = scalar, .differentiable = false};
+  auto logical = [](std::string_view name, std::string_view schema, std::string_view numpy_name,
+                    ScalarFn scalar) -> OpDef {
+    return {.name = name,
+            .family = Family::kPointwise,
+            .schemas = {schema},
+            .numpy_names = {numpy_name},
+            .promotion = Promotion::kLogical,
+            .scalar = scalar,
+            .differentiable = false};
   };
   return {
-      logical("logical_and", "logical_and(Tensor self, Tensor other) -> Tensor", "np.logical_and", CDYNAMO_SCALAR(return b.bit_and(x[0], x[1]))),
-      logical("logical_or", "logical_or(Tensor self, Tensor other) -> Tensor", "np.logical_or", CDYNAMO_SCALAR(return b.bit_or(x[0], x[1]))),
-      logical("logical_xor", "logical_xor(Tensor self, Tensor other) -> Tensor", "np.logical_xor", CDYNAMO_SCALAR(return b.bit_xor(x[0], x[1]))),
-      logical("logical_not", "logical_not(Tensor self) -> Tensor", "np.logical_not", CDYNAMO_SCALAR(return b.bit_not(x[0]))),
-      {.name = "where", .family = Family::kPointwise,
+      logical("logical_and", "logical_and(Tensor self, Tensor other) -> Tensor", "np.logical_and",
+              CDYNAMO_SCALAR(return b.bit_and(x[0], x[1]))),
+      logical("logical_or", "logical_or(Tensor self, Tensor other) -> Tensor", "np.logical_or",
+              CDYNAMO_SCALAR(return b.bit_or(x[0], x[1]))),
+      logical("logical_xor", "logical_xor(Tensor self, Tensor other) -> Tensor", "np.logical_xor",
+              CDYNAMO_SCALAR(return b.bit_xor(x[0], x[1]))),
+      logical("logical_not", "logical_not(Tensor self) -> Tensor", "np.logical_not",
+              CDYNAMO_SCALAR(return b.bit_not(x[0]))),
+      {.name = "where",
+       .family = Family::kPointwise,
        .schemas = {"where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
                    "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
                    "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
                    "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor"},
-       .numpy_names = {"np.where"}, .promotion = Promotion::kSelect,
-       .scalar = CDYNAMO_SCALAR(return b.select(x[0], x[1], x[2])), .derivative = where_derivative,
-       .in_place_variant = false, .check = check_condition},
-      {.name = "core.masked_fill", .family = Family::kPointwise,
-       .schemas = {"core.masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor"}, .promotion = Promotion::kFirst,
+       .numpy_names = {"np.where"},
+       .promotion = Promotion::kSelect,
+       .scalar = CDYNAMO_SCALAR(return b.select(x[0], x[1], x[2])),
+       .derivative = where_derivative,
+       .in_place_variant = false,
+       .check = check_condition},
+      {.name = "core.masked_fill",
+       .family = Family::kPointwise,
+       .schemas = {"core.masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor"},
+       .promotion = Promotion::kFirst,
        .scalar = masked_fill_scalar,
        .derivative = CDYNAMO_DERIVATIVE(d.set(0, where(cast(d.operand(1), DType::kBool), 0.0, d.grad()));
                                         d.set(2, where(cast(d.operand(1), DType::kBool), d.grad(), 0.0)))},
-      {.name = "masked_fill", .family = Family::kComposite,
+      {.name = "masked_fill",
+       .family = Family::kComposite,
        .schemas = {"masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
                    "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"},
        .body = masked_fill_body},
-      {.name = "isclose", .family = Family::kComposite,
-       .schemas = {"isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"},
-       .body = isclose_body, .in_place_variant = false},
-      {.name = "isreal", .family = Family::kComposite, .schemas = {"isreal(Tensor self) -> Tensor"},
-       .body = CDYNAMO_BODY(return one(full(b, args.value("self")->type.sizes, true, DType::kBool))), .in_place_variant = false},
+      {.name = "isclose",
+       .family = Family::kComposite,
+       .schemas = {"isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool "
+                   "equal_nan=False) -> Tensor"},
+       .body = isclose_body,
+       .in_place_variant = false},
+      {.name = "isreal",
+       .family = Family::kComposite,
+       .schemas = {"isreal(Tensor self) -> Tensor"},
+       .body = CDYNAMO_BODY(return one(full(b, args.value("self")->type.sizes, true, DType::kBool))),
+       .in_place_variant = false},
   };
 }
 

@@ -12,7 +12,9 @@ std::vector<Sym> strides_for(SymContext& sym, const TensorType& type, std::strin
   if (format == "preserve_format") return preserved_strides(sym, type);
   if (format == "contiguous_format") return contiguous_strides(type.sizes);
   size_t rank = format == "channels_last" ? 4 : 5;
-  if (type.sizes.size() != rank) runtime_error("required rank " + std::to_string(rank) + " tensor to use " + std::string(format) + " format");
+  if (type.sizes.size() != rank)
+    runtime_error("required rank " + std::to_string(rank) + " tensor to use " + std::string(format) +
+                  " format");
   return channels_last_strides(type.sizes);
 }
 
@@ -24,13 +26,15 @@ bool has_format(SymContext& sym, const TensorType& type, std::string_view format
 std::vector<TensorType> infer_contiguous(Graph& graph, const Args& args) {
   TensorType type = args.value("self")->type;
   std::string_view format = memory_format(args, "contiguous_format");
-  if (format == "preserve_format") runtime_error("preserve memory format is unsupported by the contiguous operator");
+  if (format == "preserve_format")
+    runtime_error("preserve memory format is unsupported by the contiguous operator");
   if (!has_format(*graph.sym, type, format)) type.strides = strides_for(*graph.sym, type, format);
   return {type};
 }
 Alias contiguous_alias(const Node& node) {
   const TensorType& self = self_type(node);
-  std::string_view format = memory_format(Args(node.op->parsed[node.overload], node.args), "contiguous_format");
+  std::string_view format =
+      memory_format(Args(node.op->parsed[node.overload], node.args), "contiguous_format");
   return has_format(context_of(self), self, format) ? Alias::kSelf : Alias::kNone;
 }
 
@@ -51,7 +55,8 @@ DType target_dtype(const Args& args) {
 bool to_is_self(SymContext& sym, const Args& args) {
   const TensorType& self = args.value("self")->type;
   bool copy = args.has("copy") && args.boolean("copy");
-  return !copy && target_dtype(args) == self.dtype && has_format(sym, self, memory_format(args, "preserve_format"));
+  return !copy && target_dtype(args) == self.dtype &&
+         has_format(sym, self, memory_format(args, "preserve_format"));
 }
 std::vector<TensorType> infer_to(Graph& graph, const Args& args) {
   TensorType type = args.value("self")->type;
@@ -61,9 +66,13 @@ std::vector<TensorType> infer_to(Graph& graph, const Args& args) {
   type.weak = false;
   return {type};
 }
-std::vector<Value*> to_body(Builder& b, const Args& args) { return one(cast(operand(b, args, "self"), target_dtype(args))); }
+std::vector<Value*> to_body(Builder& b, const Args& args) {
+  return one(cast(operand(b, args, "self"), target_dtype(args)));
+}
 Alias to_alias(const Node& node) {
-  return to_is_self(context_of(self_type(node)), Args(node.op->parsed[node.overload], node.args)) ? Alias::kSelf : Alias::kNone;
+  return to_is_self(context_of(self_type(node)), Args(node.op->parsed[node.overload], node.args))
+             ? Alias::kSelf
+             : Alias::kNone;
 }
 
 // x.float(), x.long() ...
@@ -82,11 +91,19 @@ struct Conversion {
     return {type};
   }
   static Alias alias(const Node& node) {
-    return is_self(context_of(self_type(node)), Args(node.op->parsed[node.overload], node.args)) ? Alias::kSelf : Alias::kNone;
+    return is_self(context_of(self_type(node)), Args(node.op->parsed[node.overload], node.args))
+               ? Alias::kSelf
+               : Alias::kNone;
   }
-  static OpDef entry(std::string_view name, std::string_view schema, std::vector<std::string_view> torch_names) {
-    return {.name = name, .family = Family::kComposite, .schemas = {schema}, .torch_names = std::move(torch_names),
-            .body = CDYNAMO_BODY(return one(cast(operand(b, args, "self"), dtype))), .infer = infer, .in_place_variant = false,
+  static OpDef entry(std::string_view name, std::string_view schema,
+                     std::vector<std::string_view> torch_names) {
+    return {.name = name,
+            .family = Family::kComposite,
+            .schemas = {schema},
+            .torch_names = std::move(torch_names),
+            .body = CDYNAMO_BODY(return one(cast(operand(b, args, "self"), dtype))),
+            .infer = infer,
+            .in_place_variant = false,
             .alias = alias};
   }
 };
@@ -104,7 +121,8 @@ std::vector<Value*> fill_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   const Arg& value = args["value"];
   if (const auto* tensor = std::get_if<Value*>(&value)) {
-    if ((*tensor)->type.rank() != 0) runtime_error("fill_ only supports 0-dimension value tensor but got tensor with dimensions");
+    if ((*tensor)->type.rank() != 0)
+      runtime_error("fill_ only supports 0-dimension value tensor but got tensor with dimensions");
     return one(expand(cast(wrap(b, *tensor), self.dtype()), self.sizes()));
   }
   return one(full_like(self, value));
@@ -116,39 +134,92 @@ Tensor itself(Builder& b, const Args& args) { return operand(b, args, args.schem
 
 std::vector<OpDef> conversion_ops() {
   return {
-      {.name = "contiguous", .family = Family::kComposite,
+      {.name = "contiguous",
+       .family = Family::kComposite,
        .schemas = {"contiguous(Tensor self, *, MemoryFormat memory_format=contiguous_format) -> Tensor"},
-       .body = CDYNAMO_BODY(return one(itself(b, args))), .infer = infer_contiguous, .in_place_variant = false, .alias = contiguous_alias},
-      {.name = "clone", .family = Family::kComposite,
+       .body = CDYNAMO_BODY(return one(itself(b, args))),
+       .infer = infer_contiguous,
+       .in_place_variant = false,
+       .alias = contiguous_alias},
+      {.name = "clone",
+       .family = Family::kComposite,
        .schemas = {"clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"},
-       .body = CDYNAMO_BODY(return one(itself(b, args))), .infer = infer_clone, .in_place_variant = false},
-      {.name = "to", .family = Family::kComposite,
-       .schemas = {"to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, *, MemoryFormat? memory_format=None) -> Tensor",
-                   "to.device(Tensor self, Device? device=None, ScalarType? dtype=None, bool non_blocking=False, bool copy=False, *, "
+       .body = CDYNAMO_BODY(return one(itself(b, args))),
+       .infer = infer_clone,
+       .in_place_variant = false},
+      {.name = "to",
+       .family = Family::kComposite,
+       .schemas = {"to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, *, "
                    "MemoryFormat? memory_format=None) -> Tensor",
-                   "to.other(Tensor self, Tensor other, bool non_blocking=False, bool copy=False, *, MemoryFormat? memory_format=None) -> Tensor"},
-       .body = to_body, .infer = infer_to, .in_place_variant = false, .alias = to_alias},
-      {.name = "type_as", .family = Family::kComposite, .schemas = {"type_as(Tensor self, Tensor other) -> Tensor"},
-       .body = to_body, .infer = infer_to, .in_place_variant = false, .alias = to_alias},
-      {.name = "cpu", .family = Family::kComposite, .schemas = {"cpu(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"},
-       .body = to_body, .infer = infer_to, .in_place_variant = false, .alias = to_alias},
-      Conversion<DType::kF32>::entry("core.to_float32", "core.to_float32(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.float"}),
-      Conversion<DType::kF64>::entry("core.to_float64", "core.to_float64(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.double"}),
-      Conversion<DType::kF16>::entry("core.to_float16", "core.to_float16(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.half"}),
-      Conversion<DType::kBF16>::entry("core.to_bfloat16", "core.to_bfloat16(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.bfloat16"}),
-      Conversion<DType::kI64>::entry("core.to_int64", "core.to_int64(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.long"}),
-      Conversion<DType::kI32>::entry("core.to_int32", "core.to_int32(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.int"}),
-      Conversion<DType::kI16>::entry("core.to_int16", "core.to_int16(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.short"}),
-      Conversion<DType::kI8>::entry("core.to_int8", "core.to_int8(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.char"}),
-      Conversion<DType::kU8>::entry("core.to_uint8", "core.to_uint8(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.byte"}),
-      Conversion<DType::kBool>::entry("core.to_bool", "core.to_bool(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", {"torch.Tensor.bool"}),
-      {.name = "copy", .family = Family::kComposite,
-       .schemas = {"copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"}, .body = copy_body, .infer = infer_like_self},
-      {.name = "fill", .family = Family::kComposite,
-       .schemas = {"fill.Scalar(Tensor self, Scalar value) -> Tensor", "fill.Tensor(Tensor self, Tensor value) -> Tensor"},
-       .body = fill_body, .infer = infer_like_self},
-      {.name = "zero", .family = Family::kComposite, .schemas = {"zero(Tensor self) -> Tensor"},
-       .body = CDYNAMO_BODY(return one(full_like(itself(b, args), Sym(0)))), .infer = infer_like_self},
+                   "to.device(Tensor self, Device? device=None, ScalarType? dtype=None, bool "
+                   "non_blocking=False, bool copy=False, *, "
+                   "MemoryFormat? memory_format=None) -> Tensor",
+                   "to.other(Tensor self, Tensor other, bool non_blocking=False, bool copy=False, *, "
+                   "MemoryFormat? memory_format=None) -> Tensor"},
+       .body = to_body,
+       .infer = infer_to,
+       .in_place_variant = false,
+       .alias = to_alias},
+      {.name = "type_as",
+       .family = Family::kComposite,
+       .schemas = {"type_as(Tensor self, Tensor other) -> Tensor"},
+       .body = to_body,
+       .infer = infer_to,
+       .in_place_variant = false,
+       .alias = to_alias},
+      {.name = "cpu",
+       .family = Family::kComposite,
+       .schemas = {"cpu(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"},
+       .body = to_body,
+       .infer = infer_to,
+       .in_place_variant = false,
+       .alias = to_alias},
+      Conversion<DType::kF32>::entry(
+          "core.to_float32", "core.to_float32(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+          {"torch.Tensor.float"}),
+      Conversion<DType::kF64>::entry(
+          "core.to_float64", "core.to_float64(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+          {"torch.Tensor.double"}),
+      Conversion<DType::kF16>::entry(
+          "core.to_float16", "core.to_float16(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+          {"torch.Tensor.half"}),
+      Conversion<DType::kBF16>::entry(
+          "core.to_bfloat16", "core.to_bfloat16(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+          {"torch.Tensor.bfloat16"}),
+      Conversion<DType::kI64>::entry(
+          "core.to_int64", "core.to_int64(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+          {"torch.Tensor.long"}),
+      Conversion<DType::kI32>::entry(
+          "core.to_int32", "core.to_int32(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+          {"torch.Tensor.int"}),
+      Conversion<DType::kI16>::entry(
+          "core.to_int16", "core.to_int16(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+          {"torch.Tensor.short"}),
+      Conversion<DType::kI8>::entry(
+          "core.to_int8", "core.to_int8(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+          {"torch.Tensor.char"}),
+      Conversion<DType::kU8>::entry(
+          "core.to_uint8", "core.to_uint8(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+          {"torch.Tensor.byte"}),
+      Conversion<DType::kBool>::entry(
+          "core.to_bool", "core.to_bool(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+          {"torch.Tensor.bool"}),
+      {.name = "copy",
+       .family = Family::kComposite,
+       .schemas = {"copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"},
+       .body = copy_body,
+       .infer = infer_like_self},
+      {.name = "fill",
+       .family = Family::kComposite,
+       .schemas = {"fill.Scalar(Tensor self, Scalar value) -> Tensor",
+                   "fill.Tensor(Tensor self, Tensor value) -> Tensor"},
+       .body = fill_body,
+       .infer = infer_like_self},
+      {.name = "zero",
+       .family = Family::kComposite,
+       .schemas = {"zero(Tensor self) -> Tensor"},
+       .body = CDYNAMO_BODY(return one(full_like(itself(b, args), Sym(0)))),
+       .infer = infer_like_self},
   };
 }
 

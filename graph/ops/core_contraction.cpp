@@ -19,10 +19,11 @@ std::vector<TensorType> infer_bmm(Graph& graph, const Args& args) {
 std::vector<TensorType> infer_convolution(Graph& graph, const Args& args) {
   const TensorType &input = type_of(args, "input"), &weight = type_of(args, "weight");
   size_t spatial = input.sizes.size() - 2;
-  std::vector<Sym> stride = args.sizes("stride"), padding = args.sizes("padding"), dilation = args.sizes("dilation"),
-                   output_padding = args.sizes("output_padding");
+  std::vector<Sym> stride = args.sizes("stride"), padding = args.sizes("padding"),
+                   dilation = args.sizes("dilation"), output_padding = args.sizes("output_padding");
   bool transposed = args.boolean("transposed");
-  std::vector<Sym> sizes{input.sizes[0], transposed ? weight.sizes[1] * args.integer("groups") : weight.sizes[0]};
+  std::vector<Sym> sizes{input.sizes[0],
+                         transposed ? weight.sizes[1] * args.integer("groups") : weight.sizes[0]};
   for (size_t i = 0; i < spatial; ++i) {
     const Sym &n = input.sizes[i + 2], &k = weight.sizes[i + 2];
     Sym reach = dilation[i] * (k - 1);
@@ -57,19 +58,32 @@ void bmm_derivative(Derivative& d) {
 
 std::vector<OpDef> core_contraction_ops() {
   return {
-      {.name = "core.mm", .family = Family::kContraction,
-       .schemas = {"core.mm(Tensor self, Tensor mat2) -> Tensor"}, .infer = infer_mm, .derivative = mm_derivative},
-      {.name = "core.bmm", .family = Family::kContraction,
-       .schemas = {"core.bmm(Tensor self, Tensor mat2) -> Tensor"}, .infer = infer_bmm, .derivative = bmm_derivative},
-      {.name = "core.convolution", .family = Family::kContraction,
-       .schemas = {"core.convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+      {.name = "core.mm",
+       .family = Family::kContraction,
+       .schemas = {"core.mm(Tensor self, Tensor mat2) -> Tensor"},
+       .infer = infer_mm,
+       .derivative = mm_derivative},
+      {.name = "core.bmm",
+       .family = Family::kContraction,
+       .schemas = {"core.bmm(Tensor self, Tensor mat2) -> Tensor"},
+       .infer = infer_bmm,
+       .derivative = bmm_derivative},
+      {.name = "core.convolution",
+       .family = Family::kContraction,
+       .schemas = {"core.convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, "
+                   "int[] dilation, "
                    "bool transposed, int[] output_padding, int groups) -> Tensor"},
        .infer = infer_convolution},
-      {.name = "core.sdpa", .family = Family::kContraction,
-       .schemas = {"core.sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale) -> Tensor"},
+      {.name = "core.sdpa",
+       .family = Family::kContraction,
+       .schemas = {"core.sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, "
+                   "float scale) -> Tensor"},
        .infer = infer_sdpa},
-      {.name = "core.library", .family = Family::kLibrary,
-       .schemas = {"core.library(Tensor[] inputs, int call) -> Tensor[]"}, .infer = infer_library, .differentiable = false},
+      {.name = "core.library",
+       .family = Family::kLibrary,
+       .schemas = {"core.library(Tensor[] inputs, int call) -> Tensor[]"},
+       .infer = infer_library,
+       .differentiable = false},
   };
 }
 

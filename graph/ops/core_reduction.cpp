@@ -16,23 +16,33 @@ int64_t greatest(DType dtype) {
   return -(least(dtype) + 1);
 }
 
-Scalar zero(ScalarBuilder& b, DType dtype) { return is_float(dtype) ? b.constant(0, dtype) : b.constant_int(0, dtype); }
-Scalar one(ScalarBuilder& b, DType dtype) { return is_float(dtype) ? b.constant(1, dtype) : b.constant_int(1, dtype); }
+Scalar zero(ScalarBuilder& b, DType dtype) {
+  return is_float(dtype) ? b.constant(0, dtype) : b.constant_int(0, dtype);
+}
+Scalar one(ScalarBuilder& b, DType dtype) {
+  return is_float(dtype) ? b.constant(1, dtype) : b.constant_int(1, dtype);
+}
 Scalar lowest(ScalarBuilder& b, DType dtype) {
-  return is_float(dtype) ? b.constant(-std::numeric_limits<double>::infinity(), dtype) : b.constant_int(least(dtype), dtype);
+  return is_float(dtype) ? b.constant(-std::numeric_limits<double>::infinity(), dtype)
+                         : b.constant_int(least(dtype), dtype);
 }
 Scalar highest(ScalarBuilder& b, DType dtype) {
-  return is_float(dtype) ? b.constant(std::numeric_limits<double>::infinity(), dtype) : b.constant_int(greatest(dtype), dtype);
+  return is_float(dtype) ? b.constant(std::numeric_limits<double>::infinity(), dtype)
+                         : b.constant_int(greatest(dtype), dtype);
 }
 Scalar add(ScalarBuilder& b, Scalar x, Scalar y) { return b.add(x, y); }
 Scalar mul(ScalarBuilder& b, Scalar x, Scalar y) { return b.mul(x, y); }
-Scalar larger(ScalarBuilder& b, Scalar x, Scalar y) { return x.dtype == DType::kBool ? b.bit_or(x, y) : b.max(x, y); }
-Scalar smaller(ScalarBuilder& b, Scalar x, Scalar y) { return x.dtype == DType::kBool ? b.bit_and(x, y) : b.min(x, y); }
+Scalar larger(ScalarBuilder& b, Scalar x, Scalar y) {
+  return x.dtype == DType::kBool ? b.bit_or(x, y) : b.max(x, y);
+}
+Scalar smaller(ScalarBuilder& b, Scalar x, Scalar y) {
+  return x.dtype == DType::kBool ? b.bit_and(x, y) : b.min(x, y);
+}
 Scalar either(ScalarBuilder& b, Scalar x, Scalar y) { return b.bit_or(x, y); }
 Scalar both(ScalarBuilder& b, Scalar x, Scalar y) { return b.bit_and(x, y); }
 
-constexpr ReductionDef kSum{zero, add}, kProd{one, mul}, kAmax{lowest, larger}, kAmin{highest, smaller}, kAny{zero, either},
-    kAll{one, both}, kArgmax{lowest, larger, true}, kArgmin{highest, smaller, true};
+constexpr ReductionDef kSum{zero, add}, kProd{one, mul}, kAmax{lowest, larger}, kAmin{highest, smaller},
+    kAny{zero, either}, kAll{one, both}, kArgmax{lowest, larger, true}, kArgmin{highest, smaller, true};
 
 std::vector<Sym> remaining(const Args& args) {
   const std::vector<Sym>& from = args.value("self")->type.sizes;
@@ -40,8 +50,10 @@ std::vector<Sym> remaining(const Args& args) {
   std::vector<int64_t> dims = args.constants("dims");
   size_t next = 0;
   for (size_t d = 0; d < from.size(); ++d) {
-    if (next < dims.size() && dims[next] == static_cast<int64_t>(d)) ++next;
-    else sizes.push_back(from[d]);
+    if (next < dims.size() && dims[next] == static_cast<int64_t>(d))
+      ++next;
+    else
+      sizes.push_back(from[d]);
   }
   if (next != dims.size()) throw InternalError("the dims of a reduction are not sorted and in range");
   return sizes;
@@ -70,9 +82,14 @@ void extreme_derivative(Derivative& d) {
   d.set(0, restore(d, d.grad()) * hit / count);
 }
 
-OpDef reduction(std::string_view name, std::string_view schema, const ReductionDef& def, DerivativeFn derivative = nullptr) {
-  return {.name = name, .family = Family::kReduction, .schemas = {schema}, .reduction = &def,
-          .infer = def.returns_index ? index_dtype : same_dtype, .derivative = derivative,
+OpDef reduction(std::string_view name, std::string_view schema, const ReductionDef& def,
+                DerivativeFn derivative = nullptr) {
+  return {.name = name,
+          .family = Family::kReduction,
+          .schemas = {schema},
+          .reduction = &def,
+          .infer = def.returns_index ? index_dtype : same_dtype,
+          .derivative = derivative,
           .differentiable = derivative != nullptr};
 }
 

@@ -108,13 +108,15 @@ void expand_derivative(Derivative& d) {
 
 void slice_derivative(Derivative& d) {
   Tensor zero = full_like(d.operand(0), 0.0);
-  d.set(0, wrap(d.builder, d.builder.call1("core.slice_scatter", {zero.value, d.grad().value, d.args["start"], d.args["step"]})));
+  d.set(0, wrap(d.builder, d.builder.call1("core.slice_scatter",
+                                           {zero.value, d.grad().value, d.args["start"], d.args["step"]})));
 }
 
 void diagonal_derivative(Derivative& d) {
   Tensor zero = full_like(d.operand(0), 0.0);
-  d.set(0, wrap(d.builder, d.builder.call1("core.diagonal_scatter", {zero.value, d.grad().value, d.args["offset"], d.args["dim1"],
-                                                                     d.args["dim2"]})));
+  d.set(0, wrap(d.builder,
+                d.builder.call1("core.diagonal_scatter", {zero.value, d.grad().value, d.args["offset"],
+                                                          d.args["dim1"], d.args["dim2"]})));
 }
 
 void pad_derivative(Derivative& d) {
@@ -128,41 +130,64 @@ void pad_derivative(Derivative& d) {
 
 std::vector<OpDef> core_view_ops() {
   return {
-      {.name = "core.cast", .family = Family::kPointwise,
+      {.name = "core.cast",
+       .family = Family::kPointwise,
        .schemas = {"core.cast(Tensor self, ScalarType dtype) -> Tensor"},
        .scalar = CDYNAMO_SCALAR(return b.cast(x[0], runtime::compute_type(*args.dtype("dtype")))),
        .infer = infer_cast,
        .derivative = CDYNAMO_DERIVATIVE(d.set(0, cast(d.grad(), d.operand(0).dtype())))},
-      {.name = "core.full", .family = Family::kIndexing,
+      {.name = "core.full",
+       .family = Family::kIndexing,
        .schemas = {"core.full(int[] size, Scalar value, ScalarType dtype) -> Tensor"},
-       .infer = infer_fill, .differentiable = false},
-      {.name = "core.iota", .family = Family::kIndexing,
+       .infer = infer_fill,
+       .differentiable = false},
+      {.name = "core.iota",
+       .family = Family::kIndexing,
        .schemas = {"core.iota(int[] size, int dim, ScalarType dtype) -> Tensor"},
-       .infer = infer_fill, .differentiable = false},
-      {.name = "core.expand", .family = Family::kView,
+       .infer = infer_fill,
+       .differentiable = false},
+      {.name = "core.expand",
+       .family = Family::kView,
        .schemas = {"core.expand(Tensor self, int[] size) -> Tensor"},
-       .infer = infer_expand, .derivative = expand_derivative, .view = true},
-      {.name = "core.permute", .family = Family::kView,
+       .infer = infer_expand,
+       .derivative = expand_derivative,
+       .view = true},
+      {.name = "core.permute",
+       .family = Family::kView,
        .schemas = {"core.permute(Tensor self, int[] dims) -> Tensor"},
        .infer = infer_permute,
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, permute(d.grad(), inverse(d.args.constants("dims"))))), .view = true},
-      {.name = "core.reshape", .family = Family::kView,
+       .derivative = CDYNAMO_DERIVATIVE(d.set(0, permute(d.grad(), inverse(d.args.constants("dims"))))),
+       .view = true},
+      {.name = "core.reshape",
+       .family = Family::kView,
        .schemas = {"core.reshape(Tensor self, int[] size) -> Tensor"},
        .infer = infer_reshape,
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, reshape(d.grad(), d.operand(0).sizes()))), .view = true},
-      {.name = "core.slice", .family = Family::kView,
+       .derivative = CDYNAMO_DERIVATIVE(d.set(0, reshape(d.grad(), d.operand(0).sizes()))),
+       .view = true},
+      {.name = "core.slice",
+       .family = Family::kView,
        .schemas = {"core.slice(Tensor self, int[] start, int[] size, int[] step) -> Tensor"},
-       .infer = infer_slice, .derivative = slice_derivative, .view = true},
-      {.name = "core.diagonal", .family = Family::kView,
+       .infer = infer_slice,
+       .derivative = slice_derivative,
+       .view = true},
+      {.name = "core.diagonal",
+       .family = Family::kView,
        .schemas = {"core.diagonal(Tensor self, int offset, int dim1, int dim2) -> Tensor"},
-       .infer = infer_diagonal, .derivative = diagonal_derivative, .view = true},
-      {.name = "core.window", .family = Family::kView,
-       .schemas = {"core.window(Tensor self, int[] dims, int[] kernel, int[] stride, int[] padding, int[] dilation, int[] out, "
+       .infer = infer_diagonal,
+       .derivative = diagonal_derivative,
+       .view = true},
+      {.name = "core.window",
+       .family = Family::kView,
+       .schemas = {"core.window(Tensor self, int[] dims, int[] kernel, int[] stride, int[] padding, int[] "
+                   "dilation, int[] out, "
                    "Scalar fill) -> Tensor"},
-       .infer = infer_window, .differentiable = false},
-      {.name = "core.pad", .family = Family::kView,
+       .infer = infer_window,
+       .differentiable = false},
+      {.name = "core.pad",
+       .family = Family::kView,
        .schemas = {"core.pad(Tensor self, int[] low, int[] high, Scalar fill) -> Tensor"},
-       .infer = infer_pad, .derivative = pad_derivative},
+       .infer = infer_pad,
+       .derivative = pad_derivative},
   };
 }
 

@@ -1,6 +1,8 @@
 // What the entries of the table are written with: short forms for scalar code, bodies and derivatives.
 #pragma once
 
+#include <initializer_list>
+
 #include "graph/broadcast.h"
 #include "graph/builder.h"
 #include "graph/derivative.h"
@@ -22,17 +24,24 @@ using runtime::is_integer;
 // ---- scalar code
 
 inline Scalar number(ScalarBuilder& b, double value, Scalar like) {
-  return is_float(like.dtype) ? b.constant(value, like.dtype) : b.constant_int(static_cast<int64_t>(value), like.dtype);
+  return is_float(like.dtype) ? b.constant(value, like.dtype)
+                              : b.constant_int(static_cast<int64_t>(value), like.dtype);
 }
 inline bool is_unsigned(Scalar x) { return !runtime::info(x.dtype).is_signed; }
 
 // ---- bodies
 
-inline Tensor operand(Builder& b, const Args& args, std::string_view name) { return wrap(b, args.value(name)); }
+inline Tensor operand(Builder& b, const Args& args, std::string_view name) {
+  return wrap(b, args.value(name));
+}
 // A parameter that is a tensor or a number.
-inline Operand any_operand(Builder& b, const Args& args, std::string_view name) { return Operand(args[name], &b); }
+inline Operand any_operand(Builder& b, const Args& args, std::string_view name) {
+  return Operand(args[name], &b);
+}
 inline std::vector<Value*> one(Tensor tensor) { return {tensor.value}; }
-inline std::vector<Value*> forward(Builder& b, std::string_view op, std::vector<Arg> args) { return b.call(op, std::move(args)); }
+inline std::vector<Value*> forward(Builder& b, std::string_view op, std::vector<Arg> args) {
+  return b.call(op, std::move(args));
+}
 
 inline TensorType contiguous_type(const Value* like, std::vector<Sym> sizes, DType dtype) {
   TensorType type;
@@ -50,6 +59,11 @@ inline void contiguous_results(Graph&, const Args&, std::vector<TensorType>& res
 // dtype= of factories and reductions; `otherwise` where it is not given.
 inline DType dtype_or(const Args& args, DType otherwise) { return args.dtype("dtype").value_or(otherwise); }
 inline DType operand_dtype(const Args& args, std::string_view name) { return args.value(name)->type.dtype; }
+
+// The dtype that promotion gives: of the arguments, of `self` with `other`.
+DType common_dtype(Graph& graph, std::initializer_list<const Arg*> operands);
+DType common_dtype(Graph& graph, const Args& args);
+bool is_bool(const Arg& arg);
 
 // Eager's checks: throws the RuntimeError, IndexError ... that eager would raise.
 inline void require(bool condition, const char* message) {

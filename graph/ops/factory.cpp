@@ -6,7 +6,8 @@
 namespace cdynamo::graph {
 namespace {
 
-#define FACTORY_OPTIONS "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
+#define FACTORY_OPTIONS \
+  "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 
 // The dtype of a number given as a fill value.
 DType dtype_of_number(const Graph& graph, const Arg& number) {
@@ -18,13 +19,16 @@ DType dtype_of_number(const Graph& graph, const Arg& number) {
 Arg checked_fill(const Arg& value, DType dtype) {
   if (is_float(dtype) || dtype == DType::kBool) return value;
   double number = 0;
-  if (const auto* real = std::get_if<double>(&value)) number = *real;
-  else if (const auto* sym = std::get_if<Sym>(&value); sym && sym->is_constant()) number = static_cast<double>(sym->constant());
+  if (const auto* real = std::get_if<double>(&value))
+    number = *real;
+  else if (const auto* sym = std::get_if<Sym>(&value); sym && sym->is_constant())
+    number = static_cast<double>(sym->constant());
   double bits = 8.0 * runtime::bytes(dtype);
   bool is_signed = runtime::info(dtype).is_signed;
   double high = std::pow(2.0, is_signed ? bits - 1 : bits), low = is_signed ? -high : -high;
   if (!(number >= low && number <= high) || (dtype != DType::kI64 && number == high))
-    runtime_error("value cannot be converted to type " + std::string(runtime::info(dtype).name) + " without overflow");
+    runtime_error("value cannot be converted to type " + std::string(runtime::info(dtype).name) +
+                  " without overflow");
   return value;
 }
 
@@ -32,7 +36,8 @@ std::vector<Sym> size_argument(Graph& graph, const Args& args) {
   std::vector<Sym> sizes = args.sizes("size");
   for (const Sym& size : sizes)
     if (graph.sym->guard(Relation::kLt, size, 0, "size"))
-      runtime_error("Trying to create tensor with negative dimension " + size.str() + ": " + sizes_text(sizes));
+      runtime_error("Trying to create tensor with negative dimension " + size.str() + ": " +
+                    sizes_text(sizes));
   return sizes;
 }
 
@@ -46,14 +51,17 @@ std::vector<Value*> full_body(Builder& b, const Args& args) {
   return one(full(b, size_argument(b.graph(), args), checked_fill(value, dtype), dtype));
 }
 
-// ---- _like: the operand's sizes, strides where they are dense ---------------------------------------------------------
+// ---- _like: the operand's sizes, strides where they are dense -------------------------------------------
 
 std::vector<TensorType> infer_like(Graph& graph, const Args& args) {
   TensorType type = args.value("self")->type;
   type.weak = false;
   std::string_view format = args.has("memory_format") ? args.string("memory_format") : "preserve_format";
-  if (format == "preserve_format") type.strides = preserved_strides(*graph.sym, type);
-  else type.strides = format == "contiguous_format" ? contiguous_strides(type.sizes) : channels_last_strides(type.sizes);
+  if (format == "preserve_format")
+    type.strides = preserved_strides(*graph.sym, type);
+  else
+    type.strides =
+        format == "contiguous_format" ? contiguous_strides(type.sizes) : channels_last_strides(type.sizes);
   type.dtype = dtype_or(args, type.dtype);
   return {type};
 }
@@ -69,18 +77,20 @@ std::vector<Value*> full_like_body(Builder& b, const Args& args) {
 }
 template <int value>
 std::vector<Value*> new_body(Builder& b, const Args& args) {
-  return one(full(b, size_argument(b.graph(), args), Sym(value), dtype_or(args, operand_dtype(args, "self"))));
+  return one(
+      full(b, size_argument(b.graph(), args), Sym(value), dtype_or(args, operand_dtype(args, "self"))));
 }
 std::vector<Value*> new_full_body(Builder& b, const Args& args) {
   DType dtype = dtype_or(args, operand_dtype(args, "self"));
   return one(full(b, size_argument(b.graph(), args), checked_fill(args["fill_value"], dtype), dtype));
 }
 
-// ---- ranges ------------------------------------------------------------------------------------------------------------
+// ---- ranges ---------------------------------------------------------------------------------------------
 
 bool is_real(const Arg& arg) { return std::holds_alternative<double>(arg); }
 
-std::vector<Value*> integer_range(Builder& b, const Sym& start, const Sym& end, const Sym& step, DType dtype) {
+std::vector<Value*> integer_range(Builder& b, const Sym& start, const Sym& end, const Sym& step,
+                                  DType dtype) {
   SymContext& sym = b.sym();
   if (sym.guard_eq(step, 0, "arange")) runtime_error("step must be nonzero");
   bool up = sym.guard(Relation::kLt, 0, step, "arange");
@@ -100,13 +110,19 @@ std::vector<Value*> arange_body(Builder& b, const Args& args) {
   Arg end = args["end"];
   bool real = is_real(start) || is_real(end) || is_real(step);
   DType dtype = dtype_or(args, real ? b.graph().default_float : DType::kI64);
-  auto as_sym = [](const Arg& arg) { return std::holds_alternative<bool>(arg) ? Sym(std::get<bool>(arg)) : std::get<Sym>(arg); };
+  auto as_sym = [](const Arg& arg) {
+    return std::holds_alternative<bool>(arg) ? Sym(std::get<bool>(arg)) : std::get<Sym>(arg);
+  };
   if (!real) return integer_range(b, as_sym(start), as_sym(end), as_sym(step), dtype);
-  auto as_number = [&](const Arg& arg) { return is_real(arg) ? std::get<double>(arg) : static_cast<double>(b.sym().specialize(as_sym(arg), "arange")); };
+  auto as_number = [&](const Arg& arg) {
+    return is_real(arg) ? std::get<double>(arg)
+                        : static_cast<double>(b.sym().specialize(as_sym(arg), "arange"));
+  };
   double first = as_number(start), last = as_number(end), by = as_number(step);
   if (by == 0) runtime_error("step must be nonzero");
   if (!std::isfinite(first) || !std::isfinite(last)) runtime_error("unsupported range");
-  if ((by > 0 && last < first) || (by < 0 && last > first)) runtime_error("upper bound and lower bound inconsistent with step sign");
+  if ((by > 0 && last < first) || (by < 0 && last > first))
+    runtime_error("upper bound and lower bound inconsistent with step sign");
   if (!is_float(dtype)) throw Unsupported("arange of integers with float bounds");
   Sym size = static_cast<int64_t>(std::ceil((last - first) / by));
   return one(cast(iota(b, {size}, 0, DType::kF64) * by + first, dtype));
@@ -121,7 +137,8 @@ std::vector<Value*> linspace_body(Builder& b, const Args& args) {
   if (steps == 1) return one(full(b, {1}, start, dtype));
   DType compute = dtype == DType::kF64 || !is_float(dtype) ? DType::kF64 : DType::kF32;
   double step = (end - start) / static_cast<double>(steps - 1);
-  if (compute == DType::kF32) step = (static_cast<float>(end) - static_cast<float>(start)) / static_cast<float>(steps - 1);
+  if (compute == DType::kF32)
+    step = (static_cast<float>(end) - static_cast<float>(start)) / static_cast<float>(steps - 1);
   Tensor index = iota(b, {steps}, 0, compute);
   Tensor rising = index * step + start, falling = (static_cast<double>(steps - 1) - index) * -step + end;
   return one(cast(where(lt(index, static_cast<double>(steps / 2)), rising, falling), dtype));
@@ -130,7 +147,8 @@ std::vector<Value*> linspace_body(Builder& b, const Args& args) {
 std::vector<Value*> eye_body(Builder& b, const Args& args) {
   Sym rows = args.integer("n"), columns = args.schema().find("m") >= 0 ? args.integer("m") : rows;
   for (const Sym& size : {rows, columns})
-    if (b.sym().guard(Relation::kLt, size, 0, "eye")) runtime_error("n must be greater or equal to 0, got " + size.str());
+    if (b.sym().guard(Relation::kLt, size, 0, "eye"))
+      runtime_error("n must be greater or equal to 0, got " + size.str());
   Tensor hit = eq(iota(b, {rows, columns}, 0, DType::kI64), iota(b, {rows, columns}, 1, DType::kI64));
   return one(cast(hit, dtype_or(args, b.graph().default_float)));
 }
@@ -139,9 +157,15 @@ std::vector<Value*> scalar_tensor_body(Builder& b, const Args& args) {
   return one(full(b, {}, args["s"], dtype_or(args, b.graph().default_float)));
 }
 
-OpDef factory(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, std::string_view opinfo = {}) {
-  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .opinfo = opinfo, .body = body,
-          .differentiable = false, .in_place_variant = false};
+OpDef factory(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+              std::string_view opinfo = {}) {
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .opinfo = opinfo,
+          .body = body,
+          .differentiable = false,
+          .in_place_variant = false};
 }
 OpDef like(std::string_view name, std::string_view schema, BodyFn body) {
   OpDef op = factory(name, {schema}, body);
@@ -157,19 +181,39 @@ std::vector<OpDef> factory_ops() {
       factory("ones", {"ones(int[] size, " FACTORY_OPTIONS ") -> Tensor"}, filled_body<1>),
       factory("empty", {"empty.memory_format(int[] size, " FACTORY_OPTIONS ") -> Tensor"}, filled_body<0>),
       factory("full", {"full(int[] size, Scalar fill_value, " FACTORY_OPTIONS ") -> Tensor"}, full_body),
-      like("zeros_like", "zeros_like(Tensor self, " FACTORY_OPTIONS ", MemoryFormat? memory_format=None) -> Tensor", filled_like_body<0>),
-      like("ones_like", "ones_like(Tensor self, " FACTORY_OPTIONS ", MemoryFormat? memory_format=None) -> Tensor", filled_like_body<1>),
-      like("empty_like", "empty_like(Tensor self, " FACTORY_OPTIONS ", MemoryFormat? memory_format=None) -> Tensor", filled_like_body<0>),
-      like("full_like", "full_like(Tensor self, Scalar fill_value, " FACTORY_OPTIONS ", MemoryFormat? memory_format=None) -> Tensor", full_like_body),
-      factory("new_zeros", {"new_zeros(Tensor self, int[] size, " FACTORY_OPTIONS ") -> Tensor"}, new_body<0>),
+      like("zeros_like",
+           "zeros_like(Tensor self, " FACTORY_OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
+           filled_like_body<0>),
+      like("ones_like",
+           "ones_like(Tensor self, " FACTORY_OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
+           filled_like_body<1>),
+      like("empty_like",
+           "empty_like(Tensor self, " FACTORY_OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
+           filled_like_body<0>),
+      like("full_like",
+           "full_like(Tensor self, Scalar fill_value, " FACTORY_OPTIONS
+           ", MemoryFormat? memory_format=None) -> Tensor",
+           full_like_body),
+      factory("new_zeros", {"new_zeros(Tensor self, int[] size, " FACTORY_OPTIONS ") -> Tensor"},
+              new_body<0>),
       factory("new_ones", {"new_ones(Tensor self, int[] size, " FACTORY_OPTIONS ") -> Tensor"}, new_body<1>),
-      factory("new_empty", {"new_empty(Tensor self, int[] size, " FACTORY_OPTIONS ") -> Tensor"}, new_body<0>),
-      factory("new_full", {"new_full(Tensor self, int[] size, Scalar fill_value, " FACTORY_OPTIONS ") -> Tensor"}, new_full_body),
-      factory("arange", {"arange(Scalar end, " FACTORY_OPTIONS ") -> Tensor",
-                         "arange.start_step(Scalar start, Scalar end, Scalar step=1, " FACTORY_OPTIONS ") -> Tensor"}, arange_body),
-      factory("linspace", {"linspace(Scalar start, Scalar end, int steps, " FACTORY_OPTIONS ") -> Tensor"}, linspace_body),
-      factory("eye", {"eye(int n, " FACTORY_OPTIONS ") -> Tensor", "eye.m(int n, int m, " FACTORY_OPTIONS ") -> Tensor"}, eye_body),
-      factory("scalar_tensor", {"scalar_tensor(Scalar s, " FACTORY_OPTIONS ") -> Tensor"}, scalar_tensor_body),
+      factory("new_empty", {"new_empty(Tensor self, int[] size, " FACTORY_OPTIONS ") -> Tensor"},
+              new_body<0>),
+      factory("new_full",
+              {"new_full(Tensor self, int[] size, Scalar fill_value, " FACTORY_OPTIONS ") -> Tensor"},
+              new_full_body),
+      factory("arange",
+              {"arange(Scalar end, " FACTORY_OPTIONS ") -> Tensor",
+               "arange.start_step(Scalar start, Scalar end, Scalar step=1, " FACTORY_OPTIONS ") -> Tensor"},
+              arange_body),
+      factory("linspace", {"linspace(Scalar start, Scalar end, int steps, " FACTORY_OPTIONS ") -> Tensor"},
+              linspace_body),
+      factory(
+          "eye",
+          {"eye(int n, " FACTORY_OPTIONS ") -> Tensor", "eye.m(int n, int m, " FACTORY_OPTIONS ") -> Tensor"},
+          eye_body),
+      factory("scalar_tensor", {"scalar_tensor(Scalar s, " FACTORY_OPTIONS ") -> Tensor"},
+              scalar_tensor_body),
   };
 }
 

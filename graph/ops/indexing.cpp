@@ -31,10 +31,11 @@ Tensor core_index(Tensor self, const std::vector<Tensor>& indices) {
 Tensor core_index_put(Tensor self, const std::vector<Tensor>& indices, Tensor values, bool accumulate) {
   std::vector<Value*> list;
   for (const Tensor& index : indices) list.push_back(index.value);
-  return wrap(*self.builder, self.builder->call1("core.index_put", {self.value, list, values.value, accumulate}));
+  return wrap(*self.builder,
+              self.builder->call1("core.index_put", {self.value, list, values.value, accumulate}));
 }
 
-// ---- one index along one dim -------------------------------------------------------------------------------------------
+// ---- one index along one dim ----------------------------------------------------------------------------
 
 Dims front_order(int64_t rank, int64_t dim) {
   Dims order{dim};
@@ -58,11 +59,15 @@ std::vector<Value*> embedding_body(Builder& b, const Args& args) {
 std::vector<Value*> index_select_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), index = operand(b, args, "index");
   require_index(index, "index_select");
-  if (index.rank() > 1) index_error("index_select(): Index is supposed to be a vector, but got dim: " + std::to_string(index.rank()));
+  if (index.rank() > 1)
+    index_error("index_select(): Index is supposed to be a vector, but got dim: " +
+                std::to_string(index.rank()));
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   if (self.rank() == 0) {
-    Tensor picked = core_index(reshape(self, {1}), {refuse_negative(reshape(index, {index.type().numel()}), 1)});
-    if (!b.sym().guard_eq(index.type().numel(), 1, "index_select")) index_error("index_select(): index to scalar can have only 1 value");
+    Tensor picked =
+        core_index(reshape(self, {1}), {refuse_negative(reshape(index, {index.type().numel()}), 1)});
+    if (!b.sym().guard_eq(index.type().numel(), 1, "index_select"))
+      index_error("index_select(): index to scalar can have only 1 value");
     return one(reshape(picked, {}));
   }
   index = reshape(index, {index.type().numel()});
@@ -77,18 +82,22 @@ void check_gather(Builder& b, Tensor self, Tensor index, int64_t dim, const char
     runtime_error("Index tensor must have the same number of dimensions as input tensor");
   for (int64_t d = 0; d < index.rank() && self.rank() > 0; ++d)
     if (d != dim && !b.sym().guard(Relation::kLe, index.size(d), self.size(d), name))
-      runtime_error("Size does not match at dimension " + std::to_string(d) + " expected index " + sizes_text(index.sizes()) +
-                    " to be no larger than self " + sizes_text(self.sizes()) + " apart from dimension " + std::to_string(dim));
+      runtime_error("Size does not match at dimension " + std::to_string(d) + " expected index " +
+                    sizes_text(index.sizes()) + " to be no larger than self " + sizes_text(self.sizes()) +
+                    " apart from dimension " + std::to_string(dim));
 }
 Tensor at_least_1d(Tensor x) { return x.rank() == 0 ? reshape(x, {1}) : x; }
 
 std::vector<Value*> gather_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), index = operand(b, args, "index");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
-  if (b.sym().guard_eq(index.type().numel(), 0, "gather")) return one(full(b, index.sizes(), Sym(0), self.dtype()));
+  if (b.sym().guard_eq(index.type().numel(), 0, "gather"))
+    return one(full(b, index.sizes(), Sym(0), self.dtype()));
   require_index(index, "gather");
   check_gather(b, self, index, dim, "gather");
-  Tensor picked = gather(at_least_1d(self), refuse_negative(at_least_1d(index), self.rank() == 0 ? Sym(1) : self.size(dim)), dim);
+  Tensor picked =
+      gather(at_least_1d(self),
+             refuse_negative(at_least_1d(index), self.rank() == 0 ? Sym(1) : self.size(dim)), dim);
   return one(reshape(picked, index.sizes()));
 }
 
@@ -99,7 +108,8 @@ std::vector<Value*> take_along_dim_body(Builder& b, const Args& args) {
     Tensor flat = reshape(index, {index.type().numel()});
     return one(gather(reshape(self, {self.type().numel()}), flat, 0));
   }
-  if (self.rank() != index.rank()) runtime_error("torch.take_along_dim(): input and indices should have the same number of dimensions");
+  if (self.rank() != index.rank())
+    runtime_error("torch.take_along_dim(): input and indices should have the same number of dimensions");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   std::vector<Sym> a = self.sizes(), c = index.sizes();
   a[dim] = c[dim] = 1;
@@ -115,12 +125,13 @@ std::vector<Value*> take_body(Builder& b, const Args& args) {
   return one(core_index(reshape(self, {self.type().numel()}), {index}));
 }
 
-// ---- scatter -------------------------------------------------------------------------------------------------------------
+// ---- scatter --------------------------------------------------------------------------------------------
 
 Tensor core_scatter(Tensor self, Tensor index, Tensor src, int64_t dim, const char* reduce) {
   Builder& b = *self.builder;
   Tensor target = at_least_1d(self), place = refuse_negative(at_least_1d(index), target.size(dim));
-  Tensor result = wrap(b, b.call1("core.scatter", {target.value, place.value, at_least_1d(src).value, Sym(dim), std::string(reduce)}));
+  Tensor result = wrap(b, b.call1("core.scatter", {target.value, place.value, at_least_1d(src).value,
+                                                   Sym(dim), std::string(reduce)}));
   return reshape(result, self.sizes());
 }
 
@@ -167,12 +178,16 @@ std::vector<Value*> scatter_body(Builder& b, const Args& args) {
   } else {
     src = operand(b, args, "src");
     if (src.dtype() != self.dtype()) runtime_error("scatter(): Expected self.dtype to be equal to src.dtype");
-    if (std::max(src.rank(), 1) != std::max(index.rank(), 1)) runtime_error("Index tensor must have the same number of dimensions as src tensor");
+    if (std::max(src.rank(), 1) != std::max(index.rank(), 1))
+      runtime_error("Index tensor must have the same number of dimensions as src tensor");
     check_gather(b, src, index, -1, "scatter");
   }
   bool include_self = args.schema().find("include_self") < 0 || args.boolean("include_self");
-  if (args.schema().find("reduce") >= 0 && args.string("reduce") == "mean") return one(scatter_mean(self, index, src, dim, include_self));
-  if (!include_self) self = core_scatter(self, index, full(b, index.sizes(), neutral(reduce, self.dtype()), self.dtype()), dim, "");
+  if (args.schema().find("reduce") >= 0 && args.string("reduce") == "mean")
+    return one(scatter_mean(self, index, src, dim, include_self));
+  if (!include_self)
+    self = core_scatter(self, index, full(b, index.sizes(), neutral(reduce, self.dtype()), self.dtype()), dim,
+                        "");
   return one(core_scatter(self, index, src, dim, reduce));
 }
 
@@ -184,18 +199,21 @@ Tensor put_slices(Builder& b, const Args& args, Tensor values, bool accumulate) 
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   Tensor target = at_least_1d(self);
   Dims order = front_order(target.rank(), dim);
-  Tensor put = core_index_put(permute(target, order), {refuse_negative(reshape(index, {index.type().numel()}), target.size(dim))},
+  Tensor put = core_index_put(permute(target, order),
+                              {refuse_negative(reshape(index, {index.type().numel()}), target.size(dim))},
                               permute(at_least_1d(values), order), accumulate);
   return reshape(permute(put, inverse(order)), self.sizes());
 }
 Tensor slices_source(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), index = operand(b, args, "index"), source = operand(b, args, "source");
   if (source.dtype() != self.dtype()) runtime_error("self and source expected to have the same dtype");
-  if (std::max(source.rank(), 1) != std::max(self.rank(), 1)) throw Unsupported("a source of another rank than self");
+  if (std::max(source.rank(), 1) != std::max(self.rank(), 1))
+    throw Unsupported("a source of another rank than self");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   for (int64_t d = 0; d < source.rank(); ++d) {
     const Sym expected = d == dim ? index.type().numel() : self.size(d);
-    if (!b.sym().guard_eq(source.size(d), expected, "index")) index_error("Number of indices should be equal to source.size(dim)");
+    if (!b.sym().guard_eq(source.size(d), expected, "index"))
+      index_error("Number of indices should be equal to source.size(dim)");
   }
   return source;
 }
@@ -204,7 +222,9 @@ std::vector<Value*> index_add_body(Builder& b, const Args& args) {
   if (args.number("alpha") != 1) source = source * Operand(args["alpha"], &b);
   return one(put_slices(b, args, source, true));
 }
-std::vector<Value*> index_copy_body(Builder& b, const Args& args) { return one(put_slices(b, args, slices_source(b, args), false)); }
+std::vector<Value*> index_copy_body(Builder& b, const Args& args) {
+  return one(put_slices(b, args, slices_source(b, args), false));
+}
 std::vector<Value*> index_fill_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
   std::vector<Sym> sizes = at_least_1d(self).sizes();
@@ -219,13 +239,14 @@ std::vector<Value*> index_fill_body(Builder& b, const Args& args) {
   return one(put_slices(b, args, value, false));
 }
 
-// ---- advanced indexing -----------------------------------------------------------------------------------------------------
+// ---- advanced indexing ----------------------------------------------------------------------------------
 
-// What x[indices] means: dims with an index go first, the others after them; `places`: where the index's dims end up.
+// What x[indices] means: dims with an index go first, the others after them; `places`: where the index's dims
+// end up.
 struct Advanced {
-  std::vector<Tensor> indices;   // broadcast to one shape, int64
-  Dims indexed, rest;            // dims of self
-  int64_t at = 0;                // position of the index's dims in the result
+  std::vector<Tensor> indices;  // broadcast to one shape, int64
+  Dims indexed, rest;           // dims of self
+  int64_t at = 0;               // position of the index's dims in the result
   std::vector<Sym> shape;
 };
 
@@ -237,8 +258,10 @@ Advanced analyze(Builder& b, Tensor self, const std::vector<Value*>& given) {
   for (size_t d = 0; d < given.size(); ++d) {
     if (!given[d]) continue;
     Tensor index = wrap(b, given[d]);
-    if (index.dtype() == DType::kBool || index.dtype() == DType::kU8) throw Unsupported("a mask as an index, whose number of results is known only at run time");
-    if (!is_integer(index.dtype())) index_error("tensors used as indices must be long, int, byte or bool tensors");
+    if (index.dtype() == DType::kBool || index.dtype() == DType::kU8)
+      throw Unsupported("a mask as an index, whose number of results is known only at run time");
+    if (!is_integer(index.dtype()))
+      index_error("tensors used as indices must be long, int, byte or bool tensors");
     a.shape = first ? index.sizes() : broadcast_sizes(b.graph(), a.shape, index.sizes());
     first = false;
     a.indices.push_back(cast(index, DType::kI64));
@@ -277,10 +300,12 @@ std::vector<Value*> index_body(Builder& b, const Args& args) {
 std::optional<Tensor> masked_put(Builder& b, Tensor self, const std::vector<Value*>& given, Tensor values) {
   if (given.size() != 1 || !given[0] || given[0]->type.dtype != DType::kBool) return std::nullopt;
   Tensor mask = wrap(b, given[0]);
-  if (mask.rank() > self.rank() || !b.sym().guard_eq(values.type().numel(), 1, "index_put")) return std::nullopt;
+  if (mask.rank() > self.rank() || !b.sym().guard_eq(values.type().numel(), 1, "index_put"))
+    return std::nullopt;
   std::vector<Sym> sizes = mask.sizes();
   for (int64_t d = 0; d < mask.rank(); ++d)
-    if (!b.sym().guard_eq(mask.size(d), self.size(d), "mask")) index_error("The shape of the mask does not match the shape of the indexed tensor");
+    if (!b.sym().guard_eq(mask.size(d), self.size(d), "mask"))
+      index_error("The shape of the mask does not match the shape of the indexed tensor");
   sizes.resize(self.rank(), 1);
   return where(reshape(mask, sizes), reshape(values, {}), self);
 }
@@ -302,7 +327,9 @@ std::vector<Value*> index_put_body(Builder& b, const Args& args) {
   std::vector<Sym> shown;
   for (int64_t dim : order) shown.push_back(sizes[dim]);
   std::vector<Sym> whole = broadcast_sizes(b.graph(), values.sizes(), shown);
-  if (whole != shown) runtime_error("shape mismatch: value tensor of shape " + sizes_text(values.sizes()) + " cannot be broadcast to indexing result of shape " + sizes_text(shown));
+  if (whole != shown)
+    runtime_error("shape mismatch: value tensor of shape " + sizes_text(values.sizes()) +
+                  " cannot be broadcast to indexing result of shape " + sizes_text(shown));
   Tensor placed = permute(expand(values, shown), inverse(order));
   Tensor put = core_index_put(permute(self, leading_order(a)), a.indices, placed, accumulate);
   return one(permute(put, inverse(leading_order(a))));
@@ -312,7 +339,7 @@ void preserved(Graph& graph, const Args& args, std::vector<TensorType>& results)
   results[0].strides = preserved_strides(*graph.sym, args.value("self")->type);
 }
 
-// ---- parts replaced ----------------------------------------------------------------------------------------------------------
+// ---- parts replaced -------------------------------------------------------------------------------------
 
 std::vector<Value*> slice_scatter_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), src = operand(b, args, "src");
@@ -320,8 +347,11 @@ std::vector<Value*> slice_scatter_body(Builder& b, const Args& args) {
   const OpDef& slice_op = op("slice");
   Arg start = args.has("start") ? args["start"] : Arg(), end = args.has("end") ? args["end"] : Arg();
   Builder scratch_builder(b.graph(), Level::kCaptured);
-  TensorType part = scratch_builder.infer(slice_op, 0, {self.value, Sym(dim), start, end, args["step"]}).at(0);
-  if (src.sizes() != part.sizes) runtime_error("expected src to have a size equal to the slice of self. src size = " + sizes_text(src.sizes()) + ", slice size = " + sizes_text(part.sizes));
+  TensorType part =
+      scratch_builder.infer(slice_op, 0, {self.value, Sym(dim), start, end, args["step"]}).at(0);
+  if (src.sizes() != part.sizes)
+    runtime_error("expected src to have a size equal to the slice of self. src size = " +
+                  sizes_text(src.sizes()) + ", slice size = " + sizes_text(part.sizes));
   std::vector<Sym> starts(self.rank(), 0), steps(self.rank(), 1);
   starts[dim] = args.has("start") ? clamp_bound(b.sym(), args.integer("start"), self.size(dim)) : Sym(0);
   steps[dim] = args.integer("step");
@@ -330,16 +360,19 @@ std::vector<Value*> slice_scatter_body(Builder& b, const Args& args) {
 std::vector<Value*> select_scatter_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), src = operand(b, args, "src");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
-  Sym index = wrap_index(b.sym(), args.integer("index"), self.size(dim), "select_scatter(): index out of range");
+  Sym index =
+      wrap_index(b.sym(), args.integer("index"), self.size(dim), "select_scatter(): index out of range");
   std::vector<Sym> sizes = self.sizes(), starts(self.rank(), 0), steps(self.rank(), 1);
   sizes.erase(sizes.begin() + dim);
   if (src.sizes() != sizes) runtime_error("expected src to have a size equal to the slice of self");
   starts[dim] = index;
-  return forward(b, "core.slice_scatter", {self.value, unsqueeze(cast(src, self.dtype()), dim).value, starts, steps});
+  return forward(b, "core.slice_scatter",
+                 {self.value, unsqueeze(cast(src, self.dtype()), dim).value, starts, steps});
 }
 std::vector<Value*> diagonal_scatter_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), src = operand(b, args, "src");
-  Sym dim1 = wrap_dim(args.constant("dim1"), self.rank()), dim2 = wrap_dim(args.constant("dim2"), self.rank()), offset = args.constant("offset");
+  Sym dim1 = wrap_dim(args.constant("dim1"), self.rank()),
+      dim2 = wrap_dim(args.constant("dim2"), self.rank()), offset = args.constant("offset");
   Tensor part = wrap(b, b.call1("core.diagonal", {self.value, offset, dim1, dim2}));
   if (src.sizes() != part.sizes()) runtime_error("expected src to have a size equal to the slice of self");
   return forward(b, "core.diagonal_scatter", {self.value, cast(src, self.dtype()).value, offset, dim1, dim2});
@@ -347,28 +380,42 @@ std::vector<Value*> diagonal_scatter_body(Builder& b, const Args& args) {
 
 std::vector<Value*> one_hot_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
-  if (self.dtype() != DType::kI64) runtime_error("one_hot is only applicable to index tensor of type LongTensor.");
+  if (self.dtype() != DType::kI64)
+    runtime_error("one_hot is only applicable to index tensor of type LongTensor.");
   int64_t classes = args.constant("num_classes");
   if (classes < 0) throw Unsupported("one_hot without num_classes, which depends on the values");
   if (classes == 0) runtime_error("num_classes should be positive");
   std::vector<Sym> sizes = self.sizes();
   sizes.push_back(classes);
   // Through scatter, which reports classes out of range.
-  Tensor zero = full(b, sizes, Sym(0), DType::kI64), ones = full(b, unsqueeze(self, self.rank()).sizes(), Sym(1), DType::kI64);
+  Tensor zero = full(b, sizes, Sym(0), DType::kI64),
+         ones = full(b, unsqueeze(self, self.rank()).sizes(), Sym(1), DType::kI64);
   Tensor index = refuse_negative(unsqueeze(self, self.rank()), classes);
   return forward(b, "core.scatter", {zero.value, index.value, ones.value, Sym(self.rank()), std::string()});
 }
 
-OpDef indexing(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, StridesFn strides = contiguous_results, bool in_place = false) {
-  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .body = body, .strides = strides, .in_place_variant = in_place};
+OpDef indexing(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+               StridesFn strides = contiguous_results, bool in_place = false) {
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .body = body,
+          .strides = strides,
+          .in_place_variant = in_place};
 }
 
 std::vector<OpDef> picking() {
   return {
-      indexing("embedding", {"embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"}, embedding_body),
-      indexing("index_select", {"index_select(Tensor self, int dim, Tensor index) -> Tensor"}, index_select_body),
-      indexing("gather", {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"}, gather_body),
-      indexing("take_along_dim", {"take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"}, take_along_dim_body),
+      indexing("embedding",
+               {"embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
+                "bool sparse=False) -> Tensor"},
+               embedding_body),
+      indexing("index_select", {"index_select(Tensor self, int dim, Tensor index) -> Tensor"},
+               index_select_body),
+      indexing("gather", {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"},
+               gather_body),
+      indexing("take_along_dim", {"take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"},
+               take_along_dim_body),
       indexing("take", {"take(Tensor self, Tensor index) -> Tensor"}, take_body),
       indexing("index", {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"}, index_body),
       indexing("one_hot", {"one_hot(Tensor self, int num_classes=-1) -> Tensor"}, one_hot_body),
@@ -377,19 +424,40 @@ std::vector<OpDef> picking() {
 
 std::vector<OpDef> writing() {
   return {
-      indexing("scatter", {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-                           "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
-                           "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"}, scatter_body, contiguous_results, true),
-      indexing("scatter_add", {"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"}, scatter_body, contiguous_results, true),
-      indexing("scatter_reduce", {"scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"}, scatter_body, contiguous_results, true),
-      indexing("index_add", {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"}, index_add_body, contiguous_results, true),
-      indexing("index_copy", {"index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"}, index_copy_body, contiguous_results, true),
-      indexing("index_fill", {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-                              "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"}, index_fill_body, preserved, true),
-      indexing("index_put", {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"}, index_put_body, preserved, true),
-      indexing("slice_scatter", {"slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"}, slice_scatter_body, preserved),
-      indexing("select_scatter", {"select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor"}, select_scatter_body, preserved),
-      indexing("diagonal_scatter", {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"}, diagonal_scatter_body, preserved),
+      indexing(
+          "scatter",
+          {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+           "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+           "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+           "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"},
+          scatter_body, contiguous_results, true),
+      indexing("scatter_add", {"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"},
+               scatter_body, contiguous_results, true),
+      indexing("scatter_reduce",
+               {"scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
+                "include_self=True) -> Tensor"},
+               scatter_body, contiguous_results, true),
+      indexing("index_add",
+               {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"},
+               index_add_body, contiguous_results, true),
+      indexing("index_copy", {"index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"},
+               index_copy_body, contiguous_results, true),
+      indexing("index_fill",
+               {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+                "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"},
+               index_fill_body, preserved, true),
+      indexing("index_put",
+               {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"},
+               index_put_body, preserved, true),
+      indexing("slice_scatter",
+               {"slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int "
+                "step=1) -> Tensor"},
+               slice_scatter_body, preserved),
+      indexing("select_scatter", {"select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor"},
+               select_scatter_body, preserved),
+      indexing("diagonal_scatter",
+               {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"},
+               diagonal_scatter_body, preserved),
   };
 }
 

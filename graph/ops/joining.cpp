@@ -1,13 +1,13 @@
 // Tensors put together or moved within: cat, stack, repeat, flip, roll, pad, triangles, diagonals.
 #include <algorithm>
 
-#include "graph/promotion.h"
 #include "graph/ops/view_rules.h"
+#include "graph/promotion.h"
 
 namespace cdynamo::graph {
 namespace {
 
-// ---- cat ---------------------------------------------------------------------------------------------------------------
+// ---- cat ------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> tensors_of(Builder& b, const Args& args) {
   std::vector<Tensor> tensors;
@@ -17,7 +17,8 @@ std::vector<Tensor> tensors_of(Builder& b, const Args& args) {
 
 DType common_dtype(Graph& graph, const std::vector<Tensor>& tensors) {
   std::vector<PromotedOperand> operands;
-  for (const Tensor& tensor : tensors) operands.push_back({tensor.dtype(), tensor.type().weak, tensor.rank() > 0});
+  for (const Tensor& tensor : tensors)
+    operands.push_back({tensor.dtype(), tensor.type().weak, tensor.rank() > 0});
   return result_type(graph.framework, graph.default_float, operands);
 }
 
@@ -39,9 +40,12 @@ Tensor cat(Builder& b, std::vector<Tensor> tensors, int64_t dim) {
   dim = wrap_dim(dim, rank);
   for (Tensor& tensor : kept) {
     bool fits = tensor.rank() == rank;
-    for (int64_t d = 0; fits && d < rank; ++d) fits = d == dim || b.sym().guard_eq(tensor.size(d), kept[0].size(d), "cat");
-    if (!fits && torch) runtime_error("Sizes of tensors must match except in dimension " + std::to_string(dim) + ".");
-    if (!fits) value_error("all the input array dimensions except for the concatenation axis must match exactly");
+    for (int64_t d = 0; fits && d < rank; ++d)
+      fits = d == dim || b.sym().guard_eq(tensor.size(d), kept[0].size(d), "cat");
+    if (!fits && torch)
+      runtime_error("Sizes of tensors must match except in dimension " + std::to_string(dim) + ".");
+    if (!fits)
+      value_error("all the input array dimensions except for the concatenation axis must match exactly");
     tensor = cast(tensor, dtype);
   }
   return concat(kept, dim);
@@ -52,7 +56,8 @@ void cat_strides(Graph& graph, const Args& args, std::vector<TensorType>& result
   bool channels_last = true;
   for (Value* value : args.values("tensors"))
     channels_last &= !is_contiguous(*graph.sym, value->type) && is_channels_last(*graph.sym, value->type);
-  results[0].strides = channels_last ? channels_last_strides(results[0].sizes) : contiguous_strides(results[0].sizes);
+  results[0].strides =
+      channels_last ? channels_last_strides(results[0].sizes) : contiguous_strides(results[0].sizes);
 }
 
 std::vector<Value*> stack_body(Builder& b, const Args& args) {
@@ -62,7 +67,8 @@ std::vector<Value*> stack_body(Builder& b, const Args& args) {
   const std::vector<Sym> sizes = tensors[0].sizes();
   for (Tensor& tensor : tensors) {
     bool same = tensor.sizes().size() == sizes.size();
-    for (size_t d = 0; same && d < sizes.size(); ++d) same = b.sym().guard_eq(tensor.sizes()[d], sizes[d], "stack");
+    for (size_t d = 0; same && d < sizes.size(); ++d)
+      same = b.sym().guard_eq(tensor.sizes()[d], sizes[d], "stack");
     if (!same) runtime_error("stack expects each tensor to be equal size");
     tensor = unsqueeze(tensor, dim);
   }
@@ -90,7 +96,7 @@ std::vector<Value*> column_stack_body(Builder& b, const Args& args) {
   return one(cat(b, tensors, 1));
 }
 
-// ---- repetition ----------------------------------------------------------------------------------------------------------
+// ---- repetition -----------------------------------------------------------------------------------------
 
 // Each dim doubled by a new one before it that is expanded, then merged.
 Tensor repeat(Tensor x, const std::vector<Sym>& repeats) {
@@ -112,15 +118,18 @@ std::vector<Value*> repeat_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   std::vector<Sym> repeats = args.sizes("repeats");
   if (static_cast<int>(repeats.size()) < self.rank())
-    runtime_error("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
+    runtime_error(
+        "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
   for (const Sym& count : repeats)
-    if (b.sym().guard(Relation::kLt, count, 0, "repeat")) runtime_error("Trying to create tensor with negative dimension");
+    if (b.sym().guard(Relation::kLt, count, 0, "repeat"))
+      runtime_error("Trying to create tensor with negative dimension");
   return one(repeat(self, repeats));
 }
 std::vector<Value*> tile_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   std::vector<Sym> repeats = args.sizes("dims");
-  if (static_cast<int>(repeats.size()) < self.rank()) repeats.insert(repeats.begin(), self.rank() - repeats.size(), 1);
+  if (static_cast<int>(repeats.size()) < self.rank())
+    repeats.insert(repeats.begin(), self.rank() - repeats.size(), 1);
   return one(repeat(self, repeats));
 }
 std::vector<Value*> repeat_interleave_body(Builder& b, const Args& args) {
@@ -129,21 +138,25 @@ std::vector<Value*> repeat_interleave_body(Builder& b, const Args& args) {
   if (self.rank() == 0) self = reshape(self, {1});
   int64_t dim = args.has("dim") ? wrap_dim(args.constant("dim"), self.rank()) : 0;
   Sym count = args.integer("repeats");
-  if (b.sym().guard(Relation::kLt, count, 0, "repeat_interleave")) runtime_error("repeats can not be negative");
+  if (b.sym().guard(Relation::kLt, count, 0, "repeat_interleave"))
+    runtime_error("repeats can not be negative");
   std::vector<Sym> stretched = self.sizes(), merged = self.sizes();
   stretched.insert(stretched.begin() + dim + 1, count);
   merged[dim] = merged[dim] * count;
   return one(reshape(expand(unsqueeze(self, dim + 1), stretched), merged));
 }
 
-// ---- movement --------------------------------------------------------------------------------------------------------------
+// ---- movement -------------------------------------------------------------------------------------------
 
 std::vector<Value*> flip_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   Dims dims;
-  if (args.schema().find("dims") >= 0) dims = wrap_dims(args.constants("dims"), self.rank(), false);
-  else dims = {args.schema().name == "fliplr" ? 1 : 0};
-  if (args.schema().name != "flip" && static_cast<int>(dims[0]) >= self.rank()) runtime_error("Input must be >= 2-d.");
+  if (args.schema().find("dims") >= 0)
+    dims = wrap_dims(args.constants("dims"), self.rank(), false);
+  else
+    dims = {args.schema().name == "fliplr" ? 1 : 0};
+  if (args.schema().name != "flip" && static_cast<int>(dims[0]) >= self.rank())
+    runtime_error("Input must be >= 2-d.");
   return one(flip(self, dims));
 }
 void preserved_results(Graph& graph, const Args& args, std::vector<TensorType>& results) {
@@ -168,15 +181,18 @@ std::vector<Value*> roll_body(Builder& b, const Args& args) {
     return one(reshape(roll_one(row, 0, shifts[0]), self.sizes()));
   }
   if (dims.size() != shifts.size())
-    runtime_error("shifts and dimensions must align. shifts: " + std::to_string(shifts.size()) + ", dims:" + std::to_string(dims.size()));
-  for (size_t i = 0; i < dims.size(); ++i) self = roll_one(self, wrap_dim(dims[i], self.rank(), false), shifts[i]);
+    runtime_error("shifts and dimensions must align. shifts: " + std::to_string(shifts.size()) +
+                  ", dims:" + std::to_string(dims.size()));
+  for (size_t i = 0; i < dims.size(); ++i)
+    self = roll_one(self, wrap_dim(dims[i], self.rank(), false), shifts[i]);
   return one(self);
 }
 
 std::vector<Value*> rot90_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   Dims dims = args.constants("dims");
-  if (dims.size() != 2) runtime_error("expected total rotation dims == 2, but got dims = " + std::to_string(dims.size()));
+  if (dims.size() != 2)
+    runtime_error("expected total rotation dims == 2, but got dims = " + std::to_string(dims.size()));
   for (int64_t& dim : dims) dim = wrap_dim(dim, self.rank(), false);
   if (self.rank() < 2 || dims[0] == dims[1]) runtime_error("expected rotation dims to be different");
   auto flipped = [&](const Dims& along) {
@@ -190,16 +206,18 @@ std::vector<Value*> rot90_body(Builder& b, const Args& args) {
   }
 }
 
-// ---- padding -----------------------------------------------------------------------------------------------------------------
+// ---- padding --------------------------------------------------------------------------------------------
 
 std::vector<Value*> constant_pad_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   std::vector<Sym> pads = args.sizes("pad");
   Arg value = args.has("value") ? args["value"] : Arg(Sym(0));
-  if (pads.size() % 2 != 0) runtime_error("Length of pad must be even but instead it equals " + std::to_string(pads.size()));
+  if (pads.size() % 2 != 0)
+    runtime_error("Length of pad must be even but instead it equals " + std::to_string(pads.size()));
   if (static_cast<int>(pads.size() / 2) > self.rank())
-    runtime_error("Length of pad should be no more than twice the number of dimensions of the input. Pad length is " +
-                  std::to_string(pads.size()) + "while the input has " + std::to_string(self.rank()) + "dimensions.");
+    runtime_error(
+        "Length of pad should be no more than twice the number of dimensions of the input. Pad length is " +
+        std::to_string(pads.size()) + "while the input has " + std::to_string(self.rank()) + "dimensions.");
   std::vector<Sym> low(self.rank(), 0), high(self.rank(), 0);
   for (size_t i = 0; i < pads.size() / 2; ++i) {
     size_t dim = self.rank() - 1 - i;
@@ -230,12 +248,16 @@ Tensor padded_index(Builder& b, const Sym& size, const Sym& low, const Sym& tota
 }
 std::vector<Value*> pad_body(Builder& b, const Args& args) {
   std::string_view mode = args.string("mode");
-  if (mode == "constant") return forward(b, "constant_pad_nd", {args["self"], args["pad"], args.has("value") ? args["value"] : Arg(Sym(0))});
-  if (args.has("value") && args.number("value") != 0) runtime_error("Padding mode doesn't take in value argument");
+  if (mode == "constant")
+    return forward(b, "constant_pad_nd",
+                   {args["self"], args["pad"], args.has("value") ? args["value"] : Arg(Sym(0))});
+  if (args.has("value") && args.number("value") != 0)
+    runtime_error("Padding mode doesn't take in value argument");
   Tensor self = operand(b, args, "self");
   std::vector<Sym> pads = args.sizes("pad");
   int64_t dims = static_cast<int64_t>(pads.size() / 2);
-  if (mode != "reflect" && mode != "replicate" && mode != "circular") runtime_error("Unrecognised padding mode " + std::string(mode));
+  if (mode != "reflect" && mode != "replicate" && mode != "circular")
+    runtime_error("Unrecognised padding mode " + std::string(mode));
   if (pads.size() % 2 != 0 || dims > 3 || (self.rank() != dims + 1 && self.rank() != dims + 2))
     runtime_error("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now");
   for (int64_t i = 0; i < dims; ++i) {
@@ -255,7 +277,8 @@ std::vector<Value*> pad_body(Builder& b, const Args& args) {
     }
     if (sym.guard(Relation::kLe, size + low + high, 0, "pad")) runtime_error("the padded input is too small");
     Sym limit = mode == "reflect" ? size - 1 : size;
-    if (mode != "replicate" && (sym.guard(Relation::kLt, limit, low, "pad") || sym.guard(Relation::kLt, limit, high, "pad")))
+    if (mode != "replicate" &&
+        (sym.guard(Relation::kLt, limit, low, "pad") || sym.guard(Relation::kLt, limit, high, "pad")))
       runtime_error("Padding size should be less than the corresponding input dimension");
     Tensor index = padded_index(b, size, low, size + low + high, mode);
     std::vector<Sym> shape(self.rank(), 1), sizes = self.sizes();
@@ -265,13 +288,14 @@ std::vector<Value*> pad_body(Builder& b, const Args& args) {
   return one(self);
 }
 
-// ---- triangles and diagonals ---------------------------------------------------------------------------------------------------
+// ---- triangles and diagonals ----------------------------------------------------------------------------
 
 template <bool lower>
 std::vector<Value*> triangle_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   if (self.rank() < 2) runtime_error("tril: input tensor must have at least 2 dimensions");
-  Tensor column = iota(b, {self.size(-2), self.size(-1)}, 1, DType::kI64), row = iota(b, {self.size(-2), self.size(-1)}, 0, DType::kI64);
+  Tensor column = iota(b, {self.size(-2), self.size(-1)}, 1, DType::kI64),
+         row = iota(b, {self.size(-2), self.size(-1)}, 0, DType::kI64);
   Tensor limit = row + Operand(args.integer("diagonal"));
   Tensor keep = lower ? le(column, limit) : ge(column, limit);
   return one(where(keep, self, full(b, {}, Sym(0), self.dtype())));
@@ -284,19 +308,23 @@ Tensor diagonal_matrix(Tensor x, int64_t offset) {
   sizes.back() = n;
   sizes.push_back(n);
   Tensor zero = full(b, sizes, Sym(0), x.dtype());
-  return wrap(b, b.call1("core.diagonal_scatter", {zero.value, x.value, Sym(offset), Sym(x.rank() - 1), Sym(x.rank())}));
+  return wrap(b, b.call1("core.diagonal_scatter",
+                         {zero.value, x.value, Sym(offset), Sym(x.rank() - 1), Sym(x.rank())}));
 }
 std::vector<Value*> diag_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   if (self.rank() == 1) return one(diagonal_matrix(self, args.constant("diagonal")));
-  if (self.rank() != 2) runtime_error("diag(): Supports 1D or 2D tensors. Got " + std::to_string(self.rank()) + "D");
+  if (self.rank() != 2)
+    runtime_error("diag(): Supports 1D or 2D tensors. Got " + std::to_string(self.rank()) + "D");
   return forward(b, "core.diagonal", {self.value, Sym(args.constant("diagonal")), Sym(0), Sym(1)});
 }
 std::vector<Value*> diag_embed_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   int64_t rank = self.rank() + 1;
   int64_t dim1 = wrap_dim(args.constant("dim1"), rank), dim2 = wrap_dim(args.constant("dim2"), rank);
-  if (dim1 == dim2) runtime_error("diagonal dimensions cannot be identical " + std::to_string(dim1) + ", " + std::to_string(dim2));
+  if (dim1 == dim2)
+    runtime_error("diagonal dimensions cannot be identical " + std::to_string(dim1) + ", " +
+                  std::to_string(dim2));
   Tensor made = diagonal_matrix(self, args.constant("offset"));
   Dims order(rank, -1);
   order[dim1] = rank - 2;
@@ -307,10 +335,15 @@ std::vector<Value*> diag_embed_body(Builder& b, const Args& args) {
   return one(permute(made, order));
 }
 
-OpDef composite(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, StridesFn strides = nullptr,
-                std::vector<std::string_view> torch_names = {}) {
-  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .torch_names = std::move(torch_names),
-          .body = body, .strides = strides, .in_place_variant = false};
+OpDef composite(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+                StridesFn strides = nullptr, std::vector<std::string_view> torch_names = {}) {
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .torch_names = std::move(torch_names),
+          .body = body,
+          .strides = strides,
+          .in_place_variant = false};
 }
 
 }  // namespace
@@ -322,23 +355,32 @@ std::vector<OpDef> joining_ops() {
                 {"torch.concat", "torch.concatenate"}),
       composite("stack", {"stack(Tensor[] tensors, int dim=0) -> Tensor"}, stack_body, contiguous_results),
       composite("hstack", {"hstack(Tensor[] tensors) -> Tensor"}, stacked_body<1, 0>),
-      composite("vstack", {"vstack(Tensor[] tensors) -> Tensor"}, stacked_body<2, 0>, nullptr, {"torch.row_stack"}),
+      composite("vstack", {"vstack(Tensor[] tensors) -> Tensor"}, stacked_body<2, 0>, nullptr,
+                {"torch.row_stack"}),
       composite("dstack", {"dstack(Tensor[] tensors) -> Tensor"}, stacked_body<3, 2>),
       composite("column_stack", {"column_stack(Tensor[] tensors) -> Tensor"}, column_stack_body),
       composite("repeat", {"repeat(Tensor self, int[] repeats) -> Tensor"}, repeat_body, contiguous_results),
       composite("tile", {"tile(Tensor self, int[] dims) -> Tensor"}, tile_body, contiguous_results),
-      composite("repeat_interleave", {"repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor"},
+      composite("repeat_interleave",
+                {"repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? "
+                 "output_size=None) -> Tensor"},
                 repeat_interleave_body, contiguous_results),
       composite("flip", {"flip(Tensor self, int[] dims) -> Tensor"}, flip_body, preserved_results),
       composite("fliplr", {"fliplr(Tensor self) -> Tensor"}, flip_body, preserved_results),
       composite("flipud", {"flipud(Tensor self) -> Tensor"}, flip_body, preserved_results),
-      composite("roll", {"roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor"}, roll_body, contiguous_results),
+      composite("roll", {"roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor"}, roll_body,
+                contiguous_results),
       composite("rot90", {"rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor"}, rot90_body),
-      composite("constant_pad_nd", {"constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor"}, constant_pad_body, contiguous_results),
-      composite("pad", {"pad(Tensor self, int[] pad, str mode=\"constant\", float? value=None) -> Tensor"}, pad_body, contiguous_results),
-      composite("tril", {"tril(Tensor self, int diagonal=0) -> Tensor"}, triangle_body<true>, contiguous_results),
-      composite("triu", {"triu(Tensor self, int diagonal=0) -> Tensor"}, triangle_body<false>, contiguous_results),
-      composite("diag_embed", {"diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"}, diag_embed_body, contiguous_results),
+      composite("constant_pad_nd", {"constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor"},
+                constant_pad_body, contiguous_results),
+      composite("pad", {"pad(Tensor self, int[] pad, str mode=\"constant\", float? value=None) -> Tensor"},
+                pad_body, contiguous_results),
+      composite("tril", {"tril(Tensor self, int diagonal=0) -> Tensor"}, triangle_body<true>,
+                contiguous_results),
+      composite("triu", {"triu(Tensor self, int diagonal=0) -> Tensor"}, triangle_body<false>,
+                contiguous_results),
+      composite("diag_embed", {"diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"},
+                diag_embed_body, contiguous_results),
       composite("diag", {"diag(Tensor self, int diagonal=0) -> Tensor"}, diag_body, contiguous_results),
   };
   for (OpDef& op : ops)

@@ -383,8 +383,11 @@ OpDef entry(std::string_view name, std::vector<std::string_view> schemas, BodyFn
           .body = body, .strides = strides, .in_place_variant = false};
 }
 
+// torch.einsum is written in Python over this one, and is inlined.
 OpDef einsum_entry() {
-  OpDef op = entry("einsum", {"einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"}, einsum_body, {}, nullptr);
+  OpDef op = entry("core.einsum", {"core.einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"}, einsum_body,
+                   {"torch._C._VariableFunctions.einsum"}, nullptr);
+  op.opinfo = "einsum";
   op.alias = einsum_alias;
   return op;
 }
@@ -394,7 +397,8 @@ OpDef einsum_entry() {
 std::vector<OpDef> linalg_like_ops() {
   return {
       einsum_entry(),
-      entry("tensordot", {"tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor"}, tensordot_body),
+      entry("core.tensordot", {"core.tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor"}, tensordot_body,
+            {"torch._C._VariableFunctions.tensordot"}),
       entry("kron", {"kron(Tensor self, Tensor other) -> Tensor"}, kron_body, {}, nullptr),
       entry("linalg_cross", {"linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"}, cross_body, {"torch.linalg.cross"}),
       entry("cross", {"cross(Tensor self, Tensor other, int? dim=None) -> Tensor"}, cross_body),

@@ -25,7 +25,10 @@ DType common(Builder& b, const Args& args) {
 
 using ElementFn = Tensor (*)(const Args&, Tensor x, Tensor y);
 
-Tensor squared_error(const Args&, Tensor x, Tensor y) { Tensor d = x - y; return d * d; }
+Tensor squared_error(const Args&, Tensor x, Tensor y) {
+  Tensor d = x - y;
+  return d * d;
+}
 Tensor absolute_error(const Args&, Tensor x, Tensor y) { return abs(x - y); }
 Tensor smooth_l1(const Args& args, Tensor x, Tensor y) {
   double beta = args.number("beta");
@@ -64,12 +67,14 @@ std::vector<Value*> loss_body(Builder& b, const Args& args) {
   return one(reduced(element(args, x, y), args.constant("reduction"), dtype));
 }
 
-// ---- two classes ---------------------------------------------------------------------------------------------------------
+// ---- two classes ----------------------------------------------------------------------------------------
 
 std::vector<Value*> bce_with_logits_body(Builder& b, const Args& args) {
   DType dtype = common(b, args);
   Tensor x = to_compute(operand(b, args, "self")), y = to_compute(operand(b, args, "target"));
-  if (x.sizes() != y.sizes()) value_error("Target size (" + sizes_text(y.sizes()) + ") must be the same as input size (" + sizes_text(x.sizes()) + ")");
+  if (x.sizes() != y.sizes())
+    value_error("Target size (" + sizes_text(y.sizes()) + ") must be the same as input size (" +
+                sizes_text(x.sizes()) + ")");
   Tensor smooth = apply("log_sigmoid", {x}), loss;
   if (args.has("pos_weight")) {
     Tensor factor = (to_compute(operand(b, args, "pos_weight")) - 1) * y + 1;
@@ -81,7 +86,7 @@ std::vector<Value*> bce_with_logits_body(Builder& b, const Args& args) {
   return one(reduced(loss, args.constant("reduction"), dtype));
 }
 
-// ---- many classes ----------------------------------------------------------------------------------------------------------
+// ---- many classes ---------------------------------------------------------------------------------------
 
 struct Picked {
   Tensor loss, weight;  // (N, d1 ..): 0 where the target is ignored
@@ -90,15 +95,18 @@ struct Picked {
 // -weight[target] * log_probability[target]; the class dim is 1 (or 0 for one sample).
 Picked pick(Builder& b, Tensor log_probability, Tensor target, const Args& args, int64_t ignore) {
   int64_t dim = log_probability.rank() == 1 ? 0 : 1;
-  Tensor wide = cast(target, DType::kI64), used = ne(wide, Operand(ignore)), safe = where(used, wide, full(b, {}, Sym(0), DType::kI64));
+  Tensor wide = cast(target, DType::kI64), used = ne(wide, Operand(ignore)),
+         safe = where(used, wide, full(b, {}, Sym(0), DType::kI64));
   Sym classes = log_probability.size(dim);
   safe = where(lt(safe, 0), full(b, {}, classes, DType::kI64), safe);
   Tensor chosen = squeeze(gather(log_probability, unsqueeze(safe, dim), dim), dim);
   Tensor weight = full(b, chosen.sizes(), 1.0, chosen.dtype());
   if (args.has("weight")) {
     Tensor given = operand(b, args, "weight");
-    if (given.rank() != 1 || !b.sym().guard_eq(given.size(0), classes, "weight")) runtime_error("weight tensor should be defined either for all classes or no classes");
-    weight = wrap(b, b.call1("core.index", {cast(given, chosen.dtype()).value, std::vector<Value*>{safe.value}}));
+    if (given.rank() != 1 || !b.sym().guard_eq(given.size(0), classes, "weight"))
+      runtime_error("weight tensor should be defined either for all classes or no classes");
+    weight =
+        wrap(b, b.call1("core.index", {cast(given, chosen.dtype()).value, std::vector<Value*>{safe.value}}));
   }
   weight = where(used, weight, 0.0);
   return {where(used, -(chosen * weight), 0.0), weight};
@@ -113,11 +121,11 @@ Tensor reduced(const Picked& p, int64_t reduction, DType dtype) {
 
 void check_classes(Builder& b, Tensor input, Tensor target) {
   if (input.rank() < 1) runtime_error("input tensor should be 1D or more");
-  if (target.rank() != input.rank() - 1)
-    value_error("Expected input batch_size to match target batch_size.");
+  if (target.rank() != input.rank() - 1) value_error("Expected input batch_size to match target batch_size.");
   for (int64_t d = 0; d < target.rank(); ++d)
     if (!b.sym().guard_eq(target.size(d), input.size(d == 0 ? 0 : d + 1), "target"))
-      value_error("Expected input batch_size (" + input.size(0).str() + ") to match target batch_size (" + target.size(0).str() + ").");
+      value_error("Expected input batch_size (" + input.size(0).str() + ") to match target batch_size (" +
+                  target.size(0).str() + ").");
   if (target.dtype() != DType::kI64 && target.dtype() != DType::kU8)
     runtime_error(std::string("expected scalar type Long but found ") + runtime::info(target.dtype()).name);
 }
@@ -125,15 +133,17 @@ void check_classes(Builder& b, Tensor input, Tensor target) {
 std::vector<Value*> nll_loss_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "self"), target = operand(b, args, "target");
   check_classes(b, input, target);
-  return one(reduced(pick(b, to_compute(input), target, args, args.constant("ignore_index")), args.constant("reduction"), input.dtype()));
+  return one(reduced(pick(b, to_compute(input), target, args, args.constant("ignore_index")),
+                     args.constant("reduction"), input.dtype()));
 }
 
 // The target gives a probability for each class.
-Tensor expected_loss(Builder& b, const Args& args, Tensor log_probability, Tensor target, int64_t dim, double smoothing, int64_t reduction,
-                     DType dtype) {
+Tensor expected_loss(Builder& b, const Args& args, Tensor log_probability, Tensor target, int64_t dim,
+                     double smoothing, int64_t reduction, DType dtype) {
   Tensor wanted = cast(target, log_probability.dtype());
   Sym classes = log_probability.size(dim);
-  if (smoothing > 0) wanted = wanted * (1 - smoothing) + full(b, {}, smoothing, wanted.dtype()) / Operand(classes);
+  if (smoothing > 0)
+    wanted = wanted * (1 - smoothing) + full(b, {}, smoothing, wanted.dtype()) / Operand(classes);
   Tensor terms = log_probability * wanted;
   if (args.has("weight")) {
     std::vector<Sym> shape(terms.rank(), 1);
@@ -150,43 +160,74 @@ Tensor expected_loss(Builder& b, const Args& args, Tensor log_probability, Tenso
 std::vector<Value*> cross_entropy_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "self"), target = operand(b, args, "target");
   double smoothing = args.number("label_smoothing");
-  if (smoothing < 0 || smoothing > 1) runtime_error("label_smoothing must be between 0.0 and 1.0. Got: " + std::to_string(smoothing));
+  if (smoothing < 0 || smoothing > 1)
+    runtime_error("label_smoothing must be between 0.0 and 1.0. Got: " + std::to_string(smoothing));
   bool probabilities = is_float(target.dtype()) && input.sizes() == target.sizes();
   if (!probabilities) check_classes(b, input, target);
-  int64_t dim = input.rank() == 1 ? 0 : 1, ignore = args.constant("ignore_index"), reduction = args.constant("reduction");
-  if (!is_float(input.dtype())) runtime_error("\"log_softmax_lastdim_kernel_impl\" not implemented for integers");
+  int64_t dim = input.rank() == 1 ? 0 : 1, ignore = args.constant("ignore_index"),
+          reduction = args.constant("reduction");
+  if (!is_float(input.dtype()))
+    runtime_error("\"log_softmax_lastdim_kernel_impl\" not implemented for integers");
   Tensor x = to_compute(input), shifted = x - amax(x, {dim}, true);
   Tensor log_probability = shifted - log(sum(exp(shifted), {dim}, true));
-  if (probabilities) return one(expected_loss(b, args, log_probability, target, dim, smoothing, reduction, input.dtype()));
+  if (probabilities)
+    return one(expected_loss(b, args, log_probability, target, dim, smoothing, reduction, input.dtype()));
   Picked picked = pick(b, log_probability, target, args, ignore);
   if (smoothing == 0) return one(reduced(picked, reduction, input.dtype()));
   if (args.has("weight")) throw Unsupported("cross_entropy with weights and label smoothing");
-  Tensor spread = where(ne(cast(target, DType::kI64), Operand(ignore)), -sum(log_probability, {dim}), 0.0) / Operand(x.size(dim));
+  Tensor spread = where(ne(cast(target, DType::kI64), Operand(ignore)), -sum(log_probability, {dim}), 0.0) /
+                  Operand(x.size(dim));
   picked.loss = picked.loss * (1 - smoothing) + spread * smoothing;
   return one(reduced(picked, reduction, input.dtype()));
 }
 
 OpDef loss(std::string_view name, std::string_view schema, BodyFn body) {
-  return {.name = name, .family = Family::kComposite, .schemas = {schema}, .body = body, .in_place_variant = false};
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = {schema},
+          .body = body,
+          .in_place_variant = false};
 }
 
 }  // namespace
 
 std::vector<OpDef> loss_ops() {
   return {
-      loss("mse_loss", "mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", loss_body<squared_error>),
-      loss("l1_loss", "l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", loss_body<absolute_error>),
-      loss("smooth_l1_loss", "smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor", loss_body<smooth_l1>),
-      loss("huber_loss", "huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor", loss_body<huber>),
-      loss("soft_margin_loss", "soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", loss_body<soft_margin>),
-      loss("kl_div", "kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor", loss_body<divergence>),
-      loss("poisson_nll_loss", "poisson_nll_loss(Tensor self, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor", loss_body<poisson>),
-      loss("hinge_embedding_loss", "hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor", loss_body<hinge_embedding>),
-      loss("binary_cross_entropy_with_logits", "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
-           "Tensor? pos_weight=None, int reduction=Mean) -> Tensor", bce_with_logits_body),
-      loss("nll_loss_nd", "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor", nll_loss_body),
-      loss("cross_entropy_loss", "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, "
-           "float label_smoothing=0.0) -> Tensor", cross_entropy_body),
+      loss("mse_loss", "mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
+           loss_body<squared_error>),
+      loss("l1_loss", "l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
+           loss_body<absolute_error>),
+      loss("smooth_l1_loss",
+           "smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
+           loss_body<smooth_l1>),
+      loss("huber_loss",
+           "huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
+           loss_body<huber>),
+      loss("soft_margin_loss", "soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
+           loss_body<soft_margin>),
+      loss("kl_div",
+           "kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
+           loss_body<divergence>),
+      loss("poisson_nll_loss",
+           "poisson_nll_loss(Tensor self, Tensor target, bool log_input, bool full, float eps, int "
+           "reduction) -> Tensor",
+           loss_body<poisson>),
+      loss("hinge_embedding_loss",
+           "hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor",
+           loss_body<hinge_embedding>),
+      loss("binary_cross_entropy_with_logits",
+           "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
+           "Tensor? pos_weight=None, int reduction=Mean) -> Tensor",
+           bce_with_logits_body),
+      loss("nll_loss_nd",
+           "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int "
+           "ignore_index=-100) -> Tensor",
+           nll_loss_body),
+      loss("cross_entropy_loss",
+           "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int "
+           "ignore_index=-100, "
+           "float label_smoothing=0.0) -> Tensor",
+           cross_entropy_body),
   };
 }
 

@@ -1,6 +1,6 @@
 // Matrix products: mm, bmm, matmul, linear, addmm and their kin. All become core.mm and core.bmm.
-#include "graph/promotion.h"
 #include "graph/ops/entry.h"
+#include "graph/promotion.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -11,8 +11,8 @@ std::string shape_text(Tensor x) { return sizes_text(x.sizes()); }
 
 void same_dtype(Tensor a, Tensor b) {
   if (a.dtype() == b.dtype()) return;
-  runtime_error(std::string("expected m1 and m2 to have the same dtype, but got: ") + runtime::info(a.dtype()).name +
-                " != " + runtime::info(b.dtype()).name);
+  runtime_error(std::string("expected m1 and m2 to have the same dtype, but got: ") +
+                runtime::info(a.dtype()).name + " != " + runtime::info(b.dtype()).name);
 }
 void require_rank(Tensor x, int rank, const char* what) {
   if (x.rank() != rank) runtime_error(std::string(what) + " must be a matrix" + (rank == 3 ? " batch" : ""));
@@ -29,8 +29,9 @@ Tensor checked_mm(Tensor a, Tensor b) {
   refuse_bool(a);
   require_rank(a, 2, "self");
   require_rank(b, 2, "mat2");
-  same_size(a, a.size(1), b.size(0), "mat1 and mat2 shapes cannot be multiplied (" + a.size(0).str() + "x" + a.size(1).str() + " and " +
-                                         b.size(0).str() + "x" + b.size(1).str() + ")");
+  same_size(a, a.size(1), b.size(0),
+            "mat1 and mat2 shapes cannot be multiplied (" + a.size(0).str() + "x" + a.size(1).str() +
+                " and " + b.size(0).str() + "x" + b.size(1).str() + ")");
   return mm(a, b);
 }
 Tensor checked_bmm(Tensor a, Tensor b) {
@@ -38,8 +39,9 @@ Tensor checked_bmm(Tensor a, Tensor b) {
   refuse_bool(a);
   require_rank(a, 3, "batch1");
   require_rank(b, 3, "batch2");
-  std::string message = "Expected size for first two dimensions of batch2 tensor to be: [" + a.size(0).str() + ", " + a.size(2).str() +
-                        "] but got: [" + b.size(0).str() + ", " + b.size(1).str() + "].";
+  std::string message = "Expected size for first two dimensions of batch2 tensor to be: [" + a.size(0).str() +
+                        ", " + a.size(2).str() + "] but got: [" + b.size(0).str() + ", " + b.size(1).str() +
+                        "].";
   same_size(a, a.size(0), b.size(0), message);
   same_size(a, a.size(2), b.size(1), message);
   return bmm(a, b);
@@ -48,8 +50,9 @@ Tensor checked_bmm(Tensor a, Tensor b) {
 // A product of vectors, as a sum; half types are multiplied and summed in float32.
 Tensor dot(Tensor a, Tensor b) {
   same_dtype(a, b);
-  same_size(a, a.size(0), b.size(0), "inconsistent tensor size, expected tensor " + shape_text(a) + " and src " + shape_text(b) +
-                                         " to have the same number of elements, but got different");
+  same_size(a, a.size(0), b.size(0),
+            "inconsistent tensor size, expected tensor " + shape_text(a) + " and src " + shape_text(b) +
+                " to have the same number of elements, but got different");
   return cast(sum(to_compute(a) * to_compute(b), {0}), a.dtype());
 }
 
@@ -64,7 +67,8 @@ Tensor fold(Tensor a, Tensor matrix) {
 }
 
 Tensor batched(Tensor a, Tensor b) {
-  std::vector<Sym> left(a.sizes().begin(), a.sizes().end() - 2), right(b.sizes().begin(), b.sizes().end() - 2);
+  std::vector<Sym> left(a.sizes().begin(), a.sizes().end() - 2),
+      right(b.sizes().begin(), b.sizes().end() - 2);
   std::vector<Sym> batch = broadcast_sizes(a.builder->graph(), left, right);
   Sym count = 1;
   for (const Sym& size : batch) count = count * size;
@@ -81,7 +85,8 @@ Tensor batched(Tensor a, Tensor b) {
 
 Tensor matmul_of(Tensor a, Tensor b) {
   if (a.rank() == 0 || b.rank() == 0)
-    runtime_error("both arguments to matmul need to be at least 1D, but they are " + std::to_string(a.rank()) + "D and " + std::to_string(b.rank()) + "D");
+    runtime_error("both arguments to matmul need to be at least 1D, but they are " +
+                  std::to_string(a.rank()) + "D and " + std::to_string(b.rank()) + "D");
   same_dtype(a, b);
   if (a.rank() == 1 && b.rank() == 1) return dot(a, b);
   if (a.rank() == 1) return squeeze(matmul_of(unsqueeze(a, 0), b), -2);
@@ -93,7 +98,8 @@ Tensor matmul_of(Tensor a, Tensor b) {
 // beta * self + alpha * product, rounded once.
 Tensor scaled_sum(const Args& args, Tensor self, Tensor product) {
   if (self.dtype() != product.dtype()) runtime_error("self and mat2 must have the same dtype");
-  if (!is_float(product.dtype()) && (std::holds_alternative<double>(args["alpha"]) || std::holds_alternative<double>(args["beta"])))
+  if (!is_float(product.dtype()) &&
+      (std::holds_alternative<double>(args["alpha"]) || std::holds_alternative<double>(args["beta"])))
     throw Unsupported("integer products with float factors");
   Builder& b = *product.builder;
   Tensor bias = expand(self, product.sizes());
@@ -109,7 +115,8 @@ std::vector<Value*> addmm_body(Builder& b, const Args& args) {
   return one(scaled_sum(args, self_of(b, args), product));
 }
 std::vector<Value*> baddbmm_body(Builder& b, const Args& args) {
-  return one(scaled_sum(args, self_of(b, args), checked_bmm(operand(b, args, "batch1"), operand(b, args, "batch2"))));
+  return one(scaled_sum(args, self_of(b, args),
+                        checked_bmm(operand(b, args, "batch1"), operand(b, args, "batch2"))));
 }
 std::vector<Value*> addbmm_body(Builder& b, const Args& args) {
   Tensor product = checked_bmm(operand(b, args, "batch1"), operand(b, args, "batch2"));
@@ -128,13 +135,16 @@ Tensor outer(Tensor a, Tensor b) {
 
 std::vector<Value*> mv_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), vec = operand(b, args, "vec");
-  if (self.rank() != 2 || vec.rank() != 1) runtime_error("vector + matrix @ vector expected, got " + std::to_string(self.rank()) + ", " + std::to_string(vec.rank()));
+  if (self.rank() != 2 || vec.rank() != 1)
+    runtime_error("vector + matrix @ vector expected, got " + std::to_string(self.rank()) + ", " +
+                  std::to_string(vec.rank()));
   return one(squeeze(checked_mm(self, unsqueeze(vec, 1)), 1));
 }
 std::vector<Value*> dot_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), other = operand(b, args, args.schema().params[1].name);
   if (self.rank() != 1 || other.rank() != 1)
-    runtime_error("1D tensors expected, but got " + std::to_string(self.rank()) + "D and " + std::to_string(other.rank()) + "D tensors");
+    runtime_error("1D tensors expected, but got " + std::to_string(self.rank()) + "D and " +
+                  std::to_string(other.rank()) + "D tensors");
   return one(dot(self, other));
 }
 std::vector<Value*> inner_body(Builder& b, const Args& args) {
@@ -162,34 +172,57 @@ std::vector<Value*> linear_body(Builder& b, const Args& args) {
   return one(result + bias);
 }
 
-OpDef product(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, std::vector<std::string_view> torch_names = {}) {
-  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .torch_names = std::move(torch_names),
-          .body = body, .strides = contiguous_results, .in_place_variant = false};
+OpDef product(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+              std::vector<std::string_view> torch_names = {}) {
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .torch_names = std::move(torch_names),
+          .body = body,
+          .strides = contiguous_results,
+          .in_place_variant = false};
 }
 
 }  // namespace
 
 std::vector<OpDef> matmul_ops() {
   std::vector<OpDef> ops = {
-      product("mm", {"mm(Tensor self, Tensor mat2) -> Tensor"}, CDYNAMO_BODY(return one(checked_mm(self_of(b, args), operand(b, args, "mat2"))))),
-      product("bmm", {"bmm(Tensor self, Tensor mat2) -> Tensor"}, CDYNAMO_BODY(return one(checked_bmm(self_of(b, args), operand(b, args, "mat2"))))),
-      product("matmul", {"matmul(Tensor self, Tensor other) -> Tensor"}, CDYNAMO_BODY(return one(matmul_of(self_of(b, args), operand(b, args, "other")))),
+      product("mm", {"mm(Tensor self, Tensor mat2) -> Tensor"},
+              CDYNAMO_BODY(return one(checked_mm(self_of(b, args), operand(b, args, "mat2"))))),
+      product("bmm", {"bmm(Tensor self, Tensor mat2) -> Tensor"},
+              CDYNAMO_BODY(return one(checked_bmm(self_of(b, args), operand(b, args, "mat2"))))),
+      product("matmul", {"matmul(Tensor self, Tensor other) -> Tensor"},
+              CDYNAMO_BODY(return one(matmul_of(self_of(b, args), operand(b, args, "other")))),
               {"torch.Tensor.__matmul__", "torch.linalg.matmul"}),
       product("core.rmatmul", {"core.rmatmul(Tensor self, Tensor other) -> Tensor"},
-              CDYNAMO_BODY(return one(matmul_of(operand(b, args, "other"), self_of(b, args)))), {"torch.Tensor.__rmatmul__"}),
+              CDYNAMO_BODY(return one(matmul_of(operand(b, args, "other"), self_of(b, args)))),
+              {"torch.Tensor.__rmatmul__"}),
       product("mv", {"mv(Tensor self, Tensor vec) -> Tensor"}, mv_body),
       product("dot", {"dot(Tensor self, Tensor tensor) -> Tensor"}, dot_body),
       product("vdot", {"vdot(Tensor self, Tensor other) -> Tensor"}, dot_body),
       product("inner", {"inner(Tensor self, Tensor other) -> Tensor"}, inner_body),
-      product("outer", {"outer(Tensor self, Tensor vec2) -> Tensor"}, CDYNAMO_BODY(return one(outer(self_of(b, args), operand(b, args, "vec2")))),
+      product("outer", {"outer(Tensor self, Tensor vec2) -> Tensor"},
+              CDYNAMO_BODY(return one(outer(self_of(b, args), operand(b, args, "vec2")))),
               {"torch.ger", "torch.Tensor.ger"}),
       product("linear", {"linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"}, linear_body),
-      product("addmm", {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"}, addmm_body),
-      product("baddbmm", {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"}, baddbmm_body),
-      product("addbmm", {"addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"}, addbmm_body),
-      product("addmv", {"addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"}, addmv_body),
-      product("addr", {"addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
-              CDYNAMO_BODY(return one(scaled_sum(args, self_of(b, args), outer(operand(b, args, "vec1"), operand(b, args, "vec2")))))),
+      product("addmm",
+              {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
+              addmm_body),
+      product(
+          "baddbmm",
+          {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
+          baddbmm_body),
+      product(
+          "addbmm",
+          {"addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
+          addbmm_body),
+      product("addmv",
+              {"addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
+              addmv_body),
+      product("addr",
+              {"addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
+              CDYNAMO_BODY(return one(scaled_sum(
+                  args, self_of(b, args), outer(operand(b, args, "vec1"), operand(b, args, "vec2")))))),
   };
   for (OpDef& op : ops)
     if (op.name.starts_with("add") || op.name == "baddbmm") op.in_place_variant = true;

@@ -1,4 +1,5 @@
-// softmax and normalisations: of layers, batches, groups, instances. All compute in the compute type and round once.
+// softmax and normalisations: of layers, batches, groups, instances. All compute in the compute type and
+// round once.
 #include <cmath>
 #include <limits>
 
@@ -8,7 +9,7 @@
 namespace cdynamo::graph {
 namespace {
 
-// ---- softmax -----------------------------------------------------------------------------------------------------------
+// ---- softmax --------------------------------------------------------------------------------------------
 
 Tensor softmax_of(Tensor x, int64_t dim, bool logarithm) {
   Tensor shifted = x - amax(x, {dim}, true);
@@ -21,14 +22,16 @@ template <bool logarithm>
 std::vector<Value*> softmax_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   DType dtype = args.schema().find("dtype") >= 0 ? dtype_or(args, self.dtype()) : self.dtype();
-  if (!is_float(dtype)) runtime_error(std::string("\"softmax_lastdim_kernel_impl\" not implemented for '") + runtime::info(dtype).name + "'");
+  if (!is_float(dtype))
+    runtime_error(std::string("\"softmax_lastdim_kernel_impl\" not implemented for '") +
+                  runtime::info(dtype).name + "'");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   Tensor x = cast(self, runtime::compute_type(dtype));
   if (x.rank() == 0) x = reshape(x, {1});
   return one(reshape(cast(softmax_of(x, dim, logarithm), dtype), self.sizes()));
 }
 
-// ---- layers ------------------------------------------------------------------------------------------------------------
+// ---- layers ---------------------------------------------------------------------------------------------
 
 struct Normalized {
   Tensor scaled, mean, rstd;  // in the compute type
@@ -40,13 +43,17 @@ Normalized normalize(Tensor x, const Dims& dims, double eps) {
 }
 
 Dims trailing_dims(Builder& b, Tensor x, const std::vector<Sym>& shape, const char* name) {
-  if (shape.empty()) runtime_error("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []");
+  if (shape.empty())
+    runtime_error(
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but "
+        "got normalized_shape = []");
   int64_t first = x.rank() - static_cast<int64_t>(shape.size());
   bool fits = first >= 0;
-  for (size_t i = 0; fits && i < shape.size(); ++i) fits = b.sym().guard_eq(x.size(first + static_cast<int64_t>(i)), shape[i], name);
+  for (size_t i = 0; fits && i < shape.size(); ++i)
+    fits = b.sym().guard_eq(x.size(first + static_cast<int64_t>(i)), shape[i], name);
   if (!fits)
-    runtime_error("Given normalized_shape=" + sizes_text(shape) + ", expected input with shape [*, " + sizes_text(shape).substr(1) +
-                  ", but got input of size" + sizes_text(x.sizes()));
+    runtime_error("Given normalized_shape=" + sizes_text(shape) + ", expected input with shape [*, " +
+                  sizes_text(shape).substr(1) + ", but got input of size" + sizes_text(x.sizes()));
   Dims dims;
   for (int64_t d = first; d < x.rank(); ++d) dims.push_back(d);
   return dims;
@@ -55,7 +62,9 @@ Dims trailing_dims(Builder& b, Tensor x, const std::vector<Sym>& shape, const ch
 Tensor affine(const Args& args, Tensor x, const std::vector<Sym>& shape) {
   auto parameter = [&](const char* name) {
     Tensor p = operand(*x.builder, args, name);
-    if (p.sizes() != shape) runtime_error(std::string("Expected ") + name + " to be of same shape as normalized_shape, but got " + name + " of shape " + sizes_text(p.sizes()));
+    if (p.sizes() != shape)
+      runtime_error(std::string("Expected ") + name + " to be of same shape as normalized_shape, but got " +
+                    name + " of shape " + sizes_text(p.sizes()));
     return cast(p, x.dtype());
   };
   if (args.has("weight")) x = x * parameter("weight");
@@ -64,7 +73,8 @@ Tensor affine(const Args& args, Tensor x, const std::vector<Sym>& shape) {
 }
 
 void require_float(Tensor x, const char* name) {
-  if (!is_float(x.dtype())) runtime_error(std::string(name) + " not implemented for '" + runtime::info(x.dtype()).name + "'");
+  if (!is_float(x.dtype()))
+    runtime_error(std::string(name) + " not implemented for '" + runtime::info(x.dtype()).name + "'");
 }
 
 std::vector<Value*> layer_norm_body(Builder& b, const Args& args) {
@@ -86,13 +96,14 @@ std::vector<Value*> rms_norm_body(Builder& b, const Args& args) {
   std::vector<Sym> shape = args.sizes("normalized_shape");
   Dims dims = trailing_dims(b, input, shape, "rms_norm");
   static constexpr double kEps[] = {0x1p-10, 0x1p-7, 0x1p-23, 0x1p-52};
-  double eps = args.has("eps") ? args.number("eps") : kEps[static_cast<int>(input.dtype()) - static_cast<int>(DType::kF16)];
+  double eps = args.has("eps") ? args.number("eps")
+                               : kEps[static_cast<int>(input.dtype()) - static_cast<int>(DType::kF16)];
   Tensor x = to_compute(input);
   Tensor scaled = x * rsqrt(mean(x * x, dims, true) + eps);
   return one(cast(affine(args, scaled, shape), input.dtype()));
 }
 
-// ---- channels ------------------------------------------------------------------------------------------------------------
+// ---- channels -------------------------------------------------------------------------------------------
 
 // A vector of channels as a factor of (N, C, ...).
 Tensor over_channels(Tensor vector, int rank) {
@@ -103,7 +114,8 @@ Tensor over_channels(Tensor vector, int rank) {
 Tensor channel_parameter(Builder& b, const Args& args, const char* name, const Sym& channels, DType dtype) {
   Tensor p = operand(b, args, name);
   if (p.rank() != 1 || !b.sym().guard_eq(p.size(0), channels, name))
-    runtime_error(std::string(name) + " should contain " + channels.str() + " elements not " + p.type().numel().str());
+    runtime_error(std::string(name) + " should contain " + channels.str() + " elements not " +
+                  p.type().numel().str());
   return cast(p, dtype);
 }
 
@@ -113,7 +125,8 @@ std::vector<Value*> batch_norm_body(Builder& b, const Args& args) {
   if (input.rank() < 2) runtime_error("Expected input to have at least 2 dims");
   bool running = args.has("running_mean") && args.has("running_var"), training = args.boolean("training");
   if (training && running) throw Unsupported("batch_norm in training, which updates its running statistics");
-  if (!training && !running) runtime_error("Expected running_mean and running_var to be defined when training is False");
+  if (!training && !running)
+    runtime_error("Expected running_mean and running_var to be defined when training is False");
   Sym channels = input.size(1);
   Tensor x = to_compute(input);
   DType dtype = x.dtype();
@@ -122,10 +135,13 @@ std::vector<Value*> batch_norm_body(Builder& b, const Args& args) {
     Dims dims;
     for (int d = 0; d < x.rank(); ++d)
       if (d != 1) dims.push_back(d);
-    if (b.sym().guard(Relation::kLe, count_along(x, dims), 1, "batch_norm")) throw Unsupported("batch_norm of one value per channel");
+    if (b.sym().guard(Relation::kLe, count_along(x, dims), 1, "batch_norm"))
+      throw Unsupported("batch_norm of one value per channel");
     Tensor result = normalize(x, dims, eps).scaled;
-    if (args.has("weight")) result = result * over_channels(channel_parameter(b, args, "weight", channels, dtype), x.rank());
-    if (args.has("bias")) result = result + over_channels(channel_parameter(b, args, "bias", channels, dtype), x.rank());
+    if (args.has("weight"))
+      result = result * over_channels(channel_parameter(b, args, "weight", channels, dtype), x.rank());
+    if (args.has("bias"))
+      result = result + over_channels(channel_parameter(b, args, "bias", channels, dtype), x.rank());
     return one(cast(result, input.dtype()));
   }
   // One factor and one term for each channel, as eager computes them.
@@ -146,18 +162,24 @@ void suggested_strides(Graph& graph, const Args& args, std::vector<TensorType>& 
 std::vector<Value*> group_norm_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "input");
   require_float(input, "\"GroupNormKernelImpl\"");
-  if (input.rank() < 2) runtime_error("Expected at least 2 dimensions for input tensor but received " + std::to_string(input.rank()));
+  if (input.rank() < 2)
+    runtime_error("Expected at least 2 dimensions for input tensor but received " +
+                  std::to_string(input.rank()));
   Sym groups = args.integer("num_groups"), channels = input.size(1);
-  if (!b.sym().guard(Relation::kLt, 0, groups, "group_norm") || !b.sym().guard_eq(mod(channels, groups), 0, "group_norm"))
-    runtime_error("Expected number of channels in input to be divisible by num_groups, but got input of shape " + sizes_text(input.sizes()) +
-                  " and num_groups=" + groups.str());
+  if (!b.sym().guard(Relation::kLt, 0, groups, "group_norm") ||
+      !b.sym().guard_eq(mod(channels, groups), 0, "group_norm"))
+    runtime_error(
+        "Expected number of channels in input to be divisible by num_groups, but got input of shape " +
+        sizes_text(input.sizes()) + " and num_groups=" + groups.str());
   Tensor x = to_compute(input);
   Sym places = 1;
   for (int d = 2; d < x.rank(); ++d) places = places * x.size(d);
   Tensor grouped = reshape(x, {x.size(0), groups, floordiv(channels, groups) * places});
   Tensor result = reshape(normalize(grouped, {2}, args.number("eps")).scaled, x.sizes());
-  if (args.has("weight")) result = result * over_channels(channel_parameter(b, args, "weight", channels, x.dtype()), x.rank());
-  if (args.has("bias")) result = result + over_channels(channel_parameter(b, args, "bias", channels, x.dtype()), x.rank());
+  if (args.has("weight"))
+    result = result * over_channels(channel_parameter(b, args, "weight", channels, x.dtype()), x.rank());
+  if (args.has("bias"))
+    result = result + over_channels(channel_parameter(b, args, "bias", channels, x.dtype()), x.rank());
   return one(cast(result, input.dtype()));
 }
 
@@ -170,8 +192,10 @@ std::vector<Value*> instance_norm_body(Builder& b, const Args& args) {
   Dims dims;
   for (int d = 2; d < x.rank(); ++d) dims.push_back(d);
   Tensor result = normalize(x, dims, args.number("eps")).scaled;
-  if (args.has("weight")) result = result * over_channels(channel_parameter(b, args, "weight", x.size(1), x.dtype()), x.rank());
-  if (args.has("bias")) result = result + over_channels(channel_parameter(b, args, "bias", x.size(1), x.dtype()), x.rank());
+  if (args.has("weight"))
+    result = result * over_channels(channel_parameter(b, args, "weight", x.size(1), x.dtype()), x.rank());
+  if (args.has("bias"))
+    result = result + over_channels(channel_parameter(b, args, "bias", x.size(1), x.dtype()), x.rank());
   return one(cast(result, input.dtype()));
 }
 
@@ -185,38 +209,65 @@ std::vector<Value*> cosine_similarity_body(Builder& b, const Args& args) {
   y = expand(y, sizes);
   int64_t dim = wrap_dim(args.constant("dim"), x.rank());
   double eps = args.number("eps");
-  auto unit = [&](Tensor t) { return t / maximum(sqrt(sum(t * t, {dim}, true)), full(b, {}, eps, t.dtype())); };
+  auto unit = [&](Tensor t) {
+    return t / maximum(sqrt(sum(t * t, {dim}, true)), full(b, {}, eps, t.dtype()));
+  };
   DType dtype = x.dtype();
   return one(cast(sum(unit(to_compute(x)) * unit(to_compute(y)), {dim}), dtype));
 }
 
-OpDef normalization(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, StridesFn strides = contiguous_results,
-                    std::vector<std::string_view> torch_names = {}) {
-  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .torch_names = std::move(torch_names), .body = body,
-          .strides = strides, .in_place_variant = false};
+OpDef normalization(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+                    StridesFn strides = contiguous_results, std::vector<std::string_view> torch_names = {}) {
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .torch_names = std::move(torch_names),
+          .body = body,
+          .strides = strides,
+          .in_place_variant = false};
 }
 
 }  // namespace
 
 std::vector<OpDef> normalization_ops() {
   return {
-      normalization("softmax", {"softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"}, softmax_body<false>, contiguous_results,
-                    {"torch.special.softmax"}),
-      normalization("log_softmax", {"log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"}, softmax_body<true>,
-                    contiguous_results, {"torch.special.log_softmax"}),
-      normalization("layer_norm", {"layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
-                                   "bool cudnn_enable=True) -> Tensor"}, layer_norm_body),
-      normalization("native_layer_norm", {"native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
-                                          "(Tensor, Tensor, Tensor)"}, layer_norm_body),
-      normalization("rms_norm", {"rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"}, rms_norm_body),
-      normalization("batch_norm", {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
-                                   "float momentum, float eps, bool cudnn_enabled) -> Tensor"}, batch_norm_body, suggested_strides),
-      normalization("group_norm", {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
-                                   "bool cudnn_enabled=True) -> Tensor"}, group_norm_body, suggested_strides),
-      normalization("instance_norm", {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
-                                      "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"}, instance_norm_body,
-                    suggested_strides),
-      normalization("cosine_similarity", {"cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"}, cosine_similarity_body),
+      normalization("softmax", {"softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"},
+                    softmax_body<false>, contiguous_results, {"torch.special.softmax"}),
+      normalization("log_softmax",
+                    {"log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"},
+                    softmax_body<true>, contiguous_results, {"torch.special.log_softmax"}),
+      normalization("layer_norm",
+                    {"layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? "
+                     "bias=None, float eps=1e-05, "
+                     "bool cudnn_enable=True) -> Tensor"},
+                    layer_norm_body),
+      normalization("native_layer_norm",
+                    {"native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, "
+                     "float eps) -> "
+                     "(Tensor, Tensor, Tensor)"},
+                    layer_norm_body),
+      normalization(
+          "rms_norm",
+          {"rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"},
+          rms_norm_body),
+      normalization("batch_norm",
+                    {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
+                     "running_var, bool training, "
+                     "float momentum, float eps, bool cudnn_enabled) -> Tensor"},
+                    batch_norm_body, suggested_strides),
+      normalization("group_norm",
+                    {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
+                     "eps=1e-05, "
+                     "bool cudnn_enabled=True) -> Tensor"},
+                    group_norm_body, suggested_strides),
+      normalization("instance_norm",
+                    {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
+                     "Tensor? running_var, "
+                     "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"},
+                    instance_norm_body, suggested_strides),
+      normalization("cosine_similarity",
+                    {"cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"},
+                    cosine_similarity_body),
   };
 }
 

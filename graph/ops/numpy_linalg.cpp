@@ -11,7 +11,8 @@ void require_same(Builder& b, const Sym& x, const Sym& y, const char* what) {
   if (!b.sym().guard_eq(x, y, what)) value_error(std::string(what) + ": the shapes do not fit");
 }
 
-// (.., M, K) x (.., K, N) of one dtype. Integers are multiplied and summed; the products of bool are "any of both".
+// (.., M, K) x (.., K, N) of one dtype. Integers are multiplied and summed; the products of bool are "any of
+// both".
 Tensor multiply(Builder& b, Tensor x, Tensor y) {
   require_same(b, x.size(-1), y.size(-2), "matmul");
   if (is_float(x.dtype())) return matmul(x, y);
@@ -28,8 +29,11 @@ std::pair<Tensor, Tensor> promoted(Builder& b, Tensor x, Tensor y) {
 Tensor product(Builder& b, Tensor x, Tensor y) {
   std::tie(x, y) = promoted(b, x, y);
   if (x.rank() == 0 || y.rank() == 0)
-    value_error("matmul: Input operand does not have enough dimensions (has 0, gufunc core with signature (n?,k),(k,m?)->(n?,m?) requires 1)");
-  if (x.rank() == 1 && y.rank() == 1) return squeeze(squeeze(multiply(b, unsqueeze(x, 0), unsqueeze(y, 1)), 1), 0);
+    value_error(
+        "matmul: Input operand does not have enough dimensions (has 0, gufunc core with signature "
+        "(n?,k),(k,m?)->(n?,m?) requires 1)");
+  if (x.rank() == 1 && y.rank() == 1)
+    return squeeze(squeeze(multiply(b, unsqueeze(x, 0), unsqueeze(y, 1)), 1), 0);
   if (x.rank() == 1) return squeeze(multiply(b, unsqueeze(x, 0), y), -2);
   if (y.rank() == 1) return squeeze(multiply(b, x, unsqueeze(y, 1)), -1);
   return multiply(b, x, y);
@@ -88,7 +92,8 @@ Tensor tensordot(Builder& b, Tensor x, Tensor y, Dims left, Dims right) {
     columns = columns * y.size(d);
     sizes.push_back(y.size(d));
   }
-  Tensor flat = product(b, reshape(permute(x, x_order), {rows, shared}), reshape(permute(y, y_order), {shared, columns}));
+  Tensor flat = product(b, reshape(permute(x, x_order), {rows, shared}),
+                        reshape(permute(y, y_order), {shared, columns}));
   return reshape(flat, sizes);
 }
 
@@ -113,7 +118,8 @@ Tensor diagonal_sum(Builder& b, Tensor a, int64_t offset, int64_t dim1, int64_t 
 std::vector<Value*> trace_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
   if (a.rank() < 2) value_error("diag requires an array of at least two dimensions");
-  return one(diagonal_sum(b, a, args.constant("offset"), wrap_dim(args.constant("axis1"), a.rank()), wrap_dim(args.constant("axis2"), a.rank())));
+  return one(diagonal_sum(b, a, args.constant("offset"), wrap_dim(args.constant("axis1"), a.rank()),
+                          wrap_dim(args.constant("axis2"), a.rank())));
 }
 
 // Products of vectors of three along the last dim.
@@ -124,7 +130,8 @@ std::vector<Value*> cross_body(Builder& b, const Args& args) {
   const auto part = [](Tensor t, int64_t i) { return slice(t, t.rank() - 1, i, 1); };
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < 3; ++i)
-    parts.push_back(part(x, (i + 1) % 3) * part(y, (i + 2) % 3) - part(x, (i + 2) % 3) * part(y, (i + 1) % 3));
+    parts.push_back(part(x, (i + 1) % 3) * part(y, (i + 2) % 3) -
+                    part(x, (i + 2) % 3) * part(y, (i + 1) % 3));
   return one(concat(parts, parts[0].rank() - 1));
 }
 
@@ -143,7 +150,8 @@ std::vector<Value*> kron_body(Builder& b, const Args& args) {
 
 template <Tensor (*combine)(Builder&, Tensor, Tensor)>
 std::vector<Value*> binary_body(Builder& b, const Args& args) {
-  return one(combine(b, numpy_array(b, args, args.schema().params[0].name), numpy_array(b, args, args.schema().params[1].name)));
+  return one(combine(b, numpy_array(b, args, args.schema().params[0].name),
+                     numpy_array(b, args, args.schema().params[1].name)));
 }
 Tensor outer_of(Builder&, Tensor x, Tensor y) { return outer(x, y); }
 Tensor vdot_of(Builder& b, Tensor x, Tensor y) { return product(b, numpy_flat(x), numpy_flat(y)); }
@@ -152,13 +160,17 @@ Tensor vdot_of(Builder& b, Tensor x, Tensor y) { return product(b, numpy_flat(x)
 
 std::vector<OpDef> numpy_linalg_ops() {
   return {
-      numpy_function("np.matmul", {"np.matmul(Tensor x1, Tensor x2) -> Tensor"}, binary_body<product>, {"np.linalg.matmul"}),
+      numpy_function("np.matmul", {"np.matmul(Tensor x1, Tensor x2) -> Tensor"}, binary_body<product>,
+                     {"np.linalg.matmul"}),
       numpy_function("np.dot", {"np.dot(Tensor a, Tensor b) -> Tensor"}, binary_body<dot>),
       numpy_function("np.inner", {"np.inner(Tensor a, Tensor b) -> Tensor"}, binary_body<inner>),
       numpy_function("np.vdot", {"np.vdot(Tensor a, Tensor b) -> Tensor"}, binary_body<vdot_of>),
-      numpy_function("np.outer", {"np.outer(Tensor a, Tensor b) -> Tensor"}, binary_body<outer_of>, {"np.linalg.outer"}),
-      numpy_function("np.tensordot", {"np.tensordot(Tensor a, Tensor b, int axes=2) -> Tensor"}, tensordot_body),
-      numpy_function("np.trace", {"np.trace(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"}, trace_body),
+      numpy_function("np.outer", {"np.outer(Tensor a, Tensor b) -> Tensor"}, binary_body<outer_of>,
+                     {"np.linalg.outer"}),
+      numpy_function("np.tensordot", {"np.tensordot(Tensor a, Tensor b, int axes=2) -> Tensor"},
+                     tensordot_body),
+      numpy_function("np.trace", {"np.trace(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"},
+                     trace_body),
       numpy_function("np.cross", {"np.cross(Tensor a, Tensor b) -> Tensor"}, cross_body),
       numpy_function("np.kron", {"np.kron(Tensor a, Tensor b) -> Tensor"}, kron_body),
   };

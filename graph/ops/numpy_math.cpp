@@ -7,7 +7,7 @@
 namespace cdynamo::graph {
 namespace {
 
-// ---- pointwise ---------------------------------------------------------------------------------------------------------
+// ---- pointwise ------------------------------------------------------------------------------------------
 
 Scalar sign_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   Scalar zero = number(b, 0, x[0]), one = number(b, 1, x[0]);
@@ -17,9 +17,12 @@ Scalar sign_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   return is_float(x[0].dtype) ? b.select(b.ne(x[0], x[0]), x[0], sign) : sign;
 }
 void refuse_bool(Graph&, const Args& args) {
-  if (operand_dtype(args, "x") == DType::kBool) type_error("ufunc 'sign' did not contain a loop with signature matching types BoolDType");
+  if (operand_dtype(args, "x") == DType::kBool)
+    type_error("ufunc 'sign' did not contain a loop with signature matching types BoolDType");
 }
-Scalar reciprocal_scalar(ScalarBuilder& b, const Scalar* x, const Args&) { return b.div(number(b, 1, x[0]), x[0]); }
+Scalar reciprocal_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
+  return b.div(number(b, 1, x[0]), x[0]);
+}
 
 // A power, and one step of Newton's method.
 Scalar cbrt_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
@@ -27,19 +30,27 @@ Scalar cbrt_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   Scalar root = b.pow(size, number(b, 1.0 / 3.0, x[0]));
   Scalar square = b.mul(root, root);
   Scalar better = b.sub(root, b.div(b.sub(b.mul(square, root), size), b.mul(three, square)));
-  Scalar regular = b.bit_and(b.gt(size, zero), b.lt(size, number(b, std::numeric_limits<double>::infinity(), x[0])));
+  Scalar regular =
+      b.bit_and(b.gt(size, zero), b.lt(size, number(b, std::numeric_limits<double>::infinity(), x[0])));
   return b.copysign(b.select(regular, better, root), x[0]);
 }
 
 void no_slope(Derivative& d) { d.set(0, full_like(d.grad(), 0.0)); }
 
-OpDef ufunc(std::string_view name, std::string_view schema, Promotion promotion, ScalarFn scalar, DerivativeFn derivative,
-            CheckFn check = nullptr) {
-  return {.name = name, .family = Family::kPointwise, .schemas = {schema}, .numpy_names = {name}, .promotion = promotion,
-          .scalar = scalar, .derivative = derivative, .in_place_variant = false, .check = check};
+OpDef ufunc(std::string_view name, std::string_view schema, Promotion promotion, ScalarFn scalar,
+            DerivativeFn derivative, CheckFn check = nullptr) {
+  return {.name = name,
+          .family = Family::kPointwise,
+          .schemas = {schema},
+          .numpy_names = {name},
+          .promotion = promotion,
+          .scalar = scalar,
+          .derivative = derivative,
+          .in_place_variant = false,
+          .check = check};
 }
 
-// ---- bodies --------------------------------------------------------------------------------------------------------------
+// ---- bodies ---------------------------------------------------------------------------------------------
 
 std::vector<Value*> square_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "x");
@@ -90,8 +101,14 @@ std::vector<Value*> sinc_body(Builder& b, const Args& args) {
   return forward(b, "sinc", {is_float(x.dtype()) ? x.value : cast(x, DType::kF64).value});
 }
 
-OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, std::vector<std::string_view> more_names = {}) {
-  OpDef op{.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .numpy_names = {name}, .body = body, .in_place_variant = false};
+OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+            std::vector<std::string_view> more_names = {}) {
+  OpDef op{.name = name,
+           .family = Family::kComposite,
+           .schemas = std::move(schemas),
+           .numpy_names = {name},
+           .body = body,
+           .in_place_variant = false};
   op.numpy_names.insert(op.numpy_names.end(), more_names.begin(), more_names.end());
   return op;
 }
@@ -100,25 +117,40 @@ OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn
 
 std::vector<OpDef> numpy_math_ops() {
   return {
-      ufunc("np.sign", "np.sign(Tensor x) -> Tensor", Promotion::kCommon, sign_scalar, no_slope, refuse_bool),
-      ufunc("np.rint", "np.rint(Tensor x) -> Tensor", Promotion::kFloat, CDYNAMO_SCALAR(return b.round_even(x[0])), no_slope),
-      ufunc("np.fabs", "np.fabs(Tensor x) -> Tensor", Promotion::kFloat, CDYNAMO_SCALAR(return b.abs(x[0])),
-            CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sign(d.operand(0))))),
-      ufunc("np.cbrt", "np.cbrt(Tensor x) -> Tensor", Promotion::kFloat, cbrt_scalar,
-            CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.result() * d.result() * 3)))),
-      ufunc("np.reciprocal", "np.reciprocal(Tensor x) -> Tensor", Promotion::kCommon, reciprocal_scalar,
-            CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result())))),
-      numpy("np.square", {"np.square(Tensor x) -> Tensor"}, square_body),
-      numpy("np.positive", {"np.positive(Tensor x) -> Tensor"}, CDYNAMO_BODY(return forward(b, "clone", {args["x"]}))),
-      numpy("np.conjugate", {"np.conjugate(Tensor x) -> Tensor"}, CDYNAMO_BODY(return forward(b, "clone", {args["x"]})), {"np.conj"}),
-      numpy("np.clip", {"np.clip(Tensor a, Tensor? min=None, Tensor? max=None) -> Tensor",
-                        "np.clip.named(Tensor a, Tensor? a_min=None, Tensor? a_max=None) -> Tensor"},
-            CDYNAMO_BODY(if (args.schema().find("a_min") >= 0) return forward(b, "np.clip", {args["a"], args["a_min"], args["a_max"]});
-                         return clip_body(b, args)), {"np.ndarray.clip"}),
-      numpy("np.round", {"np.round(Tensor a, int decimals=0) -> Tensor"}, round_body, {"np.around", "np.ndarray.round"}),
-      numpy("np.isclose", {"np.isclose(Tensor a, Tensor b, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"}, isclose_body),
-      numpy("np.nan_to_num", {"np.nan_to_num(Tensor x, bool copy=True, float? nan=0.0, float? posinf=None, float? neginf=None) -> Tensor"}, nan_to_num_body),
-      numpy("np.sinc", {"np.sinc(Tensor x) -> Tensor"}, sinc_body),
+    ufunc("np.sign", "np.sign(Tensor x) -> Tensor", Promotion::kCommon, sign_scalar, no_slope, refuse_bool),
+        ufunc("np.rint", "np.rint(Tensor x) -> Tensor", Promotion::kFloat,
+              CDYNAMO_SCALAR(return b.round_even(x[0])), no_slope),
+        ufunc("np.fabs", "np.fabs(Tensor x) -> Tensor", Promotion::kFloat, CDYNAMO_SCALAR(return b.abs(x[0])),
+              CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sign(d.operand(0))))),
+        ufunc("np.cbrt", "np.cbrt(Tensor x) -> Tensor", Promotion::kFloat, cbrt_scalar,
+              CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.result() * d.result() * 3)))),
+        ufunc("np.reciprocal", "np.reciprocal(Tensor x) -> Tensor", Promotion::kCommon, reciprocal_scalar,
+              CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result())))),
+        numpy("np.square", {"np.square(Tensor x) -> Tensor"}, square_body),
+        numpy("np.positive", {"np.positive(Tensor x) -> Tensor"},
+              CDYNAMO_BODY(if (is_bool(args["x"]))
+                               type_error("ufunc 'positive' did not contain a loop for bool");
+                           return forward(b, "clone", {args["x"]}))),
+        numpy("np.conjugate", {"np.conjugate(Tensor x) -> Tensor"},
+              CDYNAMO_BODY(return forward(b, "clone", {args["x"]})), {"np.conj"}),
+        numpy("np.clip",
+              {"np.clip(Tensor a, Tensor? min=None, Tensor? max=None) -> Tensor",
+               "np.clip.named(Tensor a, Tensor? a_min=None, Tensor? a_max=None) -> Tensor"},
+              CDYNAMO_BODY(if (args.schema().find("a_min") >= 0) return forward(
+                               b, "np.clip", {args["a"], args["a_min"], args["a_max"]});
+                           return clip_body(b, args)),
+              {"np.ndarray.clip"}),
+        numpy("np.round", {"np.round(Tensor a, int decimals=0) -> Tensor"}, round_body,
+              {"np.around", "np.ndarray.round"}),
+        numpy("np.isclose",
+              {"np.isclose(Tensor a, Tensor b, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> "
+               "Tensor"},
+              isclose_body),
+        numpy("np.nan_to_num",
+              {"np.nan_to_num(Tensor x, bool copy=True, float? nan=0.0, float? posinf=None, float? "
+               "neginf=None) -> Tensor"},
+              nan_to_num_body),
+        numpy("np.sinc", {"np.sinc(Tensor x) -> Tensor"}, sinc_body),
   };
 }
 

@@ -13,7 +13,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 template <Tensor (*reduce)(Tensor, Dims, bool)>
 std::vector<Value*> sum_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
-  return one(reduce(cast(a, numpy_sum_dtype(args, a.dtype())), numpy_axes(args, a.rank()), numpy_keepdims(args)));
+  return one(
+      reduce(cast(a, numpy_sum_dtype(args, a.dtype())), numpy_axes(args, a.rank()), numpy_keepdims(args)));
 }
 
 // NaNs count as `neutral`.
@@ -21,12 +22,15 @@ template <Tensor (*reduce)(Tensor, Dims, bool)>
 std::vector<Value*> nansum_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
   if (is_float(a.dtype())) a = where(isnan(a), Operand(reduce == &prod ? 1.0 : 0.0), a);
-  return one(reduce(cast(a, numpy_sum_dtype(args, a.dtype())), numpy_axes(args, a.rank()), numpy_keepdims(args)));
+  return one(
+      reduce(cast(a, numpy_sum_dtype(args, a.dtype())), numpy_axes(args, a.rank()), numpy_keepdims(args)));
 }
 
-// ---- moments: half types are summed in float32 and rounded at the end ------------------------------------------------
+// ---- moments: half types are summed in float32 and rounded at the end -----------------------------------
 
-DType moment_dtype(const Args& args, DType dtype) { return args.has("dtype") ? *args.dtype("dtype") : numpy_float_dtype(dtype); }
+DType moment_dtype(const Args& args, DType dtype) {
+  return args.has("dtype") ? *args.dtype("dtype") : numpy_float_dtype(dtype);
+}
 
 std::vector<Value*> mean_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
@@ -73,7 +77,8 @@ std::vector<Value*> average_body(Builder& b, const Args& args) {
   if (!args.has("weights")) return one(mean(x, dims, keepdims));
   Tensor weights = numpy_array(b, args, "weights");
   if (weights.rank() != x.rank()) {
-    if (weights.rank() != 1 || dims.size() != 1) type_error("Axis must be specified when shapes of a and weights differ.");
+    if (weights.rank() != 1 || dims.size() != 1)
+      type_error("Axis must be specified when shapes of a and weights differ.");
     std::vector<Sym> sizes(x.rank(), 1);
     sizes[dims[0]] = weights.size(0);
     weights = reshape(weights, sizes);
@@ -82,7 +87,7 @@ std::vector<Value*> average_body(Builder& b, const Args& args) {
   return one(sum(x * wide, dims, keepdims) / sum(wide, dims, keepdims));
 }
 
-// ---- extremes ----------------------------------------------------------------------------------------------------------
+// ---- extremes -------------------------------------------------------------------------------------------
 
 void require_elements(Builder& b, Tensor x, const Dims& dims, const char* message) {
   for (int64_t dim : dims)
@@ -126,7 +131,7 @@ std::vector<Value*> count_nonzero_body(Builder& b, const Args& args) {
   return one(sum(cast(cast(a, DType::kBool), DType::kI64), numpy_axes(args, a.rank()), numpy_keepdims(args)));
 }
 
-// ---- norms -----------------------------------------------------------------------------------------------------------------
+// ---- norms ----------------------------------------------------------------------------------------------
 
 Tensor vector_norm(Tensor x, double ord, const Dims& dims, bool keepdims) {
   if (ord == 2) return sqrt(sum(x * x, dims, keepdims));
@@ -140,7 +145,8 @@ Tensor vector_norm(Tensor x, double ord, const Dims& dims, bool keepdims) {
 
 // The greatest (or least) sum of magnitudes of the columns (1) or rows (inf).
 Tensor matrix_norm(Tensor x, double ord, Dims dims, bool keepdims) {
-  if (std::abs(ord) != 1 && !std::isinf(ord)) throw Unsupported("numpy: a norm of matrices by singular values");
+  if (std::abs(ord) != 1 && !std::isinf(ord))
+    throw Unsupported("numpy: a norm of matrices by singular values");
   int64_t inner = dims[0], outer = dims[1];
   if (std::isinf(ord)) std::swap(inner, outer);
   Tensor sums = sum(abs(x), {inner}, true);
@@ -172,7 +178,7 @@ std::vector<Value*> norm_body(Builder& b, const Args& args) {
   return one(matrix_norm(x, args.number("ord"), dims, keepdims));
 }
 
-// ---- running -----------------------------------------------------------------------------------------------------------------
+// ---- running --------------------------------------------------------------------------------------------
 
 std::vector<Value*> scan_body(Builder& b, const Args& args, const char* core_op) {
   Tensor a = numpy_array(b, args, "a");
@@ -218,31 +224,85 @@ std::vector<Value*> trapezoid_body(Builder& b, const Args& args) {
 
 std::vector<OpDef> numpy_reduction_ops() {
   return {
-      numpy_function("np.sum", {"np.sum(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, sum_body<sum>),
-      numpy_function("np.prod", {"np.prod(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, sum_body<prod>),
-      numpy_function("np.nansum", {"np.nansum(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, nansum_body<sum>),
-      numpy_function("np.nanprod", {"np.nanprod(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, nansum_body<prod>),
-      numpy_function("np.mean", {"np.mean(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, mean_body),
-      numpy_function("np.nanmean", {"np.nanmean(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, nanmean_body),
-      numpy_function("np.var", {"np.var(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, float ddof=0, bool keepdims=False) -> Tensor"}, var_body<false>),
-      numpy_function("np.std", {"np.std(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, float ddof=0, bool keepdims=False) -> Tensor"}, var_body<true>),
-      numpy_function("np.average", {"np.average(Tensor a, int[]? axis=None, Tensor? weights=None, *, bool keepdims=False) -> Tensor"}, average_body),
-      numpy_function("np.max", {"np.max(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, extreme_body<amax>, {"np.amax"}),
-      numpy_function("np.min", {"np.min(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, extreme_body<amin>, {"np.amin"}),
-      numpy_function("np.ptp", {"np.ptp(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, ptp_body),
-      numpy_function("np.argmax", {"np.argmax(Tensor a, int? axis=None, Tensor? out=None, *, bool keepdims=False) -> Tensor"}, argmax_body<true>),
-      numpy_function("np.argmin", {"np.argmin(Tensor a, int? axis=None, Tensor? out=None, *, bool keepdims=False) -> Tensor"}, argmax_body<false>),
-      numpy_function("np.any", {"np.any(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, truth_body<any>),
-      numpy_function("np.all", {"np.all(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"}, truth_body<all>),
-      numpy_function("np.count_nonzero", {"np.count_nonzero(Tensor a, int[]? axis=None, *, bool keepdims=False) -> Tensor"}, count_nonzero_body),
-      numpy_function("np.linalg_norm", {"np.linalg_norm(Tensor x, Scalar? ord=None, int[]? axis=None, bool keepdims=False) -> Tensor",
-                                        "np.linalg_norm.kind(Tensor x, str ord, int[]? axis=None, bool keepdims=False) -> Tensor"}, norm_body, {"np.linalg.norm"}),
-      numpy_function("np.cumsum", {"np.cumsum(Tensor a, int? axis=None, ScalarType? dtype=None, Tensor? out=None) -> Tensor"},
-                     CDYNAMO_BODY(return scan_body(b, args, "core.cumsum"))),
-      numpy_function("np.cumprod", {"np.cumprod(Tensor a, int? axis=None, ScalarType? dtype=None, Tensor? out=None) -> Tensor"},
-                     CDYNAMO_BODY(return scan_body(b, args, "core.cumprod"))),
+      numpy_function("np.sum",
+                     {"np.sum(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                      "keepdims=False) -> Tensor"},
+                     sum_body<sum>),
+      numpy_function("np.prod",
+                     {"np.prod(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                      "keepdims=False) -> Tensor"},
+                     sum_body<prod>),
+      numpy_function("np.nansum",
+                     {"np.nansum(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                      "keepdims=False) -> Tensor"},
+                     nansum_body<sum>),
+      numpy_function("np.nanprod",
+                     {"np.nanprod(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                      "keepdims=False) -> Tensor"},
+                     nansum_body<prod>),
+      numpy_function("np.mean",
+                     {"np.mean(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                      "keepdims=False) -> Tensor"},
+                     mean_body),
+      numpy_function("np.nanmean",
+                     {"np.nanmean(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                      "keepdims=False) -> Tensor"},
+                     nanmean_body),
+      numpy_function("np.var",
+                     {"np.var(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, float "
+                      "ddof=0, bool keepdims=False) -> Tensor"},
+                     var_body<false>),
+      numpy_function("np.std",
+                     {"np.std(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, float "
+                      "ddof=0, bool keepdims=False) -> Tensor"},
+                     var_body<true>),
+      numpy_function(
+          "np.average",
+          {"np.average(Tensor a, int[]? axis=None, Tensor? weights=None, *, bool keepdims=False) -> Tensor"},
+          average_body),
+      numpy_function("np.max",
+                     {"np.max(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
+                     extreme_body<amax>, {"np.amax"}),
+      numpy_function("np.min",
+                     {"np.min(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
+                     extreme_body<amin>, {"np.amin"}),
+      numpy_function("np.ptp",
+                     {"np.ptp(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
+                     ptp_body),
+      numpy_function(
+          "np.argmax",
+          {"np.argmax(Tensor a, int? axis=None, Tensor? out=None, *, bool keepdims=False) -> Tensor"},
+          argmax_body<true>),
+      numpy_function(
+          "np.argmin",
+          {"np.argmin(Tensor a, int? axis=None, Tensor? out=None, *, bool keepdims=False) -> Tensor"},
+          argmax_body<false>),
+      numpy_function("np.any",
+                     {"np.any(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
+                     truth_body<any>),
+      numpy_function("np.all",
+                     {"np.all(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
+                     truth_body<all>),
+      numpy_function("np.count_nonzero",
+                     {"np.count_nonzero(Tensor a, int[]? axis=None, *, bool keepdims=False) -> Tensor"},
+                     count_nonzero_body),
+      numpy_function(
+          "np.linalg_norm",
+          {"np.linalg_norm(Tensor x, Scalar? ord=None, int[]? axis=None, bool keepdims=False) -> Tensor",
+           "np.linalg_norm.kind(Tensor x, str ord, int[]? axis=None, bool keepdims=False) -> Tensor"},
+          norm_body, {"np.linalg.norm"}),
+      numpy_function(
+          "np.cumsum",
+          {"np.cumsum(Tensor a, int? axis=None, ScalarType? dtype=None, Tensor? out=None) -> Tensor"},
+          CDYNAMO_BODY(return scan_body(b, args, "core.cumsum"))),
+      numpy_function(
+          "np.cumprod",
+          {"np.cumprod(Tensor a, int? axis=None, ScalarType? dtype=None, Tensor? out=None) -> Tensor"},
+          CDYNAMO_BODY(return scan_body(b, args, "core.cumprod"))),
       numpy_function("np.diff", {"np.diff(Tensor a, int n=1, int axis=-1) -> Tensor"}, diff_body),
-      numpy_function("np.trapezoid", {"np.trapezoid(Tensor y, Tensor? x=None, Scalar dx=1.0, int axis=-1) -> Tensor"}, trapezoid_body, {"np.trapz"}),
+      numpy_function("np.trapezoid",
+                     {"np.trapezoid(Tensor y, Tensor? x=None, Scalar dx=1.0, int axis=-1) -> Tensor"},
+                     trapezoid_body, {"np.trapz"}),
   };
 }
 

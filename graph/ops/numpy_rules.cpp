@@ -19,9 +19,13 @@ Dims numpy_axes(const Args& args, int64_t rank) {
   return wrap_dims(args.constants("axis"), rank, /*empty_is_all=*/false);
 }
 
-int64_t numpy_axis(const Args& args, int64_t rank) { return wrap_dim(args.constant("axis"), rank, /*allow_zero_dim=*/false); }
+int64_t numpy_axis(const Args& args, int64_t rank) {
+  return wrap_dim(args.constant("axis"), rank, /*allow_zero_dim=*/false);
+}
 
-bool numpy_keepdims(const Args& args) { return args.schema().find("keepdims") >= 0 && args.boolean("keepdims"); }
+bool numpy_keepdims(const Args& args) {
+  return args.schema().find("keepdims") >= 0 && args.boolean("keepdims");
+}
 
 DType numpy_sum_dtype(const Args& args, DType dtype) {
   if (args.has("dtype")) return *args.dtype("dtype");
@@ -43,8 +47,13 @@ Tensor numpy_flat(Tensor x) { return reshape(x, {x.type().numel()}); }
 OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
                      std::vector<std::string_view> more_names) {
   more_names.insert(more_names.begin(), name);
-  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .numpy_names = std::move(more_names),
-          .body = body, .strides = contiguous_results, .in_place_variant = false};
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .numpy_names = std::move(more_names),
+          .body = body,
+          .strides = contiguous_results,
+          .in_place_variant = false};
 }
 
 OpDef numpy_view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, AliasFn alias) {

@@ -23,6 +23,7 @@ Tensor numpy_flat(Tensor x);
 // An entry under NumPy's own name alone.
 OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
                      std::vector<std::string_view> more_names = {});
-OpDef numpy_view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, AliasFn alias = nullptr);
+OpDef numpy_view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+                 AliasFn alias = nullptr);
 
 }  // namespace cdynamo::graph

@@ -10,7 +10,7 @@ Tensor first(Builder& b, const Args& args) { return operand(b, args, args.schema
 
 std::vector<Sym> list(const Dims& dims) { return std::vector<Sym>(dims.begin(), dims.end()); }
 
-// ---- views ---------------------------------------------------------------------------------------------------------------
+// ---- views ----------------------------------------------------------------------------------------------
 
 std::vector<Value*> expand_dims_body(Builder& b, const Args& args) {
   Tensor a = first(b, args);
@@ -26,7 +26,8 @@ std::vector<Value*> squeeze_body(Builder& b, const Args& args) {
   if (!args.has("axis")) return b.call(squeeze, 0, {a.value});
   Dims axes = wrap_dims(args.constants("axis"), a.rank(), false);
   for (int64_t axis : axes)
-    if (!b.sym().guard_eq(a.size(axis), 1, "squeeze")) value_error("cannot select an axis to squeeze out which has size not equal to one");
+    if (!b.sym().guard_eq(a.size(axis), 1, "squeeze"))
+      value_error("cannot select an axis to squeeze out which has size not equal to one");
   return b.call(squeeze, 2, {a.value, list(axes)});
 }
 std::vector<Value*> flip_body(Builder& b, const Args& args) {
@@ -49,7 +50,9 @@ std::vector<Value*> at_least_body(Builder& b, const Args& args) {
   if (rank == 3 && a.rank() == 2) add(2);
   return one(a);
 }
-Alias at_least_alias(const Node& node) { return self_type(node).rank() == node.results[0]->type.rank() ? Alias::kSelf : Alias::kView; }
+Alias at_least_alias(const Node& node) {
+  return self_type(node).rank() == node.results[0]->type.rank() ? Alias::kSelf : Alias::kView;
+}
 
 std::vector<Value*> split_body(Builder& b, const Args& args) {
   Tensor a = first(b, args);
@@ -64,7 +67,7 @@ std::vector<Value*> split_body(Builder& b, const Args& args) {
   return b.call(op("tensor_split"), 1, {a.value, args["indices"], Sym(axis)});
 }
 
-// ---- joins -----------------------------------------------------------------------------------------------------------------
+// ---- joins ----------------------------------------------------------------------------------------------
 
 std::vector<Value*> concatenate_body(Builder& b, const Args& args) {
   std::vector<Value*> values = args.values("arrays");
@@ -84,10 +87,16 @@ std::vector<Value*> stack_body(Builder& b, const Args& args) {
   return forward(b, "cat", {values, Sym(axis)});
 }
 template <const char* const& name>
-std::vector<Value*> stacked(Builder& b, const Args& args) { return forward(b, name, {args["tup"]}); }
+std::vector<Value*> stacked(Builder& b, const Args& args) {
+  return forward(b, name, {args["tup"]});
+}
 
-std::vector<Value*> tile_body(Builder& b, const Args& args) { return forward(b, "tile", {args["A"], args.sizes("reps")}); }
-std::vector<Value*> repeat_body(Builder& b, const Args& args) { return forward(b, "repeat_interleave", {args["a"], args["repeats"], args["axis"]}); }
+std::vector<Value*> tile_body(Builder& b, const Args& args) {
+  return forward(b, "tile", {args["A"], args.sizes("reps")});
+}
+std::vector<Value*> repeat_body(Builder& b, const Args& args) {
+  return forward(b, "repeat_interleave", {args["a"], args["repeats"], args["axis"]});
+}
 std::vector<Value*> roll_body(Builder& b, const Args& args) {
   Tensor a = first(b, args);
   std::vector<Sym> shift = args.sizes("shift");
@@ -101,7 +110,9 @@ std::vector<Value*> roll_body(Builder& b, const Args& args) {
   if (axes.size() == 1) axes.assign(count, axes[0]);
   return forward(b, "roll", {a.value, shift, axes});
 }
-std::vector<Value*> rot90_body(Builder& b, const Args& args) { return forward(b, "rot90", {args["m"], args["k"], args["axes"]}); }
+std::vector<Value*> rot90_body(Builder& b, const Args& args) {
+  return forward(b, "rot90", {args["m"], args["k"], args["axes"]});
+}
 
 // One width for all sides, or (before, after) for all axes.
 std::vector<Value*> pad_body(Builder& b, const Args& args) {
@@ -114,17 +125,21 @@ std::vector<Value*> pad_body(Builder& b, const Args& args) {
   throw Unsupported("pad with mode " + std::string(mode));
 }
 
-// ---- parts -----------------------------------------------------------------------------------------------------------------
+// ---- parts ----------------------------------------------------------------------------------------------
 
 std::vector<Value*> take_body(Builder& b, const Args& args) {
   Tensor a = first(b, args);
   const Arg& given = args["indices"];
   bool number = !std::holds_alternative<Value*>(given);
-  Tensor indices = number ? full(b, {}, given, DType::kI64) : cast(wrap(b, std::get<Value*>(given)), DType::kI64);
-  if (!number && !is_integer(std::get<Value*>(given)->type.dtype)) type_error("Cannot cast array data to dtype('int64') according to the rule 'safe'");
+  Tensor indices =
+      number ? full(b, {}, given, DType::kI64) : cast(wrap(b, std::get<Value*>(given)), DType::kI64);
+  if (!number && !is_integer(std::get<Value*>(given)->type.dtype))
+    type_error("Cannot cast array data to dtype('int64') according to the rule 'safe'");
   int64_t axis = 0;
-  if (args.has("axis")) axis = wrap_dim(args.constant("axis"), a.rank());
-  else a = reshape(a, {a.type().numel()});
+  if (args.has("axis"))
+    axis = wrap_dim(args.constant("axis"), a.rank());
+  else
+    a = reshape(a, {a.type().numel()});
   std::vector<Value*> selection(static_cast<size_t>(axis), nullptr);
   selection.push_back(indices.value);
   return forward(b, "index", {a.value, selection});
@@ -137,14 +152,23 @@ std::vector<Value*> take_along_axis_body(Builder& b, const Args& args) {
 std::vector<Value*> diagonal_body(Builder& b, const Args& args) {
   return forward(b, "diagonal", {args["a"], args["offset"], args["axis1"], args["axis2"]});
 }
-std::vector<Value*> tril_body(Builder& b, const Args& args) { return forward(b, "tril", {args["m"], args["k"]}); }
-std::vector<Value*> triu_body(Builder& b, const Args& args) { return forward(b, "triu", {args["m"], args["k"]}); }
+std::vector<Value*> tril_body(Builder& b, const Args& args) {
+  return forward(b, "tril", {args["m"], args["k"]});
+}
+std::vector<Value*> triu_body(Builder& b, const Args& args) {
+  return forward(b, "triu", {args["m"], args["k"]});
+}
 std::vector<Value*> diag_body(Builder& b, const Args& args) {
-  if (args.value("v")->type.rank() == 2) return forward(b, "diagonal", {args["v"], args["k"], Sym(0), Sym(1)});
+  if (args.value("v")->type.rank() == 2)
+    return forward(b, "diagonal", {args["v"], args["k"], Sym(0), Sym(1)});
   return forward(b, "diag", {args["v"], args["k"]});
 }
-std::vector<Value*> broadcast_to_body(Builder& b, const Args& args) { return forward(b, "broadcast_to", {args["array"], args.sizes("shape")}); }
-std::vector<Value*> swapaxes_body(Builder& b, const Args& args) { return forward(b, "swapaxes", {args["a"], args["axis1"], args["axis2"]}); }
+std::vector<Value*> broadcast_to_body(Builder& b, const Args& args) {
+  return forward(b, "broadcast_to", {args["array"], args.sizes("shape")});
+}
+std::vector<Value*> swapaxes_body(Builder& b, const Args& args) {
+  return forward(b, "swapaxes", {args["a"], args["axis1"], args["axis2"]});
+}
 std::vector<Value*> moveaxis_body(Builder& b, const Args& args) {
   return b.call(op("movedim"), 1, {args["a"], args.sizes("source"), args.sizes("destination")});
 }
@@ -153,9 +177,15 @@ std::vector<Value*> full_like_body(Builder& b, const Args& args) {
 }
 
 enum class Kind { kCopy, kView };
-OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, Kind kind, std::vector<std::string_view> more_names = {}) {
-  OpDef op{.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .numpy_names = {name}, .body = body,
-           .in_place_variant = false, .view = kind == Kind::kView};
+OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, Kind kind,
+            std::vector<std::string_view> more_names = {}) {
+  OpDef op{.name = name,
+           .family = Family::kComposite,
+           .schemas = std::move(schemas),
+           .numpy_names = {name},
+           .body = body,
+           .in_place_variant = false,
+           .view = kind == Kind::kView};
   op.numpy_names.insert(op.numpy_names.end(), more_names.begin(), more_names.end());
   return op;
 }
@@ -167,19 +197,29 @@ constexpr const char* kColumnStack = "column_stack";
 
 std::vector<OpDef> views() {
   std::vector<OpDef> ops = {
-      numpy("np.expand_dims", {"np.expand_dims(Tensor a, int[] axis) -> Tensor"}, expand_dims_body, Kind::kView),
-      numpy("np.squeeze", {"np.squeeze(Tensor a, int[]? axis=None) -> Tensor"}, squeeze_body, Kind::kView, {"np.ndarray.squeeze"}),
-      numpy("np.swapaxes", {"np.swapaxes(Tensor a, int axis1, int axis2) -> Tensor"}, swapaxes_body, Kind::kView, {"np.ndarray.swapaxes"}),
-      numpy("np.moveaxis", {"np.moveaxis(Tensor a, int[] source, int[] destination) -> Tensor"}, moveaxis_body, Kind::kView),
+      numpy("np.expand_dims", {"np.expand_dims(Tensor a, int[] axis) -> Tensor"}, expand_dims_body,
+            Kind::kView),
+      numpy("np.squeeze", {"np.squeeze(Tensor a, int[]? axis=None) -> Tensor"}, squeeze_body, Kind::kView,
+            {"np.ndarray.squeeze"}),
+      numpy("np.swapaxes", {"np.swapaxes(Tensor a, int axis1, int axis2) -> Tensor"}, swapaxes_body,
+            Kind::kView, {"np.ndarray.swapaxes"}),
+      numpy("np.moveaxis", {"np.moveaxis(Tensor a, int[] source, int[] destination) -> Tensor"},
+            moveaxis_body, Kind::kView),
       numpy("np.flip", {"np.flip(Tensor m, int[]? axis=None) -> Tensor"}, flip_body, Kind::kView),
       numpy("np.flipud", {"np.flipud(Tensor m) -> Tensor"}, flip_along<0>, Kind::kView),
       numpy("np.fliplr", {"np.fliplr(Tensor m) -> Tensor"}, flip_along<1>, Kind::kView),
-      numpy("np.diagonal", {"np.diagonal(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"}, diagonal_body, Kind::kView, {"np.ndarray.diagonal"}),
-      numpy("np.broadcast_to", {"np.broadcast_to(Tensor array, int[] shape) -> Tensor"}, broadcast_to_body, Kind::kView),
-      numpy("np.split", {"np.split.sections(Tensor ary, int sections, int axis=0) -> Tensor[]", "np.split.indices(Tensor ary, int[] indices, int axis=0) -> Tensor[]"},
+      numpy("np.diagonal", {"np.diagonal(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"},
+            diagonal_body, Kind::kView, {"np.ndarray.diagonal"}),
+      numpy("np.broadcast_to", {"np.broadcast_to(Tensor array, int[] shape) -> Tensor"}, broadcast_to_body,
+            Kind::kView),
+      numpy("np.split",
+            {"np.split.sections(Tensor ary, int sections, int axis=0) -> Tensor[]",
+             "np.split.indices(Tensor ary, int[] indices, int axis=0) -> Tensor[]"},
             split_body, Kind::kView),
-      numpy("np.array_split", {"np.array_split.sections(Tensor ary, int sections, int axis=0) -> Tensor[]",
-                               "np.array_split.indices(Tensor ary, int[] indices, int axis=0) -> Tensor[]"}, split_body, Kind::kView),
+      numpy("np.array_split",
+            {"np.array_split.sections(Tensor ary, int sections, int axis=0) -> Tensor[]",
+             "np.array_split.indices(Tensor ary, int[] indices, int axis=0) -> Tensor[]"},
+            split_body, Kind::kView),
       numpy("np.atleast_1d", {"np.atleast_1d(Tensor a) -> Tensor"}, at_least_body<1>, Kind::kCopy),
       numpy("np.atleast_2d", {"np.atleast_2d(Tensor a) -> Tensor"}, at_least_body<2>, Kind::kCopy),
       numpy("np.atleast_3d", {"np.atleast_3d(Tensor a) -> Tensor"}, at_least_body<3>, Kind::kCopy),
@@ -194,23 +234,33 @@ Alias diag_alias(const Node& node) { return self_type(node).rank() == 2 ? Alias:
 
 std::vector<OpDef> copies() {
   std::vector<OpDef> ops = {
-      numpy("np.concatenate", {"np.concatenate(Tensor[] arrays, int? axis=0) -> Tensor"}, concatenate_body, Kind::kCopy, {"np.concat"}),
+      numpy("np.concatenate", {"np.concatenate(Tensor[] arrays, int? axis=0) -> Tensor"}, concatenate_body,
+            Kind::kCopy, {"np.concat"}),
       numpy("np.stack", {"np.stack(Tensor[] arrays, int axis=0) -> Tensor"}, stack_body, Kind::kCopy),
       numpy("np.vstack", {"np.vstack(Tensor[] tup) -> Tensor"}, stacked<kVstack>, Kind::kCopy),
       numpy("np.hstack", {"np.hstack(Tensor[] tup) -> Tensor"}, stacked<kHstack>, Kind::kCopy),
       numpy("np.dstack", {"np.dstack(Tensor[] tup) -> Tensor"}, stacked<kDstack>, Kind::kCopy),
-      numpy("np.column_stack", {"np.column_stack(Tensor[] tup) -> Tensor"}, stacked<kColumnStack>, Kind::kCopy),
+      numpy("np.column_stack", {"np.column_stack(Tensor[] tup) -> Tensor"}, stacked<kColumnStack>,
+            Kind::kCopy),
       numpy("np.tile", {"np.tile(Tensor A, int[] reps) -> Tensor"}, tile_body, Kind::kCopy),
-      numpy("np.repeat", {"np.repeat(Tensor a, int repeats, int? axis=None) -> Tensor"}, repeat_body, Kind::kCopy, {"np.ndarray.repeat"}),
-      numpy("np.roll", {"np.roll(Tensor a, int[] shift, int[]? axis=None) -> Tensor"}, roll_body, Kind::kCopy),
+      numpy("np.repeat", {"np.repeat(Tensor a, int repeats, int? axis=None) -> Tensor"}, repeat_body,
+            Kind::kCopy, {"np.ndarray.repeat"}),
+      numpy("np.roll", {"np.roll(Tensor a, int[] shift, int[]? axis=None) -> Tensor"}, roll_body,
+            Kind::kCopy),
       numpy("np.rot90", {"np.rot90(Tensor m, int k=1, int[] axes=[0,1]) -> Tensor"}, rot90_body, Kind::kCopy),
-      numpy("np.pad", {"np.pad(Tensor array, int[] pad_width, str mode=\"constant\", *, Scalar constant_values=0) -> Tensor"}, pad_body, Kind::kCopy),
-      numpy("np.take", {"np.take(Tensor a, Tensor indices, int? axis=None) -> Tensor"}, take_body, Kind::kCopy, {"np.ndarray.take"}),
-      numpy("np.take_along_axis", {"np.take_along_axis(Tensor arr, Tensor indices, int? axis=-1) -> Tensor"}, take_along_axis_body, Kind::kCopy),
+      numpy("np.pad",
+            {"np.pad(Tensor array, int[] pad_width, str mode=\"constant\", *, Scalar constant_values=0) -> "
+             "Tensor"},
+            pad_body, Kind::kCopy),
+      numpy("np.take", {"np.take(Tensor a, Tensor indices, int? axis=None) -> Tensor"}, take_body,
+            Kind::kCopy, {"np.ndarray.take"}),
+      numpy("np.take_along_axis", {"np.take_along_axis(Tensor arr, Tensor indices, int? axis=-1) -> Tensor"},
+            take_along_axis_body, Kind::kCopy),
       numpy("np.tril", {"np.tril(Tensor m, int k=0) -> Tensor"}, tril_body, Kind::kCopy),
       numpy("np.triu", {"np.triu(Tensor m, int k=0) -> Tensor"}, triu_body, Kind::kCopy),
       numpy("np.diag", {"np.diag(Tensor v, int k=0) -> Tensor"}, diag_body, Kind::kCopy),
-      numpy("np.full_like", {"np.full_like(Tensor a, Scalar fill_value, ScalarType? dtype=None) -> Tensor"}, full_like_body, Kind::kCopy),
+      numpy("np.full_like", {"np.full_like(Tensor a, Scalar fill_value, ScalarType? dtype=None) -> Tensor"},
+            full_like_body, Kind::kCopy),
   };
   for (OpDef& op : ops)
     if (op.name == "np.diag") op.alias = diag_alias;

@@ -25,13 +25,21 @@ struct Names {
   std::vector<std::string_view> torch, numpy;
 };
 
-OpDef function(std::string_view name, std::string_view schema, ScalarFn scalar, DerivativeFn derivative, Names names = {}) {
-  return {.name = name, .family = Family::kPointwise, .schemas = {schema}, .torch_names = std::move(names.torch),
-          .numpy_names = std::move(names.numpy), .promotion = Promotion::kFloat, .scalar = scalar, .derivative = derivative};
+OpDef function(std::string_view name, std::string_view schema, ScalarFn scalar, DerivativeFn derivative,
+               Names names = {}) {
+  return {.name = name,
+          .family = Family::kPointwise,
+          .schemas = {schema},
+          .torch_names = std::move(names.torch),
+          .numpy_names = std::move(names.numpy),
+          .promotion = Promotion::kFloat,
+          .scalar = scalar,
+          .derivative = derivative};
 }
 
 OpDef rounding(std::string_view name, std::string_view schema, ScalarFn scalar, Names names) {
-  OpDef op = function(name, schema, scalar, CDYNAMO_DERIVATIVE(d.set(0, full_like(d.grad(), 0.0))), std::move(names));
+  OpDef op = function(name, schema, scalar, CDYNAMO_DERIVATIVE(d.set(0, full_like(d.grad(), 0.0))),
+                      std::move(names));
   op.promotion = Promotion::kCommon;
   return op;
 }
@@ -53,7 +61,8 @@ Scalar logit_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
 // log(exp(x) + exp(y)) without overflow; equal infinities give themselves.
 Scalar logaddexp_of(ScalarBuilder& b, const Scalar* x, bool base2) {
   Scalar top = b.max(x[0], x[1]), difference = b.neg(b.abs(b.sub(x[0], x[1])));
-  Scalar tail = base2 ? b.mul(b.log1p(b.exp2(difference)), number(b, 1 / std::numbers::ln2, top)) : b.log1p(b.exp(difference));
+  Scalar tail = base2 ? b.mul(b.log1p(b.exp2(difference)), number(b, 1 / std::numbers::ln2, top))
+                      : b.log1p(b.exp(difference));
   Scalar infinite = b.eq(b.abs(x[0]), number(b, std::numeric_limits<double>::infinity(), top));
   return b.select(b.bit_and(infinite, b.eq(x[0], x[1])), x[0], b.add(top, tail));
 }
@@ -124,8 +133,10 @@ void check_round(Graph&, const Args& args) {
 Scalar nan_to_num_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
   if (!is_float(x[0].dtype)) return x[0];
   DType dtype = args.value("self")->type.dtype;
-  double largest = dtype == DType::kF16 ? 65504.0 : dtype == DType::kBF16 ? 3.3895313892515355e38
-                   : dtype == DType::kF32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+  double largest = dtype == DType::kF16    ? 65504.0
+                   : dtype == DType::kBF16 ? 3.3895313892515355e38
+                   : dtype == DType::kF32  ? std::numeric_limits<float>::max()
+                                           : std::numeric_limits<double>::max();
   double infinity = std::numeric_limits<double>::infinity();
   auto replacement = [&](const char* name, double otherwise) {
     return number(b, args.has(name) ? args.number(name) : otherwise, x[0]);
@@ -137,135 +148,196 @@ Scalar nan_to_num_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
 
 std::vector<OpDef> exponentials() {
   return {
-      function("exp", "exp(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::exp>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.result())), {{}, {"np.exp"}}),
-      function("exp2", "exp2(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::exp2>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.result() * std::numbers::ln2)), {{"torch.special.exp2"}, {"np.exp2"}}),
-      function("expm1", "expm1(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::expm1>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (d.result() + 1))), {{"torch.special.expm1"}, {"np.expm1"}}),
-      function("log", "log(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::log>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() / d.operand(0))), {{}, {"np.log"}}),
-      function("log2", "log2(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::log2>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.operand(0) * std::numbers::ln2))), {{}, {"np.log2"}}),
-      function("log10", "log10(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::log10>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.operand(0) * std::numbers::ln10))), {{}, {"np.log10"}}),
-      function("log1p", "log1p(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::log1p>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.operand(0) + 1))), {{"torch.special.log1p"}, {"np.log1p"}}),
-      function("sqrt", "sqrt(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::sqrt>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.result() * 2))), {{}, {"np.sqrt"}}),
-      function("rsqrt", "rsqrt(Tensor self) -> Tensor", CDYNAMO_SCALAR(return b.div(number(b, 1, x[0]), b.sqrt(x[0]))),
-               CDYNAMO_DERIVATIVE(Tensor r = d.result(); d.set(0, d.grad() * r * r * r * -0.5))),
-      function("reciprocal", "reciprocal(Tensor self) -> Tensor", CDYNAMO_SCALAR(return b.div(number(b, 1, x[0]), x[0])),
-               CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result())))),
-      function("sigmoid", "sigmoid(Tensor self) -> Tensor", sigmoid_scalar,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.result() * (1 - d.result()))), {{"torch.special.expit"}, {}}),
-      function("logit", "logit(Tensor self, float? eps=None) -> Tensor", logit_scalar,
-               CDYNAMO_DERIVATIVE(Tensor x = d.operand(0); d.set(0, d.grad() / (x * (1 - x)))), {{"torch.special.logit"}, {}}),
-      function("logaddexp", "logaddexp(Tensor self, Tensor other) -> Tensor", CDYNAMO_SCALAR(return logaddexp_of(b, x, false)),
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * exp(d.operand(0) - d.result())); d.set(1, d.grad() * exp(d.operand(1) - d.result()))),
-               {{}, {"np.logaddexp"}}),
-      function("logaddexp2", "logaddexp2(Tensor self, Tensor other) -> Tensor", CDYNAMO_SCALAR(return logaddexp_of(b, x, true)),
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * exp2(d.operand(0) - d.result())); d.set(1, d.grad() * exp2(d.operand(1) - d.result()))),
-               {{}, {"np.logaddexp2"}}),
-      {.name = "xlogy", .family = Family::kPointwise,
-       .schemas = {"xlogy.Tensor(Tensor self, Tensor other) -> Tensor", "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor",
-                   "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"},
-       .torch_names = {"torch.special.xlogy"}, .promotion = Promotion::kFloat, .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, false)),
-       .derivative = xlogy_derivative},
-      {.name = "special_xlog1py", .family = Family::kPointwise,
-       .schemas = {"special_xlog1py(Tensor self, Tensor other) -> Tensor", "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
-                   "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor"},
-       .torch_names = {"torch.special.xlog1py"}, .promotion = Promotion::kFloat,
-       .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, true)), .derivative = xlog1py_derivative, .in_place_variant = false},
-      {.name = "special_entr", .family = Family::kPointwise, .schemas = {"special_entr(Tensor self) -> Tensor"},
-       .torch_names = {"torch.special.entr"}, .promotion = Promotion::kFloat, .scalar = entr_scalar,
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * (log(d.operand(0)) + 1)))), .in_place_variant = false},
-      {.name = "ldexp", .family = Family::kComposite, .schemas = {"ldexp.Tensor(Tensor self, Tensor other) -> Tensor"},
-       .body = CDYNAMO_BODY(Tensor power = wrap(b, b.call1("core.pow", {2.0, args["other"]}));
-                            return forward(b, "mul", {args["self"], power.value}))},
+    function("exp", "exp(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::exp>,
+             CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.result())), {{}, {"np.exp"}}),
+        function("exp2", "exp2(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::exp2>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.result() * std::numbers::ln2)),
+                 {{"torch.special.exp2"}, {"np.exp2"}}),
+        function("expm1", "expm1(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::expm1>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (d.result() + 1))),
+                 {{"torch.special.expm1"}, {"np.expm1"}}),
+        function("log", "log(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::log>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() / d.operand(0))), {{}, {"np.log"}}),
+        function("log2", "log2(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::log2>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.operand(0) * std::numbers::ln2))),
+                 {{}, {"np.log2"}}),
+        function("log10", "log10(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::log10>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.operand(0) * std::numbers::ln10))),
+                 {{}, {"np.log10"}}),
+        function("log1p", "log1p(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::log1p>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.operand(0) + 1))),
+                 {{"torch.special.log1p"}, {"np.log1p"}}),
+        function("sqrt", "sqrt(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::sqrt>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.result() * 2))), {{}, {"np.sqrt"}}),
+        function("rsqrt", "rsqrt(Tensor self) -> Tensor",
+                 CDYNAMO_SCALAR(return b.div(number(b, 1, x[0]), b.sqrt(x[0]))),
+                 CDYNAMO_DERIVATIVE(Tensor r = d.result(); d.set(0, d.grad() * r * r * r * -0.5))),
+        function("reciprocal", "reciprocal(Tensor self) -> Tensor",
+                 CDYNAMO_SCALAR(return b.div(number(b, 1, x[0]), x[0])),
+                 CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result())))),
+        function("sigmoid", "sigmoid(Tensor self) -> Tensor", sigmoid_scalar,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.result() * (1 - d.result()))),
+                 {{"torch.special.expit"}, {}}),
+        function("logit", "logit(Tensor self, float? eps=None) -> Tensor", logit_scalar,
+                 CDYNAMO_DERIVATIVE(Tensor x = d.operand(0); d.set(0, d.grad() / (x * (1 - x)))),
+                 {{"torch.special.logit"}, {}}),
+        function("logaddexp", "logaddexp(Tensor self, Tensor other) -> Tensor",
+                 CDYNAMO_SCALAR(return logaddexp_of(b, x, false)),
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * exp(d.operand(0) - d.result()));
+                                    d.set(1, d.grad() * exp(d.operand(1) - d.result()))),
+                 {{}, {"np.logaddexp"}}),
+        function("logaddexp2", "logaddexp2(Tensor self, Tensor other) -> Tensor",
+                 CDYNAMO_SCALAR(return logaddexp_of(b, x, true)),
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * exp2(d.operand(0) - d.result()));
+                                    d.set(1, d.grad() * exp2(d.operand(1) - d.result()))),
+                 {{}, {"np.logaddexp2"}}),
+        {.name = "xlogy",
+         .family = Family::kPointwise,
+         .schemas = {"xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
+                     "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor",
+                     "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"},
+         .torch_names = {"torch.special.xlogy"},
+         .promotion = Promotion::kFloat,
+         .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, false)),
+         .derivative = xlogy_derivative},
+        {.name = "special_xlog1py",
+         .family = Family::kPointwise,
+         .schemas = {"special_xlog1py(Tensor self, Tensor other) -> Tensor",
+                     "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
+                     "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor"},
+         .torch_names = {"torch.special.xlog1py"},
+         .promotion = Promotion::kFloat,
+         .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, true)),
+         .derivative = xlog1py_derivative,
+         .in_place_variant = false},
+        {.name = "special_entr",
+         .family = Family::kPointwise,
+         .schemas = {"special_entr(Tensor self) -> Tensor"},
+         .torch_names = {"torch.special.entr"},
+         .promotion = Promotion::kFloat,
+         .scalar = entr_scalar,
+         .derivative = CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * (log(d.operand(0)) + 1)))),
+         .in_place_variant = false},
+    {
+      .name = "ldexp", .family = Family::kComposite,
+      .schemas = {"ldexp.Tensor(Tensor self, Tensor other) -> Tensor"},
+      .body = CDYNAMO_BODY(Tensor power = wrap(b, b.call1("core.pow", {2.0, args["other"]}));
+                           return forward(b, "mul", {args["self"], power.value}))
+    }
+    ,
   };
 }
 
 std::vector<OpDef> trigonometry() {
   return {
-      function("sin", "sin(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::sin>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * cos(d.operand(0)))), {{}, {"np.sin"}}),
-      function("cos", "cos(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::cos>,
-               CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * sin(d.operand(0))))), {{}, {"np.cos"}}),
-      function("tan", "tan(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::tan>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (d.result() * d.result() + 1))), {{}, {"np.tan"}}),
-      function("asin", "asin(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::asin>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * rsqrt(1 - d.operand(0) * d.operand(0)))),
-               {{"torch.arcsin", "torch.Tensor.arcsin", "torch.Tensor.arcsin_"}, {"np.arcsin", "np.asin"}}),
-      function("acos", "acos(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::acos>,
-               CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * rsqrt(1 - d.operand(0) * d.operand(0))))),
-               {{"torch.arccos", "torch.Tensor.arccos", "torch.Tensor.arccos_"}, {"np.arccos", "np.acos"}}),
-      function("atan", "atan(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::atan>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.operand(0) * d.operand(0) + 1))),
-               {{"torch.arctan", "torch.Tensor.arctan", "torch.Tensor.arctan_"}, {"np.arctan", "np.atan"}}),
-      function("atan2", "atan2(Tensor self, Tensor other) -> Tensor", CDYNAMO_SCALAR(return b.atan2(x[0], x[1])),
-               CDYNAMO_DERIVATIVE(Tensor y = d.operand(0); Tensor x = d.operand(1); Tensor g = d.grad() / (x * x + y * y);
-                                  d.set(0, g * x); d.set(1, -(g * y))),
-               {{"torch.arctan2", "torch.Tensor.arctan2", "torch.Tensor.arctan2_"}, {"np.arctan2", "np.atan2"}}),
-      function("sinh", "sinh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::sinh>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * cosh(d.operand(0)))), {{}, {"np.sinh"}}),
-      function("cosh", "cosh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::cosh>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sinh(d.operand(0)))), {{}, {"np.cosh"}}),
-      function("tanh", "tanh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::tanh>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (1 - d.result() * d.result()))), {{}, {"np.tanh"}}),
-      function("asinh", "asinh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::asinh>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * rsqrt(d.operand(0) * d.operand(0) + 1))),
-               {{"torch.arcsinh", "torch.Tensor.arcsinh", "torch.Tensor.arcsinh_"}, {"np.arcsinh", "np.asinh"}}),
-      function("acosh", "acosh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::acosh>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * rsqrt(d.operand(0) * d.operand(0) - 1))),
-               {{"torch.arccosh", "torch.Tensor.arccosh", "torch.Tensor.arccosh_"}, {"np.arccosh", "np.acosh"}}),
-      function("atanh", "atanh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::atanh>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (1 - d.operand(0) * d.operand(0)))),
-               {{"torch.arctanh", "torch.Tensor.arctanh", "torch.Tensor.arctanh_"}, {"np.arctanh", "np.atanh"}}),
-      function("hypot", "hypot(Tensor self, Tensor other) -> Tensor", CDYNAMO_SCALAR(return b.hypot(x[0], x[1])),
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.operand(0) / d.result()); d.set(1, d.grad() * d.operand(1) / d.result())),
-               {{}, {"np.hypot"}}),
-      function("sinc", "sinc(Tensor self) -> Tensor", sinc_scalar, sinc_derivative, {{"torch.special.sinc"}, {}}),
-      function("deg2rad", "deg2rad(Tensor self) -> Tensor", CDYNAMO_SCALAR(return b.mul(x[0], number(b, std::numbers::pi / 180, x[0]))),
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (std::numbers::pi / 180))), {{}, {"np.deg2rad", "np.radians"}}),
-      function("rad2deg", "rad2deg(Tensor self) -> Tensor", CDYNAMO_SCALAR(return b.mul(x[0], number(b, 180 / std::numbers::pi, x[0]))),
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (180 / std::numbers::pi))), {{}, {"np.rad2deg", "np.degrees"}}),
+    function("sin", "sin(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::sin>,
+             CDYNAMO_DERIVATIVE(d.set(0, d.grad() * cos(d.operand(0)))), {{}, {"np.sin"}}),
+        function("cos", "cos(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::cos>,
+                 CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * sin(d.operand(0))))), {{}, {"np.cos"}}),
+        function("tan", "tan(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::tan>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (d.result() * d.result() + 1))), {{}, {"np.tan"}}),
+        function("asin", "asin(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::asin>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * rsqrt(1 - d.operand(0) * d.operand(0)))),
+                 {{"torch.arcsin", "torch.Tensor.arcsin", "torch.Tensor.arcsin_"}, {"np.arcsin", "np.asin"}}),
+        function("acos", "acos(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::acos>,
+                 CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * rsqrt(1 - d.operand(0) * d.operand(0))))),
+                 {{"torch.arccos", "torch.Tensor.arccos", "torch.Tensor.arccos_"}, {"np.arccos", "np.acos"}}),
+        function("atan", "atan(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::atan>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.operand(0) * d.operand(0) + 1))),
+                 {{"torch.arctan", "torch.Tensor.arctan", "torch.Tensor.arctan_"}, {"np.arctan", "np.atan"}}),
+        function(
+            "atan2", "atan2(Tensor self, Tensor other) -> Tensor", CDYNAMO_SCALAR(return b.atan2(x[0], x[1])),
+            CDYNAMO_DERIVATIVE(Tensor y = d.operand(0); Tensor x = d.operand(1);
+                               Tensor g = d.grad() / (x * x + y * y); d.set(0, g * x); d.set(1, -(g * y))),
+            {{"torch.arctan2", "torch.Tensor.arctan2", "torch.Tensor.arctan2_"}, {"np.arctan2", "np.atan2"}}),
+        function("sinh", "sinh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::sinh>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * cosh(d.operand(0)))), {{}, {"np.sinh"}}),
+        function("cosh", "cosh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::cosh>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sinh(d.operand(0)))), {{}, {"np.cosh"}}),
+        function("tanh", "tanh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::tanh>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (1 - d.result() * d.result()))), {{}, {"np.tanh"}}),
+        function(
+            "asinh", "asinh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::asinh>,
+            CDYNAMO_DERIVATIVE(d.set(0, d.grad() * rsqrt(d.operand(0) * d.operand(0) + 1))),
+            {{"torch.arcsinh", "torch.Tensor.arcsinh", "torch.Tensor.arcsinh_"}, {"np.arcsinh", "np.asinh"}}),
+        function(
+            "acosh", "acosh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::acosh>,
+            CDYNAMO_DERIVATIVE(d.set(0, d.grad() * rsqrt(d.operand(0) * d.operand(0) - 1))),
+            {{"torch.arccosh", "torch.Tensor.arccosh", "torch.Tensor.arccosh_"}, {"np.arccosh", "np.acosh"}}),
+        function(
+            "atanh", "atanh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::atanh>,
+            CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (1 - d.operand(0) * d.operand(0)))),
+            {{"torch.arctanh", "torch.Tensor.arctanh", "torch.Tensor.arctanh_"}, {"np.arctanh", "np.atanh"}}),
+        function("hypot", "hypot(Tensor self, Tensor other) -> Tensor",
+                 CDYNAMO_SCALAR(return b.hypot(x[0], x[1])),
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.operand(0) / d.result());
+                                    d.set(1, d.grad() * d.operand(1) / d.result())),
+                 {{}, {"np.hypot"}}),
+        function("sinc", "sinc(Tensor self) -> Tensor", sinc_scalar, sinc_derivative,
+                 {{"torch.special.sinc"}, {}}),
+        function("deg2rad", "deg2rad(Tensor self) -> Tensor",
+                 CDYNAMO_SCALAR(return b.mul(x[0], number(b, std::numbers::pi / 180, x[0]))),
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (std::numbers::pi / 180))),
+                 {{}, {"np.deg2rad", "np.radians"}}),
+        function("rad2deg", "rad2deg(Tensor self) -> Tensor",
+                 CDYNAMO_SCALAR(return b.mul(x[0], number(b, 180 / std::numbers::pi, x[0]))),
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (180 / std::numbers::pi))),
+                 {{}, {"np.rad2deg", "np.degrees"}}),
   };
 }
 
 std::vector<OpDef> special_functions() {
   return {
-      function("erf", "erf(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::erf>,
-               CDYNAMO_DERIVATIVE(Tensor x = d.operand(0); d.set(0, d.grad() * exp(-(x * x)) * (2 / std::sqrt(std::numbers::pi)))),
-               {{"torch.special.erf"}, {}}),
-      function("erfc", "erfc(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::erfc>,
-               CDYNAMO_DERIVATIVE(Tensor x = d.operand(0); d.set(0, d.grad() * exp(-(x * x)) * (-2 / std::sqrt(std::numbers::pi)))),
-               {{"torch.special.erfc"}, {}}),
-      function("lgamma", "lgamma(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::lgamma>,
-               CDYNAMO_DERIVATIVE(d.set(0, d.grad() * digamma(d.operand(0)))), {{"torch.special.gammaln"}, {}}),
-      function("digamma", "digamma(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::digamma>, nullptr,
-               {{"torch.special.digamma", "torch.special.psi"}, {}}),
-      function("copysign", "copysign.Tensor(Tensor self, Tensor other) -> Tensor", CDYNAMO_SCALAR(return b.copysign(x[0], x[1])),
-               copysign_derivative, {{}, {"np.copysign"}}),
-      rounding("floor", "floor(Tensor self) -> Tensor", rounding_scalar<&ScalarBuilder::floor>, {{}, {"np.floor"}}),
-      rounding("ceil", "ceil(Tensor self) -> Tensor", rounding_scalar<&ScalarBuilder::ceil>, {{}, {"np.ceil"}}),
-      rounding("trunc", "trunc(Tensor self) -> Tensor", rounding_scalar<&ScalarBuilder::trunc>,
-               {{"torch.fix", "torch.Tensor.fix", "torch.Tensor.fix_"}, {"np.trunc"}}),
-      {.name = "round", .family = Family::kPointwise,
-       .schemas = {"round.decimals(Tensor self, *, int decimals=0) -> Tensor"},
-       .torch_names = {"torch.special.round"}, .scalar = round_scalar,
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, full_like(d.grad(), 0.0))), .check = check_round},
-      {.name = "frac", .family = Family::kPointwise, .schemas = {"frac(Tensor self) -> Tensor"},
-       .scalar = CDYNAMO_SCALAR(return b.sub(x[0], b.trunc(x[0]))), .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad())),
-       .check = [](Graph&, const Args& args) {
-         if (!is_float(args.value("self")->type.dtype)) runtime_error("\"frac\" not implemented for integers");
-       }},
-      {.name = "heaviside", .family = Family::kPointwise, .schemas = {"heaviside(Tensor self, Tensor values) -> Tensor"},
-       .promotion = Promotion::kSame, .scalar = heaviside_scalar, .differentiable = false},
-      {.name = "nan_to_num", .family = Family::kPointwise,
-       .schemas = {"nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"},
-       .scalar = nan_to_num_scalar,
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, where(apply("isfinite", {d.operand(0)}), d.grad(), 0.0)))},
+    function("erf", "erf(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::erf>,
+             CDYNAMO_DERIVATIVE(Tensor x = d.operand(0);
+                                d.set(0, d.grad() * exp(-(x * x)) * (2 / std::sqrt(std::numbers::pi)))),
+             {{"torch.special.erf"}, {}}),
+        function("erfc", "erfc(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::erfc>,
+                 CDYNAMO_DERIVATIVE(Tensor x = d.operand(0);
+                                    d.set(0, d.grad() * exp(-(x * x)) * (-2 / std::sqrt(std::numbers::pi)))),
+                 {{"torch.special.erfc"}, {}}),
+        function("lgamma", "lgamma(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::lgamma>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * digamma(d.operand(0)))),
+                 {{"torch.special.gammaln"}, {}}),
+        function("digamma", "digamma(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::digamma>, nullptr,
+                 {{"torch.special.digamma", "torch.special.psi"}, {}}),
+        function("copysign", "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
+                 CDYNAMO_SCALAR(return b.copysign(x[0], x[1])), copysign_derivative, {{}, {"np.copysign"}}),
+        rounding("floor", "floor(Tensor self) -> Tensor", rounding_scalar<&ScalarBuilder::floor>,
+                 {{}, {"np.floor"}}),
+        rounding("ceil", "ceil(Tensor self) -> Tensor", rounding_scalar<&ScalarBuilder::ceil>,
+                 {{}, {"np.ceil"}}),
+        rounding("trunc", "trunc(Tensor self) -> Tensor", rounding_scalar<&ScalarBuilder::trunc>,
+                 {{"torch.fix", "torch.Tensor.fix", "torch.Tensor.fix_"}, {"np.trunc"}}),
+        {.name = "round",
+         .family = Family::kPointwise,
+         .schemas = {"round.decimals(Tensor self, *, int decimals=0) -> Tensor"},
+         .torch_names = {"torch.special.round"},
+         .scalar = round_scalar,
+         .derivative = CDYNAMO_DERIVATIVE(d.set(0, full_like(d.grad(), 0.0))),
+         .check = check_round},
+        {.name = "frac",
+         .family = Family::kPointwise,
+         .schemas = {"frac(Tensor self) -> Tensor"},
+         .scalar = CDYNAMO_SCALAR(return b.sub(x[0], b.trunc(x[0]))),
+         .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad())),
+         .check =
+             [](Graph&, const Args& args) {
+               if (!is_float(args.value("self")->type.dtype))
+                 runtime_error("\"frac\" not implemented for integers");
+             }},
+        {.name = "heaviside",
+         .family = Family::kPointwise,
+         .schemas = {"heaviside(Tensor self, Tensor values) -> Tensor"},
+         .promotion = Promotion::kSame,
+         .scalar = heaviside_scalar,
+         .differentiable = false},
+        {.name = "nan_to_num",
+         .family = Family::kPointwise,
+         .schemas =
+             {"nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"},
+         .scalar = nan_to_num_scalar,
+         .derivative = CDYNAMO_DERIVATIVE(d.set(0, where(apply("isfinite", {d.operand(0)}), d.grad(), 0.0)))},
   };
 }
 

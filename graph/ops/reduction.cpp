@@ -42,12 +42,13 @@ std::vector<Value*> mean_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
   DType dtype = dtype_or(args, self.dtype());
   if (!is_float(dtype))
-    runtime_error(std::string("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: ") +
+    runtime_error(std::string("mean(): could not infer output dtype. Input dtype must be either a floating "
+                              "point or complex dtype. Got: ") +
                   runtime::info(self.dtype()).name);
   return one(mean_of(self, dims_of(args, self.rank()), keepdim_of(args), dtype));
 }
 
-// ---- variance --------------------------------------------------------------------------------------------------------
+// ---- variance -------------------------------------------------------------------------------------------
 
 struct Moments {
   Tensor variance, mean;  // with the reduced dims kept, in the compute type
@@ -75,8 +76,10 @@ Tensor without(Tensor x, const Dims& dims, bool keepdim) {
   std::vector<Sym> sizes;
   size_t next = 0;
   for (int64_t d = 0; d < x.rank(); ++d) {
-    if (next < dims.size() && dims[next] == d) ++next;
-    else sizes.push_back(x.size(d));
+    if (next < dims.size() && dims[next] == d)
+      ++next;
+    else
+      sizes.push_back(x.size(d));
   }
   return reshape(x, sizes);
 }
@@ -93,13 +96,14 @@ std::vector<Value*> var_body(Builder& b, const Args& args) {
   return {spread.value, cast(without(m.mean, dims, keepdim), self.dtype()).value};
 }
 
-// ---- extremes ----------------------------------------------------------------------------------------------------------
+// ---- extremes -------------------------------------------------------------------------------------------
 
 // The place of a reduced dim that has to have elements.
 void require_elements(Builder& b, Tensor x, const Dims& dims, const char* name) {
   for (int64_t dim : dims)
     if (b.sym().guard_eq(x.size(dim), 0, name))
-      index_error(std::string(name) + "(): Expected reduction dim " + std::to_string(dim) + " to have non-zero size.");
+      index_error(std::string(name) + "(): Expected reduction dim " + std::to_string(dim) +
+                  " to have non-zero size.");
 }
 
 template <Tensor (*reduce)(Tensor, Dims, bool)>
@@ -121,11 +125,14 @@ Tensor arg_reduce(Builder& b, Tensor x, bool largest, std::optional<int64_t> dim
 template <bool largest>
 std::vector<Value*> max_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
-  if (args.schema().find("other") >= 0) return forward(b, largest ? "maximum" : "minimum", {self.value, args["other"]});
+  if (args.schema().find("other") >= 0)
+    return forward(b, largest ? "maximum" : "minimum", {self.value, args["other"]});
   auto extreme = largest ? amax : amin;
   if (args.schema().find("dim") < 0) {
     if (b.sym().guard_eq(self.type().numel(), 0, "max"))
-      runtime_error("max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+      runtime_error(
+          "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+          "with the 'dim' argument.");
     return one(extreme(self, wrap_dims({}, self.rank()), false));
   }
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
@@ -141,13 +148,15 @@ std::vector<Value*> argmax_body(Builder& b, const Args& args) {
   if (self.dtype() == DType::kBool) runtime_error("\"argmax_cpu\" not implemented for 'Bool'");
   std::optional<int64_t> dim;
   if (args.has("dim")) dim = wrap_dim(args.constant("dim"), self.rank());
-  require_elements(b, self, dim && self.rank() > 0 ? Dims{*dim} : wrap_dims({}, self.rank()), largest ? "argmax" : "argmin");
+  require_elements(b, self, dim && self.rank() > 0 ? Dims{*dim} : wrap_dims({}, self.rank()),
+                   largest ? "argmax" : "argmin");
   return one(arg_reduce(b, self, largest, dim, keepdim_of(args)));
 }
 
 std::vector<Value*> aminmax_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
-  Dims dims = args.has("dim") ? Dims{wrap_dim(args.constant("dim"), self.rank())} : wrap_dims({}, self.rank());
+  Dims dims =
+      args.has("dim") ? Dims{wrap_dim(args.constant("dim"), self.rank())} : wrap_dims({}, self.rank());
   if (self.rank() == 0) dims.clear();
   require_elements(b, self, dims, "aminmax");
   return {amin(self, dims, keepdim_of(args)).value, amax(self, dims, keepdim_of(args)).value};
@@ -165,7 +174,7 @@ std::vector<Value*> count_nonzero_body(Builder& b, const Args& args) {
   return one(sum(cast(ne(self, 0), DType::kI64), dims_of(args, self.rank()), false));
 }
 
-// ---- exponentials and norms ----------------------------------------------------------------------------------------------
+// ---- exponentials and norms -----------------------------------------------------------------------------
 
 std::vector<Value*> logsumexp_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
@@ -183,17 +192,25 @@ Tensor vector_norm(Tensor x, double ord, const Dims& dims, bool keepdim, DType d
   x = cast(x, runtime::compute_type(dtype));
   Tensor size = abs(x), result;
   double infinity = std::numeric_limits<double>::infinity();
-  if (ord == infinity) result = amax(size, dims, keepdim);
-  else if (ord == -infinity) result = amin(size, dims, keepdim);
-  else if (ord == 0) result = sum(cast(ne(x, 0), x.dtype()), dims, keepdim);
-  else if (ord == 1) result = sum(size, dims, keepdim);
-  else if (ord == 2) result = sqrt(sum(x * x, dims, keepdim));
-  else result = pow(sum(pow(size, ord), dims, keepdim), 1 / ord);
+  if (ord == infinity)
+    result = amax(size, dims, keepdim);
+  else if (ord == -infinity)
+    result = amin(size, dims, keepdim);
+  else if (ord == 0)
+    result = sum(cast(ne(x, 0), x.dtype()), dims, keepdim);
+  else if (ord == 1)
+    result = sum(size, dims, keepdim);
+  else if (ord == 2)
+    result = sqrt(sum(x * x, dims, keepdim));
+  else
+    result = pow(sum(pow(size, ord), dims, keepdim), 1 / ord);
   return cast(result, dtype);
 }
 
 void require_float(DType dtype, const char* name) {
-  if (!is_float(dtype)) runtime_error(std::string(name) + ": Expected a floating point or complex tensor as input. Got " + runtime::info(dtype).name);
+  if (!is_float(dtype))
+    runtime_error(std::string(name) + ": Expected a floating point or complex tensor as input. Got " +
+                  runtime::info(dtype).name);
 }
 void check_infinite_norm(Builder& b, Tensor x, double ord, const Dims& dims) {
   if (ord > 0 && std::isfinite(ord)) return;
@@ -238,7 +255,7 @@ std::vector<Value*> dist_body(Builder& b, const Args& args) {
   return one(vector_norm(difference, args.number("p"), all, false, difference.dtype()));
 }
 
-// ---- running -----------------------------------------------------------------------------------------------------------------
+// ---- running --------------------------------------------------------------------------------------------
 
 std::vector<Value*> scan_body(Builder& b, const Args& args, const char* core_op) {
   Tensor self = self_of(b, args);
@@ -247,7 +264,6 @@ std::vector<Value*> scan_body(Builder& b, const Args& args, const char* core_op)
   if (x.rank() == 0) return one(x);
   return forward(b, core_op, {x.value, Sym(dim)});
 }
-
 
 std::vector<Value*> diff_body(Builder& b, const Args& args) {
   Tensor x = self_of(b, args);
@@ -259,7 +275,8 @@ std::vector<Value*> diff_body(Builder& b, const Args& args) {
   parts.push_back(x.value);
   if (args.has("append")) parts.push_back(args.value("append"));
   for (Value* part : parts)
-    if (part->type.rank() != x.rank()) runtime_error("diff expects prepend or append to be the same dimension as input");
+    if (part->type.rank() != x.rank())
+      runtime_error("diff expects prepend or append to be the same dimension as input");
   if (parts.size() > 1) x = wrap(b, b.call1("cat", {parts, Sym(dim)}));
   if (n < 0) runtime_error("order must be non-negative but got " + std::to_string(n));
   for (int64_t i = 0; i < n; ++i) {
@@ -270,68 +287,131 @@ std::vector<Value*> diff_body(Builder& b, const Args& args) {
   return one(x);
 }
 
-OpDef reduction(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, std::vector<std::string_view> torch_names = {}) {
-  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .torch_names = std::move(torch_names),
-          .body = body, .strides = contiguous_results, .in_place_variant = false};
+OpDef reduction(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+                std::vector<std::string_view> torch_names = {}) {
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .torch_names = std::move(torch_names),
+          .body = body,
+          .strides = contiguous_results,
+          .in_place_variant = false};
 }
 
 std::vector<OpDef> totals() {
   return {
-      reduction("sum", {"sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-                        "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"}, sum_body<sum>),
-      reduction("prod", {"prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-                         "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"}, sum_body<prod>),
-      reduction("nansum", {"nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"}, nansum_body),
-      reduction("mean", {"mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-                         "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"}, mean_body),
-      reduction("var", {"var(Tensor self, bool unbiased=True) -> Tensor", "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-                        "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"}, var_body<false, false>),
-      reduction("std", {"std(Tensor self, bool unbiased=True) -> Tensor", "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-                        "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"}, var_body<true, false>),
-      reduction("var_mean", {"var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-                             "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
-                             "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"},
+      reduction("sum",
+                {"sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+                 "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) "
+                 "-> Tensor"},
+                sum_body<sum>),
+      reduction(
+          "prod",
+          {"prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+           "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"},
+          sum_body<prod>),
+      reduction(
+          "nansum",
+          {"nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"},
+          nansum_body),
+      reduction(
+          "mean",
+          {"mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+           "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"},
+          mean_body),
+      reduction("var",
+                {"var(Tensor self, bool unbiased=True) -> Tensor",
+                 "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+                 "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
+                 "keepdim=False) -> Tensor"},
+                var_body<false, false>),
+      reduction("std",
+                {"std(Tensor self, bool unbiased=True) -> Tensor",
+                 "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+                 "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
+                 "keepdim=False) -> Tensor"},
+                var_body<true, false>),
+      reduction("var_mean",
+                {"var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+                 "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, "
+                 "Tensor)",
+                 "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
+                 "keepdim=False) -> (Tensor, Tensor)"},
                 var_body<false, true>),
-      reduction("std_mean", {"std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-                             "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
-                             "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"},
+      reduction("std_mean",
+                {"std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+                 "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, "
+                 "Tensor)",
+                 "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
+                 "keepdim=False) -> (Tensor, Tensor)"},
                 var_body<true, true>),
-      reduction("logsumexp", {"logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"}, logsumexp_body, {"torch.special.logsumexp"}),
-      reduction("linalg_vector_norm", {"linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"},
+      reduction("logsumexp", {"logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"},
+                logsumexp_body, {"torch.special.logsumexp"}),
+      reduction("linalg_vector_norm",
+                {"linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
+                 "ScalarType? dtype=None) -> Tensor"},
                 vector_norm_body, {"torch.linalg.vector_norm"}),
-      reduction("norm", {"norm.Scalar(Tensor self, Scalar p=2) -> Tensor", "norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
-                         "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
-                         "norm.names(Tensor self, str p, int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor"}, norm_body),
+      reduction("norm",
+                {"norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
+                 "norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
+                 "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType "
+                 "dtype) -> Tensor",
+                 "norm.names(Tensor self, str p, int[1]? dim=None, bool keepdim=False, ScalarType? "
+                 "dtype=None) -> Tensor"},
+                norm_body),
       reduction("dist", {"dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"}, dist_body),
-      reduction("count_nonzero", {"count_nonzero(Tensor self, int? dim=None) -> Tensor", "count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"}, count_nonzero_body),
+      reduction("count_nonzero",
+                {"count_nonzero(Tensor self, int? dim=None) -> Tensor",
+                 "count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"},
+                count_nonzero_body),
   };
 }
 
 std::vector<OpDef> extremes() {
   return {
-      reduction("amax", {"amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"}, extreme_body<amax>),
-      reduction("amin", {"amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"}, extreme_body<amin>),
-      reduction("max", {"max(Tensor self) -> Tensor", "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-                        "max.other(Tensor self, Tensor other) -> Tensor"}, max_body<true>),
-      reduction("min", {"min(Tensor self) -> Tensor", "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-                        "min.other(Tensor self, Tensor other) -> Tensor"}, max_body<false>),
-      reduction("argmax", {"argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"}, argmax_body<true>),
-      reduction("argmin", {"argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"}, argmax_body<false>),
-      reduction("aminmax", {"aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"}, aminmax_body),
-      reduction("any", {"any(Tensor self) -> Tensor", "any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
-                        "any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"}, truth_body<any>),
-      reduction("all", {"all(Tensor self) -> Tensor", "all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
-                        "all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"}, truth_body<all>),
+      reduction("amax", {"amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"},
+                extreme_body<amax>),
+      reduction("amin", {"amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"},
+                extreme_body<amin>),
+      reduction("max",
+                {"max(Tensor self) -> Tensor",
+                 "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+                 "max.other(Tensor self, Tensor other) -> Tensor"},
+                max_body<true>),
+      reduction("min",
+                {"min(Tensor self) -> Tensor",
+                 "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+                 "min.other(Tensor self, Tensor other) -> Tensor"},
+                max_body<false>),
+      reduction("argmax", {"argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"},
+                argmax_body<true>),
+      reduction("argmin", {"argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"},
+                argmax_body<false>),
+      reduction("aminmax",
+                {"aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"},
+                aminmax_body),
+      reduction("any",
+                {"any(Tensor self) -> Tensor", "any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
+                 "any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"},
+                truth_body<any>),
+      reduction("all",
+                {"all(Tensor self) -> Tensor", "all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
+                 "all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"},
+                truth_body<all>),
   };
 }
 
 std::vector<OpDef> running() {
   std::vector<OpDef> ops = {
-      reduction("cumsum", {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"}, CDYNAMO_BODY(return scan_body(b, args, "core.cumsum"))),
-      reduction("cumprod", {"cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"}, CDYNAMO_BODY(return scan_body(b, args, "core.cumprod"))),
+      reduction("cumsum", {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"},
+                CDYNAMO_BODY(return scan_body(b, args, "core.cumsum"))),
+      reduction("cumprod", {"cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"},
+                CDYNAMO_BODY(return scan_body(b, args, "core.cumprod"))),
   };
   for (OpDef& op : ops) op.in_place_variant = true;
-  ops.push_back(reduction("diff", {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"}, diff_body));
+  ops.push_back(reduction(
+      "diff", {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"},
+      diff_body));
   return ops;
 }
 

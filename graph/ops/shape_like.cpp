@@ -184,12 +184,14 @@ void pixel_strides(Graph& graph, const Args& args, std::vector<TensorType>& resu
   results[0].strides = channels_last ? channels_last_strides(results[0].sizes) : contiguous_strides(results[0].sizes);
 }
 
+// Where the function in `torch` is written in Python over the one in C, that one is the operator and the other is inlined.
 OpDef entry(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, std::vector<std::string_view> torch_names = {}) {
   return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .torch_names = std::move(torch_names),
           .body = body, .strides = contiguous_results, .in_place_variant = false};
 }
-OpDef views(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, AliasFn alias = nullptr) {
-  OpDef op = entry(name, std::move(schemas), body);
+OpDef views(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, AliasFn alias = nullptr,
+            std::vector<std::string_view> torch_names = {}) {
+  OpDef op = entry(name, std::move(schemas), body, std::move(torch_names));
   op.strides = nullptr;
   op.view = alias == nullptr;
   op.alias = alias;
@@ -205,11 +207,11 @@ OpDef pixels(std::string_view name, std::string_view schema, BodyFn body, std::v
 
 std::vector<OpDef> shape_like_ops() {
   return {
-      views("broadcast_tensors", {"broadcast_tensors(Tensor[] tensors) -> Tensor[]"}, broadcast_tensors_body),
-      views("meshgrid", {"meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor[]"}, meshgrid_body),
-      views("atleast_1d", {"atleast_1d(Tensor self) -> Tensor"}, atleast_body<1>, atleast_alias),
-      views("atleast_2d", {"atleast_2d(Tensor self) -> Tensor"}, atleast_body<2>, atleast_alias),
-      views("atleast_3d", {"atleast_3d(Tensor self) -> Tensor"}, atleast_body<3>, atleast_alias),
+      views("core.broadcast_tensors", {"core.broadcast_tensors(Tensor[] tensors) -> Tensor[]"}, broadcast_tensors_body, nullptr, {"torch._C._VariableFunctions.broadcast_tensors"}),
+      views("core.meshgrid", {"core.meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor[]"}, meshgrid_body, nullptr, {"torch._C._VariableFunctions.meshgrid"}),
+      views("core.atleast_1d", {"core.atleast_1d(Tensor self) -> Tensor"}, atleast_body<1>, atleast_alias, {"torch._C._VariableFunctions.atleast_1d"}),
+      views("core.atleast_2d", {"core.atleast_2d(Tensor self) -> Tensor"}, atleast_body<2>, atleast_alias, {"torch._C._VariableFunctions.atleast_2d"}),
+      views("core.atleast_3d", {"core.atleast_3d(Tensor self) -> Tensor"}, atleast_body<3>, atleast_alias, {"torch._C._VariableFunctions.atleast_3d"}),
       views("real", {"real(Tensor self) -> Tensor"}, self_body, always_self),
       views("conj", {"conj(Tensor self) -> Tensor"}, self_body, always_self),
       views("resolve_conj", {"resolve_conj(Tensor self) -> Tensor"}, self_body, always_self),
@@ -218,7 +220,7 @@ std::vector<OpDef> shape_like_ops() {
       views("vsplit", {"vsplit.int(Tensor self, int sections) -> Tensor[]", "vsplit.array(Tensor self, int[] indices) -> Tensor[]"}, split_body<0>),
       views("dsplit", {"dsplit.int(Tensor self, int sections) -> Tensor[]", "dsplit.array(Tensor self, int[] indices) -> Tensor[]"}, split_body<2>),
       entry("diagflat", {"diagflat(Tensor self, int offset=0) -> Tensor"}, diagflat_body),
-      entry("block_diag", {"block_diag(Tensor[] tensors) -> Tensor"}, block_diag_body),
+      entry("core.block_diag", {"core.block_diag(Tensor[] tensors) -> Tensor"}, block_diag_body, {"torch._C._VariableFunctions.block_diag"}),
       pixels("pixel_shuffle", "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", pixel_shuffle_body, {"torch.nn.functional.pixel_shuffle"}),
       pixels("pixel_unshuffle", "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", pixel_unshuffle_body, {"torch.nn.functional.pixel_unshuffle"}),
       pixels("upsample_nearest1d", "upsample_nearest1d.vec(Tensor input, int[]? output_size, float[]? scale_factors) -> Tensor", upsample_nearest_body),

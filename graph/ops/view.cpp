@@ -10,7 +10,7 @@ namespace {
 const TensorType& self_of(const Args& args) { return args.value(args.schema().params[0].name)->type; }
 Tensor self_tensor(Builder& b, const Args& args) { return wrap(b, args.value(args.schema().params[0].name)); }
 
-// ---- another shape for the same elements -----------------------------------------------------------------------------
+// ---- another shape for the same elements ----------------------------------------------------------------
 
 std::vector<Sym> target_sizes(const Args& args) {
   if (args.schema().find("size") >= 0) return args.sizes("size");
@@ -18,8 +18,12 @@ std::vector<Sym> target_sizes(const Args& args) {
   return args.value("other")->type.sizes;
 }
 
-std::vector<TensorType> infer_view(Graph& graph, const Args& args) { return {view_type(*graph.sym, self_of(args), target_sizes(args))}; }
-std::vector<TensorType> infer_reshape(Graph& graph, const Args& args) { return {reshape_type(*graph.sym, self_of(args), target_sizes(args))}; }
+std::vector<TensorType> infer_view(Graph& graph, const Args& args) {
+  return {view_type(*graph.sym, self_of(args), target_sizes(args))};
+}
+std::vector<TensorType> infer_reshape(Graph& graph, const Args& args) {
+  return {reshape_type(*graph.sym, self_of(args), target_sizes(args))};
+}
 std::vector<Value*> reshape_body(Builder& b, const Args& args) {
   return one(reshape(self_tensor(b, args), resolve_sizes(b.sym(), self_of(args), target_sizes(args))));
 }
@@ -27,7 +31,8 @@ std::vector<Value*> reshape_body(Builder& b, const Args& args) {
 std::vector<Sym> flattened(const Args& args) {
   const TensorType& self = self_of(args);
   int64_t start = 0, end = -1;
-  if (args.schema().find("start_dim") >= 0) start = args.constant("start_dim"), end = args.constant("end_dim");
+  if (args.schema().find("start_dim") >= 0)
+    start = args.constant("start_dim"), end = args.constant("end_dim");
   start = wrap_dim(start, self.rank());
   end = wrap_dim(end, self.rank());
   if (start > end) runtime_error("flatten() has invalid args: start_dim cannot come after end_dim");
@@ -45,7 +50,9 @@ std::vector<TensorType> infer_flatten(Graph& graph, const Args& args) {
   if (sizes.size() == self_of(args).sizes.size()) return {self_of(args)};
   return {reshape_type(*graph.sym, self_of(args), std::move(sizes))};
 }
-std::vector<Value*> flatten_body(Builder& b, const Args& args) { return one(reshape(self_tensor(b, args), flattened(args))); }
+std::vector<Value*> flatten_body(Builder& b, const Args& args) {
+  return one(reshape(self_tensor(b, args), flattened(args)));
+}
 Alias flatten_alias(const Node& node) {
   if (self_type(node).rank() == node.results[0]->type.rank()) return Alias::kSelf;
   return alias_if_viewable(node);
@@ -81,7 +88,7 @@ std::vector<TensorType> infer_unflatten(Graph& graph, const Args& args) {
   return {view_type(*graph.sym, self_of(args), unflattened(graph, args))};
 }
 
-// ---- dims in another order ---------------------------------------------------------------------------------------------
+// ---- dims in another order ------------------------------------------------------------------------------
 
 using OrderFn = Dims (*)(const Args&);
 
@@ -102,9 +109,11 @@ Dims permute_order(const Args& args) {
   int64_t rank = self_of(args).rank();
   Dims dims = args.constants("dims");
   if (static_cast<int64_t>(dims.size()) != rank)
-    runtime_error("permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-                  "ordering of dimensions i.e. input.dim() = " + std::to_string(rank) + " is not equal to len(dims) = " +
-                  std::to_string(dims.size()));
+    runtime_error(
+        "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "
+        "desired "
+        "ordering of dimensions i.e. input.dim() = " +
+        std::to_string(rank) + " is not equal to len(dims) = " + std::to_string(dims.size()));
   std::vector<bool> seen(rank, false);
   for (int64_t& dim : dims) {
     dim = wrap_dim(dim, rank);
@@ -115,11 +124,13 @@ Dims permute_order(const Args& args) {
 }
 Dims transpose_order(const Args& args) {
   const Schema& schema = args.schema();
-  return swapped(self_of(args).rank(), args.constant(schema.params[1].name), args.constant(schema.params[2].name));
+  return swapped(self_of(args).rank(), args.constant(schema.params[1].name),
+                 args.constant(schema.params[2].name));
 }
 Dims t_order(const Args& args) {
   int64_t rank = self_of(args).rank();
-  if (rank > 2) runtime_error("t() expects a tensor with <= 2 dimensions, but self is " + std::to_string(rank) + "D");
+  if (rank > 2)
+    runtime_error("t() expects a tensor with <= 2 dimensions, but self is " + std::to_string(rank) + "D");
   return rank == 2 ? Dims{1, 0} : identity_order(rank);
 }
 Dims reversed_order(const Args& args) {
@@ -129,7 +140,9 @@ Dims reversed_order(const Args& args) {
 }
 Dims matrix_order(const Args& args) {
   int64_t rank = self_of(args).rank();
-  if (rank < 2) runtime_error("tensor.mT is only supported on matrices or batches of matrices. Got " + std::to_string(rank) + "-D tensor.");
+  if (rank < 2)
+    runtime_error("tensor.mT is only supported on matrices or batches of matrices. Got " +
+                  std::to_string(rank) + "-D tensor.");
   return swapped(rank, -2, -1);
 }
 Dims moved_order(const Args& args) {
@@ -155,48 +168,69 @@ Dims moved_order(const Args& args) {
 }
 
 template <OrderFn order>
-std::vector<TensorType> infer_order(Graph&, const Args& args) { return {permuted(self_of(args), order(args))}; }
+std::vector<TensorType> infer_order(Graph&, const Args& args) {
+  return {permuted(self_of(args), order(args))};
+}
 template <OrderFn order>
-std::vector<Value*> order_body(Builder& b, const Args& args) { return one(permute(self_tensor(b, args), order(args))); }
-
-template <OrderFn order>
-OpDef reordering(std::string_view name, std::vector<std::string_view> schemas, std::vector<std::string_view> torch_names = {},
-                 std::vector<std::string_view> numpy_names = {}) {
-  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .torch_names = std::move(torch_names),
-          .numpy_names = std::move(numpy_names), .body = order_body<order>, .infer = infer_order<order>,
-          .in_place_variant = false, .view = true};
+std::vector<Value*> order_body(Builder& b, const Args& args) {
+  return one(permute(self_tensor(b, args), order(args)));
 }
 
-// ---- dims of size 1 ------------------------------------------------------------------------------------------------------
+template <OrderFn order>
+OpDef reordering(std::string_view name, std::vector<std::string_view> schemas,
+                 std::vector<std::string_view> torch_names = {},
+                 std::vector<std::string_view> numpy_names = {}) {
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .torch_names = std::move(torch_names),
+          .numpy_names = std::move(numpy_names),
+          .body = order_body<order>,
+          .infer = infer_order<order>,
+          .in_place_variant = false,
+          .view = true};
+}
+
+// ---- dims of size 1 -------------------------------------------------------------------------------------
 
 Dims squeezed_dims(Graph& graph, const Args& args) {
   const TensorType& self = self_of(args);
   Dims candidates;
-  if (args.schema().find("dim") < 0) candidates = identity_order(self.rank());
-  else candidates = wrap_dims(args.constants("dim"), self.rank(), false);
+  if (args.schema().find("dim") < 0)
+    candidates = identity_order(self.rank());
+  else
+    candidates = wrap_dims(args.constants("dim"), self.rank(), false);
   Dims dims;
   for (int64_t dim : candidates)
     if (graph.sym->guard_eq(self.sizes[dim], 1, "squeeze")) dims.push_back(dim);
   return dims;
 }
-std::vector<TensorType> infer_squeeze(Graph& graph, const Args& args) { return {without_dims(self_of(args), squeezed_dims(graph, args))}; }
+std::vector<TensorType> infer_squeeze(Graph& graph, const Args& args) {
+  return {without_dims(self_of(args), squeezed_dims(graph, args))};
+}
 std::vector<Value*> squeeze_body(Builder& b, const Args& args) {
   Tensor self = self_tensor(b, args);
   return one(reshape(self, without_dims(self.type(), squeezed_dims(b.graph(), args)).sizes));
 }
 
-std::vector<TensorType> infer_unsqueeze(Graph&, const Args& args) { return {unsqueezed(self_of(args), args.constant("dim"))}; }
-std::vector<Value*> unsqueeze_body(Builder& b, const Args& args) { return one(unsqueeze(self_tensor(b, args), args.constant("dim"))); }
+std::vector<TensorType> infer_unsqueeze(Graph&, const Args& args) {
+  return {unsqueezed(self_of(args), args.constant("dim"))};
+}
+std::vector<Value*> unsqueeze_body(Builder& b, const Args& args) {
+  return one(unsqueeze(self_tensor(b, args), args.constant("dim")));
+}
 
-// ---- expand ----------------------------------------------------------------------------------------------------------------
+// ---- expand ---------------------------------------------------------------------------------------------
 
-std::vector<TensorType> infer_expand(Graph& graph, const Args& args) { return {expanded(*graph.sym, self_of(args), target_sizes(args))}; }
+std::vector<TensorType> infer_expand(Graph& graph, const Args& args) {
+  return {expanded(*graph.sym, self_of(args), target_sizes(args))};
+}
 std::vector<Value*> expand_body(Builder& b, const Args& args) {
   Tensor self = self_tensor(b, args);
   return one(expand(self, expanded(b.sym(), self.type(), target_sizes(args)).sizes));
 }
 
-// ---- parts -----------------------------------------------------------------------------------------------------------------
+// ---- parts ----------------------------------------------------------------------------------------------
 
 struct Range {
   int64_t dim;
@@ -208,8 +242,9 @@ Range select_range(Graph& graph, const Args& args) {
   if (self.rank() == 0) index_error("select() cannot be applied to a 0-dim tensor.");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   Sym index = args.integer("index");
-  std::string message = "select(): index " + std::to_string(graph.sym->hint(index)) + " out of range for tensor of size " +
-                        sizes_text(self.sizes) + " at dimension " + std::to_string(dim);
+  std::string message = "select(): index " + std::to_string(graph.sym->hint(index)) +
+                        " out of range for tensor of size " + sizes_text(self.sizes) + " at dimension " +
+                        std::to_string(dim);
   return {dim, wrap_index(*graph.sym, index, self.sizes[dim], message), 1};
 }
 
@@ -233,7 +268,8 @@ Range narrow_range(Graph& graph, const Args& args) {
   SymContext& sym = *graph.sym;
   Sym start = args.integer("start"), length = args.integer("length");
   if (sym.guard(Relation::kLt, length, 0, "narrow")) runtime_error("narrow(): length must be non-negative.");
-  if (sym.guard(Relation::kLt, start, 0 - self.sizes[dim], "narrow") || sym.guard(Relation::kLt, self.sizes[dim], start, "narrow"))
+  if (sym.guard(Relation::kLt, start, 0 - self.sizes[dim], "narrow") ||
+      sym.guard(Relation::kLt, self.sizes[dim], start, "narrow"))
     index_error("start out of range");
   if (sym.guard(Relation::kLt, start, 0, "narrow")) start = start + self.sizes[dim];
   if (sym.guard(Relation::kLt, self.sizes[dim], start + length, "narrow"))
@@ -249,7 +285,9 @@ TensorType ranged(const TensorType& self, const Range& range) {
 }
 
 template <Range (*range)(Graph&, const Args&)>
-std::vector<TensorType> infer_range(Graph& graph, const Args& args) { return {ranged(self_of(args), range(graph, args))}; }
+std::vector<TensorType> infer_range(Graph& graph, const Args& args) {
+  return {ranged(self_of(args), range(graph, args))};
+}
 template <Range (*range)(Graph&, const Args&)>
 std::vector<Value*> range_body(Builder& b, const Args& args) {
   Range r = range(b.graph(), args);
@@ -265,8 +303,11 @@ std::vector<Value*> select_body(Builder& b, const Args& args) {
 
 std::vector<Value*> diagonal_body(Builder& b, const Args& args) {
   Tensor self = self_tensor(b, args);
-  int64_t dim1 = wrap_dim(args.constant("dim1"), self.rank()), dim2 = wrap_dim(args.constant("dim2"), self.rank());
-  if (dim1 == dim2 || self.rank() < 2) runtime_error("diagonal dimensions cannot be identical " + std::to_string(dim1) + ", " + std::to_string(dim2));
+  int64_t dim1 = wrap_dim(args.constant("dim1"), self.rank()),
+          dim2 = wrap_dim(args.constant("dim2"), self.rank());
+  if (dim1 == dim2 || self.rank() < 2)
+    runtime_error("diagonal dimensions cannot be identical " + std::to_string(dim1) + ", " +
+                  std::to_string(dim2));
   return forward(b, "core.diagonal", {self.value, Sym(args.constant("offset")), Sym(dim1), Sym(dim2)});
 }
 
@@ -279,7 +320,8 @@ Unfold unfold_of(Graph& graph, const Args& args) {
   const TensorType& self = self_of(args);
   Unfold u{wrap_dim(args.constant("dimension"), self.rank()), 0, args.integer("size"), args.integer("step")};
   Sym extent = self.rank() == 0 ? Sym(1) : self.sizes[u.dim];
-  if (graph.sym->guard(Relation::kLt, extent, u.size, "unfold")) runtime_error("maximum size for tensor at dimension is too small");
+  if (graph.sym->guard(Relation::kLt, extent, u.size, "unfold"))
+    runtime_error("maximum size for tensor at dimension is too small");
   if (!graph.sym->guard(Relation::kLt, 0, u.step, "unfold")) runtime_error("step must be > 0");
   u.count = floordiv(extent - u.size, u.step) + 1;
   return u;
@@ -300,22 +342,34 @@ std::vector<Value*> unfold_body(Builder& b, const Args& args) {
   Unfold u = unfold_of(b.graph(), args);
   if (self.rank() == 0) return one(reshape(self, {u.size}));
   auto list = [](Sym s) { return std::vector<Sym>{s}; };
-  return forward(b, "core.window", {self.value, list(u.dim), list(u.size), list(u.step), list(0), list(1), list(u.count), Sym(0)});
+  return forward(
+      b, "core.window",
+      {self.value, list(u.dim), list(u.size), list(u.step), list(0), list(1), list(u.count), Sym(0)});
 }
 
-// ---- the operand itself --------------------------------------------------------------------------------------------------
+// ---- the operand itself ---------------------------------------------------------------------------------
 
 std::vector<TensorType> infer_self(Graph&, const Args& args) { return {self_of(args)}; }
-std::vector<Value*> self_body(Builder&, const Args& args) { return {args.value(args.schema().params[0].name)}; }
+std::vector<Value*> self_body(Builder&, const Args& args) {
+  return {args.value(args.schema().params[0].name)};
+}
 
 OpDef view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, InferFn infer,
            std::vector<std::string_view> torch_names = {}, std::vector<std::string_view> numpy_names = {}) {
-  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .torch_names = std::move(torch_names),
-          .numpy_names = std::move(numpy_names), .body = body, .infer = infer, .in_place_variant = false, .view = true};
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .torch_names = std::move(torch_names),
+          .numpy_names = std::move(numpy_names),
+          .body = body,
+          .infer = infer,
+          .in_place_variant = false,
+          .view = true};
 }
 
-OpDef maybe_view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, InferFn infer, AliasFn alias,
-                 std::vector<std::string_view> torch_names = {}, std::vector<std::string_view> numpy_names = {}) {
+OpDef maybe_view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, InferFn infer,
+                 AliasFn alias, std::vector<std::string_view> torch_names = {},
+                 std::vector<std::string_view> numpy_names = {}) {
   OpDef op = view(name, std::move(schemas), body, infer, std::move(torch_names), std::move(numpy_names));
   op.view = false;
   op.alias = alias;
@@ -326,17 +380,23 @@ std::vector<OpDef> shapes() {
   return {
       view("view", {"view(Tensor self, int[] size) -> Tensor"}, reshape_body, infer_view),
       view("view_as", {"view_as(Tensor self, Tensor other) -> Tensor"}, reshape_body, infer_view),
-      maybe_view("reshape", {"reshape(Tensor self, int[] shape) -> Tensor"}, reshape_body, infer_reshape, alias_if_viewable),
-      maybe_view("reshape_as", {"reshape_as(Tensor self, Tensor other) -> Tensor"}, reshape_body, infer_reshape, alias_if_viewable),
-      maybe_view("flatten", {"flatten.using_ints(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor"}, flatten_body,
-                 infer_flatten, flatten_alias),
+      maybe_view("reshape", {"reshape(Tensor self, int[] shape) -> Tensor"}, reshape_body, infer_reshape,
+                 alias_if_viewable),
+      maybe_view("reshape_as", {"reshape_as(Tensor self, Tensor other) -> Tensor"}, reshape_body,
+                 infer_reshape, alias_if_viewable),
+      maybe_view("flatten", {"flatten.using_ints(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor"},
+                 flatten_body, infer_flatten, flatten_alias),
       maybe_view("ravel", {"ravel(Tensor self) -> Tensor"}, flatten_body, infer_ravel, ravel_alias),
       view("unflatten", {"unflatten.int(Tensor self, int dim, int[] sizes) -> Tensor"},
-           CDYNAMO_BODY(return one(reshape(self_tensor(b, args), unflattened(b.graph(), args)))), infer_unflatten),
-      view("squeeze", {"squeeze(Tensor self) -> Tensor", "squeeze.dim(Tensor self, int dim) -> Tensor", "squeeze.dims(Tensor self, int[] dim) -> Tensor"},
+           CDYNAMO_BODY(return one(reshape(self_tensor(b, args), unflattened(b.graph(), args)))),
+           infer_unflatten),
+      view("squeeze",
+           {"squeeze(Tensor self) -> Tensor", "squeeze.dim(Tensor self, int dim) -> Tensor",
+            "squeeze.dims(Tensor self, int[] dim) -> Tensor"},
            squeeze_body, infer_squeeze),
       view("unsqueeze", {"unsqueeze(Tensor self, int dim) -> Tensor"}, unsqueeze_body, infer_unsqueeze),
-      view("expand", {"expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor"}, expand_body, infer_expand),
+      view("expand", {"expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor"}, expand_body,
+           infer_expand),
       view("expand_as", {"expand_as(Tensor self, Tensor other) -> Tensor"}, expand_body, infer_expand),
       view("broadcast_to", {"broadcast_to(Tensor self, int[] size) -> Tensor"}, expand_body, infer_expand),
       view("detach", {"detach(Tensor self) -> Tensor"}, self_body, infer_self, {"torch.Tensor.data"}),
@@ -347,13 +407,18 @@ std::vector<OpDef> shapes() {
 std::vector<OpDef> orders() {
   return {
       reordering<permute_order>("permute", {"permute(Tensor self, int[] dims) -> Tensor"}),
-      reordering<transpose_order>("transpose", {"transpose.int(Tensor self, int dim0, int dim1) -> Tensor"}, {"torch.swapdims", "torch.Tensor.swapdims"}),
+      reordering<transpose_order>("transpose", {"transpose.int(Tensor self, int dim0, int dim1) -> Tensor"},
+                                  {"torch.swapdims", "torch.Tensor.swapdims"}),
       reordering<transpose_order>("swapaxes", {"swapaxes(Tensor self, int axis0, int axis1) -> Tensor"}),
       reordering<t_order>("t", {"t(Tensor self) -> Tensor"}),
-      reordering<reversed_order>("numpy_T", {"numpy_T(Tensor self) -> Tensor"}, {"torch.Tensor.T"}, {"ndarray.T"}),
-      reordering<matrix_order>("mT", {"mT(Tensor self) -> Tensor"}, {"torch.Tensor.mT", "torch.Tensor.mH", "torch.adjoint", "torch.Tensor.adjoint"}),
-      reordering<moved_order>("movedim", {"movedim.int(Tensor self, int source, int destination) -> Tensor",
-                                          "movedim.intlist(Tensor self, int[] source, int[] destination) -> Tensor"},
+      reordering<reversed_order>("numpy_T", {"numpy_T(Tensor self) -> Tensor"}, {"torch.Tensor.T"},
+                                 {"ndarray.T"}),
+      reordering<matrix_order>(
+          "mT", {"mT(Tensor self) -> Tensor"},
+          {"torch.Tensor.mT", "torch.Tensor.mH", "torch.adjoint", "torch.Tensor.adjoint"}),
+      reordering<moved_order>("movedim",
+                              {"movedim.int(Tensor self, int source, int destination) -> Tensor",
+                               "movedim.intlist(Tensor self, int[] source, int[] destination) -> Tensor"},
                               {"torch.moveaxis", "torch.Tensor.moveaxis"}),
   };
 }
@@ -361,16 +426,26 @@ std::vector<OpDef> orders() {
 std::vector<OpDef> parts() {
   return {
       view("select", {"select.int(Tensor self, int dim, int index) -> Tensor"}, select_body, infer_select),
-      view("slice", {"slice.Tensor(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"},
+      view("slice",
+           {"slice.Tensor(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"},
            range_body<slice_range>, infer_range<slice_range>),
-      view("narrow", {"narrow(Tensor self, int dim, int start, int length) -> Tensor"}, range_body<narrow_range>, infer_range<narrow_range>),
-      {.name = "diagonal", .family = Family::kComposite,
+      view("narrow", {"narrow(Tensor self, int dim, int start, int length) -> Tensor"},
+           range_body<narrow_range>, infer_range<narrow_range>),
+      {.name = "diagonal",
+       .family = Family::kComposite,
        .schemas = {"diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor"},
-       .body = diagonal_body, .in_place_variant = false, .view = true},
-      {.name = "linalg_diagonal", .family = Family::kComposite,
+       .body = diagonal_body,
+       .in_place_variant = false,
+       .view = true},
+      {.name = "linalg_diagonal",
+       .family = Family::kComposite,
        .schemas = {"linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"},
-       .torch_names = {"torch.linalg.diagonal"}, .body = diagonal_body, .in_place_variant = false, .view = true},
-      view("unfold", {"unfold(Tensor self, int dimension, int size, int step) -> Tensor"}, unfold_body, infer_unfold),
+       .torch_names = {"torch.linalg.diagonal"},
+       .body = diagonal_body,
+       .in_place_variant = false,
+       .view = true},
+      view("unfold", {"unfold(Tensor self, int dimension, int size, int step) -> Tensor"}, unfold_body,
+           infer_unfold),
   };
 }
 

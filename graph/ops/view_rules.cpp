@@ -23,11 +23,15 @@ std::vector<Sym> resolve_sizes(SymContext& sym, const TensorType& self, std::vec
       if (unknown >= 0) runtime_error("only one dimension can be inferred");
       unknown = static_cast<int>(i);
     } else {
-      if (sym.guard(Relation::kLt, sizes[i], 0, "view")) runtime_error("invalid shape dimension " + sizes[i].str());
+      if (sym.guard(Relation::kLt, sizes[i], 0, "view"))
+        runtime_error("invalid shape dimension " + sizes[i].str());
       known = known * sizes[i];
     }
   }
-  auto invalid = [&]() { runtime_error("shape '" + sizes_text(sizes) + "' is invalid for input of size " + std::to_string(sym.hint(numel))); };
+  auto invalid = [&]() {
+    runtime_error("shape '" + sizes_text(sizes) + "' is invalid for input of size " +
+                  std::to_string(sym.hint(numel)));
+  };
   if (unknown < 0) {
     if (!sym.guard_eq(numel, known, "view")) invalid();
     return sizes;
@@ -53,8 +57,10 @@ TensorType view_type(SymContext& sym, const TensorType& self, std::vector<Sym> s
   sizes = resolve_sizes(sym, self, std::move(sizes));
   auto strides = view_strides(sym, self, sizes);
   if (!strides)
-    runtime_error("view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-                  "contiguous subspaces). Use .reshape(...) instead.");
+    runtime_error(
+        "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+        "across two "
+        "contiguous subspaces). Use .reshape(...) instead.");
   return with_layout(self, std::move(sizes), std::move(*strides));
 }
 
@@ -98,20 +104,23 @@ TensorType expanded(SymContext& sym, const TensorType& self, std::vector<Sym> si
   int64_t rank = static_cast<int64_t>(sizes.size()), own = self.rank();
   if (rank < own)
     runtime_error("expand: the number of sizes provided (" + std::to_string(rank) +
-                  ") must be greater or equal to the number of dimensions in the tensor (" + std::to_string(own) + ")");
+                  ") must be greater or equal to the number of dimensions in the tensor (" +
+                  std::to_string(own) + ")");
   std::vector<Sym> strides(sizes.size());
   for (int64_t i = rank - 1; i >= 0; --i) {
     int64_t dim = own - 1 - (rank - 1 - i);
     Sym size = dim >= 0 ? self.sizes[dim] : Sym(1);
     Sym stride = dim >= 0 ? self.strides[dim] : i == rank - 1 ? Sym(1) : sizes[i + 1] * strides[i + 1];
     if (sizes[i] == Sym(-1)) {
-      if (dim < 0) runtime_error("expand: -1 isn't allowed in a leading, non-existing dimension " + std::to_string(i));
+      if (dim < 0)
+        runtime_error("expand: -1 isn't allowed in a leading, non-existing dimension " + std::to_string(i));
       sizes[i] = size;
     }
     if (!(size == sizes[i]) && !sym.guard_eq(size, sizes[i], "expand")) {
       if (!sym.guard_eq(size, 1, "expand"))
-        runtime_error("The expanded size of the tensor (" + sizes[i].str() + ") must match the existing size (" + size.str() +
-                      ") at non-singleton dimension " + std::to_string(i));
+        runtime_error("The expanded size of the tensor (" + sizes[i].str() +
+                      ") must match the existing size (" + size.str() + ") at non-singleton dimension " +
+                      std::to_string(i));
       stride = 0;
     }
     strides[i] = stride;
@@ -136,7 +145,8 @@ Sym clamp_bound(SymContext& sym, const Sym& bound, const Sym& size) {
 }
 
 Sym wrap_index(SymContext& sym, const Sym& index, const Sym& size, const std::string& message) {
-  if (sym.guard(Relation::kLe, size, index, "index") || sym.guard(Relation::kLt, index, 0 - size, "index")) index_error(message);
+  if (sym.guard(Relation::kLe, size, index, "index") || sym.guard(Relation::kLt, index, 0 - size, "index"))
+    index_error(message);
   return sym.guard(Relation::kLt, index, 0, "index") ? index + size : index;
 }
 

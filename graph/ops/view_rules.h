@@ -1,4 +1,5 @@
-// Eager's rules for views, shared by the entries that are views: sizes, strides, and whether a call aliases its operand.
+// Eager's rules for views, shared by the entries that are views: sizes, strides, and whether a call aliases
+// its operand.
 #pragma once
 
 #include "graph/ops/entry.h"
@@ -19,7 +20,8 @@ TensorType view_type(SymContext& sym, const TensorType& self, std::vector<Sym> s
 // reshape: a view where that is possible, else a contiguous copy.
 TensorType reshape_type(SymContext& sym, const TensorType& self, std::vector<Sym> sizes);
 TensorType unsqueezed(const TensorType& self, int64_t dim);
-TensorType without_dims(const TensorType& self, const std::vector<int64_t>& dims);  // squeeze, select: dims removed
+TensorType without_dims(const TensorType& self,
+                        const std::vector<int64_t>& dims);  // squeeze, select: dims removed
 TensorType permuted(const TensorType& self, const std::vector<int64_t>& order);
 TensorType expanded(SymContext& sym, const TensorType& self, std::vector<Sym> sizes);
 

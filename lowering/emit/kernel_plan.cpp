@@ -90,7 +90,8 @@ void choose_tile(const Kernel& kernel, KernelPlan& plan, Shape& shape, int vecto
   shape.copies = 1;
   shape.lanes = std::min(shape.lanes, std::max(vector_bytes / 4, 4));
   plan.tile_rows = shape.lanes;
-  plan.transposes = kernel.phases.size() == 1 && kernel.phases[0].inner.empty() && cost <= kMaxCost;
+  plan.transposes = kernel.phases.size() == 1 && kernel.phases[0].inner.empty() && cost <= kMaxCost &&
+                    kernel.outer[plan.tile_axis].maybe_constant().value_or(plan.tile_rows) >= plan.tile_rows;
   Sym& rows = plan.work[plan.tile_axis];
   rows = floordiv(rows + Sym(plan.tile_rows - 1), Sym(plan.tile_rows));
 }

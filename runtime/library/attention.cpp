@@ -8,6 +8,7 @@
 #include "runtime/library/attention_kernels.h"
 #include "runtime/library/convert.h"
 #include "runtime/library/library.h"
+#include "runtime/library/torch_shim.h"
 #include "runtime/parallel.h"
 
 namespace cdynamo::runtime {
@@ -72,10 +73,27 @@ void attend_block(const Problem& p, const LibraryArgs& args, DType dtype, int64_
   }
   for (int64_t i = 0; i < rows; ++i) {
     T* to = const_cast<T*>(at<T>(output, batch, head, q0 + i));
-    // A row that may see nothing is 0/0 in eager's softmax as well.
-    for (int64_t e = 0; e < p.value_width; ++e) to[e * output.strides[3]] = scratch.out[i * p.value_width + e] / scratch.sum[i];
+    // A row all of whose keys are masked is 0.
+    const T scale = scratch.sum[i] == T(0) ? T(0) : T(1) / scratch.sum[i];
+    for (int64_t e = 0; e < p.value_width; ++e) to[e * output.strides[3]] = scratch.out[i * p.value_width + e] * scale;
   }
 }
+
+// The mask as four dims, whatever it broadcasts from.
+struct FullMask {
+  int64_t sizes[4] = {1, 1, 1, 1}, strides[4] = {0, 0, 0, 0};
+  TensorView view;
+
+  explicit FullMask(const TensorView& mask) : view(mask) {
+    for (int d = 0; d < mask.rank && mask.rank <= 4; ++d) {
+      sizes[4 - mask.rank + d] = mask.sizes[d];
+      strides[4 - mask.rank + d] = mask.strides[d];
+    }
+    view.sizes = sizes;
+    view.strides = strides;
+    view.rank = 4;
+  }
+};
 
 template <typename T>
 void attend(const Problem& p, const LibraryArgs& args, DType dtype) {
@@ -124,9 +142,13 @@ bool library_attention(const LibraryArgs& args, RunError* error) {
   }
   const Problem p{query.sizes[0], query.sizes[1], query.sizes[2], key.sizes[2], query.sizes[3], value.sizes[3], args.integers[0] != 0, args.numbers[0]};
   if (count_elements(output) == 0) return true;
-  if (output.dtype == DType::kF64) attend<double>(p, args, DType::kF64);
-  else if (output.dtype == DType::kF32) attend<float>(p, args, DType::kF32);
-  else attend_half(p, args);
+  const FullMask mask(args.operands[3]);
+  const TensorView operands[] = {query, key, value, mask.view, output};
+  LibraryArgs full = args;
+  full.operands = operands;
+  if (output.dtype == DType::kF64) attend<double>(p, full, DType::kF64);
+  else if (output.dtype == DType::kF32) attend<float>(p, full, DType::kF32);
+  else if (!torch_attention(args)) attend_half(p, full);
   return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/gemm/gemm.h"
 #include "runtime/library/library.h"
+#include "runtime/library/torch_shim.h"
 #include "runtime/parallel.h"
 
 namespace cdynamo::runtime {
@@ -20,6 +21,8 @@ M matrix(const TensorView& view, int64_t batch) {
 
 bool library_matmul(const LibraryArgs& args, RunError* error) {
   const TensorView &a = args.operands[0], &b = args.operands[1], &c = args.output();
+  // Half types have instructions of their own that PyTorch's library uses; what it rounds is what eager rounds.
+  if (is_half(c.dtype) && c.rank >= 2 && torch_matmul(args)) return true;
   const int last = c.rank - 1;
   const GemmShape shape{c.sizes[last - 1], c.sizes[last], a.sizes[last]};
   const int64_t batch = c.rank == 3 ? c.sizes[0] : 1;

@@ -22,6 +22,9 @@ struct Shim {
   Status (*get_dim)(Handle, int64_t*) = nullptr;
   Status (*convolution)(Handle input, Handle weight, Handle* bias, const int64_t* stride, int64_t, const int64_t* padding, int64_t, const int64_t* dilation, int64_t,
                         int32_t transposed, const int64_t* output_padding, int64_t, int64_t groups, Handle* result) = nullptr;
+  Status (*mm_out)(Handle out, Handle self, Handle mat2) = nullptr;
+  Status (*bmm_out)(Handle out, Handle self, Handle mat2) = nullptr;
+  Status (*attention)(Handle query, Handle key, Handle value, double dropout, int32_t is_causal, Handle* mask, double* scale, Handle* result, Handle* logsumexp) = nullptr;
   bool complete() const { return create_tensor_from_blob && delete_tensor && get_data_ptr && get_sizes && get_strides && get_dim && convolution; }
 };
 
@@ -30,23 +33,26 @@ void bind(F& function, const char* name) {
   function = reinterpret_cast<F>(find_process_symbol(name));
 }
 
+Shim bind_shim() {
+  Shim result;
+  bind(result.create_tensor_from_blob, "aoti_torch_create_tensor_from_blob_v2");
+  bind(result.delete_tensor, "aoti_torch_delete_tensor_object");
+  bind(result.get_data_ptr, "aoti_torch_get_data_ptr");
+  bind(result.get_sizes, "aoti_torch_get_sizes");
+  bind(result.get_strides, "aoti_torch_get_strides");
+  bind(result.get_dim, "aoti_torch_get_dim");
+  bind(result.convolution, "aoti_torch_cpu_convolution");
+  bind(result.mm_out, "aoti_torch_cpu_mm_out");
+  bind(result.bmm_out, "aoti_torch_cpu_bmm_out");
+  bind(result.attention, "aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu");
+  return result;
+}
+
+// Null while PyTorch is not in the process; it may come later.
 const Shim* shim() {
-  static const Shim* found = nullptr;
-  if (found) return found;
   if (!find_process_symbol("aoti_torch_cpu_convolution")) return nullptr;
-  static const Shim bound = [] {
-    Shim result;
-    bind(result.create_tensor_from_blob, "aoti_torch_create_tensor_from_blob_v2");
-    bind(result.delete_tensor, "aoti_torch_delete_tensor_object");
-    bind(result.get_data_ptr, "aoti_torch_get_data_ptr");
-    bind(result.get_sizes, "aoti_torch_get_sizes");
-    bind(result.get_strides, "aoti_torch_get_strides");
-    bind(result.get_dim, "aoti_torch_get_dim");
-    bind(result.convolution, "aoti_torch_cpu_convolution");
-    return result;
-  }();
-  if (!bound.complete()) return nullptr;
-  return found = &bound;
+  static const Shim bound = bind_shim();
+  return bound.complete() ? &bound : nullptr;
 }
 
 // c10::ScalarType by DType.
@@ -116,6 +122,30 @@ bool torch_convolution(const LibraryArgs& args) {
                          at + 3 * rank, rank, at[4 * rank + 1], &result) != 0)
     return false;
   TorchTensor owner(*torch, result);
+  return copy_result(*torch, result, args.output());
+}
+
+bool torch_matmul(const LibraryArgs& args) {
+  const Shim* torch = shim();
+  const TensorView& out = args.output();
+  if (!torch) return false;
+  auto multiply = out.rank == 3 ? torch->bmm_out : torch->mm_out;
+  if (!multiply) return false;
+  TorchTensor a(*torch, args.operands[0]), b(*torch, args.operands[1]), c(*torch, out);
+  return a.get() && b.get() && c.get() && multiply(c.get(), a.get(), b.get()) == 0;
+}
+
+bool torch_attention(const LibraryArgs& args) {
+  const Shim* torch = shim();
+  if (!torch || !torch->attention) return false;
+  TorchTensor query(*torch, args.operands[0]), key(*torch, args.operands[1]), value(*torch, args.operands[2]);
+  const TensorView& mask_view = args.operands[3];
+  TorchTensor mask = mask_view.data ? TorchTensor(*torch, mask_view) : TorchTensor();
+  if (!query.get() || !key.get() || !value.get() || (mask_view.data && !mask.get())) return false;
+  Handle mask_handle = mask.get(), result = nullptr, logsumexp = nullptr;
+  double scale = args.numbers[0];
+  if (torch->attention(query.get(), key.get(), value.get(), 0.0, args.integers[0] != 0, mask_handle ? &mask_handle : nullptr, &scale, &result, &logsumexp) != 0) return false;
+  TorchTensor owner(*torch, result), second_owner(*torch, logsumexp);
   return copy_result(*torch, result, args.output());
 }
 

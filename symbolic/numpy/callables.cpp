@@ -316,11 +316,8 @@ ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& sourc
   SourcePtr from = source ? source : constant_source(object);
   TensorInfo info;
   read_tensor(object, &info);
-  if (!info.obstacle.empty()) {
-    // Handed around as it is; its operations are Python's.
-    add_guard(ex, GuardKind::kIdentity, from, object);
-    break_graph("CD0502", info.obstacle);
-  }
+  if (!info.obstacle.empty()) return make_opaque_tensor(ex, object, info.obstacle, from);
+  if (other_framework(ex, graph::Framework::kNumpy)) return make_opaque_tensor(ex, object, "an array in a graph of PyTorch's", from);
   return wrap_array_input(ex, object, from, make_input);
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "symbolic/hooks.h"
 #include "symbolic/loaded_object.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/torch_access.h"
@@ -24,6 +25,8 @@ struct Maps {
   std::unordered_map<PyObject*, OperatorCallable> operators;
   std::unordered_map<std::string, OperatorCallable> methods;
   std::unordered_map<PyObject*, SpecialFunction> special;
+  std::unordered_map<PyObject*, const char*> polyfills;
+  std::unordered_map<std::string, const char*> polyfill_methods;
   std::vector<PyRef> kept;   // the keys' owners
 
   void add_operator(const graph::OpDef& op) {
@@ -38,6 +41,14 @@ struct Maps {
     }
   }
 
+  void add_polyfill(const PolyfillRow& row) {
+    constexpr std::string_view kMethod = "torch.Tensor.";
+    std::string_view path = row.path;
+    if (path.starts_with(kMethod)) polyfill_methods.try_emplace(std::string(path.substr(kMethod.size())), row.function);
+    PyRef object = loaded_object(row.path);
+    if (object && polyfills.try_emplace(object.get(), row.function).second) kept.push_back(std::move(object));
+  }
+
   void add_special(std::span<const SpecialRow> rows) {
     for (const SpecialRow& row : rows) {
       PyRef object = loaded_object(row.path);
@@ -45,6 +56,12 @@ struct Maps {
     }
   }
 };
+
+// not_captured("a case"), called in a polyfill.
+ValuePtr break_in_polyfill(Executor&, PyObject*, const CallArgs& args) {
+  PyObject* what = args.positional.size() == 1 ? constant_object(args.positional[0]) : nullptr;
+  break_graph("CD0404", what && PyUnicode_Check(what) ? PyUnicode_AsUTF8(what) : "an operator");
+}
 
 // Null until torch is there.
 const Maps* maps() {
@@ -55,10 +72,25 @@ const Maps* maps() {
   made->add_special(torch_query_functions());
   made->add_special(torch_factory_functions());
   made->add_special(torch_mode_functions());
+  for (const PolyfillRow& row : torch_polyfills()) made->add_polyfill(row);
+  if (PyObject* not_captured = library_object("cdynamo.polyfills.torch_functions", "not_captured"))
+    made->special.try_emplace(not_captured, break_in_polyfill);
   return made;
 }
 
 }  // namespace
+
+const char* find_torch_polyfill(PyObject* callable) {
+  if (const Maps* all = maps())
+    if (auto found = all->polyfills.find(callable); found != all->polyfills.end()) return found->second;
+  return nullptr;
+}
+
+const char* find_tensor_polyfill(std::string_view method) {
+  if (const Maps* all = maps())
+    if (auto found = all->polyfill_methods.find(std::string(method)); found != all->polyfill_methods.end()) return found->second;
+  return nullptr;
+}
 
 OperatorCallable find_torch_operator(PyObject* callable) {
   if (const Maps* all = maps())
@@ -97,6 +129,7 @@ ValuePtr TorchCallable::get_attribute(Executor& ex, PyObject* name) {
 ValuePtr TorchCallable::call(Executor& ex, const CallArgs& args) {
   torch_capture(ex);
   if (special_) return special_(ex, object_.get(), args);
+  if (polyfill_) return polyfill(ex, "torch_functions", polyfill_)->call(ex, args);
   return call_operator(ex, *op_.op, op_.in_place, "call_function", object_, args,
                        op_.method ? Convention::kTorchMethod : Convention::kTorchFunction);
 }

@@ -28,11 +28,21 @@ std::span<const SpecialRow> torch_query_functions();     // torch_functions.cpp
 std::span<const SpecialRow> torch_factory_functions();   // factories.cpp
 std::span<const SpecialRow> torch_mode_functions();      // modes.cpp
 
+// Operators that the table lacks, stated in Python in python/cdynamo/polyfills/torch_functions.py and inlined.
+struct PolyfillRow {
+  const char* path;
+  const char* function;
+};
+std::span<const PolyfillRow> torch_polyfills();          // polyfills.cpp
+// The name of the polyfill of a callable, or of the method of torch.Tensor; null: none.
+const char* find_torch_polyfill(PyObject* callable);
+const char* find_tensor_polyfill(std::string_view method);
+
 // A callable with a rule, as a value.
 class TorchCallable final : public SymbolicValue {
  public:
-  TorchCallable(PyRef object, OperatorCallable op, SpecialFunction special, SourcePtr from)
-      : object_(std::move(object)), op_(op), special_(special) { source = std::move(from); }
+  TorchCallable(PyRef object, OperatorCallable op, SpecialFunction special, const char* polyfill, SourcePtr from)
+      : object_(std::move(object)), op_(op), special_(special), polyfill_(polyfill) { source = std::move(from); }
   PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
   std::string describe() const override;
   PyObject* real_object() const override { return object_.get(); }
@@ -48,6 +58,7 @@ class TorchCallable final : public SymbolicValue {
   PyRef object_;
   OperatorCallable op_;
   SpecialFunction special_;
+  const char* polyfill_;
   RecipePtr recipe_;
 };
 

@@ -23,7 +23,8 @@ ValuePtr make_tensor(Executor& ex, graph::Value* value) {
 
 namespace {
 
-// A tensor that is not compiled: it may be handed around, and any use of it is Python's.
+// A tensor or array that is not compiled: it may be handed around, and any use of it is Python's. Its guard is its type:
+// whatever else comes in its place may be handed around too.
 class OpaqueTensor final : public SymbolicValue {
  public:
   OpaqueTensor(PyObject* object, std::string obstacle, SourcePtr from)
@@ -61,16 +62,18 @@ std::shared_ptr<ArrayValue> make_input(graph::Value* value, const SourcePtr& sou
 
 }  // namespace
 
+ValuePtr make_opaque_tensor(Executor& ex, PyObject* object, std::string obstacle, const SourcePtr& source) {
+  guard_exact_type(ex, object, source);
+  return std::make_shared<OpaqueTensor>(object, std::move(obstacle), source);
+}
+
 ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& source) {
   TensorInfo info;
   read_tensor(object, &info);
   SourcePtr from = source ? source : constant_source(object);
-  if (!info.obstacle.empty()) {
-    guard_exact_type(ex, object, from);
-    add_guard(ex, GuardKind::kIdentity, from, object);
-    return std::make_shared<OpaqueTensor>(object, info.obstacle, from);
-  }
+  if (!info.obstacle.empty()) return make_opaque_tensor(ex, object, info.obstacle, from);
   torch_capture(ex);
+  if (other_framework(ex, graph::Framework::kTorch)) return make_opaque_tensor(ex, object, "a tensor in a graph of NumPy's", from);
   return wrap_array_input(ex, object, from, make_input);
 }
 
@@ -104,6 +107,26 @@ class BoundOperator final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
+// A method that is not captured: eager runs the call.
+class UnknownMethod final : public SymbolicValue {
+ public:
+  UnknownMethod(ValuePtr self, PyRef name) : self_(std::move(self)), name_(std::move(name)) {}
+  PyTypeObject* type() const override { return &PyCFunction_Type; }
+  std::string describe() const override { return std::string("Tensor.") + PyUnicode_AsUTF8(name_.get()); }
+  ValuePtr call(Executor&, const CallArgs&) override { break_graph("CD0405", describe()); }
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor& ex) override {
+    if (!recipe_)
+      recipe_ = call_recipe(library_object("builtins", "getattr"), {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name_.get())});
+    return recipe_;
+  }
+
+ private:
+  ValuePtr self_;
+  PyRef name_;
+  RecipePtr recipe_;
+};
+
 // The attribute of torch.Tensor's classes, without running descriptors; borrowed.
 PyObject* class_attribute(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 
@@ -115,15 +138,27 @@ ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
   if (ValuePtr property = tensor_property(ex, *this, text)) return property;
   if (ValuePtr method = tensor_method(ex, shared_from_this(), text)) return method;
   PyObject* attribute = class_attribute(type_, name);
-  if (!attribute) {
-    // Set on this object by somebody, or missing: eager decides.
-    break_graph("CD0408", std::string(text) + " of " + describe());
-  }
+  if (!attribute) return instance_attribute(ex, name);
   if (OperatorCallable callable = find_tensor_operator(text); callable.op)
     return std::make_shared<BoundOperator>(shared_from_this(), callable, PyRef::borrow(name));
+  if (const char* function = find_tensor_polyfill(text))
+    return make_bound_method(ex, polyfill(ex, "torch_functions", function), shared_from_this());
   if (PyFunction_Check(attribute))
     return make_bound_method(ex, ex.wrap(attribute, constant_source(attribute)), shared_from_this());
+  if (Py_IS_TYPE(attribute, &PyMethodDescr_Type)) return std::make_shared<UnknownMethod>(shared_from_this(), PyRef::borrow(name));
   break_graph("CD0408", std::string(text) + " of " + describe());
+}
+
+// What somebody has set on this very object; results have nothing of their own.
+ValuePtr TensorValue::instance_attribute(Executor& ex, PyObject* name) {
+  for (const auto& input : tensor_capture(ex).inputs) {
+    if (input->array.get() != this) continue;
+    PyObject** dict = _PyObject_GetDictPtr(input->object.get());
+    if (PyObject* value = dict && *dict ? PyDict_GetItem(*dict, name) : nullptr)
+      return ex.wrap(value, key_source(instance_dict_source(source), name));
+    add_guard(ex, GuardKind::kAttributeAbsent, source, name);
+  }
+  raise_error(ex, PyExc_AttributeError, std::string("'Tensor' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
 }
 
 void TensorValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {

@@ -27,6 +27,7 @@ class TensorValue final : public ArrayValue {
   std::optional<std::vector<ValuePtr>> unpack(Executor& ex) override;
 
  private:
+  ValuePtr instance_attribute(Executor& ex, PyObject* name);
   PyTypeObject* type_;
 };
 

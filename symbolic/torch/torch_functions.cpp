@@ -151,6 +151,8 @@ constexpr SpecialRow kRows[] = {
     {"torch.device", ask},
     {"torch.get_default_dtype", ask},
     {"torch._C._get_default_device", ask},
+    {"torch._C._len_torch_dispatch_stack", [](Executor& ex, PyObject*, const CallArgs&) { return ex.constant_int(0); }},
+    {"torch._C._len_torch_function_stack", [](Executor& ex, PyObject*, const CallArgs&) { return ex.constant_int(0); }},
     {"torch._C._get_tracing_state", always_none},
     {"torch._C._is_tracing", always_false},
     {"torch.jit.is_scripting", always_false},

@@ -54,9 +54,10 @@ ValuePtr wrap_framework_callable(Executor& ex, PyObject* object, SourcePtr sourc
   if (torch_is_loaded()) {
     SpecialFunction special = find_special_function(object);
     OperatorCallable op = special ? OperatorCallable{} : find_torch_operator(object);
-    if (special || op.op) {
+    const char* polyfill = special || op.op ? nullptr : find_torch_polyfill(object);
+    if (special || op.op || polyfill) {
       add_guard(ex, GuardKind::kIdentity, source, object);
-      return std::make_shared<TorchCallable>(PyRef::borrow(object), op, special, source);
+      return std::make_shared<TorchCallable>(PyRef::borrow(object), op, special, polyfill, source);
     }
   }
   return wrap_numpy_callable(ex, object, source);

@@ -321,7 +321,7 @@ bool values_equal(Executor& ex, const ValuePtr& a, const ValuePtr& b) {
 }
 
 bool is_iterator_type(PyTypeObject* type) {
-  return type->tp_iternext && type->tp_iternext != &_PyObject_NextNotImplemented;
+  return _PyType_Lookup(type, interned("__next__")) != nullptr;
 }
 
 std::string type_name(const ValuePtr& value) {

@@ -21,12 +21,14 @@ TensorType tensor_type(std::vector<Sym> sizes, DType dtype = DType::kF32) {
 }
 
 // Calls an operator at core level and interprets the graph.
-std::vector<DenseTensor> run(std::string_view op, const std::vector<DenseTensor>& inputs, std::vector<Arg> more = {}) {
+std::vector<DenseTensor> run(std::string_view op, const std::vector<DenseTensor>& inputs,
+                             std::vector<Arg> more = {}) {
   Graph graph;
   Builder b(graph, Level::kCore);
   std::vector<Arg> args;
   for (const DenseTensor& input : inputs)
-    args.emplace_back(graph.add_input(tensor_type({input.sizes.begin(), input.sizes.end()}, input.dtype), "x"));
+    args.emplace_back(
+        graph.add_input(tensor_type({input.sizes.begin(), input.sizes.end()}, input.dtype), "x"));
   args.insert(args.end(), more.begin(), more.end());
   graph.outputs = b.call(op, args);
   for (const auto& node : graph.nodes) EXPECT_TRUE(is_core(*node->op)) << node->op->name;
@@ -84,7 +86,8 @@ TEST(Builder, ReportsShapeErrorsInEagersWords) {
     b.call1("add", {x, y});
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_EQ(error.message, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1");
+    EXPECT_EQ(error.message,
+              "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1");
   }
 }
 

@@ -24,15 +24,17 @@ TensorType vector_type(int64_t size) {
 
 struct Sample {
   std::vector<DenseTensor> inputs;
-  std::vector<Arg> more;   // arguments after the tensors
+  std::vector<Arg> more;  // arguments after the tensors
 };
 
 std::vector<Arg> arguments(const OpDef& def, const std::vector<Value*>& inputs) {
   std::vector<Arg> args;
   size_t next = 0;
   for (const Param& param : def.parsed[0].params) {
-    if (param.kind == ParamKind::kTensor) args.emplace_back(inputs.at(next++));
-    else args.push_back(param.default_value);
+    if (param.kind == ParamKind::kTensor)
+      args.emplace_back(inputs.at(next++));
+    else
+      args.push_back(param.default_value);
   }
   return args;
 }
@@ -58,7 +60,8 @@ std::vector<DenseTensor> gradients(const OpDef& def, const std::vector<DenseTens
   Tensor ones = full_like(wrap(b, result), 1.0);
   Derivative d(b, *result->node, {ones});
   result->node->op->derivative(d);
-  for (const Tensor& gradient : d.gradients) graph.outputs.push_back(gradient.value ? gradient.value : full_like(wrap(b, values[0]), 0.0).value);
+  for (const Tensor& gradient : d.gradients)
+    graph.outputs.push_back(gradient.value ? gradient.value : full_like(wrap(b, values[0]), 0.0).value);
   return interpret(graph, inputs);
 }
 
@@ -73,15 +76,21 @@ TEST(Derivative, OfPointwiseOperatorsIsTheSlope) {
   constexpr double kStep = 1e-6;
   int checked = 0;
   for (const OpDef* def : all_ops()) {
-    if (def->family != Family::kPointwise || !def->derivative || def->infer || !only_tensors_and_defaults(*def)) continue;
+    if (def->family != Family::kPointwise || !def->derivative || def->infer ||
+        !only_tensors_and_defaults(*def))
+      continue;
     size_t tensors = 0;
     for (const Param& param : def->parsed[0].params) tensors += param.kind == ParamKind::kTensor;
     if (def->name == "where" || def->name == "core.masked_fill" || def->name == "core.clamp") continue;
-    if (def->name == "floor_divide" || def->name == "core.div_trunc") continue;  // without slope, and with steps
+    if (def->name == "floor_divide" || def->name == "core.div_trunc")
+      continue;  // without slope, and with steps
     const bool above_one = def->name == "acosh";
     std::vector<DenseTensor> inputs;
     for (size_t i = 0; i < tensors; ++i)
-      inputs.push_back(DenseTensor::of({2}, above_one ? std::vector<double>{1.5, 2.3} : std::vector<double>{0.31 + 0.13 * i, 0.72 - 0.21 * i}, DType::kF64));
+      inputs.push_back(DenseTensor::of(
+          {2},
+          above_one ? std::vector<double>{1.5, 2.3} : std::vector<double>{0.31 + 0.13 * i, 0.72 - 0.21 * i},
+          DType::kF64));
     std::vector<DenseTensor> found = gradients(*def, inputs);
     ASSERT_EQ(found.size(), tensors) << def->name;
     for (size_t i = 0; i < tensors; ++i)
@@ -90,7 +99,8 @@ TEST(Derivative, OfPointwiseOperatorsIsTheSlope) {
         up[i].elements[k].real += kStep;
         down[i].elements[k].real -= kStep;
         double slope = (total(*def, up) - total(*def, down)) / (2 * kStep);
-        EXPECT_NEAR(found[i].number(k), slope, 1e-5 * std::max(1.0, std::fabs(slope))) << def->name << " operand " << i;
+        EXPECT_NEAR(found[i].number(k), slope, 1e-5 * std::max(1.0, std::fabs(slope)))
+            << def->name << " operand " << i;
       }
     ++checked;
   }
@@ -118,7 +128,8 @@ TEST(Derivative, OfMatrixProducts) {
   Derivative d(b, *z->node, {full_like(wrap(b, z), 1.0)});
   z->node->op->derivative(d);
   graph.outputs = {d.gradients[0].value, d.gradients[1].value};
-  auto found = interpret(graph, {DenseTensor::of({2, 3}, {1, 2, 3, 4, 5, 6}), DenseTensor::of({3, 2}, {1, 0, 2, 1, 0, 3})});
+  auto found = interpret(
+      graph, {DenseTensor::of({2, 3}, {1, 2, 3, 4, 5, 6}), DenseTensor::of({3, 2}, {1, 0, 2, 1, 0, 3})});
   EXPECT_THAT(found[0].numbers(), Pointwise(DoubleNear(1e-6), {1, 3, 3, 1, 3, 3}));
   EXPECT_THAT(found[1].numbers(), Pointwise(DoubleNear(1e-6), {5, 5, 7, 7, 9, 9}));
 }

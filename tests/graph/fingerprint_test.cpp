@@ -23,7 +23,8 @@ Fingerprint program(Sym size, std::shared_ptr<SymContext> context, bool renumber
 }
 
 TEST(Fingerprint, NamesDoNotMatter) {
-  EXPECT_EQ(program(2, std::make_shared<SymContext>(), false), program(2, std::make_shared<SymContext>(), true));
+  EXPECT_EQ(program(2, std::make_shared<SymContext>(), false),
+            program(2, std::make_shared<SymContext>(), true));
 }
 
 TEST(Fingerprint, OperatorsSizesAndDtypesDo) {

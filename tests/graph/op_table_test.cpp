@@ -36,7 +36,8 @@ TEST(OpTable, NoTwoOperatorsAnswerToOnePythonName) {
     }
 }
 
-// The operands of a pointwise operator are the tensors of overload 0: the other overloads have to name them alike.
+// The operands of a pointwise operator are the tensors of overload 0: the other overloads have to name them
+// alike.
 TEST(OpTable, PointwiseOverloadsNameTheSameOperands) {
   for (const OpDef* op : all_ops()) {
     if (op->family != Family::kPointwise) continue;

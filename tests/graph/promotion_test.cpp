@@ -5,11 +5,16 @@
 namespace cdynamo::graph {
 namespace {
 
-constexpr DType kBool = DType::kBool, kU8 = DType::kU8, kI8 = DType::kI8, kI16 = DType::kI16, kI32 = DType::kI32, kI64 = DType::kI64,
-                kF16 = DType::kF16, kBF16 = DType::kBF16, kF32 = DType::kF32, kF64 = DType::kF64;
+constexpr DType kBool = DType::kBool, kU8 = DType::kU8, kI8 = DType::kI8, kI16 = DType::kI16,
+                kI32 = DType::kI32, kI64 = DType::kI64, kF16 = DType::kF16, kBF16 = DType::kBF16,
+                kF32 = DType::kF32, kF64 = DType::kF64;
 
-DType torch(std::initializer_list<PromotedOperand> operands) { return result_type(Framework::kTorch, kF32, {operands.begin(), operands.size()}); }
-DType numpy(std::initializer_list<PromotedOperand> operands) { return result_type(Framework::kNumpy, kF64, {operands.begin(), operands.size()}); }
+DType torch(std::initializer_list<PromotedOperand> operands) {
+  return result_type(Framework::kTorch, kF32, {operands.begin(), operands.size()});
+}
+DType numpy(std::initializer_list<PromotedOperand> operands) {
+  return result_type(Framework::kNumpy, kF64, {operands.begin(), operands.size()});
+}
 PromotedOperand dims(DType dtype) { return {dtype, false, true}; }
 PromotedOperand zero_dim(DType dtype) { return {dtype, false, false}; }
 PromotedOperand number(DType dtype) { return {dtype, true, false}; }
@@ -29,7 +34,8 @@ TEST(Promotion, IsSymmetric) {
   for (Framework framework : {Framework::kTorch, Framework::kNumpy})
     for (int a = 0; a < runtime::kNumDTypes; ++a)
       for (int b = 0; b < runtime::kNumDTypes; ++b)
-        EXPECT_EQ(promote_types(framework, DType(a), DType(b)), promote_types(framework, DType(b), DType(a))) << a << " " << b;
+        EXPECT_EQ(promote_types(framework, DType(a), DType(b)), promote_types(framework, DType(b), DType(a)))
+            << a << " " << b;
 }
 
 TEST(Promotion, TorchRanksTensorsOverZeroDimOverNumbers) {
@@ -41,6 +47,7 @@ TEST(Promotion, TorchRanksTensorsOverZeroDimOverNumbers) {
   EXPECT_EQ(torch({dims(kBool), number(kI64)}), kI64);
   EXPECT_EQ(torch({zero_dim(kI32), number(kF64)}), kF32);
   EXPECT_EQ(torch({dims(kBool), zero_dim(kU8), number(kI64)}), kU8);
+  EXPECT_EQ(torch({number(kF64), number(kI64)}), kF64);
 }
 
 TEST(Promotion, NumpyNumbersAreWeakAndZeroDimArraysAreNot) {
@@ -53,7 +60,9 @@ TEST(Promotion, NumpyNumbersAreWeakAndZeroDimArraysAreNot) {
 
 TEST(Promotion, RulesOfOperators) {
   std::vector<PromotedOperand> ints{dims(kI32), dims(kI32)};
-  auto result = [&](Framework framework, Promotion rule) { return promote(framework, framework == Framework::kTorch ? kF32 : kF64, rule, ints, "op").result; };
+  auto result = [&](Framework framework, Promotion rule) {
+    return promote(framework, framework == Framework::kTorch ? kF32 : kF64, rule, ints, "op").result;
+  };
   EXPECT_EQ(result(Framework::kTorch, Promotion::kFloat), kF32);
   EXPECT_EQ(result(Framework::kNumpy, Promotion::kFloat), kF64);
   EXPECT_EQ(result(Framework::kTorch, Promotion::kDivide), kF32);

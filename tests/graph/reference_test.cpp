@@ -16,7 +16,7 @@ TEST(Reference, RoundsToTheDType) {
   EXPECT_EQ(round_to(65519.0, DType::kF16), 65504.0);
   EXPECT_EQ(round_to(0x1p-24, DType::kF16), 0x1p-24);
   EXPECT_EQ(round_to(0x1p-26, DType::kF16), 0.0);
-  EXPECT_EQ(round_to(1.00390625, DType::kBF16), 1.0);      // a tie goes to even
+  EXPECT_EQ(round_to(1.00390625, DType::kBF16), 1.0);  // a tie goes to even
   EXPECT_EQ(round_to(1.01171875, DType::kBF16), 1.015625);
 }
 
@@ -37,7 +37,8 @@ TEST(Reference, NanWinsInExtremes) {
   EXPECT_TRUE(std::isnan(b.real(b.min(one, nan))));
 }
 
-double evaluate(std::string_view name, std::vector<double> operands, std::vector<Arg> more = {}, DType dtype = DType::kF64) {
+double evaluate(std::string_view name, std::vector<double> operands, std::vector<Arg> more = {},
+                DType dtype = DType::kF64) {
   ReferenceBuilder b;
   const OpDef& def = op(name);
   std::vector<Arg> args;
@@ -49,7 +50,8 @@ double evaluate(std::string_view name, std::vector<double> operands, std::vector
     args.emplace_back(&placeholder);
   }
   args.insert(args.end(), more.begin(), more.end());
-  for (size_t i = args.size(); i < def.parsed[0].params.size(); ++i) args.push_back(def.parsed[0].params[i].default_value);
+  for (size_t i = args.size(); i < def.parsed[0].params.size(); ++i)
+    args.push_back(def.parsed[0].params[i].default_value);
   return b.real(def.scalar(b, scalars.data(), Args(def.parsed[0], args)));
 }
 
@@ -76,18 +78,24 @@ TEST(ScalarCode, ActivationsAreTheirFormulas) {
   EXPECT_NEAR(evaluate("logaddexp", {1000, 1000}), 1000 + std::log(2), 1e-12);
 }
 
-// Each pointwise operator of one float gives a number of the dtype that was computed in, for plain and special values.
+// Each pointwise operator of one float gives a number of the dtype that was computed in, for plain and
+// special values.
 TEST(ScalarCode, UnaryOperatorsEvaluateEverywhere) {
   for (const OpDef* def : all_ops()) {
-    if (def->family != Family::kPointwise || def->infer || def->parsed[0].params[0].kind != ParamKind::kTensor) continue;
+    if (def->family != Family::kPointwise || def->infer ||
+        def->parsed[0].params[0].kind != ParamKind::kTensor)
+      continue;
     size_t tensors = 0;
     bool defaults = true;
     for (const Param& param : def->parsed[0].params) {
       tensors += param.kind == ParamKind::kTensor;
       defaults &= param.kind == ParamKind::kTensor || param.has_default;
     }
-    if (tensors != 1 || !defaults || def->promotion == Promotion::kBitwise || def->promotion == Promotion::kLogical) continue;
-    for (double x : {-2.0, -0.0, 0.5, 3.0, HUGE_VAL, -HUGE_VAL, double(NAN)}) EXPECT_NO_THROW(evaluate(def->name, {x})) << def->name << " " << x;
+    if (tensors != 1 || !defaults || def->promotion == Promotion::kBitwise ||
+        def->promotion == Promotion::kLogical)
+      continue;
+    for (double x : {-2.0, -0.0, 0.5, 3.0, HUGE_VAL, -HUGE_VAL, double(NAN)})
+      EXPECT_NO_THROW(evaluate(def->name, {x})) << def->name << " " << x;
   }
 }
 

@@ -8,7 +8,8 @@ namespace cdynamo::graph {
 namespace {
 
 TEST(Schema, ReadsNamesKindsAndDefaults) {
-  Schema s = Schema::parse("sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor");
+  Schema s = Schema::parse(
+      "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor");
   EXPECT_EQ(s.name, "sum");
   EXPECT_EQ(s.overload, "dim_IntList");
   ASSERT_EQ(s.params.size(), 4u);
@@ -32,7 +33,9 @@ TEST(Schema, ReadsResultsAndAliases) {
 }
 
 TEST(Schema, ReadsListDefaultsAndOptionalElements) {
-  Schema s = Schema::parse("f(Tensor?[] indices, int[2] stride=1, int[] dims=[0,1], str mode=\"none\", float eps=1e-05, Scalar alpha=1) -> Tensor");
+  Schema s = Schema::parse(
+      "f(Tensor?[] indices, int[2] stride=1, int[] dims=[0,1], str mode=\"none\", float eps=1e-05, Scalar "
+      "alpha=1) -> Tensor");
   EXPECT_TRUE(s.params[0].list_elements_optional);
   EXPECT_EQ(std::get<std::vector<Sym>>(s.params[1].default_value), (std::vector<Sym>{1, 1}));
   EXPECT_EQ(std::get<std::vector<Sym>>(s.params[2].default_value), (std::vector<Sym>{0, 1}));

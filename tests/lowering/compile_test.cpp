@@ -326,6 +326,31 @@ TEST_F(CompileTest, MutationsAreWrittenAfterAllReads) {
   check();
 }
 
+TEST_F(CompileTest, MutationsInPlaceNeedNoCopy) {
+  Tensor x = input({40}), y = input({40});
+  Tensor z = x * y + 1.0;
+  graph.mutations.push_back({0, z.value});
+  output(sin(z) + y);
+  const RunResult result = check();
+  EXPECT_EQ(result.report.kernels, 1);
+  EXPECT_EQ(result.report.plan.find("buffer "), std::string::npos) << result.report.plan;
+}
+
+TEST_F(CompileTest, MutationsThatAreReadLaterAreCopied) {
+  Tensor x = input({6, 6});
+  Tensor z = x + 1.0;
+  graph.mutations.push_back({0, z.value});
+  output(mm(z, x));
+  output(x);
+  check();
+}
+
+TEST_F(CompileTest, MutationsThatReadTheirNeighbours) {
+  Tensor x = input({6, 6});
+  graph.mutations.push_back({0, (exp(transpose(x, 0, 1)) + x).value});
+  check();
+}
+
 TEST_F(CompileTest, HalfTypesRoundAtEachOperator) {
   for (DType dtype : {DType::kF16, DType::kBF16}) {
     Tensor x = input({4, 8}, dtype), y = input({4, 8}, dtype);
@@ -341,6 +366,9 @@ TEST_F(CompileTest, Attention) {
   Tensor q = input({2, 3, 70, 8}), k = input({2, 3, 70, 8}), v = input({2, 3, 70, 8}), mask = input({1, 1, 70, 70});
   output(call("core.sdpa", {q.value, k.value, v.value, std::monostate{}, true, 0.35}));
   output(call("core.sdpa", {q.value, k.value, v.value, expand(mask, {2, 3, 70, 70}).value, false, 0.35}));
+  Tensor flat = input({70, 70});
+  for (size_t i = 0; i < 70; ++i) inputs.back().set(70 * 3 + i, -INFINITY);  // a row that sees nothing is 0
+  output(call("core.sdpa", {q.value, k.value, v.value, flat.value, false, 0.35}));
   check();
 }
 

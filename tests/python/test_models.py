@@ -33,7 +33,6 @@ def close(a, b):
     ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_tour_program_is_one_graph_and_equal(name, function, args, counts):
-    torch.set_grad_enabled(False)
     fast = cdynamo.optimize(function)
     for _ in range(2):
         assert close(fast(*args), function(*args))

@@ -298,6 +298,17 @@ def test_an_unstarted_generator_is_handed_over():
     assert found["results"] == ["call(count, 4)"]
 
 
+def starred(*values):
+    yield from values
+
+
+def test_an_unstarted_generator_is_called_as_it_was():
+    def f(a):
+        return starred(a, 2)
+
+    assert capture(f, 1)["results"] == ["call(starred, 1, 2)"]
+
+
 def test_a_suspended_generator_is_handed_over_before_it_starts():
     def f():
         gen = count(3)

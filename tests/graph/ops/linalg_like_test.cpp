@@ -29,7 +29,7 @@ struct TorchProgram {
     inputs.push_back(DenseTensor::of(sizes, values));
     return graph.add_input({.dtype = DType::kF32, .sizes = std::move(syms), .strides = std::move(strides)}, "x" + std::to_string(inputs.size()));
   }
-  Value* einsum(const char* equation, std::vector<Value*> tensors) { return b.call1("einsum", {std::string(equation), std::move(tensors)}); }
+  Value* einsum(const char* equation, std::vector<Value*> tensors) { return b.call1("core.einsum", {std::string(equation), std::move(tensors)}); }
   DenseTensor run(Value* result) {
     graph.outputs = {b.call1("clone", {result})};
     EXPECT_THAT(verify(graph, false), IsEmpty()) << print_readable(graph);
@@ -84,7 +84,7 @@ TEST(LinalgLike, Products) {
   Value* x = p.counting({2, 3});
   Value* y = p.counting({3, 2});
   const auto ints = [](int64_t at) { return std::vector<Sym>{at}; };
-  expect(p.run(p.b.call1("tensordot", {x, y, ints(1), ints(0)})), {2, 2}, {22, 28, 49, 64});
+  expect(p.run(p.b.call1("core.tensordot", {x, y, ints(1), ints(0)})), {2, 2}, {22, 28, 49, 64});
   expect(p.run(p.b.call1("kron", {p.counting({2}), p.counting({2})})), {4}, {1, 2, 2, 4});
   expect(p.run(p.b.call1("linalg_cross", {x, x})), {2, 3}, {0, 0, 0, 0, 0, 0});
   expect(p.run(p.b.call1("trace", {x})), {}, {6});
@@ -104,9 +104,9 @@ TEST(ShapeLike, GridsAndBlocks) {
   Value* x = p.counting({2});
   Value* y = p.counting({3});
   const std::vector<Value*> both = {x, y};
-  expect(p.run(p.b.call("meshgrid", {both, std::string("ij")})[1]), {2, 3}, {1, 2, 3, 1, 2, 3});
-  expect(p.run(p.b.call("meshgrid", {both, std::string("xy")})[0]), {3, 2}, {1, 2, 1, 2, 1, 2});
-  expect(p.run(p.b.call1("block_diag", {both})), {2, 5}, {1, 2, 0, 0, 0, 0, 0, 1, 2, 3});
+  expect(p.run(p.b.call("core.meshgrid", {both, std::string("ij")})[1]), {2, 3}, {1, 2, 3, 1, 2, 3});
+  expect(p.run(p.b.call("core.meshgrid", {both, std::string("xy")})[0]), {3, 2}, {1, 2, 1, 2, 1, 2});
+  expect(p.run(p.b.call1("core.block_diag", {both})), {2, 5}, {1, 2, 0, 0, 0, 0, 0, 1, 2, 3});
   expect(p.run(p.b.call1("diagflat", {x, Sym(1)})), {3, 3}, {0, 1, 0, 0, 0, 2, 0, 0, 0});
 }
 

@@ -1,0 +1,227 @@
+"""torch operators in terms of others, with eager's results, dtypes and strides."""
+
+import torch
+
+
+def not_captured(what):
+    """Ends the graph before the call that the user wrote: a rule of capture, never run."""
+    raise AssertionError(what)
+
+
+def native_multi_head_attention(
+    query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
+    need_weights=True, average_attn_weights=True, mask_type=None,
+):  # fmt: skip
+    """The inference path of nn.MultiheadAttention: query is key is value, (batch, length, embed_dim)."""
+    batch, length, _ = query.shape
+    head = embed_dim // num_head
+    if query is key and key is value:
+        q, k, v = torch._C._nn.linear(query, qkv_weight, qkv_bias).chunk(3, -1)
+    else:
+        weights, biases = qkv_weight.chunk(3, 0), qkv_bias.chunk(3, 0)
+        q, k, v = (torch._C._nn.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
+    q, k, v = (x.view(batch, x.shape[1], num_head, head).transpose(1, 2) for x in (q, k, v))
+    scores = torch.matmul(q * (head**-0.5), k.transpose(2, 3))
+    if mask is not None:
+        scores = scores.masked_fill(expanded_mask(mask, mask_type, scores), float("-inf"))
+    weights = torch.softmax(scores, -1)
+    attended = torch.matmul(weights, v).transpose(1, 2).reshape(batch, length, embed_dim)
+    out = torch._C._nn.linear(attended, proj_weight, proj_bias)
+    if not need_weights:
+        return out, None
+    return out, weights.mean(1) if average_attn_weights else weights
+
+
+def expanded_mask(mask, mask_type, scores):
+    """Type 0: (length, length); 1: padding, (batch, length); 2: the shape of the scores."""
+    if mask.dtype != torch.bool:
+        not_captured("a mask that is added")
+    if mask_type == 1:
+        return mask[:, None, None, :]
+    return mask
+
+
+def transformer_encoder_layer_fwd(
+    src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps,
+    norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2,
+    mask=None, mask_type=None,
+):  # fmt: skip
+    def norm(x, weight, bias):
+        return torch.layer_norm(x, (embed_dim,), weight, bias, eps)
+
+    def attention(x):
+        return native_multi_head_attention(
+            x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, True, mask_type
+        )[0]
+
+    def feed_forward(x):
+        hidden = torch._C._nn.linear(x, ffn_weight_1, ffn_bias_1)
+        hidden = torch._C._nn.gelu(hidden) if use_gelu else torch.relu(hidden)
+        return torch._C._nn.linear(hidden, ffn_weight_2, ffn_bias_2)
+
+    if norm_first:
+        src = src + attention(norm(src, norm_weight_1, norm_bias_1))
+        return src + feed_forward(norm(src, norm_weight_2, norm_bias_2))
+    src = norm(src + attention(src), norm_weight_1, norm_bias_1)
+    return norm(src + feed_forward(src), norm_weight_2, norm_bias_2)
+
+
+def einsum_terms(equation, operands):
+    """The labels of each operand and of the result; an ellipsis is not taken."""
+    if not isinstance(equation, str) or "..." in equation:
+        not_captured("einsum of this form")
+    equation = equation.replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if not arrow:
+        labels = "".join(terms)
+        right = "".join(label for label in sorted(set(labels)) if labels.count(label) == 1)
+    if len(terms) != len(operands):
+        not_captured("einsum of another number of operands")
+    for term, operand in zip(terms, operands):
+        if len(term) != operand.dim() or len(set(term)) != len(term):
+            not_captured("einsum of this form")
+    return terms, right
+
+
+def einsum_pair(a, a_labels, b, b_labels, kept):
+    """One product of two operands: a batched matrix product over the labels that both have and that are not kept."""
+    batch = [x for x in a_labels if x in b_labels and x in kept]
+    summed = [x for x in a_labels if x in b_labels and x not in kept]
+    a_only = [x for x in a_labels if x not in b_labels]
+    b_only = [x for x in b_labels if x not in a_labels]
+    size = dict(zip(a_labels, a.shape))
+    size.update(zip(b_labels, b.shape))
+    left = a.permute([a_labels.index(x) for x in batch + a_only + summed])
+    right = b.permute([b_labels.index(x) for x in batch + summed + b_only])
+    shape = [size[x] for x in batch + a_only + b_only]
+    n, rows, inner, columns = 1, 1, 1, 1
+    for x in batch:
+        n = n * size[x]
+    for x in a_only:
+        rows = rows * size[x]
+    for x in summed:
+        inner = inner * size[x]
+    for x in b_only:
+        columns = columns * size[x]
+    product = torch.bmm(left.reshape(n, rows, inner), right.reshape(n, inner, columns))
+    return product.view(shape), batch + a_only + b_only
+
+
+def einsum(*args):
+    """torch.einsum of one or two operands without repeated labels or an ellipsis."""
+    equation, *operands = args
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = list(operands[0])
+    terms, result = einsum_terms(equation, operands)
+    if len(operands) > 2:
+        not_captured("einsum of more than two operands")
+    labels = [list(term) for term in terms]
+    values = list(operands)
+    # Labels of one operand that the result lacks are summed first.
+    for i in range(len(values)):
+        others = "".join(term for j, term in enumerate(terms) if j != i) + result
+        dropped = [d for d, x in enumerate(labels[i]) if x not in others]
+        if dropped:
+            values[i] = values[i].sum(dropped)
+            labels[i] = [x for x in labels[i] if x in others]
+    value, have = values[0], labels[0]
+    if len(values) == 2:
+        value, have = einsum_pair(value, have, values[1], labels[1], result)
+    return value.permute([have.index(x) for x in result])
+
+
+def trace(input):
+    return torch.diagonal(input).sum()
+
+
+def broadcast_tensors(*tensors):
+    shape = torch.broadcast_shapes(*[t.shape for t in tensors])
+    return tuple(t.expand(shape) for t in tensors)
+
+
+def meshgrid(*tensors, indexing=None):
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    if indexing is None:
+        not_captured("meshgrid without indexing, which warns")
+    swap = indexing == "xy" and len(tensors) >= 2
+    if swap:
+        tensors = (tensors[1], tensors[0], *tensors[2:])
+    rank = len(tensors)
+    shape = [t.numel() for t in tensors]
+    grids = []
+    for i, t in enumerate(tensors):
+        view = [1] * rank
+        view[i] = shape[i]
+        grids.append(t.view(view).expand(shape))
+    if swap:
+        grids = [g.transpose(0, 1) for g in grids]
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+def pixel_shuffle(input, upscale_factor):
+    r = upscale_factor
+    *batch, channels, height, width = input.shape
+    x = input.reshape(*batch, channels // (r * r), r, r, height, width)
+    n = len(batch)
+    order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
+    return x.permute(order).reshape(*batch, channels // (r * r), height * r, width * r)
+
+
+def pixel_unshuffle(input, downscale_factor):
+    r = downscale_factor
+    *batch, channels, height, width = input.shape
+    x = input.reshape(*batch, channels, height // r, r, width // r, r)
+    n = len(batch)
+    order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
+    return x.permute(order).reshape(*batch, channels * r * r, height // r, width // r)
+
+
+def reduced(loss, reduction):
+    if reduction == 1:
+        return loss.mean()
+    return loss.sum() if reduction == 2 else loss
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+    dim = target.dim()
+    product = (input1 * input2).sum(dim)
+    square1 = (input1 * input1).sum(dim) + 1e-12
+    square2 = (input2 * input2).sum(dim) + 1e-12
+    cosine = product / (square1 * square2).sqrt()
+    zeros = torch.zeros_like(cosine)
+    positive = torch.where(target == 1, 1 - cosine, zeros)
+    negative = torch.where(target == -1, (cosine - margin).clamp_min(0), zeros)
+    return reduced(positive + negative, reduction)
+
+
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+
+
+def upsample_nearest(input, output_size, *scales):
+    """Row and column i come from floor(i * scale), computed in float32 as eager does."""
+    if not input.is_contiguous():
+        not_captured("upsampling of a tensor that is not contiguous")
+    if scales and isinstance(scales[0], (list, tuple)):
+        scales = tuple(scales[0])
+    dims = input.dim() - 2
+    if output_size is None:
+        output_size = [int(input.shape[d + 2] * scales[d]) for d in range(dims)]
+    result = input
+    for d in range(dims):
+        size, out = input.shape[d + 2], output_size[d]
+        given = scales[d] if len(scales) == dims else None
+        if given is None or given <= 0:
+            numerator, denominator = size, out
+        else:
+            numerator, denominator = 1, int(given)
+            if denominator != given:
+                not_captured("upsampling by a factor that is no integer")
+        if numerator == denominator:
+            continue
+        rows = [min(i * numerator // denominator, size - 1) for i in range(out)]
+        result = result.index_select(d + 2, torch.tensor(rows))
+    return result

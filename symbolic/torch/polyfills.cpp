@@ -1,0 +1,28 @@
+// Which operators of torch are stated in Python: see callables.h.
+#include "symbolic/torch/callables.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+constexpr PolyfillRow kRows[] = {
+    {"torch._transformer_encoder_layer_fwd", "transformer_encoder_layer_fwd"},
+    {"torch._native_multi_head_attention", "native_multi_head_attention"},
+    {"torch.functional.einsum", "einsum"},
+    {"torch.trace", "trace"},
+    {"torch.Tensor.trace", "trace"},
+    {"torch.functional.broadcast_tensors", "broadcast_tensors"},
+    {"torch.functional.meshgrid", "meshgrid"},
+    {"torch.pixel_shuffle", "pixel_shuffle"},
+    {"torch.pixel_unshuffle", "pixel_unshuffle"},
+    {"torch.cosine_embedding_loss", "cosine_embedding_loss"},
+    {"torch.margin_ranking_loss", "margin_ranking_loss"},
+    {"torch._C._nn.upsample_nearest1d", "upsample_nearest"},
+    {"torch._C._nn.upsample_nearest2d", "upsample_nearest"},
+    {"torch._C._nn.upsample_nearest3d", "upsample_nearest"},
+};
+
+}  // namespace
+
+std::span<const PolyfillRow> torch_polyfills() { return kRows; }
+
+}  // namespace cdynamo::symbolic
