@@ -1,5 +1,5 @@
-// Backends in Python: the graph is described as plain objects (python/cdynamo/_graph.py reads them), and what comes back
-// is called with the input objects.
+// Backends in Python: the graph is described as plain objects (python/cdynamo/_graph.py reads them), and what
+// comes back is called with the input objects.
 
 #include "frame_eval/compiled_graph.h"
 #include "graph/op.h"
@@ -30,7 +30,8 @@ PyRef locations(const graph::Graph& graph, Py_ssize_t num_calls) {
     if (node->user_call < 0 || node->user_call >= num_calls || node->location < 0) continue;
     if (PyList_GET_ITEM(list.get(), node->user_call) != Py_None) continue;
     const graph::SourceLocation& where = graph.locations[node->location];
-    PyObject* row = Py_BuildValue("(siss)", where.file.c_str(), where.line, where.function.c_str(), where.text.c_str());
+    PyObject* row =
+        Py_BuildValue("(siss)", where.file.c_str(), where.line, where.function.c_str(), where.text.c_str());
     if (PyList_SetItem(list.get(), node->user_call, row) < 0) throw symbolic::PythonError{};
   }
   return list;
@@ -44,8 +45,10 @@ PyRef describe(const symbolic::CaptureResult& capture) {
   for (const graph::Value* value : graph.outputs) append(outputs, checked(PyLong_FromLong(value->id)));
   for (size_t i = 0; i < capture.symbols.size(); ++i) {
     const symbolic::SymbolBinding& binding = capture.symbols[i];
-    if (binding.input < 0) throw graph::Unsupported("an int argument that is dynamic, with a backend in Python");
-    append(symbols, checked(Py_BuildValue("(sii)", graph.sym->symbols()[i].name.c_str(), binding.input, binding.dim)));
+    if (binding.input < 0)
+      throw graph::Unsupported("an int argument that is dynamic, with a backend in Python");
+    append(symbols,
+           checked(Py_BuildValue("(sii)", graph.sym->symbols()[i].name.c_str(), binding.input, binding.dim)));
   }
   PyRef calls = capture.user_calls ? capture.user_calls : checked(PyList_New(0));
   PyRef dict = checked(PyDict_New());
@@ -62,13 +65,15 @@ PyRef describe(const symbolic::CaptureResult& capture) {
 
 class CallableGraph : public CompiledGraph {
  public:
-  CallableGraph(PyRef callable, std::vector<OutputForm> forms) : callable_(callable), forms_(std::move(forms)) {}
+  CallableGraph(PyRef callable, std::vector<OutputForm> forms)
+      : callable_(callable), forms_(std::move(forms)) {}
 
   bool run(const Bindings& bindings, std::vector<PyRef>& outputs) override {
     PyRef result = PyRef::steal(
         PyObject_Vectorcall(callable_.get(), bindings.inputs.data(), bindings.inputs.size(), nullptr));
     if (!result) return false;
-    PyRef sequence = PyRef::steal(PySequence_Fast(result.get(), "a backend's function returns a sequence of tensors"));
+    PyRef sequence =
+        PyRef::steal(PySequence_Fast(result.get(), "a backend's function returns a sequence of tensors"));
     if (!sequence) return false;
     if (PySequence_Fast_GET_SIZE(sequence.get()) != static_cast<Py_ssize_t>(forms_.size())) {
       PyErr_Format(PyExc_RuntimeError, "the backend's function returned %zd outputs, the graph has %zu",
@@ -79,7 +84,8 @@ class CallableGraph : public CompiledGraph {
     for (size_t i = 0; i < forms_.size(); ++i) {
       outputs[i] = PyRef::borrow(PySequence_Fast_GET_ITEM(sequence.get(), i));
       // NumPy's functions give scalars themselves; torch's 0-dim tensors become Python numbers here.
-      if (forms_[i] != OutputForm::kPythonScalar || !PyObject_HasAttrString(outputs[i].get(), "item")) continue;
+      if (forms_[i] != OutputForm::kPythonScalar || !PyObject_HasAttrString(outputs[i].get(), "item"))
+        continue;
       outputs[i] = PyRef::steal(PyObject_CallMethod(outputs[i].get(), "item", nullptr));
       if (!outputs[i]) return false;
     }
@@ -93,13 +99,14 @@ class CallableGraph : public CompiledGraph {
 
 }  // namespace
 
-std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResult& capture, const Config& config,
-                                                     const Bindings& example, std::vector<OutputForm> forms) {
+std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResult& capture,
+                                                     const Config& config, const Bindings& example,
+                                                     std::vector<OutputForm> forms) {
   PyRef examples = checked(PyList_New(0));
   for (PyObject* input : example.inputs) append(examples, PyRef::borrow(input));
   PyRef description = describe(capture);
-  PyRef callable =
-      checked(PyObject_CallFunctionObjArgs(config.backend_callable.get(), description.get(), examples.get(), nullptr));
+  PyRef callable = checked(PyObject_CallFunctionObjArgs(config.backend_callable.get(), description.get(),
+                                                        examples.get(), nullptr));
   return std::make_unique<CallableGraph>(std::move(callable), std::move(forms));
 }
 

@@ -61,7 +61,8 @@ bool is_empty(const CaptureResult& capture) {
 
 void set_graph_break_error(const std::string& message) {
   PyRef module = PyRef::steal(PyImport_ImportModule("cdynamo._errors"));
-  PyRef type = module ? PyRef::steal(PyObject_CallMethod(module.get(), "graph_break_error_class", nullptr)) : PyRef();
+  PyRef type =
+      module ? PyRef::steal(PyObject_CallMethod(module.get(), "graph_break_error_class", nullptr)) : PyRef();
   if (type) PyErr_SetString(type.get(), message.c_str());
 }
 
@@ -143,8 +144,8 @@ Layout& CodeCache::layout_for(Py_ssize_t num_positional, PyObject* kwnames, bool
   return layout;
 }
 
-Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames, bool bound,
-                        PyRef& result) {
+Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames,
+                        bool bound, PyRef& result) {
   Layout& layout = layout_for(num_positional, kwnames, bound);
   if (layout.skip) return layout.nested_too ? Outcome::kPlainPython : Outcome::kPython;
   BindingsLease bindings;
@@ -168,7 +169,7 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
   bool failed = false;
   std::shared_ptr<Entry> entry = compile(layout, roots, failed);
   if (failed) return Outcome::kDone;
-  if (!entry) return Outcome::kPython;
+  if (!entry) return layout.skip && layout.nested_too ? Outcome::kPlainPython : Outcome::kPython;
   if (entry->guards.check(roots, *bindings)) return run(entry);
   symbolic::log_warning("internal error in " + where(code_) + ": the guards of a new entry do not hold (" +
                         entry->guards.first_failure(roots).text + "); it runs in Python");
@@ -181,9 +182,10 @@ bool CodeCache::at_limit(Layout& layout) {
   if (static_cast<int>(layout.entries.size()) < limit) return false;
   if (!layout.limit_reported) {
     layout.limit_reported = true;
-    symbolic::log_warning(where(code_) + " was compiled " + std::to_string(limit) +
-                          " times, which is config.recompile_limit; calls that fit none of these run in Python. "
-                          "CDYNAMO_LOGS=recompiles names the reasons.");
+    symbolic::log_warning(
+        where(code_) + " was compiled " + std::to_string(limit) +
+        " times, which is config.recompile_limit; calls that fit none of these run in Python. "
+        "CDYNAMO_LOGS=recompiles names the reasons.");
   }
   return true;
 }
@@ -206,8 +208,8 @@ void CodeCache::explain_miss(Layout& layout, const symbolic::Roots& roots) {
   }
   if (!log_enabled(Topic::kRecompiles)) return;
   const bool limit = static_cast<int>(layout.entries.size()) >= global_config().recompile_limit;
-  log(Topic::kRecompiles, where(code_) + (limit ? " is not compiled again: " : " is compiled again: ") + text +
-                              (dynamic && !limit ? "; made dynamic" : ""));
+  log(Topic::kRecompiles, where(code_) + (limit ? " is not compiled again: " : " is compiled again: ") +
+                              text + (dynamic && !limit ? "; made dynamic" : ""));
 }
 
 std::shared_ptr<Entry> CodeCache::compile(Layout& layout, const symbolic::Roots& roots, bool& failed) {
@@ -242,15 +244,16 @@ std::shared_ptr<Entry> CodeCache::compile(Layout& layout, const symbolic::Roots&
       failed = true;
       PyErr_SetString(PyExc_RuntimeError, ("cdynamo: " + text).c_str());
     } else {
-      symbolic::log_warning(text + "; it runs in Python. Please report this with the function that shows it "
-                                   "(config.suppress_errors = False raises it).");
+      symbolic::log_warning(text +
+                            "; it runs in Python. Please report this with the function that shows it "
+                            "(config.suppress_errors = False raises it).");
     }
   }
   return nullptr;
 }
 
-std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult capture, const symbolic::Roots& roots,
-                                             bool& failed) {
+std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult capture,
+                                             const symbolic::Roots& roots, bool& failed) {
   const auto start = std::chrono::steady_clock::now();
   CompileEvent event{.code = code_, .capture = &capture};
   if (capture.end != End::kReturn) counters().graph_breaks += capture.end == End::kBreak;
@@ -261,8 +264,10 @@ std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult captu
     return nullptr;
   }
   const bool empty = is_empty(capture) && !global_config().keep_empty_graphs;
-  // A helper without tensors is as well off in Python; replaying its side effects would need guards on what it changes.
-  if (capture.end == End::kReturn && empty && (layout.bound || capture.effects.empty())) capture.end = End::kSkip;
+  // A helper without tensors is as well off in Python; replaying its side effects would need guards on what
+  // it changes.
+  if (capture.end == End::kReturn && empty && (layout.bound || capture.effects.empty()))
+    capture.end = End::kSkip;
   if (capture.end == End::kBreak && empty && layout.bound && capture.inputs.empty()) capture.end = End::kSkip;
   if (capture.end == End::kSkip) {
     if (capture.skip_reason.empty()) capture.skip_reason = "it has no tensor operators";
@@ -287,7 +292,8 @@ std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult captu
       event.report = &report;
     } else {
       Bindings example;
-      if (!entry->guards.check(roots, example)) throw graph::InternalError("the guards of a new entry do not hold");
+      if (!entry->guards.check(roots, example))
+        throw graph::InternalError("the guards of a new entry do not hold");
       entry->graph = compile_with_callable(capture, *config_, example, std::move(forms));
     }
     count(counters().graphs_compiled);

@@ -16,8 +16,8 @@ namespace cdynamo::frame_eval {
 
 class Continuation;
 
-// One compiled way through a function: to its end, or to a graph break and on in Python. An entry that ends in kSkip
-// only says that such calls run in Python.
+// One compiled way through a function: to its end, or to a graph break and on in Python. An entry that ends
+// in kSkip only says that such calls run in Python.
 struct Entry {
   Entry(const symbolic::CaptureResult& capture, const symbolic::Roots& roots);
   ~Entry();
@@ -28,24 +28,24 @@ struct Entry {
   symbolic::End end;
   GuardTree guards;
   Rebuild rebuild;
-  std::unique_ptr<CompiledGraph> graph;          // null: nothing to compute
-  std::unique_ptr<Continuation> continuation;    // kBreak
+  std::unique_ptr<CompiledGraph> graph;        // null: nothing to compute
+  std::unique_ptr<Continuation> continuation;  // kBreak
   size_t num_outputs = 0;
-  bool nested_too = false;                       // kSkip: kPlainPython
+  bool nested_too = false;  // kSkip: kPlainPython
 };
 
 // Entries for calls that pass their arguments in the same way.
 struct Layout {
-  bool bound = false;            // the arguments are a frame's slots
+  bool bound = false;  // the arguments are a frame's slots
   Py_ssize_t num_positional = 0;
-  PyRef kwnames;                 // tuple or null
+  PyRef kwnames;  // tuple or null
 
   std::vector<std::shared_ptr<Entry>> entries;
   std::vector<symbolic::DynamicHint> dynamic;
-  bool nested_too = false;       // with skip: kPlainPython
-  bool skip = false;             // nothing can be captured: always Python
+  bool nested_too = false;  // with skip: kPlainPython
+  bool skip = false;        // nothing can be captured: always Python
   bool limit_reported = false;
-  bool compiling = false;        // a thread is at it: the others run eagerly
+  bool compiling = false;  // a thread is at it: the others run eagerly
 };
 
 enum class Outcome : uint8_t {
@@ -58,9 +58,10 @@ class CodeCache {
  public:
   CodeCache(PyCodeObject* code, ConfigPtr config) : code_(code), config_(std::move(config)) {}
 
-  // Runs a compiled entry for the call, compiling one where that is possible. kDone: `result` is the function's, null with
-  // a Python error set.
-  Outcome call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames, bool bound, PyRef& result);
+  // Runs a compiled entry for the call, compiling one where that is possible. kDone: `result` is the
+  // function's, null with a Python error set.
+  Outcome call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames, bool bound,
+               PyRef& result);
 
   PyCodeObject* code() const { return code_; }
   const ConfigPtr& config() const { return config_; }
@@ -70,12 +71,12 @@ class CodeCache {
   Layout& layout_for(Py_ssize_t num_positional, PyObject* kwnames, bool bound);
   // Null: run in Python, or (failed) a Python error is set.
   std::shared_ptr<Entry> compile(Layout& layout, const symbolic::Roots& roots, bool& failed);
-  std::shared_ptr<Entry> make_entry(Layout& layout, symbolic::CaptureResult capture, const symbolic::Roots& roots,
-                                    bool& failed);
+  std::shared_ptr<Entry> make_entry(Layout& layout, symbolic::CaptureResult capture,
+                                    const symbolic::Roots& roots, bool& failed);
   void explain_miss(Layout& layout, const symbolic::Roots& roots);
   bool at_limit(Layout& layout);
 
-  PyCodeObject* code_;             // borrowed: the cache lives in the code object's extra slot
+  PyCodeObject* code_;  // borrowed: the cache lives in the code object's extra slot
   ConfigPtr config_;
   std::vector<std::unique_ptr<Layout>> layouts_;
 };

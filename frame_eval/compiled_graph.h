@@ -22,11 +22,12 @@ class CompiledGraph {
 };
 
 // prepare -> lower -> link, all in this process. Throws graph::Unsupported, graph::InternalError.
-std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms,
-                                              lowering::CompileReport& report);
+std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
+                                              std::vector<OutputForm> forms, lowering::CompileReport& report);
 
 // The graph is described to Python, which gives back a callable on the input objects.
-std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResult& capture, const Config& config,
-                                                     const Bindings& example, std::vector<OutputForm> forms);
+std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResult& capture,
+                                                     const Config& config, const Bindings& example,
+                                                     std::vector<OutputForm> forms);
 
 }  // namespace cdynamo::frame_eval

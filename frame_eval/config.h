@@ -1,5 +1,5 @@
-// What a call of cdynamo.optimize asked for. Python's optimize() checks the values and keeps one object for equal
-// options, so that cache entries are shared between equal calls.
+// What a call of cdynamo.optimize asked for. Python's optimize() checks the values and keeps one object for
+// equal options, so that cache entries are shared between equal calls.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,11 @@ enum class BackendKind : uint8_t { kNative, kEager, kCallable };
 
 struct Config {
   BackendKind backend = BackendKind::kNative;
-  symbolic::PyRef backend_callable;   // kEager, kCallable: (graph description, example inputs) -> callable, in Python
+  symbolic::PyRef
+      backend_callable;  // kEager, kCallable: (graph description, example inputs) -> callable, in Python
   bool fullgraph = false;
-  bool dynamic = false, is_static = false;  // dynamic=True, dynamic=False; neither: sizes that change become dynamic
+  bool dynamic = false,
+       is_static = false;  // dynamic=True, dynamic=False; neither: sizes that change become dynamic
 };
 
 using ConfigPtr = std::shared_ptr<const Config>;
@@ -26,7 +28,7 @@ struct GlobalConfig {
   bool suppress_errors = true;
   bool keep_empty_graphs = false;
   bool disk_cache = true;
-  bool disabled = false;              // set_stance("force_eager")
+  bool disabled = false;  // set_stance("force_eager")
 };
 inline GlobalConfig& global_config() {
   static GlobalConfig instance;

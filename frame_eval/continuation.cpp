@@ -23,12 +23,12 @@ PyRef make_function(PyObject* code, PyObject* globals, PyObject* const* cells, P
   return function;
 }
 
-// ---- ResumePoint: what a continuation's stub calls ----------------------------------------------------------------------
+// ---- ResumePoint: what a continuation's stub calls
+// ----------------------------------------------------------------------
 
 struct ResumePoint {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
-  PyObject* code;                 // the resume function's
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject* code;  // the resume function's
   Py_ssize_t num_cells;
   ConfigPtr config;
   EntryPoint entry;
@@ -45,8 +45,8 @@ PyObject* resume_vectorcall(PyObject* callable, PyObject* const* args, size_t na
     return nullptr;
   }
   std::shared_ptr<CodeCache> cache;
-  return call_function(function.get(), self->config, cache, args + self->num_cells, num_args - self->num_cells,
-                       nullptr);
+  return call_function(function.get(), self->config, cache, args + self->num_cells,
+                       num_args - self->num_cells, nullptr);
 }
 
 void resume_dealloc(PyObject* object) {
@@ -100,7 +100,8 @@ PyRef resume_point(const std::shared_ptr<OriginalCode>& original, const EntryPoi
   return object;
 }
 
-// ---- the continuation ----------------------------------------------------------------------------------------------------
+// ---- the continuation
+// ----------------------------------------------------------------------------------------------------
 
 class PythonContinuation : public Continuation {
  public:
@@ -111,12 +112,12 @@ class PythonContinuation : public Continuation {
   PyRef cell(const symbolic::Roots& roots, const std::vector<PyRef>& values, size_t i) const;
 
   struct Cell {
-    int value = -1;     // index in the values of a break
-    int closure = -1;   // else index in the function's closure; neither: a new empty cell
+    int value = -1;    // index in the values of a break
+    int closure = -1;  // else index in the function's closure; neither: a new empty cell
   };
   ConfigPtr config_;
   PyRef code_;
-  std::vector<int> arguments_;   // indices in the values of a break
+  std::vector<int> arguments_;  // indices in the values of a break
   std::vector<Cell> cells_;
 };
 
@@ -148,8 +149,10 @@ PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::Captu
     if (slot < 0) continue;  // a stack parameter of a resume function: it is on the stack or gone
     const int value = depth + static_cast<int>(i);
     auto cell = std::find(original.cells.begin(), original.cells.end(), slot);
-    if (cell != original.cells.end()) cells_[cell - original.cells.begin()].value = value;
-    else locals.emplace_back(slot, value);
+    if (cell != original.cells.end())
+      cells_[cell - original.cells.begin()].value = value;
+    else
+      locals.emplace_back(slot, value);
   }
   std::sort(locals.begin(), locals.end());
   for (auto [slot, value] : locals) {
@@ -168,10 +171,12 @@ PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::Captu
     std::sort(of_original.locals.begin(), of_original.locals.end());
     broken.ways_out.push_back(std::move(of_original));
   }
-  code_ = make_continuation_code(origin.original, entry, broken, resume_point, const_cast<ConfigPtr*>(&config_));
+  code_ =
+      make_continuation_code(origin.original, entry, broken, resume_point, const_cast<ConfigPtr*>(&config_));
 }
 
-PyRef PythonContinuation::cell(const symbolic::Roots& roots, const std::vector<PyRef>& values, size_t i) const {
+PyRef PythonContinuation::cell(const symbolic::Roots& roots, const std::vector<PyRef>& values,
+                               size_t i) const {
   if (cells_[i].value >= 0) return values[cells_[i].value];
   if (cells_[i].closure >= 0) return PyRef::borrow(PyTuple_GET_ITEM(roots.closure, cells_[i].closure));
   return checked(PyCell_New(nullptr));

@@ -1,10 +1,10 @@
 // Continuation: how a function goes on in Python after a graph break.
 //
-// The code object made for it is the original code entered in the middle: a prologue puts the value stack and the locals
-// back and jumps to the instruction that broke the graph, which Python executes; on every way out of that instruction a
-// stub hands stack and locals to a resume function, which is compiled in its turn. All else is the original code, its
-// exception table included, so breaks inside `with` and `try` need no special case. Resume functions are always made from
-// the original code, so there is one for each place to resume at.
+// The code object made for it is the original code entered in the middle: a prologue puts the value stack and
+// the locals back and jumps to the instruction that broke the graph, which Python executes; on every way out
+// of that instruction a stub hands stack and locals to a resume function, which is compiled in its turn. All
+// else is the original code, its exception table included, so breaks inside `with` and `try` need no special
+// case. Resume functions are always made from the original code, so there is one for each place to resume at.
 #pragma once
 
 #include <memory>

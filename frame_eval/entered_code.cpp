@@ -14,7 +14,8 @@ using symbolic::make;
 using symbolic::Op;
 using symbolic::WayOut;
 
-// ---- origins -------------------------------------------------------------------------------------------------------
+// ---- origins
+// -------------------------------------------------------------------------------------------------------
 
 void free_origin(void* origin) { delete static_cast<CodeOrigin*>(origin); }
 
@@ -63,15 +64,16 @@ std::shared_ptr<OriginalCode> read_original(PyCodeObject* code) {
   return original;
 }
 
-// ---- building ------------------------------------------------------------------------------------------------------
+// ---- building
+// ------------------------------------------------------------------------------------------------------
 
 // The slots of entered code: parameters (locals, then stack items), the other locals, free variables.
 struct EnteredLayout {
   std::vector<std::string> varnames, freevars;
-  std::vector<int> slot;        // of the original's slot
+  std::vector<int> slot;  // of the original's slot
   int argcount = 0;
-  int first_stack = 0;          // slot of the first stack parameter
-  int scratch = -1;             // slots that stubs put stack items into; the first takes what is empty
+  int first_stack = 0;  // slot of the first stack parameter
+  int scratch = -1;     // slots that stubs put stack items into; the first takes what is empty
 };
 
 EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int scratch_slots) {
@@ -100,10 +102,12 @@ EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int
 
 std::vector<Instruction> make_prologue(const EntryPoint& entry, const EnteredLayout& layout) {
   std::vector<Instruction> code;
-  if (!layout.freevars.empty()) code.push_back(make(Op::COPY_FREE_VARS, static_cast<int>(layout.freevars.size())));
+  if (!layout.freevars.empty())
+    code.push_back(make(Op::COPY_FREE_VARS, static_cast<int>(layout.freevars.size())));
   code.push_back(make(Op::RESUME, 0));
   int next = layout.first_stack;
-  for (bool empty : entry.empty_slots) code.push_back(empty ? make(Op::PUSH_NULL) : make(Op::LOAD_FAST, next++));
+  for (bool empty : entry.empty_slots)
+    code.push_back(empty ? make(Op::PUSH_NULL) : make(Op::LOAD_FAST, next++));
   code.push_back(make(Op::JUMP, 0));  // its target is set by the caller
   return code;
 }
@@ -132,15 +136,19 @@ PyRef assemble_entered(const OriginalCode& original, const Program& program, con
   return symbolic::assemble(code, program, options);
 }
 
-// ---- stubs of a continuation -----------------------------------------------------------------------------------------
+// ---- stubs of a continuation
+// -----------------------------------------------------------------------------------------
 
-// A method that is looked up by the broken instruction: a plain attribute and an empty slot, so that it is known which
-// of the two slots of the call is the empty one.
+// A method that is looked up by the broken instruction: a plain attribute and an empty slot, so that it is
+// known which of the two slots of the call is the empty one.
 void split_method_load(std::vector<Instruction>& code) {
   Instruction load = code.back();
-  if (load.op == Op::LOAD_METHOD) code.back().op = Op::LOAD_ATTR;
-  else if (load.op == Op::LOAD_SUPER_METHOD) code.back().op = Op::LOAD_SUPER_ATTR;
-  else return;
+  if (load.op == Op::LOAD_METHOD)
+    code.back().op = Op::LOAD_ATTR;
+  else if (load.op == Op::LOAD_SUPER_METHOD)
+    code.back().op = Op::LOAD_SUPER_ATTR;
+  else
+    return;
   const size_t first = code.size();
   symbolic::append_push_null(code);
   for (size_t i = first; i < code.size(); ++i) code[i].handler = load.handler;
@@ -176,8 +184,8 @@ std::vector<WayOut> ways_out_of(const OriginalCode& original, const EntryPoint& 
   return ways;
 }
 
-void append_stub(Program& program, const OriginalCode& original, const EnteredLayout& layout, const EntryPoint& exit,
-                 PyRef resume) {
+void append_stub(Program& program, const OriginalCode& original, const EnteredLayout& layout,
+                 const EntryPoint& exit, PyRef resume) {
   std::vector<Instruction>& code = program.code;
   const size_t first = code.size();
   int next = layout.scratch;
@@ -210,7 +218,9 @@ void append_stub(Program& program, const OriginalCode& original, const EnteredLa
 
 }  // namespace
 
-bool OriginalCode::is_cell(int slot) const { return std::find(cells.begin(), cells.end(), slot) != cells.end(); }
+bool OriginalCode::is_cell(int slot) const {
+  return std::find(cells.begin(), cells.end(), slot) != cells.end();
+}
 
 int OriginalCode::slot_of(const std::string& name) const {
   auto found = std::find(names.begin(), names.end(), name);
@@ -265,7 +275,8 @@ PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, cons
     place[i] = static_cast<int>(program.code.size());
     program.code.push_back(renumbered(instruction, layout));
     if (i == entry.target) split_method_load(program.code);
-    const bool stubbed = std::any_of(ways.begin(), ways.end(), [&](const WayOut& w) { return w.from == i && w.to == i + 1; });
+    const bool stubbed =
+        std::any_of(ways.begin(), ways.end(), [&](const WayOut& w) { return w.from == i && w.to == i + 1; });
     if (!stubbed || !symbolic::falls_through(instruction.op)) continue;
     fall_through[i] = static_cast<int>(program.code.size());
     program.code.push_back(make(Op::JUMP, 0));
@@ -279,13 +290,16 @@ PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, cons
 
   for (const WayOut& way : ways) {
     std::vector<bool> empty = entry.empty_slots;
-    if (broken.whole_loop) empty.resize(original->depths.at(way.to));  // a loop leaves what is below its own alone
-    else empty = empty_after(*original, entry, way.to);
+    if (broken.whole_loop)
+      empty.resize(original->depths.at(way.to));  // a loop leaves what is below its own alone
+    else
+      empty = empty_after(*original, entry, way.to);
     const EntryPoint exit{way.to, std::move(empty), way.locals};
     const int stub = static_cast<int>(program.code.size());
     append_stub(program, *original, layout, exit, resume(original, exit, context));
     const Instruction& last = original->program.code[way.from];
-    if (fall_through[way.from] >= 0 && way.to == way.from + 1) program.code[fall_through[way.from]].arg = stub;
+    if (fall_through[way.from] >= 0 && way.to == way.from + 1)
+      program.code[fall_through[way.from]].arg = stub;
     if (symbolic::is_jump(last.op) && last.arg == way.to) program.code[place[way.from]].arg = stub;
   }
   return assemble_entered(*original, program, layout);

@@ -36,8 +36,8 @@ PyRef break_dict(const symbolic::BreakRecord& record) {
   put(dict.get(), "report", text(break_report(record)));
   PyRef stack = PyRef::steal(PyList_New(0));
   for (const symbolic::UserFrame& frame : record.stack) {
-    PyRef item = PyRef::steal(Py_BuildValue("(siss)", frame.file.c_str(), frame.line, frame.function.c_str(),
-                                            frame.text.c_str()));
+    PyRef item = PyRef::steal(
+        Py_BuildValue("(siss)", frame.file.c_str(), frame.line, frame.function.c_str(), frame.text.c_str()));
     if (item) PyList_Append(stack.get(), item.get());
   }
   put(dict.get(), "stack", stack);
@@ -58,10 +58,12 @@ PyRef event_dict(const CompileEvent& event) {
   put(dict.get(), "dot", text(capture.graph ? graph::to_dot(*capture.graph) : ""));
   put(dict.get(), "guards", text(event.guards ? event.guards->str() : ""));
   PyRef breaks = PyRef::steal(PyList_New(0));
-  for (const symbolic::BreakRecord& record : capture.breaks) PyList_Append(breaks.get(), break_dict(record).get());
+  for (const symbolic::BreakRecord& record : capture.breaks)
+    PyList_Append(breaks.get(), break_dict(record).get());
   put(dict.get(), "breaks", breaks);
   put(dict.get(), "kernels", PyRef::steal(PyLong_FromLong(event.report ? event.report->kernels : 0)));
-  put(dict.get(), "library_calls", PyRef::steal(PyLong_FromLong(event.report ? event.report->library_calls : 0)));
+  put(dict.get(), "library_calls",
+      PyRef::steal(PyLong_FromLong(event.report ? event.report->library_calls : 0)));
   put(dict.get(), "fusion", text(event.report ? event.report->fusion : ""));
   return dict;
 }
@@ -88,7 +90,8 @@ void report_compile(const CompileEvent& event) {
   const symbolic::CaptureResult& capture = *event.capture;
   if (log_enabled(Topic::kGraph) && capture.graph)
     log(Topic::kGraph, where(event.code) + "\n" + graph::print_readable(*capture.graph));
-  if (log_enabled(Topic::kGuards) && event.guards) log(Topic::kGuards, where(event.code) + "\n" + event.guards->str());
+  if (log_enabled(Topic::kGuards) && event.guards)
+    log(Topic::kGuards, where(event.code) + "\n" + event.guards->str());
   if (log_enabled(Topic::kGraphBreaks)) {
     for (const symbolic::BreakRecord& record : capture.breaks) log(Topic::kGraphBreaks, break_report(record));
     if (capture.end == symbolic::End::kSkip && capture.breaks.empty())

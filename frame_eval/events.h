@@ -1,4 +1,5 @@
-// What happened at each compile, for logs, explain() and reports. A listener in Python gets one dict an event.
+// What happened at each compile, for logs, explain() and reports. A listener in Python gets one dict an
+// event.
 #pragma once
 
 #include <string>

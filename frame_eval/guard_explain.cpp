@@ -10,9 +10,10 @@ GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
   GuardFailure failure;
   if (guard_torch_state_ && !(symbolic::read_torch_state() == torch_state_)) {
     const symbolic::TorchState now = symbolic::read_torch_state();
-    failure.text = now.grad_mode() != torch_state_.grad_mode()
-                       ? std::string("grad mode was ") + (torch_state_.grad_mode() ? "on, is off" : "off, is on")
-                       : "torch's global state (autocast, default dtype, determinism or modes) has changed";
+    failure.text =
+        now.grad_mode() != torch_state_.grad_mode()
+            ? std::string("grad mode was ") + (torch_state_.grad_mode() ? "on, is off" : "off, is on")
+            : "torch's global state (autocast, default dtype, determinism or modes) has changed";
     return failure;
   }
   Bindings bindings;
@@ -25,7 +26,8 @@ GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
     if (explain_node(*node, nullptr, roots, bindings, failure)) return failure;
   for (const IdentityCheck& pair : identity_checks_)
     if ((bindings.slots[pair.a] == bindings.slots[pair.b]) != pair.same) {
-      failure.text = pair.a_name + " and " + pair.b_name + (pair.same ? " were one object, are two" : " were two objects, are one");
+      failure.text = pair.a_name + " and " + pair.b_name +
+                     (pair.same ? " were one object, are two" : " were two objects, are one");
       return failure;
     }
   if (!symbol_bindings_.empty()) {
@@ -37,8 +39,8 @@ GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
   return failure;
 }
 
-bool GuardTree::explain_node(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots, Bindings& bindings,
-                             GuardFailure& failure) const {
+bool GuardTree::explain_node(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots,
+                             Bindings& bindings, GuardFailure& failure) const {
   PyRef owner;
   PyObject* object = access(*node.source, parent, roots, owner);
   if (!object) {
@@ -61,7 +63,8 @@ bool GuardTree::explain_leaves(const GuardNode& node, PyObject* object, Bindings
     if (leaf.tensor_check >= 0) {
       const TensorLeaf& tensor = tensors_[leaf.tensor_check];
       runtime::TensorView view;
-      if (symbolic::check_tensor(tensor.check, object, &view, bindings.strides.data() + tensor.stride_offset)) {
+      if (symbolic::check_tensor(tensor.check, object, &view,
+                                 bindings.strides.data() + tensor.stride_offset)) {
         bindings.views[tensor.view] = view;
         continue;
       }
@@ -107,8 +110,9 @@ void GuardTree::explain_symbols(const Bindings& found, GuardFailure& failure) co
                        : guard.relation == graph::Relation::kLt ? left < right
                                                                 : left <= right;
     if (holds) continue;
-    failure.text = "it was assumed that " + guard.left.str() + " " + relations[static_cast<int>(guard.relation)] + " " +
-                   guard.right.str() + "; now they are " + std::to_string(left) + " and " + std::to_string(right) +
+    failure.text = "it was assumed that " + guard.left.str() + " " +
+                   relations[static_cast<int>(guard.relation)] + " " + guard.right.str() + "; now they are " +
+                   std::to_string(left) + " and " + std::to_string(right) +
                    (guard.reason.empty() ? "" : " (" + guard.reason + ")");
     return;
   }

@@ -22,7 +22,8 @@ PyObject* dict_entry_at(PyObject* dict, int index, bool want_key) {
 }
 
 PyObject* sequence_item(PyObject* object, Py_ssize_t index) {
-  if (PyTuple_Check(object)) return index < PyTuple_GET_SIZE(object) ? PyTuple_GET_ITEM(object, index) : nullptr;
+  if (PyTuple_Check(object))
+    return index < PyTuple_GET_SIZE(object) ? PyTuple_GET_ITEM(object, index) : nullptr;
   if (PyList_Check(object)) return index < PyList_GET_SIZE(object) ? PyList_GET_ITEM(object, index) : nullptr;
   return nullptr;
 }
@@ -92,7 +93,8 @@ bool same_shape(PyObject* defaults, PyObject* known) {
 bool same_function(const Leaf& leaf, PyObject* object) {
   if (!PyFunction_Check(object)) return false;
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  return function->func_code == leaf.object.get() && same_shape(function->func_defaults, leaf.defaults.get()) &&
+  return function->func_code == leaf.object.get() &&
+         same_shape(function->func_defaults, leaf.defaults.get()) &&
          !function->func_kwdefaults == !leaf.kwdefaults.get();
 }
 
@@ -110,9 +112,11 @@ std::string repr(PyObject* object) {
 
 }  // namespace
 
-PyObject* access(const symbolic::Source& source, PyObject* parent, const symbolic::Roots& roots, PyRef& owner) {
+PyObject* access(const symbolic::Source& source, PyObject* parent, const symbolic::Roots& roots,
+                 PyRef& owner) {
   switch (source.kind) {
-    case SourceKind::kArgument: return source.index < roots.num_arguments ? roots.arguments[source.index] : nullptr;
+    case SourceKind::kArgument:
+      return source.index < roots.num_arguments ? roots.arguments[source.index] : nullptr;
     case SourceKind::kFunction: return roots.function;
     case SourceKind::kGlobal: return source.key ? dict_item(roots.globals, source.key.get()) : roots.globals;
     case SourceKind::kBuiltin: return dict_item(roots.builtins, source.key.get());
@@ -218,22 +222,26 @@ std::string explain_leaf(const Leaf& leaf, const symbolic::Source& source, PyObj
   const std::string name = source.name();
   switch (leaf.kind) {
     case GuardKind::kType:
-      return "type of " + name + " was " + reinterpret_cast<PyTypeObject*>(leaf.object.get())->tp_name + ", is " +
-             Py_TYPE(object)->tp_name;
-    case GuardKind::kIdentity: return name + " is another object than before (was " + repr(leaf.object.get()) + ")";
+      return "type of " + name + " was " + reinterpret_cast<PyTypeObject*>(leaf.object.get())->tp_name +
+             ", is " + Py_TYPE(object)->tp_name;
+    case GuardKind::kIdentity:
+      return name + " is another object than before (was " + repr(leaf.object.get()) + ")";
     case GuardKind::kEquals: return name + " was " + repr(leaf.object.get()) + ", is " + repr(object);
     case GuardKind::kLength: {
       const Py_ssize_t length = PyObject_Size(object);
       if (length < 0) PyErr_Clear();
       return "len(" + name + ") was " + std::to_string(leaf.index) + ", is " + std::to_string(length);
     }
-    case GuardKind::kDictKeys: return "the keys of " + name + " were " + repr(leaf.object.get()) + " and have changed";
+    case GuardKind::kDictKeys:
+      return "the keys of " + name + " were " + repr(leaf.object.get()) + " and have changed";
     case GuardKind::kKeyAbsent:
-    case GuardKind::kAttributeAbsent: return name + " has " + repr(leaf.object.get()) + " now, which it had not";
+    case GuardKind::kAttributeAbsent:
+      return name + " has " + repr(leaf.object.get()) + " now, which it had not";
     case GuardKind::kTypeUnchanged: return "class " + name + " has been changed";
     case GuardKind::kFunctionCode: return "function " + name + " has been replaced or changed";
     case GuardKind::kDynamicFloat:
-    case GuardKind::kDynamicInt: return name + " is " + repr(object) + ", no plain number of that kind any more";
+    case GuardKind::kDynamicInt:
+      return name + " is " + repr(object) + ", no plain number of that kind any more";
     default: return name + " has changed";
   }
 }

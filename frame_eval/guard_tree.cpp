@@ -74,7 +74,8 @@ GuardNode* GuardTree::node_for(const SourcePtr& source) {
 }
 
 void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& roots) {
-  if (guard.kind == GuardKind::kDistinctTensors) return;  // written inputs are always compared with all others
+  if (guard.kind == GuardKind::kDistinctTensors)
+    return;  // written inputs are always compared with all others
   GuardNode* node = node_for(guard.source);
   Leaf leaf{.kind = guard.kind, .object = guard.object, .index = guard.index, .why = guard.why};
   std::string text;
@@ -108,14 +109,16 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
       leaf.kwdefaults = PyRef::borrow(function->func_kwdefaults);
     }
   }
-  lines_.push_back(guard.source->name() + ": " + guard_text(guard) + (guard.why.empty() ? "" : "   # " + guard.why));
+  lines_.push_back(guard.source->name() + ": " + guard_text(guard) +
+                   (guard.why.empty() ? "" : "   # " + guard.why));
   node->leaves.push_back(std::move(leaf));
 }
 
 void GuardTree::add_input(const symbolic::GraphInput& input, int index) {
   GuardNode* node = node_for(input.source);
   node->inputs.push_back(index);
-  if (input.kind != symbolic::InputKind::kTorchTensor && input.kind != symbolic::InputKind::kNumpyArray) return;
+  if (input.kind != symbolic::InputKind::kTorchTensor && input.kind != symbolic::InputKind::kNumpyArray)
+    return;
   for (Leaf& leaf : node->leaves)
     if (leaf.tensor_check >= 0) {
       tensors_[leaf.tensor_check].view = index;
@@ -134,7 +137,8 @@ void GuardTree::place_symbol(int symbol) {
   }
   for (const TensorLeaf& tensor : tensors_)
     if (symbolic::same_source(*tensor.source, *binding.source)) binding.input = tensor.view;
-  if (binding.input < 0) throw graph::InternalError("size symbol of " + binding.source->name() + " has no tensor guard");
+  if (binding.input < 0)
+    throw graph::InternalError("size symbol of " + binding.source->name() + " has no tensor guard");
 }
 
 bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings) const {
@@ -166,7 +170,8 @@ bool GuardTree::check_node(GuardNode& node, PyObject* parent, const symbolic::Ro
 bool GuardTree::check_object(GuardNode& node, PyObject* object, const symbolic::Roots& roots,
                              Bindings& bindings) const {
   if (node.slot >= 0) bindings.slots[node.slot] = object;
-  const uint64_t version = node.children.empty() || !PyDict_CheckExact(object) ? 0 : cdynamo_dict_version(object);
+  const uint64_t version =
+      node.children.empty() || !PyDict_CheckExact(object) ? 0 : cdynamo_dict_version(object);
   if (version && node.seen == object && node.seen_version == version) {
     for (GuardNode* child : node.unsettled)
       if (!check_object(*child, child->found, roots, bindings)) return false;
@@ -178,7 +183,8 @@ bool GuardTree::check_object(GuardNode& node, PyObject* object, const symbolic::
     if (leaf.tensor_check >= 0) {
       const TensorLeaf& tensor = tensors_[leaf.tensor_check];
       runtime::TensorView view;
-      if (!symbolic::check_tensor(tensor.check, object, &view, bindings.strides.data() + tensor.stride_offset))
+      if (!symbolic::check_tensor(tensor.check, object, &view,
+                                  bindings.strides.data() + tensor.stride_offset))
         return false;
       bindings.views[tensor.view] = view;
     } else if (!check_leaf(leaf, object)) {
@@ -222,10 +228,18 @@ bool GuardTree::check_symbols(const Bindings& bindings) const {
   for (const graph::SymGuard& guard : sym_->guards()) {
     const int64_t left = sym_->evaluate(guard.left, values), right = sym_->evaluate(guard.right, values);
     switch (guard.relation) {
-      case graph::Relation::kEq: if (left != right) return false; break;
-      case graph::Relation::kNe: if (left == right) return false; break;
-      case graph::Relation::kLt: if (left >= right) return false; break;
-      case graph::Relation::kLe: if (left > right) return false; break;
+      case graph::Relation::kEq:
+        if (left != right) return false;
+        break;
+      case graph::Relation::kNe:
+        if (left == right) return false;
+        break;
+      case graph::Relation::kLt:
+        if (left >= right) return false;
+        break;
+      case graph::Relation::kLe:
+        if (left > right) return false;
+        break;
     }
   }
   return true;

@@ -76,6 +76,11 @@ bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code
     PyErr_Format(PyExc_SystemError, "cdynamo: %s", error.what());
     outcome = Outcome::kDone;
   }
+  if (outcome == Outcome::kPlainPython) {
+    HookScope nothing_is_compiled(nullptr, nullptr);
+    *result = cdynamo_run_default(tstate, frame, 0);
+    return true;
+  }
   if (outcome != Outcome::kDone) return false;
   *result = cdynamo_finish_frame(tstate, frame, value.release());
   return true;

@@ -76,10 +76,10 @@ class NativeGraph : public CompiledGraph {
   std::vector<OutputAlias> outputs_;
   std::vector<OutputForm> forms_;
   std::vector<FreshOutput> fresh_;
-  std::vector<int> numbers_;        // graph inputs that are Python numbers
+  std::vector<int> numbers_;  // graph inputs that are Python numbers
   std::vector<InputKind> input_kinds_;
-  std::vector<int> written_;        // torch tensors that the graph writes to
-  bool plain_ = true;               // every output is fresh, in order: the common case
+  std::vector<int> written_;  // torch tensors that the graph writes to
+  bool plain_ = true;         // every output is fresh, in order: the common case
 };
 
 NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms,
@@ -92,8 +92,11 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
   const bool numpy = capture.graph->framework == graph::Framework::kNumpy;
   for (size_t i = 0; i < fresh_.size(); ++i) {
     runtime::OutputSpec& spec = executable_->outputs[i];
-    fresh_[i] = {numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor, spec.dtype, spec.device,
-                 {spec.sizes, {}}, {spec.strides, {}}};
+    fresh_[i] = {numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor,
+                 spec.dtype,
+                 spec.device,
+                 {spec.sizes, {}},
+                 {spec.strides, {}}};
     fresh_[i].sizes.prepare();
     fresh_[i].strides.prepare();
   }
@@ -113,7 +116,8 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
     if (capture.inputs[mutation.input].kind == InputKind::kTorchTensor) written_.push_back(mutation.input);
 }
 
-bool NativeGraph::allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data, ScalarCell* cells) const {
+bool NativeGraph::allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data,
+                           ScalarCell* cells) const {
   std::vector<int64_t> sizes, strides;
   for (size_t i = 0; i < fresh_.size(); ++i) {
     const FreshOutput& output = fresh_[i];
@@ -173,9 +177,12 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
     for (size_t i = 0; i < numbers_.size(); ++i) {
       const bool real = input_kinds_[numbers_[i]] == InputKind::kFloat;
       PyObject* number = bindings.inputs[numbers_[i]];
-      if (real) number_cells[i].real = PyFloat_AS_DOUBLE(number);
-      else number_cells[i].integer = PyLong_AsLongLong(number);
-      views[numbers_[i]] = {.data = &number_cells[i], .dtype = real ? runtime::DType::kF64 : runtime::DType::kI64};
+      if (real)
+        number_cells[i].real = PyFloat_AS_DOUBLE(number);
+      else
+        number_cells[i].integer = PyLong_AsLongLong(number);
+      views[numbers_[i]] = {.data = &number_cells[i],
+                            .dtype = real ? runtime::DType::kF64 : runtime::DType::kI64};
     }
     call.inputs = views.data();
   }
@@ -200,8 +207,10 @@ PyRef NativeGraph::make_output(size_t i, const Bindings& bindings, const std::ve
     case OutputAlias::kFresh: break;
   }
   const FreshOutput& output = fresh_[alias.index];
-  if (output.form == OutputForm::kNumpyScalar) return symbolic::make_numpy_scalar(output.dtype, &cells[alias.index]);
-  if (output.form == OutputForm::kPythonScalar) return symbolic::make_python_scalar(output.dtype, &cells[alias.index]);
+  if (output.form == OutputForm::kNumpyScalar)
+    return symbolic::make_numpy_scalar(output.dtype, &cells[alias.index]);
+  if (output.form == OutputForm::kPythonScalar)
+    return symbolic::make_python_scalar(output.dtype, &cells[alias.index]);
   return fresh[alias.index];
 }
 
@@ -218,7 +227,8 @@ PyRef NativeGraph::view_of(PyObject* base, const OutputAlias& alias, const int64
 
 }  // namespace
 
-std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms,
+std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
+                                              std::vector<OutputForm> forms,
                                               lowering::CompileReport& report) {
   graph::Prepared prepared = graph::prepare(*capture.graph, [](const char* stage, const graph::Graph& graph) {
     if (log_enabled(Topic::kAot)) log(Topic::kAot, std::string(stage) + "\n" + graph::print_readable(graph));

@@ -14,9 +14,8 @@ namespace {
 using symbolic::PyRef;
 
 struct OptimizedFunction {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
-  PyObject* function;     // the user's PyFunctionObject
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject* function;  // the user's PyFunctionObject
   PyObject* dict;
   PyObject* weak_references;
   ConfigPtr config;

@@ -1,5 +1,5 @@
-// OptimizedFunction: what cdynamo.optimize returns for a function. A callable with vectorcall that looks up a compiled entry for
-// the arguments as they come: on a hit no Python frame is made.
+// OptimizedFunction: what cdynamo.optimize returns for a function. A callable with vectorcall that looks up a
+// compiled entry for the arguments as they come: on a hit no Python frame is made.
 #pragma once
 
 #include "frame_eval/config.h"
@@ -14,8 +14,8 @@ int add_optimized_function_type(PyObject* module);
 // A new OptimizedFunction for a Python function; null with a Python error.
 symbolic::PyRef make_optimized_function(PyObject* function, ConfigPtr config);
 
-// A call of `function` through its code's cache, or in Python where it is to run there. `cache` is looked up where it is
-// null or another code's. A new reference, null with a Python error.
+// A call of `function` through its code's cache, or in Python where it is to run there. `cache` is looked up
+// where it is null or another code's. A new reference, null with a Python error.
 PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared_ptr<CodeCache>& cache,
                         PyObject* const* args, size_t nargsf, PyObject* kwnames);
 

@@ -67,7 +67,8 @@ bool replace(PyObject* target, const char* clear, const char* update, PyObject* 
 
 }  // namespace
 
-Rebuild::Rebuild(std::vector<RecipePtr> results, std::vector<Effect> effects, std::shared_ptr<graph::SymContext> sym)
+Rebuild::Rebuild(std::vector<RecipePtr> results, std::vector<Effect> effects,
+                 std::shared_ptr<graph::SymContext> sym)
     : results_(std::move(results)), effects_(std::move(effects)), sym_(std::move(sym)) {
   if (effects_.empty() && results_.size() == 1 && results_[0]) {
     const RecipeKind kind = results_[0]->kind;
@@ -76,7 +77,8 @@ Rebuild::Rebuild(std::vector<RecipePtr> results, std::vector<Effect> effects, st
   }
   for (const RecipePtr& recipe : results_) result_steps_.push_back(add(recipe));
   for (const Effect& effect : effects_)
-    effect_steps_.push_back({add(effect.target), effect.key ? add(effect.key) : -1, effect.value ? add(effect.value) : -1});
+    effect_steps_.push_back(
+        {add(effect.target), effect.key ? add(effect.key) : -1, effect.value ? add(effect.value) : -1});
 }
 
 int Rebuild::add(const RecipePtr& recipe) {
@@ -101,14 +103,17 @@ std::vector<OutputForm> Rebuild::output_forms(size_t num_outputs) const {
   std::vector<OutputForm> forms(num_outputs, OutputForm::kUnused);
   for (const Step& step : steps_) {
     const Recipe& recipe = *step.recipe;
-    if (recipe.kind == RecipeKind::kNumpyScalar) forms.at(recipe.index) = OutputForm::kNumpyScalar;
-    else if (recipe.kind == RecipeKind::kPythonScalar) forms.at(recipe.index) = OutputForm::kPythonScalar;
+    if (recipe.kind == RecipeKind::kNumpyScalar)
+      forms.at(recipe.index) = OutputForm::kNumpyScalar;
+    else if (recipe.kind == RecipeKind::kPythonScalar)
+      forms.at(recipe.index) = OutputForm::kPythonScalar;
     else if (recipe.kind == RecipeKind::kTensor)
-      forms.at(recipe.index) = symbolic::numpy_is_loaded() && recipe.object && PyType_Check(recipe.object.get()) &&
-                                       std::string_view(reinterpret_cast<PyTypeObject*>(recipe.object.get())->tp_name) ==
-                                           "numpy.ndarray"
-                                   ? OutputForm::kNumpyArray
-                                   : OutputForm::kTorchTensor;
+      forms.at(recipe.index) =
+          symbolic::numpy_is_loaded() && recipe.object && PyType_Check(recipe.object.get()) &&
+                  std::string_view(reinterpret_cast<PyTypeObject*>(recipe.object.get())->tp_name) ==
+                      "numpy.ndarray"
+              ? OutputForm::kNumpyArray
+              : OutputForm::kTorchTensor;
   }
   return forms;
 }
@@ -149,8 +154,9 @@ PyRef Rebuild::make(const Step& step, const symbolic::Roots& roots, const Bindin
     case RecipeKind::kNumpyScalar:
     case RecipeKind::kPythonScalar: return outputs.at(recipe.index);
     case RecipeKind::kInt:
-      return PyRef::steal(PyLong_FromLongLong(
-          recipe.size.is_constant() ? recipe.size.constant() : sym_->evaluate(recipe.size, bindings.symbols.data())));
+      return PyRef::steal(PyLong_FromLongLong(recipe.size.is_constant()
+                                                  ? recipe.size.constant()
+                                                  : sym_->evaluate(recipe.size, bindings.symbols.data())));
     case RecipeKind::kTuple: return tuple_of(step.items, 0, made);
     case RecipeKind::kList: return PyRef::steal(PyList_New(0));
     case RecipeKind::kDict: return PyRef::steal(PyDict_New());
@@ -183,7 +189,8 @@ bool Rebuild::fill(const Step& step, PyObject* container, const std::vector<PyRe
                          [&](int item) { return PyList_Append(container, made[item].get()) == 0; });
     case RecipeKind::kDict:
       for (size_t i = 0; i + 1 < step.items.size(); i += 2)
-        if (PyDict_SetItem(container, made[step.items[i]].get(), made[step.items[i + 1]].get()) < 0) return false;
+        if (PyDict_SetItem(container, made[step.items[i]].get(), made[step.items[i + 1]].get()) < 0)
+          return false;
       return true;
     case RecipeKind::kCell:
       return step.items.empty() || PyCell_Set(container, made[step.items[0]].get()) == 0;
@@ -196,7 +203,8 @@ bool Rebuild::apply(const Effect& effect, PyObject* target, PyObject* key, PyObj
     case EffectKind::kSetAttribute:
     case EffectKind::kDeleteAttribute:
       // object.__setattr__: a class's own __setattr__ was executed symbolically already.
-      return PyObject_GenericSetAttr(target, key, effect.kind == EffectKind::kSetAttribute ? value : nullptr) == 0;
+      return PyObject_GenericSetAttr(target, key,
+                                     effect.kind == EffectKind::kSetAttribute ? value : nullptr) == 0;
     case EffectKind::kSetItem:
     case EffectKind::kSetGlobal: return delete_or_set_item(target, key, value) == 0;
     case EffectKind::kDeleteItem:

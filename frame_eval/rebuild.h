@@ -2,7 +2,8 @@
 //
 //   Rebuild rebuild(results, effects);                       // once an entry
 //   std::vector<PyRef> objects;
-//   rebuild.run(roots, bindings, outputs, objects);          // once a call: objects[i] is what results[i] describes
+//   rebuild.run(roots, bindings, outputs, objects);          // once a call: objects[i] is what results[i]
+//   describes
 #pragma once
 
 #include <vector>
@@ -28,8 +29,8 @@ class Rebuild {
  private:
   struct Step {
     const symbolic::Recipe* recipe;
-    std::vector<int> items;   // steps that make the recipe's items
-    int fills = -1;           // >= 0: the container made by that step gets its items now
+    std::vector<int> items;  // steps that make the recipe's items
+    int fills = -1;          // >= 0: the container made by that step gets its items now
   };
   int add(const symbolic::RecipePtr& recipe);
   PyRef make(const Step& step, const symbolic::Roots& roots, const Bindings& bindings,
@@ -37,11 +38,13 @@ class Rebuild {
   bool fill(const Step& step, PyObject* container, const std::vector<PyRef>& made) const;
   bool apply(const symbolic::Effect& effect, PyObject* target, PyObject* key, PyObject* value) const;
 
-  struct EffectSteps { int target, key, value; };
+  struct EffectSteps {
+    int target, key, value;
+  };
   std::vector<symbolic::RecipePtr> results_;
   std::vector<symbolic::Effect> effects_;
   std::shared_ptr<graph::SymContext> sym_;
-  std::vector<Step> steps_;          // items come before what holds them, but for containers that hold themselves
+  std::vector<Step> steps_;  // items come before what holds them, but for containers that hold themselves
   std::vector<int> result_steps_;
   std::vector<EffectSteps> effect_steps_;
   int single_output_ = -1;

@@ -91,12 +91,13 @@ Tensor operator-(Tensor a);
 #define CDYNAMO_UNARY(name) \
   inline Tensor name(Tensor x) { return apply(#name, {x}); }
 CDYNAMO_UNARY(neg)
-CDYNAMO_UNARY(abs) CDYNAMO_UNARY(sign) CDYNAMO_UNARY(exp) CDYNAMO_UNARY(exp2) CDYNAMO_UNARY(expm1)
-    CDYNAMO_UNARY(log) CDYNAMO_UNARY(log2) CDYNAMO_UNARY(log10) CDYNAMO_UNARY(log1p) CDYNAMO_UNARY(sqrt)
-        CDYNAMO_UNARY(rsqrt) CDYNAMO_UNARY(reciprocal) CDYNAMO_UNARY(sin) CDYNAMO_UNARY(cos)
-            CDYNAMO_UNARY(tan) CDYNAMO_UNARY(sinh) CDYNAMO_UNARY(cosh) CDYNAMO_UNARY(tanh) CDYNAMO_UNARY(erf)
-                CDYNAMO_UNARY(erfc) CDYNAMO_UNARY(sigmoid) CDYNAMO_UNARY(floor) CDYNAMO_UNARY(ceil)
-                    CDYNAMO_UNARY(trunc) CDYNAMO_UNARY(isnan) CDYNAMO_UNARY(isinf) CDYNAMO_UNARY(logical_not)
+CDYNAMO_UNARY(abs)
+CDYNAMO_UNARY(sign) CDYNAMO_UNARY(exp) CDYNAMO_UNARY(exp2) CDYNAMO_UNARY(expm1) CDYNAMO_UNARY(log)
+    CDYNAMO_UNARY(log2) CDYNAMO_UNARY(log10) CDYNAMO_UNARY(log1p) CDYNAMO_UNARY(sqrt) CDYNAMO_UNARY(rsqrt)
+        CDYNAMO_UNARY(reciprocal) CDYNAMO_UNARY(sin) CDYNAMO_UNARY(cos) CDYNAMO_UNARY(tan) CDYNAMO_UNARY(sinh)
+            CDYNAMO_UNARY(cosh) CDYNAMO_UNARY(tanh) CDYNAMO_UNARY(erf) CDYNAMO_UNARY(erfc)
+                CDYNAMO_UNARY(sigmoid) CDYNAMO_UNARY(floor) CDYNAMO_UNARY(ceil) CDYNAMO_UNARY(trunc)
+                    CDYNAMO_UNARY(isnan) CDYNAMO_UNARY(isinf) CDYNAMO_UNARY(logical_not)
                         CDYNAMO_UNARY(digamma)
 #undef CDYNAMO_UNARY
 #define CDYNAMO_BINARY(name) \

@@ -1,6 +1,7 @@
-// A stable structural hash of a core graph, for cache keys: two graphs with one fingerprint compute the same thing from
-// the same kinds of inputs. Names, source lines and user calls do not take part; operators, arguments, types, strides of
-// inputs and outputs, mutations and the ranges of the size symbols do. Equal in every process and on every host.
+// A stable structural hash of a core graph, for cache keys: two graphs with one fingerprint compute the same
+// thing from the same kinds of inputs. Names, source lines and user calls do not take part; operators,
+// arguments, types, strides of inputs and outputs, mutations and the ranges of the size symbols do. Equal in
+// every process and on every host.
 #pragma once
 
 #include <array>

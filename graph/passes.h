@@ -1,5 +1,5 @@
-// The passes from a captured graph to the core graph that lowering reads, one file each in graph/passes/; `prepare` is the
-// pipeline.
+// The passes from a captured graph to the core graph that lowering reads, one file each in graph/passes/;
+// `prepare` is the pipeline.
 #pragma once
 
 #include <functional>
@@ -14,28 +14,31 @@ namespace cdynamo::graph {
 // How an output of the captured graph relates to storage that is there already, as in eager.
 struct OutputAlias {
   enum Kind : uint8_t { kFresh, kInput, kViewOfInput, kViewOfOutput } kind = kFresh;
-  int index = -1;          // kFresh: index in core->outputs; kInput, kViewOfInput: the input; kViewOfOutput: index in core->outputs
+  int index = -1;  // kFresh: index in core->outputs; kInput, kViewOfInput: the input; kViewOfOutput: index in
+                   // core->outputs
   std::vector<Sym> sizes, strides;
-  Sym offset;              // views: elements, counted from the data pointer of the input or output
+  Sym offset;  // views: elements, counted from the data pointer of the input or output
 };
 
 struct Prepared {
-  std::unique_ptr<Graph> core;        // its outputs are the fresh ones only, each once; inputs are the captured graph's
-  std::vector<OutputAlias> outputs;   // one for each output of the captured graph
+  std::unique_ptr<Graph>
+      core;  // its outputs are the fresh ones only, each once; inputs are the captured graph's
+  std::vector<OutputAlias> outputs;  // one for each output of the captured graph
 };
 
 // Called after each stage with its name and the graph as it stands.
 using DumpFn = std::function<void(const char* stage, const Graph&)>;
 
-// functionalize (which decomposes) -> simplify -> recognize attention -> common subexpressions -> dead code -> verify. The
-// result has the captured graph's inputs in the same order. Throws Unsupported, and UserError where eager refuses a write.
+// functionalize (which decomposes) -> simplify -> recognize attention -> common subexpressions -> dead code
+// -> verify. The result has the captured graph's inputs in the same order. Throws Unsupported, and UserError
+// where eager refuses a write.
 Prepared prepare(const Graph& captured, const DumpFn& dump = {});
 
-// Captured graph with in-place nodes and views -> core graph without them; writes to inputs become Graph::mutations. Inputs
-// are taken not to overlap each other: capture guards that.
+// Captured graph with in-place nodes and views -> core graph without them; writes to inputs become
+// Graph::mutations. Inputs are taken not to overlap each other: capture guards that.
 Prepared functionalize(const Graph& captured);
-bool simplify(Graph& core);               // rewrites as data: rewrites.cpp. True when something changed
-bool recognize_attention(Graph& core);    // matmul, scale, mask, softmax, matmul -> core.sdpa
+bool simplify(Graph& core);             // rewrites as data: rewrites.cpp. True when something changed
+bool recognize_attention(Graph& core);  // matmul, scale, mask, softmax, matmul -> core.sdpa
 bool eliminate_common_subexpressions(Graph& core);
 bool eliminate_dead_code(Graph& core);
 

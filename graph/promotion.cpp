@@ -147,7 +147,11 @@ Promoted promote(Framework framework, DType default_float, Promotion rule,
                  std::span<const PromotedOperand> operands, std::string_view op_name) {
   Promoted promoted;
   default_float = float_among(default_float, operands);
-  auto common = [&](size_t from) { return result_type(framework, default_float, operands.subspan(from)); };
+  auto common = [&](size_t from) {
+    auto those = operands.subspan(from);
+    return framework == Framework::kNumpy ? numpy_result_type(those)
+                                          : torch_result_type(default_float, those);
+  };
   switch (rule) {
     case Promotion::kCommon:
     case Promotion::kSame:

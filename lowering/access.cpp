@@ -9,7 +9,9 @@ using Indices = std::vector<Index>;
 
 Index minus(const Index& index, const Sym& offset) { return add(index, constant_index(Sym() - offset)); }
 
-Access self_access(const graph::Args& args, Indices index) { return {args.value("self"), std::move(index), {}}; }
+Access self_access(const graph::Args& args, Indices index) {
+  return {args.value("self"), std::move(index), {}};
+}
 
 Indices expand_index(const Value& self, Indices index) {
   for (size_t d = 0; d < index.size(); ++d)
@@ -27,13 +29,15 @@ Indices permute_index(const graph::Args& args, const Indices& index) {
 Indices slice_index(const graph::Args& args, const Indices& index) {
   Indices result;
   const std::vector<Sym> start = args.sizes("start"), step = args.sizes("step");
-  for (size_t d = 0; d < index.size(); ++d) result.push_back(add(scale(index[d], step[d]), constant_index(start[d])));
+  for (size_t d = 0; d < index.size(); ++d)
+    result.push_back(add(scale(index[d], step[d]), constant_index(start[d])));
   return result;
 }
 
 struct Diagonal {
   int64_t offset, dim1, dim2;
-  explicit Diagonal(const graph::Args& args) : offset(args.constant("offset")), dim1(args.constant("dim1")), dim2(args.constant("dim2")) {}
+  explicit Diagonal(const graph::Args& args)
+      : offset(args.constant("offset")), dim1(args.constant("dim1")), dim2(args.constant("dim2")) {}
   Sym row_offset() const { return Sym(std::max<int64_t>(-offset, 0)); }
   Sym column_offset() const { return Sym(std::max<int64_t>(offset, 0)); }
 };
@@ -43,16 +47,20 @@ Indices diagonal_index(const graph::Args& args, const Indices& index) {
   Indices result(index.size() + 1);
   size_t next = 0;
   for (int64_t d = 0; d < static_cast<int64_t>(result.size()); ++d) {
-    if (d == diagonal.dim1) result[d] = add(index.back(), constant_index(diagonal.row_offset()));
-    else if (d == diagonal.dim2) result[d] = add(index.back(), constant_index(diagonal.column_offset()));
-    else result[d] = index[next++];
+    if (d == diagonal.dim1)
+      result[d] = add(index.back(), constant_index(diagonal.row_offset()));
+    else if (d == diagonal.dim2)
+      result[d] = add(index.back(), constant_index(diagonal.column_offset()));
+    else
+      result[d] = index[next++];
   }
   return result;
 }
 
 Access window_access(const graph::Args& args, const Indices& index) {
   const std::vector<int64_t> dims = args.constants("dims");
-  const std::vector<Sym> stride = args.sizes("stride"), padding = args.sizes("padding"), dilation = args.sizes("dilation");
+  const std::vector<Sym> stride = args.sizes("stride"), padding = args.sizes("padding"),
+                         dilation = args.sizes("dilation");
   const Value* self = args.value("self");
   Access access = self_access(args, Indices(index.begin(), index.begin() + self->type.rank()));
   for (size_t k = 0; k < dims.size(); ++k) {
@@ -70,7 +78,8 @@ Access pad_access(const graph::Args& args, const Indices& index) {
   Access access = self_access(args, index);
   for (size_t d = 0; d < index.size(); ++d) {
     access.index[d] = minus(index[d], low[d]);
-    if (!(low[d] == Sym()) || !(high[d] == Sym())) access.where.push_back({access.index[d], Sym(), self->type.sizes[d]});
+    if (!(low[d] == Sym()) || !(high[d] == Sym()))
+      access.where.push_back({access.index[d], Sym(), self->type.sizes[d]});
   }
   return access;
 }
@@ -89,7 +98,8 @@ std::vector<Access> concat_accesses(const graph::Args& args, const Indices& inde
   return result;
 }
 
-std::vector<Access> slice_scatter_accesses(const graph::Args& args, const Indices& index, const AccessScope& scope) {
+std::vector<Access> slice_scatter_accesses(const graph::Args& args, const Indices& index,
+                                           const AccessScope& scope) {
   const std::vector<Sym> start = args.sizes("start"), step = args.sizes("step");
   const Value *self = args.value("self"), *src = args.value("src");
   Access access{src, {}, {}};
@@ -97,7 +107,8 @@ std::vector<Access> slice_scatter_accesses(const graph::Args& args, const Indice
     // Position along the slice times |step|.
     const int64_t stride = step[d].is_constant() ? step[d].constant() : 0;
     if (stride == 0) throw graph::Unsupported("slice_scatter with a symbolic step");
-    const Index distance = stride > 0 ? minus(index[d], start[d]) : minus(scale(index[d], Sym(-1)), Sym() - start[d]);
+    const Index distance =
+        stride > 0 ? minus(index[d], start[d]) : minus(scale(index[d], Sym(-1)), Sym() - start[d]);
     const int64_t step_size = std::abs(stride);
     const bool whole = start[d] == Sym() && stride == 1 && src->type.sizes[d] == self->type.sizes[d];
     if (!whole) access.where.push_back({distance, Sym(), src->type.sizes[d] * Sym(step_size), step_size});
@@ -135,7 +146,9 @@ std::vector<Access> accesses(const Node& node, const Indices& index, const Acces
     case CoreKind::kExpand: return {self_access(args, expand_index(*args.value("self"), index))};
     case CoreKind::kPermute: return {self_access(args, permute_index(args, index))};
     case CoreKind::kReshape:
-      return {self_access(args, reshape_index(index, node.results[0]->type.sizes, args.value("self")->type.sizes, scope.extents, scope.context.sym, scope.emitter))};
+      return {
+          self_access(args, reshape_index(index, node.results[0]->type.sizes, args.value("self")->type.sizes,
+                                          scope.extents, scope.context.sym, scope.emitter))};
     case CoreKind::kSlice: return {self_access(args, slice_index(args, index))};
     case CoreKind::kDiagonal: return {self_access(args, diagonal_index(args, index))};
     case CoreKind::kWindow: return {window_access(args, index)};
@@ -145,11 +158,13 @@ std::vector<Access> accesses(const Node& node, const Indices& index, const Acces
     case CoreKind::kDiagonalScatter: return diagonal_scatter_accesses(args, index);
     case CoreKind::kGather: return {{args.value("index"), index, {}}};
     case CoreKind::kIndex:
-      for (const Value* indices : args.values("indices")) result.push_back({indices, Indices(index.begin(), index.begin() + indices->type.rank()), {}});
+      for (const Value* indices : args.values("indices"))
+        result.push_back({indices, Indices(index.begin(), index.begin() + indices->type.rank()), {}});
       return result;
     case CoreKind::kPointwise:
     case CoreKind::kCast:
-      graph::for_each_operand(const_cast<Node&>(node), [&](Value*& value) { result.push_back({value, index, {}}); });
+      graph::for_each_operand(const_cast<Node&>(node),
+                              [&](Value*& value) { result.push_back({value, index, {}}); });
       return result;
     default: throw graph::InternalError("accesses: not a loop operator: " + std::string(node.op->name));
   }

@@ -1,7 +1,7 @@
 // The pipeline of lowering:
 //   LoweringContext   what is known of the graph            lowering_context.cpp
-//   fuse              nodes -> steps of kernels and calls   fusion.cpp, kernel_builder.cpp, element_emitter.cpp, schedule.cpp
-//   plan_arena        where intermediates live              memory_plan.cpp
+//   fuse              nodes -> steps of kernels and calls   fusion.cpp, kernel_builder.cpp,
+//   element_emitter.cpp, schedule.cpp plan_arena        where intermediates live              memory_plan.cpp
 //   emit_cpu          kernels -> machine code               emit_cpu.cpp
 //   the plan          what the executor runs                below
 #include "lowering/compile.h"
@@ -19,10 +19,12 @@ namespace {
 
 using runtime::PlanStep;
 
-// Buffer ids: values' ids; after them one for each output that is copied; negative ones are temporaries of split reductions.
+// Buffer ids: values' ids; after them one for each output that is copied; negative ones are temporaries of
+// split reductions.
 class PlanMaker {
  public:
-  PlanMaker(const graph::Graph& core, const CompileOptions& options, CompileReport* report, const EmitFn& emit)
+  PlanMaker(const graph::Graph& core, const CompileOptions& options, CompileReport* report,
+            const EmitFn& emit)
       : core_(core), options_(options), report_(report), emit_(emit), context_(core) {}
 
   std::unique_ptr<runtime::Executable> run() {
@@ -58,7 +60,8 @@ class PlanMaker {
     add_mutations();
   }
 
-  // Written last, when everything has been read; what is itself read of a mutated input first goes to a temporary.
+  // Written last, when everything has been read; what is itself read of a mutated input first goes to a
+  // temporary.
   void add_mutations() {
     std::map<int, Layout> staged;  // by value id
     std::vector<std::pair<const Value*, const Value*>> writes;
@@ -69,7 +72,8 @@ class PlanMaker {
       writes.push_back({input, mutation.value});
       written.insert(input->id);
     }
-    std::erase_if(writes, [&](const auto& write) { return try_in_place(*write.first, *write.second, writes); });
+    std::erase_if(writes,
+                  [&](const auto& write) { return try_in_place(*write.first, *write.second, writes); });
     for (auto [input, value] : writes) {
       if (!reads_any(*value, written) || staged.count(value->id)) continue;
       const int id = kTemporary - static_cast<int>(steps_.temporaries.size());
@@ -83,7 +87,8 @@ class PlanMaker {
     }
   }
 
-  bool try_in_place(const Value& input, const Value& value, const std::vector<std::pair<const Value*, const Value*>>& writes) {
+  bool try_in_place(const Value& input, const Value& value,
+                    const std::vector<std::pair<const Value*, const Value*>>& writes) {
     if (!value.node || context_.is_inline(*value.node) || output_of_.count(value.id)) return false;
     // Other mutations read the old content when they are written, later; a value written twice has two homes.
     for (auto [other_input, other] : writes)
@@ -138,7 +143,8 @@ class PlanMaker {
 
   void use(int id, DType dtype, const Sym& elements, int step) {
     if (is_input(id) || output_of_.count(id)) return;
-    auto [found, is_new] = arena_uses_.try_emplace(id, BufferUse{dtype, elements * Sym(runtime::bytes(dtype)), step, step});
+    auto [found, is_new] =
+        arena_uses_.try_emplace(id, BufferUse{dtype, elements * Sym(runtime::bytes(dtype)), step, step});
     found->second.last_step = std::max(found->second.last_step, step);
   }
 
@@ -175,7 +181,8 @@ class PlanMaker {
 
   Layout layout_of(const Value& value) const {
     Layout layout = context_.layouts[value.id];
-    if (layout.buffer < 0 && !resolve_view(context_, value, &layout)) throw graph::InternalError("an operand of a library call is not in memory: " + value.name);
+    if (layout.buffer < 0 && !resolve_view(context_, value, &layout))
+      throw graph::InternalError("an operand of a library call is not in memory: " + value.name);
     return layout;
   }
 
@@ -183,11 +190,13 @@ class PlanMaker {
 
   void emit_kernels() {
     std::vector<Kernel> kernels;
-    for (const Step& step : steps_.steps) kernels.insert(kernels.end(), step.kernels.begin(), step.kernels.end());
+    for (const Step& step : steps_.steps)
+      kernels.insert(kernels.end(), step.kernels.begin(), step.kernels.end());
     for (const Kernel& kernel : kernels) {
       if (report_ && options_.keep_text) report_->loop_ir += print(kernel) + "\n";
       const std::vector<std::string> problems = verify(kernel);
-      if (!problems.empty()) throw graph::InternalError("broken kernel: " + problems[0] + "\n" + print(kernel));
+      if (!problems.empty())
+        throw graph::InternalError("broken kernel: " + problems[0] + "\n" + print(kernel));
     }
     EmitOptions emit_options{.use_disk_cache = options_.use_disk_cache};
     if (report_ && options_.keep_text) {
@@ -225,7 +234,8 @@ class PlanMaker {
     size_t next_kernel = 0;
     for (const Step& step : steps_.steps) {
       if (step.kind == Step::kLibrary) add_library_step(*step.nodes[0], arena);
-      for (const Kernel& kernel : step.kernels) add_kernel_step(kernel, module_->kernels.at(next_kernel++), arena);
+      for (const Kernel& kernel : step.kernels)
+        add_kernel_step(kernel, module_->kernels.at(next_kernel++), arena);
     }
     if (!arena_uses_.empty()) plan_.arena_bytes = sizes_.add(arena.bytes);
     plan_.sizes = sizes_.take();
@@ -233,7 +243,10 @@ class PlanMaker {
     if (report_) {
       report_->plan = arena.text;
       for (const PlanStep& step : plan_.steps) {
-        report_->plan += std::string(step.library ? "call " : step.barrier_before ? "barrier, kernel " : "kernel ") + step.name + "\n";
+        report_->plan += std::string(step.library          ? "call "
+                                     : step.barrier_before ? "barrier, kernel "
+                                                           : "kernel ") +
+                         step.name + "\n";
         report_->library_calls += step.library != nullptr;
       }
     }
@@ -262,14 +275,16 @@ class PlanMaker {
     plan_.steps.push_back(std::move(step));
   }
 
-  // Two buffers may be the same memory: one value's, or bytes of the arena that both use at different times. Inputs may overlap inputs.
+  // Two buffers may be the same memory: one value's, or bytes of the arena that both use at different times.
+  // Inputs may overlap inputs.
   bool same_memory(int a, int b, const ArenaPlan& arena) const {
     if (a == b) return true;
     if (is_input(a) && is_input(b)) return true;
     auto x = arena.offsets.find(a), y = arena.offsets.find(b);
     if (x == arena.offsets.end() || y == arena.offsets.end()) return false;
     const Sym a_end = x->second + arena_uses_.at(a).bytes, b_end = y->second + arena_uses_.at(b).bytes;
-    if (!a_end.is_constant() || !b_end.is_constant() || !x->second.is_constant() || !y->second.is_constant()) return true;
+    if (!a_end.is_constant() || !b_end.is_constant() || !x->second.is_constant() || !y->second.is_constant())
+      return true;
     return x->second.constant() < b_end.constant() && y->second.constant() < a_end.constant();
   }
 
@@ -329,7 +344,8 @@ class PlanMaker {
       default:
         step.library = runtime::library_callback;
         if (args.has("call")) step.user_call = static_cast<int>(args.constant("call"));
-        graph::for_each_operand(const_cast<Node&>(node), [&](Value*& value) { step.operands.push_back(operand(value, arena)); });
+        graph::for_each_operand(const_cast<Node&>(node),
+                                [&](Value*& value) { step.operands.push_back(operand(value, arena)); });
     }
     step.num_inputs = static_cast<int>(step.operands.size());
     for (const Value* value : node.results) step.operands.push_back(operand(value, arena));
@@ -353,7 +369,7 @@ class PlanMaker {
   const EmitFn& emit_;
   LoweringContext context_;
   Steps steps_;
-  std::map<int, int> output_of_;              // buffer id -> output
+  std::map<int, int> output_of_;  // buffer id -> output
   std::map<int, BufferUse> arena_uses_;
   std::unique_ptr<CompiledModule> module_;
   SizeTable sizes_;
@@ -364,11 +380,13 @@ class PlanMaker {
 
 }  // namespace
 
-std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options, CompileReport* report) {
+std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options,
+                                             CompileReport* report) {
   return compile_with(core, options, report, emit_cpu);
 }
 
-std::unique_ptr<runtime::Executable> compile_with(const graph::Graph& core, const CompileOptions& options, CompileReport* report, const EmitFn& emit) {
+std::unique_ptr<runtime::Executable> compile_with(const graph::Graph& core, const CompileOptions& options,
+                                                  CompileReport* report, const EmitFn& emit) {
   return PlanMaker(core, options, report, emit).run();
 }
 

@@ -17,24 +17,28 @@ namespace cdynamo::lowering {
 
 struct CompileOptions {
   bool use_disk_cache = true;
-  bool keep_text = false;      // LLVM IR and assembly into the report
+  bool keep_text = false;  // LLVM IR and assembly into the report
 };
 
 struct CompileReport {
-  int kernels = 0;             // fused kernels in the plan, duplicates included
+  int kernels = 0;  // fused kernels in the plan, duplicates included
   int kernels_compiled = 0, kernels_from_disk = 0, library_calls = 0;
-  std::string fusion;          // what was fused with what, and why not more
+  std::string fusion;  // what was fused with what, and why not more
   std::string loop_ir, llvm_ir, assembly, plan;
 };
 
-// Every output of a core graph is fresh: the caller gives a buffer for each, with the sizes and strides of its type. Mutations
-// are written to the inputs' memory after all reads of it. Throws graph::Unsupported, graph::InternalError.
-std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options, CompileReport* report);
+// Every output of a core graph is fresh: the caller gives a buffer for each, with the sizes and strides of
+// its type. Mutations are written to the inputs' memory after all reads of it. Throws graph::Unsupported,
+// graph::InternalError.
+std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options,
+                                             CompileReport* report);
 
 // The same with another emission than emit_cpu: the tests' interpreter of kernels.
 class CompiledModule;
 struct EmitOptions;
-using EmitFn = std::function<std::unique_ptr<CompiledModule>(std::span<const Kernel>, const graph::SymContext&, const EmitOptions&)>;
-std::unique_ptr<runtime::Executable> compile_with(const graph::Graph& core, const CompileOptions& options, CompileReport* report, const EmitFn& emit);
+using EmitFn = std::function<std::unique_ptr<CompiledModule>(std::span<const Kernel>,
+                                                             const graph::SymContext&, const EmitOptions&)>;
+std::unique_ptr<runtime::Executable> compile_with(const graph::Graph& core, const CompileOptions& options,
+                                                  CompileReport* report, const EmitFn& emit);
 
 }  // namespace cdynamo::lowering

@@ -1,4 +1,5 @@
-// The core operators as lowering sorts them: what a node's name means for loops (graph/core.h has the vocabulary).
+// The core operators as lowering sorts them: what a node's name means for loops (graph/core.h has the
+// vocabulary).
 #pragma once
 
 #include <string_view>
@@ -8,11 +9,31 @@
 namespace cdynamo::lowering {
 
 enum class CoreKind : uint8_t {
-  kPointwise, kCast, kFull, kIota,
-  kExpand, kPermute, kReshape, kSlice, kDiagonal, kWindow, kPad,
-  kConcat, kGather, kIndex, kSliceScatter, kDiagonalScatter, kScatter, kIndexPut,
-  kReduction, kScan,
-  kMatmul, kBatchMatmul, kConvolution, kAttention, kLibrary,
+  kPointwise,
+  kCast,
+  kFull,
+  kIota,
+  kExpand,
+  kPermute,
+  kReshape,
+  kSlice,
+  kDiagonal,
+  kWindow,
+  kPad,
+  kConcat,
+  kGather,
+  kIndex,
+  kSliceScatter,
+  kDiagonalScatter,
+  kScatter,
+  kIndexPut,
+  kReduction,
+  kScan,
+  kMatmul,
+  kBatchMatmul,
+  kConvolution,
+  kAttention,
+  kLibrary,
   kUnknown,
 };
 
@@ -25,6 +46,8 @@ bool is_elementwise(CoreKind kind);
 // A step of its own with operands in memory.
 bool is_library_call(CoreKind kind);
 
-inline graph::Args args_of(const graph::Node& node) { return graph::Args(node.op->parsed.at(node.overload), node.args); }
+inline graph::Args args_of(const graph::Node& node) {
+  return graph::Args(node.op->parsed.at(node.overload), node.args);
+}
 
 }  // namespace cdynamo::lowering

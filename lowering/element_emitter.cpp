@@ -25,9 +25,13 @@ class ConstantCatcher : public graph::ScalarBuilder {
     stmt.value = static_cast<double>(value);
     return {nullptr, dtype};
   }
-  Scalar prim(graph::Prim, const Scalar*, int) override { throw CannotFuse{"a reduction's identity is not a constant"}; }
+  Scalar prim(graph::Prim, const Scalar*, int) override {
+    throw CannotFuse{"a reduction's identity is not a constant"};
+  }
   Scalar cast(Scalar, DType) override { throw CannotFuse{"a reduction's identity is not a constant"}; }
-  Scalar select(Scalar, Scalar, Scalar) override { throw CannotFuse{"a reduction's identity is not a constant"}; }
+  Scalar select(Scalar, Scalar, Scalar) override {
+    throw CannotFuse{"a reduction's identity is not a constant"};
+  }
   Scalar bitcast(Scalar, DType) override { throw CannotFuse{"a reduction's identity is not a constant"}; }
 };
 
@@ -49,7 +53,8 @@ int ElementEmitter::level_of(const Value& value) {
   auto [found, is_new] = levels_.try_emplace(value.id, 0);
   if (!is_new) return found->second;
   int level = 0;
-  graph::for_each_operand(const_cast<Node&>(*value.node), [&](Value*& operand) { level = std::max(level, level_of(*operand)); });
+  graph::for_each_operand(const_cast<Node&>(*value.node),
+                          [&](Value*& operand) { level = std::max(level, level_of(*operand)); });
   if (context_.kind(*value.node) == CoreKind::kReduction && axes_.has_rows()) ++level;
   return levels_[value.id] = level;
 }
@@ -58,7 +63,8 @@ int ElementEmitter::level_of(const Value& value) {
 
 bool ElementEmitter::on_row(const Stmt& stmt) const {
   auto row_register = [&](int reg) { return reg >= 0 && sections_of_[reg] % 2 == 1; };
-  if (std::any_of(stmt.operands.begin(), stmt.operands.end(), row_register) || row_register(stmt.mask)) return true;
+  if (std::any_of(stmt.operands.begin(), stmt.operands.end(), row_register) || row_register(stmt.mask))
+    return true;
   if (stmt.kind == StmtKind::kAxis) return axes_.is_row[stmt.axis];
   for (const IndexTerm& term : stmt.index.terms)
     if (term.axis >= 0 ? axes_.is_row[term.axis] != 0 : row_register(term.reg)) return true;
@@ -86,7 +92,9 @@ int ElementEmitter::emit_here(Stmt stmt, bool row) {
 
 int ElementEmitter::plan_buffer(int id, DType dtype, const Sym& size, bool written) {
   auto [found, is_new] = buffer_of_.try_emplace(id, static_cast<int>(buffers.size()));
-  if (is_new) buffers.push_back({.kind = BufferKind::kGlobal, .dtype = dtype, .plan_buffer = id, .size = size, .written = written});
+  if (is_new)
+    buffers.push_back(
+        {.kind = BufferKind::kGlobal, .dtype = dtype, .plan_buffer = id, .size = size, .written = written});
   if (written) buffers[found->second].written = true;
   return found->second;
 }
@@ -103,10 +111,17 @@ int ElementEmitter::load_from(int buffer, DType dtype, const Index& at, int mask
 
 void ElementEmitter::store_to(int buffer, DType dtype, const Index& at, int reg, int mask) {
   buffers[buffer].written = true;
-  emit({.kind = StmtKind::kStore, .dtype = dtype, .operands = {reg}, .mask = mask, .buffer = buffer, .index = at});
+  emit({.kind = StmtKind::kStore,
+        .dtype = dtype,
+        .operands = {reg},
+        .mask = mask,
+        .buffer = buffer,
+        .index = at});
 }
 
-int ElementEmitter::constant(int64_t value) { return emit({.kind = StmtKind::kConstant, .dtype = DType::kI64, .int_value = value}); }
+int ElementEmitter::constant(int64_t value) {
+  return emit({.kind = StmtKind::kConstant, .dtype = DType::kI64, .int_value = value});
+}
 
 int ElementEmitter::size_register(const Sym& size) {
   if (size.is_constant()) return constant(size.constant());
@@ -123,12 +138,20 @@ int ElementEmitter::index_register(const Index& index) {
     if (visible(known) && equal(known_index, index)) return known.reg;
   int sum = -1;
   auto plus = [&](int reg) {
-    sum = sum < 0 ? reg : emit({.kind = StmtKind::kPrim, .dtype = DType::kI64, .operands = {sum, reg}, .prim = graph::Prim::k_add});
+    sum = sum < 0 ? reg
+                  : emit({.kind = StmtKind::kPrim,
+                          .dtype = DType::kI64,
+                          .operands = {sum, reg},
+                          .prim = graph::Prim::k_add});
   };
   for (const IndexTerm& term : index.terms) {
-    int reg = term.axis >= 0 ? emit({.kind = StmtKind::kAxis, .dtype = DType::kI64, .axis = term.axis}) : term.reg;
+    int reg =
+        term.axis >= 0 ? emit({.kind = StmtKind::kAxis, .dtype = DType::kI64, .axis = term.axis}) : term.reg;
     if (!(term.stride == Sym(1)))
-      reg = emit({.kind = StmtKind::kPrim, .dtype = DType::kI64, .operands = {reg, size_register(term.stride)}, .prim = graph::Prim::k_mul});
+      reg = emit({.kind = StmtKind::kPrim,
+                  .dtype = DType::kI64,
+                  .operands = {reg, size_register(term.stride)},
+                  .prim = graph::Prim::k_mul});
     plus(reg);
   }
   if (sum < 0 || !(index.offset == Sym())) plus(size_register(index.offset));
@@ -136,16 +159,28 @@ int ElementEmitter::index_register(const Index& index) {
   return sum;
 }
 
-int ElementEmitter::div_mod(const Index& index, const std::optional<Sym>& divisor, const std::optional<Sym>& modulus) {
+int ElementEmitter::div_mod(const Index& index, const std::optional<Sym>& divisor,
+                            const std::optional<Sym>& modulus) {
   int reg = index_register(index);
-  if (divisor) reg = emit({.kind = StmtKind::kPrim, .dtype = DType::kI64, .operands = {reg, size_register(*divisor)}, .prim = graph::Prim::k_div});
-  if (modulus) reg = emit({.kind = StmtKind::kPrim, .dtype = DType::kI64, .operands = {reg, size_register(*modulus)}, .prim = graph::Prim::k_rem});
+  if (divisor)
+    reg = emit({.kind = StmtKind::kPrim,
+                .dtype = DType::kI64,
+                .operands = {reg, size_register(*divisor)},
+                .prim = graph::Prim::k_div});
+  if (modulus)
+    reg = emit({.kind = StmtKind::kPrim,
+                .dtype = DType::kI64,
+                .operands = {reg, size_register(*modulus)},
+                .prim = graph::Prim::k_rem});
   return reg;
 }
 
 int ElementEmitter::all_of(int mask_a, int mask_b) {
   if (mask_a < 0 || mask_b < 0 || mask_a == mask_b) return std::max(mask_a, mask_b);
-  return emit({.kind = StmtKind::kPrim, .dtype = DType::kBool, .operands = {mask_a, mask_b}, .prim = graph::Prim::k_bit_and});
+  return emit({.kind = StmtKind::kPrim,
+               .dtype = DType::kBool,
+               .operands = {mask_a, mask_b},
+               .prim = graph::Prim::k_bit_and});
 }
 
 int ElementEmitter::condition(const Condition& condition) {
@@ -156,7 +191,10 @@ int ElementEmitter::condition(const Condition& condition) {
   int mask = compare(reg, size_register(condition.low), graph::Prim::k_ge);
   mask = all_of(mask, compare(reg, size_register(condition.high), graph::Prim::k_lt));
   if (condition.multiple_of != 1) {
-    const int rest = emit({.kind = StmtKind::kPrim, .dtype = DType::kI64, .operands = {reg, constant(condition.multiple_of)}, .prim = graph::Prim::k_rem});
+    const int rest = emit({.kind = StmtKind::kPrim,
+                           .dtype = DType::kI64,
+                           .operands = {reg, constant(condition.multiple_of)},
+                           .prim = graph::Prim::k_rem});
     mask = all_of(mask, compare(rest, constant(0), graph::Prim::k_eq));
   }
   return mask;
@@ -167,7 +205,8 @@ void ElementEmitter::set_row_mask(const Condition& condition) { row_condition_ =
 int ElementEmitter::check_index(int reg, const Sym& size, int mask) {
   reg = cast(reg, DType::kI64);
   // Where nothing is read, any index is good.
-  if (mask >= 0) reg = emit({.kind = StmtKind::kSelect, .dtype = DType::kI64, .operands = {mask, reg, constant(0)}});
+  if (mask >= 0)
+    reg = emit({.kind = StmtKind::kSelect, .dtype = DType::kI64, .operands = {mask, reg, constant(0)}});
   return emit({.kind = StmtKind::kCheckIndex, .dtype = DType::kI64, .operands = {reg}, .size = size});
 }
 
@@ -178,7 +217,8 @@ ElementEmitter::Known* ElementEmitter::find(const Value& value, const std::vecto
   if (found == known_.end()) return nullptr;
   Known* best = nullptr;
   for (Known& known : found->second)
-    if ((known.mask == mask || known.mask == -1) && equal(known.index, index) && (!best || visible(known))) best = &known;
+    if ((known.mask == mask || known.mask == -1) && equal(known.index, index) && (!best || visible(known)))
+      best = &known;
   return best;
 }
 
@@ -210,7 +250,8 @@ Index ElementEmitter::scratch_index() const {
   return at;
 }
 
-// An element that an earlier level computed: from where it was stored, or kept in row scratch from now on; -1: compute it again.
+// An element that an earlier level computed: from where it was stored, or kept in row scratch from now on;
+// -1: compute it again.
 int ElementEmitter::reload(const Value& value, Known& known) {
   if (known.mask != -1) return -1;
   if (known.stored_buffer < 0) {
@@ -219,14 +260,18 @@ int ElementEmitter::reload(const Value& value, Known& known) {
     for (int axis : axes_.of(true)) size = size * axes_.extents[axis];
     std::vector<int> all(axes_.extents.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
-    if (context_.hint(size) > kLargestScratch || !covers(known.index, value.type.sizes, all, axes_.extents)) return -1;
+    if (context_.hint(size) > kLargestScratch || !covers(known.index, value.type.sizes, all, axes_.extents))
+      return -1;
     // Scratch holds what the register holds: half values as float32.
     const DType dtype = runtime::compute_type(value.type.dtype);
     known.stored_buffer = static_cast<int>(buffers.size());
     known.stored_at = scratch_index();
     buffers.push_back({.kind = BufferKind::kRowScratch, .dtype = dtype, .size = size, .written = true});
-    sections[known.section].body.push_back(
-        {.kind = StmtKind::kStore, .dtype = dtype, .operands = {known.reg}, .buffer = known.stored_buffer, .index = known.stored_at});
+    sections[known.section].body.push_back({.kind = StmtKind::kStore,
+                                            .dtype = dtype,
+                                            .operands = {known.reg},
+                                            .buffer = known.stored_buffer,
+                                            .index = known.stored_at});
   }
   const KernelBuffer& buffer = buffers[known.stored_buffer];
   int reg = load_from(known.stored_buffer, buffer.dtype, known.stored_at);
@@ -271,8 +316,14 @@ void ElementEmitter::store(const Value& value, const std::vector<Index>& index) 
   for (const IndexTerm& term : at.terms) row |= term.axis >= 0 && axes_.is_row[term.axis];
   int mask = -1;
   if (row_condition_ && row) mask = condition(*row_condition_);
-  // A row's store belongs in the row's loop even where its index and value do not depend on the row (sizes of 1, constants).
-  Stmt stmt{.kind = StmtKind::kStore, .dtype = value.type.dtype, .operands = {reg}, .mask = mask, .buffer = buffer, .index = at};
+  // A row's store belongs in the row's loop even where its index and value do not depend on the row (sizes of
+  // 1, constants).
+  Stmt stmt{.kind = StmtKind::kStore,
+            .dtype = value.type.dtype,
+            .operands = {reg},
+            .mask = mask,
+            .buffer = buffer,
+            .index = at};
   const bool in_row = on_row(stmt);
   emit_here(std::move(stmt), in_row);
   if (mask < 0) {
@@ -288,9 +339,15 @@ int ElementEmitter::reduce_register(const Node& node, int operand) {
   const Value& result = *node.results[0];
   const graph::ReductionDef* definition = node.op->reduction;
   if (!definition) throw graph::InternalError("no reduction definition: " + std::string(node.op->name));
-  const DType accumulator = definition->returns_index ? DType::kI64 : runtime::compute_type(result.type.dtype);
+  const DType accumulator =
+      definition->returns_index ? DType::kI64 : runtime::compute_type(result.type.dtype);
   if (!definition->returns_index) operand = cast(operand, accumulator);
-  return emit_here({.kind = StmtKind::kReduce, .dtype = accumulator, .operands = {operand}, .node = &node, .reduction = definition}, true);
+  return emit_here({.kind = StmtKind::kReduce,
+                    .dtype = accumulator,
+                    .operands = {operand},
+                    .node = &node,
+                    .reduction = definition},
+                   true);
 }
 
 int ElementEmitter::reduce(const Node& node, const std::vector<Index>& operand_index) {
@@ -303,9 +360,12 @@ int ElementEmitter::reduce(const Node& node, const std::vector<Index>& operand_i
     ConstantCatcher identity;
     node.op->reduction->identity(identity, accumulator);
     reg = cast(reg, accumulator);
-    reg = emit({.kind = StmtKind::kSelect, .dtype = accumulator, .operands = {mask, reg, emit(identity.stmt)}});
+    reg =
+        emit({.kind = StmtKind::kSelect, .dtype = accumulator, .operands = {mask, reg, emit(identity.stmt)}});
   }
-  if (!axes_.has_rows()) return node.op->reduction->returns_index ? constant(0) : cast(reg, runtime::compute_type(node.results[0]->type.dtype));
+  if (!axes_.has_rows())
+    return node.op->reduction->returns_index ? constant(0)
+                                             : cast(reg, runtime::compute_type(node.results[0]->type.dtype));
   return reduce_register(node, reg);
 }
 
@@ -325,7 +385,8 @@ void ElementEmitter::refuse_repetition(const Node& node, const std::vector<Index
   std::vector<int> all(axes_.extents.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
   const std::vector<Sym>& sizes = node.results[0]->type.sizes;
-  if (covers(index, sizes, all, axes_.extents) || covers(index, sizes, axes_.of(false), axes_.extents)) return;
+  if (covers(index, sizes, all, axes_.extents) || covers(index, sizes, axes_.of(false), axes_.extents))
+    return;
   throw CannotFuse{"an expensive operator would be repeated"};
 }
 
@@ -353,7 +414,8 @@ int ElementEmitter::compute(const Node& node, const Value& value, const std::vec
 int ElementEmitter::full(const Node& node) {
   const DType dtype = node.results[0]->type.dtype;
   const graph::Arg& value = args_of(node)["value"];
-  if (const Sym* size = std::get_if<Sym>(&value); size && !size->is_constant()) return cast(size_register(*size), dtype);
+  if (const Sym* size = std::get_if<Sym>(&value); size && !size->is_constant())
+    return cast(size_register(*size), dtype);
   const DType compute = runtime::compute_type(dtype);
   Stmt stmt{.kind = StmtKind::kConstant, .dtype = compute};
   if (const Sym* size = std::get_if<Sym>(&value)) {
@@ -374,7 +436,8 @@ int ElementEmitter::full(const Node& node) {
 int ElementEmitter::pointwise(const Node& node, const std::vector<Index>& index, int mask) {
   refuse_repetition(node, index);
   std::vector<int> operands;
-  graph::for_each_operand(const_cast<Node&>(node), [&](Value*& operand) { operands.push_back(element(*operand, index, mask)); });
+  graph::for_each_operand(const_cast<Node&>(node),
+                          [&](Value*& operand) { operands.push_back(element(*operand, index, mask)); });
   const DType dtype = node.results[0]->type.dtype;
   if (context_.kind(node) == CoreKind::kCast) return cast(operands.at(0), dtype);
   return emit({.kind = StmtKind::kOp, .dtype = dtype, .operands = std::move(operands), .node = &node});
@@ -401,7 +464,11 @@ int ElementEmitter::choose(const Node& node, const std::vector<Index>& index, in
     for (const Condition& where : choices[i].where) inside = all_of(inside, condition(where));
     const int reg = element(*choices[i].operand, choices[i].index, all_of(mask, inside));
     const bool always = result < 0 || inside < 0;
-    result = always ? reg : emit({.kind = StmtKind::kSelect, .dtype = dtype, .operands = {inside, reg, result}, .node = &node});
+    result = always ? reg
+                    : emit({.kind = StmtKind::kSelect,
+                            .dtype = dtype,
+                            .operands = {inside, reg, result},
+                            .node = &node});
   }
   return result;
 }
@@ -424,7 +491,8 @@ int ElementEmitter::indirect(const Node& node, const std::vector<Index>& index, 
   for (size_t i = 0; i < reads.size(); ++i) {
     const Sym& size = self.type.sizes[checked_dims[i]];
     if (size == Sym()) throw graph::Unsupported("indexing into a dimension of size 0");
-    at[checked_dims[i]] = register_index(check_index(element(*reads[i].operand, reads[i].index, mask), size, mask));
+    at[checked_dims[i]] =
+        register_index(check_index(element(*reads[i].operand, reads[i].index, mask), size, mask));
   }
   return element(self, at, mask);
 }

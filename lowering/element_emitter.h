@@ -1,8 +1,11 @@
-// Writes the statements that compute elements of values, for one kernel: from a value and the index at which it is wanted, down
-// through views, pointwise nodes and reductions of the kernel to loads of what lies in memory.
+// Writes the statements that compute elements of values, for one kernel: from a value and the index at which
+// it is wanted, down through views, pointwise nodes and reductions of the kernel to loads of what lies in
+// memory.
 //
-// Statements go to sections: for each level of reduction one executed once per outer point (S) and one per row element (F):
-//   S0 F0 S1 F1 ...     F0 computes the first reductions, S1 uses them, F1 the row elements that depend on them ...
+// Statements go to sections: for each level of reduction one executed once per outer point (S) and one per
+// row element (F):
+//   S0 F0 S1 F1 ...     F0 computes the first reductions, S1 uses them, F1 the row elements that depend on
+//   them ...
 // A statement that depends on no row axis goes to S by itself.
 #pragma once
 
@@ -16,15 +19,16 @@ namespace cdynamo::lowering {
 
 struct LoopAxes {
   std::vector<Sym> extents;
-  std::vector<char> is_row;      // by axis: inner (row) or outer
-  bool may_cut = true;           // the caller answers SplitAxis
+  std::vector<char> is_row;  // by axis: inner (row) or outer
+  bool may_cut = true;       // the caller answers SplitAxis
   bool has_rows() const { return std::find(is_row.begin(), is_row.end(), 1) != is_row.end(); }
   std::vector<int> of(bool row) const;
 };
 
 class ElementEmitter : public IndexEmitter {
  public:
-  ElementEmitter(const LoweringContext& context, const LoopAxes& axes, const std::unordered_set<const Node*>& members)
+  ElementEmitter(const LoweringContext& context, const LoopAxes& axes,
+                 const std::unordered_set<const Node*>& members)
       : context_(context), axes_(axes), members_(members) {}
 
   // The node is computed here when asked for: a member of the kernel or one that is repeated anywhere.
@@ -33,7 +37,8 @@ class ElementEmitter : public IndexEmitter {
   int level_of(const Value& value);
 
   void set_level(int level) { level_ = level; }
-  // Elements of row-level values that cost much may only be computed once each; set for kernels of several nodes.
+  // Elements of row-level values that cost much may only be computed once each; set for kernels of several
+  // nodes.
   void forbid_repetition() { may_repeat_ = false; }
   // Where conditions hold for the whole element (a padded row): statements on rows are masked by it.
   void set_row_mask(const Condition& condition);
@@ -42,7 +47,8 @@ class ElementEmitter : public IndexEmitter {
   void store(const Value& value, const std::vector<Index>& index);
   void store_to(int buffer, DType dtype, const Index& at, int reg, int mask = -1);
   int load_from(int buffer, DType dtype, const Index& at, int mask = -1);
-  // Accumulates `node` over the row axes and makes its result an element of later levels. Returns the accumulator's register.
+  // Accumulates `node` over the row axes and makes its result an element of later levels. Returns the
+  // accumulator's register.
   int reduce(const Node& node, const std::vector<Index>& operand_index);
   int reduce_register(const Node& node, int operand);
   void finish_reduction(const Node& node, const std::vector<Index>& index, int accumulator);
@@ -57,7 +63,8 @@ class ElementEmitter : public IndexEmitter {
   int check_index(int reg, const Sym& size, int mask);
   int cast(int reg, DType dtype);
   bool may_cut_axes() const override { return axes_.may_cut; }
-  int div_mod(const Index& index, const std::optional<Sym>& divisor, const std::optional<Sym>& modulus) override;
+  int div_mod(const Index& index, const std::optional<Sym>& divisor,
+              const std::optional<Sym>& modulus) override;
   Index memory_index(const Layout& layout, const std::vector<Index>& index) const;
   AccessScope scope() { return {context_, axes_.extents, this}; }
   DType dtype_of(int reg) const { return dtypes_[reg]; }
@@ -74,7 +81,7 @@ class ElementEmitter : public IndexEmitter {
   struct Known {
     std::vector<Index> index;
     int mask, reg, section;
-    int stored_buffer = -1;     // also in this buffer (row scratch, or the plan's), at stored_at
+    int stored_buffer = -1;  // also in this buffer (row scratch, or the plan's), at stored_at
     Index stored_at;
   };
 
@@ -102,12 +109,12 @@ class ElementEmitter : public IndexEmitter {
   bool may_repeat_ = true;
   int level_ = 0;
   std::optional<Condition> row_condition_;
-  std::vector<DType> dtypes_;          // by register
-  std::vector<int> sections_of_;       // by register
-  std::unordered_map<int, std::vector<Known>> known_;      // by value id
+  std::vector<DType> dtypes_;                          // by register
+  std::vector<int> sections_of_;                       // by register
+  std::unordered_map<int, std::vector<Known>> known_;  // by value id
   std::vector<std::pair<Index, Known>> known_indices_;
   std::unordered_map<int, int> levels_;
-  std::unordered_map<int, int> buffer_of_;                 // plan buffer id -> kernel buffer
+  std::unordered_map<int, int> buffer_of_;  // plan buffer id -> kernel buffer
 };
 
 }  // namespace cdynamo::lowering

@@ -14,8 +14,8 @@ constexpr int kCheap = 4;  // operations that are rather repeated than stored
 
 // A group of nodes on its way to one kernel. Empty after it joined another.
 struct Group {
-  std::vector<const Node*> members;   // in the graph's order
-  bool alone = false;                 // library call, scan, scatter: joins nothing
+  std::vector<const Node*> members;  // in the graph's order
+  bool alone = false;                // library call, scan, scatter: joins nothing
 };
 
 class Fusion {
@@ -36,7 +36,8 @@ class Fusion {
     group_of_.assign(context_.kinds.size(), -1);
     for (const Node* node : context_.order) {
       const CoreKind kind = context_.kind(*node);
-      const bool copied = node->results.size() == 1 && context_.is_inline(*node) && context_.layouts[node->results[0]->id].buffer >= 0;
+      const bool copied = node->results.size() == 1 && context_.is_inline(*node) &&
+                          context_.layouts[node->results[0]->id].buffer >= 0;
       if (context_.is_inline(*node) && !copied) continue;
       if (!is_library_call(kind) && context_.is_empty(*node->results[0])) continue;
       if (!is_library_call(kind) && !is_needed(*node)) continue;
@@ -47,18 +48,22 @@ class Fusion {
 
   bool is_needed(const Node& node) const {
     return std::any_of(node.results.begin(), node.results.end(), [&](const Value* value) {
-      return context_.is_output[value->id] || !context_.users[value->id].empty() || context_.layouts[value->id].buffer != value->id;
+      return context_.is_output[value->id] || !context_.users[value->id].empty() ||
+             context_.layouts[value->id].buffer != value->id;
     });
   }
 
   int group_of(const Node& node) const { return group_of_[node.id]; }
 
-  // Calls fn(value) for each value in memory, or of another group, that the node reads through views and repeated nodes.
+  // Calls fn(value) for each value in memory, or of another group, that the node reads through views and
+  // repeated nodes.
   template <typename F>
   void for_each_read(const Node& node, F&& fn) const {
     graph::for_each_operand(const_cast<Node&>(node), [&](Value*& operand) {
-      if (operand->node && context_.is_inline(*operand->node)) for_each_read(*operand->node, fn);
-      else fn(*operand);
+      if (operand->node && context_.is_inline(*operand->node))
+        for_each_read(*operand->node, fn);
+      else
+        fn(*operand);
     });
   }
 
@@ -94,19 +99,22 @@ class Fusion {
   std::vector<const Node*> merged(int a, int b) const {
     std::vector<const Node*> members = groups_[a].members;
     members.insert(members.end(), groups_[b].members.begin(), groups_[b].members.end());
-    std::sort(members.begin(), members.end(), [&](const Node* x, const Node* y) { return context_.position[x->id] < context_.position[y->id]; });
+    std::sort(members.begin(), members.end(), [&](const Node* x, const Node* y) {
+      return context_.position[x->id] < context_.position[y->id];
+    });
     return members;
   }
 
-  // True where something outside the members lies on a path between two of them: it would have to run in the middle of the kernel.
-  // What is grouped with it counts as one with it; views that stay inline are part of their readers.
+  // True where something outside the members lies on a path between two of them: it would have to run in the
+  // middle of the kernel. What is grouped with it counts as one with it; views that stay inline are part of
+  // their readers.
   bool step_between(const std::vector<const Node*>& members) {
     const int inside = ++stamp_, last = context_.position[members.back()->id];
     marks_.resize(context_.kinds.size(), 0);
     for (const Node* member : members) marks_[member->id] = inside;
     const int seen = ++stamp_, seen_near = ++stamp_;
-    std::vector<const Node*> work;      // steps outside, and inline nodes that read the members or such steps
-    std::vector<char> after_step;       // by entry: a step lies between the members and it
+    std::vector<const Node*> work;  // steps outside, and inline nodes that read the members or such steps
+    std::vector<char> after_step;   // by entry: a step lies between the members and it
     bool found = false;
     auto push = [&](const Node& node, bool after) {
       if (marks_[node.id] == inside) {
@@ -149,7 +157,8 @@ class Fusion {
   // Joins b into a where the two make one kernel.
   bool try_merge(int a, int b) {
     if (a == b || groups_[a].alone || groups_[b].alone) return false;
-    if (groups_[a].members.size() + groups_[b].members.size() > kMostMembers) return refuse(a, b, "the kernel would be too large");
+    if (groups_[a].members.size() + groups_[b].members.size() > kMostMembers)
+      return refuse(a, b, "the kernel would be too large");
     std::vector<const Node*> members = merged(a, b);
     if (step_between(members)) return refuse(a, b, "another step runs in between");
     KernelSpec spec = spec_of(members);
@@ -176,9 +185,11 @@ class Fusion {
       if (group_of(*node) < 0 || groups_[group_of(*node)].alone) continue;
       std::vector<std::pair<int64_t, const Node*>> producers;
       for_each_read(*node, [&](const Value& value) {
-        if (value.node && group_of(*value.node) >= 0) producers.push_back({context_.bytes_hint(value), value.node});
+        if (value.node && group_of(*value.node) >= 0)
+          producers.push_back({context_.bytes_hint(value), value.node});
       });
-      std::stable_sort(producers.begin(), producers.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+      std::stable_sort(producers.begin(), producers.end(),
+                       [](const auto& x, const auto& y) { return x.first > y.first; });
       for (auto [bytes, producer] : producers) try_merge(group_of(*producer), group_of(*node));
     }
   }
@@ -226,8 +237,10 @@ class Fusion {
       if (is_library_call(kind)) {
         step.kind = Step::kLibrary;
       } else {
-        const bool sequential = kind == CoreKind::kScan || kind == CoreKind::kScatter || kind == CoreKind::kIndexPut;
-        BuiltKernels built = sequential ? build_sequential(context_, first) : build_kernels(context_, spec_of(group.members));
+        const bool sequential =
+            kind == CoreKind::kScan || kind == CoreKind::kScatter || kind == CoreKind::kIndexPut;
+        BuiltKernels built =
+            sequential ? build_sequential(context_, first) : build_kernels(context_, spec_of(group.members));
         adopt(built, result.temporaries);
         step.kernels = std::move(built.kernels);
       }
@@ -244,7 +257,8 @@ class Fusion {
     const int first = static_cast<int>(temporaries.size());
     for (Kernel& kernel : built.kernels)
       for (KernelBuffer& buffer : kernel.buffers)
-        if (buffer.kind == BufferKind::kGlobal && buffer.plan_buffer <= kTemporary) buffer.plan_buffer -= first;
+        if (buffer.kind == BufferKind::kGlobal && buffer.plan_buffer <= kTemporary)
+          buffer.plan_buffer -= first;
     temporaries.insert(temporaries.end(), built.temporaries.begin(), built.temporaries.end());
   }
 
@@ -273,7 +287,8 @@ class Fusion {
     steps = std::move(sorted);
   }
 
-  void add_dependencies(const Node& node, size_t step, const std::map<const Node*, size_t>& step_of, std::vector<std::set<size_t>>& successors, std::vector<int>& waits) const {
+  void add_dependencies(const Node& node, size_t step, const std::map<const Node*, size_t>& step_of,
+                        std::vector<std::set<size_t>>& successors, std::vector<int>& waits) const {
     graph::for_each_operand(const_cast<Node&>(node), [&](Value*& operand) {
       if (!operand->node) return;
       auto found = step_of.find(operand->node);
@@ -281,14 +296,16 @@ class Fusion {
         if (successors[found->second].insert(step).second) ++waits[step];
       }
       // Through views: also what they look at.
-      if (context_.is_inline(*operand->node)) add_dependencies(*operand->node, step, step_of, successors, waits);
+      if (context_.is_inline(*operand->node))
+        add_dependencies(*operand->node, step, step_of, successors, waits);
     });
   }
 
   void write_report(const std::vector<Step>& steps) {
     for (const Step& step : steps) {
       if (step.kind == Step::kLibrary) {
-        *report_ += "library call " + std::string(step.nodes[0]->op->name) + " -> %" + step.nodes[0]->results.at(0)->name + "\n";
+        *report_ += "library call " + std::string(step.nodes[0]->op->name) + " -> %" +
+                    step.nodes[0]->results.at(0)->name + "\n";
         continue;
       }
       for (const Kernel& kernel : step.kernels) *report_ += "kernel " + kernel.name + "\n";
@@ -296,7 +313,9 @@ class Fusion {
       for (const Node* node : step.nodes) *report_ += " %" + node->results[0]->name;
       *report_ += "\n";
       for (auto& [pair, reason] : refusals_) {
-        if (group_of(*pair.second) != group_of(*step.nodes[0]) || group_of(*pair.first) == group_of(*pair.second)) continue;
+        if (group_of(*pair.second) != group_of(*step.nodes[0]) ||
+            group_of(*pair.first) == group_of(*pair.second))
+          continue;
         *report_ += "  not with %" + pair.first->results[0]->name + ": " + reason + "\n";
       }
     }
@@ -305,9 +324,9 @@ class Fusion {
   LoweringContext& context_;
   std::string* report_;
   std::vector<Group> groups_;
-  std::vector<int> group_of_;         // by node id; -1: no step of its own
+  std::vector<int> group_of_;  // by node id; -1: no step of its own
   std::set<int> output_owners_;
-  std::vector<int> marks_;            // by node id: the last stamp of step_between
+  std::vector<int> marks_;  // by node id: the last stamp of step_between
   int stamp_ = 0;
   std::map<std::pair<const Node*, const Node*>, const char*> refusals_;
 
@@ -330,7 +349,8 @@ bool must_be_stored(const LoweringContext& context, const Value& value) {
 
 int count_readers(const LoweringContext& context, const Value& value) {
   int count = 0;
-  for (const Node* user : context.users[value.id]) count += is_view(context.kind(*user)) ? count_readers(context, *user->results[0]) : 1;
+  for (const Node* user : context.users[value.id])
+    count += is_view(context.kind(*user)) ? count_readers(context, *user->results[0]) : 1;
   return count;
 }
 
@@ -345,7 +365,8 @@ void choose_repeated(LoweringContext& context) {
     const CoreKind kind = context.kind(*node);
     Cone cone{context.costs[node->id], 0};
     graph::for_each_operand(const_cast<Node&>(*node), [&](Value*& operand) {
-      const bool inside = operand->node && (is_view(context.kind(*operand->node)) || context.repeated[operand->node->id]);
+      const bool inside =
+          operand->node && (is_view(context.kind(*operand->node)) || context.repeated[operand->node->id]);
       if (inside) cone.cost += cones[operand->node->id].cost;
       cone.bytes += inside ? cones[operand->node->id].bytes : context.bytes_hint(*operand);
     });
@@ -359,7 +380,8 @@ void choose_repeated(LoweringContext& context) {
   }
 }
 
-// Operands of library calls that are no strided view of something in memory are copied: they get memory of their own.
+// Operands of library calls that are no strided view of something in memory are copied: they get memory of
+// their own.
 void store_library_operands(LoweringContext& context) {
   for (const Node* node : context.order) {
     if (!is_library_call(context.kind(*node))) continue;

@@ -1,9 +1,9 @@
 // Which nodes of a core graph become one kernel: greedy by bytes saved.
 //
-// Every node that is no view starts as a group of its own. A node joins the groups of its producers, largest operand first,
-// if together they still make one kernel (build_kernels does not refuse) and no other step would have to run in between. Then
-// groups that read the same memory are joined side by side. Cheap nodes whose operands are no larger than their
-// result are computed again at each reader rather than stored.
+// Every node that is no view starts as a group of its own. A node joins the groups of its producers, largest
+// operand first, if together they still make one kernel (build_kernels does not refuse) and no other step
+// would have to run in between. Then groups that read the same memory are joined side by side. Cheap nodes
+// whose operands are no larger than their result are computed again at each reader rather than stored.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ namespace cdynamo::lowering {
 struct Step {
   enum Kind : uint8_t { kKernels, kLibrary } kind = kKernels;
   std::vector<const Node*> nodes;
-  std::vector<Kernel> kernels;         // kKernels
+  std::vector<Kernel> kernels;  // kKernels
 };
 
 struct Steps {
@@ -25,8 +25,8 @@ struct Steps {
   std::vector<Temporary> temporaries;  // buffers kTemporary - index
 };
 
-// Assigns context.layouts: inputs and outputs where the caller has them, everything else contiguous. Returns for each graph
-// output the value whose memory it is, or null where it has to be copied at the end.
+// Assigns context.layouts: inputs and outputs where the caller has them, everything else contiguous. Returns
+// for each graph output the value whose memory it is, or null where it has to be copied at the end.
 std::vector<const Value*> assign_layouts(LoweringContext& context);
 
 // A view of something in memory, as strides; none where it is not one.

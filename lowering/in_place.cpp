@@ -5,7 +5,8 @@ namespace {
 
 int find_buffer(const Kernel& kernel, int id) {
   for (size_t i = 0; i < kernel.buffers.size(); ++i)
-    if (kernel.buffers[i].kind == BufferKind::kGlobal && kernel.buffers[i].plan_buffer == id) return static_cast<int>(i);
+    if (kernel.buffers[i].kind == BufferKind::kGlobal && kernel.buffers[i].plan_buffer == id)
+      return static_cast<int>(i);
   return -1;
 }
 
@@ -13,7 +14,8 @@ bool reads_in_memory(const LoweringContext& context, const Value& value, int id)
   if (context.layouts[value.id].buffer >= 0) return context.layouts[value.id].buffer == id;
   if (!value.node) return value.id == id;
   bool found = false;
-  graph::for_each_operand(*value.node, [&](Value*& operand) { found |= reads_in_memory(context, *operand, id); });
+  graph::for_each_operand(*value.node,
+                          [&](Value*& operand) { found |= reads_in_memory(context, *operand, id); });
   return found;
 }
 
@@ -38,7 +40,9 @@ bool reads_where_it_writes(const Kernel& kernel, int from, int to) {
     for (const Stmt& stmt : phase.body) before |= &stmt == store;
     for (const Stmt& stmt : phase.body) {
       if (&stmt == store) before = false;
-      if (stmt.kind == StmtKind::kLoad && stmt.buffer == from && (!before || !equal(stmt.index, store->index))) return false;
+      if (stmt.kind == StmtKind::kLoad && stmt.buffer == from &&
+          (!before || !equal(stmt.index, store->index)))
+        return false;
     }
   }
   return true;
@@ -65,7 +69,8 @@ bool may_fail(const Kernel& kernel) {
 
 bool write_in_place(const LoweringContext& context, Steps& steps, const Value& value, const Value& input) {
   const Layout &from = context.layouts[input.id], &to = context.layouts[value.id];
-  if (to.buffer != value.id || value.type.dtype != input.type.dtype || !same_layout(value, from, to)) return false;
+  if (to.buffer != value.id || value.type.dtype != input.type.dtype || !same_layout(value, from, to))
+    return false;
   for (const Step& step : steps.steps) {
     // A call that fails leaves its inputs as they were.
     if (step.kind == Step::kLibrary && context.kind(*step.nodes[0]) == CoreKind::kLibrary) return false;
@@ -83,7 +88,9 @@ bool write_in_place(const LoweringContext& context, Steps& steps, const Value& v
     }
     if (step.kind != Step::kLibrary) continue;
     bool conflict = false;
-    graph::for_each_operand(const_cast<Node&>(*step.nodes[0]), [&](Value*& operand) { conflict |= writer && reads_in_memory(context, *operand, input.id); });
+    graph::for_each_operand(const_cast<Node&>(*step.nodes[0]), [&](Value*& operand) {
+      conflict |= writer && reads_in_memory(context, *operand, input.id);
+    });
     // A library call writes the value itself, or reads the input behind the write.
     for (const Value* result : step.nodes[0]->results) conflict |= result == &value;
     if (conflict) return false;

@@ -8,7 +8,9 @@ namespace {
 bool is_one(const Sym& sym) { return sym == Sym(1); }
 bool is_zero(const Sym& sym) { return sym == Sym(); }
 
-bool term_less(const IndexTerm& a, const IndexTerm& b) { return std::pair(a.axis, a.reg) < std::pair(b.axis, b.reg); }
+bool term_less(const IndexTerm& a, const IndexTerm& b) {
+  return std::pair(a.axis, a.reg) < std::pair(b.axis, b.reg);
+}
 bool same_variable(const IndexTerm& a, const IndexTerm& b) { return a.axis == b.axis && a.reg == b.reg; }
 
 // The quotient if `a` is known to be a multiple of `b`.
@@ -27,7 +29,8 @@ struct Group {
   std::vector<int> out, in;
 };
 
-std::vector<Group> match_dims(const std::vector<Sym>& out, const std::vector<Sym>& in, const graph::SymContext& context) {
+std::vector<Group> match_dims(const std::vector<Sym>& out, const std::vector<Sym>& in,
+                              const graph::SymContext& context) {
   std::vector<Group> groups;
   size_t i = 0, j = 0;
   auto skip_ones = [&] {
@@ -38,8 +41,12 @@ std::vector<Group> match_dims(const std::vector<Sym>& out, const std::vector<Sym
     Group group;
     Sym out_product(1), in_product(1);
     do {
-      // The side that is behind takes its next dim; which one is behind is decided with the hints, equality is not.
-      const bool take_out = group.out.empty() ? i < out.size() : j >= in.size() || (!group.in.empty() && context.hint(out_product) < context.hint(in_product));
+      // The side that is behind takes its next dim; which one is behind is decided with the hints, equality
+      // is not.
+      const bool take_out =
+          group.out.empty()
+              ? i < out.size()
+              : j >= in.size() || (!group.in.empty() && context.hint(out_product) < context.hint(in_product));
       if (take_out && i < out.size()) {
         group.out.push_back(static_cast<int>(i));
         out_product = out_product * out[i++];
@@ -50,14 +57,17 @@ std::vector<Group> match_dims(const std::vector<Sym>& out, const std::vector<Sym
         group.out.push_back(static_cast<int>(i));
         out_product = out_product * out[i++];
       }
-    } while ((i < out.size() || j < in.size()) && (group.out.empty() || group.in.empty() || !(out_product == in_product)));
+    } while ((i < out.size() || j < in.size()) &&
+             (group.out.empty() || group.in.empty() || !(out_product == in_product)));
     groups.push_back(std::move(group));
   }
   return groups;
 }
 
-// The loop axes of the group's indices, most significant first; none where an index is not made of whole axes.
-std::optional<std::vector<int>> group_axes(const Group& group, const std::vector<Index>& index, const std::vector<Sym>& sizes, const std::vector<Sym>& extents) {
+// The loop axes of the group's indices, most significant first; none where an index is not made of whole
+// axes.
+std::optional<std::vector<int>> group_axes(const Group& group, const std::vector<Index>& index,
+                                           const std::vector<Sym>& sizes, const std::vector<Sym>& extents) {
   std::vector<int> axes;
   for (int dim : group.out) {
     std::optional<MixedRadix> radix = mixed_radix(index[dim], sizes[dim], extents);
@@ -67,9 +77,10 @@ std::optional<std::vector<int>> group_axes(const Group& group, const std::vector
   return axes;
 }
 
-// Shares out `axes` among the operand's dims from the innermost. False where they do not fit; throws SplitAxis where one can be cut.
-bool distribute(const Group& group, const std::vector<int>& axes, const std::vector<Sym>& in, const std::vector<Sym>& extents, bool may_cut,
-                std::vector<Index>& result) {
+// Shares out `axes` among the operand's dims from the innermost. False where they do not fit; throws
+// SplitAxis where one can be cut.
+bool distribute(const Group& group, const std::vector<int>& axes, const std::vector<Sym>& in,
+                const std::vector<Sym>& extents, bool may_cut, std::vector<Index>& result) {
   size_t next = axes.size();
   for (size_t k = group.in.size(); k-- > 0;) {
     const int dim = group.in[k];
@@ -108,7 +119,8 @@ bool is_constant(const Index& index) { return index.terms.empty(); }
 Index add(const Index& a, const Index& b) {
   Index sum{a.terms, a.offset + b.offset};
   for (const IndexTerm& term : b.terms) {
-    auto same = std::find_if(sum.terms.begin(), sum.terms.end(), [&](const IndexTerm& other) { return same_variable(term, other); });
+    auto same = std::find_if(sum.terms.begin(), sum.terms.end(),
+                             [&](const IndexTerm& other) { return same_variable(term, other); });
     if (same == sum.terms.end()) {
       sum.terms.insert(std::lower_bound(sum.terms.begin(), sum.terms.end(), term, term_less), term);
     } else {
@@ -128,13 +140,15 @@ Index scale(const Index& a, Sym factor) {
 }
 
 bool equal(const Index& a, const Index& b) {
-  return a.offset == b.offset && std::equal(a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(), [](const IndexTerm& x, const IndexTerm& y) {
-           return same_variable(x, y) && x.stride == y.stride;
-         });
+  return a.offset == b.offset && std::equal(a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(),
+                                            [](const IndexTerm& x, const IndexTerm& y) {
+                                              return same_variable(x, y) && x.stride == y.stride;
+                                            });
 }
 
 bool equal(const std::vector<Index>& a, const std::vector<Index>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Index& x, const Index& y) { return equal(x, y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Index& x, const Index& y) { return equal(x, y); });
 }
 
 Sym product(const std::vector<Sym>& sizes) {
@@ -149,7 +163,8 @@ std::optional<MixedRadix> mixed_radix(const Index& index, const Sym& size, const
   MixedRadix radix;
   Sym stride(1);
   while (!left.empty()) {
-    auto next = std::find_if(left.begin(), left.end(), [&](const IndexTerm& term) { return term.axis >= 0 && term.stride == stride; });
+    auto next = std::find_if(left.begin(), left.end(),
+                             [&](const IndexTerm& term) { return term.axis >= 0 && term.stride == stride; });
     if (next == left.end()) return std::nullopt;
     radix.axes.insert(radix.axes.begin(), next->axis);
     stride = stride * extents[next->axis];
@@ -159,7 +174,8 @@ std::optional<MixedRadix> mixed_radix(const Index& index, const Sym& size, const
   return radix;
 }
 
-bool covers(const std::vector<Index>& indices, const std::vector<Sym>& sizes, const std::vector<int>& axes, const std::vector<Sym>& extents) {
+bool covers(const std::vector<Index>& indices, const std::vector<Sym>& sizes, const std::vector<int>& axes,
+            const std::vector<Sym>& extents) {
   std::vector<int> used;
   for (size_t dim = 0; dim < indices.size(); ++dim) {
     std::optional<MixedRadix> radix = mixed_radix(indices[dim], sizes[dim], extents);
@@ -170,11 +186,13 @@ bool covers(const std::vector<Index>& indices, const std::vector<Sym>& sizes, co
   if (std::adjacent_find(used.begin(), used.end()) != used.end()) return false;
   for (int axis : axes)
     if (!is_one(extents[axis]) && !std::binary_search(used.begin(), used.end(), axis)) return false;
-  return std::all_of(used.begin(), used.end(), [&](int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); });
+  return std::all_of(used.begin(), used.end(),
+                     [&](int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); });
 }
 
-std::vector<Index> reshape_index(const std::vector<Index>& index, const std::vector<Sym>& sizes, const std::vector<Sym>& operand_sizes,
-                                 const std::vector<Sym>& extents, const graph::SymContext& context, IndexEmitter* emitter) {
+std::vector<Index> reshape_index(const std::vector<Index>& index, const std::vector<Sym>& sizes,
+                                 const std::vector<Sym>& operand_sizes, const std::vector<Sym>& extents,
+                                 const graph::SymContext& context, IndexEmitter* emitter) {
   std::vector<Index> result(operand_sizes.size(), constant_index(0));
   // Nothing is read of an empty tensor.
   for (const Sym& size : operand_sizes)
@@ -195,8 +213,9 @@ std::vector<Index> reshape_index(const std::vector<Index>& index, const std::vec
     Sym divisor(1);
     for (size_t k = group.in.size(); k-- > 0;) {
       const int dim = group.in[k];
-      result[dim] = register_index(emitter->div_mod(linear, is_one(divisor) ? std::nullopt : std::optional(divisor),
-                                                    k == 0 ? std::nullopt : std::optional(operand_sizes[dim])));
+      result[dim] =
+          register_index(emitter->div_mod(linear, is_one(divisor) ? std::nullopt : std::optional(divisor),
+                                          k == 0 ? std::nullopt : std::optional(operand_sizes[dim])));
       divisor = divisor * operand_sizes[dim];
     }
   }

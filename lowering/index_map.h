@@ -1,9 +1,9 @@
-// Views as index maps: given where a view's result is read, where its operand is read. Indices are sums of loop axes and
-// registers times symbolic strides (lowering/loop_ir.h).
+// Views as index maps: given where a view's result is read, where its operand is read. Indices are sums of
+// loop axes and registers times symbolic strides (lowering/loop_ir.h).
 //
-// A reshape merges dims by a sum of products, and splits one along the loop axes it is made of. Where an axis would have
-// to be cut, the map asks for that by throwing SplitAxis: the caller starts again with the axis cut in two, so that the
-// index stays affine. What cannot be cut becomes a division and a remainder.
+// A reshape merges dims by a sum of products, and splits one along the loop axes it is made of. Where an axis
+// would have to be cut, the map asks for that by throwing SplitAxis: the caller starts again with the axis
+// cut in two, so that the index stays affine. What cannot be cut becomes a division and a remainder.
 #pragma once
 
 #include <optional>
@@ -39,24 +39,31 @@ Sym product(const std::vector<Sym>& sizes);
 struct MixedRadix {
   std::vector<int> axes;  // most significant first
 };
-// The mixed radix form of `index` if it runs through 0 .. size-1 exactly once as its axes run; none otherwise.
+// The mixed radix form of `index` if it runs through 0 .. size-1 exactly once as its axes run; none
+// otherwise.
 std::optional<MixedRadix> mixed_radix(const Index& index, const Sym& size, const std::vector<Sym>& extents);
 
-// True where the indices together run through a tensor of `sizes` exactly once as the axes in `axes` run (each axis used once).
-bool covers(const std::vector<Index>& indices, const std::vector<Sym>& sizes, const std::vector<int>& axes, const std::vector<Sym>& extents);
+// True where the indices together run through a tensor of `sizes` exactly once as the axes in `axes` run
+// (each axis used once).
+bool covers(const std::vector<Index>& indices, const std::vector<Sym>& sizes, const std::vector<int>& axes,
+            const std::vector<Sym>& extents);
 
-// What emits the arithmetic of an index that is not affine: gives the register of (index / divisor) % modulus.
+// What emits the arithmetic of an index that is not affine: gives the register of (index / divisor) %
+// modulus.
 class IndexEmitter {
  public:
   virtual ~IndexEmitter() = default;
-  // Can the caller start again with an axis cut in two? Where not, a division and a remainder stand for the cut.
+  // Can the caller start again with an axis cut in two? Where not, a division and a remainder stand for the
+  // cut.
   virtual bool may_cut_axes() const { return true; }
-  virtual int div_mod(const Index& index, const std::optional<Sym>& divisor, const std::optional<Sym>& modulus) = 0;
+  virtual int div_mod(const Index& index, const std::optional<Sym>& divisor,
+                      const std::optional<Sym>& modulus) = 0;
 };
 
-// Operand indices of a reshape from `operand_sizes` to `sizes`, whose result is read at `index`. `extents`: of the loop axes.
-// `emitter` null: throws CannotFuse where the map is not affine.
-std::vector<Index> reshape_index(const std::vector<Index>& index, const std::vector<Sym>& sizes, const std::vector<Sym>& operand_sizes,
-                                 const std::vector<Sym>& extents, const graph::SymContext& context, IndexEmitter* emitter);
+// Operand indices of a reshape from `operand_sizes` to `sizes`, whose result is read at `index`. `extents`:
+// of the loop axes. `emitter` null: throws CannotFuse where the map is not affine.
+std::vector<Index> reshape_index(const std::vector<Index>& index, const std::vector<Sym>& sizes,
+                                 const std::vector<Sym>& operand_sizes, const std::vector<Sym>& extents,
+                                 const graph::SymContext& context, IndexEmitter* emitter);
 
 }  // namespace cdynamo::lowering

@@ -6,23 +6,24 @@ namespace cdynamo::lowering {
 namespace {
 
 constexpr int kMostSplits = 24;
-constexpr int64_t kLongRow = 1 << 16;        // a longer reduction is split for its rounding error's sake
-constexpr int64_t kBlock = 8192;             // elements of a block of a split reduction
+constexpr int64_t kLongRow = 1 << 16;  // a longer reduction is split for its rounding error's sake
+constexpr int64_t kBlock = 8192;       // elements of a block of a split reduction
 constexpr int64_t kMostBlocks = 4096;
-constexpr int64_t kFewRows = 16;             // fewer outer points do not keep the threads busy
-constexpr int64_t kWorthThreads = 1 << 14;   // elements
+constexpr int64_t kFewRows = 16;            // fewer outer points do not keep the threads busy
+constexpr int64_t kWorthThreads = 1 << 14;  // elements
 constexpr int64_t kLanes = 32;
 
 // The loop domain: the sizes of one value, each dim made of one or more axes.
 struct Domain {
   struct Dim {
-    std::vector<Sym> factors;   // outermost first; their product is the size, or just covers it where `padded`
+    std::vector<Sym> factors;  // outermost first; their product is the size, or just covers it where `padded`
     bool padded = false;
   };
   std::vector<Dim> dims;
 
   explicit Domain(const std::vector<Sym>& sizes) {
-    for (const Sym& size : sizes) dims.push_back({size == Sym(1) ? std::vector<Sym>{} : std::vector<Sym>{size}});
+    for (const Sym& size : sizes)
+      dims.push_back({size == Sym(1) ? std::vector<Sym>{} : std::vector<Sym>{size}});
   }
   std::vector<Sym> extents() const {
     std::vector<Sym> result;
@@ -54,12 +55,19 @@ struct Domain {
   }
 };
 
-// One attempt at a kernel over a given domain: finds out which axes are rows and where each value is computed, then emits.
+// One attempt at a kernel over a given domain: finds out which axes are rows and where each value is
+// computed, then emits.
 class Attempt : public IndexEmitter {
  public:
-  Attempt(const LoweringContext& context, const KernelSpec& spec, const std::unordered_set<const Node*>& members, const Domain& domain, const Value* root,
+  Attempt(const LoweringContext& context, const KernelSpec& spec,
+          const std::unordered_set<const Node*>& members, const Domain& domain, const Value* root,
           const Node* root_reduction)
-      : context_(context), spec_(spec), members_(members), domain_(domain), root_(root), root_reduction_(root_reduction) {
+      : context_(context),
+        spec_(spec),
+        members_(members),
+        domain_(domain),
+        root_(root),
+        root_reduction_(root_reduction) {
     axes_.extents = domain.extents();
     axes_.is_row.assign(axes_.extents.size(), 0);
     for (const Node* node : spec.members)
@@ -75,7 +83,9 @@ class Attempt : public IndexEmitter {
  private:
   // --- placement ---
 
-  bool computed_here(const Value& value) const { return value.node && (context_.is_inline(*value.node) || members_.count(value.node)); }
+  bool computed_here(const Value& value) const {
+    return value.node && (context_.is_inline(*value.node) || members_.count(value.node));
+  }
   static constexpr int kNobody = 1 << 30;  // stands for any register
   int div_mod(const Index&, const std::optional<Sym>&, const std::optional<Sym>&) override { return kNobody; }
   AccessScope scope() { return {context_, axes_.extents, this}; }
@@ -93,7 +103,8 @@ class Attempt : public IndexEmitter {
       const graph::Args args = args_of(*root_reduction_);
       const std::vector<int64_t> dims = args.constants("dims");
       for (size_t d = 0; d < index.size(); ++d)
-        if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) == dims.end()) kept.push_back(index[d]);
+        if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) == dims.end())
+          kept.push_back(index[d]);
       found_.push_back({root_reduction_, kept});
     } else {
       visit(*root_, index);
@@ -114,7 +125,8 @@ class Attempt : public IndexEmitter {
       return;
     }
     for (const Access& access : accesses(*value.node, index, scope())) visit(*access.operand, access.index);
-    if (context_.kind(*value.node) == CoreKind::kGather || context_.kind(*value.node) == CoreKind::kIndex) visit_indirect(value);
+    if (context_.kind(*value.node) == CoreKind::kGather || context_.kind(*value.node) == CoreKind::kIndex)
+      visit_indirect(value);
   }
 
   void visit_indirect(const Value& value) {
@@ -149,7 +161,8 @@ class Attempt : public IndexEmitter {
       if (!equal(placed->second, index)) throw CannotFuse{"a reduction is read in two ways"};
       return;
     }
-    if (!covers(index, node.results[0]->type.sizes, axes_.of(false), axes_.extents) && !context_.is_empty(*args_of(node).value("self")))
+    if (!covers(index, node.results[0]->type.sizes, axes_.of(false), axes_.extents) &&
+        !context_.is_empty(*args_of(node).value("self")))
       throw CannotFuse{"the reductions are over different rows"};
     const std::vector<int> rows = axes_.of(true);
     std::vector<Sym> row_sizes;
@@ -164,7 +177,8 @@ class Attempt : public IndexEmitter {
       const std::vector<Index> all = domain_.index();
       for (int64_t d : args_of(node).constants("dims")) reduced_index.push_back(all[d]);
     } else {
-      if (!(product(reduced) == product(row_sizes))) throw CannotFuse{"the reductions are of different lengths"};
+      if (!(product(reduced) == product(row_sizes)))
+        throw CannotFuse{"the reductions are of different lengths"};
       reduced_index = reshape_index(row_index, row_sizes, reduced, axes_.extents, context_.sym, nullptr);
     }
     placed_[node.results[0]->id] = index;
@@ -177,7 +191,9 @@ class Attempt : public IndexEmitter {
     auto seen = visited_.find(value.id);
     if (seen == visited_.end()) return nullptr;
     for (const auto& index : seen->second)
-      if (covers(index, value.type.sizes, all_axes(), axes_.extents) || covers(index, value.type.sizes, axes_.of(false), axes_.extents)) return &index;
+      if (covers(index, value.type.sizes, all_axes(), axes_.extents) ||
+          covers(index, value.type.sizes, axes_.of(false), axes_.extents))
+        return &index;
     throw CannotFuse{"a stored value is not read element by element"};
   }
 
@@ -190,7 +206,8 @@ class Attempt : public IndexEmitter {
         sizes.push_back(axes_.extents[axis]);
         index.push_back(axis_index(axis));
       }
-      if (product(sizes) == product(value.type.sizes)) return reshape_index(index, sizes, value.type.sizes, axes_.extents, context_.sym, nullptr);
+      if (product(sizes) == product(value.type.sizes))
+        return reshape_index(index, sizes, value.type.sizes, axes_.extents, context_.sym, nullptr);
     }
     throw CannotFuse{"the sizes differ"};
   }
@@ -222,7 +239,8 @@ class Attempt : public IndexEmitter {
       sizes.push_back(axes_.extents[axis]);
       index.push_back(axis_index(axis));
     }
-    if (!(product(sizes) == product(value.type.sizes))) throw CannotFuse{"the reductions are over different rows"};
+    if (!(product(sizes) == product(value.type.sizes)))
+      throw CannotFuse{"the reductions are over different rows"};
     return reshape_index(index, sizes, value.type.sizes, axes_.extents, context_.sym, nullptr);
   }
 
@@ -259,14 +277,17 @@ class Attempt : public IndexEmitter {
       std::vector<std::pair<const Node*, int>> accumulated;
       for (const Node* node : reductions_) {
         const int result_level = emitter->level_of(*node->results[0]);
-        if (axes_.has_rows() ? result_level == level + 1 : level == 0) accumulated.push_back({node, emitter->reduce(*node, operand_index_.at(node))});
+        if (axes_.has_rows() ? result_level == level + 1 : level == 0)
+          accumulated.push_back({node, emitter->reduce(*node, operand_index_.at(node))});
         // Without rows a reduction is its operand, and the next one may need it at once.
-        if (!axes_.has_rows() && level == 0) emitter->finish_reduction(*node, placed_.at(node->results[0]->id), accumulated.back().second);
+        if (!axes_.has_rows() && level == 0)
+          emitter->finish_reduction(*node, placed_.at(node->results[0]->id), accumulated.back().second);
       }
       emit_stores(*emitter, level, axes_.has_rows());
       if (!axes_.has_rows()) continue;
       emitter->set_level(level + 1);
-      for (auto [node, reg] : accumulated) emitter->finish_reduction(*node, placed_.at(node->results[0]->id), reg);
+      for (auto [node, reg] : accumulated)
+        emitter->finish_reduction(*node, placed_.at(node->results[0]->id), reg);
     }
     BuiltKernels built;
     built.kernels.push_back(finish(*emitter, axes_));
@@ -286,10 +307,12 @@ class Attempt : public IndexEmitter {
 
   bool wants_split() const {
     int64_t rows = 1, outer = 1;
-    for (size_t axis = 0; axis < axes_.extents.size(); ++axis) (axes_.is_row[axis] ? rows : outer) *= std::max<int64_t>(1, extent_hint(static_cast<int>(axis)));
+    for (size_t axis = 0; axis < axes_.extents.size(); ++axis)
+      (axes_.is_row[axis] ? rows : outer) *= std::max<int64_t>(1, extent_hint(static_cast<int>(axis)));
     // Lanes of a column reduction take up the outer points.
     if (!axes_.is_row.empty() && !axes_.is_row.back()) outer = (outer + kLanes - 1) / kLanes;
-    if (rows <= kLongRow && !(outer < kFewRows && rows * outer >= kWorthThreads && rows >= kBlock / 4)) return false;
+    if (rows <= kLongRow && !(outer < kFewRows && rows * outer >= kWorthThreads && rows >= kBlock / 4))
+      return false;
     const char* obstacle = split_obstacle();
     if (obstacle && spec_.members.size() > 1) throw CannotFuse{obstacle};
     return !obstacle;
@@ -298,11 +321,13 @@ class Attempt : public IndexEmitter {
   const char* split_obstacle() const {
     ElementEmitter levels(context_, axes_, members_);
     for (const Node* node : reductions_) {
-      if (node->op->reduction && node->op->reduction->returns_index) return "the position of an extremum is not found in blocks";
+      if (node->op->reduction && node->op->reduction->returns_index)
+        return "the position of an extremum is not found in blocks";
       if (levels.level_of(*node->results[0]) > 1) return "a long reduction is done in blocks";
     }
     for (const Value* value : spec_.stores)
-      if (levels.level_of(*value) > 0 && reads_rows(placed_.at(value->id))) return "a long reduction is done in blocks";
+      if (levels.level_of(*value) > 0 && reads_rows(placed_.at(value->id)))
+        return "a long reduction is done in blocks";
     return nullptr;
   }
 
@@ -360,7 +385,8 @@ class Attempt : public IndexEmitter {
     auto replace = [&](std::vector<Index>& index) {
       for (Index& at : index)
         for (const IndexTerm& term : std::vector<IndexTerm>(at.terms))
-          if (term.axis == axis) at = add(at, scale(add(position, scale(axis_index(axis), Sym(-1))), term.stride));
+          if (term.axis == axis)
+            at = add(at, scale(add(position, scale(axis_index(axis), Sym(-1))), term.stride));
     };
     for (auto& [id, index] : placed_) replace(index);
     for (auto& [node, index] : operand_index_) replace(index);
@@ -378,9 +404,11 @@ class Attempt : public IndexEmitter {
     ElementEmitter emitter(context_, first, members_);
     if (inside) emitter.set_row_mask(*inside);
     std::vector<std::pair<const Node*, int>> accumulated;
-    for (const Node* node : reductions_) accumulated.push_back({node, emitter.reduce(*node, operand_index_.at(node))});
+    for (const Node* node : reductions_)
+      accumulated.push_back({node, emitter.reduce(*node, operand_index_.at(node))});
     for (const Value* value : spec_.stores)
-      if (emitter.level_of(*value) == 0 && reads_rows(placed_.at(value->id))) emitter.store(*value, placed_.at(value->id));
+      if (emitter.level_of(*value) == 0 && reads_rows(placed_.at(value->id)))
+        emitter.store(*value, placed_.at(value->id));
     // Partial results: [outer axes..., blocks...], row-major.
     std::vector<int> order;
     for (size_t axis = 0; axis < first.extents.size(); ++axis)
@@ -430,17 +458,24 @@ class Attempt : public IndexEmitter {
   LoopAxes axes_;
   std::vector<const Node*> reductions_;
   std::vector<Found> found_;
-  std::unordered_map<int, std::vector<std::vector<Index>>> visited_;   // by value id: the indices at which it is read
-  std::unordered_map<int, std::vector<Index>> placed_;                 // by value id: where it is stored, or where a reduction's result is
+  std::unordered_map<int, std::vector<std::vector<Index>>>
+      visited_;  // by value id: the indices at which it is read
+  std::unordered_map<int, std::vector<Index>>
+      placed_;  // by value id: where it is stored, or where a reduction's result is
   std::unordered_map<const Node*, std::vector<Index>> operand_index_;  // of reductions
 };
 
 // True where a reduction among the members is somewhere below the value.
-bool reaches_reduction(const LoweringContext& context, const Value& value, const std::unordered_set<const Node*>& members, std::unordered_set<int>& seen) {
-  if (!value.node || !(context.is_inline(*value.node) || members.count(value.node)) || !seen.insert(value.id).second) return false;
+bool reaches_reduction(const LoweringContext& context, const Value& value,
+                       const std::unordered_set<const Node*>& members, std::unordered_set<int>& seen) {
+  if (!value.node || !(context.is_inline(*value.node) || members.count(value.node)) ||
+      !seen.insert(value.id).second)
+    return false;
   if (context.kind(*value.node) == CoreKind::kReduction) return true;
   bool found = false;
-  graph::for_each_operand(const_cast<Node&>(*value.node), [&](Value*& operand) { found = found || reaches_reduction(context, *operand, members, seen); });
+  graph::for_each_operand(const_cast<Node&>(*value.node), [&](Value*& operand) {
+    found = found || reaches_reduction(context, *operand, members, seen);
+  });
   return found;
 }
 
@@ -449,9 +484,10 @@ struct Root {
   const Node* reduction = nullptr;
 };
 
-// Whose sizes the loops run over: a stored value that is computed from the group's reductions and as large as their operands,
-// else the last reduction's operand, else the largest stored value.
-Root choose_root(const LoweringContext& context, const KernelSpec& spec, const std::unordered_set<const Node*>& members) {
+// Whose sizes the loops run over: a stored value that is computed from the group's reductions and as large as
+// their operands, else the last reduction's operand, else the largest stored value.
+Root choose_root(const LoweringContext& context, const KernelSpec& spec,
+                 const std::unordered_set<const Node*>& members) {
   const Node* reduction = nullptr;
   int64_t largest = 0;
   for (const Node* node : spec.members) {
@@ -468,7 +504,9 @@ Root choose_root(const LoweringContext& context, const KernelSpec& spec, const s
       continue;
     }
     std::unordered_set<int> seen;
-    if (numel == largest && !(value->node && context.kind(*value->node) == CoreKind::kReduction) && reaches_reduction(context, *value, members, seen)) best = value;
+    if (numel == largest && !(value->node && context.kind(*value->node) == CoreKind::kReduction) &&
+        reaches_reduction(context, *value, members, seen))
+      best = value;
   }
   if (!best) return {nullptr, reduction};
   return {best, nullptr};

@@ -1,5 +1,5 @@
-// A group of nodes -> one kernel (two where a long reduction is split in blocks). Throws CannotFuse where the group does not
-// make one: fusion tries, and keeps the nodes apart. A group of one node always succeeds.
+// A group of nodes -> one kernel (two where a long reduction is split in blocks). Throws CannotFuse where the
+// group does not make one: fusion tries, and keeps the nodes apart. A group of one node always succeeds.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 namespace cdynamo::lowering {
 
 struct KernelSpec {
-  std::vector<const Node*> members;    // nodes that are computed in the kernel, in the graph's order
-  std::vector<const Value*> stores;    // what is written to memory: results of members, or views (copies)
+  std::vector<const Node*> members;  // nodes that are computed in the kernel, in the graph's order
+  std::vector<const Value*> stores;  // what is written to memory: results of members, or views (copies)
 };
 
 // A buffer that lowering itself adds, for partial results: plan_buffer is kTemporary - index.
@@ -28,7 +28,8 @@ struct BuiltKernels {
 BuiltKernels build_kernels(const LoweringContext& context, const KernelSpec& spec);
 
 // Makes the Kernel of what was emitted: order of axes, collapsing, lanes (lowering/schedule.cpp).
-Kernel finish_kernel(const LoweringContext& context, const LoopAxes& axes, ElementEmitter& emitter, bool sequential = false);
+Kernel finish_kernel(const LoweringContext& context, const LoopAxes& axes, ElementEmitter& emitter,
+                     bool sequential = false);
 
 // "fused_exp_sum_div"
 std::string kernel_name(const std::vector<const Node*>& nodes);

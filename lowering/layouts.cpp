@@ -1,4 +1,5 @@
-// Where values live: inputs and outputs in the caller's memory, views of them as strides, the rest contiguous.
+// Where values live: inputs and outputs in the caller's memory, views of them as strides, the rest
+// contiguous.
 #include <algorithm>
 
 #include "lowering/fusion.h"
@@ -6,10 +7,14 @@
 namespace cdynamo::lowering {
 namespace {
 
-bool is_stored_by_step(const LoweringContext& context, const Value& value) { return value.node && !context.is_inline(*value.node); }
+bool is_stored_by_step(const LoweringContext& context, const Value& value) {
+  return value.node && !context.is_inline(*value.node);
+}
 
-// The strides that the operand of a view must have so that the view has `strides`; none where it cannot be had.
-bool strides_of_base(const LoweringContext& context, const Value& value, const std::vector<Sym>& strides, const Value** base, std::vector<Sym>* base_strides) {
+// The strides that the operand of a view must have so that the view has `strides`; none where it cannot be
+// had.
+bool strides_of_base(const LoweringContext& context, const Value& value, const std::vector<Sym>& strides,
+                     const Value** base, std::vector<Sym>* base_strides) {
   const Value* at = &value;
   std::vector<Sym> have = strides;
   while (at->node && is_view(context.kind(*at->node))) {
@@ -39,7 +44,8 @@ bool strides_of_base(const LoweringContext& context, const Value& value, const s
 bool resolve_view(const LoweringContext& context, const Value& value, Layout* layout) {
   // Axis d stands for dim d of the value; where a reshape must cut one there are no strides.
   std::vector<Index> index;
-  for (size_t d = 0; d < value.type.sizes.size(); ++d) index.push_back(value.type.sizes[d] == Sym(1) ? constant_index(Sym()) : axis_index(static_cast<int>(d)));
+  for (size_t d = 0; d < value.type.sizes.size(); ++d)
+    index.push_back(value.type.sizes[d] == Sym(1) ? constant_index(Sym()) : axis_index(static_cast<int>(d)));
   const AccessScope scope{context, value.type.sizes, nullptr};
   const Value* at = &value;
   try {
@@ -70,13 +76,15 @@ bool resolve_view(const LoweringContext& context, const Value& value, Layout* la
 }
 
 std::vector<const Value*> assign_layouts(LoweringContext& context) {
-  for (const Value* input : context.graph.inputs) context.layouts[input->id] = {input->id, input->type.strides, Sym()};
+  for (const Value* input : context.graph.inputs)
+    context.layouts[input->id] = {input->id, input->type.strides, Sym()};
   std::vector<const Value*> owners;
   for (const Value* output : context.graph.outputs) {
     const Value* base = nullptr;
     std::vector<Sym> strides;
     const Value* owner = nullptr;
-    if (strides_of_base(context, *output, output->type.strides, &base, &strides) && is_stored_by_step(context, *base) && context.layouts[base->id].buffer < 0 &&
+    if (strides_of_base(context, *output, output->type.strides, &base, &strides) &&
+        is_stored_by_step(context, *base) && context.layouts[base->id].buffer < 0 &&
         !context.is_empty(*output)) {
       context.layouts[base->id] = {base->id, std::move(strides), Sym()};
       owner = base;
@@ -89,7 +97,8 @@ std::vector<const Value*> assign_layouts(LoweringContext& context) {
   for (const Node* node : context.order) {
     if (context.is_inline(*node)) continue;
     for (const Value* value : node->results)
-      if (context.layouts[value->id].buffer < 0) context.layouts[value->id] = {value->id, graph::contiguous_strides(value->type.sizes), Sym()};
+      if (context.layouts[value->id].buffer < 0)
+        context.layouts[value->id] = {value->id, graph::contiguous_strides(value->type.sizes), Sym()};
   }
   return owners;
 }

@@ -47,16 +47,25 @@ void write_element(void* base, int64_t index, DType dtype, Scalar value) {
     return;
   }
   const double real = ReferenceBuilder::real(value);
-  if (dtype == DType::kF64) put(real);
-  else if (dtype == DType::kF32) put(static_cast<float>(real));
-  else if (dtype == DType::kF16) put(runtime::Float16::from(static_cast<float>(real)));
-  else put(runtime::BFloat16::from(static_cast<float>(real)));
+  if (dtype == DType::kF64)
+    put(real);
+  else if (dtype == DType::kF32)
+    put(static_cast<float>(real));
+  else if (dtype == DType::kF16)
+    put(runtime::Float16::from(static_cast<float>(real)));
+  else
+    put(runtime::BFloat16::from(static_cast<float>(real)));
 }
 
 class ItemInterpreter {
  public:
-  ItemInterpreter(const Kernel& kernel, const graph::SymContext& context, void* const* buffers, const int64_t* symbols, int64_t* error)
-      : kernel_(kernel), context_(context), symbols_(symbols), error_(error), registers_(kernel.num_registers) {
+  ItemInterpreter(const Kernel& kernel, const graph::SymContext& context, void* const* buffers,
+                  const int64_t* symbols, int64_t* error)
+      : kernel_(kernel),
+        context_(context),
+        symbols_(symbols),
+        error_(error),
+        registers_(kernel.num_registers) {
     size_t next = 0;
     for (const KernelBuffer& buffer : kernel.buffers) {
       if (buffer.kind == BufferKind::kGlobal) {
@@ -79,7 +88,9 @@ class ItemInterpreter {
   }
 
  private:
-  int64_t value(const Sym& size) const { return size.is_constant() ? size.constant() : context_.evaluate(size, symbols_); }
+  int64_t value(const Sym& size) const {
+    return size.is_constant() ? size.constant() : context_.evaluate(size, symbols_);
+  }
 
   void run_phase(const Phase& phase) {
     accumulators_.clear();
@@ -108,7 +119,7 @@ class ItemInterpreter {
 
   struct Accumulator {
     Scalar value, best;
-    Scalar before;   // of the runs of the innermost axis that are over: a cascade
+    Scalar before;  // of the runs of the innermost axis that are over: a cascade
   };
 
   Scalar joined(const Stmt& stmt) {
@@ -118,7 +129,9 @@ class ItemInterpreter {
   }
 
   void start_reduction(const Stmt& stmt) {
-    accumulators_[stmt.dst].value = stmt.reduction->returns_index ? builder_.constant_int(0, DType::kI64) : stmt.reduction->identity(builder_, stmt.dtype);
+    accumulators_[stmt.dst].value = stmt.reduction->returns_index
+                                        ? builder_.constant_int(0, DType::kI64)
+                                        : stmt.reduction->identity(builder_, stmt.dtype);
     accumulators_[stmt.dst].best = {};
     accumulators_[stmt.dst].before = accumulators_[stmt.dst].value;
   }
@@ -134,13 +147,17 @@ class ItemInterpreter {
       accumulator.value = stmt.reduction->combine(builder_, accumulator.value, operand);
       return;
     }
-    auto is_nan = [](Scalar x) { return runtime::is_float(x.dtype) && ReferenceBuilder::real(x) != ReferenceBuilder::real(x); };
+    auto is_nan = [](Scalar x) {
+      return runtime::is_float(x.dtype) && ReferenceBuilder::real(x) != ReferenceBuilder::real(x);
+    };
     const bool first = position_ == 0;
     bool better = first;
     if (!first && !is_nan(accumulator.best)) {
       const Scalar combined = stmt.reduction->combine(builder_, accumulator.best, operand);
-      better = is_nan(combined) || ReferenceBuilder::real(combined) != ReferenceBuilder::real(accumulator.best);
-      if (!runtime::is_float(operand.dtype)) better = ReferenceBuilder::integer(combined) != ReferenceBuilder::integer(accumulator.best);
+      better =
+          is_nan(combined) || ReferenceBuilder::real(combined) != ReferenceBuilder::real(accumulator.best);
+      if (!runtime::is_float(operand.dtype))
+        better = ReferenceBuilder::integer(combined) != ReferenceBuilder::integer(accumulator.best);
     }
     if (!better) return;
     accumulator.best = operand;
@@ -149,26 +166,33 @@ class ItemInterpreter {
 
   int64_t address(const Index& index) const {
     int64_t at = value(index.offset);
-    for (const IndexTerm& term : index.terms) at += (term.axis >= 0 ? axes_[term.axis] : ReferenceBuilder::integer(registers_[term.reg])) * value(term.stride);
+    for (const IndexTerm& term : index.terms)
+      at += (term.axis >= 0 ? axes_[term.axis] : ReferenceBuilder::integer(registers_[term.reg])) *
+            value(term.stride);
     return at;
   }
 
-  bool masked_off(const Stmt& stmt) const { return stmt.mask >= 0 && ReferenceBuilder::integer(registers_[stmt.mask]) == 0; }
+  bool masked_off(const Stmt& stmt) const {
+    return stmt.mask >= 0 && ReferenceBuilder::integer(registers_[stmt.mask]) == 0;
+  }
 
   Scalar number(double value, int64_t int_value, DType dtype) {
     const DType compute = runtime::compute_type(dtype);
-    return runtime::is_float(dtype) ? builder_.constant(graph::round_to(value, dtype), compute) : builder_.constant_int(int_value, dtype);
+    return runtime::is_float(dtype) ? builder_.constant(graph::round_to(value, dtype), compute)
+                                    : builder_.constant_int(int_value, dtype);
   }
 
   // Half types live as rounded float32.
   Scalar as(Scalar value, DType dtype) {
     if (!runtime::is_half(dtype)) return builder_.cast(value, dtype);
-    return builder_.constant(graph::round_to(ReferenceBuilder::real(builder_.cast(value, DType::kF32)), dtype), DType::kF32);
+    return builder_.constant(
+        graph::round_to(ReferenceBuilder::real(builder_.cast(value, DType::kF32)), dtype), DType::kF32);
   }
 
   Scalar check_index(const Stmt& stmt) {
     const int64_t index = ReferenceBuilder::integer(registers_[stmt.operands[0]]), size = value(stmt.size);
-    if (index >= -size && index < size) return builder_.constant_int(index < 0 ? index + size : index, DType::kI64);
+    if (index >= -size && index < size)
+      return builder_.constant_int(index < 0 ? index + size : index, DType::kI64);
     error_[0] = 1;
     error_[1] = index;
     error_[2] = size;
@@ -181,21 +205,31 @@ class ItemInterpreter {
     Scalar result;
     switch (stmt.kind) {
       case StmtKind::kLoad:
-        result = masked_off(stmt) ? number(stmt.value, static_cast<int64_t>(stmt.value), stmt.dtype) : read_element(pointers_[stmt.buffer], address(stmt.index), stmt.dtype, builder_);
+        result = masked_off(stmt)
+                     ? number(stmt.value, static_cast<int64_t>(stmt.value), stmt.dtype)
+                     : read_element(pointers_[stmt.buffer], address(stmt.index), stmt.dtype, builder_);
         break;
       case StmtKind::kStore:
-        if (!masked_off(stmt)) write_element(pointers_[stmt.buffer], address(stmt.index), stmt.dtype, operands[0]);
+        if (!masked_off(stmt))
+          write_element(pointers_[stmt.buffer], address(stmt.index), stmt.dtype, operands[0]);
         return;
       case StmtKind::kConstant: result = number(stmt.value, stmt.int_value, stmt.dtype); break;
       case StmtKind::kAxis: result = builder_.constant_int(axes_[stmt.axis], DType::kI64); break;
       case StmtKind::kSize: result = builder_.constant_int(value(stmt.size), DType::kI64); break;
-      case StmtKind::kPrim: result = builder_.prim(stmt.prim, operands.data(), static_cast<int>(operands.size())); break;
+      case StmtKind::kPrim:
+        result = builder_.prim(stmt.prim, operands.data(), static_cast<int>(operands.size()));
+        break;
       case StmtKind::kCast: result = as(operands[0], stmt.dtype); break;
-      case StmtKind::kSelect: result = ReferenceBuilder::integer(operands[0]) ? operands[1] : operands[2]; break;
-      case StmtKind::kOp: result = as(stmt.node->op->scalar(builder_, operands.data(), args_of(*stmt.node)), stmt.dtype); break;
+      case StmtKind::kSelect:
+        result = ReferenceBuilder::integer(operands[0]) ? operands[1] : operands[2];
+        break;
+      case StmtKind::kOp:
+        result = as(stmt.node->op->scalar(builder_, operands.data(), args_of(*stmt.node)), stmt.dtype);
+        break;
       case StmtKind::kReduce: return reduce(stmt);
       case StmtKind::kScan:
-        result = run_starts_ ? operands[0] : stmt.reduction->combine(builder_, registers_[stmt.dst], operands[0]);
+        result =
+            run_starts_ ? operands[0] : stmt.reduction->combine(builder_, registers_[stmt.dst], operands[0]);
         break;
       case StmtKind::kCheckIndex: result = check_index(stmt); break;
     }
@@ -225,9 +259,11 @@ constexpr size_t kSlots = 256;
 std::array<std::atomic<Slot*>, kSlots> slots;
 
 template <size_t I>
-void run_slot(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end, void*, int64_t* error) {
+void run_slot(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end, void*,
+              int64_t* error) {
   const Slot& slot = *slots[I].load();
-  for (int64_t item = begin; item < end; ++item) interpret_item(slot.kernel, *slot.context, buffers, symbols, item, error);
+  for (int64_t item = begin; item < end; ++item)
+    interpret_item(slot.kernel, *slot.context, buffers, symbols, item, error);
 }
 
 template <size_t... I>
@@ -238,14 +274,17 @@ constexpr std::array<KernelFn, kSlots> slot_functions(std::index_sequence<I...>)
 class InterpretedModule final : public CompiledModule {
  public:
   InterpretedModule(std::span<const Kernel> given, const graph::SymContext& context) {
-    static constexpr std::array<KernelFn, kSlots> kFunctions = slot_functions(std::make_index_sequence<kSlots>());
+    static constexpr std::array<KernelFn, kSlots> kFunctions =
+        slot_functions(std::make_index_sequence<kSlots>());
     for (const Kernel& kernel : given) {
       auto slot = std::make_unique<Slot>(Slot{kernel, &context});
       size_t i = 0;
-      for (Slot* free = nullptr; i < kSlots && !slots[i].compare_exchange_strong(free, slot.get()); ++i) free = nullptr;
+      for (Slot* free = nullptr; i < kSlots && !slots[i].compare_exchange_strong(free, slot.get()); ++i)
+        free = nullptr;
       if (i == kSlots) throw graph::Unsupported("too many kernels for the interpreter");
       taken_.push_back({i, std::move(slot)});
-      kernels.push_back({.run = kFunctions[i], .work = kernel.outer, .scratch_bytes = Sym(), .cost_per_item = 1});
+      kernels.push_back(
+          {.run = kFunctions[i], .work = kernel.outer, .scratch_bytes = Sym(), .cost_per_item = 1});
     }
   }
   ~InterpretedModule() override {
@@ -258,11 +297,13 @@ class InterpretedModule final : public CompiledModule {
 
 }  // namespace
 
-void interpret_item(const Kernel& kernel, const graph::SymContext& context, void* const* buffers, const int64_t* symbols, int64_t item, int64_t* error) {
+void interpret_item(const Kernel& kernel, const graph::SymContext& context, void* const* buffers,
+                    const int64_t* symbols, int64_t item, int64_t* error) {
   ItemInterpreter(kernel, context, buffers, symbols, error).run(item);
 }
 
-std::unique_ptr<CompiledModule> interpret_kernels(std::span<const Kernel> kernels, const graph::SymContext& context, const EmitOptions&) {
+std::unique_ptr<CompiledModule> interpret_kernels(std::span<const Kernel> kernels,
+                                                  const graph::SymContext& context, const EmitOptions&) {
   return std::make_unique<InterpretedModule>(kernels, context);
 }
 

@@ -54,17 +54,42 @@ void print_stmt(std::ostream& out, const Stmt& stmt) {
       mask();
       break;
     case StmtKind::kConstant:
-      if (runtime::is_float(stmt.dtype)) out << stmt.value; else out << stmt.int_value;
+      if (runtime::is_float(stmt.dtype))
+        out << stmt.value;
+      else
+        out << stmt.int_value;
       break;
     case StmtKind::kAxis: out << "i" << stmt.axis; break;
     case StmtKind::kSize: out << stmt.size.str(); break;
-    case StmtKind::kPrim: out << kPrimNames[static_cast<int>(stmt.prim)]; print_operands(out, stmt); break;
-    case StmtKind::kCast: out << "cast"; print_operands(out, stmt); break;
-    case StmtKind::kSelect: out << "select"; print_operands(out, stmt); break;
-    case StmtKind::kOp: out << stmt.node->op->name; print_operands(out, stmt); break;
-    case StmtKind::kReduce: out << "reduce " << (stmt.node ? stmt.node->op->name : "?"); print_operands(out, stmt); break;
-    case StmtKind::kScan: out << "scan " << (stmt.node ? stmt.node->op->name : "?"); print_operands(out, stmt); break;
-    case StmtKind::kCheckIndex: out << "check_index"; print_operands(out, stmt); out << " < " << stmt.size.str(); break;
+    case StmtKind::kPrim:
+      out << kPrimNames[static_cast<int>(stmt.prim)];
+      print_operands(out, stmt);
+      break;
+    case StmtKind::kCast:
+      out << "cast";
+      print_operands(out, stmt);
+      break;
+    case StmtKind::kSelect:
+      out << "select";
+      print_operands(out, stmt);
+      break;
+    case StmtKind::kOp:
+      out << stmt.node->op->name;
+      print_operands(out, stmt);
+      break;
+    case StmtKind::kReduce:
+      out << "reduce " << (stmt.node ? stmt.node->op->name : "?");
+      print_operands(out, stmt);
+      break;
+    case StmtKind::kScan:
+      out << "scan " << (stmt.node ? stmt.node->op->name : "?");
+      print_operands(out, stmt);
+      break;
+    case StmtKind::kCheckIndex:
+      out << "check_index";
+      print_operands(out, stmt);
+      out << " < " << stmt.size.str();
+      break;
   }
 }
 
@@ -87,17 +112,23 @@ class Verifier {
  private:
   enum State : uint8_t { kUndefined, kVisible, kThisPhase, kNextPhase };
 
-  void fail(const std::string& what) { problems_.push_back(kernel_.name + ", phase " + std::to_string(phase_) + ": " + what); }
+  void fail(const std::string& what) {
+    problems_.push_back(kernel_.name + ", phase " + std::to_string(phase_) + ": " + what);
+  }
 
   void use(int reg, const char* what) {
-    if (reg < 0 || reg >= kernel_.num_registers) return fail(std::string(what) + ": no register " + std::to_string(reg));
-    if (state_[reg] != kVisible && state_[reg] != kThisPhase) fail(std::string(what) + ": r" + std::to_string(reg) + " is not visible here");
+    if (reg < 0 || reg >= kernel_.num_registers)
+      return fail(std::string(what) + ": no register " + std::to_string(reg));
+    if (state_[reg] != kVisible && state_[reg] != kThisPhase)
+      fail(std::string(what) + ": r" + std::to_string(reg) + " is not visible here");
   }
 
   void check_index(const Index& index, size_t axes) {
     for (const IndexTerm& term : index.terms) {
-      if ((term.axis >= 0) == (term.reg >= 0)) fail("an index term names not exactly one of axis and register");
-      if (term.axis >= static_cast<int>(axes)) fail("an index names axis " + std::to_string(term.axis) + " of " + std::to_string(axes));
+      if ((term.axis >= 0) == (term.reg >= 0))
+        fail("an index term names not exactly one of axis and register");
+      if (term.axis >= static_cast<int>(axes))
+        fail("an index names axis " + std::to_string(term.axis) + " of " + std::to_string(axes));
       if (term.reg >= 0) use(term.reg, "index");
     }
   }
@@ -116,17 +147,21 @@ class Verifier {
     if (stmt.mask >= 0) use(stmt.mask, "mask");
     const bool access = stmt.kind == StmtKind::kLoad || stmt.kind == StmtKind::kStore;
     if (access) {
-      if (stmt.buffer < 0 || stmt.buffer >= static_cast<int>(kernel_.buffers.size())) return fail("no such buffer");
+      if (stmt.buffer < 0 || stmt.buffer >= static_cast<int>(kernel_.buffers.size()))
+        return fail("no such buffer");
       check_index(stmt.index, axes);
-      if (stmt.kind == StmtKind::kStore && !kernel_.buffers[stmt.buffer].written) fail("a store to a buffer that is not marked written");
+      if (stmt.kind == StmtKind::kStore && !kernel_.buffers[stmt.buffer].written)
+        fail("a store to a buffer that is not marked written");
     }
     if (stmt.kind == StmtKind::kStore) {
       if (stmt.dst >= 0) fail("a store defines a register");
       return;
     }
-    if (stmt.kind == StmtKind::kAxis && (stmt.axis < 0 || stmt.axis >= static_cast<int>(axes))) fail("kAxis of no axis");
+    if (stmt.kind == StmtKind::kAxis && (stmt.axis < 0 || stmt.axis >= static_cast<int>(axes)))
+      fail("kAxis of no axis");
     if (stmt.kind == StmtKind::kOp && (!stmt.node || !stmt.node->op->scalar)) fail("kOp without scalar code");
-    if ((stmt.kind == StmtKind::kReduce || stmt.kind == StmtKind::kScan) && !stmt.reduction) fail("a reduction without definition");
+    if ((stmt.kind == StmtKind::kReduce || stmt.kind == StmtKind::kScan) && !stmt.reduction)
+      fail("a reduction without definition");
     if (stmt.kind == StmtKind::kScan && !phase.sequential) fail("kScan in a phase that is not sequential");
     if (stmt.dst < 0 || stmt.dst >= kernel_.num_registers) return fail("a statement without destination");
     if (state_[stmt.dst] != kUndefined) fail("r" + std::to_string(stmt.dst) + " is defined twice");
@@ -143,11 +178,13 @@ class Verifier {
 
 std::string print(const Kernel& kernel) {
   std::ostringstream out;
-  out << "kernel " << kernel.name << " outer " << print_extents(kernel.outer) << (kernel.vectorize_outer ? " lanes along the last outer axis" : "") << "\n";
+  out << "kernel " << kernel.name << " outer " << print_extents(kernel.outer)
+      << (kernel.vectorize_outer ? " lanes along the last outer axis" : "") << "\n";
   for (size_t i = 0; i < kernel.buffers.size(); ++i) {
     const KernelBuffer& buffer = kernel.buffers[i];
     out << "  b" << i << ": " << short_name(buffer.dtype) << "[" << buffer.size.str() << "]"
-        << (buffer.kind == BufferKind::kRowScratch ? " row scratch" : " plan buffer " + std::to_string(buffer.plan_buffer))
+        << (buffer.kind == BufferKind::kRowScratch ? " row scratch"
+                                                   : " plan buffer " + std::to_string(buffer.plan_buffer))
         << (buffer.written ? ", written" : "") << "\n";
   }
   for (const Phase& phase : kernel.phases) {

@@ -38,7 +38,9 @@ int scalar_cost(const Node& node) {
   if (!node.op->scalar) return 1;
   CostCounter counter;
   std::vector<Scalar> operands;
-  graph::for_each_operand(const_cast<Node&>(node), [&](Value*& value) { operands.push_back({nullptr, runtime::compute_type(value->type.dtype)}); });
+  graph::for_each_operand(const_cast<Node&>(node), [&](Value*& value) {
+    operands.push_back({nullptr, runtime::compute_type(value->type.dtype)});
+  });
   node.op->scalar(counter, operands.data(), args_of(node));
   return counter.cost;
 }
@@ -57,7 +59,8 @@ LoweringContext::LoweringContext(const graph::Graph& core) : graph(core), sym(*c
     position[node->id] = static_cast<int>(order.size());
     order.push_back(node.get());
     kinds[node->id] = core_kind(*node->op);
-    if (kinds[node->id] == CoreKind::kUnknown) throw graph::Unsupported("lowering knows no operator " + std::string(node->op->name));
+    if (kinds[node->id] == CoreKind::kUnknown)
+      throw graph::Unsupported("lowering knows no operator " + std::string(node->op->name));
     costs[node->id] = is_view(kinds[node->id]) ? 0 : scalar_cost(*node);
     graph::for_each_operand(*node, [&](Value*& value) { users[value->id].push_back(node.get()); });
   }

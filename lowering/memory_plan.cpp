@@ -18,12 +18,16 @@ struct Placed {
   int64_t size, offset;
 };
 
-bool lives_overlap(const BufferUse& a, const BufferUse& b) { return a.first_step <= b.last_step && b.first_step <= a.last_step; }
+bool lives_overlap(const BufferUse& a, const BufferUse& b) {
+  return a.first_step <= b.last_step && b.first_step <= a.last_step;
+}
 
 // Largest first, each at the lowest offset that is free during its life.
 void place_constant(const std::vector<std::pair<int, const BufferUse*>>& buffers, ArenaPlan& plan) {
   std::vector<std::pair<int, const BufferUse*>> order = buffers;
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second->bytes.constant() > b.second->bytes.constant(); });
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return a.second->bytes.constant() > b.second->bytes.constant();
+  });
   std::vector<Placed> placed;
   int64_t total = 0;
   for (auto [id, use] : order) {
@@ -31,7 +35,8 @@ void place_constant(const std::vector<std::pair<int, const BufferUse*>>& buffers
     std::vector<Placed> rivals;
     for (const Placed& other : placed)
       if (lives_overlap(*use, *other.use)) rivals.push_back(other);
-    std::sort(rivals.begin(), rivals.end(), [](const Placed& a, const Placed& b) { return a.offset < b.offset; });
+    std::sort(rivals.begin(), rivals.end(),
+              [](const Placed& a, const Placed& b) { return a.offset < b.offset; });
     int64_t offset = 0;
     for (const Placed& rival : rivals) {
       if (offset + size <= rival.offset) break;
@@ -45,20 +50,25 @@ void place_constant(const std::vector<std::pair<int, const BufferUse*>>& buffers
 }
 
 // Symbolic sizes: slots that are taken again by buffers known to be no larger.
-void place_symbolic(const LoweringContext& context, const std::vector<std::pair<int, const BufferUse*>>& buffers, ArenaPlan& plan) {
+void place_symbolic(const LoweringContext& context,
+                    const std::vector<std::pair<int, const BufferUse*>>& buffers, ArenaPlan& plan) {
   struct Slot {
     Sym size, offset;
     std::vector<const BufferUse*> users;
   };
   std::vector<std::pair<int, const BufferUse*>> order = buffers;
-  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) { return context.hint(a.second->bytes) > context.hint(b.second->bytes); });
+  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    return context.hint(a.second->bytes) > context.hint(b.second->bytes);
+  });
   std::vector<Slot> slots;
   Sym total;
   for (auto [id, use] : order) {
     const Sym size = aligned(use->bytes);
     auto fits = [&](const Slot& slot) {
-      if (!(slot.size == size) && !context.sym.known(graph::Relation::kLe, size, slot.size).value_or(false)) return false;
-      return std::none_of(slot.users.begin(), slot.users.end(), [&](const BufferUse* other) { return lives_overlap(*use, *other); });
+      if (!(slot.size == size) && !context.sym.known(graph::Relation::kLe, size, slot.size).value_or(false))
+        return false;
+      return std::none_of(slot.users.begin(), slot.users.end(),
+                          [&](const BufferUse* other) { return lives_overlap(*use, *other); });
     };
     auto slot = std::find_if(slots.begin(), slots.end(), fits);
     if (slot == slots.end()) {
@@ -83,7 +93,8 @@ void emit_program(const Sym& size, std::vector<int64_t>& program) {
     program.insert(program.end(), {SizeExpr::kSymbol, node.symbol});
     return;
   }
-  constexpr SizeExpr::Code kCodes[] = {SizeExpr::kSymbol, SizeExpr::kAdd, SizeExpr::kMul, SizeExpr::kFloorDiv, SizeExpr::kMod, SizeExpr::kMin, SizeExpr::kMax};
+  constexpr SizeExpr::Code kCodes[] = {SizeExpr::kSymbol, SizeExpr::kAdd, SizeExpr::kMul, SizeExpr::kFloorDiv,
+                                       SizeExpr::kMod,    SizeExpr::kMin, SizeExpr::kMax};
   emit_program(node.operands[0], program);
   for (size_t i = 1; i < node.operands.size(); ++i) {
     emit_program(node.operands[i], program);
@@ -101,19 +112,24 @@ ArenaPlan plan_arena(const LoweringContext& context, const std::map<int, BufferU
     buffers.push_back({id, &use});
     constant &= use.bytes.is_constant();
   }
-  if (constant) place_constant(buffers, plan);
-  else place_symbolic(context, buffers, plan);
+  if (constant)
+    place_constant(buffers, plan);
+  else
+    place_symbolic(context, buffers, plan);
   plan.text = "arena: " + plan.bytes.str() + " bytes\n";
   for (auto [id, use] : buffers)
-    plan.text += "  buffer " + std::to_string(id) + ": " + use->bytes.str() + " bytes at " + plan.offsets[id].str() + ", steps " + std::to_string(use->first_step) + " to " +
+    plan.text += "  buffer " + std::to_string(id) + ": " + use->bytes.str() + " bytes at " +
+                 plan.offsets[id].str() + ", steps " + std::to_string(use->first_step) + " to " +
                  std::to_string(use->last_step) + "\n";
   return plan;
 }
 
 runtime::SizeExpr size_expr(const Sym& size) {
   runtime::SizeExpr result;
-  if (size.is_constant()) result.constant = size.constant();
-  else emit_program(size, result.program);
+  if (size.is_constant())
+    result.constant = size.constant();
+  else
+    emit_program(size, result.program);
   return result;
 }
 

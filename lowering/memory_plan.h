@@ -1,5 +1,5 @@
-// Where each buffer of the plan lives: the caller's inputs and outputs, or one arena a call in which buffers whose lives do not
-// overlap share bytes.
+// Where each buffer of the plan lives: the caller's inputs and outputs, or one arena a call in which buffers
+// whose lives do not overlap share bytes.
 #pragma once
 
 #include <map>
@@ -15,13 +15,13 @@ namespace cdynamo::lowering {
 struct BufferUse {
   DType dtype;
   Sym bytes;
-  int first_step = -1, last_step = -1;   // in the order of execution
+  int first_step = -1, last_step = -1;  // in the order of execution
 };
 
 struct ArenaPlan {
-  std::map<int, Sym> offsets;   // by buffer id: bytes
+  std::map<int, Sym> offsets;  // by buffer id: bytes
   Sym bytes;
-  std::string text;             // for the report
+  std::string text;  // for the report
 };
 
 // `uses`: of the buffers that live in the arena. Lives are whole steps; offsets are multiples of 64.

@@ -1,5 +1,5 @@
-// The last step to a Kernel: order of the loops after the memory they walk, axes collapsed where nothing tells them apart, and the
-// axis along which lanes run.
+// The last step to a Kernel: order of the loops after the memory they walk, axes collapsed where nothing
+// tells them apart, and the axis along which lanes run.
 #include <algorithm>
 #include <numeric>
 
@@ -12,11 +12,14 @@ constexpr int64_t kFewLanes = 16;
 
 // Calls fn(Stmt&) for each load and store of memory outside the kernel.
 template <typename F>
-void for_each_access(std::vector<ElementEmitter::Section>& sections, const std::vector<KernelBuffer>& buffers, bool rows_only, F&& fn) {
+void for_each_access(std::vector<ElementEmitter::Section>& sections, const std::vector<KernelBuffer>& buffers,
+                     bool rows_only, F&& fn) {
   for (auto& section : sections) {
     if (rows_only && !section.row) continue;
     for (Stmt& stmt : section.body)
-      if ((stmt.kind == StmtKind::kLoad || stmt.kind == StmtKind::kStore) && buffers[stmt.buffer].kind == BufferKind::kGlobal) fn(stmt);
+      if ((stmt.kind == StmtKind::kLoad || stmt.kind == StmtKind::kStore) &&
+          buffers[stmt.buffer].kind == BufferKind::kGlobal)
+        fn(stmt);
   }
 }
 
@@ -29,7 +32,11 @@ Sym stride_along(const Index& index, int axis) {
 class Scheduler {
  public:
   Scheduler(const LoweringContext& context, const LoopAxes& axes, ElementEmitter& emitter, bool sequential)
-      : context_(context), axes_(axes), emitter_(emitter), sequential_(sequential), all_extents_(axes.extents) {}
+      : context_(context),
+        axes_(axes),
+        emitter_(emitter),
+        sequential_(sequential),
+        all_extents_(axes.extents) {}
 
   Kernel run() {
     order_axes();
@@ -61,7 +68,8 @@ class Scheduler {
  private:
   int64_t extent_hint(int axis) const { return context_.hint(axes_.extents[axis]); }
 
-  // Loops follow the strides of the largest access that names the axes: stores for outer axes, loads for rows.
+  // Loops follow the strides of the largest access that names the axes: stores for outer axes, loads for
+  // rows.
   void order_axes() {
     for (int axis : axes_.of(false))
       if (!(axes_.extents[axis] == Sym(1))) outer_.push_back(axis);
@@ -93,7 +101,8 @@ class Scheduler {
       best = named;
       for (int axis : axes) strides[axis] = std::abs(context_.hint(stride_along(stmt.index, axis)));
     });
-    if (best == axes.size()) std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return strides[a] > strides[b]; });
+    if (best == axes.size())
+      std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return strides[a] > strides[b]; });
   }
 
   // How many accesses walk memory step by step along the axis, less those that jump.
@@ -103,8 +112,10 @@ class Scheduler {
       const Sym stride = stride_along(stmt.index, axis);
       bool indirect = false;
       for (const IndexTerm& term : stmt.index.terms) indirect |= term.reg >= 0;
-      if (stride == Sym(1)) score += 2;
-      else if (!(stride == Sym())) score -= indirect ? 1 : 2;
+      if (stride == Sym(1))
+        score += 2;
+      else if (!(stride == Sym()))
+        score -= indirect ? 1 : 2;
     });
     return score;
   }
@@ -124,7 +135,8 @@ class Scheduler {
       const int inner_score = smoothness(rows_.back(), true);
       const int64_t lanes = extent_hint(outer_[best]);
       const bool short_row = row < kFewLanes && lanes >= kFewLanes;
-      const bool short_inner = extent_hint(rows_.back()) < kFewLanes / 2 && lanes >= kFewLanes && best_score >= 0;
+      const bool short_inner =
+          extent_hint(rows_.back()) < kFewLanes / 2 && lanes >= kFewLanes && best_score >= 0;
       vectorize_outer_ = short_row || short_inner || (best_score > inner_score && lanes >= kFewLanes / 2);
       if (!vectorize_outer_) return;
     }
@@ -134,8 +146,8 @@ class Scheduler {
     outer_.push_back(axis);
   }
 
-  // A pointwise kernel that reads along one axis what it writes along another: lanes of one cache line's width go through the
-  // reading axis in order, so that each line read is used whole before it is lost.
+  // A pointwise kernel that reads along one axis what it writes along another: lanes of one cache line's
+  // width go through the reading axis in order, so that each line read is used whole before it is lost.
   void tile_transposition() {
     if (outer_.size() < 2) return;
     const int lane = outer_.back();
@@ -145,9 +157,11 @@ class Scheduler {
     bool counted = false;
     for_each_statement([&](Stmt& stmt) {
       counted |= stmt.kind == StmtKind::kAxis && stmt.axis == lane;
-      if (stmt.kind != StmtKind::kLoad || std::abs(context_.hint(stride_along(stmt.index, lane))) < kFewLanes) return;
+      if (stmt.kind != StmtKind::kLoad || std::abs(context_.hint(stride_along(stmt.index, lane))) < kFewLanes)
+        return;
       for (int axis : outer_)
-        if (axis != lane && stride_along(stmt.index, axis) == Sym(1) && extent_hint(axis) >= kFewLanes) reading = axis;
+        if (axis != lane && stride_along(stmt.index, axis) == Sym(1) && extent_hint(axis) >= kFewLanes)
+          reading = axis;
     });
     if (reading < 0 || counted) return;
     const int blocks = static_cast<int>(all_extents_.size());
@@ -173,8 +187,10 @@ class Scheduler {
       if (position[axis] >= 0) extents_[position[axis]] = all_extents_[axis];
     for_each_statement([&](Stmt& stmt) {
       if (stmt.kind == StmtKind::kAxis) {
-        if (position[stmt.axis] < 0) stmt = {.kind = StmtKind::kConstant, .dst = stmt.dst, .dtype = DType::kI64};
-        else stmt.axis = position[stmt.axis];
+        if (position[stmt.axis] < 0)
+          stmt = {.kind = StmtKind::kConstant, .dst = stmt.dst, .dtype = DType::kI64};
+        else
+          stmt.axis = position[stmt.axis];
       }
       std::vector<IndexTerm> terms;
       for (IndexTerm term : stmt.index.terms) {
@@ -219,7 +235,8 @@ class Scheduler {
     }
   }
 
-  // Sums of long columns would run into one accumulator a lane: the axis is cut, and partial sums are added up at the end of each part.
+  // Sums of long columns would run into one accumulator a lane: the axis is cut, and partial sums are added
+  // up at the end of each part.
   void cascade() {
     constexpr int64_t kMostTerms = 128, kFewestTerms = 16;
     if (rows_.empty() || sequential_ || !vectorize_outer_) return;
@@ -256,7 +273,8 @@ class Scheduler {
     for_each_statement([&](Stmt& stmt) {
       if (stmt.kind == StmtKind::kAxis && (stmt.axis == outer || stmt.axis == inner)) result = false;
       if (stmt.kind != StmtKind::kLoad && stmt.kind != StmtKind::kStore) return;
-      if (!(stride_along(stmt.index, outer) == stride_along(stmt.index, inner) * extents_[inner])) result = false;
+      if (!(stride_along(stmt.index, outer) == stride_along(stmt.index, inner) * extents_[inner]))
+        result = false;
     });
     // Positions that run on one axis only (scans) keep it apart.
     if (sequential_ && inner >= static_cast<int>(outer_.size())) result = false;
@@ -268,14 +286,15 @@ class Scheduler {
   ElementEmitter& emitter_;
   const bool sequential_;
   bool vectorize_outer_ = false;
-  std::vector<int> outer_, rows_;   // axes in loop order
-  std::vector<Sym> all_extents_;    // by axis of the domain, and of what was added to it
-  std::vector<Sym> extents_;        // by position
+  std::vector<int> outer_, rows_;  // axes in loop order
+  std::vector<Sym> all_extents_;   // by axis of the domain, and of what was added to it
+  std::vector<Sym> extents_;       // by position
 };
 
 }  // namespace
 
-Kernel finish_kernel(const LoweringContext& context, const LoopAxes& axes, ElementEmitter& emitter, bool sequential) {
+Kernel finish_kernel(const LoweringContext& context, const LoopAxes& axes, ElementEmitter& emitter,
+                     bool sequential) {
   return Scheduler(context, axes, emitter, sequential).run();
 }
 

@@ -1,5 +1,5 @@
-// The memory of one call's intermediates. Each thread keeps its last block, so that a warm call allocates nothing; large blocks go
-// back to the system.
+// Memory for the length of a call: a plan's intermediates, a kernel's scratch, a library call's copies. Each
+// thread keeps a few blocks, so that a warm call allocates nothing; large ones go back to the system.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Executable: a compiled graph, run on the caller's buffers. It knows no Python and no framework.
 //
-// The caller gives one TensorView for each graph input, the values of the size symbols, and a buffer for each fresh
-// output (sizes and strides from output_specs). Intermediates live in one arena a call.
+// The caller gives one TensorView for each graph input, the values of the size symbols, and a buffer for each
+// fresh output (sizes and strides from output_specs). Intermediates live in one arena a call.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace cdynamo::runtime {
 // An integer computed from the size symbols: a constant, or a postfix program.
 struct SizeExpr {
   enum Code : int64_t { kConst, kSymbol, kAdd, kMul, kFloorDiv, kMod, kMin, kMax };
-  std::vector<int64_t> program;   // (code, operand) pairs; empty: `constant`
+  std::vector<int64_t> program;  // (code, operand) pairs; empty: `constant`
   int64_t constant = 0;
   bool is_constant() const { return program.empty(); }
   int64_t evaluate(const int64_t* symbols) const;
@@ -32,16 +32,18 @@ struct RunError {
   std::string message;
 };
 
-// Runs graph nodes that only the framework can: Node::user_call names the call. Returns false with a Python error set.
+// Runs graph nodes that only the framework can: Node::user_call names the call. Returns false with a Python
+// error set.
 struct LibraryCallbacks {
   void* context = nullptr;
-  bool (*call)(void* context, int user_call, const TensorView* inputs, int num_inputs, TensorView* outputs, int num_outputs) = nullptr;
+  bool (*call)(void* context, int user_call, const TensorView* inputs, int num_inputs, TensorView* outputs,
+               int num_outputs) = nullptr;
 };
 
 struct Call {
   const TensorView* inputs = nullptr;
   const int64_t* symbols = nullptr;
-  void* const* outputs = nullptr;        // one a fresh output; the memory must not overlap the inputs'
+  void* const* outputs = nullptr;  // one a fresh output; the memory must not overlap the inputs'
   LibraryCallbacks* library = nullptr;
 };
 
@@ -51,9 +53,9 @@ class Executable {
   // Safe to call from several threads at once. Releases no lock and takes none of Python's.
   virtual bool run(const Call& call, RunError* error) = 0;
 
-  std::vector<OutputSpec> outputs;       // of the fresh outputs, in order
+  std::vector<OutputSpec> outputs;  // of the fresh outputs, in order
   int num_inputs = 0, num_symbols = 0;
-  bool takes_long = false;               // static estimate: worth giving up the GIL for
+  bool takes_long = false;  // static estimate: worth giving up the GIL for
 };
 
 }  // namespace cdynamo::runtime

@@ -10,12 +10,12 @@
 namespace cdynamo::runtime {
 namespace {
 
-constexpr double kWorthThreads = 12e3;      // nanoseconds of work below which threads cost more than they bring
-constexpr double kWorthReleasing = 50e3;    // of work above which the caller may want to give up a lock
+constexpr double kWorthThreads = 12e3;    // nanoseconds of work below which threads cost more than they bring
+constexpr double kWorthReleasing = 50e3;  // of work above which the caller may want to give up a lock
 constexpr int64_t kLargestArena = int64_t{1} << 46;
-constexpr int kMostPointers = 96;           // of a plan whose pointers fit on the stack
+constexpr int kMostPointers = 96;  // of a plan whose pointers fit on the stack
 constexpr int kMostSizes = 128;
-alignas(64) char nothing[256];              // where empty tensors point
+alignas(64) char nothing[256];  // where empty tensors point
 
 // Steps [begin, end) that run together: kernels in one parallel region, or one library call.
 struct Region {
@@ -27,7 +27,7 @@ struct Region {
 struct Frame {
   const int64_t* symbols;
   const int64_t* sizes;
-  void** pointers;             // by plan buffer
+  void** pointers;  // by plan buffer
   const Call* call;
   int64_t error[3] = {0, 0, 0};
 };
@@ -35,15 +35,18 @@ struct Frame {
 class PlanExecutable final : public Executable {
  public:
   explicit PlanExecutable(Plan plan) : plan_(std::move(plan)) {
-    is_static_ = std::all_of(plan_.sizes.begin(), plan_.sizes.end(), [](const SizeExpr& size) { return size.is_constant(); });
+    is_static_ = std::all_of(plan_.sizes.begin(), plan_.sizes.end(),
+                             [](const SizeExpr& size) { return size.is_constant(); });
     if (is_static_)
       for (const SizeExpr& size : plan_.sizes) static_sizes_.push_back(size.constant);
     make_regions();
-    single_ = plan_.steps.size() == 1 && !plan_.steps[0].library && plan_.arena_bytes < 0 && is_static_ && plan_.buffers.size() <= kMostPointers &&
-              static_sizes_[plan_.steps[0].scratch_bytes] == 0 && step_cost(plan_.steps[0], static_sizes_.data()) < kWorthThreads;
+    single_ = plan_.steps.size() == 1 && !plan_.steps[0].library && plan_.arena_bytes < 0 && is_static_ &&
+              plan_.buffers.size() <= kMostPointers && static_sizes_[plan_.steps[0].scratch_bytes] == 0 &&
+              step_cost(plan_.steps[0], static_sizes_.data()) < kWorthThreads;
     if (is_static_) {
       double cost = 0;
-      for (const PlanStep& step : plan_.steps) cost += step.library ? kWorthReleasing : step_cost(step, static_sizes_.data());
+      for (const PlanStep& step : plan_.steps)
+        cost += step.library ? kWorthReleasing : step_cost(step, static_sizes_.data());
       takes_long = cost >= kWorthReleasing;
     } else {
       takes_long = true;
@@ -77,7 +80,9 @@ class PlanExecutable final : public Executable {
     }
     locate_buffers(frame, arena.data());
     for (const Region& region : regions_) {
-      if (region.library ? !run_library(plan_.steps[region.begin], frame, error) : !run_kernels(region, frame, error)) return false;
+      if (region.library ? !run_library(plan_.steps[region.begin], frame, error)
+                         : !run_kernels(region, frame, error))
+        return false;
     }
     return true;
   }
@@ -89,17 +94,23 @@ class PlanExecutable final : public Executable {
   }
 
   static bool index_error(const int64_t* code, RunError* error) {
-    *error = {RunError::kIndexError, "index " + std::to_string(code[1]) + " is out of bounds for dimension with size " + std::to_string(code[2])};
+    *error = {RunError::kIndexError, "index " + std::to_string(code[1]) +
+                                         " is out of bounds for dimension with size " +
+                                         std::to_string(code[2])};
     return false;
   }
 
-  static double step_cost(const PlanStep& step, const int64_t* sizes) { return static_cast<double>(sizes[step.items]) * step.cost_per_item; }
+  static double step_cost(const PlanStep& step, const int64_t* sizes) {
+    return static_cast<double>(sizes[step.items]) * step.cost_per_item;
+  }
 
   void make_regions() {
     for (int i = 0; i < static_cast<int>(plan_.steps.size()); ++i) {
       const bool library = plan_.steps[i].library != nullptr;
-      if (!library && !regions_.empty() && !regions_.back().library) regions_.back().end = i + 1;
-      else regions_.push_back({i, i + 1, library});
+      if (!library && !regions_.empty() && !regions_.back().library)
+        regions_.back().end = i + 1;
+      else
+        regions_.push_back({i, i + 1, library});
     }
   }
 
@@ -114,20 +125,23 @@ class PlanExecutable final : public Executable {
   }
 
   void locate_buffers(Frame& frame, char* arena) const {
-    for (size_t i = 0; i < plan_.buffers.size(); ++i) frame.pointers[i] = pointer(plan_.buffers[i], *frame.call, frame.sizes, arena);
+    for (size_t i = 0; i < plan_.buffers.size(); ++i)
+      frame.pointers[i] = pointer(plan_.buffers[i], *frame.call, frame.sizes, arena);
   }
 
   // One small kernel of static sizes without intermediates: nothing but the call.
   bool run_single(const Call& call, RunError* error) const {
     const PlanStep& step = plan_.steps[0];
     void* pointers[kMostPointers];
-    for (size_t i = 0; i < step.buffers.size(); ++i) pointers[i] = pointer(plan_.buffers[step.buffers[i]], call, static_sizes_.data(), nullptr);
+    for (size_t i = 0; i < step.buffers.size(); ++i)
+      pointers[i] = pointer(plan_.buffers[step.buffers[i]], call, static_sizes_.data(), nullptr);
     int64_t code[3] = {0, 0, 0};
     step.kernel(pointers, call.symbols, 0, static_sizes_[step.items], nullptr, code);
     return code[0] == 0 || index_error(code, error);
   }
 
-  void run_share(const PlanStep& step, Frame& frame, int64_t begin, int64_t end, void* scratch, int64_t* code) const {
+  void run_share(const PlanStep& step, Frame& frame, int64_t begin, int64_t end, void* scratch,
+                 int64_t* code) const {
     if (begin >= end) return;
     void* storage[kMostPointers];
     std::vector<void*> overflow;
@@ -149,19 +163,23 @@ class PlanExecutable final : public Executable {
       most_items = std::max(most_items, frame.sizes[plan_.steps[i].items]);
     }
     int threads = 1;
-    if (cost >= kWorthThreads && most_items > 1) threads = static_cast<int>(std::min<int64_t>({num_threads(), most_items, static_cast<int64_t>(cost / (kWorthThreads / 2))}));
+    if (cost >= kWorthThreads && most_items > 1)
+      threads = static_cast<int>(
+          std::min<int64_t>({num_threads(), most_items, static_cast<int64_t>(cost / (kWorthThreads / 2))}));
     scratch_bytes = (scratch_bytes + 63) / 64 * 64;
     Arena scratch(static_cast<size_t>(scratch_bytes * threads));
     if (scratch_bytes > 0 && !scratch.data()) return out_of_memory(error);
     if (threads <= 1) {
-      for (int i = region.begin; i < region.end; ++i) run_share(plan_.steps[i], frame, 0, frame.sizes[plan_.steps[i].items], scratch.data(), frame.error);
+      for (int i = region.begin; i < region.end; ++i)
+        run_share(plan_.steps[i], frame, 0, frame.sizes[plan_.steps[i].items], scratch.data(), frame.error);
     } else {
       run_threads(region, frame, threads, scratch.data(), scratch_bytes);
     }
     return frame.error[0] == 0 || index_error(frame.error, error);
   }
 
-  void run_threads(const Region& region, Frame& frame, int threads, char* scratch, int64_t scratch_bytes) const {
+  void run_threads(const Region& region, Frame& frame, int threads, char* scratch,
+                   int64_t scratch_bytes) const {
     parallel_region(threads, [&](const Team& team) {
       int64_t code[3] = {0, 0, 0};
       for (int i = region.begin; i < region.end; ++i) {
@@ -170,10 +188,12 @@ class PlanExecutable final : public Executable {
         auto [begin, end] = team.share(frame.sizes[step.items]);
         run_share(step, frame, begin, end, scratch + scratch_bytes * team.index(), code);
       }
-      // Which thread's error is reported does not matter; that it is whole does: the flag is written last and read after the region.
+      // Which thread's error is reported does not matter; that it is whole does: the flag is written last and
+      // read after the region.
       if (code[0]) {
         static std::atomic_flag writing = ATOMIC_FLAG_INIT;
-        while (writing.test_and_set(std::memory_order_acquire)) {}
+        while (writing.test_and_set(std::memory_order_acquire)) {
+        }
         std::copy(code, code + 3, frame.error);
         writing.clear(std::memory_order_release);
       }
@@ -207,15 +227,26 @@ class PlanExecutable final : public Executable {
         dims[d] = frame.sizes[operand.sizes[d]];
         dims[rank + d] = frame.sizes[operand.strides[d]];
       }
-      char* data = static_cast<char*>(frame.pointers[operand.buffer]) + frame.sizes[operand.offset] * bytes(operand.dtype);
-      views[i] = {.data = data, .sizes = dims, .strides = dims + rank, .rank = static_cast<int32_t>(rank), .dtype = operand.dtype};
+      char* data = static_cast<char*>(frame.pointers[operand.buffer]) +
+                   frame.sizes[operand.offset] * bytes(operand.dtype);
+      views[i] = {.data = data,
+                  .sizes = dims,
+                  .strides = dims + rank,
+                  .rank = static_cast<int32_t>(rank),
+                  .dtype = operand.dtype};
       dims += 2 * rank;
     }
     int64_t integers[64];
-    for (size_t i = 0; i < step.integers.size() && i < std::size(integers); ++i) integers[i] = frame.sizes[step.integers[i]];
-    const LibraryArgs args{.operands = views, .num_inputs = step.num_inputs, .num_operands = static_cast<int>(step.operands.size()),
-                           .integers = integers, .num_integers = static_cast<int>(step.integers.size()), .numbers = step.numbers.data(),
-                           .user_call = step.user_call, .callbacks = frame.call->library};
+    for (size_t i = 0; i < step.integers.size() && i < std::size(integers); ++i)
+      integers[i] = frame.sizes[step.integers[i]];
+    const LibraryArgs args{.operands = views,
+                           .num_inputs = step.num_inputs,
+                           .num_operands = static_cast<int>(step.operands.size()),
+                           .integers = integers,
+                           .num_integers = static_cast<int>(step.integers.size()),
+                           .numbers = step.numbers.data(),
+                           .user_call = step.user_call,
+                           .callbacks = frame.call->library};
     try {
       return step.library(args, error);
     } catch (const std::bad_alloc&) {
@@ -231,6 +262,8 @@ class PlanExecutable final : public Executable {
 
 }  // namespace
 
-std::unique_ptr<Executable> make_plan_executable(Plan plan) { return std::make_unique<PlanExecutable>(std::move(plan)); }
+std::unique_ptr<Executable> make_plan_executable(Plan plan) {
+  return std::make_unique<PlanExecutable>(std::move(plan));
+}
 
 }  // namespace cdynamo::runtime

@@ -1,8 +1,9 @@
-// PlanExecutable: the steps of a compiled graph and the memory they run in. Made by lowering, run on every call.
+// PlanExecutable: the steps of a compiled graph and the memory they run in. Made by lowering, run on every
+// call.
 //
-// All sizes are numbers of one table of expressions over the size symbols: evaluated once where they are constants, at the start of
-// each call otherwise. Consecutive kernels run in one parallel region, with barriers only where one reads what
-// another wrote; regions too small for threads run on the caller's.
+// All sizes are numbers of one table of expressions over the size symbols: evaluated once where they are
+// constants, at the start of each call otherwise. Consecutive kernels run in one parallel region, with
+// barriers only where one reads what another wrote; regions too small for threads run on the caller's.
 #pragma once
 
 #include <memory>
@@ -15,34 +16,36 @@
 namespace cdynamo::runtime {
 
 // As lowering/emit.h has it.
-using KernelFn = void (*)(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end, void* scratch, int64_t* error);
+using KernelFn = void (*)(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end,
+                          void* scratch, int64_t* error);
 
 using SizeId = int;  // index in Plan::sizes
 
 struct PlanBuffer {
   enum Where : uint8_t { kInput, kOutput, kArena } where = kArena;
-  int index = 0;            // kInput, kOutput
-  SizeId offset = -1;       // kArena: bytes from the arena's start, a multiple of 64
+  int index = 0;       // kInput, kOutput
+  SizeId offset = -1;  // kArena: bytes from the arena's start, a multiple of 64
 };
 
 struct PlanOperand {
-  int buffer = -1;          // -1: absent (an optional operand)
+  int buffer = -1;  // -1: absent (an optional operand)
   DType dtype = DType::kF32;
-  SizeId offset = -1;       // elements
+  SizeId offset = -1;  // elements
   std::vector<SizeId> sizes, strides;
 };
 
 struct PlanStep {
   std::string name;
-  std::vector<int> buffers;             // kernel: the pointers it takes; library: those of its operands
-  bool barrier_before = false;          // kernel: reads or overwrites what kernels since the last barrier wrote or read
+  std::vector<int> buffers;  // kernel: the pointers it takes; library: those of its operands
+  bool barrier_before =
+      false;  // kernel: reads or overwrites what kernels since the last barrier wrote or read
   // Kernel steps.
   KernelFn kernel = nullptr;
   SizeId items = -1, scratch_bytes = -1;
-  double cost_per_item = 1;             // nanoseconds
+  double cost_per_item = 1;  // nanoseconds
   // Library steps.
   LibraryFn library = nullptr;
-  std::vector<PlanOperand> operands;    // inputs, then outputs
+  std::vector<PlanOperand> operands;  // inputs, then outputs
   int num_inputs = 0;
   std::vector<SizeId> integers;
   std::vector<double> numbers;
@@ -53,8 +56,8 @@ struct Plan {
   std::vector<SizeExpr> sizes;
   std::vector<PlanBuffer> buffers;
   std::vector<PlanStep> steps;
-  SizeId arena_bytes = -1;              // -1: no arena
-  std::shared_ptr<void> code;           // keeps the machine code alive
+  SizeId arena_bytes = -1;     // -1: no arena
+  std::shared_ptr<void> code;  // keeps the machine code alive
 };
 
 std::unique_ptr<Executable> make_plan_executable(Plan plan);

@@ -1,8 +1,8 @@
 // The plain types that every layer shares: element types, devices, and a tensor as pointer + sizes + strides.
 #pragma once
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 
 namespace cdynamo::runtime {
 
@@ -13,25 +13,27 @@ inline constexpr int kNumDTypes = 10;
 enum class Category : uint8_t { kBool, kInteger, kFloat };
 
 struct DTypeInfo {
-  const char* name;       // "float32": as PyTorch and NumPy print it
-  const char* short_name; // "f32": as graphs are printed
+  const char* name;        // "float32": as PyTorch and NumPy print it
+  const char* short_name;  // "f32": as graphs are printed
   uint8_t bytes;
   Category category;
   bool is_signed;
 };
 
 inline constexpr DTypeInfo kDTypes[kNumDTypes] = {
-    {"bool", "b8", 1, Category::kBool, false},       {"uint8", "u8", 1, Category::kInteger, false},
-    {"int8", "i8", 1, Category::kInteger, true},     {"int16", "i16", 2, Category::kInteger, true},
-    {"int32", "i32", 4, Category::kInteger, true},   {"int64", "i64", 8, Category::kInteger, true},
-    {"float16", "f16", 2, Category::kFloat, true},   {"bfloat16", "bf16", 2, Category::kFloat, true},
-    {"float32", "f32", 4, Category::kFloat, true},   {"float64", "f64", 8, Category::kFloat, true},
+    {"bool", "b8", 1, Category::kBool, false},     {"uint8", "u8", 1, Category::kInteger, false},
+    {"int8", "i8", 1, Category::kInteger, true},   {"int16", "i16", 2, Category::kInteger, true},
+    {"int32", "i32", 4, Category::kInteger, true}, {"int64", "i64", 8, Category::kInteger, true},
+    {"float16", "f16", 2, Category::kFloat, true}, {"bfloat16", "bf16", 2, Category::kFloat, true},
+    {"float32", "f32", 4, Category::kFloat, true}, {"float64", "f64", 8, Category::kFloat, true},
 };
 
 constexpr const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<int>(dtype)]; }
 constexpr int bytes(DType dtype) { return info(dtype).bytes; }
 constexpr bool is_float(DType dtype) { return info(dtype).category == Category::kFloat; }
-constexpr bool is_integer(DType dtype) { return info(dtype).category == Category::kInteger; }  // bool is not one
+constexpr bool is_integer(DType dtype) {
+  return info(dtype).category == Category::kInteger;
+}  // bool is not one
 constexpr bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 // The type that arithmetic on `dtype` is done in: half types compute in float32 and round at each operator.
 constexpr DType compute_type(DType dtype) { return is_half(dtype) ? DType::kF32 : dtype; }

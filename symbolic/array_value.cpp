@@ -39,6 +39,36 @@ RecipePtr ArrayValue::recipe(Executor& ex) {
   return recipe_;
 }
 
+namespace {
+
+class UnknownMethod final : public SymbolicValue {
+ public:
+  UnknownMethod(ValuePtr self, PyRef name) : self_(std::move(self)), name_(std::move(name)) {}
+  PyTypeObject* type() const override { return &PyCFunction_Type; }
+  std::string describe() const override {
+    return PyUnicode_AsUTF8(name_.get()) + (" of " + self_->describe());
+  }
+  ValuePtr call(Executor&, const CallArgs&) override { break_graph("CD0405", describe()); }
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor& ex) override {
+    if (!recipe_)
+      recipe_ = call_recipe(library_object("builtins", "getattr"),
+                            {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name_.get())});
+    return recipe_;
+  }
+
+ private:
+  ValuePtr self_;
+  PyRef name_;
+  RecipePtr recipe_;
+};
+
+}  // namespace
+
+ValuePtr make_unknown_method(ValuePtr self, PyObject* name) {
+  return std::make_shared<UnknownMethod>(std::move(self), PyRef::borrow(name));
+}
+
 std::string type_text(const TensorType& type) {
   std::string text = std::string(runtime::info(type.dtype).short_name) + "[";
   for (size_t d = 0; d < type.sizes.size(); ++d) text += (d ? ", " : "") + type.sizes[d].str();
@@ -54,7 +84,8 @@ TensorCapture& torch_capture(Executor& ex) {
   TensorCapture& capture = tensor_capture(ex);
   if (capture.has_state) return capture;
   capture.state = read_torch_state();
-  if (const char* obstacle = torch_state_obstacle(capture.state)) throw SkipFrame{.reason = obstacle, .retry_later = true};
+  if (const char* obstacle = torch_state_obstacle(capture.state))
+    throw SkipFrame{.reason = obstacle, .retry_later = true};
   capture.grad_mode = capture.state.grad_mode();
   capture.has_state = true;
   ex.uses_torch();
@@ -84,15 +115,16 @@ void use_framework(Executor& ex, Framework framework) {
 
 namespace {
 
-// Strides in terms of the sizes where the hints allow it: the layout of a dense tensor, dimension by dimension from the
-// innermost. A stride that is no product of inner sizes stays a number.
+// Strides in terms of the sizes where the hints allow it: the layout of a dense tensor, dimension by
+// dimension from the innermost. A stride that is no product of inner sizes stays a number.
 std::vector<Sym> symbolic_strides(const runtime::TensorView& view, const std::vector<Sym>& sizes) {
   std::vector<Sym> strides(view.strides, view.strides + view.rank);
   if (std::all_of(sizes.begin(), sizes.end(), [](const Sym& s) { return s.is_constant(); })) return strides;
   std::vector<int> order(view.rank);
   std::iota(order.begin(), order.end(), 0);
   std::reverse(order.begin(), order.end());
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return view.strides[a] < view.strides[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return view.strides[a] < view.strides[b]; });
   Sym running = 1;
   int64_t running_hint = 1;
   for (int d : order) {
@@ -114,14 +146,16 @@ bool overlap(const TensorInfo& a, const TensorInfo& b) {
 
 void check_overlap(const TensorCapture& capture, const ArrayInput& input) {
   for (const auto& other : capture.inputs)
-    if (other.get() != &input && (input.written || other->written) && overlap(input.info, other->info)) refuse_overlap();
+    if (other.get() != &input && (input.written || other->written) && overlap(input.info, other->info))
+      refuse_overlap();
 }
 
 }  // namespace
 
 namespace {
 
-std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, const SourcePtr& source, bool may_change, MakeArray make) {
+std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, const SourcePtr& source,
+                                            bool may_change, MakeArray make) {
   auto input = std::make_unique<ArrayInput>();
   TensorInfo& info = input->info;
   input->object = PyRef::borrow(object);
@@ -133,15 +167,23 @@ std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, cons
   type.dtype = info.view.dtype;
   type.device = info.view.device;
   for (int d = 0; d < info.view.rank; ++d)
-    type.sizes.push_back(may_change ? ex.size_symbol(source, d, info.view.sizes[d]) : Sym(info.view.sizes[d]));
+    type.sizes.push_back(may_change ? ex.size_symbol(source, d, info.view.sizes[d])
+                                    : Sym(info.view.sizes[d]));
   type.strides = symbolic_strides(info.view, type.sizes);
 
   Guard guard{.kind = GuardKind::kTensor, .source = source};
-  guard.tensor = {.type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))), .numpy = numpy, .dtype = type.dtype,
-                  .device = type.device, .sizes = type.sizes, .strides = type.strides, .requires_grad = info.requires_grad,
-                  .inference = info.inference, .writeable = info.writeable};
+  guard.tensor = {.type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))),
+                  .numpy = numpy,
+                  .dtype = type.dtype,
+                  .device = type.device,
+                  .sizes = type.sizes,
+                  .strides = type.strides,
+                  .requires_grad = info.requires_grad,
+                  .inference = info.inference,
+                  .writeable = info.writeable};
   ex.guard(std::move(guard));
-  graph::Value* value = ex.add_input(numpy ? InputKind::kNumpyArray : InputKind::kTorchTensor, source, std::move(type));
+  graph::Value* value =
+      ex.add_input(numpy ? InputKind::kNumpyArray : InputKind::kTorchTensor, source, std::move(type));
   // Objects known since capture have no names of their own.
   for (const graph::Value* other : ex.graph().inputs)
     if (other != value && other->name == value->name) value->name += "_" + std::to_string(value->id);
@@ -170,15 +212,19 @@ void note_write(Executor& ex, const graph::Value* value) {
   TensorCapture& capture = tensor_capture(ex);
   const std::vector<Sym>& sizes = value->type.sizes;
   for (size_t d = 0; d < sizes.size(); ++d)
-    if (value->type.strides[d] == Sym(int64_t{0}) && !(sizes[d] == Sym(int64_t{0}) || sizes[d] == Sym(int64_t{1})))
+    if (value->type.strides[d] == Sym(int64_t{0}) &&
+        !(sizes[d] == Sym(int64_t{0}) || sizes[d] == Sym(int64_t{1})))
       break_graph("CD0410", "");
   auto found = capture.storage_of.find(value);
   if (found == capture.storage_of.end()) return;
   ArrayInput& input = *capture.inputs[found->second];
   if (!input.info.writeable) break_graph("CD0411", "a read-only array");
-  if (input.info.inference && !(capture.state.flags & TorchState::kInferenceMode)) break_graph("CD0411", "an inference tensor");
+  if (input.info.inference && !(capture.state.flags & TorchState::kInferenceMode))
+    break_graph("CD0411", "an inference tensor");
   if (capture.grad_mode && input.info.requires_grad && capture.has_state)
-    throw SkipFrame{.reason = "a gradient is asked for (CD0400): a tensor that requires grad is written in place", .nested_too = true};
+    throw SkipFrame{
+        .reason = "a gradient is asked for (CD0400): a tensor that requires grad is written in place",
+        .nested_too = true};
   if (input.written) return;
   input.written = true;
   check_overlap(capture, input);

@@ -1,5 +1,5 @@
-// Tensors and arrays as symbolic values: what torch's and NumPy's share. ArrayValue is a Python object whose content is a
-// graph value; TensorCapture is what a capture knows of all of them: inputs, storage, grad mode.
+// Tensors and arrays as symbolic values: what torch's and NumPy's share. ArrayValue is a Python object whose
+// content is a graph value; TensorCapture is what a capture knows of all of them: inputs, storage, grad mode.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,18 @@ namespace cdynamo::symbolic {
 
 class ArrayValue : public SymbolicValue {
  public:
-  explicit ArrayValue(graph::Value* value, SourcePtr from = nullptr) : value_(value) { source = std::move(from); }
+  explicit ArrayValue(graph::Value* value, SourcePtr from = nullptr) : value_(value) {
+    source = std::move(from);
+  }
   graph::Value* value() const { return value_; }
   const graph::TensorType& array_type() const { return value_->type; }
   int rank() const { return value_->type.rank(); }
 
   bool is_same_object(const SymbolicValue& other) const override;
-  PyRef hash_key(Executor& ex) override;   // tensors are told apart by identity; arrays have no hash
+  PyRef hash_key(Executor& ex) override;  // tensors are told apart by identity; arrays have no hash
   RecipePtr recipe(Executor& ex) override;
 
-  bool requires_grad = false;   // of an input; results never do (see require_no_gradient)
+  bool requires_grad = false;  // of an input; results never do (see require_no_gradient)
 
  protected:
   virtual RecipeKind output_kind() const { return RecipeKind::kTensor; }
@@ -37,28 +39,30 @@ class ArrayValue : public SymbolicValue {
 // "f32[8, s0]".
 std::string type_text(const graph::TensorType& type);
 
-// ---- the capture's state ---------------------------------------------------------------------------------------------
+// ---- the capture's state
+// ---------------------------------------------------------------------------------------------
 
 struct ArrayInput {
   std::shared_ptr<ArrayValue> array;
   PyRef object;
-  TensorInfo info;               // as it was at capture
+  TensorInfo info;  // as it was at capture
   bool written = false;
 };
 
 struct TensorCapture {
   bool has_state = false;
-  TorchState state;              // torch's, when capture began to use it
-  bool grad_mode = false;        // as the program has set it since
+  TorchState state;        // torch's, when capture began to use it
+  bool grad_mode = false;  // as the program has set it since
   std::shared_ptr<SymbolicValue> grad_mode_effect;
-  bool has_framework = false;    // graph().framework is decided
+  bool has_framework = false;  // graph().framework is decided
   std::vector<std::unique_ptr<ArrayInput>> inputs;
   // The input whose storage a value shares; values of their own storage are absent.
   std::unordered_map<const graph::Value*, int> storage_of;
-  std::unordered_map<const graph::Value*, ValuePtr> objects;   // the object that stands for a graph value
+  std::unordered_map<const graph::Value*, ValuePtr> objects;  // the object that stands for a graph value
 };
 TensorCapture& tensor_capture(Executor& ex);
-// Same, once torch is known to be used: reads its state, and leaves the frame to Python where a mode is in the way.
+// Same, once torch is known to be used: reads its state, and leaves the frame to Python where a mode is in
+// the way.
 TensorCapture& torch_capture(Executor& ex);
 // The graph becomes the framework's, or breaks where it is the other's already.
 void use_framework(Executor& ex, graph::Framework framework);
@@ -71,11 +75,15 @@ bool other_framework(Executor& ex, graph::Framework framework);
 // Registers an input: guard, sizes, storage. `make` makes its value from the graph input.
 using MakeArray = std::shared_ptr<ArrayValue> (*)(graph::Value*, const SourcePtr&, PyObject*);
 ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& source, MakeArray make);
-// A tensor or array made during capture that nobody else sees: an input that is always the same. What the program gets is
-// a copy of it (the value that is returned), since each call of the program makes a new one.
+// A tensor or array made during capture that nobody else sees: an input that is always the same. What the
+// program gets is a copy of it (the value that is returned), since each call of the program makes a new one.
 graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make);
 
-// ---- calls of operators -------------------------------------------------------------------------------------------------
+// A method that is not captured: reading it is fine, and the call of it is eager's.
+ValuePtr make_unknown_method(ValuePtr self, PyObject* name);
+
+// ---- calls of operators
+// -------------------------------------------------------------------------------------------------
 
 // How Python arguments are matched with a schema's parameters.
 enum class Convention : uint8_t { kTorchFunction, kTorchMethod, kNumpy };
@@ -84,9 +92,10 @@ struct BoundCall {
   int overload = 0;
   std::vector<graph::Arg> args;
 };
-// The first overload that takes these arguments, as PyTorch's parser decides (or NumPy's signatures say); breaks the
-// graph where there is none. A method's receiver is the first positional argument.
-BoundCall bind_call(Executor& ex, const graph::OpDef& op, const CallArgs& args, Convention convention, bool in_place = false);
+// The first overload that takes these arguments, as PyTorch's parser decides (or NumPy's signatures say);
+// breaks the graph where there is none. A method's receiver is the first positional argument.
+BoundCall bind_call(Executor& ex, const graph::OpDef& op, const CallArgs& args, Convention convention,
+                    bool in_place = false);
 // numpy.dtype objects, scalar types (numpy.float32) and the Python types that NumPy takes for a dtype.
 bool numpy_dtype_like(PyObject* object, graph::DType* dtype);
 // A number as a scalar argument: Sym, double, bool; nullopt for what is none.
@@ -96,8 +105,10 @@ graph::Value* graph_value(const ValuePtr& value);
 // An exact list, tuple, or Size: its items.
 std::optional<std::vector<ValuePtr>> sequence_items(Executor& ex, const ValuePtr& value);
 
-// Appends the nodes of one call. UserError and Unsupported become graph breaks; writes and gradients are checked.
-std::vector<graph::Value*> append_call(Executor& ex, const graph::OpDef& op, BoundCall call, bool in_place = false);
+// Appends the nodes of one call. UserError and Unsupported become graph breaks; writes and gradients are
+// checked.
+std::vector<graph::Value*> append_call(Executor& ex, const graph::OpDef& op, BoundCall call,
+                                       bool in_place = false);
 // By name with positional graph arguments; the first overload that has as many parameters (or `overload`).
 graph::Value* append_call1(Executor& ex, const char* op, std::vector<graph::Arg> args, bool in_place = false);
 // The object for a result of a torch operator: the one that stands for the value already, or a new one.

@@ -14,10 +14,34 @@ namespace {
 
 // Modules whose functions do what a graph cannot, or whose Python is not worth following.
 constexpr const char* kSkippedModules[] = {
-    "torch._dynamo", "torch._inductor", "torch.fx",  "torch._functorch._aot_autograd", "torch.distributed",
-    "torch.utils.data", "torch.profiler", "torch.jit", "logging", "unittest", "pdb", "bdb", "threading", "_pytest",
-    "subprocess", "multiprocessing", "asyncio", "importlib", "linecache", "tokenize", "inspect", "traceback", "socket",
-    "pickle", "tempfile", "shutil", "random", "warnings",
+    "torch._dynamo",
+    "torch._inductor",
+    "torch.fx",
+    "torch._functorch._aot_autograd",
+    "torch.distributed",
+    "torch.utils.data",
+    "torch.profiler",
+    "torch.jit",
+    "logging",
+    "unittest",
+    "pdb",
+    "bdb",
+    "threading",
+    "_pytest",
+    "subprocess",
+    "multiprocessing",
+    "asyncio",
+    "importlib",
+    "linecache",
+    "tokenize",
+    "inspect",
+    "traceback",
+    "socket",
+    "pickle",
+    "tempfile",
+    "shutil",
+    "random",
+    "warnings",
 };
 
 bool in_module(const char* module, const char* name) {
@@ -46,9 +70,13 @@ void refuse_marked(const FunctionValue& function, PyObject* real, const char* mo
     if (in_module(module, skipped)) break_graph("CD0106", std::string(module) + "." + function.describe());
 }
 
-[[noreturn]] void refuse_arguments(const FunctionValue& function) { break_graph("CD0100", function.describe()); }
+[[noreturn]] void refuse_arguments(const FunctionValue& function) {
+  break_graph("CD0100", function.describe());
+}
 
-PyObject* parameter_name(PyCodeObject* code, int index) { return PyTuple_GET_ITEM(code->co_localsplusnames, index); }
+PyObject* parameter_name(PyCodeObject* code, int index) {
+  return PyTuple_GET_ITEM(code->co_localsplusnames, index);
+}
 
 int find_parameter(PyCodeObject* code, PyObject* name, int first, int last) {
   for (int i = first; i < last; ++i) {
@@ -76,10 +104,12 @@ std::vector<ValuePtr> bind_call(Executor& ex, FunctionValue& function, const Cal
   Parameters parameters(code);
   int named = parameters.positional + parameters.keyword_only;
   std::vector<ValuePtr> slots(static_cast<size_t>(parameters.total()));
-  size_t given = args.positional.size(), fit = std::min<size_t>(given, static_cast<size_t>(parameters.positional));
+  size_t given = args.positional.size(),
+         fit = std::min<size_t>(given, static_cast<size_t>(parameters.positional));
   std::copy_n(args.positional.begin(), fit, slots.begin());
   if (parameters.var_positional)
-    slots[named] = make_tuple(ex, {args.positional.begin() + static_cast<ptrdiff_t>(fit), args.positional.end()});
+    slots[named] =
+        make_tuple(ex, {args.positional.begin() + static_cast<ptrdiff_t>(fit), args.positional.end()});
   else if (given > fit)
     refuse_arguments(function);
 
@@ -109,9 +139,10 @@ ValuePtr run_function(Executor& ex, FunctionValue& function, std::vector<ValuePt
   Executor::State& state = ex.state();
   if (state.depth >= kMaxInlineDepth) break_graph("CD0007", "");
   PyObject* real = function.real_object();
-  PyRef builtins = real ? PyRef::borrow(reinterpret_cast<PyFunctionObject*>(real)->func_builtins)
-                        : ex.frame()->builtins;
-  auto frame = std::make_unique<SymbolicFrame>(decoded(function.code()), PyRef::borrow(function.globals()), builtins);
+  PyRef builtins =
+      real ? PyRef::borrow(reinterpret_cast<PyFunctionObject*>(real)->func_builtins) : ex.frame()->builtins;
+  auto frame =
+      std::make_unique<SymbolicFrame>(decoded(function.code()), PyRef::borrow(function.globals()), builtins);
   frame->closure = function.closure(ex);
   std::copy(arguments.begin(), arguments.end(), frame->locals.begin());
   {
@@ -119,7 +150,8 @@ ValuePtr run_function(Executor& ex, FunctionValue& function, std::vector<ValuePt
     run_frame(ex, *frame);
   }
   if (frame->exit == FrameExit::kGenerator) {
-    return std::make_shared<GeneratorValue>(std::move(frame), function.shared_from_this(), std::move(arguments));
+    return std::make_shared<GeneratorValue>(std::move(frame), function.shared_from_this(),
+                                            std::move(arguments));
   }
   return std::move(frame->result);
 }
@@ -132,7 +164,8 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
     if (ValuePtr result = call_library_function(ex, real, args)) return result;
     refuse_marked(*this, real, module);
   }
-  if (code()->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) break_graph("CD0102", describe());
+  if (code()->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))
+    break_graph("CD0102", describe());
   guard_code(ex);
   return run_function(ex, *this, bind_call(ex, *this, args));
 }

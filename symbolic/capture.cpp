@@ -1,8 +1,9 @@
-// capture(): runs the root frame until it returns or cannot go on, and makes a CaptureResult of what was found.
+// capture(): runs the root frame until it returns or cannot go on, and makes a CaptureResult of what was
+// found.
 //
-// A break anywhere, also deep in inlined calls, goes back to before the instruction of the root frame: the capture is run
-// again from nothing and told to stop there, so that no trace of the half-done instruction is left. Where the frame
-// cannot be handed over at that instruction, an earlier one is taken.
+// A break anywhere, also deep in inlined calls, goes back to before the instruction of the root frame: the
+// capture is run again from nothing and told to stop there, so that no trace of the half-done instruction is
+// left. Where the frame cannot be handed over at that instruction, an earlier one is taken.
 #include "symbolic/capture.h"
 
 #include <new>
@@ -22,7 +23,8 @@ namespace {
 
 constexpr int kMaxAttempts = 14;
 
-// ---- the root frame --------------------------------------------------------------------------------------------
+// ---- the root frame
+// --------------------------------------------------------------------------------------------
 
 SourcePtr root_source(SourceKind kind, int index, std::string label) {
   auto source = std::make_shared<Source>();
@@ -53,7 +55,9 @@ class RootBinder {
     return root_source(SourceKind::kArgument, index, slot >= 0 ? frame_.slot_name(slot) : "");
   }
   void set(int slot, SourcePtr source) { frame_.pending[slot] = std::move(source); }
-  ValuePtr wrapped(const SourcePtr& source) { return ex_.wrap(follow(*source, request_.roots).get(), source); }
+  ValuePtr wrapped(const SourcePtr& source) {
+    return ex_.wrap(follow(*source, request_.roots).get(), source);
+  }
   int named() const { return parameters_.positional + parameters_.keyword_only; }
 
   bool bind_positional() {
@@ -62,8 +66,9 @@ class RootBinder {
     if (!parameters_.var_positional) return given == fit;
     std::vector<ValuePtr> rest;
     for (int i = fit; i < given; ++i) {
-      SourcePtr source = root_source(SourceKind::kArgument, i,
-                                     std::string(frame_.slot_name(named())) + "[" + std::to_string(i - fit) + "]");
+      SourcePtr source =
+          root_source(SourceKind::kArgument, i,
+                      std::string(frame_.slot_name(named())) + "[" + std::to_string(i - fit) + "]");
       rest.push_back(wrapped(source));
     }
     frame_.locals[named()] = make_tuple(ex_, std::move(rest));
@@ -105,7 +110,8 @@ class RootBinder {
       PyObject* name = PyTuple_GET_ITEM(code_->co_localsplusnames, slot);
       if (slot < parameters_.positional && at >= 0)
         set(slot, index_source(attribute_source(root, interned("__defaults__")), at));
-      else if (slot >= parameters_.positional && keyword_defaults && PyDict_GetItemWithError(keyword_defaults, name))
+      else if (slot >= parameters_.positional && keyword_defaults &&
+               PyDict_GetItemWithError(keyword_defaults, name))
         set(slot, key_source(attribute_source(root, interned("__kwdefaults__")), name));
       else
         return false;
@@ -130,20 +136,21 @@ void bind_closure(Executor& ex, SymbolicFrame& frame, const Roots& roots) {
                                                 frame.slot_name(first + static_cast<int>(i)))));
 }
 
-// ---- one run ---------------------------------------------------------------------------------------------------
+// ---- one run
+// ---------------------------------------------------------------------------------------------------
 
 struct Outcome {
   bool finished = false;
   bool arguments_fit = true;
-  BreakRecord record;            // not finished: why
-  int64_t step = 0;              // and the step of the root frame where
-  bool at_handover = false;      // the instructions ran; a value could not be handed over
+  BreakRecord record;        // not finished: why
+  int64_t step = 0;          // and the step of the root frame where
+  bool at_handover = false;  // the instructions ran; a value could not be handed over
   std::vector<int> trace;
   std::vector<int> handler_steps;
 };
 
-// Opcodes that only move values about. A frame is not handed over before one of these where it could be later: each
-// graph break is to bring the program forward.
+// Opcodes that only move values about. A frame is not handed over before one of these where it could be
+// later: each graph break is to bring the program forward.
 bool only_moves_values(Op op) {
   switch (op) {
     case Op::NOP:
@@ -247,7 +254,8 @@ class Attempt {
       emit_effects();
       guard_distinct_objects();
       bind_symbols(result);
-      if (result.graph->framework == graph::Framework::kTorch && !result.graph->nodes.empty()) result.uses_torch = true;
+      if (result.graph->framework == graph::Framework::kTorch && !result.graph->nodes.empty())
+        result.uses_torch = true;
     });
   }
 
@@ -261,7 +269,8 @@ class Attempt {
     for (int slot = 0; slot < static_cast<int>(frame.locals.size()); ++slot) {
       if (!live[slot] || !frame.is_bound(slot)) continue;
       result.local_slots.push_back(slot);
-      result.results.push_back(frame.pending[slot] ? source_recipe(frame.pending[slot]) : frame.locals[slot]->recipe(ex_));
+      result.results.push_back(frame.pending[slot] ? source_recipe(frame.pending[slot])
+                                                   : frame.locals[slot]->recipe(ex_));
     }
     if (stop_.loop.empty()) return;
     result.whole_loop = true;
@@ -279,7 +288,8 @@ class Attempt {
     }
   }
 
-  // An object that is written to and one of its type from another argument are two; another call might pass one twice.
+  // An object that is written to and one of its type from another argument are two; another call might pass
+  // one twice.
   void guard_distinct_objects() {
     constexpr int kMaxGuards = 64;
     Executor::State& state = ex_.state();
@@ -289,7 +299,8 @@ class Attempt {
       if (!written->source || !written->real_object()) continue;
       for (const auto& [object, other] : state.by_object) {
         if (other == written || !other->source || other->type() != written->type()) continue;
-        if (same_source(root_of(*other->source), root_of(*written->source)) || ++guards > kMaxGuards) continue;
+        if (same_source(root_of(*other->source), root_of(*written->source)) || ++guards > kMaxGuards)
+          continue;
         Guard guard;
         guard.kind = GuardKind::kDistinctObjects;
         guard.source = written->source;
@@ -317,11 +328,12 @@ class Attempt {
   Executor ex_;
 };
 
-// ---- where to stop instead ------------------------------------------------------------------------------------------
+// ---- where to stop instead
+// ------------------------------------------------------------------------------------------
 
-// A break in a loop stops before the outermost loop around it, which Python then executes as a whole: the iterations are
-// not handed over one by one, that would nest resume functions as deep as the loop is long. False: the loop was not
-// entered by this frame.
+// A break in a loop stops before the outermost loop around it, which Python then executes as a whole: the
+// iterations are not handed over one by one, that would nest resume functions as deep as the loop is long.
+// False: the loop was not entered by this frame.
 bool move_before_loops(const DecodedCode& code, const std::vector<int>& trace, Stop& stop) {
   for (bool moved = true; moved;) {
     moved = false;
@@ -329,7 +341,8 @@ bool move_before_loops(const DecodedCode& code, const std::vector<int>& trace, S
       if (!loop.body[trace[stop.step]]) continue;
       int64_t before = stop.step;
       while (before >= 0 && loop.body[trace[before]]) --before;
-      if (before < 0 || trace[before + 1] != loop.header || code.program.code[trace[before]].op == Op::JUMP) return false;
+      if (before < 0 || trace[before + 1] != loop.header || code.program.code[trace[before]].op == Op::JUMP)
+        return false;
       if (stop.loop.empty()) stop.loop.resize(code.program.code.size());
       for (size_t i = 0; i < loop.body.size(); ++i)
         if (loop.body[i]) stop.loop[i] = true;
@@ -375,8 +388,10 @@ CaptureResult skip(const BreakRecord& record, const std::string& reason) {
 
 const char* reason_to_skip(const CaptureRequest& request) {
   int flags = request.code->co_flags;
-  if (flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return "generators and coroutines run in Python";
-  if (!(flags & CO_OPTIMIZED) || !(flags & CO_NEWLOCALS)) return "code of a module or class body runs in Python";
+  if (flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
+    return "generators and coroutines run in Python";
+  if (!(flags & CO_OPTIMIZED) || !(flags & CO_NEWLOCALS))
+    return "code of a module or class body runs in Python";
   return nullptr;
 }
 
@@ -384,7 +399,7 @@ CaptureResult capture_with_retries(const CaptureRequest& request) {
   auto code = decoded(request.code);
   BreakRecord record;
   Stop stop;
-  bool moved = false;   // the stop is before a loop or a try that the break is in
+  bool moved = false;  // the stop is before a loop or a try that the break is in
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     Attempt run(request, stop);
     Outcome outcome = run.run();
@@ -406,7 +421,8 @@ CaptureResult capture_with_retries(const CaptureRequest& request) {
       if (next.step < 0) return skip(record, "the frame cannot be handed over");
     }
     const int64_t wanted = next.step;
-    if (!move_to_handover(*code, outcome, next)) return skip(record, "the graph break is in a loop that was entered before");
+    if (!move_to_handover(*code, outcome, next))
+      return skip(record, "the graph break is in a loop that was entered before");
     moved = moved || next.step != wanted;
     if (stop.step >= 0 && next.step >= stop.step) return skip(record, "the frame cannot be handed over");
     stop = std::move(next);
@@ -418,7 +434,8 @@ CaptureResult capture_with_retries(const CaptureRequest& request) {
 
 CaptureResult capture(const CaptureRequest& request) {
   if (const char* reason = reason_to_skip(request)) return skip(reason);
-  if (PyObject* function = request.roots.function; function && PyFunction_Check(function) && is_disabled(function)) {
+  if (PyObject* function = request.roots.function;
+      function && PyFunction_Check(function) && is_disabled(function)) {
     CaptureResult result = skip("it is marked to run in Python");
     result.nested_too = true;
     return result;

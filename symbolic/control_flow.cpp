@@ -33,7 +33,8 @@ std::vector<std::vector<int>> predecessors(const Program& program) {
   return from;
 }
 
-// ---- liveness ------------------------------------------------------------------------------------------------------
+// ---- liveness
+// ------------------------------------------------------------------------------------------------------
 
 bool reads_slot(Op op) {
   switch (op) {
@@ -91,10 +92,12 @@ std::vector<Slots> liveness(PyCodeObject* code, const Program& program) {
   return live;
 }
 
-// ---- which variables are assigned ------------------------------------------------------------------------------------
+// ---- which variables are assigned
+// ------------------------------------------------------------------------------------
 
 // Before each instruction of the region: the slots that are assigned on every way there from `entry`.
-std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& region, int entry, const Slots& bound) {
+std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& region, int entry,
+                               const Slots& bound) {
   std::vector<Slots> assigned(program.code.size(), Slots(bound.size(), true));
   std::vector<bool> reached(program.code.size(), false);
   assigned[entry] = bound;
@@ -106,7 +109,8 @@ std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& 
       Slots after = assigned[i];
       const Instruction& instruction = program.code[i];
       if (instruction.op == Op::STORE_FAST) after[instruction.arg] = true;
-      if (instruction.op == Op::DELETE_FAST || instruction.op == Op::LOAD_FAST_AND_CLEAR) after[instruction.arg] = false;
+      if (instruction.op == Op::DELETE_FAST || instruction.op == Op::LOAD_FAST_AND_CLEAR)
+        after[instruction.arg] = false;
       auto reach = [&](int next, const Slots& state) {
         if (!reached[next]) reached[next] = changed = true;
         for (size_t slot = 0; slot < state.size(); ++slot)
@@ -128,7 +132,8 @@ std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& 
 
 Slots cell_slots(PyCodeObject* code, const Program& program) {
   Slots cells(static_cast<size_t>(code->co_nlocalsplus), false);
-  for (int slot = code->co_nlocalsplus - code->co_nfreevars; slot < code->co_nlocalsplus; ++slot) cells[slot] = true;
+  for (int slot = code->co_nlocalsplus - code->co_nfreevars; slot < code->co_nlocalsplus; ++slot)
+    cells[slot] = true;
   for (const Instruction& instruction : program.code)
     if (instruction.op == Op::MAKE_CELL) cells[instruction.arg] = true;
   return cells;
@@ -143,7 +148,8 @@ std::vector<Loop> find_loops(const Program& program) {
     if (!is_jump(program.code[i].op) || program.code[i].arg > i) continue;
     if (from.empty()) from = predecessors(program);
     int header = program.code[i].arg;
-    auto known = std::find_if(loops.begin(), loops.end(), [&](const Loop& loop) { return loop.header == header; });
+    auto known =
+        std::find_if(loops.begin(), loops.end(), [&](const Loop& loop) { return loop.header == header; });
     if (known == loops.end()) {
       loops.push_back({header, std::vector<bool>(program.code.size(), false)});
       known = loops.end() - 1;
@@ -166,8 +172,8 @@ std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at)
   return liveness(code, program)[at];
 }
 
-std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region, int entry,
-                             const std::vector<int>& bound) {
+std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region,
+                             int entry, const std::vector<int>& bound) {
   std::vector<WayOut> ways;
   if (reads_frame(code)) return ways;
   Slots bound_slots(static_cast<size_t>(code->co_nlocalsplus), false);

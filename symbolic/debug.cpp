@@ -13,11 +13,13 @@ namespace cdynamo::symbolic {
 namespace {
 
 constexpr const char* kGuardNames[] = {
-    "type", "identity", "equals", "length", "dict keys", "key absent", "attribute absent", "type unchanged", "tensor",
-    "dynamic int", "dynamic float", "function code", "same object", "not the object", "distinct tensors",
+    "type",          "identity",         "equals",         "length",         "dict keys",
+    "key absent",    "attribute absent", "type unchanged", "tensor",         "dynamic int",
+    "dynamic float", "function code",    "same object",    "not the object", "distinct tensors",
 };
-constexpr const char* kEffectNames[] = {"set attribute", "delete attribute", "set item", "delete item", "replace list",
-                                        "replace dict", "replace set", "set global", "delete global", "set cell", "call"};
+constexpr const char* kEffectNames[] = {"set attribute", "delete attribute", "set item",    "delete item",
+                                        "replace list",  "replace dict",     "replace set", "set global",
+                                        "delete global", "set cell",         "call"};
 constexpr const char* kEndNames[] = {"return", "break", "skip"};
 
 std::string repr(PyObject* object) {
@@ -32,7 +34,8 @@ std::string guard_text(const Guard& guard) {
   std::string text = guard.source->name() + ": " + kGuardNames[static_cast<size_t>(guard.kind)];
   if (guard.kind == GuardKind::kTensor) {
     text += " [";
-    for (size_t i = 0; i < guard.tensor.sizes.size(); ++i) text += (i ? ", " : "") + guard.tensor.sizes[i].str();
+    for (size_t i = 0; i < guard.tensor.sizes.size(); ++i)
+      text += (i ? ", " : "") + guard.tensor.sizes[i].str();
     text += "]";
   }
   if (guard.object) text += " " + repr(guard.object.get());
@@ -58,7 +61,8 @@ class RecipePrinter {
  private:
   std::string items(const Recipe& recipe, size_t first = 0) {
     std::string all;
-    for (size_t i = first; i < recipe.items.size(); ++i) all += (i > first ? ", " : "") + text(recipe.items[i]);
+    for (size_t i = first; i < recipe.items.size(); ++i)
+      all += (i > first ? ", " : "") + text(recipe.items[i]);
     return all;
   }
   std::string pairs(const Recipe& recipe) {
@@ -94,7 +98,8 @@ class RecipePrinter {
 };
 
 std::string effect_text(RecipePrinter& printer, const Effect& effect) {
-  std::string text = std::string(kEffectNames[static_cast<size_t>(effect.kind)]) + " " + printer.text(effect.target);
+  std::string text =
+      std::string(kEffectNames[static_cast<size_t>(effect.kind)]) + " " + printer.text(effect.target);
   if (effect.key) text += " " + printer.text(effect.key);
   if (effect.value) text += " " + printer.text(effect.value);
   return text;
@@ -123,7 +128,8 @@ PyRef break_dict(const BreakRecord& record) {
   put(dict, "instead", string(record.instead));
   std::vector<std::string> stack;
   for (const UserFrame& frame : record.stack)
-    stack.push_back(frame.file + ":" + std::to_string(frame.line) + " in " + frame.function + ": " + frame.text);
+    stack.push_back(frame.file + ":" + std::to_string(frame.line) + " in " + frame.function + ": " +
+                    frame.text);
   put(dict, "stack", list(stack));
   return dict;
 }
@@ -163,7 +169,8 @@ PyRef describe(const CaptureResult& result, PyCodeObject* code) {
   if (result.break_at >= 0) {
     Program program = decode(code);
     const Instruction& at = program.code[static_cast<size_t>(result.break_at)];
-    put(dict, "break_at", string(std::string(op_name(at.op)) + " line " + std::to_string(at.line - code->co_firstlineno)));
+    put(dict, "break_at",
+        string(std::string(op_name(at.op)) + " line " + std::to_string(at.line - code->co_firstlineno)));
   } else {
     put(dict, "break_at", PyRef::borrow(Py_None));
   }
@@ -183,7 +190,8 @@ PyObject* debug_capture(PyObject* function, PyObject* arguments) {
       PyErr_SetString(PyExc_TypeError, "a Python function and a tuple of arguments are needed");
       return nullptr;
     }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) values.push_back(PyTuple_GET_ITEM(arguments, i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i)
+      values.push_back(PyTuple_GET_ITEM(arguments, i));
     auto* object = reinterpret_cast<PyFunctionObject*>(function);
     CaptureRequest request;
     request.code = reinterpret_cast<PyCodeObject*>(object->func_code);

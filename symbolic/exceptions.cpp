@@ -63,7 +63,8 @@ constexpr BuiltinMethodRow kMethods[] = {
 
 }  // namespace
 
-// ---- instances ---------------------------------------------------------------------------------------------------
+// ---- instances
+// ---------------------------------------------------------------------------------------------------
 
 ExceptionValue::ExceptionValue(PyTypeObject* type, std::vector<ValuePtr> args)
     : type_(PyRef::borrow(reinterpret_cast<PyObject*>(type))), args_(std::move(args)) {}
@@ -108,13 +109,15 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
   }
   PyObject* found = _PyType_Lookup(type(), name);
   ValuePtr self = shared_from_this();
-  if (found && PyFunction_Check(found)) return make_bound_method(ex, ex.wrap(found, constant_source(found)), self);
+  if (found && PyFunction_Check(found))
+    return make_bound_method(ex, ex.wrap(found, constant_source(found)), self);
   if (found && Py_TYPE(found) == &PyProperty_Type) {
     PyRef getter = checked(PyObject_GetAttrString(found, "fget"));
     return ex.wrap(getter.get(), constant_source(getter.get()))->call(ex, {{self}, {}});
   }
   if (ValuePtr method = find_builtin_method(self, name, kMethods)) return method;
-  if (!found) raise_error(ex, PyExc_AttributeError, "'" + describe() + "' object has no attribute '" + text + "'");
+  if (!found)
+    raise_error(ex, PyExc_AttributeError, "'" + describe() + "' object has no attribute '" + text + "'");
   if (!Py_TYPE(found)->tp_descr_get) return ex.wrap(found, constant_source(found));
   if (object_) {  // a C getter of a live exception: args, errno ...
     PyRef value = checked_user(ex, PyObject_GetAttr(object_.get(), name));
@@ -137,7 +140,8 @@ void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr&
     args_ = items_of(ex, value);
   } else {
     PyObject* found = _PyType_Lookup(type(), name);
-    if (found && Py_TYPE(found)->tp_descr_set) break_graph("CD0109", describe() + "." + PyUnicode_AsUTF8(name));
+    if (found && Py_TYPE(found)->tp_descr_set)
+      break_graph("CD0109", describe() + "." + PyUnicode_AsUTF8(name));
     if (python_method(type(), "__setattr__")) break_graph("CD0109", describe() + ".__setattr__");
     for (auto& [key, old] : attributes_) {
       if (PyUnicode_Compare(key.get(), name) != 0) continue;
@@ -161,7 +165,8 @@ PyRef ExceptionValue::materialize(Executor& ex) {
   return checked_user(ex, PyObject_CallObject(type_.get(), args.get()));
 }
 
-// A class with an __init__ of its own is not called again: __init__ has run here, what it set comes as effects.
+// A class with an __init__ of its own is not called again: __init__ has run here, what it set comes as
+// effects.
 RecipePtr ExceptionValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
@@ -169,7 +174,8 @@ RecipePtr ExceptionValue::recipe(Executor& ex) {
   bool calls_user = python_method(type(), "__init__") || python_method(type(), "__new__");
   if (calls_user) {
     arguments.insert(arguments.begin(), make_recipe(RecipeKind::kConstant, type_.get()));
-    recipe_ = call_recipe(checked(PyObject_GetAttrString(PyExc_BaseException, "__new__")).get(), std::move(arguments));
+    recipe_ = call_recipe(checked(PyObject_GetAttrString(PyExc_BaseException, "__new__")).get(),
+                          std::move(arguments));
   } else {
     recipe_ = call_recipe(type_.get(), std::move(arguments));
   }
@@ -189,7 +195,8 @@ void ExceptionValue::emit_effects(Executor& ex) {
   if (cause) set(interned("__cause__"), cause->recipe(ex));
   if (context) set(interned("__context__"), context->recipe(ex));
   if (cause || suppress_context)
-    set(interned("__suppress_context__"), make_recipe(RecipeKind::kConstant, suppress_context ? Py_True : Py_False));
+    set(interned("__suppress_context__"),
+        make_recipe(RecipeKind::kConstant, suppress_context ? Py_True : Py_False));
   for (const auto& [key, value] : attributes_)
     if (value) set(key.get(), value->recipe(ex));
 }
@@ -227,7 +234,8 @@ ValuePtr construct_exception(Executor& ex, PyTypeObject* type, const CallArgs& a
   return self;
 }
 
-// ---- raising and matching ------------------------------------------------------------------------------------------
+// ---- raising and matching
+// ------------------------------------------------------------------------------------------
 
 ValuePtr handled_exception(Executor& ex) { return or_none(ex, ex.state().handled); }
 

@@ -24,15 +24,17 @@ Executor::State::~State() {
 Executor::Executor(const CaptureRequest& request) : state_(std::make_unique<State>(request)) {}
 Executor::~Executor() = default;
 
-// ---- objects to values -------------------------------------------------------------------------------------------
+// ---- objects to values
+// -------------------------------------------------------------------------------------------
 
 namespace {
 
 // Objects whose identity programs do not rely on: each source has a value and a guard of its own.
 bool has_no_identity(PyObject* object) {
-  return object == Py_None || PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
-         PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) || PyComplex_CheckExact(object) ||
-         PyTuple_CheckExact(object) || PySlice_Check(object) || object == Py_Ellipsis;
+  return object == Py_None || PyBool_Check(object) || PyLong_CheckExact(object) ||
+         PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) ||
+         PyComplex_CheckExact(object) || PyTuple_CheckExact(object) || PySlice_Check(object) ||
+         object == Py_Ellipsis;
 }
 
 ValuePtr wrap_new(Executor& ex, PyObject* object, const SourcePtr& source) {
@@ -92,7 +94,8 @@ ValuePtr Executor::none() {
   return state_->none_value;
 }
 
-// ---- guards, effects, graph ------------------------------------------------------------------------------------
+// ---- guards, effects, graph
+// ------------------------------------------------------------------------------------
 
 namespace {
 size_t hash_guard(const Guard& guard) {
@@ -111,7 +114,8 @@ bool same_object(PyObject* a, PyObject* b) {
 
 bool same_guard(const Guard& a, const Guard& b) {
   return a.kind == b.kind && a.index == b.index && same_object(a.object.get(), b.object.get()) &&
-         same_source(*a.source, *b.source) && !a.other == !b.other && (!a.other || same_source(*a.other, *b.other));
+         same_source(*a.source, *b.source) && !a.other == !b.other &&
+         (!a.other || same_source(*a.other, *b.other));
 }
 
 std::string source_line(PyCodeObject* code, int line) {
@@ -158,7 +162,8 @@ void Executor::guard(Guard guard) {
     if (same_guard(s.result.guards[it->second], guard)) return;
   if (guard.why.empty())
     if (const SymbolicFrame* frame = user_frame(s))
-      guard.why = base_name(frame->code->file()) + ":" + std::to_string(frame->line()) + ": " + text_at(s, *frame);
+      guard.why =
+          base_name(frame->code->file()) + ":" + std::to_string(frame->line()) + ": " + text_at(s, *frame);
   s.guard_index.emplace(hash, s.result.guards.size());
   s.result.guards.push_back(std::move(guard));
 }
@@ -179,7 +184,8 @@ graph::Builder& Executor::builder() {
     std::pair<PyCodeObject*, int> key{frame->code->object(), frame->line()};
     auto [it, added] = s.locations.try_emplace(key, static_cast<int>(s.result.graph->locations.size()));
     if (added)
-      s.result.graph->locations.push_back({frame->code->file(), frame->code->name(), text_at(s, *frame), key.second});
+      s.result.graph->locations.push_back(
+          {frame->code->file(), frame->code->name(), text_at(s, *frame), key.second});
     location = it->second;
   }
   s.builder.set_location(location, s.user_call);
@@ -192,8 +198,10 @@ std::string identifier(const std::string& text) {
   std::string name;
   for (char c : text) {
     bool word = std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-    if (word) name += c;
-    else if (!name.empty() && name.back() != '_') name += '_';
+    if (word)
+      name += c;
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
   }
   while (!name.empty() && name.back() == '_') name.pop_back();
   return name.empty() ? "input" : name;
@@ -235,7 +243,8 @@ graph::Sym Executor::size_symbol(const SourcePtr& source, int dim, int64_t value
   if (fresh) {
     graph::SymContext& context = *graph().sym;
     std::string name = (is_size ? "s" : "i") + std::to_string(context.symbols().size());
-    it->second = is_size ? context.new_symbol(name, value) : context.new_symbol(name, value, INT64_MIN, INT64_MAX);
+    it->second =
+        is_size ? context.new_symbol(name, value) : context.new_symbol(name, value, INT64_MIN, INT64_MAX);
     s.symbols.push_back({static_cast<int>(context.symbols().size()) - 1, source, dim});
   }
   return it->second;
@@ -253,17 +262,21 @@ PyObject* Executor::user_calls() { return state_->result.user_calls.get(); }
 
 void Executor::uses_torch() { state_->result.uses_torch = true; }
 
-// ---- running --------------------------------------------------------------------------------------------------
+// ---- running
+// --------------------------------------------------------------------------------------------------
 
 SymbolicFrame* Executor::frame() { return state_->frame; }
 
 std::vector<UserFrame> Executor::user_stack() const {
   std::vector<UserFrame> frames;
-  for (const SymbolicFrame* frame = state_->frame; frame; frame = frame->back) frames.push_back(frame->describe());
+  for (const SymbolicFrame* frame = state_->frame; frame; frame = frame->back)
+    frames.push_back(frame->describe());
   return {frames.rbegin(), frames.rend()};
 }
 
-ValuePtr Executor::inline_call(const ValuePtr& function, const CallArgs& args) { return function->call(*this, args); }
+ValuePtr Executor::inline_call(const ValuePtr& function, const CallArgs& args) {
+  return function->call(*this, args);
+}
 
 ValuePtr Executor::fold(PyObject* callable, const CallArgs& args) { return fold_call(*this, callable, args); }
 

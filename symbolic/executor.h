@@ -1,5 +1,5 @@
-// Executor: the state of one capture. Frames (symbolic/frame.h) step through bytecode and call it; values call it to make
-// nodes, guards and effects.
+// Executor: the state of one capture. Frames (symbolic/frame.h) step through bytecode and call it; values
+// call it to make nodes, guards and effects.
 #pragma once
 
 #include <memory>
@@ -20,21 +20,24 @@ class Executor {
   ~Executor();
 
   // ---- objects to values
-  // The value for a live object reached by `source`: installs the guards that its kind needs. The same object (by identity)
-  // gives the same value, so aliasing is seen. Dispatches to the kinds in order: constants, tensors and arrays
-  // (symbolic/torch, symbolic/numpy), containers, functions, classes, modules, user objects.
+  // The value for a live object reached by `source`: installs the guards that its kind needs. The same object
+  // (by identity) gives the same value, so aliasing is seen. Dispatches to the kinds in order: constants,
+  // tensors and arrays (symbolic/torch, symbolic/numpy), containers, functions, classes, modules, user
+  // objects.
   ValuePtr wrap(PyObject* object, SourcePtr source);
-  ValuePtr constant(PyRef object);          // an immutable object known at capture, or a C-level object that is used as is
+  ValuePtr constant(
+      PyRef object);  // an immutable object known at capture, or a C-level object that is used as is
   ValuePtr constant_int(int64_t value);
   ValuePtr none();
 
   // ---- guards, effects, graph
-  void guard(Guard guard);                  // duplicates are dropped
+  void guard(Guard guard);  // duplicates are dropped
   void effect(Effect effect);
-  // Registers a value whose live object has to be changed after the graph has run: its emit_effects is called at the end.
+  // Registers a value whose live object has to be changed after the graph has run: its emit_effects is called
+  // at the end.
   void mutated(const ValuePtr& value);
   graph::Graph& graph();
-  graph::Builder& builder();                // its location is kept at the current user line
+  graph::Builder& builder();  // its location is kept at the current user line
   // Registers a tensor, array, float or int input of the graph; the same source gives the same input.
   graph::Value* add_input(InputKind kind, SourcePtr source, graph::TensorType type);
   // A symbol for a size or int that is to be dynamic, or its constant: follows the request's dynamic hints.
@@ -44,13 +47,13 @@ class Executor {
   // Records one Python-level call for FX export; returns the index for Node::user_call.
   // kind: "call_function" (target: the callable) or "call_method" (target: the name).
   int record_user_call(const char* kind, PyRef target, const CallArgs& args);
-  PyObject* user_calls();                   // the list that CaptureResult gets; borrowed
+  PyObject* user_calls();  // the list that CaptureResult gets; borrowed
   void uses_torch();
 
   // ---- running
   // Inlines a Python function: binds arguments (defaults, *args, keywords) and runs its frame to the end.
   ValuePtr inline_call(const ValuePtr& function, const CallArgs& args);
-  SymbolicFrame* frame();                   // innermost
+  SymbolicFrame* frame();  // innermost
   std::vector<UserFrame> user_stack() const;
   // Calls a C function with constants only and wraps the result; an exception it raises becomes PythonRaise.
   ValuePtr fold(PyObject* callable, const CallArgs& args);
@@ -65,9 +68,10 @@ class Executor {
   std::unique_ptr<State> state_;
 };
 
-// Python's operations on values, with the slot algorithms of CPython (which method is asked first, reflected operands).
+// Python's operations on values, with the slot algorithms of CPython (which method is asked first, reflected
+// operands).
 ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right);
 ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const ValuePtr& right);
-bool is_true(Executor& ex, const ValuePtr& value);   // breaks the graph where it is known only at run time
+bool is_true(Executor& ex, const ValuePtr& value);  // breaks the graph where it is known only at run time
 
 }  // namespace cdynamo::symbolic

@@ -40,51 +40,53 @@ struct Executor::State {
   // ---- objects that have a value
   SourceMap<ValuePtr> by_source;
   std::unordered_map<PyObject*, ValuePtr> by_object;
-  std::vector<PyRef> kept;                                  // objects whose address is a key above
+  std::vector<PyRef> kept;  // objects whose address is a key above
 
   // ---- guards
-  std::unordered_multimap<size_t, size_t> guard_index;      // hash of a guard: its index in result.guards
+  std::unordered_multimap<size_t, size_t> guard_index;  // hash of a guard: its index in result.guards
   SourceMap<graph::Value*> inputs;
-  SourceMap<int> int_symbols;                               // symbol of an int argument
-  std::map<std::pair<size_t, int>, graph::Sym> size_symbols;  // by tensor source (index in size_sources) and dim
+  SourceMap<int> int_symbols;  // symbol of an int argument
+  std::map<std::pair<size_t, int>, graph::Sym>
+      size_symbols;  // by tensor source (index in size_sources) and dim
   SourceMap<size_t> size_sources;
   struct SizeSymbol {
     int symbol;
     SourcePtr source;
     int dim;
   };
-  std::vector<SizeSymbol> symbols;                          // one for each symbol of the graph
+  std::vector<SizeSymbol> symbols;  // one for each symbol of the graph
 
   // ---- side effects
-  std::vector<ValuePtr> mutated;                            // in the order of their first mutation
+  std::vector<ValuePtr> mutated;  // in the order of their first mutation
   std::unordered_set<const SymbolicValue*> mutated_set;
   // Names of namespaces that were assigned: dict and name to value (null: deleted).
   std::map<std::pair<PyObject*, PyObject*>, ValuePtr> globals;
   std::vector<std::pair<PyObject*, PyObject*>> globals_order;
 
   // ---- running
-  SymbolicFrame* frame = nullptr;                           // innermost
+  SymbolicFrame* frame = nullptr;  // innermost
   int depth = 0;
   int64_t instructions = 0;
-  ValuePtr handled;                                         // the exception that is being handled; null: none
+  ValuePtr handled;  // the exception that is being handled; null: none
   ValuePtr none_value;
-  std::vector<std::weak_ptr<CellValue>> cells;              // made during capture
-  ValuePtr last_raised;                                     // the exception that was raised last, and where
+  std::vector<std::weak_ptr<CellValue>> cells;  // made during capture
+  ValuePtr last_raised;                         // the exception that was raised last, and where
   std::vector<UserFrame> raise_stack;
 
   // ---- the root frame
-  std::vector<int> root_trace;                              // instructions executed, oldest first
-  std::vector<int> root_handler_steps;                      // steps that raised what is being handled
-  int root_raise_step = -1;                                 // step that raised, outside of any handler
-  int64_t stop_at_step = -1;                                // stop before the instruction of this step
+  std::vector<int> root_trace;          // instructions executed, oldest first
+  std::vector<int> root_handler_steps;  // steps that raised what is being handled
+  int root_raise_step = -1;             // step that raised, outside of any handler
+  int64_t stop_at_step = -1;            // stop before the instruction of this step
 
   // ---- where nodes come from
-  std::map<std::pair<PyCodeObject*, int>, int> locations;   // code and line to Graph::locations
+  std::map<std::pair<PyCodeObject*, int>, int> locations;  // code and line to Graph::locations
   std::map<std::pair<PyCodeObject*, int>, std::string> location_texts;
-  int user_call = -1;                                       // the call whose nodes are being made
+  int user_call = -1;  // the call whose nodes are being made
 };
 
-// Runs `work` and turns errors of ours, and Python's that are not the user's, into graph breaks with the user's stack.
+// Runs `work` and turns errors of ours, and Python's that are not the user's, into graph breaks with the
+// user's stack.
 void with_errors_as_breaks(Executor& ex, const std::function<void()>& work);
 
 // Thrown in the root frame where it reaches stop_at_step.

@@ -13,7 +13,8 @@
 
 namespace cdynamo::symbolic {
 
-// ---- decoded code ------------------------------------------------------------------------------------------------
+// ---- decoded code
+// ------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -45,7 +46,8 @@ bool is_library_file(const std::string& file) {
 }  // namespace
 
 std::shared_ptr<const DecodedCode> decoded(PyCodeObject* code) {
-  // Codes are kept alive by their entries, so an address names one code. Emptied when programs make code without end.
+  // Codes are kept alive by their entries, so an address names one code. Emptied when programs make code
+  // without end.
   static auto* cache = new std::unordered_map<PyCodeObject*, std::shared_ptr<const DecodedCode>>;
   if (auto it = cache->find(code); it != cache->end()) return it->second;
   if (cache->size() > 8192) cache->clear();
@@ -58,7 +60,8 @@ std::shared_ptr<const DecodedCode> decoded(PyCodeObject* code) {
   return entry;
 }
 
-// ---- frame ---------------------------------------------------------------------------------------------------------
+// ---- frame
+// ---------------------------------------------------------------------------------------------------------
 
 SymbolicFrame::SymbolicFrame(std::shared_ptr<const DecodedCode> decoded_code, PyRef globals, PyRef builtins)
     : code(std::move(decoded_code)), globals(std::move(globals)), builtins(std::move(builtins)) {
@@ -114,15 +117,16 @@ FrameScope::~FrameScope() {
   --state_.depth;
 }
 
-// ---- the loop ------------------------------------------------------------------------------------------------------
+// ---- the loop
+// ------------------------------------------------------------------------------------------------------
 
 namespace {
 
 const std::array<OpHandler, kNumOps>& handlers() {
   static const std::array<OpHandler, kNumOps> table = [] {
     std::array<OpHandler, kNumOps> rows{};
-    for (auto group : {stack_ops(), name_ops(), operator_ops(), build_ops(), call_ops(), control_ops(), exception_ops(),
-                       match_ops(), generator_ops()})
+    for (auto group : {stack_ops(), name_ops(), operator_ops(), build_ops(), call_ops(), control_ops(),
+                       exception_ops(), match_ops(), generator_ops()})
       for (const OpRow& row : group) rows[static_cast<size_t>(row.op)] = row.handler;
     return rows;
   }();
@@ -224,7 +228,8 @@ void with_errors_as_breaks(Executor& ex, const std::function<void()>& work) {
 void run_frame(Executor& ex, SymbolicFrame& frame) {
   with_errors_as_breaks(ex, [&] { step_through(ex, frame); });
 }
-// ---- what the data model asks of the innermost frame ------------------------------------------------------------
+// ---- what the data model asks of the innermost frame
+// ------------------------------------------------------------
 
 std::pair<ValuePtr, ValuePtr> super_arguments(Executor& ex) {
   SymbolicFrame& frame = *ex.frame();

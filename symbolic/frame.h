@@ -1,10 +1,11 @@
-// SymbolicFrame: one activation of a Python function, stepped through instruction by instruction on symbolic values.
-// What an opcode does is in frame_*.cpp, one file for each group; frame.cpp has the loop and the exception table.
+// SymbolicFrame: one activation of a Python function, stepped through instruction by instruction on symbolic
+// values. What an opcode does is in frame_*.cpp, one file for each group; frame.cpp has the loop and the
+// exception table.
 //
 //   SymbolicFrame frame(decoded(code), globals, builtins);
 //   frame.locals[0] = value; ...
-//   run_frame(ex, frame);          // until it returns or yields; an exception it does not handle comes out as PythonRaise
-//   frame.result
+//   run_frame(ex, frame);          // until it returns or yields; an exception it does not handle comes out
+//   as PythonRaise frame.result
 //
 // A generator is a frame that is run again after it has yielded.
 #pragma once
@@ -19,7 +20,8 @@
 
 namespace cdynamo::symbolic {
 
-// A code object in the form that frames step through. Shared by all frames of the code and kept for later captures.
+// A code object in the form that frames step through. Shared by all frames of the code and kept for later
+// captures.
 struct DecodedCode {
   PyRef code;
   Program program;
@@ -27,7 +29,8 @@ struct DecodedCode {
   PyCodeObject* object() const { return reinterpret_cast<PyCodeObject*>(code.get()); }
   const char* name() const { return PyUnicode_AsUTF8(object()->co_name); }
   const char* file() const { return PyUnicode_AsUTF8(object()->co_filename); }
-  bool is_library = false;   // torch's, NumPy's or cdynamo's own Python: reports name the caller's line instead
+  bool is_library =
+      false;  // torch's, NumPy's or cdynamo's own Python: reports name the caller's line instead
 };
 std::shared_ptr<const DecodedCode> decoded(PyCodeObject* code);
 
@@ -38,19 +41,20 @@ class SymbolicFrame {
   SymbolicFrame(std::shared_ptr<const DecodedCode> code, PyRef globals, PyRef builtins);
 
   std::shared_ptr<const DecodedCode> code;
-  PyRef globals, builtins;            // dicts
-  std::vector<ValuePtr> closure;      // cells, copied to the free variables' slots by COPY_FREE_VARS
+  PyRef globals, builtins;        // dicts
+  std::vector<ValuePtr> closure;  // cells, copied to the free variables' slots by COPY_FREE_VARS
   // co_localsplus: locals, cells and free variables. Null: unbound.
   std::vector<ValuePtr> locals;
-  // Arguments that no instruction has looked at: wrapped when one does, so that what is not used is not guarded.
+  // Arguments that no instruction has looked at: wrapped when one does, so that what is not used is not
+  // guarded.
   std::vector<SourcePtr> pending;
-  std::vector<ValuePtr> stack;        // null: an empty slot (PUSH_NULL)
-  int pc = 0, next_pc = 0;            // instruction that is executed, and the one after it
+  std::vector<ValuePtr> stack;  // null: an empty slot (PUSH_NULL)
+  int pc = 0, next_pc = 0;      // instruction that is executed, and the one after it
   bool is_root = false;
   FrameExit exit = FrameExit::kNone;
-  ValuePtr result;                    // what it returned or yielded
-  ValuePtr injected;                  // an exception that is raised where the frame is resumed (generator.throw)
-  SymbolicFrame* back = nullptr;      // the caller, while it runs
+  ValuePtr result;                // what it returned or yielded
+  ValuePtr injected;              // an exception that is raised where the frame is resumed (generator.throw)
+  SymbolicFrame* back = nullptr;  // the caller, while it runs
 
   void push(ValuePtr value) { stack.push_back(std::move(value)); }
   ValuePtr pop() {
@@ -72,7 +76,8 @@ class SymbolicFrame {
   UserFrame describe() const;
 };
 
-// Runs until the frame returns, yields, or raises what it has no handler for. Sets frame.exit and frame.result.
+// Runs until the frame returns, yields, or raises what it has no handler for. Sets frame.exit and
+// frame.result.
 void run_frame(Executor& ex, SymbolicFrame& frame);
 
 using OpHandler = void (*)(Executor&, SymbolicFrame&, const Instruction&);

@@ -71,7 +71,8 @@ void dict_merge(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   }
 }
 
-// ---- unpacking -----------------------------------------------------------------------------------------------------
+// ---- unpacking
+// -----------------------------------------------------------------------------------------------------
 
 std::vector<ValuePtr> unpacked(Executor& ex, const ValuePtr& sequence, size_t at_most) {
   if (auto items = sequence->unpack(ex)) return std::move(*items);
@@ -87,8 +88,9 @@ std::vector<ValuePtr> unpacked(Executor& ex, const ValuePtr& sequence, size_t at
 }
 
 [[noreturn]] void raise_too_few(Executor& ex, const char* at_least, size_t expected, size_t got) {
-  raise_error(ex, PyExc_ValueError, std::string("not enough values to unpack (expected ") + at_least +
-                                        std::to_string(expected) + ", got " + std::to_string(got) + ")");
+  raise_error(ex, PyExc_ValueError,
+              std::string("not enough values to unpack (expected ") + at_least + std::to_string(expected) +
+                  ", got " + std::to_string(got) + ")");
 }
 
 void unpack_sequence(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
@@ -96,7 +98,8 @@ void unpack_sequence(Executor& ex, SymbolicFrame& frame, const Instruction& in) 
   std::vector<ValuePtr> items = unpacked(ex, frame.pop(), expected);
   if (items.size() < expected) raise_too_few(ex, "", expected, items.size());
   if (items.size() > expected)
-    raise_error(ex, PyExc_ValueError, "too many values to unpack (expected " + std::to_string(expected) + ")");
+    raise_error(ex, PyExc_ValueError,
+                "too many values to unpack (expected " + std::to_string(expected) + ")");
   for (size_t i = expected; i-- > 0;) frame.push(items[i]);
 }
 
@@ -106,11 +109,13 @@ void unpack_ex(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   if (items.size() < before + after) raise_too_few(ex, "at least ", before + after, items.size());
   size_t rest_end = items.size() - after;
   for (size_t i = items.size(); i-- > rest_end;) frame.push(items[i]);
-  frame.push(make_list(ex, {items.begin() + static_cast<ptrdiff_t>(before), items.begin() + static_cast<ptrdiff_t>(rest_end)}));
+  frame.push(make_list(ex, {items.begin() + static_cast<ptrdiff_t>(before),
+                            items.begin() + static_cast<ptrdiff_t>(rest_end)}));
   for (size_t i = before; i-- > 0;) frame.push(items[i]);
 }
 
-// ---- strings ----------------------------------------------------------------------------------------------------------
+// ---- strings
+// ----------------------------------------------------------------------------------------------------------
 
 void convert_value(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   constexpr char kConversions[] = {0, 's', 'r', 'a'};

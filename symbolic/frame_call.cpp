@@ -42,7 +42,8 @@ void call_function_ex(Executor& ex, SymbolicFrame& frame, const Instruction& in)
   if (mapping)
     for (const ValuePtr& key : items_of(ex, call_method(ex, mapping, "keys"))) {
       PyObject* name = constant_object(key);
-      if (!name || !PyUnicode_Check(name)) break_graph("CD0100", "a function with a keyword that is no string");
+      if (!name || !PyUnicode_Check(name))
+        break_graph("CD0100", "a function with a keyword that is no string");
       args.keywords.push_back({PyRef::borrow(name), mapping->get_item(ex, key)});
     }
   ValuePtr callable = pop_callable(frame, args);

@@ -73,16 +73,11 @@ void with_except_start(Executor& ex, SymbolicFrame& frame, const Instruction&) {
 }
 
 constexpr OpRow kRows[] = {
-    {Op::RAISE_VARARGS, raise_varargs},
-    {Op::RERAISE, reraise},
-    {Op::PUSH_EXC_INFO, push_exc_info},
-    {Op::POP_EXCEPT, pop_except},
-    {Op::CHECK_EXC_MATCH, check_exc_match},
-    {Op::CHECK_EG_MATCH, break_on_group},
-    {Op::PREP_RERAISE_STAR, break_on_group},
-    {Op::STOPITERATION_ERROR, stop_iteration_error},
-    {Op::BEFORE_WITH, before_with},
-    {Op::WITH_EXCEPT_START, with_except_start},
+    {Op::RAISE_VARARGS, raise_varargs},      {Op::RERAISE, reraise},
+    {Op::PUSH_EXC_INFO, push_exc_info},      {Op::POP_EXCEPT, pop_except},
+    {Op::CHECK_EXC_MATCH, check_exc_match},  {Op::CHECK_EG_MATCH, break_on_group},
+    {Op::PREP_RERAISE_STAR, break_on_group}, {Op::STOPITERATION_ERROR, stop_iteration_error},
+    {Op::BEFORE_WITH, before_with},          {Op::WITH_EXCEPT_START, with_except_start},
 };
 
 }  // namespace

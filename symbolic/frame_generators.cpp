@@ -9,7 +9,9 @@ namespace cdynamo::symbolic {
 namespace {
 
 // The frame stops here until the generator is first resumed, which pushes the None that follows.
-void return_generator(Executor&, SymbolicFrame& frame, const Instruction&) { frame.exit = FrameExit::kGenerator; }
+void return_generator(Executor&, SymbolicFrame& frame, const Instruction&) {
+  frame.exit = FrameExit::kGenerator;
+}
 
 void yield_value(Executor&, SymbolicFrame& frame, const Instruction&) {
   frame.result = frame.pop();

@@ -44,7 +44,8 @@ ValuePtr attribute_or_null(Executor& ex, const ValuePtr& subject, PyObject* name
 PyRef positional_names(Executor& ex, PyTypeObject* type, size_t count) {
   PyObject* names = _PyType_Lookup(type, interned("__match_args__"));
   if (!names || !PyTuple_CheckExact(names) || static_cast<size_t>(PyTuple_GET_SIZE(names)) < count)
-    raise_error(ex, PyExc_TypeError, std::string(type->tp_name) + "() accepts fewer positional sub-patterns than given");
+    raise_error(ex, PyExc_TypeError,
+                std::string(type->tp_name) + "() accepts fewer positional sub-patterns than given");
   return PyRef::borrow(names);
 }
 
@@ -53,7 +54,8 @@ void match_class(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   PyRef keyword_names = frame.pop()->as_constant().value_or(PyRef());
   PyObject* class_ = frame.pop()->real_object();
   ValuePtr subject = frame.pop();
-  if (!class_ || !PyType_Check(class_) || !keyword_names) break_graph("CD0004", "MATCH_CLASS of what is no known class");
+  if (!class_ || !PyType_Check(class_) || !keyword_names)
+    break_graph("CD0004", "MATCH_CLASS of what is no known class");
   auto* type = reinterpret_cast<PyTypeObject*>(class_);
   if (!PyType_IsSubtype(subject->type(), type)) return frame.push(ex.none());
   guard_class(ex, type);

@@ -14,9 +14,12 @@ PyObject* name_of(const SymbolicFrame& frame, const Instruction& in) {
   return in.value ? in.value.get() : PyTuple_GET_ITEM(frame.code->object()->co_names, in.arg);
 }
 
-// ---- globals -----------------------------------------------------------------------------------------------------
+// ---- globals
+// -----------------------------------------------------------------------------------------------------
 
-bool is_root_namespace(Executor& ex, PyObject* globals) { return globals == ex.state().request.roots.globals; }
+bool is_root_namespace(Executor& ex, PyObject* globals) {
+  return globals == ex.state().request.roots.globals;
+}
 
 SourcePtr global_source(Executor& ex, const SymbolicFrame& frame, PyObject* key) {
   if (!is_root_namespace(ex, frame.globals.get())) {
@@ -53,7 +56,8 @@ SourcePtr builtin_source(Executor& ex, PyObject* builtins, PyObject* key) {
 
 // What libraries define once and for all is not guarded: their modules, functions, classes.
 bool is_definition(PyObject* object) {
-  return PyModule_Check(object) || PyFunction_Check(object) || PyType_Check(object) || PyCFunction_Check(object);
+  return PyModule_Check(object) || PyFunction_Check(object) || PyType_Check(object) ||
+         PyCFunction_Check(object);
 }
 
 PyObject* dict_item(PyObject* dict, PyObject* key) {
@@ -86,7 +90,8 @@ ValuePtr find_global(Executor& ex, SymbolicFrame& frame, PyObject* name) {
 void load_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   PyObject* name = name_of(frame, in);
   ValuePtr value = find_global(ex, frame, name);
-  if (!value) raise_error(ex, PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
+  if (!value)
+    raise_error(ex, PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
   frame.push(std::move(value));
 }
 
@@ -108,7 +113,8 @@ void delete_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   auto assigned = ex.state().globals.find({frame.globals.get(), name});
   bool bound = assigned != ex.state().globals.end() ? assigned->second != nullptr
                                                     : dict_item(frame.globals.get(), name) != nullptr;
-  if (!bound) raise_error(ex, PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
+  if (!bound)
+    raise_error(ex, PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
   assign_global(ex, frame, name, nullptr);
 }
 
@@ -123,7 +129,8 @@ void load_assertion_error(Executor& ex, SymbolicFrame& frame, const Instruction&
   frame.push(ex.wrap(PyExc_AssertionError, constant_source(PyExc_AssertionError)));
 }
 
-// ---- attributes ---------------------------------------------------------------------------------------------------
+// ---- attributes
+// ---------------------------------------------------------------------------------------------------
 
 void push_call_slots(SymbolicFrame& frame, ValuePtr callable) {
   if (kNullIsLower) frame.push(nullptr);
@@ -168,7 +175,8 @@ void delete_attr(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   object->set_attribute(ex, name_of(frame, in), nullptr);
 }
 
-// ---- imports --------------------------------------------------------------------------------------------------------
+// ---- imports
+// --------------------------------------------------------------------------------------------------------
 
 // The absolute name of `import name` in a package: importlib's resolve_name, for modules that are loaded.
 std::string absolute_name(Executor& ex, SymbolicFrame& frame, const char* name, long level) {

@@ -81,18 +81,12 @@ void delete_subscr(Executor& ex, SymbolicFrame& frame, const Instruction&) {
 }
 
 constexpr OpRow kRows[] = {
-    {Op::UNARY_NEGATIVE, unary},
-    {Op::UNARY_POSITIVE, unary},
-    {Op::UNARY_INVERT, unary},
-    {Op::UNARY_NOT, unary_not},
-    {Op::TO_BOOL, to_bool},
-    {Op::BINARY_OP, binary_op},
-    {Op::COMPARE_OP, compare_op},
-    {Op::IS_OP, is_op},
-    {Op::CONTAINS_OP, contains_op},
-    {Op::BINARY_SUBSCR, binary_subscr},
-    {Op::STORE_SUBSCR, store_subscr},
-    {Op::DELETE_SUBSCR, delete_subscr},
+    {Op::UNARY_NEGATIVE, unary},      {Op::UNARY_POSITIVE, unary},
+    {Op::UNARY_INVERT, unary},        {Op::UNARY_NOT, unary_not},
+    {Op::TO_BOOL, to_bool},           {Op::BINARY_OP, binary_op},
+    {Op::COMPARE_OP, compare_op},     {Op::IS_OP, is_op},
+    {Op::CONTAINS_OP, contains_op},   {Op::BINARY_SUBSCR, binary_subscr},
+    {Op::STORE_SUBSCR, store_subscr}, {Op::DELETE_SUBSCR, delete_subscr},
 };
 
 }  // namespace

@@ -14,8 +14,12 @@ namespace {
 void nop(Executor&, SymbolicFrame&, const Instruction&) {}
 void pop_top(Executor&, SymbolicFrame& frame, const Instruction&) { frame.pop(); }
 void push_null(Executor&, SymbolicFrame& frame, const Instruction&) { frame.push(nullptr); }
-void copy(Executor&, SymbolicFrame& frame, const Instruction& in) { frame.push(ValuePtr(frame.peek(in.arg))); }
-void swap(Executor&, SymbolicFrame& frame, const Instruction& in) { std::swap(frame.peek(1), frame.peek(in.arg)); }
+void copy(Executor&, SymbolicFrame& frame, const Instruction& in) {
+  frame.push(ValuePtr(frame.peek(in.arg)));
+}
+void swap(Executor&, SymbolicFrame& frame, const Instruction& in) {
+  std::swap(frame.peek(1), frame.peek(in.arg));
+}
 
 void load_const(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   PyObject* constant = in.value ? in.value.get() : PyTuple_GET_ITEM(frame.code->object()->co_consts, in.arg);
@@ -39,7 +43,9 @@ void load_fast_and_clear(Executor& ex, SymbolicFrame& frame, const Instruction& 
   frame.set_local(in.arg, nullptr);
 }
 
-void store_fast(Executor&, SymbolicFrame& frame, const Instruction& in) { frame.set_local(in.arg, frame.pop()); }
+void store_fast(Executor&, SymbolicFrame& frame, const Instruction& in) {
+  frame.set_local(in.arg, frame.pop());
+}
 
 void delete_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   if (!frame.is_bound(in.arg)) raise_unbound_local(ex, frame, in.arg);
@@ -55,8 +61,10 @@ void make_cell(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 
 void copy_free_vars(Executor&, SymbolicFrame& frame, const Instruction& in) {
   size_t first = frame.locals.size() - static_cast<size_t>(in.arg);
-  if (frame.closure.size() < static_cast<size_t>(in.arg)) throw graph::InternalError("a closure has too few cells");
-  for (size_t i = 0; i < static_cast<size_t>(in.arg); ++i) frame.set_local(static_cast<int>(first + i), frame.closure[i]);
+  if (frame.closure.size() < static_cast<size_t>(in.arg))
+    throw graph::InternalError("a closure has too few cells");
+  for (size_t i = 0; i < static_cast<size_t>(in.arg); ++i)
+    frame.set_local(static_cast<int>(first + i), frame.closure[i]);
 }
 
 CellValue& cell_at(Executor& ex, SymbolicFrame& frame, int slot) {
@@ -70,10 +78,13 @@ CellValue& cell_at(Executor& ex, SymbolicFrame& frame, int slot) {
   if (slot < code->co_nlocalsplus - code->co_nfreevars) raise_unbound_local(ex, frame, slot);
   std::string name = frame.slot_name(slot);
   raise_error(ex, PyExc_NameError,
-              "cannot access free variable '" + name + "' where it is not associated with a value in enclosing scope");
+              "cannot access free variable '" + name +
+                  "' where it is not associated with a value in enclosing scope");
 }
 
-void load_closure(Executor& ex, SymbolicFrame& frame, const Instruction& in) { frame.push(frame.local(ex, in.arg)); }
+void load_closure(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  frame.push(frame.local(ex, in.arg));
+}
 
 void load_deref(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr value = cell_at(ex, frame, in.arg).contents(ex);

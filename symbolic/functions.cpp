@@ -16,7 +16,8 @@ PyFunctionObject* as_function(PyObject* object) { return reinterpret_cast<PyFunc
 
 }  // namespace
 
-// ---- cells --------------------------------------------------------------------------------------------------------
+// ---- cells
+// --------------------------------------------------------------------------------------------------------
 
 CellValue::CellValue(PyObject* cell, SourcePtr cell_source, SourcePtr contents_source)
     : cell_(PyRef::borrow(cell)), contents_source_(std::move(contents_source)) {
@@ -39,7 +40,8 @@ void CellValue::set_contents(Executor& ex, ValuePtr value) {
 }
 
 ValuePtr CellValue::get_attribute(Executor& ex, PyObject* name) {
-  if (PyUnicode_CompareWithASCIIString(name, "cell_contents") != 0) return SymbolicValue::get_attribute(ex, name);
+  if (PyUnicode_CompareWithASCIIString(name, "cell_contents") != 0)
+    return SymbolicValue::get_attribute(ex, name);
   ValuePtr value = contents(ex);
   if (!value) raise_error(ex, PyExc_ValueError, "Cell is empty");
   return value;
@@ -48,7 +50,8 @@ ValuePtr CellValue::get_attribute(Executor& ex, PyObject* name) {
 RecipePtr CellValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (cell_) return recipe_ = source_recipe(source);
-  recipe_ = make_recipe(RecipeKind::kCell);  // known before its contents are: a function may be in its own closure
+  recipe_ =
+      make_recipe(RecipeKind::kCell);  // known before its contents are: a function may be in its own closure
   if (contents_) recipe_->items.push_back(contents_->recipe(ex));
   return recipe_;
 }
@@ -73,7 +76,8 @@ ValuePtr wrap_cell(Executor&, PyObject* cell, SourcePtr source) {
   return std::make_shared<CellValue>(cell, std::move(source), std::move(contents));
 }
 
-// ---- functions --------------------------------------------------------------------------------------------------
+// ---- functions
+// --------------------------------------------------------------------------------------------------
 
 FunctionValue::FunctionValue(PyRef code, PyRef globals, ValuePtr qualified_name)
     : code_(std::move(code)), globals_(std::move(globals)), qualified_name_(std::move(qualified_name)) {}
@@ -95,8 +99,9 @@ ValuePtr wrap_function(Executor&, PyObject* function, SourcePtr source) {
   return std::make_shared<FunctionValue>(function, std::move(source));
 }
 
-// What is looked at of a function in a variable: its code, and then what it uses of its defaults and closure; not which object it is, so that functions
-// that are made anew each time (lambdas, decorators) stand for each other.
+// What is looked at of a function in a variable: its code, and then what it uses of its defaults and closure;
+// not which object it is, so that functions that are made anew each time (lambdas, decorators) stand for each
+// other.
 void FunctionValue::guard_code(Executor& ex) {
   if (guarded_ || !function_ || is_known()) return;
   guarded_ = true;
@@ -137,8 +142,9 @@ ValuePtr FunctionValue::keyword_default(Executor& ex, PyObject* name) {
     PyObject* dict = as_function(function_.get())->func_kwdefaults;
     PyObject* object = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
     if (!object) return nullptr;
-    return ex.wrap(object, is_known() ? constant_source(object)
-                                      : key_source(attribute_source(source, interned("__kwdefaults__")), name));
+    return ex.wrap(object, is_known()
+                               ? constant_source(object)
+                               : key_source(attribute_source(source, interned("__kwdefaults__")), name));
   }
   if (!keyword_defaults) return nullptr;
   ValuePtr key = ex.constant(PyRef::borrow(name));
@@ -153,18 +159,20 @@ PyRef FunctionValue::hash_key(Executor& ex) {
 
 // A live function stands for itself where a guard says that it is the same one.
 PyRef FunctionValue::materialize(Executor& ex) {
-  if (function_ && source && source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, function_.get());
+  if (function_ && source && source->kind != SourceKind::kConstant)
+    add_guard(ex, GuardKind::kIdentity, source, function_.get());
   return function_;
 }
 
 RecipePtr FunctionValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
-  if (function_) return recipe_ = source ? source_recipe(source) : make_recipe(RecipeKind::kConstant, function_.get());
+  if (function_)
+    return recipe_ = source ? source_recipe(source) : make_recipe(RecipeKind::kConstant, function_.get());
   recipe_ = make_recipe(RecipeKind::kFunction);
   ValuePtr none = ex.none();
   std::vector<RecipePtr> items{make_recipe(RecipeKind::kConstant, code_.get()),
-                               make_recipe(RecipeKind::kConstant, globals_.get()), qualified_name_->recipe(ex),
-                               (defaults ? defaults : none)->recipe(ex),
+                               make_recipe(RecipeKind::kConstant, globals_.get()),
+                               qualified_name_->recipe(ex), (defaults ? defaults : none)->recipe(ex),
                                (keyword_defaults ? keyword_defaults : none)->recipe(ex)};
   if (cells)
     for (const ValuePtr& cell : items_of(ex, cells)) items.push_back(cell->recipe(ex));
@@ -191,10 +199,12 @@ void FunctionValue::emit_effects(Executor& ex) {
       emit(EffectKind::kSetAttribute, interned("__annotations__"), annotations->recipe(ex));
   }
   for (const auto& [name, value] : attributes_)
-    emit(value ? EffectKind::kSetAttribute : EffectKind::kDeleteAttribute, name.get(), value ? value->recipe(ex) : nullptr);
+    emit(value ? EffectKind::kSetAttribute : EffectKind::kDeleteAttribute, name.get(),
+         value ? value->recipe(ex) : nullptr);
 }
 
-// ---- attributes ----------------------------------------------------------------------------------------------------
+// ---- attributes
+// ----------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -203,7 +213,9 @@ ValuePtr get_bound(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "__get__", args, 1, 2);
   return is_none(args.positional[0]) ? self : make_bound_method(ex, self, args.positional[0]);
 }
-ValuePtr call_function(Executor& ex, const ValuePtr& self, const CallArgs& args) { return self->call(ex, args); }
+ValuePtr call_function(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  return self->call(ex, args);
+}
 
 constexpr BuiltinMethodRow kFunctionMethods[] = {{"__get__", get_bound}, {"__call__", call_function}};
 
@@ -213,11 +225,13 @@ bool is_any(PyObject* name, std::initializer_list<const char*> texts) {
   return false;
 }
 
-ValuePtr made_function_attribute(Executor& ex, FunctionValue& function, const ValuePtr& qualified_name, PyObject* name) {
+ValuePtr made_function_attribute(Executor& ex, FunctionValue& function, const ValuePtr& qualified_name,
+                                 PyObject* name) {
   if (is_any(name, {"__name__"})) return ex.constant(PyRef::borrow(function.code()->co_name));
   if (is_any(name, {"__qualname__"})) return qualified_name;
   if (is_any(name, {"__defaults__"})) return function.defaults ? function.defaults : ex.none();
-  if (is_any(name, {"__kwdefaults__"})) return function.keyword_defaults ? function.keyword_defaults : ex.none();
+  if (is_any(name, {"__kwdefaults__"}))
+    return function.keyword_defaults ? function.keyword_defaults : ex.none();
   if (is_any(name, {"__closure__"})) return function.cells ? function.cells : ex.none();
   if (is_any(name, {"__module__"})) {
     PyObject* module = PyDict_GetItemString(function.globals(), "__name__");
@@ -239,7 +253,8 @@ ValuePtr FunctionValue::own_attribute(Executor& ex, PyObject* name) {
   if (!function_) return nullptr;
   PyObject* dict = as_function(function_.get())->func_dict;
   PyObject* own = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-  if (own) return ex.wrap(own, is_known() ? constant_source(own) : key_source(instance_dict_source(source), name));
+  if (own)
+    return ex.wrap(own, is_known() ? constant_source(own) : key_source(instance_dict_source(source), name));
   if (!is_known()) add_guard(ex, GuardKind::kAttributeAbsent, source, name);
   return nullptr;
 }
@@ -260,7 +275,8 @@ ValuePtr FunctionValue::get_attribute(Executor& ex, PyObject* name) {
   if (!_PyType_Lookup(&PyFunction_Type, name))
     raise_error(ex, PyExc_AttributeError,
                 std::string("'function' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
-  if (!function_ || is_any(name, {"__globals__", "__builtins__"})) break_graph("CD0105", PyUnicode_AsUTF8(name));
+  if (!function_ || is_any(name, {"__globals__", "__builtins__"}))
+    break_graph("CD0105", PyUnicode_AsUTF8(name));
   PyRef value = checked_user(ex, PyObject_GetAttr(function_.get(), name));
   return ex.wrap(value.get(), is_known() ? constant_source(value.get()) : attribute_source(source, name));
 }
@@ -280,7 +296,8 @@ void FunctionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& 
   attributes_.emplace_back(PyRef::borrow(name), value);
 }
 
-// ---- bound methods -------------------------------------------------------------------------------------------------
+// ---- bound methods
+// -------------------------------------------------------------------------------------------------
 
 ValuePtr make_bound_method(Executor&, ValuePtr function, ValuePtr self) {
   return std::make_shared<BoundMethodValue>(std::move(function), std::move(self));
@@ -291,9 +308,10 @@ ValuePtr wrap_method(Executor& ex, PyObject* method, SourcePtr source) {
   PyObject* self = PyMethod_GET_SELF(method);
   bool constant = !source || source->kind == SourceKind::kConstant;
   if (!constant) guard_exact_type(ex, method, source);
-  ValuePtr function_value =
-      ex.wrap(function, constant ? constant_source(function) : derived_source(SourceKind::kMethodFunction, source));
-  ValuePtr self_value = ex.wrap(self, constant ? constant_source(self) : derived_source(SourceKind::kMethodSelf, source));
+  ValuePtr function_value = ex.wrap(
+      function, constant ? constant_source(function) : derived_source(SourceKind::kMethodFunction, source));
+  ValuePtr self_value =
+      ex.wrap(self, constant ? constant_source(self) : derived_source(SourceKind::kMethodSelf, source));
   auto value = std::make_shared<BoundMethodValue>(std::move(function_value), std::move(self_value));
   value->object = PyRef::borrow(method);
   value->source = std::move(source);
@@ -331,7 +349,8 @@ RecipePtr BoundMethodValue::recipe(Executor& ex) {
   return recipe_ = make_recipe(RecipeKind::kBoundMethod, nullptr, {function_->recipe(ex), self_->recipe(ex)});
 }
 
-// ---- polyfills -----------------------------------------------------------------------------------------------------
+// ---- polyfills
+// -----------------------------------------------------------------------------------------------------
 
 ValuePtr polyfill(Executor& ex, const char* module, const char* function) {
   PyObject* object = library_object((std::string("cdynamo.polyfills.") + module).c_str(), function);

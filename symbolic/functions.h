@@ -1,5 +1,5 @@
-// Functions, bound methods and cells. A call of a Python function is inlined: arguments are bound as CPython does
-// (initialize_locals, Python/ceval.c) and its bytecode runs in a SymbolicFrame of its own.
+// Functions, bound methods and cells. A call of a Python function is inlined: arguments are bound as CPython
+// does (initialize_locals, Python/ceval.c) and its bytecode runs in a SymbolicFrame of its own.
 #pragma once
 
 #include <optional>
@@ -20,25 +20,25 @@ class CellValue final : public SymbolicValue {
   PyTypeObject* type() const override { return &PyCell_Type; }
   PyObject* real_object() const override { return cell_.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
-  ValuePtr contents(Executor& ex);           // null: empty
+  ValuePtr contents(Executor& ex);  // null: empty
   void set_contents(Executor& ex, ValuePtr value);
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;
-  void forget() { contents_ = nullptr; }     // a function and its own cell keep each other alive otherwise
+  void forget() { contents_ = nullptr; }  // a function and its own cell keep each other alive otherwise
 
  private:
-  PyRef cell_;                               // null: made during capture
+  PyRef cell_;  // null: made during capture
   SourcePtr contents_source_;
   ValuePtr contents_;
-  bool loaded_ = false;                      // contents_ is what the cell holds
+  bool loaded_ = false;  // contents_ is what the cell holds
   RecipePtr recipe_;
 };
 
 // What a function is made of. Of a live function these are read through its source when they are needed.
 class FunctionValue final : public SymbolicValue {
  public:
-  FunctionValue(PyRef code, PyRef globals, ValuePtr qualified_name);        // MAKE_FUNCTION
-  FunctionValue(PyObject* function, SourcePtr source);                      // a live one
+  FunctionValue(PyRef code, PyRef globals, ValuePtr qualified_name);  // MAKE_FUNCTION
+  FunctionValue(PyObject* function, SourcePtr source);                // a live one
 
   PyTypeObject* type() const override { return &PyFunction_Type; }
   std::string describe() const override;
@@ -63,20 +63,23 @@ class FunctionValue final : public SymbolicValue {
   ValuePtr defaults, keyword_defaults, annotations, cells;
 
  private:
-  ValuePtr own_attribute(Executor& ex, PyObject* name);   // of __dict__; null: none
-  bool is_known() const { return !source || source->kind == SourceKind::kConstant; }  // always this very object
+  ValuePtr own_attribute(Executor& ex, PyObject* name);  // of __dict__; null: none
+  bool is_known() const {
+    return !source || source->kind == SourceKind::kConstant;
+  }  // always this very object
   void guard_code(Executor& ex);
   PyRef function_, code_, globals_;
   ValuePtr qualified_name_;
-  std::vector<std::pair<PyRef, ValuePtr>> attributes_;    // set during capture; null value: deleted
+  std::vector<std::pair<PyRef, ValuePtr>> attributes_;  // set during capture; null value: deleted
   bool guarded_ = false;
-  PyRef identity_;                                        // stands for a function made during capture as a key
+  PyRef identity_;  // stands for a function made during capture as a key
   RecipePtr recipe_;
 };
 
 class BoundMethodValue final : public SymbolicValue {
  public:
-  BoundMethodValue(ValuePtr function, ValuePtr self) : function_(std::move(function)), self_(std::move(self)) {}
+  BoundMethodValue(ValuePtr function, ValuePtr self)
+      : function_(std::move(function)), self_(std::move(self)) {}
   PyTypeObject* type() const override { return &PyMethod_Type; }
   std::string describe() const override { return "method " + function_->describe(); }
   const ValuePtr& function() const { return function_; }
@@ -86,7 +89,7 @@ class BoundMethodValue final : public SymbolicValue {
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor& ex) override;
-  PyRef object;                               // the live method, where there is one
+  PyRef object;  // the live method, where there is one
   PyObject* real_object() const override { return object.get(); }
 
  private:

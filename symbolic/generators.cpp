@@ -20,7 +20,8 @@ bool is_exception(const ValuePtr& value, PyObject* type) {
 [[noreturn]] void raise_stop(Executor& ex, const ValuePtr& value) {
   std::vector<ValuePtr> args;
   if (!is_none(value)) args.push_back(value);
-  throw PythonRaise{make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(args))};
+  throw PythonRaise{
+      make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(args))};
 }
 
 ValuePtr yielded_or_stop(Executor& ex, const ValuePtr& self, ValuePtr yielded) {
@@ -44,13 +45,15 @@ ValuePtr method_throw(Executor& ex, const ValuePtr& self, const CallArgs& args) 
   PyObject* type = exception->real_object();
   bool is_class = type && PyType_Check(type);
   if (is_class) {
-    ValuePtr value = args.positional.size() > 1 && !is_none(args.positional[1]) ? args.positional[1] : nullptr;
+    ValuePtr value =
+        args.positional.size() > 1 && !is_none(args.positional[1]) ? args.positional[1] : nullptr;
     bool is_instance = value && is_exception(value, PyExc_BaseException);
     exception = is_instance ? value : exception->call(ex, value ? CallArgs{{value}, {}} : CallArgs{});
   }
   if (!is_exception(exception, PyExc_BaseException))
-    raise_error(ex, PyExc_TypeError, "exceptions must be classes or instances deriving from BaseException, not " +
-                                         type_name(exception));
+    raise_error(
+        ex, PyExc_TypeError,
+        "exceptions must be classes or instances deriving from BaseException, not " + type_name(exception));
   return yielded_or_stop(ex, self, generator_of(self).throw_into(ex, exception));
 }
 
@@ -62,17 +65,20 @@ ValuePtr method_close(Executor& ex, const ValuePtr& self, const CallArgs&) {
 ValuePtr method_iter(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
 
 constexpr BuiltinMethodRow kMethods[] = {
-    {"__next__", method_next}, {"send", method_send}, {"throw", method_throw},
+    {"__next__", method_next}, {"send", method_send},     {"throw", method_throw},
     {"close", method_close},   {"__iter__", method_iter},
 };
 
 }  // namespace
 
-GeneratorValue::GeneratorValue(std::unique_ptr<SymbolicFrame> frame, ValuePtr function, std::vector<ValuePtr> args)
+GeneratorValue::GeneratorValue(std::unique_ptr<SymbolicFrame> frame, ValuePtr function,
+                               std::vector<ValuePtr> args)
     : frame_(std::move(frame)), function_(std::move(function)), args_(std::move(args)) {}
 GeneratorValue::~GeneratorValue() = default;
 
-std::string GeneratorValue::describe() const { return function_ ? "generator of " + function_->describe() : "generator"; }
+std::string GeneratorValue::describe() const {
+  return function_ ? "generator of " + function_->describe() : "generator";
+}
 
 ValuePtr GeneratorValue::get_attribute(Executor& ex, PyObject* name) {
   if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
@@ -186,7 +192,9 @@ void GeneratorValue::close(Executor& ex) {
     ValuePtr exit = make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
     if (throw_into(ex, exit)) raise_error(ex, PyExc_RuntimeError, "generator ignored GeneratorExit");
   } catch (const PythonRaise& raised) {
-    if (!is_exception(raised.exception, PyExc_GeneratorExit) && !is_exception(raised.exception, PyExc_StopIteration)) throw;
+    if (!is_exception(raised.exception, PyExc_GeneratorExit) &&
+        !is_exception(raised.exception, PyExc_StopIteration))
+      throw;
   }
 }
 
@@ -197,8 +205,7 @@ ValuePtr send_to_iterator(Executor& ex, const ValuePtr& iterator, const ValuePtr
     return yielded;
   }
   try {
-    ValuePtr yielded =
-        is_none(value) ? iterator->next(ex) : call_method(ex, iterator, "send", {value});
+    ValuePtr yielded = is_none(value) ? iterator->next(ex) : call_method(ex, iterator, "send", {value});
     if (!yielded) *returned = ex.none();
     return yielded;
   } catch (const PythonRaise& raised) {

@@ -32,15 +32,16 @@ class GeneratorValue final : public SymbolicValue {
  private:
   ValuePtr resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception);
   bool delegate_throw(Executor& ex, const ValuePtr& exception, ValuePtr* yielded);
-  std::unique_ptr<SymbolicFrame> frame_;   // null: it has ended
+  std::unique_ptr<SymbolicFrame> frame_;  // null: it has ended
   bool started_ = false, running_ = false;
   ValuePtr function_, returned_;
   std::vector<ValuePtr> args_;
-  ValuePtr handled_;                       // the exception that it was handling when it yielded
+  ValuePtr handled_;  // the exception that it was handling when it yielded
   RecipePtr recipe_;
 };
 
-// iterator.send(value), or next(iterator) for None: null when exhausted, and then *returned is the value of StopIteration.
+// iterator.send(value), or next(iterator) for None: null when exhausted, and then *returned is the value of
+// StopIteration.
 ValuePtr send_to_iterator(Executor& ex, const ValuePtr& iterator, const ValuePtr& value, ValuePtr* returned);
 
 }  // namespace cdynamo::symbolic

@@ -1,4 +1,5 @@
-// The object at a dotted path ("torch.Tensor.add") among what is loaded already: no module is imported, and no module's
+// The object at a dotted path ("torch.Tensor.add") among what is loaded already: no module is imported, and
+// no module's
 // __getattr__ (which may import) is asked.
 #pragma once
 

@@ -26,7 +26,8 @@ void emit(const std::string& logger_name, const char* method, const std::string&
       logger = PyRef::steal(PyObject_CallMethod(logging.get(), "getLogger", "s", logger_name.c_str()));
     PyRef text = PyRef::steal(PyUnicode_DecodeUTF8(message.data(), message.size(), "replace"));
     PyRef done;
-    if (logger && text) done = PyRef::steal(PyObject_CallMethod(logger.get(), method, "sO", "%s", text.get()));
+    if (logger && text)
+      done = PyRef::steal(PyObject_CallMethod(logger.get(), method, "sO", "%s", text.get()));
     if (!done) PyErr_WriteUnraisable(logger.get());
   }
   PyErr_Restore(type, value, traceback);

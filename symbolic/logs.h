@@ -7,22 +7,22 @@
 
 namespace cdynamo::symbolic {
 
-#define CDYNAMO_TOPICS(X)                                                                   \
-  X(Recompiles, "recompiles", "why a function was compiled again")                          \
-  X(GraphBreaks, "graph_breaks", "where a graph ended, why, and what to write instead")     \
-  X(Guards, "guards", "what was assumed of each compiled graph")                            \
-  X(Bytecode, "bytecode", "the bytecode before and after")                                  \
-  X(Graph, "graph", "the captured graph")                                                   \
-  X(Aot, "aot", "the graph after functionalisation and decomposition")                      \
-  X(Fusion, "fusion", "which operators were fused into which kernels")                      \
-  X(OutputCode, "output_code", "the loops and the LLVM IR of each kernel")                  \
+#define CDYNAMO_TOPICS(X)                                                               \
+  X(Recompiles, "recompiles", "why a function was compiled again")                      \
+  X(GraphBreaks, "graph_breaks", "where a graph ended, why, and what to write instead") \
+  X(Guards, "guards", "what was assumed of each compiled graph")                        \
+  X(Bytecode, "bytecode", "the bytecode before and after")                              \
+  X(Graph, "graph", "the captured graph")                                               \
+  X(Aot, "aot", "the graph after functionalisation and decomposition")                  \
+  X(Fusion, "fusion", "which operators were fused into which kernels")                  \
+  X(OutputCode, "output_code", "the loops and the LLVM IR of each kernel")              \
   X(Perf, "perf", "where compile time went")
 
 enum class Topic : int {
 #define CDYNAMO_TOPIC(id, name, doc) k##id,
   CDYNAMO_TOPICS(CDYNAMO_TOPIC)
 #undef CDYNAMO_TOPIC
-  kCount
+      kCount
 };
 
 const char* topic_name(Topic topic);

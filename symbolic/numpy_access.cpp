@@ -29,14 +29,15 @@ bool resolve(PyObject* multiarray) {
 // A small array must read back as it was made.
 bool probe() {
   const intptr_t sizes[] = {2, 3}, strides[] = {4, 8};
-  PyObject* made = g_api.new_from_descr(g_api.array_type, g_api.descr_from_type(kTypeNumbers[static_cast<int>(runtime::DType::kF32)]),
-                                        2, sizes, strides, nullptr, 0, nullptr);
+  PyObject* made = g_api.new_from_descr(
+      g_api.array_type, g_api.descr_from_type(kTypeNumbers[static_cast<int>(runtime::DType::kF32)]), 2, sizes,
+      strides, nullptr, 0, nullptr);
   if (!made) return false;
   const Array* a = array(made);
   runtime::DType dtype;
-  bool ok = Py_TYPE(made) == g_api.array_type && a->rank == 2 && a->sizes[0] == 2 && a->sizes[1] == 3 && a->strides[0] == 4 &&
-            a->strides[1] == 8 && dtype_of_descr(a->descr, &dtype) && dtype == runtime::DType::kF32 &&
-            (a->flags & kAligned) && (a->flags & kWriteable);
+  bool ok = Py_TYPE(made) == g_api.array_type && a->rank == 2 && a->sizes[0] == 2 && a->sizes[1] == 3 &&
+            a->strides[0] == 4 && a->strides[1] == 8 && dtype_of_descr(a->descr, &dtype) &&
+            dtype == runtime::DType::kF32 && (a->flags & kAligned) && (a->flags & kWriteable);
   Py_DECREF(made);
   return ok;
 }
@@ -52,7 +53,9 @@ const Api* api() {
   PyObject* numpy = PyDict_GetItemString(modules, "numpy");
   if (!multiarray || !numpy || !PyModule_Check(multiarray) || !PyModule_Check(numpy)) return nullptr;
   // While numpy is being imported its last names are missing: ask again later.
-  if (!PyDict_GetItemString(PyModule_GetDict(numpy), "ndarray") || !PyDict_GetItemString(PyModule_GetDict(numpy), "linalg")) return nullptr;
+  if (!PyDict_GetItemString(PyModule_GetDict(numpy), "ndarray") ||
+      !PyDict_GetItemString(PyModule_GetDict(numpy), "linalg"))
+    return nullptr;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   bool ok = resolve(multiarray) && probe();

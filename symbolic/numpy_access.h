@@ -1,5 +1,5 @@
-// The part of NumPy's C API that tensor_access reaches, taken from the capsule that NumPy offers, so that nothing of NumPy
-// is needed to build. Internal to symbolic/.
+// The part of NumPy's C API that tensor_access reaches, taken from the capsule that NumPy offers, so that
+// nothing of NumPy is needed to build. Internal to symbolic/.
 #pragma once
 
 #include <Python.h>
@@ -12,15 +12,13 @@ namespace cdynamo::symbolic::numpy_access {
 
 // PyArray_Descr: the fields that are the same in NumPy 1 and 2.
 struct Descr {
-  PyObject_HEAD
-  PyTypeObject* scalar_type;
+  PyObject_HEAD PyTypeObject* scalar_type;
   char kind, type, byteorder, flags;
   int type_number;
 };
 // PyArrayObject_fields.
 struct Array {
-  PyObject_HEAD
-  char* data;
+  PyObject_HEAD char* data;
   int rank;
   intptr_t* sizes;
   intptr_t* strides;  // bytes
@@ -32,10 +30,11 @@ enum ArrayFlag : int { kAligned = 0x100, kWriteable = 0x400 };
 
 struct Api {
   PyTypeObject* array_type;
-  PyTypeObject* descr_type;                         // numpy.dtype
-  PyTypeObject* generic_type;                       // numpy.generic: the base of its scalars
+  PyTypeObject* descr_type;    // numpy.dtype
+  PyTypeObject* generic_type;  // numpy.generic: the base of its scalars
   Descr* (*descr_from_type)(int);
-  PyObject* (*new_from_descr)(PyTypeObject*, Descr*, int, const intptr_t*, const intptr_t*, void*, int, PyObject*);
+  PyObject* (*new_from_descr)(PyTypeObject*, Descr*, int, const intptr_t*, const intptr_t*, void*, int,
+                              PyObject*);
   PyObject* (*scalar)(void*, Descr*, PyObject*);
   int (*set_base)(PyObject*, PyObject*);
 };

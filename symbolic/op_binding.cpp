@@ -1,4 +1,5 @@
-// Matching Python arguments with a schema, as array_value.h offers it. Mirrors torch/csrc/utils/python_arg_parser.cpp.
+// Matching Python arguments with a schema, as array_value.h offers it. Mirrors
+// torch/csrc/utils/python_arg_parser.cpp.
 #include <cmath>
 
 #include "graph/op.h"
@@ -42,11 +43,13 @@ namespace {
 struct NameAlias {
   const char *param, *keyword;
 };
-constexpr NameAlias kTorchAliases[] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"self", "input"}, {"self", "x"}, {"self", "a"},
-                                       {"self", "x1"},  {"input", "x"},          {"input", "a"},    {"other", "x2"}};
+constexpr NameAlias kTorchAliases[] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"self", "input"},
+                                       {"self", "x"},   {"self", "a"},           {"self", "x1"},
+                                       {"input", "x"},  {"input", "a"},          {"other", "x2"}};
 // NumPy's names for the parameters of ATen schemas that serve NumPy too.
-constexpr NameAlias kNumpyAliases[] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"self", "a"},   {"self", "x"},  {"self", "x1"},
-                                       {"other", "x2"}, {"other", "b"},          {"self", "array"}, {"self", "arr"}};
+constexpr NameAlias kNumpyAliases[] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"self", "a"},
+                                       {"self", "x"},   {"self", "x1"},          {"other", "x2"},
+                                       {"other", "b"},  {"self", "array"},       {"self", "arr"}};
 
 bool is_none_object(const ValuePtr& value) { return constant_object(value) == Py_None; }
 
@@ -54,7 +57,8 @@ bool is_none_object(const ValuePtr& value) { return constant_object(value) == Py
 bool is_trivial_option(std::string_view name, const ValuePtr& value) {
   PyObject* object = constant_object(value);
   if (!object) return false;
-  if (name == "out" || name == "names" || name == "generator" || name == "layout" || name == "dtype" || name == "device")
+  if (name == "out" || name == "names" || name == "generator" || name == "layout" || name == "dtype" ||
+      name == "device")
     if (object == Py_None) return true;
   if (name == "layout") return object == library_object("torch", "strided");
   if (name == "memory_format") return object == library_object("torch", "preserve_format");
@@ -69,7 +73,8 @@ class Binder {
 
   bool bind(const Schema& schema, std::vector<Arg>& out) {
     // A method's receiver is an object of its class.
-    if (convention_ == Convention::kTorchMethod && (call_.positional.empty() || !dynamic_cast<ArrayValue*>(call_.positional[0].get())))
+    if (convention_ == Convention::kTorchMethod &&
+        (call_.positional.empty() || !dynamic_cast<ArrayValue*>(call_.positional[0].get())))
       return false;
     out.assign(schema.params.size(), std::monostate());
     given_.assign(schema.params.size(), false);
@@ -84,8 +89,9 @@ class Binder {
     const std::vector<ValuePtr>& values = call_.positional;
     size_t self = convention_ == Convention::kTorchMethod ? 1 : 0;
     // x.view(2, 3): all that is left is one list of ints.
-    bool varargs = slots.size() == self + 1 && schema.params[slots.back()].kind == ParamKind::kIntList && values.size() > self &&
-                   is_integer_value(values[self]) && convention_ != Convention::kNumpy;
+    bool varargs = slots.size() == self + 1 && schema.params[slots.back()].kind == ParamKind::kIntList &&
+                   values.size() > self && is_integer_value(values[self]) &&
+                   convention_ != Convention::kNumpy;
     size_t plain = varargs ? self : values.size();
     if (plain > slots.size()) return false;
     for (size_t i = 0; i < plain; ++i)
@@ -140,7 +146,9 @@ class Binder {
   bool give(const Schema& schema, size_t index, const ValuePtr& value, std::vector<Arg>& out) {
     const Param& param = schema.params[index];
     given_[index] = true;
-    if (is_none_object(value) && (param.optional || (param.has_default && std::holds_alternative<std::monostate>(param.default_value)))) {
+    if (is_none_object(value) &&
+        (param.optional ||
+         (param.has_default && std::holds_alternative<std::monostate>(param.default_value)))) {
       out[index] = std::monostate();
       return true;
     }
@@ -180,7 +188,8 @@ class Binder {
   bool convert_tensor(const Param& param, const ValuePtr& value, Arg& out) {
     const bool numbers = param.accepts_number || convention_ == Convention::kNumpy;
     if (graph::Value* held = graph_value(value)) {
-      // A number that the graph holds is no tensor: it stands where a number may, in this overload or in another.
+      // A number that the graph holds is no tensor: it stands where a number may, in this overload or in
+      // another.
       if (held->type.weak && !numbers && !has_scalar_overload(param.name)) return false;
       out = held;
       return true;
@@ -190,7 +199,8 @@ class Binder {
 
   bool has_scalar_overload(std::string_view name) const {
     for (const Schema& schema : op_.parsed)
-      if (const int index = schema.find(name); index >= 0 && schema.params[index].kind == ParamKind::kScalar) return true;
+      if (const int index = schema.find(name); index >= 0 && schema.params[index].kind == ParamKind::kScalar)
+        return true;
     return false;
   }
 
@@ -209,7 +219,8 @@ class Binder {
 
   // A float that changes from call to call is pinned where the schema wants a number.
   bool convert_number(const ValuePtr& value, Arg& out) {
-    if (auto* number = dynamic_cast<DynamicFloatValue*>(value.get())) return out = number->specialize(ex_), true;
+    if (auto* number = dynamic_cast<DynamicFloatValue*>(value.get()))
+      return out = number->specialize(ex_), true;
     if (std::optional<Arg> number = number_argument(value)) {
       out = *number;
       return true;
@@ -227,8 +238,10 @@ class Binder {
     if (dynamic_cast<DynamicFloatValue*>(value.get())) return convert_number(value, out);
     std::optional<Arg> number = number_argument(value);
     if (!number || std::holds_alternative<bool>(*number)) return false;
-    if (const Sym* sym = std::get_if<Sym>(&*number)) out = static_cast<double>(ex_.graph().sym->specialize(*sym, "a float argument"));
-    else out = *number;
+    if (const Sym* sym = std::get_if<Sym>(&*number))
+      out = static_cast<double>(ex_.graph().sym->specialize(*sym, "a float argument"));
+    else
+      out = *number;
     return true;
   }
 
@@ -259,7 +272,8 @@ class Binder {
     if (object == reinterpret_cast<PyObject*>(&PyFloat_Type)) return *dtype = graph::DType::kF64, true;
     if (object == reinterpret_cast<PyObject*>(&PyLong_Type)) return *dtype = graph::DType::kI64, true;
     if (object == reinterpret_cast<PyObject*>(&PyBool_Type)) return *dtype = graph::DType::kBool, true;
-    return convention_ == Convention::kNumpy ? numpy_dtype_like(object, dtype) : dtype_of_torch_object(object, dtype);
+    return convention_ == Convention::kNumpy ? numpy_dtype_like(object, dtype)
+                                             : dtype_of_torch_object(object, dtype);
   }
 
   // The CPU, however it is said.
@@ -335,13 +349,15 @@ std::string describe_arguments(const CallArgs& args) {
   std::string text = "(";
   for (const ValuePtr& value : args.positional) text += (text.size() > 1 ? ", " : "") + value->describe();
   for (const Keyword& keyword : args.keywords)
-    text += (text.size() > 1 ? ", " : "") + std::string(PyUnicode_AsUTF8(keyword.name.get())) + "=" + keyword.value->describe();
+    text += (text.size() > 1 ? ", " : "") + std::string(PyUnicode_AsUTF8(keyword.name.get())) + "=" +
+            keyword.value->describe();
   return text + ")";
 }
 
 }  // namespace
 
-BoundCall bind_call(Executor& ex, const OpDef& op, const CallArgs& args, Convention convention, bool in_place) {
+BoundCall bind_call(Executor& ex, const OpDef& op, const CallArgs& args, Convention convention,
+                    bool in_place) {
   Binder binder(ex, op, args, convention);
   const bool numpy = convention == Convention::kNumpy;
   // NumPy's own signatures go first for NumPy's programs, and are not torch's.

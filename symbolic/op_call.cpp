@@ -13,9 +13,11 @@ using graph::OpDef;
 namespace {
 
 // Operators whose results are cut from the autograd graph in eager too.
-constexpr std::string_view kWithoutGradient[] = {"detach", "detach_copy", "data", "zeros_like", "ones_like", "full_like", "empty_like",
-                                                 "new_zeros", "new_ones", "new_full", "new_empty", "argmax", "argmin", "eq", "ne",
-                                                 "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "logical_not", "sign_bit"};
+constexpr std::string_view kWithoutGradient[] = {
+    "detach",     "detach_copy", "data",     "zeros_like", "ones_like",   "full_like",
+    "empty_like", "new_zeros",   "new_ones", "new_full",   "new_empty",   "argmax",
+    "argmin",     "eq",          "ne",       "lt",         "le",          "gt",
+    "ge",         "isnan",       "isinf",    "isfinite",   "logical_not", "sign_bit"};
 
 bool has_gradient(Executor& ex, const graph::Value* value) {
   TensorCapture& capture = tensor_capture(ex);
@@ -38,7 +40,8 @@ void require_no_gradient(Executor& ex, const OpDef& op, std::vector<Arg>& args) 
                       .nested_too = true};
   };
   for (Arg& arg : args) {
-    if (auto* value = std::get_if<graph::Value*>(&arg)) check(*value);
+    if (auto* value = std::get_if<graph::Value*>(&arg))
+      check(*value);
     else if (auto* list = std::get_if<std::vector<graph::Value*>>(&arg))
       for (graph::Value* item : *list) check(item);
   }
@@ -47,7 +50,8 @@ void require_no_gradient(Executor& ex, const OpDef& op, std::vector<Arg>& args) 
 const graph::Value* first_operand(const graph::Node& node) {
   for (const Arg& arg : node.args) {
     if (auto* value = std::get_if<graph::Value*>(&arg)) return *value;
-    if (auto* list = std::get_if<std::vector<graph::Value*>>(&arg)) return list->empty() ? nullptr : list->front();
+    if (auto* list = std::get_if<std::vector<graph::Value*>>(&arg))
+      return list->empty() ? nullptr : list->front();
   }
   return nullptr;
 }
@@ -81,7 +85,8 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   } catch (const graph::Unsupported& error) {
     break_graph("CD0404", std::string(op.name) + ": " + error.message);
   }
-  if (ex.graph().nodes.size() > before && !results.empty() && results[0]->node) note_results(ex, *results[0]->node);
+  if (ex.graph().nodes.size() > before && !results.empty() && results[0]->node)
+    note_results(ex, *results[0]->node);
   return results;
 }
 
@@ -101,7 +106,8 @@ void end_user_call(Executor& ex, int index, size_t first_node, const ValuePtr& r
   if (index < 0) return;
   auto& nodes = ex.graph().nodes;
   size_t count = nodes.size() - first_node;
-  for (auto node = nodes.rbegin(); count > 0 && node != nodes.rend(); ++node, --count) (*node)->user_call = index;
+  for (auto node = nodes.rbegin(); count > 0 && node != nodes.rend(); ++node, --count)
+    (*node)->user_call = index;
   PyObject* records = ex.user_calls();
   if (!records || !PyList_Check(records) || index >= PyList_GET_SIZE(records)) return;
   PyRef record = with_result(ex, PyList_GET_ITEM(records, index), result);

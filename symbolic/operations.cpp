@@ -1,5 +1,5 @@
-// Python's operators on values: which operand is asked, in which order. binary_op1, binary_iop1 (Objects/abstract.c) and
-// do_richcompare (Objects/object.c) of CPython 3.12.
+// Python's operators on values: which operand is asked, in which order. binary_op1, binary_iop1
+// (Objects/abstract.c) and do_richcompare (Objects/object.c) of CPython 3.12.
 #include <string>
 
 #include "symbolic/executor.h"
@@ -33,8 +33,9 @@ ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const V
   if (plain != nb_op)
     if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;
   if (ValuePtr result = plain_binary(ex, plain, left, right)) return result;
-  raise_error(ex, PyExc_TypeError, std::string("unsupported operand type(s) for ") + number_symbol(nb_op) + ": '" +
-                                       type_name(left) + "' and '" + type_name(right) + "'");
+  raise_error(ex, PyExc_TypeError,
+              std::string("unsupported operand type(s) for ") + number_symbol(nb_op) + ": '" +
+                  type_name(left) + "' and '" + type_name(right) + "'");
 }
 
 ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const ValuePtr& right) {
@@ -48,8 +49,9 @@ ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const 
     bool same = left->is_same_object(*right);
     return ex.constant(PyRef::borrow(same == (py_op == Py_EQ) ? Py_True : Py_False));
   }
-  raise_error(ex, PyExc_TypeError, std::string("'") + kCompareSymbols[py_op] + "' not supported between instances of '" +
-                                       type_name(left) + "' and '" + type_name(right) + "'");
+  raise_error(ex, PyExc_TypeError,
+              std::string("'") + kCompareSymbols[py_op] + "' not supported between instances of '" +
+                  type_name(left) + "' and '" + type_name(right) + "'");
 }
 
 bool is_true(Executor& ex, const ValuePtr& value) {

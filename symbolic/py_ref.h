@@ -41,8 +41,8 @@ class PyRef {
   PyObject* object_ = nullptr;
 };
 
-// Thrown by C++ code of ours when a CPython call failed and its exception is set in the thread state. It never crosses
-// a CPython frame: each entry point from Python turns it back into a null return.
+// Thrown by C++ code of ours when a CPython call failed and its exception is set in the thread state. It
+// never crosses a CPython frame: each entry point from Python turns it back into a null return.
 struct PythonError {};
 
 // Checks a new reference: throws PythonError when it is null.

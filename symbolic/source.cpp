@@ -23,15 +23,17 @@ std::string constant_name(PyObject* object) {
     if (name) return name;
     PyErr_Clear();
   }
-  if (PyFunction_Check(object)) return text_of(reinterpret_cast<PyFunctionObject*>(object)->func_qualname, false);
+  if (PyFunction_Check(object))
+    return text_of(reinterpret_cast<PyFunctionObject*>(object)->func_qualname, false);
   if (PyType_Check(object)) return reinterpret_cast<PyTypeObject*>(object)->tp_name;
   if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object)) return text_of(object, true);
   return std::string("<") + Py_TYPE(object)->tp_name + ">";
 }
 
 std::string key_name(const Source& source) {
-  return PyUnicode_CheckExact(source.key.get()) || PyLong_CheckExact(source.key.get()) ? text_of(source.key.get(), true)
-                                                                                       : constant_name(source.key.get());
+  return PyUnicode_CheckExact(source.key.get()) || PyLong_CheckExact(source.key.get())
+             ? text_of(source.key.get(), true)
+             : constant_name(source.key.get());
 }
 
 bool same_key(PyObject* a, PyObject* b) {
@@ -96,9 +98,12 @@ PyRef module_global(PyObject* namespace_, PyObject* key) {
 PyRef follow_root(const Source& source, const Roots& roots) {
   switch (source.kind) {
     case SourceKind::kArgument:
-      return source.index >= 0 && source.index < roots.num_arguments ? PyRef::borrow(roots.arguments[source.index]) : PyRef();
+      return source.index >= 0 && source.index < roots.num_arguments
+                 ? PyRef::borrow(roots.arguments[source.index])
+                 : PyRef();
     case SourceKind::kFunction: return PyRef::borrow(roots.function);
-    case SourceKind::kGlobal: return source.key ? dict_get(roots.globals, source.key.get()) : PyRef::borrow(roots.globals);
+    case SourceKind::kGlobal:
+      return source.key ? dict_get(roots.globals, source.key.get()) : PyRef::borrow(roots.globals);
     case SourceKind::kBuiltin: return dict_get(roots.builtins, source.key.get());
     case SourceKind::kClosure:
     case SourceKind::kClosureCell: {
@@ -116,12 +121,15 @@ PyRef follow_edge(const Source& source, PyObject* base) {
     case SourceKind::kModuleGlobal: return module_global(base, source.key.get());
     case SourceKind::kInstanceDict: return instance_dict(base);
     case SourceKind::kAttribute: return quiet(PyObject_GetAttr(base, source.key.get()));
-    case SourceKind::kItem: return source.key ? dict_get(base, source.key.get()) : sequence_item(base, source.index);
+    case SourceKind::kItem:
+      return source.key ? dict_get(base, source.key.get()) : sequence_item(base, source.index);
     case SourceKind::kDictValueAt: return dict_entry(base, source.index, false);
     case SourceKind::kDictKeyAt: return dict_entry(base, source.index, true);
     case SourceKind::kType: return PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(base)));
-    case SourceKind::kMethodSelf: return PyMethod_Check(base) ? PyRef::borrow(PyMethod_GET_SELF(base)) : PyRef();
-    case SourceKind::kMethodFunction: return PyMethod_Check(base) ? PyRef::borrow(PyMethod_GET_FUNCTION(base)) : PyRef();
+    case SourceKind::kMethodSelf:
+      return PyMethod_Check(base) ? PyRef::borrow(PyMethod_GET_SELF(base)) : PyRef();
+    case SourceKind::kMethodFunction:
+      return PyMethod_Check(base) ? PyRef::borrow(PyMethod_GET_FUNCTION(base)) : PyRef();
     case SourceKind::kCellContents: return PyCell_Check(base) ? PyRef::borrow(PyCell_GET(base)) : PyRef();
     default: return {};
   }
@@ -148,7 +156,8 @@ std::string Source::name() const {
       if (base->kind == SourceKind::kInstanceDict && key && PyUnicode_CheckExact(key.get()))
         return base->base->name() + "." + text_of(key.get(), false);
       return base->name() + "[" + (key ? key_name(*this) : std::to_string(index)) + "]";
-    case SourceKind::kDictValueAt: return "list(" + base->name() + ".values())[" + std::to_string(index) + "]";
+    case SourceKind::kDictValueAt:
+      return "list(" + base->name() + ".values())[" + std::to_string(index) + "]";
     case SourceKind::kDictKeyAt: return "list(" + base->name() + ")[" + std::to_string(index) + "]";
     case SourceKind::kType: return "type(" + base->name() + ")";
     case SourceKind::kMethodSelf: return base->name() + ".__self__";
@@ -167,7 +176,8 @@ bool same_source(const Source& a, const Source& b) {
 }
 
 size_t hash_source(const Source& source) {
-  size_t hash = static_cast<size_t>(source.kind) * 0x9E3779B97F4A7C15ull + static_cast<size_t>(source.index + 1);
+  size_t hash =
+      static_cast<size_t>(source.kind) * 0x9E3779B97F4A7C15ull + static_cast<size_t>(source.index + 1);
   hash = hash * 31 + hash_key_object(source.key.get());
   hash = hash * 31 + std::hash<const void*>()(source.object.get());
   return source.base ? hash * 31 + hash_source(*source.base) : hash;

@@ -39,7 +39,8 @@ void memory_range(const TensorView& view, const char** begin, const char** end) 
   *end = data + (high + 1) * runtime::bytes(view.dtype);
 }
 
-// ---- reading ---------------------------------------------------------------------------------------------------------
+// ---- reading
+// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -48,17 +49,21 @@ void read_torch(PyObject* object, TensorInfo* info) {
   if (!api) return void(info->obstacle = "this build of PyTorch is not one that cdynamo knows");
   info->is_parameter = Py_TYPE(object) == api->parameter_type;
   if (Py_TYPE(object) != api->tensor_type && !info->is_parameter)
-    return void(info->obstacle = std::string("a subclass of torch.Tensor (") + Py_TYPE(object)->tp_name + ")");
+    return void(info->obstacle =
+                    std::string("a subclass of torch.Tensor (") + Py_TYPE(object)->tp_name + ")");
   uint64_t keys = torch_access::key_set(*api, object);
   info->inference = keys == api->inference_keys;
   if (keys != api->plain_keys && !info->inference)
-    return void(info->obstacle = "not a plain strided CPU tensor (its device, its layout, or a lazy conjugate or negative)");
+    return void(
+        info->obstacle =
+            "not a plain strided CPU tensor (its device, its layout, or a lazy conjugate or negative)");
   torch_access::TensorHandle h = torch_access::handle(object);
   int32_t scalar_type = -1;
   int64_t rank = 0, *sizes = nullptr, *strides = nullptr;
   if (api->get_dtype(h, &scalar_type) || !torch_access::dtype_of_scalar_type(scalar_type, &info->view.dtype))
     return void(info->obstacle = "a dtype that cdynamo does not compile");
-  if (api->get_dim(h, &rank) || rank > kMaxRank) return void(info->obstacle = "a tensor of too many dimensions");
+  if (api->get_dim(h, &rank) || rank > kMaxRank)
+    return void(info->obstacle = "a tensor of too many dimensions");
   if (api->get_sizes(h, &sizes) || api->get_strides(h, &strides) || api->get_data_ptr(h, &info->view.data))
     return void(info->obstacle = "a tensor whose memory cannot be read");
   info->view.sizes = sizes;
@@ -70,15 +75,18 @@ void read_torch(PyObject* object, TensorInfo* info) {
 void read_numpy(PyObject* object, TensorInfo* info) {
   const numpy_access::Api* api = numpy_access::api();
   if (Py_TYPE(object) != api->array_type)
-    return void(info->obstacle = std::string("a subclass of numpy.ndarray (") + Py_TYPE(object)->tp_name + ")");
+    return void(info->obstacle =
+                    std::string("a subclass of numpy.ndarray (") + Py_TYPE(object)->tp_name + ")");
   const numpy_access::Array* a = numpy_access::array(object);
   if (!numpy_access::dtype_of_descr(a->descr, &info->view.dtype))
     return void(info->obstacle = "an array of a dtype that cdynamo does not compile");
-  if (!(a->flags & numpy_access::kAligned)) return void(info->obstacle = "an array that is not aligned in memory");
+  if (!(a->flags & numpy_access::kAligned))
+    return void(info->obstacle = "an array that is not aligned in memory");
   static_assert(sizeof(intptr_t) == sizeof(int64_t));
   const int item = runtime::bytes(info->view.dtype);
   for (int d = 0; d < a->rank; ++d) {
-    if (a->strides[d] % item != 0) return void(info->obstacle = "an array whose strides are no multiples of its item size");
+    if (a->strides[d] % item != 0)
+      return void(info->obstacle = "an array whose strides are no multiples of its item size");
     info->stride_buffer[d] = a->strides[d] / item;
   }
   info->view.data = a->data;
@@ -102,7 +110,8 @@ bool read_tensor(PyObject* object, TensorInfo* info) {
   return true;
 }
 
-// ---- guards ----------------------------------------------------------------------------------------------------------
+// ---- guards
+// ----------------------------------------------------------------------------------------------------------
 
 TensorCheck make_tensor_check(const TensorGuard& guard) {
   TensorCheck check;
@@ -143,10 +152,15 @@ inline bool check_torch(const TensorCheck& check, PyObject* object, TensorView* 
   torch_access::TensorHandle h = torch_access::handle(object);
   int32_t scalar_type;
   int64_t rank, *sizes, *strides;
-  if (api.get_dtype(h, &scalar_type) || scalar_type != torch_access::kScalarTypes[static_cast<int>(check.dtype)]) return false;
+  if (api.get_dtype(h, &scalar_type) ||
+      scalar_type != torch_access::kScalarTypes[static_cast<int>(check.dtype)])
+    return false;
   if (api.get_dim(h, &rank) || rank != check.rank) return false;
-  if (api.get_sizes(h, &sizes) || !same_entries(check.sizes.data(), sizes, check.rank, check.dynamic_sizes)) return false;
-  if (api.get_strides(h, &strides) || !same_entries(check.strides.data(), strides, check.rank, check.dynamic_strides)) return false;
+  if (api.get_sizes(h, &sizes) || !same_entries(check.sizes.data(), sizes, check.rank, check.dynamic_sizes))
+    return false;
+  if (api.get_strides(h, &strides) ||
+      !same_entries(check.strides.data(), strides, check.rank, check.dynamic_strides))
+    return false;
   if (api.requires_grad(impl) != check.requires_grad) return false;
   view->sizes = sizes;
   view->strides = strides;
@@ -181,7 +195,8 @@ inline bool check_numpy(const TensorCheck& check, PyObject* object, TensorView* 
 
 std::string shape_text(const int64_t* values, int rank, uint64_t dynamic) {
   std::string text = "(";
-  for (int d = 0; d < rank; ++d) text += (d ? ", " : "") + (dynamic >> d & 1 ? std::string("any") : std::to_string(values[d]));
+  for (int d = 0; d < rank; ++d)
+    text += (d ? ", " : "") + (dynamic >> d & 1 ? std::string("any") : std::to_string(values[d]));
   return text + ")";
 }
 
@@ -192,25 +207,33 @@ bool check_tensor(const TensorCheck& check, PyObject* object, TensorView* view, 
   view->rank = check.rank;
   view->dtype = check.dtype;
   view->device = check.device;
-  return check.kind == TensorKind::kTorch ? check_torch(check, object, view) : check_numpy(check, object, view, stride_scratch);
+  return check.kind == TensorKind::kTorch ? check_torch(check, object, view)
+                                          : check_numpy(check, object, view, stride_scratch);
 }
 
 std::string explain_mismatch(const TensorCheck& check, PyObject* object) {
-  if (Py_TYPE(object) != check.type) return std::string("type was ") + check.type->tp_name + ", is " + Py_TYPE(object)->tp_name;
+  if (Py_TYPE(object) != check.type)
+    return std::string("type was ") + check.type->tp_name + ", is " + Py_TYPE(object)->tp_name;
   TensorInfo info;
   if (!read_tensor(object, &info)) return "is no tensor";
   if (!info.obstacle.empty()) return "is " + info.obstacle;
   const TensorView& view = info.view;
-  auto was_is = [](const char* what, std::string was, std::string is) { return std::string(what) + " was " + was + ", is " + is; };
+  auto was_is = [](const char* what, std::string was, std::string is) {
+    return std::string(what) + " was " + was + ", is " + is;
+  };
   auto yes = [](bool b) { return std::string(b ? "True" : "False"); };
-  if (view.dtype != check.dtype) return was_is("dtype", runtime::info(check.dtype).name, runtime::info(view.dtype).name);
+  if (view.dtype != check.dtype)
+    return was_is("dtype", runtime::info(check.dtype).name, runtime::info(view.dtype).name);
   if (view.rank != check.rank) return was_is("ndim", std::to_string(check.rank), std::to_string(view.rank));
   for (int d = 0; d < view.rank; ++d)
     if (!(check.dynamic_sizes >> d & 1) && view.sizes[d] != check.sizes[d])
-      return was_is(("shape[" + std::to_string(d) + "]").c_str(), std::to_string(check.sizes[d]), std::to_string(view.sizes[d]));
+      return was_is(("shape[" + std::to_string(d) + "]").c_str(), std::to_string(check.sizes[d]),
+                    std::to_string(view.sizes[d]));
   if (!same_entries(check.strides.data(), view.strides, view.rank, check.dynamic_strides))
-    return was_is("stride", shape_text(check.strides.data(), check.rank, check.dynamic_strides), shape_text(view.strides, view.rank, 0));
-  if (info.requires_grad != check.requires_grad) return was_is("requires_grad", yes(check.requires_grad), yes(info.requires_grad));
+    return was_is("stride", shape_text(check.strides.data(), check.rank, check.dynamic_strides),
+                  shape_text(view.strides, view.rank, 0));
+  if (info.requires_grad != check.requires_grad)
+    return was_is("requires_grad", yes(check.requires_grad), yes(info.requires_grad));
   if (check.kind == TensorKind::kNumpy && info.writeable != check.writeable)
     return was_is("flags.writeable", yes(check.writeable), yes(info.writeable));
   return "was made under another inference mode";
@@ -220,7 +243,8 @@ int mismatched_size(const TensorCheck& check, PyObject* object) {
   TensorInfo info;
   if (Py_TYPE(object) != check.type || !read_tensor(object, &info) || !info.obstacle.empty()) return -1;
   const TensorView& view = info.view;
-  if (view.dtype != check.dtype || view.rank != check.rank || info.requires_grad != check.requires_grad) return -1;
+  if (view.dtype != check.dtype || view.rank != check.rank || info.requires_grad != check.requires_grad)
+    return -1;
   for (int d = 0; d < view.rank; ++d)
     if (!(check.dynamic_sizes >> d & 1) && view.sizes[d] != check.sizes[d]) return d;
   return -1;

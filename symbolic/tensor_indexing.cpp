@@ -21,7 +21,8 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& what) { break_graph("CD0414", what); }
 
-// A list of ints or bools (nested too), as PyTorch and NumPy make an index array of it: sizes and items in row-major order.
+// A list of ints or bools (nested too), as PyTorch and NumPy make an index array of it: sizes and items in
+// row-major order.
 struct ListIndex {
   std::vector<Sym> sizes;
   std::vector<int64_t> items;
@@ -31,8 +32,10 @@ struct ListIndex {
 bool collect(Executor& ex, const ValuePtr& value, size_t depth, ListIndex& out) {
   if (auto items = sequence_items(ex, value)) {
     Sym count = static_cast<int64_t>(items->size());
-    if (out.sizes.size() == depth) out.sizes.push_back(count);
-    else if (depth >= out.sizes.size() || !(out.sizes[depth] == count)) return false;
+    if (out.sizes.size() == depth)
+      out.sizes.push_back(count);
+    else if (depth >= out.sizes.size() || !(out.sizes[depth] == count))
+      return false;
     for (const ValuePtr& item : *items)
       if (!collect(ex, item, depth + 1, out)) return false;
     return true;
@@ -69,9 +72,12 @@ class Selector {
 
   Selection run(const ValuePtr& key) {
     std::vector<ValuePtr> items;
-    if (TupleValue* tuple = tuple_in(key)) items = tuple->items(ex_);
-    else items = {key};
-    has_arrays_ = std::any_of(items.begin(), items.end(), [](const ValuePtr& item) { return is_array_index(item); });
+    if (TupleValue* tuple = tuple_in(key))
+      items = tuple->items(ex_);
+    else
+      items = {key};
+    has_arrays_ =
+        std::any_of(items.begin(), items.end(), [](const ValuePtr& item) { return is_array_index(item); });
     expand_ellipsis(items);
     for (const ValuePtr& item : items) apply(item);
     place_advanced();
@@ -105,8 +111,10 @@ class Selector {
     if (ellipses > 1) refuse("more than one ellipsis");
     auto at = std::find_if(items.begin(), items.end(), is_ellipsis);
     skipped_ = rank - used;
-    if (at == items.end()) items.push_back(nullptr);
-    else *at = nullptr;
+    if (at == items.end())
+      items.push_back(nullptr);
+    else
+      *at = nullptr;
   }
 
   void apply(const ValuePtr& item) {
@@ -136,7 +144,8 @@ class Selector {
   void integer(const Sym& index) {
     const Sym size = selection_.view->type.sizes[dim_];
     graph::SymContext& sym = *ex_.graph().sym;
-    if (!sym.guard(graph::Relation::kLt, index, size, "index") || !sym.guard(graph::Relation::kLe, Sym(int64_t{0}) - size, index, "index"))
+    if (!sym.guard(graph::Relation::kLt, index, size, "index") ||
+        !sym.guard(graph::Relation::kLe, Sym(int64_t{0}) - size, index, "index"))
       break_graph("CD0403", "index out of range");
     // NumPy counts an integer beside index arrays as one of them.
     if (numpy_ && has_arrays_) {
@@ -156,14 +165,17 @@ class Selector {
     std::optional<Sym> start = bound(slice.start()), stop = bound(slice.stop()), step = bound(slice.step());
     int64_t stride = step ? ex_.graph().sym->specialize(*step, "slice step") : 1;
     if (stride == 0 || (stride < 0 && !numpy_)) break_graph("CD0403", "slice step must be positive");
-    if (stride < 0) backward_slice(start, stop, stride);
-    else if (start || stop || stride != 1) forward_slice(start, stop, stride);
+    if (stride < 0)
+      backward_slice(start, stop, stride);
+    else if (start || stop || stride != 1)
+      forward_slice(start, stop, stride);
     skip(1);
   }
 
   void forward_slice(const std::optional<Sym>& start, const std::optional<Sym>& stop, int64_t step) {
     auto arg = [](const std::optional<Sym>& s) -> Arg { return s ? Arg(*s) : Arg(std::monostate()); };
-    selection_.view = append_call1(ex_, "slice", {selection_.view, Sym(dim_), arg(start), arg(stop), Sym(step)});
+    selection_.view =
+        append_call1(ex_, "slice", {selection_.view, Sym(dim_), arg(start), arg(stop), Sym(step)});
   }
 
   // PySlice_AdjustIndices for a negative step.
@@ -179,7 +191,8 @@ class Selector {
     };
     int64_t first = adjust(start, size - 1), last = adjust(stop, -1);
     int64_t count = last < first ? (first - last - 1) / -step + 1 : 0;
-    std::vector<Sym> starts(type.rank(), Sym(int64_t{0})), sizes = type.sizes, steps(type.rank(), Sym(int64_t{1}));
+    std::vector<Sym> starts(type.rank(), Sym(int64_t{0})), sizes = type.sizes,
+                                                           steps(type.rank(), Sym(int64_t{1}));
     starts[dim_] = count ? first : 0;
     sizes[dim_] = count;
     steps[dim_] = step;
@@ -212,8 +225,8 @@ class Selector {
   Executor& ex_;
   bool numpy_;
   bool has_arrays_ = false;
-  int dim_ = 0;        // of the view that the next item is applied to
-  int skipped_ = 0;    // dims that an ellipsis (or what is not mentioned) stands for
+  int dim_ = 0;      // of the view that the next item is applied to
+  int skipped_ = 0;  // dims that an ellipsis (or what is not mentioned) stands for
   std::vector<Value*> indices_;
   Selection selection_;
 };
@@ -224,15 +237,18 @@ Value* fit_source(Executor& ex, Value* source, const graph::TensorType& target) 
   size_t extra = sizes.size() > target.sizes.size() ? sizes.size() - target.sizes.size() : 0;
   if (extra == 0) return source;
   for (size_t d = 0; d < extra; ++d)
-    if (!ex.graph().sym->guard_eq(sizes[d], 1, "item assignment")) break_graph("CD0403", "item assignment of too many dimensions");
-  return append_call1(ex, "core.reshape", {source, std::vector<Sym>(sizes.begin() + static_cast<long>(extra), sizes.end())});
+    if (!ex.graph().sym->guard_eq(sizes[d], 1, "item assignment"))
+      break_graph("CD0403", "item assignment of too many dimensions");
+  return append_call1(ex, "core.reshape",
+                      {source, std::vector<Sym>(sizes.begin() + static_cast<long>(extra), sizes.end())});
 }
 
 // A mask covers the leading dimensions, and has their sizes.
 Value* spread_mask(Executor& ex, Value* mask, const graph::TensorType& target) {
   std::vector<Sym> sizes = mask->type.sizes;
   for (size_t d = 0; d < sizes.size(); ++d)
-    if (!ex.graph().sym->guard_eq(sizes[d], target.sizes[d], "mask")) break_graph("CD0403", "the mask has another shape than the tensor");
+    if (!ex.graph().sym->guard_eq(sizes[d], target.sizes[d], "mask"))
+      break_graph("CD0403", "the mask has another shape than the tensor");
   if (sizes.size() == target.sizes.size()) return mask;
   sizes.resize(target.sizes.size(), Sym(int64_t{1}));
   return append_call1(ex, "core.reshape", {mask, sizes});
@@ -258,7 +274,10 @@ void write_selection(Executor& ex, const Selection& selection, const ValuePtr& v
   if (!held && !number) break_graph("CD0415", "assignment of " + value->describe());
   if (is_single_mask(selection)) {
     if (held && held->type.rank() > 0) break_graph("CD0415", "a bool mask");
-    append_call1(ex, "masked_fill", {selection.view, spread_mask(ex, selection.mask, selection.view->type), held ? Arg(held) : *number}, true);
+    append_call1(
+        ex, "masked_fill",
+        {selection.view, spread_mask(ex, selection.mask, selection.view->type), held ? Arg(held) : *number},
+        true);
     return;
   }
   if (selection.mask) break_graph("CD0415", "a bool mask");
@@ -266,14 +285,17 @@ void write_selection(Executor& ex, const Selection& selection, const ValuePtr& v
     DType dtype = selection.view->type.dtype;
     Value* source = held ? held : append_call1(ex, "core.full", {std::vector<Sym>{}, *number, dtype});
     if (source->type.dtype != dtype) {
-      if (framework == Framework::kTorch && !source->type.weak) break_graph("CD0403", "index_put_: source and destination dtypes differ");
+      if (framework == Framework::kTorch && !source->type.weak)
+        break_graph("CD0403", "index_put_: source and destination dtypes differ");
       source = append_call1(ex, "core.cast", {source, dtype});
     }
     append_call1(ex, "index_put", {selection.view, selection.indices, source}, true);
     return;
   }
-  if (held) append_call1(ex, "copy", {selection.view, fit_source(ex, held, selection.view->type)}, true);
-  else append_call1(ex, "fill", {selection.view, *number}, true);
+  if (held)
+    append_call1(ex, "copy", {selection.view, fit_source(ex, held, selection.view->type)}, true);
+  else
+    append_call1(ex, "fill", {selection.view, *number}, true);
 }
 
 }  // namespace cdynamo::symbolic

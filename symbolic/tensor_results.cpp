@@ -32,7 +32,8 @@ double half_to_double(uint16_t bits, bool brain) {
   if (brain) {
     wide = static_cast<uint32_t>(bits) << 16;
   } else {
-    uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31,
+             mantissa = bits & 1023;
     if (exponent == 0) {
       double value = mantissa * 0x1p-24;
       return sign ? -value : value;
@@ -53,7 +54,8 @@ T load(const void* data) {
 
 }  // namespace
 
-PyRef make_torch_tensor(DType dtype, Device device, const int64_t* sizes, const int64_t* strides, int rank, void** data) {
+PyRef make_torch_tensor(DType dtype, Device device, const int64_t* sizes, const int64_t* strides, int rank,
+                        void** data) {
   const torch_access::Api* api = torch_access::api();
   if (!api) return error(PyExc_RuntimeError, "torch is not loaded");
   const int scalar_type = torch_access::kScalarTypes[static_cast<int>(dtype)];
@@ -61,7 +63,8 @@ PyRef make_torch_tensor(DType dtype, Device device, const int64_t* sizes, const 
   if (device.type == DeviceType::kCPU && api->empty_strided_cpu) {
     try {
       size_t count = static_cast<size_t>(rank);
-      torch_access::OwnedTensor tensor = api->empty_strided_cpu({sizes, count}, {strides, count}, static_cast<int8_t>(scalar_type), false);
+      torch_access::OwnedTensor tensor =
+          api->empty_strided_cpu({sizes, count}, {strides, count}, static_cast<int8_t>(scalar_type), false);
       object = PyRef::steal(api->wrap_moved(tensor));
     } catch (const std::exception& e) {
       return error(PyExc_RuntimeError, e.what());
@@ -73,7 +76,8 @@ PyRef make_torch_tensor(DType dtype, Device device, const int64_t* sizes, const 
       return error(PyExc_RuntimeError, "torch.empty_strided failed: out of memory");
     object = wrap_and_release(*api, tensor);
   }
-  if (object && api->get_data_ptr(torch_access::handle(object.get()), data)) return error(PyExc_RuntimeError, "a new tensor has no memory");
+  if (object && api->get_data_ptr(torch_access::handle(object.get()), data))
+    return error(PyExc_RuntimeError, "a new tensor has no memory");
   return object;
 }
 
@@ -87,7 +91,8 @@ PyRef make_numpy_array(DType dtype, const int64_t* sizes, const int64_t* strides
     shape[d] = sizes[d];
     step[d] = strides[d] * runtime::bytes(dtype);
   }
-  PyRef object = PyRef::steal(api->new_from_descr(api->array_type, api->descr_from_type(number), rank, shape, step, nullptr, 0, nullptr));
+  PyRef object = PyRef::steal(api->new_from_descr(api->array_type, api->descr_from_type(number), rank, shape,
+                                                  step, nullptr, 0, nullptr));
   if (object) *data = numpy_access::array(object.get())->data;
   return object;
 }
@@ -98,7 +103,8 @@ PyRef numpy_view(PyObject* base, const int64_t* sizes, const int64_t* strides, i
   const numpy_access::Api& api = *numpy_access::api();
   numpy_access::Array* from = numpy_access::array(base);
   DType dtype;
-  if (!numpy_access::dtype_of_descr(from->descr, &dtype)) return error(PyExc_TypeError, "a view of an array of another dtype");
+  if (!numpy_access::dtype_of_descr(from->descr, &dtype))
+    return error(PyExc_TypeError, "a view of an array of another dtype");
   const int64_t item = runtime::bytes(dtype);
   intptr_t shape[kMaxRank], step[kMaxRank];
   for (int d = 0; d < rank; ++d) {
@@ -107,7 +113,8 @@ PyRef numpy_view(PyObject* base, const int64_t* sizes, const int64_t* strides, i
   }
   Py_INCREF(from->descr);
   int flags = from->flags & (numpy_access::kAligned | numpy_access::kWriteable);
-  PyRef view = PyRef::steal(api.new_from_descr(api.array_type, from->descr, rank, shape, step, from->data + offset * item, flags, nullptr));
+  PyRef view = PyRef::steal(api.new_from_descr(api.array_type, from->descr, rank, shape, step,
+                                               from->data + offset * item, flags, nullptr));
   if (!view) return view;
   Py_INCREF(base);
   if (api.set_base(view.get(), base) < 0) return {};
@@ -116,7 +123,8 @@ PyRef numpy_view(PyObject* base, const int64_t* sizes, const int64_t* strides, i
 
 }  // namespace
 
-PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank, int64_t offset) {
+PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank,
+                      int64_t offset) {
   if (tensor_kind(base) == TensorKind::kNumpy) return numpy_view(base, sizes, strides, rank, offset);
   const torch_access::Api* api = torch_access::api();
   if (!api) return error(PyExc_RuntimeError, "torch is not loaded");

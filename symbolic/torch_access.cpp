@@ -47,10 +47,14 @@ bool resolve_symbols(Api& api) {
   if (!c10 || !cpu || !python) return false;
   api.libc10 = c10;
   auto libraries = {cpu, c10, python};
-  resolve(libraries, "_ZN2at6detail17empty_strided_cpuEN3c108ArrayRefIlEES3_NS1_10ScalarTypeEb", api.empty_strided_cpu);
-  if (!resolve(libraries, "_Z16THPVariable_WrapON2at10TensorBaseE", api.wrap_moved)) api.empty_strided_cpu = nullptr;
+  resolve(libraries, "_ZN2at6detail17empty_strided_cpuEN3c108ArrayRefIlEES3_NS1_10ScalarTypeEb",
+          api.empty_strided_cpu);
+  if (!resolve(libraries, "_Z16THPVariable_WrapON2at10TensorBaseE", api.wrap_moved))
+    api.empty_strided_cpu = nullptr;
   if (api.wrap_moved)
-    resolve(libraries, "_ZN2at4_ops10as_strided4callERKNS_6TensorEN3c108ArrayRefINS5_6SymIntEEES8_St8optionalIS7_E", api.as_strided);
+    resolve(libraries,
+            "_ZN2at4_ops10as_strided4callERKNS_6TensorEN3c108ArrayRefINS5_6SymIntEEES8_St8optionalIS7_E",
+            api.as_strided);
   return resolve(libraries, "aoti_torch_get_data_ptr", api.get_data_ptr) &&
          resolve(libraries, "aoti_torch_get_dim", api.get_dim) &&
          resolve(libraries, "aoti_torch_get_sizes", api.get_sizes) &&
@@ -68,9 +72,11 @@ bool resolve_symbols(Api& api) {
          resolve(libraries, "_ZN3c1031get_default_dtype_as_scalartypeEv", api.default_dtype) &&
          resolve(libraries, "_ZN2at13globalContextEv", api.global_context) &&
          resolve(libraries, "_ZNK2at7Context23deterministicAlgorithmsEv", api.deterministic) &&
-         resolve(libraries, "_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv", api.deterministic_warn_only) &&
+         resolve(libraries, "_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv",
+                 api.deterministic_warn_only) &&
          resolve(libraries, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", api.function_mode_count) &&
-         resolve(libraries, "_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv", api.function_disabled) &&
+         resolve(libraries, "_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv",
+                 api.function_disabled) &&
          dlsym(c10, "_ZN3c104impl26raw_local_dispatch_key_setE") != nullptr;
 }
 
@@ -124,11 +130,13 @@ bool probe_tensor(const Api& api, PyObject* row, int scalar_type) {
   int64_t *sizes = nullptr, *strides = nullptr;
   int32_t dtype = 0, device = -1;
   void* data = nullptr;
-  if (api.get_dim(h, &dim) || api.get_sizes(h, &sizes) || api.get_strides(h, &strides) || api.get_dtype(h, &dtype) ||
-      api.get_device_type(h, &device) || api.get_storage_offset(h, &offset))
+  if (api.get_dim(h, &dim) || api.get_sizes(h, &sizes) || api.get_strides(h, &strides) ||
+      api.get_dtype(h, &dtype) || api.get_device_type(h, &device) || api.get_storage_offset(h, &offset))
     return false;
-  if (!read_ints(PyTuple_GET_ITEM(row, 1), sizes, dim) || !read_ints(PyTuple_GET_ITEM(row, 2), strides, dim)) return false;
-  if (dtype != scalar_type || device != 0 || offset != PyLong_AsLongLong(PyTuple_GET_ITEM(row, 6))) return false;
+  if (!read_ints(PyTuple_GET_ITEM(row, 1), sizes, dim) || !read_ints(PyTuple_GET_ITEM(row, 2), strides, dim))
+    return false;
+  if (dtype != scalar_type || device != 0 || offset != PyLong_AsLongLong(PyTuple_GET_ITEM(row, 6)))
+    return false;
   if (api.requires_grad(impl(tensor)) != (PyTuple_GET_ITEM(row, 4) == Py_True)) return false;
   if (api.get_data_ptr(h, &data)) return false;
   return reinterpret_cast<uintptr_t>(data) == PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(row, 3));
@@ -167,7 +175,8 @@ bool find_inference_mask(Api& api, PyObject* guard_class) {
   return left && changed && api.inference_mode() == on;
 }
 
-// as_strided of the first tensor must give the view that was asked for; where it does not, torch's own method is called.
+// as_strided of the first tensor must give the view that was asked for; where it does not, torch's own method
+// is called.
 void probe_as_strided(Api& api, PyObject* tensor) {
   if (!api.as_strided) return;
   const int64_t sizes[] = {2, 2, 1}, strides[] = {2, 1, 5};
@@ -175,10 +184,12 @@ void probe_as_strided(Api& api, PyObject* tensor) {
   int64_t rank = 0, found_offset = 0, *found_sizes = nullptr, *found_strides = nullptr;
   OwnedTensor made = api.as_strided(handle(tensor), {sizes, 3}, {strides, 3}, &offset);
   PyRef view = PyRef::steal(api.wrap_moved(made));
-  bool good = view && Py_TYPE(view.get()) == api.tensor_type && !api.get_dim(handle(view.get()), &rank) && rank == 3 &&
-              !api.get_sizes(handle(view.get()), &found_sizes) && !api.get_strides(handle(view.get()), &found_strides) &&
+  bool good = view && Py_TYPE(view.get()) == api.tensor_type && !api.get_dim(handle(view.get()), &rank) &&
+              rank == 3 && !api.get_sizes(handle(view.get()), &found_sizes) &&
+              !api.get_strides(handle(view.get()), &found_strides) &&
               !api.get_storage_offset(handle(view.get()), &found_offset) && found_offset == 3 &&
-              std::memcmp(sizes, found_sizes, sizeof sizes) == 0 && std::memcmp(strides, found_strides, sizeof strides) == 0;
+              std::memcmp(sizes, found_sizes, sizeof sizes) == 0 &&
+              std::memcmp(strides, found_strides, sizeof strides) == 0;
   if (!good) api.as_strided = nullptr;
 }
 
@@ -190,7 +201,9 @@ bool probe(Api& api, PyObject* torch) {
   PyObject* probes = PyDict_GetItemString(globals.get(), "probes");
   PyObject* types = PyDict_GetItemString(globals.get(), "scalar_types");
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(probes); ++i)
-    if (!probe_tensor(api, PyList_GET_ITEM(probes, i), static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(types, i))))) return false;
+    if (!probe_tensor(api, PyList_GET_ITEM(probes, i),
+                      static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(types, i)))))
+      return false;
   api.key_set_offset = find_key_set(probes);
   if (api.key_set_offset < 0) return false;
   api.plain_keys = key_set(api, PyTuple_GET_ITEM(PyList_GET_ITEM(probes, 0), 0));
@@ -232,7 +245,8 @@ const Api* api() {
   PyErr_Fetch(&type, &value, &traceback);
   bool ok = supported_version(torch) && resolve_symbols(g_api);
   // A mode would answer the probe's calls in place of torch: ask again when it is gone.
-  const bool modes = ok && (g_api.function_mode_count() != 0 || (thread_keys(g_api).included != 0 && !g_api.inference_mode()));
+  const bool modes = ok && (g_api.function_mode_count() != 0 ||
+                            (thread_keys(g_api).included != 0 && !g_api.inference_mode()));
   if (!modes) ok = ok && resolve_types(g_api, torch) && probe(g_api, torch);
   PyErr_Clear();
   PyErr_Restore(type, value, traceback);

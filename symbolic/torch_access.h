@@ -1,5 +1,5 @@
-// The part of libtorch that tensor_access reaches: symbols found with dlsym, and facts found by probing. Internal to
-// symbolic/; what others call is in tensor_access.h.
+// The part of libtorch that tensor_access reaches: symbols found with dlsym, and facts found by probing.
+// Internal to symbolic/; what others call is in tensor_access.h.
 #pragma once
 
 #include <Python.h>
@@ -18,8 +18,8 @@ struct SizeSpan {
   const int64_t* data;
   size_t size;
 };
-// What at::detail functions return: through memory, as C++ does for a class with a destructor. It is handed on to
-// THPVariable_Wrap(TensorBase&&), which leaves nothing behind to release.
+// What at::detail functions return: through memory, as C++ does for a class with a destructor. It is handed
+// on to THPVariable_Wrap(TensorBase&&), which leaves nothing behind to release.
 struct OwnedTensor {
   void* impl;
   OwnedTensor(const OwnedTensor&) = delete;
@@ -49,8 +49,8 @@ struct Api {
   int32_t (*empty_strided)(int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t, TensorHandle*);
   int32_t (*delete_tensor)(TensorHandle);
   // C++ symbols.
-  PyObject* (*wrap)(const void* tensor);                    // THPVariable_Wrap
-  bool (*requires_grad)(const void* impl);                  // c10::TensorImpl::requires_grad
+  PyObject* (*wrap)(const void* tensor);    // THPVariable_Wrap
+  bool (*requires_grad)(const void* impl);  // c10::TensorImpl::requires_grad
   bool (*grad_mode)();
   bool (*inference_mode)();
   int8_t (*default_dtype)();
@@ -59,21 +59,22 @@ struct Api {
   bool (*deterministic_warn_only)(const void* context);
   int64_t (*function_mode_count)();
   int32_t (*function_disabled)();
-  // Optional: a shorter way to a new CPU tensor. at::detail::empty_strided_cpu and THPVariable_Wrap(TensorBase&&).
+  // Optional: a shorter way to a new CPU tensor. at::detail::empty_strided_cpu and
+  // THPVariable_Wrap(TensorBase&&).
   OwnedTensor (*empty_strided_cpu)(SizeSpan, SizeSpan, int8_t, bool) = nullptr;
   PyObject* (*wrap_moved)(OwnedTensor&) = nullptr;
   // Optional: at::_ops::as_strided::call. A SymInt that is a plain number has the number's bits.
   OwnedTensor (*as_strided)(const void* tensor, SizeSpan, SizeSpan, const OptionalSize*) = nullptr;
 
-  void* context = nullptr;           // at::globalContext()
+  void* context = nullptr;  // at::globalContext()
   void* libc10 = nullptr;
   PyTypeObject* tensor_type = nullptr;
   PyTypeObject* parameter_type = nullptr;
   PyObject* dtypes[runtime::kNumDTypes] = {};
-  int key_set_offset = -1;           // of the dispatch keys in a TensorImpl, found by probing
-  uint64_t plain_keys = 0;           // dispatch keys of a plain strided CPU tensor,
-  uint64_t inference_keys = 0;       // and of one made under inference mode
-  DispatchKeyState inference_mask{}; // how inference mode changes the thread's dispatch keys
+  int key_set_offset = -1;            // of the dispatch keys in a TensorImpl, found by probing
+  uint64_t plain_keys = 0;            // dispatch keys of a plain strided CPU tensor,
+  uint64_t inference_keys = 0;        // and of one made under inference mode
+  DispatchKeyState inference_mask{};  // how inference mode changes the thread's dispatch keys
 };
 
 // Null where torch is not loaded, or is one whose layout does not answer as expected.
@@ -81,7 +82,8 @@ const Api* api();
 // torch.Tensor as soon as it exists, also where api() is null.
 PyTypeObject* tensor_type();
 
-inline constexpr int kScalarTypes[runtime::kNumDTypes] = {11, 0, 1, 2, 3, 4, 5, 15, 6, 7};  // c10::ScalarType by DType
+inline constexpr int kScalarTypes[runtime::kNumDTypes] = {11, 0, 1,  2, 3,
+                                                          4,  5, 15, 6, 7};  // c10::ScalarType by DType
 bool dtype_of_scalar_type(int scalar_type, runtime::DType* dtype);
 
 inline TensorHandle handle(PyObject* tensor) { return reinterpret_cast<char*>(tensor) + sizeof(PyObject); }

@@ -24,11 +24,13 @@ TorchState read_torch_state() {
 const char* torch_state_obstacle(const TorchState& state) {
   const torch_access::Api* api = torch_access::api();
   if (!api) return nullptr;
-  if (state.flags & TorchState::kFunctionModes) return "a __torch_function__ mode is active (torch.set_default_device is one)";
+  if (state.flags & TorchState::kFunctionModes)
+    return "a __torch_function__ mode is active (torch.set_default_device is one)";
   if (state.flags & TorchState::kFunctionDisabled) return "__torch_function__ is disabled";
   torch_access::DispatchKeyState ordinary = {};
   if (state.flags & TorchState::kInferenceMode) ordinary = api->inference_mask;
-  if (state.included_keys != ordinary.included) return "a __torch_dispatch__ mode, a functorch transform or tracing is active";
+  if (state.included_keys != ordinary.included)
+    return "a __torch_dispatch__ mode, a functorch transform or tracing is active";
   if (state.excluded_keys != ordinary.excluded) return "autocast is on, or dispatch keys are excluded";
   return nullptr;
 }

@@ -5,7 +5,8 @@
 //
 //     (kind, target, args, kwargs, result)
 //
-//   kind     "call_function" (target: the callable, operator.add and operator.getitem for operators and subscripts) or
+//   kind     "call_function" (target: the callable, operator.add and operator.getitem for operators and
+//   subscripts) or
 //            "call_method" (target: the name; args[0] is the receiver)
 //   args     a tuple of encoded values; kwargs: a dict from str to encoded values
 //   result   an encoded value, or None where the call gave no tensor (x[0] = y) or did not come to an end
@@ -21,7 +22,8 @@
 //     ("slice", (start, stop, step))   each encoded
 //     ("unknown", text)        an object that has no such form; text describes it
 //
-// Calls are in the order of execution. Several nodes may carry one record's index (x[1, 2:] is one call, two nodes).
+// Calls are in the order of execution. Several nodes may carry one record's index (x[1, 2:] is one call, two
+// nodes).
 #pragma once
 
 #include "symbolic/value.h"

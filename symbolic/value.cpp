@@ -35,7 +35,9 @@ ValuePtr SymbolicValue::next(Executor&) { break_graph("CD0207", describe()); }
 // object has neither __bool__ nor __len__: PyObject_IsTrue (Objects/object.c) says true.
 std::optional<bool> SymbolicValue::truth(Executor&) { break_graph("CD0208", describe()); }
 
-ValuePtr SymbolicValue::unary(Executor&, Op op) { break_graph("CD0209", std::string(op_name(op)) + " of " + describe()); }
+ValuePtr SymbolicValue::unary(Executor&, Op op) {
+  break_graph("CD0209", std::string(op_name(op)) + " of " + describe());
+}
 ValuePtr SymbolicValue::binary(Executor&, int, const ValuePtr&, bool) { return nullptr; }
 ValuePtr SymbolicValue::compare(Executor&, int, const ValuePtr&) { return nullptr; }
 std::optional<std::vector<ValuePtr>> SymbolicValue::unpack(Executor&) { return std::nullopt; }

@@ -1,8 +1,10 @@
-// Symbolic values: what stands on the stack of a SymbolicFrame instead of Python objects. One class for each kind, with
-// the Python data model as its methods; the defaults break the graph with a record that names the operation and the type.
+// Symbolic values: what stands on the stack of a SymbolicFrame instead of Python objects. One class for each
+// kind, with the Python data model as its methods; the defaults break the graph with a record that names the
+// operation and the type.
 //
-// Methods may throw GraphBreak (capture stops before the current instruction of the root frame), SkipFrame, PythonRaise (the user's
-// program raises here, and a handler of its own may catch it), PythonError (a real CPython error that ends capture).
+// Methods may throw GraphBreak (capture stops before the current instruction of the root frame), SkipFrame,
+// PythonRaise (the user's program raises here, and a handler of its own may catch it), PythonError (a real
+// CPython error that ends capture).
 #pragma once
 
 #include <functional>
@@ -16,12 +18,12 @@
 
 namespace cdynamo::symbolic {
 
-class Executor;      // the state of one capture: graph, guards, effects, inlined frames (symbolic/executor.h)
+class Executor;  // the state of one capture: graph, guards, effects, inlined frames (symbolic/executor.h)
 class SymbolicValue;
 using ValuePtr = std::shared_ptr<SymbolicValue>;
 
 struct Keyword {
-  PyRef name;        // str
+  PyRef name;  // str
   ValuePtr value;
 };
 struct CallArgs {
@@ -29,13 +31,34 @@ struct CallArgs {
   std::vector<Keyword> keywords;
 };
 
-// CPython's NB_* codes (opcode.h, whose macros collide with Op): the argument of BINARY_OP. In-place codes follow in the
-// same order.
+// CPython's NB_* codes (opcode.h, whose macros collide with Op): the argument of BINARY_OP. In-place codes
+// follow in the same order.
 enum NumberOperation : int {
-  kNbAdd, kNbAnd, kNbFloorDivide, kNbLshift, kNbMatrixMultiply, kNbMultiply, kNbRemainder, kNbOr, kNbPower, kNbRshift,
-  kNbSubtract, kNbTrueDivide, kNbXor,
-  kNbInplaceAdd, kNbInplaceAnd, kNbInplaceFloorDivide, kNbInplaceLshift, kNbInplaceMatrixMultiply, kNbInplaceMultiply,
-  kNbInplaceRemainder, kNbInplaceOr, kNbInplacePower, kNbInplaceRshift, kNbInplaceSubtract, kNbInplaceTrueDivide,
+  kNbAdd,
+  kNbAnd,
+  kNbFloorDivide,
+  kNbLshift,
+  kNbMatrixMultiply,
+  kNbMultiply,
+  kNbRemainder,
+  kNbOr,
+  kNbPower,
+  kNbRshift,
+  kNbSubtract,
+  kNbTrueDivide,
+  kNbXor,
+  kNbInplaceAdd,
+  kNbInplaceAnd,
+  kNbInplaceFloorDivide,
+  kNbInplaceLshift,
+  kNbInplaceMatrixMultiply,
+  kNbInplaceMultiply,
+  kNbInplaceRemainder,
+  kNbInplaceOr,
+  kNbInplacePower,
+  kNbInplaceRshift,
+  kNbInplaceSubtract,
+  kNbInplaceTrueDivide,
   kNbInplaceXor,
 };
 
@@ -78,31 +101,36 @@ class SymbolicValue : public std::enable_shared_from_this<SymbolicValue> {
   virtual void set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value);  // null value: delete
   virtual bool contains(Executor& ex, const ValuePtr& item);
   virtual ValuePtr length(Executor& ex);
-  virtual ValuePtr iterate(Executor& ex);                // iter(x)
-  virtual ValuePtr next(Executor& ex);                   // null: exhausted
-  virtual std::optional<bool> truth(Executor& ex);       // nullopt: known only at run time (a tensor): a branch on it breaks
+  virtual ValuePtr iterate(Executor& ex);  // iter(x)
+  virtual ValuePtr next(Executor& ex);     // null: exhausted
+  virtual std::optional<bool> truth(
+      Executor& ex);  // nullopt: known only at run time (a tensor): a branch on it breaks
   virtual ValuePtr unary(Executor& ex, Op op);
-  // nullptr: NotImplemented. `reflected`: this is the right operand. NB_* as in CPython's opcode.h, in-place ones included
+  // nullptr: NotImplemented. `reflected`: this is the right operand. NB_* as in CPython's opcode.h, in-place
+  // ones included
   virtual ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected);
-  virtual ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other);   // Py_LT ...; nullptr: NotImplemented
+  virtual ValuePtr compare(Executor& ex, int py_op,
+                           const ValuePtr& other);  // Py_LT ...; nullptr: NotImplemented
   virtual bool is_same_object(const SymbolicValue& other) const { return this == &other; }
   // Items of a sequence or iterator that is finite and known; nullopt otherwise.
   virtual std::optional<std::vector<ValuePtr>> unpack(Executor& ex);
 
-  // An object that hashes and compares as this does, for use as a key of dicts and sets during capture; null: not known.
+  // An object that hashes and compares as this does, for use as a key of dicts and sets during capture; null:
+  // not known.
   virtual PyRef hash_key(Executor& ex);
 
-  // A real object with the same contents, for pure C functions: containers are copied, symbolic ints specialised. Null
-  // (no error set) where something in it is known only at run time.
+  // A real object with the same contents, for pure C functions: containers are copied, symbolic ints
+  // specialised. Null (no error set) where something in it is known only at run time.
   virtual PyRef materialize(Executor& ex);
 
   // How the object is made after the graph has run. The same recipe each time, so that identity is kept.
   virtual RecipePtr recipe(Executor& ex) = 0;
-  // Records the effects that bring the live object to the state it has here. Called once, at the end of capture, for the
-  // values that were registered with Executor::mutated, in the order of their first mutation.
+  // Records the effects that bring the live object to the state it has here. Called once, at the end of
+  // capture, for the values that were registered with Executor::mutated, in the order of their first
+  // mutation.
   virtual void emit_effects(Executor& ex) {}
 
-  SourcePtr source;   // null for what was made during capture
+  SourcePtr source;  // null for what was made during capture
 };
 
 }  // namespace cdynamo::symbolic

@@ -1,4 +1,5 @@
-// Products and distances of tensors beyond matmul: einsum, tensordot, kron, cross, cdist, norms of matrices, traces.
+// Products and distances of tensors beyond matmul: einsum, tensordot, kron, cross, cdist, norms of matrices,
+// traces.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,7 +23,8 @@ void require_float(Tensor x, const char* name) {
   if (!is_float(x.dtype())) throw Unsupported(std::string(name) + " of integers");
 }
 
-// ---- einsum: as ATen does it, step by step, so that strides come out alike -------------------------------------------
+// ---- einsum: as ATen does it, step by step, so that strides come out alike
+// -------------------------------------------
 
 struct Equation {
   std::vector<std::string> operands;  // one letter a dim
@@ -67,7 +69,8 @@ std::string summed_labels(const Equation& equation) {
   std::string labels;
   for (const std::string& operand : equation.operands)
     for (char label : operand)
-      if (equation.output.find(label) == equation.output.npos && labels.find(label) == labels.npos) labels.push_back(label);
+      if (equation.output.find(label) == equation.output.npos && labels.find(label) == labels.npos)
+        labels.push_back(label);
   std::sort(labels.begin(), labels.end());
   return labels;
 }
@@ -76,13 +79,16 @@ std::string summed_labels(const Equation& equation) {
 Tensor laid_out(Tensor x, std::string labels, const std::string& order) {
   if (static_cast<int>(labels.size()) != x.rank())
     runtime_error("einsum(): the number of subscripts in the equation (" + std::to_string(labels.size()) +
-                  ") does not match the number of dimensions (" + std::to_string(x.rank()) + ") for an operand");
+                  ") does not match the number of dimensions (" + std::to_string(x.rank()) +
+                  ") for an operand");
   for (size_t i = 0; i < labels.size(); ++i) {
     const size_t again = labels.find(labels[i], i + 1);
     if (again == labels.npos) continue;
-    if (!x.builder->sym().guard_eq(x.size(static_cast<int64_t>(i)), x.size(static_cast<int64_t>(again)), "einsum"))
+    if (!x.builder->sym().guard_eq(x.size(static_cast<int64_t>(i)), x.size(static_cast<int64_t>(again)),
+                                   "einsum"))
       runtime_error("einsum(): a subscript is repeated for dimensions of different sizes");
-    x = wrap(*x.builder, x.builder->call1("core.diagonal", {x.value, Sym(0), Sym(static_cast<int64_t>(i)), Sym(static_cast<int64_t>(again))}));
+    x = wrap(*x.builder, x.builder->call1("core.diagonal", {x.value, Sym(0), Sym(static_cast<int64_t>(i)),
+                                                            Sym(static_cast<int64_t>(again))}));
     labels.push_back(labels[i]);
     labels.erase(again, 1);
     labels.erase(i, 1);
@@ -97,7 +103,8 @@ Tensor laid_out(Tensor x, std::string labels, const std::string& order) {
   return x;
 }
 
-// Mirrors sumproduct_pair of ATen's Linear.cpp: a product of two tensors of equal rank, summed over dims, which are kept.
+// Mirrors sumproduct_pair of ATen's Linear.cpp: a product of two tensors of equal rank, summed over dims,
+// which are kept.
 Tensor sum_of_products(Tensor left, Tensor right, const Dims& dims) {
   if (dims.empty()) return left * right;
   Dims both, only_left, only_right;
@@ -105,9 +112,12 @@ Tensor sum_of_products(Tensor left, Tensor right, const Dims& dims) {
   for (int64_t d = 0; d < left.rank(); ++d) {
     const bool in_left = !is_one(left, d), in_right = !is_one(right, d);
     if (std::find(dims.begin(), dims.end(), d) != dims.end()) {
-      if (in_left && in_right) sum_size = sum_size * left.size(d);
-      else if (in_left) left = sum(left, {d}, true);
-      else if (in_right) right = sum(right, {d}, true);
+      if (in_left && in_right)
+        sum_size = sum_size * left.size(d);
+      else if (in_left)
+        left = sum(left, {d}, true);
+      else if (in_right)
+        right = sum(right, {d}, true);
     } else if (in_left && in_right) {
       both.push_back(d);
       both_size = both_size * left.size(d);
@@ -138,8 +148,10 @@ Tensor sum_of_products(Tensor left, Tensor right, const Dims& dims) {
   for (int64_t d : only_right) sizes.push_back(right.size(d));
   Dims place(result_order.size());
   for (size_t i = 0; i < result_order.size(); ++i) place[result_order[i]] = static_cast<int64_t>(i);
-  Tensor x = reshape(permute(left, joined({both, only_left, dims, only_right})), {both_size, left_size, sum_size});
-  Tensor y = reshape(permute(right, joined({both, dims, only_right, only_left})), {both_size, sum_size, right_size});
+  Tensor x =
+      reshape(permute(left, joined({both, only_left, dims, only_right})), {both_size, left_size, sum_size});
+  Tensor y =
+      reshape(permute(right, joined({both, dims, only_right, only_left})), {both_size, sum_size, right_size});
   return permute(reshape(bmm(x, y), sizes), place);
 }
 
@@ -148,7 +160,8 @@ void broadcast_together(const std::vector<Tensor>& operands, const std::string& 
     const Tensor* first = nullptr;
     for (const Tensor& x : operands) {
       if (is_one(x, static_cast<int64_t>(d))) continue;
-      if (first && !x.builder->sym().guard_eq(x.size(static_cast<int64_t>(d)), first->size(static_cast<int64_t>(d)), "einsum"))
+      if (first && !x.builder->sym().guard_eq(x.size(static_cast<int64_t>(d)),
+                                              first->size(static_cast<int64_t>(d)), "einsum"))
         runtime_error("einsum(): operands do not broadcast with remapped shapes");
       first = &x;
     }
@@ -158,10 +171,12 @@ void broadcast_together(const std::vector<Tensor>& operands, const std::string& 
 std::vector<Value*> einsum_body(Builder& b, const Args& args) {
   std::vector<Tensor> operands;
   for (Value* value : args.values("tensors")) operands.push_back(wrap(b, value));
-  if (args.has("path") && operands.size() > 2) throw Unsupported("einsum of more than two operands with a path");
+  if (args.has("path") && operands.size() > 2)
+    throw Unsupported("einsum of more than two operands with a path");
   const Equation equation = parse_equation(args.string("equation"), operands.size());
   const std::string summed = summed_labels(equation), order = equation.output + summed;
-  const int64_t kept = static_cast<int64_t>(equation.output.size()), rank = static_cast<int64_t>(order.size());
+  const int64_t kept = static_cast<int64_t>(equation.output.size()),
+                rank = static_cast<int64_t>(order.size());
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].dtype() != operands[0].dtype()) throw Unsupported("einsum of several dtypes");
     if (operands.size() > 1) require_float(operands[i], "einsum");
@@ -180,8 +195,10 @@ std::vector<Value*> einsum_body(Builder& b, const Args& args) {
       if (!is_one(result, d) && !is_one(next, d)) {
         if (--count[d] == 1) dims.push_back(d), count[d] = 0;
       } else if (count[d] == 1) {
-        if (!is_one(result, d)) left.push_back(d), count[d] = 0;
-        else if (!is_one(next, d)) right.push_back(d), count[d] = 0;
+        if (!is_one(result, d))
+          left.push_back(d), count[d] = 0;
+        else if (!is_one(next, d))
+          right.push_back(d), count[d] = 0;
       }
     }
     if (!left.empty()) result = sum(result, left, true);
@@ -199,7 +216,8 @@ Alias einsum_alias(const Node& node) {
   return summed_labels(equation).empty() ? Alias::kView : Alias::kNone;
 }
 
-// ---- products ------------------------------------------------------------------------------------------------------------
+// ---- products
+// ------------------------------------------------------------------------------------------------------------
 
 std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "self"), y = operand(b, args, "other");
@@ -211,11 +229,14 @@ std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
   for (size_t i = 0; i < left.size(); ++i) {
     left[i] = wrap_dim(left[i], x.rank());
     right[i] = wrap_dim(right[i], y.rank());
-    if (is_one(y, right[i])) x = sum(x, {left[i]}, true);
-    else if (is_one(x, left[i])) y = sum(y, {right[i]}, true);
+    if (is_one(y, right[i]))
+      x = sum(x, {left[i]}, true);
+    else if (is_one(x, left[i]))
+      y = sum(y, {right[i]}, true);
     else if (!b.sym().guard_eq(x.size(left[i]), y.size(right[i]), "tensordot"))
-      runtime_error("contracted dimensions need to match, but first has size " + x.size(left[i]).str() + " in dim " +
-                    std::to_string(left[i]) + " and second has size " + y.size(right[i]).str() + " in dim " + std::to_string(right[i]));
+      runtime_error("contracted dimensions need to match, but first has size " + x.size(left[i]).str() +
+                    " in dim " + std::to_string(left[i]) + " and second has size " + y.size(right[i]).str() +
+                    " in dim " + std::to_string(right[i]));
     shared = shared * x.size(left[i]);
   }
   Dims x_order, y_order = right;
@@ -233,7 +254,9 @@ std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
     columns = columns * y.size(d);
     sizes.push_back(y.size(d));
   }
-  return one(reshape(mm(reshape(permute(x, x_order), {rows, shared}), reshape(permute(y, y_order), {shared, columns})), sizes));
+  return one(reshape(
+      mm(reshape(permute(x, x_order), {rows, shared}), reshape(permute(y, y_order), {shared, columns})),
+      sizes));
 }
 
 std::vector<Value*> kron_body(Builder& b, const Args& args) {
@@ -253,12 +276,14 @@ Tensor cross_along(Builder& b, Tensor x, Tensor y, int64_t dim) {
   const std::vector<Sym> sizes = broadcast_sizes(b.graph(), x.sizes(), y.sizes());
   if (x.rank() != y.rank()) runtime_error("linalg.cross: inputs must have the same number of dimensions.");
   if (!b.sym().guard_eq(x.size(dim), 3, "cross") || !b.sym().guard_eq(y.size(dim), 3, "cross"))
-    runtime_error("linalg.cross: inputs dimension " + std::to_string(dim) + " must have length 3. Got " + x.size(dim).str() + " and " + y.size(dim).str());
+    runtime_error("linalg.cross: inputs dimension " + std::to_string(dim) + " must have length 3. Got " +
+                  x.size(dim).str() + " and " + y.size(dim).str());
   x = expand(x, sizes);
   y = expand(y, sizes);
   const auto part = [dim](Tensor t, int64_t i) { return slice(t, dim, i % 3, 1); };
   std::vector<Tensor> parts;
-  for (int64_t i = 0; i < 3; ++i) parts.push_back(part(x, i + 1) * part(y, i + 2) - part(x, i + 2) * part(y, i + 1));
+  for (int64_t i = 0; i < 3; ++i)
+    parts.push_back(part(x, i + 1) * part(y, i + 2) - part(x, i + 2) * part(y, i + 1));
   return concat(parts, dim);
 }
 
@@ -282,12 +307,14 @@ std::vector<Value*> vecdot_body(Builder& b, const Args& args) {
 
 std::vector<Value*> trace_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "self");
-  if (x.rank() != 2) runtime_error("trace: expected a matrix, but got tensor with dim " + std::to_string(x.rank()));
+  if (x.rank() != 2)
+    runtime_error("trace: expected a matrix, but got tensor with dim " + std::to_string(x.rank()));
   Tensor diagonal = wrap(b, b.call1("core.diagonal", {x.value, Sym(0), Sym(0), Sym(1)}));
   return one(sum(is_float(x.dtype()) ? diagonal : cast(diagonal, DType::kI64), {0}));
 }
 
-// ---- distances and norms -----------------------------------------------------------------------------------------------------
+// ---- distances and norms
+// -----------------------------------------------------------------------------------------------------
 
 Tensor p_norm(Tensor x, double p, const Dims& dims, bool keepdim) {
   Tensor size = abs(x);
@@ -311,7 +338,8 @@ std::vector<Value*> cdist_body(Builder& b, const Args& args) {
   require_float(x, "cdist");
   if (x.dtype() != y.dtype()) throw Unsupported("cdist of several dtypes");
   if (!b.sym().guard_eq(x.size(-1), y.size(-1), "cdist"))
-    runtime_error("X1 and X2 must have the same number of columns. X1: " + x.size(-1).str() + " X2: " + y.size(-1).str());
+    runtime_error("X1 and X2 must have the same number of columns. X1: " + x.size(-1).str() +
+                  " X2: " + y.size(-1).str());
   const double p = args.number("p");
   if (p < 0) runtime_error("cdist only supports non-negative p values");
   require_elements(b, x, {x.rank() - 1}, "cdist");
@@ -335,8 +363,11 @@ Tensor matrix_norm(Builder& b, Tensor x, const Arg& ord, Dims dims, bool keepdim
   if (kind && *kind == "fro") return p_norm(x, 2, dims, keepdim);
   const double* number = std::get_if<double>(&ord);
   const auto* integer = std::get_if<Sym>(&ord);
-  const double p = number ? *number : integer && integer->is_constant() ? static_cast<double>(integer->constant()) : 2;
-  if (kind || (std::abs(p) != 1 && !std::isinf(p))) throw Unsupported("a norm of matrices by singular values");
+  const double p = number                              ? *number
+                   : integer && integer->is_constant() ? static_cast<double>(integer->constant())
+                                                       : 2;
+  if (kind || (std::abs(p) != 1 && !std::isinf(p)))
+    throw Unsupported("a norm of matrices by singular values");
   if (std::isinf(p)) std::swap(dims[0], dims[1]);
   Tensor sums = sum(abs(x), {dims[0]}, true);
   Tensor result = p > 0 ? amax(sums, {dims[1]}, true) : amin(sums, {dims[1]}, true);
@@ -347,7 +378,8 @@ Tensor matrix_norm(Builder& b, Tensor x, const Arg& ord, Dims dims, bool keepdim
 Tensor norm_operand(Builder& b, const Args& args, const char* name) {
   const char* first = args.schema().params[0].name == "A" ? "A" : "self";
   Tensor x = operand(b, args, first);
-  if (!is_float(x.dtype())) runtime_error(std::string(name) + ": Expected a floating point or complex tensor as input.");
+  if (!is_float(x.dtype()))
+    runtime_error(std::string(name) + ": Expected a floating point or complex tensor as input.");
   if (args.has("dtype") || is_half(x.dtype())) throw Unsupported(std::string(name) + " in another dtype");
   return x;
 }
@@ -370,23 +402,30 @@ std::vector<Value*> norm_body(Builder& b, const Args& args) {
     for (int64_t& dim : dims) dim = wrap_dim(dim, x.rank());
   }
   if (!args.has("ord")) return one(p_norm(x, 2, dims, keepdim));
-  if (!args.has("dim") && x.rank() != 1 && x.rank() != 2) runtime_error("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D.");
+  if (!args.has("dim") && x.rank() != 1 && x.rank() != 2)
+    runtime_error("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D.");
   require_elements(b, x, dims, "linalg.norm");
   if (dims.size() == 2) return one(matrix_norm(b, x, args["ord"], dims, keepdim));
   if (std::holds_alternative<std::string>(args["ord"])) throw Unsupported("such a norm of vectors");
   return one(p_norm(x, args.number("ord"), dims, keepdim));
 }
 
-OpDef entry(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, std::vector<std::string_view> torch_names = {},
-            StridesFn strides = contiguous_results) {
-  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .torch_names = std::move(torch_names),
-          .body = body, .strides = strides, .in_place_variant = false};
+OpDef entry(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+            std::vector<std::string_view> torch_names = {}, StridesFn strides = contiguous_results) {
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .torch_names = std::move(torch_names),
+          .body = body,
+          .strides = strides,
+          .in_place_variant = false};
 }
 
 // torch.einsum is written in Python over this one, and is inlined.
 OpDef einsum_entry() {
-  OpDef op = entry("core.einsum", {"core.einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"}, einsum_body,
-                   {"torch._C._VariableFunctions.einsum"}, nullptr);
+  OpDef op =
+      entry("core.einsum", {"core.einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"},
+            einsum_body, {"torch._C._VariableFunctions.einsum"}, nullptr);
   op.opinfo = "einsum";
   op.alias = einsum_alias;
   return op;
@@ -397,21 +436,33 @@ OpDef einsum_entry() {
 std::vector<OpDef> linalg_like_ops() {
   return {
       einsum_entry(),
-      entry("core.tensordot", {"core.tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor"}, tensordot_body,
-            {"torch._C._VariableFunctions.tensordot"}),
+      entry("core.tensordot",
+            {"core.tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor"},
+            tensordot_body, {"torch._C._VariableFunctions.tensordot"}),
       entry("kron", {"kron(Tensor self, Tensor other) -> Tensor"}, kron_body, {}, nullptr),
-      entry("linalg_cross", {"linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"}, cross_body, {"torch.linalg.cross"}),
+      entry("linalg_cross", {"linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"}, cross_body,
+            {"torch.linalg.cross"}),
       entry("cross", {"cross(Tensor self, Tensor other, int? dim=None) -> Tensor"}, cross_body),
-      entry("linalg_vecdot", {"linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor"}, vecdot_body, {"torch.linalg.vecdot"}),
+      entry("linalg_vecdot", {"linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor"}, vecdot_body,
+            {"torch.linalg.vecdot"}),
       entry("trace", {"trace(Tensor self) -> Tensor"}, trace_body),
-      entry("cdist", {"cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"}, cdist_body),
-      entry("pairwise_distance", {"pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor"}, pairwise_distance_body,
-            {"torch.nn.functional.pairwise_distance"}),
-      entry("linalg_matrix_norm", {"linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-                                   "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"},
+      entry("cdist", {"cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"},
+            cdist_body),
+      entry("pairwise_distance",
+            {"pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> "
+             "Tensor"},
+            pairwise_distance_body, {"torch.nn.functional.pairwise_distance"}),
+      entry("linalg_matrix_norm",
+            {"linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, "
+             "*, ScalarType? dtype=None) -> Tensor",
+             "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, "
+             "ScalarType? dtype=None) -> Tensor"},
             matrix_norm_body, {"torch.linalg.matrix_norm"}),
-      entry("linalg_norm", {"linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-                            "linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"},
+      entry("linalg_norm",
+            {"linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, "
+             "ScalarType? dtype=None) -> Tensor",
+             "linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
+             "dtype=None) -> Tensor"},
             norm_body, {"torch.linalg.norm"}),
   };
 }

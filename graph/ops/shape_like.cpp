@@ -1,4 +1,5 @@
-// Lists of views, tensors grown to a rank or a grid, blocks and diagonals, pixels moved between channels and space.
+// Lists of views, tensors grown to a rank or a grid, blocks and diagonals, pixels moved between channels and
+// space.
 #include <algorithm>
 
 #include "graph/ops/view_rules.h"
@@ -14,7 +15,8 @@ std::vector<Tensor> tensors_of(Builder& b, const Args& args) {
   return tensors;
 }
 
-// ---- views ---------------------------------------------------------------------------------------------------------------
+// ---- views
+// ---------------------------------------------------------------------------------------------------------------
 
 std::vector<Value*> broadcast_tensors_body(Builder& b, const Args& args) {
   std::vector<Tensor> tensors = tensors_of(b, args);
@@ -29,12 +31,15 @@ std::vector<Value*> broadcast_tensors_body(Builder& b, const Args& args) {
 std::vector<Value*> meshgrid_body(Builder& b, const Args& args) {
   std::vector<Tensor> tensors = tensors_of(b, args);
   const std::string indexing = args.has("indexing") ? std::string(args.string("indexing")) : "ij";
-  if (indexing != "ij" && indexing != "xy") runtime_error("torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: " + indexing);
+  if (indexing != "ij" && indexing != "xy")
+    runtime_error("torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: " + indexing);
   const bool exchanged = indexing == "xy" && tensors.size() >= 2;
   if (exchanged) std::swap(tensors[0], tensors[1]);
   std::vector<Sym> sizes;
   for (const Tensor& tensor : tensors) {
-    if (tensor.rank() > 1) runtime_error("torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: " + sizes_text(tensor.sizes()));
+    if (tensor.rank() > 1)
+      runtime_error("torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: " +
+                    sizes_text(tensor.sizes()));
     sizes.push_back(tensor.type().numel());
   }
   std::vector<Value*> results;
@@ -68,30 +73,36 @@ std::vector<Value*> split_body(Builder& b, const Args& args) {
   constexpr const char* kNames[] = {"vsplit", "hsplit", "dsplit"};
   constexpr int kRanks[] = {2, 1, 3};
   if (x.rank() < kRanks[wanted])
-    runtime_error(std::string("torch.") + kNames[wanted] + " requires a tensor with at least " + std::to_string(kRanks[wanted]) +
-                  " dimension, but got a tensor with " + std::to_string(x.rank()) + " dimensions!");
+    runtime_error(std::string("torch.") + kNames[wanted] + " requires a tensor with at least " +
+                  std::to_string(kRanks[wanted]) + " dimension, but got a tensor with " +
+                  std::to_string(x.rank()) + " dimensions!");
   const int64_t dim = wanted == 1 && x.rank() == 1 ? 0 : wanted;
   const OpDef& split = op("tensor_split");
   if (args.schema().find("sections") < 0) {
     for (size_t i = 0; i < split.parsed.size(); ++i)
-      if (split.parsed[i].find("indices") >= 0) return b.call(split, static_cast<int>(i), {x.value, args["indices"], Sym(dim)});
+      if (split.parsed[i].find("indices") >= 0)
+        return b.call(split, static_cast<int>(i), {x.value, args["indices"], Sym(dim)});
     throw Unsupported("tensor_split at indices");
   }
   const int64_t sections = args.constant("sections");
   if (sections <= 0 || b.sym().specialize(x.size(dim), "split") % sections != 0)
-    runtime_error(std::string("torch.") + kNames[wanted] + " attempted to split along dimension " + std::to_string(dim) +
-                  ", but the size of the dimension is not divisible by the split_size " + std::to_string(sections) + "!");
+    runtime_error(std::string("torch.") + kNames[wanted] + " attempted to split along dimension " +
+                  std::to_string(dim) +
+                  ", but the size of the dimension is not divisible by the split_size " +
+                  std::to_string(sections) + "!");
   return b.call("tensor_split", {x.value, Sym(sections), Sym(dim)});
 }
 
-// ---- blocks ----------------------------------------------------------------------------------------------------------------
+// ---- blocks
+// ----------------------------------------------------------------------------------------------------------------
 
 std::vector<Value*> diagflat_body(Builder& b, const Args& args) {
   Tensor x = first_of(b, args);
   const int64_t offset = args.constant("offset");
   const Sym size = x.type().numel() + std::abs(offset);
   Tensor zero = full(b, {size, size}, x.dtype() == DType::kBool ? Arg(false) : Arg(Sym(0)), x.dtype());
-  return b.call("core.diagonal_scatter", {zero.value, reshape(x, {x.type().numel()}).value, Sym(offset), Sym(0), Sym(1)});
+  return b.call("core.diagonal_scatter",
+                {zero.value, reshape(x, {x.type().numel()}).value, Sym(offset), Sym(0), Sym(1)});
 }
 
 std::vector<Value*> block_diag_body(Builder& b, const Args& args) {
@@ -113,7 +124,8 @@ std::vector<Value*> block_diag_body(Builder& b, const Args& args) {
   return one(concat(rows, 0));
 }
 
-// ---- pixels ----------------------------------------------------------------------------------------------------------------
+// ---- pixels
+// ----------------------------------------------------------------------------------------------------------------
 
 std::vector<Sym> batch_sizes(Tensor x) { return {x.sizes().begin(), x.sizes().end() - 3}; }
 std::vector<Sym> with(std::vector<Sym> sizes, std::initializer_list<Sym> more) {
@@ -132,43 +144,56 @@ Tensor permute_last(Tensor x, const Dims& last) {
 std::vector<Value*> pixel_shuffle_body(Builder& b, const Args& args) {
   Tensor x = first_of(b, args);
   const int64_t r = args.constant("upscale_factor");
-  if (x.rank() < 3) runtime_error("pixel_shuffle expects input to have at least 3 dimensions, but got input with " + std::to_string(x.rank()) + " dimension(s)");
+  if (x.rank() < 3)
+    runtime_error("pixel_shuffle expects input to have at least 3 dimensions, but got input with " +
+                  std::to_string(x.rank()) + " dimension(s)");
   if (r <= 0) runtime_error("pixel_shuffle expects a positive upscale_factor, but got " + std::to_string(r));
   const int64_t channels = b.sym().specialize(x.size(-3), "pixel_shuffle");
   if (channels % (r * r) != 0)
-    runtime_error("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=" +
-                  std::to_string(channels) + " is not divisible by " + std::to_string(r * r));
+    runtime_error(
+        "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+        "upscale_factor, but input.size(-3)=" +
+        std::to_string(channels) + " is not divisible by " + std::to_string(r * r));
   const Sym rows = x.size(-2), columns = x.size(-1);
   Tensor split = reshape(x, with(batch_sizes(x), {channels / (r * r), r, r, rows, columns}));
-  return one(reshape(permute_last(split, {0, 3, 1, 4, 2}), with(batch_sizes(x), {channels / (r * r), rows * r, columns * r})));
+  return one(reshape(permute_last(split, {0, 3, 1, 4, 2}),
+                     with(batch_sizes(x), {channels / (r * r), rows * r, columns * r})));
 }
 
 std::vector<Value*> pixel_unshuffle_body(Builder& b, const Args& args) {
   Tensor x = first_of(b, args);
   const int64_t r = args.constant("downscale_factor");
-  if (x.rank() < 3) runtime_error("pixel_unshuffle expects input to have at least 3 dimensions, but got input with " + std::to_string(x.rank()) + " dimension(s)");
-  if (r <= 0) runtime_error("pixel_unshuffle expects a positive downscale_factor, but got " + std::to_string(r));
-  const int64_t rows = b.sym().specialize(x.size(-2), "pixel_unshuffle"), columns = b.sym().specialize(x.size(-1), "pixel_unshuffle");
+  if (x.rank() < 3)
+    runtime_error("pixel_unshuffle expects input to have at least 3 dimensions, but got input with " +
+                  std::to_string(x.rank()) + " dimension(s)");
+  if (r <= 0)
+    runtime_error("pixel_unshuffle expects a positive downscale_factor, but got " + std::to_string(r));
+  const int64_t rows = b.sym().specialize(x.size(-2), "pixel_unshuffle"),
+                columns = b.sym().specialize(x.size(-1), "pixel_unshuffle");
   if (rows % r != 0) runtime_error("pixel_unshuffle expects height to be divisible by downscale_factor");
   if (columns % r != 0) runtime_error("pixel_unshuffle expects width to be divisible by downscale_factor");
   const Sym channels = x.size(-3);
   Tensor split = reshape(x, with(batch_sizes(x), {channels, rows / r, r, columns / r, r}));
-  return one(reshape(permute_last(split, {0, 2, 4, 1, 3}), with(batch_sizes(x), {channels * (r * r), rows / r, columns / r})));
+  return one(reshape(permute_last(split, {0, 2, 4, 1, 3}),
+                     with(batch_sizes(x), {channels * (r * r), rows / r, columns / r})));
 }
 
 // Nearest neighbours where each element is repeated a whole number of times along each spatial dim.
 std::vector<Value*> upsample_nearest_body(Builder& b, const Args& args) {
   Tensor x = first_of(b, args);
   const int64_t spatial = x.rank() - 2;
-  std::vector<int64_t> output = args.has("output_size") ? args.constants("output_size") : std::vector<int64_t>();
+  std::vector<int64_t> output =
+      args.has("output_size") ? args.constants("output_size") : std::vector<int64_t>();
   const Arg factors = args.has("scale_factors") ? args["scale_factors"] : Arg();
   const auto* scales = std::get_if<std::vector<double>>(&factors);
   std::vector<Sym> paired = {x.size(0), x.size(1)}, wide = paired, sizes = paired;
   for (int64_t d = 0; d < spatial; ++d) {
     const int64_t size = b.sym().specialize(x.size(d + 2), "upsample");
     int64_t times = 0;
-    if (scales) times = static_cast<int64_t>(scales->at(d));
-    else if (size > 0 && output.at(d) % size == 0) times = output.at(d) / size;
+    if (scales)
+      times = static_cast<int64_t>(scales->at(d));
+    else if (size > 0 && output.at(d) % size == 0)
+      times = output.at(d) / size;
     if (times < 1 || (scales && scales->at(d) != static_cast<double>(times)))
       throw Unsupported("nearest neighbours at a scale that is not a whole number");
     paired.insert(paired.end(), {size, 1});
@@ -181,23 +206,32 @@ std::vector<Value*> upsample_nearest_body(Builder& b, const Args& args) {
 void pixel_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   const TensorType& input = args.value(args.schema().params[0].name)->type;
   const bool channels_last = !is_contiguous(*graph.sym, input) && suggests_channels_last(*graph.sym, input);
-  results[0].strides = channels_last ? channels_last_strides(results[0].sizes) : contiguous_strides(results[0].sizes);
+  results[0].strides =
+      channels_last ? channels_last_strides(results[0].sizes) : contiguous_strides(results[0].sizes);
 }
 
-// Where the function in `torch` is written in Python over the one in C, that one is the operator and the other is inlined.
-OpDef entry(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, std::vector<std::string_view> torch_names = {}) {
-  return {.name = name, .family = Family::kComposite, .schemas = std::move(schemas), .torch_names = std::move(torch_names),
-          .body = body, .strides = contiguous_results, .in_place_variant = false};
-}
-OpDef views(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, AliasFn alias = nullptr,
+// Where the function in `torch` is written in Python over the one in C, that one is the operator and the
+// other is inlined.
+OpDef entry(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
             std::vector<std::string_view> torch_names = {}) {
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .torch_names = std::move(torch_names),
+          .body = body,
+          .strides = contiguous_results,
+          .in_place_variant = false};
+}
+OpDef views(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+            AliasFn alias = nullptr, std::vector<std::string_view> torch_names = {}) {
   OpDef op = entry(name, std::move(schemas), body, std::move(torch_names));
   op.strides = nullptr;
   op.view = alias == nullptr;
   op.alias = alias;
   return op;
 }
-OpDef pixels(std::string_view name, std::string_view schema, BodyFn body, std::vector<std::string_view> torch_names = {}) {
+OpDef pixels(std::string_view name, std::string_view schema, BodyFn body,
+             std::vector<std::string_view> torch_names = {}) {
   OpDef op = entry(name, {schema}, body, std::move(torch_names));
   op.strides = pixel_strides;
   return op;
@@ -207,25 +241,48 @@ OpDef pixels(std::string_view name, std::string_view schema, BodyFn body, std::v
 
 std::vector<OpDef> shape_like_ops() {
   return {
-      views("core.broadcast_tensors", {"core.broadcast_tensors(Tensor[] tensors) -> Tensor[]"}, broadcast_tensors_body, nullptr, {"torch._C._VariableFunctions.broadcast_tensors"}),
-      views("core.meshgrid", {"core.meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor[]"}, meshgrid_body, nullptr, {"torch._C._VariableFunctions.meshgrid"}),
-      views("core.atleast_1d", {"core.atleast_1d(Tensor self) -> Tensor"}, atleast_body<1>, atleast_alias, {"torch._C._VariableFunctions.atleast_1d"}),
-      views("core.atleast_2d", {"core.atleast_2d(Tensor self) -> Tensor"}, atleast_body<2>, atleast_alias, {"torch._C._VariableFunctions.atleast_2d"}),
-      views("core.atleast_3d", {"core.atleast_3d(Tensor self) -> Tensor"}, atleast_body<3>, atleast_alias, {"torch._C._VariableFunctions.atleast_3d"}),
+      views("core.broadcast_tensors", {"core.broadcast_tensors(Tensor[] tensors) -> Tensor[]"},
+            broadcast_tensors_body, nullptr, {"torch._C._VariableFunctions.broadcast_tensors"}),
+      views("core.meshgrid", {"core.meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor[]"},
+            meshgrid_body, nullptr, {"torch._C._VariableFunctions.meshgrid"}),
+      views("core.atleast_1d", {"core.atleast_1d(Tensor self) -> Tensor"}, atleast_body<1>, atleast_alias,
+            {"torch._C._VariableFunctions.atleast_1d"}),
+      views("core.atleast_2d", {"core.atleast_2d(Tensor self) -> Tensor"}, atleast_body<2>, atleast_alias,
+            {"torch._C._VariableFunctions.atleast_2d"}),
+      views("core.atleast_3d", {"core.atleast_3d(Tensor self) -> Tensor"}, atleast_body<3>, atleast_alias,
+            {"torch._C._VariableFunctions.atleast_3d"}),
       views("real", {"real(Tensor self) -> Tensor"}, self_body, always_self),
       views("conj", {"conj(Tensor self) -> Tensor"}, self_body, always_self),
       views("resolve_conj", {"resolve_conj(Tensor self) -> Tensor"}, self_body, always_self),
       views("resolve_neg", {"resolve_neg(Tensor self) -> Tensor"}, self_body, always_self),
-      views("hsplit", {"hsplit.int(Tensor self, int sections) -> Tensor[]", "hsplit.array(Tensor self, int[] indices) -> Tensor[]"}, split_body<1>),
-      views("vsplit", {"vsplit.int(Tensor self, int sections) -> Tensor[]", "vsplit.array(Tensor self, int[] indices) -> Tensor[]"}, split_body<0>),
-      views("dsplit", {"dsplit.int(Tensor self, int sections) -> Tensor[]", "dsplit.array(Tensor self, int[] indices) -> Tensor[]"}, split_body<2>),
+      views("hsplit",
+            {"hsplit.int(Tensor self, int sections) -> Tensor[]",
+             "hsplit.array(Tensor self, int[] indices) -> Tensor[]"},
+            split_body<1>),
+      views("vsplit",
+            {"vsplit.int(Tensor self, int sections) -> Tensor[]",
+             "vsplit.array(Tensor self, int[] indices) -> Tensor[]"},
+            split_body<0>),
+      views("dsplit",
+            {"dsplit.int(Tensor self, int sections) -> Tensor[]",
+             "dsplit.array(Tensor self, int[] indices) -> Tensor[]"},
+            split_body<2>),
       entry("diagflat", {"diagflat(Tensor self, int offset=0) -> Tensor"}, diagflat_body),
-      entry("core.block_diag", {"core.block_diag(Tensor[] tensors) -> Tensor"}, block_diag_body, {"torch._C._VariableFunctions.block_diag"}),
-      pixels("pixel_shuffle", "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", pixel_shuffle_body, {"torch.nn.functional.pixel_shuffle"}),
-      pixels("pixel_unshuffle", "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", pixel_unshuffle_body, {"torch.nn.functional.pixel_unshuffle"}),
-      pixels("upsample_nearest1d", "upsample_nearest1d.vec(Tensor input, int[]? output_size, float[]? scale_factors) -> Tensor", upsample_nearest_body),
-      pixels("upsample_nearest2d", "upsample_nearest2d.vec(Tensor input, int[]? output_size, float[]? scale_factors) -> Tensor", upsample_nearest_body),
-      pixels("upsample_nearest3d", "upsample_nearest3d.vec(Tensor input, int[]? output_size, float[]? scale_factors) -> Tensor", upsample_nearest_body),
+      entry("core.block_diag", {"core.block_diag(Tensor[] tensors) -> Tensor"}, block_diag_body,
+            {"torch._C._VariableFunctions.block_diag"}),
+      pixels("pixel_shuffle", "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", pixel_shuffle_body,
+             {"torch.nn.functional.pixel_shuffle"}),
+      pixels("pixel_unshuffle", "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
+             pixel_unshuffle_body, {"torch.nn.functional.pixel_unshuffle"}),
+      pixels("upsample_nearest1d",
+             "upsample_nearest1d.vec(Tensor input, int[]? output_size, float[]? scale_factors) -> Tensor",
+             upsample_nearest_body),
+      pixels("upsample_nearest2d",
+             "upsample_nearest2d.vec(Tensor input, int[]? output_size, float[]? scale_factors) -> Tensor",
+             upsample_nearest_body),
+      pixels("upsample_nearest3d",
+             "upsample_nearest3d.vec(Tensor input, int[]? output_size, float[]? scale_factors) -> Tensor",
+             upsample_nearest_body),
   };
 }
 

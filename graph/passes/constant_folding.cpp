@@ -17,9 +17,12 @@ std::optional<Scalar> scalar_of(ReferenceBuilder& b, const Value* value) {
   if (integer && !integer->is_constant()) return std::nullopt;
   if (integer && !runtime::is_float(dtype)) return b.constant_int(wrap_to(integer->constant(), dtype), dtype);
   double real = 0;
-  if (integer) real = static_cast<double>(integer->constant());
-  else if (const auto* flag = std::get_if<bool>(&number)) real = *flag;
-  else real = std::get<double>(number);
+  if (integer)
+    real = static_cast<double>(integer->constant());
+  else if (const auto* flag = std::get_if<bool>(&number))
+    real = *flag;
+  else
+    real = std::get<double>(number);
   if (runtime::is_float(dtype)) return b.constant(round_to(real, dtype), runtime::compute_type(dtype));
   return b.constant_int(real_to_integer(real, dtype), dtype);
 }
@@ -42,9 +45,12 @@ Value* fold_constants(Builder& builder, Node& node) {
   Scalar result = node.op->scalar(reference, operands.data(), args);
   result = reference.cast(result, runtime::compute_type(type.dtype));
   Arg number;
-  if (runtime::is_float(type.dtype)) number = round_to(ReferenceBuilder::real(result), type.dtype);
-  else if (type.dtype == DType::kBool) number = ReferenceBuilder::integer(result) != 0;
-  else number = Sym(ReferenceBuilder::integer(result));
+  if (runtime::is_float(type.dtype))
+    number = round_to(ReferenceBuilder::real(result), type.dtype);
+  else if (type.dtype == DType::kBool)
+    number = ReferenceBuilder::integer(result) != 0;
+  else
+    number = Sym(ReferenceBuilder::integer(result));
   return builder.call1("core.full", {type.sizes, std::move(number), type.dtype});
 }
 

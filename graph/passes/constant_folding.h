@@ -1,5 +1,6 @@
-// Constant folding: a pointwise operator or conversion of values that are one number everywhere is such a value itself.
-// The operator's own scalar code computes it, on the reference ScalarBuilder (graph/reference.h).
+// Constant folding: a pointwise operator or conversion of values that are one number everywhere is such a
+// value itself. The operator's own scalar code computes it, on the reference ScalarBuilder
+// (graph/reference.h).
 #pragma once
 
 #include "graph/builder.h"

@@ -1,5 +1,5 @@
-// Dead code: nodes of a core graph whose results nobody reads. Draws of random numbers stay, for the numbers that are
-// drawn after them; calls of the framework stay, for what we do not know of them.
+// Dead code: nodes of a core graph whose results nobody reads. Draws of random numbers stay, for the numbers
+// that are drawn after them; calls of the framework stay, for what we do not know of them.
 #include <iterator>
 #include <vector>
 

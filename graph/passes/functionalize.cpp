@@ -1,12 +1,13 @@
 // Functionalisation and decomposition in one walk: the captured graph is executed on core values.
 //
-// Every captured tensor is a view of a storage: a chain of core view steps from the storage's base tensor. A storage has
-// one current content, a core value. An in-place node makes a new content of its view and scatters it back, step by step,
-// to a new content of the storage; views that were read before are derived again when they are read next. At the end the
-// contents of written inputs become Graph::mutations, and each output is told by the storage that it looks at.
+// Every captured tensor is a view of a storage: a chain of core view steps from the storage's base tensor. A
+// storage has one current content, a core value. An in-place node makes a new content of its view and
+// scatters it back, step by step, to a new content of the storage; views that were read before are derived
+// again when they are read next. At the end the contents of written inputs become Graph::mutations, and each
+// output is told by the storage that it looks at.
 //
-// Whether a result shares storage is said by the operator's entry (OpDef::view, OpDef::alias); which elements it looks at
-// is read from its expansion, which is core views only.
+// Whether a result shares storage is said by the operator's entry (OpDef::view, OpDef::alias); which elements
+// it looks at is read from its expansion, which is core views only.
 #include <algorithm>
 #include <deque>
 
@@ -19,11 +20,11 @@ namespace cdynamo::graph {
 namespace {
 
 struct Storage {
-  Value* current = nullptr;   // content of the base tensor, a core value
-  int version = 0;            // grows with each write
+  Value* current = nullptr;     // content of the base tensor, a core value
+  int version = 0;              // grows with each write
   const Value* base = nullptr;  // the captured value whose type is the storage's layout
-  int input = -1;             // index of the graph input that owns it
-  int output = -1;            // index in core->outputs once an output needs it
+  int input = -1;               // index of the graph input that owns it
+  int output = -1;              // index in core->outputs once an output needs it
 };
 
 // What a captured value is: a view of a storage, and the content of it that was derived last.
@@ -33,7 +34,7 @@ struct Binding {
   Sym offset = 0;
   const Value* object = nullptr;  // the captured value that stands for the same Python object
   Value* content = nullptr;
-  int version = -1;             // of the storage, when `content` was derived
+  int version = -1;  // of the storage, when `content` was derived
 };
 
 class Functionalizer {
@@ -54,7 +55,8 @@ class Functionalizer {
     }
     builder_.set_location(-1, -1);
     for (Storage& storage : storages_)
-      if (storage.input >= 0 && storage.version > 0) core_->mutations.push_back({storage.input, computed(storage.current)});
+      if (storage.input >= 0 && storage.version > 0)
+        core_->mutations.push_back({storage.input, computed(storage.current)});
     Prepared prepared;
     for (Value* output : captured_.outputs) prepared.outputs.push_back(classify(output));
     prepared.core = std::move(core_);
@@ -65,7 +67,8 @@ class Functionalizer {
   SymContext& sym() { return *core_->sym; }
   Binding& binding(const Value* value) { return bindings_[value->id]; }
 
-  // What is written to one input may be another's content, or a view of it: it is copied before any input is written.
+  // What is written to one input may be another's content, or a view of it: it is copied before any input is
+  // written.
   Value* computed(Value* value) {
     if (value->node && value->node->op->family != Family::kView) return value;
     return builder_.call1("core.cast", {value, value->type.dtype});
@@ -96,7 +99,8 @@ class Functionalizer {
     std::vector<Value*> operands = {b.storage->current};
     for (const ViewStep& step : b.chain) operands.push_back(apply(builder_, step, operands.back()));
     Value* result = content;
-    for (size_t i = b.chain.size(); i-- > 0;) result = scatter_back(builder_, b.chain[i], operands[i], result);
+    for (size_t i = b.chain.size(); i-- > 0;)
+      result = scatter_back(builder_, b.chain[i], operands[i], result);
     b.storage->current = result;
     b.version = ++b.storage->version;
     b.content = content;
@@ -143,12 +147,16 @@ class Functionalizer {
     const bool library = node.op->family == Family::kLibrary;
     std::vector<Value*> results = library ? copy_library_node(node, std::move(args))
                                           : builder_.call(*node.op, node.overload, std::move(args));
-    if (results.size() < node.results.size()) throw InternalError("functionalize: too few results of " + name_of(node));
+    if (results.size() < node.results.size())
+      throw InternalError("functionalize: too few results of " + name_of(node));
     const Alias alias = alias_of_call(node);
     for (size_t i = 0; i < node.results.size(); ++i) {
-      if (alias != Alias::kNone) bind_alias(node, i, alias, results[i], captured_operands, operands);
-      else if (node.in_place && i == 0) bind_write(node, captured_operands.at(0), results[i]);
-      else bind_fresh(node, node.results[i], results[i]);
+      if (alias != Alias::kNone)
+        bind_alias(node, i, alias, results[i], captured_operands, operands);
+      else if (node.in_place && i == 0)
+        bind_write(node, captured_operands.at(0), results[i]);
+      else
+        bind_fresh(node, node.results[i], results[i]);
     }
   }
 
@@ -163,15 +171,17 @@ class Functionalizer {
     return copy->results;
   }
 
-  // How the call itself relates its result to its operand; an in-place call of what returns its operand writes nothing.
+  // How the call itself relates its result to its operand; an in-place call of what returns its operand
+  // writes nothing.
   static Alias alias_of_call(const Node& node) {
     if (node.op->alias) return node.op->alias(node);
     return node.op->view ? Alias::kView : Alias::kNone;
   }
 
-  // The operand that `result` is an index map of, with the steps from it; -1: none. Where a core value stands for several
-  // operands, result i of a call is taken for a view of operand i.
-  static int find_root(Value* result, size_t index, const std::vector<Value*>& operands, std::vector<ViewStep>& steps) {
+  // The operand that `result` is an index map of, with the steps from it; -1: none. Where a core value stands
+  // for several operands, result i of a call is taken for a view of operand i.
+  static int find_root(Value* result, size_t index, const std::vector<Value*>& operands,
+                       std::vector<ViewStep>& steps) {
     for (Value* value = result;;) {
       if (index < operands.size() && operands[index] == value) return static_cast<int>(index);
       const auto found = std::find(operands.begin(), operands.end(), value);
@@ -192,8 +202,10 @@ class Functionalizer {
     Binding view = binding(source);
     Layout layout{source->type.sizes, source->type.strides, view.offset};
     for (const ViewStep& step : steps)
-      if (!advance(sym(), step, layout)) throw Unsupported("a view whose elements cannot be addressed: " + name_of(node));
-    if (node.in_place && !steps.empty()) throw Unsupported("an in-place change of shape: " + name_of(node) + "_");
+      if (!advance(sym(), step, layout))
+        throw Unsupported("a view whose elements cannot be addressed: " + name_of(node));
+    if (node.in_place && !steps.empty())
+      throw Unsupported("an in-place change of shape: " + name_of(node) + "_");
     view.chain.insert(view.chain.end(), steps.begin(), steps.end());
     view.offset = layout.offset;
     if (!node.in_place && alias != Alias::kSelf) view.object = target;
@@ -210,8 +222,8 @@ class Functionalizer {
   void bind_fresh(const Node& node, const Value* target, Value* result) {
     if (result->type.dtype != target->type.dtype || result->type.rank() != target->type.rank() ||
         !same_sizes(sym(), result->type.sizes, target->type.sizes))
-      throw InternalError("functionalize: the expansion of " + name_of(node) + " has another type than its result " +
-                          target->name);
+      throw InternalError("functionalize: the expansion of " + name_of(node) +
+                          " has another type than its result " + target->name);
     if (result->type.weak != target->type.weak) {
       // A type belongs to one value: where the expansion came down to an operand, a copy keeps them apart.
       result = builder_.call1("core.cast", {result, result->type.dtype});
@@ -237,13 +249,16 @@ class Functionalizer {
     return alias;
   }
 
-  // The caller makes a buffer of as many elements as there are: eager's fresh results leave no gaps and do not overlap.
+  // The caller makes a buffer of as many elements as there are: eager's fresh results leave no gaps and do
+  // not overlap.
   void require_dense(const Storage& storage) {
     if (!is_non_overlapping_and_dense(sym(), storage.base->type))
-      throw Unsupported("a result of its own storage whose elements overlap or leave gaps: " + storage.base->name);
+      throw Unsupported("a result of its own storage whose elements overlap or leave gaps: " +
+                        storage.base->name);
   }
 
-  // Outputs are nodes' results and pairwise different, so that each can be written to its own buffer with its own strides.
+  // Outputs are nodes' results and pairwise different, so that each can be written to its own buffer with its
+  // own strides.
   int fresh_output(Storage& storage) {
     if (storage.output >= 0) return storage.output;
     Value* value = storage.current;

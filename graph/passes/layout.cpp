@@ -61,17 +61,20 @@ bool advance_slice(SymContext&, const Args& args, Layout& layout) {
 
 bool advance_diagonal(SymContext&, const Args& args, Layout& layout) {
   const int64_t offset = args.constant("offset"), dim1 = args.constant("dim1"), dim2 = args.constant("dim2");
-  layout.offset = layout.offset + (offset >= 0 ? layout.strides[dim2] * offset : layout.strides[dim1] * -offset);
+  layout.offset =
+      layout.offset + (offset >= 0 ? layout.strides[dim2] * offset : layout.strides[dim1] * -offset);
   layout.strides.push_back(layout.strides[dim1] + layout.strides[dim2]);
-  for (int64_t dim : {std::max(dim1, dim2), std::min(dim1, dim2)}) layout.strides.erase(layout.strides.begin() + dim);
+  for (int64_t dim : {std::max(dim1, dim2), std::min(dim1, dim2)})
+    layout.strides.erase(layout.strides.begin() + dim);
   return true;
 }
 
 // core.window without padding: each window's elements lie in the operand.
 bool advance_window(SymContext& context, const Args& args, Layout& layout) {
   const std::vector<int64_t> dims = args.constants("dims");
-  const std::vector<Sym> kernel = args.sizes("kernel"), stride = args.sizes("stride"), padding = args.sizes("padding"),
-                         dilation = args.sizes("dilation"), out = args.sizes("out");
+  const std::vector<Sym> kernel = args.sizes("kernel"), stride = args.sizes("stride"),
+                         padding = args.sizes("padding"), dilation = args.sizes("dilation"),
+                         out = args.sizes("out");
   for (size_t i = 0; i < dims.size(); ++i) {
     if (!(padding[i] == Sym(0))) return false;
     const Sym last = (out[i] - 1) * stride[i] + (kernel[i] - 1) * dilation[i];
@@ -87,9 +90,10 @@ bool advance_window(SymContext& context, const Args& args, Layout& layout) {
 
 Value* back_expand(Builder& builder, const ViewStep& step, Value*, Value* content) {
   if (!same_sizes(builder.sym(), step.operand_sizes, step.result_sizes))
-    throw UserError(UserError::Kind::kRuntime,
-                    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                    "location. Please clone() the tensor before performing the operation.");
+    throw UserError(
+        UserError::Kind::kRuntime,
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+        "location. Please clone() the tensor before performing the operation.");
   return content;
 }
 
@@ -129,7 +133,8 @@ Value* back_slice(Builder& builder, const ViewStep& step, Value* operand, Value*
 
 Value* back_diagonal(Builder& builder, const ViewStep& step, Value* operand, Value* content) {
   const Args args(step.op->parsed[step.overload], step.args);
-  return builder.call1("core.diagonal_scatter", {operand, content, args["offset"], args["dim1"], args["dim2"]});
+  return builder.call1("core.diagonal_scatter",
+                       {operand, content, args["offset"], args["dim1"], args["dim2"]});
 }
 
 Value* back_window(Builder&, const ViewStep&, Value*, Value*) {
@@ -165,7 +170,8 @@ ViewStep make_view_step(const Node& view) {
 }
 
 bool advance(SymContext& context, const ViewStep& step, Layout& layout) {
-  if (!find_rule(*step.op)->advance(context, Args(step.op->parsed[step.overload], step.args), layout)) return false;
+  if (!find_rule(*step.op)->advance(context, Args(step.op->parsed[step.overload], step.args), layout))
+    return false;
   layout.sizes = step.result_sizes;
   return true;
 }

@@ -1,6 +1,7 @@
-// Where the elements of a view lie in the storage that it looks at, and the steps that lead from a storage's base tensor
-// to a view of it. Functionalisation keeps a chain of steps for each view: applied forwards they derive the view's
-// content from the storage's, applied backwards they write the view's content into the storage's.
+// Where the elements of a view lie in the storage that it looks at, and the steps that lead from a storage's
+// base tensor to a view of it. Functionalisation keeps a chain of steps for each view: applied forwards they
+// derive the view's content from the storage's, applied backwards they write the view's content into the
+// storage's.
 #pragma once
 
 #include <vector>
@@ -19,7 +20,7 @@ struct Layout {
 struct ViewStep {
   const OpDef* op = nullptr;
   int overload = 0;
-  std::vector<Arg> args;            // args[0] is not read
+  std::vector<Arg> args;  // args[0] is not read
   std::vector<Sym> operand_sizes;
   std::vector<Sym> result_sizes;
 };
@@ -30,7 +31,8 @@ ViewStep make_view_step(const Node& view);
 // The layout after the step; false where the step needs a copy.
 bool advance(SymContext& context, const ViewStep& step, Layout& layout);
 Value* apply(Builder& builder, const ViewStep& step, Value* operand);
-// `operand` with the elements that the step selects replaced by `content`. Throws where elements are selected twice.
+// `operand` with the elements that the step selects replaced by `content`. Throws where elements are selected
+// twice.
 Value* scatter_back(Builder& builder, const ViewStep& step, Value* operand, Value* content);
 
 // Equal under what is known, and under the hints with a guard where it is not known.

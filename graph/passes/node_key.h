@@ -1,5 +1,5 @@
-// A node's operator, arguments and result types as bytes: equal keys, equal results. How operands are named is the
-// caller's: by identity within a graph, by position across graphs.
+// A node's operator, arguments and result types as bytes: equal keys, equal results. How operands are named
+// is the caller's: by identity within a graph, by position across graphs.
 #pragma once
 
 #include <functional>

@@ -1,9 +1,9 @@
 // The pipeline from a captured graph to the core graph that lowering reads.
 //
-//   functionalize                       functionalize.cpp, layout.cpp   writes and views become values; decomposition
-//   simplify                            simplify.cpp, rewrites.cpp      exact algebra, views, constant folding
-//   recognize_attention                 recognize_attention.cpp         matmul, scale, mask, softmax, matmul -> core.sdpa
-//   eliminate_common_subexpressions     common_subexpressions.cpp
+//   functionalize                       functionalize.cpp, layout.cpp   writes and views become values;
+//   decomposition simplify                            simplify.cpp, rewrites.cpp      exact algebra, views,
+//   constant folding recognize_attention                 recognize_attention.cpp         matmul, scale, mask,
+//   softmax, matmul -> core.sdpa eliminate_common_subexpressions     common_subexpressions.cpp
 //   eliminate_dead_code                 dead_code.cpp
 //   verify                              verify.cpp
 #include "graph/op.h"
@@ -37,7 +37,8 @@ Prepared prepare(const Graph& captured, const DumpFn& dump) {
   done("eliminate_dead_code", core);
 
   const std::vector<std::string> broken = verify(core, /*core=*/true);
-  if (!broken.empty()) throw InternalError("the core graph is not sound: " + broken[0] + "\n" + print_readable(core));
+  if (!broken.empty())
+    throw InternalError("the core graph is not sound: " + broken[0] + "\n" + print_readable(core));
   return prepared;
 }
 

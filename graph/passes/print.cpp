@@ -55,7 +55,8 @@ std::string print_arg(const Arg& arg) {
 }
 
 std::string print_type(const TensorType& type) {
-  std::string text = std::string(runtime::info(type.dtype).short_name) + "[" + join(type.sizes, print_sym) + "]";
+  std::string text =
+      std::string(runtime::info(type.dtype).short_name) + "[" + join(type.sizes, print_sym) + "]";
   if (type.device.type != runtime::DeviceType::kCPU) text += "@" + print_device(type.device);
   return text;
 }
@@ -63,7 +64,8 @@ std::string print_type(const TensorType& type) {
 // Strides are said where they are not those of a contiguous tensor.
 std::string print_layout(const TensorType& type) {
   std::string text = print_type(type);
-  if (type.strides != contiguous_strides(type.sizes)) text += " strides [" + join(type.strides, print_sym) + "]";
+  if (type.strides != contiguous_strides(type.sizes))
+    text += " strides [" + join(type.strides, print_sym) + "]";
   return text;
 }
 
@@ -80,7 +82,8 @@ std::string print_call(const Node& node) {
   for (size_t i = 0; i < node.args.size(); ++i) {
     const Arg& arg = node.args[i];
     if (std::holds_alternative<std::monostate>(arg)) continue;
-    const bool tensor = std::holds_alternative<Value*>(arg) || std::holds_alternative<std::vector<Value*>>(arg);
+    const bool tensor =
+        std::holds_alternative<Value*>(arg) || std::holds_alternative<std::vector<Value*>>(arg);
     if (auto* value = std::get_if<Value*>(&arg); value && !*value) continue;
     by_position &= tensor;
     if (!text.empty()) text += ", ";
@@ -94,14 +97,16 @@ std::string print_location(const Graph& graph, int location) {
   if (location < 0 || location >= static_cast<int>(graph.locations.size())) return "";
   const SourceLocation& at = graph.locations[location];
   const size_t slash = at.file.find_last_of('/');
-  std::string text = (slash == std::string::npos ? at.file : at.file.substr(slash + 1)) + ":" + std::to_string(at.line);
+  std::string text =
+      (slash == std::string::npos ? at.file : at.file.substr(slash + 1)) + ":" + std::to_string(at.line);
   if (!at.function.empty()) text += " in " + at.function;
   if (!at.text.empty()) text += ": " + at.text;
   return text;
 }
 
 std::string print_node(const Node& node) {
-  std::string results = join(node.results, [](const Value* v) { return print_value(v) + ": " + print_type(v->type); });
+  std::string results =
+      join(node.results, [](const Value* v) { return print_value(v) + ": " + print_type(v->type); });
   return (results.empty() ? "" : results + " = ") + print_call(node);
 }
 
@@ -118,26 +123,32 @@ std::string escape(const std::string& text) {
 
 std::string print_readable(const Graph& graph) {
   std::string text =
-      "graph(" + join(graph.inputs, [](const Value* v) { return print_value(v) + ": " + print_layout(v->type); }) + "):\n";
+      "graph(" +
+      join(graph.inputs, [](const Value* v) { return print_value(v) + ": " + print_layout(v->type); }) +
+      "):\n";
   int last_location = -1;
   for (const auto& node : graph.nodes) {
     std::string line = "  " + print_node(*node);
     // The line of the program is said once for the nodes that come from it.
     if (node->location != last_location) {
       const std::string location = print_location(graph, node->location);
-      if (!location.empty()) line += std::string(line.size() < 60 ? 60 - line.size() : 1, ' ') + "  # " + location;
+      if (!location.empty())
+        line += std::string(line.size() < 60 ? 60 - line.size() : 1, ' ') + "  # " + location;
     }
     last_location = node->location;
     text += line + "\n";
   }
   for (const Graph::Mutation& mutation : graph.mutations)
-    text += "  write " + print_value(mutation.value) + " to " + print_value(graph.inputs[mutation.input]) + "\n";
+    text +=
+        "  write " + print_value(mutation.value) + " to " + print_value(graph.inputs[mutation.input]) + "\n";
   return text + "  return " +
-         join(graph.outputs, [](const Value* v) { return print_value(v) + ": " + print_layout(v->type); }) + "\n";
+         join(graph.outputs, [](const Value* v) { return print_value(v) + ": " + print_layout(v->type); }) +
+         "\n";
 }
 
 std::string to_dot(const Graph& graph) {
-  std::string text = "digraph graph {\n  rankdir=TB;\n  node [shape=box, fontname=\"monospace\", fontsize=10];\n";
+  std::string text =
+      "digraph graph {\n  rankdir=TB;\n  node [shape=box, fontname=\"monospace\", fontsize=10];\n";
   const auto vertex = [](const Value* v) {
     return v->node ? "n" + std::to_string(v->node->id) : "i" + std::to_string(v->id);
   };
@@ -145,7 +156,8 @@ std::string to_dot(const Graph& graph) {
     text += "  " + vertex(from) + " -> " + to + " [label=\"" + escape(label) + "\"];\n";
   };
   for (const Value* input : graph.inputs)
-    text += "  " + vertex(input) + " [shape=ellipse, label=\"" + escape(input->name) + "\\n" + print_type(input->type) + "\"];\n";
+    text += "  " + vertex(input) + " [shape=ellipse, label=\"" + escape(input->name) + "\\n" +
+            print_type(input->type) + "\"];\n";
   for (const auto& node : graph.nodes) {
     const std::string name = "n" + std::to_string(node->id);
     const std::string location = print_location(graph, node->location);
@@ -160,7 +172,8 @@ std::string to_dot(const Graph& graph) {
   }
   for (size_t i = 0; i < graph.mutations.size(); ++i) {
     const std::string name = "m" + std::to_string(i);
-    text += "  " + name + " [shape=ellipse, label=\"write to " + escape(graph.inputs[graph.mutations[i].input]->name) + "\"];\n";
+    text += "  " + name + " [shape=ellipse, label=\"write to " +
+            escape(graph.inputs[graph.mutations[i].input]->name) + "\"];\n";
     edge(graph.mutations[i].value, name, print_type(graph.mutations[i].value->type));
   }
   return text + "}\n";

@@ -3,11 +3,12 @@
 // What torch.matmul and softmax leave at core level, views between any two steps:
 //   scores  = bmm(q, permute(k))            scale: mul or div by a number, on q, on k or on the scores
 //   scores  = add(scores, mask)  or  where(condition, fill, scores)
-//   shifted = exp(scores - amax(scores, -1));  weights = shifted / sum(shifted, -1);  result = bmm(weights, v)
+//   shifted = exp(scores - amax(scores, -1));  weights = shifted / sum(shifted, -1);  result = bmm(weights,
+//   v)
 //
-// core.sdpa gives 0 for a row whose keys are all masked. By hand, a row of -inf gives NaN, and a row filled with one finite
-// number gives the mean of the values. Where a mask is there, such rows are put right after the call: found by a
-// reduction over the mask, which is cheap beside attention.
+// core.sdpa gives 0 for a row whose keys are all masked. By hand, a row of -inf gives NaN, and a row filled
+// with one finite number gives the mean of the values. Where a mask is there, such rows are put right after
+// the call: found by a reduction over the mask, which is cheap beside attention.
 #include <cmath>
 #include <optional>
 #include <unordered_map>
@@ -22,27 +23,30 @@ namespace {
 
 Args args_of(const Node& node) { return Args(node.op->parsed[node.overload], node.args); }
 
-bool is(const Value* value, std::string_view name) { return value && value->node && value->node->op->name == name; }
+bool is(const Value* value, std::string_view name) {
+  return value && value->node && value->node->op->name == name;
+}
 Value* operand(const Value* value, int index) { return std::get<Value*>(value->node->args[index]); }
 
 // The last two sizes are rows and columns of a matrix; what comes before are batches.
 bool same_matrix(const Value* a, const Value* b) {
   const auto &x = a->type.sizes, &y = b->type.sizes;
-  return x.size() >= 2 && y.size() >= 2 && x[x.size() - 1] == y[y.size() - 1] && x[x.size() - 2] == y[y.size() - 2];
+  return x.size() >= 2 && y.size() >= 2 && x[x.size() - 1] == y[y.size() - 1] &&
+         x[x.size() - 2] == y[y.size() - 2];
 }
 
 struct Mask {
   enum Kind : uint8_t { kNone, kAdditive, kFilled } kind = kNone;
-  Value* value = nullptr;      // kAdditive: what is added; kFilled: where the scores are not replaced
+  Value* value = nullptr;  // kAdditive: what is added; kFilled: where the scores are not replaced
   bool kept_where_true = true;
   double fill = 0;
 };
 
 // What was found, from the last node back to the operands.
 struct Attention {
-  Value* query = nullptr;  // (.., L, E)
-  Value* key = nullptr;    // transposed: (.., E, S)
-  Value* values = nullptr; // (.., S, Ev)
+  Value* query = nullptr;         // (.., L, E)
+  Value* key = nullptr;           // transposed: (.., E, S)
+  Value* values = nullptr;        // (.., S, Ev)
   std::vector<Sym> scores_sizes;  // as softmax saw them
   double scale = 1;
   Mask mask;
@@ -54,7 +58,8 @@ class Matcher {
   // `result` is the bmm of weights and values.
   std::optional<Attention> match(Value* result) {
     found_ = {};
-    if (!is(result, "core.bmm") || !runtime::is_float(result->type.dtype) || runtime::is_half(result->type.dtype))
+    if (!is(result, "core.bmm") || !runtime::is_float(result->type.dtype) ||
+        runtime::is_half(result->type.dtype))
       return std::nullopt;
     take(result);
     found_.values = operand(result, 1);
@@ -102,7 +107,8 @@ class Matcher {
     if (!weights || !(is(weights, "core.true_divide") || is(weights, "div"))) return nullptr;
     take(weights);
     Value* shifted = operand(weights, 0);
-    if (match_row_reduction(operand(weights, 1), "core.sum") != shifted || !is(shifted, "exp")) return nullptr;
+    if (match_row_reduction(operand(weights, 1), "core.sum") != shifted || !is(shifted, "exp"))
+      return nullptr;
     take(shifted);
     Value* difference = operand(shifted, 0);
     if (!is(difference, "sub")) return nullptr;
@@ -131,7 +137,8 @@ class Matcher {
   Value* match_additive_mask(Value* scores) {
     for (int side : {0, 1}) {
       const Value* other = operand(scores, side);
-      while (is(other, "core.reshape") || is(other, "mul") || is(other, "div") || is(other, "core.true_divide"))
+      while (is(other, "core.reshape") || is(other, "mul") || is(other, "div") ||
+             is(other, "core.true_divide"))
         other = operand(other, 0);
       if (!is(other, "core.bmm")) continue;
       found_.mask = {.kind = Mask::kAdditive, .value = operand(scores, 1 - side)};
@@ -147,7 +154,8 @@ class Matcher {
       value = through_reshapes(value);
       const bool divides = is(value, "div") || is(value, "core.true_divide");
       if (!divides && !is(value, "mul")) return value;
-      const std::optional<double> right = constant_of(operand(value, 1)), left = constant_of(operand(value, 0));
+      const std::optional<double> right = constant_of(operand(value, 1)),
+                                  left = constant_of(operand(value, 0));
       if (right && std::isfinite(*right) && *right != 0) {
         found_.scale = divides ? found_.scale / *right : found_.scale * *right;
         take(value);
@@ -182,8 +190,10 @@ class Rewriter {
   Rewriter(Builder& builder, const Attention& found) : b_(builder), found_(found) {
     const std::vector<Sym>& s = found.scores_sizes;
     // (B, H, L, S); scores of three dims are batches of one head.
-    if (s.size() == 4) sizes_ = s;
-    else sizes_ = {s[0], 1, s[1], s[2]};
+    if (s.size() == 4)
+      sizes_ = s;
+    else
+      sizes_ = {s[0], 1, s[1], s[2]};
   }
 
   Value* build(const TensorType& result) {
@@ -191,7 +201,8 @@ class Rewriter {
     Tensor key = permute(as_heads(found_.key), {0, 1, 3, 2});
     Tensor mask = additive_mask(query.dtype());
     Arg mask_arg = mask.value ? Arg(mask.value) : Arg(std::monostate{});
-    Tensor out = wrap(b_, b_.call1("core.sdpa", {query.value, key.value, values.value, mask_arg, false, found_.scale}));
+    Tensor out = wrap(
+        b_, b_.call1("core.sdpa", {query.value, key.value, values.value, mask_arg, false, found_.scale}));
     if (mask.value) out = with_masked_rows(out, mask, values);
     return reshape(out, result.sizes).value;
   }
@@ -221,7 +232,8 @@ class Rewriter {
     return mask.kept_where_true ? where(value, zero, masked) : where(value, masked, zero);
   }
 
-  // A row without a key: NaN where it was all -inf by hand, the mean of the values where it was all one number.
+  // A row without a key: NaN where it was all -inf by hand, the mean of the values where it was all one
+  // number.
   Tensor with_masked_rows(Tensor out, Tensor mask, Tensor values) {
     Tensor nothing_left = eq(expand(amax(mask, {3}, /*keepdim=*/true), row_sizes(mask)), Operand(-INFINITY));
     Tensor instead = full_like(out, NAN);

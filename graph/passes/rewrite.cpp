@@ -16,9 +16,9 @@ struct Pattern {
   std::vector<Pattern> operands;
 };
 
-constexpr std::string_view kCommutative[] = {"add",         "mul",        "maximum",    "minimum",    "bitwise_and",
-                                             "bitwise_or",  "bitwise_xor", "logical_and", "logical_or", "logical_xor",
-                                             "eq",          "ne"};
+constexpr std::string_view kCommutative[] = {"add",         "mul",         "maximum",     "minimum",
+                                             "bitwise_and", "bitwise_or",  "bitwise_xor", "logical_and",
+                                             "logical_or",  "logical_xor", "eq",          "ne"};
 
 bool commutes(const OpDef& op) {
   for (std::string_view name : kCommutative)
@@ -158,7 +158,8 @@ struct RewriteSet::Impl {
   std::unordered_map<const OpDef*, std::vector<Row>> rows;
 };
 
-RewriteSet::RewriteSet(std::initializer_list<std::span<const Rewrite>> tables) : impl_(std::make_unique<Impl>()) {
+RewriteSet::RewriteSet(std::initializer_list<std::span<const Rewrite>> tables)
+    : impl_(std::make_unique<Impl>()) {
   for (std::span<const Rewrite> table : tables) {
     for (const Rewrite& rewrite : table) {
       Impl::Row row{.rewrite = &rewrite};
@@ -189,7 +190,8 @@ Value* RewriteSet::apply(Builder& builder, Node& node) const {
 
 namespace {
 
-// What is written to an input is computed before any input is written: never an input, nor a view that may be one's.
+// What is written to an input is computed before any input is written: never an input, nor a view that may be
+// one's.
 bool is_computed(const Value* value) { return value->node && value->node->op->family != Family::kView; }
 
 // Outputs move to the replacement only where they stay results of nodes and pairwise different.

@@ -4,9 +4,10 @@
 //   {"add(x, 0)", "x", integral},
 //   {"core.reshape(core.reshape(x))", nullptr, nullptr, merge_reshapes},
 //
-// A pattern is an operator with its tensor operands in order, nested: a letter stands for any value (the same letter for
-// the same value), a number for a core.full of just that number (-0 is not 0). Operands of operators that commute are
-// tried in both orders. Arguments that are not tensors do not take part: a condition looks at them.
+// A pattern is an operator with its tensor operands in order, nested: a letter stands for any value (the same
+// letter for the same value), a number for a core.full of just that number (-0 is not 0). Operands of
+// operators that commute are tried in both orders. Arguments that are not tensors do not take part: a
+// condition looks at them.
 #pragma once
 
 #include <array>
@@ -33,9 +34,9 @@ struct Match {
 
 struct Rewrite {
   const char* pattern;
-  const char* result = nullptr;                              // in the same notation; null: `build` makes it
+  const char* result = nullptr;  // in the same notation; null: `build` makes it
   bool (*condition)(const Match&) = nullptr;
-  Value* (*build)(Builder&, const Match&) = nullptr;         // null result: does not apply after all
+  Value* (*build)(Builder&, const Match&) = nullptr;  // null result: does not apply after all
 };
 
 // The tables of rewrites.cpp.
@@ -50,7 +51,8 @@ class RewriteSet {
  public:
   explicit RewriteSet(std::initializer_list<std::span<const Rewrite>> tables);
   ~RewriteSet();
-  // What stands for the node's result instead; null where no row applies. New nodes are appended to the builder's graph.
+  // What stands for the node's result instead; null where no row applies. New nodes are appended to the
+  // builder's graph.
   Value* apply(Builder& builder, Node& node) const;
 
  private:
@@ -58,9 +60,10 @@ class RewriteSet {
   std::unique_ptr<Impl> impl_;
 };
 
-// Offers each node, its operands replaced already, to `replacement`; a value that it returns takes the place of the node's
-// first result, and nodes that it appends are moved to before the node. An output keeps its node where the replacement is an
-// input or another output. True when something was replaced. Leaves dead nodes behind.
+// Offers each node, its operands replaced already, to `replacement`; a value that it returns takes the place
+// of the node's first result, and nodes that it appends are moved to before the node. An output keeps its
+// node where the replacement is an input or another output. True when something was replaced. Leaves dead
+// nodes behind.
 bool rewrite_nodes(Graph& graph, const std::function<Value*(Builder&, Node&)>& replacement);
 
 }  // namespace cdynamo::graph

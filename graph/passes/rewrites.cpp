@@ -29,7 +29,8 @@ Value* divide_by_power_of_two(Builder& b, const Match& m) {
   if (!runtime::is_float(dtype)) return nullptr;
   const std::optional<double> divisor = constant_of(m['y']);
   int exponent = 0;
-  if (!divisor || *divisor == 0 || !std::isfinite(*divisor) || std::abs(std::frexp(*divisor, &exponent)) != 0.5)
+  if (!divisor || *divisor == 0 || !std::isfinite(*divisor) ||
+      std::abs(std::frexp(*divisor, &exponent)) != 0.5)
     return nullptr;
   if (std::abs(exponent) > 14 || *divisor == 1) return nullptr;
   Value* reciprocal = b.call1("core.full", {m.type().sizes, 1 / *divisor, dtype});
@@ -50,9 +51,9 @@ constexpr Rewrite kAlgebra[] = {
     {"core.true_divide(x, 1)", "x", same_dtype},
     {"core.true_divide(x, -1)", "neg(x)", same_dtype},
     {"core.true_divide(x, y)", nullptr, same_dtype, divide_by_power_of_two},
-    {"add(x, -0)", "x", added_minus_zero},   // 0 would turn -0 into 0
+    {"add(x, -0)", "x", added_minus_zero},  // 0 would turn -0 into 0
     {"add(x, 0)", "x", added_to_integer},
-    {"sub(x, 0)", "x", added_minus_zero},    // -0 would turn -0 into 0
+    {"sub(x, 0)", "x", added_minus_zero},  // -0 would turn -0 into 0
     {"neg(neg(x))", "x", same_dtype},
     {"abs(neg(x))", "abs(x)", same_dtype},
     {"abs(abs(x))", "abs(x)", same_dtype},
@@ -78,7 +79,8 @@ constexpr Rewrite kAlgebra[] = {
     {"floor(floor(x))", "floor(x)"},
     {"ceil(ceil(x))", "ceil(x)"},
     {"trunc(trunc(x))", "trunc(x)"},
-    {"round(round(x))", "round(x)", [](const Match& m) { return !m.args(0).has("decimals") && !m.args(1).has("decimals"); }},
+    {"round(round(x))", "round(x)",
+     [](const Match& m) { return !m.args(0).has("decimals") && !m.args(1).has("decimals"); }},
 };
 
 // ---- Conversions ----
@@ -113,7 +115,9 @@ Value* cast_before_expand(Builder& b, const Match& m) {
 
 // ---- Views ----
 
-Value* reshape_to(Builder& b, Value* x, const std::vector<Sym>& sizes) { return b.call1("core.reshape", {x, sizes}); }
+Value* reshape_to(Builder& b, Value* x, const std::vector<Sym>& sizes) {
+  return b.call1("core.reshape", {x, sizes});
+}
 
 bool keeps_sizes(const Match& m) { return m['x']->type.sizes == m.type().sizes; }
 
@@ -191,8 +195,8 @@ bool reads_what_was_written(const Match& m) {
 // The slice and the written region are apart along some dimension (unit steps, constant bounds).
 Value* read_past_write(Builder& b, const Match& m) {
   const Args slice = m.args(0), scatter = m.args(1);
-  const std::vector<Sym> start = slice.sizes("start"), step = slice.sizes("step"), written = scatter.sizes("start"),
-                         written_step = scatter.sizes("step");
+  const std::vector<Sym> start = slice.sizes("start"), step = slice.sizes("step"),
+                         written = scatter.sizes("start"), written_step = scatter.sizes("step");
   for (size_t d = 0; d < start.size(); ++d) {
     const Sym size = m.type().sizes[d], written_size = m['s']->type.sizes[d];
     if (!(step[d] == Sym(1)) || !(written_step[d] == Sym(1))) continue;
@@ -215,7 +219,8 @@ bool overwrites_everything(const Match& m) {
 Value* drop_lost_write(Builder& b, const Match& m) {
   const Args last = m.args(0), first = m.args(1);
   const std::vector<Sym> start = last.sizes("start"), step = last.sizes("step");
-  if (start != first.sizes("start") || step != first.sizes("step") || m['s']->type.sizes != m['t']->type.sizes)
+  if (start != first.sizes("start") || step != first.sizes("step") ||
+      m['s']->type.sizes != m['t']->type.sizes)
     return nullptr;
   return b.call1("core.slice_scatter", {m['x'], m['t'], start, step});
 }

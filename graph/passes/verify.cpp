@@ -1,5 +1,5 @@
-// The verifier: the invariants of graph.h and core.h, checked at each stage boundary in tests and once at the end of
-// `prepare`. Types are inferred anew and compared with what the nodes say.
+// The verifier: the invariants of graph.h and core.h, checked at each stage boundary in tests and once at the
+// end of `prepare`. Types are inferred anew and compared with what the nodes say.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -66,10 +66,11 @@ class Verifier {
     if (!defined_.insert(value).second) complain("the value " + value->name + " is defined twice");
     if (!names_.insert(value->name).second) complain("the name " + value->name + " is used twice");
     if (value->type.strides.size() != value->type.sizes.size())
-      complain("the value " + value->name + " has " + std::to_string(value->type.sizes.size()) + " sizes and " +
-               std::to_string(value->type.strides.size()) + " strides");
+      complain("the value " + value->name + " has " + std::to_string(value->type.sizes.size()) +
+               " sizes and " + std::to_string(value->type.strides.size()) + " strides");
     for (const Sym& size : value->type.sizes)
-      if (size.is_constant() && size.constant() < 0) complain("the value " + value->name + " has a negative size");
+      if (size.is_constant() && size.constant() < 0)
+        complain("the value " + value->name + " has a negative size");
   }
 
   void check_node(Node& node) {
@@ -92,8 +93,10 @@ class Verifier {
       define(result);
     }
     if (!sound || node.op->family == Family::kLibrary) return;
-    if (core_) check_core_node(node);
-    else check_types(node);
+    if (core_)
+      check_core_node(node);
+    else
+      check_types(node);
   }
 
   void check_arguments(const Node& node) {
@@ -105,7 +108,8 @@ class Verifier {
     }
     for (size_t i = 0; i < std::min(node.args.size(), schema.params.size()); ++i)
       if (!fits(schema.params[i], node.args[i], core_))
-        complain(name_of(node) + ": the argument " + schema.params[i].name + " is of another kind than the schema's");
+        complain(name_of(node) + ": the argument " + schema.params[i].name +
+                 " is of another kind than the schema's");
   }
 
   void check_core_node(Node& node) {
@@ -114,7 +118,8 @@ class Verifier {
     if (node.op->family == Family::kPointwise) return check_pointwise(node);
     if (!node.op->infer) return;
     try {
-      compare(node, node.op->infer(scratch_, Args(node.op->parsed[node.overload], node.args)), /*strides=*/false);
+      compare(node, node.op->infer(scratch_, Args(node.op->parsed[node.overload], node.args)),
+              /*strides=*/false);
     } catch (const std::exception& error) {
       complain(name_of(node) + ": inference refuses it: " + error.what());
     }
@@ -128,8 +133,8 @@ class Verifier {
         complain(name_of(node) + ": the operand " + operand->name + " is not of the result's sizes");
     });
     const Promotion promotion = node.op->promotion;
-    const bool makes_bool =
-        promotion == Promotion::kCompare || promotion == Promotion::kLogical || promotion == Promotion::kPredicate;
+    const bool makes_bool = promotion == Promotion::kCompare || promotion == Promotion::kLogical ||
+                            promotion == Promotion::kPredicate;
     if (makes_bool && type.dtype != DType::kBool) complain(name_of(node) + ": the result should be bool");
   }
 
@@ -143,12 +148,15 @@ class Verifier {
       value = copy;
     };
     for (Arg& arg : args) {
-      if (auto* value = std::get_if<Value*>(&arg)) stand_in(*value);
-      else if (auto* list = std::get_if<std::vector<Value*>>(&arg)) std::for_each(list->begin(), list->end(), stand_in);
+      if (auto* value = std::get_if<Value*>(&arg))
+        stand_in(*value);
+      else if (auto* list = std::get_if<std::vector<Value*>>(&arg))
+        std::for_each(list->begin(), list->end(), stand_in);
     }
     try {
       std::vector<TensorType> types;
-      for (const Value* result : Builder(scratch_).call(*node.op, node.overload, std::move(args), node.in_place))
+      for (const Value* result :
+           Builder(scratch_).call(*node.op, node.overload, std::move(args), node.in_place))
         types.push_back(result->type);
       compare(node, types, /*strides=*/true);
     } catch (const std::exception& error) {
@@ -158,7 +166,8 @@ class Verifier {
 
   bool equal(const std::vector<Sym>& a, const std::vector<Sym>& b) const {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const Sym& x, const Sym& y) {
-      return x == y || graph_.sym->known(Relation::kEq, x, y).value_or(graph_.sym->hint(x) == graph_.sym->hint(y));
+      return x == y ||
+             graph_.sym->known(Relation::kEq, x, y).value_or(graph_.sym->hint(x) == graph_.sym->hint(y));
     });
   }
 
@@ -172,7 +181,8 @@ class Verifier {
       if (type.dtype != inferred[i].dtype)
         complain(name_of(node) + ": " + name + " is " + runtime::info(type.dtype).name + ", inferred is " +
                  runtime::info(inferred[i].dtype).name);
-      if (!equal(type.sizes, inferred[i].sizes)) complain(name_of(node) + ": " + name + " has other sizes than inferred");
+      if (!equal(type.sizes, inferred[i].sizes))
+        complain(name_of(node) + ": " + name + " has other sizes than inferred");
       if (strides && !equal(type.strides, inferred[i].strides))
         complain(name_of(node) + ": " + name + " has other strides than inferred");
     }
@@ -199,10 +209,12 @@ class Verifier {
       return complain("a mutation of an input that is not there");
     const Value* input = graph_.inputs[mutation.input];
     if (!written.insert(mutation.input).second) complain("the input " + input->name + " is written twice");
-    if (!defined_.count(mutation.value)) return complain("what is written to " + input->name + " is not defined");
+    if (!defined_.count(mutation.value))
+      return complain("what is written to " + input->name + " is not defined");
     if (!mutation.value->node || mutation.value->node->op->family == Family::kView)
       complain("what is written to " + input->name + " is not computed before");
-    if (mutation.value->type.dtype != input->type.dtype || !equal(mutation.value->type.sizes, input->type.sizes))
+    if (mutation.value->type.dtype != input->type.dtype ||
+        !equal(mutation.value->type.sizes, input->type.sizes))
       complain("what is written to " + input->name + " is of another type");
   }
 

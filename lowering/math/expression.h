@@ -87,11 +87,11 @@ E lgamma(E), digamma(E);                                    // gamma.cpp
 // Parts that families share.
 struct Power {
   E fraction, n;
-};                     // fraction * 2^n
+};  // fraction * 2^n
 Power exp_parts(E x);  // e^x, for x in exp's finite range
 struct LogParts {
   E f, rest, n;
-};                          // log(x) = f + rest + n ln 2, f exact
+};  // log(x) = f + rest + n ln 2, f exact
 LogParts log_parts(E x);    // for positive finite x
 LogParts log1p_parts(E x);  // of 1 + x > 0
 // C's function for every lane.

@@ -1,4 +1,5 @@
-// cdynamo._C: the extension's entry point. Arguments are checked in Python (cdynamo/_api.py); what comes here is right.
+// cdynamo._C: the extension's entry point. Arguments are checked in Python (cdynamo/_api.py); what comes here
+// is right.
 
 #include <Python.h>
 
@@ -69,20 +70,26 @@ PyObject* set_config(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "si", &name, &value)) return nullptr;
   fe::GlobalConfig& config = fe::global_config();
   const std::string key = name;
-  if (key == "recompile_limit") config.recompile_limit = value;
-  else if (key == "suppress_errors") config.suppress_errors = value;
-  else if (key == "keep_empty_graphs") config.keep_empty_graphs = value;
-  else if (key == "disk_cache") config.disk_cache = value;
-  else if (key == "disabled") config.disabled = value;
-  else return PyErr_Format(PyExc_KeyError, "no setting '%s'", name);
+  if (key == "recompile_limit")
+    config.recompile_limit = value;
+  else if (key == "suppress_errors")
+    config.suppress_errors = value;
+  else if (key == "keep_empty_graphs")
+    config.keep_empty_graphs = value;
+  else if (key == "disk_cache")
+    config.disk_cache = value;
+  else if (key == "disabled")
+    config.disabled = value;
+  else
+    return PyErr_Format(PyExc_KeyError, "no setting '%s'", name);
   Py_RETURN_NONE;
 }
 
 PyObject* topics(PyObject*, PyObject*) {
   PyRef list = PyRef::steal(PyList_New(0));
-#define CDYNAMO_TOPIC(id, name, doc)                                     \
-  {                                                                      \
-    PyRef row = PyRef::steal(Py_BuildValue("(ss)", name, doc));          \
+#define CDYNAMO_TOPIC(id, name, doc)                                      \
+  {                                                                       \
+    PyRef row = PyRef::steal(Py_BuildValue("(ss)", name, doc));           \
     if (!row || PyList_Append(list.get(), row.get()) < 0) return nullptr; \
   }
   CDYNAMO_TOPICS(CDYNAMO_TOPIC)
@@ -148,7 +155,15 @@ PyMethodDef methods[] = {
 };
 
 PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "cdynamo._C", "cdynamo's compiled part", -1, methods, nullptr, nullptr, nullptr, nullptr,
+    PyModuleDef_HEAD_INIT,
+    "cdynamo._C",
+    "cdynamo's compiled part",
+    -1,
+    methods,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
 };
 
 }  // namespace

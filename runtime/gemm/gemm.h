@@ -2,8 +2,8 @@
 //
 //   gemm(DType::kF32, {.m = 64, .n = 256, .k = 128}, {a, 128, 1}, {b, 256, 1}, {c, 256, 1});
 //
-// float32 and float64 run on register-tiled kernels for AVX-512, AVX2 or plain vectors, chosen by what the processor has; half
-// types accumulate in float32 and round once; integers wrap.
+// float32 and float64 run on register-tiled kernels for AVX-512, AVX2 or plain vectors, chosen by what the
+// processor has; half types accumulate in float32 and round once; integers wrap.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,10 @@ using Matrix = MatrixOf<void>;
 using ConstMatrix = MatrixOf<const void>;
 
 // The calling thread alone.
-void gemm_serial(DType dtype, const GemmShape& shape, ConstMatrix a, ConstMatrix b, Matrix c, bool accumulate = false);
+void gemm_serial(DType dtype, const GemmShape& shape, ConstMatrix a, ConstMatrix b, Matrix c,
+                 bool accumulate = false);
 // On the process's threads where it is worth it.
-void gemm(DType dtype, const GemmShape& shape, ConstMatrix a, ConstMatrix b, Matrix c, bool accumulate = false);
+void gemm(DType dtype, const GemmShape& shape, ConstMatrix a, ConstMatrix b, Matrix c,
+          bool accumulate = false);
 
 }  // namespace cdynamo::runtime

@@ -19,7 +19,8 @@ struct BFloat16 {
 struct Float16 {
   uint16_t bits;
   operator float() const {
-    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = (bits >> 10) & 31, mantissa = bits & 0x3ff;
+    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = (bits >> 10) & 31,
+                   mantissa = bits & 0x3ff;
     if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
     if (exponent == 0) {
       const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;

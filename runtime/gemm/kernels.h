@@ -7,14 +7,14 @@ namespace cdynamo::runtime {
 
 using TiledGemmFn = void (*)(const GemmShape& shape, ConstMatrix a, ConstMatrix b, Matrix c, bool accumulate);
 
-// A product with a right side that is read through offsets, as a convolution's is: column j is pixel j % pixels of image j / pixels, pixels
-// lie in rows, and out[i][j] (+)= sum over k of weights[i][k] * base[depth_offsets[k] + offset of pixel j]. `base` may be read up to 64
-// elements past the last pixel's.
+// A product with a right side that is read through offsets, as a convolution's is: column j is pixel j %
+// pixels of image j / pixels, pixels lie in rows, and out[i][j] (+)= sum over k of weights[i][k] *
+// base[depth_offsets[k] + offset of pixel j]. `base` may be read up to 64 elements past the last pixel's.
 template <typename T>
 struct GatheredProduct {
-  int64_t rows, depth;                     // of weights, which are dense
+  int64_t rows, depth;  // of weights, which are dense
   int64_t pixels, row_length;
-  int64_t image_stride, row_stride;        // of base
+  int64_t image_stride, row_stride;  // of base
   const T* weights;
   const T* base;
   const int64_t* depth_offsets;

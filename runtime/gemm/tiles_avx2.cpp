@@ -12,7 +12,8 @@
 namespace cdynamo::runtime {
 
 const TiledGemm& tiled_gemm_avx2() {
-  static constexpr TiledGemm kKernels{tiles_avx2::gemm<float>, tiles_avx2::gemm<double>, tiles_avx2::gathered<float>, tiles_avx2::gathered<double>};
+  static constexpr TiledGemm kKernels{tiles_avx2::gemm<float>, tiles_avx2::gemm<double>,
+                                      tiles_avx2::gathered<float>, tiles_avx2::gathered<double>};
   return kKernels;
 }
 

@@ -12,7 +12,8 @@
 namespace cdynamo::runtime {
 
 const TiledGemm& tiled_gemm_avx512() {
-  static constexpr TiledGemm kKernels{tiles_avx512::gemm<float>, tiles_avx512::gemm<double>, tiles_avx512::gathered<float>, tiles_avx512::gathered<double>};
+  static constexpr TiledGemm kKernels{tiles_avx512::gemm<float>, tiles_avx512::gemm<double>,
+                                      tiles_avx512::gathered<float>, tiles_avx512::gathered<double>};
   return kKernels;
 }
 

@@ -9,7 +9,8 @@
 namespace cdynamo::runtime {
 
 const TiledGemm& tiled_gemm_generic() {
-  static constexpr TiledGemm kKernels{tiles_generic::gemm<float>, tiles_generic::gemm<double>, tiles_generic::gathered<float>, tiles_generic::gathered<double>};
+  static constexpr TiledGemm kKernels{tiles_generic::gemm<float>, tiles_generic::gemm<double>,
+                                      tiles_generic::gathered<float>, tiles_generic::gathered<double>};
   return kKernels;
 }
 

@@ -1,4 +1,5 @@
-// What tiles.inc uses of the standard library: included before a file's target pragma, so that nothing shared is compiled for it.
+// What tiles.inc uses of the standard library: included before a file's target pragma, so that nothing shared
+// is compiled for it.
 #pragma once
 
 #include <algorithm>

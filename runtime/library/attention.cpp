@@ -1,5 +1,5 @@
-// Scaled dot product attention: blocks of queries against blocks of keys with a running maximum and sum, so that the matrix of scores is
-// never whole in memory.
+// Scaled dot product attention: blocks of queries against blocks of keys with a running maximum and sum, so
+// that the matrix of scores is never whole in memory.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,34 +24,41 @@ struct Problem {
 
 template <typename T>
 const T* at(const TensorView& view, int64_t batch, int64_t head, int64_t row) {
-  return static_cast<const T*>(view.data) + batch * view.strides[0] + head * view.strides[1] + row * view.strides[2];
+  return static_cast<const T*>(view.data) + batch * view.strides[0] + head * view.strides[1] +
+         row * view.strides[2];
 }
 
 // Adds the mask and cuts off what causality forbids.
 template <typename T>
-void mask_scores(const Problem& p, const TensorView& mask, int64_t batch, int64_t head, int64_t q0, int64_t rows, int64_t k0, int64_t columns, T* scores) {
+void mask_scores(const Problem& p, const TensorView& mask, int64_t batch, int64_t head, int64_t q0,
+                 int64_t rows, int64_t k0, int64_t columns, T* scores) {
   for (int64_t i = 0; i < rows; ++i) {
     T* row = scores + i * columns;
     if (mask.data) {
       // Masks may broadcast: a dim of 1 has every index at 0.
-      const auto* m = static_cast<const T*>(mask.data) + (mask.sizes[0] == 1 ? 0 : batch * mask.strides[0]) + (mask.sizes[1] == 1 ? 0 : head * mask.strides[1]) +
+      const auto* m = static_cast<const T*>(mask.data) + (mask.sizes[0] == 1 ? 0 : batch * mask.strides[0]) +
+                      (mask.sizes[1] == 1 ? 0 : head * mask.strides[1]) +
                       (mask.sizes[2] == 1 ? 0 : (q0 + i) * mask.strides[2]);
       const int64_t stride = mask.sizes[3] == 1 ? 0 : mask.strides[3];
       for (int64_t j = 0; j < columns; ++j) row[j] += m[(k0 + j) * stride];
     }
     if (p.causal)
-      for (int64_t j = std::max<int64_t>(0, q0 + i + 1 - k0); j < columns; ++j) row[j] = -std::numeric_limits<T>::infinity();
+      for (int64_t j = std::max<int64_t>(0, q0 + i + 1 - k0); j < columns; ++j)
+        row[j] = -std::numeric_limits<T>::infinity();
   }
 }
 
 template <typename T>
 struct Scratch {
-  std::vector<T> scores = std::vector<T>(kQueries * kKeys), out, maximum = std::vector<T>(kQueries), sum = std::vector<T>(kQueries);
+  std::vector<T> scores = std::vector<T>(kQueries * kKeys), out, maximum = std::vector<T>(kQueries),
+                 sum = std::vector<T>(kQueries);
 };
 
 template <typename T>
-void attend_block(const Problem& p, const LibraryArgs& args, DType dtype, int64_t batch, int64_t head, int64_t q0, Scratch<T>& scratch) {
-  const TensorView &query = args.operands[0], &key = args.operands[1], &value = args.operands[2], &mask = args.operands[3], &output = args.output();
+void attend_block(const Problem& p, const LibraryArgs& args, DType dtype, int64_t batch, int64_t head,
+                  int64_t q0, Scratch<T>& scratch) {
+  const TensorView &query = args.operands[0], &key = args.operands[1], &value = args.operands[2],
+                   &mask = args.operands[3], &output = args.output();
   const int64_t rows = std::min(kQueries, p.queries - q0);
   scratch.out.assign(kQueries * p.value_width, T(0));
   std::fill(scratch.maximum.begin(), scratch.maximum.end(), -std::numeric_limits<T>::infinity());
@@ -60,22 +67,27 @@ void attend_block(const Problem& p, const LibraryArgs& args, DType dtype, int64_
   for (int64_t k0 = 0; k0 < last_key; k0 += kKeys) {
     const int64_t columns = std::min(kKeys, last_key - k0);
     T* scores = scratch.scores.data();
-    gemm_serial(dtype, {rows, columns, p.width}, {at<T>(query, batch, head, q0), query.strides[2], query.strides[3]},
+    gemm_serial(dtype, {rows, columns, p.width},
+                {at<T>(query, batch, head, q0), query.strides[2], query.strides[3]},
                 {at<T>(key, batch, head, k0), key.strides[3], key.strides[2]}, {scores, columns, 1});
     scale_scores(scores, rows * columns, static_cast<T>(p.scale));
     if (mask.data || p.causal) mask_scores(p, mask, batch, head, q0, rows, k0, columns, scores);
     for (int64_t i = 0; i < rows; ++i) {
-      const T shrink = online_softmax_row(scores + i * columns, columns, &scratch.maximum[i], &scratch.sum[i]);
-      if (k0 > 0 && shrink != T(1)) scale_scores(scratch.out.data() + i * p.value_width, p.value_width, shrink);
+      const T shrink =
+          online_softmax_row(scores + i * columns, columns, &scratch.maximum[i], &scratch.sum[i]);
+      if (k0 > 0 && shrink != T(1))
+        scale_scores(scratch.out.data() + i * p.value_width, p.value_width, shrink);
     }
-    gemm_serial(dtype, {rows, p.value_width, columns}, {scores, columns, 1}, {at<T>(value, batch, head, k0), value.strides[2], value.strides[3]},
+    gemm_serial(dtype, {rows, p.value_width, columns}, {scores, columns, 1},
+                {at<T>(value, batch, head, k0), value.strides[2], value.strides[3]},
                 {scratch.out.data(), p.value_width, 1}, true);
   }
   for (int64_t i = 0; i < rows; ++i) {
     T* to = const_cast<T*>(at<T>(output, batch, head, q0 + i));
     // A row all of whose keys are masked is 0.
     const T scale = scratch.sum[i] == T(0) ? T(0) : T(1) / scratch.sum[i];
-    for (int64_t e = 0; e < p.value_width; ++e) to[e * output.strides[3]] = scratch.out[i * p.value_width + e] * scale;
+    for (int64_t e = 0; e < p.value_width; ++e)
+      to[e * output.strides[3]] = scratch.out[i * p.value_width + e] * scale;
   }
 }
 
@@ -135,20 +147,25 @@ void attend_half(const Problem& p, const LibraryArgs& args) {
 }  // namespace
 
 bool library_attention(const LibraryArgs& args, RunError* error) {
-  const TensorView &query = args.operands[0], &key = args.operands[1], &value = args.operands[2], &output = args.output();
+  const TensorView &query = args.operands[0], &key = args.operands[1], &value = args.operands[2],
+                   &output = args.output();
   if (query.rank != 4) {
     *error = {RunError::kRuntimeError, "attention of tensors that are not (batch, heads, length, width)"};
     return false;
   }
-  const Problem p{query.sizes[0], query.sizes[1], query.sizes[2], key.sizes[2], query.sizes[3], value.sizes[3], args.integers[0] != 0, args.numbers[0]};
+  const Problem p{query.sizes[0], query.sizes[1], query.sizes[2],        key.sizes[2],
+                  query.sizes[3], value.sizes[3], args.integers[0] != 0, args.numbers[0]};
   if (count_elements(output) == 0) return true;
   const FullMask mask(args.operands[3]);
   const TensorView operands[] = {query, key, value, mask.view, output};
   LibraryArgs full = args;
   full.operands = operands;
-  if (output.dtype == DType::kF64) attend<double>(p, full, DType::kF64);
-  else if (output.dtype == DType::kF32) attend<float>(p, full, DType::kF32);
-  else if (!torch_attention(args)) attend_half(p, full);
+  if (output.dtype == DType::kF64)
+    attend<double>(p, full, DType::kF64);
+  else if (output.dtype == DType::kF32)
+    attend<float>(p, full, DType::kF32);
+  else if (!torch_attention(args))
+    attend_half(p, full);
   return true;
 }
 

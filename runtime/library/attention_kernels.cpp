@@ -23,7 +23,8 @@ typedef int32_t Ints __attribute__((vector_size(kLanes * sizeof(int32_t))));
 
 CDYNAMO_INLINE void load(Floats& to, const float* from) { std::memcpy(&to, from, sizeof to); }
 
-// exp(x) for x <= 0 or NaN, within 2 ULP; 0 below -87.3. Cody-Waite reduction by ln 2, then a polynomial of degree 6 on [-ln2/2, ln2/2].
+// exp(x) for x <= 0 or NaN, within 2 ULP; 0 below -87.3. Cody-Waite reduction by ln 2, then a polynomial of
+// degree 6 on [-ln2/2, ln2/2].
 CDYNAMO_INLINE void exp_negative(Floats& x) {
   const Floats lowest = Floats{} - 87.3f;
   const Floats clamped = x < lowest ? lowest : x;  // NaN is kept
@@ -78,8 +79,10 @@ CDYNAMO_CLONES float online_softmax_row(float* scores, int64_t count, float* max
   for (i = 0; i < count; i += kLanes) {
     Floats v = Floats{} - infinity;
     const int64_t lanes = std::min<int64_t>(kLanes, count - i);
-    if (lanes == kLanes) load(v, scores + i);
-    else std::memcpy(&v, scores + i, lanes * sizeof(float));
+    if (lanes == kLanes)
+      load(v, scores + i);
+    else
+      std::memcpy(&v, scores + i, lanes * sizeof(float));
     v -= base;
     exp_negative(v);
     total += v;

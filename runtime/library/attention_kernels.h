@@ -8,8 +8,8 @@ namespace cdynamo::runtime {
 void scale_scores(float* values, int64_t count, float factor);
 void scale_scores(double* values, int64_t count, double factor);
 
-// Replaces scores by exp(score - maximum), where maximum is the greatest so far; adds them to *sum, which is first multiplied by
-// the factor returned: exp(old maximum - new maximum).
+// Replaces scores by exp(score - maximum), where maximum is the greatest so far; adds them to *sum, which is
+// first multiplied by the factor returned: exp(old maximum - new maximum).
 float online_softmax_row(float* scores, int64_t count, float* maximum, float* sum);
 double online_softmax_row(double* scores, int64_t count, double* maximum, double* sum);
 

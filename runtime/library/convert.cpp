@@ -32,8 +32,10 @@ template <typename T, typename Element>
 void write_as(const TensorView& view, const T* values) {
   auto* data = static_cast<Element*>(view.data);
   walk(view, [&](int64_t offset) {
-    if constexpr (requires { Element::from(1.0f); }) data[offset] = Element::from(static_cast<float>(*values++));
-    else data[offset] = static_cast<Element>(*values++);
+    if constexpr (requires { Element::from(1.0f); })
+      data[offset] = Element::from(static_cast<float>(*values++));
+    else
+      data[offset] = static_cast<Element>(*values++);
   });
 }
 

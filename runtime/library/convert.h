@@ -10,7 +10,8 @@ namespace cdynamo::runtime {
 int64_t count_elements(const TensorView& view);
 std::vector<int64_t> dense_strides(const int64_t* sizes, int rank);
 
-// All elements in row-major order; dtypes other than double go through float or double arithmetic as C converts.
+// All elements in row-major order; dtypes other than double go through float or double arithmetic as C
+// converts.
 void read_dense(const TensorView& view, float* out);
 void read_dense(const TensorView& view, double* out);
 void write_dense(const TensorView& view, const float* values);

@@ -1,9 +1,12 @@
-// Convolution as a matrix product of the weights with windows of the input that are gathered as they are packed: the input is
-// copied once into padded planes, one for each phase of the stride, so that a window's pixels are adjacent. Transposed convolution is
-// PyTorch's where that is in the process, else a product and a folding.
+// Convolution as a matrix product of the weights with windows of the input that are gathered as they are
+// packed: the input is copied once into padded planes, one for each phase of the stride, so that a window's
+// pixels are adjacent. Transposed convolution is PyTorch's where that is in the process, else a product and a
+// folding.
 #include <algorithm>
 #include <array>
+#include <new>
 
+#include "runtime/arena.h"
 #include "runtime/gemm/gemm.h"
 #include "runtime/gemm/kernels.h"
 #include "runtime/library/convert.h"
@@ -20,7 +23,8 @@ using Dims = std::array<int64_t, kMostRank>;
 // Always three spatial dims; those that the problem lacks are 1 and come first.
 struct Convolution {
   int rank = 0;
-  Dims stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1}, kernel{1, 1, 1}, image{1, 1, 1}, windows{1, 1, 1};
+  Dims stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1}, kernel{1, 1, 1}, image{1, 1, 1},
+      windows{1, 1, 1};
   bool transposed = false;
   int64_t groups = 1, batch = 0, image_channels = 0, window_channels = 0;
   int64_t count(const Dims& dims) const { return dims[0] * dims[1] * dims[2]; }
@@ -53,11 +57,11 @@ Convolution describe(const LibraryArgs& args) {
 
 // --- forward ---
 
-// The padded input of some images: for each channel one plane a phase of the strides; plane element (d, h, w) of phase (pd, ph, pw) is
-// the padded image's element (d*sd + pd, h*sh + ph, w*sw + pw).
+// The padded input of some images: for each channel one plane a phase of the strides; plane element (d, h, w)
+// of phase (pd, ph, pw) is the padded image's element (d*sd + pd, h*sh + ph, w*sw + pw).
 struct Planes {
   Dims phases{}, extent{};
-  int64_t plane = 0, channel = 0, image = 0;   // elements
+  int64_t plane = 0, channel = 0, image = 0;  // elements
 
   explicit Planes(const Convolution& conv) {
     for (int d = 0; d < kMostRank; ++d) {
@@ -72,19 +76,22 @@ struct Planes {
 };
 
 template <typename T>
-void fill_line(T* to, int64_t count, const T* from, int64_t from_stride, int64_t first, int64_t step, int64_t size) {
+void fill_line(T* to, int64_t count, const T* from, int64_t from_stride, int64_t first, int64_t step,
+               int64_t size) {
   // Element i is from[first + i*step], 0 outside [0, size).
   const int64_t low = std::clamp<int64_t>(first >= 0 ? 0 : (-first + step - 1) / step, 0, count);
   const int64_t high = std::clamp<int64_t>(first >= size ? 0 : (size - 1 - first) / step + 1, low, count);
   std::fill(to, to + low, T(0));
-  if (step * from_stride == 1) std::copy(from + first + low, from + first + high, to + low);
+  if (step * from_stride == 1)
+    std::copy(from + first + low, from + first + high, to + low);
   else
     for (int64_t i = low; i < high; ++i) to[i] = from[(first + i * step) * from_stride];
   std::fill(to + high, to + count, T(0));
 }
 
 template <typename T>
-void fill_channel(const Convolution& conv, const Planes& planes, const TensorView& input, int64_t n, int64_t c, T* to) {
+void fill_channel(const Convolution& conv, const Planes& planes, const TensorView& input, int64_t n,
+                  int64_t c, T* to) {
   Dims strides{0, 0, 0};
   for (int d = 0; d < conv.rank; ++d) strides[kMostRank - conv.rank + d] = input.strides[2 + d];
   const T* from = static_cast<const T*>(input.data) + n * input.strides[0] + c * input.strides[1];
@@ -93,9 +100,13 @@ void fill_channel(const Convolution& conv, const Planes& planes, const TensorVie
       for (int64_t pw = 0; pw < planes.phases[2]; ++pw)
         for (int64_t d = 0; d < planes.extent[0]; ++d)
           for (int64_t h = 0; h < planes.extent[1]; ++h) {
-            const int64_t at_d = d * conv.stride[0] + pd - conv.padding[0], at_h = h * conv.stride[1] + ph - conv.padding[1];
-            if (at_d < 0 || at_d >= conv.image[0] || at_h < 0 || at_h >= conv.image[1]) std::fill(to, to + planes.extent[2], T(0));
-            else fill_line(to, planes.extent[2], from + at_d * strides[0] + at_h * strides[1], strides[2], pw - conv.padding[2], conv.stride[2], conv.image[2]);
+            const int64_t at_d = d * conv.stride[0] + pd - conv.padding[0],
+                          at_h = h * conv.stride[1] + ph - conv.padding[1];
+            if (at_d < 0 || at_d >= conv.image[0] || at_h < 0 || at_h >= conv.image[1])
+              std::fill(to, to + planes.extent[2], T(0));
+            else
+              fill_line(to, planes.extent[2], from + at_d * strides[0] + at_h * strides[1], strides[2],
+                        pw - conv.padding[2], conv.stride[2], conv.image[2]);
             to += planes.extent[2];
           }
 }
@@ -126,64 +137,90 @@ void fill_bias(const TensorView& bias, int64_t channel, T* to, int64_t count) {
 
 // A 1x1 kernel: each image is the right side of a product as it is.
 template <typename T>
-void multiply_images(const Convolution& conv, const LibraryArgs& args, int64_t rows, int64_t pixels, int64_t depth) {
-  const TensorView &input = args.operands[0], &weight = args.operands[1], &bias = args.operands[2], &output = args.output();
+void multiply_images(const Convolution& conv, const LibraryArgs& args, int64_t rows, int64_t pixels,
+                     int64_t depth) {
+  const TensorView &input = args.operands[0], &weight = args.operands[1], &bias = args.operands[2],
+                   &output = args.output();
   const int64_t items = conv.batch * conv.groups;
   auto multiply = [&](int64_t item, auto&& product) {
     const int64_t n = item / conv.groups, group = item % conv.groups;
     T* out = static_cast<T*>(output.data) + n * output.strides[0] + group * rows * output.strides[1];
     if (bias.data)
-      for (int64_t i = 0; i < rows; ++i) fill_bias(bias, group * rows + i, out + i * output.strides[1], pixels);
-    const T* image = static_cast<const T*>(input.data) + n * input.strides[0] + group * depth * input.strides[1];
-    product(GemmShape{rows, pixels, depth}, ConstMatrix{static_cast<const T*>(weight.data) + group * rows * depth, depth, 1}, ConstMatrix{image, input.strides[1], 1},
-            Matrix{out, output.strides[1], 1});
+      for (int64_t i = 0; i < rows; ++i)
+        fill_bias(bias, group * rows + i, out + i * output.strides[1], pixels);
+    const T* image =
+        static_cast<const T*>(input.data) + n * input.strides[0] + group * depth * input.strides[1];
+    product(GemmShape{rows, pixels, depth},
+            ConstMatrix{static_cast<const T*>(weight.data) + group * rows * depth, depth, 1},
+            ConstMatrix{image, input.strides[1], 1}, Matrix{out, output.strides[1], 1});
   };
   const bool accumulate = bias.data != nullptr;
   if (items >= num_threads())
-    parallel_for(items, std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(rows * pixels * depth, 1)), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) multiply(i, [&](auto... x) { gemm_serial(output.dtype, x..., accumulate); });
-    });
+    parallel_for(items, std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(rows * pixels * depth, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i)
+                     multiply(i, [&](auto... x) { gemm_serial(output.dtype, x..., accumulate); });
+                 });
   else
     for (int64_t i = 0; i < items; ++i) multiply(i, [&](auto... x) { gemm(output.dtype, x..., accumulate); });
 }
 
 template <typename T>
 bool forward(const Convolution& conv, const LibraryArgs& args) {
-  const TensorView &input = args.operands[0], &weight = args.operands[1], &bias = args.operands[2], &output = args.output();
+  const TensorView &input = args.operands[0], &weight = args.operands[1], &bias = args.operands[2],
+                   &output = args.output();
   // Rows of pixels must be rows of the planes: a third dim would need one more level.
   if (conv.windows[0] != 1) return false;
-  const std::vector<int64_t> dense_output = dense_strides(output.sizes, output.rank), dense_weight = dense_strides(weight.sizes, weight.rank);
+  const std::vector<int64_t> dense_output = dense_strides(output.sizes, output.rank),
+                             dense_weight = dense_strides(weight.sizes, weight.rank);
   for (int d = 2; d < output.rank; ++d)
     if (output.sizes[d] != 1 && output.strides[d] != dense_output[d]) return false;
   for (int d = 0; d < weight.rank; ++d)
     if (weight.sizes[d] != 1 && weight.strides[d] != dense_weight[d]) return false;
   const Planes planes(conv);
-  const int64_t pixels = conv.count(conv.windows), rows = conv.window_channels / conv.groups, group_channels = conv.image_channels / conv.groups;
+  const int64_t pixels = conv.count(conv.windows), rows = conv.window_channels / conv.groups,
+                group_channels = conv.image_channels / conv.groups;
   const int64_t depth = group_channels * conv.count(conv.kernel);
   // A 1x1 kernel over a dense image reads the image itself.
-  const bool direct = conv.count(conv.kernel) == 1 && planes.channel == conv.count(conv.image) && conv.padding == Dims{0, 0, 0} && input.strides[1] == planes.channel &&
-                      (input.rank < 4 || input.strides[2] == input.sizes[3]) && input.strides[input.rank - 1] == 1;
+  const bool direct = conv.count(conv.kernel) == 1 && planes.channel == conv.count(conv.image) &&
+                      conv.padding == Dims{0, 0, 0} && input.strides[1] == planes.channel &&
+                      (input.rank < 4 || input.strides[2] == input.sizes[3]) &&
+                      input.strides[input.rank - 1] == 1;
   constexpr int64_t kMostElements = int64_t{1} << 22;
-  const int64_t together = std::clamp<int64_t>(kMostElements / std::max<int64_t>(planes.image, 1), 1, conv.batch);
+  const int64_t together =
+      std::clamp<int64_t>(kMostElements / std::max<int64_t>(planes.image, 1), 1, conv.batch);
   const std::vector<int64_t> offsets = window_offsets(conv, planes);
   T* out = static_cast<T*>(output.data);
   if (direct) {
     multiply_images<T>(conv, args, rows, pixels, depth);
     return true;
   }
-  std::vector<T> buffer(together * planes.image + 64);
+  Arena arena((together * planes.image + 64) * sizeof(T));
+  if (!arena.data()) throw std::bad_alloc();
+  T* buffer = reinterpret_cast<T*>(arena.data());
   for (int64_t n0 = 0; n0 < conv.batch; n0 += together) {
     const int64_t images = std::min(together, conv.batch - n0);
-    parallel_for(images * conv.image_channels, std::max<int64_t>(1, 16384 / std::max<int64_t>(planes.channel, 1)), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) fill_channel(conv, planes, input, n0 + i / conv.image_channels, i % conv.image_channels, buffer.data() + i * planes.channel);
-      });
+    parallel_for(images * conv.image_channels,
+                 std::max<int64_t>(1, 16384 / std::max<int64_t>(planes.channel, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i)
+                     fill_channel(conv, planes, input, n0 + i / conv.image_channels, i % conv.image_channels,
+                                  buffer + i * planes.channel);
+                 });
     for (int64_t group = 0; group < conv.groups; ++group) {
-      GatheredProduct<T> product{.rows = rows, .depth = depth, .pixels = pixels, .row_length = conv.windows[2],
-                                 .image_stride = planes.image, .row_stride = planes.extent[2],
+      GatheredProduct<T> product{.rows = rows,
+                                 .depth = depth,
+                                 .pixels = pixels,
+                                 .row_length = conv.windows[2],
+                                 .image_stride = planes.image,
+                                 .row_stride = planes.extent[2],
                                  .weights = static_cast<const T*>(weight.data) + group * rows * depth,
-                                 .base = buffer.data() + group * group_channels * planes.channel,
-                                 .depth_offsets = offsets.data(), .out = out + n0 * output.strides[0] + group * rows * output.strides[1],
-                                 .out_row_stride = output.strides[1], .out_image_stride = output.strides[0], .accumulate = bias.data != nullptr};
+                                 .base = buffer + group * group_channels * planes.channel,
+                                 .depth_offsets = offsets.data(),
+                                 .out = out + n0 * output.strides[0] + group * rows * output.strides[1],
+                                 .out_row_stride = output.strides[1],
+                                 .out_image_stride = output.strides[0],
+                                 .accumulate = bias.data != nullptr};
       const int64_t panels = (images * pixels + 31) / 32;
       const int64_t grain = std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(32 * rows * depth, 1));
       parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
@@ -197,8 +234,10 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
             }
             column = stop;
           }
-        if constexpr (sizeof(T) == 4) tiled_gemm().gathered_f32(product, first, last);
-        else tiled_gemm().gathered_f64(product, first, last);
+        if constexpr (sizeof(T) == 4)
+          tiled_gemm().gathered_f32(product, first, last);
+        else
+          tiled_gemm().gathered_f64(product, first, last);
       });
     }
   }
@@ -207,7 +246,8 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
 
 // --- by unfolding: everything else ---
 
-// Calls fn(column of the unfolded matrix, element of the image or -1) for each window position of kernel element `k`.
+// Calls fn(column of the unfolded matrix, element of the image or -1) for each window position of kernel
+// element `k`.
 template <typename F>
 void for_each_window(const Convolution& conv, int64_t k, F&& fn) {
   Dims at_kernel{}, at{};
@@ -230,11 +270,15 @@ void for_each_window(const Convolution& conv, int64_t k, F&& fn) {
   }
 }
 
-// input (N,C,image) -> output (N,O,windows), all dense. Transposed: input (N,O,windows) -> output (N,C,image).
+// input (N,C,image) -> output (N,O,windows), all dense. Transposed: input (N,O,windows) -> output
+// (N,C,image).
 template <typename T>
-void unfold_and_multiply(const Convolution& conv, DType dtype, const T* input, const T* weight, const T* bias, T* output) {
-  const int64_t group_images = conv.image_channels / conv.groups, group_windows = conv.window_channels / conv.groups;
-  const int64_t kernel = conv.count(conv.kernel), image_size = conv.count(conv.image), windows_size = conv.count(conv.windows);
+void unfold_and_multiply(const Convolution& conv, DType dtype, const T* input, const T* weight, const T* bias,
+                         T* output) {
+  const int64_t group_images = conv.image_channels / conv.groups,
+                group_windows = conv.window_channels / conv.groups;
+  const int64_t kernel = conv.count(conv.kernel), image_size = conv.count(conv.image),
+                windows_size = conv.count(conv.windows);
   const int64_t unfolded_rows = group_images * kernel;
   parallel_for(conv.batch * conv.groups, 1, [&](int64_t begin, int64_t end) {
     std::vector<T> unfolded(unfolded_rows * windows_size);
@@ -243,11 +287,14 @@ void unfold_and_multiply(const Convolution& conv, DType dtype, const T* input, c
       const T* w = weight + group * group_windows * unfolded_rows;
       const int64_t image_at = (n * conv.image_channels + group * group_images) * image_size;
       const int64_t windows_at = (n * conv.window_channels + group * group_windows) * windows_size;
-      const int64_t out_channels = conv.transposed ? group_images : group_windows, out_size = conv.transposed ? image_size : windows_size;
+      const int64_t out_channels = conv.transposed ? group_images : group_windows,
+                    out_size = conv.transposed ? image_size : windows_size;
       T* out = output + (conv.transposed ? image_at : windows_at);
-      for (int64_t o = 0; o < out_channels; ++o) std::fill_n(out + o * out_size, out_size, bias ? bias[group * out_channels + o] : T(0));
+      for (int64_t o = 0; o < out_channels; ++o)
+        std::fill_n(out + o * out_size, out_size, bias ? bias[group * out_channels + o] : T(0));
       if (conv.transposed)
-        gemm_serial(dtype, {unfolded_rows, windows_size, group_windows}, {w, 1, unfolded_rows}, {input + windows_at, windows_size, 1}, {unfolded.data(), windows_size, 1});
+        gemm_serial(dtype, {unfolded_rows, windows_size, group_windows}, {w, 1, unfolded_rows},
+                    {input + windows_at, windows_size, 1}, {unfolded.data(), windows_size, 1});
       for (int64_t row = 0; row < unfolded_rows; ++row) {
         const int64_t plane = image_at + row / kernel * image_size;
         T* column_data = unfolded.data() + row * windows_size;
@@ -256,17 +303,21 @@ void unfold_and_multiply(const Convolution& conv, DType dtype, const T* input, c
             if (element >= 0) output[plane + element] += column_data[column];
           });
         else
-          for_each_window(conv, row % kernel, [&](int64_t column, int64_t element) { column_data[column] = element < 0 ? T(0) : input[plane + element]; });
+          for_each_window(conv, row % kernel, [&](int64_t column, int64_t element) {
+            column_data[column] = element < 0 ? T(0) : input[plane + element];
+          });
       }
       if (!conv.transposed)
-        gemm_serial(dtype, {group_windows, windows_size, unfolded_rows}, {w, unfolded_rows, 1}, {unfolded.data(), windows_size, 1}, {out, windows_size, 1}, true);
+        gemm_serial(dtype, {group_windows, windows_size, unfolded_rows}, {w, unfolded_rows, 1},
+                    {unfolded.data(), windows_size, 1}, {out, windows_size, 1}, true);
     }
   });
 }
 
 template <typename T>
 void portable(const Convolution& conv, const LibraryArgs& args, DType dtype) {
-  const TensorView &input = args.operands[0], &weight = args.operands[1], &bias = args.operands[2], &output = args.output();
+  const TensorView &input = args.operands[0], &weight = args.operands[1], &bias = args.operands[2],
+                   &output = args.output();
   std::vector<T> in(count_elements(input)), w(count_elements(weight)), b, out(count_elements(output));
   read_dense(input, in.data());
   read_dense(weight, w.data());
@@ -283,7 +334,8 @@ void portable(const Convolution& conv, const LibraryArgs& args, DType dtype) {
 bool library_convolution(const LibraryArgs& args, RunError* error) {
   const TensorView& output = args.output();
   if (args.integers[0] < 1 || args.integers[0] > kMostRank) {
-    *error = {RunError::kRuntimeError, "convolution over " + std::to_string(args.integers[0]) + " dimensions"};
+    *error = {RunError::kRuntimeError,
+              "convolution over " + std::to_string(args.integers[0]) + " dimensions"};
     return false;
   }
   if (count_elements(output) == 0) return true;
@@ -294,8 +346,10 @@ bool library_convolution(const LibraryArgs& args, RunError* error) {
   if (tiled && output.dtype == DType::kF64 && forward<double>(conv, args)) return true;
   if (torch_convolution(args)) return true;
   const bool wide = output.dtype == DType::kF64 || is_integer(output.dtype);
-  if (wide) portable<double>(conv, args, DType::kF64);
-  else portable<float>(conv, args, DType::kF32);
+  if (wide)
+    portable<double>(conv, args, DType::kF64);
+  else
+    portable<float>(conv, args, DType::kF32);
   return true;
 }
 

@@ -1,5 +1,5 @@
-// Library calls: what a plan does not compute with its own kernels. Functions of the framework are found in the process at
-// first use, never linked; without one there is a portable way.
+// Library calls: what a plan does not compute with its own kernels. Functions of the framework are found in
+// the process at first use, never linked; without one there is a portable way.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace cdynamo::runtime {
 struct LibraryArgs {
   const TensorView* operands = nullptr;  // inputs, then outputs; data null: an absent operand
   int num_inputs = 0, num_operands = 0;
-  const int64_t* integers = nullptr;     // attributes, in the order each function documents
+  const int64_t* integers = nullptr;  // attributes, in the order each function documents
   int num_integers = 0;
   const double* numbers = nullptr;
   int user_call = -1;
@@ -24,8 +24,8 @@ using LibraryFn = bool (*)(const LibraryArgs& args, RunError* error);
 // (M,K) x (K,N) -> (M,N), or with a leading batch dim on all three. Any strides; any dtype but bool.
 bool library_matmul(const LibraryArgs& args, RunError* error);
 
-// input (N,C,..), weight, bias or absent -> output. integers: spatial rank r, then r each of stride, padding, dilation, output
-// padding, then transposed (0/1) and groups.
+// input (N,C,..), weight, bias or absent -> output. integers: spatial rank r, then r each of stride, padding,
+// dilation, output padding, then transposed (0/1) and groups.
 bool library_convolution(const LibraryArgs& args, RunError* error);
 
 // query, key, value (B,H,L,E), additive mask or absent -> output. integers: is_causal. numbers: scale.

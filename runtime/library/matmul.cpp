@@ -21,17 +21,21 @@ M matrix(const TensorView& view, int64_t batch) {
 
 bool library_matmul(const LibraryArgs& args, RunError* error) {
   const TensorView &a = args.operands[0], &b = args.operands[1], &c = args.output();
-  // Half types have instructions of their own that PyTorch's library uses; what it rounds is what eager rounds.
+  // Half types have instructions of their own that PyTorch's library uses; what it rounds is what eager
+  // rounds.
   if (is_half(c.dtype) && c.rank >= 2 && torch_matmul(args)) return true;
   const int last = c.rank - 1;
   const GemmShape shape{c.sizes[last - 1], c.sizes[last], a.sizes[last]};
   const int64_t batch = c.rank == 3 ? c.sizes[0] : 1;
   auto one = [&](int64_t i, bool threads) {
     const auto run = [&](auto&& gemm_function) {
-      gemm_function(c.dtype, shape, matrix<ConstMatrix>(a, i), matrix<ConstMatrix>(b, i), matrix<Matrix>(c, i));
+      gemm_function(c.dtype, shape, matrix<ConstMatrix>(a, i), matrix<ConstMatrix>(b, i),
+                    matrix<Matrix>(c, i));
     };
-    if (threads) run([](auto... x) { gemm(x...); });
-    else run([](auto... x) { gemm_serial(x...); });
+    if (threads)
+      run([](auto... x) { gemm(x...); });
+    else
+      run([](auto... x) { gemm_serial(x...); });
   };
   if (batch == 1) {
     one(0, true);

@@ -13,19 +13,26 @@ using Handle = void*;
 using Status = int32_t;
 
 struct Shim {
-  Status (*create_tensor_from_blob)(void* data, int64_t rank, const int64_t* sizes, const int64_t* strides, int64_t offset, int32_t dtype, int32_t device_type,
-                                    int32_t device_index, Handle* result, int32_t layout, const uint8_t* opaque, int64_t opaque_size) = nullptr;
+  Status (*create_tensor_from_blob)(void* data, int64_t rank, const int64_t* sizes, const int64_t* strides,
+                                    int64_t offset, int32_t dtype, int32_t device_type, int32_t device_index,
+                                    Handle* result, int32_t layout, const uint8_t* opaque,
+                                    int64_t opaque_size) = nullptr;
   Status (*delete_tensor)(Handle) = nullptr;
   Status (*get_data_ptr)(Handle, void**) = nullptr;
   Status (*get_sizes)(Handle, int64_t**) = nullptr;
   Status (*get_strides)(Handle, int64_t**) = nullptr;
   Status (*get_dim)(Handle, int64_t*) = nullptr;
-  Status (*convolution)(Handle input, Handle weight, Handle* bias, const int64_t* stride, int64_t, const int64_t* padding, int64_t, const int64_t* dilation, int64_t,
-                        int32_t transposed, const int64_t* output_padding, int64_t, int64_t groups, Handle* result) = nullptr;
+  Status (*convolution)(Handle input, Handle weight, Handle* bias, const int64_t* stride, int64_t,
+                        const int64_t* padding, int64_t, const int64_t* dilation, int64_t, int32_t transposed,
+                        const int64_t* output_padding, int64_t, int64_t groups, Handle* result) = nullptr;
   Status (*mm_out)(Handle out, Handle self, Handle mat2) = nullptr;
   Status (*bmm_out)(Handle out, Handle self, Handle mat2) = nullptr;
-  Status (*attention)(Handle query, Handle key, Handle value, double dropout, int32_t is_causal, Handle* mask, double* scale, Handle* result, Handle* logsumexp) = nullptr;
-  bool complete() const { return create_tensor_from_blob && delete_tensor && get_data_ptr && get_sizes && get_strides && get_dim && convolution; }
+  Status (*attention)(Handle query, Handle key, Handle value, double dropout, int32_t is_causal, Handle* mask,
+                      double* scale, Handle* result, Handle* logsumexp) = nullptr;
+  bool complete() const {
+    return create_tensor_from_blob && delete_tensor && get_data_ptr && get_sizes && get_strides && get_dim &&
+           convolution;
+  }
 };
 
 template <typename F>
@@ -62,7 +69,9 @@ class TorchTensor {
  public:
   TorchTensor() = default;
   TorchTensor(const Shim& torch, const TensorView& view) : torch_(&torch) {
-    if (torch.create_tensor_from_blob(view.data, view.rank, view.sizes, view.strides, 0, kTorchTypes[static_cast<int>(view.dtype)], 0, -1, &handle_, 0, nullptr, 0) != 0)
+    if (torch.create_tensor_from_blob(view.data, view.rank, view.sizes, view.strides, 0,
+                                      kTorchTypes[static_cast<int>(view.dtype)], 0, -1, &handle_, 0, nullptr,
+                                      0) != 0)
       handle_ = nullptr;
   }
   TorchTensor(const Shim& torch, Handle handle) : torch_(&torch), handle_(handle) {}
@@ -81,18 +90,22 @@ class TorchTensor {
 bool copy_result(const Shim& torch, Handle result, const TensorView& output) {
   TensorView view{.rank = output.rank, .dtype = output.dtype};
   int64_t *sizes = nullptr, *strides = nullptr, rank = 0;
-  if (torch.get_data_ptr(result, &view.data) || torch.get_dim(result, &rank) || torch.get_sizes(result, &sizes) || torch.get_strides(result, &strides)) return false;
+  if (torch.get_data_ptr(result, &view.data) || torch.get_dim(result, &rank) ||
+      torch.get_sizes(result, &sizes) || torch.get_strides(result, &strides))
+    return false;
   if (rank != output.rank || std::memcmp(sizes, output.sizes, sizeof(int64_t) * rank) != 0) return false;
   view.sizes = sizes;
   view.strides = strides;
   bool same_strides = true;
-  for (int d = 0; d < output.rank; ++d) same_strides &= output.sizes[d] == 1 || strides[d] == output.strides[d];
+  for (int d = 0; d < output.rank; ++d)
+    same_strides &= output.sizes[d] == 1 || strides[d] == output.strides[d];
   int64_t span = 1;
   for (int d = 0; d < output.rank; ++d) span += (output.sizes[d] - 1) * output.strides[d];
   if (same_strides && span == count_elements(output)) {
     const int64_t size = span * bytes(output.dtype);
     parallel_for(size, 1 << 18, [&](int64_t begin, int64_t end) {
-      std::memcpy(static_cast<char*>(output.data) + begin, static_cast<char*>(view.data) + begin, end - begin);
+      std::memcpy(static_cast<char*>(output.data) + begin, static_cast<char*>(view.data) + begin,
+                  end - begin);
     });
   } else if (output.dtype == DType::kF64 || is_integer(output.dtype)) {
     std::vector<double> values(span);
@@ -118,8 +131,9 @@ bool torch_convolution(const LibraryArgs& args) {
   TorchTensor bias = bias_view.data ? TorchTensor(*torch, bias_view) : TorchTensor();
   Handle bias_handle = bias.get(), result = nullptr;
   if (!input.get() || !weight.get() || (bias_view.data && !bias_handle)) return false;
-  if (torch->convolution(input.get(), weight.get(), bias_handle ? &bias_handle : nullptr, at, rank, at + rank, rank, at + 2 * rank, rank, static_cast<int32_t>(at[4 * rank]),
-                         at + 3 * rank, rank, at[4 * rank + 1], &result) != 0)
+  if (torch->convolution(input.get(), weight.get(), bias_handle ? &bias_handle : nullptr, at, rank, at + rank,
+                         rank, at + 2 * rank, rank, static_cast<int32_t>(at[4 * rank]), at + 3 * rank, rank,
+                         at[4 * rank + 1], &result) != 0)
     return false;
   TorchTensor owner(*torch, result);
   return copy_result(*torch, result, args.output());
@@ -144,7 +158,9 @@ bool torch_attention(const LibraryArgs& args) {
   if (!query.get() || !key.get() || !value.get() || (mask_view.data && !mask.get())) return false;
   Handle mask_handle = mask.get(), result = nullptr, logsumexp = nullptr;
   double scale = args.numbers[0];
-  if (torch->attention(query.get(), key.get(), value.get(), 0.0, args.integers[0] != 0, mask_handle ? &mask_handle : nullptr, &scale, &result, &logsumexp) != 0) return false;
+  if (torch->attention(query.get(), key.get(), value.get(), 0.0, args.integers[0] != 0,
+                       mask_handle ? &mask_handle : nullptr, &scale, &result, &logsumexp) != 0)
+    return false;
   TorchTensor owner(*torch, result), second_owner(*torch, logsumexp);
   return copy_result(*torch, result, args.output());
 }

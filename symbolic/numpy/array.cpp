@@ -14,7 +14,8 @@ using graph::Framework;
 using graph::Sym;
 using graph::Value;
 
-// ---- values ------------------------------------------------------------------------------------------------------------
+// ---- values
+// ------------------------------------------------------------------------------------------------------------
 
 PyTypeObject* NumpyValue::type() const {
   if (!is_scalar_) return numpy_access::api()->array_type;
@@ -35,12 +36,16 @@ ValuePtr make_numpy_result(Executor& ex, Value* value) {
   return it->second;
 }
 
-// ---- attributes ----------------------------------------------------------------------------------------------------------
+// ---- attributes
+// ----------------------------------------------------------------------------------------------------------
 
 ValuePtr NumpyValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
   if (ValuePtr property = numpy_property(ex, *this, text)) return property;
   if (ValuePtr method = numpy_method(ex, shared_from_this(), text)) return method;
+  PyObject* attribute = _PyType_Lookup(type(), name);
+  if (attribute && Py_IS_TYPE(attribute, &PyMethodDescr_Type))
+    return make_unknown_method(shared_from_this(), name);
   break_graph("CD0503", std::string(text) + " of " + describe());
 }
 
@@ -48,30 +53,36 @@ void NumpyValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {
   break_graph("CD0503", std::string("assignment to ") + PyUnicode_AsUTF8(name));
 }
 
-// ---- items -------------------------------------------------------------------------------------------------------------
+// ---- items
+// -------------------------------------------------------------------------------------------------------------
 
 ValuePtr NumpyValue::get_item(Executor& ex, const ValuePtr& key) {
   CallArgs args{.positional = {shared_from_this(), key}, .keywords = {}};
-  return recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "getitem")), args, [&]() -> ValuePtr {
-    Selection selection = select_items(ex, value(), key, Framework::kNumpy);
-    Value* result = read_selection(ex, selection);
-    // x[2, 3] is a scalar: a copy, which later writes to x do not reach. x[...] is a new array on the same memory.
-    if (result->type.rank() == 0 && result != value()) return make_numpy_result(ex, append_call1(ex, "clone", {result}));
-    return numpy_array_value(ex, result == value() ? append_call1(ex, "alias", {result}) : result);
-  });
+  return recorded_call(
+      ex, "call_function", PyRef::borrow(library_object("operator", "getitem")), args, [&]() -> ValuePtr {
+        Selection selection = select_items(ex, value(), key, Framework::kNumpy);
+        Value* result = read_selection(ex, selection);
+        // x[2, 3] is a scalar: a copy, which later writes to x do not reach. x[...] is a new array on the
+        // same memory.
+        if (result->type.rank() == 0 && result != value())
+          return make_numpy_result(ex, append_call1(ex, "clone", {result}));
+        return numpy_array_value(ex, result == value() ? append_call1(ex, "alias", {result}) : result);
+      });
 }
 
 void NumpyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& source_value) {
   if (!source_value || is_scalar_) break_graph("CD0503", "item assignment");
   CallArgs args{.positional = {shared_from_this(), key, source_value}, .keywords = {}};
-  recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args, [&]() -> ValuePtr {
-    note_write(ex, value());
-    Selection selection = select_items(ex, value(), key, Framework::kNumpy);
-    ValuePtr source = source_value;
-    if (Value* held = numpy_graph_value(ex, source_value); held && !graph_value(source_value)) source = make_numpy_result(ex, held);
-    write_selection(ex, selection, source, Framework::kNumpy);
-    return nullptr;
-  });
+  recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args,
+                [&]() -> ValuePtr {
+                  note_write(ex, value());
+                  Selection selection = select_items(ex, value(), key, Framework::kNumpy);
+                  ValuePtr source = source_value;
+                  if (Value* held = numpy_graph_value(ex, source_value); held && !graph_value(source_value))
+                    source = make_numpy_result(ex, held);
+                  write_selection(ex, selection, source, Framework::kNumpy);
+                  return nullptr;
+                });
 }
 
 ValuePtr NumpyValue::length(Executor& ex) {
@@ -89,7 +100,8 @@ std::optional<std::vector<ValuePtr>> NumpyValue::unpack(Executor& ex) {
 
 ValuePtr NumpyValue::iterate(Executor& ex) { return make_tuple(ex, *unpack(ex))->iterate(ex); }
 
-// ---- operators -----------------------------------------------------------------------------------------------------------
+// ---- operators
+// -----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -113,7 +125,9 @@ constexpr OperatorRow kOperators[] = {
     {kRshift, kInplaceRshift, "numpy.right_shift", "rshift", "irshift"},
 };
 
-bool is_operand(const ValuePtr& value) { return number_argument(value) || graph_value(value) || is_numpy_scalar_constant(value); }
+bool is_operand(const ValuePtr& value) {
+  return number_argument(value) || graph_value(value) || is_numpy_scalar_constant(value);
+}
 
 PyRef operator_function(const char* name) { return PyRef::borrow(library_object("operator", name)); }
 
@@ -122,9 +136,11 @@ PyRef operator_function(const char* name) { return PyRef::borrow(library_object(
 ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   for (const OperatorRow& row : kOperators) {
     if (nb_op != row.op && nb_op != row.in_place) continue;
-    if (!is_operand(other)) break_graph("CD0401", std::string(row.function) + " of " + describe() + " and " + other->describe());
+    if (!is_operand(other))
+      break_graph("CD0401", std::string(row.function) + " of " + describe() + " and " + other->describe());
     ValuePtr self = shared_from_this();
-    // A scalar has no in-place operators; `scalar += array` is a new array, and so is `a += b` where a number is on the left.
+    // A scalar has no in-place operators; `scalar += array` is a new array, and so is `a += b` where a number
+    // is on the left.
     bool in_place = nb_op == row.in_place && !reflected && !is_scalar_;
     std::vector<ValuePtr> operands = reflected ? std::vector{other, self} : std::vector{self, other};
     const char* function = in_place ? row.in_place_function : row.function;
@@ -139,9 +155,12 @@ ValuePtr NumpyValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   struct Row {
     const char *path, *function;
   };
-  static constexpr Row kRows[] = {{"numpy.less", "lt"},      {"numpy.less_equal", "le"}, {"numpy.equal", "eq"},
-                                  {"numpy.not_equal", "ne"}, {"numpy.greater", "gt"},    {"numpy.greater_equal", "ge"}};  // Py_LT ... Py_GE
-  if (!is_operand(other)) break_graph("CD0401", std::string(kRows[py_op].function) + " of " + describe() + " and " + other->describe());
+  static constexpr Row kRows[] = {{"numpy.less", "lt"},    {"numpy.less_equal", "le"},
+                                  {"numpy.equal", "eq"},   {"numpy.not_equal", "ne"},
+                                  {"numpy.greater", "gt"}, {"numpy.greater_equal", "ge"}};  // Py_LT ... Py_GE
+  if (!is_operand(other))
+    break_graph("CD0401",
+                std::string(kRows[py_op].function) + " of " + describe() + " and " + other->describe());
   std::vector<ValuePtr> operands = {shared_from_this(), other};
   return recorded_call(ex, "call_function", operator_function(kRows[py_op].function), positional(operands),
                        [&] { return call_numpy_named(ex, kRows[py_op].path, operands); });
@@ -152,7 +171,8 @@ ValuePtr NumpyValue::unary(Executor& ex, Op op) {
     Op op;
     const char *path, *function;
   };
-  static constexpr Row kRows[] = {{Op::UNARY_NEGATIVE, "numpy.negative", "neg"}, {Op::UNARY_INVERT, "numpy.invert", "inv"},
+  static constexpr Row kRows[] = {{Op::UNARY_NEGATIVE, "numpy.negative", "neg"},
+                                  {Op::UNARY_INVERT, "numpy.invert", "inv"},
                                   {Op::UNARY_POSITIVE, "numpy.positive", "pos"}};
   std::vector<ValuePtr> operands = {shared_from_this()};
   for (const Row& row : kRows)

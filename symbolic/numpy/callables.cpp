@@ -1,4 +1,5 @@
-// NumPy's functions, ufuncs, scalar types and dtypes as values, and calls of the operators that are bound to them.
+// NumPy's functions, ufuncs, scalar types and dtypes as values, and calls of the operators that are bound to
+// them.
 #include <string>
 #include <unordered_map>
 
@@ -38,10 +39,12 @@ struct Maps {
         if (object && by_object.try_emplace(object.get(), op).second) kept.push_back(std::move(object));
       }
     for (const NumpySpecialRow& row : numpy_factory_functions())
-      if (PyRef object = loaded_object(row.path); object && special.try_emplace(object.get(), row.apply).second)
+      if (PyRef object = loaded_object(row.path);
+          object && special.try_emplace(object.get(), row.apply).second)
         kept.push_back(std::move(object));
     ufunc_type = loaded_object("numpy.ufunc");
-    if (PyRef sum = loaded_object("numpy.sum")) dispatcher_type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(sum.get())));
+    if (PyRef sum = loaded_object("numpy.sum"))
+      dispatcher_type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(sum.get())));
   }
 };
 
@@ -53,7 +56,8 @@ const Maps* maps() {
 
 bool is_scalar_type(PyObject* object) {
   const numpy_access::Api* api = numpy_access::api();
-  return api && PyType_Check(object) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object), api->generic_type);
+  return api && PyType_Check(object) &&
+         PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object), api->generic_type);
 }
 
 bool is_numpy_scalar(PyObject* object) {
@@ -84,7 +88,8 @@ PyObject* keyword_of(const CallArgs& args, const char* name, ValuePtr* value) {
 }
 
 void erase_keyword(CallArgs& args, const char* name) {
-  std::erase_if(args.keywords, [&](const Keyword& k) { return PyUnicode_CompareWithASCIIString(k.name.get(), name) == 0; });
+  std::erase_if(args.keywords,
+                [&](const Keyword& k) { return PyUnicode_CompareWithASCIIString(k.name.get(), name) == 0; });
 }
 
 // numpy.add(a, b, out): a ufunc's results may follow its operands.
@@ -116,7 +121,8 @@ void refuse_ufunc_options(CallArgs& args) {
   for (const char* option : kOptions) {
     ValuePtr value;
     if (!keyword_of(args, option, &value)) continue;
-    bool trivial = constant_object(value) == Py_True && std::string_view(option) != "casting" && std::string_view(option) != "order";
+    bool trivial = constant_object(value) == Py_True && std::string_view(option) != "casting" &&
+                   std::string_view(option) != "order";
     if (!trivial && !is_none(value)) break_graph("CD0501", option);
     erase_keyword(args, option);
   }
@@ -132,7 +138,8 @@ ValuePtr write_out(Executor& ex, const std::shared_ptr<NumpyValue>& out, Value* 
 
 bool is_view_or_factory(const OpDef& op, const graph::Node* node) {
   if (node && graph::result_alias(*node) != graph::Alias::kNone) return true;
-  return op.name == "zeros_like" || op.name == "ones_like" || op.name == "full_like" || op.name == "empty_like" || op.name == "core.full";
+  return op.name == "zeros_like" || op.name == "ones_like" || op.name == "full_like" ||
+         op.name == "empty_like" || op.name == "core.full";
 }
 
 }  // namespace
@@ -158,8 +165,10 @@ bool is_numpy_scalar_constant(const ValuePtr& value) {
 bool numpy_dtype_like(PyObject* object, DType* dtype) {
   if (!numpy_is_loaded()) return false;
   if (dtype_of_numpy_object(object, dtype)) return true;
-  if (!PyUnicode_Check(object) && !is_scalar_type(object) && object != reinterpret_cast<PyObject*>(&PyFloat_Type) &&
-      object != reinterpret_cast<PyObject*>(&PyLong_Type) && object != reinterpret_cast<PyObject*>(&PyBool_Type))
+  if (!PyUnicode_Check(object) && !is_scalar_type(object) &&
+      object != reinterpret_cast<PyObject*>(&PyFloat_Type) &&
+      object != reinterpret_cast<PyObject*>(&PyLong_Type) &&
+      object != reinterpret_cast<PyObject*>(&PyBool_Type))
     return false;
   PyRef made = PyRef::steal(PyObject_CallOneArg(library_object("numpy", "dtype"), object));
   if (!made) return PyErr_Clear(), false;
@@ -180,7 +189,8 @@ ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const
   if (in_place) return args.positional.at(0);
   if (out) return write_out(ex, out, results.at(0));
   if (schema.num_results == 1 && !schema.result_is_list)
-    return is_view_or_factory(op, results.at(0)->node) ? numpy_array_value(ex, results[0]) : make_numpy_result(ex, results[0]);
+    return is_view_or_factory(op, results.at(0)->node) ? numpy_array_value(ex, results[0])
+                                                       : make_numpy_result(ex, results[0]);
   std::vector<ValuePtr> items;
   for (Value* result : results) items.push_back(make_numpy_result(ex, result));
   // numpy.split gives a list, numpy.divmod and the like a tuple.
@@ -193,24 +203,72 @@ ValuePtr call_numpy_named(Executor& ex, const char* path, std::vector<ValuePtr> 
   return call_numpy_operator(ex, *op, in_place, CallArgs{.positional = std::move(args), .keywords = {}});
 }
 
-// ---- callables -----------------------------------------------------------------------------------------------------------
+// ---- callables
+// -----------------------------------------------------------------------------------------------------------
 
 namespace {
+
+// What ufunc.reduce is, for the ufuncs whose reduction is a function of NumPy's too.
+const OpDef* reduction_of(const OpDef& ufunc) {
+  struct Row {
+    const char *ufunc, *function;
+  };
+  static constexpr Row kRows[] = {{"numpy.add", "numpy.sum"},         {"numpy.multiply", "numpy.prod"},
+                                  {"numpy.maximum", "numpy.max"},     {"numpy.minimum", "numpy.min"},
+                                  {"numpy.logical_and", "numpy.all"}, {"numpy.logical_or", "numpy.any"}};
+  for (const Row& row : kRows)
+    if (find_numpy_operator(row.ufunc) == &ufunc) return find_numpy_operator(row.function);
+  return nullptr;
+}
+
+// numpy.add.reduce(x, axis=0): numpy.sum with another default.
+class UfuncReduce final : public SymbolicValue {
+ public:
+  UfuncReduce(ValuePtr ufunc, const OpDef& op) : ufunc_(std::move(ufunc)), op_(op) {}
+  PyTypeObject* type() const override { return &PyCFunction_Type; }
+  std::string describe() const override { return ufunc_->describe() + ".reduce"; }
+  ValuePtr call(Executor& ex, const CallArgs& args) override {
+    CallArgs all = args;
+    ValuePtr axis;
+    if (all.positional.size() < 2 && !keyword_of(all, "axis", &axis))
+      all.keywords.push_back({checked(PyUnicode_FromString("axis")), ex.constant_int(0)});
+    PyRef target = checked(PyObject_GetAttrString(ufunc_->real_object(), "reduce"));
+    return recorded_call(ex, "call_function", std::move(target), all,
+                         [&] { return call_numpy_operator(ex, op_, false, all); });
+  }
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor& ex) override {
+    if (!recipe_)
+      recipe_ = call_recipe(library_object("builtins", "getattr"),
+                            {ufunc_->recipe(ex), make_recipe(RecipeKind::kConstant, interned("reduce"))});
+    return recipe_;
+  }
+
+ private:
+  ValuePtr ufunc_;
+  const OpDef& op_;
+  RecipePtr recipe_;
+};
 
 class NumpyCallable final : public SymbolicValue {
  public:
   NumpyCallable(PyRef object, const OpDef* op, NumpySpecial special, SourcePtr from)
-      : object_(std::move(object)), op_(op), special_(special) { source = std::move(from); }
+      : object_(std::move(object)), op_(op), special_(special) {
+    source = std::move(from);
+  }
   PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
   std::string describe() const override {
     PyRef name = PyRef::steal(PyObject_GetAttrString(object_.get(), "__name__"));
     if (!name) PyErr_Clear();
-    return std::string("numpy.") + (name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : "function");
+    return std::string("numpy.") +
+           (name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : "function");
   }
   PyObject* real_object() const override { return object_.get(); }
   std::optional<PyRef> as_constant() const override { return object_; }
   std::optional<bool> truth(Executor&) override { return true; }
-  bool is_same_object(const SymbolicValue& other) const override { return other.real_object() == object_.get(); }
+  bool is_same_object(const SymbolicValue& other) const override {
+    return other.real_object() == object_.get();
+  }
   RecipePtr recipe(Executor& ex) override {
     if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());
     return recipe_;
@@ -238,7 +296,8 @@ ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
   // numpy.sqrt(2.0) of constants is a constant.
   if (only_constants(args)) return ex.fold(object_.get(), args);
   if (op_)
-    return recorded_call(ex, "call_function", object_, args, [&] { return call_numpy_operator(ex, *op_, false, args); });
+    return recorded_call(ex, "call_function", object_, args,
+                         [&] { return call_numpy_operator(ex, *op_, false, args); });
   // A function that dispatches: its Python implementation is inlined.
   PyRef implementation = PyRef::steal(PyObject_GetAttrString(object_.get(), "_implementation"));
   if (!implementation) PyErr_Clear();
@@ -247,27 +306,35 @@ ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
   break_graph("CD0500", describe());
 }
 
-// numpy.add.reduce(x, axis) is numpy.sum with axis 0 for its default.
 ValuePtr NumpyCallable::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
-  if (text == "__name__" || text == "__qualname__" || text == "__module__" || text == "__doc__" || text == "nin" || text == "nout") {
-    PyRef value = PyRef::steal(PyObject_GetAttr(object_.get(), name));
-    if (value) return ex.constant(std::move(value));
+  if (text == "reduce" && op_)
+    if (const OpDef* reduction = reduction_of(*op_))
+      return std::make_shared<UfuncReduce>(shared_from_this(), *reduction);
+  PyRef value = PyRef::steal(PyObject_GetAttr(object_.get(), name));
+  if (!value) {
     PyErr_Clear();
+    return SymbolicValue::get_attribute(ex, name);
   }
-  break_graph("CD0500", describe() + "." + std::string(text));
+  // outer, at, accumulate ...: C methods.
+  if (PyCallable_Check(value.get())) return make_unknown_method(shared_from_this(), name);
+  return ex.wrap(value.get(), constant_source(value.get()));
 }
 
 // numpy.float32, numpy.int64 ...: calls convert.
 class ScalarTypeValue final : public SymbolicValue {
  public:
-  ScalarTypeValue(PyRef object, DType dtype, SourcePtr from) : object_(std::move(object)), dtype_(dtype) { source = std::move(from); }
+  ScalarTypeValue(PyRef object, DType dtype, SourcePtr from) : object_(std::move(object)), dtype_(dtype) {
+    source = std::move(from);
+  }
   PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
   std::string describe() const override { return std::string("numpy.") + runtime::info(dtype_).name; }
   PyObject* real_object() const override { return object_.get(); }
   std::optional<PyRef> as_constant() const override { return object_; }
   std::optional<bool> truth(Executor&) override { return true; }
-  bool is_same_object(const SymbolicValue& other) const override { return other.real_object() == object_.get(); }
+  bool is_same_object(const SymbolicValue& other) const override {
+    return other.real_object() == object_.get();
+  }
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override {
     return make_constant(ex, object_)->compare(ex, py_op, other);
   }
@@ -288,7 +355,8 @@ class ScalarTypeValue final : public SymbolicValue {
       Value* cast = append_call1(ex, "core.cast", {array->value(), dtype_});
       return make_numpy_result(ex, cast);
     }
-    auto* number = args.positional.size() == 1 ? dynamic_cast<DynamicFloatValue*>(args.positional[0].get()) : nullptr;
+    auto* number =
+        args.positional.size() == 1 ? dynamic_cast<DynamicFloatValue*>(args.positional[0].get()) : nullptr;
     if (!number) break_graph("CD0500", describe());
     use_framework(ex, graph::Framework::kNumpy);
     return make_numpy_result(ex, append_call1(ex, "core.cast", {number->value(), dtype_}));
@@ -317,7 +385,8 @@ ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& sourc
   TensorInfo info;
   read_tensor(object, &info);
   if (!info.obstacle.empty()) return make_opaque_tensor(ex, object, info.obstacle, from);
-  if (other_framework(ex, graph::Framework::kNumpy)) return make_opaque_tensor(ex, object, "an array in a graph of PyTorch's", from);
+  if (other_framework(ex, graph::Framework::kNumpy))
+    return make_opaque_tensor(ex, object, "an array in a graph of PyTorch's", from);
   return wrap_array_input(ex, object, from, make_input);
 }
 
@@ -347,10 +416,12 @@ ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& so
   auto op = all->by_object.find(object);
   const bool known = special != all->special.end() || op != all->by_object.end();
   PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  if (!known && type != all->ufunc_type.get() && type != all->dispatcher_type.get() && !is_random(object)) return nullptr;
+  if (!known && type != all->ufunc_type.get() && type != all->dispatcher_type.get() && !is_random(object))
+    return nullptr;
   if (PyFunction_Check(object) && !known) return nullptr;
   add_guard(ex, GuardKind::kIdentity, source, object);
-  return std::make_shared<NumpyCallable>(PyRef::borrow(object), op == all->by_object.end() ? nullptr : op->second,
+  return std::make_shared<NumpyCallable>(PyRef::borrow(object),
+                                         op == all->by_object.end() ? nullptr : op->second,
                                          special == all->special.end() ? nullptr : special->second, source);
 }
 

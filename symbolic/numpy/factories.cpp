@@ -1,5 +1,6 @@
-// Arrays from nothing and from Python data: numpy.zeros, arange, asarray and the like. What depends on constants alone is made
-// by NumPy once, at capture, and copied where the program could write to it or return it.
+// Arrays from nothing and from Python data: numpy.zeros, arange, asarray and the like. What depends on
+// constants alone is made by NumPy once, at capture, and copied where the program could write to it or return
+// it.
 #include "symbolic/hooks.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/values/builtin_method.h"
@@ -43,7 +44,8 @@ ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
     if (PyDict_SetItem(keywords.get(), keyword.name.get(), object.get()) < 0) throw PythonError{};
   }
   PyRef result = checked_user(ex, PyObject_Call(callable, positional.get(), keywords.get()));
-  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&] { return embed(ex, std::move(result)); });
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
+                       [&] { return embed(ex, std::move(result)); });
 }
 
 // numpy.zeros(shape, dtype=float), ones, empty; sizes may be symbolic.
@@ -51,7 +53,8 @@ ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t 
   std::vector<ValuePtr> given = bind_arguments(ex, "zeros", args, {"shape", "dtype?", "order?"});
   if (given[2]) return made_by_numpy(ex, callable, args);
   DType dtype = DType::kF64;
-  if (given[1] && !is_none(given[1]) && !(given[1]->real_object() && numpy_dtype_like(given[1]->real_object(), &dtype)))
+  if (given[1] && !is_none(given[1]) &&
+      !(given[1]->real_object() && numpy_dtype_like(given[1]->real_object(), &dtype)))
     break_graph("CD0502", "this dtype");
   std::vector<ValuePtr> items = {given[0]};
   if (auto list = sequence_items(ex, given[0])) items = *list;
@@ -62,8 +65,9 @@ ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t 
     sizes.push_back(*size);
   }
   use_framework(ex, graph::Framework::kNumpy);
-  return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
-                       [&] { return numpy_array_value(ex, append_call1(ex, "core.full", {sizes, Sym(number), dtype})); });
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    return numpy_array_value(ex, append_call1(ex, "core.full", {sizes, Sym(number), dtype}));
+  });
 }
 ValuePtr zeros(Executor& ex, PyObject* f, const CallArgs& args) { return filled(ex, f, args, 0); }
 ValuePtr ones(Executor& ex, PyObject* f, const CallArgs& args) { return filled(ex, f, args, 1); }
@@ -72,14 +76,18 @@ ValuePtr ones(Executor& ex, PyObject* f, const CallArgs& args) { return filled(e
 ValuePtr like(Executor& ex, PyObject* callable, const CallArgs& args, const char* op) {
   std::vector<ValuePtr> given = bind_arguments(ex, op, args, {"a", "dtype?", "order?", "subok?", "shape?"});
   auto* array = dynamic_cast<NumpyValue*>(given[0].get());
-  if (!array || (given[2] && !is_none(given[2])) || given[3] || (given[4] && !is_none(given[4]))) break_graph("CD0500", op);
+  if (!array || (given[2] && !is_none(given[2])) || given[3] || (given[4] && !is_none(given[4])))
+    break_graph("CD0500", op);
   DType dtype = array->array_type().dtype;
-  if (given[1] && !is_none(given[1]) && !(given[1]->real_object() && numpy_dtype_like(given[1]->real_object(), &dtype)))
+  if (given[1] && !is_none(given[1]) &&
+      !(given[1]->real_object() && numpy_dtype_like(given[1]->real_object(), &dtype)))
     break_graph("CD0502", "this dtype");
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
                        [&] { return numpy_array_value(ex, append_call1(ex, op, {array->value(), dtype})); });
 }
-ValuePtr zeros_like(Executor& ex, PyObject* f, const CallArgs& args) { return like(ex, f, args, "zeros_like"); }
+ValuePtr zeros_like(Executor& ex, PyObject* f, const CallArgs& args) {
+  return like(ex, f, args, "zeros_like");
+}
 ValuePtr ones_like(Executor& ex, PyObject* f, const CallArgs& args) { return like(ex, f, args, "ones_like"); }
 
 // An array in a list of arrays and scalars: numpy.array([a, b]) stacks.
@@ -88,7 +96,8 @@ ValuePtr stacked(Executor& ex, const std::vector<ValuePtr>& items) {
   for (const ValuePtr& item : items) {
     Value* value = numpy_graph_value(ex, item);
     if (!value) break_graph("CD0415", "numpy.array of " + item->describe());
-    if (!values.empty() && (value->type.rank() != values[0]->type.rank() || value->type.dtype != values[0]->type.dtype))
+    if (!values.empty() &&
+        (value->type.rank() != values[0]->type.rank() || value->type.dtype != values[0]->type.dtype))
       break_graph("CD0415", "numpy.array of arrays that differ");
     values.push_back(value);
   }
@@ -112,23 +121,33 @@ ValuePtr convert(Executor& ex, PyObject* callable, const CallArgs& args, bool co
   }
   for (const Keyword& keyword : args.keywords) {
     std::string_view name = PyUnicode_AsUTF8(keyword.name.get());
-    if (name == "dtype") dtype_value = keyword.value;
-    else if (name == "copy" && constant_object(keyword.value) == Py_True) copy = true;
-    else if (!is_none(keyword.value)) break_graph("CD0501", std::string(name));
+    if (name == "dtype")
+      dtype_value = keyword.value;
+    else if (name == "copy" && constant_object(keyword.value) == Py_True)
+      copy = true;
+    else if (!is_none(keyword.value))
+      break_graph("CD0501", std::string(name));
   }
   DType dtype{};
   bool has_dtype = dtype_value && !is_none(dtype_value);
-  if (has_dtype && !(dtype_value->real_object() && numpy_dtype_like(dtype_value->real_object(), &dtype))) break_graph("CD0502", "this dtype");
+  if (has_dtype && !(dtype_value->real_object() && numpy_dtype_like(dtype_value->real_object(), &dtype)))
+    break_graph("CD0502", "this dtype");
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     ValuePtr result = array ? data : stacked(ex, *items);
     auto& value = static_cast<NumpyValue&>(*result);
-    if (has_dtype && value.array_type().dtype != dtype) return numpy_array_value(ex, append_call1(ex, "core.cast", {value.value(), dtype}));
-    if (array && (copy || array->is_scalar())) return numpy_array_value(ex, append_call1(ex, "clone", {value.value()}));
+    if (has_dtype && value.array_type().dtype != dtype)
+      return numpy_array_value(ex, append_call1(ex, "core.cast", {value.value(), dtype}));
+    if (array && (copy || array->is_scalar()))
+      return numpy_array_value(ex, append_call1(ex, "clone", {value.value()}));
     return result;
   });
 }
-ValuePtr array_function(Executor& ex, PyObject* f, const CallArgs& args) { return convert(ex, f, args, true); }
-ValuePtr asarray_function(Executor& ex, PyObject* f, const CallArgs& args) { return convert(ex, f, args, false); }
+ValuePtr array_function(Executor& ex, PyObject* f, const CallArgs& args) {
+  return convert(ex, f, args, true);
+}
+ValuePtr asarray_function(Executor& ex, PyObject* f, const CallArgs& args) {
+  return convert(ex, f, args, false);
+}
 
 ValuePtr dtype_of(Executor& ex, PyObject* callable, const CallArgs& args) { return ex.fold(callable, args); }
 
@@ -136,11 +155,13 @@ ValuePtr dtype_of(Executor& ex, PyObject* callable, const CallArgs& args) { retu
 template <const char* const& kName>
 ValuePtr as_method(Executor& ex, PyObject*, const CallArgs& args) {
   CallArgs rest = args;
-  if (rest.positional.empty() || !dynamic_cast<NumpyValue*>(rest.positional[0].get())) break_graph("CD0500", kName);
+  if (rest.positional.empty() || !dynamic_cast<NumpyValue*>(rest.positional[0].get()))
+    break_graph("CD0500", kName);
   ValuePtr self = rest.positional[0];
   rest.positional.erase(rest.positional.begin());
   for (Keyword& keyword : rest.keywords)
-    if (PyUnicode_CompareWithASCIIString(keyword.name.get(), "shape") == 0 || PyUnicode_CompareWithASCIIString(keyword.name.get(), "axes") == 0 ||
+    if (PyUnicode_CompareWithASCIIString(keyword.name.get(), "shape") == 0 ||
+        PyUnicode_CompareWithASCIIString(keyword.name.get(), "axes") == 0 ||
         PyUnicode_CompareWithASCIIString(keyword.name.get(), "newshape") == 0) {
       rest.positional.push_back(keyword.value);
       keyword.value = nullptr;
@@ -163,7 +184,8 @@ constexpr const char* kShape = "shape";
 constexpr const char* kNdim = "ndim";
 constexpr const char* kSize = "size";
 
-// numpy.errstate(divide="ignore"): compiled code warns of nothing, so there is nothing to do where nothing is to be raised.
+// numpy.errstate(divide="ignore"): compiled code warns of nothing, so there is nothing to do where nothing is
+// to be raised.
 class ErrorState final : public SymbolicValue {
  public:
   explicit ErrorState(PyRef type) : type_(std::move(type)) {}
@@ -187,7 +209,8 @@ ValuePtr error_state(Executor&, PyObject* callable, const CallArgs& args) {
   for (const Keyword& keyword : args.keywords) {
     PyObject* value = constant_object(keyword.value);
     if (!value || !PyUnicode_Check(value) ||
-        (PyUnicode_CompareWithASCIIString(value, "ignore") != 0 && PyUnicode_CompareWithASCIIString(value, "warn") != 0))
+        (PyUnicode_CompareWithASCIIString(value, "ignore") != 0 &&
+         PyUnicode_CompareWithASCIIString(value, "warn") != 0))
       break_graph("CD0501", "errstate that raises or calls");
   }
   return std::make_shared<ErrorState>(PyRef::borrow(callable));

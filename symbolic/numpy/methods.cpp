@@ -16,7 +16,8 @@ namespace {
 
 NumpyValue& array_of(const ValuePtr& self) { return static_cast<NumpyValue&>(*self); }
 
-// ---- properties ----------------------------------------------------------------------------------------------------------
+// ---- properties
+// ----------------------------------------------------------------------------------------------------------
 
 struct PropertyRow {
   const char* name;
@@ -38,26 +39,35 @@ ValuePtr transposed(Executor& ex, NumpyValue& self) {
 
 constexpr PropertyRow kProperties[] = {
     {"shape", [](Executor& ex, NumpyValue& self) { return ints(ex, self.array_type().sizes); }},
-    {"strides", [](Executor& ex, NumpyValue& self) { return ints(ex, self.array_type().strides, runtime::bytes(self.array_type().dtype)); }},
-    {"dtype", [](Executor& ex, NumpyValue& self) { return ex.constant(numpy_dtype_object(self.array_type().dtype)); }},
+    {"strides",
+     [](Executor& ex, NumpyValue& self) {
+       return ints(ex, self.array_type().strides, runtime::bytes(self.array_type().dtype));
+     }},
+    {"dtype",
+     [](Executor& ex, NumpyValue& self) { return ex.constant(numpy_dtype_object(self.array_type().dtype)); }},
     {"ndim", [](Executor& ex, NumpyValue& self) { return ex.constant_int(self.rank()); }},
     {"size", [](Executor& ex, NumpyValue& self) { return make_int(ex, self.array_type().numel()); }},
-    {"itemsize", [](Executor& ex, NumpyValue& self) { return ex.constant_int(runtime::bytes(self.array_type().dtype)); }},
-    {"nbytes", [](Executor& ex, NumpyValue& self) {
+    {"itemsize",
+     [](Executor& ex, NumpyValue& self) { return ex.constant_int(runtime::bytes(self.array_type().dtype)); }},
+    {"nbytes",
+     [](Executor& ex, NumpyValue& self) {
        return make_int(ex, self.array_type().numel() * Sym(int64_t{runtime::bytes(self.array_type().dtype)}));
      }},
     {"T", transposed},
-    {"real", [](Executor& ex, NumpyValue& self) -> ValuePtr {
+    {"real",
+     [](Executor& ex, NumpyValue& self) -> ValuePtr {
        if (self.is_scalar()) return self.shared_from_this();
        return numpy_array_value(ex, append_call1(ex, "alias", {self.value()}));
      }},
-    {"__class__", [](Executor& ex, NumpyValue& self) {
+    {"__class__",
+     [](Executor& ex, NumpyValue& self) {
        PyObject* type = reinterpret_cast<PyObject*>(self.type());
        return ex.wrap(type, constant_source(type));
      }},
 };
 
-// ---- methods -----------------------------------------------------------------------------------------------------------
+// ---- methods
+// -----------------------------------------------------------------------------------------------------------
 
 // All ints, or one sequence of ints: x.reshape(2, 3), x.reshape((2, 3)).
 std::vector<Sym> int_list(Executor& ex, const std::vector<ValuePtr>& given) {
@@ -77,7 +87,9 @@ void require_order(const CallArgs& args) {
   for (const Keyword& keyword : args.keywords) {
     std::string_view name = PyUnicode_AsUTF8(keyword.name.get());
     PyObject* value = constant_object(keyword.value);
-    bool usual = value && PyUnicode_Check(value) && (PyUnicode_CompareWithASCIIString(value, "C") == 0 || PyUnicode_CompareWithASCIIString(value, "K") == 0);
+    bool usual = value && PyUnicode_Check(value) &&
+                 (PyUnicode_CompareWithASCIIString(value, "C") == 0 ||
+                  PyUnicode_CompareWithASCIIString(value, "K") == 0);
     if (name == "order" && usual) continue;
     if (name == "copy" && (value == Py_None)) continue;
     break_graph("CD0501", std::string(name));
@@ -86,17 +98,21 @@ void require_order(const CallArgs& args) {
 
 ValuePtr reshape_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_order(args);
-  return numpy_array_value(ex, append_call1(ex, "reshape", {array_of(self).value(), int_list(ex, args.positional)}));
+  return numpy_array_value(
+      ex, append_call1(ex, "reshape", {array_of(self).value(), int_list(ex, args.positional)}));
 }
 
 ValuePtr transpose_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_no_keywords(ex, "transpose", args);
-  if (args.positional.empty() || (args.positional.size() == 1 && is_none(args.positional[0]))) return transposed(ex, array_of(self));
-  return numpy_array_value(ex, append_call1(ex, "permute", {array_of(self).value(), int_list(ex, args.positional)}));
+  if (args.positional.empty() || (args.positional.size() == 1 && is_none(args.positional[0])))
+    return transposed(ex, array_of(self));
+  return numpy_array_value(
+      ex, append_call1(ex, "permute", {array_of(self).value(), int_list(ex, args.positional)}));
 }
 
 ValuePtr astype_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  std::vector<ValuePtr> given = bind_arguments(ex, "astype", args, {"dtype", "order?", "casting?", "subok?", "copy?"});
+  std::vector<ValuePtr> given =
+      bind_arguments(ex, "astype", args, {"dtype", "order?", "casting?", "subok?", "copy?"});
   DType dtype;
   PyObject* wanted = given[0]->real_object();
   if (!wanted || !numpy_dtype_like(wanted, &dtype)) break_graph("CD0502", "astype of this dtype");
@@ -113,7 +129,8 @@ ValuePtr copy_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   Value* value = array_of(self).value();
   if (array_of(self).is_scalar()) return self;
   // ndarray.copy is in C order unless order='K' asks for the source's.
-  Value* copy = args.keywords.empty() ? append_call1(ex, "clone", {value, std::string("contiguous_format")}) : append_call1(ex, "clone", {value});
+  Value* copy = args.keywords.empty() ? append_call1(ex, "clone", {value, std::string("contiguous_format")})
+                                      : append_call1(ex, "clone", {value});
   return numpy_array_value(ex, copy);
 }
 
@@ -125,7 +142,8 @@ ValuePtr flatten_method(Executor& ex, const ValuePtr& self, const CallArgs& args
 
 ValuePtr ravel_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_order(args);
-  return numpy_array_value(ex, append_call1(ex, "reshape", {array_of(self).value(), std::vector<Sym>{Sym(int64_t{-1})}}));
+  return numpy_array_value(
+      ex, append_call1(ex, "reshape", {array_of(self).value(), std::vector<Sym>{Sym(int64_t{-1})}}));
 }
 
 ValuePtr fill_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
@@ -166,7 +184,8 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"__format__", value_method<kText>},
     {"__len__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->length(ex); }},
     {"__iter__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->iterate(ex); }},
-    {"__getitem__", [](Executor& ex, const ValuePtr& self, const CallArgs& args) {
+    {"__getitem__",
+     [](Executor& ex, const ValuePtr& self, const CallArgs& args) {
        return self->get_item(ex, bind_arguments(ex, "__getitem__", args, {"key"})[0]);
      }},
 };
@@ -175,28 +194,34 @@ constexpr BuiltinMethodRow kMethods[] = {
 struct MethodFunction {
   const char *method, *function;
 };
-constexpr MethodFunction kFunctions[] = {{"__abs__", "absolute"}, {"conj", "conjugate"}, {"__round__", "round"}};
-constexpr const char* kSameName[] = {"sum", "prod", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all", "cumsum",
-                                     "cumprod", "clip", "round", "dot", "squeeze", "swapaxes", "take", "repeat", "trace", "diagonal",
-                                     "ptp", "argsort", "searchsorted", "nonzero", "compress", "choose"};
+constexpr MethodFunction kFunctions[] = {
+    {"__abs__", "absolute"}, {"conj", "conjugate"}, {"__round__", "round"}};
+constexpr const char* kSameName[] = {"sum",          "prod",    "mean",     "std",      "var",     "max",
+                                     "min",          "argmax",  "argmin",   "any",      "all",     "cumsum",
+                                     "cumprod",      "clip",    "round",    "dot",      "squeeze", "swapaxes",
+                                     "take",         "repeat",  "trace",    "diagonal", "ptp",     "argsort",
+                                     "searchsorted", "nonzero", "compress", "choose"};
 
 // x.sum: calls the table's operator with x in front.
 class BoundFunction final : public SymbolicValue {
  public:
-  BoundFunction(ValuePtr self, const graph::OpDef& op, std::string name) : self_(std::move(self)), op_(op), name_(std::move(name)) {}
+  BoundFunction(ValuePtr self, const graph::OpDef& op, std::string name)
+      : self_(std::move(self)), op_(op), name_(std::move(name)) {}
   PyTypeObject* type() const override { return &PyCFunction_Type; }
   std::string describe() const override { return "ndarray." + name_; }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     CallArgs all = args;
     all.positional.insert(all.positional.begin(), self_);
     PyRef name = checked(PyUnicode_FromString(name_.c_str()));
-    return recorded_call(ex, "call_method", std::move(name), all, [&] { return call_numpy_operator(ex, op_, false, all); });
+    return recorded_call(ex, "call_method", std::move(name), all,
+                         [&] { return call_numpy_operator(ex, op_, false, all); });
   }
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor& ex) override {
     if (!recipe_) {
       PyRef name = checked(PyUnicode_FromString(name_.c_str()));
-      recipe_ = call_recipe(library_object("builtins", "getattr"), {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name.get())});
+      recipe_ = call_recipe(library_object("builtins", "getattr"),
+                            {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name.get())});
     }
     return recipe_;
   }
@@ -225,7 +250,8 @@ ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name)
   for (const BuiltinMethodRow& row : kMethods)
     if (name == row.name) return std::make_shared<BuiltinMethodValue>(self, row);
   std::string text(name);
-  if (const graph::OpDef* op = find_numpy_operator("numpy.ndarray." + text)) return std::make_shared<BoundFunction>(self, *op, text);
+  if (const graph::OpDef* op = find_numpy_operator("numpy.ndarray." + text))
+    return std::make_shared<BoundFunction>(self, *op, text);
   std::string function;
   for (const MethodFunction& row : kFunctions)
     if (name == row.method) function = row.function;

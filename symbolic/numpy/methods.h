@@ -14,9 +14,9 @@ ValuePtr numpy_cast(Executor& ex, const NumpyValue& self, graph::DType dtype);
 
 using NumpySpecial = ValuePtr (*)(Executor& ex, PyObject* callable, const CallArgs& args);
 struct NumpySpecialRow {
-  const char* path;   // "numpy.asarray"
+  const char* path;  // "numpy.asarray"
   NumpySpecial apply;
 };
-std::span<const NumpySpecialRow> numpy_factory_functions();   // factories.cpp
+std::span<const NumpySpecialRow> numpy_factory_functions();  // factories.cpp
 
 }  // namespace cdynamo::symbolic

@@ -9,11 +9,14 @@ namespace cdynamo::symbolic {
 // numpy.ndarray, or one of NumPy's scalars known only at run time (what x.sum() gives).
 class NumpyValue final : public ArrayValue {
  public:
-  NumpyValue(graph::Value* value, bool is_scalar, SourcePtr from = nullptr) : ArrayValue(value, std::move(from)), is_scalar_(is_scalar) {}
+  NumpyValue(graph::Value* value, bool is_scalar, SourcePtr from = nullptr)
+      : ArrayValue(value, std::move(from)), is_scalar_(is_scalar) {}
   bool is_scalar() const { return is_scalar_; }
 
   PyTypeObject* type() const override;
-  std::string describe() const override { return std::string(is_scalar_ ? "NumPy scalar " : "array ") + type_text(array_type()); }
+  std::string describe() const override {
+    return std::string(is_scalar_ ? "NumPy scalar " : "array ") + type_text(array_type());
+  }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) override;
   ValuePtr get_item(Executor& ex, const ValuePtr& key) override;
@@ -27,7 +30,9 @@ class NumpyValue final : public ArrayValue {
   std::optional<std::vector<ValuePtr>> unpack(Executor& ex) override;
 
  protected:
-  RecipeKind output_kind() const override { return is_scalar_ ? RecipeKind::kNumpyScalar : RecipeKind::kTensor; }
+  RecipeKind output_kind() const override {
+    return is_scalar_ ? RecipeKind::kNumpyScalar : RecipeKind::kTensor;
+  }
 
  private:
   bool is_scalar_;
@@ -35,7 +40,7 @@ class NumpyValue final : public ArrayValue {
 
 // ---- seen by wrap_tensor and wrap_framework_callable; null: not NumPy's
 ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& source);
-ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source);   // dtypes, scalars
+ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source);  // dtypes, scalars
 ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& source);
 
 // ---- calls
@@ -46,7 +51,8 @@ ValuePtr call_numpy_operator(Executor& ex, const graph::OpDef& op, bool in_place
 // The operator of the table with this NumPy name ("numpy.add", "numpy.ndarray.sum"); null: none.
 const graph::OpDef* find_numpy_operator(std::string_view path);
 ValuePtr call_numpy_named(Executor& ex, const char* path, std::vector<ValuePtr> args, bool in_place = false);
-// A value of NumPy's world as a graph value: arrays, scalars, constants of NumPy's scalar types; null for others.
+// A value of NumPy's world as a graph value: arrays, scalars, constants of NumPy's scalar types; null for
+// others.
 graph::Value* numpy_graph_value(Executor& ex, const ValuePtr& value);
 bool is_numpy_scalar_constant(const ValuePtr& value);
 

@@ -14,8 +14,9 @@ namespace {
 
 // add_, __iadd__; not __invert__ or __index__.
 bool names_in_place(const graph::OpDef& op, const std::string& name) {
-  static constexpr const char* kDunder[] = {"__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ifloordiv__", "__imod__",
-                                            "__ipow__", "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__"};
+  static constexpr const char* kDunder[] = {
+      "__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__",    "__ifloordiv__", "__imod__",
+      "__ipow__", "__iand__", "__ior__",  "__ixor__",     "__ilshift__", "__irshift__"};
   for (const char* dunder : kDunder)
     if (name == dunder) return true;
   return name.ends_with("_") && !name.ends_with("__") && !op.name.ends_with("_");
@@ -27,13 +28,14 @@ struct Maps {
   std::unordered_map<PyObject*, SpecialFunction> special;
   std::unordered_map<PyObject*, const char*> polyfills;
   std::unordered_map<std::string, const char*> polyfill_methods;
-  std::vector<PyRef> kept;   // the keys' owners
+  std::vector<PyRef> kept;  // the keys' owners
 
   void add_operator(const graph::OpDef& op) {
     for (const std::string& path : graph::python_names(op)) {
       if (!path.starts_with("torch")) continue;
       const std::string last = path.substr(path.rfind('.') + 1);
-      OperatorCallable callable{&op, op.in_place_variant && names_in_place(op, last), path.starts_with("torch.Tensor.")};
+      OperatorCallable callable{&op, op.in_place_variant && names_in_place(op, last),
+                                path.starts_with("torch.Tensor.")};
       if (callable.method) methods.try_emplace(last, callable);
       PyRef object = loaded_object(path);
       if (!object || !PyCallable_Check(object.get())) continue;
@@ -44,7 +46,8 @@ struct Maps {
   void add_polyfill(const PolyfillRow& row) {
     constexpr std::string_view kMethod = "torch.Tensor.";
     std::string_view path = row.path;
-    if (path.starts_with(kMethod)) polyfill_methods.try_emplace(std::string(path.substr(kMethod.size())), row.function);
+    if (path.starts_with(kMethod))
+      polyfill_methods.try_emplace(std::string(path.substr(kMethod.size())), row.function);
     PyRef object = loaded_object(row.path);
     if (object && polyfills.try_emplace(object.get(), row.function).second) kept.push_back(std::move(object));
   }
@@ -88,7 +91,8 @@ const char* find_torch_polyfill(PyObject* callable) {
 
 const char* find_tensor_polyfill(std::string_view method) {
   if (const Maps* all = maps())
-    if (auto found = all->polyfill_methods.find(std::string(method)); found != all->polyfill_methods.end()) return found->second;
+    if (auto found = all->polyfill_methods.find(std::string(method)); found != all->polyfill_methods.end())
+      return found->second;
   return nullptr;
 }
 

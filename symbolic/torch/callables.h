@@ -1,5 +1,5 @@
-// Callables of torch that are bound by a rule: operators of the table, found by identity, and rows of special functions
-// (functions that answer from metadata, modes, factories).
+// Callables of torch that are bound by a rule: operators of the table, found by identity, and rows of special
+// functions (functions that answer from metadata, modes, factories).
 #pragma once
 
 #include "graph/op.h"
@@ -10,7 +10,7 @@ namespace cdynamo::symbolic {
 struct OperatorCallable {
   const graph::OpDef* op = nullptr;
   bool in_place = false;
-  bool method = false;         // its first argument is the receiver
+  bool method = false;  // its first argument is the receiver
 };
 // By the callable's identity; null op: none. The map is made at first use, when torch is there.
 OperatorCallable find_torch_operator(PyObject* callable);
@@ -21,19 +21,20 @@ using SpecialFunction = ValuePtr (*)(Executor& ex, PyObject* callable, const Cal
 SpecialFunction find_special_function(PyObject* callable);
 
 struct SpecialRow {
-  const char* path;            // "torch.is_tensor"
+  const char* path;  // "torch.is_tensor"
   SpecialFunction apply;
 };
-std::span<const SpecialRow> torch_query_functions();     // torch_functions.cpp
-std::span<const SpecialRow> torch_factory_functions();   // factories.cpp
-std::span<const SpecialRow> torch_mode_functions();      // modes.cpp
+std::span<const SpecialRow> torch_query_functions();    // torch_functions.cpp
+std::span<const SpecialRow> torch_factory_functions();  // factories.cpp
+std::span<const SpecialRow> torch_mode_functions();     // modes.cpp
 
-// Operators that the table lacks, stated in Python in python/cdynamo/polyfills/torch_functions.py and inlined.
+// Operators that the table lacks, stated in Python in python/cdynamo/polyfills/torch_functions.py and
+// inlined.
 struct PolyfillRow {
   const char* path;
   const char* function;
 };
-std::span<const PolyfillRow> torch_polyfills();          // polyfills.cpp
+std::span<const PolyfillRow> torch_polyfills();  // polyfills.cpp
 // The name of the polyfill of a callable, or of the method of torch.Tensor; null: none.
 const char* find_torch_polyfill(PyObject* callable);
 const char* find_tensor_polyfill(std::string_view method);
@@ -41,8 +42,11 @@ const char* find_tensor_polyfill(std::string_view method);
 // A callable with a rule, as a value.
 class TorchCallable final : public SymbolicValue {
  public:
-  TorchCallable(PyRef object, OperatorCallable op, SpecialFunction special, const char* polyfill, SourcePtr from)
-      : object_(std::move(object)), op_(op), special_(special), polyfill_(polyfill) { source = std::move(from); }
+  TorchCallable(PyRef object, OperatorCallable op, SpecialFunction special, const char* polyfill,
+                SourcePtr from)
+      : object_(std::move(object)), op_(op), special_(special), polyfill_(polyfill) {
+    source = std::move(from);
+  }
   PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
   std::string describe() const override;
   PyObject* real_object() const override { return object_.get(); }
@@ -51,7 +55,9 @@ class TorchCallable final : public SymbolicValue {
   ValuePtr call(Executor& ex, const CallArgs& args) override;
   std::optional<bool> truth(Executor&) override { return true; }
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
-  bool is_same_object(const SymbolicValue& other) const override { return other.real_object() == object_.get(); }
+  bool is_same_object(const SymbolicValue& other) const override {
+    return other.real_object() == object_.get();
+  }
   RecipePtr recipe(Executor& ex) override;
 
  private:

@@ -1,6 +1,6 @@
-// Tensors from Python data and from nothing: torch.tensor([...]), torch.zeros(...), with torch's defaults for dtype and
-// device. zeros, ones, full, arange and the like are operators of the table where it has them; what is here needs rules of
-// its own.
+// Tensors from Python data and from nothing: torch.tensor([...]), torch.zeros(...), with torch's defaults for
+// dtype and device. zeros, ones, full, arange and the like are operators of the table where it has them; what
+// is here needs rules of its own.
 #include "graph/op.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
@@ -30,14 +30,17 @@ constexpr size_t kMostPieces = 256;  // of numbers that are not all known
 void collect(Executor& ex, const ValuePtr& value, size_t depth, Data& out) {
   if (auto items = sequence_items(ex, value)) {
     Sym count = static_cast<int64_t>(items->size());
-    if (out.sizes.size() == depth && out.items.empty()) out.sizes.push_back(count);
-    else if (depth >= out.sizes.size() || !(out.sizes[depth] == count)) out.regular = false;
+    if (out.sizes.size() == depth && out.items.empty())
+      out.sizes.push_back(count);
+    else if (depth >= out.sizes.size() || !(out.sizes[depth] == count))
+      out.regular = false;
     for (const ValuePtr& item : *items)
       if (out.regular) collect(ex, item, depth + 1, out);
     return;
   }
   std::optional<Arg> number = number_argument(value);
-  if (!number || depth != out.sizes.size() || out.items.size() >= kMostItems) return void(out.regular = false);
+  if (!number || depth != out.sizes.size() || out.items.size() >= kMostItems)
+    return void(out.regular = false);
   runtime::Category category = std::holds_alternative<bool>(*number)     ? runtime::Category::kBool
                                : std::holds_alternative<double>(*number) ? runtime::Category::kFloat
                                                                          : runtime::Category::kInteger;
@@ -62,7 +65,8 @@ graph::Value* embed(Executor& ex, const ValuePtr& data, DType dtype) {
   PyRef positional = checked(PyTuple_Pack(1, object.get()));
   PyRef keywords = checked(PyDict_New());
   if (PyDict_SetItemString(keywords.get(), "dtype", torch_dtype_object(dtype)) < 0) throw PythonError{};
-  PyRef tensor = checked_user(ex, PyObject_Call(library_object("torch", "tensor"), positional.get(), keywords.get()));
+  PyRef tensor =
+      checked_user(ex, PyObject_Call(library_object("torch", "tensor"), positional.get(), keywords.get()));
   return embed_constant(ex, tensor.get(), make_input);
 }
 
@@ -74,10 +78,12 @@ graph::Value* build(Executor& ex, const Data& data, DType dtype) {
   for (size_t i = 0; i < data.items.size();) {
     size_t end = i + 1;
     while (end < data.items.size() && data.items[end] == data.items[i]) ++end;
-    pieces.push_back(append_call1(ex, "core.full", {std::vector<Sym>{Sym(static_cast<int64_t>(end - i))}, data.items[i], dtype}));
+    pieces.push_back(append_call1(
+        ex, "core.full", {std::vector<Sym>{Sym(static_cast<int64_t>(end - i))}, data.items[i], dtype}));
     i = end;
   }
-  graph::Value* flat = pieces.size() == 1 ? pieces[0] : append_call1(ex, "core.concat", {pieces, Sym(int64_t{0})});
+  graph::Value* flat =
+      pieces.size() == 1 ? pieces[0] : append_call1(ex, "core.concat", {pieces, Sym(int64_t{0})});
   return data.sizes.size() == 1 ? flat : append_call1(ex, "core.reshape", {flat, data.sizes});
 }
 
@@ -100,7 +106,8 @@ graph::Value* from_data(Executor& ex, const ValuePtr& value, std::optional<DType
 std::optional<DType> options(const char* function, const ValuePtr& dtype_value, const ValuePtr& device,
                              std::initializer_list<ValuePtr> flags) {
   for (const ValuePtr& flag : flags)
-    if (flag && constant_object(flag) != Py_False) break_graph("CD0402", std::string(function) + " with requires_grad or pin_memory");
+    if (flag && constant_object(flag) != Py_False)
+      break_graph("CD0402", std::string(function) + " with requires_grad or pin_memory");
   if (device && !is_none(device)) {
     PyRef text = PyRef::steal(PyObject_Str(device->real_object() ? device->real_object() : Py_None));
     if (!text || PyUnicode_CompareWithASCIIString(text.get(), "cpu") != 0)
@@ -117,8 +124,10 @@ std::optional<DType> options(const char* function, const ValuePtr& dtype_value, 
 ValuePtr tensor_from_data(Executor& ex, PyObject* callable, const CallArgs& args) {
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     use_framework(ex, graph::Framework::kTorch);
-    std::vector<ValuePtr> given = bind_arguments(ex, "tensor", args, {"data", "dtype?", "device?", "requires_grad?", "pin_memory?"});
-    return make_tensor(ex, from_data(ex, given[0], options("torch.tensor", given[1], given[2], {given[3], given[4]})));
+    std::vector<ValuePtr> given =
+        bind_arguments(ex, "tensor", args, {"data", "dtype?", "device?", "requires_grad?", "pin_memory?"});
+    return make_tensor(
+        ex, from_data(ex, given[0], options("torch.tensor", given[1], given[2], {given[3], given[4]})));
   });
 }
 
@@ -130,7 +139,8 @@ ValuePtr as_tensor(Executor& ex, PyObject* callable, const CallArgs& args) {
     std::optional<DType> dtype = options("torch.as_tensor", given[1], given[2], {});
     auto* tensor = dynamic_cast<TensorValue*>(given[0].get());
     if (!tensor) return make_tensor(ex, from_data(ex, given[0], dtype));
-    return !dtype || *dtype == tensor->array_type().dtype ? given[0] : call_named(ex, "to", {given[0], given[1]});
+    return !dtype || *dtype == tensor->array_type().dtype ? given[0]
+                                                          : call_named(ex, "to", {given[0], given[1]});
   });
 }
 
@@ -146,9 +156,11 @@ ValuePtr new_tensor_method(Executor& ex, const ValuePtr& self, const CallArgs& a
   CallArgs all = args;
   all.positional.insert(all.positional.begin(), self);
   return recorded_call(ex, "call_method", PyRef::borrow(interned("new_tensor")), all, [&]() -> ValuePtr {
-    std::vector<ValuePtr> given = bind_arguments(ex, "new_tensor", args, {"data", "dtype?", "device?", "requires_grad?", "pin_memory?"});
+    std::vector<ValuePtr> given = bind_arguments(
+        ex, "new_tensor", args, {"data", "dtype?", "device?", "requires_grad?", "pin_memory?"});
     std::optional<DType> dtype = options("new_tensor", given[1], given[2], {given[3], given[4]});
-    return make_tensor(ex, from_data(ex, given[0], dtype.value_or(static_cast<TensorValue&>(*self).array_type().dtype)));
+    return make_tensor(
+        ex, from_data(ex, given[0], dtype.value_or(static_cast<TensorValue&>(*self).array_type().dtype)));
   });
 }
 

@@ -1,5 +1,5 @@
-// torch's modes during capture. torch.no_grad, enable_grad and set_grad_enabled are Python classes that are inlined; what
-// they call in C is here. The mode that a capture ends in is set again after the graph has run.
+// torch's modes during capture. torch.no_grad, enable_grad and set_grad_enabled are Python classes that are
+// inlined; what they call in C is here. The mode that a capture ends in is set again after the graph has run.
 #include "symbolic/torch/callables.h"
 #include "symbolic/values/common.h"
 
@@ -16,7 +16,8 @@ class GradModeEffect final : public SymbolicValue {
     if (capture.grad_mode == capture.state.grad_mode()) return;
     Effect effect{.kind = EffectKind::kCall};
     effect.target = make_recipe(RecipeKind::kConstant, library_object("torch._C", "_set_grad_enabled"));
-    effect.value = make_recipe(RecipeKind::kTuple, nullptr, {make_recipe(RecipeKind::kConstant, capture.grad_mode ? Py_True : Py_False)});
+    effect.value = make_recipe(RecipeKind::kTuple, nullptr,
+                               {make_recipe(RecipeKind::kConstant, capture.grad_mode ? Py_True : Py_False)});
     ex.effect(std::move(effect));
   }
 };
@@ -38,11 +39,14 @@ ValuePtr set_grad_enabled(Executor& ex, PyObject*, const CallArgs& args) {
 }
 
 ValuePtr is_inference_mode(Executor& ex, PyObject*, const CallArgs&) {
-  return ex.constant(PyRef::borrow(torch_capture(ex).state.flags & TorchState::kInferenceMode ? Py_True : Py_False));
+  return ex.constant(
+      PyRef::borrow(torch_capture(ex).state.flags & TorchState::kInferenceMode ? Py_True : Py_False));
 }
 
 // Capture does not begin while autocast is on.
-ValuePtr autocast_is_off(Executor& ex, PyObject*, const CallArgs&) { return ex.constant(PyRef::borrow(Py_False)); }
+ValuePtr autocast_is_off(Executor& ex, PyObject*, const CallArgs&) {
+  return ex.constant(PyRef::borrow(Py_False));
+}
 
 ValuePtr change_of_mode(Executor&, PyObject* callable, const CallArgs&) {
   PyRef name = PyRef::steal(PyObject_Str(callable));

@@ -25,7 +25,8 @@ ValuePtr ReturnTypeValue::get_attribute(Executor& ex, PyObject* name) {
   PyObject* attribute = _PyType_Lookup(type_, name);
   if (attribute && Py_IS_TYPE(attribute, &PyMemberDescr_Type)) {
     const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(attribute)->d_member;
-    size_t index = (static_cast<size_t>(member->offset) - offsetof(PyTupleObject, ob_item)) / sizeof(PyObject*);
+    size_t index =
+        (static_cast<size_t>(member->offset) - offsetof(PyTupleObject, ob_item)) / sizeof(PyObject*);
     if (index < tuple_->size()) return tuple_->item(ex, index);
   }
   return tuple_->get_attribute(ex, name);

@@ -8,7 +8,8 @@ namespace cdynamo::symbolic {
 
 class ReturnTypeValue final : public SymbolicValue {
  public:
-  ReturnTypeValue(PyTypeObject* type, std::vector<ValuePtr> items) : type_(type), tuple_(new_tuple(std::move(items))) {}
+  ReturnTypeValue(PyTypeObject* type, std::vector<ValuePtr> items)
+      : type_(type), tuple_(new_tuple(std::move(items))) {}
 
   PyTypeObject* type() const override { return type_; }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;

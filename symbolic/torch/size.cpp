@@ -71,11 +71,14 @@ ValuePtr SizeValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool 
   ValuePtr plain_other = plain(ex, other);
   if (!reflected) return as_size(ex, tuple_->binary(ex, nb_op, plain_other, false));
   // tuple + Size is a Size too; the tuple has to be the left operand of the concatenation.
-  if (PyType_IsSubtype(plain_other->type(), &PyTuple_Type)) return as_size(ex, plain_other->binary(ex, nb_op, tuple_, false));
+  if (PyType_IsSubtype(plain_other->type(), &PyTuple_Type))
+    return as_size(ex, plain_other->binary(ex, nb_op, tuple_, false));
   return as_size(ex, tuple_->binary(ex, nb_op, plain_other, true));
 }
 
-ValuePtr SizeValue::compare(Executor& ex, int py_op, const ValuePtr& other) { return tuple_->compare(ex, py_op, plain(ex, other)); }
+ValuePtr SizeValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  return tuple_->compare(ex, py_op, plain(ex, other));
+}
 
 RecipePtr SizeValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;

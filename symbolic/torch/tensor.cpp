@@ -19,16 +19,19 @@ ValuePtr make_tensor(Executor& ex, graph::Value* value) {
   return it->second;
 }
 
-// ---- tensors that come in ----------------------------------------------------------------------------------------------
+// ---- tensors that come in
+// ----------------------------------------------------------------------------------------------
 
 namespace {
 
-// A tensor or array that is not compiled: it may be handed around, and any use of it is Python's. Its guard is its type:
-// whatever else comes in its place may be handed around too.
+// A tensor or array that is not compiled: it may be handed around, and any use of it is Python's. Its guard
+// is its type: whatever else comes in its place may be handed around too.
 class OpaqueTensor final : public SymbolicValue {
  public:
   OpaqueTensor(PyObject* object, std::string obstacle, SourcePtr from)
-      : object_(PyRef::borrow(object)), obstacle_(std::move(obstacle)) { source = std::move(from); }
+      : object_(PyRef::borrow(object)), obstacle_(std::move(obstacle)) {
+    source = std::move(from);
+  }
   PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
   std::string describe() const override { return "tensor: " + obstacle_; }
   PyObject* real_object() const override { return object_.get(); }
@@ -73,11 +76,13 @@ ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& sour
   SourcePtr from = source ? source : constant_source(object);
   if (!info.obstacle.empty()) return make_opaque_tensor(ex, object, info.obstacle, from);
   torch_capture(ex);
-  if (other_framework(ex, graph::Framework::kTorch)) return make_opaque_tensor(ex, object, "a tensor in a graph of NumPy's", from);
+  if (other_framework(ex, graph::Framework::kTorch))
+    return make_opaque_tensor(ex, object, "a tensor in a graph of NumPy's", from);
   return wrap_array_input(ex, object, from, make_input);
 }
 
-// ---- attributes ------------------------------------------------------------------------------------------------------
+// ---- attributes
+// ------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -91,38 +96,20 @@ class BoundOperator final : public SymbolicValue {
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     CallArgs all = args;
     all.positional.insert(all.positional.begin(), self_);
-    return call_operator(ex, *callable_.op, callable_.in_place, "call_method", name_, all, Convention::kTorchMethod);
+    return call_operator(ex, *callable_.op, callable_.in_place, "call_method", name_, all,
+                         Convention::kTorchMethod);
   }
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor& ex) override {
     if (!recipe_)
-      recipe_ = call_recipe(library_object("builtins", "getattr"), {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name_.get())});
+      recipe_ = call_recipe(library_object("builtins", "getattr"),
+                            {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name_.get())});
     return recipe_;
   }
 
  private:
   ValuePtr self_;
   OperatorCallable callable_;
-  PyRef name_;
-  RecipePtr recipe_;
-};
-
-// A method that is not captured: eager runs the call.
-class UnknownMethod final : public SymbolicValue {
- public:
-  UnknownMethod(ValuePtr self, PyRef name) : self_(std::move(self)), name_(std::move(name)) {}
-  PyTypeObject* type() const override { return &PyCFunction_Type; }
-  std::string describe() const override { return std::string("Tensor.") + PyUnicode_AsUTF8(name_.get()); }
-  ValuePtr call(Executor&, const CallArgs&) override { break_graph("CD0405", describe()); }
-  std::optional<bool> truth(Executor&) override { return true; }
-  RecipePtr recipe(Executor& ex) override {
-    if (!recipe_)
-      recipe_ = call_recipe(library_object("builtins", "getattr"), {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name_.get())});
-    return recipe_;
-  }
-
- private:
-  ValuePtr self_;
   PyRef name_;
   RecipePtr recipe_;
 };
@@ -134,7 +121,8 @@ PyObject* class_attribute(PyTypeObject* type, PyObject* name) { return _PyType_L
 
 ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
-  if (text == "__class__") return ex.wrap(reinterpret_cast<PyObject*>(type_), constant_source(reinterpret_cast<PyObject*>(type_)));
+  if (text == "__class__")
+    return ex.wrap(reinterpret_cast<PyObject*>(type_), constant_source(reinterpret_cast<PyObject*>(type_)));
   if (ValuePtr property = tensor_property(ex, *this, text)) return property;
   if (ValuePtr method = tensor_method(ex, shared_from_this(), text)) return method;
   PyObject* attribute = class_attribute(type_, name);
@@ -145,7 +133,7 @@ ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
     return make_bound_method(ex, polyfill(ex, "torch_functions", function), shared_from_this());
   if (PyFunction_Check(attribute))
     return make_bound_method(ex, ex.wrap(attribute, constant_source(attribute)), shared_from_this());
-  if (Py_IS_TYPE(attribute, &PyMethodDescr_Type)) return std::make_shared<UnknownMethod>(shared_from_this(), PyRef::borrow(name));
+  if (Py_IS_TYPE(attribute, &PyMethodDescr_Type)) return make_unknown_method(shared_from_this(), name);
   break_graph("CD0408", std::string(text) + " of " + describe());
 }
 
@@ -158,36 +146,42 @@ ValuePtr TensorValue::instance_attribute(Executor& ex, PyObject* name) {
       return ex.wrap(value, key_source(instance_dict_source(source), name));
     add_guard(ex, GuardKind::kAttributeAbsent, source, name);
   }
-  raise_error(ex, PyExc_AttributeError, std::string("'Tensor' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
+  raise_error(ex, PyExc_AttributeError,
+              std::string("'Tensor' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
 }
 
 void TensorValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {
   break_graph("CD0408", std::string("assignment to ") + PyUnicode_AsUTF8(name));
 }
 
-// ---- items ----------------------------------------------------------------------------------------------------------------
+// ---- items
+// ----------------------------------------------------------------------------------------------------------------
 
 ValuePtr TensorValue::get_item(Executor& ex, const ValuePtr& key) {
   CallArgs args{.positional = {shared_from_this(), key}, .keywords = {}};
-  return recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "getitem")), args, [&]() -> ValuePtr {
-    Selection selection = select_items(ex, value(), key, graph::Framework::kTorch);
-    graph::Value* result = read_selection(ex, selection);
-    // x[...] and x[:] are new tensors on the same storage.
-    return result == value() ? call_named(ex, "alias", {shared_from_this()}) : make_tensor(ex, result);
-  });
+  return recorded_call(
+      ex, "call_function", PyRef::borrow(library_object("operator", "getitem")), args, [&]() -> ValuePtr {
+        Selection selection = select_items(ex, value(), key, graph::Framework::kTorch);
+        graph::Value* result = read_selection(ex, selection);
+        // x[...] and x[:] are new tensors on the same storage.
+        return result == value() ? call_named(ex, "alias", {shared_from_this()}) : make_tensor(ex, result);
+      });
 }
 
 void TensorValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& source_value) {
   if (!source_value) break_graph("CD0403", "deletion of a tensor's item");
   CallArgs args{.positional = {shared_from_this(), key, source_value}, .keywords = {}};
-  recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args, [&]() -> ValuePtr {
-    note_write(ex, value());
-    write_selection(ex, select_items(ex, value(), key, graph::Framework::kTorch), source_value, graph::Framework::kTorch);
-    return nullptr;
-  });
+  recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args,
+                [&]() -> ValuePtr {
+                  note_write(ex, value());
+                  write_selection(ex, select_items(ex, value(), key, graph::Framework::kTorch), source_value,
+                                  graph::Framework::kTorch);
+                  return nullptr;
+                });
 }
 
-// ---- sequences ------------------------------------------------------------------------------------------------------------
+// ---- sequences
+// ------------------------------------------------------------------------------------------------------------
 
 ValuePtr TensorValue::length(Executor& ex) {
   if (rank() == 0) break_graph("CD0403", "len: a 0-d tensor has no length");

@@ -1,5 +1,6 @@
-// torch.Tensor as a symbolic value. What a method is: an operator of the table where the table has its name, a row of
-// tensor_methods.cpp where the answer is no tensor (size, dim, item ...), or torch's own Python code, which is inlined.
+// torch.Tensor as a symbolic value. What a method is: an operator of the table where the table has its name,
+// a row of tensor_methods.cpp where the answer is no tensor (size, dim, item ...), or torch's own Python
+// code, which is inlined.
 #pragma once
 
 #include "symbolic/array_value.h"
@@ -33,7 +34,8 @@ class TensorValue final : public ArrayValue {
 
 ValuePtr self_of(ArrayValue& array);
 
-// A tensor or parameter that comes in. Tensors of kinds that are not compiled get a value that breaks when it is used.
+// A tensor or parameter that comes in. Tensors of kinds that are not compiled get a value that breaks when it
+// is used.
 ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& source);
 // The result of an operator.
 ValuePtr make_tensor(Executor& ex, graph::Value* value);
@@ -41,8 +43,8 @@ ValuePtr make_tensor(Executor& ex, graph::Value* value);
 ValuePtr make_size(Executor& ex, const std::vector<graph::Sym>& sizes);
 
 // One call of an operator from Python: binds, checks, appends, wraps. `kind` and `target` as in user_call.h.
-ValuePtr call_operator(Executor& ex, const graph::OpDef& op, bool in_place, const char* kind, PyRef target, const CallArgs& args,
-                       Convention convention);
+ValuePtr call_operator(Executor& ex, const graph::OpDef& op, bool in_place, const char* kind, PyRef target,
+                       const CallArgs& args, Convention convention);
 // As the method or function of that name would be called, for operators and subscripts; not recorded.
 ValuePtr call_named(Executor& ex, const char* op, std::vector<ValuePtr> args, bool in_place = false);
 
@@ -51,6 +53,6 @@ ValuePtr tensor_property(Executor& ex, TensorValue& self, std::string_view name)
 // A method of tensor_methods.cpp, bound; null where there is none.
 ValuePtr tensor_method(Executor& ex, const ValuePtr& self, std::string_view name);
 
-ValuePtr new_tensor_method(Executor& ex, const ValuePtr& self, const CallArgs& args);   // factories.cpp
+ValuePtr new_tensor_method(Executor& ex, const ValuePtr& self, const CallArgs& args);  // factories.cpp
 
 }  // namespace cdynamo::symbolic

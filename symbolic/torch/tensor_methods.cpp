@@ -24,7 +24,8 @@ int64_t wrap_dimension(Executor& ex, const ValuePtr& dim, int rank) {
   return d < 0 ? d + extent : d;
 }
 
-// ---- properties ----------------------------------------------------------------------------------------------------
+// ---- properties
+// ----------------------------------------------------------------------------------------------------
 
 using Property = ValuePtr (*)(Executor& ex, TensorValue& self);
 struct PropertyRow {
@@ -32,7 +33,8 @@ struct PropertyRow {
   Property read;
 };
 
-ValuePtr recorded_property(Executor& ex, TensorValue& self, const char* name, ValuePtr (*body)(Executor&, TensorValue&)) {
+ValuePtr recorded_property(Executor& ex, TensorValue& self, const char* name,
+                           ValuePtr (*body)(Executor&, TensorValue&)) {
   CallArgs args;
   args.positional = {self_of(self), ex.constant(PyRef::borrow(interned(name)))};
   return recorded_call(ex, "call_function", PyRef::borrow(library_object("builtins", "getattr")), args,
@@ -72,25 +74,35 @@ ValuePtr gradient_of(Executor& ex, TensorValue& self) {
 
 constexpr PropertyRow kProperties[] = {
     {"shape", [](Executor& ex, TensorValue& self) { return make_size(ex, self.array_type().sizes); }},
-    {"dtype", [](Executor& ex, TensorValue& self) { return ex.constant(PyRef::borrow(torch_dtype_object(self.array_type().dtype))); }},
-    {"device", [](Executor& ex, TensorValue&) {
+    {"dtype",
+     [](Executor& ex, TensorValue& self) {
+       return ex.constant(PyRef::borrow(torch_dtype_object(self.array_type().dtype)));
+     }},
+    {"device",
+     [](Executor& ex, TensorValue&) {
        static PyObject* cpu = PyObject_CallFunction(library_object("torch", "device"), "s", "cpu");
        return ex.constant(PyRef::borrow(cpu));
      }},
-    {"layout", [](Executor& ex, TensorValue&) { return ex.constant(PyRef::borrow(library_object("torch", "strided"))); }},
+    {"layout", [](Executor& ex,
+                  TensorValue&) { return ex.constant(PyRef::borrow(library_object("torch", "strided"))); }},
     {"ndim", [](Executor& ex, TensorValue& self) { return ex.constant_int(self.rank()); }},
-    {"itemsize", [](Executor& ex, TensorValue& self) { return ex.constant_int(runtime::bytes(self.array_type().dtype)); }},
-    {"nbytes", [](Executor& ex, TensorValue& self) {
+    {"itemsize", [](Executor& ex,
+                    TensorValue& self) { return ex.constant_int(runtime::bytes(self.array_type().dtype)); }},
+    {"nbytes",
+     [](Executor& ex, TensorValue& self) {
        return make_int(ex, self.array_type().numel() * Sym(int64_t{runtime::bytes(self.array_type().dtype)}));
      }},
     {"requires_grad", [](Executor& ex, TensorValue& self) { return boolean(ex, self.requires_grad); }},
-    {"is_leaf", [](Executor& ex, TensorValue& self) -> ValuePtr {
-       if (self.source && self.requires_grad && self.type() != reinterpret_cast<PyTypeObject*>(library_object("torch.nn", "Parameter")))
+    {"is_leaf",
+     [](Executor& ex, TensorValue& self) -> ValuePtr {
+       if (self.source && self.requires_grad &&
+           self.type() != reinterpret_cast<PyTypeObject*>(library_object("torch.nn", "Parameter")))
          break_graph("CD0408", "is_leaf");
        return boolean(ex, true);
      }},
     {"grad", gradient_of},
-    {"grad_fn", [](Executor& ex, TensorValue& self) -> ValuePtr {
+    {"grad_fn",
+     [](Executor& ex, TensorValue& self) -> ValuePtr {
        if (self.requires_grad) break_graph("CD0408", "grad_fn");
        return ex.none();
      }},
@@ -101,15 +113,20 @@ constexpr PropertyRow kProperties[] = {
     {"mH", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "mH", swapped_dims); }},
     {"data", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "data", detached); }},
     {"real", [](Executor&, TensorValue& self) { return self_of(self); }},
-    {"names", [](Executor& ex, TensorValue& self) { return make_tuple(ex, std::vector<ValuePtr>(self.rank(), ex.none())); }},
+    {"names",
+     [](Executor& ex, TensorValue& self) {
+       return make_tuple(ex, std::vector<ValuePtr>(self.rank(), ex.none()));
+     }},
 };
 
 // What no plain tensor is.
-constexpr const char* kFalse[] = {"is_cuda",   "is_sparse", "is_quantized", "is_meta", "is_mkldnn",   "is_mps",    "is_mtia",
-                                  "is_nested", "is_xpu",    "is_xla",       "is_ipu",  "is_vulkan",   "is_maia",   "is_sparse_csr",
-                                  "_has_symbolic_sizes_strides"};
+constexpr const char* kFalse[] = {
+    "is_cuda", "is_sparse", "is_quantized", "is_meta",       "is_mkldnn",
+    "is_mps",  "is_mtia",   "is_nested",    "is_xpu",        "is_xla",
+    "is_ipu",  "is_vulkan", "is_maia",      "is_sparse_csr", "_has_symbolic_sizes_strides"};
 
-// ---- methods ----------------------------------------------------------------------------------------------------------
+// ---- methods
+// ----------------------------------------------------------------------------------------------------------
 
 TensorValue& tensor(const ValuePtr& self) { return static_cast<TensorValue&>(*self); }
 
@@ -133,8 +150,12 @@ ValuePtr stride_method(Executor& ex, const ValuePtr& self, const CallArgs& args)
   return make_tuple(ex, std::move(items));
 }
 
-ValuePtr dim_method(Executor& ex, const ValuePtr& self, const CallArgs&) { return ex.constant_int(tensor(self).rank()); }
-ValuePtr numel_method(Executor& ex, const ValuePtr& self, const CallArgs&) { return make_int(ex, tensor(self).array_type().numel()); }
+ValuePtr dim_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  return ex.constant_int(tensor(self).rank());
+}
+ValuePtr numel_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  return make_int(ex, tensor(self).array_type().numel());
+}
 ValuePtr element_size_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
   return ex.constant_int(runtime::bytes(tensor(self).array_type().dtype));
 }
@@ -176,7 +197,9 @@ ValuePtr is_signed_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
   return boolean(ex, runtime::info(tensor(self).array_type().dtype).is_signed);
 }
 ValuePtr false_method(Executor& ex, const ValuePtr&, const CallArgs&) { return boolean(ex, false); }
-ValuePtr is_inference_method(Executor&, const ValuePtr&, const CallArgs&) { break_graph("CD0408", "is_inference"); }
+ValuePtr is_inference_method(Executor&, const ValuePtr&, const CallArgs&) {
+  break_graph("CD0408", "is_inference");
+}
 ValuePtr same_size_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   auto* other = args.positional.size() == 1 ? dynamic_cast<ArrayValue*>(args.positional[0].get()) : nullptr;
   if (!other) break_graph("CD0408", "is_same_size");
@@ -204,7 +227,8 @@ constexpr const char* kFormat = "formatting";
 
 // x.requires_grad_(), x.backward(): autograd is eager's.
 ValuePtr requires_grad_method(Executor&, const ValuePtr&, const CallArgs&) {
-  throw SkipFrame{.reason = "a gradient is asked for (CD0400): requires_grad_ or backward is called", .nested_too = true};
+  throw SkipFrame{.reason = "a gradient is asked for (CD0400): requires_grad_ or backward is called",
+                  .nested_too = true};
 }
 
 // x.type() is a str; x.type(torch.float16) is a conversion.
@@ -269,10 +293,12 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"resolve_neg", cpu_method},
     {"__len__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->length(ex); }},
     {"__iter__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->iterate(ex); }},
-    {"__getitem__", [](Executor& ex, const ValuePtr& self, const CallArgs& args) {
+    {"__getitem__",
+     [](Executor& ex, const ValuePtr& self, const CallArgs& args) {
        return self->get_item(ex, bind_arguments(ex, "__getitem__", args, {"key"})[0]);
      }},
-    {"__setitem__", [](Executor& ex, const ValuePtr& self, const CallArgs& args) {
+    {"__setitem__",
+     [](Executor& ex, const ValuePtr& self, const CallArgs& args) {
        std::vector<ValuePtr> given = bind_arguments(ex, "__setitem__", args, {"key", "value"});
        self->set_item(ex, given[0], given[1]);
        return ex.none();

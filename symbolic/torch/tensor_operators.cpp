@@ -11,16 +11,17 @@ namespace {
 
 struct OperatorRow {
   int nb_op;
-  const char* op;          // x ? y
-  const char* reflected;   // y ? x: operator called as reflected(x, y); "!name": called as name(y, x); null: none
-  const char* function;    // in Python's operator module, for records
+  const char* op;  // x ? y
+  const char*
+      reflected;  // y ? x: operator called as reflected(x, y); "!name": called as name(y, x); null: none
+  const char* function;  // in Python's operator module, for records
 };
 
 constexpr OperatorRow kBinary[] = {
     {kAdd, "add", "add", "add"},
     {kSubtract, "sub", "rsub", "sub"},
     {kMultiply, "mul", "mul", "mul"},
-    {kTrueDivide, "div", "reciprocal*", "truediv"},   // Tensor.__rdiv__: self.reciprocal() * other
+    {kTrueDivide, "div", "reciprocal*", "truediv"},  // Tensor.__rdiv__: self.reciprocal() * other
     {kFloorDivide, "floor_divide", "!floor_divide", "floordiv"},
     {kRemainder, "remainder", "!remainder", "mod"},
     {kPower, "pow", "!pow", "pow"},
@@ -67,7 +68,9 @@ bool is_operand(const ValuePtr& value) {
 
 PyRef operator_function(const char* name) { return PyRef::borrow(library_object("operator", name)); }
 
-CallArgs operands(std::vector<ValuePtr> values) { return CallArgs{.positional = std::move(values), .keywords = {}}; }
+CallArgs operands(std::vector<ValuePtr> values) {
+  return CallArgs{.positional = std::move(values), .keywords = {}};
+}
 
 }  // namespace
 
@@ -77,13 +80,15 @@ ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
   if (!row || !is_operand(other) || (in_place && reflected)) return nullptr;
   ValuePtr self = shared_from_this();
   std::vector<ValuePtr> as_written = reflected ? std::vector{other, self} : std::vector{self, other};
-  return recorded_call(ex, "call_function", operator_function(row->function), operands(as_written), [&]() -> ValuePtr {
-    if (!reflected) return call_named(ex, row->op, {self, other}, in_place);
-    std::string_view rule = row->reflected;
-    if (rule == "reciprocal*") return call_named(ex, "mul", {call_named(ex, "reciprocal", {self}), other});
-    if (rule[0] == '!') return call_named(ex, row->reflected + 1, {other, self});
-    return call_named(ex, row->reflected, {self, other});
-  });
+  return recorded_call(ex, "call_function", operator_function(row->function), operands(as_written),
+                       [&]() -> ValuePtr {
+                         if (!reflected) return call_named(ex, row->op, {self, other}, in_place);
+                         std::string_view rule = row->reflected;
+                         if (rule == "reciprocal*")
+                           return call_named(ex, "mul", {call_named(ex, "reciprocal", {self}), other});
+                         if (rule[0] == '!') return call_named(ex, row->reflected + 1, {other, self});
+                         return call_named(ex, row->reflected, {self, other});
+                       });
 }
 
 ValuePtr TensorValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
@@ -99,7 +104,8 @@ ValuePtr TensorValue::unary(Executor& ex, Op op) {
     Op op;
     const char *name, *function;
   };
-  static constexpr Row kRows[] = {{Op::UNARY_NEGATIVE, "neg", "neg"}, {Op::UNARY_INVERT, "bitwise_not", "inv"}};
+  static constexpr Row kRows[] = {{Op::UNARY_NEGATIVE, "neg", "neg"},
+                                  {Op::UNARY_INVERT, "bitwise_not", "inv"}};
   ValuePtr self = shared_from_this();
   for (const Row& row : kRows)
     if (row.op == op)

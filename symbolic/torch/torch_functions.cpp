@@ -1,5 +1,5 @@
-// Functions of torch that answer from metadata and state, and helpers inside torch.nn.functional that are constants for
-// plain tensors.
+// Functions of torch that answer from metadata and state, and helpers inside torch.nn.functional that are
+// constants for plain tensors.
 #include "symbolic/hooks.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
@@ -41,7 +41,8 @@ ValuePtr has_torch_function(Executor& ex, PyObject*, const CallArgs& args) {
 }
 
 ValuePtr is_tensor(Executor& ex, PyObject*, const CallArgs& args) {
-  return boolean(ex, is_instance_of(argument(ex, "is_tensor", args, "obj"), reinterpret_cast<PyTypeObject*>(library_object("torch", "Tensor"))));
+  return boolean(ex, is_instance_of(argument(ex, "is_tensor", args, "obj"),
+                                    reinterpret_cast<PyTypeObject*>(library_object("torch", "Tensor"))));
 }
 
 // torch.f(x) where x.f() answers.
@@ -81,17 +82,22 @@ ValuePtr broadcast_shapes(Executor& ex, PyObject*, const CallArgs& args) {
   std::vector<graph::Sym> result;
   for (const ValuePtr& shape : args.positional) {
     std::vector<ValuePtr> items;
-    if (auto list = sequence_items(ex, shape)) items = *list;
-    else items = {shape};
-    if (items.size() > result.size()) result.insert(result.begin(), items.size() - result.size(), graph::Sym(int64_t{1}));
+    if (auto list = sequence_items(ex, shape))
+      items = *list;
+    else
+      items = {shape};
+    if (items.size() > result.size())
+      result.insert(result.begin(), items.size() - result.size(), graph::Sym(int64_t{1}));
     for (size_t i = 0; i < items.size(); ++i) {
       auto size = as_sym(items[items.size() - 1 - i]);
       if (!size) break_graph("CD0401", "torch.broadcast_shapes");
       graph::Sym& out = result[result.size() - 1 - i];
       graph::SymContext& sym = *ex.graph().sym;
       if (sym.guard_eq(*size, 1, "broadcast_shapes")) continue;
-      if (sym.guard_eq(out, 1, "broadcast_shapes")) out = *size;
-      else if (!sym.guard_eq(out, *size, "broadcast_shapes")) break_graph("CD0403", "torch.broadcast_shapes");
+      if (sym.guard_eq(out, 1, "broadcast_shapes"))
+        out = *size;
+      else if (!sym.guard_eq(out, *size, "broadcast_shapes"))
+        break_graph("CD0403", "torch.broadcast_shapes");
     }
   }
   return make_size(ex, result);
@@ -110,7 +116,9 @@ ValuePtr make_size_from(Executor& ex, PyObject*, const CallArgs& args) {
 }
 
 // torch.result_type and promote_types of dtypes are pure; of tensors the operands are asked.
-ValuePtr tensor_class_call(Executor&, PyObject*, const CallArgs&) { break_graph("CD0415", "the constructor of a tensor class"); }
+ValuePtr tensor_class_call(Executor&, PyObject*, const CallArgs&) {
+  break_graph("CD0415", "the constructor of a tensor class");
+}
 
 ValuePtr random_call(Executor&, PyObject* callable, const CallArgs&) {
   PyRef name = PyRef::steal(PyObject_GetAttrString(callable, "__name__"));
@@ -120,11 +128,14 @@ ValuePtr random_call(Executor&, PyObject* callable, const CallArgs&) {
 }
 
 // torch.jit.annotate(type, value) is the value.
-ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) { return bind_arguments(ex, "annotate", args, {"the_type", "the_value"})[1]; }
+ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) {
+  return bind_arguments(ex, "annotate", args, {"the_type", "the_value"})[1];
+}
 
 constexpr SpecialRow kRows[] = {
     {"torch.jit.annotate", annotated},
-    {"torch._C._has_torch_function", [](Executor& ex, PyObject* f, const CallArgs& args) -> ValuePtr {
+    {"torch._C._has_torch_function",
+     [](Executor& ex, PyObject* f, const CallArgs& args) -> ValuePtr {
        if (args.positional.size() != 1) break_graph("CD0401", "has_torch_function");
        return boolean(ex, holds_foreign_tensor(ex, args.positional[0]));
      }},
@@ -151,8 +162,10 @@ constexpr SpecialRow kRows[] = {
     {"torch.device", ask},
     {"torch.get_default_dtype", ask},
     {"torch._C._get_default_device", ask},
-    {"torch._C._len_torch_dispatch_stack", [](Executor& ex, PyObject*, const CallArgs&) { return ex.constant_int(0); }},
-    {"torch._C._len_torch_function_stack", [](Executor& ex, PyObject*, const CallArgs&) { return ex.constant_int(0); }},
+    {"torch._C._len_torch_dispatch_stack",
+     [](Executor& ex, PyObject*, const CallArgs&) { return ex.constant_int(0); }},
+    {"torch._C._len_torch_function_stack",
+     [](Executor& ex, PyObject*, const CallArgs&) { return ex.constant_int(0); }},
     {"torch._C._get_tracing_state", always_none},
     {"torch._C._is_tracing", always_false},
     {"torch.jit.is_scripting", always_false},

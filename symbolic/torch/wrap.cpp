@@ -10,7 +10,8 @@
 namespace cdynamo::symbolic {
 namespace {
 
-// torch.float32, torch.device("cpu"), torch.strided, torch.channels_last, torch.finfo(...): C objects without state.
+// torch.float32, torch.device("cpu"), torch.strided, torch.channels_last, torch.finfo(...): C objects without
+// state.
 bool is_torch_constant(PyObject* object) {
   static const char* const kTypes[] = {"dtype", "layout", "memory_format", "finfo", "iinfo", "qscheme"};
   for (const char* name : kTypes)

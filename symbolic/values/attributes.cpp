@@ -20,7 +20,7 @@ PyObject* lookup_type(Executor& ex, PyTypeObject* type, PyObject* name) {
 
 PyObject* own_type_entry(PyTypeObject* type, PyObject* name) {
 #if PY_VERSION_HEX >= 0x030C0000
-  PyRef dict = PyRef::steal(PyType_GetDict(type));   // static types keep theirs in the interpreter
+  PyRef dict = PyRef::steal(PyType_GetDict(type));  // static types keep theirs in the interpreter
 #else
   PyRef dict = PyRef::borrow(type->tp_dict);
 #endif
@@ -67,7 +67,9 @@ ValuePtr bind_cached_property(Executor& ex, PyObject* descriptor, const ValuePtr
   return value;
 }
 
-PyRef descriptor_function(PyObject* descriptor) { return checked(PyObject_GetAttrString(descriptor, "__func__")); }
+PyRef descriptor_function(PyObject* descriptor) {
+  return checked(PyObject_GetAttrString(descriptor, "__func__"));
+}
 
 // A descriptor whose __get__ is written in Python.
 ValuePtr bind_user_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, PyTypeObject* owner) {
@@ -103,11 +105,13 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
   PyObject* cached_property = library_object("functools", "cached_property");
   if (!self) {
     // Accessed on the class: C descriptors and properties give themselves or a method of the class.
-    if (is_property || kind == &PyMemberDescr_Type || kind == &PyGetSetDescr_Type || kind == &PyWrapperDescr_Type ||
-        kind == &PyMethodDescr_Type || is_tuple_getter(descriptor) || reinterpret_cast<PyObject*>(kind) == cached_property)
+    if (is_property || kind == &PyMemberDescr_Type || kind == &PyGetSetDescr_Type ||
+        kind == &PyWrapperDescr_Type || kind == &PyMethodDescr_Type || is_tuple_getter(descriptor) ||
+        reinterpret_cast<PyObject*>(kind) == cached_property)
       return constant_value(ex, descriptor);
     if (kind == &PyClassMethodDescr_Type)
-      return constant_value(ex, checked(kind->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))).get());
+      return constant_value(
+          ex, checked(kind->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))).get());
     return bind_user_descriptor(ex, descriptor, nullptr, owner);
   }
   if (is_property) return bind_property(ex, descriptor, self);
@@ -116,7 +120,8 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
   if (kind == &PyWrapperDescr_Type || kind == &PyMethodDescr_Type)
     return std::make_shared<BoundDescriptorValue>(PyRef::borrow(descriptor), self);
   if (kind == &PyClassMethodDescr_Type)
-    return constant_value(ex, checked(kind->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))).get());
+    return constant_value(
+        ex, checked(kind->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))).get());
   if (is_tuple_getter(descriptor)) return tuple_field(ex, descriptor, self);
   if (std::string_view(kind->tp_name) == "functools._lru_cache_wrapper")
     return make_bound_method(ex, constant_value(ex, descriptor), self);
@@ -124,7 +129,8 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
   return bind_user_descriptor(ex, descriptor, self, owner);
 }
 
-// ---- methods of C types ---------------------------------------------------------------------------------------------------
+// ---- methods of C types
+// ---------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -143,19 +149,23 @@ ValuePtr call_object_method(Executor& ex, std::string_view name, const ValuePtr&
     PyRef attribute = string_argument(ex, args.positional[0]);
     if (!object) return self->get_attribute(ex, attribute.get());
     if (ValuePtr value = object->generic_attribute(ex, attribute.get())) return value;
-    raise_error(ex, PyExc_AttributeError,
-                "'" + type_name(self) + "' object has no attribute '" + PyUnicode_AsUTF8(attribute.get()) + "'");
+    raise_error(
+        ex, PyExc_AttributeError,
+        "'" + type_name(self) + "' object has no attribute '" + PyUnicode_AsUTF8(attribute.get()) + "'");
   }
   if (name == "__setattr__" || name == "__delattr__") {
     bool set = name == "__setattr__";
     require_count(ex, set ? "__setattr__" : "__delattr__", args, set ? 2 : 1, set ? 2 : 1);
     PyRef attribute = string_argument(ex, args.positional[0]);
     ValuePtr value = set ? args.positional[1] : nullptr;
-    if (object) object->generic_set_attribute(ex, attribute.get(), value);
-    else self->set_attribute(ex, attribute.get(), value);
+    if (object)
+      object->generic_set_attribute(ex, attribute.get(), value);
+    else
+      self->set_attribute(ex, attribute.get(), value);
     return ex.none();
   }
-  if (name == "__format__" && args.positional.size() == 1) return format_value(ex, self, 's', args.positional[0]);
+  if (name == "__format__" && args.positional.size() == 1)
+    return format_value(ex, self, 's', args.positional[0]);
   if (name == "__str__") return to_string(ex, self, true);
   break_graph("CD0202", "object." + std::string(name) + " of " + self->describe());
 }
@@ -168,10 +178,12 @@ ValuePtr call_type_method(Executor& ex, std::string_view name, const ValuePtr& s
   auto* cls = dynamic_cast<ClassValue*>(self.get());
   bool one = args.positional.size() == 1;
   if (cls && name == "__call__") return cls->construct(ex, args);
-  if (is_class && one && name == "__instancecheck__") return make_bool(ex, PyType_IsSubtype(args.positional[0]->type(), type));
+  if (is_class && one && name == "__instancecheck__")
+    return make_bool(ex, PyType_IsSubtype(args.positional[0]->type(), type));
   if (is_class && one && name == "__subclasscheck__") {
     PyObject* other = args.positional[0]->real_object();
-    if (other && PyType_Check(other)) return make_bool(ex, PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(other), type));
+    if (other && PyType_Check(other))
+      return make_bool(ex, PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(other), type));
   }
   if (is_class && one && name == "__getattribute__")
     return self->get_attribute(ex, string_argument(ex, args.positional[0]).get());
@@ -180,23 +192,27 @@ ValuePtr call_type_method(Executor& ex, std::string_view name, const ValuePtr& s
 
 }  // namespace
 
-ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, const CallArgs& args) {
+ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self,
+                                const CallArgs& args) {
   auto* header = reinterpret_cast<PyDescrObject*>(descriptor);
   PyTypeObject* of = header->d_type;
   std::string_view name = PyUnicode_AsUTF8(header->d_name);
   auto* object = dynamic_cast<UserObjectValue*>(self.get());
   if (of == &PyType_Type) return call_type_method(ex, name, self, args);
   if (!PyType_IsSubtype(self->type(), of))
-    raise_error(ex, PyExc_TypeError, "descriptor '" + std::string(name) + "' for '" + of->tp_name +
-                                         "' objects doesn't apply to a '" + type_name(self) + "' object");
-  if (of == &PyBaseObject_Type && (object || name.starts_with("__setattr"))) return call_object_method(ex, name, self, args);
+    raise_error(ex, PyExc_TypeError,
+                "descriptor '" + std::string(name) + "' for '" + of->tp_name +
+                    "' objects doesn't apply to a '" + type_name(self) + "' object");
+  if (of == &PyBaseObject_Type && (object || name.starts_with("__setattr")))
+    return call_object_method(ex, name, self, args);
   if (!object) {
     if (of == &PyBaseObject_Type && (name == "__init__" || name == "__eq__" || name == "__ne__"))
       return call_object_method(ex, name, self, args);
     // A constant of C's own answers itself.
     if (PyObject* constant = constant_object(self); constant && is_plain_constant(constant)) {
-      PyRef method = checked_user(ex, Py_TYPE(descriptor)->tp_descr_get(
-                                          descriptor, constant, reinterpret_cast<PyObject*>(Py_TYPE(constant))));
+      PyRef method = checked_user(
+          ex, Py_TYPE(descriptor)
+                  ->tp_descr_get(descriptor, constant, reinterpret_cast<PyObject*>(Py_TYPE(constant))));
       return fold_call(ex, method.get(), args);
     }
     if (ValuePtr result = call_exception_method(ex, self, header->d_name, args)) return result;
@@ -207,7 +223,8 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
     return result == storage ? self : result;
   }
   if (PyObject* real = self->real_object(); real && is_pure_type(Py_TYPE(real))) {
-    PyRef method = checked_user(ex, Py_TYPE(descriptor)->tp_descr_get(descriptor, real, reinterpret_cast<PyObject*>(of)));
+    PyRef method = checked_user(
+        ex, Py_TYPE(descriptor)->tp_descr_get(descriptor, real, reinterpret_cast<PyObject*>(of)));
     return fold_call(ex, method.get(), args);
   }
   break_graph("CD0212", std::string(of->tp_name) + "." + std::string(name));
@@ -235,27 +252,35 @@ RecipePtr BoundDescriptorValue::recipe(Executor& ex) {
   return recipe_;
 }
 
-// ---- super -----------------------------------------------------------------------------------------------------------------
+// ---- super
+// -----------------------------------------------------------------------------------------------------------------
 
 ValuePtr make_super(Executor& ex, const CallArgs& args) {
   require_count(ex, "super", args, 0, 2);
   std::pair<ValuePtr, ValuePtr> pair;
-  if (args.positional.empty()) pair = super_arguments(ex);
-  else if (args.positional.size() == 2) pair = {args.positional[0], args.positional[1]};
-  else break_graph("CD0202", "super with one argument");
+  if (args.positional.empty())
+    pair = super_arguments(ex);
+  else if (args.positional.size() == 2)
+    pair = {args.positional[0], args.positional[1]};
+  else
+    break_graph("CD0202", "super with one argument");
   PyObject* start = pair.first->real_object();
-  if (!start || !PyType_Check(start)) raise_error(ex, PyExc_TypeError, "super() argument 1 must be a type, not " + type_name(pair.first));
+  if (!start || !PyType_Check(start))
+    raise_error(ex, PyExc_TypeError, "super() argument 1 must be a type, not " + type_name(pair.first));
   return std::make_shared<SuperValue>(reinterpret_cast<PyTypeObject*>(start), pair.second);
 }
 
-// super_getattro: the MRO of the object's class, or of the object where it is a class itself (classmethods, __new__).
+// super_getattro: the MRO of the object's class, or of the object where it is a class itself (classmethods,
+// __new__).
 ValuePtr SuperValue::get_attribute(Executor& ex, PyObject* name) {
   PyObject* real = self_->real_object();
-  bool is_class = real && PyType_Check(real) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(real), start_);
+  bool is_class =
+      real && PyType_Check(real) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(real), start_);
   PyTypeObject* object_type = is_class ? reinterpret_cast<PyTypeObject*>(real) : self_->type();
   if (!PyType_IsSubtype(object_type, start_))
     raise_error(ex, PyExc_TypeError, "super(type, obj): obj must be an instance or subtype of type");
-  if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return constant_value(ex, reinterpret_cast<PyObject*>(&PySuper_Type));
+  if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0)
+    return constant_value(ex, reinterpret_cast<PyObject*>(&PySuper_Type));
   guard_class(ex, object_type);
   PyObject* mro = object_type->tp_mro;
   Py_ssize_t i = 0, count = PyTuple_GET_SIZE(mro);
@@ -264,13 +289,15 @@ ValuePtr SuperValue::get_attribute(Executor& ex, PyObject* name) {
     PyObject* found = own_type_entry(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), name);
     if (found) return bind_descriptor(ex, found, is_class ? nullptr : self_, object_type);
   }
-  raise_error(ex, PyExc_AttributeError, std::string("'super' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
+  raise_error(ex, PyExc_AttributeError,
+              std::string("'super' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
 }
 
 RecipePtr SuperValue::recipe(Executor& ex) {
   if (!recipe_)
-    recipe_ = call_recipe(reinterpret_cast<PyObject*>(&PySuper_Type),
-                          {make_recipe(RecipeKind::kConstant, reinterpret_cast<PyObject*>(start_)), self_->recipe(ex)});
+    recipe_ = call_recipe(
+        reinterpret_cast<PyObject*>(&PySuper_Type),
+        {make_recipe(RecipeKind::kConstant, reinterpret_cast<PyObject*>(start_)), self_->recipe(ex)});
   return recipe_;
 }
 

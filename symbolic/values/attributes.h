@@ -14,13 +14,16 @@ PyObject* own_type_entry(PyTypeObject* type, PyObject* name);
 ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, PyTypeObject* owner);
 bool is_data_descriptor(PyObject* descriptor);
 
-// Calls a C method descriptor or slot wrapper (`list.append`, `dict.__getitem__`, `object.__init__`) on `self`.
-ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, const CallArgs& args);
+// Calls a C method descriptor or slot wrapper (`list.append`, `dict.__getitem__`, `object.__init__`) on
+// `self`.
+ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self,
+                                const CallArgs& args);
 
 // What `super(...).__init__` gives before it is called: a C method bound to a value.
 class BoundDescriptorValue final : public SymbolicValue {
  public:
-  BoundDescriptorValue(PyRef descriptor, ValuePtr self) : descriptor_(std::move(descriptor)), self_(std::move(self)) {}
+  BoundDescriptorValue(PyRef descriptor, ValuePtr self)
+      : descriptor_(std::move(descriptor)), self_(std::move(self)) {}
   PyTypeObject* type() const override { return &PyCFunction_Type; }
   std::string describe() const override;
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;

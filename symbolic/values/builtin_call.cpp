@@ -13,7 +13,7 @@
 
 namespace cdynamo::symbolic {
 
-const char* itertools_name(PyTypeObject* type);   // builtin_classes.cpp
+const char* itertools_name(PyTypeObject* type);  // builtin_classes.cpp
 
 namespace {
 
@@ -28,7 +28,8 @@ Table make_table(std::initializer_list<std::span<const BuiltinRow>> parts) {
 }
 
 const Table& functions() {
-  static const auto* table = new Table(make_table({builtin_functions(), library_functions(), copy_functions()}));
+  static const auto* table =
+      new Table(make_table({builtin_functions(), library_functions(), copy_functions()}));
   return *table;
 }
 const Table& classes() {
@@ -38,7 +39,8 @@ const Table& classes() {
 
 // Modules of C whose functions compute from their arguments alone.
 bool is_pure_module(PyObject* name) {
-  static constexpr const char* kModules[] = {"math", "cmath", "_operator", "unicodedata", "_bisect", "_struct", "binascii", "zlib"};
+  static constexpr const char* kModules[] = {"math",    "cmath",   "_operator", "unicodedata",
+                                             "_bisect", "_struct", "binascii",  "zlib"};
   if (!name || !PyUnicode_Check(name)) return false;
   for (const char* module : kModules)
     if (PyUnicode_CompareWithASCIIString(name, module) == 0) return true;
@@ -60,7 +62,8 @@ CallArgs without_first(const CallArgs& args) {
 // dict.fromkeys(iterable, value=None)
 ValuePtr dict_from_keys(Executor& ex, PyTypeObject* type, const CallArgs& args) {
   require_count(ex, "fromkeys", args, 1, 2);
-  if (type != &PyDict_Type && type != ordered_dict_type()) break_graph("CD0212", std::string(type->tp_name) + ".fromkeys");
+  if (type != &PyDict_Type && type != ordered_dict_type())
+    break_graph("CD0212", std::string(type->tp_name) + ".fromkeys");
   auto dict = new_dict(type);
   ValuePtr value = args.positional.size() == 2 ? args.positional[1] : ex.none();
   for (const ValuePtr& key : items_of(ex, args.positional[0])) dict->store(ex, key, value);
@@ -68,37 +71,46 @@ ValuePtr dict_from_keys(Executor& ex, PyTypeObject* type, const CallArgs& args) 
 }
 
 // A method of a class in C: `__new__`, `dict.fromkeys`, `int.from_bytes`.
-ValuePtr call_class_method(Executor& ex, PyObject* callable, PyTypeObject* of, const char* name, const CallArgs& args) {
+ValuePtr call_class_method(Executor& ex, PyObject* callable, PyTypeObject* of, const char* name,
+                           const CallArgs& args) {
   if (std::strcmp(name, "__new__") == 0) {
     PyObject* cls = args.positional.empty() ? nullptr : args.positional[0]->real_object();
-    if (!cls || !PyType_Check(cls)) raise_error(ex, PyExc_TypeError, std::string(of->tp_name) + ".__new__(X): X is not a type object");
+    if (!cls || !PyType_Check(cls))
+      raise_error(ex, PyExc_TypeError, std::string(of->tp_name) + ".__new__(X): X is not a type object");
     if (PyExceptionClass_Check(reinterpret_cast<PyObject*>(of)))
       return make_exception(ex, reinterpret_cast<PyTypeObject*>(cls), without_first(args).positional);
     return construct_builtin(ex, of, reinterpret_cast<PyTypeObject*>(cls), without_first(args));
   }
-  if (std::strcmp(name, "fromkeys") == 0 && PyType_IsSubtype(of, &PyDict_Type)) return dict_from_keys(ex, of, args);
+  if (std::strcmp(name, "fromkeys") == 0 && PyType_IsSubtype(of, &PyDict_Type))
+    return dict_from_keys(ex, of, args);
   if (std::strcmp(name, "__init_subclass__") == 0) return ex.none();
-  if (std::strcmp(name, "from_iterable") == 0 && itertools_name(of)) return polyfill(ex, "itertools", "chain_from_iterable")->call(ex, args);
+  if (std::strcmp(name, "from_iterable") == 0 && itertools_name(of))
+    return polyfill(ex, "itertools", "chain_from_iterable")->call(ex, args);
   if (is_pure_type(of)) return fold_call(ex, callable, args);
   break_graph("CD0212", std::string(of->tp_name) + "." + name);
 }
 
 ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args) {
-  PyObject* self = reinterpret_cast<PyCFunctionObject*>(callable)->m_self;   // of static methods too: the class
+  PyObject* self =
+      reinterpret_cast<PyCFunctionObject*>(callable)->m_self;  // of static methods too: the class
   const char* name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
-  if (self && PyType_Check(self)) return call_class_method(ex, callable, reinterpret_cast<PyTypeObject*>(self), name, args);
+  if (self && PyType_Check(self))
+    return call_class_method(ex, callable, reinterpret_cast<PyTypeObject*>(self), name, args);
   bool number_or_text = self && (PyUnicode_Check(self) || PyLong_Check(self) || PyFloat_Check(self));
-  if (self && (number_or_text || is_plain_constant(self) || is_pure_type(Py_TYPE(self)))) return fold_call(ex, callable, args);
+  if (self && (number_or_text || is_plain_constant(self) || is_pure_type(Py_TYPE(self))))
+    return fold_call(ex, callable, args);
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
   if (is_pure_module(module)) return fold_call(ex, callable, args);
-  bool builtin = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") == 0;
+  bool builtin =
+      module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") == 0;
   if (builtin && is_pure_builtin(name)) return fold_call(ex, callable, args);
   if (self && !PyModule_Check(self) && !module) {
     // A method bound to a live object: asked of the object's value.
     ValuePtr value = ex.wrap(self, constant_source(self));
     if (!constant_object(value)) return call_method(ex, value, name, args.positional);
   }
-  std::string full = module && PyUnicode_Check(module) ? std::string(PyUnicode_AsUTF8(module)) + "." + name : name;
+  std::string full =
+      module && PyUnicode_Check(module) ? std::string(PyUnicode_AsUTF8(module)) + "." + name : name;
   break_graph("CD0212", full);
 }
 
@@ -110,7 +122,8 @@ ValuePtr call_operator_object(Executor& ex, PyObject* callable, const CallArgs& 
   require_count(ex, "operator", args, 1, 1);
   const ValuePtr& subject = args.positional[0];
   if (kind == "operator.methodcaller") {
-    if (!PyTuple_CheckExact(wanted) || !PyUnicode_Check(PyTuple_GET_ITEM(wanted, 0))) break_graph("CD0212", "operator.methodcaller");
+    if (!PyTuple_CheckExact(wanted) || !PyUnicode_Check(PyTuple_GET_ITEM(wanted, 0)))
+      break_graph("CD0212", "operator.methodcaller");
     CallArgs rest;
     for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(wanted); ++i)
       rest.positional.push_back(ex.constant(PyRef::borrow(PyTuple_GET_ITEM(wanted, i))));
@@ -126,14 +139,17 @@ ValuePtr call_operator_object(Executor& ex, PyObject* callable, const CallArgs& 
     PyRef dot = checked(PyUnicode_FromString("."));
     PyRef parts = checked(PyUnicode_Split(key, dot.get(), -1));
     ValuePtr value = subject;
-    for (Py_ssize_t p = 0; p < PyList_GET_SIZE(parts.get()); ++p) value = value->get_attribute(ex, PyList_GET_ITEM(parts.get(), p));
+    for (Py_ssize_t p = 0; p < PyList_GET_SIZE(parts.get()); ++p)
+      value = value->get_attribute(ex, PyList_GET_ITEM(parts.get(), p));
     found.push_back(value);
   }
   return found.size() == 1 ? found[0] : make_tuple(ex, std::move(found));
 }
 
 // functools.lru_cache: the function itself; the cache only saves calls.
-bool is_cached_function(PyObject* callable) { return std::string_view(Py_TYPE(callable)->tp_name) == "functools._lru_cache_wrapper"; }
+bool is_cached_function(PyObject* callable) {
+  return std::string_view(Py_TYPE(callable)->tp_name) == "functools._lru_cache_wrapper";
+}
 
 bool is_operator_object(PyObject* callable) {
   std::string_view name = Py_TYPE(callable)->tp_name;
@@ -143,19 +159,37 @@ bool is_operator_object(PyObject* callable) {
 }  // namespace
 
 bool is_pure_type(PyTypeObject* type) {
-  static constexpr const char* kTypes[] = {"int", "float", "complex", "bool", "str", "bytes", "NoneType", "range", "slice",
-                                           "re.Pattern", "re.Match", "datetime.timedelta", "datetime.date", "datetime.datetime",
-                                           "decimal.Decimal", "types.GenericAlias", "types.UnionType", "code"};
+  static constexpr const char* kTypes[] = {"int",
+                                           "float",
+                                           "complex",
+                                           "bool",
+                                           "str",
+                                           "bytes",
+                                           "NoneType",
+                                           "range",
+                                           "slice",
+                                           "re.Pattern",
+                                           "re.Match",
+                                           "datetime.timedelta",
+                                           "datetime.date",
+                                           "datetime.datetime",
+                                           "decimal.Decimal",
+                                           "types.GenericAlias",
+                                           "types.UnionType",
+                                           "code"};
   if (type->tp_flags & Py_TPFLAGS_HEAPTYPE && !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return false;
   for (const char* name : kTypes)
     if (std::strcmp(name, type->tp_name) == 0) return true;
   return false;
 }
 
-bool is_pure_c_object(PyObject* object) { return is_pure_type(Py_TYPE(object)) || is_operator_object(object); }
+bool is_pure_c_object(PyObject* object) {
+  return is_pure_type(Py_TYPE(object)) || is_operator_object(object);
+}
 
 ValuePtr call_opaque(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
-  if (is_cached_function(callable->real_object())) return callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
+  if (is_cached_function(callable->real_object()))
+    return callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
   break_graph("CD0202", callable->describe());
 }
 
@@ -163,8 +197,7 @@ ValuePtr call_builtin(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (auto row = functions().find(callable); row != functions().end()) return row->second(ex, args);
   PyTypeObject* kind = Py_TYPE(callable);
   if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type) {
-    if (args.positional.empty())
-      raise_error(ex, PyExc_TypeError, "unbound method needs an argument");
+    if (args.positional.empty()) raise_error(ex, PyExc_TypeError, "unbound method needs an argument");
     return call_method_descriptor(ex, callable, args.positional[0], without_first(args));
   }
   if (PyCFunction_Check(callable)) return call_c_function(ex, callable, args);
@@ -187,7 +220,8 @@ ValuePtr call_library_function(Executor& ex, PyObject* function, const CallArgs&
 }
 
 ValuePtr call_builtin_class(Executor& ex, PyTypeObject* type, const CallArgs& args) {
-  if (auto row = classes().find(reinterpret_cast<PyObject*>(type)); row != classes().end()) return row->second(ex, args);
+  if (auto row = classes().find(reinterpret_cast<PyObject*>(type)); row != classes().end())
+    return row->second(ex, args);
   if (const char* name = itertools_name(type)) return polyfill(ex, "itertools", name)->call(ex, args);
   static constexpr const char* kOperators[] = {"itemgetter", "attrgetter", "methodcaller"};
   for (const char* name : kOperators)

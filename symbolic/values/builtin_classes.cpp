@@ -24,7 +24,8 @@ namespace cdynamo::symbolic {
 namespace {
 
 // int(x) and float(x) of an object with a conversion of its own (a tensor, a user's class).
-ValuePtr convert(Executor& ex, const char* name, std::initializer_list<const char*> methods, const CallArgs& args) {
+ValuePtr convert(Executor& ex, const char* name, std::initializer_list<const char*> methods,
+                 const CallArgs& args) {
   ValuePtr result;
   if (try_fold_call(ex, library_object("builtins", name), args, &result)) return result;
   if (args.positional.size() == 1 && args.keywords.empty())
@@ -34,14 +35,18 @@ ValuePtr convert(Executor& ex, const char* name, std::initializer_list<const cha
 }
 
 ValuePtr to_int(Executor& ex, const CallArgs& args) {
-  if (args.positional.size() == 1 && dynamic_cast<SymIntValue*>(args.positional[0].get())) return args.positional[0];
+  if (args.positional.size() == 1 && dynamic_cast<SymIntValue*>(args.positional[0].get()))
+    return args.positional[0];
   return convert(ex, "int", {"__int__", "__index__", "__trunc__"}, args);
 }
 ValuePtr to_float(Executor& ex, const CallArgs& args) {
-  if (args.positional.size() == 1 && dynamic_cast<DynamicFloatValue*>(args.positional[0].get())) return args.positional[0];
+  if (args.positional.size() == 1 && dynamic_cast<DynamicFloatValue*>(args.positional[0].get()))
+    return args.positional[0];
   return convert(ex, "float", {"__float__", "__index__"}, args);
 }
-ValuePtr to_complex(Executor& ex, const CallArgs& args) { return convert(ex, "complex", {"__complex__"}, args); }
+ValuePtr to_complex(Executor& ex, const CallArgs& args) {
+  return convert(ex, "complex", {"__complex__"}, args);
+}
 ValuePtr to_bytes(Executor& ex, const CallArgs& args) { return convert(ex, "bytes", {"__bytes__"}, args); }
 
 ValuePtr to_bool(Executor& ex, const CallArgs& args) {
@@ -90,11 +95,13 @@ ValuePtr to_default_dict(Executor& ex, const CallArgs& args) {
 }
 ValuePtr to_set(Executor& ex, const CallArgs& args) {
   require_count(ex, "set", args, 0, 1);
-  return new_set(ex, args.positional.empty() ? std::vector<ValuePtr>() : items_of(ex, args.positional[0]), &PySet_Type);
+  return new_set(ex, args.positional.empty() ? std::vector<ValuePtr>() : items_of(ex, args.positional[0]),
+                 &PySet_Type);
 }
 ValuePtr to_frozenset(Executor& ex, const CallArgs& args) {
   require_count(ex, "frozenset", args, 0, 1);
-  return new_set(ex, args.positional.empty() ? std::vector<ValuePtr>() : items_of(ex, args.positional[0]), &PyFrozenSet_Type);
+  return new_set(ex, args.positional.empty() ? std::vector<ValuePtr>() : items_of(ex, args.positional[0]),
+                 &PyFrozenSet_Type);
 }
 ValuePtr to_slice(Executor& ex, const CallArgs& args) {
   require_count(ex, "slice", args, 1, 3);
@@ -104,7 +111,8 @@ ValuePtr to_slice(Executor& ex, const CallArgs& args) {
 }
 ValuePtr to_proxy(Executor& ex, const CallArgs& args) {
   require_count(ex, "mappingproxy", args, 1, 1);
-  if (!dict_in(args.positional[0])) break_graph("CD0202", "mappingproxy of " + args.positional[0]->describe());
+  if (!dict_in(args.positional[0]))
+    break_graph("CD0202", "mappingproxy of " + args.positional[0]->describe());
   return std::make_shared<MappingProxyValue>(args.positional[0]);
 }
 
@@ -150,9 +158,10 @@ constexpr BuiltinRow kClasses[] = {
 };
 
 // Iterators of itertools are generators of python/cdynamo/polyfills/itertools.py.
-constexpr const char* kItertools[] = {"chain",     "repeat",    "count",     "product",      "accumulate", "islice",
-                                      "starmap",   "cycle",     "takewhile", "dropwhile",    "zip_longest", "pairwise",
-                                      "compress",  "groupby",   "filterfalse", "permutations", "combinations"};
+constexpr const char* kItertools[] = {"chain",        "repeat",      "count",    "product",   "accumulate",
+                                      "islice",       "starmap",     "cycle",    "takewhile", "dropwhile",
+                                      "zip_longest",  "pairwise",    "compress", "groupby",   "filterfalse",
+                                      "permutations", "combinations"};
 
 }  // namespace
 

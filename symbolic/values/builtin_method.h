@@ -31,8 +31,8 @@ class BuiltinMethodValue final : public SymbolicValue {
 // The bound method of the row called `name`, or null. The rows live as long as the process.
 ValuePtr find_builtin_method(const ValuePtr& self, PyObject* name, std::span<const BuiltinMethodRow> rows);
 
-// What a builtin type's tables do not name: special methods (__len__, __getitem__ ...) as calls of the data model, __class__.
-// Raises AttributeError where the type has no such attribute.
+// What a builtin type's tables do not name: special methods (__len__, __getitem__ ...) as calls of the data
+// model, __class__. Raises AttributeError where the type has no such attribute.
 ValuePtr builtin_attribute(Executor& ex, const ValuePtr& self, PyObject* name);
 
 }  // namespace cdynamo::symbolic

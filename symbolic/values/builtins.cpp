@@ -26,7 +26,8 @@ ValuePtr folded(Executor& ex, const char* name, const CallArgs& args) {
   return try_fold_call(ex, library_object("builtins", name), args, &result) ? result : nullptr;
 }
 bool all_constants(const std::vector<ValuePtr>& values) {
-  return std::all_of(values.begin(), values.end(), [](const ValuePtr& value) { return constant_object(value) != nullptr; });
+  return std::all_of(values.begin(), values.end(),
+                     [](const ValuePtr& value) { return constant_object(value) != nullptr; });
 }
 
 ValuePtr len(Executor& ex, const CallArgs& args) {
@@ -52,7 +53,8 @@ ValuePtr sorted(Executor& ex, const CallArgs& args) {
   return new_list(sort_values(ex, items_of(ex, bound[0]), bound[1], reverse));
 }
 
-// ---- min, max, sum ----------------------------------------------------------------------------------------------------
+// ---- min, max, sum
+// ----------------------------------------------------------------------------------------------------
 
 // min_max (Python/bltinmodule.c): the first of equal items stays.
 ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
@@ -60,17 +62,21 @@ ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
   CallArgs options{{}, args.keywords};
   auto bound = bind_arguments(ex, name, options, {"*key?", "*default?"});
   require_count(ex, name, positional(args.positional), 1, SIZE_MAX);
-  std::vector<ValuePtr> items = args.positional.size() == 1 ? items_of(ex, args.positional[0]) : args.positional;
+  std::vector<ValuePtr> items =
+      args.positional.size() == 1 ? items_of(ex, args.positional[0]) : args.positional;
   if (items.empty()) {
     if (bound[1]) return bound[1];
-    return folded(ex, name, positional({new_list({})}));   // raises in the version's own words
+    return folded(ex, name, positional({new_list({})}));  // raises in the version's own words
   }
   bool keyed = bound[0] && !is_none(bound[0]);
-  bool ints = !keyed && std::all_of(items.begin(), items.end(), [](const ValuePtr& item) { return as_sym(item).has_value(); });
-  bool symbolic = std::any_of(items.begin(), items.end(), [](const ValuePtr& item) { return dynamic_cast<SymIntValue*>(item.get()); });
+  bool ints = !keyed && std::all_of(items.begin(), items.end(),
+                                    [](const ValuePtr& item) { return as_sym(item).has_value(); });
+  bool symbolic = std::any_of(items.begin(), items.end(),
+                              [](const ValuePtr& item) { return dynamic_cast<SymIntValue*>(item.get()); });
   if (ints && symbolic) {
     graph::Sym best = *as_sym(items[0]);
-    for (size_t i = 1; i < items.size(); ++i) best = largest ? max(best, *as_sym(items[i])) : min(best, *as_sym(items[i]));
+    for (size_t i = 1; i < items.size(); ++i)
+      best = largest ? max(best, *as_sym(items[i])) : min(best, *as_sym(items[i]));
     return make_int(ex, best);
   }
   auto key_of = [&](const ValuePtr& item) { return keyed ? bound[0]->call(ex, positional({item})) : item; };
@@ -112,7 +118,8 @@ ValuePtr all_true(Executor& ex, const CallArgs& args) {
   return make_bool(ex, true);
 }
 
-// ---- numbers --------------------------------------------------------------------------------------------------------------
+// ---- numbers
+// --------------------------------------------------------------------------------------------------------------
 
 ValuePtr absolute(Executor& ex, const CallArgs& args) {
   require_count(ex, "abs", args, 1, 1);
@@ -127,7 +134,8 @@ ValuePtr absolute(Executor& ex, const CallArgs& args) {
 ValuePtr round_value(Executor& ex, const CallArgs& args) {
   if (ValuePtr result = folded(ex, "round", args)) return result;
   auto bound = bind_arguments(ex, "round", args, {"number", "ndigits?"});
-  return bound[1] ? call_method(ex, bound[0], "__round__", {bound[1]}) : call_method(ex, bound[0], "__round__");
+  return bound[1] ? call_method(ex, bound[0], "__round__", {bound[1]})
+                  : call_method(ex, bound[0], "__round__");
 }
 ValuePtr divide_with_remainder(Executor& ex, const CallArgs& args) {
   require_count(ex, "divmod", args, 2, 2);
@@ -136,7 +144,8 @@ ValuePtr divide_with_remainder(Executor& ex, const CallArgs& args) {
   if (lookup_special(ex, given[0], "__divmod__") && builtin_storage(given[0]) == nullptr &&
       dynamic_cast<UserObjectValue*>(given[0].get()))
     return call_method(ex, given[0], "__divmod__", {given[1]});
-  return new_tuple({binary_operation(ex, kNbFloorDivide, given[0], given[1]), binary_operation(ex, kNbRemainder, given[0], given[1])});
+  return new_tuple({binary_operation(ex, kNbFloorDivide, given[0], given[1]),
+                    binary_operation(ex, kNbRemainder, given[0], given[1])});
 }
 ValuePtr power(Executor& ex, const CallArgs& args) {
   auto bound = bind_arguments(ex, "pow", args, {"base", "exp", "mod?"});
@@ -144,7 +153,8 @@ ValuePtr power(Executor& ex, const CallArgs& args) {
   return fold_call(ex, library_object("builtins", "pow"), args);
 }
 
-// ---- attributes -----------------------------------------------------------------------------------------------------------
+// ---- attributes
+// -----------------------------------------------------------------------------------------------------------
 
 ValuePtr get_attribute(Executor& ex, const CallArgs& args) {
   require_count(ex, "getattr", args, 2, 3);
@@ -177,7 +187,8 @@ ValuePtr globals(Executor& ex, const CallArgs&) {
   return ex.wrap(dict, constant_source(dict));
 }
 
-// ---- iteration, text ------------------------------------------------------------------------------------------------------
+// ---- iteration, text
+// ------------------------------------------------------------------------------------------------------
 
 ValuePtr iterate(Executor& ex, const CallArgs& args) {
   require_count(ex, "iter", args, 1, 2);
@@ -204,7 +215,8 @@ ValuePtr hash(Executor& ex, const CallArgs& args) {
   require_count(ex, "hash", args, 1, 1);
   PyRef object = args.positional[0]->materialize(ex);
   if (!object) break_graph("CD0210", args.positional[0]->describe());
-  return ex.constant_int(PyObject_Hash(object.get()) == -1 && PyErr_Occurred() ? (raise_current_error(ex), 0) : PyObject_Hash(object.get()));
+  return ex.constant_int(PyObject_Hash(object.get()) == -1 && PyErr_Occurred() ? (raise_current_error(ex), 0)
+                                                                               : PyObject_Hash(object.get()));
 }
 ValuePtr identity(Executor&, const CallArgs&) { break_graph("CD0214", "id"); }
 ValuePtr print(Executor&, const CallArgs&) { break_graph("CD0213", "print"); }
@@ -252,7 +264,8 @@ constexpr BuiltinRow kFunctions[] = {
 
 std::span<const BuiltinRow> builtin_functions() { return kFunctions; }
 
-// ---- what others call too ---------------------------------------------------------------------------------------------
+// ---- what others call too
+// ---------------------------------------------------------------------------------------------
 
 ValuePtr get_attribute_or_null(Executor& ex, const ValuePtr& object, PyObject* name) {
   try {
@@ -284,7 +297,8 @@ bool sort_known(Executor& ex, const std::vector<ValuePtr>& keys, bool reverse, s
     if (!object) return false;
     if (PyList_Append(list.get(), object->get()) < 0) throw PythonError{};
   }
-  PyRef range = checked(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "n", (Py_ssize_t)keys.size()));
+  PyRef range = checked(
+      PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "n", (Py_ssize_t)keys.size()));
   PyRef positions = checked(PySequence_List(range.get()));
   PyRef key = checked(PyObject_GetAttrString(list.get(), "__getitem__"));
   PyRef sort = checked(PyObject_GetAttrString(positions.get(), "sort"));
@@ -297,7 +311,8 @@ bool sort_known(Executor& ex, const std::vector<ValuePtr>& keys, bool reverse, s
 }
 }  // namespace
 
-std::vector<ValuePtr> sort_values(Executor& ex, std::vector<ValuePtr> values, const ValuePtr& key, bool reverse) {
+std::vector<ValuePtr> sort_values(Executor& ex, std::vector<ValuePtr> values, const ValuePtr& key,
+                                  bool reverse) {
   std::vector<ValuePtr> keys = values;
   if (key && !is_none(key))
     for (ValuePtr& item : keys) item = key->call(ex, positional({item}));
@@ -309,8 +324,10 @@ std::vector<ValuePtr> sort_values(Executor& ex, std::vector<ValuePtr> values, co
       size_t i = reverse ? count - 1 - n : n, low = 0, high = order.size();
       while (low < high) {
         size_t middle = (low + high) / 2;
-        if (is_true(ex, compare_operation(ex, Py_LT, keys[i], keys[order[middle]]))) high = middle;
-        else low = middle + 1;
+        if (is_true(ex, compare_operation(ex, Py_LT, keys[i], keys[order[middle]])))
+          high = middle;
+        else
+          low = middle + 1;
       }
       order.insert(order.begin() + static_cast<ptrdiff_t>(low), i);
     }

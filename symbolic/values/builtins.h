@@ -1,5 +1,5 @@
-// Builtin functions and classes of C: a table by the object's identity. Pure ones that are not in the table are folded when
-// all arguments are known; anything else breaks the graph by name.
+// Builtin functions and classes of C: a table by the object's identity. Pure ones that are not in the table
+// are folded when all arguments are known; anything else breaks the graph by name.
 #pragma once
 
 #include "symbolic/value.h"
@@ -20,13 +20,15 @@ struct BuiltinRow {
   const char* name;
   BuiltinFunction apply;
 };
-std::span<const BuiltinRow> builtin_functions();    // builtins.cpp: builtins
-std::span<const BuiltinRow> builtin_classes();      // builtin_classes.cpp
-std::span<const BuiltinRow> library_functions();    // library_functions.cpp: operator, functools, collections, copy ...
+std::span<const BuiltinRow> builtin_functions();  // builtins.cpp: builtins
+std::span<const BuiltinRow> builtin_classes();    // builtin_classes.cpp
+std::span<const BuiltinRow>
+library_functions();  // library_functions.cpp: operator, functools, collections, copy ...
 
-std::span<const BuiltinRow> copy_functions();       // copying.cpp: copy
+std::span<const BuiltinRow> copy_functions();  // copying.cpp: copy
 
-// A Python function of the standard library that the tables state instead of its bytecode; null: none of these.
+// A Python function of the standard library that the tables state instead of its bytecode; null: none of
+// these.
 ValuePtr call_library_function(Executor& ex, PyObject* function, const CallArgs& args);
 
 // C types whose instances never change and whose methods only compute.
@@ -34,7 +36,8 @@ bool is_pure_type(PyTypeObject* type);
 bool is_pure_c_object(PyObject* object);
 
 // sorted() and list.sort(): stable, by `key` (null: none) and <.
-std::vector<ValuePtr> sort_values(Executor& ex, std::vector<ValuePtr> values, const ValuePtr& key, bool reverse);
+std::vector<ValuePtr> sort_values(Executor& ex, std::vector<ValuePtr> values, const ValuePtr& key,
+                                  bool reverse);
 // str(x), or repr(x).
 ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr);
 ValuePtr get_attribute_or_null(Executor& ex, const ValuePtr& object, PyObject* name);  // AttributeError: null

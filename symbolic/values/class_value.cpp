@@ -37,7 +37,8 @@ PyTypeObject* enum_meta() {
 }  // namespace
 
 bool is_enum_class(PyTypeObject* type) {
-  return Py_TYPE(type) != &PyType_Type && enum_meta() != &PyType_Type && PyType_IsSubtype(Py_TYPE(type), enum_meta());
+  return Py_TYPE(type) != &PyType_Type && enum_meta() != &PyType_Type &&
+         PyType_IsSubtype(Py_TYPE(type), enum_meta());
 }
 
 ValuePtr make_class(Executor& ex, PyObject* object, const SourcePtr& source) {
@@ -47,21 +48,24 @@ ValuePtr make_class(Executor& ex, PyObject* object, const SourcePtr& source) {
 
 ValuePtr type_of(Executor& ex, const ValuePtr& value) { return constant_value(ex, as_object(value->type())); }
 
-// ---- attributes ---------------------------------------------------------------------------------------------------------
+// ---- attributes
+// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
 // What CPython computes for a class: names, bases, MRO. Plain objects that change with the class only.
 bool is_class_property(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"__name__",  "__qualname__", "__module__", "__mro__",      "__bases__",
-                                                "__base__",  "__doc__",      "__flags__",  "__basicsize__"};
+  static constexpr std::string_view kNames[] = {"__name__", "__qualname__", "__module__",
+                                                "__mro__",  "__bases__",    "__base__",
+                                                "__doc__",  "__flags__",    "__basicsize__"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 ValuePtr freshly(Executor& ex, PyObject* object) {
   if (PyTuple_CheckExact(object)) {
     std::vector<ValuePtr> items;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) items.push_back(freshly(ex, PyTuple_GET_ITEM(object, i)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+      items.push_back(freshly(ex, PyTuple_GET_ITEM(object, i)));
     return new_constant_tuple(PyRef::borrow(object), std::move(items));
   }
   return is_plain_constant(object) ? ex.constant(PyRef::borrow(object)) : constant_value(ex, object);
@@ -73,7 +77,8 @@ ValuePtr freshly(Executor& ex, PyObject* object) {
 ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
   guard_class(ex, object());
-  if (is_class_property(text)) return freshly(ex, checked_user(ex, PyObject_GetAttr(object_.get(), name)).get());
+  if (is_class_property(text))
+    return freshly(ex, checked_user(ex, PyObject_GetAttr(object_.get(), name)).get());
   if (text == "__class__") return type_of(ex, shared_from_this());
   if (text == "__dict__" || text == "__subclasses__" || text == "mro")
     return SymbolicValue::get_attribute(ex, name);
@@ -90,13 +95,16 @@ ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
   if (is_enum_class(object()) || meta_attribute) {
     // Enum members (3.11's EnumType.__getattr__) and C methods of the metaclass.
     PyRef value = checked_user(ex, PyObject_GetAttr(object_.get(), name));
-    return ex.wrap(value.get(), PyType_IsSubtype(Py_TYPE(value.get()), object()) ? constant_source(value.get())
-                                                                                  : attribute_source(constant_source(object_.get()), name));
+    return ex.wrap(value.get(), PyType_IsSubtype(Py_TYPE(value.get()), object())
+                                    ? constant_source(value.get())
+                                    : attribute_source(constant_source(object_.get()), name));
   }
   if (PyObject* getattr = python_meta_method(ex, type(), "__getattr__"))
-    return bind_descriptor(ex, getattr, shared_from_this(), type())->call(ex, positional({ex.constant(PyRef::borrow(name))}));
-  raise_error(ex, PyExc_AttributeError, std::string("type object '") + object()->tp_name + "' has no attribute '" +
-                                            PyUnicode_AsUTF8(name) + "'");
+    return bind_descriptor(ex, getattr, shared_from_this(), type())
+        ->call(ex, positional({ex.constant(PyRef::borrow(name))}));
+  raise_error(ex, PyExc_AttributeError,
+              std::string("type object '") + object()->tp_name + "' has no attribute '" +
+                  PyUnicode_AsUTF8(name) + "'");
 }
 
 ValuePtr ClassValue::get_item(Executor& ex, const ValuePtr& key) {
@@ -116,7 +124,8 @@ namespace {
 std::vector<ValuePtr> enum_members(Executor& ex, PyObject* cls) {
   std::vector<ValuePtr> members;
   PyRef list = checked_user(ex, PySequence_List(cls));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) members.push_back(constant_value(ex, PyList_GET_ITEM(list.get(), i)));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+    members.push_back(constant_value(ex, PyList_GET_ITEM(list.get(), i)));
   return members;
 }
 }  // namespace
@@ -134,7 +143,8 @@ ValuePtr ClassValue::length(Executor& ex) {
 }
 
 ValuePtr ClassValue::iterate(Executor& ex) {
-  if (!is_enum_class(object())) raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not iterable");
+  if (!is_enum_class(object()))
+    raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not iterable");
   return new_tuple(enum_members(ex, object_.get()))->iterate(ex);
 }
 
@@ -159,7 +169,8 @@ RecipePtr ClassValue::recipe(Executor&) {
   return recipe_;
 }
 
-// ---- instances ----------------------------------------------------------------------------------------------------------
+// ---- instances
+// ----------------------------------------------------------------------------------------------------------
 
 ValuePtr ClassValue::call(Executor& ex, const CallArgs& args) {
   if (ValuePtr made = call_builtin_class(ex, object(), args)) return made;
@@ -226,7 +237,8 @@ ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type,
   return UserObjectValue::make(type, std::move(storage));
 }
 
-// ---- isinstance, issubclass -----------------------------------------------------------------------------------------------
+// ---- isinstance, issubclass
+// -----------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -248,8 +260,10 @@ bool any_class(Executor& ex, const ValuePtr& classes, const char* function, Test
     return false;
   }
   if (object && PyType_Check(object)) return test(object);
-  if (object && std::string_view(function) == "isinstance") break_graph("CD0216", "isinstance with " + classes->describe());
-  raise_error(ex, PyExc_TypeError, std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
+  if (object && std::string_view(function) == "isinstance")
+    break_graph("CD0216", "isinstance with " + classes->describe());
+  raise_error(ex, PyExc_TypeError,
+              std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
 }
 
 bool check_subtype(Executor& ex, PyTypeObject* type, PyObject* cls) {
@@ -266,7 +280,9 @@ bool check_subtype(Executor& ex, PyTypeObject* type, PyObject* cls) {
 bool is_instance(Executor& ex, const ValuePtr& value, const ValuePtr& classes) {
   return any_class(ex, classes, "isinstance", [&](PyObject* cls) {
     if (as_object(value->type()) == cls) return true;
-    PyObject* own = PyType_IsSubtype(Py_TYPE(cls), abc_meta()) ? nullptr : python_meta_method(ex, Py_TYPE(cls), "__instancecheck__");
+    PyObject* own = PyType_IsSubtype(Py_TYPE(cls), abc_meta())
+                        ? nullptr
+                        : python_meta_method(ex, Py_TYPE(cls), "__instancecheck__");
     if (!own) return check_subtype(ex, value->type(), cls);
     if (PyType_IsSubtype(value->type(), as_type(cls))) return true;
     ValuePtr cls_value = constant_value(ex, cls);

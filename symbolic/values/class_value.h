@@ -25,7 +25,9 @@ class ClassValue final : public SymbolicValue {
   std::optional<bool> truth(Executor&) override { return true; }
   ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) override;
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
-  bool is_same_object(const SymbolicValue& other) const override { return other.real_object() == object_.get(); }
+  bool is_same_object(const SymbolicValue& other) const override {
+    return other.real_object() == object_.get();
+  }
   RecipePtr recipe(Executor& ex) override;
 
  private:

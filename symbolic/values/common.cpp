@@ -14,7 +14,8 @@
 
 namespace cdynamo::symbolic {
 
-// ---- sources ----------------------------------------------------------------------------------------------------
+// ---- sources
+// ----------------------------------------------------------------------------------------------------
 
 namespace {
 std::shared_ptr<Source> new_source(SourceKind kind, const SourcePtr& base) {
@@ -40,9 +41,15 @@ SourcePtr constant_source(PyObject* object) {
   source->object = PyRef::borrow(object);
   return source;
 }
-SourcePtr attribute_source(const SourcePtr& base, PyObject* name) { return named_source(SourceKind::kAttribute, base, name); }
-SourcePtr index_source(const SourcePtr& base, Py_ssize_t index) { return numbered_source(SourceKind::kItem, base, index); }
-SourcePtr key_source(const SourcePtr& base, PyObject* key) { return named_source(SourceKind::kItem, base, key); }
+SourcePtr attribute_source(const SourcePtr& base, PyObject* name) {
+  return named_source(SourceKind::kAttribute, base, name);
+}
+SourcePtr index_source(const SourcePtr& base, Py_ssize_t index) {
+  return numbered_source(SourceKind::kItem, base, index);
+}
+SourcePtr key_source(const SourcePtr& base, PyObject* key) {
+  return named_source(SourceKind::kItem, base, key);
+}
 SourcePtr value_at_source(const SourcePtr& base, Py_ssize_t index) {
   return numbered_source(SourceKind::kDictValueAt, base, index);
 }
@@ -55,7 +62,8 @@ SourcePtr module_global_source(PyObject* module, PyObject* name) {
 }
 SourcePtr derived_source(SourceKind kind, const SourcePtr& base) { return new_source(kind, base); }
 
-// ---- guards -------------------------------------------------------------------------------------------------------
+// ---- guards
+// -------------------------------------------------------------------------------------------------------
 
 void add_guard(Executor& ex, GuardKind kind, const SourcePtr& source, PyObject* object, Py_ssize_t index) {
   if (!source) return;
@@ -73,12 +81,14 @@ void guard_exact_type(Executor& ex, PyObject* object, const SourcePtr& source) {
 }
 
 void guard_class(Executor& ex, PyTypeObject* type) {
-  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) return;
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE))
+    return;
   PyObject* object = reinterpret_cast<PyObject*>(type);
   add_guard(ex, GuardKind::kTypeUnchanged, constant_source(object), object);
 }
 
-// ---- recipes ------------------------------------------------------------------------------------------------------
+// ---- recipes
+// ------------------------------------------------------------------------------------------------------
 
 RecipePtr make_recipe(RecipeKind kind, PyObject* object, std::vector<RecipePtr> items) {
   auto recipe = std::make_shared<Recipe>();
@@ -107,7 +117,8 @@ std::vector<RecipePtr> recipes_of(Executor& ex, const std::vector<ValuePtr>& val
   return recipes;
 }
 
-// ---- constants ----------------------------------------------------------------------------------------------------
+// ---- constants
+// ----------------------------------------------------------------------------------------------------
 
 PyObject* interned(const char* text) {
   // Keyed by address: callers pass literals.
@@ -145,17 +156,21 @@ bool is_integer_value(const ValuePtr& value) {
 }
 
 Py_ssize_t index_argument(Executor& ex, const ValuePtr& value) {
-  if (auto* sym = dynamic_cast<SymIntValue*>(value.get())) return static_cast<Py_ssize_t>(sym->specialize(ex));
+  if (auto* sym = dynamic_cast<SymIntValue*>(value.get()))
+    return static_cast<Py_ssize_t>(sym->specialize(ex));
   if (PyObject* object = constant_object(value)) {
     Py_ssize_t index = PyNumber_AsSsize_t(object, nullptr);
     if (index == -1 && PyErr_Occurred()) raise_current_error(ex);
     return index;
   }
-  if (ValuePtr method = lookup_special(ex, value, "__index__")) return index_argument(ex, method->call(ex, {}));
+  if (ValuePtr method = lookup_special(ex, value, "__index__"))
+    return index_argument(ex, method->call(ex, {}));
   raise_error(ex, PyExc_TypeError, "'" + type_name(value) + "' object cannot be interpreted as an integer");
 }
 
-bool is_instance_of(const ValuePtr& value, PyTypeObject* type) { return PyType_IsSubtype(value->type(), type); }
+bool is_instance_of(const ValuePtr& value, PyTypeObject* type) {
+  return PyType_IsSubtype(value->type(), type);
+}
 
 PyRef string_argument(Executor& ex, const ValuePtr& value) {
   PyObject* object = constant_object(value);
@@ -235,7 +250,8 @@ ValuePtr fold_call(Executor& ex, PyObject* callable, const CallArgs& args) {
   break_graph("CD0215", detail);
 }
 
-// ---- arguments ----------------------------------------------------------------------------------------------------
+// ---- arguments
+// ----------------------------------------------------------------------------------------------------
 
 CallArgs positional(std::vector<ValuePtr> values) {
   CallArgs args;
@@ -244,7 +260,8 @@ CallArgs positional(std::vector<ValuePtr> values) {
 }
 
 void require_no_keywords(Executor& ex, const char* function, const CallArgs& args) {
-  if (!args.keywords.empty()) raise_error(ex, PyExc_TypeError, std::string(function) + "() takes no keyword arguments");
+  if (!args.keywords.empty())
+    raise_error(ex, PyExc_TypeError, std::string(function) + "() takes no keyword arguments");
 }
 
 void require_count(Executor& ex, const char* function, const CallArgs& args, size_t least, size_t most) {
@@ -253,8 +270,9 @@ void require_count(Executor& ex, const char* function, const CallArgs& args, siz
   if (given >= least && given <= most) return;
   size_t expected = given < least ? least : most;
   const char* bound = least == most ? "" : given < least ? "at least " : "at most ";
-  raise_error(ex, PyExc_TypeError, std::string(function) + " expected " + bound + std::to_string(expected) + " argument" +
-                                       (expected == 1 ? "" : "s") + ", got " + std::to_string(given));
+  raise_error(ex, PyExc_TypeError,
+              std::string(function) + " expected " + bound + std::to_string(expected) + " argument" +
+                  (expected == 1 ? "" : "s") + ", got " + std::to_string(given));
 }
 
 std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const CallArgs& args,
@@ -263,8 +281,9 @@ std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const C
   size_t max_positional = 0;
   for (const char* name : names) max_positional += name[0] != '*';
   if (args.positional.size() > max_positional)
-    raise_error(ex, PyExc_TypeError, std::string(function) + "() takes at most " + std::to_string(max_positional) +
-                                         " arguments (" + std::to_string(args.positional.size()) + " given)");
+    raise_error(ex, PyExc_TypeError,
+                std::string(function) + "() takes at most " + std::to_string(max_positional) +
+                    " arguments (" + std::to_string(args.positional.size()) + " given)");
   std::copy(args.positional.begin(), args.positional.end(), bound.begin());
   for (const Keyword& keyword : args.keywords) {
     const char* given = PyUnicode_AsUTF8(keyword.name.get());
@@ -276,9 +295,11 @@ std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const C
       ++i;
     }
     if (i == names.size())
-      raise_error(ex, PyExc_TypeError, std::string(function) + "() got an unexpected keyword argument '" + given + "'");
+      raise_error(ex, PyExc_TypeError,
+                  std::string(function) + "() got an unexpected keyword argument '" + given + "'");
     if (bound[i])
-      raise_error(ex, PyExc_TypeError, std::string(function) + "() got multiple values for argument '" + given + "'");
+      raise_error(ex, PyExc_TypeError,
+                  std::string(function) + "() got multiple values for argument '" + given + "'");
     bound[i] = keyword.value;
   }
   size_t i = 0;
@@ -290,7 +311,8 @@ std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const C
   return bound;
 }
 
-// ---- protocols ----------------------------------------------------------------------------------------------------
+// ---- protocols
+// ----------------------------------------------------------------------------------------------------
 
 std::vector<ValuePtr> items_of(Executor& ex, const ValuePtr& iterable) {
   constexpr size_t kLimit = 100'000;
@@ -320,9 +342,7 @@ bool values_equal(Executor& ex, const ValuePtr& a, const ValuePtr& b) {
   return is_true(ex, compare_operation(ex, Py_EQ, a, b));
 }
 
-bool is_iterator_type(PyTypeObject* type) {
-  return _PyType_Lookup(type, interned("__next__")) != nullptr;
-}
+bool is_iterator_type(PyTypeObject* type) { return _PyType_Lookup(type, interned("__next__")) != nullptr; }
 
 std::string type_name(const ValuePtr& value) {
   const char* name = value->type()->tp_name;

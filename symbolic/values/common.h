@@ -23,7 +23,8 @@ SourcePtr module_global_source(PyObject* module, PyObject* name);
 SourcePtr derived_source(SourceKind kind, const SourcePtr& base);
 
 // ---- guards
-void add_guard(Executor& ex, GuardKind kind, const SourcePtr& source, PyObject* object = nullptr, Py_ssize_t index = -1);
+void add_guard(Executor& ex, GuardKind kind, const SourcePtr& source, PyObject* object = nullptr,
+               Py_ssize_t index = -1);
 void guard_exact_type(Executor& ex, PyObject* object, const SourcePtr& source);
 // The class is as it was at capture: what is found on it is constant. Dropped for classes that cannot change.
 void guard_class(Executor& ex, PyTypeObject* type);
@@ -37,19 +38,22 @@ std::vector<RecipePtr> recipes_of(Executor& ex, const std::vector<ValuePtr>& val
 // ---- constants
 // An interned str that lives as long as the process. Borrowed.
 PyObject* interned(const char* text);
-// Attribute `name` of an importable module, kept for the life of the process; null where it is missing. Borrowed.
+// Attribute `name` of an importable module, kept for the life of the process; null where it is missing.
+// Borrowed.
 PyObject* library_object(const char* module, const char* name);
 bool is_none(const ValuePtr& value);
 // The object of a constant, or null. Borrowed from the value (constants keep their objects alive).
 PyObject* constant_object(const ValuePtr& value);
-// An int constant or one that is specialised here; breaks the graph for anything else (`__index__` is honoured).
+// An int constant or one that is specialised here; breaks the graph for anything else (`__index__` is
+// honoured).
 Py_ssize_t index_argument(Executor& ex, const ValuePtr& value);
 bool is_integer_value(const ValuePtr& value);
-bool is_instance_of(const ValuePtr& value, PyTypeObject* type);  // by the exact type's bases, no __instancecheck__
-PyRef string_argument(Executor& ex, const ValuePtr& value);      // an exact str that is known
+bool is_instance_of(const ValuePtr& value,
+                    PyTypeObject* type);  // by the exact type's bases, no __instancecheck__
+PyRef string_argument(Executor& ex, const ValuePtr& value);  // an exact str that is known
 
-// A real object with the same contents, for pure C functions: containers are copied, symbolic ints specialised. Null
-// (no error set) where something in it is known only at run time.
+// A real object with the same contents, for pure C functions: containers are copied, symbolic ints
+// specialised. Null (no error set) where something in it is known only at run time.
 PyRef materialize(Executor& ex, const ValuePtr& value);
 // A value for an object that a pure function has just made: lists and dicts become new mutable values.
 ValuePtr wrap_fresh(Executor& ex, PyRef object);
@@ -60,14 +64,16 @@ bool try_fold_call(Executor& ex, PyObject* callable, const CallArgs& args, Value
 // ---- errors of the user's program
 PyTypeObject* exception_type(PyObject* exception_class);
 [[noreturn]] void raise_error(Executor& ex, PyObject* type, const std::string& message);
-// The Python error that is set in this thread becomes the user's: PythonRaise (PythonError for interrupts, no memory).
+// The Python error that is set in this thread becomes the user's: PythonRaise (PythonError for interrupts, no
+// memory).
 [[noreturn]] void raise_current_error(Executor& ex);
 PyRef checked_user(Executor& ex, PyObject* new_reference);
 bool matches_exception(const PythonRaise& raised, PyObject* type);
 
 // ---- arguments of C functions
-// Positional and keyword arguments in the order of `names`; a name that ends in '?' is optional (null when missing), one
-// that starts with '*' is keyword-only. Raises TypeError as CPython does, in its own words as far as they matter.
+// Positional and keyword arguments in the order of `names`; a name that ends in '?' is optional (null when
+// missing), one that starts with '*' is keyword-only. Raises TypeError as CPython does, in its own words as
+// far as they matter.
 std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const CallArgs& args,
                                      std::initializer_list<const char*> names);
 CallArgs positional(std::vector<ValuePtr> values);
@@ -76,11 +82,13 @@ void require_count(Executor& ex, const char* function, const CallArgs& args, siz
 
 // ---- protocols
 std::vector<ValuePtr> items_of(Executor& ex, const ValuePtr& iterable);
-ValuePtr call_method(Executor& ex, const ValuePtr& self, const char* name, std::vector<ValuePtr> arguments = {});
+ValuePtr call_method(Executor& ex, const ValuePtr& self, const char* name,
+                     std::vector<ValuePtr> arguments = {});
 // A method of the object's class, bound (special methods skip the instance); null where the class has none.
 ValuePtr lookup_special(Executor& ex, const ValuePtr& self, const char* name);
-bool values_equal(Executor& ex, const ValuePtr& a, const ValuePtr& b);  // identity, then ==, as PyObject_RichCompareBool
-bool is_iterator_type(PyTypeObject* type);   // has __next__
+bool values_equal(Executor& ex, const ValuePtr& a,
+                  const ValuePtr& b);       // identity, then ==, as PyObject_RichCompareBool
+bool is_iterator_type(PyTypeObject* type);  // has __next__
 std::string type_name(const ValuePtr& value);
 
 }  // namespace cdynamo::symbolic

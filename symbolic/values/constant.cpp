@@ -15,8 +15,9 @@
 namespace cdynamo::symbolic {
 
 bool is_plain_constant(PyObject* o) {
-  return o == Py_None || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || PyUnicode_CheckExact(o) ||
-         PyBytes_CheckExact(o) || PyComplex_CheckExact(o) || o == Py_Ellipsis || o == Py_NotImplemented;
+  return o == Py_None || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) ||
+         PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyComplex_CheckExact(o) || o == Py_Ellipsis ||
+         o == Py_NotImplemented;
 }
 
 // Tuples, frozensets, slices, ranges and classes get their own kinds.
@@ -66,12 +67,14 @@ ValuePtr wrap_constant(Executor& ex, PyObject* object, const SourcePtr& source) 
   return std::make_shared<ConstantValue>(PyRef::borrow(object), source);
 }
 
-// ---- the data model ---------------------------------------------------------------------------------------------------
+// ---- the data model
+// ---------------------------------------------------------------------------------------------------
 
 std::string ConstantValue::describe() const {
   if (!is_plain_constant(object_.get())) {
     PyRef name = PyRef::steal(PyObject_GetAttrString(object_.get(), "__qualname__"));
-    if (name && PyUnicode_Check(name.get())) return std::string(type()->tp_name) + " " + PyUnicode_AsUTF8(name.get());
+    if (name && PyUnicode_Check(name.get()))
+      return std::string(type()->tp_name) + " " + PyUnicode_AsUTF8(name.get());
     PyErr_Clear();
     return type()->tp_name;
   }
@@ -87,7 +90,8 @@ std::string ConstantValue::describe() const {
 ValuePtr ConstantValue::get_attribute(Executor& ex, PyObject* name) {
   if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return type_of(ex, shared_from_this());
   PyRef attribute = checked_user(ex, PyObject_GetAttr(object_.get(), name));
-  if (is_plain_constant(object_.get()) || PyCFunction_Check(attribute.get()) || is_plain_constant(attribute.get()))
+  if (is_plain_constant(object_.get()) || PyCFunction_Check(attribute.get()) ||
+      is_plain_constant(attribute.get()))
     return ex.constant(std::move(attribute));
   // A method of an enum class; anything else that the object holds for good.
   if (PyMethod_Check(attribute.get()) && PyMethod_GET_SELF(attribute.get()) == object_.get()) {
@@ -99,11 +103,14 @@ ValuePtr ConstantValue::get_attribute(Executor& ex, PyObject* name) {
 
 void ConstantValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
   if (!is_plain_constant(object_.get())) return SymbolicValue::set_attribute(ex, name, value);
-  raise_error(ex, PyExc_AttributeError, "'" + std::string(type()->tp_name) + "' object has no attribute '" +
-                                            PyUnicode_AsUTF8(name) + "'");
+  raise_error(
+      ex, PyExc_AttributeError,
+      "'" + std::string(type()->tp_name) + "' object has no attribute '" + PyUnicode_AsUTF8(name) + "'");
 }
 
-ValuePtr ConstantValue::call(Executor& ex, const CallArgs& args) { return call_builtin(ex, object_.get(), args); }
+ValuePtr ConstantValue::call(Executor& ex, const CallArgs& args) {
+  return call_builtin(ex, object_.get(), args);
+}
 
 ValuePtr ConstantValue::get_item(Executor& ex, const ValuePtr& key) {
   PyRef index = key->materialize(ex);
@@ -148,7 +155,8 @@ ValuePtr ConstantValue::unary(Executor& ex, Op op) {
 }
 
 ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
-  bool formats = !reflected && plain_number_operation(nb_op) == kNbRemainder && PyUnicode_Check(object_.get());
+  bool formats =
+      !reflected && plain_number_operation(nb_op) == kNbRemainder && PyUnicode_Check(object_.get());
   auto object = formats ? std::optional(other->materialize(ex)) : other->as_constant();
   if (formats && !*object) break_graph("CD0215", "% formatting with " + other->describe());
   if (!object) return nullptr;
@@ -180,17 +188,21 @@ RecipePtr ConstantValue::recipe(Executor&) {
   if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());
   // A float or long string that came in goes out as the same object.
   if (recipe_->kind == RecipeKind::kConstant && source && source->kind != SourceKind::kConstant &&
-      (PyFloat_CheckExact(object_.get()) || PyBytes_CheckExact(object_.get()) || PyComplex_CheckExact(object_.get())))
+      (PyFloat_CheckExact(object_.get()) || PyBytes_CheckExact(object_.get()) ||
+       PyComplex_CheckExact(object_.get())))
     recipe_ = source_recipe(source);
   return recipe_;
 }
 
-// ---- numbers ------------------------------------------------------------------------------------------------------------
+// ---- numbers
+// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 
 PyObject* power(PyObject* left, PyObject* right) { return PyNumber_Power(left, right, Py_None); }
-PyObject* in_place_power(PyObject* left, PyObject* right) { return PyNumber_InPlacePower(left, right, Py_None); }
+PyObject* in_place_power(PyObject* left, PyObject* right) {
+  return PyNumber_InPlacePower(left, right, Py_None);
+}
 
 struct NumberRow {
   const char* symbol;
@@ -232,14 +244,17 @@ static_assert(std::size(kNumberRows) == kNbInplaceXor + 1);
 
 }  // namespace
 
-PyObject* apply_number_operation(int nb_op, PyObject* left, PyObject* right) { return kNumberRows[nb_op].apply(left, right); }
+PyObject* apply_number_operation(int nb_op, PyObject* left, PyObject* right) {
+  return kNumberRows[nb_op].apply(left, right);
+}
 const char* number_symbol(int nb_op) { return kNumberRows[nb_op].symbol; }
 const char* number_method(int nb_op, bool reflected) {
   return reflected ? kNumberRows[nb_op].reflected : kNumberRows[nb_op].method;
 }
 int plain_number_operation(int nb_op) { return nb_op >= kNbInplaceAdd ? nb_op - kNbInplaceAdd : nb_op; }
 
-// ---- f-strings ------------------------------------------------------------------------------------------------------------
+// ---- f-strings
+// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 PyObject* convert(PyObject* object, int conversion) {

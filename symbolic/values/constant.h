@@ -1,5 +1,6 @@
-// Constants: objects that are immutable and known at capture. Numbers, strings, None, C functions, dtype-like objects. What is
-// done with constants alone is done at once, by CPython itself. Tuples, slices, ranges and classes have kinds of their own.
+// Constants: objects that are immutable and known at capture. Numbers, strings, None, C functions, dtype-like
+// objects. What is done with constants alone is done at once, by CPython itself. Tuples, slices, ranges and
+// classes have kinds of their own.
 #pragma once
 
 #include "symbolic/value.h"
@@ -8,7 +9,9 @@ namespace cdynamo::symbolic {
 
 class ConstantValue final : public SymbolicValue {
  public:
-  explicit ConstantValue(PyRef object, SourcePtr from = nullptr) : object_(std::move(object)) { source = std::move(from); }
+  explicit ConstantValue(PyRef object, SourcePtr from = nullptr) : object_(std::move(object)) {
+    source = std::move(from);
+  }
   PyObject* object() const { return object_.get(); }
 
   PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
@@ -35,17 +38,18 @@ class ConstantValue final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
-// int, float, complex, bool, str, bytes, None, Ellipsis, NotImplemented: exact types whose operators run no user code.
+// int, float, complex, bool, str, bytes, None, Ellipsis, NotImplemented: exact types whose operators run no
+// user code.
 bool is_plain_constant(PyObject* object);
-// The value of a live number, string or None, guarded by its value; null for anything else. Ints and floats that change
-// from call to call become symbols and graph inputs.
+// The value of a live number, string or None, guarded by its value; null for anything else. Ints and floats
+// that change from call to call become symbols and graph inputs.
 ValuePtr wrap_constant(Executor& ex, PyObject* object, const SourcePtr& source);
 
 // CPython's number slot for an NB_* code, in-place ones included. A new reference or null with an error.
 PyObject* apply_number_operation(int nb_op, PyObject* left, PyObject* right);
 // The Python operator of an NB_* code ("+"), and the names of its methods.
 const char* number_symbol(int nb_op);
-const char* number_method(int nb_op, bool reflected);   // "__add__", "__radd__"; in-place codes: "__iadd__"
-int plain_number_operation(int nb_op);                  // NB_INPLACE_ADD -> NB_ADD
+const char* number_method(int nb_op, bool reflected);  // "__add__", "__radd__"; in-place codes: "__iadd__"
+int plain_number_operation(int nb_op);                 // NB_INPLACE_ADD -> NB_ADD
 
 }  // namespace cdynamo::symbolic

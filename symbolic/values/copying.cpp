@@ -1,5 +1,6 @@
-// copy.copy and copy.deepcopy. Their Python goes by id() and __reduce_ex__, which a capture cannot; what they do to containers
-// and plain instances is done here. An object with hooks of its own (__copy__, __reduce__ ...) is left to Python.
+// copy.copy and copy.deepcopy. Their Python goes by id() and __reduce_ex__, which a capture cannot; what they
+// do to containers and plain instances is done here. An object with hooks of its own (__copy__, __reduce__
+// ...) is left to Python.
 #include <unordered_map>
 
 #include "symbolic/executor.h"
@@ -19,16 +20,18 @@ namespace {
 // Values that copy gives back as they are.
 bool is_atomic(const ValuePtr& value) {
   PyTypeObject* type = value->type();
-  return value->as_constant() || type == &PyFunction_Type || type == &PyCFunction_Type || type == &PyLong_Type ||
-         type == &PyFloat_Type || type == &PyRange_Type;
+  return value->as_constant() || type == &PyFunction_Type || type == &PyCFunction_Type ||
+         type == &PyLong_Type || type == &PyFloat_Type || type == &PyRange_Type;
 }
 
 // An instance whose class leaves copying to object: a new one with the same attributes.
 UserObjectValue* plain_instance(Executor& ex, const ValuePtr& value) {
   auto* object = dynamic_cast<UserObjectValue*>(value.get());
   if (!object || object->storage() || builtin_base(object->type()) != &PyBaseObject_Type) return nullptr;
-  for (const char* hook : {"__copy__", "__deepcopy__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__slots__", "__setattr__"})
-    if (lookup_type(ex, object->type(), interned(hook)) != _PyType_Lookup(&PyBaseObject_Type, interned(hook))) return nullptr;
+  for (const char* hook : {"__copy__", "__deepcopy__", "__getstate__", "__setstate__", "__reduce__",
+                           "__reduce_ex__", "__slots__", "__setattr__"})
+    if (lookup_type(ex, object->type(), interned(hook)) != _PyType_Lookup(&PyBaseObject_Type, interned(hook)))
+      return nullptr;
   return object->instance_dict(ex) ? object : nullptr;
 }
 
@@ -45,7 +48,8 @@ struct Copier {
     PyTypeObject* type = value->type();
     if (type == &PyList_Type) return copy_list(value);
     if (type == &PyTuple_Type) return deep ? copy_tuple(value) : value;
-    if (type == &PyDict_Type || type == ordered_dict_type() || type == default_dict_type()) return copy_dict(value);
+    if (type == &PyDict_Type || type == ordered_dict_type() || type == default_dict_type())
+      return copy_dict(value);
     if (type == &PySet_Type) return new_set(ex, parts(set_in(value)->items(ex)), &PySet_Type);
     if (UserObjectValue* object = plain_instance(ex, value)) return copy_instance(value, *object);
     break_graph("CD0212", std::string(deep ? "copy.deepcopy" : "copy.copy") + " of " + value->describe());
@@ -74,7 +78,8 @@ struct Copier {
     auto copied = new_dict(value->type());
     memo[value.get()] = copied;
     copied->set_default_factory(dict.default_factory());
-    for (const DictValue::Entry& entry : dict.entries(ex)) copied->store(ex, part(entry.key), part(entry.value));
+    for (const DictValue::Entry& entry : dict.entries(ex))
+      copied->store(ex, part(entry.key), part(entry.value));
     return copied;
   }
   ValuePtr copy_instance(const ValuePtr& value, UserObjectValue& object) {
@@ -92,7 +97,8 @@ ValuePtr shallow_copy(Executor& ex, const CallArgs& args) {
   return Copier{ex, false}.copy(args.positional[0]);
 }
 ValuePtr deep_copy(Executor& ex, const CallArgs& args) {
-  if (args.positional.size() != 1 || !args.keywords.empty()) break_graph("CD0212", "copy.deepcopy with a memo");
+  if (args.positional.size() != 1 || !args.keywords.empty())
+    break_graph("CD0212", "copy.deepcopy with a memo");
   return Copier{ex, true}.copy(args.positional[0]);
 }
 

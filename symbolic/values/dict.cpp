@@ -41,9 +41,12 @@ bool DictValue::ordered() const { return PyType_IsSubtype(type(), ordered_dict_t
 
 std::string DictValue::describe() const { return std::string(type()->tp_name); }
 
-// ---- entries ----------------------------------------------------------------------------------------------------------
+// ---- entries
+// ----------------------------------------------------------------------------------------------------------
 
-bool DictValue::is_live(size_t index) const { return entries_[index].value != nullptr || entries_[index].lazy; }
+bool DictValue::is_live(size_t index) const {
+  return entries_[index].value != nullptr || entries_[index].lazy;
+}
 
 DictValue::Entry* DictValue::find(PyObject* hash_key) {
   if (!index_) return nullptr;
@@ -60,10 +63,13 @@ DictValue::Entry& DictValue::add(Entry entry) {
   return entries_.back();
 }
 
-void DictValue::guard_absent(Executor& ex, PyObject* key) { add_guard(ex, GuardKind::kKeyAbsent, source, key); }
+void DictValue::guard_absent(Executor& ex, PyObject* key) {
+  add_guard(ex, GuardKind::kKeyAbsent, source, key);
+}
 SourcePtr DictValue::value_source(PyObject* key) { return key_source(source, key); }
 
-// The entry of a key, known to be there or known to be absent; null: absent from a dict whose keys are all known.
+// The entry of a key, known to be there or known to be absent; null: absent from a dict whose keys are all
+// known.
 DictValue::Entry* DictValue::touch(Executor& ex, const PyRef& hash_key, const ValuePtr& key) {
   // What stands for a tensor during capture is no key of the live dict.
   bool stand_in = object_ && !complete_ && key->real_object() != hash_key.get() && !key->as_constant();
@@ -81,7 +87,8 @@ DictValue::Entry* DictValue::touch(Executor& ex, const PyRef& hash_key, const Va
     if (!value) raise_current_error(ex);
     // Wrapping may come back here: the entry's address does not stay.
     PyRef name = entry->hash_key;
-    SourcePtr from = entry->real_key ? value_at_source(source, entry - entries_.data()) : value_source(name.get());
+    SourcePtr from =
+        entry->real_key ? value_at_source(source, entry - entries_.data()) : value_source(name.get());
     ValuePtr wrapped = ex.wrap(value, from);
     entry = find(name.get());
     entry->value = wrapped;
@@ -98,8 +105,10 @@ ValuePtr DictValue::lookup(Executor& ex, const ValuePtr& key) {
 ValuePtr DictValue::lookup_string(Executor& ex, PyObject* key) {
   PyRef name = PyRef::borrow(key);
   Entry* entry = find(key);
-  if (!entry) entry = touch(ex, name, ex.constant(name));
-  else if (entry->lazy) entry = touch(ex, name, entry->key);
+  if (!entry)
+    entry = touch(ex, name, ex.constant(name));
+  else if (entry->lazy)
+    entry = touch(ex, name, entry->key);
   return entry ? entry->value : nullptr;
 }
 
@@ -130,8 +139,10 @@ void DictValue::complete(Executor& ex) {
   }
   for (const Change& change : log_) {
     PyRef key = change.key->hash_key(ex);
-    if (change.value) put(key, change.key, change.value);
-    else remove(key.get());
+    if (change.value)
+      put(key, change.key, change.value);
+    else
+      remove(key.get());
   }
 }
 
@@ -251,9 +262,12 @@ std::vector<DictValue::Entry> DictValue::entries(Executor& ex, bool keys_only) {
   return live;
 }
 
-// ---- the data model (Objects/dictobject.c) -------------------------------------------------------------------------
+// ---- the data model (Objects/dictobject.c)
+// -------------------------------------------------------------------------
 
-void raise_key_error(Executor& ex, const ValuePtr& key) { throw PythonRaise{make_exception(ex, exception_type(PyExc_KeyError), {key})}; }
+void raise_key_error(Executor& ex, const ValuePtr& key) {
+  throw PythonRaise{make_exception(ex, exception_type(PyExc_KeyError), {key})};
+}
 
 ValuePtr DictValue::get_attribute(Executor& ex, PyObject* name) {
   if (auto method = find_dict_method(ex, shared_from_this(), name)) return method;
@@ -339,7 +353,8 @@ PyRef DictValue::materialize(Executor& ex) {
   return dict;
 }
 
-// ---- recipes and effects ----------------------------------------------------------------------------------------------
+// ---- recipes and effects
+// ----------------------------------------------------------------------------------------------
 
 namespace {
 RecipePtr contents_recipe(Executor& ex, const std::vector<DictValue::Entry>& entries) {
@@ -370,7 +385,8 @@ RecipePtr DictValue::recipe(Executor& ex) {
   return recipe_ = call_recipe(constructor, {contents});
 }
 
-// Of an instance of a subclass, the base's own methods are called: the subclass's were executed during capture.
+// Of an instance of a subclass, the base's own methods are called: the subclass's were executed during
+// capture.
 Effect DictValue::base_call(Executor& ex, const char* method, std::vector<RecipePtr> arguments) {
   PyRef function = checked(PyObject_GetAttrString(type_.get(), method));
   arguments.insert(arguments.begin(), recipe(ex));

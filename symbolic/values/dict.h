@@ -1,7 +1,8 @@
-// Dicts, and the dict part of instances of dict's subclasses, of modules' namespaces and of instances' __dict__.
+// Dicts, and the dict part of instances of dict's subclasses, of modules' namespaces and of instances'
+// __dict__.
 //
-// A dict that came in is looked at key by key, and only what is looked at is guarded; its order is guarded once it is
-// iterated. Changes are kept as a log and replayed in order after the graph has run.
+// A dict that came in is looked at key by key, and only what is looked at is guarded; its order is guarded
+// once it is iterated. Changes are kept as a log and replayed in order after the graph has run.
 #pragma once
 
 #include <unordered_map>
@@ -13,22 +14,23 @@ namespace cdynamo::symbolic {
 class DictValue : public SymbolicValue {
  public:
   struct Entry {
-    PyRef hash_key;      // what is hashed and compared during capture
+    PyRef hash_key;  // what is hashed and compared during capture
     ValuePtr key;
-    ValuePtr value;      // null and not lazy: the key is known to be absent
-    bool lazy = false;   // there in the live dict, not looked at yet
-    PyRef real_key = {};      // of a lazy entry, where it is not the hash key (tensors)
+    ValuePtr value;       // null and not lazy: the key is known to be absent
+    bool lazy = false;    // there in the live dict, not looked at yet
+    PyRef real_key = {};  // of a lazy entry, where it is not the hash key (tensors)
   };
 
-  explicit DictValue(PyTypeObject* type = &PyDict_Type) : type_(PyRef::borrow(reinterpret_cast<PyObject*>(type))) {}
+  explicit DictValue(PyTypeObject* type = &PyDict_Type)
+      : type_(PyRef::borrow(reinterpret_cast<PyObject*>(type))) {}
   // A live dict (or an instance of a subclass of dict).
   DictValue(PyRef object, SourcePtr from, PyTypeObject* type = &PyDict_Type);
 
   // The value of a key, or null. `key` is a value whose hash is known.
   ValuePtr lookup(Executor& ex, const ValuePtr& key);
-  ValuePtr lookup_string(Executor& ex, PyObject* key);      // a str
+  ValuePtr lookup_string(Executor& ex, PyObject* key);  // a str
   void store(Executor& ex, const ValuePtr& key, const ValuePtr& value);
-  bool erase(Executor& ex, const ValuePtr& key);            // false: there was none
+  bool erase(Executor& ex, const ValuePtr& key);  // false: there was none
   void clear(Executor& ex);
   void move_to_end(Executor& ex, const ValuePtr& key, bool last);
   size_t size(Executor& ex);
@@ -36,11 +38,11 @@ class DictValue : public SymbolicValue {
   std::vector<Entry> entries(Executor& ex, bool keys_only = false);
   bool is_touched(PyObject* hash_key) { return find(hash_key) != nullptr; }
   bool changed() const { return !log_.empty() || replaced_; }
-  uint64_t version() const { return version_; }             // changes when a key comes or goes
+  uint64_t version() const { return version_; }  // changes when a key comes or goes
   void set_owner(std::weak_ptr<SymbolicValue> owner) { owner_ = std::move(owner); }
   void set_default_factory(ValuePtr factory) { default_factory_ = std::move(factory); }
   const ValuePtr& default_factory() const { return default_factory_; }
-  bool ordered() const;   // an OrderedDict
+  bool ordered() const;  // an OrderedDict
 
   PyTypeObject* type() const override { return reinterpret_cast<PyTypeObject*>(type_.get()); }
   std::string describe() const override;
@@ -66,11 +68,11 @@ class DictValue : public SymbolicValue {
   virtual SourcePtr value_source(PyObject* key);
   virtual Effect change_effect(Executor& ex, const ValuePtr& key, const ValuePtr& value);
 
-  PyRef object_;   // the live dict; null for new ones
+  PyRef object_;  // the live dict; null for new ones
 
  private:
   struct Change {
-    ValuePtr key, value;   // null value: deleted
+    ValuePtr key, value;  // null value: deleted
   };
   Effect base_call(Executor& ex, const char* method, std::vector<RecipePtr> arguments);
   Entry* find(PyObject* hash_key);
@@ -85,21 +87,22 @@ class DictValue : public SymbolicValue {
   bool is_live(size_t index) const;
 
   PyRef type_;
-  std::vector<Entry> entries_;      // touched entries; in order once complete_
-  PyRef index_;                     // dict: hash key -> position in entries_
-  bool complete_ = false;           // entries_ holds all keys, in order
+  std::vector<Entry> entries_;  // touched entries; in order once complete_
+  PyRef index_;                 // dict: hash key -> position in entries_
+  bool complete_ = false;       // entries_ holds all keys, in order
   bool length_guarded_ = false;
   std::vector<Change> log_;
-  bool replaced_ = false;           // too much has changed to replay: written back whole
+  bool replaced_ = false;  // too much has changed to replay: written back whole
   bool building_ = false;
   uint64_t version_ = 0;
-  ValuePtr default_factory_;        // defaultdict
+  ValuePtr default_factory_;  // defaultdict
   std::weak_ptr<SymbolicValue> owner_;
   RecipePtr recipe_;
 };
 
 std::shared_ptr<DictValue> new_dict(PyTypeObject* type = &PyDict_Type);
-// The dict in a value: the value itself, the storage of an instance of a subclass, what a mappingproxy shows; null for others.
+// The dict in a value: the value itself, the storage of an instance of a subclass, what a mappingproxy shows;
+// null for others.
 DictValue* dict_in(const ValuePtr& value);
 [[noreturn]] void raise_key_error(Executor& ex, const ValuePtr& key);
 // dict.update's argument: a mapping (with keys()) or an iterable of pairs, then keywords.

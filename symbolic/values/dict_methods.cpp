@@ -111,23 +111,27 @@ ValuePtr find_dict_method(Executor& ex, const ValuePtr& self, PyObject* name) {
 // dict_update_common: a mapping has keys().
 void update_dict(Executor& ex, DictValue& dict, const CallArgs& args) {
   if (args.positional.size() > 1)
-    raise_error(ex, PyExc_TypeError, "update expected at most 1 argument, got " + std::to_string(args.positional.size()));
+    raise_error(ex, PyExc_TypeError,
+                "update expected at most 1 argument, got " + std::to_string(args.positional.size()));
   if (!args.positional.empty()) {
     const ValuePtr& given = args.positional[0];
     if (DictValue* other = dict_in(given)) {
       for (const DictValue::Entry& entry : other->entries(ex)) dict.set_item(ex, entry.key, entry.value);
     } else if (ValuePtr keys = lookup_special(ex, given, "keys")) {
-      for (const ValuePtr& key : items_of(ex, keys->call(ex, {}))) dict.set_item(ex, key, given->get_item(ex, key));
+      for (const ValuePtr& key : items_of(ex, keys->call(ex, {})))
+        dict.set_item(ex, key, given->get_item(ex, key));
     } else {
       size_t position = 0;
       for (const ValuePtr& pair : items_of(ex, given)) {
         if (!pair->type()->tp_iter)
           raise_error(ex, PyExc_TypeError,
-                      "cannot convert dictionary update sequence element #" + std::to_string(position) + " to a sequence");
+                      "cannot convert dictionary update sequence element #" + std::to_string(position) +
+                          " to a sequence");
         std::vector<ValuePtr> items = items_of(ex, pair);
         if (items.size() != 2)
-          raise_error(ex, PyExc_ValueError, "dictionary update sequence element #" + std::to_string(position) +
-                                                " has length " + std::to_string(items.size()) + "; 2 is required");
+          raise_error(ex, PyExc_ValueError,
+                      "dictionary update sequence element #" + std::to_string(position) + " has length " +
+                          std::to_string(items.size()) + "; 2 is required");
         dict.set_item(ex, items[0], items[1]);
         ++position;
       }

@@ -81,7 +81,9 @@ ValuePtr DictViewValue::compare(Executor& ex, int py_op, const ValuePtr& other) 
 
 RecipePtr DictViewValue::recipe(Executor& ex) {
   if (!recipe_) {
-    const char* name = kind_ == DictViewKind::kKeys ? "keys" : kind_ == DictViewKind::kValues ? "values" : "items";
+    const char* name = kind_ == DictViewKind::kKeys     ? "keys"
+                       : kind_ == DictViewKind::kValues ? "values"
+                                                        : "items";
     PyRef method = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), name));
     if (dict_in(dict_)->type() != &PyDict_Type)
       method = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(dict_in(dict_)->type()), name));

@@ -11,8 +11,9 @@ ValuePtr make_dynamic_float(Executor& ex, double now, const SourcePtr& source) {
   graph::TensorType type;
   type.dtype = graph::DType::kF64;
   type.weak = true;
-  auto value = std::make_shared<DynamicFloatValue>(ex.add_input(InputKind::kFloat, source, type), now,
-                                                   std::vector<FloatRoot>{{source, checked(PyFloat_FromDouble(now))}});
+  auto value =
+      std::make_shared<DynamicFloatValue>(ex.add_input(InputKind::kFloat, source, type), now,
+                                          std::vector<FloatRoot>{{source, checked(PyFloat_FromDouble(now))}});
   value->source = source;
   return value;
 }
@@ -36,7 +37,8 @@ ValuePtr DynamicFloatValue::unary(Executor& ex, Op op) {
 }
 
 namespace {
-// Only what IEEE arithmetic says alone: Python raises on division by zero, and its ** and % have rules of their own.
+// Only what IEEE arithmetic says alone: Python raises on division by zero, and its ** and % have rules of
+// their own.
 const char* node_name(int nb_op) {
   switch (plain_number_operation(nb_op)) {
     case kNbAdd: return "add";

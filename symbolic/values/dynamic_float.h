@@ -1,5 +1,6 @@
-// Dynamic float: a Python float that changes from call to call (a learning rate, a schedule). It is a 0-dim float64 input of
-// the graph; arithmetic with numbers makes nodes. What a graph cannot say pins the floats it was computed from.
+// Dynamic float: a Python float that changes from call to call (a learning rate, a schedule). It is a 0-dim
+// float64 input of the graph; arithmetic with numbers makes nodes. What a graph cannot say pins the floats it
+// was computed from.
 #pragma once
 
 #include "graph/graph.h"
@@ -17,8 +18,8 @@ class DynamicFloatValue final : public SymbolicValue {
  public:
   DynamicFloatValue(graph::Value* value, double now, std::vector<FloatRoot> roots)
       : value_(value), now_(now), roots_(std::move(roots)) {}
-  graph::Value* value() const { return value_; }   // 0-dim float64, weak
-  double specialize(Executor& ex);                 // guards the floats behind it
+  graph::Value* value() const { return value_; }  // 0-dim float64, weak
+  double specialize(Executor& ex);                // guards the floats behind it
 
   PyTypeObject* type() const override { return &PyFloat_Type; }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
@@ -32,7 +33,7 @@ class DynamicFloatValue final : public SymbolicValue {
 
  private:
   graph::Value* value_;
-  double now_;                     // in the call that is being captured
+  double now_;  // in the call that is being captured
   std::vector<FloatRoot> roots_;
   RecipePtr recipe_;
 };

@@ -14,7 +14,8 @@ namespace cdynamo::symbolic {
 
 namespace {
 
-// advance(iterator, n): the iterator, n items further. What an iterator on the stack of a broken frame is made with.
+// advance(iterator, n): the iterator, n items further. What an iterator on the stack of a broken frame is
+// made with.
 PyObject* advance(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2) return PyErr_Format(PyExc_TypeError, "advance expected 2 arguments"), nullptr;
   Py_ssize_t steps = PyLong_AsSsize_t(args[1]);
@@ -27,8 +28,8 @@ PyObject* advance(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (PyErr_Occurred()) return nullptr;
   return Py_NewRef(args[0]);
 }
-PyMethodDef kAdvance = {"advance", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(advance)), METH_FASTCALL,
-                        "The iterator, n items further."};
+PyMethodDef kAdvance = {"advance", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(advance)),
+                        METH_FASTCALL, "The iterator, n items further."};
 PyObject* advance_function() {
   static PyObject* function = PyCFunction_New(&kAdvance, nullptr);
   return function;
@@ -37,7 +38,8 @@ PyObject* advance_function() {
 RecipePtr advanced_recipe(RecipePtr iterator, Py_ssize_t steps) {
   if (steps == 0) return iterator;
   PyRef number = checked(PyLong_FromSsize_t(steps));
-  return call_recipe(advance_function(), {std::move(iterator), make_recipe(RecipeKind::kConstant, number.get())});
+  return call_recipe(advance_function(),
+                     {std::move(iterator), make_recipe(RecipeKind::kConstant, number.get())});
 }
 
 PyObject* type_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
@@ -55,14 +57,17 @@ class SequenceIterator final : public IteratorValue {
   ValuePtr next(Executor& ex) override {
     if (exhausted_) return nullptr;
     ValuePtr item = item_at(ex, position_);
-    if (item) ++position_;
-    else exhausted_ = true;
+    if (item)
+      ++position_;
+    else
+      exhausted_ = true;
     return item;
   }
   RecipePtr make_recipe_now(Executor& ex) override {
     // Made before the changes are written back, it would count the old items.
     ListValue* list = list_in(sequence_);
-    if (list && list->changed() && list->real_object()) break_graph("CD0211", "an iterator over a list that was changed");
+    if (list && list->changed() && list->real_object())
+      break_graph("CD0211", "an iterator over a list that was changed");
     RecipePtr fresh = call_recipe(library_object("builtins", "iter"), {sequence_->recipe(ex)});
     return advanced_recipe(fresh, exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(position_));
   }
@@ -72,11 +77,13 @@ class SequenceIterator final : public IteratorValue {
     if (auto* tuple = tuple_in(sequence_)) return index < tuple->size() ? tuple->item(ex, index) : nullptr;
     if (auto* list = list_in(sequence_)) return index < list->size(ex) ? list->item(ex, index) : nullptr;
     if (auto* range = dynamic_cast<RangeValue*>(sequence_.get()))
-      return static_cast<int64_t>(index) < range->count(ex) ? range->at(ex, static_cast<int64_t>(index)) : nullptr;
+      return static_cast<int64_t>(index) < range->count(ex) ? range->at(ex, static_cast<int64_t>(index))
+                                                            : nullptr;
     try {
       return sequence_->get_item(ex, ex.constant_int(static_cast<int64_t>(index)));
     } catch (const PythonRaise& raised) {
-      if (matches_exception(raised, PyExc_IndexError) || matches_exception(raised, PyExc_StopIteration)) return nullptr;
+      if (matches_exception(raised, PyExc_IndexError) || matches_exception(raised, PyExc_StopIteration))
+        return nullptr;
       throw;
     }
   }
@@ -137,7 +144,8 @@ class DictIterator final : public IteratorValue {
     if (dict_in(dict_)->changed() && dict_in(dict_)->real_object())
       break_graph("CD0211", "an iterator over a dict that was changed");
     RecipePtr view = DictViewValue(dict_, kind_).recipe(ex);
-    return advanced_recipe(call_recipe(library_object("builtins", "iter"), {view}), static_cast<Py_ssize_t>(position_));
+    return advanced_recipe(call_recipe(library_object("builtins", "iter"), {view}),
+                           static_cast<Py_ssize_t>(position_));
   }
 
  private:
@@ -151,7 +159,8 @@ class DictIterator final : public IteratorValue {
 
 class EnumerateIterator final : public IteratorValue {
  public:
-  EnumerateIterator(ValuePtr iterator, ValuePtr count) : iterator_(std::move(iterator)), count_(std::move(count)) {}
+  EnumerateIterator(ValuePtr iterator, ValuePtr count)
+      : iterator_(std::move(iterator)), count_(std::move(count)) {}
   PyTypeObject* type() const override { return &PyEnum_Type; }
   ValuePtr next(Executor& ex) override {
     ValuePtr item = next_value(ex, iterator_);
@@ -171,7 +180,8 @@ class EnumerateIterator final : public IteratorValue {
 // zip_next (Python/bltinmodule.c), strict mode included.
 class ZipIterator final : public IteratorValue {
  public:
-  ZipIterator(std::vector<ValuePtr> iterators, bool strict) : iterators_(std::move(iterators)), strict_(strict) {}
+  ZipIterator(std::vector<ValuePtr> iterators, bool strict)
+      : iterators_(std::move(iterators)), strict_(strict) {}
   PyTypeObject* type() const override { return &PyZip_Type; }
   ValuePtr next(Executor& ex) override {
     if (iterators_.empty()) return nullptr;
@@ -194,7 +204,8 @@ class ZipIterator final : public IteratorValue {
  private:
   void check_strict(Executor& ex, size_t stopped) {
     auto message = [](size_t i, const char* how) {
-      return "zip() argument " + std::to_string(i + 1) + " is " + how + " than argument" + (i == 1 ? " 1" : "s 1-" + std::to_string(i));
+      return "zip() argument " + std::to_string(i + 1) + " is " + how + " than argument" +
+             (i == 1 ? " 1" : "s 1-" + std::to_string(i));
     };
     if (stopped > 0) raise_error(ex, PyExc_ValueError, message(stopped, "shorter"));
     for (size_t i = 1; i < iterators_.size(); ++i)
@@ -231,7 +242,8 @@ class MapIterator final : public IteratorValue {
 
 class FilterIterator final : public IteratorValue {
  public:
-  FilterIterator(ValuePtr function, ValuePtr iterator) : function_(std::move(function)), iterator_(std::move(iterator)) {}
+  FilterIterator(ValuePtr function, ValuePtr iterator)
+      : function_(std::move(function)), iterator_(std::move(iterator)) {}
   PyTypeObject* type() const override { return &PyFilter_Type; }
   ValuePtr next(Executor& ex) override {
     while (ValuePtr item = next_value(ex, iterator_)) {
@@ -251,7 +263,8 @@ class FilterIterator final : public IteratorValue {
 // iter(callable, sentinel): calliter_iternext.
 class CallableIterator final : public IteratorValue {
  public:
-  CallableIterator(ValuePtr callable, ValuePtr sentinel) : callable_(std::move(callable)), sentinel_(std::move(sentinel)) {}
+  CallableIterator(ValuePtr callable, ValuePtr sentinel)
+      : callable_(std::move(callable)), sentinel_(std::move(sentinel)) {}
   PyTypeObject* type() const override { return &PyCallIter_Type; }
   ValuePtr next(Executor& ex) override {
     if (!callable_) return nullptr;
@@ -271,7 +284,8 @@ class CallableIterator final : public IteratorValue {
 
 }  // namespace
 
-// ---- what all have ------------------------------------------------------------------------------------------------------
+// ---- what all have
+// ------------------------------------------------------------------------------------------------------
 
 ValuePtr IteratorValue::get_attribute(Executor& ex, PyObject* name) {
   return builtin_attribute(ex, shared_from_this(), name);
@@ -292,10 +306,15 @@ RecipePtr IteratorValue::recipe(Executor& ex) {
   return recipe_;
 }
 
-// ---- constructors -------------------------------------------------------------------------------------------------------
+// ---- constructors
+// -------------------------------------------------------------------------------------------------------
 
-ValuePtr new_sequence_iterator(ValuePtr sequence) { return std::make_shared<SequenceIterator>(std::move(sequence)); }
-ValuePtr new_dict_iterator(ValuePtr dict, DictViewKind kind) { return std::make_shared<DictIterator>(std::move(dict), kind); }
+ValuePtr new_sequence_iterator(ValuePtr sequence) {
+  return std::make_shared<SequenceIterator>(std::move(sequence));
+}
+ValuePtr new_dict_iterator(ValuePtr dict, DictViewKind kind) {
+  return std::make_shared<DictIterator>(std::move(dict), kind);
+}
 ValuePtr new_callable_iterator(ValuePtr callable, ValuePtr sentinel) {
   return std::make_shared<CallableIterator>(std::move(callable), std::move(sentinel));
 }

@@ -1,6 +1,6 @@
-// Iterators that CPython implements in C: over sequences, dicts, callables; enumerate, zip, map, filter, reversed. Each
-// is suspended state: `next` gives an item, or null when it is exhausted. One that is alive at a graph break is made
-// again at the position it had.
+// Iterators that CPython implements in C: over sequences, dicts, callables; enumerate, zip, map, filter,
+// reversed. Each is suspended state: `next` gives an item, or null when it is exhausted. One that is alive at
+// a graph break is made again at the position it had.
 #pragma once
 
 #include "symbolic/value.h"
@@ -35,7 +35,6 @@ ValuePtr new_callable_iterator(ValuePtr callable, ValuePtr sentinel);
 
 // iter(x) and next(it) as the builtins do them.
 ValuePtr iterate_value(Executor& ex, const ValuePtr& value);
-ValuePtr next_value(Executor& ex, const ValuePtr& iterator);   // null: exhausted
-
+ValuePtr next_value(Executor& ex, const ValuePtr& iterator);  // null: exhausted
 
 }  // namespace cdynamo::symbolic

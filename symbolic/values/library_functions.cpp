@@ -1,4 +1,5 @@
-// C functions of the standard library: operator, functools, collections, warnings; and what must not be folded.
+// C functions of the standard library: operator, functools, collections, warnings; and what must not be
+// folded.
 #include <algorithm>
 
 #include "symbolic/hooks.h"
@@ -18,7 +19,8 @@ namespace cdynamo::symbolic {
 
 namespace {
 
-// ---- operator ---------------------------------------------------------------------------------------------------------
+// ---- operator
+// ---------------------------------------------------------------------------------------------------------
 
 template <int nb_op>
 ValuePtr binary(Executor& ex, const CallArgs& args) {
@@ -71,17 +73,20 @@ ValuePtr contains(Executor& ex, const CallArgs& args) {
 }
 ValuePtr index(Executor& ex, const CallArgs& args) {
   require_count(ex, "index", args, 1, 1);
-  return is_integer_value(args.positional[0]) ? args.positional[0] : ex.constant_int(index_argument(ex, args.positional[0]));
+  return is_integer_value(args.positional[0]) ? args.positional[0]
+                                              : ex.constant_int(index_argument(ex, args.positional[0]));
 }
 
-// ---- functools, collections, warnings -----------------------------------------------------------------------------------------
+// ---- functools, collections, warnings
+// -----------------------------------------------------------------------------------------
 
 ValuePtr reduce(Executor& ex, const CallArgs& args) {
   require_count(ex, "reduce", args, 2, 3);
   ValuePtr iterator = iterate_value(ex, args.positional[1]);
   ValuePtr total = args.positional.size() == 3 ? args.positional[2] : next_value(ex, iterator);
   if (!total) raise_error(ex, PyExc_TypeError, "reduce() of empty iterable with no initial value");
-  while (ValuePtr item = next_value(ex, iterator)) total = args.positional[0]->call(ex, positional({total, item}));
+  while (ValuePtr item = next_value(ex, iterator))
+    total = args.positional[0]->call(ex, positional({total, item}));
   return total;
 }
 

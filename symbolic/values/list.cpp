@@ -19,7 +19,9 @@ ListValue::ListValue(PyRef object, SourcePtr from) : object_(std::move(object)) 
   items_.resize(static_cast<size_t>(PyList_GET_SIZE(object_.get())));
 }
 
-std::shared_ptr<ListValue> new_list(std::vector<ValuePtr> items) { return std::make_shared<ListValue>(std::move(items)); }
+std::shared_ptr<ListValue> new_list(std::vector<ValuePtr> items) {
+  return std::make_shared<ListValue>(std::move(items));
+}
 ValuePtr make_list(Executor&, std::vector<ValuePtr> items) { return new_list(std::move(items)); }
 
 ListValue* list_in(const ValuePtr& value) {
@@ -63,7 +65,8 @@ std::vector<ValuePtr>& ListValue::mutable_items(Executor& ex) {
   return items_;
 }
 
-// ---- methods (Objects/listobject.c) -----------------------------------------------------------------------------------
+// ---- methods (Objects/listobject.c)
+// -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -98,8 +101,9 @@ ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   ListValue& list = list_of(self);
   Py_ssize_t size = static_cast<Py_ssize_t>(list.size(ex));
   if (size == 0) raise_error(ex, PyExc_IndexError, "pop from empty list");
-  Py_ssize_t index =
-      args.positional.empty() ? size - 1 : sequence_index(ex, args.positional[0], size, "pop index out of range");
+  Py_ssize_t index = args.positional.empty()
+                         ? size - 1
+                         : sequence_index(ex, args.positional[0], size, "pop index out of range");
   std::vector<ValuePtr>& items = list.mutable_items(ex);
   ValuePtr popped = items[index];
   items.erase(items.begin() + index);
@@ -109,7 +113,8 @@ ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 ValuePtr remove(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list.remove", args, 1, 1);
   ListValue& list = list_of(self);
-  Py_ssize_t found = find_item(ex, list.items(ex), args.positional[0], 0, static_cast<Py_ssize_t>(list.size(ex)));
+  Py_ssize_t found =
+      find_item(ex, list.items(ex), args.positional[0], 0, static_cast<Py_ssize_t>(list.size(ex)));
   if (found < 0) raise_error(ex, PyExc_ValueError, "list.remove(x): x not in list");
   std::vector<ValuePtr>& items = list.mutable_items(ex);
   items.erase(items.begin() + found);
@@ -159,8 +164,9 @@ ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 }
 
 constexpr BuiltinMethodRow kMethods[] = {
-    {"append", append}, {"extend", extend},   {"insert", insert}, {"pop", pop},     {"remove", remove}, {"clear", clear},
-    {"copy", copy},     {"reverse", reverse}, {"sort", sort},     {"index", index}, {"count", count},   {"__init__", init},
+    {"append", append}, {"extend", extend}, {"insert", insert}, {"pop", pop},
+    {"remove", remove}, {"clear", clear},   {"copy", copy},     {"reverse", reverse},
+    {"sort", sort},     {"index", index},   {"count", count},   {"__init__", init},
 };
 
 }  // namespace
@@ -170,7 +176,8 @@ ValuePtr ListValue::get_attribute(Executor& ex, PyObject* name) {
   return builtin_attribute(ex, shared_from_this(), name);
 }
 
-// ---- the data model ---------------------------------------------------------------------------------------------------
+// ---- the data model
+// ---------------------------------------------------------------------------------------------------
 
 ValuePtr ListValue::get_item(Executor& ex, const ValuePtr& key) {
   if (PyType_IsSubtype(key->type(), &PySlice_Type)) return new_list(slice_items(ex, key, items(ex)));
@@ -208,8 +215,9 @@ void ListValue::set_slice(Executor& ex, const ValuePtr& slice, const ValuePtr& v
   }
   if (value) {
     if (static_cast<Py_ssize_t>(given.size()) != bounds.count)
-      raise_error(ex, PyExc_ValueError, "attempt to assign sequence of size " + std::to_string(given.size()) +
-                                            " to extended slice of size " + std::to_string(bounds.count));
+      raise_error(ex, PyExc_ValueError,
+                  "attempt to assign sequence of size " + std::to_string(given.size()) +
+                      " to extended slice of size " + std::to_string(bounds.count));
     for (Py_ssize_t i = 0; i < bounds.count; ++i) items[bounds.start + i * bounds.step] = given[i];
     return;
   }

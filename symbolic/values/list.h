@@ -1,5 +1,5 @@
-// Lists, and the list part of instances of list's subclasses. Items of a list that came in are wrapped when they are
-// touched; its changes are kept here and written back as one effect after the graph has run.
+// Lists, and the list part of instances of list's subclasses. Items of a list that came in are wrapped when
+// they are touched; its changes are kept here and written back as one effect after the graph has run.
 #pragma once
 
 #include "symbolic/value.h"
@@ -11,7 +11,7 @@ class ListValue final : public SymbolicValue {
   explicit ListValue(std::vector<ValuePtr> items);
   ListValue(PyRef object, SourcePtr from);
 
-  const std::vector<ValuePtr>& items(Executor& ex);   // all of them, wrapped
+  const std::vector<ValuePtr>& items(Executor& ex);  // all of them, wrapped
   size_t size(Executor& ex);
   const ValuePtr& item(Executor& ex, size_t index);
   // The items, to be changed; the change is written back at the end.
@@ -46,7 +46,7 @@ class ListValue final : public SymbolicValue {
   std::weak_ptr<SymbolicValue> owner_;
   bool length_guarded_ = false;
   bool changed_ = false;
-  bool building_ = false;        // a recipe is being made: the list contains itself
+  bool building_ = false;  // a recipe is being made: the list contains itself
   RecipePtr recipe_;
 };
 

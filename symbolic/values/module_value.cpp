@@ -8,13 +8,13 @@
 namespace cdynamo::symbolic {
 
 bool is_library_module(PyObject* module) {
-  static auto* known = new std::unordered_map<PyObject*, bool>;   // modules that answered are kept alive
+  static auto* known = new std::unordered_map<PyObject*, bool>;  // modules that answered are kept alive
   auto [it, inserted] = known->try_emplace(module, false);
   if (!inserted) return it->second;
   Py_INCREF(module);
   PyRef file = PyRef::steal(PyObject_GetAttrString(module, "__file__"));
   PyErr_Clear();
-  if (!file || !PyUnicode_Check(file.get())) return it->second = true;   // built in
+  if (!file || !PyUnicode_Check(file.get())) return it->second = true;  // built in
   std::string_view path = PyUnicode_AsUTF8(file.get());
   return it->second = path.find("site-packages") != path.npos || path.find("/lib/python3") != path.npos;
 }
@@ -27,7 +27,8 @@ std::string ModuleValue::describe() const {
 
 namespace {
 bool is_definition(PyObject* object) {
-  return PyModule_Check(object) || PyFunction_Check(object) || PyType_Check(object) || PyCFunction_Check(object);
+  return PyModule_Check(object) || PyFunction_Check(object) || PyType_Check(object) ||
+         PyCFunction_Check(object);
 }
 }  // namespace
 
@@ -42,7 +43,8 @@ ValuePtr ModuleValue::get_attribute(Executor& ex, PyObject* name) {
   }
   if (!is_library_module(object_.get())) add_guard(ex, GuardKind::kKeyAbsent, constant_source(dict), name);
   // Libraries make some names on demand (PEP 562).
-  if (!is_library_module(object_.get()) && PyDict_GetItemString(dict, "__getattr__")) return SymbolicValue::get_attribute(ex, name);
+  if (!is_library_module(object_.get()) && PyDict_GetItemString(dict, "__getattr__"))
+    return SymbolicValue::get_attribute(ex, name);
   PyRef made = PyRef::steal(PyObject_GetAttr(object_.get(), name));
   if (!made) raise_current_error(ex);
   return ex.wrap(made.get(), constant_source(made.get()));

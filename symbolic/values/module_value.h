@@ -14,7 +14,9 @@ class ModuleValue final : public SymbolicValue {
   PyObject* real_object() const override { return object_.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   std::optional<bool> truth(Executor&) override { return true; }
-  bool is_same_object(const SymbolicValue& other) const override { return other.real_object() == object_.get(); }
+  bool is_same_object(const SymbolicValue& other) const override {
+    return other.real_object() == object_.get();
+  }
   RecipePtr recipe(Executor& ex) override;
 
  private:
@@ -22,7 +24,8 @@ class ModuleValue final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
-// A module of the standard library or of an installed package: its functions and classes are taken not to change.
+// A module of the standard library or of an installed package: its functions and classes are taken not to
+// change.
 bool is_library_module(PyObject* module);
 
 }  // namespace cdynamo::symbolic

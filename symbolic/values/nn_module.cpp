@@ -1,5 +1,6 @@
-// torch.nn.Module's own __getattr__ and __call__. Both are Python and would be inlined rightly; a model of twelve layers
-// asks for them thousands of times, so the answer is read off the module's dicts, under the same guards.
+// torch.nn.Module's own __getattr__ and __call__. Both are Python and would be inlined rightly; a model of
+// twelve layers asks for them thousands of times, so the answer is read off the module's dicts, under the
+// same guards.
 #include <string_view>
 
 #include "symbolic/executor.h"
@@ -17,7 +18,8 @@ bool is_modules_own(PyObject* function, std::string_view qualified_name) {
   PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_qualname;
   if (qualified_name != PyUnicode_AsUTF8(name)) return false;
   PyObject* module = PyFunction_GetModule(function);
-  return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "torch.nn.modules.module") == 0;
+  return module && PyUnicode_Check(module) &&
+         PyUnicode_CompareWithASCIIString(module, "torch.nn.modules.module") == 0;
 }
 
 // The last function that was found to be the module's own: mostly there is one.
@@ -28,7 +30,9 @@ bool is_own_cached(PyObject* function, std::string_view name, PyObject** cache) 
   return true;
 }
 
-bool is_empty(Executor& ex, const ValuePtr& dict) { return dict && dict_in(dict) && dict_in(dict)->size(ex) == 0; }
+bool is_empty(Executor& ex, const ValuePtr& dict) {
+  return dict && dict_in(dict) && dict_in(dict)->size(ex) == 0;
+}
 
 // The module's own dict of hooks. Most models have none: then its length is all that is guarded.
 bool has_no_hooks(Executor& ex, UserObjectValue& self, DictValue& attributes, const char* name) {
@@ -85,7 +89,7 @@ ValuePtr module_forward(Executor& ex, UserObjectValue& self, PyObject* call) {
   for (const char* name : {"_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks",
                            "_global_forward_pre_hooks"})
     if (!is_empty(ex, global_hooks(ex, call, name))) return nullptr;
-  ex.uses_torch();   // whether torch.jit.trace is running is part of torch's state
+  ex.uses_torch();  // whether torch.jit.trace is running is part of torch's state
   return self.get_attribute(ex, interned("forward"));
 }
 

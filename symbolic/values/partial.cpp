@@ -8,7 +8,9 @@
 namespace cdynamo::symbolic {
 
 namespace {
-PyTypeObject* partial_type() { return reinterpret_cast<PyTypeObject*>(library_object("functools", "partial")); }
+PyTypeObject* partial_type() {
+  return reinterpret_cast<PyTypeObject*>(library_object("functools", "partial"));
+}
 
 // Keywords of a later call replace those that are bound.
 CallArgs merged(const CallArgs& bound, const CallArgs& args) {
@@ -71,17 +73,21 @@ ValuePtr PartialValue::get_attribute(Executor& ex, PyObject* name) {
   return SymbolicValue::get_attribute(ex, name);
 }
 
-ValuePtr PartialValue::call(Executor& ex, const CallArgs& args) { return function_->call(ex, merged(bound_, args)); }
+ValuePtr PartialValue::call(Executor& ex, const CallArgs& args) {
+  return function_->call(ex, merged(bound_, args));
+}
 
 PyRef PartialValue::hash_key(Executor& ex) { return object ? object : SymbolicValue::hash_key(ex); }
 
-// functools.partial(f, *args, **keywords) takes keywords by __setstate__ only; a recipe has positional arguments.
+// functools.partial(f, *args, **keywords) takes keywords by __setstate__ only; a recipe has positional
+// arguments.
 RecipePtr PartialValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
   std::vector<RecipePtr> arguments = recipes_of(ex, bound_.positional);
   arguments.insert(arguments.begin(), function_->recipe(ex));
-  if (bound_.keywords.empty()) return recipe_ = call_recipe(reinterpret_cast<PyObject*>(type()), std::move(arguments));
+  if (bound_.keywords.empty())
+    return recipe_ = call_recipe(reinterpret_cast<PyObject*>(type()), std::move(arguments));
   RecipePtr made = call_recipe(reinterpret_cast<PyObject*>(type()), {function_->recipe(ex)});
   auto keywords = make_recipe(RecipeKind::kDict);
   for (const Keyword& keyword : bound_.keywords) {
@@ -89,9 +95,10 @@ RecipePtr PartialValue::recipe(Executor& ex) {
     keywords->items.push_back(keyword.value->recipe(ex));
   }
   arguments.erase(arguments.begin());
-  RecipePtr state = make_recipe(RecipeKind::kTuple, nullptr,
-                                {function_->recipe(ex), make_recipe(RecipeKind::kTuple, nullptr, std::move(arguments)),
-                                 keywords, make_recipe(RecipeKind::kConstant, Py_None)});
+  RecipePtr state =
+      make_recipe(RecipeKind::kTuple, nullptr,
+                  {function_->recipe(ex), make_recipe(RecipeKind::kTuple, nullptr, std::move(arguments)),
+                   keywords, make_recipe(RecipeKind::kConstant, Py_None)});
   PyRef set_state = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type()), "__setstate__"));
   Effect effect;
   effect.kind = EffectKind::kCall;

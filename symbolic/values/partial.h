@@ -7,7 +7,8 @@ namespace cdynamo::symbolic {
 
 class PartialValue final : public SymbolicValue {
  public:
-  PartialValue(ValuePtr function, CallArgs bound) : function_(std::move(function)), bound_(std::move(bound)) {}
+  PartialValue(ValuePtr function, CallArgs bound)
+      : function_(std::move(function)), bound_(std::move(bound)) {}
   PyTypeObject* type() const override;
   PyObject* real_object() const override { return object.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
@@ -17,7 +18,7 @@ class PartialValue final : public SymbolicValue {
   RecipePtr recipe(Executor& ex) override;
 
   const CallArgs& bound() const { return bound_; }
-  PyRef object;   // the live partial, where there is one
+  PyRef object;  // the live partial, where there is one
 
  private:
   ValuePtr function_;
@@ -26,6 +27,6 @@ class PartialValue final : public SymbolicValue {
 };
 
 ValuePtr make_partial(Executor& ex, const CallArgs& args);
-ValuePtr wrap_partial(Executor& ex, PyObject* object, const SourcePtr& source);   // null: not a partial
+ValuePtr wrap_partial(Executor& ex, PyObject* object, const SourcePtr& source);  // null: not a partial
 
 }  // namespace cdynamo::symbolic

@@ -1,5 +1,5 @@
-// Special methods of builtin types called by name (`x.__len__()`, `dict.__getitem__(d, k)`), special methods looked up on classes,
-// and errors of the user's program.
+// Special methods of builtin types called by name (`x.__len__()`, `dict.__getitem__(d, k)`), special methods
+// looked up on classes, and errors of the user's program.
 #include <cstring>
 
 #include "symbolic/hooks.h"
@@ -15,21 +15,27 @@
 
 namespace cdynamo::symbolic {
 
-// ---- errors -----------------------------------------------------------------------------------------------------------
+// ---- errors
+// -----------------------------------------------------------------------------------------------------------
 
-PyTypeObject* exception_type(PyObject* exception_class) { return reinterpret_cast<PyTypeObject*>(exception_class); }
+PyTypeObject* exception_type(PyObject* exception_class) {
+  return reinterpret_cast<PyTypeObject*>(exception_class);
+}
 
 void raise_error(Executor& ex, PyObject* type, const std::string& message) {
-  ValuePtr text = ex.constant(checked(PyUnicode_FromStringAndSize(message.data(), static_cast<Py_ssize_t>(message.size()))));
+  ValuePtr text = ex.constant(
+      checked(PyUnicode_FromStringAndSize(message.data(), static_cast<Py_ssize_t>(message.size()))));
   throw PythonRaise{make_exception(ex, exception_type(type), {text})};
 }
 
 void raise_current_error(Executor& ex) {
-  if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) throw PythonError{};
+  if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
+    throw PythonError{};
   PyObject *type_part, *value_part, *traceback_part;
   PyErr_Fetch(&type_part, &value_part, &traceback_part);
   PyErr_NormalizeException(&type_part, &value_part, &traceback_part);
-  PyRef type = PyRef::steal(type_part), value = PyRef::steal(value_part), traceback = PyRef::steal(traceback_part);
+  PyRef type = PyRef::steal(type_part), value = PyRef::steal(value_part),
+        traceback = PyRef::steal(traceback_part);
   PyRef args = checked(PyObject_GetAttrString(value.get(), "args"));
   std::vector<ValuePtr> values;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args.get()); ++i)
@@ -46,7 +52,8 @@ bool matches_exception(const PythonRaise& raised, PyObject* type) {
   return PyType_IsSubtype(raised.exception->type(), exception_type(type));
 }
 
-// ---- special methods of builtin types --------------------------------------------------------------------------------------
+// ---- special methods of builtin types
+// --------------------------------------------------------------------------------------
 
 namespace {
 
@@ -63,11 +70,15 @@ ValuePtr compare(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return result ? result : ex.constant(PyRef::borrow(Py_NotImplemented));
 }
 template <Op op>
-ValuePtr unary(Executor& ex, const ValuePtr& self, const CallArgs&) { return self->unary(ex, op); }
+ValuePtr unary(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  return self->unary(ex, op);
+}
 
 ValuePtr length(Executor& ex, const ValuePtr& self, const CallArgs&) { return self->length(ex); }
 ValuePtr iterate(Executor& ex, const ValuePtr& self, const CallArgs&) { return self->iterate(ex); }
-ValuePtr truth(Executor& ex, const ValuePtr& self, const CallArgs&) { return make_bool(ex, is_true(ex, self)); }
+ValuePtr truth(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  return make_bool(ex, is_true(ex, self));
+}
 ValuePtr get_item(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "__getitem__", args, 1, 1);
   return self->get_item(ex, args.positional[0]);
@@ -90,7 +101,9 @@ ValuePtr next_item(Executor& ex, const ValuePtr& self, const CallArgs&) {
   if (ValuePtr item = self->next(ex)) return item;
   throw PythonRaise{make_exception(ex, exception_type(PyExc_StopIteration), {})};
 }
-ValuePtr reversed(Executor& ex, const ValuePtr& self, const CallArgs&) { return new_reversed_iterator(ex, self); }
+ValuePtr reversed(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  return new_reversed_iterator(ex, self);
+}
 ValuePtr repr(Executor& ex, const ValuePtr& self, const CallArgs&) { return to_string(ex, self, true); }
 ValuePtr str(Executor& ex, const ValuePtr& self, const CallArgs&) { return to_string(ex, self, false); }
 ValuePtr nothing(Executor& ex, const ValuePtr&, const CallArgs&) { return ex.none(); }
@@ -147,7 +160,7 @@ ValuePtr builtin_attribute(Executor& ex, const ValuePtr& self, PyObject* name) {
     raise_error(ex, PyExc_AttributeError, "'" + type_name(self) + "' object has no attribute '" + text + "'");
   if (std::strcmp(text, "__class__") == 0) return type_of(ex, self);
   if (std::strcmp(text, "__doc__") == 0) return ex.constant(PyRef::borrow(found));
-  if (found == Py_None) return ex.none();   // __hash__ of what cannot be hashed
+  if (found == Py_None) return ex.none();  // __hash__ of what cannot be hashed
   if (auto method = find_builtin_method(self, name, kProtocol)) return method;
   return self->SymbolicValue::get_attribute(ex, name);
 }

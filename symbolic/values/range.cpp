@@ -52,7 +52,9 @@ int64_t RangeValue::count(Executor& ex) {
   return count_;
 }
 
-ValuePtr RangeValue::at(Executor& ex, int64_t index) const { return make_int(ex, start_ + Sym(index * step_)); }
+ValuePtr RangeValue::at(Executor& ex, int64_t index) const {
+  return make_int(ex, start_ + Sym(index * step_));
+}
 
 std::optional<PyRef> RangeValue::as_constant() const {
   auto start = start_.maybe_constant(), stop = stop_.maybe_constant();
@@ -87,7 +89,8 @@ ValuePtr RangeValue::get_item(Executor& ex, const ValuePtr& key) {
     return std::make_shared<RangeValue>(start_ + Sym(bounds.start * step_), start_ + Sym(bounds.stop * step_),
                                         step_ * bounds.step);
   }
-  return at(ex, sequence_index(ex, key, static_cast<Py_ssize_t>(count(ex)), "range object index out of range"));
+  return at(ex,
+            sequence_index(ex, key, static_cast<Py_ssize_t>(count(ex)), "range object index out of range"));
 }
 
 bool RangeValue::contains(Executor& ex, const ValuePtr& item) {
@@ -121,7 +124,8 @@ std::optional<std::vector<ValuePtr>> RangeValue::unpack(Executor& ex) {
 PyRef RangeValue::materialize(Executor& ex) {
   graph::SymContext& context = *ex.graph().sym;
   long long start = context.specialize(start_, "range"), stop = context.specialize(stop_, "range");
-  return checked(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "LLL", start, stop, (long long)step_));
+  return checked(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "LLL", start, stop,
+                                       (long long)step_));
 }
 PyRef RangeValue::hash_key(Executor& ex) { return materialize(ex); }
 

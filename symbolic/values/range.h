@@ -9,8 +9,8 @@ namespace cdynamo::symbolic {
 class RangeValue final : public SymbolicValue {
  public:
   RangeValue(graph::Sym start, graph::Sym stop, int64_t step) : start_(start), stop_(stop), step_(step) {}
-  graph::Sym length_sym(Executor& ex) const;      // an expression where the step allows
-  int64_t count(Executor& ex);                    // specialised
+  graph::Sym length_sym(Executor& ex) const;  // an expression where the step allows
+  int64_t count(Executor& ex);                // specialised
   ValuePtr at(Executor& ex, int64_t index) const;
   const graph::Sym& start() const { return start_; }
   const graph::Sym& stop() const { return stop_; }
@@ -38,6 +38,6 @@ class RangeValue final : public SymbolicValue {
 };
 
 ValuePtr range_from_object(Executor& ex, PyObject* range);
-ValuePtr make_range(Executor& ex, const CallArgs& args);   // range(...)
+ValuePtr make_range(Executor& ex, const CallArgs& args);  // range(...)
 
 }  // namespace cdynamo::symbolic

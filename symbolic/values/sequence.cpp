@@ -8,7 +8,9 @@
 
 namespace cdynamo::symbolic {
 
-ValuePtr make_bool(Executor& ex, bool value) { return ex.constant(PyRef::borrow(value ? Py_True : Py_False)); }
+ValuePtr make_bool(Executor& ex, bool value) {
+  return ex.constant(PyRef::borrow(value ? Py_True : Py_False));
+}
 
 Py_ssize_t sequence_index(Executor& ex, const ValuePtr& key, Py_ssize_t size, const char* message) {
   Py_ssize_t index = index_argument(ex, key);
@@ -42,7 +44,8 @@ std::vector<ValuePtr> slice_items(Executor& ex, const ValuePtr& slice, const std
   return taken;
 }
 
-ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>& a, const std::vector<ValuePtr>& b) {
+ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>& a,
+                           const std::vector<ValuePtr>& b) {
   bool equality = py_op == Py_EQ || py_op == Py_NE;
   if (equality && a.size() != b.size()) return make_bool(ex, py_op == Py_NE);
   size_t common = std::min(a.size(), b.size()), i = 0;
@@ -77,7 +80,8 @@ std::vector<ValuePtr> repeat_items(Executor& ex, const std::vector<ValuePtr>& it
   return repeated;
 }
 
-ValuePtr sequence_index_method(Executor& ex, const char* kind, const std::vector<ValuePtr>& items, const CallArgs& args) {
+ValuePtr sequence_index_method(Executor& ex, const char* kind, const std::vector<ValuePtr>& items,
+                               const CallArgs& args) {
   require_count(ex, "index", args, 1, 3);
   Py_ssize_t size = static_cast<Py_ssize_t>(items.size());
   auto clip = [&](size_t position, Py_ssize_t missing) {

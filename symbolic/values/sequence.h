@@ -1,4 +1,5 @@
-// What list and tuple share: indexing, slicing, comparison, search. Mirrors Objects/listobject.c and tupleobject.c.
+// What list and tuple share: indexing, slicing, comparison, search. Mirrors Objects/listobject.c and
+// tupleobject.c.
 #pragma once
 
 #include "symbolic/value.h"
@@ -16,12 +17,15 @@ SliceBounds slice_bounds(Executor& ex, const ValuePtr& slice, Py_ssize_t size);
 std::vector<ValuePtr> slice_items(Executor& ex, const ValuePtr& slice, const std::vector<ValuePtr>& items);
 
 // list_richcompare: the first items that differ decide.
-ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>& a, const std::vector<ValuePtr>& b);
+ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>& a,
+                           const std::vector<ValuePtr>& b);
 // The first position in [start, stop) that equals `item`, or -1.
-Py_ssize_t find_item(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& item, Py_ssize_t start, Py_ssize_t stop);
+Py_ssize_t find_item(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& item, Py_ssize_t start,
+                     Py_ssize_t stop);
 std::vector<ValuePtr> repeat_items(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& count);
 // The `index(value, start, stop)` and `count(value)` methods.
-ValuePtr sequence_index_method(Executor& ex, const char* kind, const std::vector<ValuePtr>& items, const CallArgs& args);
+ValuePtr sequence_index_method(Executor& ex, const char* kind, const std::vector<ValuePtr>& items,
+                               const CallArgs& args);
 ValuePtr sequence_count_method(Executor& ex, const std::vector<ValuePtr>& items, const CallArgs& args);
 ValuePtr make_bool(Executor& ex, bool value);
 

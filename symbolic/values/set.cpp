@@ -41,7 +41,9 @@ SetValue* set_in(const ValuePtr& value) {
   return dynamic_cast<SetValue*>(builtin_storage(value).get());
 }
 
-std::string SetValue::describe() const { return std::string(type_->tp_name) + " of " + std::to_string(size()); }
+std::string SetValue::describe() const {
+  return std::string(type_->tp_name) + " of " + std::to_string(size());
+}
 size_t SetValue::size() const { return static_cast<size_t>(PySet_GET_SIZE(mirror_.get())); }
 
 void SetValue::will_change(Executor& ex) {
@@ -101,7 +103,8 @@ std::optional<PyRef> SetValue::as_constant() const {
   return checked(PyFrozenSet_New(mirror_.get()));
 }
 
-// ---- methods (Objects/setobject.c) ----------------------------------------------------------------------------------------
+// ---- methods (Objects/setobject.c)
+// ----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -232,7 +235,8 @@ ValuePtr SetValue::get_attribute(Executor& ex, PyObject* name) {
   return builtin_attribute(ex, shared_from_this(), name);
 }
 
-// ---- the data model ---------------------------------------------------------------------------------------------------
+// ---- the data model
+// ---------------------------------------------------------------------------------------------------
 
 bool SetValue::contains(Executor& ex, const ValuePtr& item) {
   // set_contains_key: a set is looked up as a frozenset.
@@ -281,7 +285,8 @@ RecipePtr SetValue::recipe(Executor& ex) {
   if (auto owner = owner_.lock()) return owner->recipe(ex);
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
-  return recipe_ = make_recipe(frozen() ? RecipeKind::kFrozenSet : RecipeKind::kSet, nullptr, recipes_of(ex, items(ex)));
+  return recipe_ = make_recipe(frozen() ? RecipeKind::kFrozenSet : RecipeKind::kSet, nullptr,
+                               recipes_of(ex, items(ex)));
 }
 
 void SetValue::emit_effects(Executor& ex) {

@@ -1,5 +1,5 @@
-// Sets and frozensets, and the set part of instances of their subclasses. A real set of the elements' hash keys goes
-// through the same operations, so that iteration has CPython's order.
+// Sets and frozensets, and the set part of instances of their subclasses. A real set of the elements' hash
+// keys goes through the same operations, so that iteration has CPython's order.
 #pragma once
 
 #include "symbolic/value.h"
@@ -9,10 +9,11 @@ namespace cdynamo::symbolic {
 class SetValue final : public SymbolicValue {
  public:
   explicit SetValue(PyTypeObject* type);
-  SetValue(Executor& ex, PyObject* object, SourcePtr from, PyTypeObject* type);   // a live set; its contents are guarded
+  SetValue(Executor& ex, PyObject* object, SourcePtr from,
+           PyTypeObject* type);  // a live set; its contents are guarded
 
   void add(Executor& ex, const ValuePtr& item);
-  bool discard(Executor& ex, const ValuePtr& item);       // false: it was not there
+  bool discard(Executor& ex, const ValuePtr& item);  // false: it was not there
   void replace(Executor& ex, const std::vector<ValuePtr>& items);
   size_t size() const;
   std::vector<ValuePtr> items(Executor& ex);
@@ -40,10 +41,10 @@ class SetValue final : public SymbolicValue {
  private:
   void insert(Executor& ex, const ValuePtr& item);
   void will_change(Executor& ex);
-  PyTypeObject* type_;            // set or frozenset
-  PyRef object_;                  // the live set; null for new ones
-  PyRef mirror_;                  // set of hash keys
-  PyRef index_;                   // dict: hash key -> position in values_
+  PyTypeObject* type_;  // set or frozenset
+  PyRef object_;        // the live set; null for new ones
+  PyRef mirror_;        // set of hash keys
+  PyRef index_;         // dict: hash key -> position in values_
   std::vector<ValuePtr> values_;
   bool changed_ = false;
   std::weak_ptr<SymbolicValue> owner_;

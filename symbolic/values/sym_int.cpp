@@ -21,7 +21,8 @@ constexpr int64_t kSafe = int64_t{1} << 53;
 bool safe(Executor& ex, const Sym& sym) { return std::llabs(context(ex).hint(sym)) <= kSafe; }
 bool safe_product(Executor& ex, const Sym& a, const Sym& b) {
   int64_t product;
-  return !__builtin_mul_overflow(context(ex).hint(a), context(ex).hint(b), &product) && std::llabs(product) <= kSafe;
+  return !__builtin_mul_overflow(context(ex).hint(a), context(ex).hint(b), &product) &&
+         std::llabs(product) <= kSafe;
 }
 
 std::optional<Sym> symbolic_operation(Executor& ex, int nb_op, const Sym& a, const Sym& b) {
@@ -48,7 +49,8 @@ std::optional<Sym> symbolic_operation(Executor& ex, int nb_op, const Sym& a, con
     }
     case kNbLshift: {
       auto shift = b.maybe_constant();
-      if (!shift || *shift < 0 || *shift > 40 || !safe_product(ex, a, Sym(int64_t{1} << *shift))) return std::nullopt;
+      if (!shift || *shift < 0 || *shift > 40 || !safe_product(ex, a, Sym(int64_t{1} << *shift)))
+        return std::nullopt;
       return a * Sym(int64_t{1} << *shift);
     }
     case kNbRshift: {
@@ -91,7 +93,9 @@ std::optional<Sym> as_sym(const ValuePtr& value) {
   return Sym(number);
 }
 
-int64_t SymIntValue::specialize(Executor& ex) { return context(ex).specialize(sym_, "int used as a constant"); }
+int64_t SymIntValue::specialize(Executor& ex) {
+  return context(ex).specialize(sym_, "int used as a constant");
+}
 
 PyRef SymIntValue::materialize(Executor& ex) { return checked(PyLong_FromLongLong(specialize(ex))); }
 PyRef SymIntValue::hash_key(Executor& ex) { return materialize(ex); }
@@ -105,7 +109,9 @@ ValuePtr SymIntValue::get_attribute(Executor& ex, PyObject* name) {
   return ex.constant(checked_user(ex, PyObject_GetAttr(number.get(), name)));
 }
 
-std::optional<bool> SymIntValue::truth(Executor& ex) { return context(ex).guard(Relation::kNe, sym_, Sym(0), "truth of an int"); }
+std::optional<bool> SymIntValue::truth(Executor& ex) {
+  return context(ex).guard(Relation::kNe, sym_, Sym(0), "truth of an int");
+}
 
 ValuePtr SymIntValue::unary(Executor& ex, Op op) {
   if (op == Op::UNARY_NEGATIVE) return make_int(ex, -sym_);
@@ -117,7 +123,8 @@ ValuePtr SymIntValue::unary(Executor& ex, Op op) {
 ValuePtr SymIntValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   PyObject* constant = constant_object(other);
   bool is_int = is_integer_value(other);
-  if (!is_int && !(constant && (PyFloat_CheckExact(constant) || PyComplex_CheckExact(constant)))) return nullptr;
+  if (!is_int && !(constant && (PyFloat_CheckExact(constant) || PyComplex_CheckExact(constant))))
+    return nullptr;
   if (is_int) {
     auto sym = as_sym(other);
     if (sym && safe(ex, sym_) && safe(ex, *sym)) {

@@ -1,5 +1,6 @@
-// SymInt: a Python int that is an expression over size symbols. Arithmetic stays symbolic where graph::Sym can say it;
-// comparisons are decided with the hints and guarded; anything else pins the expression to its value in this call.
+// SymInt: a Python int that is an expression over size symbols. Arithmetic stays symbolic where graph::Sym
+// can say it; comparisons are decided with the hints and guarded; anything else pins the expression to its
+// value in this call.
 #pragma once
 
 #include "graph/sym.h"
@@ -11,7 +12,7 @@ class SymIntValue final : public SymbolicValue {
  public:
   explicit SymIntValue(graph::Sym sym, SourcePtr from = nullptr) : sym_(sym) { source = std::move(from); }
   const graph::Sym& sym() const { return sym_; }
-  int64_t specialize(Executor& ex);              // guards that the expression keeps this value
+  int64_t specialize(Executor& ex);  // guards that the expression keeps this value
 
   PyTypeObject* type() const override { return &PyLong_Type; }
   std::string describe() const override { return "int " + sym_.str(); }

@@ -9,7 +9,9 @@
 
 namespace cdynamo::symbolic {
 
-std::shared_ptr<TupleValue> new_tuple(std::vector<ValuePtr> items) { return std::make_shared<TupleValue>(std::move(items)); }
+std::shared_ptr<TupleValue> new_tuple(std::vector<ValuePtr> items) {
+  return std::make_shared<TupleValue>(std::move(items));
+}
 ValuePtr make_tuple(Executor&, std::vector<ValuePtr> items) { return new_tuple(std::move(items)); }
 
 ValuePtr new_constant_tuple(PyRef object, std::vector<ValuePtr> items) {
@@ -23,7 +25,8 @@ TupleValue* tuple_in(const ValuePtr& value) {
   return dynamic_cast<TupleValue*>(builtin_storage(value).get());
 }
 
-// A tuple never changes, but another may come by the same way: its length is guarded once items are looked at.
+// A tuple never changes, but another may come by the same way: its length is guarded once items are looked
+// at.
 void TupleValue::guard_length(Executor& ex) {
   if (length_guarded_ || !object_) return;
   length_guarded_ = true;
@@ -37,7 +40,8 @@ const ValuePtr& TupleValue::item(Executor& ex, size_t index) {
   if (!slot) {
     PyObject* object = PyTuple_GET_ITEM(object_.get(), static_cast<Py_ssize_t>(index));
     bool constant = source && source->kind == SourceKind::kConstant;
-    slot = ex.wrap(object, constant ? constant_source(object) : index_source(source, static_cast<Py_ssize_t>(index)));
+    slot = ex.wrap(object,
+                   constant ? constant_source(object) : index_source(source, static_cast<Py_ssize_t>(index)));
   }
   return slot;
 }
@@ -61,7 +65,9 @@ std::optional<PyRef> TupleValue::as_constant() const {
 }
 
 namespace {
-const std::vector<ValuePtr>& items_of_self(Executor& ex, const ValuePtr& self) { return tuple_in(self)->items(ex); }
+const std::vector<ValuePtr>& items_of_self(Executor& ex, const ValuePtr& self) {
+  return tuple_in(self)->items(ex);
+}
 ValuePtr tuple_index(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return sequence_index_method(ex, "tuple", items_of_self(ex, self), args);
 }
@@ -82,8 +88,8 @@ ValuePtr TupleValue::get_attribute(Executor& ex, PyObject* name) {
 ValuePtr TupleValue::get_item(Executor& ex, const ValuePtr& key) {
   if (PyType_IsSubtype(key->type(), &PySlice_Type)) return new_tuple(slice_items(ex, key, items(ex)));
   guard_length(ex);
-  return item(ex, static_cast<size_t>(
-                      sequence_index(ex, key, static_cast<Py_ssize_t>(items_.size()), "tuple index out of range")));
+  return item(ex, static_cast<size_t>(sequence_index(ex, key, static_cast<Py_ssize_t>(items_.size()),
+                                                     "tuple index out of range")));
 }
 
 bool TupleValue::contains(Executor& ex, const ValuePtr& wanted) {

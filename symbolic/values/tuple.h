@@ -1,5 +1,5 @@
-// Tuples, and the tuple part of instances of tuple's subclasses (namedtuples, structseqs). Items of a tuple that came in are
-// wrapped when they are touched.
+// Tuples, and the tuple part of instances of tuple's subclasses (namedtuples, structseqs). Items of a tuple
+// that came in are wrapped when they are touched.
 #pragma once
 
 #include "symbolic/value.h"
@@ -15,7 +15,7 @@ class TupleValue final : public SymbolicValue {
   }
   size_t size() const { return items_.size(); }
   const ValuePtr& item(Executor& ex, size_t index);
-  const std::vector<ValuePtr>& items(Executor& ex);   // all of them, wrapped
+  const std::vector<ValuePtr>& items(Executor& ex);  // all of them, wrapped
   void set_constant(PyRef object) { constant_ = std::move(object); }
 
   PyTypeObject* type() const override { return &PyTuple_Type; }
@@ -37,8 +37,8 @@ class TupleValue final : public SymbolicValue {
 
  private:
   void guard_length(Executor& ex);
-  PyRef object_;               // the live tuple (or instance of a subclass); null for new ones
-  PyRef constant_;             // a tuple of constants
+  PyRef object_;                 // the live tuple (or instance of a subclass); null for new ones
+  PyRef constant_;               // a tuple of constants
   std::vector<ValuePtr> items_;  // null where not yet touched
   bool length_guarded_ = false;
   RecipePtr recipe_;

@@ -16,7 +16,8 @@
 
 namespace cdynamo::symbolic {
 
-// ---- __dict__ ---------------------------------------------------------------------------------------------------------
+// ---- __dict__
+// ---------------------------------------------------------------------------------------------------------
 
 AttributeDict::AttributeDict(const ValuePtr& owner, PyRef dict, SourcePtr from)
     : DictValue(std::move(dict), std::move(from)),
@@ -33,7 +34,8 @@ void AttributeDict::guard_absent(Executor& ex, PyObject* key) {
 Effect AttributeDict::change_effect(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
   PyObject* name = constant_object(key);
   bool is_name = name && PyUnicode_Check(name);
-  PyObject* descriptor = is_name ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner_type_.get()), name) : nullptr;
+  PyObject* descriptor =
+      is_name ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner_type_.get()), name) : nullptr;
   auto owner = owner_.lock();
   if (!is_name || !owner || (descriptor && is_data_descriptor(descriptor)))
     return DictValue::change_effect(ex, key, value);
@@ -55,7 +57,8 @@ RecipePtr AttributeDict::recipe(Executor& ex) {
   return own_recipe_;
 }
 
-// ---- making -----------------------------------------------------------------------------------------------------------
+// ---- making
+// -----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -110,8 +113,8 @@ const ValuePtr& builtin_storage(const ValuePtr& value) {
 }
 
 PyTypeObject* builtin_base(PyTypeObject* type) {
-  while (type && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) &&
-         own_type_entry(type, interned("__module__")))
+  while (type && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) &&
+         !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) && own_type_entry(type, interned("__module__")))
     type = type->tp_base;
   return type;
 }
@@ -124,18 +127,24 @@ ValuePtr storage_of_object(Executor& ex, PyObject* object, const SourcePtr& sour
     auto dict = std::make_shared<DictValue>(PyRef::borrow(object), source, base);
     if (PyType_IsSubtype(base, default_dict_type())) {
       PyRef factory = checked(PyObject_GetAttrString(object, "default_factory"));
-      dict->set_default_factory(ex.wrap(factory.get(), attribute_source(source, interned("default_factory"))));
+      dict->set_default_factory(
+          ex.wrap(factory.get(), attribute_source(source, interned("default_factory"))));
     }
     return dict;
   }
   if (PyAnySet_Check(object))
-    return std::make_shared<SetValue>(ex, object, source, PySet_Check(object) ? &PySet_Type : &PyFrozenSet_Type);
+    return std::make_shared<SetValue>(ex, object, source,
+                                      PySet_Check(object) ? &PySet_Type : &PyFrozenSet_Type);
   // Numbers and strings: the plain value is known through the object's identity.
   PyObject* plain = nullptr;
-  if (PyLong_Check(object)) plain = PyNumber_Long(object);
-  else if (PyFloat_Check(object)) plain = PyFloat_FromDouble(PyFloat_AS_DOUBLE(object));
-  else if (PyUnicode_Check(object)) plain = PyUnicode_FromObject(object);
-  else return nullptr;
+  if (PyLong_Check(object))
+    plain = PyNumber_Long(object);
+  else if (PyFloat_Check(object))
+    plain = PyFloat_FromDouble(PyFloat_AS_DOUBLE(object));
+  else if (PyUnicode_Check(object))
+    plain = PyUnicode_FromObject(object);
+  else
+    return nullptr;
   PyRef number = checked(plain);
   add_guard(ex, GuardKind::kIdentity, source, object);
   return ex.constant(std::move(number));
@@ -143,7 +152,8 @@ ValuePtr storage_of_object(Executor& ex, PyObject* object, const SourcePtr& sour
 
 std::string UserObjectValue::describe() const {
   std::string name = type()->tp_name;
-  return name.find('.') == std::string::npos ? name + " object" : name.substr(name.rfind('.') + 1) + " object";
+  return name.find('.') == std::string::npos ? name + " object"
+                                             : name.substr(name.rfind('.') + 1) + " object";
 }
 
 DictValue* UserObjectValue::instance_dict(Executor&) {
@@ -164,12 +174,14 @@ ValuePtr UserObjectValue::instance_dict_value(Executor& ex) {
   return dict_;
 }
 
-// ---- attributes -------------------------------------------------------------------------------------------------------
+// ---- attributes
+// -------------------------------------------------------------------------------------------------------
 
 // _PyObject_GenericGetAttrWithDict (Objects/object.c)
 ValuePtr UserObjectValue::generic_attribute(Executor& ex, PyObject* name) {
   PyObject* descriptor = lookup_type(ex, type(), name);
-  if (descriptor && is_data_descriptor(descriptor)) return bind_descriptor(ex, descriptor, shared_from_this(), type());
+  if (descriptor && is_data_descriptor(descriptor))
+    return bind_descriptor(ex, descriptor, shared_from_this(), type());
   if (DictValue* dict = instance_dict(ex))
     if (ValuePtr value = dict->lookup_string(ex, name)) return value;
   return descriptor ? bind_descriptor(ex, descriptor, shared_from_this(), type()) : nullptr;
@@ -178,8 +190,9 @@ ValuePtr UserObjectValue::generic_attribute(Executor& ex, PyObject* name) {
 namespace {
 [[noreturn]] void raise_missing(Executor& ex, const SymbolicValue& self, PyObject* name) {
   const char* dot = std::strrchr(self.type()->tp_name, '.');
-  raise_error(ex, PyExc_AttributeError, std::string("'") + (dot ? dot + 1 : self.type()->tp_name) +
-                                            "' object has no attribute '" + PyUnicode_AsUTF8(name) + "'");
+  raise_error(ex, PyExc_AttributeError,
+              std::string("'") + (dot ? dot + 1 : self.type()->tp_name) + "' object has no attribute '" +
+                  PyUnicode_AsUTF8(name) + "'");
 }
 PyObject* object_entry(const char* name) { return _PyType_Lookup(&PyBaseObject_Type, interned(name)); }
 }  // namespace
@@ -190,11 +203,13 @@ ValuePtr UserObjectValue::get_attribute(Executor& ex, PyObject* name) {
   PyObject* getattribute = lookup_type(ex, type(), interned("__getattribute__"));
   PyObject* getattr = lookup_type(ex, type(), interned("__getattr__"));
   bool own = getattribute && PyFunction_Check(getattribute);
-  if (!own && type()->tp_getattro != PyObject_GenericGetAttr && !getattr && !PyType_HasFeature(type(), Py_TPFLAGS_HEAPTYPE))
+  if (!own && type()->tp_getattro != PyObject_GenericGetAttr && !getattr &&
+      !PyType_HasFeature(type(), Py_TPFLAGS_HEAPTYPE))
     return SymbolicValue::get_attribute(ex, name);
   ValuePtr value;
   try {
-    value = own ? bind_descriptor(ex, getattribute, self, type())->call(ex, positional({ex.constant(PyRef::borrow(name))}))
+    value = own ? bind_descriptor(ex, getattribute, self, type())
+                      ->call(ex, positional({ex.constant(PyRef::borrow(name))}))
                 : generic_attribute(ex, name);
   } catch (const PythonRaise& raised) {
     if (!getattr || !matches_exception(raised, PyExc_AttributeError)) throw;
@@ -223,8 +238,9 @@ void UserObjectValue::generic_set_attribute(Executor& ex, PyObject* name, const 
     if (Py_TYPE(descriptor)->tp_descr_set == PyProperty_Type.tp_descr_set) {
       PyRef setter = checked(PyObject_GetAttrString(descriptor, value ? "fset" : "fdel"));
       if (setter.get() == Py_None)
-        raise_error(ex, PyExc_AttributeError, "property '" + std::string(PyUnicode_AsUTF8(name)) + "' of '" +
-                                                  type_name(self) + "' object has no " + (value ? "setter" : "deleter"));
+        raise_error(ex, PyExc_AttributeError,
+                    "property '" + std::string(PyUnicode_AsUTF8(name)) + "' of '" + type_name(self) +
+                        "' object has no " + (value ? "setter" : "deleter"));
       CallArgs args = positional({self});
       if (value) args.positional.push_back(value);
       ex.wrap(setter.get(), constant_source(setter.get()))->call(ex, args);
@@ -242,8 +258,10 @@ void UserObjectValue::generic_set_attribute(Executor& ex, PyObject* name, const 
   DictValue* dict = instance_dict(ex);
   if (!dict) raise_missing(ex, *this, name);
   ValuePtr key = ex.constant(PyRef::borrow(name));
-  if (value) dict->store(ex, key, value);
-  else if (!dict->erase(ex, key)) raise_missing(ex, *this, name);
+  if (value)
+    dict->store(ex, key, value);
+  else if (!dict->erase(ex, key))
+    raise_missing(ex, *this, name);
 }
 
 ValuePtr UserObjectValue::slots_find(PyObject* name, bool* known) {
@@ -299,7 +317,8 @@ ValuePtr UserObjectValue::c_attribute(Executor& ex, PyObject* descriptor) {
   return ex.wrap(value.get(), attribute_source(source, name));
 }
 
-// ---- special methods ---------------------------------------------------------------------------------------------------
+// ---- special methods
+// ---------------------------------------------------------------------------------------------------
 
 ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_python) {
   PyObject* found = lookup_type(ex, type(), interned(name));
@@ -311,7 +330,8 @@ ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_pyth
 
 ValuePtr UserObjectValue::call(Executor& ex, const CallArgs& args) {
   PyObject* found = lookup_type(ex, type(), interned("__call__"));
-  if (!found) raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not callable");
+  if (!found)
+    raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not callable");
   if (ValuePtr forward = module_forward(ex, *this, found)) return forward->call(ex, args);
   if (Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
     if (object_) return call_opaque(ex, shared_from_this(), args);
@@ -346,7 +366,8 @@ void UserObjectValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr
 }
 
 bool UserObjectValue::contains(Executor& ex, const ValuePtr& item) {
-  if (ValuePtr method = special(ex, "__contains__", true)) return is_true(ex, method->call(ex, positional({item})));
+  if (ValuePtr method = special(ex, "__contains__", true))
+    return is_true(ex, method->call(ex, positional({item})));
   if (storage_) return storage_->contains(ex, item);
   // _PySequence_IterSearch
   for (const ValuePtr& other : items_of(ex, shared_from_this()))
@@ -397,7 +418,9 @@ ValuePtr UserObjectValue::unary(Executor& ex, Op op) {
 
 namespace {
 // NotImplemented becomes null.
-ValuePtr implemented(const ValuePtr& result) { return result->real_object() == Py_NotImplemented ? nullptr : result; }
+ValuePtr implemented(const ValuePtr& result) {
+  return result->real_object() == Py_NotImplemented ? nullptr : result;
+}
 }  // namespace
 
 ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
@@ -410,7 +433,8 @@ ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other,
 
 ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   static constexpr const char* kMethods[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
-  if (ValuePtr method = special(ex, kMethods[py_op], true)) return implemented(method->call(ex, positional({other})));
+  if (ValuePtr method = special(ex, kMethods[py_op], true))
+    return implemented(method->call(ex, positional({other})));
   if (storage_) return storage_->compare(ex, py_op, other);
   // object_richcompare: != is the opposite of a class's own ==.
   if (py_op == Py_NE && special(ex, "__eq__", true)) {
@@ -433,7 +457,8 @@ std::optional<std::vector<ValuePtr>> UserObjectValue::unpack(Executor& ex) {
 PyRef UserObjectValue::hash_key(Executor& ex) {
   PyObject* hash = lookup_type(ex, type(), interned("__hash__"));
   PyObject* equal = lookup_type(ex, type(), interned("__eq__"));
-  if (hash == Py_None) raise_error(ex, PyExc_TypeError, "unhashable type: '" + type_name(shared_from_this()) + "'");
+  if (hash == Py_None)
+    raise_error(ex, PyExc_TypeError, "unhashable type: '" + type_name(shared_from_this()) + "'");
   bool python = (hash && PyFunction_Check(hash)) || (equal && PyFunction_Check(equal));
   if (!python && storage_) return storage_->hash_key(ex);
   bool by_identity = hash == object_entry("__hash__") && equal == object_entry("__eq__");
@@ -448,7 +473,8 @@ PyRef UserObjectValue::materialize(Executor& ex) {
   return {};
 }
 
-// ---- recipes and effects ------------------------------------------------------------------------------------------------
+// ---- recipes and effects
+// ------------------------------------------------------------------------------------------------
 
 RecipePtr UserObjectValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
@@ -458,7 +484,8 @@ RecipePtr UserObjectValue::recipe(Executor& ex) {
 
 RecipePtr UserObjectValue::new_object_recipe(Executor& ex) {
   PyTypeObject* base = builtin_base(type());
-  bool immutable = storage_ && (dynamic_cast<TupleValue*>(storage_.get()) || dynamic_cast<ConstantValue*>(storage_.get()) ||
+  bool immutable = storage_ && (dynamic_cast<TupleValue*>(storage_.get()) ||
+                                dynamic_cast<ConstantValue*>(storage_.get()) ||
                                 (set_in(storage_) && set_in(storage_)->frozen()));
   if (!storage_ && base != &PyBaseObject_Type) break_graph("CD0211", describe());
   if (!storage_) {

@@ -1,6 +1,6 @@
 // Instances of classes written in Python, and of C types that have no kind of their own. Attributes follow
-// PyObject_GenericGetAttr; special methods are found on the class and inlined. An instance of a subclass of a builtin
-// type (list, dict, tuple, int ...) keeps that part as a value of the builtin's kind: its storage.
+// PyObject_GenericGetAttr; special methods are found on the class and inlined. An instance of a subclass of a
+// builtin type (list, dict, tuple, int ...) keeps that part as a value of the builtin's kind: its storage.
 #pragma once
 
 #include "symbolic/value.h"
@@ -12,7 +12,7 @@ namespace cdynamo::symbolic {
 class AttributeDict final : public DictValue {
  public:
   AttributeDict(const ValuePtr& owner, PyRef dict, SourcePtr from);
-  explicit AttributeDict(const ValuePtr& owner);   // of a new object
+  explicit AttributeDict(const ValuePtr& owner);  // of a new object
   RecipePtr recipe(Executor& ex) override;
 
  protected:
@@ -27,21 +27,22 @@ class AttributeDict final : public DictValue {
 
 class UserObjectValue final : public SymbolicValue {
  public:
-  UserObjectValue(PyRef object, SourcePtr from);              // a live object; see attach_storage
-  UserObjectValue(PyTypeObject* type, ValuePtr storage);      // made during capture
+  UserObjectValue(PyRef object, SourcePtr from);          // a live object; see attach_storage
+  UserObjectValue(PyTypeObject* type, ValuePtr storage);  // made during capture
   static ValuePtr wrap(Executor& ex, PyObject* object, const SourcePtr& source);
   static ValuePtr make(PyTypeObject* type, ValuePtr storage);
 
   const ValuePtr& storage() const { return storage_; }
   bool is_new() const { return !object_; }
-  DictValue* instance_dict(Executor& ex);                     // null: it has none
+  DictValue* instance_dict(Executor& ex);  // null: it has none
   ValuePtr instance_dict_value(Executor& ex);
   // PyObject_GenericGetAttr without the error; null: no such attribute.
   ValuePtr generic_attribute(Executor& ex, PyObject* name);
   void generic_set_attribute(Executor& ex, PyObject* name, const ValuePtr& value);
-  ValuePtr slot(Executor& ex, PyObject* descriptor);          // a member descriptor's
-  ValuePtr c_attribute(Executor& ex, PyObject* descriptor);   // a getset descriptor's
-  // The special method, bound; null: the class has none. `from_python`: only one that is not the builtin base's.
+  ValuePtr slot(Executor& ex, PyObject* descriptor);         // a member descriptor's
+  ValuePtr c_attribute(Executor& ex, PyObject* descriptor);  // a getset descriptor's
+  // The special method, bound; null: the class has none. `from_python`: only one that is not the builtin
+  // base's.
   ValuePtr special(Executor& ex, const char* name, bool from_python = false);
 
   PyTypeObject* type() const override { return reinterpret_cast<PyTypeObject*>(type_.get()); }
@@ -71,24 +72,25 @@ class UserObjectValue final : public SymbolicValue {
   void set_slot(Executor& ex, PyObject* name, const ValuePtr& value);
   RecipePtr new_object_recipe(Executor& ex);
   PyRef type_;
-  PyRef object_;                    // the live object; null: made during capture
+  PyRef object_;  // the live object; null: made during capture
   ValuePtr storage_;
   std::shared_ptr<AttributeDict> dict_;
   bool has_dict_ = true;
-  std::vector<std::pair<PyRef, ValuePtr>> slots_;   // __slots__ that were read or written; null value: deleted
+  std::vector<std::pair<PyRef, ValuePtr>> slots_;  // __slots__ that were read or written; null value: deleted
   std::vector<std::pair<PyRef, ValuePtr>> slot_changes_;
-  PyRef identity_;                  // stands for a new object as a key
+  PyRef identity_;  // stands for a new object as a key
   RecipePtr recipe_;
 };
 
 // The builtin part of an instance of a subclass; null for other values.
 const ValuePtr& builtin_storage(const ValuePtr& value);
-// The value of the builtin part of a live object, or null; and an empty one for cls.__new__ of a builtin base.
+// The value of the builtin part of a live object, or null; and an empty one for cls.__new__ of a builtin
+// base.
 ValuePtr storage_of_object(Executor& ex, PyObject* object, const SourcePtr& source);
-PyTypeObject* builtin_base(PyTypeObject* type);   // the nearest base that is not written in Python
+PyTypeObject* builtin_base(PyTypeObject* type);  // the nearest base that is not written in Python
 
-// torch.nn.Module's own __getattr__ and __call__, where the class has not changed them: the answer without stepping
-// through their bytecode. Null: not a module, or a case for the bytecode.
+// torch.nn.Module's own __getattr__ and __call__, where the class has not changed them: the answer without
+// stepping through their bytecode. Null: not a module, or a case for the bytecode.
 ValuePtr module_attribute(Executor& ex, UserObjectValue& self, PyObject* getattr, PyObject* name);
 ValuePtr module_forward(Executor& ex, UserObjectValue& self, PyObject* call);
 

@@ -24,10 +24,12 @@ bool is_constant_object(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
          type == &PyMemberDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type ||
-         type == &PyStaticMethod_Type || type == &PyClassMethod_Type || PyCode_Check(object) || PyCapsule_CheckExact(object);
+         type == &PyStaticMethod_Type || type == &PyClassMethod_Type || PyCode_Check(object) ||
+         PyCapsule_CheckExact(object);
 }
 
-// A C method bound to an object: `items.append`, `"abc".__len__`. It is taken apart, as it is new each time it is read.
+// A C method bound to an object: `items.append`, `"abc".__len__`. It is taken apart, as it is new each time
+// it is read.
 bool is_bound_to_object(PyObject* object) {
   if (std::strcmp(Py_TYPE(object)->tp_name, "method-wrapper") == 0) return true;
   PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
@@ -40,7 +42,8 @@ ValuePtr wrap_bound_method(Executor& ex, PyObject* object, const SourcePtr& sour
   guard_exact_type(ex, object, source);
   bool known = source->kind == SourceKind::kConstant;
   auto part = [&](const PyRef& value, const char* attribute) {
-    return ex.wrap(value.get(), known ? constant_source(value.get()) : attribute_source(source, interned(attribute)));
+    return ex.wrap(value.get(),
+                   known ? constant_source(value.get()) : attribute_source(source, interned(attribute)));
   };
   part(name, "__name__");
   return part(self, "__self__")->get_attribute(ex, name.get());
@@ -62,7 +65,10 @@ ValuePtr wrap_slice(Executor& ex, PyObject* object, const SourcePtr& source) {
   if (PySlice_Check(object)) return make_slice(ex, part("start"), part("stop"), part("step"));
   CallArgs args;
   for (const char* name : {"start", "stop", "step"}) args.positional.push_back(part(name));
-  return ex.wrap(reinterpret_cast<PyObject*>(&PyRange_Type), constant_source(reinterpret_cast<PyObject*>(&PyRange_Type)))->call(ex, args);
+  return ex
+      .wrap(reinterpret_cast<PyObject*>(&PyRange_Type),
+            constant_source(reinterpret_cast<PyObject*>(&PyRange_Type)))
+      ->call(ex, args);
 }
 
 ValuePtr wrap_container(Executor& ex, PyObject* object, const SourcePtr& source) {

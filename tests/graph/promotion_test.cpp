@@ -74,6 +74,11 @@ TEST(Promotion, RulesOfOperators) {
   EXPECT_THROW(promote(Framework::kTorch, kF32, Promotion::kBitwise, floats, "bitwise_not"), UserError);
 }
 
+TEST(Promotion, ChoiceBetweenNumbersHasTheDefaultFloat) {
+  std::vector<PromotedOperand> choice{dims(kBool), number(kF64), number(kF64)};
+  EXPECT_EQ(promote(Framework::kTorch, kF32, Promotion::kSelect, choice, "where").result, kF32);
+}
+
 TEST(Promotion, InPlaceCasts) {
   EXPECT_TRUE(can_cast_in_place(Framework::kTorch, kF64, kF32));
   EXPECT_FALSE(can_cast_in_place(Framework::kTorch, kF32, kI64));

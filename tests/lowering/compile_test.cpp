@@ -15,7 +15,9 @@ class CompileTest : public ::testing::Test {
   std::vector<DenseTensor> inputs;
   std::mt19937 rng{7};
 
-  Tensor input(std::vector<Sym> sizes, DType dtype = DType::kF32) { return input_strided(sizes, graph::contiguous_strides(sizes), dtype); }
+  Tensor input(std::vector<Sym> sizes, DType dtype = DType::kF32) {
+    return input_strided(sizes, graph::contiguous_strides(sizes), dtype);
+  }
   Tensor input_strided(std::vector<Sym> sizes, std::vector<Sym> strides, DType dtype = DType::kF32) {
     graph::TensorType type = tensor_type(sizes, dtype);
     type.strides = std::move(strides);
@@ -25,7 +27,8 @@ class CompileTest : public ::testing::Test {
   }
   Tensor indices(std::vector<Sym> sizes, int64_t below) {
     Tensor x = input(sizes, DType::kI64);
-    for (auto& element : inputs.back().elements) element.integer = static_cast<int64_t>(rng() % (2 * below)) - below;
+    for (auto& element : inputs.back().elements)
+      element.integer = static_cast<int64_t>(rng() % (2 * below)) - below;
     return x;
   }
   std::vector<int64_t> hints(const std::vector<Sym>& sizes) {
@@ -40,7 +43,9 @@ class CompileTest : public ::testing::Test {
     if (HasFailure()) return {};
     return compile_and_compare(graph, inputs, symbols, emit_cpu);
   }
-  Tensor call(std::string_view op, std::vector<graph::Arg> args) { return graph::wrap(builder, builder.call1(op, std::move(args))); }
+  Tensor call(std::string_view op, std::vector<graph::Arg> args) {
+    return graph::wrap(builder, builder.call1(op, std::move(args)));
+  }
 
   Tensor softmax(Tensor x, int64_t dim) {
     Tensor e = exp(x - amax(x, {dim}, true));
@@ -67,7 +72,8 @@ TEST_F(CompileTest, ScalarsAndZeroDims) {
 }
 
 TEST_F(CompileTest, StridedInputsAndOutputs) {
-  Tensor x = input_strided({4, 6}, {1, 4}), y = input_strided({4, 6}, {20, 3}), z = input_strided({4, 6}, {0, 1});
+  Tensor x = input_strided({4, 6}, {1, 4}), y = input_strided({4, 6}, {20, 3}),
+         z = input_strided({4, 6}, {0, 1});
   Tensor r = x + y * z;
   r.value->type.strides = {1, 4};
   output(r);
@@ -87,7 +93,8 @@ TEST_F(CompileTest, Views) {
 
 TEST_F(CompileTest, ReshapeThatIsNotAffine) {
   Tensor x = input({3, 4});
-  output(reshape(slice(reshape(x, {12}), 0, 1, 10), {5, 2}) + reshape(slice(reshape(transpose(x, 0, 1), {12}), 0, 2, 10), {5, 2}));
+  output(reshape(slice(reshape(x, {12}), 0, 1, 10), {5, 2}) +
+         reshape(slice(reshape(transpose(x, 0, 1), {12}), 0, 2, 10), {5, 2}));
   check();
 }
 
@@ -159,7 +166,8 @@ TEST_F(CompileTest, PadWindowAndPooling) {
   Tensor x = input({1, 2, 5, 6});
   output(pad(x, {0, 0, 1, 2}, {0, 0, 2, 0}, 1.5));
   auto list = [](int64_t a, int64_t b) { return std::vector<Sym>{a, b}; };
-  Tensor windows = call("core.window", {x.value, list(2, 3), list(3, 2), list(2, 1), list(1, 0), list(1, 2), list(3, 4), -INFINITY});
+  Tensor windows = call("core.window", {x.value, list(2, 3), list(3, 2), list(2, 1), list(1, 0), list(1, 2),
+                                        list(3, 4), -INFINITY});
   output(amax(windows, {4, 5}));
   check();
 }
@@ -199,7 +207,8 @@ TEST_F(CompileTest, Scatter) {
 TEST_F(CompileTest, IndexPut) {
   Tensor x = input({6, 4}), rows = indices({3}, 6), columns = indices({3}, 4);
   output(call("core.index_put", {x.value, std::vector<Value*>{rows.value}, input({3, 4}).value, true}));
-  output(call("core.index_put", {x.value, std::vector<Value*>{rows.value, columns.value}, input({3}).value, false}));
+  output(call("core.index_put",
+              {x.value, std::vector<Value*>{rows.value, columns.value}, input({3}).value, false}));
   check();
 }
 
@@ -261,7 +270,8 @@ TEST_F(CompileTest, DynamicSizes) {
   output(reshape(transpose(z, 0, 1), {n * m}));
   output(sum(x, {0}));
   for (auto symbols : {std::vector<int64_t>{6, 5}, {3, 17}, {64, 2}}) {
-    inputs = {random_tensor(DType::kF32, {symbols[0], symbols[1]}, rng), random_tensor(DType::kF32, {symbols[1]}, rng)};
+    inputs = {random_tensor(DType::kF32, {symbols[0], symbols[1]}, rng),
+              random_tensor(DType::kF32, {symbols[1]}, rng)};
     check(symbols);
   }
 }
@@ -300,7 +310,8 @@ TEST_F(CompileTest, BatchedMatmulOfPermutedViews) {
   Tensor x = input({2, 5, 3, 4});
   Tensor q = reshape(permute(x, {0, 2, 1, 3}), {6, 5, 4});
   output(bmm(q, transpose(q, 1, 2)));
-  output(bmm(expand(reshape(slice(x, 1, 0, 1), {2, 3, 4}), {2, 3, 4}), transpose(reshape(x, {2, 15, 4}), 1, 2)));
+  output(
+      bmm(expand(reshape(slice(x, 1, 0, 1), {2, 3, 4}), {2, 3, 4}), transpose(reshape(x, {2, 15, 4}), 1, 2)));
   check();
 }
 
@@ -363,7 +374,8 @@ TEST_F(CompileTest, HalfTypesRoundAtEachOperator) {
 }
 
 TEST_F(CompileTest, Attention) {
-  Tensor q = input({2, 3, 70, 8}), k = input({2, 3, 70, 8}), v = input({2, 3, 70, 8}), mask = input({1, 1, 70, 70});
+  Tensor q = input({2, 3, 70, 8}), k = input({2, 3, 70, 8}), v = input({2, 3, 70, 8}),
+         mask = input({1, 1, 70, 70});
   output(call("core.sdpa", {q.value, k.value, v.value, std::monostate{}, true, 0.35}));
   output(call("core.sdpa", {q.value, k.value, v.value, expand(mask, {2, 3, 70, 70}).value, false, 0.35}));
   Tensor flat = input({70, 70});
@@ -375,8 +387,11 @@ TEST_F(CompileTest, Attention) {
 TEST_F(CompileTest, Convolution) {
   Tensor x = input({2, 4, 6, 7}), w = input({6, 2, 3, 2}), b = input({6});
   auto two = [](int64_t a, int64_t b) { return std::vector<Sym>{a, b}; };
-  output(maximum(call("core.convolution", {x.value, w.value, b.value, two(2, 1), two(1, 0), two(1, 2), false, two(0, 0), Sym(2)}), 0.0));
-  output(call("core.convolution", {x.value, input({4, 3, 3, 2}).value, std::monostate{}, two(2, 1), two(1, 0), two(1, 1), true, two(1, 0), Sym(1)}));
+  output(maximum(call("core.convolution",
+                      {x.value, w.value, b.value, two(2, 1), two(1, 0), two(1, 2), false, two(0, 0), Sym(2)}),
+                 0.0));
+  output(call("core.convolution", {x.value, input({4, 3, 3, 2}).value, std::monostate{}, two(2, 1), two(1, 0),
+                                   two(1, 1), true, two(1, 0), Sym(1)}));
   check();
 }
 
@@ -385,17 +400,22 @@ TEST_F(CompileTest, ConvolutionOfManyShapes) {
     int64_t batch, channels, out_channels, height, width, kernel, stride, padding, dilation, groups;
     bool bias;
   };
-  const Case cases[] = {{1, 4, 9, 5, 5, 3, 1, 0, 1, 1, false},    {1, 3, 8, 9, 11, 3, 1, 1, 1, 1, true},   {3, 4, 16, 7, 7, 1, 1, 0, 1, 1, false}, {2, 4, 15, 8, 8, 1, 2, 0, 1, 1, true},
-                        {2, 3, 8, 23, 21, 7, 2, 3, 1, 1, false}, {1, 8, 16, 6, 40, 3, 1, 2, 2, 2, true}, {2, 6, 6, 5, 5, 3, 1, 1, 1, 6, true},
-                        {5, 2, 200, 4, 3, 3, 3, 1, 1, 1, true}};
+  const Case cases[] = {{1, 4, 9, 5, 5, 3, 1, 0, 1, 1, false},   {1, 3, 8, 9, 11, 3, 1, 1, 1, 1, true},
+                        {3, 4, 16, 7, 7, 1, 1, 0, 1, 1, false},  {2, 4, 15, 8, 8, 1, 2, 0, 1, 1, true},
+                        {2, 3, 8, 23, 21, 7, 2, 3, 1, 1, false}, {1, 8, 16, 6, 40, 3, 1, 2, 2, 2, true},
+                        {2, 6, 6, 5, 5, 3, 1, 1, 1, 6, true},    {5, 2, 200, 4, 3, 3, 3, 1, 1, 1, true}};
   for (const Case& c : cases) {
-    Tensor x = input({c.batch, c.channels, c.height, c.width}), w = input({c.out_channels, c.channels / c.groups, c.kernel, c.kernel});
+    Tensor x = input({c.batch, c.channels, c.height, c.width}),
+           w = input({c.out_channels, c.channels / c.groups, c.kernel, c.kernel});
     graph::Arg bias = c.bias ? graph::Arg(input({c.out_channels}).value) : graph::Arg();
     auto two = [](int64_t a) { return std::vector<Sym>{a, a}; };
-    output(call("core.convolution", {x.value, w.value, bias, two(c.stride), two(c.padding), two(c.dilation), false, two(0), Sym(c.groups)}));
+    output(call("core.convolution", {x.value, w.value, bias, two(c.stride), two(c.padding), two(c.dilation),
+                                     false, two(0), Sym(c.groups)}));
   }
   Tensor line = input({2, 3, 30}), w = input({9, 3, 4});
-  output(call("core.convolution", {line.value, w.value, std::monostate{}, std::vector<Sym>{2}, std::vector<Sym>{1}, std::vector<Sym>{2}, false, std::vector<Sym>{Sym()}, Sym(1)}));
+  output(call("core.convolution",
+              {line.value, w.value, std::monostate{}, std::vector<Sym>{2}, std::vector<Sym>{1},
+               std::vector<Sym>{2}, false, std::vector<Sym>{Sym()}, Sym(1)}));
   check();
 }
 

@@ -73,9 +73,11 @@ struct Buffer {
   std::vector<int64_t> sizes, strides;
   std::vector<char> bytes;
 
-  Buffer(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides) : dtype(dtype), sizes(std::move(sizes)), strides(std::move(strides)) {
+  Buffer(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides)
+      : dtype(dtype), sizes(std::move(sizes)), strides(std::move(strides)) {
     int64_t span = 1;
-    for (size_t d = 0; d < this->sizes.size(); ++d) span += std::max<int64_t>(0, this->sizes[d] - 1) * std::abs(this->strides[d]);
+    for (size_t d = 0; d < this->sizes.size(); ++d)
+      span += std::max<int64_t>(0, this->sizes[d] - 1) * std::abs(this->strides[d]);
     bytes.assign(span * runtime::bytes(dtype) + 64, 0x55);
   }
 
@@ -101,11 +103,16 @@ struct Buffer {
     return result;
   }
   runtime::TensorView view() {
-    return {.data = bytes.data(), .sizes = sizes.data(), .strides = strides.data(), .rank = static_cast<int32_t>(sizes.size()), .dtype = dtype};
+    return {.data = bytes.data(),
+            .sizes = sizes.data(),
+            .strides = strides.data(),
+            .rank = static_cast<int32_t>(sizes.size()),
+            .dtype = dtype};
   }
 };
 
-inline std::vector<int64_t> evaluate(const Graph& graph, const std::vector<Sym>& sizes, const std::vector<int64_t>& symbols) {
+inline std::vector<int64_t> evaluate(const Graph& graph, const std::vector<Sym>& sizes,
+                                     const std::vector<int64_t>& symbols) {
   std::vector<int64_t> result;
   for (const Sym& size : sizes) result.push_back(graph.sym->evaluate(size, symbols.data()));
   return result;
@@ -115,12 +122,15 @@ inline std::vector<int64_t> evaluate(const Graph& graph, const std::vector<Sym>&
 inline DenseTensor random_tensor(DType dtype, std::vector<int64_t> sizes, std::mt19937& rng) {
   DenseTensor result(dtype, std::move(sizes));
   std::uniform_real_distribution<double> real(-2, 2);
-  std::uniform_int_distribution<int> integer(runtime::info(dtype).is_signed ? -4 : 0, dtype == DType::kBool ? 1 : 5);
-  for (size_t i = 0; i < result.elements.size(); ++i) result.set(i, runtime::is_float(dtype) ? real(rng) : integer(rng));
+  std::uniform_int_distribution<int> integer(runtime::info(dtype).is_signed ? -4 : 0,
+                                             dtype == DType::kBool ? 1 : 5);
+  for (size_t i = 0; i < result.elements.size(); ++i)
+    result.set(i, runtime::is_float(dtype) ? real(rng) : integer(rng));
   return result;
 }
 
-inline void expect_close(const DenseTensor& got, const DenseTensor& want, double tolerance, const std::string& what) {
+inline void expect_close(const DenseTensor& got, const DenseTensor& want, double tolerance,
+                         const std::string& what) {
   ASSERT_EQ(got.sizes, want.sizes) << what;
   int wrong = 0;
   for (size_t i = 0; i < want.elements.size() && wrong < 5; ++i) {
@@ -143,21 +153,25 @@ struct RunResult {
   std::vector<DenseTensor> outputs;
 };
 
-// Compiles with `emit` (the kernel interpreter by default), runs on `inputs` and compares outputs and mutated inputs with the
-// interpreter of graphs.
-inline RunResult compile_and_compare(const Graph& graph, const std::vector<DenseTensor>& inputs, std::vector<int64_t> symbols = {}, const EmitFn& emit = interpret_kernels) {
+// Compiles with `emit` (the kernel interpreter by default), runs on `inputs` and compares outputs and mutated
+// inputs with the interpreter of graphs.
+inline RunResult compile_and_compare(const Graph& graph, const std::vector<DenseTensor>& inputs,
+                                     std::vector<int64_t> symbols = {},
+                                     const EmitFn& emit = interpret_kernels) {
   RunResult result;
   if (symbols.empty())
     for (const auto& symbol : graph.sym->symbols()) symbols.push_back(symbol.hint);
-  std::unique_ptr<runtime::Executable> executable = compile_with(graph, {.keep_text = true}, &result.report, emit);
+  std::unique_ptr<runtime::Executable> executable =
+      compile_with(graph, {.keep_text = true}, &result.report, emit);
   std::vector<Buffer> in, out;
   std::vector<runtime::TensorView> views;
   std::vector<void*> pointers;
   std::vector<DenseTensor> seen;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    in.emplace_back(inputs[i].dtype, inputs[i].sizes, evaluate(graph, graph.inputs[i]->type.strides, symbols));
+    in.emplace_back(inputs[i].dtype, inputs[i].sizes,
+                    evaluate(graph, graph.inputs[i]->type.strides, symbols));
     in.back().write(inputs[i]);
-    seen.push_back(in.back().read());   // a stride of 0 leaves fewer elements
+    seen.push_back(in.back().read());  // a stride of 0 leaves fewer elements
   }
   for (Buffer& buffer : in) views.push_back(buffer.view());
   for (const runtime::OutputSpec& spec : executable->outputs) {
@@ -173,9 +187,12 @@ inline RunResult compile_and_compare(const Graph& graph, const std::vector<Dense
   const graph::InterpretResult want = graph::interpret_all(graph, seen, symbols);
   for (size_t i = 0; i < out.size(); ++i) {
     result.outputs.push_back(out[i].read());
-    expect_close(result.outputs.back(), want.outputs[i], tolerance_of(out[i].dtype), "output " + std::to_string(i) + "\n" + text);
+    expect_close(result.outputs.back(), want.outputs[i], tolerance_of(out[i].dtype),
+                 "output " + std::to_string(i) + "\n" + text);
   }
-  for (size_t i = 0; i < in.size(); ++i) expect_close(in[i].read(), want.inputs[i], tolerance_of(in[i].dtype), "input " + std::to_string(i) + "\n" + text);
+  for (size_t i = 0; i < in.size(); ++i)
+    expect_close(in[i].read(), want.inputs[i], tolerance_of(in[i].dtype),
+                 "input " + std::to_string(i) + "\n" + text);
   return result;
 }
 

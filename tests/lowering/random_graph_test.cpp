@@ -1,4 +1,5 @@
-// Random core graphs: compiled and run against the interpreter of graphs. The seed of a failure is in its message.
+// Random core graphs: compiled and run against the interpreter of graphs. The seed of a failure is in its
+// message.
 #include <cmath>
 
 #include "tests/lowering/lowering_test_util.h"
@@ -32,7 +33,14 @@ class RandomGraph {
   int64_t hint(const Sym& size) const { return graph.sym->hint(size); }
 
   std::vector<Sym> any_sizes() {
-    const Sym choices[] = {Sym(1), Sym(2), Sym(3), Sym(4), Sym(6), Sym(17), dynamic_ ? *dynamic_ : Sym(5), dynamic_ ? *dynamic_ : Sym(8)};
+    const Sym choices[] = {Sym(1),
+                           Sym(2),
+                           Sym(3),
+                           Sym(4),
+                           Sym(6),
+                           Sym(17),
+                           dynamic_ ? *dynamic_ : Sym(5),
+                           dynamic_ ? *dynamic_ : Sym(8)};
     std::vector<Sym> sizes;
     for (int rank = pick(4); rank > 0; --rank) sizes.push_back(choices[pick(8)]);
     return sizes;
@@ -49,7 +57,8 @@ class RandomGraph {
         stride = stride * sizes[d];
       }
     }
-    values_.push_back(graph::wrap(builder_, graph.add_input(type, "x" + std::to_string(graph.inputs.size()))));
+    values_.push_back(
+        graph::wrap(builder_, graph.add_input(type, "x" + std::to_string(graph.inputs.size()))));
     std::vector<int64_t> hints;
     for (const Sym& size : sizes) hints.push_back(hint(size));
     inputs.push_back(random_tensor(DType::kF32, hints, rng_));
@@ -90,7 +99,9 @@ class RandomGraph {
     // A partner of the same sizes, or of one size that broadcasts.
     std::vector<Tensor> partners;
     for (Tensor y : values_)
-      if (y.sizes() == x.sizes() || y.rank() == 0 || (y.rank() == 1 && x.rank() > 0 && y.sizes()[0] == x.sizes().back())) partners.push_back(y);
+      if (y.sizes() == x.sizes() || y.rank() == 0 ||
+          (y.rank() == 1 && x.rank() > 0 && y.sizes()[0] == x.sizes().back()))
+        partners.push_back(y);
     Tensor y = partners[pick(static_cast<int>(partners.size()))];
     const int op = pick(3);
     push(op == 0 ? x + y : op == 1 ? x * y * 0.25 : maximum(x, y));
@@ -181,7 +192,8 @@ class RandomGraph {
   void mutate() {
     const int i = pick(static_cast<int>(graph.inputs.size()));
     for (Tensor y : values_)
-      if (y.value != graph.inputs[i] && y.sizes() == graph.inputs[i]->type.sizes) return graph.mutations.push_back({i, y.value});
+      if (y.value != graph.inputs[i] && y.sizes() == graph.inputs[i]->type.sizes)
+        return graph.mutations.push_back({i, y.value});
   }
 
   std::mt19937 rng_;

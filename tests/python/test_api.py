@@ -8,8 +8,9 @@ import pickle
 import subprocess
 import sys
 
-import cdynamo
 import pytest
+
+import cdynamo
 
 np = pytest.importorskip("numpy")
 

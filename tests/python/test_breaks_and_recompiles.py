@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-import cdynamo
 import pytest
+
+import cdynamo
 
 np = pytest.importorskip("numpy")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import pickle
 
-import cdynamo
 import numpy as np
 import pytest
 from programs import numpy_programs, torch_programs
+
+import cdynamo
 
 torch = pytest.importorskip("torch")
 from models import GPT, MLP, resnet18  # noqa: E402

@@ -20,7 +20,8 @@ struct Problem {
   Matrix out;
 
   // Each operand row-major or transposed, as the bits of `layout` say.
-  Problem(GemmShape shape, int layout) : shape(shape), a(shape.m * shape.k), b(shape.k * shape.n), c(shape.m * shape.n, T(3)) {
+  Problem(GemmShape shape, int layout)
+      : shape(shape), a(shape.m * shape.k), b(shape.k * shape.n), c(shape.m * shape.n, T(3)) {
     std::mt19937 rng(1);
     std::uniform_int_distribution<int> digit(-4, 4);
     for (T& x : a) x = static_cast<T>(digit(rng));
@@ -36,13 +37,17 @@ struct Problem {
       for (int64_t j = 0; j < shape.n; ++j) {
         T want = before;
         for (int64_t k = 0; k < shape.k; ++k)
-          want += a[i * left.row_stride + k * left.column_stride] * b[k * right.row_stride + j * right.column_stride];
-        ASSERT_EQ(c[i * out.row_stride + j * out.column_stride], want) << shape.m << "x" << shape.n << "x" << shape.k << " at " << i << "," << j;
+          want += a[i * left.row_stride + k * left.column_stride] *
+                  b[k * right.row_stride + j * right.column_stride];
+        ASSERT_EQ(c[i * out.row_stride + j * out.column_stride], want)
+            << shape.m << "x" << shape.n << "x" << shape.k << " at " << i << "," << j;
       }
   }
 };
 
-const GemmShape kShapes[] = {{1, 1, 1}, {1, 40, 33}, {3, 5, 7}, {6, 37, 65}, {14, 32, 16}, {15, 33, 17}, {29, 70, 100}, {64, 10, 50}, {200, 45, 400}, {2, 3, 0}, {500, 33, 1100}, {40, 1, 19}};
+const GemmShape kShapes[] = {{1, 1, 1},      {1, 40, 33},  {3, 5, 7},       {6, 37, 65},
+                             {14, 32, 16},   {15, 33, 17}, {29, 70, 100},   {64, 10, 50},
+                             {200, 45, 400}, {2, 3, 0},    {500, 33, 1100}, {40, 1, 19}};
 
 template <typename T>
 void check_kernels(void (*run)(const GemmShape&, ConstMatrix, ConstMatrix, Matrix, bool)) {
@@ -74,8 +79,12 @@ TEST(Gemm, Avx2Kernels) {
 #endif
 
 TEST(Gemm, IntegersWrap) {
-  check_kernels<int64_t>([](const GemmShape& s, ConstMatrix a, ConstMatrix b, Matrix c, bool add) { gemm_serial(DType::kI64, s, a, b, c, add); });
-  check_kernels<int8_t>([](const GemmShape& s, ConstMatrix a, ConstMatrix b, Matrix c, bool add) { gemm_serial(DType::kI8, s, a, b, c, add); });
+  check_kernels<int64_t>([](const GemmShape& s, ConstMatrix a, ConstMatrix b, Matrix c, bool add) {
+    gemm_serial(DType::kI64, s, a, b, c, add);
+  });
+  check_kernels<int8_t>([](const GemmShape& s, ConstMatrix a, ConstMatrix b, Matrix c, bool add) {
+    gemm_serial(DType::kI8, s, a, b, c, add);
+  });
 }
 
 TEST(Gemm, ThreadsGiveTheSame) {
@@ -89,7 +98,8 @@ TEST(Gemm, ThreadsGiveTheSame) {
 TEST(Gemm, HalfTypesRoundOnce) {
   const float values[] = {1.0f, -2.5f, 0.1f, 65504.0f, 1e-7f, 6e-8f};
   for (float value : values) {
-    EXPECT_EQ(static_cast<float>(Float16::from(static_cast<float>(Float16::from(value)))), static_cast<float>(Float16::from(value)));
+    EXPECT_EQ(static_cast<float>(Float16::from(static_cast<float>(Float16::from(value)))),
+              static_cast<float>(Float16::from(value)));
     EXPECT_NEAR(static_cast<float>(BFloat16::from(value)), value, std::abs(value) * 0.004f);
   }
   EXPECT_EQ(Float16::from(65520.0f).bits, 0x7c00);

@@ -339,11 +339,29 @@ def context_managers_of_the_library(x, n):
 
 
 PROGRAMS = [
-    break_in_for, break_in_while, break_in_nested_loops, break_in_with, swallowed_exception, break_in_try,
-    break_in_handler, exceptions_in_a_loop, branch_on_a_tensor, break_in_a_closure, aliases_across_a_break,
-    a_dict_that_holds_itself, globals_across_a_break, iterators_across_a_break, break_in_a_generator,
-    generator_across_a_break, break_in_a_comprehension, objects_across_a_break, methods_across_a_break,
-    decorators_across_a_break, in_place_across_a_break, containers_across_a_break, context_managers_of_the_library,
+    break_in_for,
+    break_in_while,
+    break_in_nested_loops,
+    break_in_with,
+    swallowed_exception,
+    break_in_try,
+    break_in_handler,
+    exceptions_in_a_loop,
+    branch_on_a_tensor,
+    break_in_a_closure,
+    aliases_across_a_break,
+    a_dict_that_holds_itself,
+    globals_across_a_break,
+    iterators_across_a_break,
+    break_in_a_generator,
+    generator_across_a_break,
+    break_in_a_comprehension,
+    objects_across_a_break,
+    methods_across_a_break,
+    decorators_across_a_break,
+    in_place_across_a_break,
+    containers_across_a_break,
+    context_managers_of_the_library,
 ]
 
 

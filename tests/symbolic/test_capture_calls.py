@@ -4,7 +4,6 @@ import contextlib
 import functools
 
 import pytest
-
 from test_capture_control import agrees, capture, result_of
 
 GLOBAL = 10

@@ -1,7 +1,6 @@
 """Exceptions inside captured code: raise, try, finally, with; and what is left to Python."""
 
 import pytest
-
 from test_capture_control import agrees, capture, result_of
 
 

@@ -134,8 +134,21 @@ def chained_views(x):
     return x.view(2, 2, 6).transpose(0, 1)[1].contiguous()
 
 
-@pytest.mark.parametrize("function", [assign_number, assign_tensor, assign_mask, assign_row_mask, assign_indices, augmented_item,
-                                      view_then_write, write_then_read_view, write_to_fresh, chained_views])
+@pytest.mark.parametrize(
+    "function",
+    [
+        assign_number,
+        assign_tensor,
+        assign_mask,
+        assign_row_mask,
+        assign_indices,
+        augmented_item,
+        view_then_write,
+        write_then_read_view,
+        write_to_fresh,
+        chained_views,
+    ],
+)
 def test_views_and_writes(function):
     check(function, X)
 
@@ -185,8 +198,25 @@ def test_operators(index):
 
 def test_metadata():
     def f(x):
-        return (x.shape, x.size(), x.size(-1), x.dim(), x.numel(), x.dtype, x.device, x.ndim, x.is_contiguous(), x.T.is_contiguous(),
-                x.stride(), len(x), x.shape[0] * 2, x.shape[:-1] + (3,), x.requires_grad, x.is_floating_point(), x + 1)
+        return (
+            x.shape,
+            x.size(),
+            x.size(-1),
+            x.dim(),
+            x.numel(),
+            x.dtype,
+            x.device,
+            x.ndim,
+            x.is_contiguous(),
+            x.T.is_contiguous(),
+            x.stride(),
+            len(x),
+            x.shape[0] * 2,
+            x.shape[:-1] + (3,),
+            x.requires_grad,
+            x.is_floating_point(),
+            x + 1,
+        )
 
     check(f, X)
 
@@ -211,10 +241,26 @@ def test_named_results():
 
 def test_binding_of_names_and_lists():
     def f(x):
-        return (x.sum(axis=1), torch.sum(x, dim=(0, 1), keepdims=True), torch.mean(input=x, dim=0), x.view(2, -1), x.view((3, 8)),
-                x.permute(1, 0), x.reshape(x.shape[1], x.shape[0]), x.expand(2, *x.shape), torch.cat([x, x], dim=-1),
-                torch.stack((x, x)), x.softmax(-1), torch.softmax(x, dim=0, dtype=torch.float64), torch.add(x, x, alpha=2),
-                torch.clamp(x, min=0), x.clamp(-0.5, 0.5), x.to(torch.float64), x.to("cpu"), torch.where(x > 0, x, 0.0))
+        return (
+            x.sum(axis=1),
+            torch.sum(x, dim=(0, 1), keepdims=True),
+            torch.mean(input=x, dim=0),
+            x.view(2, -1),
+            x.view((3, 8)),
+            x.permute(1, 0),
+            x.reshape(x.shape[1], x.shape[0]),
+            x.expand(2, *x.shape),
+            torch.cat([x, x], dim=-1),
+            torch.stack((x, x)),
+            x.softmax(-1),
+            torch.softmax(x, dim=0, dtype=torch.float64),
+            torch.add(x, x, alpha=2),
+            torch.clamp(x, min=0),
+            x.clamp(-0.5, 0.5),
+            x.to(torch.float64),
+            x.to("cpu"),
+            torch.where(x > 0, x, 0.0),
+        )
 
     check(f, X)
 
@@ -222,9 +268,23 @@ def test_binding_of_names_and_lists():
 def test_factories():
     def f(x):
         n = x.shape[0]
-        return (torch.zeros(n, 2), torch.ones((2, n)), torch.full((n,), 3), torch.arange(n), torch.arange(0, 1, 0.25), torch.eye(n),
-                torch.linspace(0, 1, 5), torch.tensor([1.5, 2.5]), torch.tensor(3), torch.tensor([[True, False]]), torch.zeros_like(x),
-                x.new_full((2,), 7), torch.empty(n, 2).shape, torch.tensor([]), torch.tensor([1, 2], dtype=torch.int8))
+        return (
+            torch.zeros(n, 2),
+            torch.ones((2, n)),
+            torch.full((n,), 3),
+            torch.arange(n),
+            torch.arange(0, 1, 0.25),
+            torch.eye(n),
+            torch.linspace(0, 1, 5),
+            torch.tensor([1.5, 2.5]),
+            torch.tensor(3),
+            torch.tensor([[True, False]]),
+            torch.zeros_like(x),
+            x.new_full((2,), 7),
+            torch.empty(n, 2).shape,
+            torch.tensor([]),
+            torch.tensor([1, 2], dtype=torch.int8),
+        )
 
     check(f, X)
 
@@ -259,7 +319,14 @@ def test_nn_functional():
         h = F.layer_norm(h, (8,))
         h = F.dropout(F.silu(h), 0.5, training=False)
         c = F.max_pool2d(F.relu(F.conv2d(image, kernel, padding=1)), 2)
-        return h, c, F.pad(x, (1, 1)), F.one_hot(x.long() % 3 + 3, 8) if False else 0, F.softplus(x), F.log_softmax(x, -1)
+        return (
+            h,
+            c,
+            F.pad(x, (1, 1)),
+            F.one_hot(x.long() % 3 + 3, 8) if False else 0,
+            F.softplus(x),
+            F.log_softmax(x, -1),
+        )
 
     check(f, X)
 
@@ -332,3 +399,96 @@ def test_sizes_that_change():
         for n in (4, 5, 6, 7, 9):
             x = torch.randn(n, 8)
             torch.testing.assert_close(fast(x), f(x))
+
+
+def test_autocast_is_left_to_eager():
+    def f(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return x @ x.T
+
+    assert check(f, X, compiled=False).dtype == torch.bfloat16
+    fast = cdynamo.optimize(lambda x: x @ x.T)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        assert fast(X).dtype == torch.bfloat16
+    with torch.no_grad():
+        assert fast(X).dtype == torch.float32
+
+
+def test_results_made_in_inference_mode():
+    fast = cdynamo.optimize(lambda x: x * 2)
+    with torch.inference_mode():
+        assert fast(X).is_inference()
+    with torch.no_grad():
+        assert not fast(X).is_inference()
+
+
+def test_transforms_see_eager_code():
+    fast = cdynamo.optimize(lambda x: x.sin() * 2)
+    torch.testing.assert_close(torch.vmap(fast)(X), X.sin() * 2)
+    torch.testing.assert_close(torch.func.grad(lambda x: fast(x).sum())(X), X.cos() * 2)
+
+
+def test_default_dtype_and_device_modes():
+    fast = cdynamo.optimize(lambda: torch.ones(2) * 3)
+    assert fast().dtype == torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert fast().dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.device("meta"):
+        assert fast().device.type == "meta"
+
+
+def test_random_numbers_are_eager():
+    def f(x):
+        return x + torch.rand(4, 6), F.dropout(x, 0.5, True)
+
+    torch.manual_seed(3)
+    expected = f(X)
+    torch.manual_seed(3)
+    got = cdynamo.optimize(f)(X)
+    torch.testing.assert_close(got, expected)
+
+
+def test_written_arguments_move_their_version():
+    x = torch.zeros(3)
+    fast = cdynamo.optimize(lambda x: x.add_(1))
+    with torch.no_grad():
+        fast(x)
+    assert x._version == 1 and x.tolist() == [1, 1, 1]
+
+
+def test_attributes_set_on_a_tensor():
+    x = X.clone()
+    x.scale = 3
+
+    def f(x):
+        return x * x.scale, hasattr(x, "missing"), isinstance(x, torch.nn.Parameter)
+
+    got = cdynamo.optimize(f)(x)
+    assert torch.equal(got[0], x * 3) and got[1:] == (False, False)
+
+
+def test_operators_stated_in_python():
+    def f(x):
+        return (
+            torch.einsum("ij,kj->ik", x, x),
+            torch.einsum("ij->j", x),
+            torch.trace(x @ x.T),
+            torch.broadcast_tensors(x, x[0]),
+            torch.meshgrid(x[0], x[:, 0], indexing="xy"),
+            F.pixel_shuffle(x.view(1, 4, 2, 3), 2),
+            F.interpolate(x.view(1, 2, 3, 4), scale_factor=2),
+            torch.einsum("bij,bjk->bik", x.view(2, 2, 6), x.view(2, 6, 2)),
+        )
+
+    check(f, X)
+
+
+def test_attention_modules():
+    torch.manual_seed(0)
+    attention = torch.nn.MultiheadAttention(6, 2, batch_first=True).eval()
+    layer = torch.nn.TransformerEncoderLayer(6, 2, 12, batch_first=True, activation="gelu").eval()
+    check(lambda x: attention(x, x, x), X[None])
+    check(lambda x: layer(x), X[None])

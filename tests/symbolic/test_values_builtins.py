@@ -25,14 +25,36 @@ def introspection(x):
 
 
 def quantifiers(l):
-    return any(l), all(l), any([]), all([]), any(v > 2 for v in l), all(isinstance(v, int) for v in l), sum(l), max(l), min(l, key=lambda v: -v), max(l, key=lambda v: v % 2), sorted(l), len(l)
+    return (
+        any(l),
+        all(l),
+        any([]),
+        all([]),
+        any(v > 2 for v in l),
+        all(isinstance(v, int) for v in l),
+        sum(l),
+        max(l),
+        min(l, key=lambda v: -v),
+        max(l, key=lambda v: v % 2),
+        sorted(l),
+        len(l),
+    )
 
 
 def unbound(l):
     list.append(l, 9)
     d = {}
     dict.__setitem__(d, "a", 1)
-    return l, str.upper("a"), int.__add__(1, 2), list.__len__(l), d, dict.get(d, "a"), object.__eq__(d, d), tuple.__getitem__((1, 2), 0)
+    return (
+        l,
+        str.upper("a"),
+        int.__add__(1, 2),
+        list.__len__(l),
+        d,
+        dict.get(d, "a"),
+        object.__eq__(d, d),
+        tuple.__getitem__((1, 2), 0),
+    )
 
 
 def several_itertools(l):
@@ -113,7 +135,19 @@ def test_errors_have_pythons_words(kind):
 
 
 def changing_numbers(n, factor):
-    return n * 2 + 1, n > 2, [n] * 2, factor * 2, f"{n} {factor}", list(range(n)), n == 4, -factor, factor > 1.5, n / 2, n - factor
+    return (
+        n * 2 + 1,
+        n > 2,
+        [n] * 2,
+        factor * 2,
+        f"{n} {factor}",
+        list(range(n)),
+        n == 4,
+        -factor,
+        factor > 1.5,
+        n / 2,
+        n - factor,
+    )
 
 
 def test_numbers_that_change_from_call_to_call():

@@ -70,7 +70,21 @@ def aliased(a, b):
 
 def tuples(t, x):
     a, *b, c = t
-    return t + (x,), t * 2, t[1:], t[-1], t.index(2), t.count(1), a, b, c, t == (1, 2, 3), t < (2,), x in t, hash((1, 2)) == hash((1, 2))
+    return (
+        t + (x,),
+        t * 2,
+        t[1:],
+        t[-1],
+        t.index(2),
+        t.count(1),
+        a,
+        b,
+        c,
+        t == (1, 2, 3),
+        t < (2,),
+        x in t,
+        hash((1, 2)) == hash((1, 2)),
+    )
 
 
 def unpacking(l):
@@ -172,7 +186,16 @@ def dict_order(d):
 def dict_views(d):
     keys, values, items = d.keys(), d.values(), d.items()
     d["later"] = 1
-    return list(keys), list(values), list(items), keys & {"a"}, keys | {"z"}, ("later", 1) in items, len(values), keys == {"a", "later"}
+    return (
+        list(keys),
+        list(values),
+        list(items),
+        keys & {"a"},
+        keys | {"z"},
+        ("later", 1) in items,
+        len(values),
+        keys == {"a", "later"},
+    )
 
 
 def dict_comprehension(d):
@@ -273,7 +296,18 @@ def set_methods(s):
     s.discard(1)
     s |= {7}
     s.update([8], (6,))
-    return s & {7, 9}, s - {9}, s ^ {1}, s | {1}, s.issubset({1}), s >= {7}, len(s), sorted(s), 9 in s, s.isdisjoint({100})
+    return (
+        s & {7, 9},
+        s - {9},
+        s ^ {1},
+        s | {1},
+        s.issubset({1}),
+        s >= {7},
+        len(s),
+        sorted(s),
+        9 in s,
+        s.isdisjoint({100}),
+    )
 
 
 def set_new(x):
@@ -296,7 +330,20 @@ def slices(l, i):
 
 def ranges(n):
     r = range(1, n, 2)
-    return list(r), len(r), r[1], r[-1], 3 in r, r[1:], r.start, r.step, bool(range(0)), sum(range(n)), list(reversed(r)), r == range(1, n, 2)
+    return (
+        list(r),
+        len(r),
+        r[1],
+        r[-1],
+        3 in r,
+        r[1:],
+        r.start,
+        r.step,
+        bool(range(0)),
+        sum(range(n)),
+        list(reversed(r)),
+        r == range(1, n, 2),
+    )
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,14 @@ def attributes(p):
     p.x += 1
     p.extra = [p.y]
     del p.y
-    return p.norm if hasattr(p, "y") else None, p.scale, Point.scale, getattr(p, "missing", 3), p.extra, "extra" in p.__dict__
+    return (
+        p.norm if hasattr(p, "y") else None,
+        p.scale,
+        Point.scale,
+        getattr(p, "missing", 3),
+        p.extra,
+        "extra" in p.__dict__,
+    )
 
 
 def methods(p):
@@ -98,7 +105,19 @@ def properties(p):
 
 def inheritance(p):
     q = Point3(1, 2, 3)
-    return q.norm, q.moved(4), q.scale, isinstance(q, Point), isinstance(p, Point3), issubclass(Point3, Point), type(q) is Point3, q == Point(1, 2), type(q).__name__, Point3.__mro__[1] is Point, q.__class__.__qualname__
+    return (
+        q.norm,
+        q.moved(4),
+        q.scale,
+        isinstance(q, Point),
+        isinstance(p, Point3),
+        issubclass(Point3, Point),
+        type(q) is Point3,
+        q == Point(1, 2),
+        type(q).__name__,
+        Point3.__mro__[1] is Point,
+        q.__class__.__qualname__,
+    )
 
 
 def no_attribute(p):
@@ -255,7 +274,14 @@ class Counter3:
 
 def iteration(x):
     c = Counter3()
-    return list(Sequence()), 20 in Sequence(), list(c), next(c, None), [v for v in Counter3()], dict(zip(Counter3(), Sequence()))
+    return (
+        list(Sequence()),
+        20 in Sequence(),
+        list(c),
+        next(c, None),
+        [v for v in Counter3()],
+        dict(zip(Counter3(), Sequence())),
+    )
 
 
 class Always:
@@ -394,7 +420,22 @@ def dataclass(c):
 
 
 def enums(e):
-    return e is Color.RED, e.value, e.name, e.next(), Color(2), Color["RED"], list(Color), len(Color), Level.HIGH + 1, Level.LOW < 2, {Color.RED: 1}[e], e == Color.RED, isinstance(e, Color), e in (Color.GREEN, Color.RED)
+    return (
+        e is Color.RED,
+        e.value,
+        e.name,
+        e.next(),
+        Color(2),
+        Color["RED"],
+        list(Color),
+        len(Color),
+        Level.HIGH + 1,
+        Level.LOW < 2,
+        {Color.RED: 1}[e],
+        e == Color.RED,
+        isinstance(e, Color),
+        e in (Color.GREEN, Color.RED),
+    )
 
 
 def list_subclass(s):
@@ -497,7 +538,21 @@ def wrapped(x):
 
 
 def library(x):
-    return math.sqrt(x), math.pi, math.floor(2.5), math.prod([1, x]), operator.add(x, 2), operator.itemgetter(1, 0)([3, 4]), operator.attrgetter("real")(x), operator.methodcaller("bit_length")(x), functools.reduce(operator.mul, [1, 2, x]), cached(x), wrapped(x), operator.truth(x), operator.contains([1], x)
+    return (
+        math.sqrt(x),
+        math.pi,
+        math.floor(2.5),
+        math.prod([1, x]),
+        operator.add(x, 2),
+        operator.itemgetter(1, 0)([3, 4]),
+        operator.attrgetter("real")(x),
+        operator.methodcaller("bit_length")(x),
+        functools.reduce(operator.mul, [1, 2, x]),
+        cached(x),
+        wrapped(x),
+        operator.truth(x),
+        operator.contains([1], x),
+    )
 
 
 def closures(x):
@@ -519,7 +574,14 @@ def generators(x):
                 yield got
 
     g = numbers(3)
-    return list(numbers(3)), sum(v for v in numbers(3)), next(g), [*g], max(numbers(2)), sorted(numbers(3), reverse=True)
+    return (
+        list(numbers(3)),
+        sum(v for v in numbers(3)),
+        next(g),
+        [*g],
+        max(numbers(2)),
+        sorted(numbers(3), reverse=True),
+    )
 
 
 SETTINGS = {"deep": [1, {"x": 2}]}

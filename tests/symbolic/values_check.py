@@ -15,9 +15,10 @@ def canonical(x, seen=None):
         return type(x).__name__, repr(x)
     if isinstance(x, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodType)):
         return getattr(x, "__qualname__", None) or repr(x)
-    if id(x) in seen:
-        return "seen", seen[id(x)][0]
-    seen[id(x)] = (len(seen), x)
+    if not isinstance(x, (tuple, frozenset)):  # what cannot change has no identity to speak of
+        if id(x) in seen:
+            return "seen", seen[id(x)][0]
+        seen[id(x)] = (len(seen), x)
     parts = [type(x).__qualname__]
     if isinstance(x, (list, tuple)):
         parts += [canonical(item, seen) for item in x]

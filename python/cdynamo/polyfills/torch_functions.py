@@ -156,7 +156,6 @@ def meshgrid(*tensors, indexing=None):
         view[i] = shape[i]
         grids.append(t.view(view).expand(shape))
     if swap:
-        grids = [g.transpose(0, 1) for g in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 

@@ -27,9 +27,12 @@ struct TorchProgram {
     std::vector<double> values(n);
     for (int64_t i = 0; i < n; ++i) values[i] = static_cast<double>(i + 1);
     inputs.push_back(DenseTensor::of(sizes, values));
-    return graph.add_input({.dtype = DType::kF32, .sizes = std::move(syms), .strides = std::move(strides)}, "x" + std::to_string(inputs.size()));
+    return graph.add_input({.dtype = DType::kF32, .sizes = std::move(syms), .strides = std::move(strides)},
+                           "x" + std::to_string(inputs.size()));
   }
-  Value* einsum(const char* equation, std::vector<Value*> tensors) { return b.call1("core.einsum", {std::string(equation), std::move(tensors)}); }
+  Value* einsum(const char* equation, std::vector<Value*> tensors) {
+    return b.call1("core.einsum", {std::string(equation), std::move(tensors)});
+  }
   DenseTensor run(Value* result) {
     graph.outputs = {b.call1("clone", {result})};
     EXPECT_THAT(verify(graph, false), IsEmpty()) << print_readable(graph);
@@ -93,7 +96,8 @@ TEST(LinalgLike, Products) {
 TEST(LinalgLike, DistancesAndNorms) {
   TorchProgram p;
   Value* x = p.counting({2, 2});
-  expect(p.run(p.b.call1("cdist", {x, x, 2.0, std::monostate{}})), {2, 2}, {0, std::sqrt(8.0), std::sqrt(8.0), 0});
+  expect(p.run(p.b.call1("cdist", {x, x, 2.0, std::monostate{}})), {2, 2},
+         {0, std::sqrt(8.0), std::sqrt(8.0), 0});
   expect(p.run(p.b.call1("linalg_matrix_norm", {x})), {}, {std::sqrt(30.0)});
   expect(p.run(p.b.call1("linalg_norm", {x, INFINITY})), {}, {7});
   expect(p.run(p.b.call1("linalg_norm", {x, Sym(1)})), {}, {6});
@@ -117,7 +121,8 @@ TEST(ShapeLike, Pixels) {
   expect(p.run(shuffled), {1, 1, 2, 4}, {1, 3, 2, 4, 5, 7, 6, 8});
   expect(p.run(p.b.call1("pixel_unshuffle", {shuffled, Sym(2)})), {1, 4, 1, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
   Value* small = p.counting({1, 1, 1, 2});
-  expect(p.run(p.b.call1("upsample_nearest2d", {small, std::vector<Sym>{2, 4}})), {1, 1, 2, 4}, {1, 1, 2, 2, 1, 1, 2, 2});
+  expect(p.run(p.b.call1("upsample_nearest2d", {small, std::vector<Sym>{2, 4}})), {1, 1, 2, 4},
+         {1, 1, 2, 2, 1, 1, 2, 2});
 }
 
 TEST(ShapeLike, SplitsAreViews) {

@@ -11,10 +11,10 @@
 namespace cdynamo::graph {
 namespace {
 
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pointwise;
-using ::testing::DoubleNear;
 
 struct NumpyProgram {
   Graph graph;

@@ -36,7 +36,8 @@ void EagerTensor::assign(const std::vector<double>& values) {
   for (int64_t n = 0; n < numel(); ++n) (*storage)[position(n)] = values.at(n);
 }
 
-EagerTensor make_strided(std::vector<int64_t> sizes, std::vector<int64_t> strides, const std::vector<double>& values) {
+EagerTensor make_strided(std::vector<int64_t> sizes, std::vector<int64_t> strides,
+                         const std::vector<double>& values) {
   int64_t extent = 1;
   for (size_t d = 0; d < sizes.size(); ++d) extent += (std::max<int64_t>(sizes[d], 1) - 1) * strides[d];
   EagerTensor tensor{.storage = std::make_shared<std::vector<double>>(extent),
@@ -59,7 +60,8 @@ using Sizes = std::vector<int64_t>;
 
 Sizes numbers(const std::vector<Sym>& sizes) {
   Sizes result;
-  for (const Sym& size : sizes) result.push_back(size.is_constant() ? size.constant() : size.node()->context->hint(size));
+  for (const Sym& size : sizes)
+    result.push_back(size.is_constant() ? size.constant() : size.node()->context->hint(size));
   return result;
 }
 
@@ -91,7 +93,8 @@ class Eager {
          }},
         {"slice",
          [](const Args& args, EagerTensor& t) {
-           const int64_t dim = wrap(args.constant("dim"), t.sizes.size()), size = t.sizes[dim], step = args.constant("step");
+           const int64_t dim = wrap(args.constant("dim"), t.sizes.size()), size = t.sizes[dim],
+                         step = args.constant("step");
            const auto clamp = [&](const char* name, int64_t missing) {
              int64_t at = args.has(name) ? args.constant(name) : missing;
              if (at < 0) at += size;
@@ -105,7 +108,8 @@ class Eager {
          }},
         {"transpose",
          [](const Args& args, EagerTensor& t) {
-           const int64_t a = wrap(args.constant("dim0"), t.sizes.size()), b = wrap(args.constant("dim1"), t.sizes.size());
+           const int64_t a = wrap(args.constant("dim0"), t.sizes.size()),
+                         b = wrap(args.constant("dim1"), t.sizes.size());
            std::swap(t.sizes[a], t.sizes[b]);
            std::swap(t.strides[a], t.strides[b]);
            return true;
@@ -114,7 +118,8 @@ class Eager {
          [](const Args& args, EagerTensor& t) {
            int64_t dim = args.constant("dim");
            if (dim < 0) dim += static_cast<int64_t>(t.sizes.size()) + 1;
-           const int64_t stride = dim < static_cast<int64_t>(t.sizes.size()) ? t.sizes[dim] * t.strides[dim] : 1;
+           const int64_t stride =
+               dim < static_cast<int64_t>(t.sizes.size()) ? t.sizes[dim] * t.strides[dim] : 1;
            t.sizes.insert(t.sizes.begin() + dim, 1);
            t.strides.insert(t.strides.begin() + dim, stride);
            return true;
@@ -156,7 +161,8 @@ class Eager {
     return table;
   }
 
-  // A plain search instead of eager's chunks: the strides are right if every element lies where row-major order says.
+  // A plain search instead of eager's chunks: the strides are right if every element lies where row-major
+  // order says.
   static bool reshape_rule(const Args& args, EagerTensor& t) {
     Sizes sizes = numbers(args.sizes(args.schema().find("shape") >= 0 ? "shape" : "size"));
     int64_t known = 1;
@@ -205,18 +211,21 @@ class Eager {
                                const Sizes& sizes) {
     using Binary = double (*)(double, double);
     static const std::map<std::string_view, Binary> kBinary = {
-        {"add", [](double a, double b) { return a + b; }}, {"sub", [](double a, double b) { return a - b; }},
-        {"mul", [](double a, double b) { return a * b; }}, {"copy", [](double, double b) { return b; }},
+        {"add", [](double a, double b) { return a + b; }},
+        {"sub", [](double a, double b) { return a - b; }},
+        {"mul", [](double a, double b) { return a * b; }},
+        {"copy", [](double, double b) { return b; }},
         {"maximum", [](double a, double b) { return std::max(a, b); }}};
     using Unary = double (*)(double);
-    static const std::map<std::string_view, Unary> kUnary = {{"neg", [](double a) { return -a; }},
-                                                            {"abs", [](double a) { return std::abs(a); }},
-                                                            {"relu", [](double a) { return std::max(a, 0.0); }},
-                                                            {"clone", [](double a) { return a; }},
-                                                            {"contiguous", [](double a) { return a; }},
-                                                            {"view", [](double a) { return a; }},
-                                                            {"reshape", [](double a) { return a; }},
-                                                            {"zero", [](double) { return 0.0; }}};
+    static const std::map<std::string_view, Unary> kUnary = {
+        {"neg", [](double a) { return -a; }},
+        {"abs", [](double a) { return std::abs(a); }},
+        {"relu", [](double a) { return std::max(a, 0.0); }},
+        {"clone", [](double a) { return a; }},
+        {"contiguous", [](double a) { return a; }},
+        {"view", [](double a) { return a; }},
+        {"reshape", [](double a) { return a; }},
+        {"zero", [](double) { return 0.0; }}};
     const std::string_view name = node.op->name;
     if (name == "fill") return std::vector<double>(count(sizes), args.number("value"));
     if (const auto unary = kUnary.find(name); unary != kUnary.end()) {
@@ -312,8 +321,10 @@ std::vector<double> made_up_numbers(int64_t count, DType dtype, int salt) {
   std::vector<double> values(count);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t number = (i * 7 + salt * 5) % 11 - 5;
-    values[i] = dtype == DType::kBool ? static_cast<double>((i * 5 + salt) % 3 == 0) : static_cast<double>(number) / 4;
-    if (runtime::is_integer(dtype)) values[i] = static_cast<double>(dtype == DType::kU8 ? number + 5 : number);
+    values[i] = dtype == DType::kBool ? static_cast<double>((i * 5 + salt) % 3 == 0)
+                                      : static_cast<double>(number) / 4;
+    if (runtime::is_integer(dtype))
+      values[i] = static_cast<double>(dtype == DType::kU8 ? number + 5 : number);
   }
   return values;
 }
@@ -325,7 +336,8 @@ std::vector<EagerTensor> made_up_inputs(const Graph& graph) {
     const Sizes sizes = numbers(type.sizes);
     int64_t n = 1;
     for (int64_t size : sizes) n *= size;
-    inputs.push_back(make_strided(sizes, numbers(type.strides), made_up_numbers(n, type.dtype, static_cast<int>(i))));
+    inputs.push_back(
+        make_strided(sizes, numbers(type.strides), made_up_numbers(n, type.dtype, static_cast<int>(i))));
   }
   return inputs;
 }
@@ -340,7 +352,8 @@ std::string compare_values(const std::string& what, const EagerTensor& expected,
   if (a.size() != b.size()) return what + " has another number of elements\n";
   for (size_t i = 0; i < a.size(); ++i)
     if (!same_number(a[i], b[i]))
-      return what + "[" + std::to_string(i) + "] is " + std::to_string(b[i]) + ", eager has " + std::to_string(a[i]) + "\n";
+      return what + "[" + std::to_string(i) + "] is " + std::to_string(b[i]) + ", eager has " +
+             std::to_string(a[i]) + "\n";
   return "";
 }
 
@@ -367,7 +380,8 @@ static std::string compare(const Graph& captured, const Prepared& prepared) {
   const std::vector<std::string> broken = verify(*prepared.core, true);
   if (!broken.empty()) return "not sound: " + broken[0] + "\n" + print_readable(*prepared.core);
   const std::vector<EagerTensor> eager_inputs = made_up_inputs(captured), inputs = made_up_inputs(captured);
-  const std::vector<EagerTensor> expected = run_eagerly(captured, eager_inputs), found = run_prepared(prepared, inputs);
+  const std::vector<EagerTensor> expected = run_eagerly(captured, eager_inputs),
+                                 found = run_prepared(prepared, inputs);
   std::string report;
   for (size_t i = 0; i < inputs.size(); ++i)
     report += compare_values("input " + std::to_string(i), eager_inputs[i], inputs[i]);

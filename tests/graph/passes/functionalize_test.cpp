@@ -23,7 +23,9 @@ TensorType floats(std::vector<Sym> sizes, std::vector<Sym> strides) {
 struct Program {
   Graph graph;
   Builder builder{graph};
-  Value* input(TensorType type) { return graph.add_input(std::move(type), "x" + std::to_string(graph.inputs.size())); }
+  Value* input(TensorType type) {
+    return graph.add_input(std::move(type), "x" + std::to_string(graph.inputs.size()));
+  }
   Value* call(std::string_view name, std::vector<Arg> args) { return builder.call1(name, std::move(args)); }
   Value* in_place(std::string_view name, std::vector<Arg> args) {
     const OpDef& def = op(name);
@@ -41,10 +43,10 @@ struct Program {
   void returns(std::vector<Value*> values) { graph.outputs = std::move(values); }
 };
 
-#define EXPECT_LIKE_EAGER(program)                                                           \
-  do {                                                                                       \
-    EXPECT_THAT(verify((program).graph, false), ::testing::IsEmpty());                       \
-    EXPECT_EQ(compare_with_eager((program).graph), "") << print_readable((program).graph);   \
+#define EXPECT_LIKE_EAGER(program)                                                         \
+  do {                                                                                     \
+    EXPECT_THAT(verify((program).graph, false), ::testing::IsEmpty());                     \
+    EXPECT_EQ(compare_with_eager((program).graph), "") << print_readable((program).graph); \
   } while (false)
 
 TEST(Functionalize, PureProgramIsDecomposed) {
@@ -123,7 +125,8 @@ TEST(Functionalize, ContiguousIsTheTensorItselfWhereItIsContiguous) {
   Program p;
   Value* x = p.input(floats({2, 6}));
   Value* y = p.input(floats({2, 6}, {1, 2}));
-  p.returns({p.call("contiguous", {x}), p.call("contiguous", {y}), p.call("contiguous", {p.select(x, 0, 1)})});
+  p.returns(
+      {p.call("contiguous", {x}), p.call("contiguous", {y}), p.call("contiguous", {p.select(x, 0, 1)})});
   EXPECT_LIKE_EAGER(p);
   const Prepared prepared = functionalize(p.graph);
   EXPECT_EQ(prepared.outputs[0].kind, OutputAlias::kInput);
@@ -255,7 +258,8 @@ class RandomProgram {
         return;
       case 1: {
         const int64_t start = below(static_cast<int>(extent));
-        return values_.push_back(p.slice(x, dim, start, start + 1 + below(static_cast<int>(extent)), 1 + below(2)));
+        return values_.push_back(
+            p.slice(x, dim, start, start + 1 + below(static_cast<int>(extent)), 1 + below(2)));
       }
       case 2: return values_.push_back(p.transpose(x, dim, below(rank)));
       case 3:
@@ -276,8 +280,10 @@ class RandomProgram {
     Value* other = p.call("abs", {x});
     static constexpr const char* kWrites[] = {"add", "mul", "neg", "copy", "sub"};
     const std::string name = kWrites[below(5)];
-    if (name == "neg") values_.push_back(p.in_place("neg", {x}));
-    else values_.push_back(p.in_place(name, {x, other}));
+    if (name == "neg")
+      values_.push_back(p.in_place("neg", {x}));
+    else
+      values_.push_back(p.in_place(name, {x, other}));
   }
 
   std::mt19937 random_;

@@ -13,7 +13,8 @@ TEST(PrintReadable, NamesTypesAndLines) {
   Graph graph;
   const Sym n = graph.sym->new_symbol("s0", 8);
   Value* x = graph.add_input({.dtype = DType::kF32, .sizes = {n, 3}, .strides = {3, 1}}, "x");
-  graph.locations = {{.file = "/home/me/model.py", .function = "forward", .text = "return (x + x).t()", .line = 12}};
+  graph.locations = {
+      {.file = "/home/me/model.py", .function = "forward", .text = "return (x + x).t()", .line = 12}};
   Builder b(graph);
   b.set_location(0, 0);
   Value* sum = b.call1("add", {x, x});

@@ -17,7 +17,9 @@ struct AttentionProgram {
     return graph.add_input({.dtype = dtype, .sizes = std::move(sizes), .strides = std::move(strides)},
                            "x" + std::to_string(graph.inputs.size()));
   }
-  Tensor call(std::string_view name, std::vector<Arg> args) { return wrap(b, b.call1(name, std::move(args))); }
+  Tensor call(std::string_view name, std::vector<Arg> args) {
+    return wrap(b, b.call1(name, std::move(args)));
+  }
   Tensor softmax(Tensor x) {
     if (find_op("softmax")) return call("softmax", {x.value, Sym(-1)});
     Tensor shifted = exp(x - amax(x, {x.rank() - 1}, true));
@@ -44,22 +46,26 @@ int fused(AttentionProgram& p, Tensor result) {
   const Prepared prepared = prepare(p.graph);
   const auto expected = testing::run_core(*plain.core), found = testing::run_core(*prepared.core);
   for (size_t i = 0; i < expected[0].size(); ++i) {
-    if (std::isnan(expected[0][i])) EXPECT_TRUE(std::isnan(found[0][i])) << i;
-    else EXPECT_NEAR(found[0][i], expected[0][i], 1e-5) << i;
+    if (std::isnan(expected[0][i]))
+      EXPECT_TRUE(std::isnan(found[0][i])) << i;
+    else
+      EXPECT_NEAR(found[0][i], expected[0][i], 1e-5) << i;
   }
   return count(*prepared.core, "core.sdpa");
 }
 
 TEST(RecognizeAttention, FourDims) {
   AttentionProgram p;
-  Tensor q = wrap(p.b, p.input({2, 3, 4, 8})), k = wrap(p.b, p.input({2, 3, 5, 8})), v = wrap(p.b, p.input({2, 3, 5, 6}));
+  Tensor q = wrap(p.b, p.input({2, 3, 4, 8})), k = wrap(p.b, p.input({2, 3, 5, 8})),
+         v = wrap(p.b, p.input({2, 3, 5, 6}));
   Tensor scores = matmul(q, p.transposed(k)) / std::sqrt(8.0);
   EXPECT_EQ(fused(p, matmul(p.softmax(scores), v)), 1);
 }
 
 TEST(RecognizeAttention, ThreeDimsAndScaleOnQuery) {
   AttentionProgram p;
-  Tensor q = wrap(p.b, p.input({2, 4, 8})), k = wrap(p.b, p.input({2, 5, 8})), v = wrap(p.b, p.input({2, 5, 8}));
+  Tensor q = wrap(p.b, p.input({2, 4, 8})), k = wrap(p.b, p.input({2, 5, 8})),
+         v = wrap(p.b, p.input({2, 5, 8}));
   EXPECT_EQ(fused(p, matmul(p.softmax(matmul(q * 0.25, p.transposed(k))), v)), 1);
 }
 
@@ -67,7 +73,8 @@ TEST(RecognizeAttention, HeadsOutOfOneProjection) {
   AttentionProgram p;
   Tensor x = wrap(p.b, p.input({2, 4, 12}));
   const auto heads = [&](Tensor t) {
-    return p.call("transpose", {p.call("view", {t.value, std::vector<Sym>{2, 4, 3, 4}}).value, Sym(1), Sym(2)});
+    return p.call("transpose",
+                  {p.call("view", {t.value, std::vector<Sym>{2, 4, 3, 4}}).value, Sym(1), Sym(2)});
   };
   Tensor q = heads(x), k = heads(x * 2.0), v = heads(x + 1.0);
   EXPECT_EQ(fused(p, matmul(p.softmax(matmul(q, p.transposed(k)) * 0.5), v)), 1);
@@ -75,7 +82,8 @@ TEST(RecognizeAttention, HeadsOutOfOneProjection) {
 
 TEST(RecognizeAttention, AdditiveMaskWithMaskedRows) {
   AttentionProgram p;
-  Tensor q = wrap(p.b, p.input({2, 3, 4, 8})), k = wrap(p.b, p.input({2, 3, 5, 8})), v = wrap(p.b, p.input({2, 3, 5, 8}));
+  Tensor q = wrap(p.b, p.input({2, 3, 4, 8})), k = wrap(p.b, p.input({2, 3, 5, 8})),
+         v = wrap(p.b, p.input({2, 3, 5, 8}));
   Tensor mask = where(p.before(4, 5), Operand(0.0), Operand(-INFINITY));
   EXPECT_EQ(fused(p, matmul(p.softmax(matmul(q, p.transposed(k)) * 0.5 + mask), v)), 1);
 }
@@ -83,7 +91,8 @@ TEST(RecognizeAttention, AdditiveMaskWithMaskedRows) {
 TEST(RecognizeAttention, FilledMasks) {
   for (double fill : {double{-INFINITY}, -1e9}) {
     AttentionProgram p;
-    Tensor q = wrap(p.b, p.input({2, 3, 4, 8})), k = wrap(p.b, p.input({2, 3, 5, 8})), v = wrap(p.b, p.input({2, 3, 5, 8}));
+    Tensor q = wrap(p.b, p.input({2, 3, 4, 8})), k = wrap(p.b, p.input({2, 3, 5, 8})),
+           v = wrap(p.b, p.input({2, 3, 5, 8}));
     Tensor scores = where(p.before(4, 5), matmul(q, p.transposed(k)) * 0.5, Operand(fill));
     EXPECT_EQ(fused(p, matmul(p.softmax(scores), v)), 1) << fill;
   }
@@ -91,7 +100,8 @@ TEST(RecognizeAttention, FilledMasks) {
 
 TEST(RecognizeAttention, FilledMaskOfTheCaller) {
   AttentionProgram p;
-  Tensor q = wrap(p.b, p.input({2, 3, 4, 8})), k = wrap(p.b, p.input({2, 3, 5, 8})), v = wrap(p.b, p.input({2, 3, 5, 8}));
+  Tensor q = wrap(p.b, p.input({2, 3, 4, 8})), k = wrap(p.b, p.input({2, 3, 5, 8})),
+         v = wrap(p.b, p.input({2, 3, 5, 8}));
   Tensor masked = wrap(p.b, p.input({2, 1, 4, 5}, DType::kBool));
   Tensor scores = p.call("masked_fill", {(matmul(q, p.transposed(k)) * 0.5).value, masked.value, -INFINITY});
   EXPECT_EQ(fused(p, matmul(p.softmax(scores), v)), 1) << print_readable(*prepare(p.graph).core);
@@ -99,7 +109,8 @@ TEST(RecognizeAttention, FilledMaskOfTheCaller) {
 
 TEST(RecognizeAttention, MildFillIsLeftAlone) {
   AttentionProgram p;
-  Tensor q = wrap(p.b, p.input({2, 4, 8})), k = wrap(p.b, p.input({2, 5, 8})), v = wrap(p.b, p.input({2, 5, 8}));
+  Tensor q = wrap(p.b, p.input({2, 4, 8})), k = wrap(p.b, p.input({2, 5, 8})),
+         v = wrap(p.b, p.input({2, 5, 8}));
   Tensor masked = wrap(p.b, p.input({4, 5}, DType::kBool));
   Tensor scores = where(masked, Operand(-10.0), matmul(q, p.transposed(k)));
   EXPECT_EQ(fused(p, matmul(p.softmax(scores), v)), 0);
@@ -107,7 +118,8 @@ TEST(RecognizeAttention, MildFillIsLeftAlone) {
 
 TEST(RecognizeAttention, WeightsThatAreReturnedAreLeftAlone) {
   AttentionProgram p;
-  Tensor q = wrap(p.b, p.input({2, 4, 8})), k = wrap(p.b, p.input({2, 5, 8})), v = wrap(p.b, p.input({2, 5, 8}));
+  Tensor q = wrap(p.b, p.input({2, 4, 8})), k = wrap(p.b, p.input({2, 5, 8})),
+         v = wrap(p.b, p.input({2, 5, 8}));
   Tensor weights = p.softmax(matmul(q, p.transposed(k)));
   p.graph.outputs = {matmul(weights, v).value, weights.value};
   EXPECT_EQ(count(*prepare(p.graph).core, "core.sdpa"), 0);
@@ -115,7 +127,8 @@ TEST(RecognizeAttention, WeightsThatAreReturnedAreLeftAlone) {
 
 TEST(RecognizeAttention, SoftmaxOverAnotherDimIsLeftAlone) {
   AttentionProgram p;
-  Tensor q = wrap(p.b, p.input({2, 5, 8})), k = wrap(p.b, p.input({2, 5, 8})), v = wrap(p.b, p.input({2, 5, 8}));
+  Tensor q = wrap(p.b, p.input({2, 5, 8})), k = wrap(p.b, p.input({2, 5, 8})),
+         v = wrap(p.b, p.input({2, 5, 8}));
   Tensor weights = p.call("softmax", {matmul(q, p.transposed(k)).value, Sym(1)});
   EXPECT_EQ(fused(p, matmul(weights, v)), 0);
 }

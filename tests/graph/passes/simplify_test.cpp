@@ -35,9 +35,12 @@ struct CoreProgram {
   }
   Tensor input(std::vector<Sym> sizes, DType dtype, std::string name) {
     std::vector<Sym> strides = contiguous_strides(sizes);
-    return wrap(b, graph.add_input({.dtype = dtype, .sizes = std::move(sizes), .strides = std::move(strides)}, std::move(name)));
+    return wrap(b, graph.add_input({.dtype = dtype, .sizes = std::move(sizes), .strides = std::move(strides)},
+                                   std::move(name)));
   }
-  Tensor call(std::string_view name, std::vector<Arg> args) { return wrap(b, b.call1(name, std::move(args))); }
+  Tensor call(std::string_view name, std::vector<Arg> args) {
+    return wrap(b, b.call1(name, std::move(args)));
+  }
   // The operators that are left, in order.
   std::vector<std::string> simplified(Tensor result) {
     graph.outputs = {result.value};
@@ -170,7 +173,8 @@ class RandomGraph {
 
   Tensor sliced(Tensor x, std::vector<Sym>& start, std::vector<Sym>& size, std::vector<Sym>& step) {
     for (int d = 0; d < x.rank(); ++d) {
-      const int64_t extent = RandomGraph::size(x, d), first = below(2) ? 0 : below(extent), stride = 1 + below(2) * below(2);
+      const int64_t extent = RandomGraph::size(x, d), first = below(2) ? 0 : below(extent),
+                    stride = 1 + below(2) * below(2);
       start.push_back(first);
       step.push_back(stride);
       size.push_back((extent - first + stride - 1) / stride);
