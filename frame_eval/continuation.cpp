@@ -24,7 +24,6 @@ PyRef make_function(PyObject* code, PyObject* globals, PyObject* const* cells, P
 }
 
 // ---- ResumePoint: what a continuation's stub calls
-// ----------------------------------------------------------------------
 
 struct ResumePoint {
   PyObject_HEAD vectorcallfunc vectorcall;
@@ -101,7 +100,6 @@ PyRef resume_point(const std::shared_ptr<OriginalCode>& original, const EntryPoi
 }
 
 // ---- the continuation
-// ----------------------------------------------------------------------------------------------------
 
 class PythonContinuation : public Continuation {
  public:

@@ -15,7 +15,6 @@ using symbolic::Op;
 using symbolic::WayOut;
 
 // ---- origins
-// -------------------------------------------------------------------------------------------------------
 
 void free_origin(void* origin) { delete static_cast<CodeOrigin*>(origin); }
 
@@ -65,7 +64,6 @@ std::shared_ptr<OriginalCode> read_original(PyCodeObject* code) {
 }
 
 // ---- building
-// ------------------------------------------------------------------------------------------------------
 
 // The slots of entered code: parameters (locals, then stack items), the other locals, free variables.
 struct EnteredLayout {
@@ -137,7 +135,6 @@ PyRef assemble_entered(const OriginalCode& original, const Program& program, con
 }
 
 // ---- stubs of a continuation
-// -----------------------------------------------------------------------------------------
 
 // A method that is looked up by the broken instruction: a plain attribute and an empty slot, so that it is
 // known which of the two slots of the call is the empty one.

@@ -88,28 +88,25 @@ Tensor operator-(Operand a, Operand b);
 Tensor operator*(Operand a, Operand b);
 Tensor operator/(Operand a, Operand b);
 Tensor operator-(Tensor a);
+// clang-format off
 #define CDYNAMO_UNARY(name) \
   inline Tensor name(Tensor x) { return apply(#name, {x}); }
-CDYNAMO_UNARY(neg)
-CDYNAMO_UNARY(abs)
-CDYNAMO_UNARY(sign) CDYNAMO_UNARY(exp) CDYNAMO_UNARY(exp2) CDYNAMO_UNARY(expm1) CDYNAMO_UNARY(log)
-    CDYNAMO_UNARY(log2) CDYNAMO_UNARY(log10) CDYNAMO_UNARY(log1p) CDYNAMO_UNARY(sqrt) CDYNAMO_UNARY(rsqrt)
-        CDYNAMO_UNARY(reciprocal) CDYNAMO_UNARY(sin) CDYNAMO_UNARY(cos) CDYNAMO_UNARY(tan) CDYNAMO_UNARY(sinh)
-            CDYNAMO_UNARY(cosh) CDYNAMO_UNARY(tanh) CDYNAMO_UNARY(erf) CDYNAMO_UNARY(erfc)
-                CDYNAMO_UNARY(sigmoid) CDYNAMO_UNARY(floor) CDYNAMO_UNARY(ceil) CDYNAMO_UNARY(trunc)
-                    CDYNAMO_UNARY(isnan) CDYNAMO_UNARY(isinf) CDYNAMO_UNARY(logical_not)
-                        CDYNAMO_UNARY(digamma)
+CDYNAMO_UNARY(neg) CDYNAMO_UNARY(abs) CDYNAMO_UNARY(sign) CDYNAMO_UNARY(exp) CDYNAMO_UNARY(exp2)
+CDYNAMO_UNARY(expm1) CDYNAMO_UNARY(log) CDYNAMO_UNARY(log2) CDYNAMO_UNARY(log10) CDYNAMO_UNARY(log1p)
+CDYNAMO_UNARY(sqrt) CDYNAMO_UNARY(rsqrt) CDYNAMO_UNARY(reciprocal) CDYNAMO_UNARY(sin) CDYNAMO_UNARY(cos)
+CDYNAMO_UNARY(tan) CDYNAMO_UNARY(sinh) CDYNAMO_UNARY(cosh) CDYNAMO_UNARY(tanh) CDYNAMO_UNARY(erf)
+CDYNAMO_UNARY(erfc) CDYNAMO_UNARY(sigmoid) CDYNAMO_UNARY(floor) CDYNAMO_UNARY(ceil) CDYNAMO_UNARY(trunc)
+CDYNAMO_UNARY(isnan) CDYNAMO_UNARY(isinf) CDYNAMO_UNARY(logical_not) CDYNAMO_UNARY(digamma)
 #undef CDYNAMO_UNARY
 #define CDYNAMO_BINARY(name) \
   inline Tensor name(Operand x, Operand y) { return apply(#name, {x, y}); }
-                            CDYNAMO_BINARY(eq) CDYNAMO_BINARY(ne) CDYNAMO_BINARY(lt) CDYNAMO_BINARY(le)
-                                CDYNAMO_BINARY(gt) CDYNAMO_BINARY(ge) CDYNAMO_BINARY(maximum)
-                                    CDYNAMO_BINARY(minimum) CDYNAMO_BINARY(pow) CDYNAMO_BINARY(atan2)
-                                        CDYNAMO_BINARY(logical_and) CDYNAMO_BINARY(logical_or)
-                                            CDYNAMO_BINARY(floor_divide) CDYNAMO_BINARY(remainder)
-                                                CDYNAMO_BINARY(fmod)
+CDYNAMO_BINARY(eq) CDYNAMO_BINARY(ne) CDYNAMO_BINARY(lt) CDYNAMO_BINARY(le) CDYNAMO_BINARY(gt)
+CDYNAMO_BINARY(ge) CDYNAMO_BINARY(maximum) CDYNAMO_BINARY(minimum) CDYNAMO_BINARY(pow)
+CDYNAMO_BINARY(atan2) CDYNAMO_BINARY(logical_and) CDYNAMO_BINARY(logical_or) CDYNAMO_BINARY(floor_divide)
+CDYNAMO_BINARY(remainder) CDYNAMO_BINARY(fmod)
 #undef CDYNAMO_BINARY
-                                                    Tensor where(Tensor condition, Operand yes, Operand no);
+    // clang-format on
+    Tensor where(Tensor condition, Operand yes, Operand no);
 
 Tensor cast(Tensor x, DType dtype);  // itself where it has that dtype
 Tensor to_compute(Tensor x);         // half types to float32

@@ -40,7 +40,6 @@ class ArrayValue : public SymbolicValue {
 std::string type_text(const graph::TensorType& type);
 
 // ---- the capture's state
-// ---------------------------------------------------------------------------------------------
 
 struct ArrayInput {
   std::shared_ptr<ArrayValue> array;
@@ -83,7 +82,6 @@ graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make);
 ValuePtr make_unknown_method(ValuePtr self, PyObject* name);
 
 // ---- calls of operators
-// -------------------------------------------------------------------------------------------------
 
 // How Python arguments are matched with a schema's parameters.
 enum class Convention : uint8_t { kTorchFunction, kTorchMethod, kNumpy };

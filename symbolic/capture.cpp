@@ -24,7 +24,6 @@ namespace {
 constexpr int kMaxAttempts = 14;
 
 // ---- the root frame
-// --------------------------------------------------------------------------------------------
 
 SourcePtr root_source(SourceKind kind, int index, std::string label) {
   auto source = std::make_shared<Source>();
@@ -137,7 +136,6 @@ void bind_closure(Executor& ex, SymbolicFrame& frame, const Roots& roots) {
 }
 
 // ---- one run
-// ---------------------------------------------------------------------------------------------------
 
 struct Outcome {
   bool finished = false;
@@ -329,7 +327,6 @@ class Attempt {
 };
 
 // ---- where to stop instead
-// ------------------------------------------------------------------------------------------
 
 // A break in a loop stops before the outermost loop around it, which Python then executes as a whole: the
 // iterations are not handed over one by one, that would nest resume functions as deep as the loop is long.

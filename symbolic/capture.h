@@ -20,18 +20,17 @@
 namespace cdynamo::symbolic {
 
 // ---- guards
-// ------------------------------------------------------------------------------------------------------
 
 enum class GuardKind : uint8_t {
   kType,      // type(x) is object
   kIdentity,  // x is object
   kEquals,    // type(x) is type(object) and x == object; floats bit by bit; for int, float, str, bytes, bool,
-            // None, tuples of them; a set or frozenset: the same elements (by identity or as above)
-  kLength,     // len(x) == index, x a list, tuple, dict or set; of a subclass's instance: of its underlying
-               // storage
-  kDictKeys,   // list(x) == object (a tuple), compared by identity, then equality of str/int keys; subclasses
-               // as above
-  kKeyAbsent,  // object not in x, x a dict (storage of a subclass's instance too)
+              // None, tuples of them; a set or frozenset: the same elements (by identity or as above)
+  kLength,    // len(x) == index, x a list, tuple, dict or set; of a subclass's instance: of its underlying
+              // storage
+  kDictKeys,  // list(x) == object (a tuple), compared by identity, then equality of str/int keys; subclasses
+              // as above
+  kKeyAbsent,        // object not in x, x a dict (storage of a subclass's instance too)
   kAttributeAbsent,  // x (an instance with a dict) has no own attribute `object`
   kTypeUnchanged,    // x is a class: none of its attributes, or its bases', has changed (type version)
   kTensor,           // metadata of a torch.Tensor or numpy.ndarray: see TensorGuard
@@ -67,7 +66,6 @@ struct Guard {
 };
 
 // ---- what to build after the graph has run
-// ---------------------------------------------------------------------
 
 struct Recipe;
 using RecipePtr =
@@ -125,7 +123,6 @@ struct Effect {
 };
 
 // ---- graph inputs
-// ------------------------------------------------------------------------------------------------
 
 enum class InputKind : uint8_t { kTorchTensor, kNumpyArray, kFloat, kInt };
 
@@ -143,7 +140,6 @@ struct SymbolBinding {
 };
 
 // ---- graph breaks
-// ------------------------------------------------------------------------------------------------
 
 struct UserFrame {
   std::string file, function, text;
@@ -165,7 +161,6 @@ struct WayOut {
 };
 
 // ---- request and result
-// ----------------------------------------------------------------------------------------------
 
 // What an earlier miss taught: sizes, ints and floats that changed are captured as dynamic.
 struct DynamicHint {

@@ -34,7 +34,6 @@ std::vector<std::vector<int>> predecessors(const Program& program) {
 }
 
 // ---- liveness
-// ------------------------------------------------------------------------------------------------------
 
 bool reads_slot(Op op) {
   switch (op) {
@@ -93,7 +92,6 @@ std::vector<Slots> liveness(PyCodeObject* code, const Program& program) {
 }
 
 // ---- which variables are assigned
-// ------------------------------------------------------------------------------------
 
 // Before each instruction of the region: the slots that are assigned on every way there from `entry`.
 std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& region, int entry,

@@ -64,7 +64,6 @@ constexpr BuiltinMethodRow kMethods[] = {
 }  // namespace
 
 // ---- instances
-// ---------------------------------------------------------------------------------------------------
 
 ExceptionValue::ExceptionValue(PyTypeObject* type, std::vector<ValuePtr> args)
     : type_(PyRef::borrow(reinterpret_cast<PyObject*>(type))), args_(std::move(args)) {}
@@ -235,7 +234,6 @@ ValuePtr construct_exception(Executor& ex, PyTypeObject* type, const CallArgs& a
 }
 
 // ---- raising and matching
-// ------------------------------------------------------------------------------------------
 
 ValuePtr handled_exception(Executor& ex) { return or_none(ex, ex.state().handled); }
 

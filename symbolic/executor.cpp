@@ -25,7 +25,6 @@ Executor::Executor(const CaptureRequest& request) : state_(std::make_unique<Stat
 Executor::~Executor() = default;
 
 // ---- objects to values
-// -------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -95,7 +94,6 @@ ValuePtr Executor::none() {
 }
 
 // ---- guards, effects, graph
-// ------------------------------------------------------------------------------------
 
 namespace {
 size_t hash_guard(const Guard& guard) {
@@ -263,7 +261,6 @@ PyObject* Executor::user_calls() { return state_->result.user_calls.get(); }
 void Executor::uses_torch() { state_->result.uses_torch = true; }
 
 // ---- running
-// --------------------------------------------------------------------------------------------------
 
 SymbolicFrame* Executor::frame() { return state_->frame; }
 

@@ -14,7 +14,6 @@
 namespace cdynamo::symbolic {
 
 // ---- decoded code
-// ------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -61,7 +60,6 @@ std::shared_ptr<const DecodedCode> decoded(PyCodeObject* code) {
 }
 
 // ---- frame
-// ---------------------------------------------------------------------------------------------------------
 
 SymbolicFrame::SymbolicFrame(std::shared_ptr<const DecodedCode> decoded_code, PyRef globals, PyRef builtins)
     : code(std::move(decoded_code)), globals(std::move(globals)), builtins(std::move(builtins)) {
@@ -118,7 +116,6 @@ FrameScope::~FrameScope() {
 }
 
 // ---- the loop
-// ------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -229,7 +226,6 @@ void run_frame(Executor& ex, SymbolicFrame& frame) {
   with_errors_as_breaks(ex, [&] { step_through(ex, frame); });
 }
 // ---- what the data model asks of the innermost frame
-// ------------------------------------------------------------
 
 std::pair<ValuePtr, ValuePtr> super_arguments(Executor& ex) {
   SymbolicFrame& frame = *ex.frame();

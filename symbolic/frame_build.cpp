@@ -72,7 +72,6 @@ void dict_merge(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 }
 
 // ---- unpacking
-// -----------------------------------------------------------------------------------------------------
 
 std::vector<ValuePtr> unpacked(Executor& ex, const ValuePtr& sequence, size_t at_most) {
   if (auto items = sequence->unpack(ex)) return std::move(*items);
@@ -115,7 +114,6 @@ void unpack_ex(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 }
 
 // ---- strings
-// ----------------------------------------------------------------------------------------------------------
 
 void convert_value(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   constexpr char kConversions[] = {0, 's', 'r', 'a'};

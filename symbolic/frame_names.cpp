@@ -15,7 +15,6 @@ PyObject* name_of(const SymbolicFrame& frame, const Instruction& in) {
 }
 
 // ---- globals
-// -----------------------------------------------------------------------------------------------------
 
 bool is_root_namespace(Executor& ex, PyObject* globals) {
   return globals == ex.state().request.roots.globals;
@@ -130,7 +129,6 @@ void load_assertion_error(Executor& ex, SymbolicFrame& frame, const Instruction&
 }
 
 // ---- attributes
-// ---------------------------------------------------------------------------------------------------
 
 void push_call_slots(SymbolicFrame& frame, ValuePtr callable) {
   if (kNullIsLower) frame.push(nullptr);
@@ -176,7 +174,6 @@ void delete_attr(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 }
 
 // ---- imports
-// --------------------------------------------------------------------------------------------------------
 
 // The absolute name of `import name` in a package: importlib's resolve_name, for modules that are loaded.
 std::string absolute_name(Executor& ex, SymbolicFrame& frame, const char* name, long level) {

@@ -17,7 +17,6 @@ PyFunctionObject* as_function(PyObject* object) { return reinterpret_cast<PyFunc
 }  // namespace
 
 // ---- cells
-// --------------------------------------------------------------------------------------------------------
 
 CellValue::CellValue(PyObject* cell, SourcePtr cell_source, SourcePtr contents_source)
     : cell_(PyRef::borrow(cell)), contents_source_(std::move(contents_source)) {
@@ -77,7 +76,6 @@ ValuePtr wrap_cell(Executor&, PyObject* cell, SourcePtr source) {
 }
 
 // ---- functions
-// --------------------------------------------------------------------------------------------------
 
 FunctionValue::FunctionValue(PyRef code, PyRef globals, ValuePtr qualified_name)
     : code_(std::move(code)), globals_(std::move(globals)), qualified_name_(std::move(qualified_name)) {}
@@ -204,7 +202,6 @@ void FunctionValue::emit_effects(Executor& ex) {
 }
 
 // ---- attributes
-// ----------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -297,7 +294,6 @@ void FunctionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& 
 }
 
 // ---- bound methods
-// -------------------------------------------------------------------------------------------------
 
 ValuePtr make_bound_method(Executor&, ValuePtr function, ValuePtr self) {
   return std::make_shared<BoundMethodValue>(std::move(function), std::move(self));
@@ -350,7 +346,6 @@ RecipePtr BoundMethodValue::recipe(Executor& ex) {
 }
 
 // ---- polyfills
-// -----------------------------------------------------------------------------------------------------
 
 ValuePtr polyfill(Executor& ex, const char* module, const char* function) {
   PyObject* object = library_object((std::string("cdynamo.polyfills.") + module).c_str(), function);

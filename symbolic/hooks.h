@@ -16,7 +16,6 @@
 namespace cdynamo::symbolic {
 
 // ---- implemented by symbolic/torch (which asks symbolic/numpy in turn)
-// -----------------------------------------------
 
 // The value of a tensor, an array or another object whose kind the frameworks own (dtypes, devices, Size
 // ...). Null when the object is not theirs.
@@ -26,7 +25,6 @@ ValuePtr wrap_tensor(Executor& ex, PyObject* object, SourcePtr source);
 ValuePtr wrap_framework_callable(Executor& ex, PyObject* object, SourcePtr source);
 
 // ---- implemented by symbolic/values
-// ------------------------------------------------------------------------------
 
 // The value of any object that is not a tensor's, a framework callable, a Python function, a bound method of
 // one, a cell. `source` is null for what a pure function has made. Never null.
@@ -46,7 +44,6 @@ ValuePtr format_value(Executor& ex, const ValuePtr& value, int conversion, const
 ValuePtr join_strings(Executor& ex, const std::vector<ValuePtr>& parts);
 
 // ---- implemented by the executor
-// -----------------------------------------------------------------------------------
 
 // functions.h
 // A Python function that is inlined when called: `function` is a PyFunction. Its source is kConstant for

@@ -40,7 +40,6 @@ void memory_range(const TensorView& view, const char** begin, const char** end) 
 }
 
 // ---- reading
-// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -111,7 +110,6 @@ bool read_tensor(PyObject* object, TensorInfo* info) {
 }
 
 // ---- guards
-// ----------------------------------------------------------------------------------------------------------
 
 TensorCheck make_tensor_check(const TensorGuard& guard) {
   TensorCheck check;

@@ -30,7 +30,6 @@ bool torch_is_loaded();
 bool numpy_is_loaded();
 
 // ---- what a tensor is
-// ----------------------------------------------------------------------------------------------
 
 enum class TensorKind : uint8_t { kNone, kTorch, kNumpy };
 
@@ -63,7 +62,6 @@ bool read_tensor(PyObject* object, TensorInfo* info);
 void memory_range(const runtime::TensorView& view, const char** begin, const char** end);
 
 // ---- guards on tensors
-// ------------------------------------------------------------------------------------------------
 
 // Expected metadata, in the form that is compared fastest.
 struct TensorCheck {
@@ -94,7 +92,6 @@ std::string explain_mismatch(const TensorCheck& check, PyObject* object);
 int mismatched_size(const TensorCheck& check, PyObject* object);
 
 // ---- torch's thread-local and global state
-// -----------------------------------------------------------------------------
 
 // Compared as a whole: one value at capture, one at each call.
 struct TorchState {
@@ -120,7 +117,6 @@ TorchState read_torch_state();
 const char* torch_state_obstacle(const TorchState& state);
 
 // ---- making results
-// --------------------------------------------------------------------------------------------------
 
 // A new torch.Tensor with uninitialised memory; sizes and strides count elements. Null with a Python error on
 // failure.
@@ -141,7 +137,6 @@ PyRef make_python_scalar(runtime::DType dtype, const void* data);
 void bump_version(PyObject* tensor);
 
 // ---- dtypes
-// ----------------------------------------------------------------------------------------------------------
 
 // torch.float32 and the like; borrowed, null when torch is not loaded.
 PyObject* torch_dtype_object(runtime::DType dtype);

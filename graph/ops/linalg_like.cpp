@@ -24,7 +24,6 @@ void require_float(Tensor x, const char* name) {
 }
 
 // ---- einsum: as ATen does it, step by step, so that strides come out alike
-// -------------------------------------------
 
 struct Equation {
   std::vector<std::string> operands;  // one letter a dim
@@ -217,7 +216,6 @@ Alias einsum_alias(const Node& node) {
 }
 
 // ---- products
-// ------------------------------------------------------------------------------------------------------------
 
 std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "self"), y = operand(b, args, "other");
@@ -314,7 +312,6 @@ std::vector<Value*> trace_body(Builder& b, const Args& args) {
 }
 
 // ---- distances and norms
-// -----------------------------------------------------------------------------------------------------
 
 Tensor p_norm(Tensor x, double p, const Dims& dims, bool keepdim) {
   Tensor size = abs(x);

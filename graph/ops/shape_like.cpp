@@ -16,7 +16,6 @@ std::vector<Tensor> tensors_of(Builder& b, const Args& args) {
 }
 
 // ---- views
-// ---------------------------------------------------------------------------------------------------------------
 
 std::vector<Value*> broadcast_tensors_body(Builder& b, const Args& args) {
   std::vector<Tensor> tensors = tensors_of(b, args);
@@ -94,7 +93,6 @@ std::vector<Value*> split_body(Builder& b, const Args& args) {
 }
 
 // ---- blocks
-// ----------------------------------------------------------------------------------------------------------------
 
 std::vector<Value*> diagflat_body(Builder& b, const Args& args) {
   Tensor x = first_of(b, args);
@@ -125,7 +123,6 @@ std::vector<Value*> block_diag_body(Builder& b, const Args& args) {
 }
 
 // ---- pixels
-// ----------------------------------------------------------------------------------------------------------------
 
 std::vector<Sym> batch_sizes(Tensor x) { return {x.sizes().begin(), x.sizes().end() - 3}; }
 std::vector<Sym> with(std::vector<Sym> sizes, std::initializer_list<Sym> more) {

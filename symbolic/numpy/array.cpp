@@ -15,7 +15,6 @@ using graph::Sym;
 using graph::Value;
 
 // ---- values
-// ------------------------------------------------------------------------------------------------------------
 
 PyTypeObject* NumpyValue::type() const {
   if (!is_scalar_) return numpy_access::api()->array_type;
@@ -37,7 +36,6 @@ ValuePtr make_numpy_result(Executor& ex, Value* value) {
 }
 
 // ---- attributes
-// ----------------------------------------------------------------------------------------------------------
 
 ValuePtr NumpyValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
@@ -54,7 +52,6 @@ void NumpyValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {
 }
 
 // ---- items
-// -------------------------------------------------------------------------------------------------------------
 
 ValuePtr NumpyValue::get_item(Executor& ex, const ValuePtr& key) {
   CallArgs args{.positional = {shared_from_this(), key}, .keywords = {}};
@@ -101,7 +98,6 @@ std::optional<std::vector<ValuePtr>> NumpyValue::unpack(Executor& ex) {
 ValuePtr NumpyValue::iterate(Executor& ex) { return make_tuple(ex, *unpack(ex))->iterate(ex); }
 
 // ---- operators
-// -----------------------------------------------------------------------------------------------------------
 
 namespace {
 

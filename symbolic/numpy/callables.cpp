@@ -204,7 +204,6 @@ ValuePtr call_numpy_named(Executor& ex, const char* path, std::vector<ValuePtr> 
 }
 
 // ---- callables
-// -----------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -17,7 +17,6 @@ namespace {
 NumpyValue& array_of(const ValuePtr& self) { return static_cast<NumpyValue&>(*self); }
 
 // ---- properties
-// ----------------------------------------------------------------------------------------------------------
 
 struct PropertyRow {
   const char* name;
@@ -67,7 +66,6 @@ constexpr PropertyRow kProperties[] = {
 };
 
 // ---- methods
-// -----------------------------------------------------------------------------------------------------------
 
 // All ints, or one sequence of ints: x.reshape(2, 3), x.reshape((2, 3)).
 std::vector<Sym> int_list(Executor& ex, const std::vector<ValuePtr>& given) {

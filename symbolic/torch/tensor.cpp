@@ -20,7 +20,6 @@ ValuePtr make_tensor(Executor& ex, graph::Value* value) {
 }
 
 // ---- tensors that come in
-// ----------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -82,7 +81,6 @@ ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& sour
 }
 
 // ---- attributes
-// ------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -155,7 +153,6 @@ void TensorValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {
 }
 
 // ---- items
-// ----------------------------------------------------------------------------------------------------------------
 
 ValuePtr TensorValue::get_item(Executor& ex, const ValuePtr& key) {
   CallArgs args{.positional = {shared_from_this(), key}, .keywords = {}};
@@ -181,7 +178,6 @@ void TensorValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& so
 }
 
 // ---- sequences
-// ------------------------------------------------------------------------------------------------------------
 
 ValuePtr TensorValue::length(Executor& ex) {
   if (rank() == 0) break_graph("CD0403", "len: a 0-d tensor has no length");

@@ -25,7 +25,6 @@ int64_t wrap_dimension(Executor& ex, const ValuePtr& dim, int rank) {
 }
 
 // ---- properties
-// ----------------------------------------------------------------------------------------------------
 
 using Property = ValuePtr (*)(Executor& ex, TensorValue& self);
 struct PropertyRow {
@@ -126,7 +125,6 @@ constexpr const char* kFalse[] = {
     "is_ipu",  "is_vulkan", "is_maia",      "is_sparse_csr", "_has_symbolic_sizes_strides"};
 
 // ---- methods
-// ----------------------------------------------------------------------------------------------------------
 
 TensorValue& tensor(const ValuePtr& self) { return static_cast<TensorValue&>(*self); }
 

@@ -130,7 +130,6 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
 }
 
 // ---- methods of C types
-// ---------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -253,7 +252,6 @@ RecipePtr BoundDescriptorValue::recipe(Executor& ex) {
 }
 
 // ---- super
-// -----------------------------------------------------------------------------------------------------------------
 
 ValuePtr make_super(Executor& ex, const CallArgs& args) {
   require_count(ex, "super", args, 0, 2);

@@ -54,7 +54,6 @@ ValuePtr sorted(Executor& ex, const CallArgs& args) {
 }
 
 // ---- min, max, sum
-// ----------------------------------------------------------------------------------------------------
 
 // min_max (Python/bltinmodule.c): the first of equal items stays.
 ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
@@ -119,7 +118,6 @@ ValuePtr all_true(Executor& ex, const CallArgs& args) {
 }
 
 // ---- numbers
-// --------------------------------------------------------------------------------------------------------------
 
 ValuePtr absolute(Executor& ex, const CallArgs& args) {
   require_count(ex, "abs", args, 1, 1);
@@ -154,7 +152,6 @@ ValuePtr power(Executor& ex, const CallArgs& args) {
 }
 
 // ---- attributes
-// -----------------------------------------------------------------------------------------------------------
 
 ValuePtr get_attribute(Executor& ex, const CallArgs& args) {
   require_count(ex, "getattr", args, 2, 3);
@@ -188,7 +185,6 @@ ValuePtr globals(Executor& ex, const CallArgs&) {
 }
 
 // ---- iteration, text
-// ------------------------------------------------------------------------------------------------------
 
 ValuePtr iterate(Executor& ex, const CallArgs& args) {
   require_count(ex, "iter", args, 1, 2);
@@ -265,7 +261,6 @@ constexpr BuiltinRow kFunctions[] = {
 std::span<const BuiltinRow> builtin_functions() { return kFunctions; }
 
 // ---- what others call too
-// ---------------------------------------------------------------------------------------------
 
 ValuePtr get_attribute_or_null(Executor& ex, const ValuePtr& object, PyObject* name) {
   try {

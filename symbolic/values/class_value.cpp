@@ -49,7 +49,6 @@ ValuePtr make_class(Executor& ex, PyObject* object, const SourcePtr& source) {
 ValuePtr type_of(Executor& ex, const ValuePtr& value) { return constant_value(ex, as_object(value->type())); }
 
 // ---- attributes
-// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -170,7 +169,6 @@ RecipePtr ClassValue::recipe(Executor&) {
 }
 
 // ---- instances
-// ----------------------------------------------------------------------------------------------------------
 
 ValuePtr ClassValue::call(Executor& ex, const CallArgs& args) {
   if (ValuePtr made = call_builtin_class(ex, object(), args)) return made;
@@ -238,7 +236,6 @@ ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type,
 }
 
 // ---- isinstance, issubclass
-// -----------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -15,7 +15,6 @@
 namespace cdynamo::symbolic {
 
 // ---- sources
-// ----------------------------------------------------------------------------------------------------
 
 namespace {
 std::shared_ptr<Source> new_source(SourceKind kind, const SourcePtr& base) {
@@ -63,7 +62,6 @@ SourcePtr module_global_source(PyObject* module, PyObject* name) {
 SourcePtr derived_source(SourceKind kind, const SourcePtr& base) { return new_source(kind, base); }
 
 // ---- guards
-// -------------------------------------------------------------------------------------------------------
 
 void add_guard(Executor& ex, GuardKind kind, const SourcePtr& source, PyObject* object, Py_ssize_t index) {
   if (!source) return;
@@ -88,7 +86,6 @@ void guard_class(Executor& ex, PyTypeObject* type) {
 }
 
 // ---- recipes
-// ------------------------------------------------------------------------------------------------------
 
 RecipePtr make_recipe(RecipeKind kind, PyObject* object, std::vector<RecipePtr> items) {
   auto recipe = std::make_shared<Recipe>();
@@ -118,7 +115,6 @@ std::vector<RecipePtr> recipes_of(Executor& ex, const std::vector<ValuePtr>& val
 }
 
 // ---- constants
-// ----------------------------------------------------------------------------------------------------
 
 PyObject* interned(const char* text) {
   // Keyed by address: callers pass literals.
@@ -251,7 +247,6 @@ ValuePtr fold_call(Executor& ex, PyObject* callable, const CallArgs& args) {
 }
 
 // ---- arguments
-// ----------------------------------------------------------------------------------------------------
 
 CallArgs positional(std::vector<ValuePtr> values) {
   CallArgs args;
@@ -312,7 +307,6 @@ std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const C
 }
 
 // ---- protocols
-// ----------------------------------------------------------------------------------------------------
 
 std::vector<ValuePtr> items_of(Executor& ex, const ValuePtr& iterable) {
   constexpr size_t kLimit = 100'000;

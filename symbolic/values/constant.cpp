@@ -68,7 +68,6 @@ ValuePtr wrap_constant(Executor& ex, PyObject* object, const SourcePtr& source) 
 }
 
 // ---- the data model
-// ---------------------------------------------------------------------------------------------------
 
 std::string ConstantValue::describe() const {
   if (!is_plain_constant(object_.get())) {
@@ -195,7 +194,6 @@ RecipePtr ConstantValue::recipe(Executor&) {
 }
 
 // ---- numbers
-// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -254,7 +252,6 @@ const char* number_method(int nb_op, bool reflected) {
 int plain_number_operation(int nb_op) { return nb_op >= kNbInplaceAdd ? nb_op - kNbInplaceAdd : nb_op; }
 
 // ---- f-strings
-// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 PyObject* convert(PyObject* object, int conversion) {

@@ -42,7 +42,6 @@ bool DictValue::ordered() const { return PyType_IsSubtype(type(), ordered_dict_t
 std::string DictValue::describe() const { return std::string(type()->tp_name); }
 
 // ---- entries
-// ----------------------------------------------------------------------------------------------------------
 
 bool DictValue::is_live(size_t index) const {
   return entries_[index].value != nullptr || entries_[index].lazy;
@@ -263,7 +262,6 @@ std::vector<DictValue::Entry> DictValue::entries(Executor& ex, bool keys_only) {
 }
 
 // ---- the data model (Objects/dictobject.c)
-// -------------------------------------------------------------------------
 
 void raise_key_error(Executor& ex, const ValuePtr& key) {
   throw PythonRaise{make_exception(ex, exception_type(PyExc_KeyError), {key})};
@@ -354,7 +352,6 @@ PyRef DictValue::materialize(Executor& ex) {
 }
 
 // ---- recipes and effects
-// ----------------------------------------------------------------------------------------------
 
 namespace {
 RecipePtr contents_recipe(Executor& ex, const std::vector<DictValue::Entry>& entries) {

@@ -285,7 +285,6 @@ class CallableIterator final : public IteratorValue {
 }  // namespace
 
 // ---- what all have
-// ------------------------------------------------------------------------------------------------------
 
 ValuePtr IteratorValue::get_attribute(Executor& ex, PyObject* name) {
   return builtin_attribute(ex, shared_from_this(), name);
@@ -307,7 +306,6 @@ RecipePtr IteratorValue::recipe(Executor& ex) {
 }
 
 // ---- constructors
-// -------------------------------------------------------------------------------------------------------
 
 ValuePtr new_sequence_iterator(ValuePtr sequence) {
   return std::make_shared<SequenceIterator>(std::move(sequence));

@@ -20,7 +20,6 @@ namespace cdynamo::symbolic {
 namespace {
 
 // ---- operator
-// ---------------------------------------------------------------------------------------------------------
 
 template <int nb_op>
 ValuePtr binary(Executor& ex, const CallArgs& args) {
@@ -78,7 +77,6 @@ ValuePtr index(Executor& ex, const CallArgs& args) {
 }
 
 // ---- functools, collections, warnings
-// -----------------------------------------------------------------------------------------
 
 ValuePtr reduce(Executor& ex, const CallArgs& args) {
   require_count(ex, "reduce", args, 2, 3);

@@ -66,7 +66,6 @@ std::vector<ValuePtr>& ListValue::mutable_items(Executor& ex) {
 }
 
 // ---- methods (Objects/listobject.c)
-// -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -177,7 +176,6 @@ ValuePtr ListValue::get_attribute(Executor& ex, PyObject* name) {
 }
 
 // ---- the data model
-// ---------------------------------------------------------------------------------------------------
 
 ValuePtr ListValue::get_item(Executor& ex, const ValuePtr& key) {
   if (PyType_IsSubtype(key->type(), &PySlice_Type)) return new_list(slice_items(ex, key, items(ex)));

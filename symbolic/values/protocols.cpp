@@ -16,7 +16,6 @@
 namespace cdynamo::symbolic {
 
 // ---- errors
-// -----------------------------------------------------------------------------------------------------------
 
 PyTypeObject* exception_type(PyObject* exception_class) {
   return reinterpret_cast<PyTypeObject*>(exception_class);
@@ -53,7 +52,6 @@ bool matches_exception(const PythonRaise& raised, PyObject* type) {
 }
 
 // ---- special methods of builtin types
-// --------------------------------------------------------------------------------------
 
 namespace {
 

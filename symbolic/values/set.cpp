@@ -104,7 +104,6 @@ std::optional<PyRef> SetValue::as_constant() const {
 }
 
 // ---- methods (Objects/setobject.c)
-// ----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -236,7 +235,6 @@ ValuePtr SetValue::get_attribute(Executor& ex, PyObject* name) {
 }
 
 // ---- the data model
-// ---------------------------------------------------------------------------------------------------
 
 bool SetValue::contains(Executor& ex, const ValuePtr& item) {
   // set_contains_key: a set is looked up as a frozenset.

@@ -17,7 +17,6 @@
 namespace cdynamo::symbolic {
 
 // ---- __dict__
-// ---------------------------------------------------------------------------------------------------------
 
 AttributeDict::AttributeDict(const ValuePtr& owner, PyRef dict, SourcePtr from)
     : DictValue(std::move(dict), std::move(from)),
@@ -58,7 +57,6 @@ RecipePtr AttributeDict::recipe(Executor& ex) {
 }
 
 // ---- making
-// -----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -175,7 +173,6 @@ ValuePtr UserObjectValue::instance_dict_value(Executor& ex) {
 }
 
 // ---- attributes
-// -------------------------------------------------------------------------------------------------------
 
 // _PyObject_GenericGetAttrWithDict (Objects/object.c)
 ValuePtr UserObjectValue::generic_attribute(Executor& ex, PyObject* name) {
@@ -318,7 +315,6 @@ ValuePtr UserObjectValue::c_attribute(Executor& ex, PyObject* descriptor) {
 }
 
 // ---- special methods
-// ---------------------------------------------------------------------------------------------------
 
 ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_python) {
   PyObject* found = lookup_type(ex, type(), interned(name));
@@ -474,7 +470,6 @@ PyRef UserObjectValue::materialize(Executor& ex) {
 }
 
 // ---- recipes and effects
-// ------------------------------------------------------------------------------------------------
 
 RecipePtr UserObjectValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;

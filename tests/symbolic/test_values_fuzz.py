@@ -27,7 +27,7 @@ class Item:
 
 
 NUMBERS = ["n", "m", "1", "2", "0", "len(l)", "len(d)", "len(o)", "l.count(1)", "d.get('k', 3) if isinstance(d.get('k'), int) else 4", "(n + m) % 5", "max(n, m)", "sum(v for v in l if isinstance(v, int))", "o.bump()"]  # fmt: skip
-VALUES = [*NUMBERS, "l", "d", "o", "t", "'s'", "None", "(n, m)", "[n]", "{'x': n}", "Item(n)", "l[:2]", "sorted(s)", "list(d)", "o.v", "t[0]", "dict(d)", "tuple(l)", "f'{n}{m}'", "[v for v in l]", "list(enumerate(l))"]  # fmt: skip
+VALUES = [*NUMBERS, "l", "d", "o", "t", "'s'", "None", "(n, m)", "[n]", "{'x': n}", "Item(n)", "l[:2]", "sorted(s, key=str)", "list(d)", "o.v", "t[0]", "dict(d)", "tuple(l)", "f'{n}{m}'", "[v for v in l]", "list(enumerate(l))"]  # fmt: skip
 KEYS = ["'k'", "'j'", "n", "(n, 1)", "m", "str(n)"]
 STATEMENTS = [
     "l.append({V})", "l.insert({N}, {V})", "l.pop() if l else None", "l[{N} % len(l)] = {V} if l else None", "l.extend([{V}, {V}])",
@@ -70,8 +70,8 @@ def program(seed: int, breaks: bool) -> str:
             lines.append(indent + expand(block))
             for _ in range(choose.randint(1, 2)):
                 lines.append(indent * 2 + expand(choose.choice(STATEMENTS)))
-            if block.startswith("while"):
-                lines.append(indent * 2 + "l.pop()")
+            if block.startswith("while"):  # ends whatever the statements added
+                lines.append(indent * 2 + "del l[-5:]")
             if block.startswith("try"):
                 lines += [indent + "except Exception as error:", indent * 2 + "log.append(type(error).__name__)"]
         elif breaks and choose.random() < 0.15:
