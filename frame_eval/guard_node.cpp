@@ -35,11 +35,22 @@ PyObject* instance_dict(PyObject* object) {
   return nullptr;
 }
 
+bool same_constant(PyObject* expected, PyObject* actual);
+
+// Numbers are equal across types, in sets too: {1} == {True}.
+bool has_same_number(PyObject* set, PyObject* number) {
+  PyRef iterator = PyRef::steal(PyObject_GetIter(set));
+  while (PyRef element = PyRef::steal(iterator ? PyIter_Next(iterator.get()) : nullptr))
+    if (same_constant(element.get(), number)) return true;
+  return false;
+}
+
 bool same_elements(PyObject* expected, PyObject* actual) {
   if (PySet_GET_SIZE(expected) != PySet_GET_SIZE(actual)) return false;
   PyRef iterator = PyRef::steal(PyObject_GetIter(actual));
   while (PyRef element = PyRef::steal(iterator ? PyIter_Next(iterator.get()) : nullptr))
-    if (PySet_Contains(expected, element.get()) != 1) {
+    if (PySet_Contains(expected, element.get()) != 1 ||
+        (PyNumber_Check(element.get()) && !has_same_number(expected, element.get()))) {
       PyErr_Clear();
       return false;
     }
