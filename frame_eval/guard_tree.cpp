@@ -3,19 +3,11 @@
 #include <algorithm>
 
 #include "frame_eval/frame.h"
+#include "frame_eval/watch.h"
 #include "graph/op.h"
 
 namespace cdynamo::frame_eval {
 namespace {
-
-// Gives a class a version tag where it has none yet. 0: the class cannot have one.
-unsigned type_version(PyObject* object) {
-  if (!PyType_Check(object)) return 0;
-  auto* type = reinterpret_cast<PyTypeObject*>(object);
-  static PyObject* probe = PyUnicode_InternFromString("__class__");
-  _PyType_Lookup(type, probe);
-  return type->tp_version_tag;
-}
 
 bool is_root(SourceKind kind) {
   switch (kind) {
@@ -100,7 +92,8 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
     identity_checks_.push_back({node->slot, other->slot, guard.kind == GuardKind::kSameObject,
                                 guard.source->name(), guard.other->name()});
   } else if (guard.kind == GuardKind::kTypeUnchanged) {
-    leaf.type_version = type_version(guard.object.get());
+    if (PyType_Check(guard.object.get()))
+      leaf.type_version = type_version(reinterpret_cast<PyTypeObject*>(guard.object.get()));
   } else if (guard.kind == GuardKind::kFunctionCode) {
     PyRef object = symbolic::follow(*guard.source, roots);
     if (object && PyFunction_Check(object.get())) {
