@@ -46,10 +46,21 @@
 // core.mm(Tensor self, Tensor mat2)                        (M,K) x (K,N)
 // core.bmm(Tensor self, Tensor mat2)                       (B,M,K) x (B,K,N)
 // core.convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation,
-// bool transposed, int[] output_padding, int groups) core.sdpa(Tensor query, Tensor key, Tensor value,
-// Tensor? attn_mask, bool is_causal, float scale)   (B,H,L,E); attn_mask is additive, float,
-//                                                          and broadcasts; a row of which nothing is seen
-//                                                          gives 0
+//                  bool transposed, int[] output_padding, int groups)
+// core.convolution_weight_grad(Tensor windows, Tensor image, int[] size, int[] stride, int[] padding,
+//                  int[] dilation, int groups)
+//                                                          image is the input of a plain convolution, windows
+//                                                          its result's gradient; `size` is the weight's
+// core.sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale)
+//                                                          (B,H,L,E); attn_mask is additive, float, and
+//                                                          broadcasts; a row of which nothing is seen gives 0.
+//                                                          Also the rows' log-sum-exp, in the compute type.
+//                                                          Written out by hand it is recognised before the
+//                                                          graph is differentiated, so that the backward is
+//                                                          core.sdpa_backward
+// core.sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor out,
+//                  Tensor logsumexp, bool is_causal, float scale)
+//                                                          the gradients of query, key and value
 //
 // core.library(Tensor[] inputs, int call, ...)             a framework operator known only at run time:
 // Node::user_call names it;

@@ -176,7 +176,15 @@ class PlanMaker {
   template <typename F>
   void for_each_library_value(const Node& node, F&& fn) const {
     graph::for_each_operand(const_cast<Node&>(node), [&](Value*& value) { fn(*value); });
-    for (const Value* value : node.results) fn(*value);
+    for (const Value* value : node.results)
+      if (!is_left_out(*value)) fn(*value);
+  }
+
+  // A result that nobody reads and that the library need not write.
+  bool is_left_out(const Value& value) const {
+    const CoreKind kind = context_.kind(*value.node);
+    return (kind == CoreKind::kAttention || kind == CoreKind::kAttentionBackward) &&
+           !context_.is_output[value.id] && context_.users[value.id].empty();
   }
 
   Layout layout_of(const Value& value) const {
@@ -341,6 +349,19 @@ class PlanMaker {
         step.integers.push_back(sizes_.add(Sym(args.boolean("is_causal") ? 1 : 0)));
         step.numbers.push_back(args.number("scale"));
         break;
+      case CoreKind::kConvolutionWeightGrad:
+        step.library = runtime::library_convolution_weight_grad;
+        inputs({"windows", "image"});
+        step.integers.push_back(sizes_.add(Sym(args.value("image")->type.rank() - 2)));
+        for (const char* name : {"stride", "padding", "dilation"}) integers(name);
+        step.integers.push_back(sizes_.add(args.integer("groups")));
+        break;
+      case CoreKind::kAttentionBackward:
+        step.library = runtime::library_attention_backward;
+        inputs({"grad", "query", "key", "value", "attn_mask", "out", "logsumexp"});
+        step.integers.push_back(sizes_.add(Sym(args.boolean("is_causal") ? 1 : 0)));
+        step.numbers.push_back(args.number("scale"));
+        break;
       default:
         step.library = runtime::library_callback;
         if (args.has("call")) step.user_call = static_cast<int>(args.constant("call"));
@@ -348,7 +369,8 @@ class PlanMaker {
                                 [&](Value*& value) { step.operands.push_back(operand(value, arena)); });
     }
     step.num_inputs = static_cast<int>(step.operands.size());
-    for (const Value* value : node.results) step.operands.push_back(operand(value, arena));
+    for (const Value* value : node.results)
+      step.operands.push_back(operand(is_left_out(*value) ? nullptr : value, arena));
     plan_.steps.push_back(std::move(step));
   }
 

@@ -42,7 +42,9 @@ const std::unordered_map<std::string_view, CoreKind>& named_kinds() {
       {"core.mm", kMatmul},
       {"core.bmm", kBatchMatmul},
       {"core.convolution", kConvolution},
+      {"core.convolution_weight_grad", kConvolutionWeightGrad},
       {"core.sdpa", kAttention},
+      {"core.sdpa_backward", kAttentionBackward},
       {"core.library", kLibrary},
   };
   return *kinds;

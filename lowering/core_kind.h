@@ -32,7 +32,9 @@ enum class CoreKind : uint8_t {
   kMatmul,
   kBatchMatmul,
   kConvolution,
+  kConvolutionWeightGrad,
   kAttention,
+  kAttentionBackward,
   kLibrary,
   kUnknown,
 };

@@ -201,7 +201,7 @@ class PlanExecutable final : public Executable {
   }
 
   bool run_library(const PlanStep& step, Frame& frame, RunError* error) const {
-    constexpr int kMostDims = 16, kMostOperands = 8;
+    constexpr int kMostDims = 8, kMostOperands = 16;
     int64_t dims_storage[2 * kMostDims * kMostOperands];
     TensorView view_storage[kMostOperands];
     std::vector<int64_t> dims_overflow;

@@ -41,37 +41,49 @@ void multiply(const DenseTensor& a, const DenseTensor& b, DenseTensor& out) {
       }
 }
 
-// Each (input place, weight place, output place) of a convolution, transposed or not, adds one product.
+// Calls fn(place in the windows, in the image, in the weights) for each product of a convolution. Windows are stride steps apart: the
+// output, or the input of a transposed convolution.
+struct Convolution {
+  Index stride, padding, dilation;
+  int64_t groups;
+  explicit Convolution(const KernelCall& call)
+      : stride(call.integers("stride")),
+        padding(call.integers("padding")),
+        dilation(call.integers("dilation")),
+        groups(call.integer("groups")) {}
+
+  template <typename F>
+  void each(const Index& windows, const Index& image, const Index& weight, F&& fn) const {
+    Index kernel(weight.begin() + 2, weight.end());
+    int64_t windows_per_group = windows[1] / groups, image_per_group = image[1] / groups;
+    for_each_index(windows, [&](const Index& at) {
+      int64_t group = at[1] / windows_per_group;
+      for (int64_t c = 0; c < image_per_group; ++c)
+        for_each_index(kernel, [&](const Index& k) {
+          Index in_image{at[0], group * image_per_group + c}, in_weight{at[1], c};
+          for (size_t d = 0; d < kernel.size(); ++d) {
+            int64_t place = at[d + 2] * stride[d] - padding[d] + k[d] * dilation[d];
+            if (place < 0 || place >= image[d + 2]) return;
+            in_image.push_back(place);
+            in_weight.push_back(k[d]);
+          }
+          fn(flat(at, windows), flat(in_image, image), flat(in_weight, weight));
+        });
+    });
+  }
+};
+
 void convolution(const KernelCall& call, DenseTensor& out) {
   const DenseTensor &input = call.tensor("input"), &weight = call.tensor("weight");
-  Index stride = call.integers("stride"), padding = call.integers("padding"),
-        dilation = call.integers("dilation");
-  bool transposed = call.args.boolean("transposed");
-  int64_t groups = call.integer("groups");
-  size_t spatial = input.sizes.size() - 2;
   std::vector<Accumulator> totals(out.elements.size());
-  Index kernel(weight.sizes.begin() + 2, weight.sizes.end());
-  // `small` has stride steps: the output, or the input of a transposed convolution; `large` is the other.
-  const DenseTensor& small = transposed ? input : out;
-  const DenseTensor& large = transposed ? static_cast<const DenseTensor&>(out) : input;
-  int64_t small_per_group = small.sizes[1] / groups, large_per_group = large.sizes[1] / groups;
-  for_each_index(small.sizes, [&](const Index& s) {
-    int64_t group = s[1] / small_per_group;
-    for (int64_t c = 0; c < large_per_group; ++c)
-      for_each_index(kernel, [&](const Index& k) {
-        Index l{s[0], group * large_per_group + c};
-        Index w{s[1], c};
-        for (size_t d = 0; d < spatial; ++d) {
-          int64_t at = s[d + 2] * stride[d] - padding[d] + k[d] * dilation[d];
-          if (at < 0 || at >= large.sizes[d + 2]) return;
-          l.push_back(at);
-          w.push_back(k[d]);
-        }
-        const Index &in = transposed ? s : l, &to = transposed ? l : s;
-        totals[flat(to, out.sizes)].add_product(input.elements[flat(in, input.sizes)],
-                                                weight.elements[flat(w, weight.sizes)]);
-      });
-  });
+  auto add = [&](size_t to, size_t from, size_t w) {
+    totals[to].add_product(input.elements[from], weight.elements[w]);
+  };
+  if (call.args.boolean("transposed"))
+    Convolution(call).each(input.sizes, out.sizes, weight.sizes,
+                           [&](size_t windows, size_t image, size_t w) { add(image, windows, w); });
+  else
+    Convolution(call).each(out.sizes, input.sizes, weight.sizes, add);
   const DenseTensor* bias = call.args.has("bias") ? &call.tensor("bias") : nullptr;
   size_t at = 0;
   for_each_index(out.sizes, [&](const Index& i) {
@@ -83,56 +95,130 @@ void convolution(const KernelCall& call, DenseTensor& out) {
   });
 }
 
-// One query row: softmax(query . keys * scale + mask) . values. A row that sees nothing gives 0.
-void attend(const KernelCall& call, DenseTensor& out, int64_t b, int64_t h, int64_t l) {
-  const DenseTensor &query = call.tensor("query"), &key = call.tensor("key"), &value = call.tensor("value");
-  const DenseTensor* mask = call.args.has("attn_mask") ? &call.tensor("attn_mask") : nullptr;
-  int64_t keys = key.sizes[2], width = query.sizes[3], value_width = value.sizes[3];
-  double scale = call.args.number("scale"), top = -std::numeric_limits<double>::infinity(), total = 0;
-  std::vector<double> scores(static_cast<size_t>(keys));
-  for (int64_t s = 0; s < keys; ++s) {
-    double dot = 0;
-    for (int64_t e = 0; e < width; ++e)
-      dot += query.elements[flat({b, h, l, e}, query.sizes)].real *
-             key.elements[flat({b, h, s, e}, key.sizes)].real;
-    dot *= scale;
-    if (mask) {
-      Index at{b, h, l, s};
-      at.erase(at.begin(), at.begin() + (4 - mask->rank()));
-      for (size_t d = 0; d < at.size(); ++d)
-        if (mask->sizes[d] == 1) at[d] = 0;
-      dot += mask->elements[flat(at, mask->sizes)].real;
-    }
-    if (call.args.boolean("is_causal") && s > l) dot = -std::numeric_limits<double>::infinity();
-    scores[static_cast<size_t>(s)] = dot;
-    top = std::max(top, dot);
-  }
-  if (top == -std::numeric_limits<double>::infinity()) top = 0, total = 1;
-  for (double& score : scores) total += score = std::exp(score - top);
-  for (int64_t e = 0; e < value_width; ++e) {
-    double sum = 0;
-    for (int64_t s = 0; s < keys; ++s)
-      sum += scores[static_cast<size_t>(s)] / total * value.elements[flat({b, h, s, e}, value.sizes)].real;
-    out.set(flat({b, h, l, e}, out.sizes), sum);
-  }
+void convolution_weight_grad(const KernelCall& call, DenseTensor& out) {
+  const DenseTensor &windows = call.tensor("windows"), &image = call.tensor("image");
+  std::vector<Accumulator> totals(out.elements.size());
+  Convolution(call).each(windows.sizes, image.sizes, out.sizes, [&](size_t at, size_t in_image, size_t w) {
+    totals[w].add_product(windows.elements[at], image.elements[in_image]);
+  });
+  for (size_t at = 0; at < totals.size(); ++at) totals[at].store_to(out, at);
 }
 
-void sdpa(const KernelCall& call, DenseTensor& out) {
-  for (int64_t b = 0; b < out.sizes[0]; ++b)
-    for (int64_t h = 0; h < out.sizes[1]; ++h)
-      for (int64_t l = 0; l < out.sizes[2]; ++l) attend(call, out, b, h, l);
+// Rows of scores, query . keys * scale + mask, and what comes of them.
+struct Attention {
+  const DenseTensor &query, &key, &value;
+  const DenseTensor* mask;
+  double scale;
+  bool causal;
+  explicit Attention(const KernelCall& call)
+      : query(call.tensor("query")),
+        key(call.tensor("key")),
+        value(call.tensor("value")),
+        mask(call.args.has("attn_mask") ? &call.tensor("attn_mask") : nullptr),
+        scale(call.args.number("scale")),
+        causal(call.args.boolean("is_causal")) {}
+
+  int64_t keys() const { return key.sizes[2]; }
+  static double dot(const DenseTensor& a, int64_t row_a, const DenseTensor& b, int64_t row_b, int64_t batch,
+                    int64_t head) {
+    double sum = 0;
+    for (int64_t e = 0; e < a.sizes[3]; ++e)
+      sum += a.elements[flat({batch, head, row_a, e}, a.sizes)].real *
+             b.elements[flat({batch, head, row_b, e}, b.sizes)].real;
+    return sum;
+  }
+
+  double score(int64_t b, int64_t h, int64_t l, int64_t s) const {
+    if (causal && s > l) return -std::numeric_limits<double>::infinity();
+    double score = dot(query, l, key, s, b, h) * scale;
+    if (!mask) return score;
+    Index at{b, h, l, s};
+    at.erase(at.begin(), at.begin() + (4 - mask->rank()));
+    for (size_t d = 0; d < at.size(); ++d)
+      if (mask->sizes[d] == 1) at[d] = 0;
+    return score + mask->elements[flat(at, mask->sizes)].real;
+  }
+
+  // A row that sees nothing has weights of 0 and a log-sum-exp of -inf.
+  std::vector<double> weights(int64_t b, int64_t h, int64_t l, double* logsumexp) const {
+    std::vector<double> row(static_cast<size_t>(keys()));
+    const double nothing = -std::numeric_limits<double>::infinity();
+    double top = nothing, total = 0;
+    for (int64_t s = 0; s < keys(); ++s) {
+      double& weight = row[static_cast<size_t>(s)];
+      weight = score(b, h, l, s);
+      top = std::max(top, weight);
+    }
+    for (double& weight : row) total += weight = top == nothing ? 0 : std::exp(weight - top);
+    for (double& weight : row) weight = total == 0 ? 0 : weight / total;
+    *logsumexp = total == 0 ? nothing : top + std::log(total);
+    return row;
+  }
+
+  template <typename F>
+  void each_row(F&& fn) const {
+    for_each_index({query.sizes[0], query.sizes[1], query.sizes[2]},
+                   [&](const Index& at) { fn(at[0], at[1], at[2]); });
+  }
+};
+
+void sdpa(const KernelCall& call, std::vector<DenseTensor>& outs) {
+  const Attention attention(call);
+  attention.each_row([&](int64_t b, int64_t h, int64_t l) {
+    double logsumexp = 0;
+    const std::vector<double> row = attention.weights(b, h, l, &logsumexp);
+    outs[1].set(flat({b, h, l}, outs[1].sizes), logsumexp);
+    for (int64_t e = 0; e < outs[0].sizes[3]; ++e) {
+      double sum = 0;
+      for (int64_t s = 0; s < attention.keys(); ++s)
+        sum += row[static_cast<size_t>(s)] *
+               attention.value.elements[flat({b, h, s, e}, attention.value.sizes)].real;
+      outs[0].set(flat({b, h, l, e}, outs[0].sizes), sum);
+    }
+  });
+}
+
+void sdpa_backward(const KernelCall& call, std::vector<DenseTensor>& outs) {
+  const Attention attention(call);
+  const DenseTensor &grad = call.tensor("grad"), &out = call.tensor("out");
+  std::vector<std::vector<double>> totals;
+  for (const DenseTensor& result : outs) totals.emplace_back(result.elements.size());
+  attention.each_row([&](int64_t b, int64_t h, int64_t l) {
+    double logsumexp = 0;
+    const std::vector<double> row = attention.weights(b, h, l, &logsumexp);
+    const double mean = Attention::dot(grad, l, out, l, b, h);
+    for (int64_t s = 0; s < attention.keys(); ++s) {
+      const double weight = row[static_cast<size_t>(s)];
+      const double of_score =
+          weight * (Attention::dot(grad, l, attention.value, s, b, h) - mean) * attention.scale;
+      for (int64_t e = 0; e < attention.query.sizes[3]; ++e) {
+        const size_t q = flat({b, h, l, e}, outs[0].sizes), k = flat({b, h, s, e}, outs[1].sizes);
+        totals[0][q] += of_score * attention.key.elements[k].real;
+        totals[1][k] += of_score * attention.query.elements[q].real;
+      }
+      for (int64_t e = 0; e < attention.value.sizes[3]; ++e)
+        totals[2][flat({b, h, s, e}, outs[2].sizes)] +=
+            weight * grad.elements[flat({b, h, l, e}, grad.sizes)].real;
+    }
+  });
+  for (size_t i = 0; i < outs.size(); ++i)
+    for (size_t at = 0; at < totals[i].size(); ++at) outs[i].set(at, totals[i][at]);
 }
 
 }  // namespace
 
-bool run_contraction(const KernelCall& call, DenseTensor& out) {
+bool run_contraction(const KernelCall& call, std::vector<DenseTensor>& outs) {
   std::string_view name = call.node.op->name;
   if (name == "core.mm" || name == "core.bmm")
-    multiply(call.tensor("self"), call.tensor("mat2"), out);
+    multiply(call.tensor("self"), call.tensor("mat2"), outs[0]);
   else if (name == "core.convolution")
-    convolution(call, out);
+    convolution(call, outs[0]);
+  else if (name == "core.convolution_weight_grad")
+    convolution_weight_grad(call, outs[0]);
   else if (name == "core.sdpa")
-    sdpa(call, out);
+    sdpa(call, outs);
+  else if (name == "core.sdpa_backward")
+    sdpa_backward(call, outs);
   else
     return false;
   return true;

@@ -113,11 +113,12 @@ static void run_pointwise(const KernelCall& call, DenseTensor& out) {
   }
 }
 
-static void run_node(const KernelCall& call, DenseTensor& out) {
+static void run_node(const KernelCall& call, std::vector<DenseTensor>& outs) {
+  if (run_contraction(call, outs)) return;
+  if (outs.size() != 1) throw InternalError("a core node with several results");
+  DenseTensor& out = outs[0];
   if (call.node.op->family == Family::kPointwise) return run_pointwise(call, out);
-  if (run_view(call, out) || run_indexing(call, out) || run_reduction(call, out) ||
-      run_contraction(call, out))
-    return;
+  if (run_view(call, out) || run_indexing(call, out) || run_reduction(call, out)) return;
   throw Unsupported("the interpreter does not know " + std::string(call.node.op->name));
 }
 
@@ -130,13 +131,14 @@ InterpretResult interpret_all(const Graph& core, const std::vector<DenseTensor>&
   for (size_t i = 0; i < inputs.size(); ++i) values[core.inputs[i]->id] = inputs[i];
   for (const auto& node : core.nodes) {
     KernelCall call{*node, Args(node->op->parsed.at(node->overload), node->args), *core.sym, symbols, values};
-    if (node->results.size() != 1) throw InternalError("a core node with several results");
-    const TensorType& type = node->results[0]->type;
-    std::vector<int64_t> sizes;
-    for (const Sym& size : type.sizes) sizes.push_back(call.evaluate(size));
-    DenseTensor out(type.dtype, std::move(sizes));
-    run_node(call, out);
-    values[node->results[0]->id] = std::move(out);
+    std::vector<DenseTensor> outs;
+    for (const Value* result : node->results) {
+      std::vector<int64_t> sizes;
+      for (const Sym& size : result->type.sizes) sizes.push_back(call.evaluate(size));
+      outs.emplace_back(result->type.dtype, std::move(sizes));
+    }
+    run_node(call, outs);
+    for (size_t i = 0; i < outs.size(); ++i) values[node->results[i]->id] = std::move(outs[i]);
   }
   InterpretResult result;
   for (Value* output : core.outputs) result.outputs.push_back(values[output->id]);

@@ -24,11 +24,11 @@ struct KernelCall {
   int64_t evaluate(const Sym& sym) const { return context.evaluate(sym, symbols.data()); }
 };
 
-// `out` has its dtype and sizes. False: no such operator here.
+// `out` has its dtype and sizes; contractions may have several. False: no such operator here.
 bool run_view(const KernelCall& call, DenseTensor& out);
 bool run_indexing(const KernelCall& call, DenseTensor& out);
 bool run_reduction(const KernelCall& call, DenseTensor& out);
-bool run_contraction(const KernelCall& call, DenseTensor& out);
+bool run_contraction(const KernelCall& call, std::vector<DenseTensor>& outs);
 
 // Calls fn(index) for each index of the box, in row-major order.
 void for_each_index(const std::vector<int64_t>& sizes,

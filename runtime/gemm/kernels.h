@@ -23,11 +23,37 @@ struct GatheredProduct {
   bool accumulate;
 };
 
+// Sums over pixels of products of channels, as a convolution's weight gradient is: sums[k][i] += sum over pixels of left[pixel][i] *
+// base[depth_offsets[k] + offset of the pixel], for each lane i. Pixels lie in rows; those of `left` are adjacent.
+template <typename T>
+struct GatheredSums {
+  int64_t lanes, depth;
+  const T* left;
+  const T* base;
+  const int64_t* depth_offsets;
+  const int64_t* row_offsets;
+  int64_t rows, row_length;
+  T* sums;
+};
+
+template <typename T>
+struct SumKernels {
+  // How many lanes to compute `channels` with, several times over if need be.
+  int64_t (*lanes)(int64_t channels);
+  // out[pixel][lane] = from[lane * channel_stride + pixel * pixel_stride], 0 from lane `channels` on.
+  void (*pack)(const T* from, int64_t channel_stride, int64_t pixel_stride, int64_t channels, int64_t pixels,
+               T* out, int64_t lanes);
+  void (*run)(const GatheredSums<T>& sums);
+  T (*dot)(const T* a, const T* b, int64_t count);  // of adjacent elements
+};
+
 struct TiledGemm {
   TiledGemmFn f32, f64;
   // Columns [first, last) of the product.
   void (*gathered_f32)(const GatheredProduct<float>& product, int64_t first, int64_t last);
   void (*gathered_f64)(const GatheredProduct<double>& product, int64_t first, int64_t last);
+  SumKernels<float> sums_f32;
+  SumKernels<double> sums_f64;
 };
 
 const TiledGemm& tiled_gemm_avx512();

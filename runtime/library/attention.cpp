@@ -6,6 +6,7 @@
 
 #include "runtime/gemm/gemm.h"
 #include "runtime/library/attention_kernels.h"
+#include "runtime/library/attention_shape.h"
 #include "runtime/library/convert.h"
 #include "runtime/library/library.h"
 #include "runtime/library/torch_shim.h"
@@ -16,11 +17,7 @@ namespace {
 
 constexpr int64_t kQueries = 64, kKeys = 512;
 
-struct Problem {
-  int64_t batch, heads, queries, keys, width, value_width;
-  bool causal;
-  double scale;
-};
+using Problem = AttentionShape;
 
 template <typename T>
 const T* at(const TensorView& view, int64_t batch, int64_t head, int64_t row) {
@@ -35,12 +32,9 @@ void mask_scores(const Problem& p, const TensorView& mask, int64_t batch, int64_
   for (int64_t i = 0; i < rows; ++i) {
     T* row = scores + i * columns;
     if (mask.data) {
-      // Masks may broadcast: a dim of 1 has every index at 0.
-      const auto* m = static_cast<const T*>(mask.data) + (mask.sizes[0] == 1 ? 0 : batch * mask.strides[0]) +
-                      (mask.sizes[1] == 1 ? 0 : head * mask.strides[1]) +
-                      (mask.sizes[2] == 1 ? 0 : (q0 + i) * mask.strides[2]);
-      const int64_t stride = mask.sizes[3] == 1 ? 0 : mask.strides[3];
-      for (int64_t j = 0; j < columns; ++j) row[j] += m[(k0 + j) * stride];
+      const auto* m = static_cast<const T*>(mask.data) + batch * mask.strides[0] + head * mask.strides[1] +
+                      (q0 + i) * mask.strides[2];
+      for (int64_t j = 0; j < columns; ++j) row[j] += m[(k0 + j) * mask.strides[3]];
     }
     if (p.causal)
       for (int64_t j = std::max<int64_t>(0, q0 + i + 1 - k0); j < columns; ++j)
@@ -58,7 +52,7 @@ template <typename T>
 void attend_block(const Problem& p, const LibraryArgs& args, DType dtype, int64_t batch, int64_t head,
                   int64_t q0, Scratch<T>& scratch) {
   const TensorView &query = args.operands[0], &key = args.operands[1], &value = args.operands[2],
-                   &mask = args.operands[3], &output = args.output();
+                   &mask = args.operands[3], &output = args.output(), &logsumexp = args.output(1);
   const int64_t rows = std::min(kQueries, p.queries - q0);
   scratch.out.assign(kQueries * p.value_width, T(0));
   std::fill(scratch.maximum.begin(), scratch.maximum.end(), -std::numeric_limits<T>::infinity());
@@ -88,24 +82,12 @@ void attend_block(const Problem& p, const LibraryArgs& args, DType dtype, int64_
     const T scale = scratch.sum[i] == T(0) ? T(0) : T(1) / scratch.sum[i];
     for (int64_t e = 0; e < p.value_width; ++e)
       to[e * output.strides[3]] = scratch.out[i * p.value_width + e] * scale;
+    if (logsumexp.data)
+      static_cast<T*>(logsumexp.data)[batch * logsumexp.strides[0] + head * logsumexp.strides[1] +
+                                      (q0 + i) * logsumexp.strides[2]] =
+          scratch.maximum[i] + std::log(scratch.sum[i]);
   }
 }
-
-// The mask as four dims, whatever it broadcasts from.
-struct FullMask {
-  int64_t sizes[4] = {1, 1, 1, 1}, strides[4] = {0, 0, 0, 0};
-  TensorView view;
-
-  explicit FullMask(const TensorView& mask) : view(mask) {
-    for (int d = 0; d < mask.rank && mask.rank <= 4; ++d) {
-      sizes[4 - mask.rank + d] = mask.sizes[d];
-      strides[4 - mask.rank + d] = mask.strides[d];
-    }
-    view.sizes = sizes;
-    view.strides = strides;
-    view.rank = 4;
-  }
-};
 
 template <typename T>
 void attend(const Problem& p, const LibraryArgs& args, DType dtype) {
@@ -126,7 +108,8 @@ void attend(const Problem& p, const LibraryArgs& args, DType dtype) {
 void attend_half(const Problem& p, const LibraryArgs& args) {
   std::vector<float> values[5];
   std::vector<int64_t> strides[5];
-  TensorView views[5];
+  TensorView views[6];
+  views[5] = args.output(1);  // float32 already
   for (int i = 0; i < 5; ++i) {
     const TensorView& view = i < 4 ? args.operands[i] : args.output();
     views[i] = view;
@@ -134,6 +117,8 @@ void attend_half(const Problem& p, const LibraryArgs& args) {
     values[i].resize(count_elements(view));
     if (i < 4) read_dense(view, values[i].data());
     strides[i] = dense_strides(view.sizes, view.rank);
+    for (int d = 0; i == 3 && d < view.rank; ++d)
+      if (view.sizes[d] == 1) strides[i][d] = 0;  // broadcast
     views[i].data = values[i].data();
     views[i].strides = strides[i].data();
     views[i].dtype = DType::kF32;
@@ -153,18 +138,17 @@ bool library_attention(const LibraryArgs& args, RunError* error) {
     *error = {RunError::kRuntimeError, "attention of tensors that are not (batch, heads, length, width)"};
     return false;
   }
-  const Problem p{query.sizes[0], query.sizes[1], query.sizes[2],        key.sizes[2],
-                  query.sizes[3], value.sizes[3], args.integers[0] != 0, args.numbers[0]};
+  const Problem p(query, key, value, args);
   if (count_elements(output) == 0) return true;
   const FullMask mask(args.operands[3]);
-  const TensorView operands[] = {query, key, value, mask.view, output};
+  const TensorView operands[] = {query, key, value, mask.view, output, args.output(1)};
   LibraryArgs full = args;
   full.operands = operands;
   if (output.dtype == DType::kF64)
     attend<double>(p, full, DType::kF64);
   else if (output.dtype == DType::kF32)
     attend<float>(p, full, DType::kF32);
-  else if (!torch_attention(args))
+  else if (args.output(1).data || !torch_attention(args))
     attend_half(p, full);
   return true;
 }

@@ -96,6 +96,43 @@ CDYNAMO_CLONES float online_softmax_row(float* scores, int64_t count, float* max
   return shrink;
 }
 
+CDYNAMO_CLONES void softmax_gradient_row(float* scores, float* grads, int64_t count, const float* mask,
+                                         float scale, float logsumexp, float mean) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    Floats v{}, g{}, m{};
+    const int64_t lanes = std::min<int64_t>(kLanes, count - i);
+    const size_t size = lanes * sizeof(float);
+    if (lanes == kLanes) {
+      load(v, scores + i);
+      load(g, grads + i);
+      if (mask) load(m, mask + i);
+    } else {
+      std::memcpy(&v, scores + i, size);
+      std::memcpy(&g, grads + i, size);
+      if (mask) std::memcpy(&m, mask + i, size);
+    }
+    v = v * scale + m - logsumexp;
+    exp_negative(v);
+    g = v * (g - mean) * scale;
+    if (lanes == kLanes) {
+      std::memcpy(scores + i, &v, sizeof v);
+      std::memcpy(grads + i, &g, sizeof g);
+    } else {
+      std::memcpy(scores + i, &v, size);
+      std::memcpy(grads + i, &g, size);
+    }
+  }
+}
+
+void softmax_gradient_row(double* scores, double* grads, int64_t count, const double* mask, double scale,
+                          double logsumexp, double mean) {
+  for (int64_t i = 0; i < count; ++i) {
+    const double weight = std::exp(scores[i] * scale + (mask ? mask[i] : 0) - logsumexp);
+    scores[i] = weight;
+    grads[i] = weight * (grads[i] - mean) * scale;
+  }
+}
+
 double online_softmax_row(double* scores, int64_t count, double* maximum, double* sum) {
   const double infinity = std::numeric_limits<double>::infinity();
   double top = *maximum;

@@ -3,13 +3,13 @@
 // pixels are adjacent. Transposed convolution is PyTorch's where that is in the process, else a product and a
 // folding.
 #include <algorithm>
-#include <array>
 #include <new>
 
 #include "runtime/arena.h"
 #include "runtime/gemm/gemm.h"
 #include "runtime/gemm/kernels.h"
 #include "runtime/library/convert.h"
+#include "runtime/library/convolution_shape.h"
 #include "runtime/library/library.h"
 #include "runtime/library/torch_shim.h"
 #include "runtime/parallel.h"
@@ -17,117 +17,18 @@
 namespace cdynamo::runtime {
 namespace {
 
-constexpr int kMostRank = 3;
-using Dims = std::array<int64_t, kMostRank>;
-
-// Always three spatial dims; those that the problem lacks are 1 and come first.
-struct Convolution {
-  int rank = 0;
-  Dims stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1}, kernel{1, 1, 1}, image{1, 1, 1},
-      windows{1, 1, 1};
-  bool transposed = false;
-  int64_t groups = 1, batch = 0, image_channels = 0, window_channels = 0;
-  int64_t count(const Dims& dims) const { return dims[0] * dims[1] * dims[2]; }
-};
-
 Convolution describe(const LibraryArgs& args) {
   Convolution conv;
-  const int64_t* at = args.integers;
-  conv.rank = static_cast<int>(*at++);
-  const int first = kMostRank - conv.rank;
-  for (Dims* dims : {&conv.stride, &conv.padding, &conv.dilation}) {
-    std::copy_n(at, conv.rank, dims->begin() + first);
-    at += conv.rank;
-  }
+  const int64_t* at = conv.read_parameters(args.integers);
   at += conv.rank;  // the output padding shows in the output's sizes
   conv.transposed = at[0] != 0;
   conv.groups = at[1];
   const TensorView &input = args.operands[0], &output = args.output();
-  const TensorView &image = conv.transposed ? output : input, &windows = conv.transposed ? input : output;
-  conv.batch = input.sizes[0];
-  conv.image_channels = image.sizes[1];
-  conv.window_channels = windows.sizes[1];
-  for (int d = 0; d < conv.rank; ++d) {
-    conv.kernel[first + d] = args.operands[1].sizes[2 + d];
-    conv.image[first + d] = image.sizes[2 + d];
-    conv.windows[first + d] = windows.sizes[2 + d];
-  }
+  conv.set_sizes(conv.transposed ? output : input, conv.transposed ? input : output, args.operands[1]);
   return conv;
 }
 
 // --- forward ---
-
-// The padded input of some images: for each channel one plane a phase of the strides; plane element (d, h, w)
-// of phase (pd, ph, pw) is the padded image's element (d*sd + pd, h*sh + ph, w*sw + pw).
-struct Planes {
-  Dims phases{}, extent{};
-  int64_t plane = 0, channel = 0, image = 0;  // elements
-
-  explicit Planes(const Convolution& conv) {
-    for (int d = 0; d < kMostRank; ++d) {
-      const int64_t reach = (conv.kernel[d] - 1) * conv.dilation[d];
-      phases[d] = std::min(conv.stride[d], reach + 1);
-      extent[d] = conv.windows[d] + reach / conv.stride[d];
-    }
-    plane = extent[0] * extent[1] * extent[2];
-    channel = plane * phases[0] * phases[1] * phases[2];
-    image = channel * conv.image_channels;
-  }
-};
-
-template <typename T>
-void fill_line(T* to, int64_t count, const T* from, int64_t from_stride, int64_t first, int64_t step,
-               int64_t size) {
-  // Element i is from[first + i*step], 0 outside [0, size).
-  const int64_t low = std::clamp<int64_t>(first >= 0 ? 0 : (-first + step - 1) / step, 0, count);
-  const int64_t high = std::clamp<int64_t>(first >= size ? 0 : (size - 1 - first) / step + 1, low, count);
-  std::fill(to, to + low, T(0));
-  if (step * from_stride == 1)
-    std::copy(from + first + low, from + first + high, to + low);
-  else
-    for (int64_t i = low; i < high; ++i) to[i] = from[(first + i * step) * from_stride];
-  std::fill(to + high, to + count, T(0));
-}
-
-template <typename T>
-void fill_channel(const Convolution& conv, const Planes& planes, const TensorView& input, int64_t n,
-                  int64_t c, T* to) {
-  Dims strides{0, 0, 0};
-  for (int d = 0; d < conv.rank; ++d) strides[kMostRank - conv.rank + d] = input.strides[2 + d];
-  const T* from = static_cast<const T*>(input.data) + n * input.strides[0] + c * input.strides[1];
-  for (int64_t pd = 0; pd < planes.phases[0]; ++pd)
-    for (int64_t ph = 0; ph < planes.phases[1]; ++ph)
-      for (int64_t pw = 0; pw < planes.phases[2]; ++pw)
-        for (int64_t d = 0; d < planes.extent[0]; ++d)
-          for (int64_t h = 0; h < planes.extent[1]; ++h) {
-            const int64_t at_d = d * conv.stride[0] + pd - conv.padding[0],
-                          at_h = h * conv.stride[1] + ph - conv.padding[1];
-            if (at_d < 0 || at_d >= conv.image[0] || at_h < 0 || at_h >= conv.image[1])
-              std::fill(to, to + planes.extent[2], T(0));
-            else
-              fill_line(to, planes.extent[2], from + at_d * strides[0] + at_h * strides[1], strides[2],
-                        pw - conv.padding[2], conv.stride[2], conv.image[2]);
-            to += planes.extent[2];
-          }
-}
-
-// Where window element k = (channel, kd, kh, kw) of a group's windows begins in the planes.
-std::vector<int64_t> window_offsets(const Convolution& conv, const Planes& planes) {
-  std::vector<int64_t> offsets;
-  for (int64_t c = 0; c < conv.image_channels / conv.groups; ++c)
-    for (int64_t kd = 0; kd < conv.kernel[0]; ++kd)
-      for (int64_t kh = 0; kh < conv.kernel[1]; ++kh)
-        for (int64_t kw = 0; kw < conv.kernel[2]; ++kw) {
-          const Dims at{kd * conv.dilation[0], kh * conv.dilation[1], kw * conv.dilation[2]};
-          int64_t phase = 0, element = 0;
-          for (int d = 0; d < kMostRank; ++d) {
-            phase = phase * planes.phases[d] + at[d] % conv.stride[d];
-            element = element * planes.extent[d] + at[d] / conv.stride[d];
-          }
-          offsets.push_back(c * planes.channel + phase * planes.plane + element);
-        }
-  return offsets;
-}
 
 // Channel `row` of an image's output starts as its bias.
 template <typename T>
@@ -331,6 +232,29 @@ void portable(const Convolution& conv, const LibraryArgs& args, DType dtype) {
 
 }  // namespace
 
+const int64_t* Convolution::read_parameters(const int64_t* at) {
+  rank = static_cast<int>(*at++);
+  const int first = kMostRank - rank;
+  for (Dims* dims : {&stride, &padding, &dilation}) {
+    std::copy_n(at, rank, dims->begin() + first);
+    at += rank;
+  }
+  return at;
+}
+
+void Convolution::set_sizes(const TensorView& image_view, const TensorView& windows_view,
+                            const TensorView& weight) {
+  const int first = kMostRank - rank;
+  batch = image_view.sizes[0];
+  image_channels = image_view.sizes[1];
+  window_channels = windows_view.sizes[1];
+  for (int d = 0; d < rank; ++d) {
+    kernel[first + d] = weight.sizes[2 + d];
+    image[first + d] = image_view.sizes[2 + d];
+    windows[first + d] = windows_view.sizes[2 + d];
+  }
+}
+
 bool library_convolution(const LibraryArgs& args, RunError* error) {
   const TensorView& output = args.output();
   if (args.integers[0] < 1 || args.integers[0] > kMostRank) {
@@ -344,6 +268,7 @@ bool library_convolution(const LibraryArgs& args, RunError* error) {
   const bool tiled = !conv.transposed && (conv.groups == 1 || conv.window_channels / conv.groups >= 8);
   if (tiled && output.dtype == DType::kF32 && forward<float>(conv, args)) return true;
   if (tiled && output.dtype == DType::kF64 && forward<double>(conv, args)) return true;
+  if (conv.transposed && tiled_transposed_convolution(conv, args)) return true;
   if (torch_convolution(args)) return true;
   const bool wide = output.dtype == DType::kF64 || is_integer(output.dtype);
   if (wide)

@@ -28,8 +28,16 @@ bool library_matmul(const LibraryArgs& args, RunError* error);
 // dilation, output padding, then transposed (0/1) and groups.
 bool library_convolution(const LibraryArgs& args, RunError* error);
 
-// query, key, value (B,H,L,E), additive mask or absent -> output. integers: is_causal. numbers: scale.
+// The gradient of a convolution's weight. windows (N,O,..), image (N,C,..) -> weight. integers: spatial rank r, then r each of
+// stride, padding, dilation, then groups.
+bool library_convolution_weight_grad(const LibraryArgs& args, RunError* error);
+
+// query, key, value (B,H,L,E), additive mask or absent -> output, and unless it is absent the log-sum-exp of each row of scores
+// (B,H,L). integers: is_causal. numbers: scale.
 bool library_attention(const LibraryArgs& args, RunError* error);
+// gradient of the output, query, key, value, mask or absent, output, log-sum-exp -> gradients of query, key, value, each of which
+// may be absent. integers, numbers: as above.
+bool library_attention_backward(const LibraryArgs& args, RunError* error);
 
 // The framework's own operator `user_call`, through LibraryCallbacks.
 bool library_callback(const LibraryArgs& args, RunError* error);

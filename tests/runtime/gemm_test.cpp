@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -58,6 +60,61 @@ void check_kernels(void (*run)(const GemmShape&, ConstMatrix, ConstMatrix, Matri
         run(shape, problem.left, problem.right, problem.out, accumulate);
         problem.expect(accumulate ? T(3) : T(0));
       }
+}
+
+// Channels of the left side against places of the right one, over two rows of pixels.
+template <typename T>
+void check_sums(const SumKernels<T>& kernels) {
+  constexpr int64_t kLength = 7, kRowsOfPixels = 2, kDepth = 17;
+  for (int64_t channels : {1, 3, 16, 40, 64}) {
+    const int64_t lanes = std::min<int64_t>(kernels.lanes(channels), 64), used = std::min(lanes, channels);
+    const int64_t pixels = kLength * kRowsOfPixels;
+    std::mt19937 rng(5);
+    std::uniform_int_distribution<int> digit(-4, 4);
+    std::vector<T> left(channels * pixels), base(400), packed(pixels * lanes + 64, T(9)),
+        sums(kDepth * lanes, T(2));
+    for (T& x : left) x = static_cast<T>(digit(rng));
+    for (T& x : base) x = static_cast<T>(digit(rng));
+    std::vector<int64_t> depth_offsets, row_offsets{3, 60};
+    for (int64_t k = 0; k < kDepth; ++k) depth_offsets.push_back(k * 11 % 300);
+    kernels.pack(left.data(), pixels, 1, used, pixels, packed.data(), lanes);
+    std::vector<T> strided(packed.size(), T(9));
+    std::vector<T> last(channels * pixels);  // channels last
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t x = 0; x < pixels; ++x) last[x * channels + c] = left[c * pixels + x];
+    kernels.pack(last.data(), 1, channels, used, pixels, strided.data(), lanes);
+    kernels.run({.lanes = lanes,
+                 .depth = kDepth,
+                 .left = packed.data(),
+                 .base = base.data(),
+                 .depth_offsets = depth_offsets.data(),
+                 .row_offsets = row_offsets.data(),
+                 .rows = kRowsOfPixels,
+                 .row_length = kLength,
+                 .sums = sums.data()});
+    for (int64_t k = 0; k < kDepth; ++k)
+      for (int64_t c = 0; c < lanes; ++c) {
+        T want = 2;
+        for (int64_t x = 0; x < pixels && c < used; ++x)
+          want += left[c * pixels + x] * base[depth_offsets[k] + row_offsets[x / kLength] + x % kLength];
+        ASSERT_EQ(sums[k * lanes + c], want) << channels << " channels, lane " << c << ", element " << k;
+      }
+    EXPECT_TRUE(std::equal(packed.begin(), packed.begin() + pixels * lanes, strided.begin()));
+    EXPECT_EQ(kernels.dot(left.data(), left.data(), pixels),
+              std::inner_product(left.begin(), left.begin() + pixels, left.begin(), T(0)));
+  }
+}
+
+TEST(Gemm, SumsOverPixels) {
+  for (const TiledGemm* kernels : {&tiled_gemm_generic(), &tiled_gemm()}) {
+    check_sums<float>(kernels->sums_f32);
+    check_sums<double>(kernels->sums_f64);
+  }
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2")) return;
+  check_sums<float>(tiled_gemm_avx2().sums_f32);
+  check_sums<double>(tiled_gemm_avx2().sums_f64);
+#endif
 }
 
 TEST(Gemm, GenericKernels) {

@@ -1,0 +1,112 @@
+// What the convolutions of this folder share: the problem's sizes, and images copied into padded planes, in which the pixels of a
+// window's element are adjacent.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "runtime/library/library.h"
+
+namespace cdynamo::runtime {
+
+constexpr int kMostRank = 3;
+using Dims = std::array<int64_t, kMostRank>;
+
+// Always three spatial dims; those that the problem lacks are 1 and come first. Windows lie stride steps apart in the image: they are
+// the result of a plain convolution, the input of a transposed one.
+struct Convolution {
+  int rank = 0;
+  Dims stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1}, kernel{1, 1, 1}, image{1, 1, 1},
+      windows{1, 1, 1};
+  bool transposed = false;
+  int64_t groups = 1, batch = 0, image_channels = 0, window_channels = 0;
+  int64_t count(const Dims& dims) const { return dims[0] * dims[1] * dims[2]; }
+
+  // Reads `rank`, stride, padding and dilation; returns what follows them.
+  const int64_t* read_parameters(const int64_t* at);
+  void set_sizes(const TensorView& image, const TensorView& windows, const TensorView& weight);
+};
+
+// Strides of the spatial dims, the missing ones 0.
+inline Dims spatial_strides(const TensorView& view) {
+  Dims strides{0, 0, 0};
+  for (int d = 2; d < view.rank; ++d) strides[kMostRank - view.rank + d] = view.strides[d];
+  return strides;
+}
+
+// The padded input of some images: for each channel one plane a phase of the strides; plane element (d, h, w)
+// of phase (pd, ph, pw) is the padded image's element (d*sd + pd, h*sh + ph, w*sw + pw).
+struct Planes {
+  Dims phases{}, extent{};
+  int64_t plane = 0, channel = 0, image = 0;  // elements
+
+  explicit Planes(const Convolution& conv) {
+    for (int d = 0; d < kMostRank; ++d) {
+      const int64_t reach = (conv.kernel[d] - 1) * conv.dilation[d];
+      phases[d] = std::min(conv.stride[d], reach + 1);
+      extent[d] = conv.windows[d] + reach / conv.stride[d];
+    }
+    plane = extent[0] * extent[1] * extent[2];
+    channel = plane * phases[0] * phases[1] * phases[2];
+    image = channel * conv.image_channels;
+  }
+};
+
+template <typename T>
+void fill_line(T* to, int64_t count, const T* from, int64_t from_stride, int64_t first, int64_t step,
+               int64_t size) {
+  // Element i is from[first + i*step], 0 outside [0, size).
+  const int64_t low = std::clamp<int64_t>(first >= 0 ? 0 : (-first + step - 1) / step, 0, count);
+  const int64_t high = std::clamp<int64_t>(first >= size ? 0 : (size - 1 - first) / step + 1, low, count);
+  std::fill(to, to + low, T(0));
+  if (step * from_stride == 1)
+    std::copy(from + first + low, from + first + high, to + low);
+  else
+    for (int64_t i = low; i < high; ++i) to[i] = from[(first + i * step) * from_stride];
+  std::fill(to + high, to + count, T(0));
+}
+
+template <typename T>
+void fill_channel(const Convolution& conv, const Planes& planes, const TensorView& input, int64_t n,
+                  int64_t c, T* to) {
+  const Dims strides = spatial_strides(input);
+  const T* from = static_cast<const T*>(input.data) + n * input.strides[0] + c * input.strides[1];
+  for (int64_t pd = 0; pd < planes.phases[0]; ++pd)
+    for (int64_t ph = 0; ph < planes.phases[1]; ++ph)
+      for (int64_t pw = 0; pw < planes.phases[2]; ++pw)
+        for (int64_t d = 0; d < planes.extent[0]; ++d)
+          for (int64_t h = 0; h < planes.extent[1]; ++h) {
+            const int64_t at_d = d * conv.stride[0] + pd - conv.padding[0],
+                          at_h = h * conv.stride[1] + ph - conv.padding[1];
+            if (at_d < 0 || at_d >= conv.image[0] || at_h < 0 || at_h >= conv.image[1])
+              std::fill(to, to + planes.extent[2], T(0));
+            else
+              fill_line(to, planes.extent[2], from + at_d * strides[0] + at_h * strides[1], strides[2],
+                        pw - conv.padding[2], conv.stride[2], conv.image[2]);
+            to += planes.extent[2];
+          }
+}
+
+// Where window element k = (channel, kd, kh, kw) of a group's windows begins in the planes.
+inline std::vector<int64_t> window_offsets(const Convolution& conv, const Planes& planes) {
+  std::vector<int64_t> offsets;
+  for (int64_t c = 0; c < conv.image_channels / conv.groups; ++c)
+    for (int64_t kd = 0; kd < conv.kernel[0]; ++kd)
+      for (int64_t kh = 0; kh < conv.kernel[1]; ++kh)
+        for (int64_t kw = 0; kw < conv.kernel[2]; ++kw) {
+          const Dims at{kd * conv.dilation[0], kh * conv.dilation[1], kw * conv.dilation[2]};
+          int64_t phase = 0, element = 0;
+          for (int d = 0; d < kMostRank; ++d) {
+            phase = phase * planes.phases[d] + at[d] % conv.stride[d];
+            element = element * planes.extent[d] + at[d] / conv.stride[d];
+          }
+          offsets.push_back(c * planes.channel + phase * planes.plane + element);
+        }
+  return offsets;
+}
+
+// The transposed convolution by register tiles; false where the portable way has to do it.
+bool tiled_transposed_convolution(const Convolution& conv, const LibraryArgs& args);
+
+}  // namespace cdynamo::runtime

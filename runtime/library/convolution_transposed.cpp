@@ -1,0 +1,256 @@
+// Transposed convolution, which is also the gradient of a convolution's input. Image place y gets windows' places x with y + padding =
+// x * stride + k * dilation: the places of one phase of the stride see the same kernel elements, so each phase is a plain convolution
+// of stride 1 over the windows, padded with zeros. Its result goes to every stride-th place of the image.
+#include <algorithm>
+#include <new>
+
+#include "runtime/arena.h"
+#include "runtime/gemm/kernels.h"
+#include "runtime/library/convert.h"
+#include "runtime/library/convolution_shape.h"
+#include "runtime/parallel.h"
+
+namespace cdynamo::runtime {
+namespace {
+
+// Along one dim: the kernel elements that a phase of the image sees, and its places.
+struct Phase {
+  std::vector<int64_t> kernel, back;  // elements, and how many windows each lies back
+  int64_t first_place = 0;            // in the image
+  int64_t first_window = 0, count = 0;
+};
+
+std::vector<Phase> phases_along(const Convolution& conv, int d) {
+  const int64_t stride = conv.stride[d], padding = conv.padding[d];
+  std::vector<Phase> phases(stride);
+  for (int64_t f = 0; f < stride; ++f) {
+    Phase& phase = phases[f];
+    for (int64_t k = 0; k < conv.kernel[d]; ++k)
+      if (k * conv.dilation[d] % stride == f) {
+        phase.kernel.push_back(k);
+        phase.back.push_back(k * conv.dilation[d] / stride);
+      }
+    phase.first_window = padding > f ? (padding - f + stride - 1) / stride : 0;
+    phase.first_place = phase.first_window * stride + f - padding;
+    if (phase.first_place < conv.image[d]) phase.count = (conv.image[d] - 1 - phase.first_place) / stride + 1;
+  }
+  return phases;
+}
+
+// The windows of one image with zeros around: along each dim, padded element i is window i - before.
+struct Padded {
+  std::array<std::vector<Phase>, kMostRank> phases;
+  Dims before{}, extent{};
+  int64_t channel = 0, image = 0;  // elements
+
+  explicit Padded(const Convolution& conv) {
+    for (int d = 0; d < kMostRank; ++d) {
+      phases[d] = phases_along(conv, d);
+      for (const Phase& phase : phases[d])
+        for (int64_t back : phase.back) before[d] = std::max(before[d], back - phase.first_window);
+      for (const Phase& phase : phases[d])
+        extent[d] = std::max(extent[d], phase.first_window + phase.count + before[d]);
+    }
+    channel = extent[0] * extent[1] * extent[2];
+    image = channel * conv.window_channels;
+  }
+};
+
+template <typename T>
+void fill_padded(const Convolution& conv, const Padded& padded, const TensorView& windows, int64_t n,
+                 int64_t c, T* to) {
+  const Dims strides = spatial_strides(windows);
+  const T* from = static_cast<const T*>(windows.data) + n * windows.strides[0] + c * windows.strides[1];
+  for (int64_t d = 0; d < padded.extent[0]; ++d)
+    for (int64_t h = 0; h < padded.extent[1]; ++h, to += padded.extent[2]) {
+      const int64_t at_d = d - padded.before[0], at_h = h - padded.before[1];
+      if (at_d < 0 || at_d >= conv.windows[0] || at_h < 0 || at_h >= conv.windows[1])
+        std::fill(to, to + padded.extent[2], T(0));
+      else
+        fill_line(to, padded.extent[2], from + at_d * strides[0] + at_h * strides[1], strides[2],
+                  -padded.before[2], 1, conv.windows[2]);
+    }
+}
+
+// One phase of one group: what its product reads.
+template <typename T>
+struct PhaseProduct {
+  const Phase &d, &h, &w;
+  std::vector<T> weights;        // image channels of the group x (channel of the windows, kernel element)
+  std::vector<int64_t> offsets;  // of those columns in the padded windows
+  int64_t depth() const { return static_cast<int64_t>(offsets.size()); }
+
+  PhaseProduct(const Convolution& conv, const Padded& padded, const TensorView& weight, int64_t group,
+               const Phase& d, const Phase& h, const Phase& w)
+      : d(d), h(h), w(w) {
+    const int64_t rows = conv.image_channels / conv.groups, channels = conv.window_channels / conv.groups;
+    const Dims strides = spatial_strides(weight);
+    std::vector<int64_t> elements;  // in the weight
+    for (size_t i = 0; i < d.kernel.size(); ++i)
+      for (size_t j = 0; j < h.kernel.size(); ++j)
+        for (size_t k = 0; k < w.kernel.size(); ++k) {
+          elements.push_back(d.kernel[i] * strides[0] + h.kernel[j] * strides[1] + w.kernel[k] * strides[2]);
+          offsets.push_back(((d.first_window + padded.before[0] - d.back[i]) * padded.extent[1] +
+                             h.first_window + padded.before[1] - h.back[j]) *
+                                padded.extent[2] +
+                            w.first_window + padded.before[2] - w.back[k]);
+        }
+    const int64_t kernel = static_cast<int64_t>(elements.size());
+    offsets.resize(channels * kernel);
+    for (int64_t i = kernel; i < channels * kernel; ++i) offsets[i] = offsets[i - kernel] + padded.channel;
+    weights.resize(rows * channels * kernel);
+    const T* from = static_cast<const T*>(weight.data) + group * channels * weight.strides[0];
+    parallel_for(rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(channels * kernel, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   // Rows in small blocks: neighbours lie side by side in the weight.
+                   constexpr int64_t kBlock = 16;
+                   for (int64_t i0 = begin; i0 < end; i0 += kBlock)
+                     for (int64_t c = 0; c < channels; ++c)
+                       for (int64_t i = i0; i < std::min(end, i0 + kBlock); ++i) {
+                         const T* element = from + c * weight.strides[0] + i * weight.strides[1];
+                         T* to = weights.data() + (i * channels + c) * kernel;
+                         for (int64_t k = 0; k < kernel; ++k) to[k] = element[elements[k]];
+                       }
+                 });
+  }
+};
+
+template <typename T>
+class Transposed {
+ public:
+  Transposed(const Convolution& conv, const LibraryArgs& args)
+      : conv_(conv),
+        padded_(conv),
+        windows_(args.operands[0]),
+        weight_(args.operands[1]),
+        bias_(args.operands[2]),
+        image_(args.output()) {}
+
+  void run() {
+    constexpr int64_t kMostElements = int64_t{1} << 22;
+    const int64_t most =
+        std::clamp<int64_t>(kMostElements / std::max<int64_t>(padded_.image, 1), 1, conv_.batch);
+    Arena arena((most * padded_.image + 64) * sizeof(T));
+    if (!arena.data()) throw std::bad_alloc();
+    base_ = reinterpret_cast<T*>(arena.data());
+    for (int64_t n = 0; n < conv_.batch; n += most) {
+      const int64_t images = std::min(most, conv_.batch - n);
+      parallel_for(images * conv_.window_channels,
+                   std::max<int64_t>(1, 16384 / std::max<int64_t>(padded_.channel, 1)),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t i = begin; i < end; ++i)
+                       fill_padded(conv_, padded_, windows_, n + i / conv_.window_channels,
+                                   i % conv_.window_channels, base_ + i * padded_.channel);
+                   });
+      for (int64_t group = 0; group < conv_.groups; ++group)
+        for (const Phase& d : padded_.phases[0])
+          for (const Phase& h : padded_.phases[1])
+            for (const Phase& w : padded_.phases[2])
+              if (d.count > 0 && h.count > 0 && w.count > 0)
+                run_phase(n, images, group, PhaseProduct<T>(conv_, padded_, weight_, group, d, h, w));
+    }
+  }
+
+ private:
+  // The phase's places are adjacent in each plane of the image.
+  bool writes_planes(const PhaseProduct<T>& phase) const {
+    const Dims strides = spatial_strides(image_);
+    return conv_.stride[1] == 1 && conv_.stride[2] == 1 && (conv_.image[2] == 1 || strides[2] == 1) &&
+           (conv_.image[1] == 1 || strides[1] == conv_.image[2]);
+  }
+
+  void run_phase(int64_t n, int64_t images, int64_t group, const PhaseProduct<T>& phase) {
+    const int64_t rows = conv_.image_channels / conv_.groups, pixels = phase.h.count * phase.w.count;
+    T* out = static_cast<T*>(image_.data) + n * image_.strides[0] + group * rows * image_.strides[1];
+    const bool direct = writes_planes(phase);
+    std::vector<T> result(direct ? 0 : images * rows * pixels);
+    const int64_t first = group * (conv_.window_channels / conv_.groups) * padded_.channel;
+    for (int64_t d = 0; d < phase.d.count; ++d) {
+      const int64_t place = (phase.d.first_place + d * conv_.stride[0]) * spatial_strides(image_)[0];
+      GatheredProduct<T> product{.rows = rows,
+                                 .depth = phase.depth(),
+                                 .pixels = pixels,
+                                 .row_length = phase.w.count,
+                                 .image_stride = padded_.image,
+                                 .row_stride = padded_.extent[2],
+                                 .weights = phase.weights.data(),
+                                 .base = base_ + first + d * padded_.extent[1] * padded_.extent[2],
+                                 .depth_offsets = phase.offsets.data(),
+                                 .out = direct ? out + place : result.data(),
+                                 .out_row_stride = direct ? image_.strides[1] : pixels,
+                                 .out_image_stride = direct ? image_.strides[0] : rows * pixels,
+                                 .accumulate = true};
+      multiply(product, images, group);
+      if (!direct) scatter(phase, result, out + place, images);
+    }
+  }
+
+  void multiply(const GatheredProduct<T>& product, int64_t images, int64_t group) {
+    constexpr int64_t kPanel = 32;
+    const int64_t columns = images * product.pixels, panels = (columns + kPanel - 1) / kPanel;
+    const int64_t work = kPanel * product.rows * std::max<int64_t>(product.depth, 1);
+    parallel_for(panels, std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(work, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   const int64_t first = begin * kPanel, last = std::min(end * kPanel, columns);
+                   for (int64_t column = first; column < last;) {
+                     const int64_t image = column / product.pixels,
+                                   stop = std::min(last, (image + 1) * product.pixels);
+                     for (int64_t i = 0; i < product.rows; ++i)
+                       std::fill_n(product.out + i * product.out_row_stride +
+                                       image * product.out_image_stride + column % product.pixels,
+                                   stop - column, bias_of(group * product.rows + i));
+                     column = stop;
+                   }
+                   if (product.depth == 0) return;
+                   if constexpr (sizeof(T) == 4)
+                     tiled_gemm().gathered_f32(product, first, last);
+                   else
+                     tiled_gemm().gathered_f64(product, first, last);
+                 });
+  }
+
+  T bias_of(int64_t channel) const {
+    return bias_.data ? static_cast<const T*>(bias_.data)[channel * bias_.strides[0]] : T(0);
+  }
+
+  void scatter(const PhaseProduct<T>& phase, const std::vector<T>& result, T* out, int64_t images) const {
+    const int64_t rows = conv_.image_channels / conv_.groups, pixels = phase.h.count * phase.w.count;
+    const Dims strides = spatial_strides(image_);
+    parallel_for(images * rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(pixels, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     const T* from = result.data() + i * pixels;
+                     T* plane = out + i / rows * image_.strides[0] + i % rows * image_.strides[1];
+                     for (int64_t h = 0; h < phase.h.count; ++h) {
+                       T* to = plane + (phase.h.first_place + h * conv_.stride[1]) * strides[1] +
+                               phase.w.first_place * strides[2];
+                       for (int64_t w = 0; w < phase.w.count; ++w)
+                         to[w * conv_.stride[2] * strides[2]] = *from++;
+                     }
+                   }
+                 });
+  }
+
+  const Convolution& conv_;
+  const Padded padded_;
+  const TensorView &windows_, &weight_, &bias_, &image_;
+  T* base_ = nullptr;
+};
+
+}  // namespace
+
+bool tiled_transposed_convolution(const Convolution& conv, const LibraryArgs& args) {
+  const DType dtype = args.output().dtype;
+  // With few channels a group there is too little for a tile.
+  if (conv.groups > 1 && conv.image_channels / conv.groups < 8) return false;
+  if (count_elements(args.operands[0]) == 0) return false;
+  if (dtype == DType::kF32)
+    Transposed<float>(conv, args).run();
+  else if (dtype == DType::kF64)
+    Transposed<double>(conv, args).run();
+  else
+    return false;
+  return true;
+}
+
+}  // namespace cdynamo::runtime
