@@ -179,7 +179,7 @@ class Transposed {
                                  .out = direct ? out + place : result.data(),
                                  .out_row_stride = direct ? image_.strides[1] : pixels,
                                  .out_image_stride = direct ? image_.strides[0] : rows * pixels,
-                                 .accumulate = true};
+                                 .accumulate = bias_.data != nullptr || phase.depth() == 0};
       multiply(product, images, group);
       if (!direct) scatter(phase, result, out + place, images);
     }
@@ -192,7 +192,7 @@ class Transposed {
     parallel_for(panels, std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(work, 1)),
                  [&](int64_t begin, int64_t end) {
                    const int64_t first = begin * kPanel, last = std::min(end * kPanel, columns);
-                   for (int64_t column = first; column < last;) {
+                   for (int64_t column = first; product.accumulate && column < last;) {
                      const int64_t image = column / product.pixels,
                                    stop = std::min(last, (image + 1) * product.pixels);
                      for (int64_t i = 0; i < product.rows; ++i)

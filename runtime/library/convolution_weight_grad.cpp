@@ -105,23 +105,31 @@ void add_dots(const Chunk<T>& chunk, const Part& part, const int64_t* offsets, T
     }
 }
 
-template <typename T>
-void store_part(const Convolution& conv, const Part& part, const TensorView& weight, const T* sums,
-                int64_t lanes, bool add) {
-  const int64_t kernel = conv.count(conv.kernel);
+// Where (channel, kernel element) lies in the weight.
+std::vector<int64_t> weight_offsets(const Convolution& conv, const TensorView& weight) {
   const Dims strides = spatial_strides(weight);
-  for (int64_t k = part.depth_begin; k < part.depth_end; ++k) {
-    int64_t at = k / kernel * weight.strides[1], rest = k % kernel;
-    for (int d = kMostRank - 1; d >= 0; --d) {
-      at += rest % conv.kernel[d] * strides[d];
-      rest /= conv.kernel[d];
-    }
-    T* to = static_cast<T*>(weight.data) + at;
+  std::vector<int64_t> offsets;
+  for (int64_t c = 0; c < conv.image_channels / conv.groups; ++c)
+    for (int64_t d = 0; d < conv.kernel[0]; ++d)
+      for (int64_t h = 0; h < conv.kernel[1]; ++h)
+        for (int64_t w = 0; w < conv.kernel[2]; ++w)
+          offsets.push_back(c * weight.strides[1] + d * strides[0] + h * strides[1] + w * strides[2]);
+  return offsets;
+}
+
+// The sums have lanes side by side, the weight its kernel elements: transposed in blocks that stay in the first cache.
+template <typename T>
+void store_part(const Convolution& conv, const Part& part, const TensorView& weight, const int64_t* offsets,
+                const T* sums, int64_t lanes, bool add) {
+  constexpr int64_t kBlock = 32;
+  const int64_t first = part.group * (conv.window_channels / conv.groups) + part.channel;
+  for (int64_t k0 = part.depth_begin; k0 < part.depth_end; k0 += kBlock) {
+    const int64_t end = std::min(part.depth_end, k0 + kBlock);
     for (int64_t c = 0; c < part.channels; ++c) {
-      T& element =
-          to[(part.group * (conv.window_channels / conv.groups) + part.channel + c) * weight.strides[0]];
-      const T sum = sums[(k - part.depth_begin) * lanes + c];
-      element = add ? element + sum : sum;
+      T* to = static_cast<T*>(weight.data) + (first + c) * weight.strides[0];
+      const T* from = sums + c - part.depth_begin * lanes;
+      for (int64_t k = k0; k < end; ++k)
+        to[offsets[k]] = add ? to[offsets[k]] + from[k * lanes] : from[k * lanes];
     }
   }
 }
@@ -153,7 +161,7 @@ void weight_grad(const Convolution& conv, const TensorView& windows, const Tenso
                  const TensorView& weight) {
   constexpr int64_t kMostElements = int64_t{1} << 22, kFewChannels = 4, kPackedPixels = 112;
   const Planes planes(conv);
-  const std::vector<int64_t> offsets = window_offsets(conv, planes);
+  const std::vector<int64_t> offsets = window_offsets(conv, planes), places = weight_offsets(conv, weight);
   const int64_t channels = conv.window_channels / conv.groups;
   const bool dots = channels <= kFewChannels && spatial_strides(windows)[2] == 1;
   const int64_t lanes = dots ? channels : sum_kernels<T>().lanes(channels);
@@ -187,7 +195,7 @@ void weight_grad(const Convolution& conv, const TensorView& windows, const Tenso
                        add_dots(chunk, part, offsets.data(), sums.data());
                      else
                        add_sums(chunk, part, offsets.data(), lanes, packed.data(), sums.data());
-                     store_part(conv, part, weight, sums.data(), lanes, n > 0);
+                     store_part(conv, part, weight, places.data(), sums.data(), lanes, n > 0);
                    }
                  });
   }
@@ -235,6 +243,9 @@ bool library_convolution_weight_grad(const LibraryArgs& args, RunError* error) {
   const int64_t* at = conv.read_parameters(args.integers);
   conv.groups = *at;
   conv.set_sizes(image, windows, weight);
+  // Few channels a group leave vectors empty, and PyTorch's library has instructions for half types.
+  const bool few = conv.groups > 1 && conv.window_channels / conv.groups < 8;
+  if ((few || is_half(weight.dtype)) && torch_convolution_weight_grad(args)) return true;
   switch (weight.dtype) {
     case DType::kF32: weight_grad<float>(conv, windows, image, weight); break;
     case DType::kF64: weight_grad<double>(conv, windows, image, weight); break;

@@ -25,6 +25,12 @@ struct Shim {
   Status (*convolution)(Handle input, Handle weight, Handle* bias, const int64_t* stride, int64_t,
                         const int64_t* padding, int64_t, const int64_t* dilation, int64_t, int32_t transposed,
                         const int64_t* output_padding, int64_t, int64_t groups, Handle* result) = nullptr;
+  Status (*convolution_backward)(Handle grad, Handle input, Handle weight, const int64_t** bias_sizes,
+                                 int64_t, const int64_t* stride, int64_t, const int64_t* padding, int64_t,
+                                 const int64_t* dilation, int64_t, int32_t transposed,
+                                 const int64_t* output_padding, int64_t, int64_t groups,
+                                 const int32_t* output_mask, int64_t, Handle* input_grad, Handle* weight_grad,
+                                 Handle* bias_grad) = nullptr;
   Status (*mm_out)(Handle out, Handle self, Handle mat2) = nullptr;
   Status (*bmm_out)(Handle out, Handle self, Handle mat2) = nullptr;
   Status (*attention)(Handle query, Handle key, Handle value, double dropout, int32_t is_causal, Handle* mask,
@@ -49,6 +55,7 @@ Shim bind_shim() {
   bind(result.get_strides, "aoti_torch_get_strides");
   bind(result.get_dim, "aoti_torch_get_dim");
   bind(result.convolution, "aoti_torch_cpu_convolution");
+  bind(result.convolution_backward, "aoti_torch_cpu_convolution_backward");
   bind(result.mm_out, "aoti_torch_cpu_mm_out");
   bind(result.bmm_out, "aoti_torch_cpu_bmm_out");
   bind(result.attention, "aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu");
@@ -137,6 +144,31 @@ bool torch_convolution(const LibraryArgs& args) {
     return false;
   TorchTensor owner(*torch, result);
   return copy_result(*torch, result, args.output());
+}
+
+bool torch_convolution_weight_grad(const LibraryArgs& args) {
+  const Shim* torch = shim();
+  if (!torch || !torch->convolution_backward) return false;
+  const int64_t rank = args.integers[0], *at = args.integers + 1, no_padding[3] = {0, 0, 0};
+  const TensorView &windows_view = args.operands[0], &image_view = args.operands[1],
+                   &weight_view = args.output();
+  // It refuses, loudly, windows that are not all that there is room for.
+  for (int64_t d = 0; d < rank; ++d) {
+    const int64_t room =
+        image_view.sizes[d + 2] + 2 * at[rank + d] - at[2 * rank + d] * (weight_view.sizes[d + 2] - 1) - 1;
+    if (room < 0 || room / at[d] + 1 != windows_view.sizes[d + 2]) return false;
+  }
+  // Of the weight only the sizes are looked at.
+  TorchTensor windows(*torch, windows_view), image(*torch, image_view), weight(*torch, weight_view);
+  if (!windows.get() || !image.get() || !weight.get()) return false;
+  const int32_t wanted[3] = {0, 1, 0};
+  Handle results[3] = {};
+  if (torch->convolution_backward(windows.get(), image.get(), weight.get(), nullptr, 0, at, rank, at + rank,
+                                  rank, at + 2 * rank, rank, 0, no_padding, rank, at[3 * rank], wanted, 3,
+                                  &results[0], &results[1], &results[2]) != 0)
+    return false;
+  TorchTensor first(*torch, results[0]), second(*torch, results[1]), third(*torch, results[2]);
+  return copy_result(*torch, results[1], weight_view);
 }
 
 bool torch_matmul(const LibraryArgs& args) {

@@ -159,6 +159,20 @@ TEST_F(ContractionTest, AttentionAndItsGradients) {
   check();
 }
 
+// Products read transposed operands where they lie: what a linear layer's gradients are made of.
+TEST_F(ContractionTest, TransposedOperandsOfProductsAreNotCopied) {
+  Tensor x = input({20, 30}), grad = input({20, 40}), weight = input({40, 30});
+  output(mm(grad, weight).value);
+  output(mm(transpose(grad, 0, 1), x).value);
+  output(mm(x, transpose(weight, 0, 1)).value);
+  Tensor heads = permute(reshape(input({2, 12, 3 * 8}), {2, 12, 3, 8}), {0, 2, 1, 3});  // (B, H, L, E)
+  Tensor batch = reshape(slice(heads, 0, 0, 1), {3, 12, 8}), scores = input({3, 12, 5});
+  output(bmm(transpose(scores, 1, 2), batch).value);
+  output(bmm(transpose(batch, 1, 2), scores).value);
+  const RunResult result = compile_and_compare(graph, inputs, {}, interpret_kernels);
+  EXPECT_EQ(result.report.kernels, 0) << result.report.plan;
+}
+
 // Heads that are slices of one projection, and results that nobody asks for.
 TEST_F(ContractionTest, GradientsOfSomeOperandsOfAttentionOverViews) {
   Tensor projection = input({2, 30, 3 * 4 * 8});
