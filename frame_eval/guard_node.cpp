@@ -28,13 +28,6 @@ PyObject* sequence_item(PyObject* object, Py_ssize_t index) {
   return nullptr;
 }
 
-PyObject* instance_dict(PyObject* object) {
-  if (PyModule_Check(object)) return PyModule_GetDict(object);
-  PyObject** pointer = _PyObject_GetDictPtr(object);
-  if (pointer && *pointer) return *pointer;
-  return nullptr;
-}
-
 bool same_constant(PyObject* expected, PyObject* actual);
 
 // Numbers are equal across types, in sets too: {1} == {True}.
@@ -122,6 +115,13 @@ std::string repr(PyObject* object) {
 }
 
 }  // namespace
+
+PyObject* instance_dict(PyObject* object) {
+  if (PyModule_Check(object)) return PyModule_GetDict(object);
+  PyObject** pointer = _PyObject_GetDictPtr(object);
+  if (pointer && *pointer) return *pointer;
+  return nullptr;
+}
 
 PyObject* access(const symbolic::Source& source, PyObject* parent, const symbolic::Roots& roots,
                  PyRef& owner) {

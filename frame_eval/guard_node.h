@@ -41,6 +41,7 @@ struct GuardNode {
   PyObject* found =
       nullptr;  // what the parent's accessor gave last; alive while the parent dict is unchanged
   std::vector<GuardNode*> unsettled;
+  int changes = 0;  // roots: how often it was another object than the trace had
 };
 
 // True when an object that is still the same one cannot fail the node's checks.
@@ -50,6 +51,9 @@ bool is_settled(const GuardNode& node);
 // is broken; no Python error is left set.
 PyObject* access(const symbolic::Source& source, PyObject* parent, const symbolic::Roots& roots,
                  PyRef& owner);
+
+// The object's __dict__, null where it has none.
+PyObject* instance_dict(PyObject* object);
 
 // One leaf that needs neither tensors nor other nodes. No Python error is left set.
 bool check_leaf(const Leaf& leaf, PyObject* object);

@@ -142,12 +142,23 @@ bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings) const {
   if (num_slots_) bindings.slots.assign(num_slots_, nullptr);
   if (!bindings.owned.empty()) bindings.owned.clear();
   if (!symbol_bindings_.empty()) bindings.symbols.assign(symbol_bindings_.size(), 0);
-  for (const auto& node : roots_)
-    if (!check_node(*node, nullptr, roots, bindings)) return false;
+  if (!check_roots(roots, bindings)) return false;
   for (const IdentityCheck& pair : identity_checks_)
     if ((bindings.slots[pair.a] == bindings.slots[pair.b]) != pair.same) return false;
   if (!symbol_bindings_.empty() && !(bind_symbols(bindings) && check_symbols(bindings))) return false;
   return written_inputs_.empty() || check_overlap(bindings);
+}
+
+bool GuardTree::check_roots(const symbolic::Roots& roots, Bindings& bindings) const {
+  if (!trace_.steps.empty()) {
+    if (run_trace(roots, bindings)) return true;
+    trace_.drop();
+    bindings.owned.clear();
+  }
+  for (const auto& node : roots_)
+    if (!check_node(*node, nullptr, roots, bindings)) return false;
+  if (trace_.is_due()) record_trace();
+  return true;
 }
 
 bool GuardTree::check_node(GuardNode& node, PyObject* parent, const symbolic::Roots& roots,

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "frame_eval/guard_node.h"
+#include "frame_eval/guard_trace.h"
 #include "symbolic/tensor_access.h"
 
 namespace cdynamo::frame_eval {
@@ -75,6 +76,9 @@ class GuardTree {
   bool check_node(GuardNode& node, PyObject* parent, const symbolic::Roots& roots, Bindings& bindings) const;
   bool check_object(GuardNode& node, PyObject* object, const symbolic::Roots& roots,
                     Bindings& bindings) const;
+  bool check_roots(const symbolic::Roots& roots, Bindings& bindings) const;
+  bool run_trace(const symbolic::Roots& roots, Bindings& bindings) const;
+  void record_trace() const;
   bool bind_symbols(Bindings& bindings) const;
   bool check_symbols(const Bindings& bindings) const;
   bool check_overlap(const Bindings& bindings) const;
@@ -85,6 +89,7 @@ class GuardTree {
   void explain_symbols(const Bindings& bindings, GuardFailure& failure) const;
 
   std::vector<std::unique_ptr<GuardNode>> roots_;
+  mutable GuardTrace trace_;  // of the last walk of the tree; the GIL is held
   std::vector<TensorLeaf> tensors_;
   std::vector<IdentityCheck> identity_checks_;
   std::vector<DynamicExtent> dynamic_extents_;

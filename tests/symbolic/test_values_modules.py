@@ -134,6 +134,61 @@ def test_a_replaced_submodule_or_parameter_is_seen():
         torch.testing.assert_close(compiled(X), X - 1)
 
 
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)))
+        self.register_buffer("offset", torch.ones(3))
+
+    def forward(self, x):
+        x = self.body(x) + self.offset
+        if "extra" in self._buffers:
+            x = x * self.extra
+        return x - 1 if self.training else x
+
+
+CHANGES = {
+    "train below": lambda m: m.body[2].train(),
+    "train": lambda m: m.train().body.eval(),
+    "register_buffer": lambda m: m.register_buffer("extra", torch.full((3,), 2.0)),
+    "replaced buffer": lambda m: setattr(m, "offset", torch.zeros(3)),
+    "buffer in place": lambda m: m.offset.mul_(5),
+    "register_parameter": lambda m: m.body[0].register_parameter("bias", None),
+    "replaced parameter": lambda m: setattr(m.body[2][0], "weight", nn.Parameter(torch.ones(3, 3))),
+    "data of a parameter": lambda m: setattr(m.body[0].weight, "data", torch.ones(3, 3)),
+    "dtype": lambda m: m.double().float(),
+    "replaced module": lambda m: m.body.__setitem__(1, nn.Tanh()),
+    "module through its dict": lambda m: m.body._modules.update({"1": nn.Sigmoid()}),
+    "added module": lambda m: m.body.append(nn.Linear(3, 3)),
+    "deleted module": lambda m: m.body.__delitem__(2),
+    "forward of an instance": lambda m: setattr(m.body[1], "forward", lambda x: x * 3),
+    "hook": lambda m: m.body[2][0].register_forward_hook(lambda module, args, out: out + 1),
+    "attribute": lambda m: setattr(m.body[1], "inplace", True),
+    "class": lambda m: setattr(m.body[1], "__class__", nn.Tanh),
+    "load_state_dict": lambda m: m.load_state_dict({k: v + 1 for k, v in m.state_dict().items()}),
+    "requires_grad_": lambda m: m.requires_grad_(False),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_warm_calls_notice_a_change(name):
+    torch.manual_seed(0)
+    module = Net().eval()
+    plain = copy.deepcopy(module)
+    compiled = cdynamo.optimize(module)
+    with torch.no_grad():
+        for _ in range(4):
+            compiled(X)
+        for m in (module, plain):
+            torch.manual_seed(1)
+            CHANGES[name](m)
+        for _ in range(3):
+            torch.manual_seed(2)
+            expected = plain(X)
+            torch.manual_seed(2)
+            torch.testing.assert_close(compiled(X), expected)
+
+
 def test_a_deep_model_is_captured_quickly():
     module = nn.Sequential(*[nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3), nn.GELU()) for _ in range(50)]).eval()
     with torch.no_grad():
