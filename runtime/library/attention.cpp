@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 
+#include "runtime/arena.h"
 #include "runtime/gemm/gemm.h"
 #include "runtime/library/attention_kernels.h"
 #include "runtime/library/attention_shape.h"
@@ -42,10 +44,21 @@ void mask_scores(const Problem& p, const TensorView& mask, int64_t batch, int64_
   }
 }
 
+// One thread's blocks, no larger than the problem's.
 template <typename T>
 struct Scratch {
-  std::vector<T> scores = std::vector<T>(kQueries * kKeys), out, maximum = std::vector<T>(kQueries),
-                 sum = std::vector<T>(kQueries);
+  explicit Scratch(const Problem& p)
+      : rows(std::min(kQueries, p.queries)),
+        arena(rows * (std::min(kKeys, p.keys) + p.value_width + 2) * sizeof(T)),
+        scores(reinterpret_cast<T*>(arena.data())) {
+    if (!scores) throw std::bad_alloc();
+    out = scores + rows * std::min(kKeys, p.keys);
+    maximum = out + rows * p.value_width;
+    sum = maximum + rows;
+  }
+  int64_t rows;
+  Arena arena;
+  T *scores, *out, *maximum, *sum;
 };
 
 template <typename T>
@@ -54,13 +67,13 @@ void attend_block(const Problem& p, const LibraryArgs& args, DType dtype, int64_
   const TensorView &query = args.operands[0], &key = args.operands[1], &value = args.operands[2],
                    &mask = args.operands[3], &output = args.output(), &logsumexp = args.output(1);
   const int64_t rows = std::min(kQueries, p.queries - q0);
-  scratch.out.assign(kQueries * p.value_width, T(0));
-  std::fill(scratch.maximum.begin(), scratch.maximum.end(), -std::numeric_limits<T>::infinity());
-  std::fill(scratch.sum.begin(), scratch.sum.end(), T(0));
+  if (p.keys == 0) std::fill_n(scratch.out, rows * p.value_width, T(0));
+  std::fill_n(scratch.maximum, rows, -std::numeric_limits<T>::infinity());
+  std::fill_n(scratch.sum, rows, T(0));
   const int64_t last_key = p.causal ? std::min(p.keys, q0 + rows) : p.keys;
   for (int64_t k0 = 0; k0 < last_key; k0 += kKeys) {
     const int64_t columns = std::min(kKeys, last_key - k0);
-    T* scores = scratch.scores.data();
+    T* scores = scratch.scores;
     gemm_serial(dtype, {rows, columns, p.width},
                 {at<T>(query, batch, head, q0), query.strides[2], query.strides[3]},
                 {at<T>(key, batch, head, k0), key.strides[3], key.strides[2]}, {scores, columns, 1});
@@ -69,12 +82,11 @@ void attend_block(const Problem& p, const LibraryArgs& args, DType dtype, int64_
     for (int64_t i = 0; i < rows; ++i) {
       const T shrink =
           online_softmax_row(scores + i * columns, columns, &scratch.maximum[i], &scratch.sum[i]);
-      if (k0 > 0 && shrink != T(1))
-        scale_scores(scratch.out.data() + i * p.value_width, p.value_width, shrink);
+      if (k0 > 0 && shrink != T(1)) scale_scores(scratch.out + i * p.value_width, p.value_width, shrink);
     }
     gemm_serial(dtype, {rows, p.value_width, columns}, {scores, columns, 1},
                 {at<T>(value, batch, head, k0), value.strides[2], value.strides[3]},
-                {scratch.out.data(), p.value_width, 1}, true);
+                {scratch.out, p.value_width, 1}, k0 > 0);
   }
   for (int64_t i = 0; i < rows; ++i) {
     T* to = const_cast<T*>(at<T>(output, batch, head, q0 + i));
@@ -96,7 +108,7 @@ void attend(const Problem& p, const LibraryArgs& args, DType dtype) {
   const int64_t items = p.batch * p.heads * blocks;
   const int64_t grain = std::max<int64_t>(1, (1 << 17) * blocks / std::max<int64_t>(work, 1));
   parallel_for(items, grain, [&](int64_t begin, int64_t end) {
-    Scratch<T> scratch;
+    Scratch<T> scratch(p);
     for (int64_t item = begin; item < end; ++item) {
       const int64_t pair = item / blocks;
       attend_block(p, args, dtype, pair / p.heads, pair % p.heads, item % blocks * kQueries, scratch);
