@@ -25,9 +25,9 @@
 //                reduction over the trailing dims.
 // core.pad(Tensor self, int[] low, int[] high, Scalar fill)      one entry a dim, none negative
 //
-// Indexing       an index out of range raises IndexError; negative indices count from the end
+// Indexing       an index out of range raises IndexError, or what `error` (of all that take an index) names; negative indices count from the end
 // core.concat(Tensor[] values, int dim)
-// core.gather(Tensor self, Tensor index, int dim)          as torch.gather: out[i][j] = self[index[i][j]][j]
+// core.gather(Tensor self, Tensor index, int dim)   as torch.gather: out[i][j] = self[index[i][j]][j]
 // for dim 0 core.index(Tensor self, Tensor[] indices)                indices of one shape S for the leading k
 // dims: out[S.., rest..] core.slice_scatter(Tensor self, Tensor src, int[] start, int[] step)   self with src
 // written over that slice core.diagonal_scatter(Tensor self, Tensor src, int offset, int dim1, int dim2)

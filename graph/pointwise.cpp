@@ -73,7 +73,8 @@ PointwiseCall analyze_pointwise(Graph& graph, const OpDef& op, int overload, con
   // A number is a 0-dim operand to the iterator, which then looks at the order of dims.
   static const TensorType kNumber;
   if (types.size() < call.operands.size()) types.push_back(&kNumber);
-  call.result.strides = elementwise_strides(*graph.sym, call.result.sizes, types);
+  const auto strides = graph.framework == Framework::kNumpy ? numpy_strides : elementwise_strides;
+  call.result.strides = strides(*graph.sym, call.result.sizes, types);
   if (op.check) op.check(graph, Args(op.parsed[0], canonical));
   return call;
 }

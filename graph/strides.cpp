@@ -72,6 +72,39 @@ int compare_dims(SymContext& sym, const std::vector<Sym>& sizes,
   return 0;
 }
 
+Sym magnitude(SymContext& sym, const Sym& stride) { return less(sym, stride, 0) ? 0 - stride : stride; }
+
+// 1: dim a comes after dim b, as every operand has it that tells them apart; -1: before; 0: cannot be said.
+int compare_numpy_dims(SymContext& sym, const std::vector<std::vector<Sym>>& operands, int a, int b) {
+  int comparison = 0;
+  for (const std::vector<Sym>& strides : operands) {
+    if (equal(sym, strides[a], 0) || equal(sym, strides[b], 0)) continue;
+    if (!less(sym, magnitude(sym, strides[b]), magnitude(sym, strides[a]))) return -1;
+    comparison = 1;
+  }
+  return comparison;
+}
+
+// The insertion sorts of NumPy 2: npyiter_find_best_axis_ordering, which starts from the innermost dim, and
+// PyArray_CreateMultiSortedStridePerm, which starts from the outermost. Given and returned innermost first.
+std::vector<int> numpy_iteration_order(SymContext& sym, const std::vector<std::vector<Sym>>& operands,
+                                       int rank, bool from_outermost) {
+  std::vector<int> order = row_major_order(rank);
+  if (from_outermost) std::reverse(order.begin(), order.end());
+  for (int i = 1; i < rank; ++i) {
+    int place = i;
+    for (int earlier = i - 1; earlier >= 0; --earlier) {
+      const int inner = from_outermost ? i : earlier, outer = from_outermost ? earlier : i;
+      const int comparison = compare_numpy_dims(sym, operands, order[inner], order[outer]);
+      if (comparison < 0) break;
+      if (comparison > 0) place = earlier;
+    }
+    std::rotate(order.begin() + place, order.begin() + i, order.begin() + i + 1);
+  }
+  if (from_outermost) std::reverse(order.begin(), order.end());
+  return order;
+}
+
 // Insertion sort that copes with pairs that cannot be compared, as TensorIterator's.
 std::vector<int> iteration_order(SymContext& sym, const std::vector<Sym>& sizes,
                                  const std::vector<std::vector<Sym>>& operands) {
@@ -168,7 +201,33 @@ std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& si
   return strides_in_order(sizes, order);
 }
 
+static std::vector<Sym> kept_strides(SymContext& sym, const std::vector<Sym>& sizes,
+                                     const std::vector<const TensorType*>& operands, bool from_outermost) {
+  std::vector<std::vector<Sym>> strides;
+  for (const TensorType* type : operands) {
+    if (plainly_contiguous(*type) && type->sizes == sizes) return contiguous_strides(sizes);
+    strides.push_back(broadcast_strides(sym, sizes, *type));
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (equal(sym, sizes[d], 1)) strides.back()[d] = 0;
+  }
+  return strides_in_order(
+      sizes, numpy_iteration_order(sym, strides, static_cast<int>(sizes.size()), from_outermost));
+}
+
+std::vector<Sym> numpy_strides(SymContext& sym, const std::vector<Sym>& sizes,
+                               const std::vector<const TensorType*>& operands) {
+  return kept_strides(sym, sizes, operands, false);
+}
+
+std::vector<Sym> numpy_concat_strides(SymContext& sym, const std::vector<Sym>& sizes,
+                                      const std::vector<const TensorType*>& arrays) {
+  return kept_strides(sym, sizes, arrays, true);
+}
+
 std::vector<Sym> preserved_strides(SymContext& sym, const TensorType& type) {
+  // Only NumPy has negative strides.
+  if (std::any_of(type.strides.begin(), type.strides.end(), [&](const Sym& s) { return less(sym, s, 0); }))
+    return numpy_strides(sym, type.sizes, {&type});
   if (is_non_overlapping_and_dense(sym, type)) return type.strides;
   return elementwise_strides(sym, type.sizes, {&type});
 }

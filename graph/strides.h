@@ -16,9 +16,18 @@ bool suggests_channels_last(SymContext& sym, const TensorType& type);
 
 std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes);
 
-// TensorIterator's rule for the result of a pointwise operator. NumPy's "K" order is the same but for ties.
+// TensorIterator's rule for the result of a pointwise operator.
 std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& sizes,
                                      const std::vector<const TensorType*>& operands);
+
+// NumPy's order "K", as its iterator (nditer) decides it for results of ufuncs: dims go by the size of their
+// strides, and where operands disagree row-major order wins. Operands broadcast to `sizes`.
+std::vector<Sym> numpy_strides(SymContext& sym, const std::vector<Sym>& sizes,
+                               const std::vector<const TensorType*>& operands);
+
+// The same for concatenate, which sorts the dims in another order.
+std::vector<Sym> numpy_concat_strides(SymContext& sym, const std::vector<Sym>& sizes,
+                                      const std::vector<const TensorType*>& arrays);
 
 // memory_format=preserve_format: empty_like, clone, to.
 std::vector<Sym> preserved_strides(SymContext& sym, const TensorType& type);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "graph/op.h"
+#include "runtime/executable.h"
 
 namespace cdynamo::lowering {
 
@@ -50,6 +51,12 @@ bool is_library_call(CoreKind kind);
 
 inline graph::Args args_of(const graph::Node& node) {
   return graph::Args(node.op->parsed.at(node.overload), node.args);
+}
+
+// What an indexing node reports for an index out of range.
+inline int index_error_kind(const graph::Args& args) {
+  const bool runtime_error = args.schema().find("error") >= 0 && args.string("error") == "RuntimeError";
+  return runtime_error ? runtime::RunError::kRuntimeError : runtime::RunError::kIndexError;
 }
 
 }  // namespace cdynamo::lowering

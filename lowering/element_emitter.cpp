@@ -202,12 +202,16 @@ int ElementEmitter::condition(const Condition& condition) {
 
 void ElementEmitter::set_row_mask(const Condition& condition) { row_condition_ = condition; }
 
-int ElementEmitter::check_index(int reg, const Sym& size, int mask) {
+int ElementEmitter::check_index(int reg, const Sym& size, int mask, int error) {
   reg = cast(reg, DType::kI64);
   // Where nothing is read, any index is good.
   if (mask >= 0)
     reg = emit({.kind = StmtKind::kSelect, .dtype = DType::kI64, .operands = {mask, reg, constant(0)}});
-  return emit({.kind = StmtKind::kCheckIndex, .dtype = DType::kI64, .operands = {reg}, .size = size});
+  return emit({.kind = StmtKind::kCheckIndex,
+               .dtype = DType::kI64,
+               .operands = {reg},
+               .int_value = error,
+               .size = size});
 }
 
 // --- elements ---
@@ -491,8 +495,8 @@ int ElementEmitter::indirect(const Node& node, const std::vector<Index>& index, 
   for (size_t i = 0; i < reads.size(); ++i) {
     const Sym& size = self.type.sizes[checked_dims[i]];
     if (size == Sym()) throw graph::Unsupported("indexing into a dimension of size 0");
-    at[checked_dims[i]] =
-        register_index(check_index(element(*reads[i].operand, reads[i].index, mask), size, mask));
+    at[checked_dims[i]] = register_index(
+        check_index(element(*reads[i].operand, reads[i].index, mask), size, mask, index_error_kind(args)));
   }
   return element(self, at, mask);
 }

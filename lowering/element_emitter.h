@@ -60,7 +60,7 @@ class ElementEmitter : public IndexEmitter {
   int index_register(const Index& index);
   int condition(const Condition& condition);
   int all_of(int mask_a, int mask_b);
-  int check_index(int reg, const Sym& size, int mask);
+  int check_index(int reg, const Sym& size, int mask, int error);
   int cast(int reg, DType dtype);
   bool may_cut_axes() const override { return axes_.may_cut; }
   int div_mod(const Index& index, const std::optional<Sym>& divisor,

@@ -12,7 +12,7 @@ namespace cdynamo::lowering {
 
 // Runs the work items [begin, end) of a kernel. buffers: one pointer for each kGlobal buffer of the kernel in
 // order; symbols: values of the graph's size symbols; scratch: `scratch_bytes` private to the thread; error:
-// set to non-zero codes by kCheckIndex (error[0] = 1, error[1] = the index, error[2] = the size; first one
+// set to non-zero codes by kCheckIndex (error[0] = a RunError::Kind, error[1] = the index, error[2] = the size; first one
 // wins, others may be lost).
 using KernelFn = void (*)(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end,
                           void* scratch, int64_t* error);

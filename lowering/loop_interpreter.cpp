@@ -193,7 +193,7 @@ class ItemInterpreter {
     const int64_t index = ReferenceBuilder::integer(registers_[stmt.operands[0]]), size = value(stmt.size);
     if (index >= -size && index < size)
       return builder_.constant_int(index < 0 ? index + size : index, DType::kI64);
-    error_[0] = 1;
+    error_[0] = stmt.int_value;
     error_[1] = index;
     error_[2] = size;
     return builder_.constant_int(0, DType::kI64);

@@ -59,7 +59,8 @@ enum class StmtKind : uint8_t {
             // the accumulator's; an index-returning reduction gives the row-major position in the inner axes
             // (int64). Over several inner axes the innermost is accumulated from the identity and then
             // combined into the next one's accumulator (a cascade).
-  kCheckIndex,  // operands[0] (int64) must be in [-size, size): else the kernel reports IndexError; dst =
+  kCheckIndex,  // operands[0] (int64) must be in [-size, size): else the kernel ends with error code
+                // int_value; dst =
                 // wrapped index, 0 where bad
   kScan,  // dst = running reduction of operands[0] along the last inner axis, this point included; starts
           // afresh for each point of the other axes. Only in a sequential phase
@@ -71,16 +72,16 @@ struct Stmt {
   DType dtype =
       DType::kF32;  // of dst (kStore: of the buffer's element). Registers hold half values as float32,
                     // already rounded: kOp and kCast to a half dtype round; kLoad extends; kStore narrows.
-  std::vector<int> operands;                       // registers
-  int mask = -1;                                   // kLoad, kStore: bool register or -1
-  int buffer = -1;                                 // kLoad, kStore
-  Index index;                                     // kLoad, kStore
-  double value = 0;                                // kConstant of a float dtype; `other` of a masked kLoad
-  int64_t int_value = 0;                           // kConstant of an integer or bool dtype
-  int axis = -1;                                   // kAxis
-  Sym size;                                        // kSize, kCheckIndex
-  graph::Prim prim = {};                           // kPrim
-  const graph::Node* node = nullptr;               // kOp; also whose source line it is
+  std::vector<int> operands;          // registers
+  int mask = -1;                      // kLoad, kStore: bool register or -1
+  int buffer = -1;                    // kLoad, kStore
+  Index index;                        // kLoad, kStore
+  double value = 0;                   // kConstant of a float dtype; `other` of a masked kLoad
+  int64_t int_value = 0;              // kConstant of an integer or bool dtype; kCheckIndex: a RunError::Kind
+  int axis = -1;                      // kAxis
+  Sym size;                           // kSize, kCheckIndex
+  graph::Prim prim = {};              // kPrim
+  const graph::Node* node = nullptr;  // kOp; also whose source line it is
   const graph::ReductionDef* reduction = nullptr;  // kReduce, kScan
 };
 

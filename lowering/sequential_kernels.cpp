@@ -111,8 +111,8 @@ Kernel build_scatter(const LoweringContext& context, const Node& node) {
   ElementEmitter emitter(context, axes, no_members());
   const int value = emitter.element(src, identity(rank));
   std::vector<Index> at = identity(rank);
-  const int checked =
-      emitter.check_index(emitter.element(indices, at), rank > 0 ? self.type.sizes[dim] : Sym(1), -1);
+  const int checked = emitter.check_index(
+      emitter.element(indices, at), rank > 0 ? self.type.sizes[dim] : Sym(1), -1, index_error_kind(args));
   if (rank > 0) at[dim] = register_index(checked);
   write(emitter, context, result, at, args.string("reduce"), value);
   return named(finish_kernel(context, axes, emitter, /*sequential=*/true), node);
@@ -134,8 +134,8 @@ Kernel build_index_put(const LoweringContext& context, const Node& node) {
   const int value = emitter.element(values, identity(sizes.size()));
   std::vector<Index> at;
   for (size_t k = 0; k < indices.size(); ++k)
-    at.push_back(register_index(
-        emitter.check_index(emitter.element(*indices[k], identity(shape_rank)), self.type.sizes[k], -1)));
+    at.push_back(register_index(emitter.check_index(emitter.element(*indices[k], identity(shape_rank)),
+                                                    self.type.sizes[k], -1, index_error_kind(args))));
   for (const Index& index : identity(rest, static_cast<int>(shape_rank))) at.push_back(index);
   write(emitter, context, result, at, args.boolean("accumulate") ? "sum" : "", value);
   return named(finish_kernel(context, axes, emitter, /*sequential=*/true), node);

@@ -94,9 +94,9 @@ class PlanExecutable final : public Executable {
   }
 
   static bool index_error(const int64_t* code, RunError* error) {
-    *error = {RunError::kIndexError, "index " + std::to_string(code[1]) +
-                                         " is out of bounds for dimension with size " +
-                                         std::to_string(code[2])};
+    *error = {static_cast<RunError::Kind>(code[0]), "index " + std::to_string(code[1]) +
+                                                        " is out of bounds for dimension with size " +
+                                                        std::to_string(code[2])};
     return false;
   }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "graph/op.h"
+#include "symbolic/numpy/numpy_values.h"
 #include "symbolic/torch_access.h"
 #include "symbolic/values/common.h"
 
@@ -210,6 +211,8 @@ graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make) {
 
 void note_write(Executor& ex, const graph::Value* value) {
   TensorCapture& capture = tensor_capture(ex);
+  if (ex.graph().framework == Framework::kNumpy && is_read_only_view(value))
+    break_graph("CD0411", "a read-only array");
   const std::vector<Sym>& sizes = value->type.sizes;
   for (size_t d = 0; d < sizes.size(); ++d)
     if (value->type.strides[d] == Sym(int64_t{0}) &&

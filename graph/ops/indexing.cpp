@@ -23,16 +23,28 @@ Tensor refuse_negative(Tensor index, const Sym& size) {
   return where(lt(wide, 0), full(*index.builder, {}, size, DType::kI64), wide);
 }
 
-Tensor core_index(Tensor self, const std::vector<Tensor>& indices) {
+constexpr const char* kIndexError = "IndexError";
+constexpr const char* kRuntimeError = "RuntimeError";
+
+Tensor core_index(Tensor self, const std::vector<Tensor>& indices, const char* error = kIndexError) {
   std::vector<Value*> values;
   for (const Tensor& index : indices) values.push_back(index.value);
-  return wrap(*self.builder, self.builder->call1("core.index", {self.value, values}));
+  return wrap(*self.builder, self.builder->call1("core.index", {self.value, values, std::string(error)}));
 }
-Tensor core_index_put(Tensor self, const std::vector<Tensor>& indices, Tensor values, bool accumulate) {
+Tensor core_index_put(Tensor self, const std::vector<Tensor>& indices, Tensor values, bool accumulate,
+                      const char* error = kIndexError) {
   std::vector<Value*> list;
   for (const Tensor& index : indices) list.push_back(index.value);
+  return wrap(*self.builder, self.builder->call1("core.index_put", {self.value, list, values.value,
+                                                                    accumulate, std::string(error)}));
+}
+
+// torch.gather and its kin, scatter and one_hot raise RuntimeError where the others raise IndexError.
+Tensor torch_gather(Tensor self, Tensor index, int64_t dim) {
+  const bool numpy = self.builder->graph().framework == Framework::kNumpy;
   return wrap(*self.builder,
-              self.builder->call1("core.index_put", {self.value, list, values.value, accumulate}));
+              self.builder->call1("core.gather", {self.value, index.value, Sym(dim),
+                                                  std::string(numpy ? kIndexError : kRuntimeError)}));
 }
 
 // ---- one index along one dim ----------------------------------------------------------------------------
@@ -72,7 +84,9 @@ std::vector<Value*> index_select_body(Builder& b, const Args& args) {
   }
   index = reshape(index, {index.type().numel()});
   Dims order = front_order(self.rank(), dim);
-  Tensor picked = core_index(permute(self, order), {refuse_negative(index, self.size(dim))});
+  // Eager has a kernel of its own for dim 1, with another error.
+  Tensor picked = core_index(permute(self, order), {refuse_negative(index, self.size(dim))},
+                             dim == 1 ? kRuntimeError : kIndexError);
   return one(permute(picked, inverse(order)));
 }
 
@@ -96,27 +110,30 @@ std::vector<Value*> gather_body(Builder& b, const Args& args) {
   require_index(index, "gather");
   check_gather(b, self, index, dim, "gather");
   Tensor picked =
-      gather(at_least_1d(self),
-             refuse_negative(at_least_1d(index), self.rank() == 0 ? Sym(1) : self.size(dim)), dim);
+      torch_gather(at_least_1d(self),
+                   refuse_negative(at_least_1d(index), self.rank() == 0 ? Sym(1) : self.size(dim)), dim);
   return one(reshape(picked, index.sizes()));
 }
 
 std::vector<Value*> take_along_dim_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), index = operand(b, args, "indices");
   require_int64(index, "take_along_dim");
+  const bool numpy = b.graph().framework == Framework::kNumpy;
   if (!args.has("dim")) {
     Tensor flat = reshape(index, {index.type().numel()});
-    return one(gather(reshape(self, {self.type().numel()}), flat, 0));
+    if (!numpy) flat = refuse_negative(flat, self.type().numel());
+    return one(torch_gather(reshape(self, {self.type().numel()}), flat, 0));
   }
   if (self.rank() != index.rank())
     runtime_error("torch.take_along_dim(): input and indices should have the same number of dimensions");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   std::vector<Sym> a = self.sizes(), c = index.sizes();
   a[dim] = c[dim] = 1;
+  if (!numpy) index = remainder(index, Operand(self.size(dim)));  // torch takes any index modulo the size
   std::vector<Sym> common = broadcast_sizes(b.graph(), a, c), wide = common;
   common[dim] = self.size(dim);
   wide[dim] = index.size(dim);
-  return one(gather(expand(self, common), expand(index, wide), dim));
+  return one(torch_gather(expand(self, common), expand(index, wide), dim));
 }
 
 std::vector<Value*> take_body(Builder& b, const Args& args) {
@@ -130,8 +147,9 @@ std::vector<Value*> take_body(Builder& b, const Args& args) {
 Tensor core_scatter(Tensor self, Tensor index, Tensor src, int64_t dim, const char* reduce) {
   Builder& b = *self.builder;
   Tensor target = at_least_1d(self), place = refuse_negative(at_least_1d(index), target.size(dim));
-  Tensor result = wrap(b, b.call1("core.scatter", {target.value, place.value, at_least_1d(src).value,
-                                                   Sym(dim), std::string(reduce)}));
+  Tensor result =
+      wrap(b, b.call1("core.scatter", {target.value, place.value, at_least_1d(src).value, Sym(dim),
+                                       std::string(reduce), std::string(kRuntimeError)}));
   return reshape(result, self.sizes());
 }
 
@@ -192,7 +210,8 @@ std::vector<Value*> scatter_body(Builder& b, const Args& args) {
 }
 
 // Slices of self along dim, picked by a 1-d index, replaced by or added to.
-Tensor put_slices(Builder& b, const Args& args, Tensor values, bool accumulate) {
+Tensor put_slices(Builder& b, const Args& args, Tensor values, bool accumulate,
+                  const char* error = kIndexError) {
   Tensor self = self_of(b, args), index = operand(b, args, "index");
   require_index(index, "index_add");
   if (index.rank() > 1) index_error("Index is supposed to be a vector");
@@ -201,7 +220,7 @@ Tensor put_slices(Builder& b, const Args& args, Tensor values, bool accumulate) 
   Dims order = front_order(target.rank(), dim);
   Tensor put = core_index_put(permute(target, order),
                               {refuse_negative(reshape(index, {index.type().numel()}), target.size(dim))},
-                              permute(at_least_1d(values), order), accumulate);
+                              permute(at_least_1d(values), order), accumulate, error);
   return reshape(permute(put, inverse(order)), self.sizes());
 }
 Tensor slices_source(Builder& b, const Args& args) {
@@ -220,7 +239,11 @@ Tensor slices_source(Builder& b, const Args& args) {
 std::vector<Value*> index_add_body(Builder& b, const Args& args) {
   Tensor source = slices_source(b, args);
   if (args.number("alpha") != 1) source = source * Operand(args["alpha"], &b);
-  return one(put_slices(b, args, source, true));
+  // Eager adds along the first and the last dim by scatter_add, which has another error.
+  const int rank = source.rank();
+  const int64_t dim = wrap_dim(args.constant("dim"), rank);
+  const bool scatters = rank > 1 && (dim == 0 || dim == rank - 1);
+  return one(put_slices(b, args, source, true, scatters ? kRuntimeError : kIndexError));
 }
 std::vector<Value*> index_copy_body(Builder& b, const Args& args) {
   return one(put_slices(b, args, slices_source(b, args), false));
@@ -294,6 +317,31 @@ std::vector<Value*> index_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
   Advanced a = analyze(b, self, args.values("indices"));
   return one(permute(core_index(permute(self, leading_order(a)), a.indices), result_order(a)));
+}
+
+// NumPy: the dims of the index arrays are made first, row-major; those that are left keep their order in memory.
+// Index arrays alone go by the order of their own.
+void index_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  contiguous_results(graph, args, results);
+  if (graph.framework != Framework::kNumpy) return;
+  Builder b(graph);
+  const Advanced a = analyze(b, operand(b, args, "self"), args.values("indices"));
+  const TensorType& self = args.value("self")->type;
+  std::vector<const TensorType*> index_types;
+  for (Value* index : args.values("indices"))
+    if (index) index_types.push_back(&index->type);
+  TensorType rest;
+  for (int64_t dim : a.rest) {
+    rest.sizes.push_back(self.sizes[dim]);
+    rest.strides.push_back(self.strides[dim]);
+  }
+  std::vector<Sym> inner = numpy_strides(*graph.sym, rest.sizes, {&rest});
+  std::vector<Sym> strides =
+      a.rest.empty() ? numpy_strides(*graph.sym, a.shape, index_types) : contiguous_strides(a.shape);
+  for (Sym& stride : strides) stride = stride * rest.numel();
+  strides.insert(strides.end(), inner.begin(), inner.end());
+  const Dims order = result_order(a);
+  for (size_t d = 0; d < order.size(); ++d) results[0].strides[d] = strides[order[d]];
 }
 
 // x[mask] = v with one v for all: where(mask, v, x).
@@ -391,7 +439,9 @@ std::vector<Value*> one_hot_body(Builder& b, const Args& args) {
   Tensor zero = full(b, sizes, Sym(0), DType::kI64),
          ones = full(b, unsqueeze(self, self.rank()).sizes(), Sym(1), DType::kI64);
   Tensor index = refuse_negative(unsqueeze(self, self.rank()), classes);
-  return forward(b, "core.scatter", {zero.value, index.value, ones.value, Sym(self.rank()), std::string()});
+  return forward(
+      b, "core.scatter",
+      {zero.value, index.value, ones.value, Sym(self.rank()), std::string(), std::string(kRuntimeError)});
 }
 
 OpDef indexing(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
@@ -417,7 +467,8 @@ std::vector<OpDef> picking() {
       indexing("take_along_dim", {"take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"},
                take_along_dim_body),
       indexing("take", {"take(Tensor self, Tensor index) -> Tensor"}, take_body),
-      indexing("index", {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"}, index_body),
+      indexing("index", {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"}, index_body,
+               index_strides),
       indexing("one_hot", {"one_hot(Tensor self, int num_classes=-1) -> Tensor"}, one_hot_body),
   };
 }

@@ -51,8 +51,14 @@ Tensor cat(Builder& b, std::vector<Tensor> tensors, int64_t dim) {
   return concat(kept, dim);
 }
 
-// Channels-last where all operands are.
+// Channels-last where all operands are; NumPy's order "K".
 void cat_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  if (graph.framework == Framework::kNumpy) {
+    std::vector<const TensorType*> types;
+    for (Value* value : args.values("tensors")) types.push_back(&value->type);
+    results[0].strides = numpy_concat_strides(*graph.sym, results[0].sizes, types);
+    return;
+  }
   bool channels_last = true;
   for (Value* value : args.values("tensors"))
     channels_last &= !is_contiguous(*graph.sym, value->type) && is_channels_last(*graph.sym, value->type);

@@ -110,6 +110,21 @@ Tensor scaled_sum(const Args& args, Tensor self, Tensor product) {
   return result + wide;
 }
 
+Tensor outer(Tensor a, Tensor b) {
+  if (a.rank() != 1 || b.rank() != 1) runtime_error("outer: Expected 1-D argument");
+  return unsqueeze(a, 1) * unsqueeze(b, 0);
+}
+
+std::vector<Value*> addr_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args), product = outer(operand(b, args, "vec1"), operand(b, args, "vec2"));
+  if (self.dtype() != DType::kBool || product.dtype() != DType::kBool)
+    return one(scaled_sum(args, self, product));
+  // beta and alpha say which of the two count.
+  if (args.number("alpha") == 0) product = full_like(product, false);
+  if (args.number("beta") == 0) return one(product);
+  return one(logical_or(expand(self, product.sizes()), product));
+}
+
 std::vector<Value*> addmm_body(Builder& b, const Args& args) {
   Tensor product = checked_mm(operand(b, args, "mat1"), operand(b, args, "mat2"));
   return one(scaled_sum(args, self_of(b, args), product));
@@ -127,10 +142,6 @@ std::vector<Value*> addmv_body(Builder& b, const Args& args) {
   require_rank(mat, 2, "mat");
   require_rank(vec, 1, "vec");
   return one(scaled_sum(args, self_of(b, args), squeeze(checked_mm(mat, unsqueeze(vec, 1)), 1)));
-}
-Tensor outer(Tensor a, Tensor b) {
-  if (a.rank() != 1 || b.rank() != 1) runtime_error("outer: Expected 1-D argument");
-  return unsqueeze(a, 1) * unsqueeze(b, 0);
 }
 
 std::vector<Value*> mv_body(Builder& b, const Args& args) {
@@ -221,8 +232,7 @@ std::vector<OpDef> matmul_ops() {
               addmv_body),
       product("addr",
               {"addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
-              CDYNAMO_BODY(return one(scaled_sum(
-                  args, self_of(b, args), outer(operand(b, args, "vec1"), operand(b, args, "vec2")))))),
+              addr_body),
   };
   for (OpDef& op : ops)
     if (op.name.starts_with("add") || op.name == "baddbmm") op.in_place_variant = true;

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "graph/ops/numpy_rules.h"
+#include "graph/strides.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -122,6 +123,18 @@ std::vector<Value*> trace_body(Builder& b, const Args& args) {
                           wrap_dim(args.constant("axis2"), a.rank())));
 }
 
+void trace_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  TensorType kept = args.value("a")->type;
+  int64_t axis1 = wrap_dim(args.constant("axis1"), kept.rank()),
+          axis2 = wrap_dim(args.constant("axis2"), kept.rank());
+  if (axis1 < axis2) std::swap(axis1, axis2);
+  for (int64_t axis : {axis1, axis2}) {
+    kept.sizes.erase(kept.sizes.begin() + axis);
+    kept.strides.erase(kept.strides.begin() + axis);
+  }
+  results[0].strides = numpy_strides(*graph.sym, kept.sizes, {&kept});
+}
+
 // Products of vectors of three along the last dim.
 std::vector<Value*> cross_body(Builder& b, const Args& args) {
   Tensor x = numpy_array(b, args, "a"), y = numpy_array(b, args, "b");
@@ -159,7 +172,7 @@ Tensor vdot_of(Builder& b, Tensor x, Tensor y) { return product(b, numpy_flat(x)
 }  // namespace
 
 std::vector<OpDef> numpy_linalg_ops() {
-  return {
+  std::vector<OpDef> ops = {
       numpy_function("np.matmul", {"np.matmul(Tensor x1, Tensor x2) -> Tensor"}, binary_body<product>,
                      {"np.linalg.matmul"}),
       numpy_function("np.dot", {"np.dot(Tensor a, Tensor b) -> Tensor"}, binary_body<dot>),
@@ -174,6 +187,9 @@ std::vector<OpDef> numpy_linalg_ops() {
       numpy_function("np.cross", {"np.cross(Tensor a, Tensor b) -> Tensor"}, cross_body),
       numpy_function("np.kron", {"np.kron(Tensor a, Tensor b) -> Tensor"}, kron_body),
   };
+  for (OpDef& op : ops)
+    if (op.name == "np.trace") op.strides = trace_order;
+  return ops;
 }
 
 }  // namespace cdynamo::graph

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "graph/ops/entry.h"
+#include "graph/ops/numpy_rules.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -113,45 +113,54 @@ OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn
   return op;
 }
 
+// PyArray_Round: numpy.rint for no decimals, else two steps into an array of its own.
+void round_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const auto* array = std::get_if<Value*>(&args["a"]);
+  if (array && args.constant("decimals") != 0 && is_float(results[0].dtype))
+    results[0].strides = numpy_fortran_or_c(*graph.sym, (*array)->type, results[0].sizes);
+}
+
 }  // namespace
 
 std::vector<OpDef> numpy_math_ops() {
-  return {
+  std::vector<OpDef> ops = {
     ufunc("np.sign", "np.sign(Tensor x) -> Tensor", Promotion::kCommon, sign_scalar, no_slope, refuse_bool),
-        ufunc("np.rint", "np.rint(Tensor x) -> Tensor", Promotion::kFloat,
-              CDYNAMO_SCALAR(return b.round_even(x[0])), no_slope),
-        ufunc("np.fabs", "np.fabs(Tensor x) -> Tensor", Promotion::kFloat, CDYNAMO_SCALAR(return b.abs(x[0])),
-              CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sign(d.operand(0))))),
-        ufunc("np.cbrt", "np.cbrt(Tensor x) -> Tensor", Promotion::kFloat, cbrt_scalar,
-              CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.result() * d.result() * 3)))),
-        ufunc("np.reciprocal", "np.reciprocal(Tensor x) -> Tensor", Promotion::kCommon, reciprocal_scalar,
-              CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result())))),
-        numpy("np.square", {"np.square(Tensor x) -> Tensor"}, square_body),
-        numpy("np.positive", {"np.positive(Tensor x) -> Tensor"},
-              CDYNAMO_BODY(if (is_bool(args["x"]))
-                               type_error("ufunc 'positive' did not contain a loop for bool");
-                           return forward(b, "clone", {args["x"]}))),
-        numpy("np.conjugate", {"np.conjugate(Tensor x) -> Tensor"},
-              CDYNAMO_BODY(return forward(b, "clone", {args["x"]})), {"np.conj"}),
-        numpy("np.clip",
-              {"np.clip(Tensor a, Tensor? min=None, Tensor? max=None) -> Tensor",
-               "np.clip.named(Tensor a, Tensor? a_min=None, Tensor? a_max=None) -> Tensor"},
-              CDYNAMO_BODY(if (args.schema().find("a_min") >= 0) return forward(
-                               b, "np.clip", {args["a"], args["a_min"], args["a_max"]});
-                           return clip_body(b, args)),
-              {"np.ndarray.clip"}),
-        numpy("np.round", {"np.round(Tensor a, int decimals=0) -> Tensor"}, round_body,
-              {"np.around", "np.ndarray.round"}),
-        numpy("np.isclose",
-              {"np.isclose(Tensor a, Tensor b, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> "
-               "Tensor"},
-              isclose_body),
-        numpy("np.nan_to_num",
-              {"np.nan_to_num(Tensor x, bool copy=True, float? nan=0.0, float? posinf=None, float? "
-               "neginf=None) -> Tensor"},
-              nan_to_num_body),
-        numpy("np.sinc", {"np.sinc(Tensor x) -> Tensor"}, sinc_body),
+    ufunc("np.rint", "np.rint(Tensor x) -> Tensor", Promotion::kFloat,
+          CDYNAMO_SCALAR(return b.round_even(x[0])), no_slope),
+    ufunc("np.fabs", "np.fabs(Tensor x) -> Tensor", Promotion::kFloat, CDYNAMO_SCALAR(return b.abs(x[0])),
+          CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sign(d.operand(0))))),
+    ufunc("np.cbrt", "np.cbrt(Tensor x) -> Tensor", Promotion::kFloat, cbrt_scalar,
+          CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.result() * d.result() * 3)))),
+    ufunc("np.reciprocal", "np.reciprocal(Tensor x) -> Tensor", Promotion::kCommon, reciprocal_scalar,
+          CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result())))),
+    numpy("np.square", {"np.square(Tensor x) -> Tensor"}, square_body),
+    numpy("np.positive", {"np.positive(Tensor x) -> Tensor"},
+          CDYNAMO_BODY(if (is_bool(args["x"])) type_error("ufunc 'positive' did not contain a loop for bool");
+                       return forward(b, "clone", {args["x"]}))),
+    numpy("np.conjugate", {"np.conjugate(Tensor x) -> Tensor"},
+          CDYNAMO_BODY(return forward(b, "clone", {args["x"]})), {"np.conj"}),
+    numpy("np.clip",
+          {"np.clip(Tensor a, Tensor? min=None, Tensor? max=None) -> Tensor",
+           "np.clip.named(Tensor a, Tensor? a_min=None, Tensor? a_max=None) -> Tensor"},
+          CDYNAMO_BODY(if (args.schema().find("a_min") >= 0) return forward(
+                           b, "np.clip", {args["a"], args["a_min"], args["a_max"]});
+                       return clip_body(b, args)),
+          {"np.ndarray.clip"}),
+    numpy("np.round", {"np.round(Tensor a, int decimals=0) -> Tensor"}, round_body,
+          {"np.around", "np.ndarray.round"}),
+    numpy("np.isclose",
+          {"np.isclose(Tensor a, Tensor b, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> "
+           "Tensor"},
+          isclose_body),
+    numpy("np.nan_to_num",
+          {"np.nan_to_num(Tensor x, bool copy=True, float? nan=0.0, float? posinf=None, float? "
+           "neginf=None) -> Tensor"},
+          nan_to_num_body),
+    numpy("np.sinc", {"np.sinc(Tensor x) -> Tensor"}, sinc_body),
   };
+  for (OpDef& op : ops)
+    if (op.name == "np.round") op.strides = round_order;
+  return ops;
 }
 
 }  // namespace cdynamo::graph

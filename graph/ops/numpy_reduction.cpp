@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "graph/ops/numpy_rules.h"
+#include "graph/strides.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -178,6 +179,29 @@ std::vector<Value*> norm_body(Builder& b, const Args& args) {
   return one(matrix_norm(x, args.number("ord"), dims, keepdims));
 }
 
+// The dims that are left lie as they lay in the array: order "K" of the iterator.
+void kept_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  contiguous_results(graph, args, results);
+  const auto* array = std::get_if<Value*>(&args[args.schema().params[0].name]);
+  if (!array || results[0].rank() < 2) return;
+  const TensorType& from = (*array)->type;
+  const Dims reduced = numpy_axes(args, from.rank());
+  TensorType kept;
+  for (int64_t d = 0; d < from.rank(); ++d) {
+    const bool gone = std::find(reduced.begin(), reduced.end(), d) != reduced.end();
+    if (gone && !numpy_keepdims(args)) continue;
+    kept.sizes.push_back(gone ? Sym(1) : from.sizes[d]);
+    kept.strides.push_back(from.strides[d]);
+  }
+  results[0].strides = numpy_strides(*graph.sym, kept.sizes, {&kept});
+}
+
+void scan_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  contiguous_results(graph, args, results);
+  if (const auto* array = std::get_if<Value*>(&args["a"]); array && args.has("axis"))
+    results[0].strides = numpy_strides(*graph.sym, results[0].sizes, {&(*array)->type});
+}
+
 // ---- running --------------------------------------------------------------------------------------------
 
 std::vector<Value*> scan_body(Builder& b, const Args& args, const char* core_op) {
@@ -220,10 +244,16 @@ std::vector<Value*> trapezoid_body(Builder& b, const Args& args) {
   return one(sum(steps * pairs / 2.0, {dim}));
 }
 
+StridesFn strides_rule(std::string_view name) {
+  if (name == "np.argmax" || name == "np.argmin") return contiguous_results;
+  if (name == "np.cumsum" || name == "np.cumprod") return scan_order;
+  return name == "np.diff" ? nullptr : kept_order;
+}
+
 }  // namespace
 
 std::vector<OpDef> numpy_reduction_ops() {
-  return {
+  std::vector<OpDef> ops = {
       numpy_function("np.sum",
                      {"np.sum(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
                       "keepdims=False) -> Tensor"},
@@ -304,6 +334,8 @@ std::vector<OpDef> numpy_reduction_ops() {
                      {"np.trapezoid(Tensor y, Tensor? x=None, Scalar dx=1.0, int axis=-1) -> Tensor"},
                      trapezoid_body, {"np.trapz"}),
   };
+  for (OpDef& op : ops) op.strides = strides_rule(op.name);
+  return ops;
 }
 
 }  // namespace cdynamo::graph

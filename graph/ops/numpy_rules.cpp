@@ -1,6 +1,9 @@
 #include "graph/ops/numpy_rules.h"
 
+#include <algorithm>
+
 #include "graph/promotion.h"
+#include "graph/strides.h"
 
 namespace cdynamo::graph {
 
@@ -43,6 +46,16 @@ DType numpy_common_dtype(Graph& graph, const std::vector<Tensor>& arrays) {
 }
 
 Tensor numpy_flat(Tensor x) { return reshape(x, {x.type().numel()}); }
+
+std::vector<Sym> numpy_fortran_or_c(SymContext& sym, TensorType array, const std::vector<Sym>& sizes) {
+  if (is_contiguous(sym, array)) return contiguous_strides(sizes);
+  std::reverse(array.sizes.begin(), array.sizes.end());
+  std::reverse(array.strides.begin(), array.strides.end());
+  if (!is_contiguous(sym, array)) return contiguous_strides(sizes);
+  std::vector<Sym> strides = contiguous_strides({sizes.rbegin(), sizes.rend()});
+  std::reverse(strides.begin(), strides.end());
+  return strides;
+}
 
 OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
                      std::vector<std::string_view> more_names) {

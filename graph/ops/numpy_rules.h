@@ -20,6 +20,9 @@ DType numpy_float_dtype(DType dtype);
 DType numpy_common_dtype(Graph& graph, const std::vector<Tensor>& arrays);
 Tensor numpy_flat(Tensor x);
 
+// Column-major where the array is that and not row-major too (its flags.fnc), else row-major.
+std::vector<Sym> numpy_fortran_or_c(SymContext& sym, TensorType array, const std::vector<Sym>& sizes);
+
 // An entry under NumPy's own name alone.
 OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
                      std::vector<std::string_view> more_names = {});

@@ -1,6 +1,7 @@
 // NumPy's views, joins and indexing: its signatures over the operators that PyTorch's names have.
 #include <algorithm>
 
+#include "graph/ops/numpy_rules.h"
 #include "graph/ops/view_rules.h"
 
 namespace cdynamo::graph {
@@ -41,14 +42,29 @@ std::vector<Value*> flip_along(Builder& b, const Args& args) {
   if (a.rank() <= axis) value_error("Input must be >= " + std::to_string(axis + 1) + "-d.");
   return one(flip(a, {axis}));
 }
+std::vector<Value*> rot90_body(Builder& b, const Args& args) {
+  Tensor m = first(b, args);
+  Dims axes = args.constants("axes");
+  if (axes.size() != 2) value_error("len(axes) must be 2.");
+  axes = wrap_dims(axes, m.rank(), false);
+  switch (((args.constant("k") % 4) + 4) % 4) {
+    case 1: return one(transpose(flip(m, {axes[1]}), axes[0], axes[1]));
+    case 2: return one(flip(m, axes));
+    case 3: return one(flip(transpose(m, axes[0], axes[1]), {axes[1]}));
+    default: return forward(b, "alias", {m.value});
+  }
+}
 template <int rank>
-std::vector<Value*> at_least_body(Builder& b, const Args& args) {
-  Tensor a = first(b, args);
+Tensor at_least(Builder& b, Tensor a) {
   auto add = [&](int64_t dim) { a = wrap(b, b.call1("unsqueeze", {a.value, Sym(dim)})); };
   if (a.rank() == 0) add(0);
   if (rank >= 2 && a.rank() == 1) add(0);
   if (rank == 3 && a.rank() == 2) add(2);
-  return one(a);
+  return a;
+}
+template <int rank>
+std::vector<Value*> at_least_body(Builder& b, const Args& args) {
+  return one(at_least<rank>(b, first(b, args)));
 }
 Alias at_least_alias(const Node& node) {
   return self_type(node).rank() == node.results[0]->type.rank() ? Alias::kSelf : Alias::kView;
@@ -86,9 +102,20 @@ std::vector<Value*> stack_body(Builder& b, const Args& args) {
   }
   return forward(b, "cat", {values, Sym(axis)});
 }
-template <const char* const& name>
+// vstack, hstack, dstack: arrays of at least `rank` dims, joined along `axis` (hstack: 1-d arrays along their own).
+template <int rank, int64_t axis>
 std::vector<Value*> stacked(Builder& b, const Args& args) {
-  return forward(b, name, {args["tup"]});
+  std::vector<Value*> values = args.values("tup");
+  if (values.empty()) value_error("need at least one array to concatenate");
+  for (Value*& value : values) value = at_least<rank>(b, wrap(b, value)).value;
+  return forward(b, "cat", {values, Sym(rank == 1 && values[0]->type.rank() == 1 ? 0 : axis)});
+}
+std::vector<Value*> column_stack_body(Builder& b, const Args& args) {
+  std::vector<Value*> values = args.values("tup");
+  if (values.empty()) value_error("need at least one array to concatenate");
+  for (Value*& value : values)
+    if (value->type.rank() < 2) value = unsqueeze(at_least<1>(b, wrap(b, value)), 1).value;
+  return forward(b, "cat", {values, Sym(1)});
 }
 
 std::vector<Value*> tile_body(Builder& b, const Args& args) {
@@ -109,9 +136,6 @@ std::vector<Value*> roll_body(Builder& b, const Args& args) {
   if (shift.size() == 1) shift.assign(count, shift[0]);
   if (axes.size() == 1) axes.assign(count, axes[0]);
   return forward(b, "roll", {a.value, shift, axes});
-}
-std::vector<Value*> rot90_body(Builder& b, const Args& args) {
-  return forward(b, "rot90", {args["m"], args["k"], args["axes"]});
 }
 
 // One width for all sides, or (before, after) for all axes.
@@ -190,10 +214,26 @@ OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn
   return op;
 }
 
-constexpr const char* kVstack = "vstack";
-constexpr const char* kHstack = "hstack";
-constexpr const char* kDstack = "dstack";
-constexpr const char* kColumnStack = "column_stack";
+// ---- memory order of copies -----------------------------------------------------------------------------
+
+void roll_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const TensorType& from = args.value("a")->type;
+  results[0].strides =
+      args.has("axis") ? preserved_strides(*graph.sym, from) : contiguous_strides(results[0].sizes);
+}
+
+void pad_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  results[0].strides = numpy_fortran_or_c(*graph.sym, args.value("array")->type, results[0].sizes);
+}
+
+// numpy.where of the matrix and a mask made in row-major order.
+void triangle_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const TensorType& from = args.value("m")->type;
+  TensorType mask;
+  mask.sizes = {from.sizes.end() - 2, from.sizes.end()};
+  mask.strides = contiguous_strides(mask.sizes);
+  results[0].strides = numpy_strides(*graph.sym, from.sizes, {&mask, &from});
+}
 
 std::vector<OpDef> views() {
   std::vector<OpDef> ops = {
@@ -208,6 +248,7 @@ std::vector<OpDef> views() {
       numpy("np.flip", {"np.flip(Tensor m, int[]? axis=None) -> Tensor"}, flip_body, Kind::kView),
       numpy("np.flipud", {"np.flipud(Tensor m) -> Tensor"}, flip_along<0>, Kind::kView),
       numpy("np.fliplr", {"np.fliplr(Tensor m) -> Tensor"}, flip_along<1>, Kind::kView),
+      numpy("np.rot90", {"np.rot90(Tensor m, int k=1, int[] axes=[0,1]) -> Tensor"}, rot90_body, Kind::kView),
       numpy("np.diagonal", {"np.diagonal(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"},
             diagonal_body, Kind::kView, {"np.ndarray.diagonal"}),
       numpy("np.broadcast_to", {"np.broadcast_to(Tensor array, int[] shape) -> Tensor"}, broadcast_to_body,
@@ -237,17 +278,15 @@ std::vector<OpDef> copies() {
       numpy("np.concatenate", {"np.concatenate(Tensor[] arrays, int? axis=0) -> Tensor"}, concatenate_body,
             Kind::kCopy, {"np.concat"}),
       numpy("np.stack", {"np.stack(Tensor[] arrays, int axis=0) -> Tensor"}, stack_body, Kind::kCopy),
-      numpy("np.vstack", {"np.vstack(Tensor[] tup) -> Tensor"}, stacked<kVstack>, Kind::kCopy),
-      numpy("np.hstack", {"np.hstack(Tensor[] tup) -> Tensor"}, stacked<kHstack>, Kind::kCopy),
-      numpy("np.dstack", {"np.dstack(Tensor[] tup) -> Tensor"}, stacked<kDstack>, Kind::kCopy),
-      numpy("np.column_stack", {"np.column_stack(Tensor[] tup) -> Tensor"}, stacked<kColumnStack>,
-            Kind::kCopy),
+      numpy("np.vstack", {"np.vstack(Tensor[] tup) -> Tensor"}, stacked<2, 0>, Kind::kCopy),
+      numpy("np.hstack", {"np.hstack(Tensor[] tup) -> Tensor"}, stacked<1, 1>, Kind::kCopy),
+      numpy("np.dstack", {"np.dstack(Tensor[] tup) -> Tensor"}, stacked<3, 2>, Kind::kCopy),
+      numpy("np.column_stack", {"np.column_stack(Tensor[] tup) -> Tensor"}, column_stack_body, Kind::kCopy),
       numpy("np.tile", {"np.tile(Tensor A, int[] reps) -> Tensor"}, tile_body, Kind::kCopy),
       numpy("np.repeat", {"np.repeat(Tensor a, int repeats, int? axis=None) -> Tensor"}, repeat_body,
             Kind::kCopy, {"np.ndarray.repeat"}),
       numpy("np.roll", {"np.roll(Tensor a, int[] shift, int[]? axis=None) -> Tensor"}, roll_body,
             Kind::kCopy),
-      numpy("np.rot90", {"np.rot90(Tensor m, int k=1, int[] axes=[0,1]) -> Tensor"}, rot90_body, Kind::kCopy),
       numpy("np.pad",
             {"np.pad(Tensor array, int[] pad_width, str mode=\"constant\", *, Scalar constant_values=0) -> "
              "Tensor"},
@@ -262,8 +301,12 @@ std::vector<OpDef> copies() {
       numpy("np.full_like", {"np.full_like(Tensor a, Scalar fill_value, ScalarType? dtype=None) -> Tensor"},
             full_like_body, Kind::kCopy),
   };
-  for (OpDef& op : ops)
+  for (OpDef& op : ops) {
     if (op.name == "np.diag") op.alias = diag_alias;
+    if (op.name == "np.roll") op.strides = roll_order;
+    if (op.name == "np.pad") op.strides = pad_order;
+    if (op.name == "np.tril" || op.name == "np.triu") op.strides = triangle_order;
+  }
   return ops;
 }
 

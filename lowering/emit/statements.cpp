@@ -125,7 +125,7 @@ Value* KernelEmitter::emit_check_index(const Stmt& stmt, int copy) {
   Type* i64 = ir_.getInt64Ty();
   ir_.CreateStore(culprit, ir_.CreateConstGEP1_64(i64, error_, 1));
   ir_.CreateStore(size(stmt.size), ir_.CreateConstGEP1_64(i64, error_, 2));
-  ir_.CreateStore(ir_.getInt64(1), error_);
+  ir_.CreateStore(ir_.getInt64(stmt.int_value), error_);
   ir_.CreateRetVoid();
   ir_.SetInsertPoint(good);
   // Lanes that are not there hold anything; their accesses are masked, and index 0 is as good as any.

@@ -35,6 +35,24 @@ ValuePtr make_numpy_result(Executor& ex, Value* value) {
   return it->second;
 }
 
+bool is_read_only_view(const Value* value) {
+  static constexpr const char* kReadOnly[] = {"np.broadcast_to", "np.diagonal", "np.diag"};
+  while (value->node && graph::result_alias(*value->node) != graph::Alias::kNone) {
+    for (const char* name : kReadOnly)
+      if (value->node->op->name == name) return true;
+    value = std::get<Value*>(value->node->args.at(0));
+  }
+  return false;
+}
+
+RecipePtr NumpyValue::recipe(Executor& ex) {
+  RecipePtr made = ArrayValue::recipe(ex);
+  if (is_scalar_ || source || !is_read_only_view(value())) return made;
+  if (!read_only_)
+    read_only_ = call_recipe(library_object("cdynamo.polyfills.numpy_functions", "read_only"), {made});
+  return read_only_;
+}
+
 // ---- attributes
 
 ValuePtr NumpyValue::get_attribute(Executor& ex, PyObject* name) {
@@ -42,7 +60,8 @@ ValuePtr NumpyValue::get_attribute(Executor& ex, PyObject* name) {
   if (ValuePtr property = numpy_property(ex, *this, text)) return property;
   if (ValuePtr method = numpy_method(ex, shared_from_this(), text)) return method;
   PyObject* attribute = _PyType_Lookup(type(), name);
-  if (attribute && Py_IS_TYPE(attribute, &PyMethodDescr_Type))
+  if (attribute &&
+      (Py_IS_TYPE(attribute, &PyMethodDescr_Type) || Py_IS_TYPE(attribute, &PyWrapperDescr_Type)))
     return make_unknown_method(shared_from_this(), name);
   break_graph("CD0503", std::string(text) + " of " + describe());
 }
@@ -125,6 +144,11 @@ bool is_operand(const ValuePtr& value) {
   return number_argument(value) || graph_value(value) || is_numpy_scalar_constant(value);
 }
 
+bool is_two(const ValuePtr& value) {
+  PyObject* object = constant_object(value);
+  return object && PyLong_CheckExact(object) && PyLong_AsLong(object) == 2;
+}
+
 PyRef operator_function(const char* name) { return PyRef::borrow(library_object("operator", name)); }
 
 }  // namespace
@@ -141,6 +165,12 @@ ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool
     std::vector<ValuePtr> operands = reflected ? std::vector{other, self} : std::vector{self, other};
     const char* function = in_place ? row.in_place_function : row.function;
     if (in_place && nb_op == kInplaceMatrixMultiply) break_graph("CD0500", "@=");
+    // x**2 is numpy.square(x), which makes int8 of bool, where numpy.power makes int64.
+    if (row.op == kPower && array_type().dtype == graph::DType::kBool && !reflected && is_two(other)) {
+      if (in_place) break_graph("CD0500", "**= of bool");
+      return recorded_call(ex, "call_function", operator_function(function), positional(operands),
+                           [&] { return call_numpy_named(ex, "numpy.square", {self}); });
+    }
     return recorded_call(ex, "call_function", operator_function(function), positional(operands),
                          [&] { return call_numpy_named(ex, row.path, operands, in_place); });
   }

@@ -139,7 +139,7 @@ ValuePtr write_out(Executor& ex, const std::shared_ptr<NumpyValue>& out, Value* 
 bool is_view_or_factory(const OpDef& op, const graph::Node* node) {
   if (node && graph::result_alias(*node) != graph::Alias::kNone) return true;
   return op.name == "zeros_like" || op.name == "ones_like" || op.name == "full_like" ||
-         op.name == "empty_like" || op.name == "core.full";
+         op.name == "empty_like" || op.name == "core.full" || op.name == "np.tensordot";
 }
 
 }  // namespace

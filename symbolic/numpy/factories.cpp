@@ -174,6 +174,15 @@ constexpr const char* kTranspose = "transpose";
 constexpr const char* kRavel = "ravel";
 constexpr const char* kCopy = "copy";
 
+// numpy.copy keeps the memory order where the method makes a row-major copy.
+ValuePtr copy_function(Executor& ex, PyObject* callable, const CallArgs& args) {
+  CallArgs all = args;
+  if (args.keywords.empty() && args.positional.size() == 1)
+    all.keywords.push_back(
+        {PyRef::borrow(interned("order")), ex.constant(checked(PyUnicode_FromString("K")))});
+  return as_method<kCopy>(ex, callable, all);
+}
+
 template <const char* const& kName>
 ValuePtr shape_query(Executor& ex, PyObject* callable, const CallArgs& args) {
   auto* array = args.positional.size() == 1 ? dynamic_cast<NumpyValue*>(args.positional[0].get()) : nullptr;
@@ -246,7 +255,7 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.reshape", as_method<kReshape>},
     {"numpy.transpose", as_method<kTranspose>},
     {"numpy.ravel", as_method<kRavel>},
-    {"numpy.copy", as_method<kCopy>},
+    {"numpy.copy", copy_function},
     {"numpy.shape", shape_query<kShape>},
     {"numpy.ndim", shape_query<kNdim>},
     {"numpy.size", shape_query<kSize>},

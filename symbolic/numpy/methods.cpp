@@ -81,21 +81,32 @@ std::vector<Sym> int_list(Executor& ex, const std::vector<ValuePtr>& given) {
   return result;
 }
 
-void require_order(const CallArgs& args) {
+enum class Order { kRowMajor, kKept };
+
+// The order= of a copy: "C" (or `usual`, where it is not given) or "K"; other ones break the graph.
+Order given_order(const CallArgs& args, Order usual) {
+  Order order = usual;
   for (const Keyword& keyword : args.keywords) {
     std::string_view name = PyUnicode_AsUTF8(keyword.name.get());
     PyObject* value = constant_object(keyword.value);
-    bool usual = value && PyUnicode_Check(value) &&
-                 (PyUnicode_CompareWithASCIIString(value, "C") == 0 ||
-                  PyUnicode_CompareWithASCIIString(value, "K") == 0);
-    if (name == "order" && usual) continue;
-    if (name == "copy" && (value == Py_None)) continue;
-    break_graph("CD0501", std::string(name));
+    const bool text = name == "order" && value && PyUnicode_Check(value);
+    if (text && PyUnicode_CompareWithASCIIString(value, "C") == 0)
+      order = Order::kRowMajor;
+    else if (text && PyUnicode_CompareWithASCIIString(value, "K") == 0)
+      order = Order::kKept;
+    else if (name != "copy" || value != Py_None)
+      break_graph("CD0501", std::string(name));
   }
+  return order;
+}
+
+// Elements are counted in row-major order, whatever lies where.
+void require_row_major(const CallArgs& args) {
+  if (given_order(args, Order::kRowMajor) != Order::kRowMajor) break_graph("CD0501", "order");
 }
 
 ValuePtr reshape_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  require_order(args);
+  require_row_major(args);
   return numpy_array_value(
       ex, append_call1(ex, "reshape", {array_of(self).value(), int_list(ex, args.positional)}));
 }
@@ -122,24 +133,24 @@ ValuePtr astype_method(Executor& ex, const ValuePtr& self, const CallArgs& args)
 }
 
 ValuePtr copy_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  require_order(args);
   if (!args.positional.empty()) break_graph("CD0501", "order");
   Value* value = array_of(self).value();
   if (array_of(self).is_scalar()) return self;
   // ndarray.copy is in C order unless order='K' asks for the source's.
-  Value* copy = args.keywords.empty() ? append_call1(ex, "clone", {value, std::string("contiguous_format")})
-                                      : append_call1(ex, "clone", {value});
+  const bool kept = given_order(args, Order::kRowMajor) == Order::kKept;
+  Value* copy = kept ? append_call1(ex, "clone", {value})
+                     : append_call1(ex, "clone", {value, std::string("contiguous_format")});
   return numpy_array_value(ex, copy);
 }
 
 ValuePtr flatten_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  require_order(args);
+  require_row_major(args);
   Value* flat = append_call1(ex, "reshape", {array_of(self).value(), std::vector<Sym>{Sym(int64_t{-1})}});
   return numpy_array_value(ex, append_call1(ex, "clone", {flat}));
 }
 
 ValuePtr ravel_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  require_order(args);
+  require_row_major(args);
   return numpy_array_value(
       ex, append_call1(ex, "reshape", {array_of(self).value(), std::vector<Sym>{Sym(int64_t{-1})}}));
 }

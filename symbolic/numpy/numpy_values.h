@@ -28,6 +28,7 @@ class NumpyValue final : public ArrayValue {
   ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) override;
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
   std::optional<std::vector<ValuePtr>> unpack(Executor& ex) override;
+  RecipePtr recipe(Executor& ex) override;
 
  protected:
   RecipeKind output_kind() const override {
@@ -36,7 +37,11 @@ class NumpyValue final : public ArrayValue {
 
  private:
   bool is_scalar_;
+  RecipePtr read_only_;  // what makes an output that is not writeable
 };
+
+// Is the value a view that NumPy gives out read-only (broadcast_to, diagonal), or a view of one?
+bool is_read_only_view(const graph::Value* value);
 
 // ---- seen by wrap_tensor and wrap_framework_callable; null: not NumPy's
 ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& source);

@@ -36,6 +36,7 @@ bool is_bound_to_object(PyObject* object) {
   return self && !PyModule_Check(self) && !PyType_Check(self);
 }
 
+// Null where the method is not captured: an object whose call is Python's.
 ValuePtr wrap_bound_method(Executor& ex, PyObject* object, const SourcePtr& source) {
   PyRef self = checked(PyObject_GetAttrString(object, "__self__"));
   PyRef name = checked(PyObject_GetAttrString(object, "__name__"));
@@ -46,7 +47,12 @@ ValuePtr wrap_bound_method(Executor& ex, PyObject* object, const SourcePtr& sour
                    known ? constant_source(value.get()) : attribute_source(source, interned(attribute)));
   };
   part(name, "__name__");
-  return part(self, "__self__")->get_attribute(ex, name.get());
+  ValuePtr owner = part(self, "__self__");
+  try {
+    return owner->get_attribute(ex, name.get());
+  } catch (const GraphBreak&) {
+    return nullptr;
+  }
 }
 
 ValuePtr identity_constant(Executor& ex, PyObject* object, const SourcePtr& source) {
@@ -106,7 +112,10 @@ ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
     if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object);
     return std::make_shared<ModuleValue>(PyRef::borrow(object), source);
   }
-  if (is_bound_to_object(object)) return wrap_bound_method(ex, object, source);
+  if (is_bound_to_object(object)) {
+    ValuePtr method = wrap_bound_method(ex, object, source);
+    return method ? method : UserObjectValue::wrap(ex, object, source);
+  }
   if (PyCFunction_Check(object) || is_constant_object(object)) return identity_constant(ex, object, source);
   if (is_enum_class(Py_TYPE(object))) return identity_constant(ex, object, source);
   if (ValuePtr value = wrap_partial(ex, object, source)) return value;

@@ -15,6 +15,7 @@
 
 #include "lowering/emit.h"
 #include "lowering/loop_interpreter.h"
+#include "runtime/executable.h"
 
 namespace cdynamo::lowering::testing {
 
@@ -121,7 +122,11 @@ struct KernelWriter {
   int axis(int a) { return add({.kind = StmtKind::kAxis, .dtype = DType::kI64, .axis = a}); }
   int size(Sym s) { return add({.kind = StmtKind::kSize, .dtype = DType::kI64, .size = s}); }
   int check(int x, Sym s) {
-    return add({.kind = StmtKind::kCheckIndex, .dtype = DType::kI64, .operands = {x}, .size = s});
+    return add({.kind = StmtKind::kCheckIndex,
+                .dtype = DType::kI64,
+                .operands = {x},
+                .int_value = runtime::RunError::kIndexError,
+                .size = s});
   }
   int reduce(const graph::ReductionDef& def, DType dtype, int x) {
     return add({.kind = StmtKind::kReduce,

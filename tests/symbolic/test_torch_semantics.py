@@ -385,6 +385,49 @@ def test_out_of_range_index_raises_as_eager():
         cdynamo.optimize(lambda x, i: x[i] * 2)(X, torch.tensor([9]))
 
 
+OUT_OF_RANGE = {
+    "gather": lambda x, i: torch.gather(x, 1, i),
+    "take_along_dim": lambda x, i: torch.take_along_dim(x, i[:, 0]),
+    "scatter": lambda x, i: x.scatter(1, i, 2.0),
+    "scatter_add": lambda x, i: x.scatter_add(1, i, x[:, :1]),
+    "index_select": lambda x, i: x.index_select(1, i[:, 0]),
+    "index_select first": lambda x, i: x.index_select(0, i[:, 0]),
+    "index_add": lambda x, i: x.index_add(1, i[:1, 0], x[:, :1]),
+    "index_add 1-d": lambda x, i: x[0].index_add(0, i[:1, 0], x[0, :1]),
+    "index_copy": lambda x, i: x.index_copy(1, i[:1, 0], x[:, :1]),
+    "index_fill": lambda x, i: x.index_fill(1, i[:, 0], 3.0),
+    "take": lambda x, i: torch.take(x, i),
+    "index": lambda x, i: x[:, i],
+    "index_put": lambda x, i: x.index_put((i,), x[0, 0]),
+    "embedding": lambda x, i: F.embedding(i, x),
+    "one_hot": lambda x, i: F.one_hot(i, 5),
+    "nll_loss": lambda x, i: F.nll_loss(x, i[:, 0]),
+}
+
+
+@pytest.mark.parametrize("index", [100, -101])
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_index_out_of_range_raises_eager_s_kind_of_error(name, index):
+    x, i = X.clone(), torch.full((4, 1), index)
+    with torch.no_grad():
+        with pytest.raises((IndexError, RuntimeError)) as eager:
+            OUT_OF_RANGE[name](x, i)
+        before = cdynamo.counters()["graphs_compiled"]
+        with pytest.raises(eager.type):
+            cdynamo.optimize(OUT_OF_RANGE[name])(x, i)
+        assert cdynamo.counters()["graphs_compiled"] > before
+
+
+def test_take_along_dim_takes_indices_modulo_the_size():
+    check(lambda x, i: torch.take_along_dim(x, i, 1), X, torch.tensor([[7], [-1], [-8], [2]]))
+
+
+def test_addr_of_bools():
+    a = torch.tensor([True, False, True])
+    check(lambda m, a: (torch.addr(m, a, a), torch.addr(m, a, a, beta=False), torch.addr(m, a, a, alpha=False)),
+          torch.zeros(3, 3, dtype=torch.bool), a)  # fmt: skip
+
+
 def test_shape_error_raises_as_eager():
     with pytest.raises(RuntimeError):
         cdynamo.optimize(lambda x: x @ x)(X)

@@ -1,0 +1,162 @@
+"""Where NumPy puts the elements of its results: memory order and writeability of every function, over arrays in any order."""
+
+import random
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import cdynamo  # noqa: E402
+
+INDEX = np.array([[0, 1], [1, 0]])
+
+ONE = {
+    "exp": lambda a: np.exp(a),
+    "scaled": lambda a: a * 2,
+    "sum first": lambda a: a.sum(0),
+    "sum last": lambda a: a.sum(-1),
+    "sum keepdims": lambda a: a.sum(1, keepdims=True),
+    "max": lambda a: a.max(1),
+    "mean": lambda a: a.mean(0),
+    "std": lambda a: a.std(0),
+    "var": lambda a: a.var(1),
+    "argmax": lambda a: a.argmax(0),
+    "any": lambda a: (a > 0).any(0),
+    "ptp": lambda a: np.ptp(a, axis=0),
+    "norm": lambda a: np.linalg.norm(a, axis=0),
+    "average": lambda a: np.average(a, axis=0),
+    "nansum": lambda a: np.nansum(a, 0),
+    "count_nonzero": lambda a: np.count_nonzero(a > 0, axis=0),
+    "trace": lambda a: np.trace(a),
+    "cumsum": lambda a: np.cumsum(a),
+    "cumsum first": lambda a: np.cumsum(a, 0),
+    "cumprod": lambda a: a.cumprod(1),
+    "diff": lambda a: np.diff(a),
+    "diff first": lambda a: np.diff(a, axis=0),
+    "roll": lambda a: np.roll(a, 1),
+    "roll first": lambda a: np.roll(a, 1, 0),
+    "pad": lambda a: np.pad(a, 1),
+    "copy": lambda a: a.copy(),
+    "np.copy": lambda a: np.copy(a),
+    "copy C": lambda a: a.copy(order="C"),
+    "astype": lambda a: a.astype(np.float32),
+    "clip": lambda a: np.clip(a, -1, 1),
+    "where": lambda a: np.where(a > 0, a, 0),
+    "round": lambda a: np.round(a, 1),
+    "rint": lambda a: np.round(a),
+    "zeros_like": lambda a: np.zeros_like(a),
+    "full_like": lambda a: np.full_like(a, 2),
+    "ravel": lambda a: a.ravel(),
+    "ravel K": lambda a: a.ravel(order="K"),
+    "flatten": lambda a: a.flatten(),
+    "tile": lambda a: np.tile(a, 2),
+    "repeat": lambda a: np.repeat(a, 2, 1),
+    "triu": lambda a: np.triu(a),
+    "tril": lambda a: np.tril(a),
+    "take": lambda a: a.take([0, 1], axis=1),
+    "flip": lambda a: np.flip(a, 0) * 1,
+    "backwards": lambda a: np.copy(a[:, ::-1]),
+    "rot90": lambda a: np.rot90(a),
+    "rot180": lambda a: np.rot90(a, 2),
+    "rot270": lambda a: np.rot90(a, 3),
+    "list": lambda a: a[[0, 1]],
+    "list after slice": lambda a: a[:, [1, 0]],
+    "two lists": lambda a: a[[0, 1], [1, 0]],
+    "array": lambda a: a[INDEX],
+    "array after slice": lambda a: a[:, INDEX],
+    "array in column order": lambda a: a[INDEX.T],
+    "ix_": lambda a: a[np.ix_([0, 1], [1, 0])],
+    "new axis": lambda a: a[:, None] * 1,
+    "expand_dims": lambda a: np.expand_dims(a, 0) + a[None],
+    "diagonal": lambda a: np.diagonal(a),
+    "broadcast_to": lambda a: np.broadcast_to(a, (2, *a.shape)),
+    "view of broadcast_to": lambda a: np.broadcast_to(a, (2, *a.shape))[1],
+    "numpy.array": lambda a: np.array(a),
+    "softmax": lambda a: np.exp(a - a.max(-1, keepdims=True)) / np.exp(a).sum(-1, keepdims=True),
+}
+TWO = {
+    "add": lambda a, b: a + b,
+    "maximum": lambda a, b: np.maximum(a, b),
+    "compare": lambda a, b: a < b,
+    "where": lambda a, b: np.where(a > 0, a, b),
+    "broadcast": lambda a, b: a + b[0],
+    "concatenate": lambda a, b: np.concatenate([a, b]),
+    "concatenate second": lambda a, b: np.concatenate([a, b], axis=1),
+    "concatenate flat": lambda a, b: np.concatenate([a, b], axis=None),
+    "stack": lambda a, b: np.stack([a, b]),
+    "stack second": lambda a, b: np.stack([a, b], 1),
+    "stack last": lambda a, b: np.stack([a, b], -1),
+    "vstack": lambda a, b: np.vstack([a, b]),
+    "hstack": lambda a, b: np.hstack((a, b)),
+    "dstack": lambda a, b: np.dstack((a, b)),
+    "column_stack": lambda a, b: np.column_stack((a, b)),
+    "array": lambda a, b: np.array([a, b]),
+    "tensordot": lambda a, b: np.tensordot(a, b, axes=a.ndim),
+}
+
+
+def laid_out(rng, shape):
+    """An array of the shape whose dims lie in memory in any order, some of them strided or backwards."""
+    order = list(range(len(shape)))
+    rng.shuffle(order)
+    step = [rng.choice([1, 1, 1, 2, -1]) for _ in order]
+    sizes = [shape[d] * abs(s) for d, s in zip(order, step)]
+    base = np.random.RandomState(rng.randrange(999)).randn(*sizes)
+    view = base[tuple(slice(None, None, s) for s in step)]
+    return view.transpose([order.index(d) for d in range(len(shape))])
+
+
+def looks(value):
+    """What the program can see of an array beside its elements; strides of dims of size 1 do not count."""
+    if not isinstance(value, np.ndarray):
+        return type(value)
+    strides = [stride for stride, size in zip(value.strides, value.shape) if size > 1]
+    return value.dtype, value.shape, strides, value.flags.writeable
+
+
+@pytest.mark.parametrize("arity, name", [(1, name) for name in ONE] + [(2, name) for name in TWO])
+def test_results_lie_as_numpy_s(arity, name):
+    function = {1: ONE, 2: TWO}[arity][name]
+    fast = cdynamo.optimize(function)
+    rng = random.Random(name)
+    for _ in range(6):
+        shape = [rng.choice([2, 3, 4])] * 2 + [rng.choice([1, 2, 3]) for _ in range(rng.choice([0, 0, 1, 2]))]
+        arrays = [laid_out(rng, shape) for _ in range(arity)]
+        expected, got = function(*arrays), fast(*arrays)
+        assert looks(got) == looks(expected), [a.strides for a in arrays]
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_read_only_views_are_not_written():
+    def write(a):
+        np.diagonal(a)[0] = 1.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        cdynamo.optimize(write)(np.zeros((3, 3)))
+
+
+def test_rot90_is_a_view():
+    def write(a):
+        np.rot90(a)[0, 0] = 5.0
+        return a
+
+    np.testing.assert_array_equal(cdynamo.optimize(write)(np.zeros((2, 3))), write(np.zeros((2, 3))))
+
+
+def test_square_of_bool_is_int8():
+    def f(a):
+        return a**2, a**3
+
+    a = np.array([True, False])
+    for got, expected in zip(cdynamo.optimize(f)(a), f(a)):
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_method_wrapper_of_an_array():
+    def f(a):
+        return a.__iadd__(1.0)
+
+    a = np.zeros(3)
+    assert cdynamo.optimize(f)(a) is a
+    np.testing.assert_array_equal(a, np.ones(3))
