@@ -37,6 +37,7 @@
 //
 // Reductions     over `dims` (sorted, >= 0), which disappear; accumulated in compute type
 // core.sum, core.prod, core.amax, core.amin, core.any, core.all (Tensor self, int[] dims)
+// core.max                                                 core.amax, but the first of the greatest gets the gradient
 // core.argmax, core.argmin(Tensor self, int[] dims)        one dim, or all (index in row-major order); int64
 //
 // Scans          along `dim`, shape kept

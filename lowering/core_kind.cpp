@@ -30,6 +30,7 @@ const std::unordered_map<std::string_view, CoreKind>& named_kinds() {
       {"core.sum", kReduction},
       {"core.prod", kReduction},
       {"core.amax", kReduction},
+      {"core.max", kReduction},
       {"core.amin", kReduction},
       {"core.any", kReduction},
       {"core.all", kReduction},

@@ -1,4 +1,5 @@
 // The core's reductions: identity and combination of accumulators.
+#include <algorithm>
 #include <limits>
 
 #include "graph/ops/entry.h"
@@ -82,6 +83,26 @@ void extreme_derivative(Derivative& d) {
   d.set(0, restore(d, d.grad()) * hit / count);
 }
 
+// The first of the greatest elements gets the gradient, as in pooling.
+void maximum_derivative(Derivative& d) {
+  const Tensor x = d.operand(0);
+  const Dims dims = d.args.constants("dims");
+  Dims order, back(x.rank());
+  for (int64_t dim = 0; dim < x.rank(); ++dim)
+    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) order.push_back(dim);
+  const int64_t last = static_cast<int64_t>(order.size());
+  order.insert(order.end(), dims.begin(), dims.end());
+  for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int64_t>(i);
+  const Tensor permuted = permute(x, order);
+  std::vector<Sym> sizes(permuted.sizes().begin(), permuted.sizes().begin() + last);
+  sizes.push_back(count_along(x, dims));
+  Tensor index = wrap(
+      d.builder, d.builder.call1("core.argmax", {reshape(permuted, sizes).value, std::vector<Sym>{last}}));
+  Tensor hit = eq(iota(d.builder, sizes, last, DType::kI64), expand(unsqueeze(index, last), sizes));
+  Tensor gradient = where(hit, expand(unsqueeze(d.grad(), last), sizes), 0.0);
+  d.set(0, permute(reshape(gradient, permuted.sizes()), back));
+}
+
 OpDef reduction(std::string_view name, std::string_view schema, const ReductionDef& def,
                 DerivativeFn derivative = nullptr) {
   return {.name = name,
@@ -101,6 +122,7 @@ std::vector<OpDef> core_reduction_ops() {
                 CDYNAMO_DERIVATIVE(d.set(0, restore(d, d.grad())))),
       reduction("core.prod", "core.prod(Tensor self, int[] dims) -> Tensor", kProd),
       reduction("core.amax", "core.amax(Tensor self, int[] dims) -> Tensor", kAmax, extreme_derivative),
+      reduction("core.max", "core.max(Tensor self, int[] dims) -> Tensor", kAmax, maximum_derivative),
       reduction("core.amin", "core.amin(Tensor self, int[] dims) -> Tensor", kAmin, extreme_derivative),
       reduction("core.any", "core.any(Tensor self, int[] dims) -> Tensor", kAny),
       reduction("core.all", "core.all(Tensor self, int[] dims) -> Tensor", kAll),

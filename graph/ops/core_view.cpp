@@ -1,4 +1,6 @@
 // The core's views and fills: cast, full, iota, expand, permute, reshape, slice, diagonal, window, pad.
+#include <algorithm>
+
 #include "graph/ops/entry.h"
 #include "graph/strides.h"
 
@@ -126,6 +128,140 @@ void pad_derivative(Derivative& d) {
   d.set(0, grad);
 }
 
+// One dim of core.window. Place i of the operand is element k of window o where i + padding = o * stride + k * dilation.
+struct WindowDim {
+  int64_t dim, kernel, stride, padding, dilation;
+  Sym size, out;
+  // With i = q * stride + r and o = q - t, k * dilation = r + padding + t * stride: t goes from least() to most().
+  int64_t least() const { return -((padding + stride - 1) / stride); }
+  int64_t most() const {
+    const int64_t reach = dilation * (kernel - 1) - padding;
+    return reach >= 0 ? reach / stride : -((stride - 1 - reach) / stride);
+  }
+  int64_t overlaps() const { return std::max<int64_t>(most() - least() + 1, 1); }
+  Sym blocks() const { return floordiv(size + (stride - 1), stride); }
+};
+
+Tensor pad_dim(Tensor x, int64_t dim, Sym low, Sym high) {
+  std::vector<Sym> lows(x.rank(), 0), highs(x.rank(), 0);
+  lows[dim] = low;
+  highs[dim] = high;
+  return pad(x, lows, highs, 0.0);
+}
+
+// The elements of the windows along `dim`, zeros between and around them, as (t - least, r).
+Tensor split_elements(Tensor x, int64_t dim, const WindowDim& w) {
+  std::vector<Sym> sizes = x.sizes();
+  if (w.dilation > 1) {
+    sizes[dim] = w.kernel * w.dilation;
+    x = reshape(pad_dim(unsqueeze(x, dim + 1), dim + 1, 0, w.dilation - 1), sizes);
+    x = slice(x, dim, 0, w.dilation * (w.kernel - 1) + 1);
+  }
+  const int64_t low = -(w.padding + w.least() * w.stride), places = w.overlaps() * w.stride;
+  const int64_t kept = std::min(w.dilation * (w.kernel - 1) + 1, places - low);
+  x = pad_dim(slice(x, dim, 0, kept), dim, low, places - low - kept);
+  sizes[dim] = w.overlaps();
+  sizes.insert(sizes.begin() + dim + 1, w.stride);
+  return reshape(x, sizes);
+}
+
+// Along `dim`, element q of the result is element q - t: 0 where there is none.
+Tensor shifted(Tensor x, int64_t dim, int64_t t, const Sym& size) {
+  if (t < 0) {
+    const Sym left = max(x.size(dim) + t, 0);
+    x = slice(x, dim, min(x.size(dim), -t), left);
+  }
+  return slice(pad_dim(x, dim, std::max<int64_t>(t, 0), size), dim, 0, size);
+}
+
+// The sum over all windows that cover a place; the trailing dims of `x` are the windows' elements along `dims`.
+Tensor fold(Tensor x, const std::vector<WindowDim>& dims) {
+  const int64_t leading = x.rank() - static_cast<int64_t>(dims.size());
+  for (size_t i = 0; i < dims.size(); ++i)
+    x = split_elements(x, leading + 2 * static_cast<int64_t>(i), dims[i]);
+  Tensor total;
+  std::vector<int64_t> at(dims.size(), 0);
+  for (bool more = true; more;) {
+    Tensor term = x;
+    for (size_t i = dims.size(); i-- > 0;) term = select(term, leading + 2 * static_cast<int64_t>(i), at[i]);
+    for (size_t i = 0; i < dims.size(); ++i)
+      term = shifted(term, dims[i].dim, dims[i].least() + at[i], dims[i].blocks());
+    total = total.value ? total + term : term;
+    more = false;
+    for (size_t i = dims.size(); i-- > 0 && !more;) {
+      more = ++at[i] < dims[i].overlaps();
+      if (!more) at[i] = 0;
+    }
+  }
+  // (q, r) back to one dim.
+  Dims order;
+  std::vector<Sym> merged;
+  for (int64_t d = 0; d < leading; ++d) {
+    order.push_back(d);
+    merged.push_back(total.size(d));
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (dims[i].dim == d) {
+        order.push_back(leading + static_cast<int64_t>(i));
+        merged.back() = merged.back() * dims[i].stride;
+      }
+  }
+  total = reshape(permute(total, order), merged);
+  for (const WindowDim& w : dims)
+    if (!(total.size(w.dim) == w.size)) total = slice(total, w.dim, 0, w.size);
+  return total;
+}
+
+// The same by index, for windows that overlap many times: element after element is added to its place.
+Tensor fold_by_index(Tensor x, const WindowDim& w) {
+  Builder& b = *x.builder;
+  const int64_t last = x.rank() - 1;
+  const std::vector<Sym> windows{w.out, w.kernel};
+  Tensor place = iota(b, windows, 0, DType::kI64) * Operand(w.stride) +
+                 iota(b, windows, 1, DType::kI64) * Operand(w.dilation) - Operand(w.padding);
+  Tensor inside = logical_and(ge(place, 0), lt(place, Operand(w.size)));
+  Dims order{w.dim, last};
+  for (int64_t d = 0; d < last; ++d)
+    if (d != w.dim) order.push_back(d);
+  x = permute(x, order);
+  std::vector<Sym> mask(x.rank(), 1), sizes(x.sizes().begin() + 1, x.sizes().end());
+  mask[0] = w.out;
+  mask[1] = w.kernel;
+  sizes[0] = w.size;
+  x = where(reshape(inside, mask), x, 0.0);
+  const std::vector<Value*> index{where(inside, place, Operand(0)).value};
+  x = wrap(b, b.call1("core.index_put", {full(b, sizes, 0.0, x.dtype()).value, index, x.value, true}));
+  Dims back;
+  for (int64_t d = 0; d < last; ++d) back.push_back(d == w.dim ? 0 : d < w.dim ? d + 1 : d);
+  return permute(x, back);
+}
+
+void window_derivative(Derivative& d) {
+  constexpr int64_t kMostTerms = 16;  // of one sum; more are added up one dim after the other
+  constexpr int64_t kMostOverlaps = 32;
+  auto constants = [&](const char* name) {
+    std::vector<int64_t> result;
+    for (const Sym& value : d.args.sizes(name))
+      result.push_back(d.builder.sym().specialize(value, "a window's gradient"));
+    return result;
+  };
+  const std::vector<int64_t> at = d.args.constants("dims"), kernel = constants("kernel"),
+                             stride = constants("stride"), padding = constants("padding"),
+                             dilation = constants("dilation");
+  const std::vector<Sym> out = d.args.sizes("out");
+  std::vector<WindowDim> dims;
+  int64_t terms = 1;
+  for (size_t i = 0; i < at.size(); ++i) {
+    dims.push_back({at[i], kernel[i], stride[i], padding[i], dilation[i], d.operand(0).size(at[i]), out[i]});
+    terms *= dims.back().overlaps();
+  }
+  if (terms <= kMostTerms) return d.set(0, fold(d.grad(), dims));
+  Tensor grad = d.grad();
+  for (; !dims.empty(); dims.pop_back())
+    grad = dims.back().overlaps() <= kMostOverlaps ? fold(grad, {dims.back()})
+                                                   : fold_by_index(grad, dims.back());
+  d.set(0, grad);
+}
+
 }  // namespace
 
 std::vector<OpDef> core_view_ops() {
@@ -182,7 +318,7 @@ std::vector<OpDef> core_view_ops() {
                    "dilation, int[] out, "
                    "Scalar fill) -> Tensor"},
        .infer = infer_window,
-       .differentiable = false},
+       .derivative = window_derivative},
       {.name = "core.pad",
        .family = Family::kView,
        .schemas = {"core.pad(Tensor self, int[] low, int[] high, Scalar fill) -> Tensor"},

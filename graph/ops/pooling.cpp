@@ -84,7 +84,7 @@ std::vector<Value*> max_pool_body(Builder& b, const Args& args) {
   if (!is_float(self.dtype())) throw Unsupported("max_pool of integers");
   Pool pool = pool_of(b, args, self, dims);
   Tensor view = windows(self, pool, -std::numeric_limits<double>::infinity());
-  return one(amax(view, trailing(view, dims)));
+  return one(reduce("core.max", view, trailing(view, dims), /*keepdim=*/false));
 }
 
 // The number of elements that each window averages over, as one factor for each dim.
