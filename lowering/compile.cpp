@@ -47,7 +47,7 @@ class PlanMaker {
     std::set<int> owned;
     for (size_t i = 0; i < core_.outputs.size(); ++i) {
       const Value& output = *core_.outputs[i];
-      const int owner = output_owner(output);
+      const int owner = output_owner(i);
       if (owner >= 0 && owned.insert(owner).second) {
         output_of_[owner] = static_cast<int>(i);
         continue;
@@ -107,7 +107,9 @@ class PlanMaker {
   }
 
   // The value whose memory is the output's: it was laid out with the output's strides.
-  int output_owner(const Value& output) const {
+  int output_owner(size_t index) const {
+    if (const Value* owner = steps_.output_owners[index]) return owner->id;
+    const Value& output = *core_.outputs[index];
     Layout layout = context_.layouts[output.id];
     if (layout.buffer < 0 && !resolve_view(context_, output, &layout)) return -1;
     if (layout.buffer < 0 || is_input(layout.buffer) || !(layout.offset == Sym())) return -1;

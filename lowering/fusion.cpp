@@ -354,31 +354,69 @@ int count_readers(const LoweringContext& context, const Value& value) {
   return count;
 }
 
-// Marks cheap nodes with several readers whose operands are no larger than their result.
-void choose_repeated(LoweringContext& context) {
+// Marks cheap nodes with several readers whose operands are no larger than their result, together with what only they read.
+class RepeatedNodes {
+ public:
+  explicit RepeatedNodes(LoweringContext& context)
+      : context_(context), cones_(context.kinds.size()), whole_cones_(context.kinds.size()) {}
+
+  void choose() {
+    for (const Node* node : context_.order) {
+      cones_[node->id] = cone_of(*node, cones_, [&](const Node& at) { return context_.is_inline(at); });
+      whole_cones_[node->id] = cone_of(
+          *node, whole_cones_, [&](const Node& at) { return context_.is_inline(at) || is_private(at); });
+      if (!is_pointwise(*node)) continue;
+      const Value& value = *node->results[0];
+      if (cones_[node->id].bytes > 0 && count_readers(context_, value) < 2) continue;
+      if (must_be_stored(context_, value)) continue;
+      if (is_cheap(whole_cones_[node->id], value))
+        mark_with_operands(*node);
+      else if (is_cheap(cones_[node->id], value))
+        context_.repeated[node->id] = 1;
+    }
+  }
+
+ private:
+  // What is computed and read for one element.
   struct Cone {
     int cost = 0;
     int64_t bytes = 0;
   };
-  std::vector<Cone> cones(context.kinds.size());
-  for (const Node* node : context.order) {
-    const CoreKind kind = context.kind(*node);
-    Cone cone{context.costs[node->id], 0};
-    graph::for_each_operand(const_cast<Node&>(*node), [&](Value*& operand) {
-      const bool inside =
-          operand->node && (is_view(context.kind(*operand->node)) || context.repeated[operand->node->id]);
+
+  template <typename F>
+  Cone cone_of(const Node& node, const std::vector<Cone>& cones, F&& is_inside) const {
+    Cone cone{context_.costs[node.id], 0};
+    graph::for_each_operand(const_cast<Node&>(node), [&](Value*& operand) {
+      const bool inside = operand->node && is_inside(*operand->node);
       if (inside) cone.cost += cones[operand->node->id].cost;
-      cone.bytes += inside ? cones[operand->node->id].bytes : context.bytes_hint(*operand);
+      cone.bytes += inside ? cones[operand->node->id].bytes : context_.bytes_hint(*operand);
     });
-    cones[node->id] = cone;
-    if (kind != CoreKind::kPointwise && kind != CoreKind::kCast) continue;
-    const Value& value = *node->results[0];
-    const bool constant = cone.bytes == 0;
-    if (cone.cost > (constant ? 2 * kCheap : kCheap) || cone.bytes > context.bytes_hint(value)) continue;
-    if (!constant && count_readers(context, value) < 2) continue;
-    if (!must_be_stored(context, value)) context.repeated[node->id] = 1;
+    return cone;
   }
-}
+
+  bool is_pointwise(const Node& node) const {
+    return context_.kind(node) == CoreKind::kPointwise || context_.kind(node) == CoreKind::kCast;
+  }
+  // One reader, which may compute it for itself.
+  bool is_private(const Node& node) const {
+    return is_pointwise(node) && count_readers(context_, *node.results[0]) == 1 &&
+           !must_be_stored(context_, *node.results[0]);
+  }
+  bool is_cheap(const Cone& cone, const Value& value) const {
+    return cone.cost <= (cone.bytes == 0 ? 2 * kCheap : kCheap) && cone.bytes <= context_.bytes_hint(value);
+  }
+
+  void mark_with_operands(const Node& node) {
+    if (is_pointwise(node)) context_.repeated[node.id] = 1;
+    graph::for_each_operand(const_cast<Node&>(node), [&](Value*& operand) {
+      if (operand->node && (is_view(context_.kind(*operand->node)) || is_private(*operand->node)))
+        mark_with_operands(*operand->node);
+    });
+  }
+
+  LoweringContext& context_;
+  std::vector<Cone> cones_, whole_cones_;  // by node id; the second with private operands inside
+};
 
 // Operands of library calls that are no strided view of something in memory are copied: they get memory of
 // their own.
@@ -396,12 +434,14 @@ void store_library_operands(LoweringContext& context) {
 }  // namespace
 
 Steps fuse(LoweringContext& context, std::string* report) {
-  choose_repeated(context);
+  RepeatedNodes(context).choose();
   const std::vector<const Value*> owners = assign_layouts(context);
   store_library_operands(context);
   Fusion fusion(context, report);
   fusion.set_output_owners(owners);
-  return fusion.run();
+  Steps steps = fusion.run();
+  steps.output_owners = owners;
+  return steps;
 }
 
 }  // namespace cdynamo::lowering

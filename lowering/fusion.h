@@ -22,6 +22,7 @@ struct Step {
 
 struct Steps {
   std::vector<Step> steps;
+  std::vector<const Value*> output_owners;  // what assign_layouts returned
   std::vector<Temporary> temporaries;  // buffers kTemporary - index
 };
 
