@@ -102,6 +102,8 @@ class CallableGraph : public CompiledGraph {
 std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResult& capture,
                                                      const Config& config, const Bindings& example,
                                                      std::vector<OutputForm> forms) {
+  for (const auto& node : capture.graph->nodes)
+    if (node->no_grad) throw graph::Unsupported("a no_grad region inside a graph, with a backend in Python");
   PyRef examples = checked(PyList_New(0));
   for (PyObject* input : example.inputs) append(examples, PyRef::borrow(input));
   PyRef description = describe(capture);

@@ -7,6 +7,7 @@
 #include "frame_eval/continuation.h"
 #include "frame_eval/events.h"
 #include "frame_eval/hook.h"
+#include "graph/autograd.h"
 #include "graph/op.h"
 #include "symbolic/counters.h"
 #include "symbolic/logs.h"
@@ -230,7 +231,17 @@ std::shared_ptr<Entry> CodeCache::compile(Layout& layout, const symbolic::Roots&
     request.assume_dynamic = config_->dynamic;
     request.assume_static = config_->is_static;
     request.dynamic = layout.dynamic;
-    return make_entry(layout, symbolic::capture(request), roots, failed);
+    constexpr size_t kMaxRefusals = 32;
+    for (;;) {
+      const int64_t breaks = counters().graph_breaks.load();
+      try {
+        return make_entry(layout, symbolic::capture(request), roots, failed);
+      } catch (const graph::NoDerivative& refused) {
+        if (refused.user_call < 0 || request.refused_calls.size() == kMaxRefusals) throw;
+        request.refused_calls.emplace_back(refused.user_call, refused.message);
+        counters().graph_breaks.store(breaks);
+      }
+    }
   } catch (const symbolic::PythonError&) {
     failed = true;
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "cdynamo: an error was lost");

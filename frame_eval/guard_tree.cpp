@@ -229,23 +229,8 @@ bool GuardTree::check_symbols(const Bindings& bindings) const {
     const int64_t actual = extent.is_stride ? view.strides[extent.dim] : view.sizes[extent.dim];
     if (sym_->evaluate(extent.value, values) != actual) return false;
   }
-  for (const graph::SymGuard& guard : sym_->guards()) {
-    const int64_t left = sym_->evaluate(guard.left, values), right = sym_->evaluate(guard.right, values);
-    switch (guard.relation) {
-      case graph::Relation::kEq:
-        if (left != right) return false;
-        break;
-      case graph::Relation::kNe:
-        if (left == right) return false;
-        break;
-      case graph::Relation::kLt:
-        if (left >= right) return false;
-        break;
-      case graph::Relation::kLe:
-        if (left > right) return false;
-        break;
-    }
-  }
+  for (const graph::SymGuard& guard : sym_->guards())
+    if (!graph::holds(*sym_, guard, values)) return false;
   return true;
 }
 

@@ -4,6 +4,9 @@
 #include <array>
 
 #include "frame_eval/compiled_graph.h"
+#include "frame_eval/executable_call.h"
+#include "frame_eval/training_function.h"
+#include "graph/autograd.h"
 #include "graph/op.h"
 #include "graph/passes.h"
 #include "symbolic/counters.h"
@@ -16,32 +19,9 @@ using graph::OutputAlias;
 using symbolic::InputKind;
 using symbolic::Topic;
 
-// Sizes and strides of one result, evaluated in place; static ones once.
-struct Extents {
-  std::vector<runtime::SizeExpr> expressions;
-  std::vector<int64_t> values;
-  bool is_static = true;
-
-  void prepare() {
-    values.resize(expressions.size());
-    for (size_t i = 0; i < expressions.size(); ++i) {
-      is_static &= expressions[i].is_constant();
-      if (expressions[i].is_constant()) values[i] = expressions[i].constant;
-    }
-  }
-  const int64_t* get(const int64_t* symbols, std::vector<int64_t>& scratch) const {
-    if (is_static) return values.data();
-    scratch.resize(expressions.size());
-    for (size_t i = 0; i < expressions.size(); ++i) scratch[i] = expressions[i].evaluate(symbols);
-    return scratch.data();
-  }
-};
-
 struct FreshOutput {
   OutputForm form = OutputForm::kTorchTensor;
-  runtime::DType dtype;
-  runtime::Device device;
-  Extents sizes, strides;
+  FreshTensor tensor;
 };
 
 union ScalarCell {
@@ -49,31 +29,24 @@ union ScalarCell {
   double real;
 };
 
-bool set_error(const runtime::RunError& error) {
-  if (PyErr_Occurred()) return false;
-  PyObject* type = error.kind == runtime::RunError::kIndexError    ? PyExc_IndexError
-                   : error.kind == runtime::RunError::kMemoryError ? PyExc_MemoryError
-                                                                   : PyExc_RuntimeError;
-  PyErr_SetString(type, error.message.c_str());
-  return false;
-}
-
 class NativeGraph : public CompiledGraph {
  public:
   NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms, graph::Prepared prepared,
-              std::unique_ptr<runtime::Executable> executable);
+              std::shared_ptr<runtime::Executable> executable, std::shared_ptr<TrainingFunction> training);
   bool run(const Bindings& bindings, std::vector<PyRef>& outputs) override;
 
  private:
   PyRef make_output(size_t i, const Bindings& bindings, const std::vector<PyRef>& fresh,
                     const ScalarCell* cells) const;
   bool allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data, ScalarCell* cells) const;
-  bool execute(const runtime::Call& call, const Bindings& bindings) const;
-  PyRef view_of(PyObject* base, const OutputAlias& alias, const int64_t* symbols) const;
+  bool execute_and_note_writes(const runtime::Call& call, const Bindings& bindings) const;
+  PyRef view_of(PyObject* base, size_t output, const int64_t* symbols) const;
 
-  std::unique_ptr<runtime::Executable> executable_;
+  std::shared_ptr<runtime::Executable> executable_;
+  std::shared_ptr<TrainingFunction> training_;  // null where no gradient is asked for
   std::shared_ptr<graph::SymContext> sym_;
   std::vector<OutputAlias> outputs_;
+  std::vector<bool> requires_grad_;  // by output, as in eager
   std::vector<OutputForm> forms_;
   std::vector<FreshOutput> fresh_;
   std::vector<int> numbers_;  // graph inputs that are Python numbers
@@ -83,30 +56,24 @@ class NativeGraph : public CompiledGraph {
 };
 
 NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms,
-                         graph::Prepared prepared, std::unique_ptr<runtime::Executable> executable)
+                         graph::Prepared prepared, std::shared_ptr<runtime::Executable> executable,
+                         std::shared_ptr<TrainingFunction> training)
     : executable_(std::move(executable)),
+      training_(std::move(training)),
       sym_(capture.graph->sym),
       outputs_(std::move(prepared.outputs)),
       forms_(std::move(forms)) {
-  fresh_.resize(executable_->outputs.size());
   const bool numpy = capture.graph->framework == graph::Framework::kNumpy;
-  for (size_t i = 0; i < fresh_.size(); ++i) {
-    runtime::OutputSpec& spec = executable_->outputs[i];
-    fresh_[i] = {numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor,
-                 spec.dtype,
-                 spec.device,
-                 {spec.sizes, {}},
-                 {spec.strides, {}}};
-    fresh_[i].sizes.prepare();
-    fresh_[i].strides.prepare();
-  }
+  for (const runtime::OutputSpec& spec : executable_->outputs)
+    fresh_.push_back({numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor, FreshTensor(spec)});
+  for (const graph::Value* output : capture.graph->outputs) requires_grad_.push_back(output->requires_grad);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const bool in_order = outputs_[i].kind == OutputAlias::kFresh && outputs_[i].index == static_cast<int>(i);
     plain_ &= in_order;
     if (outputs_[i].kind == OutputAlias::kFresh && forms_[i] != OutputForm::kUnused)
       fresh_[outputs_[i].index].form = forms_[i];
   }
-  plain_ &= outputs_.size() == fresh_.size();
+  plain_ &= outputs_.size() == fresh_.size() && !training_;
   for (size_t i = 0; i < capture.inputs.size(); ++i) {
     input_kinds_.push_back(capture.inputs[i].kind);
     const InputKind kind = capture.inputs[i].kind;
@@ -118,16 +85,11 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
 
 bool NativeGraph::allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data,
                            ScalarCell* cells) const {
-  std::vector<int64_t> sizes, strides;
   for (size_t i = 0; i < fresh_.size(); ++i) {
-    const FreshOutput& output = fresh_[i];
-    const int rank = static_cast<int>(output.sizes.values.size());
-    if (output.form == OutputForm::kTorchTensor)
-      fresh[i] = symbolic::make_torch_tensor(output.dtype, output.device, output.sizes.get(symbols, sizes),
-                                             output.strides.get(symbols, strides), rank, &data[i]);
-    else if (output.form == OutputForm::kNumpyArray)
-      fresh[i] = symbolic::make_numpy_array(output.dtype, output.sizes.get(symbols, sizes),
-                                            output.strides.get(symbols, strides), rank, &data[i]);
+    if (fresh_[i].form == OutputForm::kTorchTensor)
+      fresh[i] = fresh_[i].tensor.make_torch(symbols, &data[i]);
+    else if (fresh_[i].form == OutputForm::kNumpyArray)
+      fresh[i] = fresh_[i].tensor.make_numpy(symbols, &data[i]);
     else
       data[i] = &cells[i];
     if (data[i] != &cells[i] && !fresh[i]) return false;
@@ -135,22 +97,10 @@ bool NativeGraph::allocate(const int64_t* symbols, std::vector<PyRef>& fresh, vo
   return true;
 }
 
-bool NativeGraph::execute(const runtime::Call& call, const Bindings& bindings) const {
-  runtime::RunError error;
-  bool done;
-  if (executable_->takes_long) {
-    // Another thread may drop what holds the inputs while the GIL is away.
-    std::vector<PyRef> held;
-    held.reserve(bindings.inputs.size());
-    for (PyObject* input : bindings.inputs) held.push_back(PyRef::borrow(input));
-    Py_BEGIN_ALLOW_THREADS;
-    done = executable_->run(call, &error);
-    Py_END_ALLOW_THREADS;
-  } else {
-    done = executable_->run(call, &error);
-  }
+bool NativeGraph::execute_and_note_writes(const runtime::Call& call, const Bindings& bindings) const {
+  const bool done = execute(*executable_, call, bindings.inputs);
   for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
-  return done || set_error(error);
+  return done;
 }
 
 bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
@@ -186,7 +136,8 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
     }
     call.inputs = views.data();
   }
-  if (!execute(call, bindings)) return false;
+  if (!execute_and_note_writes(call, bindings)) return false;
+  if (training_ && !training_->attach(bindings.inputs.data(), bindings.symbols, fresh)) return false;
   if (!plain_) outputs.resize(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (plain_ && outputs[i]) continue;
@@ -202,27 +153,70 @@ PyRef NativeGraph::make_output(size_t i, const Bindings& bindings, const std::ve
   const int64_t* symbols = bindings.symbols.data();
   switch (alias.kind) {
     case OutputAlias::kInput: return PyRef::borrow(bindings.inputs[alias.index]);
-    case OutputAlias::kViewOfInput: return view_of(bindings.inputs[alias.index], alias, symbols);
-    case OutputAlias::kViewOfOutput: return view_of(fresh[alias.index].get(), alias, symbols);
+    case OutputAlias::kViewOfInput: return view_of(bindings.inputs[alias.index], i, symbols);
+    case OutputAlias::kViewOfOutput: return view_of(fresh[alias.index].get(), i, symbols);
     case OutputAlias::kFresh: break;
   }
   const FreshOutput& output = fresh_[alias.index];
   if (output.form == OutputForm::kNumpyScalar)
-    return symbolic::make_numpy_scalar(output.dtype, &cells[alias.index]);
+    return symbolic::make_numpy_scalar(output.tensor.dtype, &cells[alias.index]);
   if (output.form == OutputForm::kPythonScalar)
-    return symbolic::make_python_scalar(output.dtype, &cells[alias.index]);
+    return symbolic::make_python_scalar(output.tensor.dtype, &cells[alias.index]);
   return fresh[alias.index];
 }
 
-PyRef NativeGraph::view_of(PyObject* base, const OutputAlias& alias, const int64_t* symbols) const {
+// With grad mode on the view has a history where its base has one, unless it is a detached one.
+PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols) const {
+  const OutputAlias& alias = outputs_[output];
   const size_t rank = alias.sizes.size();
   std::vector<int64_t> extents(2 * rank);
   for (size_t d = 0; d < rank; ++d) {
     extents[d] = sym_->evaluate(alias.sizes[d], symbols);
     extents[rank + d] = sym_->evaluate(alias.strides[d], symbols);
   }
+  PyRef detached;
+  if (!requires_grad_[output] && symbolic::requires_grad(base)) {
+    detached = PyRef::steal(PyObject_CallMethod(base, "detach", nullptr));
+    if (!detached) return {};
+    base = detached.get();
+  }
   return symbolic::as_strided_view(base, extents.data(), extents.data() + rank, static_cast<int>(rank),
                                    sym_->evaluate(alias.offset, symbols));
+}
+
+// Is there a result whose history has to reach back through the graph?
+bool asks_for_gradients(const graph::Graph& captured, const std::vector<OutputAlias>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (captured.outputs[i]->requires_grad &&
+        (outputs[i].kind == OutputAlias::kFresh || outputs[i].kind == OutputAlias::kViewOfOutput))
+      return true;
+  return false;
+}
+
+std::shared_ptr<runtime::Executable> compile_core(const graph::Graph& core, lowering::CompileReport& report) {
+  const lowering::CompileOptions options{.use_disk_cache = global_config().disk_cache,
+                                         .keep_text = log_enabled(Topic::kOutputCode)};
+  std::shared_ptr<runtime::Executable> executable = lowering::compile(core, options, &report);
+  symbolic::counters().kernels_compiled += report.kernels_compiled;
+  symbolic::counters().kernels_from_disk += report.kernels_from_disk;
+  symbolic::counters().library_calls_compiled += report.library_calls;
+  if (log_enabled(Topic::kFusion)) log(Topic::kFusion, report.fusion);
+  if (log_enabled(Topic::kOutputCode)) log(Topic::kOutputCode, report.loop_ir + "\n" + report.llvm_ir);
+  return executable;
+}
+
+std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
+                                                   const graph::Prepared& prepared, CompileFn compile) {
+  std::vector<bool> wanted, differentiable(prepared.core->outputs.size());
+  for (const graph::Value* input : captured.inputs) wanted.push_back(input->requires_grad);
+  for (size_t i = 0; i < prepared.outputs.size(); ++i) {
+    const OutputAlias& alias = prepared.outputs[i];
+    if (captured.outputs[i]->requires_grad &&
+        (alias.kind == OutputAlias::kFresh || alias.kind == OutputAlias::kViewOfOutput))
+      differentiable[alias.index] = true;
+  }
+  return TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
+                                {.memory_budget = global_config().memory_budget}, std::move(compile));
 }
 
 }  // namespace
@@ -230,18 +224,31 @@ PyRef NativeGraph::view_of(PyObject* base, const OutputAlias& alias, const int64
 std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
                                               std::vector<OutputForm> forms,
                                               lowering::CompileReport& report) {
-  graph::Prepared prepared = graph::prepare(*capture.graph, [](const char* stage, const graph::Graph& graph) {
+  const graph::Graph& captured = *capture.graph;
+  const bool any_gradient = std::any_of(captured.outputs.begin(), captured.outputs.end(),
+                                        [](const graph::Value* output) { return output->requires_grad; });
+  const graph::DumpFn dump = [](const char* stage, const graph::Graph& graph) {
     if (log_enabled(Topic::kAot)) log(Topic::kAot, std::string(stage) + "\n" + graph::print_readable(graph));
-  });
-  lowering::CompileOptions options{.use_disk_cache = global_config().disk_cache,
-                                   .keep_text = log_enabled(Topic::kOutputCode)};
-  auto executable = lowering::compile(*prepared.core, options, &report);
-  symbolic::counters().kernels_compiled += report.kernels_compiled;
-  symbolic::counters().kernels_from_disk += report.kernels_from_disk;
-  symbolic::counters().library_calls_compiled += report.library_calls;
-  if (log_enabled(Topic::kFusion)) log(Topic::kFusion, report.fusion);
-  if (log_enabled(Topic::kOutputCode)) log(Topic::kOutputCode, report.loop_ir + "\n" + report.llvm_ir);
-  return std::make_unique<NativeGraph>(capture, std::move(forms), std::move(prepared), std::move(executable));
+  };
+  graph::Prepared prepared = graph::prepare(captured, dump, any_gradient);
+  // Backwards that are compiled later are no part of this report any more.
+  auto whole = std::make_shared<lowering::CompileReport*>(&report);
+  const CompileFn compile = [whole, dump](const char* name, const graph::Graph& core) {
+    dump(name, core);
+    lowering::CompileReport part;
+    auto executable = compile_core(core, part);
+    if (*whole) (*whole)->add(part);
+    return executable;
+  };
+  std::shared_ptr<TrainingFunction> training;
+  if (any_gradient && asks_for_gradients(captured, prepared.outputs))
+    training = compile_training(captured, prepared, compile);
+  else if (graph::remove_detach(*prepared.core))
+    graph::optimize(*prepared.core);
+  auto executable = training ? training->forward() : compile("inference", *prepared.core);
+  *whole = nullptr;
+  return std::make_unique<NativeGraph>(capture, std::move(forms), std::move(prepared), std::move(executable),
+                                       std::move(training));
 }
 
 }  // namespace cdynamo::frame_eval

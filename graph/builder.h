@@ -141,6 +141,7 @@ Tensor mm(Tensor a, Tensor b);
 Tensor bmm(Tensor a, Tensor b);
 Tensor matmul(Tensor a, Tensor b);  // torch.matmul's rules
 Tensor gather(Tensor x, Tensor index, int64_t dim);
+Tensor detach(Tensor x);      // no gradient flows through it
 Tensor contiguous(Tensor x);  // a copy with row-major strides unless it has them
 
 }  // namespace cdynamo::graph

@@ -25,6 +25,9 @@
 //                reduction over the trailing dims.
 // core.pad(Tensor self, int[] low, int[] high, Scalar fill)      one entry a dim, none negative
 //
+// core.detach(Tensor self)                                 the same value, and no gradient flows through it; gone
+//                                                          before lowering
+//
 // Indexing       an index out of range raises IndexError, or what `error` (of all that take an index) names; negative indices count from the end
 // core.concat(Tensor[] values, int dim)
 // core.gather(Tensor self, Tensor index, int dim)   as torch.gather: out[i][j] = self[index[i][j]][j]

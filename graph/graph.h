@@ -47,8 +47,9 @@ struct Value {
   Node* node = nullptr;
   int index = 0;  // which result
   TensorType type;
-  std::string name;  // "add_3": unique in its graph
-  int id = -1;       // dense, unique in its graph
+  std::string name;            // "add_3": unique in its graph
+  int id = -1;                 // dense, unique in its graph
+  bool requires_grad = false;  // captured graphs: as the tensor's is in eager
 };
 
 // The argument of a node. A Scalar of the schema is a Sym, double or bool; optional and absent is monostate;
@@ -66,6 +67,7 @@ struct Node {
   const OpDef* op = nullptr;
   int overload = 0;       // index in op->schemas
   bool in_place = false;  // the call was op_(): results[0] is the new content of args[0]'s storage
+  bool no_grad = false;   // captured graphs: made under no_grad from what requires grad; the results are cut
   std::vector<Arg> args;  // one for each parameter of the schema, defaults filled in
   std::vector<Value*> results;
   int location = -1;   // index in Graph::locations

@@ -30,9 +30,11 @@ struct Prepared {
 using DumpFn = std::function<void(const char* stage, const Graph&)>;
 
 // functionalize (which decomposes) -> simplify -> recognize attention -> common subexpressions -> dead code
-// -> verify. The result has the captured graph's inputs in the same order. Throws Unsupported, and UserError
-// where eager refuses a write.
-Prepared prepare(const Graph& captured, const DumpFn& dump = {});
+// -> verify. The result has the captured graph's inputs in the same order. `for_training`: core.detach stays.
+// Throws Unsupported, and UserError where eager refuses a write.
+Prepared prepare(const Graph& captured, const DumpFn& dump = {}, bool for_training = false);
+// The stages after functionalize.
+void optimize(Graph& core, const DumpFn& dump = {});
 
 // Captured graph with in-place nodes and views -> core graph without them; writes to inputs become
 // Graph::mutations. Inputs are taken not to overlap each other: capture guards that.

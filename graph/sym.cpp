@@ -262,4 +262,16 @@ int64_t SymContext::specialize(const Sym& expression, const char* reason) {
   return value;
 }
 
+bool holds(const SymContext& context, const SymGuard& guard, const int64_t* symbol_values) {
+  const int64_t left = context.evaluate(guard.left, symbol_values),
+                right = context.evaluate(guard.right, symbol_values);
+  switch (guard.relation) {
+    case Relation::kEq: return left == right;
+    case Relation::kNe: return left != right;
+    case Relation::kLt: return left < right;
+    case Relation::kLe: return left <= right;
+  }
+  return false;
+}
+
 }  // namespace cdynamo::graph

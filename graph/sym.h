@@ -75,6 +75,8 @@ struct SymGuard {
   std::string reason;  // the user's line and why, for the recompilation log
 };
 
+bool holds(const SymContext& context, const SymGuard& guard, const int64_t* symbol_values);
+
 struct SymbolInfo {
   std::string name;                  // "s0"
   int64_t hint;                      // the value in the call that is being captured

@@ -131,6 +131,7 @@ Tensor concat(const std::vector<Tensor>& tensors, int64_t dim) {
   return call(*tensors.at(0).builder, "core.concat", {values, Sym(dim)});
 }
 
+Tensor detach(Tensor x) { return call(*x.builder, "core.detach", {x.value}); }
 Tensor contiguous(Tensor x) { return call(*x.builder, "contiguous", {x.value}); }
 
 // ---- reductions -----------------------------------------------------------------------------------------

@@ -404,6 +404,18 @@ class PlanMaker {
 
 }  // namespace
 
+void CompileReport::add(const CompileReport& other) {
+  kernels += other.kernels;
+  kernels_compiled += other.kernels_compiled;
+  kernels_from_disk += other.kernels_from_disk;
+  library_calls += other.library_calls;
+  fusion += other.fusion;
+  loop_ir += other.loop_ir;
+  llvm_ir += other.llvm_ir;
+  assembly += other.assembly;
+  plan += other.plan;
+}
+
 std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options,
                                              CompileReport* report) {
   return compile_with(core, options, report, emit_cpu);

@@ -25,6 +25,7 @@ struct CompileReport {
   int kernels_compiled = 0, kernels_from_disk = 0, library_calls = 0;
   std::string fusion;  // what was fused with what, and why not more
   std::string loop_ir, llvm_ir, assembly, plan;
+  void add(const CompileReport& other);  // counts summed, texts one after the other
 };
 
 // Every output of a core graph is fresh: the caller gives a buffer for each, with the sizes and strides of

@@ -189,7 +189,7 @@ std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, cons
   for (const graph::Value* other : ex.graph().inputs)
     if (other != value && other->name == value->name) value->name += "_" + std::to_string(value->id);
   input->array = make(value, source, object);
-  input->array->requires_grad = info.requires_grad;
+  value->requires_grad = info.requires_grad;
   TensorCapture& capture = tensor_capture(ex);
   capture.storage_of[value] = static_cast<int>(capture.inputs.size());
   capture.objects[value] = input->array;
@@ -224,10 +224,8 @@ void note_write(Executor& ex, const graph::Value* value) {
   if (!input.info.writeable) break_graph("CD0411", "a read-only array");
   if (input.info.inference && !(capture.state.flags & TorchState::kInferenceMode))
     break_graph("CD0411", "an inference tensor");
-  if (capture.grad_mode && input.info.requires_grad && capture.has_state)
-    throw SkipFrame{
-        .reason = "a gradient is asked for (CD0400): a tensor that requires grad is written in place",
-        .nested_too = true};
+  if (capture.grad_mode && input.info.requires_grad && capture.has_state && !capture.cut.count(value))
+    break_graph("CD0416", "an input");
   if (input.written) return;
   input.written = true;
   check_overlap(capture, input);

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "graph/graph.h"
@@ -26,7 +27,7 @@ class ArrayValue : public SymbolicValue {
   PyRef hash_key(Executor& ex) override;  // tensors are told apart by identity; arrays have no hash
   RecipePtr recipe(Executor& ex) override;
 
-  bool requires_grad = false;  // of an input; results never do (see require_no_gradient)
+  bool requires_grad() const { return value_->requires_grad; }
 
  protected:
   virtual RecipeKind output_kind() const { return RecipeKind::kTensor; }
@@ -58,6 +59,10 @@ struct TensorCapture {
   // The input whose storage a value shares; values of their own storage are absent.
   std::unordered_map<const graph::Value*, int> storage_of;
   std::unordered_map<const graph::Value*, ValuePtr> objects;  // the object that stands for a graph value
+  // The value whose storage a view looks at; values of their own storage are absent.
+  std::unordered_map<const graph::Value*, graph::Value*> base_of;
+  std::unordered_set<const graph::Value*> cut;             // views that no gradient flows through
+  std::unordered_set<const graph::Value*> updated_leaves;  // require grad, and were written under no_grad
 };
 TensorCapture& tensor_capture(Executor& ex);
 // Same, once torch is known to be used: reads its state, and leaves the frame to Python where a mode is in

@@ -179,6 +179,9 @@ struct CaptureRequest {
   bool assume_dynamic = false;  // dynamic=True
   bool assume_static = false;   // dynamic=False
   std::vector<DynamicHint> dynamic;
+  // Calls (by Node::user_call, with the reason) that an earlier attempt to compile could not differentiate:
+  // the graph breaks before them.
+  std::vector<std::pair<int, std::string>> refused_calls;
 };
 
 enum class End : uint8_t { kReturn, kBreak, kSkip };

@@ -252,6 +252,8 @@ int Executor::record_user_call(const char* kind, PyRef target, const CallArgs& a
   State& s = *state_;
   PyRef record = make_user_call(*this, kind, target.get(), args);
   s.user_call = static_cast<int>(PyList_GET_SIZE(user_calls()));
+  for (const auto& [call, why] : s.request.refused_calls)
+    if (call == s.user_call) break_graph("CD0417", why);
   if (PyList_Append(user_calls(), record.get()) < 0) throw PythonError{};
   return s.user_call;
 }

@@ -12,39 +12,64 @@ using graph::OpDef;
 
 namespace {
 
-// Operators whose results are cut from the autograd graph in eager too.
-constexpr std::string_view kWithoutGradient[] = {
-    "detach",     "detach_copy", "data",     "zeros_like", "ones_like",   "full_like",
-    "empty_like", "new_zeros",   "new_ones", "new_full",   "new_empty",   "argmax",
-    "argmin",     "eq",          "ne",       "lt",         "le",          "gt",
-    "ge",         "isnan",       "isinf",    "isfinite",   "logical_not", "sign_bit"};
+// Operators of float results that are cut from the autograd graph in eager too.
+constexpr std::string_view kWithoutGradient[] = {"detach",    "detach_copy", "zeros_like", "ones_like",
+                                                 "full_like", "empty_like",  "rand_like",  "randn_like",
+                                                 "new_zeros", "new_ones",    "new_full",   "new_empty"};
 
-bool has_gradient(Executor& ex, const graph::Value* value) {
-  TensorCapture& capture = tensor_capture(ex);
-  auto found = capture.objects.find(value);
-  if (found == capture.objects.end()) return false;
-  const auto* array = dynamic_cast<const ArrayValue*>(found->second.get());
-  return array && array->requires_grad;
+bool cuts_gradient(const OpDef& op) {
+  for (std::string_view name : kWithoutGradient)
+    if (op.name == name) return true;
+  return false;
 }
 
-// A result must never be cut from the autograd graph that eager would give it.
-void require_no_gradient(Executor& ex, const OpDef& op, std::vector<Arg>& args) {
-  TensorCapture& capture = tensor_capture(ex);
-  if (!capture.has_state || !capture.grad_mode) return;
-  for (std::string_view name : kWithoutGradient)
-    if (op.name == name) return;
-  auto check = [&](const graph::Value* value) {
-    if (value && has_gradient(ex, value))
-      throw SkipFrame{.reason = "a gradient is asked for (CD0400): an input of " + std::string(op.name) +
-                                " requires grad and grad mode is on; compile inference under torch.no_grad()",
-                      .nested_too = true};
-  };
+template <typename F>
+void for_each_value(std::vector<Arg>& args, F&& fn) {
   for (Arg& arg : args) {
-    if (auto* value = std::get_if<graph::Value*>(&arg))
-      check(*value);
-    else if (auto* list = std::get_if<std::vector<graph::Value*>>(&arg))
-      for (graph::Value* item : *list) check(item);
+    if (auto* value = std::get_if<graph::Value*>(&arg)) {
+      if (*value) fn(*value);
+    } else if (auto* list = std::get_if<std::vector<graph::Value*>>(&arg)) {
+      for (graph::Value* item : *list)
+        if (item) fn(item);
+    }
   }
+}
+
+graph::Value* base_of(TensorCapture& capture, graph::Value* value) {
+  auto found = capture.base_of.find(value);
+  return found == capture.base_of.end() ? value : found->second;
+}
+
+// Does a gradient flow into one of the operands?
+bool any_requires_grad(TensorCapture& capture, std::vector<Arg>& args) {
+  bool any = false;
+  for_each_value(args, [&](graph::Value* value) {
+    any |= value->requires_grad;
+    // A parameter that was updated is a leaf with new content, which the graph cannot tell from the old leaf.
+    if (value->requires_grad && capture.grad_mode && capture.updated_leaves.count(base_of(capture, value)))
+      break_graph("CD0416", "a parameter that is read again afterwards");
+  });
+  return any;
+}
+
+// In place: whose tensor gets a history, or keeps the one it has.
+void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
+  TensorCapture& capture = tensor_capture(ex);
+  graph::Value* base = base_of(capture, target);
+  const bool is_input = capture.storage_of.count(target) > 0;
+  const bool past_gradient = !capture.grad_mode || capture.cut.count(target);
+  if (past_gradient) {
+    if (any && capture.grad_mode) break_graph("CD0416", "a detached view");
+    if (!base->requires_grad) return;
+    if (!is_input) break_graph("CD0416", "what has a gradient, past it");
+    capture.updated_leaves.insert(base);
+    return;
+  }
+  if (!any) return;
+  if (is_input) break_graph("CD0416", "an input");
+  base->requires_grad = true;
+  for (auto& [view, root] : capture.base_of)
+    if (root == base && !capture.cut.count(view)) const_cast<graph::Value*>(view)->requires_grad = true;
 }
 
 const graph::Value* first_operand(const graph::Node& node) {
@@ -56,26 +81,42 @@ const graph::Value* first_operand(const graph::Node& node) {
   return nullptr;
 }
 
-void note_results(Executor& ex, const graph::Node& node) {
-  const Alias alias = graph::result_alias(node);
-  if (alias == Alias::kNone) return;
+void note_results(Executor& ex, graph::Node& node, bool any_gradient) {
   TensorCapture& capture = tensor_capture(ex);
-  const graph::Value* base = first_operand(node);
+  const Alias alias = graph::result_alias(node);
+  graph::Value* base = const_cast<graph::Value*>(first_operand(node));
+  if (any_gradient && !node.in_place && alias != Alias::kSelf) {
+    node.no_grad = !capture.grad_mode && !cuts_gradient(*node.op);
+    for (graph::Value* result : node.results)
+      result->requires_grad =
+          capture.grad_mode && !cuts_gradient(*node.op) && runtime::is_float(result->type.dtype);
+  } else if (any_gradient && node.in_place) {
+    node.no_grad = !capture.grad_mode;
+  }
+  if (alias == Alias::kNone) return;
   auto storage = capture.storage_of.find(base);
   const int input = storage == capture.storage_of.end() ? -1 : storage->second;
   auto object = capture.objects.find(base);
   ValuePtr self = object == capture.objects.end() ? nullptr : object->second;
-  for (const graph::Value* result : node.results) {
+  const bool cut = capture.cut.count(base) || node.no_grad || cuts_gradient(*node.op);
+  for (graph::Value* result : node.results) {
     if (input >= 0) capture.storage_of[result] = input;
+    if (alias == Alias::kSelf) result->requires_grad = base->requires_grad;
     if (alias == Alias::kSelf && self && node.results.size() == 1) capture.objects[result] = self;
+    capture.base_of[result] = base_of(capture, base);
+    if (cut) capture.cut.insert(result);
   }
 }
 
 }  // namespace
 
 std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall call, bool in_place) {
-  require_no_gradient(ex, op, call.args);
-  if (in_place) note_write(ex, std::get<graph::Value*>(call.args.at(0)));
+  TensorCapture& capture = tensor_capture(ex);
+  const bool any_gradient = capture.has_state && any_requires_grad(capture, call.args);
+  if (in_place) {
+    note_write(ex, std::get<graph::Value*>(call.args.at(0)));
+    note_written_gradient(ex, std::get<graph::Value*>(call.args.at(0)), any_gradient);
+  }
   const size_t before = ex.graph().nodes.size();
   std::vector<graph::Value*> results;
   try {
@@ -86,7 +127,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
     break_graph("CD0404", std::string(op.name) + ": " + error.message);
   }
   if (ex.graph().nodes.size() > before && !results.empty() && results[0]->node)
-    note_results(ex, *results[0]->node);
+    note_results(ex, *results[0]->node, any_gradient);
   return results;
 }
 

@@ -109,6 +109,11 @@ bool read_tensor(PyObject* object, TensorInfo* info) {
   return true;
 }
 
+bool requires_grad(PyObject* object) {
+  const auto* api = torch_access::api();
+  return api && tensor_kind(object) == TensorKind::kTorch && api->requires_grad(torch_access::impl(object));
+}
+
 // ---- guards
 
 TensorCheck make_tensor_check(const TensorGuard& guard) {

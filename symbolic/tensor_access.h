@@ -58,6 +58,9 @@ struct TensorInfo {
 // False when the object is no tensor at all.
 bool read_tensor(PyObject* object, TensorInfo* info);
 
+// As the attribute of a torch tensor says; false for other objects.
+bool requires_grad(PyObject* object);
+
 // The bytes that a view's elements lie in.
 void memory_range(const runtime::TensorView& view, const char** begin, const char** end);
 

@@ -68,6 +68,8 @@ void reshape(const KernelCall& call, DenseTensor& out) {
   out.elements = call.tensor("self").elements;
 }
 
+void detach(const KernelCall& call, DenseTensor& out) { out.elements = call.tensor("self").elements; }
+
 void slice(const KernelCall& call, DenseTensor& out) {
   Index start = call.integers("start"), step = call.integers("step");
   copy_by(call.tensor("self"), out, {}, [&](Index i) {
@@ -123,7 +125,8 @@ bool run_view(const KernelCall& call, DenseTensor& out) {
   static const std::unordered_map<std::string_view, void (*)(const KernelCall&, DenseTensor&)> kKernels = {
       {"core.full", full},         {"core.iota", iota},       {"core.expand", expand},
       {"core.permute", permute},   {"core.reshape", reshape}, {"core.slice", slice},
-      {"core.diagonal", diagonal}, {"core.window", window},   {"core.pad", pad}};
+      {"core.diagonal", diagonal}, {"core.window", window},   {"core.pad", pad},
+      {"core.detach", detach}};
   auto it = kKernels.find(call.node.op->name);
   if (it != kKernels.end()) it->second(call, out);
   return it != kKernels.end();

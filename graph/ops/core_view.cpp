@@ -78,6 +78,8 @@ std::vector<TensorType> infer_diagonal(Graph& graph, const Args& args) {
   return view_type(args, std::move(sizes), std::move(strides));
 }
 
+std::vector<TensorType> infer_detach(Graph& graph, const Args& args) { return {args.value("self")->type}; }
+
 std::vector<TensorType> infer_window(Graph& graph, const Args& args) {
   const Value* self = args.value("self");
   std::vector<Sym> sizes = self->type.sizes, out = args.sizes("out"), kernel = args.sizes("kernel");
@@ -104,7 +106,7 @@ Dims inverse(const Dims& dims) {
 void expand_derivative(Derivative& d) {
   Dims dims;
   for (int i = 0; i < d.operand(0).rank(); ++i)
-    if (d.operand(0).size(i) != d.result().size(i)) dims.push_back(i);
+    if (d.operand(0).size(i) == Sym(1) && d.result().size(i) != Sym(1)) dims.push_back(i);
   d.set(0, sum(d.grad(), dims, true));
 }
 
@@ -311,6 +313,12 @@ std::vector<OpDef> core_view_ops() {
        .schemas = {"core.diagonal(Tensor self, int offset, int dim1, int dim2) -> Tensor"},
        .infer = infer_diagonal,
        .derivative = diagonal_derivative,
+       .view = true},
+      {.name = "core.detach",
+       .family = Family::kView,
+       .schemas = {"core.detach(Tensor self) -> Tensor"},
+       .infer = infer_detach,
+       .differentiable = false,
        .view = true},
       {.name = "core.window",
        .family = Family::kView,

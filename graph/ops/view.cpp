@@ -399,7 +399,8 @@ std::vector<OpDef> shapes() {
            infer_expand),
       view("expand_as", {"expand_as(Tensor self, Tensor other) -> Tensor"}, expand_body, infer_expand),
       view("broadcast_to", {"broadcast_to(Tensor self, int[] size) -> Tensor"}, expand_body, infer_expand),
-      view("detach", {"detach(Tensor self) -> Tensor"}, self_body, infer_self, {"torch.Tensor.data"}),
+      view("detach", {"detach(Tensor self) -> Tensor"},
+           CDYNAMO_BODY(return one(detach(self_tensor(b, args)))), infer_self, {"torch.Tensor.data"}),
       view("alias", {"alias(Tensor self) -> Tensor"}, self_body, infer_self),
   };
 }

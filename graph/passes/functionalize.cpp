@@ -96,6 +96,7 @@ class Functionalizer {
 
   void write(const Value* value, Value* content) {
     Binding& b = binding(value);
+    refuse_write_past_gradient(b);
     std::vector<Value*> operands = {b.storage->current};
     for (const ViewStep& step : b.chain) operands.push_back(apply(builder_, step, operands.back()));
     Value* result = content;
@@ -104,6 +105,15 @@ class Functionalizer {
     b.storage->current = result;
     b.version = ++b.storage->version;
     b.content = content;
+  }
+
+  // Eager leaves the gradient of what lies beneath a detached view as it was.
+  static void refuse_write_past_gradient(const Binding& b) {
+    if (!b.storage->base->requires_grad || b.storage->input >= 0) return;  // inputs: capture sees to it
+    for (const ViewStep& step : b.chain)
+      if (step.op->name == "core.detach")
+        throw Unsupported("a write through a detached view of " + b.storage->base->name +
+                          ", which requires grad");
   }
 
   // The value as the type that eager's in-place result has: the operand's.
@@ -151,6 +161,8 @@ class Functionalizer {
       throw InternalError("functionalize: too few results of " + name_of(node));
     const Alias alias = alias_of_call(node);
     for (size_t i = 0; i < node.results.size(); ++i) {
+      if (node.no_grad && alias != Alias::kSelf && runtime::is_float(results[i]->type.dtype))
+        results[i] = builder_.call1("core.detach", {results[i]});
       if (alias != Alias::kNone)
         bind_alias(node, i, alias, results[i], captured_operands, operands);
       else if (node.in_place && i == 0)

@@ -69,6 +69,8 @@ bool advance_diagonal(SymContext&, const Args& args, Layout& layout) {
   return true;
 }
 
+bool advance_detach(SymContext&, const Args&, Layout&) { return true; }
+
 // core.window without padding: each window's elements lie in the operand.
 bool advance_window(SymContext& context, const Args& args, Layout& layout) {
   const std::vector<int64_t> dims = args.constants("dims");
@@ -137,6 +139,8 @@ Value* back_diagonal(Builder& builder, const ViewStep& step, Value* operand, Val
                        {operand, content, args["offset"], args["dim1"], args["dim2"]});
 }
 
+Value* back_detach(Builder&, const ViewStep&, Value*, Value* content) { return content; }
+
 Value* back_window(Builder&, const ViewStep&, Value*, Value*) {
   throw Unsupported("a write through overlapping windows (unfold, as_strided)");
 }
@@ -152,6 +156,7 @@ constexpr ViewRule kViewRules[] = {
     {"core.expand", advance_expand, back_expand},       {"core.permute", advance_permute, back_permute},
     {"core.reshape", advance_reshape, back_reshape},    {"core.slice", advance_slice, back_slice},
     {"core.diagonal", advance_diagonal, back_diagonal}, {"core.window", advance_window, back_window},
+    {"core.detach", advance_detach, back_detach},
 };
 
 const ViewRule* find_rule(const OpDef& op) {

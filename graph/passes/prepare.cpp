@@ -6,40 +6,43 @@
 //   softmax, matmul -> core.sdpa eliminate_common_subexpressions     common_subexpressions.cpp
 //   eliminate_dead_code                 dead_code.cpp
 //   verify                              verify.cpp
+#include "graph/autograd.h"
 #include "graph/op.h"
 #include "graph/passes.h"
 
 namespace cdynamo::graph {
 
-Prepared prepare(const Graph& captured, const DumpFn& dump) {
-  const auto done = [&](const char* stage, const Graph& graph) {
-    if (dump) dump(stage, graph);
-  };
-  done("captured", captured);
-
+Prepared prepare(const Graph& captured, const DumpFn& dump, bool for_training) {
+  if (dump) dump("captured", captured);
   Prepared prepared = functionalize(captured);
-  Graph& core = *prepared.core;
-  done("functionalize", core);
+  if (dump) dump("functionalize", *prepared.core);
+  if (!for_training) remove_detach(*prepared.core);
+  optimize(*prepared.core, dump);
+  return prepared;
+}
 
+void optimize(Graph& core, const DumpFn& dump) {
+  const auto done = [&](const char* stage) {
+    if (dump) dump(stage, core);
+  };
   eliminate_dead_code(core);
   simplify(core);
-  done("simplify", core);
+  done("simplify");
 
   eliminate_common_subexpressions(core);
   if (recognize_attention(core)) simplify(core);
-  done("recognize_attention", core);
+  done("recognize_attention");
 
   while (eliminate_common_subexpressions(core) && simplify(core)) {
   }
-  done("eliminate_common_subexpressions", core);
+  done("eliminate_common_subexpressions");
 
   eliminate_dead_code(core);
-  done("eliminate_dead_code", core);
+  done("eliminate_dead_code");
 
   const std::vector<std::string> broken = verify(core, /*core=*/true);
   if (!broken.empty())
     throw InternalError("the core graph is not sound: " + broken[0] + "\n" + print_readable(core));
-  return prepared;
 }
 
 }  // namespace cdynamo::graph

@@ -12,6 +12,7 @@ _SETTINGS: dict[str, tuple[type, Any, str]] = {
     "suppress_errors": (bool, True, "an internal error is logged and the call runs in Python; False raises it"),
     "keep_empty_graphs": (bool, False, "compile functions without tensors too"),
     "disk_cache": (bool, True, "keep machine code on disk between processes"),
+    "memory_budget": (float, 1.0, "part of what speed would keep for the backward (0 to 1); the rest is recomputed"),
 }
 
 
@@ -29,11 +30,15 @@ class Config:
         if name not in _SETTINGS:
             raise AttributeError(f"cdynamo.config has no setting {name!r}; there are {', '.join(_SETTINGS)}")
         expected = _SETTINGS[name][0]
+        if expected is float and type(value) is int:
+            value = float(value)
         if type(value) is not expected:
             raise TypeError(f"cdynamo.config.{name} takes {expected.__name__}, not {type(value).__name__}")
         if expected is int and value < 1:
             raise ValueError(f"cdynamo.config.{name} must be at least 1, not {value}")
-        _C.set_config(name, int(value))
+        if expected is float and not 0 <= value <= 1:
+            raise ValueError(f"cdynamo.config.{name} must be between 0 and 1, not {value}")
+        _C.set_config(name, float(value))
         object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:

@@ -66,8 +66,9 @@ PyObject* reset(PyObject*, PyObject*) {
 
 PyObject* set_config(PyObject*, PyObject* args) {
   const char* name;
-  int value;
-  if (!PyArg_ParseTuple(args, "si", &name, &value)) return nullptr;
+  double number;
+  if (!PyArg_ParseTuple(args, "sd", &name, &number)) return nullptr;
+  const int value = static_cast<int>(number);
   fe::GlobalConfig& config = fe::global_config();
   const std::string key = name;
   if (key == "recompile_limit")
@@ -78,6 +79,8 @@ PyObject* set_config(PyObject*, PyObject* args) {
     config.keep_empty_graphs = value;
   else if (key == "disk_cache")
     config.disk_cache = value;
+  else if (key == "memory_budget")
+    config.memory_budget = number;
   else if (key == "disabled")
     config.disabled = value;
   else

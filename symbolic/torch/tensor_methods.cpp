@@ -91,18 +91,19 @@ constexpr PropertyRow kProperties[] = {
      [](Executor& ex, TensorValue& self) {
        return make_int(ex, self.array_type().numel() * Sym(int64_t{runtime::bytes(self.array_type().dtype)}));
      }},
-    {"requires_grad", [](Executor& ex, TensorValue& self) { return boolean(ex, self.requires_grad); }},
+    {"requires_grad", [](Executor& ex, TensorValue& self) { return boolean(ex, self.requires_grad()); }},
     {"is_leaf",
      [](Executor& ex, TensorValue& self) -> ValuePtr {
-       if (self.source && self.requires_grad &&
+       if (!self.requires_grad()) return boolean(ex, true);
+       if (self.source &&
            self.type() != reinterpret_cast<PyTypeObject*>(library_object("torch.nn", "Parameter")))
          break_graph("CD0408", "is_leaf");
-       return boolean(ex, true);
+       return boolean(ex, self.source != nullptr);
      }},
     {"grad", gradient_of},
     {"grad_fn",
      [](Executor& ex, TensorValue& self) -> ValuePtr {
-       if (self.requires_grad) break_graph("CD0408", "grad_fn");
+       if (self.requires_grad()) break_graph("CD0408", "grad_fn");
        return ex.none();
      }},
     {"is_cpu", [](Executor& ex, TensorValue&) { return boolean(ex, true); }},
@@ -223,10 +224,14 @@ constexpr const char* kBool = "bool()";
 constexpr const char* kIndex = "use as an index";
 constexpr const char* kFormat = "formatting";
 
-// x.requires_grad_(), x.backward(): autograd is eager's.
-ValuePtr requires_grad_method(Executor&, const ValuePtr&, const CallArgs&) {
-  throw SkipFrame{.reason = "a gradient is asked for (CD0400): requires_grad_ or backward is called",
-                  .nested_too = true};
+// x.backward() and the like: PyTorch's engine runs them, on nodes that are compiled.
+constexpr const char* kRequiresGrad = "requires_grad_()";
+constexpr const char* kBackward = "backward()";
+constexpr const char* kRetainGrad = "retain_grad()";
+constexpr const char* kRegisterHook = "register_hook()";
+template <const char* const& kName>
+ValuePtr engine_method(Executor&, const ValuePtr&, const CallArgs&) {
+  break_graph("CD0400", kName);
 }
 
 // x.type() is a str; x.type(torch.float16) is a conversion.
@@ -280,10 +285,10 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"__format__", value_method<kFormat>},
     {"__repr__", value_method<kFormat>},
     {"__str__", value_method<kFormat>},
-    {"requires_grad_", requires_grad_method},
-    {"backward", requires_grad_method},
-    {"retain_grad", requires_grad_method},
-    {"register_hook", requires_grad_method},
+    {"requires_grad_", engine_method<kRequiresGrad>},
+    {"backward", engine_method<kBackward>},
+    {"retain_grad", engine_method<kRetainGrad>},
+    {"register_hook", engine_method<kRegisterHook>},
     {"type", type_method},
     {"new_tensor", new_tensor_method},
     {"cpu", cpu_method},

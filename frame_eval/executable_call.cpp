@@ -1,0 +1,66 @@
+#include "frame_eval/executable_call.h"
+
+#include "symbolic/tensor_access.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+bool set_error(const runtime::RunError& error) {
+  if (PyErr_Occurred()) return false;
+  PyObject* type = error.kind == runtime::RunError::kIndexError    ? PyExc_IndexError
+                   : error.kind == runtime::RunError::kMemoryError ? PyExc_MemoryError
+                                                                   : PyExc_RuntimeError;
+  PyErr_SetString(type, error.message.c_str());
+  return false;
+}
+
+}  // namespace
+
+Extents::Extents(std::vector<runtime::SizeExpr> given) : expressions(std::move(given)) {
+  values.resize(expressions.size());
+  for (size_t i = 0; i < expressions.size(); ++i) {
+    is_static &= expressions[i].is_constant();
+    if (expressions[i].is_constant()) values[i] = expressions[i].constant;
+  }
+}
+
+const int64_t* Extents::get(const int64_t* symbols, std::vector<int64_t>& scratch) const {
+  if (is_static) return values.data();
+  scratch.resize(expressions.size());
+  for (size_t i = 0; i < expressions.size(); ++i) scratch[i] = expressions[i].evaluate(symbols);
+  return scratch.data();
+}
+
+FreshTensor::FreshTensor(const runtime::OutputSpec& spec)
+    : dtype(spec.dtype), device(spec.device), sizes(spec.sizes), strides(spec.strides) {}
+
+PyRef FreshTensor::make_torch(const int64_t* symbols, void** data) const {
+  std::vector<int64_t> size_scratch, stride_scratch;
+  return symbolic::make_torch_tensor(dtype, device, sizes.get(symbols, size_scratch),
+                                     strides.get(symbols, stride_scratch), rank(), data);
+}
+
+PyRef FreshTensor::make_numpy(const int64_t* symbols, void** data) const {
+  std::vector<int64_t> size_scratch, stride_scratch;
+  return symbolic::make_numpy_array(dtype, sizes.get(symbols, size_scratch),
+                                    strides.get(symbols, stride_scratch), rank(), data);
+}
+
+bool execute(runtime::Executable& executable, const runtime::Call& call, std::span<PyObject* const> inputs) {
+  runtime::RunError error;
+  bool done;
+  if (executable.takes_long) {
+    // Another thread may drop what holds the inputs while the GIL is away.
+    std::vector<PyRef> held;
+    held.reserve(inputs.size());
+    for (PyObject* input : inputs) held.push_back(PyRef::borrow(input));
+    Py_BEGIN_ALLOW_THREADS;
+    done = executable.run(call, &error);
+    Py_END_ALLOW_THREADS;
+  } else {
+    done = executable.run(call, &error);
+  }
+  return done || set_error(error);
+}
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,280 @@
+#include "frame_eval/training_function.h"
+
+#include <numeric>
+
+#include "frame_eval/executable_call.h"
+#include "graph/op.h"
+#include "graph/strides.h"
+#include "symbolic/tensor_access.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+using graph::Gradient;
+using graph::Graph;
+using graph::SavedValue;
+
+class State : public NodeState {
+ public:
+  State(std::shared_ptr<TrainingFunction> function, std::vector<int64_t> symbols)
+      : function_(std::move(function)), symbols_(std::move(symbols)) {}
+  PyRef backward(PyObject* node, PyObject* const* cotangents, Py_ssize_t count) override {
+    return function_->backward(node, symbols_, cotangents, count);
+  }
+
+ private:
+  std::shared_ptr<TrainingFunction> function_;
+  std::vector<int64_t> symbols_;
+};
+
+PyRef raise(PyObject* type, const std::string& message) {
+  PyErr_SetString(type, message.c_str());
+  return {};
+}
+
+bool read_view(PyObject* tensor, runtime::TensorView& view) {
+  symbolic::TensorInfo info;
+  if (!symbolic::read_tensor(tensor, &info) || !info.obstacle.empty()) {
+    raise(PyExc_RuntimeError,
+          "a compiled backward got " + (info.obstacle.empty() ? "what is no tensor" : info.obstacle));
+    return false;
+  }
+  view = info.view;
+  return true;
+}
+
+std::vector<int64_t> evaluate(const graph::SymContext& sym, const std::vector<graph::Sym>& extents,
+                              const std::vector<int64_t>& symbols) {
+  std::vector<int64_t> values;
+  for (const graph::Sym& extent : extents) values.push_back(sym.evaluate(extent, symbols.data()));
+  return values;
+}
+
+// The tensor with these strides (dense), by operations that autograd follows.
+PyRef with_strides(PyObject* tensor, const std::vector<int64_t>& strides) {
+  std::vector<size_t> order(strides.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+  PyRef forwards = PyRef::steal(PyTuple_New(order.size())), back = PyRef::steal(PyTuple_New(order.size()));
+  if (!forwards || !back) return {};
+  for (size_t i = 0; i < order.size(); ++i) {
+    PyTuple_SET_ITEM(forwards.get(), i, PyLong_FromSize_t(order[i]));
+    PyTuple_SET_ITEM(back.get(), order[i], PyLong_FromSize_t(i));
+  }
+  PyRef turned = PyRef::steal(PyObject_CallMethod(tensor, "permute", "(O)", forwards.get()));
+  if (turned) turned = PyRef::steal(PyObject_CallMethod(turned.get(), "contiguous", nullptr));
+  return turned ? PyRef::steal(PyObject_CallMethod(turned.get(), "permute", "(O)", back.get())) : PyRef();
+}
+
+}  // namespace
+
+std::shared_ptr<TrainingFunction> TrainingFunction::make(std::unique_ptr<Graph> function,
+                                                         std::vector<bool> input_wanted,
+                                                         std::vector<bool> output_differentiable,
+                                                         const graph::PartitionOptions& options,
+                                                         CompileFn compile) {
+  auto made = std::make_shared<TrainingFunction>();
+  made->options_ = options;
+  made->compile_ = std::move(compile);
+  for (size_t i = 0; i < input_wanted.size(); ++i)
+    if (input_wanted[i]) made->node_inputs_.push_back(static_cast<int>(i));
+  for (size_t i = 0; i < output_differentiable.size(); ++i)
+    if (output_differentiable[i]) made->node_outputs_.push_back(static_cast<int>(i));
+  made->plan_ = graph::make_training(std::move(function), std::move(input_wanted),
+                                     std::move(output_differentiable), options);
+  made->forward_ = made->compile_("forward", *made->plan_.forward);
+  // Compiled now, while what it assumes of sizes can still become guards.
+  made->backward_of(made->plan_.output_differentiable, made->plan_.input_wanted, {});
+  return made;
+}
+
+bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t>& symbols,
+                              std::vector<PyRef>& fresh) {
+  NodeRequest request;
+  request.state = std::make_unique<State>(shared_from_this(), symbols);
+  for (int input : node_inputs_) request.inputs.push_back(inputs[input]);
+  for (int output : node_outputs_) request.outputs.push_back(fresh[output]);
+  for (const SavedValue& saved : plan_.saved)
+    request.saved.push_back(saved.kind == SavedValue::kInput ? inputs[saved.index]
+                                                             : fresh[saved.index].get());
+  // Higher derivatives start from the inputs again.
+  const size_t count = plan_.function->inputs.size();
+  request.kept = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  if (!request.kept) return false;
+  for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(request.kept.get(), i, Py_NewRef(inputs[i]));
+  if (!attach_node(request)) return false;
+  for (size_t i = 0; i < node_outputs_.size(); ++i) fresh[node_outputs_[i]] = std::move(request.outputs[i]);
+  return true;
+}
+
+PyRef TrainingFunction::backward(PyObject* node, const std::vector<int64_t>& symbols,
+                                 PyObject* const* cotangents, Py_ssize_t count) {
+  const std::vector<bool> needed = needed_gradients(node);
+  if (needed.size() != node_inputs_.size()) {
+    if (PyErr_Occurred()) return {};
+    return raise(PyExc_SystemError, "an autograd node has another number of inputs");
+  }
+  const Mask gradients = wanted_gradients(needed);
+  Cotangents incoming;
+  if (!read_cotangents(cotangents, count, symbols, incoming)) return {};
+  // Read in any case: raises where they were freed, or written to since.
+  PyRef saved = saved_tensors(node);
+  if (!saved) return {};
+  if (grad_mode_is_enabled()) return run_differentiably(node, gradients, incoming, symbols);
+  return run(backward_of(incoming.defined, gradients, symbols), saved.get(), incoming, symbols);
+}
+
+TrainingFunction::Mask TrainingFunction::wanted_gradients(const std::vector<bool>& needed) const {
+  Mask gradients(plan_.input_wanted.size());
+  for (size_t i = 0; i < needed.size(); ++i) gradients[node_inputs_[i]] = needed[i];
+  return gradients;
+}
+
+bool TrainingFunction::read_cotangents(PyObject* const* cotangents, Py_ssize_t count,
+                                       const std::vector<int64_t>& symbols, Cotangents& result) const {
+  if (count != static_cast<Py_ssize_t>(node_outputs_.size())) {
+    raise(PyExc_SystemError, "an autograd node got another number of gradients than it has outputs");
+    return false;
+  }
+  result.defined.assign(plan_.output_differentiable.size(), false);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (cotangents[i] == Py_None) continue;
+    const graph::TensorType& expected = plan_.function->outputs[node_outputs_[i]]->type;
+    runtime::TensorView view;
+    if (!read_view(cotangents[i], view)) return false;
+    const std::vector<int64_t> strides = evaluate(*plan_.function->sym, expected.strides, symbols);
+    bool same = view.rank == static_cast<int>(strides.size());
+    for (int d = 0; same && d < view.rank; ++d) same = view.strides[d] == strides[d];
+    PyRef tensor = same ? PyRef::borrow(cotangents[i]) : with_strides(cotangents[i], strides);
+    if (!tensor) return false;
+    result.defined[node_outputs_[i]] = true;
+    result.tensors.push_back(std::move(tensor));
+  }
+  return true;
+}
+
+TrainingFunction::CompiledBackward& TrainingFunction::backward_of(const Mask& cotangents,
+                                                                  const Mask& gradients,
+                                                                  const std::vector<int64_t>& symbols) {
+  auto [found, is_new] = backwards_.try_emplace({cotangents, gradients});
+  if (!is_new) return found->second;
+  try {
+    const size_t known = plan_.function->sym->guards().size();
+    found->second.plan = graph::make_backward(plan_, cotangents, gradients);
+    found->second.executable = compile_("backward", *found->second.plan.graph);
+    check_guards(known, symbols);
+  } catch (...) {
+    backwards_.erase(found);
+    throw;
+  }
+  return found->second;
+}
+
+// A backward that is compiled late may assume more of the sizes than the guards of its forward did.
+void TrainingFunction::check_guards(size_t known, const std::vector<int64_t>& symbols) const {
+  const graph::SymContext& sym = *plan_.function->sym;
+  if (symbols.empty()) return;
+  for (size_t i = known; i < sym.guards().size(); ++i)
+    if (!graph::holds(sym, sym.guards()[i], symbols.data()))
+      throw graph::Unsupported("the backward of these sizes: " + sym.guards()[i].reason);
+}
+
+PyRef TrainingFunction::run(CompiledBackward& compiled, PyObject* saved, const Cotangents& cotangents,
+                            const std::vector<int64_t>& symbols) const {
+  std::vector<PyObject*> inputs;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved); ++i) inputs.push_back(PyTuple_GET_ITEM(saved, i));
+  for (const PyRef& cotangent : cotangents.tensors) inputs.push_back(cotangent.get());
+  std::vector<runtime::TensorView> views(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!read_view(inputs[i], views[i])) return {};
+
+  runtime::Executable& executable = *compiled.executable;
+  std::vector<PyRef> fresh;
+  std::vector<void*> data(executable.outputs.size());
+  for (size_t i = 0; i < data.size(); ++i) {
+    fresh.push_back(FreshTensor(executable.outputs[i]).make_torch(symbols.data(), &data[i]));
+    if (!fresh.back()) return {};
+  }
+  const runtime::Call call{.inputs = views.data(), .symbols = symbols.data(), .outputs = data.data()};
+  if (!execute(executable, call, inputs)) return {};
+
+  PyRef result = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(node_inputs_.size())));
+  if (!result) return {};
+  std::vector<int> position(plan_.output_differentiable.size(), -1);  // of a cotangent among those defined
+  for (size_t i = 0, next = 0; i < position.size(); ++i)
+    if (cotangents.defined[i]) position[i] = static_cast<int>(next++);
+  const graph::SymContext& sym = *plan_.function->sym;
+  for (size_t i = 0; i < node_inputs_.size(); ++i) {
+    const Gradient& gradient = compiled.plan.gradients[node_inputs_[i]];
+    PyRef tensor = PyRef::borrow(Py_None);
+    if (gradient.kind == Gradient::kFresh)
+      tensor = fresh[gradient.index];
+    else if (gradient.kind == Gradient::kCotangent)
+      tensor = cotangents.tensors[position[gradient.index]];
+    if (gradient.is_view && gradient.kind != Gradient::kNone) {
+      const std::vector<int64_t> sizes = evaluate(sym, gradient.sizes, symbols),
+                                 strides = evaluate(sym, gradient.strides, symbols);
+      tensor = symbolic::as_strided_view(tensor.get(), sizes.data(), strides.data(),
+                                         static_cast<int>(sizes.size()),
+                                         sym.evaluate(gradient.offset, symbols.data()));
+      if (!tensor) return {};
+    }
+    PyTuple_SET_ITEM(result.get(), i, tensor.release());
+  }
+  return result;
+}
+
+PyRef TrainingFunction::run_differentiably(PyObject* node, const Mask& gradients,
+                                           const Cotangents& cotangents,
+                                           const std::vector<int64_t>& symbols) {
+  auto [found, is_new] = gradient_graphs_.try_emplace({cotangents.defined, gradients});
+  GradientGraph& compiled = found->second;
+  if (is_new) {
+    try {
+      const size_t known = plan_.function->sym->guards().size();
+      graph::GradientFunction function = graph::make_gradient_function(plan_, cotangents.defined, gradients);
+      compiled.outputs = function.outputs;
+      std::vector<bool> wanted = plan_.input_wanted;
+      wanted.resize(function.graph->inputs.size(), true);
+      std::vector<bool> differentiable(function.graph->outputs.size(), true);
+      compiled.function =
+          make(std::move(function.graph), std::move(wanted), std::move(differentiable), options_, compile_);
+      check_guards(known, symbols);
+    } catch (...) {
+      gradient_graphs_.erase(found);
+      throw;
+    }
+  }
+  PyRef kept = kept_by(node);
+  if (!kept) return {};
+  std::vector<PyObject*> inputs;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kept.get()); ++i)
+    inputs.push_back(PyTuple_GET_ITEM(kept.get(), i));
+  for (const PyRef& cotangent : cotangents.tensors) inputs.push_back(cotangent.get());
+  const std::shared_ptr<TrainingFunction> held = compiled.function;
+  std::vector<PyRef> outputs;
+  if (!held->call(inputs, symbols, outputs)) return {};
+  PyRef result = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(node_inputs_.size())));
+  if (!result) return {};
+  std::vector<PyObject*> by_input(plan_.input_wanted.size(), Py_None);
+  for (size_t i = 0; i < compiled.outputs.size(); ++i) by_input[compiled.outputs[i]] = outputs[i].get();
+  for (size_t i = 0; i < node_inputs_.size(); ++i)
+    PyTuple_SET_ITEM(result.get(), i, Py_NewRef(by_input[node_inputs_[i]]));
+  return result;
+}
+
+bool TrainingFunction::call(const std::vector<PyObject*>& inputs, const std::vector<int64_t>& symbols,
+                            std::vector<PyRef>& outputs) {
+  std::vector<runtime::TensorView> views(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!read_view(inputs[i], views[i])) return false;
+  std::vector<void*> data(forward_->outputs.size());
+  for (size_t i = 0; i < data.size(); ++i) {
+    outputs.push_back(FreshTensor(forward_->outputs[i]).make_torch(symbols.data(), &data[i]));
+    if (!outputs.back()) return false;
+  }
+  const runtime::Call call{.inputs = views.data(), .symbols = symbols.data(), .outputs = data.data()};
+  return execute(*forward_, call, inputs) && attach(inputs.data(), symbols, outputs);
+}
+
+}  // namespace cdynamo::frame_eval

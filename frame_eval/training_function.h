@@ -1,0 +1,79 @@
+// TrainingFunction: a core graph compiled for training. Its forward runs at once, its backward when PyTorch's
+// engine asks for gradients; a backward is compiled for each set of cotangents and wanted gradients. Where
+// the engine builds a graph of the backward (create_graph=True) the gradients are a TrainingFunction in turn.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "frame_eval/autograd_node.h"
+#include "graph/training.h"
+#include "lowering/compile.h"
+
+namespace cdynamo::frame_eval {
+
+// How a core graph becomes an executable; reports what was compiled.
+using CompileFn = std::function<std::shared_ptr<runtime::Executable>(const char* name, const graph::Graph&)>;
+
+class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
+ public:
+  // Compiles the forward, and the backward of all gradients. Throws graph::Unsupported.
+  static std::shared_ptr<TrainingFunction> make(std::unique_ptr<graph::Graph> function,
+                                                std::vector<bool> input_wanted,
+                                                std::vector<bool> output_differentiable,
+                                                const graph::PartitionOptions& options, CompileFn compile);
+
+  // Gives the function's outputs first, then what its backward reads.
+  const std::shared_ptr<runtime::Executable>& forward() const { return forward_; }
+
+  // `fresh`: a tensor for each output of the forward, which has run. Those that are differentiable become
+  // results of one autograd node. False with a Python error set.
+  bool attach(PyObject* const* inputs, const std::vector<int64_t>& symbols, std::vector<PyRef>& fresh);
+
+  // Called by the node. `symbols`: those of the forward's call.
+  PyRef backward(PyObject* node, const std::vector<int64_t>& symbols, PyObject* const* cotangents,
+                 Py_ssize_t count);
+
+ private:
+  using Mask = std::vector<bool>;
+  struct CompiledBackward {
+    graph::Backward plan;
+    std::shared_ptr<runtime::Executable> executable;
+  };
+  struct GradientGraph {
+    std::shared_ptr<TrainingFunction> function;
+    std::vector<int> outputs;  // graph::GradientFunction::outputs
+  };
+  struct Cotangents {
+    Mask defined;                // by output of the function
+    std::vector<PyRef> tensors;  // the defined ones, in the layout that the backward expects
+  };
+
+  CompiledBackward& backward_of(const Mask& cotangents, const Mask& gradients,
+                                const std::vector<int64_t>& symbols);
+  bool read_cotangents(PyObject* const* cotangents, Py_ssize_t count, const std::vector<int64_t>& symbols,
+                       Cotangents& result) const;
+  Mask wanted_gradients(const std::vector<bool>& needed) const;
+  PyRef run(CompiledBackward& compiled, PyObject* saved, const Cotangents& cotangents,
+            const std::vector<int64_t>& symbols) const;
+  // The same as a differentiable function of the inputs and the cotangents.
+  PyRef run_differentiably(PyObject* node, const Mask& gradients, const Cotangents& cotangents,
+                           const std::vector<int64_t>& symbols);
+  // Runs the forward on tensors of the expected layouts; results are attached.
+  bool call(const std::vector<PyObject*>& inputs, const std::vector<int64_t>& symbols,
+            std::vector<PyRef>& outputs);
+  void check_guards(size_t known, const std::vector<int64_t>& symbols) const;
+
+  graph::Training plan_;
+  graph::PartitionOptions options_;
+  CompileFn compile_;
+  std::shared_ptr<runtime::Executable> forward_;
+  std::vector<int> node_inputs_;   // inputs of the function that the node has edges to
+  std::vector<int> node_outputs_;  // outputs of the function that are the node's
+  std::map<std::pair<Mask, Mask>, CompiledBackward> backwards_;
+  std::map<std::pair<Mask, Mask>, GradientGraph> gradient_graphs_;
+};
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,118 @@
+#include "graph/autograd.h"
+
+#include <algorithm>
+#include <string>
+
+#include "graph/derivative.h"
+#include "graph/passes/layout.h"
+#include "graph/passes/rewrite.h"
+
+namespace cdynamo::graph {
+namespace {
+
+class ReversePass {
+ public:
+  ReversePass(Builder& builder, const std::vector<Value*>& inputs)
+      : b_(builder), reaches_(reaches(builder.graph(), inputs)), gradients_(reaches_.size()) {
+    for (const auto& node : b_.graph().nodes) nodes_.push_back(node.get());
+  }
+
+  void seed(const Value* output, Value* cotangent) { accumulate(output, wrap(b_, cotangent)); }
+
+  void run() {
+    for (size_t i = nodes_.size(); i-- > 0;) step(*nodes_[i]);
+    b_.set_location(-1, -1);
+  }
+
+  Value* gradient(const Value* input) const { return gradients_.at(input->id); }
+
+ private:
+  void accumulate(const Value* value, Tensor gradient) {
+    if (!gradient.value || !reaches_[value->id]) return;
+    gradient = cast(gradient, value->type.dtype);
+    if (gradient.rank() != value->type.rank() ||
+        !same_sizes(*b_.graph().sym, gradient.sizes(), value->type.sizes))
+      throw InternalError("the gradient of " + value->name + " has other sizes than it");
+    Value*& sum = gradients_[value->id];
+    sum = sum ? (wrap(b_, sum) + gradient).value : gradient.value;
+  }
+
+  void step(Node& node) {
+    std::vector<Tensor> grads;
+    bool any = false;
+    for (const Value* result : node.results) {
+      Value* gradient = reaches_[result->id] ? gradients_[result->id] : nullptr;
+      grads.push_back(gradient ? wrap(b_, gradient) : Tensor{});
+      any |= gradient != nullptr;
+    }
+    if (!any) return;
+    std::vector<const Value*> operands;
+    bool needed = false;
+    for_each_operand(node, [&](Value*& operand) {
+      operands.push_back(operand);
+      needed |= reaches_[operand->id];
+    });
+    if (!needed) return;
+    if (!node.op->derivative)
+      throw NoDerivative("no derivative is known of " + std::string(node.op->name), node.user_call);
+    b_.set_location(node.location, node.user_call);
+    Derivative derivative(b_, node, std::move(grads));
+    try {
+      node.op->derivative(derivative);
+    } catch (const Unsupported& unsupported) {
+      throw NoDerivative(unsupported.message, node.user_call);
+    }
+    for (size_t i = 0; i < operands.size(); ++i) accumulate(operands[i], derivative.gradients[i]);
+  }
+
+  Builder& b_;
+  const std::vector<bool> reaches_;
+  std::vector<Value*> gradients_;  // by value id
+  std::vector<Node*> nodes_;       // without those that the pass appends
+};
+
+}  // namespace
+
+std::vector<bool> reaches(const Graph& graph, const std::vector<Value*>& inputs) {
+  std::vector<bool> result(graph.next_value_id());
+  for (const Value* input : inputs) result[input->id] = runtime::is_float(input->type.dtype);
+  for (const auto& node : graph.nodes) {
+    if (!node->op->differentiable) continue;
+    bool any = false;
+    for_each_operand(*node, [&](Value*& operand) { any |= result[operand->id]; });
+    if (!any) continue;
+    for (const Value* value : node->results)
+      if (runtime::is_float(value->type.dtype)) result[value->id] = true;
+  }
+  return result;
+}
+
+std::vector<Value*> differentiate(Builder& builder, const std::vector<Value*>& outputs,
+                                  const std::vector<Value*>& cotangents, const std::vector<Value*>& inputs) {
+  ReversePass pass(builder, inputs);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (cotangents.at(i)) pass.seed(outputs[i], cotangents[i]);
+  pass.run();
+  std::vector<Value*> gradients;
+  for (const Value* input : inputs) gradients.push_back(pass.gradient(input));
+  return gradients;
+}
+
+bool remove_detach(Graph& core) {
+  const OpDef& detach = op("core.detach");
+  const bool any = std::any_of(core.nodes.begin(), core.nodes.end(),
+                               [&](const auto& node) { return node->op == &detach; });
+  if (!any) return false;
+  rewrite_nodes(core, [&](Builder&, Node& node) -> Value* {
+    return node.op == &detach ? std::get<Value*>(node.args[0]) : nullptr;
+  });
+  // An output that stands for a value which is an output already, or an input, is a copy of it.
+  for (const auto& node : core.nodes) {
+    if (node->op != &detach) continue;
+    node->op = &op("core.cast");
+    node->args.emplace_back(node->results[0]->type.dtype);
+  }
+  return true;
+}
+
+}  // namespace cdynamo::graph

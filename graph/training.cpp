@@ -1,0 +1,275 @@
+#include "graph/training.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "graph/autograd.h"
+#include "graph/op.h"
+#include "graph/passes/layout.h"
+#include "graph/strides.h"
+
+namespace cdynamo::graph {
+namespace {
+
+// The function with its reverse pass appended. Values of the function keep their ids.
+struct Joint {
+  std::unique_ptr<Graph> graph;
+  std::vector<Value*> cotangents;  // by output; null where none comes in
+  std::vector<Value*> gradients;   // by input; null where there is none
+};
+
+Joint make_joint(const Training& training, const std::vector<bool>& cotangents,
+                 const std::vector<bool>& gradients) {
+  Joint joint{.graph = training.function->clone(), .cotangents = {}, .gradients = {}};
+  Graph& graph = *joint.graph;
+  const std::vector<Value*> outputs = graph.outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const bool comes = cotangents.at(i) && training.output_differentiable.at(i);
+    joint.cotangents.push_back(comes ? graph.add_input(outputs[i]->type, "tangent_" + outputs[i]->name)
+                                     : nullptr);
+  }
+  std::vector<Value*> wanted;
+  for (size_t i = 0; i < training.input_wanted.size(); ++i)
+    if (training.input_wanted[i] && gradients.at(i)) wanted.push_back(graph.inputs[i]);
+  Builder builder(graph, Level::kCore);
+  const std::vector<Value*> found = differentiate(builder, outputs, joint.cotangents, wanted);
+  joint.gradients.resize(training.input_wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) joint.gradients[wanted[i]->index] = found[i];
+  graph.mutations.clear();
+  return joint;
+}
+
+std::vector<Value*> without_null(const std::vector<Value*>& values) {
+  std::vector<Value*> kept;
+  for (Value* value : values)
+    if (value) kept.push_back(value);
+  return kept;
+}
+
+// What the reverse pass reads of the function.
+std::vector<Value*> needed_by_backward(const Training& training, Joint& joint) {
+  Graph& graph = *joint.graph;
+  const int count = training.function->next_value_id();
+  graph.outputs = without_null(joint.gradients);
+  eliminate_dead_code(graph);
+  std::vector<bool> needed(count);
+  for (const Value* output : graph.outputs)
+    if (output->id < count) needed[output->id] = true;
+  for (const auto& node : graph.nodes) {
+    if (node->results.at(0)->id < count) continue;
+    for_each_operand(*node, [&](Value*& operand) {
+      if (operand->id < count) needed[operand->id] = true;
+    });
+  }
+  std::vector<Value*> values;
+  for (int id = 0; id < count; ++id)
+    if (needed[id]) values.push_back(training.function->value(id));
+  return values;
+}
+
+// Copies what `graph` computes from the values that are mapped already.
+class Extractor {
+ public:
+  Extractor(const Graph& from, Graph& to) : to_(to), map_(from.next_value_id()) {}
+
+  void map(const Value* from, Value* to) { map_.at(from->id) = to; }
+  bool is_mapped(const Value* value) const { return map_.at(value->id); }
+  Value* operator()(const Value* value) const { return map_.at(value->id); }
+
+  // Needs the nodes in order: marks first, then copies.
+  void copy(const Graph& from, const std::vector<Value*>& wanted) {
+    std::vector<bool> live(map_.size());
+    for (const Value* value : wanted) live[value->id] = true;
+    for (auto it = from.nodes.rbegin(); it != from.nodes.rend(); ++it) {
+      bool needed = false;
+      for (const Value* result : (*it)->results) needed |= live[result->id] && !map_[result->id];
+      if (needed) for_each_operand(**it, [&](Value*& operand) { live[operand->id] = true; });
+    }
+    for (const auto& node : from.nodes) {
+      bool needed = false;
+      for (const Value* result : node->results) needed |= live[result->id] && !map_[result->id];
+      if (needed) copy_node(*node);
+    }
+  }
+
+ private:
+  void copy_node(const Node& node) {
+    Node image = node;
+    for_each_operand(image, [&](Value*& operand) {
+      Value* mapped = map_.at(operand->id);
+      if (!mapped)
+        throw InternalError("the backward reads " + operand->name + ", which is neither saved nor computed");
+      operand = mapped;
+    });
+    std::vector<TensorType> types;
+    for (const Value* result : node.results) types.push_back(result->type);
+    Node* made = to_.add_node(node.op, node.overload, std::move(image.args), std::move(types));
+    made->location = node.location;
+    made->user_call = node.user_call;
+    for (size_t i = 0; i < node.results.size(); ++i)
+      if (!map_[node.results[i]->id]) map_[node.results[i]->id] = made->results[i];
+  }
+
+  Graph& to_;
+  std::vector<Value*> map_;  // by value id
+};
+
+std::unique_ptr<Graph> empty_like(const Graph& graph) {
+  auto made = std::make_unique<Graph>(graph.sym);
+  made->framework = graph.framework;
+  made->default_float = graph.default_float;
+  made->locations = graph.locations;
+  return made;
+}
+
+// A fresh result is the caller's buffer: dense, row-major but where a view's strides are asked for.
+Value* as_output(Builder& builder, Value* value) {
+  std::vector<Value*>& outputs = builder.graph().outputs;
+  const bool plain = value->node && value->node->op->family != Family::kView &&
+                     std::find(outputs.begin(), outputs.end(), value) == outputs.end();
+  if (!plain) value = builder.call1("core.cast", {value, value->type.dtype});
+  value->type.strides = contiguous_strides(value->type.sizes);
+  value->type.weak = false;
+  outputs.push_back(value);
+  return value;
+}
+
+void settle(Graph& graph) {
+  eliminate_dead_code(graph);
+  remove_detach(graph);
+  optimize(graph);
+}
+
+void make_forward(Training& training, const std::vector<Value*>& kept) {
+  training.forward = training.function->clone();
+  Graph& forward = *training.forward;
+  Builder builder(forward, Level::kCore);
+  std::vector<bool> written(forward.inputs.size());
+  for (const Graph::Mutation& mutation : forward.mutations) written[mutation.input] = true;
+  const size_t count = forward.outputs.size();
+  for (Value* value : kept) {
+    SavedValue saved{.value = value};
+    Value* image = forward.value(value->id);
+    const auto begin = forward.outputs.begin();
+    const auto output = std::find(begin, begin + count, image);
+    if (!value->node && !written[value->index]) {
+      saved.kind = SavedValue::kInput;
+      saved.index = value->index;
+    } else if (output != begin + count) {
+      saved.kind = SavedValue::kOutput;
+      saved.index = static_cast<int>(output - begin);
+    } else {
+      saved.kind = SavedValue::kExtra;
+      saved.index = static_cast<int>(forward.outputs.size());
+      as_output(builder, image);
+    }
+    training.saved.push_back(saved);
+  }
+  settle(forward);
+}
+
+// Where a gradient lies: follows views to what they look at, as eager's gradients are views of each other.
+struct Root {
+  Value* value;
+  Layout layout;
+  bool is_view = false;
+};
+
+Root find_root(SymContext& context, Value* gradient) {
+  std::vector<ViewStep> steps;
+  std::vector<Value*> values = {gradient};
+  for (Value* value = gradient; value->node && is_aliasing_view(*value->node->op);) {
+    steps.push_back(make_view_step(*value->node));
+    value = std::get<Value*>(value->node->args[0]);
+    values.push_back(value);
+  }
+  // From the longest chain down to none: the first whose elements can be addressed.
+  for (size_t length = steps.size(); length > 0; --length) {
+    Value* base = values[length];
+    Layout layout{base->type.sizes, base->node ? contiguous_strides(base->type.sizes) : base->type.strides,
+                  0};
+    bool addressed = true;
+    for (size_t i = length; addressed && i-- > 0;) addressed = advance(context, steps[i], layout);
+    if (addressed) return {base, layout, true};
+  }
+  return {gradient, {}, false};
+}
+
+}  // namespace
+
+Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_wanted,
+                       std::vector<bool> output_differentiable, const PartitionOptions& options) {
+  Training training{.function = std::move(function),
+                    .input_wanted = std::move(input_wanted),
+                    .output_differentiable = std::move(output_differentiable),
+                    .forward = nullptr,
+                    .saved = {}};
+  const std::vector<bool> all_outputs(training.function->outputs.size(), true);
+  const std::vector<bool> all_inputs(training.function->inputs.size(), true);
+  Joint joint = make_joint(training, all_outputs, all_inputs);
+  make_forward(training, partition(*training.function, needed_by_backward(training, joint), options));
+  return training;
+}
+
+Backward make_backward(const Training& training, const std::vector<bool>& cotangents,
+                       const std::vector<bool>& gradients) {
+  Joint joint = make_joint(training, cotangents, gradients);
+  Backward backward{.graph = empty_like(*joint.graph), .gradients = {}};
+  Graph& graph = *backward.graph;
+  Extractor extract(*joint.graph, graph);
+  for (const SavedValue& saved : training.saved) {
+    Value* input = graph.add_input(saved.value->type, "saved_" + saved.value->name);
+    extract.map(joint.graph->value(saved.value->id), input);
+  }
+  for (const Value* cotangent : joint.cotangents)
+    if (cotangent) extract.map(cotangent, graph.add_input(cotangent->type, cotangent->name));
+
+  std::vector<Root> roots;
+  std::vector<Value*> wanted;
+  for (Value* gradient : joint.gradients) {
+    roots.push_back(gradient ? find_root(*graph.sym, gradient) : Root{nullptr, {}, false});
+    if (gradient) wanted.push_back(roots.back().value);
+  }
+  extract.copy(*joint.graph, wanted);
+
+  Builder builder(graph, Level::kCore);
+  std::unordered_map<Value*, int> output_of;
+  for (size_t i = 0; i < roots.size(); ++i) {
+    Gradient& gradient = backward.gradients.emplace_back();
+    if (!roots[i].value) continue;
+    gradient.is_view = roots[i].is_view;
+    gradient.sizes = roots[i].layout.sizes;
+    gradient.strides = roots[i].layout.strides;
+    gradient.offset = roots[i].layout.offset;
+    const auto cotangent = std::find(joint.cotangents.begin(), joint.cotangents.end(), roots[i].value);
+    if (cotangent != joint.cotangents.end()) {
+      gradient.kind = Gradient::kCotangent;
+      gradient.index = static_cast<int>(cotangent - joint.cotangents.begin());
+      continue;
+    }
+    gradient.kind = Gradient::kFresh;
+    const auto [found, is_new] = output_of.emplace(roots[i].value, static_cast<int>(graph.outputs.size()));
+    gradient.index = found->second;
+    if (is_new) as_output(builder, extract(roots[i].value));
+  }
+  settle(graph);
+  return backward;
+}
+
+GradientFunction make_gradient_function(const Training& training, const std::vector<bool>& cotangents,
+                                        const std::vector<bool>& gradients) {
+  Joint joint = make_joint(training, cotangents, gradients);
+  GradientFunction result{.graph = std::move(joint.graph), .outputs = {}};
+  Graph& graph = *result.graph;
+  graph.outputs.clear();
+  Builder builder(graph, Level::kCore);
+  for (size_t i = 0; i < joint.gradients.size(); ++i) {
+    if (!joint.gradients[i]) continue;
+    as_output(builder, joint.gradients[i]);
+    result.outputs.push_back(static_cast<int>(i));
+  }
+  optimize(graph);
+  return result;
+}
+
+}  // namespace cdynamo::graph

@@ -1,0 +1,178 @@
+#include "graph/training.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/autograd.h"
+#include "graph/interpreter.h"
+
+namespace cdynamo::graph {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::Pointwise;
+
+TensorType type_of(std::vector<Sym> sizes) {
+  TensorType type;
+  type.dtype = DType::kF64;
+  type.strides = contiguous_strides(sizes);
+  type.sizes = std::move(sizes);
+  return type;
+}
+
+Tensor input(Builder& b, std::vector<Sym> sizes, const char* name) {
+  return wrap(b, b.graph().add_input(type_of(std::move(sizes)), name));
+}
+
+TEST(Differentiate, FollowsTheChainRule) {
+  Graph graph;
+  Builder b(graph, Level::kCore);
+  Tensor x = input(b, {2}, "x");
+  Tensor y = sin(x) * x;
+  graph.outputs = differentiate(b, {y.value}, {full_like(y, 1.0).value}, {x.value});
+  const auto result = interpret(graph, {DenseTensor::of({2}, {0.5, -1.0}, DType::kF64)});
+  EXPECT_THAT(result[0].numbers(), Pointwise(DoubleNear(1e-12), {std::cos(0.5) * 0.5 + std::sin(0.5),
+                                                                 -std::cos(1.0) - std::sin(1.0)}));
+}
+
+TEST(Differentiate, StopsAtDetach) {
+  Graph graph;
+  Builder b(graph, Level::kCore);
+  Tensor x = input(b, {1}, "x"), w = input(b, {1}, "w");
+  Tensor y = detach(x * w) * x;
+  const auto found = differentiate(b, {y.value}, {full_like(y, 1.0).value}, {x.value, w.value});
+  EXPECT_EQ(found[1], nullptr);
+  graph.outputs = {found[0]};
+  EXPECT_THAT(
+      interpret(graph, {DenseTensor::of({1}, {3}, DType::kF64), DenseTensor::of({1}, {5}, DType::kF64)})[0]
+          .numbers(),
+      ElementsAre(15));
+}
+
+TEST(Differentiate, SizesThatAreEqualUnderAnotherNameAreNotStretched) {
+  Graph graph;
+  Builder b(graph, Level::kCore);
+  const Sym n = graph.sym->new_symbol("n", 3), m = graph.sym->new_symbol("m", 3);
+  Tensor x = input(b, {n}, "x"), y = input(b, {m}, "y");
+  Tensor z = x * y;  // guards that n is m
+  graph.outputs = differentiate(b, {z.value}, {full_like(z, 1.0).value}, {x.value, y.value});
+  EXPECT_EQ(graph.outputs[0]->type.rank(), 1);
+  const std::vector<DenseTensor> inputs = {DenseTensor::of({3}, {1, 2, 3}, DType::kF64),
+                                           DenseTensor::of({3}, {4, 5, 6}, DType::kF64)};
+  EXPECT_THAT(interpret(graph, inputs)[0].numbers(), ElementsAre(4, 5, 6));
+}
+
+TEST(Differentiate, TwiceIsTheSecondDerivative) {
+  Graph graph;
+  Builder b(graph, Level::kCore);
+  Tensor x = input(b, {1}, "x");
+  Tensor y = x * x * x;
+  Value* first = differentiate(b, {y.value}, {full_like(y, 1.0).value}, {x.value})[0];
+  graph.outputs = differentiate(b, {first}, {full_like(y, 1.0).value}, {x.value});
+  EXPECT_THAT(interpret(graph, {DenseTensor::of({1}, {2}, DType::kF64)})[0].numbers(), ElementsAre(12));
+}
+
+// Runs forward and backward through the interpreter, as the caller would.
+struct Step {
+  std::vector<DenseTensor> outputs;
+  std::vector<std::vector<double>> gradients;  // empty: null
+};
+Step run(const Training& training, const std::vector<DenseTensor>& inputs,
+         const std::vector<DenseTensor>& cotangents) {
+  Step step;
+  step.outputs = interpret(*training.forward, inputs);
+  const std::vector<bool> all_out(cotangents.size(), true), all_in(inputs.size(), true);
+  Backward backward = make_backward(training, all_out, all_in);
+  std::vector<DenseTensor> arguments;
+  for (const SavedValue& saved : training.saved)
+    arguments.push_back(saved.kind == SavedValue::kInput ? inputs[saved.index] : step.outputs[saved.index]);
+  for (const DenseTensor& cotangent : cotangents) arguments.push_back(cotangent);
+  const auto results = interpret(*backward.graph, arguments);
+  for (const Gradient& gradient : backward.gradients) {
+    step.gradients.emplace_back();
+    if (gradient.kind == Gradient::kFresh && !gradient.is_view)
+      step.gradients.back() = results[gradient.index].numbers();
+  }
+  return step;
+}
+
+// Two layers: relu(x @ w) @ v.
+Training two_layers(const PartitionOptions& options = {}) {
+  auto graph = std::make_unique<Graph>();
+  Builder b(*graph, Level::kCore);
+  Tensor x = input(b, {2, 3}, "x"), w = input(b, {3, 4}, "w"), v = input(b, {4, 1}, "v");
+  Tensor hidden = tanh(mm(x, w));
+  graph->outputs = {mm(exp(hidden), v).value};
+  return make_training(std::move(graph), {false, true, true}, {true}, options);
+}
+
+DenseTensor ramp(std::vector<int64_t> sizes) {
+  DenseTensor result(DType::kF64, std::move(sizes));
+  for (size_t i = 0; i < result.elements.size(); ++i) result.set(i, 0.1 * static_cast<double>(i) - 0.3);
+  return result;
+}
+
+TEST(Training, BackwardGivesTheSlopes) {
+  const Training training = two_layers();
+  const std::vector<DenseTensor> inputs = {ramp({2, 3}), ramp({3, 4}), ramp({4, 1})};
+  const Step step = run(training, inputs, {DenseTensor::of({2, 1}, {1, 1}, DType::kF64)});
+  EXPECT_TRUE(step.gradients[0].empty());
+  const auto total = [&](const std::vector<DenseTensor>& at) {
+    const auto out = interpret(*training.function, at)[0].numbers();
+    return out[0] + out[1];
+  };
+  for (int which : {1, 2}) {
+    ASSERT_EQ(step.gradients[which].size(), inputs[which].elements.size());
+    for (size_t i = 0; i < inputs[which].elements.size(); ++i) {
+      auto above = inputs, below = inputs;
+      above[which].set(i, inputs[which].number(i) + 1e-6);
+      below[which].set(i, inputs[which].number(i) - 1e-6);
+      EXPECT_NEAR(step.gradients[which][i], (total(above) - total(below)) / 2e-6, 1e-7);
+    }
+  }
+}
+
+TEST(Training, KeepsNoPointwiseValueThatIsCheapAgain) {
+  // exp(tanh(h)) is an operand of a matmul and kept; tanh(h) is one pointwise step from h or from that.
+  const Training training = two_layers();
+  int extras = 0;
+  for (const SavedValue& saved : training.saved) extras += saved.kind == SavedValue::kExtra;
+  EXPECT_LE(extras, 2);
+}
+
+TEST(Training, WithoutBudgetRecomputesFromTheInputs) {
+  const Training training = two_layers({.memory_budget = 0});
+  for (const SavedValue& saved : training.saved) EXPECT_EQ(saved.kind, SavedValue::kInput);
+  const std::vector<DenseTensor> inputs = {ramp({2, 3}), ramp({3, 4}), ramp({4, 1})};
+  const auto all = run(two_layers(), inputs, {DenseTensor::of({2, 1}, {1, 2}, DType::kF64)});
+  const auto none = run(training, inputs, {DenseTensor::of({2, 1}, {1, 2}, DType::kF64)});
+  EXPECT_EQ(all.gradients, none.gradients);
+}
+
+TEST(Training, GradientOfASumIsAViewOfItsCotangent) {
+  auto graph = std::make_unique<Graph>();
+  Builder b(*graph, Level::kCore);
+  Tensor x = input(b, {2, 3}, "x");
+  graph->outputs = {sum(x, {0, 1}).value};
+  const Training training = make_training(std::move(graph), {true}, {true});
+  const Backward backward = make_backward(training, {true}, {true});
+  ASSERT_EQ(backward.gradients[0].kind, Gradient::kCotangent);
+  EXPECT_TRUE(backward.gradients[0].is_view);
+  EXPECT_EQ(backward.gradients[0].strides, (std::vector<Sym>{0, 0}));
+  EXPECT_TRUE(backward.graph->outputs.empty());
+}
+
+TEST(Training, AnInputThatIsWrittenIsKeptAsItWas) {
+  auto graph = std::make_unique<Graph>();
+  Builder b(*graph, Level::kCore);
+  Tensor x = input(b, {2}, "x"), state = input(b, {2}, "state");
+  graph->outputs = {(x * state).value};
+  graph->mutations.push_back({1, (state * 2.0).value});
+  const Training training = make_training(std::move(graph), {true, false}, {true});
+  ASSERT_EQ(training.saved.size(), 1u);
+  EXPECT_EQ(training.saved[0].kind, SavedValue::kExtra);
+}
+
+}  // namespace
+}  // namespace cdynamo::graph
