@@ -16,4 +16,12 @@ void Derivative::set(int index, Tensor gradient) {
   if (runtime::is_float(operands.at(index).dtype())) gradients[index] = gradient;
 }
 
+Tensor permute_folded(Tensor x, Dims dims) {
+  const Node* node = x.value->node;
+  if (!node || node->op->name != "core.permute") return permute(x, std::move(dims));
+  const Dims first = Args(node->op->parsed.at(node->overload), node->args).constants("dims");
+  for (int64_t& dim : dims) dim = first[dim];
+  return permute(wrap(*x.builder, std::get<Value*>(node->args[0])), std::move(dims));
+}
+
 }  // namespace cdynamo::graph

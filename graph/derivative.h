@@ -28,4 +28,8 @@ struct Derivative {
   void set(int index, Tensor gradient);
 };
 
+// permute, where a permutation of a permutation is one, and none where they undo each other.
+Tensor permute_folded(Tensor x, Dims dims);
+inline Tensor transpose_folded(Tensor matrix) { return permute_folded(matrix, {1, 0}); }
+
 }  // namespace cdynamo::graph

@@ -20,9 +20,18 @@ std::vector<TensorType> infer_library(Graph& graph, const Args& args) {
   throw InternalError("the types of a library call come from capture");
 }
 
+// A transposed operand, as a linear layer's weight is, has a gradient that is computed transposed: it lies in memory as the operand's
+// own base does, in eager too.
+Tensor product_gradient(Tensor operand, Tensor left, Tensor right) {
+  const Node* node = operand.value->node;
+  const bool is_transposed = node && node->op->name == "core.permute";
+  return is_transposed ? transpose_folded(mm(transpose_folded(right), transpose_folded(left)))
+                       : mm(left, right);
+}
+
 void mm_derivative(Derivative& d) {
-  d.set(0, mm(d.grad(), transpose(d.operand(1), 0, 1)));
-  d.set(1, mm(transpose(d.operand(0), 0, 1), d.grad()));
+  d.set(0, product_gradient(d.operand(0), d.grad(), transpose_folded(d.operand(1))));
+  d.set(1, product_gradient(d.operand(1), transpose_folded(d.operand(0)), d.grad()));
 }
 
 void bmm_derivative(Derivative& d) {

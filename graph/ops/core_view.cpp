@@ -294,7 +294,8 @@ std::vector<OpDef> core_view_ops() {
        .family = Family::kView,
        .schemas = {"core.permute(Tensor self, int[] dims) -> Tensor"},
        .infer = infer_permute,
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, permute(d.grad(), inverse(d.args.constants("dims"))))),
+       .derivative =
+           CDYNAMO_DERIVATIVE(d.set(0, permute_folded(d.grad(), inverse(d.args.constants("dims"))))),
        .view = true},
       {.name = "core.reshape",
        .family = Family::kView,

@@ -6,6 +6,27 @@
 namespace cdynamo::graph {
 namespace {
 
+// As in eager: what a linear layer's weight gets is row-major, as the weight is.
+TEST(CoreContraction, GradientOfATransposedOperandIsComputedTransposed) {
+  Graph graph;
+  Builder b(graph, Level::kCore);
+  auto matrix = [&](Sym rows, Sym columns, const char* name) {
+    TensorType type;
+    type.sizes = {rows, columns};
+    type.strides = {columns, 1};
+    return wrap(b, graph.add_input(type, name));
+  };
+  Tensor x = matrix(5, 3, "x"), weight = matrix(4, 3, "weight"), grad = matrix(5, 4, "grad");
+  Tensor turned = transpose(weight, 0, 1), y = mm(x, turned);
+  Derivative product(b, *y.value->node, {grad});
+  y.value->node->op->derivative(product);
+  Derivative view(b, *turned.value->node, {product.gradients[1]});
+  turned.value->node->op->derivative(view);
+  EXPECT_EQ(view.gradients[0].value->node->op->name, "core.mm");
+  EXPECT_EQ(view.gradients[0].sizes(), weight.sizes());
+  EXPECT_EQ(std::get<Value*>(product.gradients[0].value->node->args[1]), weight.value);
+}
+
 struct Case {
   Sizes input, weight, stride, padding, dilation, output_padding;
   bool transposed;
