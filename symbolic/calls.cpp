@@ -1,6 +1,7 @@
 // Calls of Python functions: which are inlined, how arguments become parameters, how the body is run.
 #include <cstring>
 
+#include "symbolic/differentiation.h"
 #include "symbolic/executor_state.h"
 #include "symbolic/functions.h"
 #include "symbolic/generators.h"
@@ -56,11 +57,17 @@ bool has_mark(PyObject* function, const char* mark) {
 }
 
 // What cdynamo's own functions mean inside captured code. Null: not one of them.
-ValuePtr call_own_function(Executor& ex, PyObject* function, const char* module) {
+ValuePtr call_own_function(Executor& ex, PyObject* function, const char* module, const CallArgs& args) {
   if (!in_module(module, "cdynamo") || in_module(module, "cdynamo.polyfills")) return nullptr;
   PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
   if (PyUnicode_CompareWithASCIIString(name, "graph_break") == 0) break_graph("CD0002", "");
   if (PyUnicode_CompareWithASCIIString(name, "is_compiling") == 0) return ex.constant(PyRef::borrow(Py_True));
+  // optimize(f) in code that is captured: it is compiled as a part of that.
+  if (PyUnicode_CompareWithASCIIString(name, "optimize") == 0 && args.positional.size() == 1)
+    return args.positional[0];
+  if (!in_module(module, "cdynamo._grad")) return nullptr;
+  if (PyUnicode_CompareWithASCIIString(name, "variable") == 0) return make_variable(ex, args);
+  if (PyUnicode_CompareWithASCIIString(name, "gradients") == 0) return gradients_of(ex, args);
   return nullptr;
 }
 
@@ -160,7 +167,7 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
   if (PyObject* real = function_.get()) {
     PyObject* name = PyDict_GetItemString(globals_.get(), "__name__");
     const char* module = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : "";
-    if (ValuePtr result = call_own_function(ex, real, module)) return result;
+    if (ValuePtr result = call_own_function(ex, real, module, args)) return result;
     if (ValuePtr result = call_library_function(ex, real, args)) return result;
     refuse_marked(*this, real, module);
   }

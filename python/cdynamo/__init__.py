@@ -22,6 +22,7 @@ from cdynamo._config import config
 from cdynamo._counters import counters
 from cdynamo._errors import GraphBreakError
 from cdynamo._explain import Explanation
+from cdynamo._grad import grad, value_and_grad
 from cdynamo._logs import set_logs
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "counters",
     "disable",
     "explain",
+    "grad",
     "graph_break",
     "is_compiling",
     "list_backends",
@@ -39,6 +41,7 @@ __all__ = [
     "reset",
     "set_logs",
     "set_stance",
+    "value_and_grad",
 ]
 
 __version__ = "0.1.0"

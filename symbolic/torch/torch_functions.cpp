@@ -1,5 +1,6 @@
 // Functions of torch that answer from metadata and state, and helpers inside torch.nn.functional that are
 // constants for plain tensors.
+#include "symbolic/differentiation.h"
 #include "symbolic/hooks.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
@@ -133,6 +134,7 @@ ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) {
 }
 
 constexpr SpecialRow kRows[] = {
+    {"torch.autograd.grad", torch_autograd_grad},
     {"torch.jit.annotate", annotated},
     {"torch._C._has_torch_function",
      [](Executor& ex, PyObject* f, const CallArgs& args) -> ValuePtr {

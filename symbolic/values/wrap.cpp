@@ -102,9 +102,23 @@ ValuePtr wrap_container(Executor& ex, PyObject* object, const SourcePtr& source)
 
 }  // namespace
 
+namespace {
+
+// What optimize() gave, called by what is captured: the function that it was made of. Null for other objects.
+ValuePtr wrap_optimized(Executor& ex, PyObject* object, const SourcePtr& source) {
+  static PyObject* type = library_object("cdynamo._C", "OptimizedFunction");
+  if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != type) return nullptr;
+  PyRef wrapped = checked(PyObject_GetAttr(object, interned("__wrapped__")));
+  add_guard(ex, GuardKind::kType, source, type);
+  return ex.wrap(wrapped.get(), attribute_source(source, interned("__wrapped__")));
+}
+
+}  // namespace
+
 ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
   if (!from) return wrap_fresh(ex, PyRef::borrow(object));
   const SourcePtr& source = from;
+  if (ValuePtr value = wrap_optimized(ex, object, source)) return value;
   if (ValuePtr value = wrap_constant(ex, object, source)) return value;
   if (ValuePtr value = wrap_container(ex, object, source)) return value;
   if (PyType_Check(object)) return make_class(ex, object, source);
