@@ -5,7 +5,8 @@ Their methods are C: `torch.autograd.Function` would look at each call in Python
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.autograd.function import FunctionCtx, _HookMixin, _SingleLevelFunction

@@ -2,9 +2,10 @@
 
 import math
 
-import cdynamo
 import numpy as np
 import pytest
+
+import cdynamo
 
 
 def slope(fn, args, place=0, step=1e-6):
