@@ -17,7 +17,7 @@ class Parser {
     schema.text = std::string(text_);
     // NumPy's entries are "np.sum(...)", ours "core.sum(...)": the prefix belongs to the name.
     schema.name = identifier();
-    bool prefixed = schema.name == "np" || schema.name == "core";
+    bool prefixed = schema.name == "np" || schema.name == "core" || schema.name == "autograd";
     if (accept('.')) (prefixed ? (schema.name += ".") : schema.overload) += identifier();
     if (prefixed && accept('.')) schema.overload = identifier();
     expect('(');
