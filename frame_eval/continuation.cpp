@@ -23,6 +23,35 @@ PyRef make_function(PyObject* code, PyObject* globals, PyObject* const* cells, P
   return function;
 }
 
+// ---- tracebacks: one line for one frame of the program's, however often its graph is broken
+
+// The traceback with which the last resume function of this thread failed; only compared, never followed.
+thread_local PyObject* failed_resume = nullptr;
+
+void note_failed_resume() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  failed_resume = traceback;
+  PyErr_Restore(type, value, traceback);
+}
+
+// A continuation that failed in a stub leaves a line for the stub, above that of what the stub called: it goes.
+void drop_line_of_stub(PyObject* code) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  auto* line = reinterpret_cast<PyTracebackObject*>(traceback);
+  if (line && line->tb_next && reinterpret_cast<PyObject*>(line->tb_next) == failed_resume) {
+    PyRef of = PyRef::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(line->tb_frame)));
+    if (of.get() == code) {
+      PyObject* rest = Py_NewRef(reinterpret_cast<PyObject*>(line->tb_next));
+      Py_DECREF(traceback);
+      traceback = rest;
+    }
+  }
+  failed_resume = nullptr;  // what calls this continuation is no stub
+  PyErr_Restore(type, value, traceback);
+}
+
 // ---- ResumePoint: what a continuation's stub calls
 
 struct ResumePoint {
@@ -44,8 +73,10 @@ PyObject* resume_vectorcall(PyObject* callable, PyObject* const* args, size_t na
     return nullptr;
   }
   std::shared_ptr<CodeCache> cache;
-  return call_function(function.get(), self->config, cache, args + self->num_cells,
-                       num_args - self->num_cells, nullptr);
+  PyObject* result = call_function(function.get(), self->config, cache, args + self->num_cells,
+                                   num_args - self->num_cells, nullptr);
+  if (!result) note_failed_resume();
+  return result;
 }
 
 void resume_dealloc(PyObject* object) {
@@ -191,8 +222,11 @@ PyRef PythonContinuation::run(const symbolic::Roots& roots, const std::vector<Py
   arguments.push_back(nullptr);  // room that PY_VECTORCALL_ARGUMENTS_OFFSET promises
   for (int i : arguments_) arguments.push_back(values[i].get());
   HookScope hook(config_, reinterpret_cast<PyCodeObject*>(code_.get()));
-  return PyRef::steal(PyObject_Vectorcall(function.get(), arguments.data() + 1,
-                                          (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  PyRef result =
+      PyRef::steal(PyObject_Vectorcall(function.get(), arguments.data() + 1,
+                                       (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  if (!result) drop_line_of_stub(code_.get());
+  return result;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The guards of an entry a second time, in words: what changed since it was captured. Not on the hot path.
 
 #include "frame_eval/guard_tree.h"
+#include "symbolic/numpy_errors.h"
 
 namespace cdynamo::frame_eval {
 
@@ -14,6 +15,10 @@ GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
         now.grad_mode() != torch_state_.grad_mode()
             ? std::string("grad mode was ") + (torch_state_.grad_mode() ? "on, is off" : "off, is on")
             : "torch's global state (autocast, default dtype, determinism or modes) has changed";
+    return failure;
+  }
+  if (guard_numpy_errors_ && symbolic::numpy_reports_errors()) {
+    failure.text = "NumPy is asked to raise floating-point errors or to call back (numpy.errstate)";
     return failure;
   }
   Bindings bindings;

@@ -5,6 +5,7 @@
 #include "frame_eval/frame.h"
 #include "frame_eval/watch.h"
 #include "graph/op.h"
+#include "symbolic/numpy_errors.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -37,6 +38,7 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
       sym_(capture.graph ? capture.graph->sym : nullptr),
       guard_torch_state_(capture.uses_torch) {
   if (guard_torch_state_) torch_state_ = symbolic::read_torch_state();
+  guard_numpy_errors_ = capture.graph && capture.graph->framework == graph::Framework::kNumpy;
   for (const symbolic::Guard& guard : capture.guards) add_guard(guard, roots);
   num_inputs_ = capture.inputs.size();
   for (size_t i = 0; i < num_inputs_; ++i) add_input(capture.inputs[i], static_cast<int>(i));
@@ -136,6 +138,7 @@ void GuardTree::place_symbol(int symbol) {
 
 bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings) const {
   if (guard_torch_state_ && !(symbolic::read_torch_state() == torch_state_)) return false;
+  if (guard_numpy_errors_ && symbolic::numpy_reports_errors()) return false;
   bindings.inputs.resize(num_inputs_);
   bindings.views.resize(num_views_);
   bindings.strides.resize(num_strides_);

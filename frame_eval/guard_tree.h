@@ -97,6 +97,7 @@ class GuardTree {
   std::shared_ptr<graph::SymContext> sym_;
   std::vector<int> written_inputs_;  // graph inputs that the graph writes to
   bool guard_torch_state_ = false;
+  bool guard_numpy_errors_ = false;  // NumPy reports none (numpy.errstate)
   symbolic::TorchState torch_state_;
   size_t num_inputs_ = 0, num_views_ = 0, num_slots_ = 0, num_strides_ = 0;
   std::vector<std::string> lines_;  // the guards in words

@@ -37,7 +37,7 @@ class NativeGraph : public CompiledGraph {
 
  private:
   PyRef make_output(size_t i, const Bindings& bindings, const std::vector<PyRef>& fresh,
-                    const ScalarCell* cells) const;
+                    void* const* data) const;
   bool allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data, ScalarCell* cells) const;
   bool execute_and_note_writes(const runtime::Call& call, const Bindings& bindings) const;
   PyRef view_of(PyObject* base, size_t output, const int64_t* symbols) const;
@@ -73,6 +73,10 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
     if (outputs_[i].kind == OutputAlias::kFresh && forms_[i] != OutputForm::kUnused)
       fresh_[outputs_[i].index].form = forms_[i];
   }
+  // What is seen through a view lies in an array, even where it is a scalar too.
+  for (const OutputAlias& output : outputs_)
+    if (output.kind == OutputAlias::kViewOfOutput)
+      fresh_[output.index].form = numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor;
   plain_ &= outputs_.size() == fresh_.size() && !training_;
   for (size_t i = 0; i < capture.inputs.size(); ++i) {
     input_kinds_.push_back(capture.inputs[i].kind);
@@ -141,14 +145,14 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
   if (!plain_) outputs.resize(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (plain_ && outputs[i]) continue;
-    outputs[i] = make_output(i, bindings, fresh, cells);
+    outputs[i] = make_output(i, bindings, fresh, data);
     if (!outputs[i] && forms_[i] != OutputForm::kUnused) return false;
   }
   return true;
 }
 
 PyRef NativeGraph::make_output(size_t i, const Bindings& bindings, const std::vector<PyRef>& fresh,
-                               const ScalarCell* cells) const {
+                               void* const* data) const {
   const OutputAlias& alias = outputs_[i];
   const int64_t* symbols = bindings.symbols.data();
   switch (alias.kind) {
@@ -158,10 +162,10 @@ PyRef NativeGraph::make_output(size_t i, const Bindings& bindings, const std::ve
     case OutputAlias::kFresh: break;
   }
   const FreshOutput& output = fresh_[alias.index];
-  if (output.form == OutputForm::kNumpyScalar)
-    return symbolic::make_numpy_scalar(output.tensor.dtype, &cells[alias.index]);
-  if (output.form == OutputForm::kPythonScalar)
-    return symbolic::make_python_scalar(output.tensor.dtype, &cells[alias.index]);
+  if (forms_[i] == OutputForm::kNumpyScalar)
+    return symbolic::make_numpy_scalar(output.tensor.dtype, data[alias.index]);
+  if (forms_[i] == OutputForm::kPythonScalar)
+    return symbolic::make_python_scalar(output.tensor.dtype, data[alias.index]);
   return fresh[alias.index];
 }
 

@@ -80,8 +80,9 @@ std::vector<Value*> Builder::call_core(const OpDef& op, int overload, std::vecto
     PointwiseCall call = analyze_pointwise(graph_, op, overload, args);
     std::vector<Arg> canonical = canonical_args(op, overload, args);
     for (size_t i = 0; i < call.operands.size(); ++i) {
-      // A number keeps its precision beside half types: operators compute in float32.
-      bool number = !std::holds_alternative<Value*>(call.operands[i]);
+      // PyTorch keeps the precision of a number beside half types: operators compute in float32.
+      bool number =
+          graph_.framework == Framework::kTorch && !std::holds_alternative<Value*>(call.operands[i]);
       DType dtype = number ? runtime::compute_type(call.operand_dtypes[i]) : call.operand_dtypes[i];
       canonical[call.params[i]] = as_operand(*this, call.operands[i], dtype, call.result.sizes);
     }

@@ -5,6 +5,7 @@
 
 #include "graph/op.h"
 #include "symbolic/numpy/numpy_values.h"
+#include "symbolic/numpy_errors.h"
 #include "symbolic/torch_access.h"
 #include "symbolic/values/common.h"
 
@@ -106,6 +107,10 @@ void use_framework(Executor& ex, Framework framework) {
   }
   capture.has_framework = true;
   graph.framework = framework;
+  if (framework == Framework::kNumpy && numpy_reports_errors())
+    throw SkipFrame{
+        .reason = "NumPy is asked to raise floating-point errors or to call back (numpy.errstate)",
+        .retry_later = true};
   graph.default_float = graph::DType::kF64;
   if (framework == Framework::kTorch) {
     torch_capture(ex);

@@ -1,6 +1,7 @@
 // NumPy's functions of each element that differ from PyTorch's of the same kind: signs, rounding, clipping.
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "graph/ops/numpy_rules.h"
 
@@ -19,6 +20,10 @@ Scalar sign_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
 void refuse_bool(Graph&, const Args& args) {
   if (operand_dtype(args, "x") == DType::kBool)
     type_error("ufunc 'sign' did not contain a loop with signature matching types BoolDType");
+}
+// What NumPy gives for 1 / 0 depends on the width.
+void refuse_integers(Graph&, const Args& args) {
+  if (!is_float(operand_dtype(args, "x"))) throw Unsupported("numpy: reciprocal of integers");
 }
 Scalar reciprocal_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   return b.div(number(b, 1, x[0]), x[0]);
@@ -98,7 +103,12 @@ std::vector<Value*> nan_to_num_body(Builder& b, const Args& args) {
 }
 std::vector<Value*> sinc_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "x");
-  return forward(b, "sinc", {is_float(x.dtype()) ? x.value : cast(x, DType::kF64).value});
+  if (!is_float(x.dtype())) x = cast(x, DType::kF64);
+  if (!is_half(x.dtype())) return forward(b, "sinc", {x.value});
+  // Half types round at each step.
+  x = x * std::numbers::pi;
+  Tensor y = where(ne(x, 0.0), x, 0x1p-10);
+  return one(sin(y) / y);
 }
 
 OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
@@ -132,13 +142,15 @@ std::vector<OpDef> numpy_math_ops() {
     ufunc("np.cbrt", "np.cbrt(Tensor x) -> Tensor", Promotion::kFloat, cbrt_scalar,
           CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.result() * d.result() * 3)))),
     ufunc("np.reciprocal", "np.reciprocal(Tensor x) -> Tensor", Promotion::kCommon, reciprocal_scalar,
-          CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result())))),
+          CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result()))), refuse_integers),
     numpy("np.square", {"np.square(Tensor x) -> Tensor"}, square_body),
     numpy("np.positive", {"np.positive(Tensor x) -> Tensor"},
           CDYNAMO_BODY(if (is_bool(args["x"])) type_error("ufunc 'positive' did not contain a loop for bool");
                        return forward(b, "clone", {args["x"]}))),
     numpy("np.conjugate", {"np.conjugate(Tensor x) -> Tensor"},
-          CDYNAMO_BODY(return forward(b, "clone", {args["x"]})), {"np.conj"}),
+          CDYNAMO_BODY(Tensor x = operand(b, args, "x"); return forward(
+                           b, "clone", {x.dtype() == DType::kBool ? cast(x, DType::kI8).value : x.value})),
+          {"np.conj"}),
     numpy("np.clip",
           {"np.clip(Tensor a, Tensor? min=None, Tensor? max=None) -> Tensor",
            "np.clip.named(Tensor a, Tensor? a_min=None, Tensor? a_max=None) -> Tensor"},

@@ -1,5 +1,6 @@
 // NumPy's functions, ufuncs, scalar types and dtypes as values, and calls of the operators that are bound to
 // them.
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 
@@ -138,8 +139,9 @@ ValuePtr write_out(Executor& ex, const std::shared_ptr<NumpyValue>& out, Value* 
 
 bool is_view_or_factory(const OpDef& op, const graph::Node* node) {
   if (node && graph::result_alias(*node) != graph::Alias::kNone) return true;
-  return op.name == "zeros_like" || op.name == "ones_like" || op.name == "full_like" ||
-         op.name == "empty_like" || op.name == "core.full" || op.name == "np.tensordot";
+  static constexpr std::string_view kArrays[] = {"zeros_like", "ones_like", "full_like", "np.full_like",
+                                                 "empty_like", "core.full", "where",     "np.tensordot"};
+  return std::find(std::begin(kArrays), std::end(kArrays), op.name) != std::end(kArrays);
 }
 
 }  // namespace

@@ -176,6 +176,9 @@ constexpr const char* kCopy = "copy";
 
 // numpy.copy keeps the memory order where the method makes a row-major copy.
 ValuePtr copy_function(Executor& ex, PyObject* callable, const CallArgs& args) {
+  auto* scalar = args.positional.empty() ? nullptr : dynamic_cast<NumpyValue*>(args.positional[0].get());
+  if (scalar && scalar->is_scalar())
+    return numpy_array_value(ex, append_call1(ex, "clone", {scalar->value()}));
   CallArgs all = args;
   if (args.keywords.empty() && args.positional.size() == 1)
     all.keywords.push_back(

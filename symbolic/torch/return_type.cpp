@@ -27,7 +27,7 @@ ValuePtr ReturnTypeValue::get_attribute(Executor& ex, PyObject* name) {
     const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(attribute)->d_member;
     size_t index =
         (static_cast<size_t>(member->offset) - offsetof(PyTupleObject, ob_item)) / sizeof(PyObject*);
-    if (index < tuple_->size()) return tuple_->item(ex, index);
+    if (index < tuple_->size(ex)) return tuple_->item(ex, index);
   }
   return tuple_->get_attribute(ex, name);
 }

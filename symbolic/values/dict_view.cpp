@@ -41,7 +41,7 @@ bool DictViewValue::contains(Executor& ex, const ValuePtr& item) {
   if (kind_ == DictViewKind::kKeys) return dict.contains(ex, item);
   if (kind_ == DictViewKind::kItems) {
     TupleValue* pair = tuple_in(item);
-    if (!pair || pair->size() != 2) return false;
+    if (!pair || pair->size(ex) != 2) return false;
     ValuePtr value = dict.lookup(ex, pair->item(ex, 0));
     return value && values_equal(ex, value, pair->item(ex, 1));
   }

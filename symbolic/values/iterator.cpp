@@ -74,7 +74,7 @@ class SequenceIterator final : public IteratorValue {
 
  private:
   ValuePtr item_at(Executor& ex, size_t index) {
-    if (auto* tuple = tuple_in(sequence_)) return index < tuple->size() ? tuple->item(ex, index) : nullptr;
+    if (auto* tuple = tuple_in(sequence_)) return index < tuple->size(ex) ? tuple->item(ex, index) : nullptr;
     if (auto* list = list_in(sequence_)) return index < list->size(ex) ? list->item(ex, index) : nullptr;
     if (auto* range = dynamic_cast<RangeValue*>(sequence_.get()))
       return static_cast<int64_t>(index) < range->count(ex) ? range->at(ex, static_cast<int64_t>(index))
@@ -326,6 +326,9 @@ ValuePtr new_reversed_iterator(Executor& ex, const ValuePtr& sequence) {
     return std::make_shared<ReversedIterator>(sequence, *view->unpack(ex));
   if (!list_in(sequence) && !tuple_in(sequence) && !dynamic_cast<RangeValue*>(sequence.get()) &&
       !dynamic_cast<ConstantValue*>(sequence.get())) {
+    const PySequenceMethods* methods = sequence->type()->tp_as_sequence;
+    if (!methods || !methods->sq_item)
+      raise_error(ex, PyExc_TypeError, "'" + type_name(sequence) + "' object is not reversible");
     std::vector<ValuePtr> items;
     Py_ssize_t count = index_argument(ex, sequence->length(ex));
     for (Py_ssize_t i = 0; i < count; ++i) items.push_back(sequence->get_item(ex, ex.constant_int(i)));

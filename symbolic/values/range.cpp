@@ -14,9 +14,19 @@ namespace cdynamo::symbolic {
 using graph::Sym;
 
 namespace {
+constexpr int64_t kLargest = int64_t{1} << 61;  // of a bound: lengths and items stay in 64 bits
+
+int64_t small(int64_t number, const ValuePtr& value) {
+  if (number < -kLargest || number > kLargest) break_graph("CD0215", "range of " + value->describe());
+  return number;
+}
+
 graph::Sym bound(Executor& ex, const ValuePtr& value) {
-  if (auto sym = as_sym(value)) return *sym;
-  if (!is_integer_value(value)) return Sym(index_argument(ex, value));
+  if (auto sym = as_sym(value)) {
+    if (auto constant = sym->maybe_constant()) small(*constant, value);
+    return *sym;
+  }
+  if (!is_integer_value(value)) return Sym(small(index_argument(ex, value), value));
   break_graph("CD0215", "range of " + value->describe());
 }
 }  // namespace
@@ -26,7 +36,7 @@ ValuePtr make_range(Executor& ex, const CallArgs& args) {
   const auto& given = args.positional;
   Sym start = given.size() > 1 ? bound(ex, given[0]) : Sym(0);
   Sym stop = bound(ex, given[given.size() > 1 ? 1 : 0]);
-  int64_t step = given.size() > 2 ? index_argument(ex, given[2]) : 1;
+  int64_t step = given.size() > 2 ? small(index_argument(ex, given[2]), given[2]) : 1;
   if (step == 0) raise_error(ex, PyExc_ValueError, "range() arg 3 must not be zero");
   return std::make_shared<RangeValue>(start, stop, step);
 }

@@ -13,7 +13,10 @@ class TupleValue final : public SymbolicValue {
     source = std::move(from);
     items_.resize(static_cast<size_t>(PyTuple_GET_SIZE(object_.get())));
   }
-  size_t size() const { return items_.size(); }
+  size_t size(Executor& ex) {
+    guard_length(ex);
+    return items_.size();
+  }
   const ValuePtr& item(Executor& ex, size_t index);
   const std::vector<ValuePtr>& items(Executor& ex);  // all of them, wrapped
   void set_constant(PyRef object) { constant_ = std::move(object); }

@@ -217,3 +217,57 @@ def test_softmax_regression():
 
     generator = np.random.default_rng(0)
     check(train, generator.normal(size=(20, 4)), np.eye(3)[generator.integers(0, 3, 20)], np.zeros((4, 3)))
+
+
+def test_views_of_scalars_that_are_results_too():
+    def f(a):
+        s = a.sum()
+        return s, np.atleast_1d(s), np.copy(s), np.where(s > 0, 1.0, 2.0), np.full_like(s, 2.0), s + 0
+
+    a = np.ones((2, 3))
+    expected, got = f(a), cdynamo.optimize(f)(a)
+    assert [type(x) for x in got] == [type(x) for x in expected]
+    assert [np.shape(x) for x in got] == [np.shape(x) for x in expected]
+    np.testing.assert_array_equal(got[1], expected[1])
+    got[2][...] = 7.0
+    assert (got[0], got[1][0], got[5]) == (6.0, 6.0, 6.0)
+
+
+def test_errors_that_numpy_is_asked_to_raise():
+    def divide(a, b):
+        return a / b
+
+    def strict(a, b):
+        with np.errstate(all="raise"):
+            return a / b
+
+    a, b = np.ones(3), np.zeros(3)
+    fast = cdynamo.optimize(divide)
+    assert np.isinf(fast(a, b)).all()
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        fast(a, b)
+    assert np.isinf(fast(a, b)).all()
+    with pytest.raises(FloatingPointError):
+        cdynamo.optimize(strict)(a, b)
+
+
+ONE_BY_ONE = {
+    "reciprocal": (lambda a: np.reciprocal(a), ["bool", "int32", "float32"]),
+    "conj": (lambda a: np.conj(a), ["bool", "int8"]),
+    "trace": (lambda a: np.trace(a), ["uint8", "int8", "bool"]),
+    "sinc": (lambda a: np.sinc(a), ["float16", "float64", "int64"]),
+    "number beside half": (lambda a: a * 3.14159 + 0.1, ["float16"]),
+}
+
+
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_dtypes_of(name):
+    function, dtypes = ONE_BY_ONE[name]
+    fast = cdynamo.optimize(function)
+    for dtype in dtypes:
+        a = (np.arange(9).reshape(3, 3) - 2).astype(dtype)
+        with np.errstate(all="ignore"):
+            expected = function(a)
+        got = fast(a)
+        assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(got, expected, rtol=1e-6)

@@ -420,3 +420,25 @@ def test_iterators(fn):
 
 def test_iter_with_sentinel():
     check(sentinel, ([1, 2, 3],))
+
+
+def test_an_empty_tuple_is_told_from_others():
+    def iterate(items):
+        return [x + 1 for x in items], any(items), list(zip(items, items)), {*items}
+
+    check(iterate, ((),), ((1,),), ((),), ((1, 2),))
+
+
+def test_ranges_of_large_numbers():
+    def f(n):
+        big = 2**62 + n
+        return len(range(0, 2**63 - 1, 2**63 - 2)), list(range(2**64, 2**64 + 2)), bool(range(-big, big)), n
+
+    check(f, (1,), (2,), breaks=None)
+
+
+def test_sets_are_not_reversible():
+    def f(items):
+        return list(reversed(items))
+
+    check(f, (set(),), ({1},), breaks=None)
