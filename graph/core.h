@@ -40,7 +40,7 @@
 //
 // Reductions     over `dims` (sorted, >= 0), which disappear; accumulated in compute type
 // core.sum, core.prod, core.amax, core.amin, core.any, core.all (Tensor self, int[] dims)
-// core.max                                                 core.amax, but the first of the greatest gets the gradient
+// core.max, core.min(Tensor self, int[] dims)              as amax and amin; the gradient goes to one element
 // core.argmax, core.argmin(Tensor self, int[] dims)        one dim, or all (index in row-major order); int64
 //
 // Scans          along `dim`, shape kept
@@ -65,6 +65,12 @@
 // core.sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor out,
 //                  Tensor logsumexp, bool is_causal, float scale)
 //                                                          the gradients of query, key and value
+//
+// core.draw(str distribution, Tensor? probability, int[] size, float first, float second, ScalarType dtype,
+// Tensor? after)
+//                from the framework's generator, in the order of the graph: never removed, merged or repeated.
+//                uniform: from, to; normal: mean, deviation; bernoulli: probability; bernoulli_tensor: one for
+//                each element; integers: 0 .. first-1; exponential: rate. `after`: a draw that comes before
 //
 // core.library(Tensor[] inputs, int call, ...)             a framework operator known only at run time:
 // Node::user_call names it;

@@ -364,6 +364,12 @@ class PlanMaker {
         step.integers.push_back(sizes_.add(Sym(args.boolean("is_causal") ? 1 : 0)));
         step.numbers.push_back(args.number("scale"));
         break;
+      case CoreKind::kDraw:
+        step.library = runtime::library_draw;
+        inputs({"probability"});
+        step.integers.push_back(sizes_.add(Sym(runtime::draw_kind(args.string("distribution")))));
+        step.numbers = {args.number("first"), args.number("second")};
+        break;
       default:
         step.library = runtime::library_callback;
         if (args.has("call")) step.user_call = static_cast<int>(args.constant("call"));

@@ -32,6 +32,7 @@ const std::unordered_map<std::string_view, CoreKind>& named_kinds() {
       {"core.amax", kReduction},
       {"core.max", kReduction},
       {"core.amin", kReduction},
+      {"core.min", kReduction},
       {"core.any", kReduction},
       {"core.all", kReduction},
       {"core.argmax", kReduction},
@@ -46,6 +47,7 @@ const std::unordered_map<std::string_view, CoreKind>& named_kinds() {
       {"core.convolution_weight_grad", kConvolutionWeightGrad},
       {"core.sdpa", kAttention},
       {"core.sdpa_backward", kAttentionBackward},
+      {"core.draw", kDraw},
       {"core.library", kLibrary},
   };
   return *kinds;

@@ -36,6 +36,7 @@ enum class CoreKind : uint8_t {
   kConvolutionWeightGrad,
   kAttention,
   kAttentionBackward,
+  kDraw,
   kLibrary,
   kUnknown,
 };

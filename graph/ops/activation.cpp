@@ -63,9 +63,10 @@ void gelu_derivative(Derivative& d) {
   d.set(0, d.grad() * (cdf + x * pdf));
 }
 
-Tensor attribute(Derivative& d, const char* name) { return full_like(d.operand(0), d.args.number(name)); }
-// The gradient where the condition holds, else 0.
-Tensor masked(Derivative& d, Tensor condition) { return where(condition, d.grad(), 0.0); }
+// The gradient but where the condition holds. Eager passes NaN on in most of these, so conditions are
+// written to be false for it.
+Tensor unless(Derivative& d, Tensor condition) { return where(condition, 0.0, d.grad()); }
+Tensor outside(Tensor x, double low, double high) { return logical_or(le(x, low), ge(x, high)); }
 Tensor between(Tensor x, double low, double high) { return logical_and(gt(x, low), lt(x, high)); }
 
 void hardswish_derivative(Derivative& d) {
@@ -87,10 +88,7 @@ void elu_gradient(Derivative& d, double alpha, double scale, double input_scale)
   Tensor low = d.grad() * exp(x * input_scale) * (alpha * scale * input_scale);
   d.set(0, where(le(x, 0), low, d.grad() * scale));
 }
-void shrink_derivative(Derivative& d) {
-  Tensor limit = attribute(d, "lambd");
-  d.set(0, masked(d, gt(abs(d.operand(0)), limit)));
-}
+void shrink_derivative(Derivative& d) { d.set(0, unless(d, le(abs(d.operand(0)), d.args.number("lambd")))); }
 
 Scalar softplus_of(ScalarBuilder& b, Scalar x, double beta, double threshold) {
   Scalar scaled = b.mul(x, number(b, beta, x));
@@ -150,21 +148,6 @@ std::vector<Value*> glu_body(Builder& b, const Args& args) {
   return one(cast(x * sigmoid(gate), self.dtype()));
 }
 
-std::vector<Value*> dropout_body(Builder& b, const Args& args) {
-  double p = args.number("p");
-  if (p < 0 || p > 1)
-    runtime_error("dropout probability has to be between 0 and 1, but got " + std::to_string(p));
-  if (args.boolean("train") && p > 0) throw Unsupported("dropout in training, which draws random numbers");
-  return {args.value("input")};
-}
-OpDef dropout(std::string_view name, std::string_view schema) {
-  return {.name = name,
-          .family = Family::kComposite,
-          .schemas = {schema},
-          .body = dropout_body,
-          .alias = [](const Node&) { return Alias::kSelf; }};
-}
-
 std::vector<OpDef> rectifiers() {
   return {
       {.name = "relu",
@@ -172,25 +155,21 @@ std::vector<OpDef> rectifiers() {
        .schemas = {"relu(Tensor self) -> Tensor"},
        .opinfo = "nn.functional.relu",
        .scalar = CDYNAMO_SCALAR(return b.max(x[0], number(b, 0, x[0]))),
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, where(gt(d.result(), 0), d.grad(), 0.0))),
+       .derivative = CDYNAMO_DERIVATIVE(d.set(0, where(le(d.result(), 0), 0.0, d.grad()))),
        .check = check_not_bool},
       {.name = "relu6",
        .family = Family::kPointwise,
        .schemas = {"relu6(Tensor self) -> Tensor"},
        .scalar = CDYNAMO_SCALAR(return clamp(b, x[0], 0, 6)),
-       .derivative = CDYNAMO_DERIVATIVE(Tensor x = d.operand(0);
-                                        d.set(0, where(logical_and(gt(x, 0), lt(x, 6)), d.grad(), 0.0))),
+       .derivative = CDYNAMO_DERIVATIVE(d.set(0, unless(d, outside(d.operand(0), 0, 6)))),
        .check = check_not_bool},
       {.name = "hardtanh",
        .family = Family::kPointwise,
        .schemas = {"hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"},
        .scalar = CDYNAMO_SCALAR(return b.min(b.max(x[0], attribute(b, args, "min_val", x[0])),
                                              attribute(b, args, "max_val", x[0]))),
-       .derivative =
-           CDYNAMO_DERIVATIVE(Tensor x = d.operand(0);
-                              Tensor inside = logical_and(gt(x, Operand(d.args["min_val"], &d.builder)),
-                                                          lt(x, Operand(d.args["max_val"], &d.builder)));
-                              d.set(0, where(inside, d.grad(), 0.0))),
+       .derivative = CDYNAMO_DERIVATIVE(
+           d.set(0, unless(d, outside(d.operand(0), d.args.number("min_val"), d.args.number("max_val"))))),
        .check = check_not_bool},
       activation(
           "leaky_relu", "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
@@ -209,7 +188,7 @@ std::vector<OpDef> rectifiers() {
       activation(
           "hardsigmoid", "hardsigmoid(Tensor self) -> Tensor",
           CDYNAMO_SCALAR(return b.div(clamp(b, b.add(x[0], number(b, 3, x[0])), 0, 6), number(b, 6, x[0]))),
-          CDYNAMO_DERIVATIVE(d.set(0, masked(d, between(d.operand(0), -3, 3)) / 6.0))),
+          CDYNAMO_DERIVATIVE(d.set(0, where(between(d.operand(0), -3, 3), d.grad() / 6.0, 0.0)))),
       activation("hardswish", "hardswish(Tensor self) -> Tensor",
                  CDYNAMO_SCALAR(return b.div(b.mul(x[0], clamp(b, b.add(x[0], number(b, 3, x[0])), 0, 6)),
                                              number(b, 6, x[0]))),
@@ -260,10 +239,6 @@ std::vector<OpDef> smooth() {
      .schemas = {"glu(Tensor self, int dim=-1) -> Tensor"},
      .body = glu_body,
      .in_place_variant = false},
-    dropout("dropout", "dropout(Tensor input, float p, bool train) -> Tensor"),
-    dropout("feature_dropout", "feature_dropout(Tensor input, float p, bool train) -> Tensor"),
-    dropout("alpha_dropout", "alpha_dropout(Tensor input, float p, bool train) -> Tensor"),
-    dropout("feature_alpha_dropout", "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"),
   };
   for (OpDef& op : ops) {
     if (op.name == "gelu") op.check = check_gelu;

@@ -44,6 +44,24 @@ Tensor additive_mask(Builder& b, const Args& args, Tensor query, Tensor key, con
   return four_dims(mask, batch);
 }
 
+// Eager's plain way: the weights are a tensor, of which dropout takes its share. A row that sees nothing gives
+// 0.
+Tensor with_dropout(Builder& b, const Args& args, Tensor query, Tensor key, Tensor value, const Arg& mask,
+                    double scale) {
+  const double infinity = std::numeric_limits<double>::infinity(), root = std::sqrt(std::abs(scale));
+  Tensor scores = matmul(query * (scale < 0 ? -root : root), transpose(key, 2, 3) * root);
+  if (const auto* given = std::get_if<Value*>(&mask); given && *given) scores = scores + wrap(b, *given);
+  if (args.boolean("is_causal")) {
+    std::vector<Sym> places{query.size(2), key.size(2)};
+    Tensor seen = ge(iota(b, places, 0, DType::kI64), iota(b, places, 1, DType::kI64));
+    scores = where(seen, scores, -infinity);
+  }
+  Tensor blind = eq(amax(scores, {3}, true), -infinity);
+  Tensor weights = wrap(b, b.call1("softmax", {where(blind, 0.0, scores).value, Sym(3)}));
+  weights = where(blind, 0.0, weights);
+  return matmul(wrap(b, b.call1("dropout", {weights.value, args.number("dropout_p"), true})), value);
+}
+
 std::vector<Value*> attention_body(Builder& b, const Args& args) {
   Tensor query = operand(b, args, "query"), key = operand(b, args, "key"), value = operand(b, args, "value");
   if (query.dtype() != key.dtype() || query.dtype() != value.dtype())
@@ -51,7 +69,6 @@ std::vector<Value*> attention_body(Builder& b, const Args& args) {
   if (!is_float(query.dtype())) throw Unsupported("attention of integers");
   if (query.rank() < 2 || key.rank() < 2 || value.rank() < 2)
     runtime_error("Expected query, key, and value to all be at least 2 dimensional");
-  if (args.number("dropout_p") > 0) throw Unsupported("attention with dropout, which draws random numbers");
   bool causal = args.boolean("is_causal"), masked = args.has("attn_mask");
   if (causal && masked)
     runtime_error("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
@@ -76,17 +93,23 @@ std::vector<Value*> attention_body(Builder& b, const Args& args) {
       args.has("scale")
           ? args.number("scale")
           : 1 / std::sqrt(static_cast<double>(b.sym().specialize(query.size(-1), "attention's scale")));
-  Tensor result = wrap(b, b.call1("core.sdpa", {four_dims(query, batch).value, four_dims(key, batch).value,
-                                                four_dims(value, batch).value, mask, causal, scale}));
   std::vector<Sym> sizes = batch;
   sizes.insert(sizes.end(), {query.size(-2), value.size(-1)});
+  if (args.number("dropout_p") > 0) {
+    Tensor result = with_dropout(b, args, four_dims(query, batch), four_dims(key, batch),
+                                 four_dims(value, batch), mask, scale);
+    return one(reshape(result, sizes));
+  }
+  Tensor result = wrap(b, b.call1("core.sdpa", {four_dims(query, batch).value, four_dims(key, batch).value,
+                                                four_dims(value, batch).value, mask, causal, scale}));
   return one(reshape(result, sizes));
 }
 
 // Eager's fused kernel writes in the order of the query's strides; its plain one row-major.
 void attention_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   const TensorType& query = args.value("query")->type;
-  bool fused = query.rank() == 4 && results[0].sizes == query.sizes && query.strides.back() == Sym(1);
+  bool fused = args.number("dropout_p") == 0 && query.rank() == 4 && results[0].sizes == query.sizes &&
+               query.strides.back() == Sym(1);
   results[0].strides = fused ? preserved_strides(*graph.sym, query) : contiguous_strides(results[0].sizes);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "runtime/executable.h"
 
@@ -38,6 +39,11 @@ bool library_attention(const LibraryArgs& args, RunError* error);
 // gradient of the output, query, key, value, mask or absent, output, log-sum-exp -> gradients of query, key, value, each of which
 // may be absent. integers, numbers: as above.
 bool library_attention_backward(const LibraryArgs& args, RunError* error);
+
+// Random numbers from the framework's generator: probabilities or absent -> output. integers: the kind that
+// draw_kind says. numbers: the distribution's two parameters.
+bool library_draw(const LibraryArgs& args, RunError* error);
+int draw_kind(std::string_view distribution);  // -1: unknown
 
 // The framework's own operator `user_call`, through LibraryCallbacks.
 bool library_callback(const LibraryArgs& args, RunError* error);

@@ -1,6 +1,8 @@
 #include "runtime/library/torch_shim.h"
 
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "runtime/library/convert.h"
 #include "runtime/parallel.h"
@@ -35,6 +37,8 @@ struct Shim {
   Status (*bmm_out)(Handle out, Handle self, Handle mat2) = nullptr;
   Status (*attention)(Handle query, Handle key, Handle value, double dropout, int32_t is_causal, Handle* mask,
                       double* scale, Handle* result, Handle* logsumexp) = nullptr;
+  // The dispatcher takes over the tensors on the stack, and leaves a new handle for the result.
+  Status (*call_dispatcher)(const char* op, const char* overload, uint64_t* stack) = nullptr;
   bool complete() const {
     return create_tensor_from_blob && delete_tensor && get_data_ptr && get_sizes && get_strides && get_dim &&
            convolution;
@@ -59,6 +63,7 @@ Shim bind_shim() {
   bind(result.mm_out, "aoti_torch_cpu_mm_out");
   bind(result.bmm_out, "aoti_torch_cpu_bmm_out");
   bind(result.attention, "aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu");
+  bind(result.call_dispatcher, "aoti_torch_call_dispatcher");
   return result;
 }
 
@@ -87,6 +92,7 @@ class TorchTensor {
     if (handle_) torch_->delete_tensor(handle_);
   }
   Handle get() const { return handle_; }
+  Handle release() { return std::exchange(handle_, nullptr); }
 
  private:
   const Shim* torch_ = nullptr;
@@ -195,6 +201,24 @@ bool torch_attention(const LibraryArgs& args) {
     return false;
   TorchTensor owner(*torch, result), second_owner(*torch, logsumexp);
   return copy_result(*torch, result, args.output());
+}
+
+bool torch_draw(const DrawRow& row, const TensorView& out, const TensorView& probabilities,
+                const double* parameters) {
+  const Shim* torch = shim();
+  if (!torch || !torch->call_dispatcher) return false;
+  TorchTensor target(*torch, out);
+  TorchTensor chances = row.probabilities ? TorchTensor(*torch, probabilities) : TorchTensor();
+  if (!target.get() || (row.probabilities && !chances.get())) return false;
+  uint64_t stack[4] = {}, *top = stack;  // what is left 0: no generator
+  *top++ = std::bit_cast<uint64_t>(target.release());
+  if (row.probabilities) *top++ = std::bit_cast<uint64_t>(chances.release());
+  for (int i = 0; i < row.parameters; ++i)
+    *top++ = row.integer ? static_cast<uint64_t>(static_cast<int64_t>(parameters[i]))
+                         : std::bit_cast<uint64_t>(parameters[i]);
+  if (torch->call_dispatcher(row.op, row.overload, stack) != 0) return false;
+  TorchTensor result(*torch, std::bit_cast<Handle>(stack[0]));
+  return true;
 }
 
 }  // namespace cdynamo::runtime

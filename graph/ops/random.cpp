@@ -1,0 +1,257 @@
+// Random numbers: the framework's generator draws them at run time, in the program's order, so that the same
+// seed gives eager's numbers. What eager makes of them (dropout's scaling, a mean that is added) is written
+// here in the operators of the table.
+#include <cmath>
+
+#include "graph/ops/entry.h"
+#include "graph/strides.h"
+
+namespace cdynamo::graph {
+namespace {
+
+#define FACTORY_OPTIONS                                                                                    \
+  "*, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? " \
+  "pin_memory=None"
+#define LIKE_OPTIONS                                                                             \
+  "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, " \
+  "MemoryFormat? memory_format=None"
+
+std::vector<TensorType> infer_draw(Graph& graph, const Args& args) {
+  TensorType type;
+  type.dtype = *args.dtype("dtype");
+  type.sizes = args.sizes("size");
+  type.strides = contiguous_strides(type.sizes);
+  return {type};
+}
+
+// A draw that waits for an operand must not be overtaken by the next one: that reads its result.
+Arg draw_before(const Graph& graph) {
+  for (auto it = graph.nodes.rbegin(); it != graph.nodes.rend(); ++it) {
+    Node& node = **it;
+    if (node.op->family != Family::kRandom) continue;
+    bool waits = false;
+    for_each_operand(node, [&](Value*&) { waits = true; });
+    return waits ? Arg(node.results[0]) : Arg();
+  }
+  return {};
+}
+
+Tensor draw(Builder& b, const char* distribution, const std::vector<Sym>& sizes, DType dtype, double first,
+            double second = 0, Tensor probability = {}) {
+  Arg operand = probability.value ? Arg(probability.value) : Arg();
+  return wrap(b, b.call1("core.draw", {std::string(distribution), operand, sizes, first, second, dtype,
+                                       draw_before(b.graph())}));
+}
+
+void check_float(DType dtype, const char* what) {
+  if (!is_float(dtype)) throw Unsupported(std::string(what) + " of integers");
+}
+Tensor uniform(Builder& b, const std::vector<Sym>& sizes, DType dtype, double from, double to) {
+  check_float(dtype, "uniform");
+  if (!(from <= to)) throw Unsupported("uniform between bounds that cross");
+  return draw(b, "uniform", sizes, dtype, from, to);
+}
+Tensor normal(Builder& b, const std::vector<Sym>& sizes, DType dtype, double mean, double deviation) {
+  check_float(dtype, "normal");
+  if (!(deviation >= 0)) throw Unsupported("normal with a negative deviation");
+  return draw(b, "normal", sizes, dtype, mean, deviation);
+}
+Tensor bernoulli(Builder& b, const std::vector<Sym>& sizes, DType dtype, double p) {
+  if (!(p >= 0 && p <= 1)) throw Unsupported("bernoulli with a probability beyond 0 and 1");
+  return draw(b, "bernoulli", sizes, dtype, p);
+}
+Tensor integers(Builder& b, const std::vector<Sym>& sizes, DType dtype, int64_t low, int64_t high) {
+  if (low >= high) throw Unsupported("random integers from an empty range");
+  if (is_half(dtype) || dtype == DType::kBool || high - low > (int64_t{1} << 24))
+    throw Unsupported("random integers of this dtype or range");
+  Tensor drawn = draw(b, "integers", sizes, dtype, static_cast<double>(high - low));
+  return low == 0 ? drawn : drawn + Operand(low);
+}
+
+// Which number falls where depends on the memory order, which a core graph does not know.
+void require_row_major(Graph& graph, const Args& args, std::string_view name) {
+  if (!is_contiguous(*graph.sym, args.value(name)->type))
+    throw Unsupported("random numbers in another order than the row-major one");
+}
+void check_self(Graph& graph, const Args& args) { require_row_major(graph, args, "self"); }
+void check_input(Graph& graph, const Args& args) { require_row_major(graph, args, "input"); }
+
+// ---- factories ------------------------------------------------------------------------------------------
+
+DType float_or_default(Builder& b, const Args& args) { return dtype_or(args, b.graph().default_float); }
+DType dtype_like(const Args& args) { return dtype_or(args, operand_dtype(args, "self")); }
+
+std::vector<Value*> rand_body(Builder& b, const Args& args) {
+  return one(uniform(b, args.sizes("size"), float_or_default(b, args), 0, 1));
+}
+std::vector<Value*> randn_body(Builder& b, const Args& args) {
+  return one(normal(b, args.sizes("size"), float_or_default(b, args), 0, 1));
+}
+std::vector<Value*> randint_body(Builder& b, const Args& args) {
+  const bool like = args.schema().find("self") >= 0;
+  const std::vector<Sym> sizes = like ? operand(b, args, "self").sizes() : args.sizes("size");
+  const int64_t low = args.schema().find("low") >= 0 ? args.constant("low") : 0;
+  return one(
+      integers(b, sizes, like ? dtype_like(args) : dtype_or(args, DType::kI64), low, args.constant("high")));
+}
+std::vector<Value*> rand_like_body(Builder& b, const Args& args) {
+  return one(uniform(b, operand(b, args, "self").sizes(), dtype_like(args), 0, 1));
+}
+std::vector<Value*> randn_like_body(Builder& b, const Args& args) {
+  return one(normal(b, operand(b, args, "self").sizes(), dtype_like(args), 0, 1));
+}
+
+// ---- of parameters that may be tensors ------------------------------------------------------------------
+
+std::vector<Value*> bernoulli_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  if (args.schema().find("p") >= 0) return one(bernoulli(b, self.sizes(), self.dtype(), args.number("p")));
+  check_float(self.dtype(), "bernoulli");
+  return one(draw(b, "bernoulli_tensor", self.sizes(), self.dtype(), 0, 0, detach(self)));
+}
+
+std::vector<Value*> normal_around_body(Builder& b, const Args& args) {
+  const double deviation = args.number("std");
+  if (args.schema().find("size") >= 0)
+    return one(normal(b, args.sizes("size"), float_or_default(b, args), args.number("mean"), deviation));
+  Tensor mean = operand(b, args, "mean");
+  return one(normal(b, mean.sizes(), mean.dtype(), 0, deviation) + detach(mean));
+}
+
+// ---- written to a tensor --------------------------------------------------------------------------------------
+
+std::vector<Value*> uniform_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  return one(uniform(b, self.sizes(), self.dtype(), args.number("from"), args.number("to")));
+}
+std::vector<Value*> normal_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  return one(normal(b, self.sizes(), self.dtype(), args.number("mean"), args.number("std")));
+}
+std::vector<Value*> exponential_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self");
+  check_float(self.dtype(), "exponential");
+  if (!(args.number("lambd") > 0)) throw Unsupported("exponential with such a rate");
+  return one(draw(b, "exponential", self.sizes(), self.dtype(), args.number("lambd")));
+}
+
+// ---- dropout --------------------------------------------------------------------------------------------
+
+bool draws(const Args& args) {
+  return args.boolean("train") && args.number("p") > 0 && !(args.value("input")->type.numel() == Sym(0));
+}
+void check_dropout(Graph& graph, const Args& args) {
+  const double p = args.number("p");
+  if (!(p >= 0 && p <= 1))
+    runtime_error("dropout probability has to be between 0 and 1, but got " + std::to_string(p));
+  if (draws(args)) check_input(graph, args);
+}
+Alias dropout_alias(const Node& node) {
+  return draws(Args(node.op->parsed[node.overload], node.args)) ? Alias::kNone : Alias::kSelf;
+}
+
+// Whole channels are kept or dropped: the noise has their sizes.
+std::vector<Sym> channels_of(Tensor x) {
+  if (x.rank() < 2) runtime_error("Feature dropout requires at least 2 dimensions in the input");
+  std::vector<Sym> sizes(x.rank(), 1);
+  sizes[0] = x.size(0);
+  sizes[1] = x.size(1);
+  return sizes;
+}
+
+template <bool of_channels, bool alpha>
+std::vector<Value*> dropout_body(Builder& b, const Args& args) {
+  Tensor x = operand(b, args, "input");
+  if (!draws(args)) return one(x);
+  check_float(x.dtype(), "dropout");
+  const double p = args.number("p"), kept = 1 - p;
+  if (p == 1) return one(x * 0.0);
+  Tensor noise = bernoulli(b, of_channels ? channels_of(x) : x.sizes(), x.dtype(), kept);
+  if (!alpha) return one(x * (noise / kept));
+  // What is dropped becomes the limit of SELU; scale and shift keep mean and variance.
+  constexpr double kLimit = 1.7580993408473766;
+  const double scale = 1 / std::sqrt((kLimit * kLimit * p + 1) * kept);
+  Tensor shift = (noise + -1) * (kLimit * scale) + kLimit * scale * p;
+  return one(x * (noise * scale) + shift);
+}
+
+OpDef random(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+             CheckFn check = nullptr) {
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .body = body,
+          .differentiable = false,
+          .in_place_variant = false,
+          .check = check};
+}
+// x.uniform_() and the like: what is drawn is written to x.
+OpDef filling(std::string_view name, std::string_view schema, std::string_view method, BodyFn body) {
+  OpDef op = random(name, {schema}, body, check_self);
+  op.torch_names = {method};
+  op.in_place_variant = true;
+  return op;
+}
+OpDef dropout(std::string_view name, std::string_view schema, BodyFn body) {
+  OpDef op = random(name, {schema}, body, check_dropout);
+  op.differentiable = op.in_place_variant = true;
+  op.alias = dropout_alias;
+  return op;
+}
+
+}  // namespace
+
+std::vector<OpDef> random_ops() {
+  return {
+      {.name = "core.draw",
+       .family = Family::kRandom,
+       .schemas = {"core.draw(str distribution, Tensor? probability, int[] size, float first, float second, "
+                   "ScalarType dtype, Tensor? after) -> Tensor"},
+       .infer = infer_draw,
+       .differentiable = false},
+      random("rand", {"rand(int[] size, " FACTORY_OPTIONS ") -> Tensor"}, rand_body),
+      random("randn", {"randn(int[] size, " FACTORY_OPTIONS ") -> Tensor"}, randn_body),
+      random("randint",
+             {"randint(int high, int[] size, " FACTORY_OPTIONS ") -> Tensor",
+              "randint.low(int low, int high, int[] size, " FACTORY_OPTIONS ") -> Tensor"},
+             randint_body),
+      random("rand_like", {"rand_like(Tensor self, " LIKE_OPTIONS ") -> Tensor"}, rand_like_body, check_self),
+      random("randn_like", {"randn_like(Tensor self, " LIKE_OPTIONS ") -> Tensor"}, randn_like_body,
+             check_self),
+      random("randint_like",
+             {"randint_like(Tensor self, int high, " LIKE_OPTIONS ") -> Tensor",
+              "randint_like.low_dtype(Tensor self, int low, int high, " LIKE_OPTIONS ") -> Tensor"},
+             randint_body, check_self),
+      random("bernoulli",
+             {"bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
+              "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"},
+             bernoulli_body, check_self),
+      random("normal",
+             {"normal.float_float(float mean, float std, int[] size, " FACTORY_OPTIONS ") -> Tensor",
+              "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor"},
+             normal_around_body),
+      filling("core.fill_bernoulli",
+              "core.fill_bernoulli(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
+              "torch.Tensor.bernoulli_", bernoulli_body),
+      filling(
+          "core.fill_uniform",
+          "core.fill_uniform(Tensor self, float from=0, float to=1, *, Generator? generator=None) -> Tensor",
+          "torch.Tensor.uniform_", uniform_body),
+      filling(
+          "core.fill_normal",
+          "core.fill_normal(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor",
+          "torch.Tensor.normal_", normal_body),
+      filling("core.fill_exponential",
+              "core.fill_exponential(Tensor self, float lambd=1, *, Generator? generator=None) -> Tensor",
+              "torch.Tensor.exponential_", exponential_body),
+      dropout("dropout", "dropout(Tensor input, float p, bool train) -> Tensor", dropout_body<false, false>),
+      dropout("feature_dropout", "feature_dropout(Tensor input, float p, bool train) -> Tensor",
+              dropout_body<true, false>),
+      dropout("alpha_dropout", "alpha_dropout(Tensor input, float p, bool train) -> Tensor",
+              dropout_body<false, true>),
+      dropout("feature_alpha_dropout", "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
+              dropout_body<true, true>),
+  };
+}
+
+}  // namespace cdynamo::graph
