@@ -20,7 +20,11 @@ static std::vector<TensorType> infer_from_body(Graph& graph, const OpDef& op, co
   scratch.framework = graph.framework;
   scratch.default_float = graph.default_float;
   Builder builder(scratch, Level::kCaptured);
-  return types_of(op.body(builder, args));
+  std::vector<TensorType> types = types_of(op.body(builder, args));
+  // What a body returns after the results is the new content of the arguments that the call writes to.
+  const size_t results = args.schema().num_results;
+  if (!args.schema().result_is_list && types.size() > results) types.resize(results);
+  return types;
 }
 
 static void check_in_place(Graph& graph, const OpDef& op, const std::vector<Arg>& args,

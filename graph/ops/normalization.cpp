@@ -12,7 +12,8 @@ namespace {
 // ---- softmax --------------------------------------------------------------------------------------------
 
 Tensor softmax_of(Tensor x, int64_t dim, bool logarithm) {
-  Tensor shifted = x - amax(x, {dim}, true);
+  // Any constant gives the same result: no gradient flows to it.
+  Tensor shifted = x - detach(amax(x, {dim}, true));
   if (logarithm) return shifted - log(sum(exp(shifted), {dim}, true));
   Tensor e = exp(shifted);
   return e / sum(e, {dim}, true);
@@ -34,12 +35,12 @@ std::vector<Value*> softmax_body(Builder& b, const Args& args) {
 // ---- layers ---------------------------------------------------------------------------------------------
 
 struct Normalized {
-  Tensor scaled, mean, rstd;  // in the compute type
+  Tensor scaled, mean, rstd, squares;  // in the compute type
 };
 Normalized normalize(Tensor x, const Dims& dims, double eps) {
   Tensor center = mean(x, dims, true), difference = x - center;
-  Tensor rstd = rsqrt(mean(difference * difference, dims, true) + eps);
-  return {difference * rstd, center, rstd};
+  Tensor squares = difference * difference, rstd = rsqrt(mean(squares, dims, true) + eps);
+  return {difference * rstd, center, rstd, squares};
 }
 
 Dims trailing_dims(Builder& b, Tensor x, const std::vector<Sym>& shape, const char* name) {
@@ -119,12 +120,19 @@ Tensor channel_parameter(Builder& b, const Args& args, const char* name, const S
   return cast(p, dtype);
 }
 
+// What training makes of a running statistic; no gradient flows to it.
+Tensor running_statistic(Builder& b, const Args& args, const char* name, Tensor of_batch) {
+  const double momentum = args.number("momentum");
+  Tensor old = channel_parameter(b, args, name, of_batch.size(0), of_batch.dtype());
+  Tensor updated = detach(of_batch) * momentum + old * (1 - momentum);
+  return cast(updated, operand_dtype(args, name));
+}
+
 std::vector<Value*> batch_norm_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "input");
   require_float(input, "\"batch_norm\"");
   if (input.rank() < 2) runtime_error("Expected input to have at least 2 dims");
   bool running = args.has("running_mean") && args.has("running_var"), training = args.boolean("training");
-  if (training && running) throw Unsupported("batch_norm in training, which updates its running statistics");
   if (!training && !running)
     runtime_error("Expected running_mean and running_var to be defined when training is False");
   Sym channels = input.size(1);
@@ -137,12 +145,20 @@ std::vector<Value*> batch_norm_body(Builder& b, const Args& args) {
       if (d != 1) dims.push_back(d);
     if (b.sym().guard(Relation::kLe, count_along(x, dims), 1, "batch_norm"))
       throw Unsupported("batch_norm of one value per channel");
-    Tensor result = normalize(x, dims, eps).scaled;
+    Normalized n = normalize(x, dims, eps);
+    Tensor result = n.scaled;
     if (args.has("weight"))
       result = result * over_channels(channel_parameter(b, args, "weight", channels, dtype), x.rank());
     if (args.has("bias"))
       result = result + over_channels(channel_parameter(b, args, "bias", channels, dtype), x.rank());
-    return one(cast(result, input.dtype()));
+    std::vector<Value*> results = one(cast(result, input.dtype()));
+    if (!running) return results;
+    // Then the new running statistics, the variance without bias.
+    const Sym count = count_along(x, dims);
+    Tensor unbiased = sum(n.squares, dims) / Operand(count - 1);
+    results.push_back(running_statistic(b, args, "running_mean", reshape(n.mean, {channels})).value);
+    results.push_back(running_statistic(b, args, "running_var", unbiased).value);
+    return results;
   }
   // One factor and one term for each channel, as eager computes them.
   Tensor center = channel_parameter(b, args, "running_mean", channels, dtype);
@@ -209,8 +225,10 @@ std::vector<Value*> cosine_similarity_body(Builder& b, const Args& args) {
   y = expand(y, sizes);
   int64_t dim = wrap_dim(args.constant("dim"), x.rank());
   double eps = args.number("eps");
+  // Eager's lower bound does not stop the gradient of the length.
   auto unit = [&](Tensor t) {
-    return t / maximum(sqrt(sum(t * t, {dim}, true)), full(b, {}, eps, t.dtype()));
+    Tensor length = root(sum(t * t, {dim}, true)), bounded = maximum(length, eps);
+    return t / (length + detach(bounded - length));
   };
   DType dtype = x.dtype();
   return one(cast(sum(unit(to_compute(x)) * unit(to_compute(y)), {dim}), dtype));
@@ -250,11 +268,12 @@ std::vector<OpDef> normalization_ops() {
           "rms_norm",
           {"rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"},
           rms_norm_body),
-      normalization("batch_norm",
-                    {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
-                     "running_var, bool training, "
-                     "float momentum, float eps, bool cudnn_enabled) -> Tensor"},
-                    batch_norm_body, suggested_strides),
+      normalization(
+          "batch_norm",
+          {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!)? running_mean, Tensor(b!)? "
+           "running_var, bool training, "
+           "float momentum, float eps, bool cudnn_enabled) -> Tensor"},
+          batch_norm_body, suggested_strides),
       normalization("group_norm",
                     {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
                      "eps=1e-05, "

@@ -137,7 +137,7 @@ class Functionalizer {
   }
 
   void execute(const Node& node) {
-    refuse_written_arguments(node);
+    if (node.op->family == Family::kLibrary) refuse_written_arguments(node);
     std::vector<Arg> args = node.args;
     std::vector<const Value*> captured_operands;
     std::vector<Value*> operands;  // in step with captured_operands
@@ -170,6 +170,16 @@ class Functionalizer {
       else
         bind_fresh(node, node.results[i], results[i]);
     }
+    write_arguments(node, results);
+  }
+
+  // A body gives the new contents of the arguments that the schema marks, after the results.
+  void write_arguments(const Node& node, const std::vector<Value*>& results) {
+    const Schema& schema = node.op->parsed[node.overload];
+    size_t next = node.results.size();
+    for (size_t i = 0; i < schema.params.size() && next < results.size(); ++i)
+      if (auto* value = std::get_if<Value*>(&node.args[i]); schema.params[i].mutated && value && *value)
+        write(*value, coerce(results[next++], (*value)->type));
   }
 
   static std::string name_of(const Node& node) { return std::string(node.op->name); }
