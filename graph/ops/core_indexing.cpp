@@ -42,7 +42,19 @@ void concat_derivative(Derivative& d) {
   }
 }
 
+// Of one index a row the gradient is written as a choice, which fuses with what is done to it.
 void gather_derivative(Derivative& d) {
+  const Tensor self = d.operand(0), index = d.operand(1);
+  const int64_t dim = d.args.constant("dim");
+  bool whole_rows = true;
+  for (int i = 0; i < self.rank(); ++i) whole_rows &= i == dim || self.size(i) == index.size(i);
+  if (whole_rows && index.size(dim) == Sym(1)) {
+    Tensor wide = cast(index, DType::kI64);
+    Tensor place = where(lt(wide, 0), wide + Operand(self.size(dim)), wide);
+    Tensor hit = eq(iota(d.builder, self.sizes(), dim, DType::kI64), place);
+    d.set(0, where(hit, d.grad(), 0.0));
+    return;
+  }
   Tensor zero = full_like(d.operand(0), 0.0);
   d.set(0, wrap(d.builder, d.builder.call1("core.scatter", {zero.value, d.operand(1).value, d.grad().value,
                                                             d.args["dim"], std::string("sum")})));
@@ -73,17 +85,64 @@ void diagonal_scatter_derivative(Derivative& d) {
   d.set(1, core(d, "core.diagonal", {d.grad().value, offset, dim1, dim2}));
 }
 
+// The part of src that has an index: an index may be smaller than src.
+Tensor indexed_part(Tensor src, const Value* index) {
+  for (int dim = 0; dim < src.rank(); ++dim) src = slice(src, dim, 0, index->type.sizes[dim]);
+  return src;
+}
+// The gradient of all of src from that of the indexed part.
+Tensor padded_to(Tensor part, const std::vector<Sym>& sizes) {
+  if (part.sizes() == sizes) return part;
+  std::vector<Sym> low(sizes.size(), 0), high;
+  for (size_t dim = 0; dim < sizes.size(); ++dim) high.push_back(sizes[dim] - part.sizes()[dim]);
+  return pad(part, low, high, 0.0);
+}
+
+// All that came to a place and is as extreme as the result shares the gradient evenly, self included.
+void scatter_extreme_derivative(Derivative& d) {
+  const Value* index = d.args.value("index");
+  const Arg& dim = d.args["dim"];
+  Tensor self = d.operand(0), src = indexed_part(d.operand(2), index), result = d.result();
+  auto picked = [&](Tensor x) { return core(d, "core.gather", {x.value, d.operand(1).value, dim}); };
+  Tensor self_hit = cast(eq(self, result), self.dtype()),
+         src_hit = cast(eq(src, picked(result)), self.dtype());
+  Tensor count =
+      core(d, "core.scatter", {self_hit.value, d.operand(1).value, src_hit.value, dim, std::string("sum")});
+  Tensor share = d.grad() / count;
+  d.set(0, share * self_hit);
+  d.set(2, padded_to(picked(share) * src_hit, d.operand(2).sizes()));
+}
+
+// The product of the others: by division where a factor is not 0; where it is the only 0 that came to its
+// place, the product without it.
+void scatter_product_derivative(Derivative& d) {
+  const Value* index = d.args.value("index");
+  const Arg& dim = d.args["dim"];
+  Tensor self = d.operand(0), src = indexed_part(d.operand(2), index);
+  auto picked = [&](Tensor x) { return core(d, "core.gather", {x.value, d.operand(1).value, dim}); };
+  auto scattered = [&](Tensor onto, Tensor from, const char* reduce) {
+    return core(d, "core.scatter", {onto.value, d.operand(1).value, from.value, dim, std::string(reduce)});
+  };
+  Tensor ones = full_like(self, 1.0), zero = eq(src, 0.0);
+  d.set(0, d.grad() * scattered(ones, src, "prod"));
+  Tensor zeros_at = picked(scattered(zeros_like(self), cast(zero, self.dtype()), "sum"));
+  Tensor only_zero = logical_and(zero, eq(zeros_at, 1.0));
+  Tensor without_zero = picked(scattered(self, where(only_zero, 1.0, src), "prod") * d.grad());
+  Tensor divided = picked(d.result() * d.grad()) / where(zero, 1.0, src);
+  d.set(2, padded_to(where(only_zero, without_zero, divided), d.operand(2).sizes()));
+}
+
 // As eager: where an index comes twice, each of its sources gets the gradient.
 void scatter_derivative(Derivative& d) {
   std::string_view reduce = d.args.string("reduce");
-  if (!reduce.empty() && reduce != "sum")
-    throw Unsupported("the derivative of scatter with " + std::string(reduce));
+  if (reduce == "amax" || reduce == "amin") return scatter_extreme_derivative(d);
+  if (reduce == "prod") return scatter_product_derivative(d);
   Value *index = d.args.value("index"), *grad = d.grad().value;
   const Arg& dim = d.args["dim"];
   Tensor zero = full(d.builder, index->type.sizes, 0.0, d.grad().dtype());
   d.set(0,
         reduce == "sum" ? d.grad() : core(d, "core.scatter", {grad, index, zero.value, dim, std::string()}));
-  d.set(2, core(d, "core.gather", {grad, index, dim}));
+  d.set(2, padded_to(core(d, "core.gather", {grad, index, dim}), d.operand(2).sizes()));
 }
 
 void index_put_derivative(Derivative& d) {
@@ -99,6 +158,45 @@ void cumsum_derivative(Derivative& d) {
   int64_t dim = d.args.constant("dim");
   Tensor reversed = flip(d.grad(), {dim});
   d.set(0, flip(wrap(d.builder, d.builder.call1("core.cumsum", {reversed.value, Sym(dim)})), {dim}));
+}
+
+Tensor scanned(const char* op, Tensor x, int64_t dim) {
+  return wrap(*x.builder, x.builder->call1(op, {x.value, Sym(dim)}));
+}
+
+// x[i + by], 0 beyond the end.
+Tensor ahead(Tensor x, int64_t dim, int64_t by) {
+  std::vector<Sym> low(x.rank(), 0), high(x.rank(), 0);
+  high[dim] = by;
+  return pad(slice(x, dim, by, x.size(dim) - by), low, high, 0.0);
+}
+
+// With g the gradient: d/dx[k] = x[0] .. x[k-1] * s[k], where s[k] = g[k] + x[k+1] * s[k+1]. The recurrence
+// is solved by doubling, without a division: zeros need no cases, and it can be differentiated again.
+void cumprod_derivative(Derivative& d) {
+  const Tensor x = d.operand(0);
+  const int64_t dim = d.args.constant("dim"), size = d.builder.sym().specialize(x.size(dim), "cumprod");
+  if (size == 0) return d.set(0, d.grad());
+  std::vector<Sym> low(x.rank(), 0), high(x.rank(), 0);
+  low[dim] = 1;
+  Tensor before = scanned("core.cumprod", pad(slice(x, dim, 0, size - 1), low, high, 1.0), dim);
+  Tensor total = d.grad(), factor = ahead(x, dim, 1);
+  for (int64_t by = 1; by < size; by *= 2) {
+    total = total + factor * ahead(total, dim, by);
+    if (by * 2 < size) factor = factor * ahead(factor, dim, by);
+  }
+  d.set(0, before * total);
+}
+
+// The gradient goes to the last element so far that is as extreme as the running value.
+void cumulative_extreme_derivative(Derivative& d) {
+  const Tensor x = d.operand(0), result = d.result();
+  const int64_t dim = d.args.constant("dim");
+  Tensor hit = logical_or(eq(x, result), logical_and(isnan(x), isnan(result)));
+  Tensor place = where(hit, iota(d.builder, x.sizes(), dim, DType::kI64), 0);
+  Tensor index = scanned("core.cummax_values", place, dim);
+  d.set(0, core(d, "core.scatter",
+                {zeros_like(x).value, index.value, d.grad().value, Sym(dim), std::string("sum")}));
 }
 
 OpDef scan(std::string_view name, std::string_view schema, DerivativeFn derivative = nullptr) {
@@ -152,9 +250,11 @@ std::vector<OpDef> core_indexing_ops() {
        .infer = like_self,
        .derivative = index_put_derivative},
       scan("core.cumsum", "core.cumsum(Tensor self, int dim) -> Tensor", cumsum_derivative),
-      scan("core.cumprod", "core.cumprod(Tensor self, int dim) -> Tensor"),
-      scan("core.cummax_values", "core.cummax_values(Tensor self, int dim) -> Tensor"),
-      scan("core.cummin_values", "core.cummin_values(Tensor self, int dim) -> Tensor"),
+      scan("core.cumprod", "core.cumprod(Tensor self, int dim) -> Tensor", cumprod_derivative),
+      scan("core.cummax_values", "core.cummax_values(Tensor self, int dim) -> Tensor",
+           cumulative_extreme_derivative),
+      scan("core.cummin_values", "core.cummin_values(Tensor self, int dim) -> Tensor",
+           cumulative_extreme_derivative),
   };
 }
 

@@ -83,24 +83,68 @@ void extreme_derivative(Derivative& d) {
   d.set(0, restore(d, d.grad()) * hit / count);
 }
 
-// The first of the greatest elements gets the gradient, as in pooling.
-void maximum_derivative(Derivative& d) {
+Dims inverse(const Dims& order) {
+  Dims result(order.size());
+  for (size_t i = 0; i < order.size(); ++i) result[order[i]] = static_cast<int64_t>(i);
+  return result;
+}
+
+// The operand with the reduced dims as one dim, the last, and the way back.
+struct Rows {
+  Dims order;
+  std::vector<Sym> permuted;  // the sizes before the reduced dims were merged
+  Tensor values;
+  Tensor back(Tensor x) const { return permute(reshape(x, permuted), inverse(order)); }
+};
+Rows rows_of(Derivative& d) {
   const Tensor x = d.operand(0);
   const Dims dims = d.args.constants("dims");
-  Dims order, back(x.rank());
+  Rows rows;
   for (int64_t dim = 0; dim < x.rank(); ++dim)
-    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) order.push_back(dim);
-  const int64_t last = static_cast<int64_t>(order.size());
-  order.insert(order.end(), dims.begin(), dims.end());
-  for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int64_t>(i);
-  const Tensor permuted = permute(x, order);
-  std::vector<Sym> sizes(permuted.sizes().begin(), permuted.sizes().begin() + last);
-  sizes.push_back(count_along(x, dims));
-  Tensor index = wrap(
-      d.builder, d.builder.call1("core.argmax", {reshape(permuted, sizes).value, std::vector<Sym>{last}}));
-  Tensor hit = eq(iota(d.builder, sizes, last, DType::kI64), expand(unsqueeze(index, last), sizes));
-  Tensor gradient = where(hit, expand(unsqueeze(d.grad(), last), sizes), 0.0);
-  d.set(0, permute(reshape(gradient, permuted.sizes()), back));
+    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) rows.order.push_back(dim);
+  rows.order.insert(rows.order.end(), dims.begin(), dims.end());
+  Tensor permuted = permute(x, rows.order);
+  rows.permuted = permuted.sizes();
+  std::vector<Sym> merged(rows.permuted.begin(), rows.permuted.end() - static_cast<int64_t>(dims.size()));
+  merged.push_back(count_along(x, dims));
+  rows.values = reshape(permuted, merged);
+  return rows;
+}
+
+// The product of the elements before each one.
+Tensor product_before(Tensor x) {
+  const int64_t dim = x.rank() - 1;
+  std::vector<Sym> low(x.rank(), 0), high(x.rank(), 0);
+  low[dim] = 1;
+  Tensor moved = pad(slice(x, dim, 0, x.size(dim) - 1), low, high, 1.0);
+  return wrap(*x.builder, x.builder->call1("core.cumprod", {moved.value, Sym(dim)}));
+}
+
+// The product of all the others: no division, so that zeros need no cases.
+void product_derivative(Derivative& d) {
+  const Rows rows = rows_of(d);
+  const Tensor x = rows.values;
+  const int64_t last = x.rank() - 1;
+  if (d.builder.sym().guard_eq(x.size(last), 0, "prod")) return d.set(0, full_like(d.operand(0), 0.0));
+  Tensor others = product_before(x) * flip(product_before(flip(x, {last})), {last});
+  d.set(0, rows.back(others * unsqueeze(d.grad(), last)));
+}
+
+// core.max, core.min: the whole gradient goes to the element that argmax names, as max(dim) does.
+void selected_derivative(Derivative& d, const char* index_op) {
+  const Dims dims = d.args.constants("dims");
+  Tensor x = d.operand(0);
+  if (dims.size() == 1) {
+    Tensor index = reduce(index_op, x, dims, true);
+    Tensor hit = eq(iota(d.builder, x.sizes(), dims[0], DType::kI64), index);
+    d.set(0, where(hit, restore(d, d.grad()), 0.0));
+    return;
+  }
+  const Rows rows = rows_of(d);
+  const int64_t last = rows.values.rank() - 1;
+  Tensor index = reduce(index_op, rows.values, {last}, true);
+  Tensor hit = eq(iota(d.builder, rows.values.sizes(), last, DType::kI64), index);
+  d.set(0, rows.back(where(hit, unsqueeze(d.grad(), last), 0.0)));
 }
 
 OpDef reduction(std::string_view name, std::string_view schema, const ReductionDef& def,
@@ -120,10 +164,13 @@ std::vector<OpDef> core_reduction_ops() {
   return {
       reduction("core.sum", "core.sum(Tensor self, int[] dims) -> Tensor", kSum,
                 CDYNAMO_DERIVATIVE(d.set(0, restore(d, d.grad())))),
-      reduction("core.prod", "core.prod(Tensor self, int[] dims) -> Tensor", kProd),
+      reduction("core.prod", "core.prod(Tensor self, int[] dims) -> Tensor", kProd, product_derivative),
       reduction("core.amax", "core.amax(Tensor self, int[] dims) -> Tensor", kAmax, extreme_derivative),
-      reduction("core.max", "core.max(Tensor self, int[] dims) -> Tensor", kAmax, maximum_derivative),
       reduction("core.amin", "core.amin(Tensor self, int[] dims) -> Tensor", kAmin, extreme_derivative),
+      reduction("core.max", "core.max(Tensor self, int[] dims) -> Tensor", kAmax,
+                CDYNAMO_DERIVATIVE(selected_derivative(d, "core.argmax"))),
+      reduction("core.min", "core.min(Tensor self, int[] dims) -> Tensor", kAmin,
+                CDYNAMO_DERIVATIVE(selected_derivative(d, "core.argmin"))),
       reduction("core.any", "core.any(Tensor self, int[] dims) -> Tensor", kAny),
       reduction("core.all", "core.all(Tensor self, int[] dims) -> Tensor", kAll),
       reduction("core.argmax", "core.argmax(Tensor self, int[] dims) -> Tensor", kArgmax),

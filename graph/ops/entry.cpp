@@ -1,5 +1,7 @@
 #include "graph/ops/entry.h"
 
+#include <limits>
+
 #include "graph/promotion.h"
 
 namespace cdynamo::graph {
@@ -15,5 +17,28 @@ DType common_dtype(Graph& graph, const Args& args) {
 }
 
 bool is_bool(const Arg& arg) { return promoted_operand(arg).dtype == DType::kBool; }
+
+Tensor root(Tensor x) {
+  Tensor zero = eq(x, 0);
+  return where(zero, 0.0, sqrt(where(zero, 1.0, x)));
+}
+
+// x to the power of p, without a gradient where x is 0.
+static Tensor power_beside_zero(Tensor x, double p) {
+  Tensor zero = eq(x, 0);
+  return where(zero, detach(pow(x, p)), pow(where(zero, 1.0, x), p));
+}
+
+Tensor p_norm(Tensor x, double p, const Dims& dims, bool keepdim) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (p == 2) return root(sum(x * x, dims, keepdim));
+  if (p == 0) return sum(cast(ne(x, 0), x.dtype()), dims, keepdim);
+  Tensor size = abs(x);
+  if (p == kInfinity) return amax(size, dims, keepdim);
+  if (p == -kInfinity) return amin(size, dims, keepdim);
+  if (p == 1) return sum(size, dims, keepdim);
+  Tensor powers = p < 1 ? power_beside_zero(size, p) : pow(size, p);
+  return power_beside_zero(sum(powers, dims, keepdim), 1 / p);
+}
 
 }  // namespace cdynamo::graph

@@ -65,6 +65,11 @@ DType common_dtype(Graph& graph, std::initializer_list<const Arg*> operands);
 DType common_dtype(Graph& graph, const Args& args);
 bool is_bool(const Arg& arg);
 
+// The square root, whose gradient at 0 is 0 where that of sqrt is infinite: of sums of squares.
+Tensor root(Tensor x);
+// The norm of order p over `dims`, computed in x's dtype; its gradient at 0 is 0.
+Tensor p_norm(Tensor x, double p, const Dims& dims, bool keepdim);
+
 // Eager's checks: throws the RuntimeError, IndexError ... that eager would raise.
 inline void require(bool condition, const char* message) {
   if (!condition) runtime_error(message);

@@ -65,7 +65,14 @@ std::vector<Value*> embedding_body(Builder& b, const Args& args) {
   Tensor weight = operand(b, args, "weight"), indices = operand(b, args, "indices");
   if (weight.rank() != 2) runtime_error("'weight' must be 2-D");
   require_index(indices, "embedding");
-  return one(core_index(weight, {refuse_negative(indices, weight.size(0))}));
+  if (args.boolean("sparse")) throw Unsupported("embedding with sparse gradients");
+  if (args.boolean("scale_grad_by_freq")) throw Unsupported("embedding with gradients scaled by frequency");
+  Tensor rows = core_index(weight, {refuse_negative(indices, weight.size(0))});
+  const int64_t padding = args.constant("padding_idx");
+  if (padding < 0) return one(rows);
+  // The row of the padding is not trained.
+  Tensor padded = unsqueeze(eq(indices, Operand(padding)), indices.rank());
+  return one(where(padded, detach(rows), rows));
 }
 
 std::vector<Value*> index_select_body(Builder& b, const Args& args) {

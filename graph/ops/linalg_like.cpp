@@ -313,16 +313,6 @@ std::vector<Value*> trace_body(Builder& b, const Args& args) {
 
 // ---- distances and norms
 
-Tensor p_norm(Tensor x, double p, const Dims& dims, bool keepdim) {
-  Tensor size = abs(x);
-  if (p == kInfinity) return amax(size, dims, keepdim);
-  if (p == -kInfinity) return amin(size, dims, keepdim);
-  if (p == 0) return sum(cast(ne(x, 0.0), x.dtype()), dims, keepdim);
-  if (p == 1) return sum(size, dims, keepdim);
-  if (p == 2) return sqrt(sum(x * x, dims, keepdim));
-  return pow(sum(pow(size, p), dims, keepdim), 1 / p);
-}
-
 void require_elements(Builder& b, Tensor x, const Dims& dims, const char* name) {
   for (int64_t dim : dims)
     if (b.sym().guard_eq(x.size(dim), 0, name)) throw Unsupported(std::string(name) + " of no elements");

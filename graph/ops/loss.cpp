@@ -92,14 +92,16 @@ struct Picked {
   Tensor loss, weight;  // (N, d1 ..): 0 where the target is ignored
 };
 
-// -weight[target] * log_probability[target]; the class dim is 1 (or 0 for one sample).
-Picked pick(Builder& b, Tensor log_probability, Tensor target, const Args& args, int64_t ignore) {
-  int64_t dim = log_probability.rank() == 1 ? 0 : 1;
+// -weight[target] * log_probability[target], which is scores[target] less `log_total` where that is there;
+// the class dim is 1 (or 0 for one sample).
+Picked pick(Builder& b, Tensor scores, Tensor log_total, Tensor target, const Args& args, int64_t ignore) {
+  int64_t dim = scores.rank() == 1 ? 0 : 1;
   Tensor wide = cast(target, DType::kI64), used = ne(wide, Operand(ignore)),
          safe = where(used, wide, full(b, {}, Sym(0), DType::kI64));
-  Sym classes = log_probability.size(dim);
+  Sym classes = scores.size(dim);
   safe = where(lt(safe, 0), full(b, {}, classes, DType::kI64), safe);
-  Tensor chosen = squeeze(gather(log_probability, unsqueeze(safe, dim), dim), dim);
+  Tensor chosen = squeeze(gather(scores, unsqueeze(safe, dim), dim), dim);
+  if (log_total.value) chosen = chosen - squeeze(log_total, dim);
   Tensor weight = full(b, chosen.sizes(), 1.0, chosen.dtype());
   if (args.has("weight")) {
     Tensor given = operand(b, args, "weight");
@@ -133,7 +135,7 @@ void check_classes(Builder& b, Tensor input, Tensor target) {
 std::vector<Value*> nll_loss_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "self"), target = operand(b, args, "target");
   check_classes(b, input, target);
-  return one(reduced(pick(b, to_compute(input), target, args, args.constant("ignore_index")),
+  return one(reduced(pick(b, to_compute(input), {}, target, args, args.constant("ignore_index")),
                      args.constant("reduction"), input.dtype()));
 }
 
@@ -168,11 +170,11 @@ std::vector<Value*> cross_entropy_body(Builder& b, const Args& args) {
           reduction = args.constant("reduction");
   if (!is_float(input.dtype()))
     runtime_error("\"log_softmax_lastdim_kernel_impl\" not implemented for integers");
-  Tensor x = to_compute(input), shifted = x - amax(x, {dim}, true);
-  Tensor log_probability = shifted - log(sum(exp(shifted), {dim}, true));
+  Tensor x = to_compute(input), shifted = x - detach(amax(x, {dim}, true));
+  Tensor log_total = log(sum(exp(shifted), {dim}, true)), log_probability = shifted - log_total;
   if (probabilities)
     return one(expected_loss(b, args, log_probability, target, dim, smoothing, reduction, input.dtype()));
-  Picked picked = pick(b, log_probability, target, args, ignore);
+  Picked picked = pick(b, shifted, log_total, target, args, ignore);
   if (smoothing == 0) return one(reduced(picked, reduction, input.dtype()));
   if (args.has("weight")) throw Unsupported("cross_entropy with weights and label smoothing");
   Tensor spread = where(ne(cast(target, DType::kI64), Operand(ignore)), -sum(log_probability, {dim}), 0.0) /

@@ -9,8 +9,6 @@
 namespace cdynamo::graph {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 template <Tensor (*reduce)(Tensor, Dims, bool)>
 std::vector<Value*> sum_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
@@ -46,7 +44,7 @@ Tensor without_kept(Tensor x, const Dims& dims, bool keepdims) {
   return x;
 }
 
-template <bool root>
+template <bool with_root>
 std::vector<Value*> var_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
   const DType dtype = moment_dtype(args, a.dtype());
@@ -57,7 +55,7 @@ std::vector<Value*> var_body(Builder& b, const Args& args) {
   if (ddof != std::floor(ddof)) throw Unsupported("numpy: a fractional ddof");
   const Sym degrees = max(count_along(x, dims) - static_cast<int64_t>(ddof), 0);
   Tensor variance = sum(difference * difference, dims, true) / Operand(degrees);
-  return one(cast(without_kept(root ? sqrt(variance) : variance, dims, numpy_keepdims(args)), dtype));
+  return one(cast(without_kept(with_root ? root(variance) : variance, dims, numpy_keepdims(args)), dtype));
 }
 
 std::vector<Value*> nanmean_body(Builder& b, const Args& args) {
@@ -134,16 +132,6 @@ std::vector<Value*> count_nonzero_body(Builder& b, const Args& args) {
 
 // ---- norms ----------------------------------------------------------------------------------------------
 
-Tensor vector_norm(Tensor x, double ord, const Dims& dims, bool keepdims) {
-  if (ord == 2) return sqrt(sum(x * x, dims, keepdims));
-  Tensor size = abs(x);
-  if (ord == kInfinity) return amax(size, dims, keepdims);
-  if (ord == -kInfinity) return amin(size, dims, keepdims);
-  if (ord == 0) return sum(cast(ne(x, 0.0), x.dtype()), dims, keepdims);
-  if (ord == 1) return sum(size, dims, keepdims);
-  return pow(sum(pow(size, ord), dims, keepdims), 1 / ord);
-}
-
 // The greatest (or least) sum of magnitudes of the columns (1) or rows (inf).
 Tensor matrix_norm(Tensor x, double ord, Dims dims, bool keepdims) {
   if (std::abs(ord) != 1 && !std::isinf(ord))
@@ -166,7 +154,7 @@ std::vector<Value*> norm_body(Builder& b, const Args& args) {
       if (*kind != "fro") throw Unsupported("numpy: a norm of kind " + *kind);
       frobenius = true;
     }
-  if (frobenius) return one(vector_norm(x, 2, numpy_axes(args, x.rank()), keepdims));
+  if (frobenius) return one(p_norm(x, 2, numpy_axes(args, x.rank()), keepdims));
   Dims dims;
   if (args.has("axis")) {
     for (int64_t dim : args.constants("axis")) dims.push_back(wrap_dim(dim, x.rank(), false));
@@ -174,7 +162,7 @@ std::vector<Value*> norm_body(Builder& b, const Args& args) {
     for (int64_t d = 0; d < x.rank(); ++d) dims.push_back(d);
   }
   require_elements(b, x, dims, "zero-size array to reduction operation which has no identity");
-  if (dims.size() == 1) return one(vector_norm(x, args.number("ord"), dims, keepdims));
+  if (dims.size() == 1) return one(p_norm(x, args.number("ord"), dims, keepdims));
   if (dims.size() != 2) value_error("Improper number of dimensions to norm.");
   return one(matrix_norm(x, args.number("ord"), dims, keepdims));
 }

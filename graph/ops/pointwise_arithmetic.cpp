@@ -151,6 +151,12 @@ Operand alpha_operand(Derivative& d) { return Operand(d.args["alpha"], &d.builde
 
 Tensor scaled(Derivative& d, Tensor grad) { return plain_alpha(d.args) ? grad : grad * alpha_operand(d); }
 
+// Steps: a gradient of zeros, which eager tells from no gradient.
+void no_slope(Derivative& d) {
+  d.set(0, full_like(d.grad(), 0.0));
+  d.set(1, full_like(d.grad(), 0.0));
+}
+
 }  // namespace
 
 std::vector<OpDef> pointwise_arithmetic_ops() {
@@ -199,13 +205,13 @@ std::vector<OpDef> pointwise_arithmetic_ops() {
        .numpy_names = {"np.divide", "np.true_divide"},
        .promotion = Promotion::kDivide,
        .scalar = CDYNAMO_SCALAR(return b.div(x[0], x[1])),
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad() / d.operand(1));
-                                        d.set(1, -(d.grad() * d.result() / d.operand(1))))},
+       .derivative = CDYNAMO_DERIVATIVE(Tensor quotient = d.grad() / d.operand(1); d.set(0, quotient);
+                                        d.set(1, -(quotient * d.result())))},
       {.name = "core.div_trunc",
        .family = Family::kPointwise,
        .schemas = {"core.div_trunc(Tensor self, Tensor other) -> Tensor"},
        .scalar = div_trunc_scalar,
-       .derivative = CDYNAMO_DERIVATIVE((void)d),
+       .derivative = no_slope,
        .check = check_divisor},
       {.name = "div",
        .family = Family::kComposite,
@@ -225,7 +231,7 @@ std::vector<OpDef> pointwise_arithmetic_ops() {
        .numpy_names = {"np.floor_divide"},
        .promotion = Promotion::kInteger,
        .scalar = floor_divide_scalar,
-       .derivative = CDYNAMO_DERIVATIVE((void)d),
+       .derivative = no_slope,
        .check = check_divisor},
       {.name = "remainder",
        .family = Family::kPointwise,

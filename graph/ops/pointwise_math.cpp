@@ -75,6 +75,20 @@ Scalar xlogy_of(ScalarBuilder& b, const Scalar* x, bool plus_one) {
   return b.select(b.ne(x[1], x[1]), x[1], result);
 }
 
+void logit_derivative(Derivative& d) {
+  Tensor x = d.operand(0), slope = d.grad() / (x * (1 - x));
+  if (!d.args.has("eps"))
+    return d.set(0, where(logical_or(lt(x, 0), gt(x, 1)), std::numeric_limits<double>::quiet_NaN(), slope));
+  const double eps = d.args.number("eps");
+  d.set(0, where(logical_or(lt(x, eps), gt(x, 1 - eps)), 0.0, slope));
+}
+// 0 at the origin.
+void atan2_derivative(Derivative& d) {
+  Tensor y = d.operand(0), x = d.operand(1), square = x * x + y * y;
+  Tensor g = where(eq(square, 0), 0.0, d.grad() / square);
+  d.set(0, g * x);
+  d.set(1, -(g * y));
+}
 void xlogy_derivative(Derivative& d) {
   Tensor x = d.operand(0), y = d.operand(1);
   d.set(0, where(logical_and(eq(x, 0), le(y, 0)), 0.0, d.grad() * log(y)));
@@ -106,6 +120,24 @@ Scalar entr_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
 Scalar sinc_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   Scalar zero = number(b, 0, x[0]), angle = b.mul(x[0], number(b, std::numbers::pi, x[0]));
   return b.select(b.eq(x[0], zero), number(b, 1, x[0]), b.div(b.sin(angle), angle));
+}
+
+// The derivative of digamma: reflection below 1/2, recurrence up to 6, then the asymptotic series.
+Scalar trigamma_scalar(ScalarBuilder& b, const Scalar* operands, const Args&) {
+  auto constant = [&](double value) { return number(b, value, operands[0]); };
+  Scalar one = constant(1), mirrored = b.lt(operands[0], constant(0.5));
+  Scalar x = b.select(mirrored, b.sub(one, operands[0]), operands[0]), total = constant(0);
+  for (int step = 0; step < 6; ++step) {
+    total = b.add(total, b.div(one, b.mul(x, x)));
+    x = b.add(x, one);
+  }
+  Scalar square = b.div(one, b.mul(x, x)), series = constant(0);
+  for (double coefficient : {5.0 / 66, -1.0 / 30, 1.0 / 42, -1.0 / 30, 1.0 / 6})
+    series = b.mul(square, b.add(constant(coefficient), series));
+  series = b.add(b.add(one, b.div(constant(0.5), x)), series);
+  total = b.add(total, b.div(series, x));
+  Scalar sine = b.div(constant(std::numbers::pi), b.sin(b.mul(constant(std::numbers::pi), operands[0])));
+  return b.select(mirrored, b.sub(b.mul(sine, sine), total), total);
 }
 
 Scalar heaviside_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
@@ -178,18 +210,17 @@ std::vector<OpDef> exponentials() {
         function("sigmoid", "sigmoid(Tensor self) -> Tensor", sigmoid_scalar,
                  CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.result() * (1 - d.result()))),
                  {{"torch.special.expit"}, {}}),
-        function("logit", "logit(Tensor self, float? eps=None) -> Tensor", logit_scalar,
-                 CDYNAMO_DERIVATIVE(Tensor x = d.operand(0); d.set(0, d.grad() / (x * (1 - x)))),
+        function("logit", "logit(Tensor self, float? eps=None) -> Tensor", logit_scalar, logit_derivative,
                  {{"torch.special.logit"}, {}}),
         function("logaddexp", "logaddexp(Tensor self, Tensor other) -> Tensor",
                  CDYNAMO_SCALAR(return logaddexp_of(b, x, false)),
-                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * exp(d.operand(0) - d.result()));
-                                    d.set(1, d.grad() * exp(d.operand(1) - d.result()))),
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (exp(d.operand(1) - d.operand(0)) + 1));
+                                    d.set(1, d.grad() / (exp(d.operand(0) - d.operand(1)) + 1))),
                  {{}, {"np.logaddexp"}}),
         function("logaddexp2", "logaddexp2(Tensor self, Tensor other) -> Tensor",
                  CDYNAMO_SCALAR(return logaddexp_of(b, x, true)),
-                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * exp2(d.operand(0) - d.result()));
-                                    d.set(1, d.grad() * exp2(d.operand(1) - d.result()))),
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (exp2(d.operand(1) - d.operand(0)) + 1));
+                                    d.set(1, d.grad() / (exp2(d.operand(0) - d.operand(1)) + 1))),
                  {{}, {"np.logaddexp2"}}),
         {.name = "xlogy",
          .family = Family::kPointwise,
@@ -247,8 +278,7 @@ std::vector<OpDef> trigonometry() {
                  {{"torch.arctan", "torch.Tensor.arctan", "torch.Tensor.arctan_"}, {"np.arctan", "np.atan"}}),
         function(
             "atan2", "atan2(Tensor self, Tensor other) -> Tensor", CDYNAMO_SCALAR(return b.atan2(x[0], x[1])),
-            CDYNAMO_DERIVATIVE(Tensor y = d.operand(0); Tensor x = d.operand(1);
-                               Tensor g = d.grad() / (x * x + y * y); d.set(0, g * x); d.set(1, -(g * y))),
+            atan2_derivative,
             {{"torch.arctan2", "torch.Tensor.arctan2", "torch.Tensor.arctan2_"}, {"np.arctan2", "np.atan2"}}),
         function("sinh", "sinh(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::sinh>,
                  CDYNAMO_DERIVATIVE(d.set(0, d.grad() * cosh(d.operand(0)))), {{}, {"np.sinh"}}),
@@ -299,8 +329,11 @@ std::vector<OpDef> special_functions() {
         function("lgamma", "lgamma(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::lgamma>,
                  CDYNAMO_DERIVATIVE(d.set(0, d.grad() * digamma(d.operand(0)))),
                  {{"torch.special.gammaln"}, {}}),
-        function("digamma", "digamma(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::digamma>, nullptr,
+        function("digamma", "digamma(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::digamma>,
+                 CDYNAMO_DERIVATIVE(d.set(0, d.grad() * apply("core.trigamma", {d.operand(0)}))),
                  {{"torch.special.digamma", "torch.special.psi"}, {}}),
+        function("core.trigamma", "core.trigamma(Tensor self) -> Tensor", trigamma_scalar,
+                 CDYNAMO_DERIVATIVE((void)d; throw Unsupported("the second derivative of digamma"))),
         function("copysign", "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
                  CDYNAMO_SCALAR(return b.copysign(x[0], x[1])), copysign_derivative, {{}, {"np.copysign"}}),
         rounding("floor", "floor(Tensor self) -> Tensor", rounding_scalar<&ScalarBuilder::floor>,

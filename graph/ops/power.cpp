@@ -134,18 +134,31 @@ void pow_derivative(Derivative& d) {
 void clamp_derivative(Derivative& d) {
   Tensor x = d.operand(0), grad = d.grad();
   Tensor inside = full(d.builder, x.sizes(), true, DType::kBool);
-  int next = 1;
-  if (d.args.has("min")) inside = logical_and(inside, ge(x, d.operand(next++)));
-  if (d.args.has("max")) inside = logical_and(inside, le(x, d.operand(next)));
+  const bool has_low = d.args.has("min"), has_high = d.args.has("max");
+  const int at_low = 1, at_high = has_low ? 2 : 1;
+  if (has_low) inside = logical_and(inside, ge(x, d.operand(at_low)));
+  if (has_high) inside = logical_and(inside, le(x, d.operand(at_high)));
   d.set(0, where(inside, grad, 0.0));
+  // Of bounds that cross, the upper one is the result.
+  if (has_low) {
+    Tensor below = lt(x, d.operand(at_low));
+    if (has_high) below = logical_and(below, lt(d.operand(at_low), d.operand(at_high)));
+    d.set(at_low, where(below, grad, 0.0));
+  }
+  if (has_high) {
+    Tensor above = gt(x, d.operand(at_high));
+    if (has_low) above = logical_or(above, lt(d.operand(at_high), d.operand(at_low)));
+    d.set(at_high, where(above, grad, 0.0));
+  }
 }
 
-// Where the operands are equal each gets half of the gradient.
+// Where the operands are equal each gets half of the gradient, where one is NaN both get all of it.
 void extreme_derivative(Derivative& d, bool greater) {
-  Tensor x = d.operand(0), y = d.operand(1), half = d.grad() * 0.5;
-  Tensor first = greater ? gt(x, y) : lt(x, y), second = greater ? gt(y, x) : lt(y, x), same = eq(x, y);
-  d.set(0, where(first, d.grad(), where(same, half, 0.0)));
-  d.set(1, where(second, d.grad(), where(same, half, 0.0)));
+  Tensor x = d.operand(0), y = d.operand(1);
+  Tensor shared = where(eq(x, y), d.grad() * 0.5, d.grad());
+  Tensor below = lt(x, y), above = gt(x, y);
+  d.set(0, where(greater ? below : above, 0.0, shared));
+  d.set(1, where(greater ? above : below, 0.0, shared));
 }
 
 // fmax, fmin: an operand that is NaN gets nothing, the other all.

@@ -84,14 +84,14 @@ Tensor without(Tensor x, const Dims& dims, bool keepdim) {
   return reshape(x, sizes);
 }
 
-template <bool root, bool with_mean>
+template <bool with_root, bool with_mean>
 std::vector<Value*> var_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
   if (!is_float(self.dtype())) runtime_error("std and var only support floating point and complex dtypes");
   Dims dims = dims_of(args, self.rank());
   Moments m = moments(self, dims, correction_of(args));
   bool keepdim = keepdim_of(args);
-  Tensor spread = cast(without(root ? sqrt(m.variance) : m.variance, dims, keepdim), self.dtype());
+  Tensor spread = cast(without(with_root ? root(m.variance) : m.variance, dims, keepdim), self.dtype());
   if (!with_mean) return one(spread);
   return {spread.value, cast(without(m.mean, dims, keepdim), self.dtype()).value};
 }
@@ -139,7 +139,8 @@ std::vector<Value*> max_body(Builder& b, const Args& args) {
   bool keepdim = keepdim_of(args);
   if (self.rank() == 0) return {self.value, full(b, {}, Sym(0), DType::kI64).value};
   require_elements(b, self, {dim}, largest ? "max" : "min");
-  return {extreme(self, {dim}, keepdim).value, arg_reduce(b, self, largest, dim, keepdim).value};
+  return {reduce(largest ? "core.max" : "core.min", self, {dim}, keepdim).value,
+          arg_reduce(b, self, largest, dim, keepdim).value};
 }
 
 template <bool largest>
@@ -183,28 +184,13 @@ std::vector<Value*> logsumexp_body(Builder& b, const Args& args) {
   Dims dims = wrap_dims(args.constants("dim"), x.rank());
   bool keepdim = keepdim_of(args);
   Tensor top = amax(x, dims, true);
-  top = where(eq(abs(top), std::numeric_limits<double>::infinity()), 0.0, top);
+  top = detach(where(eq(abs(top), std::numeric_limits<double>::infinity()), 0.0, top));
   Tensor result = log(sum(exp(x - top), dims, true)) + top;
   return one(cast(without(result, dims, keepdim), dtype));
 }
 
 Tensor vector_norm(Tensor x, double ord, const Dims& dims, bool keepdim, DType dtype) {
-  x = cast(x, runtime::compute_type(dtype));
-  Tensor size = abs(x), result;
-  double infinity = std::numeric_limits<double>::infinity();
-  if (ord == infinity)
-    result = amax(size, dims, keepdim);
-  else if (ord == -infinity)
-    result = amin(size, dims, keepdim);
-  else if (ord == 0)
-    result = sum(cast(ne(x, 0), x.dtype()), dims, keepdim);
-  else if (ord == 1)
-    result = sum(size, dims, keepdim);
-  else if (ord == 2)
-    result = sqrt(sum(x * x, dims, keepdim));
-  else
-    result = pow(sum(pow(size, ord), dims, keepdim), 1 / ord);
-  return cast(result, dtype);
+  return cast(p_norm(cast(x, runtime::compute_type(dtype)), ord, dims, keepdim), dtype);
 }
 
 void require_float(DType dtype, const char* name) {

@@ -90,7 +90,9 @@ class Matcher {
 
   // The reduction over the last dim that was expanded again to the operand's sizes.
   Value* match_row_reduction(Value* value, std::string_view reduction) {
-    for (std::string_view view : {"core.expand", "core.reshape"}) {
+    for (std::string_view view : {"core.expand", "core.detach", "core.reshape", "core.detach"}) {
+      const bool optional = view == "core.detach";  // there in training only
+      if (optional && !is(value, view)) continue;
       if (!is(value, view)) return nullptr;
       take(value);
       value = operand(value, 0);
