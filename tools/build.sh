@@ -17,3 +17,5 @@ cmake --build "build/$tag" -j"$(nproc)" -- --quiet || { echo "build: the compile
 site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 echo "$PWD/python" >"$site/cdynamo.pth"
 cp -u "build/$tag"/_C.*.so python/cdynamo/
+# Entry points (torch.compile(backend="cdynamo")) are found through the package metadata.
+"$python" tools/metadata.py python

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cdynamo._config import config
 from cdynamo._graph import Graph, Node, Size, map_leaves
 
 
@@ -74,14 +75,40 @@ def bridge_to(backend: Callable, is_eager: bool) -> Callable[[dict, list], Calla
 
     def compile_graph(description: dict[str, Any], example_inputs: list[Any]) -> Callable:
         graph = Graph(description)
-        if is_eager or description["framework"] != "torch":
-            compiled = backend(graph, example_inputs)
-        else:
-            module = to_fx(graph)
-            _annotate(module, example_inputs)
-            compiled = backend(module, list(example_inputs))
-        if not callable(compiled):
-            raise TypeError(f"the backend {backend!r} returned {type(compiled).__name__}, not a callable")
-        return compiled
+        if is_eager:
+            return backend(graph, example_inputs)
+        if graph.symbols:
+            return _one_for_each_size(graph, lambda inputs: _compile(backend, graph, inputs))
+        return _compile(backend, graph, example_inputs)
 
     return compile_graph
+
+
+def _compile(backend: Callable, graph: Graph, example_inputs: Sequence[Any]) -> Callable:
+    if graph.framework == "torch":
+        module = to_fx(graph)
+        _annotate(module, example_inputs)
+        compiled = backend(module, list(example_inputs))
+    else:
+        compiled = backend(graph, example_inputs)
+    if not callable(compiled):
+        raise TypeError(f"the backend {backend!r} returned {type(compiled).__name__}, not a callable")
+    return compiled
+
+
+def _one_for_each_size(graph: Graph, compile_for: Callable[[Sequence[Any]], Callable]) -> Callable:
+    """Backends take the sizes of the example inputs for constants, so each set of sizes is compiled on its own.
+
+    Beyond `config.recompile_limit` of them the graph is run call by call.
+    """
+    compiled: dict[tuple, Callable] = {}
+
+    def call(*inputs: Any) -> Any:
+        sizes = tuple(graph.size_values(inputs).values())
+        if sizes not in compiled:
+            if len(compiled) >= config.recompile_limit:
+                return graph.run(inputs)
+            compiled[sizes] = compile_for(inputs)
+        return compiled[sizes](*inputs)
+
+    return call

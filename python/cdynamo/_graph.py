@@ -40,6 +40,7 @@ class Graph:
     def __init__(self, description: dict[str, Any]) -> None:
         self.nodes: list[Node] = []
         self.symbols: list[tuple[str, int, int]] = description["symbols"]  # name, input, dimension (-1: an int input)
+        self.framework: str = description["framework"]  # "torch" or "numpy"
         self._readable: str = description["readable"]
         self._dot: str = description["dot"]
         self._values: dict[int, Node] = {}

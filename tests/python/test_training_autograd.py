@@ -1,0 +1,475 @@
+"""What PyTorch's autograd does around a compiled function: hooks, higher orders, modes, errors, checkpointing."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import weakref
+
+import pytest
+
+import cdynamo
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential  # noqa: E402
+from training_check import assert_close, assert_same_gradients, check, fresh, leaf, twins  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+# ---- hooks ---------------------------------------------------------------------------------------------------------
+
+
+def test_hooks_of_tensors():
+    def with_hooks(f):
+        log = []
+        x = torch.linspace(0, 1, 4).requires_grad_()
+        x.register_hook(lambda g: log.append(("input", g.tolist())))
+        out = f(x)
+        out.register_hook(lambda g: g * 2)
+        out.retain_grad()
+        x.register_post_accumulate_grad_hook(lambda p: log.append(("done", p.grad.tolist())))
+        out.sum().backward()
+        return [x.grad, out.grad], log
+
+    function = lambda x: x * x * 3
+    (ours, log), (eagers, eager_log) = with_hooks(cdynamo.optimize(function)), with_hooks(function)
+    for a, b in zip(ours, eagers):
+        assert_close(a, b)
+    assert log == eager_log
+
+
+def test_hook_on_a_tensor_inside():
+    def function(x):
+        y = x.sin()
+        if y.requires_grad:
+            y.register_hook(lambda g: g * 10)
+        return y * 2
+
+    check(function, leaf(3))
+
+
+def test_hooks_of_modules():
+    def with_hooks(model):
+        log = []
+        model[0].register_forward_hook(lambda module, args, out: out * 2)
+        model[1].register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+        model[2].register_full_backward_hook(lambda module, grads, outs: log.append(outs[0].sum().item()))
+        model(torch.ones(2, 4)).square().sum().backward()
+        return log
+
+    eager, compiled = twins(nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)))
+    assert with_hooks(compiled) == pytest.approx(with_hooks(eager), rel=1e-5)
+    assert_same_gradients(compiled, eager)
+
+
+def test_hook_of_the_node():
+    compiled = cdynamo.optimize(lambda x: x * 2)
+    x, seen = leaf(3), []
+    out = compiled(x)
+    out.grad_fn.register_hook(lambda inputs, outputs: seen.append(len(inputs)))
+    out.grad_fn.register_prehook(lambda grads: (grads[0] * 3,))
+    out.sum().backward()
+    assert seen == [1]
+    assert_close(x.grad, torch.full((3,), 6.0))
+
+
+def test_hooks_of_saved_tensors():
+    packed = []
+
+    def pack(tensor):
+        packed.append(tuple(tensor.shape))
+        return tensor.clone()
+
+    x = leaf(3)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        out = cdynamo.optimize(lambda x: x.sin().exp())(x)
+    out.sum().backward()
+    assert packed
+    assert_close(x.grad, (x.sin().exp() * x.cos()).detach())
+
+
+# ---- retain_graph, create_graph ------------------------------------------------------------------------------------
+
+
+def test_backward_twice():
+    x = leaf(3)
+    out = cdynamo.optimize(lambda x: x.exp())(x).sum()
+    out.backward(retain_graph=True)
+    out.backward()
+    assert_close(x.grad, 2 * x.exp().detach())
+    with pytest.raises(RuntimeError, match="second time"):
+        out.backward()
+
+
+DIFFERENTIABLE = {
+    "product": (lambda x, y: x * y, [(3,), (3,)]),
+    "chain": (lambda x, y: (x * y).sin().exp() / (1 + y * y), [(3,), (3,)]),
+    "broadcast": (lambda x, y: (x * y).tanh().sum(0), [(2, 3), (3,)]),
+    "matmul": (lambda x, y: (x @ y).sigmoid(), [(2, 3), (3, 2)]),
+    "softmax": (lambda x, y: F.softmax(x * y, -1), [(2, 3), (3,)]),
+    "layer_norm": (lambda x, y: F.layer_norm(x, (3,), y), [(2, 3), (3,)]),
+    "gelu": (lambda x, y: F.gelu(x) * F.silu(y), [(4,), (4,)]),
+    "gather": (lambda x, y: x[[0, 2, 0]] * y, [(3, 2), (2,)]),
+    "views": (lambda x, y: torch.cat([x.T.reshape(-1), y[1:]]) ** 2, [(2, 3), (4,)]),
+    "two outputs": (lambda x, y: (x * y, (x + y).cos()), [(3,), (3,)]),
+    "conv": (lambda x, y: F.conv1d(x, y, padding=1), [(1, 2, 4), (2, 2, 3)]),
+    "attention": (lambda x, y: F.scaled_dot_product_attention(x, y, x * y), [(1, 1, 3, 2), (1, 1, 3, 2)]),
+    "log_softmax": (lambda x, y: F.cross_entropy(x * y, torch.tensor([0, 1])), [(2, 3), (3,)]),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradcheck(name):
+    function, shapes = DIFFERENTIABLE[name]
+    inputs = [leaf(*shape, dtype=torch.float64) for shape in shapes]
+    compiled = cdynamo.optimize(function)
+    assert torch.autograd.gradcheck(compiled, inputs)
+    assert torch.autograd.gradgradcheck(compiled, inputs)
+
+
+def test_third_order():
+    x, compiled = leaf(4, dtype=torch.float64), cdynamo.optimize(lambda x: (x.sin() * x).sum())
+    value = compiled(x)
+    expected = (x.sin() * x).sum()
+    for _ in range(3):
+        (value,) = torch.autograd.grad(value.sum(), x, create_graph=True)
+        (expected,) = torch.autograd.grad(expected.sum(), x, create_graph=True)
+        torch.testing.assert_close(value, expected)
+
+
+def test_gradient_penalty():
+    def penalty(model, x):
+        x = fresh(x)
+        (gradient,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        loss = (gradient.norm(dim=-1) - 1).square().mean()
+        loss.backward()
+        return loss
+
+    eager, compiled = twins(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)))
+    x = leaf(5, 3)
+    assert_close(penalty(compiled, x), penalty(eager, x))
+    assert_same_gradients(compiled, eager)
+
+
+def test_hessian_vector_product():
+    function = lambda x: (x**3).sum() + (x[1:] * x[:-1]).prod()
+    compiled = cdynamo.optimize(function)
+    x, v = torch.rand(4), torch.rand(4)
+    for ours, theirs in zip(
+        torch.autograd.functional.hvp(compiled, x, v), torch.autograd.functional.hvp(function, x, v)
+    ):
+        assert_close(ours, theirs)
+
+
+# ---- modes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode, contextlib.nullcontext])
+@pytest.mark.parametrize("inside", [torch.no_grad, torch.enable_grad, torch.inference_mode, contextlib.nullcontext])
+def test_modes_outside_and_inside(mode, inside):
+    def function(x):
+        y = x * 2
+        with inside():
+            z = y.sin()
+        return y, z
+
+    compiled = cdynamo.optimize(function)
+    for _ in range(2):
+        x = leaf(3)
+        with mode():
+            got, expected = compiled(x), function(x)
+        for a, b in zip(got, expected):
+            assert_close(a, b)
+            assert a.is_inference() == b.is_inference() and a.is_leaf == b.is_leaf
+        if expected[0].requires_grad:
+            ours = torch.autograd.grad(got[0].sum(), x)
+            assert_close(ours[0], torch.full((3,), 2.0))
+
+
+def test_set_grad_enabled_and_decorators():
+    @torch.no_grad()
+    def scale(x):
+        return x.abs().max()
+
+    def function(x, on):
+        with torch.set_grad_enabled(on):
+            y = x * scale(x)
+        return y
+
+    for on in (True, False):
+        check(lambda x: function(x, on), leaf(3))
+
+
+def test_inference_tensor_as_an_input():
+    with torch.inference_mode():
+        constant = torch.ones(3)
+    function = lambda x, c: x + c
+    check(function, leaf(3), constant)
+    x = leaf(3)
+    for f in (function, cdynamo.optimize(lambda x, c: x * c)):
+        with contextlib.suppress(RuntimeError):
+            f(x, constant)
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
+        cdynamo.optimize(lambda x, c: x * c)(x, constant)
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * ctx.factor * 100 + 0 * x, None
+
+
+def test_autograd_function_inside():
+    check(lambda x: Scaled.apply(x.sin(), 3.0) * x, leaf(4))
+
+
+class StraightThrough(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x.round()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def test_autograd_function_with_setup_context():
+    check(lambda x: StraightThrough.apply(x * 3).square(), leaf(4))
+
+
+def test_compiled_function_inside_an_autograd_function():
+    inner = cdynamo.optimize(lambda x: x * x)
+
+    class Outer(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return inner(x)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (x,) = ctx.saved_tensors
+            return inner(gradient) * x
+
+    x = leaf(3)
+    Outer.apply(x).sum().backward()
+    assert_close(x.grad, x.detach())
+
+
+def test_backward_inside():
+    def step(model, x):
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss.detach()
+
+    eager, compiled = nn.Linear(3, 2), nn.Linear(3, 2)
+    compiled.load_state_dict(eager.state_dict())
+    x, fast = torch.randn(4, 3), cdynamo.optimize(step)
+    for _ in range(3):
+        assert_close(fast(compiled, x), step(eager, x))
+    assert_same_gradients(compiled, eager)
+
+
+def test_grad_inside():
+    def function(x):
+        y = (x**3).sum()
+        (gradient,) = torch.autograd.grad(y, x, create_graph=True)
+        return gradient * 2
+
+    check(function, leaf(4))
+
+
+def test_autocast_around_and_inside():
+    eager, compiled = twins(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)))
+    x = torch.randn(5, 8)
+    for model in (eager, compiled):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = model(x)
+        assert out.dtype == torch.bfloat16
+        out.float().square().sum().backward()
+    for a, b in zip(compiled.parameters(), eager.parameters()):
+        torch.testing.assert_close(a.grad, b.grad, rtol=5e-2, atol=5e-2)
+
+
+# ---- errors --------------------------------------------------------------------------------------------------------
+
+
+def both_raise(make, match=None):
+    """`make(f)` raises the same type for the function as for the compiled one."""
+    kinds = []
+    for wrap in (lambda f: f, cdynamo.optimize):
+        with pytest.raises(Exception) as raised:
+            make(wrap)
+        kinds.append(type(raised.value))
+        if match:
+            assert match in str(raised.value)
+    assert kinds[0] is kinds[1], kinds
+
+
+def test_integers_have_no_gradient():
+    both_raise(lambda wrap: wrap(lambda x: x * 2)(torch.arange(3)).sum().backward(), "does not require grad")
+    both_raise(lambda wrap: wrap(lambda x: x.requires_grad_())(torch.arange(3)))
+    both_raise(lambda wrap: wrap(lambda x: (x > 0).sum())(leaf(3)).backward(), "does not require grad")
+
+
+def test_backward_twice_without_retain_graph():
+    def twice(wrap):
+        out = wrap(lambda x: x.exp())(leaf(3)).sum()
+        out.backward()
+        out.backward()
+
+    both_raise(twice, "second time")
+
+
+@pytest.mark.parametrize("which", ["input", "output"])
+def test_saved_tensor_that_was_written_to(which):
+    def write(wrap):
+        x = leaf(3)
+        y = x * 1
+        out = wrap(lambda y: (y * y).exp())(y)
+        (y if which == "input" else out).data.add_(0)  # .data goes unseen
+        (y if which == "input" else out).add_(1)
+        out.sum().backward()
+
+    both_raise(write, "modified by an inplace operation")
+
+
+def test_gradient_of_a_wrong_shape():
+    both_raise(lambda wrap: wrap(lambda x: x * 2)(leaf(3)).backward(torch.ones(4)), "shape")
+    both_raise(lambda wrap: wrap(lambda x: x * 2)(leaf(3)).backward(), "scalar outputs")
+
+
+def test_nan_under_anomaly_mode():
+    def compute(wrap):
+        x = torch.zeros(3, requires_grad=True)
+        with torch.autograd.detect_anomaly(check_nan=True):
+            (wrap(lambda x: x.sqrt() * 0)(x)).sum().backward()
+
+    with pytest.warns(UserWarning):
+        both_raise(compute, "nan values")
+
+
+def test_anomaly_mode_without_nan():
+    with pytest.warns(UserWarning), torch.autograd.detect_anomaly():
+        x = leaf(3)
+        cdynamo.optimize(lambda x: x.exp())(x).sum().backward()
+    assert_close(x.grad, x.exp().detach())
+
+
+def test_unused_input():
+    both_raise(lambda wrap: _grad_of_unused(wrap), "not have been used")
+
+
+def _grad_of_unused(wrap):
+    x, y = leaf(3), leaf(3)
+    return torch.autograd.grad(wrap(lambda x, y: x * 2)(x, y).sum(), [x, y])
+
+
+def test_an_error_of_the_program_in_training():
+    both_raise(lambda wrap: wrap(lambda x, y: x @ y)(leaf(3, 4), leaf(3, 4)))
+    both_raise(lambda wrap: wrap(lambda w, i: F.embedding(i, w).sum())(leaf(3, 4), torch.tensor([5])))
+
+
+# ---- checkpointing, lifetimes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoint_inside(reentrant):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(6, 6), nn.GELU(), nn.Dropout(0.3)) for _ in range(3))
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = checkpoint(block, x, use_reentrant=reentrant)
+            return x.sum()
+
+    eager, compiled = twins(Model())
+    x = leaf(4, 6)
+    for model in (eager, compiled):
+        torch.manual_seed(3)
+        model(x).backward()
+    assert_same_gradients(compiled, eager)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoint_of_a_compiled_module(reentrant):
+    eager, compiled = twins(nn.Sequential(nn.Linear(6, 6), nn.GELU(), nn.Linear(6, 6)))
+    x = leaf(4, 6)
+    for model in (eager, compiled):
+        checkpoint(model, x, use_reentrant=reentrant).square().sum().backward()
+    assert_same_gradients(compiled, eager)
+
+
+def test_checkpoint_sequential():
+    eager, compiled = twins(nn.Sequential(*(nn.Linear(6, 6) for _ in range(4))))
+    x = leaf(4, 6)
+    checkpoint_sequential(eager, 2, x, use_reentrant=False).sum().backward()
+    cdynamo.optimize(lambda model, x: checkpoint_sequential(model, 2, x, use_reentrant=False))(
+        compiled, x
+    ).sum().backward()
+    assert_same_gradients(compiled, eager)
+
+
+def test_checkpoint_keeps_less():
+    """What lies inside of a checkpoint is not kept for the backward."""
+
+    def deep(x, w):
+        for _ in range(6):
+            x = torch.tanh(x @ w)
+        return x
+
+    def kept_bytes(function):
+        kept = []
+        hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t)
+        x, w = leaf(64, 8), leaf(8, 8)
+        with hooks:
+            out = function(x, w)
+        out.sum().backward()
+        mine = {t.data_ptr(): t.nbytes for t in kept if t.data_ptr() not in (x.data_ptr(), w.data_ptr(), out.data_ptr())}
+        return sum(mine.values())
+
+    assert kept_bytes(cdynamo.optimize(deep)) >= 5 * 64 * 8 * 4
+    assert kept_bytes(cdynamo.optimize(lambda x, w: checkpoint(deep, x, w, use_reentrant=False))) == 0
+
+
+def test_saved_tensors_are_freed_by_backward():
+    compiled = cdynamo.optimize(lambda x: x.sin().exp())
+    x = leaf(1000)
+    out = compiled(x)
+    node = weakref.ref(out.grad_fn)
+    out.sum().backward()
+    with pytest.raises(RuntimeError):
+        out.grad_fn.saved_tensors  # noqa: B018
+    del out
+    gc.collect()
+    assert node() is None
+
+
+def test_results_without_backward_are_freed():
+    compiled = cdynamo.optimize(lambda x: x.sin().exp())
+    x = leaf(10)
+    out = compiled(x)
+    gone = weakref.ref(out)
+    del out
+    assert gone() is None
+    del x
+    gc.collect()
