@@ -15,11 +15,8 @@ using symbolic::PyRef;
 thread_local ConfigPtr current_config;
 thread_local PyCodeObject* code_to_let_pass = nullptr;
 
-struct Folders {
-  std::vector<std::string> skipped, kept;
-};
-Folders& folders() {
-  static auto* instance = new Folders();
+CodeFolders& folders() {
+  static auto* instance = new CodeFolders();
   return *instance;
 }
 
@@ -31,22 +28,30 @@ size_t longest_match(const std::vector<std::string>& names, const std::string& p
   return longest;
 }
 
-bool decide_skip(PyCodeObject* code) {
+CodeVerdict decide(PyCodeObject* code) {
   constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
-  if (code->co_flags & kSuspended || !(code->co_flags & CO_OPTIMIZED)) return true;
+  if (code->co_flags & kSuspended || !(code->co_flags & CO_OPTIMIZED)) return CodeVerdict::kSkip;
   const char* file = PyUnicode_AsUTF8(code->co_filename);
   if (!file) {
     PyErr_Clear();
-    return true;
+    return CodeVerdict::kSkip;
   }
+  if (longest_match(folders().plain, file)) return CodeVerdict::kPlain;
   const size_t skipped = longest_match(folders().skipped, file);
-  return skipped > 0 && longest_match(folders().kept, file) <= skipped;
+  return skipped > 0 && longest_match(folders().kept, file) <= skipped ? CodeVerdict::kSkip
+                                                                       : CodeVerdict::kCompile;
 }
 
 // The verdict is kept in the code object's extra slot, one more than the value.
 Py_ssize_t verdict_index() {
   static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(nullptr);
   return index;
+}
+
+// The frame and all that it calls, in plain Python.
+PyObject* run_plain(PyThreadState* tstate, CdynamoFrame* frame) {
+  HookScope nothing_is_compiled(nullptr, nullptr);
+  return cdynamo_run_default(tstate, frame, 0);
 }
 
 // Runs the frame through its code's cache. False: it is still to be evaluated.
@@ -77,8 +82,7 @@ bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code
     outcome = Outcome::kDone;
   }
   if (outcome == Outcome::kPlainPython) {
-    HookScope nothing_is_compiled(nullptr, nullptr);
-    *result = cdynamo_run_default(tstate, frame, 0);
+    *result = run_plain(tstate, frame);
     return true;
   }
   if (outcome != Outcome::kDone) return false;
@@ -95,7 +99,9 @@ PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
     return cdynamo_run_default(tstate, frame, throw_flag);
   }
   PyObject* result = nullptr;
-  if (!is_skipped_code(code) && run_compiled(tstate, frame, code, &result)) return result;
+  const CodeVerdict verdict = code_verdict(code);
+  if (verdict == CodeVerdict::kPlain) return run_plain(tstate, frame);
+  if (verdict == CodeVerdict::kCompile && run_compiled(tstate, frame, code, &result)) return result;
   return cdynamo_run_default(tstate, frame, throw_flag);
 }
 
@@ -116,19 +122,17 @@ HookScope::~HookScope() {
 
 const ConfigPtr& hook_config() { return current_config; }
 
-bool is_skipped_code(PyCodeObject* code) {
+CodeVerdict code_verdict(PyCodeObject* code) {
   PyObject* object = reinterpret_cast<PyObject*>(code);
-  void* verdict = nullptr;
-  if (_PyCode_GetExtra(object, verdict_index(), &verdict) < 0) PyErr_Clear();
-  if (!verdict) {
-    verdict = reinterpret_cast<void*>(static_cast<intptr_t>(decide_skip(code)) + 1);
-    if (_PyCode_SetExtra(object, verdict_index(), verdict) < 0) PyErr_Clear();
+  void* kept = nullptr;
+  if (_PyCode_GetExtra(object, verdict_index(), &kept) < 0) PyErr_Clear();
+  if (!kept) {
+    kept = reinterpret_cast<void*>(static_cast<intptr_t>(decide(code)) + 1);
+    if (_PyCode_SetExtra(object, verdict_index(), kept) < 0) PyErr_Clear();
   }
-  return reinterpret_cast<intptr_t>(verdict) == 2;
+  return static_cast<CodeVerdict>(reinterpret_cast<intptr_t>(kept) - 1);
 }
 
-void set_skipped_folders(std::vector<std::string> skipped, std::vector<std::string> kept) {
-  folders() = {std::move(skipped), std::move(kept)};
-}
+void set_code_folders(CodeFolders names) { folders() = std::move(names); }
 
 }  // namespace cdynamo::frame_eval

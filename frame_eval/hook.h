@@ -29,10 +29,18 @@ class HookScope {
 // The config under which this thread's frames are looked at; null: none.
 const ConfigPtr& hook_config();
 
-// Code that is never compiled on its own: cdynamo's, the standard library's, torch's but for
-// torch.nn.modules, NumPy's, generators, module bodies, and what the user marked with cdynamo.disable.
-bool is_skipped_code(PyCodeObject* code);
-// Python's side of the package names the folders whose code is skipped (and those within them that are not).
-void set_skipped_folders(std::vector<std::string> skipped, std::vector<std::string> kept);
+// kSkip: code that is never compiled on its own, though what it calls may be: cdynamo's, the standard library's,
+// torch's but for torch.nn.modules, NumPy's, generators, module bodies. kPlain: it and all that it calls runs in
+// plain Python: what was marked with `disable`, and checkpoints, whose recomputation has to be what their forward was.
+enum class CodeVerdict : uint8_t { kCompile, kSkip, kPlain };
+CodeVerdict code_verdict(PyCodeObject* code);
+
+// Beginnings of file names, named by Python's side of the package.
+struct CodeFolders {
+  std::vector<std::string> skipped;
+  std::vector<std::string> kept;  // within `skipped`
+  std::vector<std::string> plain;
+};
+void set_code_folders(CodeFolders names);
 
 }  // namespace cdynamo::frame_eval

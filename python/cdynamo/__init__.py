@@ -9,7 +9,6 @@ Importing cdynamo imports neither torch nor numpy.
 """
 
 from cdynamo._api import (
-    disable,
     explain,
     graph_break,
     is_compiling,
@@ -20,6 +19,7 @@ from cdynamo._api import (
 from cdynamo._backends import list_backends, register_backend
 from cdynamo._config import config
 from cdynamo._counters import counters
+from cdynamo._disable import disable
 from cdynamo._errors import GraphBreakError
 from cdynamo._explain import Explanation
 from cdynamo._grad import grad, value_and_grad

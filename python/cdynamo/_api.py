@@ -7,14 +7,12 @@ import os
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from cdynamo import _C, _options
 from cdynamo._explain import Explanation, listening
 from cdynamo._logs import set_logs_from_environment
 from cdynamo._module import can_be_viewed, is_view, make_view, original_of
-
-F = TypeVar("F", bound=Callable)
 
 
 def optimize(
@@ -98,23 +96,6 @@ def explain(fn: Any, **optimize_options: Any) -> Callable[..., Explanation]:
     return run
 
 
-def disable(fn: F | None = None) -> Any:
-    """Marks a function (or a module's forward) to be run in Python, never captured; also a decorator."""
-    if fn is None:
-        return disable
-    if isinstance(fn, types.FunctionType):
-
-        @functools.wraps(fn)
-        def disabled(*args: Any, **kwargs: Any) -> Any:
-            return fn(*args, **kwargs)
-
-        disabled._cdynamo_disable = True
-        return disabled
-    if not callable(fn):
-        raise TypeError(f"disable takes a callable, not {type(fn).__name__}")
-    return disable(lambda *args, **kwargs: fn(*args, **kwargs))
-
-
 def graph_break() -> None:
     """Ends the graph here; what follows is captured anew. Does nothing in plain Python."""
 
@@ -142,6 +123,10 @@ def set_stance(stance: str) -> None:
     _C.set_config("disabled", int(stance == "force_eager"))
 
 
+# What torch.compiler.disable wraps, and checkpoints: what is recomputed has to be what the forward did.
+_PLAIN_TORCH = (("_dynamo",), ("_compile.py",), ("utils", "checkpoint.py"))
+
+
 def _skip_library_code() -> None:
     """Code of the standard library and of frameworks is inlined when called, never compiled on its own."""
     here = os.path.dirname(os.path.abspath(__file__))
@@ -150,7 +135,9 @@ def _skip_library_code() -> None:
     packages = ("torch", "numpy", "functorch", "torchgen", "sympy", "networkx", "pytest", "_pytest", "pluggy")
     skipped = [here, stdlib, "<frozen"] + [os.path.join(path, name) for path in site for name in packages]
     kept = [os.path.join(path, "torch", "nn", "modules") for path in site] + site + [os.path.join(stdlib, "test")]
-    _C.set_skipped_folders(skipped, kept)
+    plain = [os.path.join(here, "_disable.py")]
+    plain += [os.path.join(path, "torch", *rest) for path in site for rest in _PLAIN_TORCH]
+    _C.set_code_folders(skipped, kept, plain)
 
 
 _skip_library_code()

@@ -128,12 +128,13 @@ bool to_strings(PyObject* sequence, std::vector<std::string>& strings) {
   return true;
 }
 
-PyObject* set_skipped_folders(PyObject*, PyObject* args) {
-  PyObject *skipped, *kept;
-  std::vector<std::string> skipped_names, kept_names;
-  if (!PyArg_ParseTuple(args, "OO", &skipped, &kept)) return nullptr;
-  if (!to_strings(skipped, skipped_names) || !to_strings(kept, kept_names)) return nullptr;
-  fe::set_skipped_folders(std::move(skipped_names), std::move(kept_names));
+PyObject* set_code_folders(PyObject*, PyObject* args) {
+  PyObject *skipped, *kept, *plain;
+  fe::CodeFolders names;
+  if (!PyArg_ParseTuple(args, "OOO", &skipped, &kept, &plain)) return nullptr;
+  if (!to_strings(skipped, names.skipped) || !to_strings(kept, names.kept) || !to_strings(plain, names.plain))
+    return nullptr;
+  fe::set_code_folders(std::move(names));
   Py_RETURN_NONE;
 }
 
@@ -152,7 +153,7 @@ PyMethodDef methods[] = {
     {"topics", topics, METH_NOARGS, nullptr},
     {"set_log", set_log, METH_VARARGS, nullptr},
     {"set_listener", set_listener, METH_O, nullptr},
-    {"set_skipped_folders", set_skipped_folders, METH_VARARGS, nullptr},
+    {"set_code_folders", set_code_folders, METH_VARARGS, nullptr},
     {"_capture", capture, METH_VARARGS, nullptr},
     {},
 };

@@ -238,3 +238,16 @@ def test_nested_function_survives_a_break():
         return g(x) + g(x)
 
     assert cdynamo.optimize(f)(np.ones(3)).tolist() == f(np.ones(3)).tolist()
+
+
+def test_disabled_functions_run_in_python_with_all_that_they_call(counts):
+    def inner(x):
+        return x * 2
+
+    @cdynamo.disable
+    def outer(x):
+        return inner(x) + int(cdynamo.is_compiling())
+
+    fast = cdynamo.optimize(lambda x: outer(x + 1) - 1)
+    assert fast(np.ones(3)).tolist() == [3, 3, 3]
+    assert counts.graphs_compiled == 2  # x + 1, and what follows the call
