@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "frame_eval/core_description.h"
 #include "graph/passes.h"
 #include "symbolic/logs.h"
 
@@ -12,6 +13,9 @@ using symbolic::log_enabled;
 using symbolic::Topic;
 
 PyObject* listener = nullptr;  // owned; Python objects may not be destroyed after the interpreter
+
+// (name, description) of each stage since the last report; owned.
+PyObject* stages = nullptr;
 
 const char* utf8(PyObject* text) {
   const char* result = text ? PyUnicode_AsUTF8(text) : nullptr;
@@ -64,6 +68,8 @@ PyRef event_dict(const CompileEvent& event) {
   put(dict.get(), "kernels", PyRef::steal(PyLong_FromLong(event.report ? event.report->kernels : 0)));
   put(dict.get(), "library_calls",
       PyRef::steal(PyLong_FromLong(event.report ? event.report->library_calls : 0)));
+  put(dict.get(), "stages",
+      stages ? PyRef::steal(std::exchange(stages, nullptr)) : PyRef::steal(PyList_New(0)));
   put(dict.get(), "fusion", text(event.report ? event.report->fusion : ""));
   return dict;
 }
@@ -104,6 +110,16 @@ void report_compile(const CompileEvent& event) {
   PyRef held = PyRef::borrow(listener);
   PyRef done = dict ? PyRef::steal(PyObject_CallOneArg(held.get(), dict.get())) : PyRef();
   if (!done) PyErr_WriteUnraisable(held.get());
+}
+
+bool stages_are_noted() { return listener != nullptr; }
+
+void note_stage(const char* name, const graph::Graph& core) {
+  if (!listener) return;
+  if (!stages) stages = PyList_New(0);
+  PyRef description = describe_core(core);
+  PyRef item = symbolic::checked(Py_BuildValue("(sO)", name, description.get()));
+  if (!stages || PyList_Append(stages, item.get()) < 0) throw symbolic::PythonError{};
 }
 
 void set_compile_listener(PyRef new_listener) {

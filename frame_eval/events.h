@@ -22,6 +22,10 @@ std::string where(PyCodeObject* code);
 std::string break_report(const symbolic::BreakRecord& record);
 
 void report_compile(const CompileEvent& event);
+// What the next report tells of the graphs on the way ("joint", "forward", "backward"); nothing where nobody
+// listens.
+void note_stage(const char* name, const graph::Graph& core);
+bool stages_are_noted();
 // Null: nobody listens.
 void set_compile_listener(PyRef listener);
 

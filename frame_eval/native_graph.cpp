@@ -4,6 +4,7 @@
 #include <array>
 
 #include "frame_eval/compiled_graph.h"
+#include "frame_eval/events.h"
 #include "frame_eval/executable_call.h"
 #include "frame_eval/training_function.h"
 #include "graph/autograd.h"
@@ -219,8 +220,15 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
         (alias.kind == OutputAlias::kFresh || alias.kind == OutputAlias::kViewOfOutput))
       differentiable[alias.index] = true;
   }
-  return TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
-                                {.memory_budget = global_config().memory_budget}, std::move(compile));
+  auto training =
+      TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
+                             {.memory_budget = global_config().memory_budget}, std::move(compile));
+  if (stages_are_noted() || log_enabled(Topic::kAot)) {
+    const std::unique_ptr<graph::Graph> joint = graph::make_joint_graph(training->plan());
+    if (log_enabled(Topic::kAot)) log(Topic::kAot, "joint\n" + graph::print_readable(*joint));
+    note_stage("joint", *joint);
+  }
+  return training;
 }
 
 }  // namespace
@@ -239,6 +247,7 @@ std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& cap
   auto whole = std::make_shared<lowering::CompileReport*>(&report);
   const CompileFn compile = [whole, dump](const char* name, const graph::Graph& core) {
     dump(name, core);
+    if (*whole) note_stage(name, core);
     lowering::CompileReport part;
     auto executable = compile_core(core, part);
     if (*whole) (*whole)->add(part);

@@ -25,6 +25,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
                                                 std::vector<bool> output_differentiable,
                                                 const graph::PartitionOptions& options, CompileFn compile);
 
+  const graph::Training& plan() const { return plan_; }
   // Gives the function's outputs first, then what its backward reads.
   const std::shared_ptr<runtime::Executable>& forward() const { return forward_; }
 

@@ -211,6 +211,15 @@ Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_
   return training;
 }
 
+std::unique_ptr<Graph> make_joint_graph(const Training& training) {
+  Joint joint = make_joint(training, training.output_differentiable, training.input_wanted);
+  Builder builder(*joint.graph, Level::kCore);
+  for (Value* gradient : joint.gradients)
+    if (gradient) as_output(builder, gradient);
+  settle(*joint.graph);
+  return std::move(joint.graph);
+}
+
 Backward make_backward(const Training& training, const std::vector<bool>& cotangents,
                        const std::vector<bool>& gradients) {
   Joint joint = make_joint(training, cotangents, gradients);

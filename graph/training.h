@@ -51,6 +51,10 @@ struct Backward {
 Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_wanted,
                        std::vector<bool> output_differentiable, const PartitionOptions& options = {});
 
+// Forward and backward in one, before the cut: the function's outputs, then the gradients that are not null.
+// For readers.
+std::unique_ptr<Graph> make_joint_graph(const Training& training);
+
 // `cotangents`: by output of the function, which come in; `gradients`: by input, which are asked for.
 Backward make_backward(const Training& training, const std::vector<bool>& cotangents,
                        const std::vector<bool>& gradients);

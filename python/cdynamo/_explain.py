@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdynamo import _C
+from cdynamo._graph import Graph
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Frame:
     dot: str
     guards: str
     fusion: str
+    stages: list[tuple[str, Graph]] = field(default_factory=list)  # "inference", or "forward", "backward", "joint"
 
 
 @dataclass
@@ -53,6 +55,13 @@ class Explanation:
     @property
     def graphs(self) -> list[str]:
         return [frame.graph for frame in self.frames if frame.nodes and frame.end != "skip"]
+
+    def stage(self, name: str) -> list[Graph]:
+        """The compiled graphs of one stage, one a frame: "inference", or of training "joint", "forward", "backward".
+
+        Each has `print_readable()`, `to_dot()`, `run(inputs)` and `to_fx()`.
+        """
+        return [graph for frame in self.frames for label, graph in frame.stages if label == name]
 
     @property
     def graph_count(self) -> int:
@@ -73,6 +82,7 @@ class Explanation:
     def _add(self, event: dict[str, Any]) -> None:
         self.breaks += [GraphBreak(**record) for record in event["breaks"]]
         names = Frame.__dataclass_fields__
+        event = {**event, "stages": [(label, Graph(graph)) for label, graph in event["stages"]]}
         self.frames.append(Frame(**{name: event[name] for name in names}))
 
     def __str__(self) -> str:
