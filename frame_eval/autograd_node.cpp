@@ -14,6 +14,7 @@ struct Names {
   PyObject* to_save = PyUnicode_InternFromString("to_save");
   PyObject* materialize_grads = PyUnicode_InternFromString("materialize_grads");
   PyObject* saved_tensors = PyUnicode_InternFromString("saved_tensors");
+  PyObject* maybe_clear_saved_tensors = PyUnicode_InternFromString("maybe_clear_saved_tensors");
   PyObject* needs_input_grad = PyUnicode_InternFromString("needs_input_grad");
 };
 const Names& names() {
@@ -118,6 +119,10 @@ bool attach_node(NodeRequest& request) {
 }
 
 PyRef saved_tensors(PyObject* node) { return PyRef::steal(PyObject_GetAttr(node, names().saved_tensors)); }
+
+bool release_saved_tensors(PyObject* node) {
+  return PyRef::steal(PyObject_CallMethodNoArgs(node, names().maybe_clear_saved_tensors)).get() != nullptr;
+}
 
 PyRef kept_by(PyObject* node) { return PyRef::steal(PyObject_GetAttr(node, names().kept)); }
 

@@ -37,6 +37,8 @@ bool attach_node(NodeRequest& request);
 
 // node.saved_tensors: raises PyTorch's errors where they were freed or written to. A tuple.
 PyRef saved_tensors(PyObject* node);
+// The node lets them go, unless the graph is kept for another backward. False with a Python error set.
+bool release_saved_tensors(PyObject* node);
 // node.needs_input_grad: one a node input. Empty on error.
 std::vector<bool> needed_gradients(PyObject* node);
 // `kept` of the request.

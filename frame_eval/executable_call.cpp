@@ -14,7 +14,45 @@ bool set_error(const runtime::RunError& error) {
   return false;
 }
 
+// Inputs and outputs of one call, which may run without the GIL.
+struct OwnedMemory {
+  const runtime::Executable& executable;
+  const int64_t* symbols;
+  std::vector<PyRef> inputs, outputs;
+
+  bool allocate(int output, void** data) {
+    outputs[output] = FreshTensor(executable.outputs[output]).make_torch(symbols, data);
+    return outputs[output].get() != nullptr;
+  }
+  static void* allocate_callback(void* context, int output) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    void* data = nullptr;
+    const bool done = static_cast<OwnedMemory*>(context)->allocate(output, &data);
+    PyGILState_Release(gil);
+    return done ? data : nullptr;
+  }
+  static void release_callback(void* context, int input) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    static_cast<OwnedMemory*>(context)->inputs[input] = PyRef();
+    PyGILState_Release(gil);
+  }
+};
+
 }  // namespace
+
+std::vector<PyRef> execute_releasing(runtime::Executable& executable, std::vector<PyRef> inputs,
+                                     const std::vector<runtime::TensorView>& views, const int64_t* symbols) {
+  OwnedMemory memory{executable, symbols, std::move(inputs), std::vector<PyRef>(executable.outputs.size())};
+  runtime::MemoryCallbacks callbacks{&memory, OwnedMemory::allocate_callback, OwnedMemory::release_callback};
+  const runtime::Call call{.inputs = views.data(), .symbols = symbols, .memory = &callbacks};
+  if (!execute(executable, call, {})) return {};
+  // What no step writes has no elements.
+  for (size_t i = 0; i < memory.outputs.size(); ++i) {
+    void* data = nullptr;
+    if (!memory.outputs[i] && !memory.allocate(static_cast<int>(i), &data)) return {};
+  }
+  return std::move(memory.outputs);
+}
 
 Extents::Extents(std::vector<runtime::SizeExpr> given) : expressions(std::move(given)) {
   values.resize(expressions.size());

@@ -40,4 +40,9 @@ struct FreshTensor {
 // set.
 bool execute(runtime::Executable& executable, const runtime::Call& call, std::span<PyObject* const> inputs);
 
+// The same for a call that owns its inputs: each is dropped after the last step that reads it, and each output is allocated before the
+// first that writes it. All outputs are torch tensors; empty on error.
+std::vector<PyRef> execute_releasing(runtime::Executable& executable, std::vector<PyRef> inputs,
+                                     const std::vector<runtime::TensorView>& views, const int64_t* symbols);
+
 }  // namespace cdynamo::frame_eval

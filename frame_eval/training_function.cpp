@@ -121,7 +121,9 @@ PyRef TrainingFunction::backward(PyObject* node, const std::vector<int64_t>& sym
   PyRef saved = saved_tensors(node);
   if (!saved) return {};
   if (grad_mode_is_enabled()) return run_differentiably(node, gradients, incoming, symbols);
-  return run(backward_of(incoming.defined, gradients, symbols), saved.get(), incoming, symbols);
+  CompiledBackward& compiled = backward_of(incoming.defined, gradients, symbols);
+  if (!release_saved_tensors(node)) return {};
+  return run(compiled, std::move(saved), incoming, symbols);
 }
 
 TrainingFunction::Mask TrainingFunction::wanted_gradients(const std::vector<bool>& needed) const {
@@ -179,24 +181,19 @@ void TrainingFunction::check_guards(size_t known, const std::vector<int64_t>& sy
       throw graph::Unsupported("the backward of these sizes: " + sym.guards()[i].reason);
 }
 
-PyRef TrainingFunction::run(CompiledBackward& compiled, PyObject* saved, const Cotangents& cotangents,
+PyRef TrainingFunction::run(CompiledBackward& compiled, PyRef saved, const Cotangents& cotangents,
                             const std::vector<int64_t>& symbols) const {
-  std::vector<PyObject*> inputs;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved); ++i) inputs.push_back(PyTuple_GET_ITEM(saved, i));
-  for (const PyRef& cotangent : cotangents.tensors) inputs.push_back(cotangent.get());
+  std::vector<PyRef> inputs;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved.get()); ++i)
+    inputs.push_back(PyRef::borrow(PyTuple_GET_ITEM(saved.get(), i)));
+  saved = PyRef();
+  for (const PyRef& cotangent : cotangents.tensors) inputs.push_back(cotangent);
   std::vector<runtime::TensorView> views(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (!read_view(inputs[i], views[i])) return {};
-
-  runtime::Executable& executable = *compiled.executable;
-  std::vector<PyRef> fresh;
-  std::vector<void*> data(executable.outputs.size());
-  for (size_t i = 0; i < data.size(); ++i) {
-    fresh.push_back(FreshTensor(executable.outputs[i]).make_torch(symbols.data(), &data[i]));
-    if (!fresh.back()) return {};
-  }
-  const runtime::Call call{.inputs = views.data(), .symbols = symbols.data(), .outputs = data.data()};
-  if (!execute(executable, call, inputs)) return {};
+    if (!read_view(inputs[i].get(), views[i])) return {};
+  const std::vector<PyRef> fresh =
+      execute_releasing(*compiled.executable, std::move(inputs), views, symbols.data());
+  if (fresh.size() != compiled.executable->outputs.size() || PyErr_Occurred()) return {};
 
   PyRef result = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(node_inputs_.size())));
   if (!result) return {};

@@ -57,7 +57,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   bool read_cotangents(PyObject* const* cotangents, Py_ssize_t count, const std::vector<int64_t>& symbols,
                        Cotangents& result) const;
   Mask wanted_gradients(const std::vector<bool>& needed) const;
-  PyRef run(CompiledBackward& compiled, PyObject* saved, const Cotangents& cotangents,
+  PyRef run(CompiledBackward& compiled, PyRef saved, const Cotangents& cotangents,
             const std::vector<int64_t>& symbols) const;
   // The same as a differentiable function of the inputs and the cotangents.
   PyRef run_differentiably(PyObject* node, const Mask& gradients, const Cotangents& cotangents,

@@ -40,11 +40,22 @@ struct LibraryCallbacks {
                int num_outputs) = nullptr;
 };
 
+// Memory that comes and goes while a plan runs, so that less of it is there at once. Called on the caller's thread, between steps.
+struct MemoryCallbacks {
+  void* context = nullptr;
+  // The buffer of an output, right before the first step that writes it; null where memory ran out. May not be called for outputs
+  // without elements.
+  void* (*allocate)(void* context, int output) = nullptr;
+  // No step to come reads the input. Never called for an input that is not read, nor when a step failed.
+  void (*release)(void* context, int input) = nullptr;
+};
+
 struct Call {
   const TensorView* inputs = nullptr;
   const int64_t* symbols = nullptr;
   void* const* outputs = nullptr;  // one a fresh output; the memory must not overlap the inputs'
   LibraryCallbacks* library = nullptr;
+  MemoryCallbacks* memory = nullptr;  // in place of `outputs`, and frees inputs early
 };
 
 class Executable {

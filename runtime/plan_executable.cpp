@@ -21,6 +21,7 @@ alignas(64) char nothing[256];  // where empty tensors point
 struct Region {
   int begin = 0, end = 0;
   bool library = false;
+  std::vector<int> first_writes, last_reads;  // plan buffers: outputs that begin here, inputs that end
 };
 
 // Everything of one call, in arrays on the stack where they fit.
@@ -40,6 +41,7 @@ class PlanExecutable final : public Executable {
     if (is_static_)
       for (const SizeExpr& size : plan_.sizes) static_sizes_.push_back(size.constant);
     make_regions();
+    find_lives();
     single_ = plan_.steps.size() == 1 && !plan_.steps[0].library && plan_.arena_bytes < 0 && is_static_ &&
               plan_.buffers.size() <= kMostPointers && static_sizes_[plan_.steps[0].scratch_bytes] == 0 &&
               step_cost(plan_.steps[0], static_sizes_.data()) < kWorthThreads;
@@ -54,7 +56,7 @@ class PlanExecutable final : public Executable {
   }
 
   bool run(const Call& call, RunError* error) override {
-    if (single_) return run_single(call, error);
+    if (single_ && !call.memory) return run_single(call, error);
     int64_t size_storage[kMostSizes];
     std::vector<int64_t> size_overflow;
     Frame frame{.symbols = call.symbols, .sizes = static_sizes_.data(), .pointers = nullptr, .call = &call};
@@ -80,9 +82,12 @@ class PlanExecutable final : public Executable {
     }
     locate_buffers(frame, arena.data());
     for (const Region& region : regions_) {
+      if (call.memory && !allocate_outputs(region, frame)) return out_of_memory(error);
       if (region.library ? !run_library(plan_.steps[region.begin], frame, error)
                          : !run_kernels(region, frame, error))
         return false;
+      for (int buffer : region.last_reads)
+        if (call.memory) call.memory->release(call.memory->context, plan_.buffers[buffer].index);
     }
     return true;
   }
@@ -114,11 +119,43 @@ class PlanExecutable final : public Executable {
     }
   }
 
+  // Where in the steps the outputs begin and the inputs end.
+  void find_lives() {
+    std::vector<int> first(plan_.buffers.size(), -1), last(plan_.buffers.size(), -1);
+    for (int r = 0; r < static_cast<int>(regions_.size()); ++r) {
+      auto use = [&](int buffer) {
+        if (buffer < 0) return;
+        if (first[buffer] < 0) first[buffer] = r;
+        last[buffer] = r;
+      };
+      for (int i = regions_[r].begin; i < regions_[r].end; ++i) {
+        for (int buffer : plan_.steps[i].buffers) use(buffer);
+        for (const PlanOperand& operand : plan_.steps[i].operands) use(operand.buffer);
+      }
+    }
+    for (size_t buffer = 0; buffer < plan_.buffers.size(); ++buffer) {
+      if (first[buffer] < 0) continue;
+      if (plan_.buffers[buffer].where == PlanBuffer::kOutput)
+        regions_[first[buffer]].first_writes.push_back(static_cast<int>(buffer));
+      if (plan_.buffers[buffer].where == PlanBuffer::kInput)
+        regions_[last[buffer]].last_reads.push_back(static_cast<int>(buffer));
+    }
+  }
+
+  bool allocate_outputs(const Region& region, Frame& frame) const {
+    const MemoryCallbacks& memory = *frame.call->memory;
+    for (int buffer : region.first_writes) {
+      frame.pointers[buffer] = memory.allocate(memory.context, plan_.buffers[buffer].index);
+      if (!frame.pointers[buffer]) return false;
+    }
+    return true;
+  }
+
   void* pointer(const PlanBuffer& buffer, const Call& call, const int64_t* sizes, char* arena) const {
     void* data = nullptr;
     switch (buffer.where) {
       case PlanBuffer::kInput: data = call.inputs[buffer.index].data; break;
-      case PlanBuffer::kOutput: data = call.outputs[buffer.index]; break;
+      case PlanBuffer::kOutput: data = call.memory ? nullptr : call.outputs[buffer.index]; break;
       case PlanBuffer::kArena: data = arena + sizes[buffer.offset]; break;
     }
     return data ? data : nothing;
