@@ -8,13 +8,15 @@
 #define CDYNAMO_VECTOR_BYTES 32
 #define CDYNAMO_TILE_ROWS 6
 #include "runtime/gemm/tiles.inc"
+// after it:
+#include "runtime/gemm/gathered.inc"
 #include "runtime/gemm/sums.inc"
 
 namespace cdynamo::runtime {
 
 const TiledGemm& tiled_gemm_avx2() {
-  static constexpr TiledGemm kKernels{tiles_avx2::gemm<float>, tiles_avx2::gemm<double>,
-                                      tiles_avx2::gathered<float>, tiles_avx2::gathered<double>,
+  static constexpr TiledGemm kKernels{tiles_avx2::gemm<float>,        tiles_avx2::gemm<double>,
+                                      tiles_avx2::gathered<float>,    tiles_avx2::gathered<double>,
                                       tiles_avx2::kSumKernels<float>, tiles_avx2::kSumKernels<double>};
   return kKernels;
 }

@@ -8,13 +8,15 @@
 #define CDYNAMO_VECTOR_BYTES 64
 #define CDYNAMO_TILE_ROWS 14
 #include "runtime/gemm/tiles.inc"
+// after it:
+#include "runtime/gemm/gathered.inc"
 #include "runtime/gemm/sums.inc"
 
 namespace cdynamo::runtime {
 
 const TiledGemm& tiled_gemm_avx512() {
-  static constexpr TiledGemm kKernels{tiles_avx512::gemm<float>, tiles_avx512::gemm<double>,
-                                      tiles_avx512::gathered<float>, tiles_avx512::gathered<double>,
+  static constexpr TiledGemm kKernels{tiles_avx512::gemm<float>,        tiles_avx512::gemm<double>,
+                                      tiles_avx512::gathered<float>,    tiles_avx512::gathered<double>,
                                       tiles_avx512::kSumKernels<float>, tiles_avx512::kSumKernels<double>};
   return kKernels;
 }

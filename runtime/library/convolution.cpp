@@ -1,6 +1,6 @@
-// Convolution as a matrix product of the weights with windows of the input that are gathered as they are
-// packed: the input is copied once into padded planes, one for each phase of the stride, so that a window's
-// pixels are adjacent. Transposed convolution is PyTorch's where that is in the process, else a product and a
+// Convolution as a matrix product of the weights with windows of the input, which are read where they lie: the
+// input is copied once into padded planes, one for each phase of the stride, so that a window's pixels are
+// adjacent. Transposed convolution is PyTorch's where that is in the process, else a product and a
 // folding.
 #include <algorithm>
 #include <new>

@@ -49,7 +49,8 @@ struct Problem {
 
 const GemmShape kShapes[] = {{1, 1, 1},      {1, 40, 33},  {3, 5, 7},       {6, 37, 65},
                              {14, 32, 16},   {15, 33, 17}, {29, 70, 100},   {64, 10, 50},
-                             {200, 45, 400}, {2, 3, 0},    {500, 33, 1100}, {40, 1, 19}};
+                             {200, 45, 400}, {2, 3, 0},    {500, 33, 1100}, {40, 1, 19},
+                             {31, 60, 1030}, {64, 29, 0},  {128, 15, 40},   {26, 600, 390}};
 
 template <typename T>
 void check_kernels(void (*run)(const GemmShape&, ConstMatrix, ConstMatrix, Matrix, bool)) {
@@ -114,6 +115,64 @@ TEST(Gemm, SumsOverPixels) {
   if (!__builtin_cpu_supports("avx2")) return;
   check_sums<float>(tiled_gemm_avx2().sums_f32);
   check_sums<double>(tiled_gemm_avx2().sums_f64);
+#endif
+}
+
+// A 3x3 kernel over two channels of padded planes, two images, in ranges of columns that end anywhere.
+template <typename T>
+void check_gathered(void (*run)(const GatheredProduct<T>&, int64_t, int64_t)) {
+  constexpr int64_t kImages = 2, kHeight = 5, kChannels = 2, kDepth = kChannels * 9;
+  for (int64_t rows : {1, 3, 8, 9, 16, 17, 40, 150})
+    for (int64_t width : {1, 7, 14, 20, 61})
+      for (bool accumulate : {false, true}) {
+        const int64_t row_stride = width + 2, plane = row_stride * (kHeight + 2), pixels = kHeight * width;
+        std::mt19937 rng(7);
+        std::uniform_int_distribution<int> digit(-4, 4);
+        std::vector<T> weights(rows * kDepth), base(kImages * kChannels * plane + 64),
+            out(kImages * rows * pixels, T(2));
+        for (T& x : weights) x = static_cast<T>(digit(rng));
+        for (T& x : base) x = static_cast<T>(digit(rng));
+        std::vector<int64_t> offsets;
+        for (int64_t k = 0; k < kDepth; ++k)
+          offsets.push_back(k / 9 * plane + k / 3 % 3 * row_stride + k % 3);
+        const GatheredProduct<T> product{.rows = rows,
+                                         .depth = kDepth,
+                                         .pixels = pixels,
+                                         .row_length = width,
+                                         .image_stride = kChannels * plane,
+                                         .row_stride = row_stride,
+                                         .weights = weights.data(),
+                                         .base = base.data(),
+                                         .depth_offsets = offsets.data(),
+                                         .out = out.data(),
+                                         .out_row_stride = pixels,
+                                         .out_image_stride = rows * pixels,
+                                         .accumulate = accumulate};
+        const int64_t columns = kImages * pixels, cut = columns / 3;
+        run(product, 0, cut);
+        run(product, cut, columns);
+        for (int64_t image = 0; image < kImages; ++image)
+          for (int64_t i = 0; i < rows; ++i)
+            for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+              T want = accumulate ? 2 : 0;
+              for (int64_t k = 0; k < kDepth; ++k)
+                want += weights[i * kDepth + k] * base[image * product.image_stride + offsets[k] +
+                                                       pixel / width * row_stride + pixel % width];
+              ASSERT_EQ(out[(image * rows + i) * pixels + pixel], want)
+                  << rows << " rows of " << width << ", row " << i << ", pixel " << pixel;
+            }
+      }
+}
+
+TEST(Gemm, GatheredProducts) {
+  for (const TiledGemm* kernels : {&tiled_gemm_generic(), &tiled_gemm()}) {
+    check_gathered<float>(kernels->gathered_f32);
+    check_gathered<double>(kernels->gathered_f64);
+  }
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2")) return;
+  check_gathered<float>(tiled_gemm_avx2().gathered_f32);
+  check_gathered<double>(tiled_gemm_avx2().gathered_f64);
 #endif
 }
 
