@@ -99,16 +99,17 @@ std::vector<Value*> differentiate(Builder& builder, const std::vector<Value*>& o
 }
 
 bool remove_detach(Graph& core) {
-  const OpDef& detach = op("core.detach");
-  const bool any = std::any_of(core.nodes.begin(), core.nodes.end(),
-                               [&](const auto& node) { return node->op == &detach; });
+  const OpDef* const gone[] = {&op("core.detach"), &op("core.own"), &op("core.follow")};
+  const auto done = [&](const Node& node) { return std::ranges::find(gone, node.op) != std::end(gone); };
+  const bool any =
+      std::any_of(core.nodes.begin(), core.nodes.end(), [&](const auto& node) { return done(*node); });
   if (!any) return false;
   rewrite_nodes(core, [&](Builder&, Node& node) -> Value* {
-    return node.op == &detach ? std::get<Value*>(node.args[0]) : nullptr;
+    return done(node) ? std::get<Value*>(node.args[0]) : nullptr;
   });
   // An output that stands for a value which is an output already, or an input, is a copy of it.
   for (const auto& node : core.nodes) {
-    if (node->op != &detach) continue;
+    if (!done(*node)) continue;
     node->op = &op("core.cast");
     node->args.emplace_back(node->results[0]->type.dtype);
   }

@@ -25,8 +25,10 @@
 //                reduction over the trailing dims.
 // core.pad(Tensor self, int[] low, int[] high, Scalar fill)      one entry a dim, none negative
 //
-// core.detach(Tensor self)                                 the same value, and no gradient flows through it; gone
-//                                                          before lowering
+// For derivatives, and gone before lowering. Each gives `self`:
+// core.detach(Tensor self)                                 and no gradient flows through it
+// core.own(Tensor self)                                    and the gradient that flows through is no view
+// core.follow(Tensor self, Tensor leader)                  and `leader` gets a gradient of zeros
 //
 // Indexing       an index out of range raises IndexError, or what `error` (of all that take an index) names; negative indices count from the end
 // core.concat(Tensor[] values, int dim)

@@ -123,9 +123,9 @@ std::vector<Value*> fill_body(Builder& b, const Args& args) {
   if (const auto* tensor = std::get_if<Value*>(&value)) {
     if ((*tensor)->type.rank() != 0)
       runtime_error("fill_ only supports 0-dimension value tensor but got tensor with dimensions");
-    return one(expand(cast(wrap(b, *tensor), self.dtype()), self.sizes()));
+    return one(follow(expand(cast(wrap(b, *tensor), self.dtype()), self.sizes()), self));
   }
-  return one(full_like(self, value));
+  return one(follow(full_like(self, value), self));
 }
 
 Tensor itself(Builder& b, const Args& args) { return operand(b, args, args.schema().params[0].name); }
@@ -218,7 +218,7 @@ std::vector<OpDef> conversion_ops() {
       {.name = "zero",
        .family = Family::kComposite,
        .schemas = {"zero(Tensor self) -> Tensor"},
-       .body = CDYNAMO_BODY(return one(full_like(itself(b, args), Sym(0)))),
+       .body = CDYNAMO_BODY(Tensor self = itself(b, args); return one(follow(full_like(self, Sym(0)), self))),
        .infer = infer_like_self},
   };
 }

@@ -37,7 +37,7 @@ Tensor to_windows(Derivative& d, Tensor image, Tensor weight, const std::vector<
                                  {image.value, weight.value, std::monostate{}, d.args["stride"],
                                   d.args["padding"], d.args["dilation"], false, none, d.args["groups"]}));
   for (int dim = 2; dim < found.rank(); ++dim)
-    if (!(found.size(dim) == sizes[dim])) found = slice(found, dim, 0, sizes[dim]);
+    if (!(found.size(dim) == sizes[dim])) found = own(slice(found, dim, 0, sizes[dim]));
   return found.sizes() == sizes ? found : reshape(found, sizes);
 }
 

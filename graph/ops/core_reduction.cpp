@@ -127,7 +127,7 @@ void product_derivative(Derivative& d) {
   const int64_t last = x.rank() - 1;
   if (d.builder.sym().guard_eq(x.size(last), 0, "prod")) return d.set(0, full_like(d.operand(0), 0.0));
   Tensor others = product_before(x) * flip(product_before(flip(x, {last})), {last});
-  d.set(0, rows.back(others * unsqueeze(d.grad(), last)));
+  d.set(0, own(rows.back(others * unsqueeze(d.grad(), last))));
 }
 
 // core.max, core.min: the whole gradient goes to the element that argmax names, as max(dim) does.
@@ -144,7 +144,7 @@ void selected_derivative(Derivative& d, const char* index_op) {
   const int64_t last = rows.values.rank() - 1;
   Tensor index = reduce(index_op, rows.values, {last}, true);
   Tensor hit = eq(iota(d.builder, rows.values.sizes(), last, DType::kI64), index);
-  d.set(0, rows.back(where(hit, unsqueeze(d.grad(), last), 0.0)));
+  d.set(0, own(rows.back(where(hit, unsqueeze(d.grad(), last), 0.0))));
 }
 
 OpDef reduction(std::string_view name, std::string_view schema, const ReductionDef& def,

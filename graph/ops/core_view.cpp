@@ -127,7 +127,7 @@ void pad_derivative(Derivative& d) {
   Tensor grad = d.grad();
   std::vector<Sym> low = d.args.sizes("low");
   for (int i = 0; i < grad.rank(); ++i) grad = slice(grad, i, low[i], d.operand(0).size(i));
-  d.set(0, grad);
+  d.set(0, own(grad));
 }
 
 // One dim of core.window. Place i of the operand is element k of window o where i + padding = o * stride + k * dilation.
@@ -256,12 +256,12 @@ void window_derivative(Derivative& d) {
     dims.push_back({at[i], kernel[i], stride[i], padding[i], dilation[i], d.operand(0).size(at[i]), out[i]});
     terms *= dims.back().overlaps();
   }
-  if (terms <= kMostTerms) return d.set(0, fold(d.grad(), dims));
+  if (terms <= kMostTerms) return d.set(0, own(fold(d.grad(), dims)));
   Tensor grad = d.grad();
   for (; !dims.empty(); dims.pop_back())
     grad = dims.back().overlaps() <= kMostOverlaps ? fold(grad, {dims.back()})
                                                    : fold_by_index(grad, dims.back());
-  d.set(0, grad);
+  d.set(0, own(grad));
 }
 
 }  // namespace
@@ -321,6 +321,18 @@ std::vector<OpDef> core_view_ops() {
        .infer = infer_detach,
        .differentiable = false,
        .view = true},
+      {.name = "core.own",
+       .family = Family::kPointwise,
+       .schemas = {"core.own(Tensor self) -> Tensor"},
+       .scalar = CDYNAMO_SCALAR(return x[0]),
+       .infer = infer_detach,
+       .derivative = CDYNAMO_DERIVATIVE(d.set(0, own(d.grad())))},
+      {.name = "core.follow",
+       .family = Family::kPointwise,
+       .schemas = {"core.follow(Tensor self, Tensor leader) -> Tensor"},
+       .scalar = CDYNAMO_SCALAR(return x[0]),
+       .infer = infer_detach,
+       .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad()); d.set(1, full_like(d.operand(1), 0.0)))},
       {.name = "core.window",
        .family = Family::kView,
        .schemas = {"core.window(Tensor self, int[] dims, int[] kernel, int[] stride, int[] padding, int[] "

@@ -18,6 +18,13 @@ DType common_dtype(Graph& graph, const Args& args) {
 
 bool is_bool(const Arg& arg) { return promoted_operand(arg).dtype == DType::kBool; }
 
+Tensor own(Tensor x) { return wrap(*x.builder, x.builder->call1("core.own", {x.value})); }
+
+Tensor follow(Tensor x, Tensor leader) {
+  if (!is_float(x.dtype()) || !is_float(leader.dtype())) return x;
+  return wrap(*x.builder, x.builder->call1("core.follow", {x.value, leader.value}));
+}
+
 Tensor root(Tensor x) {
   Tensor zero = eq(x, 0);
   return where(zero, 0.0, sqrt(where(zero, 1.0, x)));

@@ -65,6 +65,11 @@ DType common_dtype(Graph& graph, std::initializer_list<const Arg*> operands);
 DType common_dtype(Graph& graph, const Args& args);
 bool is_bool(const Arg& arg);
 
+// The same value in memory of its own: eager makes a tensor of it, or of the gradient that flows through,
+// where ours would be a view of another.
+Tensor own(Tensor x);
+// x, with a gradient of zeros for `leader`: where eager's result depends on it by its graph only.
+Tensor follow(Tensor x, Tensor leader);
 // The square root, whose gradient at 0 is 0 where that of sqrt is infinite: of sums of squares.
 Tensor root(Tensor x);
 // The norm of order p over `dims`, computed in x's dtype; its gradient at 0 is 0.

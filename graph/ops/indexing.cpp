@@ -92,7 +92,7 @@ std::vector<Value*> index_select_body(Builder& b, const Args& args) {
   index = reshape(index, {index.type().numel()});
   Dims order = front_order(self.rank(), dim);
   // Eager has a kernel of its own for dim 1, with another error.
-  Tensor picked = core_index(permute(self, order), {refuse_negative(index, self.size(dim))},
+  Tensor picked = core_index(permute(own(self), order), {refuse_negative(index, self.size(dim))},
                              dim == 1 ? kRuntimeError : kIndexError);
   return one(permute(picked, inverse(order)));
 }
@@ -113,7 +113,7 @@ std::vector<Value*> gather_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), index = operand(b, args, "index");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   if (b.sym().guard_eq(index.type().numel(), 0, "gather"))
-    return one(full(b, index.sizes(), Sym(0), self.dtype()));
+    return one(follow(full(b, index.sizes(), Sym(0), self.dtype()), self));
   require_index(index, "gather");
   check_gather(b, self, index, dim, "gather");
   Tensor picked =
@@ -225,7 +225,7 @@ Tensor put_slices(Builder& b, const Args& args, Tensor values, bool accumulate,
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   Tensor target = at_least_1d(self);
   Dims order = front_order(target.rank(), dim);
-  Tensor put = core_index_put(permute(target, order),
+  Tensor put = core_index_put(permute(own(target), order),
                               {refuse_negative(reshape(index, {index.type().numel()}), target.size(dim))},
                               permute(at_least_1d(values), order), accumulate, error);
   return reshape(permute(put, inverse(order)), self.sizes());
@@ -323,7 +323,7 @@ Dims result_order(const Advanced& a) {
 std::vector<Value*> index_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
   Advanced a = analyze(b, self, args.values("indices"));
-  return one(permute(core_index(permute(self, leading_order(a)), a.indices), result_order(a)));
+  return one(permute(core_index(permute(own(self), leading_order(a)), a.indices), result_order(a)));
 }
 
 // NumPy: the dims of the index arrays are made first, row-major; those that are left keep their order in memory.
@@ -386,7 +386,7 @@ std::vector<Value*> index_put_body(Builder& b, const Args& args) {
     runtime_error("shape mismatch: value tensor of shape " + sizes_text(values.sizes()) +
                   " cannot be broadcast to indexing result of shape " + sizes_text(shown));
   Tensor placed = permute(expand(values, shown), inverse(order));
-  Tensor put = core_index_put(permute(self, leading_order(a)), a.indices, placed, accumulate);
+  Tensor put = core_index_put(permute(own(self), leading_order(a)), a.indices, placed, accumulate);
   return one(permute(put, inverse(leading_order(a))));
 }
 

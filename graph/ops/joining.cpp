@@ -35,7 +35,12 @@ Tensor cat(Builder& b, std::vector<Tensor> tensors, int64_t dim) {
   std::vector<Tensor> kept;
   for (const Tensor& tensor : tensors)
     if (!(torch && tensor.rank() == 1 && tensor.size(0) == Sym(0))) kept.push_back(tensor);
-  if (kept.empty()) return full(b, {0}, Sym(0), dtype);
+  const auto with_empty_ones = [&](Tensor result) {
+    for (const Tensor& tensor : tensors)
+      if (torch && tensor.rank() == 1 && tensor.size(0) == Sym(0)) result = follow(result, tensor);
+    return result;
+  };
+  if (kept.empty()) return with_empty_ones(full(b, {0}, Sym(0), dtype));
   int64_t rank = kept[0].rank();
   dim = wrap_dim(dim, rank);
   for (Tensor& tensor : kept) {
@@ -48,7 +53,7 @@ Tensor cat(Builder& b, std::vector<Tensor> tensors, int64_t dim) {
       value_error("all the input array dimensions except for the concatenation axis must match exactly");
     tensor = cast(tensor, dtype);
   }
-  return concat(kept, dim);
+  return with_empty_ones(concat(kept, dim));
 }
 
 // Channels-last where all operands are; NumPy's order "K".

@@ -35,13 +35,15 @@ Tensor smooth_l1(const Args& args, Tensor x, Tensor y) {
   if (beta < 0) runtime_error("smooth_l1_loss does not support negative values for beta.");
   Tensor z = abs(x - y);
   if (beta == 0) return z;
-  return where(lt(z, beta), z * 0.5 * z / beta, z - 0.5 * beta);
+  // Of what is far the square is not formed: infinity would spoil its gradient.
+  Tensor far = ge(z, beta), near = where(far, 0.0, z);
+  return where(far, z - 0.5 * beta, near * 0.5 * near / beta);
 }
 Tensor huber(const Args& args, Tensor x, Tensor y) {
   double delta = args.number("delta");
   if (delta <= 0) runtime_error("huber_loss does not support non-positive values for delta.");
-  Tensor z = abs(x - y);
-  return where(le(z, delta), z * 0.5 * z, (z - 0.5 * delta) * delta);
+  Tensor z = abs(x - y), far = gt(z, delta), near = where(far, 0.0, z);
+  return where(far, (z - 0.5 * delta) * delta, near * 0.5 * near);
 }
 Tensor soft_margin(const Args&, Tensor x, Tensor y) { return log1p(exp(-y * x)); }
 // target * (log(target) - input); 0 where target is 0.

@@ -88,7 +88,7 @@ std::vector<Value*> layer_norm_body(Builder& b, const Args& args) {
   if (args.schema().num_results == 1) return one(result);
   // The statistics have the parameters' dtype.
   DType dtype = args.has("weight") ? operand_dtype(args, "weight") : input.dtype();
-  return {result.value, cast(n.mean, dtype).value, cast(n.rstd, dtype).value};
+  return {result.value, detach(cast(n.mean, dtype)).value, detach(cast(n.rstd, dtype)).value};
 }
 
 std::vector<Value*> rms_norm_body(Builder& b, const Args& args) {

@@ -76,7 +76,7 @@ Scalar xlogy_of(ScalarBuilder& b, const Scalar* x, bool plus_one) {
 }
 
 void logit_derivative(Derivative& d) {
-  Tensor x = d.operand(0), slope = d.grad() / (x * (1 - x));
+  Tensor x = d.operand(0), slope = d.grad() / abs(x * (1 - x));  // the same at 0 and -0
   if (!d.args.has("eps"))
     return d.set(0, where(logical_or(lt(x, 0), gt(x, 1)), std::numeric_limits<double>::quiet_NaN(), slope));
   const double eps = d.args.number("eps");

@@ -159,7 +159,7 @@ std::vector<Value*> adaptive_avg_pool_body(Builder& b, const Args& args) {
   std::vector<Sym> output = args.sizes("output_size");
   if (output.size() == 1) output.assign(dims, output[0]);
   if (output.size() != dims) runtime_error("adaptive_avg_pool: output_size must be " + std::to_string(rank));
-  Tensor x = to_compute(self);
+  Tensor x = own(to_compute(self));
   bool even = true;
   for (int d = 0; d < rank; ++d) {
     if (!b.sym().guard(Relation::kLt, 0, output[d], "pooling"))

@@ -36,7 +36,7 @@ std::vector<Value*> nansum_body(Builder& b, const Args& args) {
 
 // The mean is taken in the compute type and rounded once.
 Tensor mean_of(Tensor x, const Dims& dims, bool keepdim, DType dtype) {
-  return cast(mean(cast(x, runtime::compute_type(dtype)), dims, keepdim), dtype);
+  return cast(mean(own(cast(x, runtime::compute_type(dtype))), dims, keepdim), dtype);
 }
 std::vector<Value*> mean_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);

@@ -1,0 +1,159 @@
+"""Gradients where a function has no slope, and of NaN and infinity: what eager gives, number for number."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F  # noqa: E402
+
+import cdynamo  # noqa: E402
+
+INF, NAN = math.inf, math.nan
+NUMBERS = [-INF, -3.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 3.0, 6.0, INF, NAN]
+
+UNARY = {
+    "abs": torch.abs,
+    "sign": torch.sign,
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "hardtanh": F.hardtanh,
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "softshrink": lambda x: F.softshrink(x, 0.5),
+    "hardshrink": lambda x: F.hardshrink(x, 0.5),
+    "threshold": lambda x: F.threshold(x, 0.5, 1.0),
+    "clamp": lambda x: x.clamp(-1, 1),
+    "leaky_relu": F.leaky_relu,
+    "elu": F.elu,
+    "celu": F.celu,
+    "selu": F.selu,
+    "softplus": F.softplus,
+    "mish": F.mish,
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "logsigmoid": F.logsigmoid,
+    "softsign": F.softsign,
+    "sqrt": torch.sqrt,
+    "rsqrt": torch.rsqrt,
+    "logit": torch.logit,
+    "logit_eps": lambda x: torch.logit(x, 0.25),
+    "pow_3": lambda x: x**3,
+    "pow_half": lambda x: x**0.5,
+    "pow_0": lambda x: x**0,
+    "pow_1": lambda x: x**1,
+    "pow_minus_1": lambda x: x**-1,
+    "pow_1.5": lambda x: x**1.5,
+    "pow_0.3": lambda x: x**0.3,
+    "2_pow": lambda x: 2**x,
+    "0_pow": lambda x: 0.0**x,
+    "floor": torch.floor,
+    "div_floor": lambda x: torch.div(x, 2.0, rounding_mode="floor"),
+    "div_trunc": lambda x: torch.div(x, 2.0, rounding_mode="trunc"),
+    "remainder": lambda x: x % 2,
+    "fmod": lambda x: torch.fmod(x, 2.0),
+    "nan_to_num": torch.nan_to_num,
+    "sinc": torch.sinc,
+    "entr": torch.special.entr,
+    "atan2_0": lambda x: torch.atan2(x, torch.zeros_like(x)),
+    "hypot_0": lambda x: torch.hypot(x, torch.zeros_like(x)),
+    "xlogy_0": lambda x: torch.xlogy(0.0, x),
+    "frac": torch.frac,
+    "l1_loss": lambda x: F.l1_loss(x, torch.zeros_like(x), reduction="none"),
+    "smooth_l1": lambda x: F.smooth_l1_loss(x, torch.zeros_like(x), reduction="none"),
+    "huber": lambda x: F.huber_loss(x, torch.zeros_like(x), reduction="none"),
+}
+
+PAIRS = [(1, 1), (1, 2), (NAN, 1), (1, NAN), (NAN, NAN), (0, 0), (-0.0, 0.0), (INF, INF), (-INF, -INF), (INF, -INF),
+         (0, 1), (0, -1), (1, 0), (-1, 2), (-1, 0.5), (0.0, 0.5), (0.0, -0.5)]  # fmt: skip
+BINARY = {
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+    "fmax": torch.fmax,
+    "fmin": torch.fmin,
+    "pow": torch.pow,
+    "atan2": torch.atan2,
+    "hypot": torch.hypot,
+    "logaddexp": torch.logaddexp,
+    "logaddexp2": torch.logaddexp2,
+    "xlogy": torch.xlogy,
+    "remainder": torch.remainder,
+    "fmod": torch.fmod,
+    "copysign": torch.copysign,
+    "div": torch.div,
+    "clamp_min": lambda a, b: torch.clamp(a, min=b),
+    "clamp_max": lambda a, b: torch.clamp(a, max=b),
+}
+
+ROWS = [[1.0, 2.0, 2.0], [2.0, 1.0, 2.0], [0.0, 0.0], [-INF, 1.0], [0.0, 3.0, 0.0, -2.0]]
+REDUCTIONS = {
+    "amax": lambda x: x.amax(0),
+    "amin": lambda x: x.amin(0),
+    "max": torch.max,
+    "max_dim": lambda x: x.max(0)[0],
+    "min_dim": lambda x: x.min(0)[0],
+    "aminmax": lambda x: x.aminmax().max,
+    "prod": torch.prod,
+    "cumprod": lambda x: x.cumprod(0),
+    "nansum": torch.nansum,
+    "std": lambda x: x.std(0),
+    "logsumexp": lambda x: x.logsumexp(0),
+    "max_pool": lambda x: F.max_pool1d(x[None, None], x.shape[0]),
+    "cosine_similarity": lambda x: F.cosine_similarity(x, torch.ones_like(x), dim=0),
+    **{f"norm_{p}": lambda x, p=p: torch.linalg.vector_norm(x, p) for p in (0.5, 1, 1.5, 2, 3, INF, -INF, -1)},
+}
+
+
+def gradients(f, columns):
+    inputs = [torch.tensor(column, dtype=torch.float64, requires_grad=True) for column in columns]
+    out = f(*inputs)
+    return torch.autograd.grad(out, inputs, torch.ones_like(out))
+
+
+def assert_same(f, columns):
+    cdynamo.reset()
+    before = cdynamo.counters()["graphs_compiled"]
+    got = gradients(cdynamo.optimize(lambda *x: f(*x)), columns)
+    assert cdynamo.counters()["graphs_compiled"] > before
+    for mine, eager in zip(got, gradients(f, columns)):
+        torch.testing.assert_close(mine, eager, equal_nan=True, rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_of_one_operand(name):
+    assert_same(UNARY[name], [NUMBERS])
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_of_two_operands(name):
+    assert_same(BINARY[name], list(zip(*PAIRS)))
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
+def test_clamp_between_tensors(bounds):
+    numbers = [-1.0, 0.0, 0.5, 1.0, 2.0, NAN]
+    assert_same(torch.clamp, [numbers, [bounds[0]] * 6, [bounds[1]] * 6])
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_of_reductions(name):
+    for row in ROWS:
+        if name == "norm_-1" and INF in map(abs, row):
+            continue  # 0 or NaN, as the formula is written
+        if name in ("prod", "cumprod") and -INF in row:
+            continue  # eager divides by the element and gets NaN
+        assert_same(REDUCTIONS[name], [row])
+
+
+def test_embedding_leaves_the_padding_row():
+    weight = torch.randn(5, 3)
+    index = torch.tensor([[0, 2, 2], [4, 2, 1]])
+
+    def run(f):
+        w = weight.clone().requires_grad_()
+        return torch.autograd.grad(f(w).sum(), w)[0]
+
+    def embed(w):
+        return F.embedding(index, w, padding_idx=2) * 2
+
+    torch.testing.assert_close(run(cdynamo.optimize(embed)), run(embed))
