@@ -1,4 +1,4 @@
-"""Eager, torch.compile and cdynamo on the tour's PyTorch programs, and NumPy and cdynamo on the NumPy ones, in turn.
+"""Eager, torch.compile and cdynamo on the examples' PyTorch programs, and NumPy and cdynamo on the NumPy ones, in turn.
 
     python benchmarks/side_by_side.py                    # every program
     python benchmarks/side_by_side.py --only softmax,GPT --rounds 5 --no-inductor
@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 
+import numpy_programs as longer_programs  # noqa: E402
 from programs import numpy_programs, torch_programs  # noqa: E402
 
 import cdynamo  # noqa: E402
@@ -66,7 +67,7 @@ def main() -> None:
     def chosen(name: str) -> bool:
         return not wanted or any(part in name for part in wanted)
 
-    for name, function, args in numpy_programs():
+    for name, function, args in (*numpy_programs(), *longer_programs.programs()):
         if chosen("numpy " + name):
             compare("numpy " + name, function, args, options.rounds, inductor=False)
     if importlib.util.find_spec("torch"):

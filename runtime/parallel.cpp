@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -144,17 +145,44 @@ struct Region {
   const OpenMP* omp;
   std::mutex mutex;
   std::exception_ptr error;
+  // Of the caller's thread: nanoseconds in its part of the body, and of these at barriers.
+  int64_t inside = 0, at_barriers = 0;
 };
+
+// Whether the threads come when they are called. Each region that would have been done sooner by the caller alone
+// doubles the time until the next try.
+class Contention {
+ public:
+  bool is_expected(int64_t now) const { return now < alone_until_.load(std::memory_order_relaxed); }
+
+  void note(int64_t elapsed, int64_t worked, int threads, int64_t now) {
+    constexpr int64_t kSlack = 200'000, kShortest = 5'000'000, kLongest = 640'000'000;
+    if (elapsed <= threads * worked + kSlack) {
+      pause_.store(kShortest, std::memory_order_relaxed);
+      return;
+    }
+    const int64_t pause = pause_.load(std::memory_order_relaxed);
+    alone_until_.store(now + pause, std::memory_order_relaxed);
+    pause_.store(std::min(2 * pause, kLongest), std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<int64_t> alone_until_{0}, pause_{5'000'000};
+};
+Contention contention;
 
 void region_entry(void* data) {
   auto& region = *static_cast<Region*>(data);
-  Team team(region.omp->thread_num(), region.omp->team_size(), region.omp->barrier);
+  const int index = region.omp->thread_num();
+  Team team(index, region.omp->team_size(), region.omp->barrier, index == 0 ? &region.at_barriers : nullptr);
+  const int64_t start = index == 0 ? clock_now() : 0;
   try {
     region.body(region.context, team);
   } catch (...) {
     std::lock_guard lock(region.mutex);
     if (!region.error) region.error = std::current_exception();
   }
+  if (index == 0) region.inside = clock_now() - start;
 }
 
 }  // namespace
@@ -171,6 +199,12 @@ void* find_process_symbol(const char* name) {
   std::lock_guard lock(cache.mutex);
   cache.entries[name] = {found, loaded};
   return found;
+}
+
+int64_t clock_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 int num_threads() {
@@ -191,12 +225,13 @@ int num_threads() {
 void run_region(int threads, void (*body)(void*, const Team&), void* context) {
   watch_forks();
   const OpenMP* omp = threads > 1 && !forked.load(std::memory_order_relaxed) ? openmp() : nullptr;
-  if (!omp || omp->in_parallel()) {
-    body(context, Team(0, 1, nullptr));
-    return;
-  }
-  Region region{body, context, omp, {}, {}};
+  if (!omp || omp->in_parallel()) return body(context, Team(0, 1, nullptr));
+  const int64_t start = clock_now();
+  if (contention.is_expected(start)) return body(context, Team(0, 1, nullptr));
+  Region region{.body = body, .context = context, .omp = omp};
   omp->parallel(region_entry, &region, static_cast<unsigned>(threads), 0);
+  const int64_t end = clock_now();
+  contention.note(end - start, region.inside - region.at_barriers, threads, end);
   if (region.error) std::rethrow_exception(region.error);
 }
 

@@ -11,6 +11,10 @@
 // child (whose parent's threads are gone). Exceptions of one thread reach the caller after all have finished;
 // a thread that threw still takes part in the barriers it would have reached only if it catches, so kernels
 // must not throw between barriers.
+//
+// Where the processors are busy with other programs, a thread that has to wait for its turn holds up the others
+// for longer than the work takes. After a region whose caller waited longer than it would have taken alone, regions
+// run on the caller's thread for a while.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +27,22 @@ namespace cdynamo::runtime {
 // run on.
 int num_threads();
 
+// Nanoseconds of a clock that only goes forward.
+int64_t clock_now();
+
 // One thread's place in a region.
 class Team {
  public:
-  Team(int index, int count, void (*barrier)()) : index_(index), count_(count), barrier_(barrier) {}
+  // `waited`: where the nanoseconds that barriers take are added up, if anywhere.
+  Team(int index, int count, void (*barrier)(), int64_t* waited = nullptr)
+      : index_(index), count_(count), barrier_(barrier), waited_(waited) {}
   int index() const { return index_; }
   int count() const { return count_; }
   void barrier() const {
-    if (barrier_) barrier_();
+    if (!barrier_) return;
+    const int64_t before = waited_ ? clock_now() : 0;
+    barrier_();
+    if (waited_) *waited_ += clock_now() - before;
   }
   // This thread's contiguous share of [0, items).
   std::pair<int64_t, int64_t> share(int64_t items) const {
@@ -42,6 +54,7 @@ class Team {
  private:
   int index_, count_;
   void (*barrier_)();
+  int64_t* waited_;
 };
 
 void run_region(int threads, void (*body)(void* context, const Team& team), void* context);

@@ -1,5 +1,6 @@
 // Powers, extremes and signs.
 #include <algorithm>
+#include <limits>
 
 #include "graph/ops/entry.h"
 #include "graph/promotion.h"
@@ -16,7 +17,7 @@ Scalar integer_power(ScalarBuilder& b, Scalar base, int64_t exponent) {
   return result;
 }
 
-// Eager's special cases for exponents that are numbers.
+// Eager's special cases for exponents that are numbers, and others that are within an ULP and a half.
 Scalar pow_scalar_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
   double e = args.number("exponent");
   if (!is_float(x[0].dtype)) return integer_power(b, x[0], static_cast<int64_t>(e));
@@ -29,6 +30,15 @@ Scalar pow_scalar_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
   if (e == -0.5) return b.div(one, b.sqrt(x[0]));
   if (e == -1) return b.div(one, x[0]);
   if (e == -2) return b.div(one, b.mul(x[0], x[0]));
+  if (e == 4) {
+    Scalar square = b.mul(x[0], x[0]);
+    return b.mul(square, square);
+  }
+  if (e == 1.5) {
+    // The square root of minus infinity is no number, its power is infinite.
+    Scalar infinity = number(b, std::numeric_limits<double>::infinity(), x[0]);
+    return b.select(b.eq(x[0], b.neg(infinity)), infinity, b.mul(x[0], b.sqrt(x[0])));
+  }
   return b.pow(x[0], number(b, e, x[0]));
 }
 

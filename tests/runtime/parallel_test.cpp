@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <stdexcept>
 #include <thread>
@@ -73,6 +74,26 @@ TEST(Parallel, ExceptionsReachTheCaller) {
   std::atomic<int> ran{0};
   parallel_region(2, [&](const Team&) { ++ran; });
   EXPECT_GE(ran, 1);
+}
+
+// A thread that comes late makes the next regions run without it, for a while that grows.
+TEST(Parallel, RegionsRunAloneWhereThreadsAreLate) {
+  const auto threads = [](int milliseconds) {
+    std::atomic<int> count{0};
+    parallel_region(2, [&](const Team& team) {
+      count = team.count();
+      if (team.index() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+      team.barrier();
+    });
+    return count.load();
+  };
+  int late = 0;
+  while (late < 100 && threads(3) == 2) ++late;
+  EXPECT_LT(late, 100);
+  int alone = 0;
+  const auto start = std::chrono::steady_clock::now();
+  while (threads(0) == 1 && std::chrono::steady_clock::now() - start < std::chrono::seconds(3)) ++alone;
+  EXPECT_GT(alone, 0);
 }
 
 TEST(Parallel, SeveralCallersAtOnce) {
