@@ -61,7 +61,8 @@ struct TensorCapture {
   std::unordered_map<const graph::Value*, ValuePtr> objects;  // the object that stands for a graph value
   // The value whose storage a view looks at; values of their own storage are absent.
   std::unordered_map<const graph::Value*, graph::Value*> base_of;
-  std::unordered_set<const graph::Value*> cut;             // views that no gradient flows through
+  std::unordered_map<const graph::Value*, ValuePtr> leaf_gradients;  // .grad, where it was looked at
+  std::unordered_set<const graph::Value*> cut;                       // views that no gradient flows through
   std::unordered_set<const graph::Value*> updated_leaves;  // require grad, and were written under no_grad
 };
 TensorCapture& tensor_capture(Executor& ex);

@@ -47,13 +47,6 @@ class Dependents {
   std::unordered_set<const Value*> values_;
 };
 
-std::vector<Value*> append_gradients(Executor& ex, std::vector<Value*> outputs, std::vector<Value*> inputs,
-                                     std::vector<Value*> grad_outputs) {
-  const graph::OpDef& op = graph::op("autograd.grad");
-  return append_call(
-      ex, op, {.overload = 0, .args = {std::move(outputs), std::move(inputs), std::move(grad_outputs)}});
-}
-
 std::vector<ValuePtr> one_or_many(Executor& ex, const ValuePtr& value) {
   if (auto items = sequence_items(ex, value)) return *items;
   return {value};
@@ -104,28 +97,41 @@ GradCall read_call(Executor& ex, const CallArgs& args) {
   return call;
 }
 
-// Eager's checks of the gradients of the outputs; it raises the errors itself.
-void check_grad_outputs(Executor& ex, const GradCall& call) {
-  graph::SymContext& sym = *ex.graph().sym;
-  for (size_t i = 0; i < call.outputs.size(); ++i) {
-    const graph::TensorType& type = call.outputs[i]->type;
-    if (!call.grad_outputs[i]) {
-      if (!sym.guard_eq(type.numel(), 1, "grad of an output")) leave_to_engine();
-      continue;
-    }
-    const graph::TensorType& given = call.grad_outputs[i]->type;
-    bool same = given.dtype == type.dtype && given.rank() == type.rank();
-    for (int d = 0; same && d < type.rank(); ++d)
-      same = sym.guard_eq(given.sizes[d], type.sizes[d], "the gradient of an output");
-    if (!same) leave_to_engine();
-  }
+}  // namespace
+
+bool depends_on(Executor& ex, const Value* value, const Value* root) {
+  return Dependents(ex, root).contains(value);
 }
 
-}  // namespace
+std::vector<Value*> append_gradients(Executor& ex, std::vector<Value*> outputs, std::vector<Value*> inputs,
+                                     std::vector<Value*> cotangents, bool create_graph) {
+  std::vector<Value*> gradients =
+      append_call(ex, graph::op("autograd.grad"),
+                  {.overload = 0, .args = {std::move(outputs), std::move(inputs), std::move(cotangents)}});
+  if (create_graph) return gradients;
+  gradients.at(0)->node->no_grad = true;
+  for (Value* gradient : gradients) gradient->requires_grad = false;
+  return gradients;
+}
+
+void require_grad_output(Executor& ex, const Value* output, const Value* cotangent) {
+  graph::SymContext& sym = *ex.graph().sym;
+  const graph::TensorType& type = output->type;
+  if (!cotangent) {
+    if (!sym.guard_eq(type.numel(), 1, "the gradient of an output")) leave_to_engine();
+    return;
+  }
+  const graph::TensorType& given = cotangent->type;
+  bool same = given.dtype == type.dtype && given.rank() == type.rank();
+  for (int d = 0; same && d < type.rank(); ++d)
+    same = sym.guard_eq(given.sizes[d], type.sizes[d], "the gradient of an output");
+  if (!same) leave_to_engine();
+}
 
 ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& args) {
   const GradCall call = read_call(ex, args);
-  check_grad_outputs(ex, call);
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    require_grad_output(ex, call.outputs[i], call.grad_outputs[i]);
   std::vector<bool> used;
   std::vector<Value*> inputs;
   std::vector<bool> reached(call.outputs.size());
@@ -143,12 +149,8 @@ ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& a
     if (!call.outputs[i]->node) leave_to_engine();
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     std::vector<Value*> found;
-    if (!inputs.empty()) {
-      found = append_gradients(ex, call.outputs, inputs, call.grad_outputs);
-      Node& node = *found.at(0)->node;
-      node.no_grad = !call.create_graph;
-      for (Value* gradient : found) gradient->requires_grad = call.create_graph;
-    }
+    if (!inputs.empty())
+      found = append_gradients(ex, call.outputs, inputs, call.grad_outputs, call.create_graph);
     std::vector<ValuePtr> results;
     for (size_t i = 0, next = 0; i < call.inputs.size(); ++i) {
       if (used[i])
@@ -195,7 +197,7 @@ ValuePtr gradients_of(Executor& ex, const CallArgs& args) {
   std::vector<ValuePtr> results;
   std::vector<Value*> found;
   // A result that is a number known at capture depends on nothing.
-  if (output) found = append_gradients(ex, {output}, inputs, {nullptr});
+  if (output) found = append_gradients(ex, {output}, inputs, {nullptr}, /*create_graph=*/true);
   for (size_t i = 0; i < inputs.size(); ++i) {
     Value* gradient = output ? found[i] : append_call1(ex, "zeros_like", {inputs[i]});
     const bool torch = dynamic_cast<TensorValue*>(variables[i].get()) != nullptr;

@@ -1,4 +1,5 @@
 #include "symbolic/torch/tensor.h"
+#include "symbolic/torch/leaf_gradients.h"
 
 #include "graph/op.h"
 #include "symbolic/hooks.h"
@@ -148,7 +149,9 @@ ValuePtr TensorValue::instance_attribute(Executor& ex, PyObject* name) {
               std::string("'Tensor' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
 }
 
-void TensorValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {
+void TensorValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  if (value && PyUnicode_CompareWithASCIIString(name, "grad") == 0)
+    return set_leaf_gradient(ex, *this, value);
   break_graph("CD0408", std::string("assignment to ") + PyUnicode_AsUTF8(name));
 }
 

@@ -2,6 +2,7 @@
 #include "graph/op.h"
 #include "symbolic/hooks.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/leaf_gradients.h"
 #include "symbolic/torch/size.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/builtin_method.h"
@@ -65,12 +66,6 @@ ValuePtr matrix_transpose(Executor& ex, TensorValue& self) {
 
 ValuePtr detached(Executor& ex, TensorValue& self) { return call_named(ex, "detach", {self_of(self)}); }
 
-ValuePtr gradient_of(Executor& ex, TensorValue& self) {
-  if (!self.source) return ex.none();
-  // The gradient of an input is an attribute of it that anybody may set.
-  break_graph("CD0408", "grad");
-}
-
 constexpr PropertyRow kProperties[] = {
     {"shape", [](Executor& ex, TensorValue& self) { return make_size(ex, self.array_type().sizes); }},
     {"dtype",
@@ -100,7 +95,7 @@ constexpr PropertyRow kProperties[] = {
          break_graph("CD0408", "is_leaf");
        return boolean(ex, self.source != nullptr);
      }},
-    {"grad", gradient_of},
+    {"grad", leaf_gradient},
     {"grad_fn",
      [](Executor& ex, TensorValue& self) -> ValuePtr {
        if (self.requires_grad()) break_graph("CD0408", "grad_fn");
@@ -226,7 +221,6 @@ constexpr const char* kFormat = "formatting";
 
 // x.backward() and the like: PyTorch's engine runs them, on nodes that are compiled.
 constexpr const char* kRequiresGrad = "requires_grad_()";
-constexpr const char* kBackward = "backward()";
 constexpr const char* kRetainGrad = "retain_grad()";
 constexpr const char* kRegisterHook = "register_hook()";
 template <const char* const& kName>
@@ -286,7 +280,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"__repr__", value_method<kFormat>},
     {"__str__", value_method<kFormat>},
     {"requires_grad_", engine_method<kRequiresGrad>},
-    {"backward", engine_method<kBackward>},
+    {"backward", backward_method},
     {"retain_grad", engine_method<kRetainGrad>},
     {"register_hook", engine_method<kRegisterHook>},
     {"type", type_method},

@@ -1,0 +1,138 @@
+#include "symbolic/torch/leaf_gradients.h"
+
+#include "graph/op.h"
+#include "symbolic/differentiation.h"
+#include "symbolic/values/common.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+using graph::Value;
+
+// The gradient of one leaf among the mutated values.
+class LeafGradient final : public SymbolicValue {
+ public:
+  LeafGradient(ValuePtr leaf, ValuePtr gradient) : now(std::move(gradient)), leaf_(std::move(leaf)) {}
+  PyTypeObject* type() const override { return &PyBool_Type; }
+  RecipePtr recipe(Executor&) override { return make_recipe(RecipeKind::kNull); }
+  void emit_effects(Executor& ex) override {
+    Effect effect{.kind = EffectKind::kSetAttribute};
+    effect.target = leaf_->recipe(ex);
+    effect.key = make_recipe(RecipeKind::kConstant, interned("grad"));
+    effect.value = now->recipe(ex);
+    ex.effect(std::move(effect));
+  }
+
+  ValuePtr now;
+
+ private:
+  ValuePtr leaf_;
+};
+
+PyObject* input_object(Executor& ex, const TensorValue& self) {
+  for (const auto& input : tensor_capture(ex).inputs)
+    if (input->array.get() == &self) return input->object.get();
+  return nullptr;
+}
+
+bool is_parameter(const TensorValue& self) {
+  return self.type() == reinterpret_cast<PyTypeObject*>(library_object("torch.nn", "Parameter"));
+}
+
+LeafGradient& gradient_state(Executor& ex, TensorValue& self) {
+  auto [found, is_new] = tensor_capture(ex).leaf_gradients.try_emplace(self.value());
+  if (is_new) {
+    PyObject* object = input_object(ex, self);
+    // Of an input that is no parameter it is not known to be a leaf in every call.
+    if (!object || (self.requires_grad() && !is_parameter(self))) break_graph("CD0408", "grad");
+    SourcePtr source = attribute_source(self.source, interned("grad"));
+    PyRef real = checked(PyObject_GetAttr(object, interned("grad")));
+    if (real.get() == Py_None) add_guard(ex, GuardKind::kIdentity, source, Py_None);
+    ValuePtr now = real.get() == Py_None ? ex.none() : wrap_torch_tensor(ex, real.get(), source);
+    found = tensor_capture(ex).leaf_gradients.find(self.value());
+    found->second = std::make_shared<LeafGradient>(self_of(self), now);
+  }
+  return static_cast<LeafGradient&>(*found->second);
+}
+
+// Hooks of the engine are its own business.
+void require_no_hooks(Executor& ex, TensorValue& leaf) {
+  PyObject* object = input_object(ex, leaf);
+  for (const char* name : {"_backward_hooks", "_post_accumulate_grad_hooks"}) {
+    PyRef hooks = checked(PyObject_GetAttrString(object, name));
+    if (hooks.get() != Py_None) break_graph("CD0400", "backward() with hooks");
+    add_guard(ex, GuardKind::kIdentity, attribute_source(leaf.source, interned(name)), Py_None);
+  }
+}
+
+// The parameters that `loss` depends on. Breaks where its history goes on outside of the graph.
+std::vector<std::shared_ptr<TensorValue>> leaves_of(Executor& ex, const Value* loss) {
+  std::vector<std::shared_ptr<TensorValue>> leaves;
+  for (const auto& input : tensor_capture(ex).inputs) {
+    if (!input->array->requires_grad() || !depends_on(ex, loss, input->array->value())) continue;
+    auto leaf = std::dynamic_pointer_cast<TensorValue>(input->array);
+    if (!leaf || !is_parameter(*leaf)) break_graph("CD0400", "backward() to what is no parameter");
+    require_no_hooks(ex, *leaf);
+    leaves.push_back(std::move(leaf));
+  }
+  return leaves;
+}
+
+void accumulate(Executor& ex, TensorValue& leaf, Value* gradient) {
+  LeafGradient& state = gradient_state(ex, leaf);
+  if (auto* existing = dynamic_cast<TensorValue*>(state.now.get())) {
+    if (existing->requires_grad()) break_graph("CD0400", "backward() into a gradient that requires grad");
+    append_call1(ex, "add", {existing->value(), gradient, graph::Sym(int64_t{1})}, /*in_place=*/true);
+    return;
+  }
+  state.now = make_tensor(ex, gradient);
+  ex.mutated(tensor_capture(ex).leaf_gradients.at(leaf.value()));
+}
+
+}  // namespace
+
+ValuePtr leaf_gradient(Executor& ex, TensorValue& self) {
+  if (!self.source && !tensor_capture(ex).leaf_gradients.count(self.value())) return ex.none();
+  return gradient_state(ex, self).now;
+}
+
+void set_leaf_gradient(Executor& ex, TensorValue& self, const ValuePtr& value) {
+  auto* tensor = dynamic_cast<TensorValue*>(value.get());
+  if (!is_none(value)) {
+    // Eager refuses a gradient that is not like its tensor.
+    const graph::TensorType &own = self.array_type(), *given = tensor ? &tensor->array_type() : nullptr;
+    bool same = given && given->dtype == own.dtype && given->rank() == own.rank();
+    for (int d = 0; same && d < own.rank(); ++d)
+      same = ex.graph().sym->guard_eq(given->sizes[d], own.sizes[d], "assignment to grad");
+    if (!same) break_graph("CD0408", "assignment to grad");
+  }
+  gradient_state(ex, self).now = value;
+  ex.mutated(tensor_capture(ex).leaf_gradients.at(self.value()));
+}
+
+ValuePtr backward_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  std::vector<ValuePtr> given =
+      bind_arguments(ex, "backward", args, {"gradient?", "retain_graph?", "create_graph?", "inputs?"});
+  auto& loss = static_cast<TensorValue&>(*self);
+  for (size_t i : {2, 3})
+    if (given[i] && !is_none(given[i]) && constant_object(given[i]) != Py_False)
+      break_graph("CD0400", "backward() with create_graph or inputs");
+  Value* cotangent = given[0] && !is_none(given[0]) ? graph_value(given[0]) : nullptr;
+  if (given[0] && !is_none(given[0]) && !cotangent) break_graph("CD0400", "backward()");
+  if (!loss.requires_grad() || !loss.value()->node) break_graph("CD0400", "backward()");
+  require_grad_output(ex, loss.value(), cotangent);
+  std::vector<std::shared_ptr<TensorValue>> leaves = leaves_of(ex, loss.value());
+  if (leaves.empty()) break_graph("CD0400", "backward()");
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), self);
+  return recorded_call(ex, "call_method", PyRef::borrow(interned("backward")), all, [&]() -> ValuePtr {
+    std::vector<Value*> inputs;
+    for (const auto& leaf : leaves) inputs.push_back(leaf->value());
+    std::vector<Value*> gradients =
+        append_gradients(ex, {loss.value()}, inputs, {cotangent}, /*create_graph=*/false);
+    for (size_t i = 0; i < leaves.size(); ++i) accumulate(ex, *leaves[i], gradients[i]);
+    return ex.none();
+  });
+}
+
+}  // namespace cdynamo::symbolic
