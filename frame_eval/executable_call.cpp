@@ -29,7 +29,8 @@ struct OwnedMemory {
     void* data = nullptr;
     const bool done = static_cast<OwnedMemory*>(context)->allocate(output, &data);
     PyGILState_Release(gil);
-    return done ? data : nullptr;
+    static char nothing;  // where tensors without elements point
+    return done && !data ? &nothing : data;
   }
   static void release_callback(void* context, int input) {
     const PyGILState_STATE gil = PyGILState_Ensure();

@@ -43,8 +43,8 @@ struct LibraryCallbacks {
 // Memory that comes and goes while a plan runs, so that less of it is there at once. Called on the caller's thread, between steps.
 struct MemoryCallbacks {
   void* context = nullptr;
-  // The buffer of an output, right before the first step that writes it; null where memory ran out. May not be called for outputs
-  // without elements.
+  // The buffer of an output, right before the first step that writes it; null where memory ran out. Not called for outputs that no step
+  // writes, as those without elements are.
   void* (*allocate)(void* context, int output) = nullptr;
   // No step to come reads the input. Never called for an input that is not read, nor when a step failed.
   void (*release)(void* context, int input) = nullptr;

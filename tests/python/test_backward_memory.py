@@ -49,3 +49,13 @@ def test_what_the_user_holds_is_not_touched():
     kept.append(h.detach().clone())
     loss.backward()
     assert torch.equal(h, kept[0])
+
+
+def test_gradients_without_elements():
+    x = torch.randn(0, 4, requires_grad=True)
+    w = torch.randn(4, 3, requires_grad=True)
+    out = cdynamo.optimize(torch.mm, fullgraph=True)(x, w)
+    for got, expected in zip(
+        torch.autograd.grad(out.sum(), (x, w)), (torch.zeros(0, 4), torch.zeros(4, 3)), strict=True
+    ):
+        assert torch.equal(got, expected)
