@@ -165,7 +165,8 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
     return run(layout.entries[0]);
   }
   if (layout.compiling) return Outcome::kPython;
-  if (!layout.entries.empty()) explain_miss(layout, roots);
+  if (!layout.entries.empty() && (!layout.limit_reported || log_enabled(Topic::kRecompiles)))
+    explain_miss(layout, roots);
   if (at_limit(layout)) return Outcome::kPython;
   bool failed = false;
   std::shared_ptr<Entry> entry = compile(layout, roots, failed);

@@ -383,12 +383,19 @@ CaptureResult skip(const BreakRecord& record, const std::string& reason) {
   return result;
 }
 
+bool names_global(PyCodeObject* code, const char* name) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) return true;
+  return false;
+}
+
 const char* reason_to_skip(const CaptureRequest& request) {
   int flags = request.code->co_flags;
   if (flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
     return "generators and coroutines run in Python";
   if (!(flags & CO_OPTIMIZED) || !(flags & CO_NEWLOCALS))
     return "code of a module or class body runs in Python";
+  if (names_global(request.code, "locals")) return "locals() shows its frame as it is";
   return nullptr;
 }
 

@@ -81,7 +81,8 @@ ValuePtr ExceptionValue::special_attribute(Executor& ex, const char* name) {
   if (!std::strcmp(name, "__context__")) return or_none(ex, context);
   if (!std::strcmp(name, "__suppress_context__"))
     return ex.constant(PyRef::borrow(suppress_context ? Py_True : Py_False));
-  if (!std::strcmp(name, "__traceback__")) return ex.none();
+  if (!std::strcmp(name, "__traceback__"))
+    throw SkipFrame{.reason = "it looks at an exception's traceback, which captured code does not make"};
   bool is_stop = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
   bool is_exit = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_SystemExit));
   if ((is_stop && !std::strcmp(name, "value")) || (is_exit && !std::strcmp(name, "code")))

@@ -46,6 +46,16 @@ bool is_pure_module(PyObject* name) {
     if (PyUnicode_CompareWithASCIIString(name, module) == 0) return true;
   return false;
 }
+// Functions of those modules that write to an argument, use it up or call it.
+bool changes_arguments(const char* name) {
+  static constexpr const char* kNames[] = {
+      "setitem", "delitem", "indexOf", "countOf", "length_hint", "call",    "insort",    "insort_left",
+      "iadd",    "iand",    "iconcat", "ior",     "ifloordiv",   "ilshift", "imatmul",   "imod",
+      "imul",    "ipow",    "irshift", "isub",    "itruediv",    "ixor",    "pack_into", "insort_right"};
+  for (const char* known : kNames)
+    if (std::strcmp(known, name) == 0) return true;
+  return false;
+}
 bool is_pure_builtin(const char* name) {
   static constexpr const char* kNames[] = {"chr", "ord", "bin", "hex", "oct", "ascii"};
   for (const char* pure : kNames)
@@ -100,7 +110,7 @@ ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args)
   if (self && (number_or_text || is_plain_constant(self) || is_pure_type(Py_TYPE(self))))
     return fold_call(ex, callable, args);
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
-  if (is_pure_module(module)) return fold_call(ex, callable, args);
+  if (is_pure_module(module) && !changes_arguments(name)) return fold_call(ex, callable, args);
   bool builtin =
       module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") == 0;
   if (builtin && is_pure_builtin(name)) return fold_call(ex, callable, args);
@@ -114,6 +124,28 @@ ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args)
   break_graph("CD0212", full);
 }
 
+// operator.methodcaller reduces to (methodcaller, (name, *args)), and with keywords to
+// (partial(methodcaller, name, **keywords), args).
+ValuePtr call_method_of(Executor& ex, const ValuePtr& subject, PyObject* maker, PyObject* wanted) {
+  PyRef name, keywords;
+  Py_ssize_t first = 1;
+  if (PyType_Check(maker)) {
+    name = PyRef::borrow(PyTuple_GET_ITEM(wanted, 0));
+  } else {
+    PyRef bound = checked(PyObject_GetAttrString(maker, "args"));
+    keywords = checked(PyObject_GetAttrString(maker, "keywords"));
+    name = PyRef::borrow(PyTuple_GET_ITEM(bound.get(), 0));
+    first = 0;
+  }
+  CallArgs args;
+  for (Py_ssize_t i = first; i < PyTuple_GET_SIZE(wanted); ++i)
+    args.positional.push_back(ex.constant(PyRef::borrow(PyTuple_GET_ITEM(wanted, i))));
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; keywords && PyDict_Next(keywords.get(), &at, &key, &value);)
+    args.keywords.push_back({PyRef::borrow(key), ex.constant(PyRef::borrow(value))});
+  return subject->get_attribute(ex, name.get())->call(ex, args);
+}
+
 // operator.itemgetter, attrgetter, methodcaller: their arguments are what they reduce to.
 ValuePtr call_operator_object(Executor& ex, PyObject* callable, const CallArgs& args) {
   PyRef reduced = checked(PyObject_CallMethod(callable, "__reduce__", nullptr));
@@ -121,14 +153,8 @@ ValuePtr call_operator_object(Executor& ex, PyObject* callable, const CallArgs& 
   std::string_view kind = Py_TYPE(callable)->tp_name;
   require_count(ex, "operator", args, 1, 1);
   const ValuePtr& subject = args.positional[0];
-  if (kind == "operator.methodcaller") {
-    if (!PyTuple_CheckExact(wanted) || !PyUnicode_Check(PyTuple_GET_ITEM(wanted, 0)))
-      break_graph("CD0212", "operator.methodcaller");
-    CallArgs rest;
-    for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(wanted); ++i)
-      rest.positional.push_back(ex.constant(PyRef::borrow(PyTuple_GET_ITEM(wanted, i))));
-    return subject->get_attribute(ex, PyTuple_GET_ITEM(wanted, 0))->call(ex, rest);
-  }
+  if (kind == "operator.methodcaller")
+    return call_method_of(ex, subject, PyTuple_GET_ITEM(reduced.get(), 0), wanted);
   std::vector<ValuePtr> found;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted); ++i) {
     PyObject* key = PyTuple_GET_ITEM(wanted, i);
@@ -206,8 +232,14 @@ ValuePtr call_builtin(Executor& ex, PyObject* callable, const CallArgs& args) {
     PyRef self = checked(PyObject_GetAttrString(callable, "__self__"));
     PyRef name = checked(PyObject_GetAttrString(callable, "__name__"));
     PyObject* descriptor = _PyType_Lookup(Py_TYPE(self.get()), name.get());
+    ValuePtr owner = ex.wrap(self.get(), constant_source(self.get()));
+    // A constant's own attribute is this method again.
+    if (constant_object(owner)) {
+      if (is_plain_constant(self.get())) return fold_call(ex, callable, args);
+      break_graph("CD0212", PyUnicode_AsUTF8(name.get()));
+    }
     if (descriptor && Py_IS_TYPE(descriptor, &PyWrapperDescr_Type))
-      return call_method_descriptor(ex, descriptor, ex.wrap(self.get(), constant_source(self.get())), args);
+      return call_method_descriptor(ex, descriptor, owner, args);
   }
   if (is_plain_constant(callable))
     raise_error(ex, PyExc_TypeError, std::string("'") + kind->tp_name + "' object is not callable");

@@ -89,8 +89,9 @@ std::string ConstantValue::describe() const {
 ValuePtr ConstantValue::get_attribute(Executor& ex, PyObject* name) {
   if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return type_of(ex, shared_from_this());
   PyRef attribute = checked_user(ex, PyObject_GetAttr(object_.get(), name));
-  if (is_plain_constant(object_.get()) || PyCFunction_Check(attribute.get()) ||
-      is_plain_constant(attribute.get()))
+  const bool is_bound = PyCFunction_Check(attribute.get()) ||
+                        std::string_view(Py_TYPE(attribute.get())->tp_name) == "method-wrapper";
+  if (is_plain_constant(object_.get()) || is_bound || is_plain_constant(attribute.get()))
     return ex.constant(std::move(attribute));
   // A method of an enum class; anything else that the object holds for good.
   if (PyMethod_Check(attribute.get()) && PyMethod_GET_SELF(attribute.get()) == object_.get()) {

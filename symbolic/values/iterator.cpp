@@ -68,6 +68,9 @@ class SequenceIterator final : public IteratorValue {
     ListValue* list = list_in(sequence_);
     if (list && list->changed() && list->real_object())
       break_graph("CD0211", "an iterator over a list that was changed");
+    // Advancing it anew would call the program's __getitem__ again.
+    if (dynamic_cast<UserObjectValue*>(sequence_.get()) && (position_ > 0 || exhausted_))
+      break_graph("CD0211", "an iterator over " + sequence_->describe());
     RecipePtr fresh = call_recipe(library_object("builtins", "iter"), {sequence_->recipe(ex)});
     return advanced_recipe(fresh, exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(position_));
   }

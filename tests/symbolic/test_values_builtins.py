@@ -183,3 +183,67 @@ def test_print_breaks_and_effects_happen_once(capsys):
     assert compiled([0]) == [0, 1, 2]
     assert compiled([0]) == [0, 1, 2]
     assert capsys.readouterr().out == "effect\n" * 2
+
+
+class Named:
+    def both(*args, **names):
+        return args[1:], names
+
+
+def test_methodcaller_with_keywords():
+    def f(o):
+        return operator.methodcaller("both", 1, self="eggs")(o), operator.methodcaller("both", 1, 2)(o)
+
+    check(f, (Named(),), breaks=None)
+
+
+def test_functions_in_c_that_write_to_their_arguments():
+    def f(items, more):
+        bisect.insort(items, 3)
+        operator.setitem(more, 0, 7)
+        operator.delitem(more, 1)
+        return operator.iconcat(more, [1]), operator.countOf(more, 1)
+
+    check(f, ([1, 2, 4], [5, 6]), breaks=None)
+
+
+def test_locals():
+    def f(x):
+        y = x + 1
+        print(end="")
+        z = locals()
+        return sorted(z.items()), y
+
+    check(f, (1,), breaks=None)
+
+
+def test_traceback_of_a_caught_exception():
+    def f(x):
+        try:
+            [][x]
+        except IndexError as error:
+            return error.__traceback__ is not None, error.__traceback__.tb_next is None
+
+    check(f, (1,), breaks=None)
+
+
+class Sequence:
+    def __init__(self, n):
+        self.n, self.asked = n, []
+
+    def __getitem__(self, i):
+        self.asked.append(i)
+        if i < self.n:
+            return i
+        raise IndexError
+
+
+def test_iterator_over_getitem_that_is_used_up():
+    def f(n):
+        s = Sequence(n)
+        it = iter(s)
+        first = list(it)
+        print(end="")
+        return first, list(it), s.asked
+
+    check(f, (3,), breaks=None)
