@@ -20,7 +20,12 @@ void match_by_flag(Executor& ex, SymbolicFrame& frame, const Instruction&) {
 void match_keys(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr subject = frame.peek(2);
   std::vector<ValuePtr> values;
+  PyRef seen = checked(PySet_New(nullptr));
   for (const ValuePtr& key : items_of(ex, frame.peek(1))) {
+    PyRef known = key->materialize(ex);
+    if (!known || PySet_Contains(seen.get(), known.get()) != 0)
+      break_graph("CD0004", "a mapping pattern that Python refuses");
+    if (PySet_Add(seen.get(), known.get()) < 0) throw PythonError{};
     if (!subject->contains(ex, key)) {
       frame.push(ex.none());
       return;
@@ -38,6 +43,18 @@ ValuePtr attribute_or_null(Executor& ex, const ValuePtr& subject, PyObject* name
     if (matches_exception(raised, PyExc_AttributeError)) return nullptr;
     throw;
   }
+}
+
+// Patterns that Python refuses as they are matched: it does so itself.
+void require_distinct(PyObject* names, PyObject* more) {
+  PyRef seen = checked(PySet_New(nullptr));
+  for (PyObject* list : {names, more})
+    for (Py_ssize_t i = 0; list && i < PyTuple_GET_SIZE(list); ++i) {
+      PyObject* name = PyTuple_GET_ITEM(list, i);
+      const bool text = PyUnicode_Check(name);
+      if (!text || PySet_Contains(seen.get(), name) != 0) break_graph("CD0004", "a class pattern that Python refuses");
+      if (PySet_Add(seen.get(), name) < 0) throw PythonError{};
+    }
 }
 
 // The attributes that positional patterns name: match_class in Python/ceval.c.
@@ -67,6 +84,8 @@ void match_class(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
     attributes.push_back(subject);
   } else if (count > 0) {
     names = positional_names(ex, type, count);
+    names = checked(PyTuple_GetSlice(names.get(), 0, in.arg));
+    require_distinct(names.get(), keyword_names.get());
     for (size_t i = 0; i < count; ++i) {
       ValuePtr value = attribute_or_null(ex, subject, PyTuple_GET_ITEM(names.get(), i));
       if (!value) return frame.push(ex.none());

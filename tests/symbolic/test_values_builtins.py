@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
+import operator
 
 import pytest
 from values_check import check
@@ -247,3 +249,33 @@ def test_iterator_over_getitem_that_is_used_up():
         return first, list(it), s.asked
 
     check(f, (3,), breaks=None)
+
+
+class Odd:
+    __match_args__ = ("a", 1)
+    a = 5
+
+
+class Twice:
+    __match_args__ = ("a", "a")
+    a = 5
+
+
+def test_patterns_that_python_refuses():
+    def odd(o):
+        match o:
+            case Odd(x, y):
+                return x, y
+
+    def twice(o):
+        match o:
+            case Twice(x, y):
+                return x, y
+
+    def keyword(o):
+        match o:
+            case Twice(x, a=y):
+                return x, y
+
+    for function, subject in ((odd, Odd()), (twice, Twice()), (keyword, Twice())):
+        check(function, (subject,), breaks=None)
