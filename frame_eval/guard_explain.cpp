@@ -82,8 +82,11 @@ bool GuardTree::explain_leaves(const GuardNode& node, PyObject* object, Bindings
     if (check_leaf(leaf, object)) continue;
     failure.text = explain_leaf(leaf, *node.source, object);
     PyObject* expected = leaf.object.get();
-    const bool number = leaf.kind == GuardKind::kEquals && Py_TYPE(expected) == Py_TYPE(object) &&
-                        (PyLong_CheckExact(object) || PyFloat_CheckExact(object));
+    // Floats of NumPy's too; zeros are guarded by identity, for their sign.
+    const bool number =
+        expected && Py_TYPE(expected) == Py_TYPE(object) &&
+        ((leaf.kind == GuardKind::kEquals && PyLong_CheckExact(object)) ||
+         ((leaf.kind == GuardKind::kEquals || leaf.kind == GuardKind::kIdentity) && PyFloat_Check(object)));
     if (number) failure.now_dynamic.push_back({node.source->name(), -1});
     return true;
   }

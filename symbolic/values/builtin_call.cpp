@@ -214,8 +214,13 @@ bool is_pure_c_object(PyObject* object) {
 }
 
 ValuePtr call_opaque(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
-  if (is_cached_function(callable->real_object()))
-    return callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
+  if (is_cached_function(callable->real_object())) {
+    ValuePtr result = callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
+    // What may be changed, or is told apart by identity, has to be the one that the cache holds.
+    PyObject* object = constant_object(result);
+    if (!object || !is_plain_constant(object)) break_graph("CD0202", callable->describe());
+    return result;
+  }
   break_graph("CD0202", callable->describe());
 }
 

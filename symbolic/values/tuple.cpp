@@ -54,8 +54,6 @@ const std::vector<ValuePtr>& TupleValue::items(Executor& ex) {
 
 std::optional<PyRef> TupleValue::as_constant() const {
   if (constant_) return constant_;
-  // An empty one has no items whose reading would have guarded that there are none.
-  if (object_ && !length_guarded_ && !(source && source->kind == SourceKind::kConstant)) return std::nullopt;
   PyRef tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(items_.size())));
   for (size_t i = 0; i < items_.size(); ++i) {
     if (!items_[i]) return std::nullopt;

@@ -81,7 +81,9 @@ ValuePtr wrap_container(Executor& ex, PyObject* object, const SourcePtr& source)
   PyTypeObject* type = Py_TYPE(object);
   if (type == &PyTuple_Type) {
     guard_exact_type(ex, object, source);
-    return std::make_shared<TupleValue>(PyRef::borrow(object), source);
+    auto tuple = std::make_shared<TupleValue>(PyRef::borrow(object), source);
+    if (PyTuple_GET_SIZE(object) == 0) tuple->size(ex);  // guarded, as no item will
+    return tuple;
   }
   if (type == &PyList_Type) {
     guard_exact_type(ex, object, source);

@@ -271,3 +271,23 @@ def test_dtypes_of(name):
         got = fast(a)
         assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
         np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_numpy_floats_that_change_compile_twice():
+    def f(a, s):
+        return a * s, s + 1, s, -s
+
+    fast = cdynamo.optimize(f)
+    a = np.arange(4.0)
+    before = cdynamo.counters()["graphs_compiled"]
+    for value in (0.0, 1.5, 2.0, -3.25, np.inf, 7.0):
+        s = np.float64(value)
+        with np.errstate(invalid="ignore"):
+            expected = f(a, s)
+        got = fast(a, s)
+        assert [type(x) for x in got] == [type(x) for x in expected]
+        for x, y in zip(got, expected):
+            np.testing.assert_array_equal(x, y)
+    assert cdynamo.counters()["graphs_compiled"] - before == 2
+    np.testing.assert_array_equal(fast(a, 2.0)[0], a * 2.0)
+    assert type(fast(a, 2.0)[1]) is float

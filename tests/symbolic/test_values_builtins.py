@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import operator
 
@@ -279,3 +280,20 @@ def test_patterns_that_python_refuses():
 
     for function, subject in ((odd, Odd()), (twice, Twice()), (keyword, Twice())):
         check(function, (subject,), breaks=None)
+
+
+@functools.lru_cache
+def remembered(n):
+    return [n]
+
+
+@functools.lru_cache
+def doubled(n):
+    return 2 * n
+
+
+def test_lru_cache_gives_the_object_it_holds():
+    def f(n):
+        return remembered(n) is remembered(n), doubled(n), "%d" % n, b"%%" % ()
+
+    check(f, (1,), (2,), breaks=None)
