@@ -52,7 +52,8 @@ void require_distinct(PyObject* names, PyObject* more) {
     for (Py_ssize_t i = 0; list && i < PyTuple_GET_SIZE(list); ++i) {
       PyObject* name = PyTuple_GET_ITEM(list, i);
       const bool text = PyUnicode_Check(name);
-      if (!text || PySet_Contains(seen.get(), name) != 0) break_graph("CD0004", "a class pattern that Python refuses");
+      if (!text || PySet_Contains(seen.get(), name) != 0)
+        break_graph("CD0004", "a class pattern that Python refuses");
       if (PySet_Add(seen.get(), name) < 0) throw PythonError{};
     }
 }
