@@ -529,12 +529,12 @@ def cdynamo_call(fn, *args):
 
 @functools.lru_cache
 def cached(x):
-    return [x]
+    return x * 10
 
 
 @functools.wraps(cached)
 def wrapped(x):
-    return cached(x) + [1]
+    return cached(x) + 1
 
 
 def library(x):
