@@ -16,15 +16,15 @@ using graph::SavedValue;
 
 class State : public NodeState {
  public:
-  State(std::shared_ptr<TrainingFunction> function, std::vector<int64_t> symbols)
-      : function_(std::move(function)), symbols_(std::move(symbols)) {}
+  State(std::shared_ptr<TrainingFunction> function, TrainingFunction::ForwardCall forward)
+      : function_(std::move(function)), forward_(std::move(forward)) {}
   PyRef backward(PyObject* node, PyObject* const* cotangents, Py_ssize_t count) override {
-    return function_->backward(node, symbols_, cotangents, count);
+    return function_->backward(node, forward_, cotangents, count);
   }
 
  private:
   std::shared_ptr<TrainingFunction> function_;
-  std::vector<int64_t> symbols_;
+  TrainingFunction::ForwardCall forward_;
 };
 
 PyRef raise(PyObject* type, const std::string& message) {
@@ -41,6 +41,15 @@ bool read_view(PyObject* tensor, runtime::TensorView& view) {
   }
   view = info.view;
   return true;
+}
+
+// Counts the writes to a tensor; -1 where it has no such count.
+int64_t version_of(PyObject* tensor) {
+  static PyObject* name = PyUnicode_InternFromString("_version");
+  PyRef version = PyRef::steal(PyObject_GetAttr(tensor, name));
+  const int64_t value = version ? PyLong_AsLongLong(version.get()) : -1;
+  if (PyErr_Occurred()) PyErr_Clear();
+  return value;
 }
 
 std::vector<int64_t> evaluate(const graph::SymContext& sym, const std::vector<graph::Sym>& extents,
@@ -82,6 +91,9 @@ std::shared_ptr<TrainingFunction> TrainingFunction::make(std::unique_ptr<Graph> 
     if (output_differentiable[i]) made->node_outputs_.push_back(static_cast<int>(i));
   made->plan_ = graph::make_training(std::move(function), std::move(input_wanted),
                                      std::move(output_differentiable), options);
+  made->is_saved_.resize(made->plan_.function->inputs.size());
+  for (const SavedValue& saved : made->plan_.saved)
+    if (saved.kind == SavedValue::kInput) made->is_saved_[saved.index] = true;
   made->forward_ = made->compile_("forward", *made->plan_.forward);
   // Compiled now, while what it assumes of sizes can still become guards.
   made->backward_of(made->plan_.output_differentiable, made->plan_.input_wanted, {});
@@ -91,7 +103,10 @@ std::shared_ptr<TrainingFunction> TrainingFunction::make(std::unique_ptr<Graph> 
 bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t>& symbols,
                               std::vector<PyRef>& fresh) {
   NodeRequest request;
-  request.state = std::make_unique<State>(shared_from_this(), symbols);
+  ForwardCall forward{.symbols = symbols, .versions = {}};
+  for (size_t i = 0; i < plan_.function->inputs.size(); ++i)
+    forward.versions.push_back(is_saved_[i] ? -1 : version_of(inputs[i]));
+  request.state = std::make_unique<State>(shared_from_this(), std::move(forward));
   for (int input : node_inputs_) request.inputs.push_back(inputs[input]);
   for (int output : node_outputs_) request.outputs.push_back(fresh[output]);
   for (const SavedValue& saved : plan_.saved)
@@ -107,8 +122,9 @@ bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t
   return true;
 }
 
-PyRef TrainingFunction::backward(PyObject* node, const std::vector<int64_t>& symbols,
-                                 PyObject* const* cotangents, Py_ssize_t count) {
+PyRef TrainingFunction::backward(PyObject* node, const ForwardCall& forward, PyObject* const* cotangents,
+                                 Py_ssize_t count) {
+  const std::vector<int64_t>& symbols = forward.symbols;
   const std::vector<bool> needed = needed_gradients(node);
   if (needed.size() != node_inputs_.size()) {
     if (PyErr_Occurred()) return {};
@@ -120,7 +136,7 @@ PyRef TrainingFunction::backward(PyObject* node, const std::vector<int64_t>& sym
   // Read in any case: raises where they were freed, or written to since.
   PyRef saved = saved_tensors(node);
   if (!saved) return {};
-  if (grad_mode_is_enabled()) return run_differentiably(node, gradients, incoming, symbols);
+  if (grad_mode_is_enabled()) return run_differentiably(node, saved.get(), gradients, incoming, forward);
   CompiledBackward& compiled = backward_of(incoming.defined, gradients, symbols);
   if (!release_saved_tensors(node)) return {};
   return run(compiled, std::move(saved), incoming, symbols);
@@ -221,33 +237,50 @@ PyRef TrainingFunction::run(CompiledBackward& compiled, PyRef saved, const Cotan
   return result;
 }
 
-PyRef TrainingFunction::run_differentiably(PyObject* node, const Mask& gradients,
-                                           const Cotangents& cotangents,
-                                           const std::vector<int64_t>& symbols) {
-  auto [found, is_new] = gradient_graphs_.try_emplace({cotangents.defined, gradients});
-  GradientGraph& compiled = found->second;
-  if (is_new) {
-    try {
-      const size_t known = plan_.function->sym->guards().size();
-      graph::GradientFunction function = graph::make_gradient_function(plan_, cotangents.defined, gradients);
-      compiled.outputs = function.outputs;
-      std::vector<bool> wanted = plan_.input_wanted;
-      wanted.resize(function.graph->inputs.size(), true);
-      std::vector<bool> differentiable(function.graph->outputs.size(), true);
-      compiled.function =
-          make(std::move(function.graph), std::move(wanted), std::move(differentiable), options_, compile_);
-      check_guards(known, symbols);
-    } catch (...) {
-      gradient_graphs_.erase(found);
-      throw;
-    }
+TrainingFunction::GradientGraph& TrainingFunction::gradient_graph(const Mask& cotangents,
+                                                                  const Mask& gradients,
+                                                                  const std::vector<int64_t>& symbols) {
+  auto [found, is_new] = gradient_graphs_.try_emplace({cotangents, gradients});
+  if (!is_new) return found->second;
+  try {
+    const size_t known = plan_.function->sym->guards().size();
+    graph::GradientFunction function = graph::make_gradient_function(plan_, cotangents, gradients);
+    found->second.draws = function.draws;
+    found->second.outputs = function.outputs;
+    std::vector<bool> wanted = plan_.input_wanted;
+    wanted.resize(function.graph->inputs.size() - function.draws.size(), true);
+    wanted.resize(function.graph->inputs.size(), false);
+    std::vector<bool> differentiable(function.graph->outputs.size(), true);
+    found->second.function =
+        make(std::move(function.graph), std::move(wanted), std::move(differentiable), options_, compile_);
+    check_guards(known, symbols);
+  } catch (...) {
+    gradient_graphs_.erase(found);
+    throw;
   }
+  return found->second;
+}
+
+PyRef TrainingFunction::run_differentiably(PyObject* node, PyObject* saved, const Mask& gradients,
+                                           const Cotangents& cotangents, const ForwardCall& forward) {
+  const std::vector<int64_t>& symbols = forward.symbols;
+  GradientGraph& compiled = gradient_graph(cotangents.defined, gradients, symbols);
   PyRef kept = kept_by(node);
   if (!kept) return {};
+  if (kept.get() == Py_None)
+    return raise(PyExc_RuntimeError,
+                 "Trying to backward through the graph a second time (or directly access saved tensors after "
+                 "they have already been freed). Specify retain_graph=True where that is wanted.");
   std::vector<PyObject*> inputs;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kept.get()); ++i)
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kept.get()); ++i) {
     inputs.push_back(PyTuple_GET_ITEM(kept.get(), i));
+    if (forward.versions[i] >= 0 && version_of(inputs.back()) != forward.versions[i])
+      return raise(PyExc_RuntimeError,
+                   "one of the variables needed for gradient computation has been modified by an inplace "
+                   "operation: an input of a compiled function, which create_graph=True reads again");
+  }
   for (const PyRef& cotangent : cotangents.tensors) inputs.push_back(cotangent.get());
+  for (int draw : compiled.draws) inputs.push_back(PyTuple_GET_ITEM(saved, draw));
   const std::shared_ptr<TrainingFunction> held = compiled.function;
   std::vector<PyRef> outputs;
   if (!held->call(inputs, symbols, outputs)) return {};

@@ -33,9 +33,13 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   // results of one autograd node. False with a Python error set.
   bool attach(PyObject* const* inputs, const std::vector<int64_t>& symbols, std::vector<PyRef>& fresh);
 
-  // Called by the node. `symbols`: those of the forward's call.
-  PyRef backward(PyObject* node, const std::vector<int64_t>& symbols, PyObject* const* cotangents,
-                 Py_ssize_t count);
+  // What the backward has to know of the forward's call.
+  struct ForwardCall {
+    std::vector<int64_t> symbols;
+    std::vector<int64_t> versions;  // of the inputs; -1: checked by PyTorch, with the saved tensors
+  };
+  // Called by the node.
+  PyRef backward(PyObject* node, const ForwardCall& forward, PyObject* const* cotangents, Py_ssize_t count);
 
  private:
   using Mask = std::vector<bool>;
@@ -45,7 +49,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   };
   struct GradientGraph {
     std::shared_ptr<TrainingFunction> function;
-    std::vector<int> outputs;  // graph::GradientFunction::outputs
+    std::vector<int> draws, outputs;  // as in graph::GradientFunction
   };
   struct Cotangents {
     Mask defined;                // by output of the function
@@ -60,8 +64,10 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   PyRef run(CompiledBackward& compiled, PyRef saved, const Cotangents& cotangents,
             const std::vector<int64_t>& symbols) const;
   // The same as a differentiable function of the inputs and the cotangents.
-  PyRef run_differentiably(PyObject* node, const Mask& gradients, const Cotangents& cotangents,
-                           const std::vector<int64_t>& symbols);
+  PyRef run_differentiably(PyObject* node, PyObject* saved, const Mask& gradients,
+                           const Cotangents& cotangents, const ForwardCall& forward);
+  GradientGraph& gradient_graph(const Mask& cotangents, const Mask& gradients,
+                                const std::vector<int64_t>& symbols);
   // Runs the forward on tensors of the expected layouts; results are attached.
   bool call(const std::vector<PyObject*>& inputs, const std::vector<int64_t>& symbols,
             std::vector<PyRef>& outputs);
@@ -71,6 +77,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   graph::PartitionOptions options_;
   CompileFn compile_;
   std::shared_ptr<runtime::Executable> forward_;
+  std::vector<bool> is_saved_;     // by input of the function
   std::vector<int> node_inputs_;   // inputs of the function that the node has edges to
   std::vector<int> node_outputs_;  // outputs of the function that are the node's
   std::map<std::pair<Mask, Mask>, CompiledBackward> backwards_;

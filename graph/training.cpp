@@ -267,11 +267,66 @@ Backward make_backward(const Training& training, const std::vector<bool>& cotang
   return backward;
 }
 
+namespace {
+
+// By value id of the function: was a random number drawn for it?
+std::vector<bool> find_drawn(const Graph& function) {
+  std::vector<bool> drawn(function.next_value_id());
+  for (const auto& node : function.nodes) {
+    bool any = node->op->family == Family::kRandom;
+    for_each_operand(*node, [&](Value*& operand) { any |= drawn[operand->id]; });
+    for (const Value* result : node->results) drawn[result->id] = any;
+  }
+  return drawn;
+}
+
+// The numbers were drawn by the forward: what was saved of them comes in, nothing is drawn again.
+std::vector<int> take_draws_as_inputs(const Training& training, Graph& graph) {
+  const std::vector<bool> drawn = find_drawn(*training.function);
+  std::vector<Value*> wanted;
+  for (size_t i = 0; i < training.input_wanted.size(); ++i)
+    if (training.input_wanted[i]) wanted.push_back(training.function->inputs[i]);
+  const std::vector<bool> differentiated = reaches(*training.function, wanted);
+  std::vector<int> draws;
+  std::unordered_map<Value*, Value*> inputs;
+  for (size_t i = 0; i < training.saved.size(); ++i) {
+    const Value* saved = training.saved[i].value;
+    if (!drawn[saved->id] || differentiated[saved->id]) continue;
+    inputs[graph.value(saved->id)] = graph.add_input(saved->type, "drawn_" + saved->name);
+    draws.push_back(static_cast<int>(i));
+  }
+  for (const auto& node : graph.nodes)
+    for_each_operand(*node, [&](Value*& operand) {
+      if (const auto found = inputs.find(operand); found != inputs.end()) operand = found->second;
+    });
+  return draws;
+}
+
+void remove_draws(Graph& graph) {
+  std::vector<bool> live(graph.next_value_id());
+  for (const Value* output : graph.outputs) live[output->id] = true;
+  for (auto it = graph.nodes.end(); it != graph.nodes.begin();) {
+    --it;
+    bool needed = false;
+    for (const Value* result : (*it)->results) needed |= live[result->id];
+    const bool is_draw = (*it)->op->family == Family::kRandom;
+    if (needed && is_draw)
+      throw Unsupported("a higher derivative of a graph whose random numbers were not kept");
+    if (needed)
+      for_each_operand(**it, [&](Value*& operand) { live[operand->id] = true; });
+    else if (is_draw)
+      it = graph.nodes.erase(it);
+  }
+}
+
+}  // namespace
+
 GradientFunction make_gradient_function(const Training& training, const std::vector<bool>& cotangents,
                                         const std::vector<bool>& gradients) {
   Joint joint = make_joint(training, cotangents, gradients);
-  GradientFunction result{.graph = std::move(joint.graph), .outputs = {}};
+  GradientFunction result{.graph = std::move(joint.graph), .draws = {}, .outputs = {}};
   Graph& graph = *result.graph;
+  result.draws = take_draws_as_inputs(training, graph);
   graph.outputs.clear();
   Builder builder(graph, Level::kCore);
   for (size_t i = 0; i < joint.gradients.size(); ++i) {
@@ -279,6 +334,7 @@ GradientFunction make_gradient_function(const Training& training, const std::vec
     as_output(builder, joint.gradients[i]);
     result.outputs.push_back(static_cast<int>(i));
   }
+  remove_draws(graph);
   optimize(graph);
   return result;
 }

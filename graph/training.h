@@ -62,8 +62,10 @@ Backward make_backward(const Training& training, const std::vector<bool>& cotang
 // The gradients as a function of the function's inputs and those cotangents, to be differentiated again: its
 // outputs are the gradients that are not null, whose inputs are listed in `outputs`.
 struct GradientFunction {
-  std::unique_ptr<Graph> graph;  // inputs: the function's, then the cotangents that come in
-  std::vector<int> outputs;      // by output: the input of the function whose gradient it is
+  // Inputs: the function's, the cotangents that come in, and saved values that hold draws of random numbers.
+  std::unique_ptr<Graph> graph;
+  std::vector<int> draws;    // those, as indices of Training::saved
+  std::vector<int> outputs;  // by output: the input of the function whose gradient it is
 };
 GradientFunction make_gradient_function(const Training& training, const std::vector<bool>& cotangents,
                                         const std::vector<bool>& gradients);

@@ -475,3 +475,37 @@ def test_results_without_backward_are_freed():
     assert gone() is None
     del x
     gc.collect()
+
+
+def test_second_derivative_through_dropout_draws_once():
+    def f(x):
+        return torch.nn.functional.dropout(x.pow(3), 0.5).sum()
+
+    x = torch.linspace(1, 2, 32, dtype=torch.double, requires_grad=True)
+
+    def second(fn):
+        torch.manual_seed(3)
+        (first,) = torch.autograd.grad(fn(x), x, create_graph=True)
+        return first.detach(), torch.autograd.grad(first.sum(), x)[0]
+
+    for got, expected in zip(second(cdynamo.optimize(f)), second(f)):
+        torch.testing.assert_close(got, expected)
+
+
+def test_inputs_that_were_written_to_are_not_read_again_by_create_graph():
+    x = torch.ones(3, requires_grad=True)
+    y = torch.full((3,), 2.0)
+    loss = cdynamo.optimize(lambda x, y: (x * 2 + y).sum())(x, y)
+    y.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(loss, x, create_graph=True)
+
+
+def test_a_backward_without_retain_graph_lets_go_of_the_inputs():
+    x = torch.ones(3, requires_grad=True)
+    y = torch.full((3,), 2.0)
+    alive = weakref.ref(y)
+    loss = cdynamo.optimize(lambda x, y: (x + y).sum())(x, y)
+    del y
+    loss.backward()
+    assert alive() is None
