@@ -1,4 +1,4 @@
-"""A tour: programs of the field's own tutorials, eager and compiled; then a graph, a recompilation log, a break report.
+"""A tour: programs of the field's own tutorials, eager and compiled; a training loop; a graph, a log, a break report.
 
 python examples/tour.py            # NumPy first, then PyTorch where it is installed
 python examples/tour.py --quick    # fewer timing rounds
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from curves import as_blocks
 from programs import numpy_programs, torch_programs
 
 import cdynamo
@@ -68,9 +69,36 @@ def show_programs(budget: float) -> None:
     for name, function, args in numpy_programs():
         show("numpy " + name, function, args, budget)
     if importlib.util.find_spec("torch"):
-        importlib.import_module("torch").set_grad_enabled(False)
-    for name, function, args in torch_programs():
-        show("torch " + name, function, args, budget)
+        with importlib.import_module("torch").no_grad():
+            for name, function, args in torch_programs():
+                show("torch " + name, function, args, budget)
+
+
+def show_training() -> None:
+    """A program with a training loop: forward and backward are compiled, the loop and its optimizer are the user's."""
+    import torch
+    from models import GPT
+
+    torch.manual_seed(0)
+    model = GPT(layers=2, width=64, heads=4, vocabulary=100)
+    tokens = torch.randint(0, 100, (4, 33))
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    print("\n--- training: a GPT of 2 layers learns 4 sequences by heart, 60 steps of AdamW")
+    for name, trained in (("eager", model), ("compiled", cdynamo.optimize(model))):
+        model.load_state_dict(start)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+        curve, seconds = [], []
+        for _ in range(60):
+            begin = time.perf_counter()
+            optimizer.zero_grad()
+            logits = trained(tokens[:, :-1])
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+            loss.backward()
+            optimizer.step()
+            seconds.append(time.perf_counter() - begin)
+            curve.append(loss.item())
+        milliseconds = statistics.median(seconds) * 1e3
+        print(f"{name:9s}{as_blocks(curve)}  loss {curve[0]:.3f} -> {curve[-1]:.3f}, {milliseconds:.1f} ms a step")
 
 
 def show_reports() -> None:
@@ -104,6 +132,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer timing rounds")
     budget = 0.05 if parser.parse_args().quick else 0.5
     show_programs(budget)
+    if importlib.util.find_spec("torch"):
+        show_training()
     show_reports()
 
 
