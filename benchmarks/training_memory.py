@@ -4,14 +4,16 @@
     python benchmarks/training_memory.py --budget 0.5      # cdynamo.config.memory_budget
 
 Each case and system runs in a process of its own, in which peak_heap.c (built with cc, preloaded) counts the large
-blocks of the heap: tensors, what is kept for the backward, compiled code's arenas, a library's buffers. The figure is
-the peak during the third step, less what was alive before the first one: parameters and inputs.
+blocks of the heap: tensors, what is kept for the backward, compiled code's arenas, a library's buffers. "peak": of the
+third step, above what is alive between steps. "idle": alive between steps, besides parameters and inputs: compiled code
+itself, a library's buffers.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import gc
 import json
 import os
 import subprocess
@@ -44,9 +46,12 @@ def worker(case: str, system: str, budget: float) -> None:
     before = heap.peak_heap_live()
     step()
     step()
+    model.zero_grad(set_to_none=True)
+    gc.collect()
+    idle = heap.peak_heap_live()
     heap.peak_heap_restart()
     step()
-    print(json.dumps(heap.peak_heap_peak() - before))
+    print(json.dumps([heap.peak_heap_peak() - idle, idle - before]))
 
 
 def main() -> None:
@@ -59,20 +64,24 @@ def main() -> None:
         return worker(*options.worker, options.budget)
     from training_cases import CASES
 
-    print(f"{'case':14s} {'eager MB':>10s} {'cdynamo MB':>11s} {'ratio':>7s}")
+    print(
+        f"{'case':14s} {'peak, MB: eager':>16s} {'cdynamo':>8s} {'ratio':>6s} {'idle, MB: eager':>17s} {'cdynamo':>8s}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "LD_PRELOAD": build_counter(folder)}
         for case in CASES:
             if options.only and case not in options.only.split(","):
                 continue
-            peaks = []
+            peaks, idle = [], []
             for system in ("eager", "cdynamo"):
                 command = [sys.executable, __file__, "--budget", str(options.budget), "--worker", case, system]
                 done = subprocess.run(command, capture_output=True, text=True, env=environment)
                 if done.returncode:
                     sys.exit(done.stderr)
-                peaks.append(json.loads(done.stdout.splitlines()[-1]) / 1e6)
-            print(f"{case:14s} {peaks[0]:10.2f} {peaks[1]:11.2f} {peaks[1] / peaks[0]:7.2f}", flush=True)
+                for column, value in zip((peaks, idle), json.loads(done.stdout.splitlines()[-1])):
+                    column.append(value / 1e6)
+            print(f"{case:14s} {peaks[0]:16.2f} {peaks[1]:8.2f} {peaks[1] / peaks[0]:6.2f}", end=" ")
+            print(f"{idle[0]:17.2f} {idle[1]:8.2f}", flush=True)
 
 
 if __name__ == "__main__":

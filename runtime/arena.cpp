@@ -7,7 +7,8 @@ namespace cdynamo::runtime {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kLargestKept = size_t{32} << 20;
+// Larger ones are the allocator's between calls: the framework's tensors live in them meanwhile.
+constexpr size_t kLargestKept = size_t{256} << 10;
 
 struct Block {
   char* data = nullptr;
