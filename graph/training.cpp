@@ -261,7 +261,14 @@ Backward make_backward(const Training& training, const std::vector<bool>& cotang
     gradient.kind = Gradient::kFresh;
     const auto [found, is_new] = output_of.emplace(roots[i].value, static_cast<int>(graph.outputs.size()));
     gradient.index = found->second;
-    if (is_new) as_output(builder, extract(roots[i].value));
+    if (!is_new) continue;
+    Value* output = as_output(builder, extract(roots[i].value));
+    // A conversion keeps the strides of what comes in.
+    if (const Node* node = roots[i].value->node; node && node->op == &op("core.cast") && !roots[i].is_view) {
+      const Value* from = std::get<Value*>(node->args[0]);
+      if (std::ranges::find(joint.cotangents, from) != joint.cotangents.end())
+        output->type.strides = from->type.strides;
+    }
   }
   settle(graph);
   return backward;

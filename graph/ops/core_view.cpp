@@ -127,7 +127,10 @@ void pad_derivative(Derivative& d) {
   Tensor grad = d.grad();
   std::vector<Sym> low = d.args.sizes("low");
   for (int i = 0; i < grad.rank(); ++i) grad = slice(grad, i, low[i], d.operand(0).size(i));
-  d.set(0, own(grad));
+  // Eager copies the part, with its strides where it has no gaps.
+  TensorType part = d.operand(0).type();
+  part.strides = contiguous_strides(d.grad().sizes());
+  d.set(0, is_non_overlapping_and_dense(d.builder.sym(), part) ? grad : own(grad));
 }
 
 // One dim of core.window. Place i of the operand is element k of window o where i + padding = o * stride + k * dilation.

@@ -227,7 +227,7 @@ Tensor put_slices(Builder& b, const Args& args, Tensor values, bool accumulate,
   Dims order = front_order(target.rank(), dim);
   Tensor put = core_index_put(permute(own(target), order),
                               {refuse_negative(reshape(index, {index.type().numel()}), target.size(dim))},
-                              permute(at_least_1d(values), order), accumulate, error);
+                              permute(own(at_least_1d(values)), order), accumulate, error);
   return reshape(permute(put, inverse(order)), self.sizes());
 }
 Tensor slices_source(Builder& b, const Args& args) {
@@ -255,18 +255,26 @@ std::vector<Value*> index_add_body(Builder& b, const Args& args) {
 std::vector<Value*> index_copy_body(Builder& b, const Args& args) {
   return one(put_slices(b, args, slices_source(b, args), false));
 }
+// A choice by a mask of the dim: a place that is named twice gives the value its gradient once.
 std::vector<Value*> index_fill_body(Builder& b, const Args& args) {
-  Tensor self = self_of(b, args);
-  std::vector<Sym> sizes = at_least_1d(self).sizes();
-  sizes[wrap_dim(args.constant("dim"), self.rank())] = args.value("index")->type.numel();
+  Tensor self = self_of(b, args), index = operand(b, args, "index"), target = at_least_1d(self);
+  require_index(index, "index_fill");
+  if (index.rank() > 1) index_error("Index is supposed to be a vector");
+  const int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  const Sym size = target.size(dim), count = index.type().numel();
+  Tensor hit =
+      core_index_put(full(b, {size}, false, DType::kBool), {refuse_negative(reshape(index, {count}), size)},
+                     full(b, {count}, true, DType::kBool), false);
+  std::vector<Sym> shape(target.rank(), 1);
+  shape[dim] = size;
   Tensor value;
   if (const auto* tensor = std::get_if<Value*>(&args["value"])) {
     if ((*tensor)->type.rank() != 0) runtime_error("index_fill_ only supports a 0-dimensional value tensor");
-    value = expand(cast(wrap(b, *tensor), self.dtype()), sizes);
+    value = cast(wrap(b, *tensor), self.dtype());
   } else {
-    value = full(b, sizes, args["value"], self.dtype());
+    value = full(b, {}, args["value"], self.dtype());
   }
-  return one(put_slices(b, args, value, false));
+  return one(reshape(where(reshape(hit, shape), value, target), self.sizes()));
 }
 
 // ---- advanced indexing ----------------------------------------------------------------------------------
@@ -385,7 +393,7 @@ std::vector<Value*> index_put_body(Builder& b, const Args& args) {
   if (whole != shown)
     runtime_error("shape mismatch: value tensor of shape " + sizes_text(values.sizes()) +
                   " cannot be broadcast to indexing result of shape " + sizes_text(shown));
-  Tensor placed = permute(expand(values, shown), inverse(order));
+  Tensor placed = permute(expand(own(values), shown), inverse(order));
   Tensor put = core_index_put(permute(own(self), leading_order(a)), a.indices, placed, accumulate);
   return one(permute(put, inverse(leading_order(a))));
 }

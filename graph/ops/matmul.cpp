@@ -92,6 +92,8 @@ Tensor matmul_of(Tensor a, Tensor b) {
   if (a.rank() == 1) return squeeze(matmul_of(unsqueeze(a, 0), b), -2);
   if (b.rank() == 1) return squeeze(matmul_of(a, unsqueeze(b, 1)), -1);
   if (b.rank() == 2) return a.rank() == 2 ? checked_mm(a, b) : fold(a, b);
+  // Eager multiplies the transposed matrices, which shows in the gradient's strides.
+  if (a.rank() == 2) b = transpose(own(transpose(b, -1, -2)), -1, -2);
   return batched(a, b);
 }
 

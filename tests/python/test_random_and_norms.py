@@ -1,0 +1,111 @@
+"""Operators of training: random numbers are eager's for the same seed, batch norm keeps its running statistics."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+import cdynamo  # noqa: E402
+
+
+def draws_like_eager(f, *inputs, graph_breaks=0):
+    """Results, strides and the generator's state afterwards, twice in a row."""
+    compiled = cdynamo.optimize(f)
+    before = cdynamo.counters()
+    torch.manual_seed(5)
+    got = [compiled(*(x.clone() for x in inputs)) for _ in range(2)]
+    state = torch.get_rng_state()
+    torch.manual_seed(5)
+    for result in got:
+        eager = f(*(x.clone() for x in inputs))
+        for mine, theirs in zip(*(r if isinstance(r, tuple) else (r,) for r in (result, eager))):
+            torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
+            assert mine.stride() == theirs.stride()
+    assert torch.equal(state, torch.get_rng_state())
+    assert cdynamo.counters()["graph_breaks"] - before["graph_breaks"] == graph_breaks
+
+
+@pytest.fixture
+def x():
+    return torch.randn(64, 33)
+
+
+@pytest.mark.parametrize(
+    "dropout",
+    [
+        lambda x: F.dropout(x, 0.3),
+        lambda x: F.dropout(x * 2, 0.3, inplace=True),
+        lambda x: F.dropout(x, 1.0),
+        lambda x: F.dropout2d(x.view(2, 32, 33, 1), 0.3),
+        lambda x: F.alpha_dropout(x, 0.3, True),
+        lambda x: F.feature_alpha_dropout(x.view(2, 32, 33), 0.3, True),
+        lambda x: F.dropout(x.bfloat16(), 0.5),
+    ],
+)
+def test_dropout(dropout, x):
+    draws_like_eager(dropout, x)
+
+
+def test_factories_and_fills(x):
+    def f(x):
+        torch.rand(7)  # not used, and drawn all the same
+        a, b, c = torch.bernoulli(x.sigmoid()), torch.rand_like(x), torch.randn(3, 5)
+        d, e = torch.randint(3, 9, (4, 5)), torch.randint_like(x, 5)
+        g = torch.empty(5, 4).uniform_(-1, 2)
+        return a, b, c, d, e, g, g.clone().normal_(1, 3), torch.normal(g, 0.5), torch.empty(9).bernoulli_(0.3)
+
+    draws_like_eager(f, x)
+
+
+def test_draws_keep_the_order_of_the_program(x):
+    def f(x):
+        p = (x @ x.t()).softmax(-1)
+        a, b, c = torch.bernoulli(p), torch.rand(4), torch.bernoulli(torch.exp(-p))
+        return b, a, c, torch.rand(2, 3).t(), torch.rand(5, 3).t().contiguous()
+
+    draws_like_eager(f, x)
+
+
+def test_another_memory_order_is_left_to_eager(x):
+    draws_like_eager(lambda x: F.dropout(x.t(), 0.3), x, graph_breaks=1)
+
+
+def test_attention_with_dropout():
+    q, k, v = torch.randn(3, 2, 4, 6, 8).unbind(0)
+    draws_like_eager(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.2, is_causal=True), q, k, v)
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: nn.BatchNorm2d(4), (3, 4, 5, 5)),
+        (lambda: nn.BatchNorm1d(4, affine=False), (6, 4)),
+        (lambda: nn.BatchNorm2d(4, track_running_stats=False), (3, 4, 5, 5)),
+        (lambda: nn.BatchNorm2d(4, momentum=None), (3, 4, 5, 5)),
+        (lambda: nn.BatchNorm2d(4).eval(), (3, 4, 5, 5)),
+        (lambda: nn.Sequential(nn.Conv2d(4, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(0.3)), (3, 4, 5, 5)),
+        (lambda: nn.InstanceNorm2d(4, affine=True), (3, 4, 5, 5)),
+    ],
+)
+def test_norms_in_training(make, shape):
+    eager = make()
+    twin = copy.deepcopy(eager)
+    compiled = cdynamo.optimize(twin)
+    for step in range(3):
+        x = torch.randn(shape) * 2 + 1
+        results = []
+        for module in (eager, compiled):
+            torch.manual_seed(step)
+            y = x.clone().requires_grad_()
+            out = module(y)
+            out.sin().sum().backward()
+            results.append((out, y.grad))
+        for theirs, mine in zip(*results):
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+        for theirs, mine in zip(eager.parameters(), twin.parameters()):
+            torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-4)
+        for theirs, mine in zip(eager.buffers(), twin.buffers()):
+            torch.testing.assert_close(mine, theirs)
