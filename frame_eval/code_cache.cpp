@@ -152,7 +152,11 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
   BindingsLease bindings;
   auto run = [&](std::shared_ptr<Entry> entry) {  // held: reset() may drop it while it runs
     if (entry->end == End::kSkip) return entry->nested_too ? Outcome::kPlainPython : Outcome::kPython;
-    result = entry->run(roots, *bindings);
+    try {
+      result = entry->run(roots, *bindings);
+    } catch (const RunInPython&) {
+      return Outcome::kPython;
+    }
     return Outcome::kDone;
   };
   for (size_t i = 0; i < layout.entries.size(); ++i) {

@@ -14,6 +14,10 @@ namespace cdynamo::frame_eval {
 // What an output of the graph is to Python.
 enum class OutputForm : uint8_t { kUnused, kTorchTensor, kNumpyArray, kNumpyScalar, kPythonScalar };
 
+// Thrown by CompiledGraph::run: an operator failed before anything was written. Python runs the call again, and
+// raises the error where the program may catch it.
+struct RunInPython {};
+
 class CompiledGraph {
  public:
   virtual ~CompiledGraph() = default;

@@ -4,9 +4,11 @@
 #include <new>
 
 #include "frame_eval/entered_code.h"
+#include "frame_eval/events.h"
 #include "frame_eval/hook.h"
 #include "frame_eval/optimized.h"
 #include "graph/op.h"
+#include "symbolic/logs.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -202,6 +204,9 @@ PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::Captu
   }
   code_ =
       make_continuation_code(origin.original, entry, broken, resume_point, const_cast<ConfigPtr*>(&config_));
+  if (symbolic::log_enabled(symbolic::Topic::kBytecode))
+    symbolic::log(symbolic::Topic::kBytecode,
+                  where(code) + ": made to go on in Python after the graph\n" + disassembly(code_.get()));
 }
 
 PyRef PythonContinuation::cell(const symbolic::Roots& roots, const std::vector<PyRef>& values,

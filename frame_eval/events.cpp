@@ -92,8 +92,21 @@ std::string break_report(const symbolic::BreakRecord& record) {
   return report;
 }
 
+std::string disassembly(PyObject* code) {
+  PyRef dis = PyRef::steal(PyImport_ImportModule("dis"));
+  PyRef bytecode = dis ? PyRef::steal(PyObject_CallMethod(dis.get(), "Bytecode", "O", code)) : PyRef();
+  PyRef listing = bytecode ? PyRef::steal(PyObject_CallMethod(bytecode.get(), "dis", nullptr)) : PyRef();
+  if (!listing) PyErr_Clear();
+  return listing ? utf8(listing.get()) : "";
+}
+
 void report_compile(const CompileEvent& event) {
   const symbolic::CaptureResult& capture = *event.capture;
+  if (log_enabled(Topic::kBytecode)) {
+    static const char* ends[] = {"all of it is captured", "captured up to a graph break", "runs in Python"};
+    log(Topic::kBytecode, where(event.code) + ": " + ends[static_cast<int>(capture.end)] + "\n" +
+                              disassembly(reinterpret_cast<PyObject*>(event.code)));
+  }
   if (log_enabled(Topic::kGraph) && capture.graph)
     log(Topic::kGraph, where(event.code) + "\n" + graph::print_readable(*capture.graph));
   if (log_enabled(Topic::kGuards) && event.guards)

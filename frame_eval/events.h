@@ -21,6 +21,9 @@ std::string where(PyCodeObject* code);
 // The report of one graph break, as the user reads it.
 std::string break_report(const symbolic::BreakRecord& record);
 
+// dis's listing of a code object, for the log topic "bytecode".
+std::string disassembly(PyObject* code);
+
 void report_compile(const CompileEvent& event);
 // What the next report tells of the graphs on the way ("joint", "forward", "backward"); nothing where nobody
 // listens.

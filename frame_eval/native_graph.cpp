@@ -141,7 +141,14 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
     }
     call.inputs = views.data();
   }
-  if (!execute_and_note_writes(call, bindings)) return false;
+  if (!execute_and_note_writes(call, bindings)) {
+    // An index out of range, or an error of PyTorch's own.
+    const bool repeatable =
+        PyErr_ExceptionMatches(PyExc_IndexError) || PyErr_ExceptionMatches(PyExc_RuntimeError);
+    if (!repeatable || !written_.empty()) return false;
+    PyErr_Clear();
+    throw RunInPython{};
+  }
   if (training_ && !training_->attach(bindings.inputs.data(), bindings.symbols, fresh)) return false;
   if (!plain_) outputs.resize(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {

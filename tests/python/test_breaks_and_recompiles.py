@@ -251,3 +251,21 @@ def test_disabled_functions_run_in_python_with_all_that_they_call(counts):
     fast = cdynamo.optimize(lambda x: outer(x + 1) - 1)
     assert fast(np.ones(3)).tolist() == [3, 3, 3]
     assert counts.graphs_compiled == 2  # x + 1, and what follows the call
+
+
+def test_log_topic_bytecode(caplog):
+    def f(x):
+        y = x * 2
+        print(end="")
+        return y + 1
+
+    cdynamo.set_logs(bytecode=True)
+    try:
+        with caplog.at_level("DEBUG", logger="cdynamo"):
+            cdynamo.optimize(f)(np.ones(3))
+    finally:
+        cdynamo.set_logs(bytecode=False)
+    text = "\n".join(record.getMessage() for record in caplog.records if record.name == "cdynamo.bytecode")
+    assert "captured up to a graph break" in text
+    assert "made to go on in Python after the graph" in text
+    assert "BINARY_OP" in text and "RETURN_VALUE" in text

@@ -535,3 +535,33 @@ def test_attention_modules():
     layer = torch.nn.TransformerEncoderLayer(6, 2, 12, batch_first=True, activation="gelu").eval()
     check(lambda x: attention(x, x, x), X[None])
     check(lambda x: layer(x), X[None])
+
+
+def test_index_out_of_range_is_caught_by_the_program():
+    def f(x, i):
+        try:
+            y = x[i] * 2
+        except IndexError:
+            y = x[:1] - 1
+        finally:
+            x = x + 1
+        try:
+            z = torch.gather(x, 0, i[:, None])
+        except RuntimeError as error:
+            z = str(error)
+        return y, z
+
+    with torch.no_grad():
+        fast = cdynamo.optimize(f)
+        for index in ([0, 2], [1, 9], [3, 0], [-1, 7]):
+            compare(fast(X, torch.tensor(index)), f(X, torch.tensor(index)))
+
+
+def test_index_error_names_the_line_of_the_program():
+    def f(x, i):
+        y = x + 1
+        return y[i]  # here
+
+    with torch.no_grad(), pytest.raises(IndexError) as raised:
+        cdynamo.optimize(f)(X, torch.tensor([9]))
+    assert "# here" in str(raised.traceback[-1].statement)
