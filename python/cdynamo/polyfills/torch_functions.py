@@ -2,6 +2,18 @@
 
 import torch
 
+from cdynamo.polyfills.recurrent import (  # noqa: F401
+    gru,
+    gru_cell,
+    lstm,
+    lstm_cell,
+    rnn_relu,
+    rnn_relu_cell,
+    rnn_tanh,
+    rnn_tanh_cell,
+    weights_have_changed,
+)
+
 
 def not_captured(what):
     """Ends the graph before the call that the user wrote: a rule of capture, never run."""
