@@ -73,8 +73,8 @@ T dot(const Rows<const T>& a, const Rows<const T>& b, int64_t row, int64_t width
 }
 
 template <typename T>
-void clear(const Rows<T>& rows, int64_t count, int64_t width) {
-  for (int64_t i = 0; rows.data && i < count; ++i)
+void clear(const Rows<T>& rows, int64_t begin, int64_t end, int64_t width) {
+  for (int64_t i = begin; rows.data && i < end; ++i)
     for (int64_t e = 0; e < width; ++e) rows.row(i)[e * rows.element_stride] = T(0);
 }
 
@@ -85,15 +85,18 @@ class HeadGradient {
                int64_t index, Scratch<T>& scratch)
       : p_(shape), mask_(mask), head_(head), batch_(batch), index_(index), scratch_(scratch) {}
 
-  void run() {
-    clear(head_.query_grad, p_.queries, p_.width);
-    clear(head_.key_grad, p_.keys, p_.width);
-    clear(head_.value_grad, p_.keys, p_.value_width);
-    for (int64_t q0 = 0; q0 < p_.queries; q0 += kQueries) {
-      const int64_t rows = std::min(kQueries, p_.queries - q0);
-      const int64_t last_key = p_.causal ? std::min(p_.keys, q0 + rows) : p_.keys;
+  // The gradients of queries [q_begin, q_end) or of keys and values [k_begin, k_end), from the pairs of both.
+  void run(int64_t q_begin, int64_t q_end, int64_t k_begin, int64_t k_end) {
+    clear(head_.query_grad, q_begin, q_end, p_.width);
+    clear(head_.key_grad, k_begin, k_end, p_.width);
+    clear(head_.value_grad, k_begin, k_end, p_.value_width);
+    for (int64_t q0 = q_begin; q0 < q_end; q0 += kQueries) {
+      const int64_t rows = std::min(kQueries, q_end - q0);
+      const int64_t last_key = p_.causal ? std::min(k_end, q0 + rows) : k_end;
+      if (last_key <= k_begin) continue;
       for (int64_t i = 0; i < rows; ++i) means_[i] = dot(head_.grad, head_.out, q0 + i, p_.value_width);
-      for (int64_t k0 = 0; k0 < last_key; k0 += kKeys) block(q0, rows, k0, std::min(kKeys, last_key - k0));
+      for (int64_t k0 = k_begin; k0 < last_key; k0 += kKeys)
+        block(q0, rows, k0, std::min(kKeys, last_key - k0));
     }
   }
 
@@ -204,35 +207,71 @@ class WidenedHead {
   Head<float> widened_{};
 };
 
+// What one thread does at a time: a head; or where there are too few of them a part of its queries, and then of its keys, for which the
+// weights are computed twice.
+struct Part {
+  bool queries = true, keys = true;
+  int64_t q_begin = 0, q_end, k_begin = 0, k_end;
+};
+
+std::vector<Part> parts_of(const AttentionShape& p, bool may_cut) {
+  const int64_t heads = p.batch * p.heads, threads = num_threads();
+  const int64_t count = (threads + heads - 1) / std::max<int64_t>(heads, 1);
+  if (!may_cut || count <= 1 || p.queries * p.keys < kQueries * kKeys)
+    return {{.q_end = p.queries, .k_end = p.keys}};
+  std::vector<Part> parts;
+  const int64_t rows = (p.queries + count - 1) / count, columns = (p.keys + count - 1) / count;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t q = std::min(i * rows, p.queries), k = std::min(i * columns, p.keys);
+    parts.push_back({.keys = false, .q_begin = q, .q_end = std::min(q + rows, p.queries), .k_end = p.keys});
+    parts.push_back(
+        {.queries = false, .q_end = p.queries, .k_begin = k, .k_end = std::min(k + columns, p.keys)});
+  }
+  return parts;
+}
+
 // E: of the tensors; T: what is computed in.
 template <typename E, typename T>
 void gradient(const AttentionShape& p, const LibraryArgs& args, const TensorView& mask) {
   const TensorView& logsumexp = args.operands[6];
-  const int64_t work = p.queries * p.keys * p.width * 4;
-  parallel_for(p.batch * p.heads, std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(work, 1)),
-               [&](int64_t begin, int64_t end) {
-                 Scratch<T> scratch;
-                 for (int64_t item = begin; item < end; ++item) {
-                   const int64_t batch = item / p.heads, index = item % p.heads;
-                   auto run = [&](Head<T>& head) {
-                     head.logsumexp = static_cast<const T*>(logsumexp.data) + batch * logsumexp.strides[0] +
-                                      index * logsumexp.strides[1];
-                     head.logsumexp_stride = logsumexp.strides[2];
-                     HeadGradient<T>(p, mask, head, batch, index, scratch).run();
-                   };
-                   if constexpr (std::is_same_v<E, T>) {
-                     auto read = [&](int i) { return rows_of<const T>(args.operands[i], batch, index); };
-                     auto write = [&](int i) { return rows_of<T>(args.output(i), batch, index); };
-                     Head<T> head{read(0), read(1), read(2),  read(3),  read(5),
-                                  nullptr, 0,       write(0), write(1), write(2)};
-                     run(head);
-                   } else {
-                     WidenedHead<E> widened(p, args, batch, index);
-                     run(widened.head());
-                     widened.write();
-                   }
-                 }
-               });
+  const std::vector<Part> parts = parts_of(p, std::is_same_v<E, T>);
+  const int64_t count = static_cast<int64_t>(parts.size()), work = p.queries * p.keys * p.width * 4 / count;
+  const int64_t grain = std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(work, 1));
+  parallel_for(p.batch * p.heads * count, grain, [&](int64_t begin, int64_t end) {
+    Scratch<T> scratch;
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t pair = item / count, batch = pair / p.heads, index = pair % p.heads;
+      const Part& part = parts[item % count];
+      auto run = [&](Head<T>& head) {
+        head.logsumexp = static_cast<const T*>(logsumexp.data) + batch * logsumexp.strides[0] +
+                         index * logsumexp.strides[1];
+        head.logsumexp_stride = logsumexp.strides[2];
+        HeadGradient<T>(p, mask, head, batch, index, scratch)
+            .run(part.q_begin, part.q_end, part.k_begin, part.k_end);
+      };
+      if constexpr (std::is_same_v<E, T>) {
+        auto read = [&](int i) { return rows_of<const T>(args.operands[i], batch, index); };
+        auto write = [&](int i, bool wanted) {
+          return wanted ? rows_of<T>(args.output(i), batch, index) : Rows<T>();
+        };
+        Head<T> head{read(0),
+                     read(1),
+                     read(2),
+                     read(3),
+                     read(5),
+                     nullptr,
+                     0,
+                     write(0, part.queries),
+                     write(1, part.keys),
+                     write(2, part.keys)};
+        run(head);
+      } else {
+        WidenedHead<E> widened(p, args, batch, index);
+        run(widened.head());
+        widened.write();
+      }
+    }
+  });
 }
 
 }  // namespace
