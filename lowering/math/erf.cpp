@@ -24,9 +24,12 @@ E erf(E x) {
   E a = abs(x);
   E near = erf_near_zero(a);
   if (x.is_f64()) return copysign(select(a < 1, near, 1 - erfc_tail(at_least(a, 0.5))), x);
+  // What is taken from 1 is less than a fifth: its power of two may be as much less exact.
   E clamped = at_most(a, 4.0);
-  Power power = exp_parts(-(clamped * polynomial(clamped, kErfTailF32)));
-  E far = 1 - scale(power.fraction, power.n);
+  E exponent = clamped * polynomial(clamped, kErfTailF32);
+  E n = round_even(exponent);
+  E fraction = exponent - n;
+  E far = 1 - scale(fma(fraction, polynomial(fraction, kErfPowerF32), x.like(1)), n);
   return copysign(select(a < 0.92, near, far), x);
 }
 

@@ -87,8 +87,10 @@ FITS = {
              lambda t: sqrt(t) ** 3 / sinh(sqrt(t))),
     # erf(x) = x + x g(x^2), |x| <= 1
     "erf": (7, 13, lambda t: erf(sqrt(t)) / sqrt(t) - 1, SMALL, mpf("1.001"), lambda t: sqrt(t) / erf(sqrt(t))),
-    # erfc(x) = exp(-x g(x)), 0.92 <= x <= 4: float32's erf beyond 0.92
-    "erf_tail": (7, 0, lambda x: -log(erfc(x)) / x, mpf("0.92"), mpf("4.0"), lambda x: x * erfc(x) / erf(x)),
+    # erfc(x) = 2^(x g(x)), 0.92 <= x <= 4: float32's erf beyond 0.92
+    "erf_tail": (7, 0, lambda x: log(erfc(x)) / x / log(2), mpf("0.92"), mpf("4.0"), lambda x: log(2) * x * erfc(x) / erf(x)),
+    # 2^f = 1 + f g(f) for that, of which a fifth at most is taken from 1
+    "erf_power": (5, 0, lambda f: (mpf(2) ** f - 1) / f, mpf("-0.5"), mpf("0.5"), lambda f: f / 5),
     # erfc(x) = exp(-x^2) / x g(t), t = (x - 1)/(x + 1), 1/2 <= x <= 28
     "erfc": (0, 27, lambda t: erfc_smooth((1 + t) / (1 - t)), mpf("-0.334"), mpf("0.932"),
              lambda t: 1 / erfc_smooth((1 + t) / (1 - t))),
