@@ -129,6 +129,8 @@ class Scheduler {
       const int score = smoothness(outer_[i], has_rows);
       if (score > best_score && extent_hint(outer_[i]) >= kFewLanes / 2) best = i, best_score = score;
     }
+    // Rows one after the other where lanes across them would jump from line to line.
+    if (has_rows && sequential_ && best_score < 0) return;
     if (has_rows && !sequential_) {
       int64_t row = 1;
       for (int axis : rows_) row *= std::max<int64_t>(1, extent_hint(axis));
