@@ -116,7 +116,12 @@ std::vector<Value*> block_diag_body(Builder& b, const Args& args) {
   std::vector<Tensor> rows;
   const Arg fill = blocks[0].dtype() == DType::kBool ? Arg(false) : Arg(Sym(0));
   for (const Tensor& block : blocks) {
-    rows.push_back(pad(block, {0, before}, {0, width - before - block.size(1)}, fill));
+    // Joined, not padded: the gradient of each block is a view of the whole, as eager's.
+    std::vector<Tensor> row{block};
+    const Sym after = width - before - block.size(1);
+    if (!(before == Sym(0))) row.insert(row.begin(), full(b, {block.size(0), before}, fill, block.dtype()));
+    if (!(after == Sym(0))) row.push_back(full(b, {block.size(0), after}, fill, block.dtype()));
+    rows.push_back(concat(row, 1));
     before = before + block.size(1);
   }
   return one(concat(rows, 0));
