@@ -90,10 +90,11 @@ TEST(Parallel, RegionsRunAloneWhereThreadsAreLate) {
   int late = 0;
   while (late < 100 && threads(3) == 2) ++late;
   EXPECT_LT(late, 100);
-  int alone = 0;
+  // Not for good. (The processors may be busy in truth: then it is longer.)
   const auto start = std::chrono::steady_clock::now();
-  while (threads(0) == 1 && std::chrono::steady_clock::now() - start < std::chrono::seconds(3)) ++alone;
-  EXPECT_GT(alone, 0);
+  while (threads(0) == 1 && std::chrono::steady_clock::now() - start < std::chrono::seconds(20))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
 TEST(Parallel, SeveralCallersAtOnce) {
