@@ -4,6 +4,7 @@
 #include "graph/core.h"
 #include "graph/pointwise.h"
 #include "graph/promotion.h"
+#include "graph/reference.h"
 #include "graph/strides.h"
 
 namespace cdynamo::graph {
@@ -90,6 +91,11 @@ std::vector<Value*> Builder::call_core(const OpDef& op, int overload, std::vecto
       DType dtype = number ? runtime::compute_type(call.operand_dtypes[i]) : call.operand_dtypes[i];
       canonical[call.params[i]] = as_operand(*this, call.operands[i], dtype, call.result.sizes);
     }
+    // x + alpha * y: eager rounds alpha to the operands' half type first.
+    const int alpha = op.parsed[0].find("alpha");
+    if (alpha >= 0 && runtime::is_half(call.operand_dtypes[0]))
+      if (double* number = std::get_if<double>(&canonical[alpha]))
+        *number = round_to(*number, call.operand_dtypes[0]);
     call.result.strides = contiguous_strides(call.result.sizes);
     return append(op, 0, std::move(canonical), {call.result}, false);
   }

@@ -11,10 +11,13 @@ namespace {
 
 // ---- softmax --------------------------------------------------------------------------------------------
 
-Tensor softmax_of(Tensor x, int64_t dim, bool logarithm) {
+// `dtype`: of the result. Eager's log_softmax of a half type rounds the sum and its logarithm where `dim` is the last.
+Tensor softmax_of(Tensor x, int64_t dim, bool logarithm, DType dtype) {
+  const bool rounds = is_half(dtype) && dim == x.rank() - 1;
+  auto rounded = [&](Tensor t) { return rounds ? to_compute(cast(t, dtype)) : t; };
   // Any constant gives the same result: no gradient flows to it.
   Tensor shifted = x - detach(amax(x, {dim}, true));
-  if (logarithm) return shifted - log(sum(exp(shifted), {dim}, true));
+  if (logarithm) return shifted - rounded(log(rounded(sum(exp(shifted), {dim}, true))));
   Tensor e = exp(shifted);
   return e / sum(e, {dim}, true);
 }
@@ -29,7 +32,7 @@ std::vector<Value*> softmax_body(Builder& b, const Args& args) {
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   Tensor x = cast(self, runtime::compute_type(dtype));
   if (x.rank() == 0) x = reshape(x, {1});
-  return one(reshape(cast(softmax_of(x, dim, logarithm), dtype), self.sizes()));
+  return one(reshape(cast(softmax_of(x, dim, logarithm, dtype), dtype), self.sizes()));
 }
 
 // ---- layers ---------------------------------------------------------------------------------------------

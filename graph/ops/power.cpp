@@ -4,6 +4,7 @@
 
 #include "graph/ops/entry.h"
 #include "graph/promotion.h"
+#include "graph/reference.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -115,6 +116,13 @@ std::vector<Value*> pow_body(Builder& b, const Args& args) {
     runtime_error("Integers to negative integer powers are not allowed.");
   }
   if (type == DType::kBool) throw Unsupported("bool to the power of bool");
+  if (is_half(type) && graph.framework == Framework::kTorch) {
+    // Eager rounds the exponent, and bfloat16's products as well.
+    e = round_to(e, type);
+    Tensor x = cast(wrap(b, std::get<Value*>(self)), type);
+    if (type == DType::kBF16 && e == 3) return one(x * x * x);
+    if (type == DType::kBF16 && e == -2) return one(reciprocal(x * x));
+  }
   Arg number = is_float(type) ? Arg(e) : Arg(Sym(static_cast<int64_t>(e)));
   return forward(b, "core.pow_scalar", {cast(wrap(b, std::get<Value*>(self)), type).value, number});
 }

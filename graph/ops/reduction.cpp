@@ -180,7 +180,7 @@ std::vector<Value*> count_nonzero_body(Builder& b, const Args& args) {
 std::vector<Value*> logsumexp_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
   DType dtype = is_float(self.dtype()) ? self.dtype() : b.graph().default_float;
-  Tensor x = cast(self, runtime::compute_type(dtype));
+  Tensor x = cast(self, dtype);  // eager calls operator by operator: half types round at each
   Dims dims = wrap_dims(args.constants("dim"), x.rank());
   bool keepdim = keepdim_of(args);
   Tensor top = amax(x, dims, true);

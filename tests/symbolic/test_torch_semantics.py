@@ -565,3 +565,25 @@ def test_index_error_names_the_line_of_the_program():
     with torch.no_grad(), pytest.raises(IndexError) as raised:
         cdynamo.optimize(f)(X, torch.tensor([9]))
     assert "# here" in str(raised.traceback[-1].statement)
+
+
+ROUNDED = {
+    "add alpha": lambda x: torch.add(x, x.flip(0), alpha=0.37),
+    "sub alpha": lambda x: torch.sub(x, x.flip(0), alpha=0.37),
+    "cube": lambda x: x**3,
+    "inverse square": lambda x: x**-2,
+    "power": lambda x: x.abs() ** 1.7,
+    "log_softmax": lambda x: torch.log_softmax(x, -1),
+    "log_softmax first": lambda x: torch.log_softmax(x, 0),
+    "logsumexp": lambda x: torch.logsumexp(x, -1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_half_types_round_where_eager_does(name, dtype):
+    x = torch.randn(32, 60, generator=torch.Generator().manual_seed(0)).to(dtype)
+    with torch.no_grad():
+        expected, got = ROUNDED[name](x), cdynamo.optimize(ROUNDED[name])(x)
+    # Sums in another order may fall on the other side of a tie.
+    assert (got != expected).float().mean() < 0.005
