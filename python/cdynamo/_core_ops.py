@@ -4,6 +4,7 @@ graph calls. Operators that are ATen's are ATen's."""
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +15,8 @@ def function(name: str) -> Callable[..., Any]:
     """The function of the core operator `name`."""
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
-    import torch
-
-    if "." not in name and hasattr(torch.ops.aten, name):
+    torch = sys.modules.get("torch")
+    if torch is not None and "." not in name and hasattr(torch.ops.aten, name):
         return getattr(torch.ops.aten, name)
 
     def unavailable(*args: Any) -> Any:
