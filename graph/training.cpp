@@ -76,23 +76,49 @@ class Extractor {
   bool is_mapped(const Value* value) const { return map_.at(value->id); }
   Value* operator()(const Value* value) const { return map_.at(value->id); }
 
-  // Needs the nodes in order: marks first, then copies.
-  void copy(const Graph& from, const std::vector<Value*>& wanted) {
+  // The nodes of the reverse pass in their order; what the function computed, and is computed again, right
+  // before its first reader: it is in memory no longer than it has to be. `count`: values of the function.
+  void copy(const Graph& from, const std::vector<Value*>& wanted, int count) {
     std::vector<bool> live(map_.size());
     for (const Value* value : wanted) live[value->id] = true;
-    for (auto it = from.nodes.rbegin(); it != from.nodes.rend(); ++it) {
-      bool needed = false;
-      for (const Value* result : (*it)->results) needed |= live[result->id] && !map_[result->id];
-      if (needed) for_each_operand(**it, [&](Value*& operand) { live[operand->id] = true; });
-    }
-    for (const auto& node : from.nodes) {
-      bool needed = false;
-      for (const Value* result : node->results) needed |= live[result->id] && !map_[result->id];
-      if (needed) copy_node(*node);
-    }
+    for (auto it = from.nodes.rbegin(); it != from.nodes.rend(); ++it)
+      if (is_needed(**it, live)) for_each_operand(**it, [&](Value*& operand) { live[operand->id] = true; });
+    for (const auto& node : from.nodes)
+      if (node->results.at(0)->id >= count && is_needed(*node, live)) copy_with_operands(*node);
+    for (const Value* value : wanted)
+      if (value->node && !map_[value->id]) copy_with_operands(*value->node);
   }
 
  private:
+  bool is_needed(const Node& node, const std::vector<bool>& live) const {
+    return std::any_of(node.results.begin(), node.results.end(),
+                       [&](const Value* result) { return live[result->id] && !map_[result->id]; });
+  }
+
+  // With a stack of its own: graphs are deeper than call stacks.
+  void copy_with_operands(Node& node) {
+    std::vector<Node*> open = {&node};
+    while (!open.empty()) {
+      Node& top = *open.back();
+      const size_t depth = open.size();
+      for_each_operand(top, [&](Value*& operand) {
+        if (!map_[operand->id] && operand->node) open.push_back(operand->node);
+      });
+      if (open.size() > depth) {
+        // The first operand first.
+        std::reverse(open.begin() + static_cast<std::ptrdiff_t>(depth), open.end());
+        continue;
+      }
+      open.pop_back();
+      if (!all_mapped(top)) copy_node(top);
+    }
+  }
+
+  bool all_mapped(const Node& node) const {
+    return std::all_of(node.results.begin(), node.results.end(),
+                       [&](const Value* result) { return map_[result->id]; });
+  }
+
   void copy_node(const Node& node) {
     Node image = node;
     for_each_operand(image, [&](Value*& operand) {
@@ -241,7 +267,7 @@ Backward make_backward(const Training& training, const std::vector<bool>& cotang
     roots.push_back(gradient ? find_root(*graph.sym, gradient) : Root{nullptr, {}, false});
     if (gradient) wanted.push_back(roots.back().value);
   }
-  extract.copy(*joint.graph, wanted);
+  extract.copy(*joint.graph, wanted, training.function->next_value_id());
 
   Builder builder(graph, Level::kCore);
   std::unordered_map<Value*, int> output_of;

@@ -234,7 +234,8 @@ class PlanMaker {
       for (size_t i = 0; i < core_.inputs.size(); ++i)
         if (core_.inputs[i]->id == id) buffer = {runtime::PlanBuffer::kInput, static_cast<int>(i)};
     } else {
-      buffer = {runtime::PlanBuffer::kArena, 0, sizes_.add(arena.offsets.at(id))};
+      buffer = {runtime::PlanBuffer::kArena, 0, sizes_.add(arena.offsets.at(id)),
+                sizes_.add(arena_uses_.at(id).bytes)};
     }
     plan_.buffers.push_back(buffer);
     return found->second;

@@ -13,6 +13,10 @@ namespace {
 constexpr double kWorthThreads = 12e3;    // nanoseconds of work below which threads cost more than they bring
 constexpr double kWorthReleasing = 50e3;  // of work above which the caller may want to give up a lock
 constexpr int64_t kLargestArena = int64_t{1} << 46;
+// Where memory is to come and go while a plan runs, a large arena of few buffers is taken buffer by buffer; of many
+// that would cost more time than it saves memory, since they share bytes in the arena.
+constexpr int64_t kWorthScattering = int64_t{256} << 10;
+constexpr int kFewBuffers = 16;
 constexpr int kMostPointers = 96;  // of a plan whose pointers fit on the stack
 constexpr int kMostSizes = 128;
 alignas(64) char nothing[256];  // where empty tensors point
@@ -22,6 +26,7 @@ struct Region {
   int begin = 0, end = 0;
   bool library = false;
   std::vector<int> first_writes, last_reads;  // plan buffers: outputs that begin here, inputs that end
+  std::vector<int> begins, ends;              // of the arena
 };
 
 // Everything of one call, in arrays on the stack where they fit.
@@ -71,8 +76,10 @@ class PlanExecutable final : public Executable {
     }
     const int64_t arena_bytes = plan_.arena_bytes < 0 ? 0 : frame.sizes[plan_.arena_bytes];
     if (arena_bytes < 0 || arena_bytes > kLargestArena) return out_of_memory(error);
-    Arena arena(static_cast<size_t>(arena_bytes));
-    if (arena_bytes > 0 && !arena.data()) return out_of_memory(error);
+    const bool scattered = call.memory && arena_bytes > kWorthScattering && arena_buffers_ <= kFewBuffers;
+    std::vector<std::unique_ptr<Arena>> blocks(scattered ? plan_.buffers.size() : 0);
+    Arena arena(static_cast<size_t>(scattered ? 0 : arena_bytes));
+    if (arena_bytes > 0 && !scattered && !arena.data()) return out_of_memory(error);
     void* pointer_storage[kMostPointers];
     std::vector<void*> pointer_overflow;
     frame.pointers = pointer_storage;
@@ -83,11 +90,14 @@ class PlanExecutable final : public Executable {
     locate_buffers(frame, arena.data());
     for (const Region& region : regions_) {
       if (call.memory && !allocate_outputs(region, frame)) return out_of_memory(error);
+      if (scattered && !allocate_blocks(region, frame, blocks)) return out_of_memory(error);
       if (region.library ? !run_library(plan_.steps[region.begin], frame, error)
                          : !run_kernels(region, frame, error))
         return false;
       for (int buffer : region.last_reads)
         if (call.memory) call.memory->release(call.memory->context, plan_.buffers[buffer].index);
+      for (int buffer : region.ends)
+        if (scattered) blocks[buffer].reset();
     }
     return true;
   }
@@ -119,7 +129,7 @@ class PlanExecutable final : public Executable {
     }
   }
 
-  // Where in the steps the outputs begin and the inputs end.
+  // Where in the steps the outputs begin and the inputs end, and what lies between.
   void find_lives() {
     std::vector<int> first(plan_.buffers.size(), -1), last(plan_.buffers.size(), -1);
     for (int r = 0; r < static_cast<int>(regions_.size()); ++r) {
@@ -139,7 +149,24 @@ class PlanExecutable final : public Executable {
         regions_[first[buffer]].first_writes.push_back(static_cast<int>(buffer));
       if (plan_.buffers[buffer].where == PlanBuffer::kInput)
         regions_[last[buffer]].last_reads.push_back(static_cast<int>(buffer));
+      if (plan_.buffers[buffer].where == PlanBuffer::kArena) {
+        ++arena_buffers_;
+        regions_[first[buffer]].begins.push_back(static_cast<int>(buffer));
+        regions_[last[buffer]].ends.push_back(static_cast<int>(buffer));
+      }
     }
+  }
+
+  bool allocate_blocks(const Region& region, Frame& frame,
+                       std::vector<std::unique_ptr<Arena>>& blocks) const {
+    for (int buffer : region.begins) {
+      const int64_t bytes = frame.sizes[plan_.buffers[buffer].bytes];
+      if (bytes <= 0) continue;
+      blocks[buffer] = std::make_unique<Arena>(static_cast<size_t>(bytes));
+      frame.pointers[buffer] = blocks[buffer]->data();
+      if (!frame.pointers[buffer]) return false;
+    }
+    return true;
   }
 
   bool allocate_outputs(const Region& region, Frame& frame) const {
@@ -156,7 +183,7 @@ class PlanExecutable final : public Executable {
     switch (buffer.where) {
       case PlanBuffer::kInput: data = call.inputs[buffer.index].data; break;
       case PlanBuffer::kOutput: data = call.memory ? nullptr : call.outputs[buffer.index]; break;
-      case PlanBuffer::kArena: data = arena + sizes[buffer.offset]; break;
+      case PlanBuffer::kArena: data = arena ? arena + sizes[buffer.offset] : nullptr; break;
     }
     return data ? data : nothing;
   }
@@ -293,6 +320,7 @@ class PlanExecutable final : public Executable {
 
   Plan plan_;
   bool is_static_ = false, single_ = false;
+  int arena_buffers_ = 0;
   std::vector<int64_t> static_sizes_;
   std::vector<Region> regions_;
 };

@@ -25,6 +25,7 @@ struct PlanBuffer {
   enum Where : uint8_t { kInput, kOutput, kArena } where = kArena;
   int index = 0;       // kInput, kOutput
   SizeId offset = -1;  // kArena: bytes from the arena's start, a multiple of 64
+  SizeId bytes = -1;   // kArena
 };
 
 struct PlanOperand {
