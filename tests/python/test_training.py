@@ -95,7 +95,7 @@ def where_and_clamp(x, y):
 
 
 def reductions(x, y):
-    return x.sum(0), y.mean(), x.amax(1), (x * y).logsumexp(-1), x.std(0), x.cumsum(1)
+    return x.sum(0), y.mean(), x.amax(1), (x * y).logsumexp(-1), x.std(0), y.prod(1), x.cumsum(1)
 
 
 def gather_scatter(x, y):

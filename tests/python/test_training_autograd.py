@@ -158,7 +158,7 @@ def test_gradient_penalty():
 
 
 def test_hessian_vector_product():
-    function = lambda x: (x**3).sum() + (x[1:] * x[:-1]).exp().sum()
+    function = lambda x: (x**3).sum() + (x[1:] * x[:-1]).prod()
     compiled = cdynamo.optimize(function)
     x, v = torch.rand(4), torch.rand(4)
     for ours, theirs in zip(
