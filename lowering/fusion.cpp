@@ -11,6 +11,8 @@ namespace {
 
 constexpr size_t kMostMembers = 96;
 constexpr int kCheap = 4;  // operations that are rather repeated than stored
+constexpr int kSmallPart =
+    8;  // a row's mean, a column's weight: reads that do not count beside the element's
 
 // A group of nodes on its way to one kernel. Empty after it joined another.
 struct Group {
@@ -354,7 +356,7 @@ int count_readers(const LoweringContext& context, const Value& value) {
   return count;
 }
 
-// Marks cheap nodes with several readers whose operands are no larger than their result, together with what only they read.
+// Marks cheap nodes with several readers whose operands are hardly larger than their result, together with what only they read.
 class RepeatedNodes {
  public:
   explicit RepeatedNodes(LoweringContext& context)
@@ -403,7 +405,8 @@ class RepeatedNodes {
            !must_be_stored(context_, *node.results[0]);
   }
   bool is_cheap(const Cone& cone, const Value& value) const {
-    return cone.cost <= (cone.bytes == 0 ? 2 * kCheap : kCheap) && cone.bytes <= context_.bytes_hint(value);
+    const int64_t bytes = context_.bytes_hint(value);
+    return cone.cost <= (cone.bytes == 0 ? 2 * kCheap : kCheap) && cone.bytes <= bytes + bytes / kSmallPart;
   }
 
   void mark_with_operands(const Node& node) {
