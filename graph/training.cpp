@@ -201,6 +201,15 @@ struct Root {
   bool is_view = false;
 };
 
+// Strides of a number that is expanded, as expand makes dims that were not there.
+void expand_number(Layout& layout) {
+  for (size_t d = layout.sizes.size(); d-- > 0;) {
+    const bool last = d + 1 == layout.sizes.size();
+    const bool stretched = layout.sizes[d] != Sym(1);
+    layout.strides[d] = stretched ? Sym(0) : last ? Sym(1) : layout.sizes[d + 1] * layout.strides[d + 1];
+  }
+}
+
 Root find_root(SymContext& context, Value* gradient) {
   std::vector<ViewStep> steps;
   std::vector<Value*> values = {gradient};
@@ -218,6 +227,7 @@ Root find_root(SymContext& context, Value* gradient) {
     for (size_t i = length; addressed && i-- > 0;) addressed = advance(context, steps[i], layout);
     for (const Sym& stride : layout.strides)  // PyTorch has no tensor that runs backwards
       addressed = addressed && context.known(Relation::kLe, 0, stride).value_or(false);
+    if (addressed && base->type.rank() == 0) expand_number(layout);
     if (addressed) return {base, layout, true};
   }
   return {gradient, {}, false};

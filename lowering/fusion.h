@@ -23,7 +23,7 @@ struct Step {
 struct Steps {
   std::vector<Step> steps;
   std::vector<const Value*> output_owners;  // what assign_layouts returned
-  std::vector<Temporary> temporaries;  // buffers kTemporary - index
+  std::vector<Temporary> temporaries;       // buffers kTemporary - index
 };
 
 // Assigns context.layouts: inputs and outputs where the caller has them, everything else contiguous. Returns

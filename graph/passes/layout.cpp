@@ -1,6 +1,7 @@
 #include "graph/passes/layout.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "graph/strides.h"
 
@@ -42,8 +43,32 @@ bool advance_permute(SymContext&, const Args& args, Layout& layout) {
   return true;
 }
 
+// Dims of size 1 that come or go, as squeeze and unsqueeze have them: the others keep their strides, a new one
+// gets that of the block behind it. Nothing where other dims change.
+std::optional<std::vector<Sym>> strides_beside_units(const Layout& layout, const std::vector<Sym>& sizes) {
+  std::vector<Sym> strides;
+  size_t old = 0;
+  for (const Sym& size : sizes) {
+    while (old < layout.sizes.size() && layout.sizes[old] != size && layout.sizes[old] == Sym(1)) ++old;
+    const bool kept = old < layout.sizes.size() && layout.sizes[old] == size;
+    if (!kept && size != Sym(1)) return std::nullopt;
+    if (kept) {
+      strides.push_back(layout.strides[old++]);
+    } else {
+      strides.push_back(old < layout.sizes.size() ? layout.sizes[old] * layout.strides[old] : Sym(1));
+    }
+  }
+  for (; old < layout.sizes.size(); ++old)
+    if (layout.sizes[old] != Sym(1)) return std::nullopt;
+  return strides;
+}
+
 bool advance_reshape(SymContext& context, const Args& args, Layout& layout) {
   const std::vector<Sym> sizes = args.sizes("size");
+  if (auto kept = strides_beside_units(layout, sizes)) {
+    layout.strides = std::move(*kept);
+    return true;
+  }
   auto strides = view_strides(context, TensorType{.sizes = layout.sizes, .strides = layout.strides}, sizes);
   if (!strides) return false;
   layout.strides = std::move(*strides);
