@@ -1,8 +1,11 @@
 #include "frame_eval/training_function.h"
 
+#include <algorithm>
 #include <numeric>
 
+#include "frame_eval/core_description.h"
 #include "frame_eval/executable_call.h"
+#include "graph/autograd.h"
 #include "graph/op.h"
 #include "graph/strides.h"
 #include "symbolic/tensor_access.h"
@@ -30,6 +33,11 @@ class State : public NodeState {
 PyRef raise(PyObject* type, const std::string& message) {
   PyErr_SetString(type, message.c_str());
   return {};
+}
+
+bool is_plain(PyObject* tensor) {
+  symbolic::TensorInfo info;
+  return tensor == Py_None || (symbolic::read_tensor(tensor, &info) && info.obstacle.empty());
 }
 
 bool read_view(PyObject* tensor, runtime::TensorView& view) {
@@ -131,6 +139,10 @@ PyRef TrainingFunction::backward(PyObject* node, const ForwardCall& forward, PyO
     return raise(PyExc_SystemError, "an autograd node has another number of inputs");
   }
   const Mask gradients = wanted_gradients(needed);
+  if (!std::all_of(cotangents, cotangents + count, is_plain)) {
+    PyRef saved = saved_tensors(node);
+    return saved ? run_in_python(node, saved.get(), gradients, cotangents, count) : PyRef();
+  }
   Cotangents incoming;
   if (!read_cotangents(cotangents, count, symbols, incoming)) return {};
   // Read in any case: raises where they were freed, or written to since.
@@ -234,6 +246,34 @@ PyRef TrainingFunction::run(CompiledBackward& compiled, PyRef saved, const Cotan
     }
     PyTuple_SET_ITEM(result.get(), i, tensor.release());
   }
+  return result;
+}
+
+PyRef TrainingFunction::run_in_python(PyObject* node, PyObject* saved, const Mask& gradients,
+                                      PyObject* const* cotangents, Py_ssize_t count) {
+  Mask defined(plan_.output_differentiable.size());
+  PyRef kept = kept_by(node);
+  if (!kept) return {};
+  PyRef inputs = symbolic::checked(PySequence_List(kept.get()));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (cotangents[i] == Py_None) continue;
+    defined[node_outputs_.at(i)] = true;
+    if (PyList_Append(inputs.get(), cotangents[i]) < 0) return {};
+  }
+  const graph::GradientFunction function = graph::make_gradient_function(plan_, defined, gradients);
+  for (int draw : function.draws)
+    if (PyList_Append(inputs.get(), PyTuple_GET_ITEM(saved, draw)) < 0) return {};
+  graph::remove_detach(*function.graph);
+  PyRef module = symbolic::checked(PyImport_ImportModule("cdynamo._graph"));
+  PyRef description = describe_core(*function.graph);
+  PyRef graph = symbolic::checked(PyObject_CallMethod(module.get(), "Graph", "O", description.get()));
+  PyRef outputs = symbolic::checked(PyObject_CallMethod(graph.get(), "run", "O", inputs.get()));
+  std::vector<PyObject*> by_input(plan_.input_wanted.size(), Py_None);
+  for (size_t i = 0; i < function.outputs.size(); ++i)
+    by_input[function.outputs[i]] = PyList_GET_ITEM(outputs.get(), i);
+  PyRef result = symbolic::checked(PyTuple_New(static_cast<Py_ssize_t>(node_inputs_.size())));
+  for (size_t i = 0; i < node_inputs_.size(); ++i)
+    PyTuple_SET_ITEM(result.get(), i, Py_NewRef(by_input[node_inputs_[i]]));
   return result;
 }
 

@@ -63,6 +63,10 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   Mask wanted_gradients(const std::vector<bool>& needed) const;
   PyRef run(CompiledBackward& compiled, PyRef saved, const Cotangents& cotangents,
             const std::vector<int64_t>& symbols) const;
+  // The same by PyTorch's operators, one by one, where a cotangent is no plain tensor (torch.vmap, batched
+  // gradients).
+  PyRef run_in_python(PyObject* node, PyObject* saved, const Mask& gradients, PyObject* const* cotangents,
+                      Py_ssize_t count);
   // The same as a differentiable function of the inputs and the cotangents.
   PyRef run_differentiably(PyObject* node, PyObject* saved, const Mask& gradients,
                            const Cotangents& cotangents, const ForwardCall& forward);

@@ -509,3 +509,15 @@ def test_a_backward_without_retain_graph_lets_go_of_the_inputs():
     del y
     loss.backward()
     assert alive() is None
+
+
+def test_batched_gradients():
+    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.LayerNorm(5), nn.Linear(5, 2))
+    compiled = cdynamo.optimize(model)
+    x = torch.randn(3, requires_grad=True)
+    jacobian = torch.autograd.functional.jacobian
+    expected = jacobian(model, x)
+    torch.testing.assert_close(jacobian(compiled, x, vectorize=True), expected)
+    out = compiled(x)
+    (batched,) = torch.autograd.grad(out, x, torch.eye(2), is_grads_batched=True)
+    torch.testing.assert_close(batched, expected)
