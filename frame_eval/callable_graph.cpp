@@ -104,6 +104,8 @@ std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResu
                                                      std::vector<OutputForm> forms) {
   for (const auto& node : capture.graph->nodes)
     if (node->no_grad) throw graph::Unsupported("a no_grad region inside a graph, with a backend in Python");
+  if (capture.changes_autocast)
+    throw graph::Unsupported("torch.autocast inside a graph, with a backend in Python");
   PyRef examples = checked(PyList_New(0));
   for (PyObject* input : example.inputs) append(examples, PyRef::borrow(input));
   PyRef description = describe(capture);

@@ -89,6 +89,11 @@ TensorCapture& torch_capture(Executor& ex) {
   if (const char* obstacle = torch_state_obstacle(capture.state))
     throw SkipFrame{.reason = obstacle, .retry_later = true};
   capture.grad_mode = capture.state.grad_mode();
+  AutocastState& autocast = capture.autocast;
+  autocast.known = torch_access::dtype_of_scalar_type(capture.state.autocast_dtype, &autocast.dtype);
+  autocast.enabled = capture.state.flags & TorchState::kAutocast;
+  autocast.cache = capture.state.flags & TorchState::kAutocastCache;
+  capture.autocast_before = autocast;
   capture.has_state = true;
   ex.uses_torch();
   return capture;

@@ -49,11 +49,22 @@ struct ArrayInput {
   bool written = false;
 };
 
+// torch.autocast for the CPU, as the program has set it since capture began.
+struct AutocastState {
+  bool known = false;  // it can be read
+  bool enabled = false, cache = false;
+  graph::DType dtype{};
+  int nesting = 0;             // how often it was entered less how often it was left
+  bool cache_cleared = false;  // the program left a region that it was called in
+};
+
 struct TensorCapture {
   bool has_state = false;
   TorchState state;        // torch's, when capture began to use it
   bool grad_mode = false;  // as the program has set it since
   std::shared_ptr<SymbolicValue> grad_mode_effect;
+  AutocastState autocast, autocast_before;
+  std::shared_ptr<SymbolicValue> autocast_effect;
   bool has_framework = false;  // graph().framework is decided
   std::vector<std::unique_ptr<ArrayInput>> inputs;
   // The input whose storage a value shares; values of their own storage are absent.

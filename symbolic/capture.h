@@ -197,8 +197,9 @@ struct CaptureResult {
   std::vector<GraphInput> inputs;
   std::vector<SymbolBinding> symbols;  // one for each symbol of graph->sym
   std::vector<Guard> guards;
-  bool uses_torch = false;  // global torch state (grad mode, autocast ...) has to be guarded
-  PyRef user_calls;         // list, by Node::user_call: see fx_records in symbolic/user_call.h
+  bool uses_torch = false;        // global torch state (grad mode, autocast ...) has to be guarded
+  bool changes_autocast = false;  // `user_calls` are to run under autocast states that they do not tell
+  PyRef user_calls;               // list, by Node::user_call: see fx_records in symbolic/user_call.h
 
   std::vector<Effect> effects;
   std::vector<RecipePtr> results;  // kReturn: one. kBreak: the stack from the bottom, then `local_slots`

@@ -261,6 +261,7 @@ int Executor::record_user_call(const char* kind, PyRef target, const CallArgs& a
 PyObject* Executor::user_calls() { return state_->result.user_calls.get(); }
 
 void Executor::uses_torch() { state_->result.uses_torch = true; }
+void Executor::changes_autocast() { state_->result.changes_autocast = true; }
 
 // ---- running
 

@@ -49,6 +49,7 @@ class Executor {
   int record_user_call(const char* kind, PyRef target, const CallArgs& args);
   PyObject* user_calls();  // the list that CaptureResult gets; borrowed
   void uses_torch();
+  void changes_autocast();
 
   // ---- running
   // Inlines a Python function: binds arguments (defaults, *args, keywords) and runs its frame to the end.

@@ -105,18 +105,21 @@ struct TorchState {
     kDeterministicWarnOnly = 8,
     kFunctionModes = 16,  // a __torch_function__ mode is active (torch.set_default_device is one)
     kFunctionDisabled = 32,
+    kAutocast = 64,  // torch.autocast("cpu")
+    kAutocastCache = 128,
   };
   uint64_t included_keys = 0,
            excluded_keys = 0;  // the thread's dispatch keys: autocast, functorch, dispatch modes, tracing
   uint32_t flags = 0;
-  int32_t default_dtype = -1;  // c10::ScalarType
+  int32_t default_dtype = -1;   // c10::ScalarType
+  int32_t autocast_dtype = -1;  // the same, for the CPU; -1 where autocast cannot be read
   friend bool operator==(const TorchState&, const TorchState&) = default;
   bool grad_mode() const { return flags & kGradMode; }
 };
 TorchState read_torch_state();
 
 // Null when compiled code may run in this state; otherwise what is in the way: "a __torch_dispatch__ mode is
-// active", "autocast is on". Inference mode and no_grad are fine.
+// active". Inference mode, no_grad and autocast for the CPU are fine.
 const char* torch_state_obstacle(const TorchState& state);
 
 // ---- making results

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
@@ -55,6 +56,10 @@ bool resolve_symbols(Api& api) {
     resolve(libraries,
             "_ZN2at4_ops10as_strided4callERKNS_6TensorEN3c108ArrayRefINS5_6SymIntEEES8_St8optionalIS7_E",
             api.as_strided);
+  resolve(libraries, "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE", api.autocast_enabled);
+  resolve(libraries, "_ZN2at8autocast20set_autocast_enabledEN3c1010DeviceTypeEb", api.set_autocast_enabled);
+  resolve(libraries, "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE", api.autocast_dtype);
+  resolve(libraries, "_ZN2at8autocast25is_autocast_cache_enabledEv", api.autocast_cache);
   return resolve(libraries, "aoti_torch_get_data_ptr", api.get_data_ptr) &&
          resolve(libraries, "aoti_torch_get_dim", api.get_dim) &&
          resolve(libraries, "aoti_torch_get_sizes", api.get_sizes) &&
@@ -175,6 +180,24 @@ bool find_inference_mask(Api& api, PyObject* guard_class) {
   return left && changed && api.inference_mode() == on;
 }
 
+// Autocast is on where one dispatch key is not excluded. Where the functions do not answer so, capture under
+// autocast is refused.
+void find_autocast_key(Api& api) {
+  if (!api.autocast_enabled || !api.set_autocast_enabled || !api.autocast_dtype || !api.autocast_cache)
+    return;
+  const bool on = api.autocast_enabled(kCpu);
+  const DispatchKeyState before = thread_keys(api);
+  api.set_autocast_enabled(kCpu, !on);
+  const DispatchKeyState after = thread_keys(api);
+  const bool changed = api.autocast_enabled(kCpu) != on;
+  api.set_autocast_enabled(kCpu, on);
+  const uint64_t key = before.excluded ^ after.excluded;
+  runtime::DType dtype;
+  if (changed && std::has_single_bit(key) && before.included == after.included &&
+      dtype_of_scalar_type(api.autocast_dtype(kCpu), &dtype))
+    api.autocast_key = key;
+}
+
 // as_strided of the first tensor must give the view that was asked for; where it does not, torch's own method
 // is called.
 void probe_as_strided(Api& api, PyObject* tensor) {
@@ -210,6 +233,7 @@ bool probe(Api& api, PyObject* torch) {
   api.inference_keys = key_set(api, PyTuple_GET_ITEM(PyList_GET_ITEM(probes, 7), 0));
   api.context = api.global_context();
   probe_as_strided(api, PyTuple_GET_ITEM(PyList_GET_ITEM(probes, 0), 0));
+  find_autocast_key(api);
   return find_inference_mask(api, PyDict_GetItemString(globals.get(), "guard_class"));
 }
 

@@ -66,6 +66,12 @@ struct Api {
   // Optional: at::_ops::as_strided::call. A SymInt that is a plain number has the number's bits.
   OwnedTensor (*as_strided)(const void* tensor, SizeSpan, SizeSpan, const OptionalSize*) = nullptr;
 
+  // Optional, together: at::autocast's state, by c10::DeviceType.
+  bool (*autocast_enabled)(int8_t device) = nullptr;
+  void (*set_autocast_enabled)(int8_t device, bool) = nullptr;
+  int8_t (*autocast_dtype)(int8_t device) = nullptr;
+  bool (*autocast_cache)() = nullptr;
+
   void* context = nullptr;  // at::globalContext()
   void* libc10 = nullptr;
   PyTypeObject* tensor_type = nullptr;
@@ -75,7 +81,10 @@ struct Api {
   uint64_t plain_keys = 0;            // dispatch keys of a plain strided CPU tensor,
   uint64_t inference_keys = 0;        // and of one made under inference mode
   DispatchKeyState inference_mask{};  // how inference mode changes the thread's dispatch keys
+  uint64_t autocast_key = 0;          // the excluded key that autocast for the CPU changes; 0: unknown
 };
+
+inline constexpr int8_t kCpu = 0;  // c10::DeviceType
 
 // Null where torch is not loaded, or is one whose layout does not answer as expected.
 const Api* api();

@@ -5,6 +5,7 @@
 
 #include "symbolic/hooks.h"
 #include "symbolic/loaded_object.h"
+#include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/torch_access.h"
 #include "symbolic/values/common.h"
@@ -75,6 +76,7 @@ const Maps* maps() {
   made->add_special(torch_query_functions());
   made->add_special(torch_factory_functions());
   made->add_special(torch_mode_functions());
+  made->add_special(torch_autocast_functions());
   for (const PolyfillRow& row : torch_polyfills()) made->add_polyfill(row);
   if (PyObject* not_captured = library_object("cdynamo.polyfills.torch_functions", "not_captured"))
     made->special.try_emplace(not_captured, break_in_polyfill);
@@ -133,6 +135,7 @@ ValuePtr TorchCallable::get_attribute(Executor& ex, PyObject* name) {
 ValuePtr TorchCallable::call(Executor& ex, const CallArgs& args) {
   torch_capture(ex);
   if (special_) return special_(ex, object_.get(), args);
+  if (polyfill_) check_autocast_of_polyfill(ex, polyfill_);
   if (polyfill_) return polyfill(ex, "torch_functions", polyfill_)->call(ex, args);
   return call_operator(ex, *op_.op, op_.in_place, "call_function", object_, args,
                        op_.method ? Convention::kTorchMethod : Convention::kTorchFunction);

@@ -24,9 +24,10 @@ struct SpecialRow {
   const char* path;  // "torch.is_tensor"
   SpecialFunction apply;
 };
-std::span<const SpecialRow> torch_query_functions();    // torch_functions.cpp
-std::span<const SpecialRow> torch_factory_functions();  // factories.cpp
-std::span<const SpecialRow> torch_mode_functions();     // modes.cpp
+std::span<const SpecialRow> torch_query_functions();     // torch_functions.cpp
+std::span<const SpecialRow> torch_factory_functions();   // factories.cpp
+std::span<const SpecialRow> torch_mode_functions();      // modes.cpp
+std::span<const SpecialRow> torch_autocast_functions();  // autocast.cpp
 
 // Operators that the table lacks, stated in Python in python/cdynamo/polyfills/torch_functions.py and
 // inlined.

@@ -1,6 +1,7 @@
 // A call of an operator from Python: binding, node, results. See tensor.h.
 #include "graph/op.h"
 #include "symbolic/hooks.h"
+#include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/torch/tensor.h"
@@ -32,6 +33,7 @@ ValuePtr apply(Executor& ex, const graph::OpDef& op, bool in_place, const CallAr
   use_framework(ex, graph::Framework::kTorch);
   refuse_shape_change(op, in_place);
   BoundCall call = bind_call(ex, op, args, convention, in_place);
+  if (!in_place) cast_for_autocast(ex, op, call);
   const int overload = call.overload;
   std::vector<graph::Value*> results = append_call(ex, op, std::move(call), in_place);
   if (in_place) return args.positional.empty() ? args.keywords.at(0).value : args.positional[0];

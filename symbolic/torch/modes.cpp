@@ -43,11 +43,6 @@ ValuePtr is_inference_mode(Executor& ex, PyObject*, const CallArgs&) {
       PyRef::borrow(torch_capture(ex).state.flags & TorchState::kInferenceMode ? Py_True : Py_False));
 }
 
-// Capture does not begin while autocast is on.
-ValuePtr autocast_is_off(Executor& ex, PyObject*, const CallArgs&) {
-  return ex.constant(PyRef::borrow(Py_False));
-}
-
 ValuePtr change_of_mode(Executor&, PyObject* callable, const CallArgs&) {
   PyRef name = PyRef::steal(PyObject_Str(callable));
   PyErr_Clear();
@@ -61,16 +56,10 @@ constexpr SpecialRow kRows[] = {
     {"torch.is_inference_mode_enabled", is_inference_mode},
     {"torch._C._InferenceMode", change_of_mode},
     {"torch.inference_mode", change_of_mode},
-    {"torch.is_autocast_enabled", autocast_is_off},
-    {"torch.is_autocast_cpu_enabled", autocast_is_off},
-    {"torch.is_autocast_cache_enabled", change_of_mode},
-    {"torch.autocast", change_of_mode},
-    {"torch.amp.autocast", change_of_mode},
     {"torch.set_default_dtype", change_of_mode},
     {"torch.set_default_device", change_of_mode},
     {"torch.use_deterministic_algorithms", change_of_mode},
     {"torch.set_num_threads", change_of_mode},
-    {"torch.set_autocast_enabled", change_of_mode},
 };
 
 }  // namespace

@@ -1,4 +1,6 @@
 #include "symbolic/torch/tensor.h"
+
+#include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/leaf_gradients.h"
 
 #include "graph/op.h"
@@ -128,8 +130,10 @@ ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
   if (!attribute) return instance_attribute(ex, name);
   if (OperatorCallable callable = find_tensor_operator(text); callable.op)
     return std::make_shared<BoundOperator>(shared_from_this(), callable, PyRef::borrow(name));
-  if (const char* function = find_tensor_polyfill(text))
+  if (const char* function = find_tensor_polyfill(text)) {
+    check_autocast_of_polyfill(ex, function);
     return make_bound_method(ex, polyfill(ex, "torch_functions", function), shared_from_this());
+  }
   if (PyFunction_Check(attribute))
     return make_bound_method(ex, ex.wrap(attribute, constant_source(attribute)), shared_from_this());
   if (Py_IS_TYPE(attribute, &PyMethodDescr_Type)) return make_unknown_method(shared_from_this(), name);

@@ -116,6 +116,8 @@ def einsum_pair(a, a_labels, b, b_labels, kept):
         inner = inner * size[x]
     for x in b_only:
         columns = columns * size[x]
+    if torch.is_autocast_enabled("cpu") and inner == 1:
+        not_captured("einsum without a sum, under autocast")  # eager multiplies, which autocast leaves alone
     product = torch.bmm(left.reshape(n, rows, inner), right.reshape(n, inner, columns))
     return product.view(shape), batch + a_only + b_only
 
