@@ -2,25 +2,13 @@
 // comes back is called with the input objects.
 
 #include "frame_eval/compiled_graph.h"
+#include "frame_eval/graph_description.h"
 #include "graph/op.h"
-#include "graph/passes.h"
 
 namespace cdynamo::frame_eval {
 namespace {
 
 using symbolic::checked;
-
-void put(const PyRef& dict, const char* key, PyRef value) {
-  if (PyDict_SetItemString(dict.get(), key, value.get()) < 0) throw symbolic::PythonError{};
-}
-
-void append(const PyRef& list, PyRef item) {
-  if (PyList_Append(list.get(), item.get()) < 0) throw symbolic::PythonError{};
-}
-
-PyRef text(const std::string& value) {
-  return checked(PyUnicode_DecodeUTF8(value.data(), value.size(), "replace"));
-}
 
 // The place of each user call: that of its first node.
 PyRef locations(const graph::Graph& graph, Py_ssize_t num_calls) {
@@ -29,20 +17,15 @@ PyRef locations(const graph::Graph& graph, Py_ssize_t num_calls) {
   for (const auto& node : graph.nodes) {
     if (node->user_call < 0 || node->user_call >= num_calls || node->location < 0) continue;
     if (PyList_GET_ITEM(list.get(), node->user_call) != Py_None) continue;
-    const graph::SourceLocation& where = graph.locations[node->location];
-    PyObject* row =
-        Py_BuildValue("(siss)", where.file.c_str(), where.line, where.function.c_str(), where.text.c_str());
-    if (PyList_SetItem(list.get(), node->user_call, row) < 0) throw symbolic::PythonError{};
+    PyRef row = location_of(graph, *node);
+    if (PyList_SetItem(list.get(), node->user_call, row.release()) < 0) throw symbolic::PythonError{};
   }
   return list;
 }
 
-PyRef describe(const symbolic::CaptureResult& capture) {
+PyRef describe_captured(const symbolic::CaptureResult& capture) {
   const graph::Graph& graph = *capture.graph;
-  PyRef inputs = checked(PyList_New(0)), outputs = checked(PyList_New(0)), symbols = checked(PyList_New(0));
-  for (const symbolic::GraphInput& input : capture.inputs)
-    append(inputs, checked(Py_BuildValue("(is)", input.value->id, input.value->name.c_str())));
-  for (const graph::Value* value : graph.outputs) append(outputs, checked(PyLong_FromLong(value->id)));
+  PyRef symbols = checked(PyList_New(0));
   for (size_t i = 0; i < capture.symbols.size(); ++i) {
     const symbolic::SymbolBinding& binding = capture.symbols[i];
     if (binding.input < 0)
@@ -51,16 +34,7 @@ PyRef describe(const symbolic::CaptureResult& capture) {
            checked(Py_BuildValue("(sii)", graph.sym->symbols()[i].name.c_str(), binding.input, binding.dim)));
   }
   PyRef calls = capture.user_calls ? capture.user_calls : checked(PyList_New(0));
-  PyRef dict = checked(PyDict_New());
-  put(dict, "framework", text(graph.framework == graph::Framework::kTorch ? "torch" : "numpy"));
-  put(dict, "inputs", inputs);
-  put(dict, "outputs", outputs);
-  put(dict, "symbols", symbols);
-  put(dict, "calls", calls);
-  put(dict, "locations", locations(graph, PyList_GET_SIZE(calls.get())));
-  put(dict, "readable", text(graph::print_readable(graph)));
-  put(dict, "dot", text(graph::to_dot(graph)));
-  return dict;
+  return describe(graph, symbols, calls, locations(graph, PyList_GET_SIZE(calls.get())));
 }
 
 class CallableGraph : public CompiledGraph {
@@ -108,7 +82,7 @@ std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResu
     throw graph::Unsupported("torch.autocast inside a graph, with a backend in Python");
   PyRef examples = checked(PyList_New(0));
   for (PyObject* input : example.inputs) append(examples, PyRef::borrow(input));
-  PyRef description = describe(capture);
+  PyRef description = describe_captured(capture);
   PyRef callable = checked(PyObject_CallFunctionObjArgs(config.backend_callable.get(), description.get(),
                                                         examples.get(), nullptr));
   return std::make_unique<CallableGraph>(std::move(callable), std::move(forms));

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "frame_eval/core_description.h"
+#include "frame_eval/graph_description.h"
 #include "graph/passes.h"
 #include "symbolic/logs.h"
 

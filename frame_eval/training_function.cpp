@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "frame_eval/core_description.h"
 #include "frame_eval/executable_call.h"
+#include "frame_eval/graph_description.h"
 #include "graph/autograd.h"
 #include "graph/op.h"
 #include "graph/strides.h"
@@ -35,20 +35,18 @@ PyRef raise(PyObject* type, const std::string& message) {
   return {};
 }
 
-bool is_plain(PyObject* tensor) {
+// The obstacle to reading it, or empty.
+std::string read_plain(PyObject* tensor, runtime::TensorView& view) {
   symbolic::TensorInfo info;
-  return tensor == Py_None || (symbolic::read_tensor(tensor, &info) && info.obstacle.empty());
+  if (!symbolic::read_tensor(tensor, &info)) return "what is no tensor";
+  if (info.obstacle.empty()) view = info.view;
+  return info.obstacle;
 }
 
 bool read_view(PyObject* tensor, runtime::TensorView& view) {
-  symbolic::TensorInfo info;
-  if (!symbolic::read_tensor(tensor, &info) || !info.obstacle.empty()) {
-    raise(PyExc_RuntimeError,
-          "a compiled backward got " + (info.obstacle.empty() ? "what is no tensor" : info.obstacle));
-    return false;
-  }
-  view = info.view;
-  return true;
+  const std::string obstacle = read_plain(tensor, view);
+  if (!obstacle.empty()) raise(PyExc_RuntimeError, "a compiled backward got " + obstacle);
+  return obstacle.empty();
 }
 
 // Counts the writes to a tensor; -1 where it has no such count.
@@ -139,15 +137,12 @@ PyRef TrainingFunction::backward(PyObject* node, const ForwardCall& forward, PyO
     return raise(PyExc_SystemError, "an autograd node has another number of inputs");
   }
   const Mask gradients = wanted_gradients(needed);
-  if (!std::all_of(cotangents, cotangents + count, is_plain)) {
-    PyRef saved = saved_tensors(node);
-    return saved ? run_in_python(node, saved.get(), gradients, cotangents, count) : PyRef();
-  }
   Cotangents incoming;
   if (!read_cotangents(cotangents, count, symbols, incoming)) return {};
   // Read in any case: raises where they were freed, or written to since.
   PyRef saved = saved_tensors(node);
   if (!saved) return {};
+  if (!incoming.are_plain) return run_in_python(node, saved.get(), gradients, incoming, forward);
   if (grad_mode_is_enabled()) return run_differentiably(node, saved.get(), gradients, incoming, forward);
   CompiledBackward& compiled = backward_of(incoming.defined, gradients, symbols);
   if (!release_saved_tensors(node)) return {};
@@ -171,12 +166,16 @@ bool TrainingFunction::read_cotangents(PyObject* const* cotangents, Py_ssize_t c
     if (cotangents[i] == Py_None) continue;
     const graph::TensorType& expected = plan_.function->outputs[node_outputs_[i]]->type;
     runtime::TensorView view;
-    if (!read_view(cotangents[i], view)) return false;
-    const std::vector<int64_t> strides = evaluate(*plan_.function->sym, expected.strides, symbols);
-    bool same = view.rank == static_cast<int>(strides.size());
-    for (int d = 0; same && d < view.rank; ++d) same = view.strides[d] == strides[d];
-    PyRef tensor = same ? PyRef::borrow(cotangents[i]) : with_strides(cotangents[i], strides);
-    if (!tensor) return false;
+    PyRef tensor = PyRef::borrow(cotangents[i]);
+    if (read_plain(cotangents[i], view).empty()) {
+      const std::vector<int64_t> strides = evaluate(*plan_.function->sym, expected.strides, symbols);
+      bool same = view.rank == static_cast<int>(strides.size());
+      for (int d = 0; same && d < view.rank; ++d) same = view.strides[d] == strides[d];
+      if (!same) tensor = with_strides(cotangents[i], strides);
+      if (!tensor) return false;
+    } else {
+      result.are_plain = false;
+    }
     result.defined[node_outputs_[i]] = true;
     result.tensors.push_back(std::move(tensor));
   }
@@ -249,32 +248,57 @@ PyRef TrainingFunction::run(CompiledBackward& compiled, PyRef saved, const Cotan
   return result;
 }
 
-PyRef TrainingFunction::run_in_python(PyObject* node, PyObject* saved, const Mask& gradients,
-                                      PyObject* const* cotangents, Py_ssize_t count) {
-  Mask defined(plan_.output_differentiable.size());
+// Higher derivatives and gradients of tensors that are not plain are computed from the inputs again.
+bool TrainingFunction::read_inputs_again(PyObject* node, PyObject* saved, const std::vector<int>& draws,
+                                         const Cotangents& cotangents, const ForwardCall& forward,
+                                         std::vector<PyRef>& inputs) const {
   PyRef kept = kept_by(node);
-  if (!kept) return {};
-  PyRef inputs = symbolic::checked(PySequence_List(kept.get()));
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    if (cotangents[i] == Py_None) continue;
-    defined[node_outputs_.at(i)] = true;
-    if (PyList_Append(inputs.get(), cotangents[i]) < 0) return {};
+  if (!kept) return false;
+  if (kept.get() == Py_None) {
+    raise(PyExc_RuntimeError,
+          "Trying to backward through the graph a second time (or directly access saved tensors after "
+          "they have already been freed). Specify retain_graph=True where that is wanted.");
+    return false;
   }
-  const graph::GradientFunction function = graph::make_gradient_function(plan_, defined, gradients);
-  for (int draw : function.draws)
-    if (PyList_Append(inputs.get(), PyTuple_GET_ITEM(saved, draw)) < 0) return {};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kept.get()); ++i) {
+    inputs.push_back(PyRef::borrow(PyTuple_GET_ITEM(kept.get(), i)));
+    if (forward.versions[i] < 0 || version_of(inputs.back().get()) == forward.versions[i]) continue;
+    raise(PyExc_RuntimeError,
+          "one of the variables needed for gradient computation has been modified by an inplace operation: "
+          "an input of a compiled function, which create_graph=True reads again");
+    return false;
+  }
+  inputs.insert(inputs.end(), cotangents.tensors.begin(), cotangents.tensors.end());
+  for (int draw : draws) inputs.push_back(PyRef::borrow(PyTuple_GET_ITEM(saved, draw)));
+  return true;
+}
+
+// The node's results from tensors that are gradients of these inputs of the function.
+PyRef TrainingFunction::gradient_tuple(const std::vector<int>& inputs, PyObject* const* tensors) const {
+  std::vector<PyObject*> by_input(plan_.input_wanted.size(), Py_None);
+  for (size_t i = 0; i < inputs.size(); ++i) by_input[inputs[i]] = tensors[i];
+  PyRef result = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(node_inputs_.size())));
+  for (size_t i = 0; result && i < node_inputs_.size(); ++i)
+    PyTuple_SET_ITEM(result.get(), i, Py_NewRef(by_input[node_inputs_[i]]));
+  return result;
+}
+
+PyRef TrainingFunction::run_in_python(PyObject* node, PyObject* saved, const Mask& gradients,
+                                      const Cotangents& cotangents, const ForwardCall& forward) {
+  const size_t known = plan_.function->sym->guards().size();
+  const graph::GradientFunction function =
+      graph::make_gradient_function(plan_, cotangents.defined, gradients);
+  check_guards(known, forward.symbols);
+  std::vector<PyRef> inputs;
+  if (!read_inputs_again(node, saved, function.draws, cotangents, forward, inputs)) return {};
   graph::remove_detach(*function.graph);
+  PyRef list = symbolic::checked(PyList_New(0));
+  for (const PyRef& input : inputs) append(list, input);
   PyRef module = symbolic::checked(PyImport_ImportModule("cdynamo._graph"));
   PyRef description = describe_core(*function.graph);
   PyRef graph = symbolic::checked(PyObject_CallMethod(module.get(), "Graph", "O", description.get()));
-  PyRef outputs = symbolic::checked(PyObject_CallMethod(graph.get(), "run", "O", inputs.get()));
-  std::vector<PyObject*> by_input(plan_.input_wanted.size(), Py_None);
-  for (size_t i = 0; i < function.outputs.size(); ++i)
-    by_input[function.outputs[i]] = PyList_GET_ITEM(outputs.get(), i);
-  PyRef result = symbolic::checked(PyTuple_New(static_cast<Py_ssize_t>(node_inputs_.size())));
-  for (size_t i = 0; i < node_inputs_.size(); ++i)
-    PyTuple_SET_ITEM(result.get(), i, Py_NewRef(by_input[node_inputs_[i]]));
-  return result;
+  PyRef outputs = symbolic::checked(PyObject_CallMethod(graph.get(), "run", "O", list.get()));
+  return gradient_tuple(function.outputs, PySequence_Fast_ITEMS(outputs.get()));
 }
 
 TrainingFunction::GradientGraph& TrainingFunction::gradient_graph(const Mask& cotangents,
@@ -305,32 +329,16 @@ PyRef TrainingFunction::run_differentiably(PyObject* node, PyObject* saved, cons
                                            const Cotangents& cotangents, const ForwardCall& forward) {
   const std::vector<int64_t>& symbols = forward.symbols;
   GradientGraph& compiled = gradient_graph(cotangents.defined, gradients, symbols);
-  PyRef kept = kept_by(node);
-  if (!kept) return {};
-  if (kept.get() == Py_None)
-    return raise(PyExc_RuntimeError,
-                 "Trying to backward through the graph a second time (or directly access saved tensors after "
-                 "they have already been freed). Specify retain_graph=True where that is wanted.");
-  std::vector<PyObject*> inputs;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kept.get()); ++i) {
-    inputs.push_back(PyTuple_GET_ITEM(kept.get(), i));
-    if (forward.versions[i] >= 0 && version_of(inputs.back()) != forward.versions[i])
-      return raise(PyExc_RuntimeError,
-                   "one of the variables needed for gradient computation has been modified by an inplace "
-                   "operation: an input of a compiled function, which create_graph=True reads again");
-  }
-  for (const PyRef& cotangent : cotangents.tensors) inputs.push_back(cotangent.get());
-  for (int draw : compiled.draws) inputs.push_back(PyTuple_GET_ITEM(saved, draw));
+  std::vector<PyRef> held_inputs;
+  if (!read_inputs_again(node, saved, compiled.draws, cotangents, forward, held_inputs)) return {};
+  std::vector<PyObject*> inputs, gradient_tensors;
+  for (const PyRef& input : held_inputs) inputs.push_back(input.get());
   const std::shared_ptr<TrainingFunction> held = compiled.function;
   std::vector<PyRef> outputs;
   if (!held->call(inputs, symbols, outputs)) return {};
-  PyRef result = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(node_inputs_.size())));
-  if (!result) return {};
-  std::vector<PyObject*> by_input(plan_.input_wanted.size(), Py_None);
-  for (size_t i = 0; i < compiled.outputs.size(); ++i) by_input[compiled.outputs[i]] = outputs[i].get();
-  for (size_t i = 0; i < node_inputs_.size(); ++i)
-    PyTuple_SET_ITEM(result.get(), i, Py_NewRef(by_input[node_inputs_[i]]));
-  return result;
+  for (const PyRef& output : outputs) gradient_tensors.push_back(output.get());
+  gradient_tensors.resize(compiled.outputs.size());  // without what its own backward saves
+  return gradient_tuple(compiled.outputs, gradient_tensors.data());
 }
 
 bool TrainingFunction::call(const std::vector<PyObject*>& inputs, const std::vector<int64_t>& symbols,

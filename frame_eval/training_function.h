@@ -54,6 +54,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   struct Cotangents {
     Mask defined;                // by output of the function
     std::vector<PyRef> tensors;  // the defined ones, in the layout that the backward expects
+    bool are_plain = true;       // strided CPU tensors, which compiled code reads
   };
 
   CompiledBackward& backward_of(const Mask& cotangents, const Mask& gradients,
@@ -65,11 +66,15 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
             const std::vector<int64_t>& symbols) const;
   // The same by PyTorch's operators, one by one, where a cotangent is no plain tensor (torch.vmap, batched
   // gradients).
-  PyRef run_in_python(PyObject* node, PyObject* saved, const Mask& gradients, PyObject* const* cotangents,
-                      Py_ssize_t count);
+  PyRef run_in_python(PyObject* node, PyObject* saved, const Mask& gradients, const Cotangents& cotangents,
+                      const ForwardCall& forward);
   // The same as a differentiable function of the inputs and the cotangents.
   PyRef run_differentiably(PyObject* node, PyObject* saved, const Mask& gradients,
                            const Cotangents& cotangents, const ForwardCall& forward);
+  bool read_inputs_again(PyObject* node, PyObject* saved, const std::vector<int>& draws,
+                         const Cotangents& cotangents, const ForwardCall& forward,
+                         std::vector<PyRef>& inputs) const;
+  PyRef gradient_tuple(const std::vector<int>& inputs, PyObject* const* tensors) const;
   GradientGraph& gradient_graph(const Mask& cotangents, const Mask& gradients,
                                 const std::vector<int64_t>& symbols);
   // Runs the forward on tensors of the expected layouts; results are attached.

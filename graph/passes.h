@@ -42,7 +42,7 @@ Prepared functionalize(const Graph& captured);
 bool simplify(Graph& core);             // rewrites as data: rewrites.cpp. True when something changed
 bool recognize_attention(Graph& core);  // matmul, scale, mask, softmax, matmul -> core.sdpa
 bool eliminate_common_subexpressions(Graph& core);
-bool eliminate_dead_code(Graph& core);
+bool eliminate_dead_code(Graph& core, bool keep_draws = true);
 
 // Checks every invariant of graph.h and core.h; returns what is broken, one line each (empty: sound).
 std::vector<std::string> verify(const Graph& graph, bool core);

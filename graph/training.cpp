@@ -73,7 +73,6 @@ class Extractor {
   Extractor(const Graph& from, Graph& to) : to_(to), map_(from.next_value_id()) {}
 
   void map(const Value* from, Value* to) { map_.at(from->id) = to; }
-  bool is_mapped(const Value* value) const { return map_.at(value->id); }
   Value* operator()(const Value* value) const { return map_.at(value->id); }
 
   // The nodes of the reverse pass in their order; what the function computed, and is computed again, right
@@ -346,20 +345,10 @@ std::vector<int> take_draws_as_inputs(const Training& training, Graph& graph) {
 }
 
 void remove_draws(Graph& graph) {
-  std::vector<bool> live(graph.next_value_id());
-  for (const Value* output : graph.outputs) live[output->id] = true;
-  for (auto it = graph.nodes.end(); it != graph.nodes.begin();) {
-    --it;
-    bool needed = false;
-    for (const Value* result : (*it)->results) needed |= live[result->id];
-    const bool is_draw = (*it)->op->family == Family::kRandom;
-    if (needed && is_draw)
+  eliminate_dead_code(graph, /*keep_draws=*/false);
+  for (const auto& node : graph.nodes)
+    if (node->op->family == Family::kRandom)
       throw Unsupported("a higher derivative of a graph whose random numbers were not kept");
-    if (needed)
-      for_each_operand(**it, [&](Value*& operand) { live[operand->id] = true; });
-    else if (is_draw)
-      it = graph.nodes.erase(it);
-  }
 }
 
 }  // namespace

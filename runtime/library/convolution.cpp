@@ -101,13 +101,7 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
   T* buffer = reinterpret_cast<T*>(arena.data());
   for (int64_t n0 = 0; n0 < conv.batch; n0 += together) {
     const int64_t images = std::min(together, conv.batch - n0);
-    parallel_for(images * conv.image_channels,
-                 std::max<int64_t>(1, 16384 / std::max<int64_t>(planes.channel, 1)),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i)
-                     fill_channel(conv, planes, input, n0 + i / conv.image_channels, i % conv.image_channels,
-                                  buffer + i * planes.channel);
-                 });
+    fill_images(conv, planes, input, n0, images, buffer);
     for (int64_t group = 0; group < conv.groups; ++group) {
       GatheredProduct<T> product{.rows = rows,
                                  .depth = depth,

@@ -109,4 +109,17 @@ inline std::vector<int64_t> window_offsets(const Convolution& conv, const Planes
 // The transposed convolution by register tiles; false where the portable way has to do it.
 bool tiled_transposed_convolution(const Convolution& conv, const LibraryArgs& args);
 
+// `images` images from the n-th on, channel after channel.
+template <typename T>
+void fill_images(const Convolution& conv, const Planes& planes, const TensorView& input, int64_t n,
+                 int64_t images, T* to) {
+  parallel_for(images * conv.image_channels,
+               std::max<int64_t>(1, 16384 / std::max<int64_t>(planes.channel, 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i)
+                   fill_channel(conv, planes, input, n + i / conv.image_channels, i % conv.image_channels,
+                                to + i * planes.channel);
+               });
+}
+
 }  // namespace cdynamo::runtime

@@ -173,13 +173,7 @@ void weight_grad(const Convolution& conv, const TensorView& windows, const Tenso
   T* base = reinterpret_cast<T*>(arena.data());
   for (int64_t n = 0; n < conv.batch; n += most) {
     const int64_t images = std::min(most, conv.batch - n);
-    parallel_for(images * conv.image_channels,
-                 std::max<int64_t>(1, 16384 / std::max<int64_t>(planes.channel, 1)),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i)
-                     fill_channel(conv, planes, image, n + i / conv.image_channels, i % conv.image_channels,
-                                  base + i * planes.channel);
-                 });
+    fill_images(conv, planes, image, n, images, base);
     const Rows rows(conv, planes, windows, images);
     const Chunk<T> chunk{conv, planes, windows, rows, base, n};
     const int64_t work =

@@ -521,3 +521,11 @@ def test_batched_gradients():
     out = compiled(x)
     (batched,) = torch.autograd.grad(out, x, torch.eye(2), is_grads_batched=True)
     torch.testing.assert_close(batched, expected)
+
+
+def test_batched_gradients_refuse_inputs_that_were_written_to():
+    x, y = torch.ones(3, requires_grad=True), torch.full((3,), 2.0)
+    out = cdynamo.optimize(lambda x, y: x * 2 + y)(x, y)
+    y.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(out, x, torch.eye(3), is_grads_batched=True)

@@ -1,4 +1,6 @@
-#include "frame_eval/core_description.h"
+#include "frame_eval/graph_description.h"
+
+#include <utility>
 
 #include "graph/op.h"
 #include "graph/passes.h"
@@ -8,15 +10,6 @@ namespace cdynamo::frame_eval {
 namespace {
 
 using symbolic::checked;
-using symbolic::PyRef;
-
-PyRef text(std::string_view value) {
-  return checked(PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "replace"));
-}
-
-void append(const PyRef& list, PyRef item) {
-  if (PyList_Append(list.get(), item.get()) < 0) throw symbolic::PythonError{};
-}
 
 PyRef tagged(const char* tag, PyRef content) { return checked(Py_BuildValue("(sO)", tag, content.get())); }
 
@@ -48,11 +41,11 @@ class Encoder {
   PyRef operator()(const graph::Sym& value) const { return size(value); }
   PyRef operator()(double value) const { return constant(PyFloat_FromDouble(value)); }
   PyRef operator()(bool value) const { return constant(PyBool_FromLong(value)); }
-  PyRef operator()(const std::string& value) const { return tagged("const", text(value)); }
+  PyRef operator()(const std::string& value) const { return tagged("const", python_text(value)); }
   PyRef operator()(graph::DType dtype) const {
-    return tagged("const", text(runtime::info(dtype).name));  // by name: NumPy has dtypes of its own
+    return tagged("const", python_text(runtime::info(dtype).name));  // by name: NumPy has dtypes of its own
   }
-  PyRef operator()(graph::Device) const { return tagged("const", text("cpu")); }
+  PyRef operator()(graph::Device) const { return tagged("const", python_text("cpu")); }
   PyRef operator()(const std::vector<graph::Value*>& values) const {
     return encode_list(values, encode_value);
   }
@@ -109,40 +102,53 @@ PyRef encode_symbols(const graph::Graph& core) {
   return list;
 }
 
-PyRef encode_location(const graph::Graph& core, const graph::Node& node) {
+}  // namespace
+
+PyRef python_text(std::string_view text) {
+  return checked(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+void append(const PyRef& list, const PyRef& item) {
+  if (PyList_Append(list.get(), item.get()) < 0) throw symbolic::PythonError{};
+}
+
+PyRef location_of(const graph::Graph& graph, const graph::Node& node) {
   if (node.location < 0) return PyRef::borrow(Py_None);
-  const graph::SourceLocation& where = core.locations[node.location];
+  const graph::SourceLocation& where = graph.locations[node.location];
   return checked(
       Py_BuildValue("(siss)", where.file.c_str(), where.line, where.function.c_str(), where.text.c_str()));
 }
 
-void put(const PyRef& dict, const char* key, const PyRef& value) {
-  if (PyDict_SetItemString(dict.get(), key, value.get()) < 0) throw symbolic::PythonError{};
+PyRef describe(const graph::Graph& graph, const PyRef& symbols, const PyRef& calls, const PyRef& locations) {
+  PyRef inputs = checked(PyList_New(0)), outputs = checked(PyList_New(0));
+  for (const graph::Value* input : graph.inputs)
+    append(inputs, checked(Py_BuildValue("(is)", input->id, input->name.c_str())));
+  for (const graph::Value* output : graph.outputs) append(outputs, checked(PyLong_FromLong(output->id)));
+  const bool torch = graph.framework == graph::Framework::kTorch;
+  const std::pair<const char*, PyRef> entries[] = {
+      {"framework", python_text(torch ? "torch" : "numpy")},
+      {"inputs", inputs},
+      {"outputs", outputs},
+      {"symbols", symbols},
+      {"calls", calls},
+      {"locations", locations},
+      {"readable", python_text(graph::print_readable(graph))},
+      {"dot", python_text(graph::to_dot(graph))},
+  };
+  PyRef dict = checked(PyDict_New());
+  for (const auto& [key, value] : entries)
+    if (PyDict_SetItemString(dict.get(), key, value.get()) < 0) throw symbolic::PythonError{};
+  return dict;
 }
-
-}  // namespace
 
 PyRef describe_core(const graph::Graph& core) {
   const Encoder encode(*core.sym);
-  PyRef inputs = checked(PyList_New(0)), outputs = checked(PyList_New(0)), calls = checked(PyList_New(0)),
-        locations = checked(PyList_New(0));
-  for (const graph::Value* input : core.inputs)
-    append(inputs, checked(Py_BuildValue("(is)", input->id, input->name.c_str())));
-  for (const graph::Value* output : core.outputs) append(outputs, checked(PyLong_FromLong(output->id)));
+  PyRef calls = checked(PyList_New(0)), locations = checked(PyList_New(0));
   for (const auto& node : core.nodes) {
     append(calls, encode_call(*node, encode));
-    append(locations, encode_location(core, *node));
+    append(locations, location_of(core, *node));
   }
-  PyRef dict = checked(PyDict_New());
-  put(dict, "framework", text(core.framework == graph::Framework::kTorch ? "torch" : "numpy"));
-  put(dict, "inputs", inputs);
-  put(dict, "outputs", outputs);
-  put(dict, "symbols", encode_symbols(core));
-  put(dict, "calls", calls);
-  put(dict, "locations", locations);
-  put(dict, "readable", text(graph::print_readable(core)));
-  put(dict, "dot", text(graph::to_dot(core)));
-  return dict;
+  return describe(core, encode_symbols(core), calls, locations);
 }
 
 }  // namespace cdynamo::frame_eval
