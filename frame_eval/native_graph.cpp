@@ -10,6 +10,7 @@
 #include "graph/autograd.h"
 #include "graph/op.h"
 #include "graph/passes.h"
+#include "runtime/arena.h"
 #include "symbolic/counters.h"
 #include "symbolic/logs.h"
 
@@ -103,6 +104,7 @@ bool NativeGraph::allocate(const int64_t* symbols, std::vector<PyRef>& fresh, vo
 }
 
 bool NativeGraph::execute_and_note_writes(const runtime::Call& call, const Bindings& bindings) const {
+  const runtime::FrugalArenas frugal(training_ != nullptr);
   const bool done = execute(*executable_, call, bindings.inputs);
   for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
   return done;

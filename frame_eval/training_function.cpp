@@ -8,6 +8,7 @@
 #include "graph/autograd.h"
 #include "graph/op.h"
 #include "graph/strides.h"
+#include "runtime/arena.h"
 #include "symbolic/tensor_access.h"
 
 namespace cdynamo::frame_eval {
@@ -352,6 +353,7 @@ bool TrainingFunction::call(const std::vector<PyObject*>& inputs, const std::vec
     if (!outputs.back()) return false;
   }
   const runtime::Call call{.inputs = views.data(), .symbols = symbols.data(), .outputs = data.data()};
+  const runtime::FrugalArenas frugal(true);
   return execute(*forward_, call, inputs) && attach(inputs.data(), symbols, outputs);
 }
 

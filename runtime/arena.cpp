@@ -7,8 +7,8 @@ namespace cdynamo::runtime {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// Larger ones are the allocator's between calls: the framework's tensors live in them meanwhile.
-constexpr size_t kLargestKept = size_t{256} << 10;
+// What a thread keeps between calls: altogether, and of one block where memory is scarce.
+constexpr size_t kMostKept = size_t{64} << 20, kLargestKeptFrugally = size_t{256} << 10;
 
 struct Block {
   char* data = nullptr;
@@ -20,9 +20,16 @@ struct Block {
 struct KeptBlocks {
   static constexpr int kCount = 4;
   Block blocks[kCount];
+  int frugal = 0;
 
-  ~KeptBlocks() {
-    for (Block& block : blocks) std::free(std::exchange(block.data, nullptr));
+  ~KeptBlocks() { drop_above(0); }
+  void drop(Block& block) {
+    std::free(std::exchange(block.data, nullptr));
+    block.capacity = 0;
+  }
+  void drop_above(size_t bytes) {
+    for (Block& block : blocks)
+      if (block.capacity > bytes) drop(block);
   }
   // The smallest that is large enough.
   Block take(size_t bytes) {
@@ -31,13 +38,23 @@ struct KeptBlocks {
       if (block.data && block.capacity >= bytes && (!best || block.capacity < best->capacity)) best = &block;
     return best ? std::exchange(*best, Block()) : Block();
   }
-  // In an empty place, else in that of the smallest, which is freed.
+  // In an empty place, else in that of the smallest, which is freed, as is what would be too much with it.
   void give(Block block) {
+    if (block.capacity > (frugal ? kLargestKeptFrugally : kMostKept)) return std::free(block.data);
     Block* place = &blocks[0];
-    for (Block& other : blocks)
+    size_t kept = block.capacity;
+    for (Block& other : blocks) {
+      kept += other.capacity;
       if (!other.data || (place->data && other.capacity < place->capacity)) place = &other;
+    }
     if (place->data && place->capacity >= block.capacity) return std::free(block.data);
-    std::free(place->data);
+    kept -= place->capacity;
+    drop(*place);
+    for (Block& other : blocks)
+      if (kept > kMostKept) {
+        kept -= other.capacity;
+        drop(other);
+      }
     *place = block;
   }
 };
@@ -56,11 +73,17 @@ Arena::Arena(size_t bytes) {
 }
 
 Arena::~Arena() {
-  if (!data_) return;
-  if (capacity_ <= kLargestKept)
-    kept.give({data_, capacity_});
-  else
-    std::free(data_);
+  if (data_) kept.give({data_, capacity_});
+}
+
+FrugalArenas::FrugalArenas(bool frugal) : frugal_(frugal) {
+  if (!frugal_) return;
+  ++kept.frugal;
+  kept.drop_above(kLargestKeptFrugally);
+}
+
+FrugalArenas::~FrugalArenas() {
+  if (frugal_) --kept.frugal;
 }
 
 }  // namespace cdynamo::runtime

@@ -76,6 +76,7 @@ class PlanExecutable final : public Executable {
     }
     const int64_t arena_bytes = plan_.arena_bytes < 0 ? 0 : frame.sizes[plan_.arena_bytes];
     if (arena_bytes < 0 || arena_bytes > kLargestArena) return out_of_memory(error);
+    const FrugalArenas frugal(call.memory != nullptr);
     const bool scattered = call.memory && arena_bytes > kWorthScattering && arena_buffers_ <= kFewBuffers;
     std::vector<std::unique_ptr<Arena>> blocks(scattered ? plan_.buffers.size() : 0);
     Arena arena(static_cast<size_t>(scattered ? 0 : arena_bytes));
