@@ -99,7 +99,8 @@ std::vector<Value*> differentiate(Builder& builder, const std::vector<Value*>& o
 }
 
 bool remove_detach(Graph& core) {
-  const OpDef* const gone[] = {&op("core.detach"), &op("core.own"), &op("core.follow")};
+  const OpDef* const gone[] = {&op("core.detach"), &op("core.own"), &op("core.follow"),
+                               &op("core.unit_strides")};
   const auto done = [&](const Node& node) { return std::ranges::find(gone, node.op) != std::end(gone); };
   const bool any =
       std::any_of(core.nodes.begin(), core.nodes.end(), [&](const auto& node) { return done(*node); });

@@ -27,7 +27,7 @@ std::vector<Value*> differentiate(Builder& builder, const std::vector<Value*>& o
 // By value id: does a gradient flow from the value to one of `inputs`?
 std::vector<bool> reaches(const Graph& graph, const std::vector<Value*>& inputs);
 
-// After the last differentiation: core.detach, core.own and core.follow have done their work.
+// After the last differentiation: what stands for derivatives alone (core.h) has done its work.
 bool remove_detach(Graph& core);
 
 }  // namespace cdynamo::graph

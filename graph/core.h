@@ -27,8 +27,11 @@
 //
 // For derivatives, and gone before lowering. Each gives `self`:
 // core.detach(Tensor self)                                 and no gradient flows through it
-// core.own(Tensor self)                                    and the gradient that flows through is no view
+// core.own(Tensor self)                                    and the gradient that flows through is no view,
+//                                                          but row-major
 // core.follow(Tensor self, Tensor leader)                  and `leader` gets a gradient of zeros
+// core.unit_strides(Tensor self, int[] strides)            and along dims of one element its gradient, a view,
+//                                                          has these strides
 //
 // Indexing       an index out of range raises IndexError, or what `error` (of all that take an index) names; negative indices count from the end
 // core.concat(Tensor[] values, int dim)

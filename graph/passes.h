@@ -30,16 +30,18 @@ struct Prepared {
 using DumpFn = std::function<void(const char* stage, const Graph&)>;
 
 // functionalize (which decomposes) -> simplify -> recognize attention -> common subexpressions -> dead code
-// -> verify. The result has the captured graph's inputs in the same order. `for_training`: core.detach stays.
+// -> verify. The result has the captured graph's inputs in the same order. `for_training`: what derivatives
+// depend on stays: core.detach and its kin, views of dims of one element.
 // Throws Unsupported, and UserError where eager refuses a write.
 Prepared prepare(const Graph& captured, const DumpFn& dump = {}, bool for_training = false);
 // The stages after functionalize.
-void optimize(Graph& core, const DumpFn& dump = {});
+void optimize(Graph& core, const DumpFn& dump = {}, bool for_training = false);
 
 // Captured graph with in-place nodes and views -> core graph without them; writes to inputs become
 // Graph::mutations. Inputs are taken not to overlap each other: capture guards that.
 Prepared functionalize(const Graph& captured);
-bool simplify(Graph& core);             // rewrites as data: rewrites.cpp. True when something changed
+// Rewrites as data: rewrites.cpp. True when something changed.
+bool simplify(Graph& core, bool for_training = false);
 bool recognize_attention(Graph& core);  // matmul, scale, mask, softmax, matmul -> core.sdpa
 bool eliminate_common_subexpressions(Graph& core);
 bool eliminate_dead_code(Graph& core, bool keep_draws = true);

@@ -4,9 +4,9 @@
 #include <unordered_map>
 
 #include "graph/autograd.h"
+#include "graph/gradient_strides.h"
 #include "graph/op.h"
 #include "graph/passes/layout.h"
-#include "graph/strides.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -200,16 +200,7 @@ struct Root {
   bool is_view = false;
 };
 
-// Strides of a number that is expanded, as expand makes dims that were not there.
-void expand_number(Layout& layout) {
-  for (size_t d = layout.sizes.size(); d-- > 0;) {
-    const bool last = d + 1 == layout.sizes.size();
-    const bool stretched = layout.sizes[d] != Sym(1);
-    layout.strides[d] = stretched ? Sym(0) : last ? Sym(1) : layout.sizes[d + 1] * layout.strides[d + 1];
-  }
-}
-
-Root find_root(SymContext& context, Value* gradient) {
+Root find_root(SymContext& context, const GradientStrides& strides, Value* gradient) {
   std::vector<ViewStep> steps;
   std::vector<Value*> values = {gradient};
   for (Value* value = gradient; value->node && is_aliasing_view(*value->node->op);) {
@@ -220,13 +211,11 @@ Root find_root(SymContext& context, Value* gradient) {
   // From the longest chain down to none: the first whose elements can be addressed.
   for (size_t length = steps.size(); length > 0; --length) {
     Value* base = values[length];
-    Layout layout{base->type.sizes, base->node ? contiguous_strides(base->type.sizes) : base->type.strides,
-                  0};
+    Layout layout{base->type.sizes, strides.of(base), 0};
     bool addressed = true;
     for (size_t i = length; addressed && i-- > 0;) addressed = advance(context, steps[i], layout);
     for (const Sym& stride : layout.strides)  // PyTorch has no tensor that runs backwards
       addressed = addressed && context.known(Relation::kLe, 0, stride).value_or(false);
-    if (addressed && base->type.rank() == 0) expand_number(layout);
     if (addressed) return {base, layout, true};
   }
   return {gradient, {}, false};
@@ -270,10 +259,11 @@ Backward make_backward(const Training& training, const std::vector<bool>& cotang
   for (const Value* cotangent : joint.cotangents)
     if (cotangent) extract.map(cotangent, graph.add_input(cotangent->type, cotangent->name));
 
+  const GradientStrides strides(*joint.graph, joint.gradients);
   std::vector<Root> roots;
   std::vector<Value*> wanted;
   for (Value* gradient : joint.gradients) {
-    roots.push_back(gradient ? find_root(*graph.sym, gradient) : Root{nullptr, {}, false});
+    roots.push_back(gradient ? find_root(*graph.sym, strides, gradient) : Root{nullptr, {}, false});
     if (gradient) wanted.push_back(roots.back().value);
   }
   extract.copy(*joint.graph, wanted, training.function->next_value_id());
@@ -297,13 +287,7 @@ Backward make_backward(const Training& training, const std::vector<bool>& cotang
     const auto [found, is_new] = output_of.emplace(roots[i].value, static_cast<int>(graph.outputs.size()));
     gradient.index = found->second;
     if (!is_new) continue;
-    Value* output = as_output(builder, extract(roots[i].value));
-    // A conversion keeps the strides of what comes in.
-    if (const Node* node = roots[i].value->node; node && node->op == &op("core.cast") && !roots[i].is_view) {
-      const Value* from = std::get<Value*>(node->args[0]);
-      if (std::ranges::find(joint.cotangents, from) != joint.cotangents.end())
-        output->type.strides = from->type.strides;
-    }
+    as_output(builder, extract(roots[i].value))->type.strides = strides.of(roots[i].value);
   }
   settle(graph);
   return backward;
@@ -367,7 +351,7 @@ GradientFunction make_gradient_function(const Training& training, const std::vec
     result.outputs.push_back(static_cast<int>(i));
   }
   remove_draws(graph);
-  optimize(graph);
+  optimize(graph, {}, /*for_training=*/true);
   return result;
 }
 

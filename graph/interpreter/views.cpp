@@ -123,10 +123,10 @@ void pad(const KernelCall& call, DenseTensor& out) {
 
 bool run_view(const KernelCall& call, DenseTensor& out) {
   static const std::unordered_map<std::string_view, void (*)(const KernelCall&, DenseTensor&)> kKernels = {
-      {"core.full", full},         {"core.iota", iota},       {"core.expand", expand},
-      {"core.permute", permute},   {"core.reshape", reshape}, {"core.slice", slice},
-      {"core.diagonal", diagonal}, {"core.window", window},   {"core.pad", pad},
-      {"core.detach", detach}};
+      {"core.full", full},         {"core.iota", iota},          {"core.expand", expand},
+      {"core.permute", permute},   {"core.reshape", reshape},    {"core.slice", slice},
+      {"core.diagonal", diagonal}, {"core.window", window},      {"core.pad", pad},
+      {"core.detach", detach},     {"core.unit_strides", detach}};
   auto it = kKernels.find(call.node.op->name);
   if (it != kKernels.end()) it->second(call, out);
   return it != kKernels.end();

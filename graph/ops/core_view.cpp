@@ -133,6 +133,10 @@ void pad_derivative(Derivative& d) {
   d.set(0, is_non_overlapping_and_dense(d.builder.sym(), part) ? grad : own(grad));
 }
 
+void unit_strides_derivative(Derivative& d) {
+  d.set(0, wrap(d.builder, d.builder.call1("core.unit_strides", {d.grad().value, d.args["strides"]})));
+}
+
 // One dim of core.window. Place i of the operand is element k of window o where i + padding = o * stride + k * dilation.
 struct WindowDim {
   int64_t dim, kernel, stride, padding, dilation;
@@ -336,6 +340,12 @@ std::vector<OpDef> core_view_ops() {
        .scalar = CDYNAMO_SCALAR(return x[0]),
        .infer = infer_detach,
        .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad()); d.set(1, full_like(d.operand(1), 0.0)))},
+      {.name = "core.unit_strides",
+       .family = Family::kView,
+       .schemas = {"core.unit_strides(Tensor self, int[] strides) -> Tensor"},
+       .infer = infer_detach,
+       .derivative = unit_strides_derivative,
+       .view = true},
       {.name = "core.window",
        .family = Family::kView,
        .schemas = {"core.window(Tensor self, int[] dims, int[] kernel, int[] stride, int[] padding, int[] "

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "graph/ops/entry.h"
+#include "graph/strides.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -93,13 +94,13 @@ Tensor laid_out(Tensor x, std::string labels, const std::string& order) {
     labels.erase(i, 1);
     --i;
   }
-  Dims present;
-  for (char label : order)
-    if (const size_t at = labels.find(label); at != labels.npos) present.push_back(static_cast<int64_t>(at));
-  x = permute(x, present);
-  for (size_t d = 0; d < order.size(); ++d)
-    if (labels.find(order[d]) == labels.npos) x = unsqueeze(x, static_cast<int64_t>(d));
-  return x;
+  Dims place;
+  for (char label : order) {
+    const size_t at = labels.find(label);
+    place.push_back(at == labels.npos ? x.rank() : static_cast<int64_t>(at));
+    if (at == labels.npos) x = unsqueeze(x, x.rank());
+  }
+  return permute(x, place);
 }
 
 // Mirrors sumproduct_pair of ATen's Linear.cpp: a product of two tensors of equal rank, summed over dims,
@@ -217,6 +218,30 @@ Alias einsum_alias(const Node& node) {
 
 // ---- products
 
+// As ATen's tensordot has a result of one element: where a permutation is not contiguous the products are
+// rounded before they are summed.
+Tensor dot_in_order(Tensor x, const Dims& x_order, Tensor y, const Dims& y_order) {
+  const auto ordered = [](Tensor t, const Dims& order) {
+    TensorType type = t.type();
+    for (size_t d = 0; d < order.size(); ++d) {
+      type.sizes[d] = t.size(order[d]);
+      type.strides[d] = t.type().strides[order[d]];
+    }
+    return is_contiguous(t.builder->sym(), type);
+  };
+  const bool contiguous = ordered(x, x_order) && ordered(y, y_order);
+  const auto flat = [&](Tensor t, const Dims& order) {
+    t = permute(t, order);
+    std::vector<Sym> sizes;
+    for (const Sym& size : t.sizes())
+      if (!t.builder->sym().guard_eq(size, 1, "tensordot")) sizes.push_back(size);
+    return reshape(t, contiguous ? std::vector<Sym>{count_along(t, range(0, t.rank()))} : sizes);
+  };
+  Tensor left = flat(x, x_order), right = flat(y, y_order);
+  if (contiguous) return mm(unsqueeze(left, 0), unsqueeze(right, 1));
+  return sum(left * right, range(0, left.rank()));
+}
+
 std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "self"), y = operand(b, args, "other");
   require_float(x, "tensordot");
@@ -252,6 +277,8 @@ std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
     columns = columns * y.size(d);
     sizes.push_back(y.size(d));
   }
+  const bool is_number = b.sym().guard_eq(rows * columns, 1, "tensordot");
+  if (is_number) return one(reshape(dot_in_order(x, x_order, y, y_order), sizes));
   return one(reshape(
       mm(reshape(permute(x, x_order), {rows, shared}), reshape(permute(y, y_order), {shared, columns})),
       sizes));

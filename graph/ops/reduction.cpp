@@ -1,4 +1,5 @@
 // Reductions as PyTorch names them: sum, mean, var, max, argmax, norms; and running ones: cumsum and its kin.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -20,10 +21,20 @@ DType sum_dtype(const Args& args, DType dtype) {
   return args.schema().find("dtype") >= 0 ? dtype_or(args, otherwise) : otherwise;
 }
 
+// Eager expands the gradient of a sum over everything from a number, with strides of 0 all over, where that of
+// one over listed dims gets these back first.
+Tensor expanded_from_number(Tensor x) {
+  if (std::count(x.sizes().begin(), x.sizes().end(), Sym(1)) == 0) return x;
+  const std::vector<Sym> strides(x.rank(), 0);
+  return wrap(*x.builder, x.builder->call1("core.unit_strides", {x.value, strides}));
+}
+
 template <Tensor (*reduce)(Tensor, Dims, bool)>
 std::vector<Value*> sum_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
   Tensor x = cast(self, sum_dtype(args, self.dtype()));
+  const bool is_listed = args.has("dim") && !args.constants("dim").empty();
+  if (!is_listed && !keepdim_of(args)) x = expanded_from_number(x);
   return one(reduce(x, dims_of(args, x.rank()), keepdim_of(args)));
 }
 

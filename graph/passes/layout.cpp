@@ -96,6 +96,13 @@ bool advance_diagonal(SymContext&, const Args& args, Layout& layout) {
 
 bool advance_detach(SymContext&, const Args&, Layout&) { return true; }
 
+bool advance_unit_strides(SymContext&, const Args& args, Layout& layout) {
+  const std::vector<Sym> strides = args.sizes("strides");
+  for (size_t d = 0; d < strides.size(); ++d)
+    if (layout.sizes[d] == Sym(1)) layout.strides[d] = strides[d];
+  return true;
+}
+
 // core.window without padding: each window's elements lie in the operand.
 bool advance_window(SymContext& context, const Args& args, Layout& layout) {
   const std::vector<int64_t> dims = args.constants("dims");
@@ -178,10 +185,14 @@ struct ViewRule {
 };
 
 constexpr ViewRule kViewRules[] = {
-    {"core.expand", advance_expand, back_expand},       {"core.permute", advance_permute, back_permute},
-    {"core.reshape", advance_reshape, back_reshape},    {"core.slice", advance_slice, back_slice},
-    {"core.diagonal", advance_diagonal, back_diagonal}, {"core.window", advance_window, back_window},
+    {"core.expand", advance_expand, back_expand},
+    {"core.permute", advance_permute, back_permute},
+    {"core.reshape", advance_reshape, back_reshape},
+    {"core.slice", advance_slice, back_slice},
+    {"core.diagonal", advance_diagonal, back_diagonal},
+    {"core.window", advance_window, back_window},
     {"core.detach", advance_detach, back_detach},
+    {"core.unit_strides", advance_unit_strides, back_detach},
 };
 
 const ViewRule* find_rule(const OpDef& op) {

@@ -17,23 +17,23 @@ Prepared prepare(const Graph& captured, const DumpFn& dump, bool for_training) {
   Prepared prepared = functionalize(captured);
   if (dump) dump("functionalize", *prepared.core);
   if (!for_training) remove_detach(*prepared.core);
-  optimize(*prepared.core, dump);
+  optimize(*prepared.core, dump, for_training);
   return prepared;
 }
 
-void optimize(Graph& core, const DumpFn& dump) {
+void optimize(Graph& core, const DumpFn& dump, bool for_training) {
   const auto done = [&](const char* stage) {
     if (dump) dump(stage, core);
   };
   eliminate_dead_code(core);
-  simplify(core);
+  simplify(core, for_training);
   done("simplify");
 
   eliminate_common_subexpressions(core);
-  if (recognize_attention(core)) simplify(core);
+  if (recognize_attention(core)) simplify(core, for_training);
   done("recognize_attention");
 
-  while (eliminate_common_subexpressions(core) && simplify(core)) {
+  while (eliminate_common_subexpressions(core) && simplify(core, for_training)) {
   }
   done("eliminate_common_subexpressions");
 

@@ -42,6 +42,9 @@ struct Rewrite {
 // The tables of rewrites.cpp.
 std::span<const Rewrite> algebra_rewrites();
 std::span<const Rewrite> view_rewrites();
+// Views that move, add or drop dims of one element only. The strides of gradients tell which there were, so a
+// graph that is going to be differentiated keeps them.
+std::span<const Rewrite> unit_view_rewrites();
 
 // The number that a core.full holds everywhere; nothing for other values and for symbolic numbers.
 std::optional<double> constant_of(const Value* value);

@@ -139,6 +139,12 @@ Value* permute_as_reshape(Builder& b, const Match& m) {
   return reshape_to(b, m['x'], m.type().sizes);
 }
 
+// No dims of one element, on the way neither: nobody can tell one reshape from two by strides.
+bool has_no_units(const Match& m) {
+  const auto none = [](const Value* value) { return !std::ranges::count(value->type.sizes, Sym(1)); };
+  return none(m['x']) && none(m.nodes[0]->results[0]) && none(m.nodes[1]->results[0]);
+}
+
 Value* merge_reshapes(Builder& b, const Match& m) { return reshape_to(b, m['x'], m.type().sizes); }
 
 Value* merge_permutes(Builder& b, const Match& m) {
@@ -254,11 +260,9 @@ constexpr Rewrite kViews[] = {
     {"core.cast(core.cast(x))", nullptr, nullptr, merge_casts},
     {"core.cast(core.expand(x))", nullptr, nullptr, cast_before_expand},
     {"core.reshape(x)", "x", keeps_sizes},
-    {"core.reshape(core.reshape(x))", nullptr, nullptr, merge_reshapes},
-    {"core.reshape(core.expand(x))", nullptr, nullptr, reshape_before_expand},
+    {"core.reshape(core.reshape(x))", nullptr, has_no_units, merge_reshapes},
     {"core.permute(x)", "x", keeps_order},
     {"core.permute(core.permute(x))", nullptr, nullptr, merge_permutes},
-    {"core.permute(x)", nullptr, nullptr, permute_as_reshape},
     {"core.expand(x)", "x", keeps_sizes},
     {"core.expand(core.expand(x))", nullptr, nullptr, merge_expands},
     {"core.slice(x)", "x", slices_everything},
@@ -280,9 +284,16 @@ constexpr Rewrite kViews[] = {
     {"core.min(x)", nullptr, same_dtype, reduce_one_element},
 };
 
+constexpr Rewrite kUnitViews[] = {
+    {"core.reshape(core.reshape(x))", nullptr, nullptr, merge_reshapes},
+    {"core.reshape(core.expand(x))", nullptr, nullptr, reshape_before_expand},
+    {"core.permute(x)", nullptr, nullptr, permute_as_reshape},
+};
+
 }  // namespace
 
 std::span<const Rewrite> algebra_rewrites() { return kAlgebra; }
 std::span<const Rewrite> view_rewrites() { return kViews; }
+std::span<const Rewrite> unit_view_rewrites() { return kUnitViews; }
 
 }  // namespace cdynamo::graph

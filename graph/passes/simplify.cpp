@@ -5,12 +5,15 @@
 
 namespace cdynamo::graph {
 
-bool simplify(Graph& core) {
-  static const RewriteSet* const rewrites = new RewriteSet({view_rewrites(), algebra_rewrites()});
+bool simplify(Graph& core, bool for_training) {
+  static const RewriteSet* const before = new RewriteSet({view_rewrites(), algebra_rewrites()});
+  static const RewriteSet* const after =
+      new RewriteSet({view_rewrites(), unit_view_rewrites(), algebra_rewrites()});
+  const RewriteSet* const rewrites = for_training ? before : after;
   constexpr int kMaxSweeps = 16;  // each sweep shortens chains; a graph settles in two or three
   bool changed = false;
   for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
-    const bool swept = rewrite_nodes(core, [](Builder& builder, Node& node) -> Value* {
+    const bool swept = rewrite_nodes(core, [&](Builder& builder, Node& node) -> Value* {
       if (Value* constant = fold_constants(builder, node)) return constant;
       return rewrites->apply(builder, node);
     });

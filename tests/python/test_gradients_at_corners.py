@@ -157,3 +157,42 @@ def test_embedding_leaves_the_padding_row():
         return F.embedding(index, w, padding_idx=2) * 2
 
     torch.testing.assert_close(run(cdynamo.optimize(embed)), run(embed))
+
+
+# Views that move, add or drop dims of size 1 leave their trace in the strides of gradients, and so do permuted
+# operands.
+STRIDES = {
+    "einsum_unit": (lambda x, y: torch.einsum("ij,kj->ik", x, y), (2, 3), (1, 3)),
+    "einsum_unit_batch": (lambda x, y: torch.einsum("aij,ajk->aik", x, y), (1, 2, 3), (1, 3, 4)),
+    "einsum_no_batch": (lambda x, y: torch.einsum("aij,jk->aik", x, y), (1, 3, 4), (4, 4)),
+    "einsum_outer": (lambda x, y: torch.einsum("i,jk->ijk", x, y), (4,), (1, 5)),
+    "einsum_three": (lambda x, y: torch.einsum("ij,kj,k->ik", x, y, y[:, 0]), (2, 3), (1, 3)),
+    "tensordot_number": (lambda x, y: torch.tensordot(x, y, ([0, 1], [2, 0])), (2, 2, 1), (2, 1, 2)),
+    "tensordot_contiguous_number": (lambda x, y: torch.tensordot(x, y, 1), (1, 1, 3), (3, 1, 1)),
+    "tensordot_rows": (lambda x, y: torch.tensordot(x, y, 1), (2, 1, 3), (3, 1, 1)),
+    "sum_of_everything": (lambda x, y: x.sum() + y.sum(), (3, 2, 1, 2), (2, 1)),
+    "sum_over_all_dims": (lambda x, y: x.sum((0, 1, 2, 3)) + y.sum((0, 1)), (3, 2, 1, 2), (2, 1)),
+    "sum_keepdim": (lambda x, y: x.sum((1, 2), keepdim=True) + y.sum(0, keepdim=True), (3, 2, 1, 2), (2, 1)),
+    "unsqueezed_and_permuted": (lambda x, y: x.unsqueeze(2).permute(2, 0, 1) + y, (1, 3), (1, 1, 3)),
+    "product_with_transposed": (lambda x, y: (x * y.t()).sum(), (3, 4), (4, 3)),
+    "sine_of_transposed": (lambda x, y: (x.t() * y).sin().sum(), (3, 4), (4, 3)),
+    "three_dims": (lambda x, y: (x.permute(2, 0, 1) * y).exp().sum(0), (2, 3, 4), (4, 2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", STRIDES)
+def test_strides_of_gradients(name):
+    function, *sizes = STRIDES[name]
+    torch.manual_seed(0)
+    inputs = [torch.randn(size, requires_grad=True) for size in sizes]
+
+    def gradients(call):
+        result = call(*inputs)
+        return torch.autograd.grad(result, inputs, torch.ones_like(result))
+
+    before = cdynamo.counters()["graphs_compiled"]
+    got = gradients(cdynamo.optimize(function))
+    assert cdynamo.counters()["graphs_compiled"] == before + 1
+    for ours, eager in zip(got, gradients(function)):
+        torch.testing.assert_close(ours, eager)
+        assert ours.stride() == eager.stride()

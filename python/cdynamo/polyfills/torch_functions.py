@@ -123,10 +123,14 @@ def einsum_pair(a, a_labels, b, b_labels, kept):
 
 
 def einsum(*args):
-    """torch.einsum of one or two operands without repeated labels or an ellipsis."""
+    """torch.einsum; under autocast of one or two operands without repeated labels or an ellipsis."""
     equation, *operands = args
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = list(operands[0])
+    if len(operands) > 2 and torch.backends.opt_einsum.is_available():
+        not_captured("einsum whose order of products opt_einsum decides")
+    if not torch.is_autocast_enabled("cpu"):
+        return torch._C._VariableFunctions.einsum(equation, operands)
     terms, result = einsum_terms(equation, operands)
     if len(operands) > 2:
         not_captured("einsum of more than two operands")
