@@ -8,19 +8,19 @@ namespace cdynamo::runtime {
 using TiledGemmFn = void (*)(const GemmShape& shape, ConstMatrix a, ConstMatrix b, Matrix c, bool accumulate);
 
 // A product with a right side that is read through offsets, as a convolution's is: column j is pixel j %
-// pixels of image j / pixels, pixels lie in rows, and out[i][j] (+)= sum over k of weights[i][k] *
-// base[depth_offsets[k] + offset of pixel j]. `base` may be read up to 64 elements past the last pixel's.
+// pixels of image j / pixels, pixels lie in rows, and out[i][j] = bias[i] + sum over k of weights[i][k]
+// * base[depth_offsets[k] + offset of pixel j]. `base` may be read up to 64 elements past the last pixel's.
 template <typename T>
 struct GatheredProduct {
   int64_t rows, depth;  // of weights, which are dense
   int64_t pixels, row_length;
   int64_t image_stride, row_stride;  // of base
   const T* weights;
+  const T* bias;  // null: zeros
   const T* base;
   const int64_t* depth_offsets;
   T* out;
   int64_t out_row_stride, out_image_stride;
-  bool accumulate;
 };
 
 // Sums over pixels of products of channels, as a convolution's weight gradient is: sums[k][i] += sum over pixels of left[pixel][i] *
@@ -47,6 +47,27 @@ struct SumKernels {
   T (*dot)(const T* a, const T* b, int64_t count);  // of adjacent elements
 };
 
+// Lines one after the other: to[line][i] = from[line * line_stride + (i - low) * step] for low <= i < high, 0 elsewhere.
+template <typename T>
+struct LineCopies {
+  const T* from;
+  int64_t line_stride, step;
+  T* to;
+  int64_t lines, count, low, high;
+};
+
+// out = bias + the plane convolved with a square kernel of 3, 5 or 7, stride 1. The result is dense.
+template <typename T>
+struct DepthwisePlane {
+  int64_t kernel, padding;
+  const T* image;
+  int64_t height, width, row_stride;
+  const T* weights;
+  T bias;
+  T* out;
+  int64_t out_height, out_width;
+};
+
 struct TiledGemm {
   TiledGemmFn f32, f64;
   // Columns [first, last) of the product.
@@ -54,6 +75,10 @@ struct TiledGemm {
   void (*gathered_f64)(const GatheredProduct<double>& product, int64_t first, int64_t last);
   SumKernels<float> sums_f32;
   SumKernels<double> sums_f64;
+  void (*copy_lines_f32)(const LineCopies<float>& copies);
+  void (*copy_lines_f64)(const LineCopies<double>& copies);
+  void (*depthwise_f32)(const DepthwisePlane<float>& plane);
+  void (*depthwise_f64)(const DepthwisePlane<double>& plane);
 };
 
 const TiledGemm& tiled_gemm_avx512();

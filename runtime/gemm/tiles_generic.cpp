@@ -6,6 +6,7 @@
 #define CDYNAMO_TILE_ROWS 4
 #include "runtime/gemm/tiles.inc"
 // after it:
+#include "runtime/gemm/depthwise.inc"
 #include "runtime/gemm/gathered.inc"
 #include "runtime/gemm/sums.inc"
 
@@ -14,7 +15,9 @@ namespace cdynamo::runtime {
 const TiledGemm& tiled_gemm_generic() {
   static constexpr TiledGemm kKernels{tiles_generic::gemm<float>,        tiles_generic::gemm<double>,
                                       tiles_generic::gathered<float>,    tiles_generic::gathered<double>,
-                                      tiles_generic::kSumKernels<float>, tiles_generic::kSumKernels<double>};
+                                      tiles_generic::kSumKernels<float>, tiles_generic::kSumKernels<double>,
+                                      tiles_generic::copy_lines<float>,  tiles_generic::copy_lines<double>,
+                                      tiles_generic::depthwise<float>,   tiles_generic::depthwise<double>};
   return kKernels;
 }
 

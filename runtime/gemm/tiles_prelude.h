@@ -10,6 +10,10 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "runtime/gemm/kernels.h"
 
 #define CDYNAMO_INLINE_LAMBDA __attribute__((always_inline))

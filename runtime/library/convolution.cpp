@@ -9,6 +9,7 @@
 #include "runtime/gemm/gemm.h"
 #include "runtime/gemm/kernels.h"
 #include "runtime/library/convert.h"
+#include "runtime/library/convolution_product.h"
 #include "runtime/library/convolution_shape.h"
 #include "runtime/library/library.h"
 #include "runtime/library/torch_shim.h"
@@ -66,6 +67,71 @@ void multiply_images(const Convolution& conv, const LibraryArgs& args, int64_t r
     for (int64_t i = 0; i < items; ++i) multiply(i, [&](auto... x) { gemm(output.dtype, x..., accumulate); });
 }
 
+// Groups of few channels: each thread copies a group's planes, which stay in its cache, and multiplies.
+template <typename T>
+void multiply_groups(const Convolution& conv, const Planes& planes, const LibraryArgs& args,
+                     GatheredProduct<T> product) {
+  const TensorView &input = args.operands[0], &output = args.output();
+  const int64_t channels = conv.image_channels / conv.groups,
+                work = product.rows * product.depth * product.pixels;
+  const T* const bias = product.bias;
+  parallel_for(conv.batch * conv.groups, std::max<int64_t>(1, (1 << 17) / std::max<int64_t>(work, 1)),
+               [&](int64_t begin, int64_t end) {
+                 Arena arena((channels * planes.channel + 64) * sizeof(T));
+                 if (!arena.data()) throw std::bad_alloc();
+                 T* const buffer = reinterpret_cast<T*>(arena.data());
+                 GatheredProduct<T> own = product;
+                 own.base = buffer;
+                 for (int64_t item = begin; item < end; ++item) {
+                   const int64_t n = item / conv.groups, group = item % conv.groups;
+                   for (int64_t c = 0; c < channels; ++c)
+                     fill_channel(conv, planes, input, n, group * channels + c, buffer + c * planes.channel);
+                   own.weights = product.weights + group * product.rows * product.depth;
+                   own.bias = bias ? bias + group * product.rows : nullptr;
+                   own.out = product.out + n * output.strides[0] + group * product.rows * output.strides[1];
+                   multiply_columns(own, 0, own.pixels);
+                 }
+               });
+}
+
+// A channel of its own for each group, and a small kernel.
+template <typename T>
+bool depthwise(const Convolution& conv, const LibraryArgs& args, const T* bias) {
+  const TensorView &input = args.operands[0], &weight = args.operands[1], &output = args.output();
+  const int64_t kernel = conv.kernel[1], multiplier = conv.window_channels / conv.groups;
+  const Dims strides = spatial_strides(input);
+  if (conv.image_channels != conv.groups || conv.rank != 2 || conv.kernel[2] != kernel || kernel < 3 ||
+      kernel > 7 || kernel % 2 == 0 || conv.stride != Dims{1, 1, 1} || conv.dilation != Dims{1, 1, 1} ||
+      conv.padding[1] != conv.padding[2] || strides[2] != 1)
+    return false;
+  const int64_t work = conv.count(conv.windows) * kernel * kernel;
+  parallel_for(
+      conv.batch * conv.window_channels, std::max<int64_t>(1, (1 << 17) / work),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t item = begin; item < end; ++item) {
+          const int64_t n = item / conv.window_channels, channel = item % conv.window_channels;
+          const DepthwisePlane<T> plane{
+              .kernel = kernel,
+              .padding = conv.padding[1],
+              .image = static_cast<const T*>(input.data) + n * input.strides[0] +
+                       channel / multiplier * input.strides[1],
+              .height = conv.image[1],
+              .width = conv.image[2],
+              .row_stride = strides[1],
+              .weights = static_cast<const T*>(weight.data) + channel * kernel * kernel,
+              .bias = bias ? bias[channel] : T(0),
+              .out = static_cast<T*>(output.data) + n * output.strides[0] + channel * output.strides[1],
+              .out_height = conv.windows[1],
+              .out_width = conv.windows[2]};
+          if constexpr (sizeof(T) == 4)
+            tiled_gemm().depthwise_f32(plane);
+          else
+            tiled_gemm().depthwise_f64(plane);
+        }
+      });
+  return true;
+}
+
 template <typename T>
 bool forward(const Convolution& conv, const LibraryArgs& args) {
   const TensorView &input = args.operands[0], &weight = args.operands[1], &bias = args.operands[2],
@@ -91,9 +157,27 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
   const int64_t together =
       std::clamp<int64_t>(kMostElements / std::max<int64_t>(planes.image, 1), 1, conv.batch);
   const std::vector<int64_t> offsets = window_offsets(conv, planes);
-  T* out = static_cast<T*>(output.data);
   if (direct) {
     multiply_images<T>(conv, args, rows, pixels, depth);
+    return true;
+  }
+  const std::vector<T> dense_bias = dense_values<T>(bias);
+  GatheredProduct<T> product{.rows = rows,
+                             .depth = depth,
+                             .pixels = pixels,
+                             .row_length = conv.windows[2],
+                             .image_stride = planes.image,
+                             .row_stride = planes.extent[2],
+                             .weights = static_cast<const T*>(weight.data),
+                             .bias = bias.data ? dense_bias.data() : nullptr,
+                             .base = nullptr,
+                             .depth_offsets = offsets.data(),
+                             .out = static_cast<T*>(output.data),
+                             .out_row_stride = output.strides[1],
+                             .out_image_stride = output.strides[0]};
+  if (depthwise(conv, args, product.bias)) return true;
+  if (conv.groups > 1 && conv.batch * conv.groups >= 2 * num_threads()) {
+    multiply_groups(conv, planes, args, product);
     return true;
   }
   Arena arena((together * planes.image + 64) * sizeof(T));
@@ -103,37 +187,12 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
     const int64_t images = std::min(together, conv.batch - n0);
     fill_images(conv, planes, input, n0, images, buffer);
     for (int64_t group = 0; group < conv.groups; ++group) {
-      GatheredProduct<T> product{.rows = rows,
-                                 .depth = depth,
-                                 .pixels = pixels,
-                                 .row_length = conv.windows[2],
-                                 .image_stride = planes.image,
-                                 .row_stride = planes.extent[2],
-                                 .weights = static_cast<const T*>(weight.data) + group * rows * depth,
-                                 .base = buffer + group * group_channels * planes.channel,
-                                 .depth_offsets = offsets.data(),
-                                 .out = out + n0 * output.strides[0] + group * rows * output.strides[1],
-                                 .out_row_stride = output.strides[1],
-                                 .out_image_stride = output.strides[0],
-                                 .accumulate = bias.data != nullptr};
-      const int64_t panels = (images * pixels + 31) / 32;
-      const int64_t grain = std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(32 * rows * depth, 1));
-      parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
-        const int64_t first = begin * 32, last = std::min(end * 32, images * pixels);
-        if (bias.data)
-          for (int64_t column = first; column < last;) {
-            const int64_t image = column / pixels, stop = std::min(last, (image + 1) * pixels);
-            for (int64_t i = 0; i < rows; ++i) {
-              T* row = product.out + i * product.out_row_stride + image * product.out_image_stride;
-              fill_bias(bias, group * rows + i, row + column % pixels, stop - column);
-            }
-            column = stop;
-          }
-        if constexpr (sizeof(T) == 4)
-          tiled_gemm().gathered_f32(product, first, last);
-        else
-          tiled_gemm().gathered_f64(product, first, last);
-      });
+      GatheredProduct<T> part = product;
+      part.weights += group * rows * depth;
+      if (part.bias) part.bias += group * rows;
+      part.base = buffer + group * group_channels * planes.channel;
+      part.out += n0 * output.strides[0] + group * rows * output.strides[1];
+      multiply_gathered(part, images * pixels);
     }
   }
   return true;
@@ -258,8 +317,7 @@ bool library_convolution(const LibraryArgs& args, RunError* error) {
   }
   if (count_elements(output) == 0) return true;
   const Convolution conv = describe(args);
-  // With few channels a group there is too little for a tile; PyTorch has code for depthwise convolution.
-  const bool tiled = !conv.transposed && (conv.groups == 1 || conv.window_channels / conv.groups >= 8);
+  const bool tiled = !conv.transposed;
   if (tiled && output.dtype == DType::kF32 && forward<float>(conv, args)) return true;
   if (tiled && output.dtype == DType::kF64 && forward<double>(conv, args)) return true;
   if (conv.transposed && tiled_transposed_convolution(conv, args)) return true;

@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "runtime/gemm/kernels.h"
 #include "runtime/library/library.h"
 
 namespace cdynamo::runtime {
@@ -53,18 +54,43 @@ struct Planes {
   }
 };
 
+// Lines of an image in padded lines: element i of a line is image element first + i * step, 0 outside [0, size).
 template <typename T>
-void fill_line(T* to, int64_t count, const T* from, int64_t from_stride, int64_t first, int64_t step,
-               int64_t size) {
-  // Element i is from[first + i*step], 0 outside [0, size).
-  const int64_t low = std::clamp<int64_t>(first >= 0 ? 0 : (-first + step - 1) / step, 0, count);
-  const int64_t high = std::clamp<int64_t>(first >= size ? 0 : (size - 1 - first) / step + 1, low, count);
-  std::fill(to, to + low, T(0));
-  if (step * from_stride == 1)
-    std::copy(from + first + low, from + first + high, to + low);
-  else
-    for (int64_t i = low; i < high; ++i) to[i] = from[(first + i * step) * from_stride];
-  std::fill(to + high, to + count, T(0));
+struct PaddedLines {
+  int64_t count, step, low, high;
+  int64_t begin;  // of the image element that `low` is
+
+  PaddedLines(int64_t count, int64_t first, int64_t step, int64_t size) : count(count), step(step) {
+    low = std::clamp<int64_t>(first >= 0 ? 0 : (-first + step - 1) / step, 0, count);
+    high = std::clamp<int64_t>(first >= size ? 0 : (size - 1 - first) / step + 1, low, count);
+    begin = first + low * step;
+  }
+  void copy(const T* from, int64_t element_stride, int64_t line_stride, int64_t lines, T* to) const {
+    const LineCopies<T> copies{.from = low < high ? from + begin * element_stride : from,
+                               .line_stride = line_stride,
+                               .step = step * element_stride,
+                               .to = to,
+                               .lines = lines,
+                               .count = count,
+                               .low = low,
+                               .high = high};
+    if constexpr (sizeof(T) == 4)
+      tiled_gemm().copy_lines_f32(copies);
+    else
+      tiled_gemm().copy_lines_f64(copies);
+  }
+};
+
+// A plane of lines: line i is image line first + i * step.
+template <typename T>
+void fill_plane(const PaddedLines<T>& line, int64_t lines, int64_t first, int64_t step, int64_t size,
+                const T* from, int64_t line_stride, int64_t element_stride, T* to) {
+  const PaddedLines<T> rows(lines, first, step, size);
+  std::fill(to, to + rows.low * line.count, T(0));
+  if (rows.low < rows.high)
+    line.copy(from + rows.begin * line_stride, element_stride, step * line_stride, rows.high - rows.low,
+              to + rows.low * line.count);
+  std::fill(to + rows.high * line.count, to + lines * line.count, T(0));
 }
 
 template <typename T>
@@ -72,20 +98,20 @@ void fill_channel(const Convolution& conv, const Planes& planes, const TensorVie
                   int64_t c, T* to) {
   const Dims strides = spatial_strides(input);
   const T* from = static_cast<const T*>(input.data) + n * input.strides[0] + c * input.strides[1];
+  const int64_t plane = planes.extent[1] * planes.extent[2];
   for (int64_t pd = 0; pd < planes.phases[0]; ++pd)
     for (int64_t ph = 0; ph < planes.phases[1]; ++ph)
-      for (int64_t pw = 0; pw < planes.phases[2]; ++pw)
-        for (int64_t d = 0; d < planes.extent[0]; ++d)
-          for (int64_t h = 0; h < planes.extent[1]; ++h) {
-            const int64_t at_d = d * conv.stride[0] + pd - conv.padding[0],
-                          at_h = h * conv.stride[1] + ph - conv.padding[1];
-            if (at_d < 0 || at_d >= conv.image[0] || at_h < 0 || at_h >= conv.image[1])
-              std::fill(to, to + planes.extent[2], T(0));
-            else
-              fill_line(to, planes.extent[2], from + at_d * strides[0] + at_h * strides[1], strides[2],
-                        pw - conv.padding[2], conv.stride[2], conv.image[2]);
-            to += planes.extent[2];
-          }
+      for (int64_t pw = 0; pw < planes.phases[2]; ++pw) {
+        const PaddedLines<T> line(planes.extent[2], pw - conv.padding[2], conv.stride[2], conv.image[2]);
+        for (int64_t d = 0; d < planes.extent[0]; ++d, to += plane) {
+          const int64_t at = d * conv.stride[0] + pd - conv.padding[0];
+          if (at < 0 || at >= conv.image[0])
+            std::fill(to, to + plane, T(0));
+          else
+            fill_plane(line, planes.extent[1], ph - conv.padding[1], conv.stride[1], conv.image[1],
+                       from + at * strides[0], strides[1], strides[2], to);
+        }
+      }
 }
 
 // Where window element k = (channel, kd, kh, kw) of a group's windows begins in the planes.

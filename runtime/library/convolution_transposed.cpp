@@ -5,8 +5,8 @@
 #include <new>
 
 #include "runtime/arena.h"
-#include "runtime/gemm/kernels.h"
 #include "runtime/library/convert.h"
+#include "runtime/library/convolution_product.h"
 #include "runtime/library/convolution_shape.h"
 #include "runtime/parallel.h"
 
@@ -61,15 +61,16 @@ void fill_padded(const Convolution& conv, const Padded& padded, const TensorView
                  int64_t c, T* to) {
   const Dims strides = spatial_strides(windows);
   const T* from = static_cast<const T*>(windows.data) + n * windows.strides[0] + c * windows.strides[1];
-  for (int64_t d = 0; d < padded.extent[0]; ++d)
-    for (int64_t h = 0; h < padded.extent[1]; ++h, to += padded.extent[2]) {
-      const int64_t at_d = d - padded.before[0], at_h = h - padded.before[1];
-      if (at_d < 0 || at_d >= conv.windows[0] || at_h < 0 || at_h >= conv.windows[1])
-        std::fill(to, to + padded.extent[2], T(0));
-      else
-        fill_line(to, padded.extent[2], from + at_d * strides[0] + at_h * strides[1], strides[2],
-                  -padded.before[2], 1, conv.windows[2]);
-    }
+  const int64_t plane = padded.extent[1] * padded.extent[2];
+  const PaddedLines<T> line(padded.extent[2], -padded.before[2], 1, conv.windows[2]);
+  for (int64_t d = 0; d < padded.extent[0]; ++d, to += plane) {
+    const int64_t at = d - padded.before[0];
+    if (at < 0 || at >= conv.windows[0])
+      std::fill(to, to + plane, T(0));
+    else
+      fill_plane(line, padded.extent[1], -padded.before[1], 1, conv.windows[1], from + at * strides[0],
+                 strides[1], strides[2], to);
+  }
 }
 
 // One phase of one group: what its product reads.
@@ -124,7 +125,8 @@ class Transposed {
         windows_(args.operands[0]),
         weight_(args.operands[1]),
         bias_(args.operands[2]),
-        image_(args.output()) {}
+        image_(args.output()),
+        dense_bias_(dense_values<T>(bias_)) {}
 
   void run() {
     constexpr int64_t kMostElements = int64_t{1} << 22;
@@ -174,43 +176,15 @@ class Transposed {
                                  .image_stride = padded_.image,
                                  .row_stride = padded_.extent[2],
                                  .weights = phase.weights.data(),
+                                 .bias = bias_.data ? dense_bias_.data() + group * rows : nullptr,
                                  .base = base_ + first + d * padded_.extent[1] * padded_.extent[2],
                                  .depth_offsets = phase.offsets.data(),
                                  .out = direct ? out + place : result.data(),
                                  .out_row_stride = direct ? image_.strides[1] : pixels,
-                                 .out_image_stride = direct ? image_.strides[0] : rows * pixels,
-                                 .accumulate = bias_.data != nullptr || phase.depth() == 0};
-      multiply(product, images, group);
+                                 .out_image_stride = direct ? image_.strides[0] : rows * pixels};
+      multiply_gathered(product, images * pixels);
       if (!direct) scatter(phase, result, out + place, images);
     }
-  }
-
-  void multiply(const GatheredProduct<T>& product, int64_t images, int64_t group) {
-    constexpr int64_t kPanel = 32;
-    const int64_t columns = images * product.pixels, panels = (columns + kPanel - 1) / kPanel;
-    const int64_t work = kPanel * product.rows * std::max<int64_t>(product.depth, 1);
-    parallel_for(panels, std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(work, 1)),
-                 [&](int64_t begin, int64_t end) {
-                   const int64_t first = begin * kPanel, last = std::min(end * kPanel, columns);
-                   for (int64_t column = first; product.accumulate && column < last;) {
-                     const int64_t image = column / product.pixels,
-                                   stop = std::min(last, (image + 1) * product.pixels);
-                     for (int64_t i = 0; i < product.rows; ++i)
-                       std::fill_n(product.out + i * product.out_row_stride +
-                                       image * product.out_image_stride + column % product.pixels,
-                                   stop - column, bias_of(group * product.rows + i));
-                     column = stop;
-                   }
-                   if (product.depth == 0) return;
-                   if constexpr (sizeof(T) == 4)
-                     tiled_gemm().gathered_f32(product, first, last);
-                   else
-                     tiled_gemm().gathered_f64(product, first, last);
-                 });
-  }
-
-  T bias_of(int64_t channel) const {
-    return bias_.data ? static_cast<const T*>(bias_.data)[channel * bias_.strides[0]] : T(0);
   }
 
   void scatter(const PhaseProduct<T>& phase, const std::vector<T>& result, T* out, int64_t images) const {
@@ -234,6 +208,7 @@ class Transposed {
   const Convolution& conv_;
   const Padded padded_;
   const TensorView &windows_, &weight_, &bias_, &image_;
+  const std::vector<T> dense_bias_;
   T* base_ = nullptr;
 };
 

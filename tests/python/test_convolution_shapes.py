@@ -1,0 +1,54 @@
+"""Convolutions of many shapes: as exact as eager's, against float64."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+import cdynamo
+
+torch = pytest.importorskip("torch")
+
+CHANNELS = [(6, 6, 6), (4, 8, 4), (3, 20, 1), (8, 8, 2), (20, 6, 2), (64, 64, 1)]  # in, out, groups
+SIZES = [(1, 1), (7, 7), (9, 33), (20, 17)]
+KERNELS = [
+    (3, 1, 1, 1),
+    (3, 2, 1, 1),
+    (5, 1, 2, 1),
+    (7, 2, 3, 1),
+    (3, 1, 0, 1),
+    (1, 1, 0, 1),
+    (7, 1, 3, 1),
+    (3, 1, 2, 2),
+    (5, 3, 1, 1),
+]
+
+
+def relative_error(value, exact):
+    return ((value.double() - exact).norm() / exact.norm().clamp_min(1e-9)).item()
+
+
+@pytest.mark.parametrize("channels", CHANNELS, ids=str)
+def test_forward(channels, monkeypatch):
+    torch.manual_seed(0)
+    cdynamo.reset()
+    monkeypatch.setattr(cdynamo.config, "recompile_limit", 1000)
+    inputs, outputs, groups = channels
+    for (height, width), (kernel, stride, padding, dilation) in itertools.product(SIZES, KERNELS):
+        if min(height, width) + 2 * padding < dilation * (kernel - 1) + 1:
+            continue
+        bias = torch.randn(outputs) if width % 2 else None
+        image = torch.randn(2, inputs, height, width)
+        if kernel == 5:
+            image = image.to(memory_format=torch.channels_last)
+        weight = torch.randn(outputs, inputs // groups, kernel, kernel)
+
+        def convolve(image, weight, bias):
+            return torch.nn.functional.conv2d(image, weight, bias, stride, padding, dilation, groups)
+
+        got, eager = cdynamo.optimize(convolve)(image, weight, bias), convolve(image, weight, bias)
+        exact = convolve(image.double(), weight.double(), None if bias is None else bias.double())
+        where = f"{height}x{width}, kernel {kernel}, stride {stride}, padding {padding}, dilation {dilation}"
+        assert got.stride() == eager.stride(), where
+        assert relative_error(got, exact) <= max(2 * relative_error(eager, exact), 3e-7), where
