@@ -4,14 +4,15 @@
 
 namespace cdynamo::graph {
 
-SymContext& context_of(const TensorType& type) {
+SymContext& context_of(std::initializer_list<const TensorType*> types) {
   static thread_local SymContext constants;
-  for (const Sym& size : type.sizes)
-    if (!size.is_constant()) return *size.node()->context;
-  for (const Sym& stride : type.strides)
-    if (!stride.is_constant()) return *stride.node()->context;
+  for (const TensorType* type : types)
+    for (const std::vector<Sym>* numbers : {&type->sizes, &type->strides})
+      for (const Sym& number : *numbers)
+        if (!number.is_constant()) return *number.node()->context;
   return constants;
 }
+SymContext& context_of(const TensorType& type) { return context_of({&type}); }
 
 const TensorType& self_type(const Node& node) { return std::get<Value*>(node.args.at(0))->type; }
 
@@ -130,7 +131,9 @@ TensorType expanded(SymContext& sym, const TensorType& self, std::vector<Sym> si
 
 Alias alias_if_viewable(const Node& node) {
   const TensorType& self = self_type(node);
-  return view_strides(context_of(self), self, node.results.at(0)->type.sizes) ? Alias::kView : Alias::kNone;
+  const TensorType& result =
+      node.results.at(0)->type;  // its sizes may be symbols where the operand's are not
+  return view_strides(context_of({&self, &result}), self, result.sizes) ? Alias::kView : Alias::kNone;
 }
 
 Alias alias_always_view(const Node&) { return Alias::kView; }
