@@ -1,6 +1,7 @@
 #include "graph/ops/entry.h"
 
 #include <limits>
+#include <numeric>
 
 #include "graph/promotion.h"
 
@@ -22,6 +23,11 @@ Tensor own(Tensor x) { return wrap(*x.builder, x.builder->call1("core.own", {x.v
 
 Tensor follow(Tensor x, Tensor leader) {
   if (!is_float(x.dtype()) || !is_float(leader.dtype())) return x;
+  if (leader.sizes() != x.sizes()) {  // pointwise operands have the result's sizes
+    Dims dims(leader.rank());
+    std::iota(dims.begin(), dims.end(), 0);
+    leader = expand(sum(leader, dims), x.sizes());
+  }
   return wrap(*x.builder, x.builder->call1("core.follow", {x.value, leader.value}));
 }
 
