@@ -66,7 +66,10 @@ Dims trailing_dims(Builder& b, Tensor x, const std::vector<Sym>& shape, const ch
 Tensor affine(const Args& args, Tensor x, const std::vector<Sym>& shape) {
   auto parameter = [&](const char* name) {
     Tensor p = operand(*x.builder, args, name);
-    if (p.sizes() != shape)
+    bool fits = p.sizes().size() == shape.size();
+    for (size_t d = 0; fits && d < shape.size(); ++d)
+      fits = x.builder->sym().guard_eq(p.size(static_cast<int64_t>(d)), shape[d], name);
+    if (!fits)
       runtime_error(std::string("Expected ") + name + " to be of same shape as normalized_shape, but got " +
                     name + " of shape " + sizes_text(p.sizes()));
     return cast(p, x.dtype());
