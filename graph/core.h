@@ -72,10 +72,11 @@
 //                                                          the gradients of query, key and value
 //
 // core.draw(str distribution, Tensor? probability, int[] size, float first, float second, ScalarType dtype,
-// Tensor? after)
+// Tensor? after, int[] order=[])
 //                from the framework's generator, in the order of the graph: never removed, merged or repeated.
 //                uniform: from, to; normal: mean, deviation; bernoulli: probability; bernoulli_tensor: one for
-//                each element; integers: 0 .. first-1; exponential: rate. `after`: a draw that comes before
+//                each element; integers: 0 .. first-1; exponential: rate. `after`: a draw that comes before;
+//                `order`: the dims in the order of eager's memory, outermost first; none: row-major
 //
 // core.library(Tensor[] inputs, int call, ...)             a framework operator known only at run time:
 // Node::user_call names it;

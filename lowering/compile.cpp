@@ -369,6 +369,7 @@ class PlanMaker {
         step.library = runtime::library_draw;
         inputs({"probability"});
         step.integers.push_back(sizes_.add(Sym(runtime::draw_kind(args.string("distribution")))));
+        for (int64_t dim : args.constants("order")) step.integers.push_back(sizes_.add(Sym(dim)));
         step.numbers = {args.number("first"), args.number("second")};
         break;
       default:

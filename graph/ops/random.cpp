@@ -21,6 +21,9 @@ std::vector<TensorType> infer_draw(Graph& graph, const Args& args) {
   type.dtype = *args.dtype("dtype");
   type.sizes = args.sizes("size");
   type.strides = contiguous_strides(type.sizes);
+  const std::vector<int64_t> order = args.constants("order");
+  Sym step = 1;
+  for (size_t i = order.size(); i-- > 0; step = step * type.sizes[order[i]]) type.strides[order[i]] = step;
   return {type};
 }
 
@@ -36,31 +39,37 @@ Arg draw_before(const Graph& graph) {
   return {};
 }
 
-Tensor draw(Builder& b, const char* distribution, const std::vector<Sym>& sizes, DType dtype, double first,
+// What is drawn: its sizes, and its dims in the order of memory, outermost first (none: row-major).
+struct Place {
+  std::vector<Sym> sizes;
+  std::vector<Sym> order = {};
+};
+
+Tensor draw(Builder& b, const char* distribution, const Place& place, DType dtype, double first,
             double second = 0, Tensor probability = {}) {
   Arg operand = probability.value ? Arg(probability.value) : Arg();
-  return wrap(b, b.call1("core.draw", {std::string(distribution), operand, sizes, first, second, dtype,
-                                       draw_before(b.graph())}));
+  return wrap(b, b.call1("core.draw", {std::string(distribution), operand, place.sizes, first, second, dtype,
+                                       draw_before(b.graph()), place.order}));
 }
 
 void check_float(DType dtype, const char* what) {
   if (!is_float(dtype)) throw Unsupported(std::string(what) + " of integers");
 }
-Tensor uniform(Builder& b, const std::vector<Sym>& sizes, DType dtype, double from, double to) {
+Tensor uniform(Builder& b, const Place& sizes, DType dtype, double from, double to) {
   check_float(dtype, "uniform");
   if (!(from <= to)) throw Unsupported("uniform between bounds that cross");
   return draw(b, "uniform", sizes, dtype, from, to);
 }
-Tensor normal(Builder& b, const std::vector<Sym>& sizes, DType dtype, double mean, double deviation) {
+Tensor normal(Builder& b, const Place& sizes, DType dtype, double mean, double deviation) {
   check_float(dtype, "normal");
   if (!(deviation >= 0)) throw Unsupported("normal with a negative deviation");
   return draw(b, "normal", sizes, dtype, mean, deviation);
 }
-Tensor bernoulli(Builder& b, const std::vector<Sym>& sizes, DType dtype, double p) {
+Tensor bernoulli(Builder& b, const Place& sizes, DType dtype, double p) {
   if (!(p >= 0 && p <= 1)) throw Unsupported("bernoulli with a probability beyond 0 and 1");
   return draw(b, "bernoulli", sizes, dtype, p);
 }
-Tensor integers(Builder& b, const std::vector<Sym>& sizes, DType dtype, int64_t low, int64_t high) {
+Tensor integers(Builder& b, const Place& sizes, DType dtype, int64_t low, int64_t high) {
   if (low >= high) throw Unsupported("random integers from an empty range");
   if (is_half(dtype) || dtype == DType::kBool || high - low > (int64_t{1} << 24))
     throw Unsupported("random integers of this dtype or range");
@@ -68,13 +77,27 @@ Tensor integers(Builder& b, const std::vector<Sym>& sizes, DType dtype, int64_t 
   return low == 0 ? drawn : drawn + Operand(low);
 }
 
-// Which number falls where depends on the memory order, which a core graph does not know.
+// Which number falls where depends on the memory order, which a core graph does not know: Builder::call gives the
+// operand's to a parameter of this name.
+#define MEMORY_ORDER ", int[] memory_order=[]"
+
 void require_row_major(Graph& graph, const Args& args, std::string_view name) {
   if (!is_contiguous(*graph.sym, args.value(name)->type))
     throw Unsupported("random numbers in another order than the row-major one");
 }
 void check_self(Graph& graph, const Args& args) { require_row_major(graph, args, "self"); }
-void check_input(Graph& graph, const Args& args) { require_row_major(graph, args, "input"); }
+// A tensor that is written to: one with gaps is not drawn as one without.
+void check_dense(Graph& graph, const Args& args) {
+  if (!is_non_overlapping_and_dense(*graph.sym, args.value("self")->type))
+    throw Unsupported("random numbers written to a tensor with gaps");
+}
+void check_format(Graph& graph, const Args& args) {
+  if (args.has("memory_format")) require_row_major(graph, args, "self");
+}
+void strides_of_self(Graph& graph, const Args& args, std::vector<TensorType>& types) {
+  types.at(0).strides = preserved_strides(*graph.sym, args.value("self")->type);
+}
+Place place_of(const Args& args, Tensor x) { return {x.sizes(), args.sizes("memory_order")}; }
 
 // ---- factories ------------------------------------------------------------------------------------------
 
@@ -82,57 +105,59 @@ DType float_or_default(Builder& b, const Args& args) { return dtype_or(args, b.g
 DType dtype_like(const Args& args) { return dtype_or(args, operand_dtype(args, "self")); }
 
 std::vector<Value*> rand_body(Builder& b, const Args& args) {
-  return one(uniform(b, args.sizes("size"), float_or_default(b, args), 0, 1));
+  return one(uniform(b, {args.sizes("size")}, float_or_default(b, args), 0, 1));
 }
 std::vector<Value*> randn_body(Builder& b, const Args& args) {
-  return one(normal(b, args.sizes("size"), float_or_default(b, args), 0, 1));
+  return one(normal(b, {args.sizes("size")}, float_or_default(b, args), 0, 1));
 }
 std::vector<Value*> randint_body(Builder& b, const Args& args) {
   const bool like = args.schema().find("self") >= 0;
-  const std::vector<Sym> sizes = like ? operand(b, args, "self").sizes() : args.sizes("size");
+  const Place sizes = like ? place_of(args, operand(b, args, "self")) : Place{args.sizes("size")};
   const int64_t low = args.schema().find("low") >= 0 ? args.constant("low") : 0;
   return one(
       integers(b, sizes, like ? dtype_like(args) : dtype_or(args, DType::kI64), low, args.constant("high")));
 }
 std::vector<Value*> rand_like_body(Builder& b, const Args& args) {
-  return one(uniform(b, operand(b, args, "self").sizes(), dtype_like(args), 0, 1));
+  return one(uniform(b, place_of(args, operand(b, args, "self")), dtype_like(args), 0, 1));
 }
 std::vector<Value*> randn_like_body(Builder& b, const Args& args) {
-  return one(normal(b, operand(b, args, "self").sizes(), dtype_like(args), 0, 1));
+  return one(normal(b, place_of(args, operand(b, args, "self")), dtype_like(args), 0, 1));
 }
 
 // ---- of parameters that may be tensors ------------------------------------------------------------------
 
 std::vector<Value*> bernoulli_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
-  if (args.schema().find("p") >= 0) return one(bernoulli(b, self.sizes(), self.dtype(), args.number("p")));
+  Place place{self.sizes()};
+  if (args.schema().find("memory_order") >= 0) place = place_of(args, self);
+  if (args.schema().find("p") >= 0) return one(bernoulli(b, place, self.dtype(), args.number("p")));
   check_float(self.dtype(), "bernoulli");
-  return one(draw(b, "bernoulli_tensor", self.sizes(), self.dtype(), 0, 0, detach(self)));
+  return one(draw(b, "bernoulli_tensor", place, self.dtype(), 0, 0, detach(self)));
 }
 
 std::vector<Value*> normal_around_body(Builder& b, const Args& args) {
   const double deviation = args.number("std");
   if (args.schema().find("size") >= 0)
-    return one(normal(b, args.sizes("size"), float_or_default(b, args), args.number("mean"), deviation));
+    return one(normal(b, {args.sizes("size")}, float_or_default(b, args), args.number("mean"), deviation));
   Tensor mean = operand(b, args, "mean");
-  return one(normal(b, mean.sizes(), mean.dtype(), 0, deviation) + detach(mean));
+  return one(normal(b, {mean.sizes()}, mean.dtype(), 0, deviation) + detach(mean));
 }
 
 // ---- written to a tensor --------------------------------------------------------------------------------------
 
 std::vector<Value*> uniform_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
-  return one(uniform(b, self.sizes(), self.dtype(), args.number("from"), args.number("to")));
+  return one(uniform(b, place_of(args, self), self.dtype(), args.number("from"), args.number("to")));
 }
 std::vector<Value*> normal_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
-  return one(normal(b, self.sizes(), self.dtype(), args.number("mean"), args.number("std")));
+  return one(normal(b, place_of(args, self), self.dtype(), args.number("mean"), args.number("std")));
 }
 std::vector<Value*> exponential_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   check_float(self.dtype(), "exponential");
   if (!(args.number("lambd") > 0)) throw Unsupported("exponential with such a rate");
-  return one(draw(b, "exponential", self.sizes(), self.dtype(), args.number("lambd")));
+  return one(draw(b, "exponential", place_of(args, self), self.dtype(), args.number("lambd")));
 }
 
 // ---- dropout --------------------------------------------------------------------------------------------
@@ -140,11 +165,10 @@ std::vector<Value*> exponential_body(Builder& b, const Args& args) {
 bool draws(const Args& args) {
   return args.boolean("train") && args.number("p") > 0 && !(args.value("input")->type.numel() == Sym(0));
 }
-void check_dropout(Graph& graph, const Args& args) {
+void check_dropout(Graph&, const Args& args) {
   const double p = args.number("p");
   if (!(p >= 0 && p <= 1))
     runtime_error("dropout probability has to be between 0 and 1, but got " + std::to_string(p));
-  if (draws(args)) check_input(graph, args);
 }
 Alias dropout_alias(const Node& node) {
   return draws(Args(node.op->parsed[node.overload], node.args)) ? Alias::kNone : Alias::kSelf;
@@ -166,7 +190,7 @@ std::vector<Value*> dropout_body(Builder& b, const Args& args) {
   check_float(x.dtype(), "dropout");
   const double p = args.number("p"), kept = 1 - p;
   if (p == 1) return one(x * 0.0);
-  Tensor noise = bernoulli(b, of_channels ? channels_of(x) : x.sizes(), x.dtype(), kept);
+  Tensor noise = bernoulli(b, of_channels ? Place{channels_of(x)} : place_of(args, x), x.dtype(), kept);
   if (!alpha) return one(x * (noise / kept));
   // What is dropped becomes the limit of SELU; scale and shift keep mean and variance.
   constexpr double kLimit = 1.7580993408473766;
@@ -185,9 +209,14 @@ OpDef random(std::string_view name, std::vector<std::string_view> schemas, BodyF
           .in_place_variant = false,
           .check = check};
 }
+OpDef random_like(std::string_view name, std::vector<std::string_view> schemas, BodyFn body) {
+  OpDef op = random(name, std::move(schemas), body, check_format);
+  op.strides = strides_of_self;
+  return op;
+}
 // x.uniform_() and the like: what is drawn is written to x.
 OpDef filling(std::string_view name, std::string_view schema, std::string_view method, BodyFn body) {
-  OpDef op = random(name, {schema}, body, check_self);
+  OpDef op = random(name, {schema}, body, check_dense);
   op.torch_names = {method};
   op.in_place_variant = true;
   return op;
@@ -206,7 +235,7 @@ std::vector<OpDef> random_ops() {
       {.name = "core.draw",
        .family = Family::kRandom,
        .schemas = {"core.draw(str distribution, Tensor? probability, int[] size, float first, float second, "
-                   "ScalarType dtype, Tensor? after) -> Tensor"},
+                   "ScalarType dtype, Tensor? after, int[] order=[]) -> Tensor"},
        .infer = infer_draw,
        .differentiable = false},
       random("rand", {"rand(int[] size, " FACTORY_OPTIONS ") -> Tensor"}, rand_body),
@@ -215,13 +244,15 @@ std::vector<OpDef> random_ops() {
              {"randint(int high, int[] size, " FACTORY_OPTIONS ") -> Tensor",
               "randint.low(int low, int high, int[] size, " FACTORY_OPTIONS ") -> Tensor"},
              randint_body),
-      random("rand_like", {"rand_like(Tensor self, " LIKE_OPTIONS ") -> Tensor"}, rand_like_body, check_self),
-      random("randn_like", {"randn_like(Tensor self, " LIKE_OPTIONS ") -> Tensor"}, randn_like_body,
-             check_self),
-      random("randint_like",
-             {"randint_like(Tensor self, int high, " LIKE_OPTIONS ") -> Tensor",
-              "randint_like.low_dtype(Tensor self, int low, int high, " LIKE_OPTIONS ") -> Tensor"},
-             randint_body, check_self),
+      random_like("rand_like", {"rand_like(Tensor self, " LIKE_OPTIONS MEMORY_ORDER ") -> Tensor"},
+                  rand_like_body),
+      random_like("randn_like", {"randn_like(Tensor self, " LIKE_OPTIONS MEMORY_ORDER ") -> Tensor"},
+                  randn_like_body),
+      random_like(
+          "randint_like",
+          {"randint_like(Tensor self, int high, " LIKE_OPTIONS MEMORY_ORDER ") -> Tensor",
+           "randint_like.low_dtype(Tensor self, int low, int high, " LIKE_OPTIONS MEMORY_ORDER ") -> Tensor"},
+          randint_body),
       random("bernoulli",
              {"bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
               "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"},
@@ -231,23 +262,29 @@ std::vector<OpDef> random_ops() {
               "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor"},
              normal_around_body),
       filling("core.fill_bernoulli",
-              "core.fill_bernoulli(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
+              "core.fill_bernoulli(Tensor self, float p=0.5, *, Generator? generator=None" MEMORY_ORDER
+              ") -> Tensor",
               "torch.Tensor.bernoulli_", bernoulli_body),
       filling(
           "core.fill_uniform",
-          "core.fill_uniform(Tensor self, float from=0, float to=1, *, Generator? generator=None) -> Tensor",
+          "core.fill_uniform(Tensor self, float from=0, float to=1, *, Generator? generator=None" MEMORY_ORDER
+          ") -> Tensor",
           "torch.Tensor.uniform_", uniform_body),
       filling(
           "core.fill_normal",
-          "core.fill_normal(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor",
+          "core.fill_normal(Tensor self, float mean=0, float std=1, *, Generator? generator=None" MEMORY_ORDER
+          ") -> Tensor",
           "torch.Tensor.normal_", normal_body),
       filling("core.fill_exponential",
-              "core.fill_exponential(Tensor self, float lambd=1, *, Generator? generator=None) -> Tensor",
+              "core.fill_exponential(Tensor self, float lambd=1, *, Generator? generator=None" MEMORY_ORDER
+              ") -> Tensor",
               "torch.Tensor.exponential_", exponential_body),
-      dropout("dropout", "dropout(Tensor input, float p, bool train) -> Tensor", dropout_body<false, false>),
+      dropout("dropout", "dropout(Tensor input, float p, bool train, *" MEMORY_ORDER ") -> Tensor",
+              dropout_body<false, false>),
       dropout("feature_dropout", "feature_dropout(Tensor input, float p, bool train) -> Tensor",
               dropout_body<true, false>),
-      dropout("alpha_dropout", "alpha_dropout(Tensor input, float p, bool train) -> Tensor",
+      dropout("alpha_dropout",
+              "alpha_dropout(Tensor input, float p, bool train, *" MEMORY_ORDER ") -> Tensor",
               dropout_body<false, true>),
       dropout("feature_alpha_dropout", "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
               dropout_body<true, true>),

@@ -69,8 +69,21 @@ def test_draws_keep_the_order_of_the_program(x):
     draws_like_eager(f, x)
 
 
-def test_another_memory_order_is_left_to_eager(x):
-    draws_like_eager(lambda x: F.dropout(x.t(), 0.3), x, graph_breaks=1)
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: F.dropout(x.t(), 0.3),
+        lambda x: F.dropout(x.view(4, 16, 11, 3).permute(2, 0, 3, 1) * 2, 0.3) + 1,
+        lambda x: F.alpha_dropout(x[:, ::2], 0.3, True),
+        lambda x: F.dropout(x[:1, None].expand(5, 3, 33), 0.3),
+        lambda x: (torch.rand_like(x.t()), torch.randn_like(x[1:, :7]), torch.randint_like(x.view(8, 8, 33).mT, 9)),
+        lambda x: x.clone().t().normal_(1, 3),
+        lambda x: x.clone().view(8, 8, 33).transpose(0, 1).uniform_(),
+        lambda x: F.dropout(x.view(64, 11, 3, 1).contiguous(memory_format=torch.channels_last), 0.4),
+    ],
+)
+def test_the_order_of_draws_is_that_of_memory(f, x):
+    draws_like_eager(f, x)
 
 
 def test_attention_with_dropout():
