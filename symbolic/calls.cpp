@@ -50,6 +50,24 @@ bool in_module(const char* module, const char* name) {
   return std::strncmp(module, name, length) == 0 && (module[length] == '\0' || module[length] == '.');
 }
 
+// What is followed all the same in those modules: names that start so. Logger._log is an effect (values/introspection.cpp).
+struct FollowedName {
+  const char* module;
+  const char* prefix;
+};
+constexpr FollowedName kFollowedNames[] = {
+    {"logging", "Logger.debug"},        {"logging", "Logger.info"},     {"logging", "Logger.warn"},
+    {"logging", "Logger.error"},        {"logging", "Logger.critical"}, {"logging", "Logger.log"},
+    {"inspect", "Signature."},          {"inspect", "Parameter."},      {"inspect", "BoundArguments."},
+    {"logging", "Logger.isEnabledFor"},
+};
+
+bool is_followed(const char* module, std::string_view qualified_name) {
+  for (const FollowedName& name : kFollowedNames)
+    if (std::strcmp(module, name.module) == 0 && qualified_name.starts_with(name.prefix)) return true;
+  return false;
+}
+
 bool has_mark(PyObject* function, const char* mark) {
   PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
   PyObject* value = dict ? PyDict_GetItemString(dict, mark) : nullptr;
@@ -73,6 +91,7 @@ ValuePtr call_own_function(Executor& ex, PyObject* function, const char* module,
 
 void refuse_marked(const FunctionValue& function, PyObject* real, const char* module) {
   if (is_disabled(real)) break_graph("CD0003", function.describe());
+  if (is_followed(module, function.describe())) return;
   for (const char* skipped : kSkippedModules)
     if (in_module(module, skipped)) break_graph("CD0106", std::string(module) + "." + function.describe());
 }

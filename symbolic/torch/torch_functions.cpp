@@ -169,6 +169,8 @@ constexpr SpecialRow kRows[] = {
     {"torch._C._len_torch_function_stack",
      [](Executor& ex, PyObject*, const CallArgs&) { return ex.constant_int(0); }},
     {"torch._C._get_tracing_state", always_none},
+    {"torch._C._log_api_usage_once", always_none},
+    {"torch._C._log_api_usage_metadata", always_none},
     {"torch._C._is_tracing", always_false},
     {"torch.jit.is_scripting", always_false},
     {"torch.jit.is_tracing", always_false},

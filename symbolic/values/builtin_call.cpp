@@ -28,8 +28,8 @@ Table make_table(std::initializer_list<std::span<const BuiltinRow>> parts) {
 }
 
 const Table& functions() {
-  static const auto* table =
-      new Table(make_table({builtin_functions(), library_functions(), copy_functions()}));
+  static const auto* table = new Table(
+      make_table({builtin_functions(), library_functions(), copy_functions(), introspection_functions()}));
   return *table;
 }
 const Table& classes() {
@@ -214,15 +214,7 @@ bool is_pure_c_object(PyObject* object) {
 }
 
 ValuePtr call_opaque(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
-  if (is_cached_function(callable->real_object())) {
-    ValuePtr result = callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
-    // What may be changed, or is told apart by identity, has to be the one that the cache holds.
-    const PyTypeObject* type = result->type();
-    for (const PyTypeObject* plain :
-         {&PyLong_Type, &PyFloat_Type, &PyBool_Type, &PyUnicode_Type, &PyBytes_Type, Py_TYPE(Py_None)})
-      if (type == plain) return result;
-    break_graph("CD0202", callable->describe());
-  }
+  if (is_cached_function(callable->real_object())) return call_cached_function(ex, callable, args);
   break_graph("CD0202", callable->describe());
 }
 

@@ -131,9 +131,15 @@ PyObject* library_object(const char* module, const char* name) {
   static auto* cache = new std::unordered_map<std::string, PyObject*>;
   auto [it, inserted] = cache->try_emplace(std::string(module) + "." + name, nullptr);
   if (inserted) {
-    PyRef imported = PyRef::steal(PyImport_ImportModule(module));
-    it->second = imported ? PyObject_GetAttrString(imported.get(), name) : nullptr;
-    if (!it->second) PyErr_Clear();
+    PyRef found = PyRef::steal(PyImport_ImportModule(module));
+    std::string_view rest = name;
+    while (found && !rest.empty()) {
+      size_t dot = std::min(rest.find('.'), rest.size());
+      found = PyRef::steal(PyObject_GetAttrString(found.get(), std::string(rest.substr(0, dot)).c_str()));
+      rest.remove_prefix(std::min(dot + 1, rest.size()));
+    }
+    if (!found) PyErr_Clear();
+    it->second = Py_XNewRef(found.get());
   }
   return it->second;
 }

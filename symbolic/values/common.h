@@ -38,7 +38,7 @@ std::vector<RecipePtr> recipes_of(Executor& ex, const std::vector<ValuePtr>& val
 // ---- constants
 // An interned str that lives as long as the process. Borrowed.
 PyObject* interned(const char* text);
-// Attribute `name` of an importable module, kept for the life of the process; null where it is missing.
+// Attribute `name` ("f", "Class.method") of an importable module, kept for the life of the process; null where it is missing.
 // Borrowed.
 PyObject* library_object(const char* module, const char* name);
 bool is_none(const ValuePtr& value);

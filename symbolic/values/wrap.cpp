@@ -77,6 +77,13 @@ ValuePtr wrap_slice(Executor& ex, PyObject* object, const SourcePtr& source) {
       ->call(ex, args);
 }
 
+// What a known inspect.Signature holds: it never changes.
+bool is_of_signature(const SourcePtr& source) {
+  if (!source->base || source->base->kind != SourceKind::kConstant) return false;
+  PyObject* owner = source->base->object.get();
+  return owner && reinterpret_cast<PyObject*>(Py_TYPE(owner)) == library_object("inspect", "Signature");
+}
+
 ValuePtr wrap_container(Executor& ex, PyObject* object, const SourcePtr& source) {
   PyTypeObject* type = Py_TYPE(object);
   if (type == &PyTuple_Type) {
@@ -97,6 +104,10 @@ ValuePtr wrap_container(Executor& ex, PyObject* object, const SourcePtr& source)
   if (type == &PySet_Type || type == &PyFrozenSet_Type) {
     guard_exact_type(ex, object, source);
     return std::make_shared<SetValue>(ex, object, source, type);
+  }
+  if (type == &PyDictProxy_Type && is_of_signature(source)) {
+    PyRef shown = checked(PyObject_CallMethod(object, "copy", nullptr));
+    return std::make_shared<MappingProxyValue>(ex.wrap(shown.get(), constant_source(shown.get())));
   }
   if (PySlice_Check(object) || PyRange_Check(object)) return wrap_slice(ex, object, source);
   return nullptr;

@@ -1,0 +1,134 @@
+// What programs ask of Python itself, and tell it: signatures, which modules are installed, log records, cached
+// functions.
+#include "symbolic/executor_state.h"
+#include "symbolic/functions.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/class_value.h"
+#include "symbolic/values/common.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// The callable itself, under a guard; of a bound method one that is bound to None, which has the same signature.
+PyRef known_callable(Executor& ex, const ValuePtr& value) {
+  if (auto* method = dynamic_cast<BoundMethodValue*>(value.get())) {
+    auto* function = dynamic_cast<FunctionValue*>(method->function().get());
+    PyRef live = function ? function->materialize(ex) : PyRef();
+    return live ? checked(PyMethod_New(live.get(), Py_None)) : PyRef();
+  }
+  if (auto* function = dynamic_cast<FunctionValue*>(value.get())) return function->materialize(ex);
+  PyObject* live = value->real_object();
+  if (!live || !PyType_Check(live)) return {};
+  guard_class(ex, reinterpret_cast<PyTypeObject*>(live));
+  return PyRef::borrow(live);
+}
+
+ValuePtr signature(Executor& ex, const CallArgs& args) {
+  bool simple = args.positional.size() == 1 && args.keywords.empty();
+  PyRef callable = simple ? known_callable(ex, args.positional[0]) : PyRef();
+  if (!callable) break_graph("CD0106", "inspect.signature");
+  PyRef found = checked_user(ex, PyObject_CallOneArg(library_object("inspect", "signature"), callable.get()));
+  return ex.wrap(found.get(), constant_source(found.get()));
+}
+
+// Which modules are installed does not change while a program runs.
+ValuePtr find_spec(Executor& ex, const CallArgs& args) {
+  require_count(ex, "find_spec", args, 1, 1);
+  PyRef name = string_argument(ex, args.positional[0]);
+  PyRef found =
+      checked_user(ex, PyObject_CallOneArg(library_object("importlib.util", "find_spec"), name.get()));
+  return ex.wrap(found.get(), constant_source(found.get()));
+}
+
+// ---- logging
+
+PyObject* log_function() { return library_object("cdynamo._logs", "log_record"); }
+
+// logging.Logger._log: the record is made after the graph has run, with the user's line.
+ValuePtr log_record(Executor& ex, const CallArgs& args) {
+  auto bound =
+      bind_arguments(ex, "_log", args,
+                     {"self", "level", "msg", "args", "exc_info?", "extra?", "stack_info?", "stacklevel?"});
+  for (size_t i = 4; i < bound.size(); ++i)
+    if (bound[i]) break_graph("CD0106", "logging with options");
+  for (size_t i = 1; i < 4; ++i)
+    if (!bound[i]->as_constant()) break_graph("CD0106", "logging of values that the graph computes");
+  // Innermost are frames of logging's own: Logger.warning and the like.
+  std::vector<UserFrame> stack = ex.user_stack();
+  while (!stack.empty() && stack.back().file.ends_with("logging/__init__.py")) stack.pop_back();
+  if (stack.empty()) break_graph("CD0106", "logging");
+  const UserFrame& caller = stack.back();
+  auto text = [](const std::string& value) {
+    return make_recipe(RecipeKind::kConstant, checked(PyUnicode_FromString(value.c_str())).get());
+  };
+  Effect effect{.kind = EffectKind::kCall};
+  effect.target = make_recipe(RecipeKind::kConstant, log_function());
+  effect.value = make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, {bound.begin(), bound.begin() + 4}));
+  effect.value->items.push_back(text(caller.file));
+  effect.value->items.push_back(
+      make_recipe(RecipeKind::kConstant, checked(PyLong_FromLong(caller.line)).get()));
+  effect.value->items.push_back(text(caller.function));
+  ex.effect(std::move(effect));
+  return ex.none();
+}
+
+// Logger.isEnabledFor keeps its answers in a dict, under a lock: the real one is asked first, so that the dict has
+// the answer, which is then read (and guarded) as the program reads it.
+ValuePtr is_enabled_for(Executor& ex, const CallArgs& args) {
+  auto bound = bind_arguments(ex, "isEnabledFor", args, {"self", "level"});
+  PyObject* logger = bound[0]->real_object();
+  auto level = bound[1]->as_constant();
+  if (!logger || !level) break_graph("CD0106", "logging.Logger.isEnabledFor");
+  checked_user(ex, PyObject_CallMethodOneArg(logger, interned("isEnabledFor"), level->get()));
+  if (is_true(ex, bound[0]->get_attribute(ex, interned("disabled"))))
+    return ex.constant(PyRef::borrow(Py_False));
+  return bound[0]->get_attribute(ex, interned("_cache"))->get_item(ex, bound[1]);
+}
+
+constexpr BuiltinRow kFunctions[] = {
+    {"inspect", "signature", signature},
+    {"importlib.util", "find_spec", find_spec},
+    {"logging", "Logger._log", log_record},
+    {"logging", "Logger.isEnabledFor", is_enabled_for},
+};
+
+// A log record among effects.
+bool is_log(const Effect& effect) {
+  return effect.kind == EffectKind::kCall && effect.target->object.get() == log_function();
+}
+
+}  // namespace
+
+std::span<const BuiltinRow> introspection_functions() { return kFunctions; }
+
+ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
+  Executor::State& state = ex.state();
+  std::vector<Effect>& effects = state.result.effects;
+  size_t effects_before = effects.size(), mutated_before = state.mutated.size(),
+         globals_before = state.globals_order.size();
+  ValuePtr result = callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
+  // What it does to the world happens once for all calls: a log record is left to the function itself.
+  bool logs = effects.size() > effects_before;
+  for (size_t i = effects_before; i < effects.size(); ++i)
+    if (!is_log(effects[i]) || !is_none(result)) break_graph("CD0202", callable->describe());
+  if (state.mutated.size() != mutated_before || state.globals_order.size() != globals_before)
+    break_graph("CD0202", callable->describe());
+  if (logs) {
+    if (!args.keywords.empty()) break_graph("CD0202", callable->describe());
+    effects.resize(effects_before);
+    Effect effect{.kind = EffectKind::kCall};
+    effect.target = callable->recipe(ex);
+    effect.value = make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, args.positional));
+    ex.effect(std::move(effect));
+    return result;
+  }
+  // What may be changed, or is told apart by identity, has to be the one that the cache holds.
+  const PyTypeObject* type = result->type();
+  for (const PyTypeObject* plain :
+       {&PyLong_Type, &PyFloat_Type, &PyBool_Type, &PyUnicode_Type, &PyBytes_Type, Py_TYPE(Py_None)})
+    if (type == plain) return result;
+  break_graph("CD0202", callable->describe());
+}
+
+}  // namespace cdynamo::symbolic

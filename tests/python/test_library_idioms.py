@@ -1,0 +1,150 @@
+"""What libraries of models do around their tensors: signatures, log records, modules made in forward, key-value caches."""
+
+import functools
+import inspect
+import logging
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+import cdynamo  # noqa: E402
+
+
+@pytest.fixture
+def breaks():
+    before = cdynamo.counters()["graph_breaks"]
+    return lambda: cdynamo.counters()["graph_breaks"] - before
+
+
+def test_view_of_static_sizes_by_ints_that_change(breaks):
+    """The sizes of the result are symbols where those of the operand are not."""
+
+    def f(x, w, stride, side):
+        b, n, c = x.shape
+        x = x.transpose(1, 2).reshape(b, c, side, side)
+        x = nn.functional.conv2d(x, w, None, (stride, stride))
+        return x.reshape(b, c, -1).transpose(1, 2)
+
+    fast = cdynamo.optimize(f)
+    for side, channels, stride in ((16, 16, 8), (8, 32, 4), (4, 48, 2), (2, 64, 1), (8, 32, 4)):
+        x, w = torch.randn(2, side * side, channels), torch.randn(channels, channels, stride, stride)
+        torch.testing.assert_close(fast(x, w, stride, side), f(x, w, stride, side))
+    assert breaks() == 0
+
+
+def test_norms_of_sizes_that_change(breaks):
+    fast = cdynamo.optimize(lambda x, n, w: nn.functional.layer_norm(x, (n,), w))
+    for n in (4, 6, 8, 10):
+        x, w = torch.randn(3, n), torch.randn(n)
+        torch.testing.assert_close(fast(x, n, w), nn.functional.layer_norm(x, (n,), w))
+    assert breaks() == 0
+
+
+def test_cache_that_starts_empty():
+    """torch.cat passes an empty tensor over, and its result follows it in the autograd graph."""
+
+    def f(empty, k):
+        keys = torch.cat([torch.tensor([]), k * 2], dim=-2)
+        return torch.cat([empty, keys], dim=1)
+
+    for function in (f, cdynamo.optimize(f)):
+        empty, k = torch.empty(0, requires_grad=True), torch.randn(2, 3, 4, requires_grad=True)
+        function(empty, k).square().sum().backward()
+        torch.testing.assert_close(k.grad, 8 * k.detach())
+        assert empty.grad.shape == (0,)
+
+
+def test_modules_made_in_forward(breaks):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+        def forward(self, x, target):
+            for layer in self.layers[:2]:
+                x = layer(x)
+            return nn.CrossEntropyLoss()(x, target)
+
+    model, x, target = Model(), torch.randn(5, 4), torch.randint(4, (5,))
+    torch.testing.assert_close(cdynamo.optimize(model)(x, target), model(x, target))
+    assert breaks() == 0
+
+
+def test_signatures(breaks):
+    class Layer:
+        def chunk(self, x, *, scale=2.0):
+            return x * scale
+
+        def __call__(self, x, **options):
+            known = inspect.signature(self.chunk).parameters
+            names = {name for name in inspect.signature(Layer.chunk).parameters}
+            options = {name: value for name, value in options.items() if name in known}
+            return self.chunk(x, **options) + len(known) + len(names) + known["scale"].default
+
+    layer, x = Layer(), torch.ones(3)
+    fast = cdynamo.optimize(lambda x: layer(x, scale=3.0, other=1))
+    torch.testing.assert_close(fast(x), layer(x, scale=3.0))
+    assert breaks() == 0
+
+
+def test_signature_of_another_function_is_seen():
+    fast = cdynamo.optimize(lambda x, f: x + len(inspect.signature(f).parameters))
+    assert fast(torch.zeros(1), lambda a: a).item() == 1
+    assert fast(torch.zeros(1), lambda a, b: a).item() == 2
+
+
+logger = logging.getLogger("test_library_idioms")
+
+
+@functools.lru_cache(None)
+def warn_once(message):
+    logger.warning(message)
+
+
+def test_log_records_come_from_the_users_line(caplog, breaks):
+    def f(x, level):
+        logger.log(level, "on %s", "the way")
+        logger.debug("not wanted")
+        return x + 1
+
+    line = f.__code__.co_firstlineno + 1
+    fast = cdynamo.optimize(f)
+    with caplog.at_level(logging.INFO, logger=logger.name):
+        for _ in range(2):
+            fast(torch.zeros(2), logging.WARNING)
+    records = [(r.levelname, r.getMessage(), r.lineno, r.funcName, r.pathname) for r in caplog.records]
+    assert records == [("WARNING", "on the way", line, "f", __file__)] * 2
+    caplog.clear()
+    with caplog.at_level(logging.DEBUG, logger=logger.name):  # what the logger lets through is guarded
+        fast(torch.zeros(2), logging.WARNING)
+    assert [r.getMessage() for r in caplog.records] == ["on the way", "not wanted"]
+    assert breaks() == 0
+
+
+def test_a_cached_function_that_logs_does_so_once(caplog, breaks):
+    def f(x):
+        warn_once("said once")
+        return x * 2
+
+    fast = cdynamo.optimize(f)
+    with caplog.at_level(logging.INFO, logger=logger.name):
+        for n in (2, 3, 4):
+            fast(torch.zeros(n))
+    assert [r.getMessage() for r in caplog.records] == ["said once"]
+    assert breaks() == 0
+
+
+def test_a_cached_function_that_changes_something_is_called_once():
+    seen = []
+
+    @functools.lru_cache(None)
+    def note(n):
+        seen.append(n)
+        return n
+
+    fast = cdynamo.optimize(lambda x: x + note(3))
+    for _ in range(3):
+        assert fast(torch.zeros(1)).item() == 3
+    assert seen == [3]
