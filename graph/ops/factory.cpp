@@ -123,7 +123,14 @@ std::vector<Value*> arange_body(Builder& b, const Args& args) {
   if (!std::isfinite(first) || !std::isfinite(last)) runtime_error("unsupported range");
   if ((by > 0 && last < first) || (by < 0 && last > first))
     runtime_error("upper bound and lower bound inconsistent with step sign");
-  if (!is_float(dtype)) throw Unsupported("arange of integers with float bounds");
+  if (!is_float(dtype)) {
+    // Eager converts the bounds to the dtype first.
+    const auto whole = [](double x) { return std::trunc(x) == x && std::abs(x) < 1e15; };
+    if (dtype != DType::kI64 || !whole(first) || !whole(last) || !whole(by))
+      throw Unsupported("arange of integers with float bounds");
+    const auto integer = [](double x) { return Sym(static_cast<int64_t>(x)); };
+    return integer_range(b, integer(first), integer(last), integer(by), dtype);
+  }
   Sym size = static_cast<int64_t>(std::ceil((last - first) / by));
   return one(cast(iota(b, {size}, 0, DType::kF64) * by + first, dtype));
 }

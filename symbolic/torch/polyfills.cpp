@@ -21,6 +21,7 @@ constexpr PolyfillRow kRows[] = {
     {"torch.Tensor.trace", "trace"},
     {"torch.functional.broadcast_tensors", "broadcast_tensors"},
     {"torch.functional.meshgrid", "meshgrid"},
+    {"torch._weight_norm", "weight_norm"},
     {"torch.pixel_shuffle", "pixel_shuffle"},
     {"torch.pixel_unshuffle", "pixel_unshuffle"},
     {"torch.cosine_embedding_loss", "cosine_embedding_loss"},

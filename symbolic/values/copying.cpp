@@ -29,7 +29,7 @@ UserObjectValue* plain_instance(Executor& ex, const ValuePtr& value) {
   auto* object = dynamic_cast<UserObjectValue*>(value.get());
   if (!object || object->storage() || builtin_base(object->type()) != &PyBaseObject_Type) return nullptr;
   for (const char* hook : {"__copy__", "__deepcopy__", "__getstate__", "__setstate__", "__reduce__",
-                           "__reduce_ex__", "__slots__", "__setattr__"})
+                           "__reduce_ex__", "__slots__"})
     if (lookup_type(ex, object->type(), interned(hook)) != _PyType_Lookup(&PyBaseObject_Type, interned(hook)))
       return nullptr;
   return object->instance_dict(ex) ? object : nullptr;

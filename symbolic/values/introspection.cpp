@@ -1,10 +1,15 @@
 // What programs ask of Python itself, and tell it: signatures, which modules are installed, log records, cached
 // functions.
+#include <algorithm>
+
+#include "symbolic/array_value.h"
 #include "symbolic/executor_state.h"
 #include "symbolic/functions.h"
+#include "symbolic/hooks.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/common.h"
+#include "symbolic/values/tuple.h"
 
 namespace cdynamo::symbolic {
 
@@ -39,6 +44,25 @@ ValuePtr find_spec(Executor& ex, const CallArgs& args) {
   PyRef found =
       checked_user(ex, PyObject_CallOneArg(library_object("importlib.util", "find_spec"), name.get()));
   return ex.wrap(found.get(), constant_source(found.get()));
+}
+
+ValuePtr version(Executor& ex, const CallArgs& args) {
+  require_count(ex, "version", args, 1, 1);
+  PyRef name = string_argument(ex, args.positional[0]);
+  return ex.constant(
+      checked_user(ex, PyObject_CallOneArg(library_object("importlib.metadata", "version"), name.get())));
+}
+
+// Without a gradient to be had, the user's autograd.Function is its forward.
+ValuePtr function_apply(Executor& ex, const CallArgs& args) {
+  ValuePtr grad = ex.wrap(library_object("torch", "is_grad_enabled"),
+                          constant_source(library_object("torch", "is_grad_enabled")))
+                      ->call(ex, {});
+  for (size_t i = 1; is_true(ex, grad) && i < args.positional.size(); ++i)
+    if (graph::Value* tensor = graph_value(args.positional[i]); tensor && tensor->requires_grad)
+      break_graph("CD0400", "apply of " + args.positional[0]->describe());
+  if (!args.keywords.empty()) break_graph("CD0400", "apply with keywords");
+  return polyfill(ex, "torch_functions", "function_apply")->call(ex, args);
 }
 
 // ---- logging
@@ -87,10 +111,9 @@ ValuePtr is_enabled_for(Executor& ex, const CallArgs& args) {
 }
 
 constexpr BuiltinRow kFunctions[] = {
-    {"inspect", "signature", signature},
-    {"importlib.util", "find_spec", find_spec},
-    {"logging", "Logger._log", log_record},
-    {"logging", "Logger.isEnabledFor", is_enabled_for},
+    {"inspect", "signature", signature},        {"importlib.util", "find_spec", find_spec},
+    {"importlib.metadata", "version", version}, {"torch.autograd", "Function.apply.__func__", function_apply},
+    {"logging", "Logger._log", log_record},     {"logging", "Logger.isEnabledFor", is_enabled_for},
 };
 
 // A log record among effects.
@@ -102,32 +125,85 @@ bool is_log(const Effect& effect) {
 
 std::span<const BuiltinRow> introspection_functions() { return kFunctions; }
 
+namespace {
+
+// Plain values that are told apart by no one.
+bool is_plain(PyTypeObject* type) {
+  for (const PyTypeObject* plain :
+       {&PyLong_Type, &PyFloat_Type, &PyBool_Type, &PyUnicode_Type, &PyBytes_Type, Py_TYPE(Py_None)})
+    if (type == plain) return true;
+  return false;
+}
+
+// The object of a value that every call has: null for what is symbolic, made during capture, or a tensor.
+PyRef known_object(Executor& ex, const ValuePtr& value) {
+  if (auto constant = value->as_constant()) return *constant;
+  if (value->source && value->source->kind == SourceKind::kConstant && value->real_object())
+    return PyRef::borrow(value->real_object());
+  if (auto* tuple = tuple_in(value); tuple && value->type() == &PyTuple_Type) {
+    const std::vector<ValuePtr>& items = tuple->items(ex);
+    PyRef made = checked(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+    for (size_t i = 0; i < items.size(); ++i) {
+      PyRef item = known_object(ex, items[i]);
+      if (!item) return {};
+      PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), item.release());
+    }
+    return made;
+  }
+  return {};
+}
+
+// The object that the cache holds, of a function that was seen to have no effects. Null: not all arguments are known.
+ValuePtr cached_object(Executor& ex, PyObject* callable, const CallArgs& args) {
+  PyRef positional = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
+  PyRef keywords = checked(PyDict_New());
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    PyRef object = known_object(ex, args.positional[i]);
+    if (!object) return nullptr;
+    PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), object.release());
+  }
+  for (const Keyword& keyword : args.keywords) {
+    PyRef object = known_object(ex, keyword.value);
+    if (!object || PyDict_SetItem(keywords.get(), keyword.name.get(), object.get()) < 0) return nullptr;
+  }
+  PyRef found = checked_user(ex, PyObject_Call(callable, positional.get(), keywords.get()));
+  return ex.wrap(found.get(), constant_source(found.get()));
+}
+
+// Replays a call of the function itself, which is the one to know whether it was called before.
+void replay_call(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
+  if (!args.keywords.empty()) break_graph("CD0202", callable->describe());
+  Effect effect{.kind = EffectKind::kCall};
+  effect.target = callable->recipe(ex);
+  effect.value = make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, args.positional));
+  ex.effect(std::move(effect));
+}
+
+}  // namespace
+
 ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
   Executor::State& state = ex.state();
   std::vector<Effect>& effects = state.result.effects;
-  size_t effects_before = effects.size(), mutated_before = state.mutated.size(),
-         globals_before = state.globals_order.size();
+  const size_t effects_before = effects.size(), mutated_before = state.mutated.size(),
+               globals_before = state.globals_order.size(), nodes_before = ex.graph().nodes.size();
   ValuePtr result = callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
-  // What it does to the world happens once for all calls: a log record is left to the function itself.
-  bool logs = effects.size() > effects_before;
-  for (size_t i = effects_before; i < effects.size(); ++i)
-    if (!is_log(effects[i]) || !is_none(result)) break_graph("CD0202", callable->describe());
-  if (state.mutated.size() != mutated_before || state.globals_order.size() != globals_before)
-    break_graph("CD0202", callable->describe());
-  if (logs) {
-    if (!args.keywords.empty()) break_graph("CD0202", callable->describe());
+  const bool same_world =
+      state.mutated.size() == mutated_before && state.globals_order.size() == globals_before;
+  if (same_world && is_none(result) && effects.size() > effects_before &&
+      std::all_of(effects.begin() + static_cast<ptrdiff_t>(effects_before), effects.end(), is_log)) {
+    // What it says is said once for all calls.
     effects.resize(effects_before);
-    Effect effect{.kind = EffectKind::kCall};
-    effect.target = callable->recipe(ex);
-    effect.value = make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, args.positional));
-    ex.effect(std::move(effect));
+    replay_call(ex, callable, args);
     return result;
   }
+  if (!same_world || effects.size() != effects_before) break_graph("CD0202", callable->describe());
+  if (is_plain(result->type())) return result;
   // What may be changed, or is told apart by identity, has to be the one that the cache holds.
-  const PyTypeObject* type = result->type();
-  for (const PyTypeObject* plain :
-       {&PyLong_Type, &PyFloat_Type, &PyBool_Type, &PyUnicode_Type, &PyBytes_Type, Py_TYPE(Py_None)})
-    if (type == plain) return result;
+  if (ex.graph().nodes.size() == nodes_before)
+    if (ValuePtr held = cached_object(ex, callable->real_object(), args)) return held;
+  // Of sizes that change, the parts of a tuple.
+  if (result->type() == &PyTuple_Type && tuple_in(result) && ex.graph().nodes.size() == nodes_before)
+    return result;
   break_graph("CD0202", callable->describe());
 }
 

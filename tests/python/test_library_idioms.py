@@ -1,5 +1,6 @@
 """What libraries of models do around their tensors: signatures, log records, modules made in forward, key-value caches."""
 
+import copy
 import functools
 import inspect
 import logging
@@ -148,3 +149,110 @@ def test_a_cached_function_that_changes_something_is_called_once():
     for _ in range(3):
         assert fast(torch.zeros(1)).item() == 3
     assert seen == [3]
+
+
+class Recipe:
+    def __init__(self, pattern):
+        self.axes = pattern.split()
+
+
+@functools.lru_cache
+def recipe_of(pattern):
+    return Recipe(pattern)
+
+
+@functools.lru_cache
+def shape_of(recipe, shape):
+    return [shape[int(axis)] for axis in recipe.axes], None
+
+
+def test_cached_recipes_of_patterns(breaks):
+    def f(x):
+        recipe = recipe_of("1 0")
+        shape, nothing = shape_of(recipe, tuple(x.shape))
+        assert recipe is recipe_of("1 0") and nothing is None
+        return x.reshape(shape) * 2
+
+    fast = cdynamo.optimize(f)
+    for n in (2, 3, 4, 5):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(fast(x), f(x))
+    assert breaks() == 0
+
+
+def test_autograd_function_without_gradients(breaks):
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, scale):
+            ctx.save_for_backward(x)
+            ctx.scale = scale
+            return x * x * scale if not any(ctx.needs_input_grad) else x
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return 2 * x * grad * ctx.scale, None
+
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x**3
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 3 * ctx.saved_tensors[0] ** 2 * grad
+
+    fast = cdynamo.optimize(lambda x: Square.apply(x, 3) + Cube.apply(x))
+    x = torch.randn(5)
+    torch.testing.assert_close(fast(x), 3 * x * x + x**3)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x.clone().requires_grad_()), 3 * x * x + x**3)
+    assert breaks() == 0
+    leaf = x.clone().requires_grad_()
+    fast(leaf).sum().backward()
+    torch.testing.assert_close(leaf.grad, 6 * x + 3 * x * x)
+    assert breaks() > 0
+
+
+def test_copies_of_configurations(breaks):
+    class Config:
+        def __init__(self):
+            self.width, self.names, self.nested = 3, ["a"], {"b": 2}
+
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+
+    config = Config()
+
+    def f(x):
+        mine = copy.deepcopy(config)
+        mine.width += 1
+        mine.names.append("c")
+        return x * mine.width, mine
+
+    got, mine = cdynamo.optimize(f)(torch.ones(2))
+    assert got.tolist() == [4, 4] and vars(mine) == {"width": 4, "names": ["a", "c"], "nested": {"b": 2}}
+    assert config.width == 3 and config.names == ["a"] and mine.nested is not config.nested
+    assert breaks() == 0
+
+
+def test_weight_norm():
+    for dim in (0, 1, 2, None):
+        eager = nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3), dim=dim)
+        twin = copy.deepcopy(eager)
+        x, results = torch.randn(2, 4, 9), []
+        for module, call in ((eager, eager), (twin, cdynamo.optimize(twin))):
+            call(x).square().mean().backward()
+            results.append([call(x), *(p.grad for p in module.parameters())])
+        for theirs, mine in zip(*results):
+            torch.testing.assert_close(mine, theirs)
+
+
+def test_arange_of_integers_with_float_bounds(breaks):
+    fast = cdynamo.optimize(lambda x: x + torch.arange(0, 7, 2.0, dtype=torch.int64))
+    assert fast(torch.zeros(4)).tolist() == [0, 2, 4, 6]
+    assert breaks() == 0
