@@ -226,6 +226,7 @@ ValuePtr made_function_attribute(Executor& ex, FunctionValue& function, const Va
                                  PyObject* name) {
   if (is_any(name, {"__name__"})) return ex.constant(PyRef::borrow(function.code()->co_name));
   if (is_any(name, {"__qualname__"})) return qualified_name;
+  if (is_any(name, {"__annotations__"}) && !function.annotations) return make_dict(ex, {});
   if (is_any(name, {"__defaults__"})) return function.defaults ? function.defaults : ex.none();
   if (is_any(name, {"__kwdefaults__"}))
     return function.keyword_defaults ? function.keyword_defaults : ex.none();
@@ -254,6 +255,19 @@ ValuePtr FunctionValue::own_attribute(Executor& ex, PyObject* name) {
     return ex.wrap(own, is_known() ? constant_source(own) : key_source(instance_dict_source(source), name));
   if (!is_known()) add_guard(ex, GuardKind::kAttributeAbsent, source, name);
   return nullptr;
+}
+
+std::vector<PyRef> FunctionValue::own_names(Executor& ex) {
+  std::vector<PyRef> names;
+  PyObject* dict = function_ && materialize(ex) ? as_function(function_.get())->func_dict : nullptr;
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; dict && PyDict_Next(dict, &at, &key, &value);)
+    if (own_attribute(ex, key)) names.push_back(PyRef::borrow(key));
+  for (const auto& [name, changed] : attributes_)
+    if (changed && !(dict && PyDict_GetItemWithError(dict, name.get())) &&
+        !_PyType_Lookup(&PyFunction_Type, name.get()))
+      names.push_back(name);
+  return names;
 }
 
 ValuePtr FunctionValue::get_attribute(Executor& ex, PyObject* name) {

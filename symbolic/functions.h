@@ -52,6 +52,9 @@ class FunctionValue final : public SymbolicValue {
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;
 
+  // The names in its __dict__; a live function is told from others by a guard.
+  std::vector<PyRef> own_names(Executor& ex);
+
   PyCodeObject* code() const { return reinterpret_cast<PyCodeObject*>(code_.get()); }
   PyObject* globals() const { return globals_.get(); }
   std::vector<ValuePtr> closure(Executor& ex);

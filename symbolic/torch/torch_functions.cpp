@@ -181,6 +181,7 @@ constexpr SpecialRow kRows[] = {
     {"torch._utils.is_compiling", always_true},
     {"torch._dynamo.is_compiling", always_true},
     {"torch.onnx.is_in_onnx_export", always_false},
+    {"torch.distributed.is_available", ask},
     {"torch.are_deterministic_algorithms_enabled", ask},
     {"torch._C._get_deterministic_algorithms", ask},
     {"torch._C._are_functorch_transforms_active", always_false},

@@ -65,6 +65,29 @@ ValuePtr function_apply(Executor& ex, const CallArgs& args) {
   return polyfill(ex, "torch_functions", "function_apply")->call(ex, args);
 }
 
+// functools.update_wrapper, which wraps() calls: of functions; the default lists of names.
+ValuePtr update_wrapper(Executor& ex, const CallArgs& args) {
+  auto bound = bind_arguments(ex, "update_wrapper", args, {"wrapper", "wrapped", "assigned?", "updated?"});
+  auto is_default = [&](const ValuePtr& given, const char* name) {
+    return !given || given->real_object() == library_object("functools", name);
+  };
+  auto* wrapper = dynamic_cast<FunctionValue*>(bound[0].get());
+  const ValuePtr& wrapped = bound[1];
+  auto* method = dynamic_cast<BoundMethodValue*>(wrapped.get());
+  auto* function = dynamic_cast<FunctionValue*>(method ? method->function().get() : wrapped.get());
+  if (!wrapper || !function || !is_default(bound[2], "WRAPPER_ASSIGNMENTS") ||
+      !is_default(bound[3], "WRAPPER_UPDATES"))
+    break_graph("CD0202", "functools.update_wrapper of " + wrapped->describe());
+  PyObject* names = library_object("functools", "WRAPPER_ASSIGNMENTS");
+  auto assign = [&](PyObject* name) {
+    if (ValuePtr value = get_attribute_or_null(ex, wrapped, name)) wrapper->set_attribute(ex, name, value);
+  };
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) assign(PyTuple_GET_ITEM(names, i));
+  for (const PyRef& name : function->own_names(ex)) assign(name.get());
+  wrapper->set_attribute(ex, interned("__wrapped__"), wrapped);
+  return bound[0];
+}
+
 // ---- logging
 
 PyObject* log_function() { return library_object("cdynamo._logs", "log_record"); }
@@ -111,9 +134,13 @@ ValuePtr is_enabled_for(Executor& ex, const CallArgs& args) {
 }
 
 constexpr BuiltinRow kFunctions[] = {
-    {"inspect", "signature", signature},        {"importlib.util", "find_spec", find_spec},
-    {"importlib.metadata", "version", version}, {"torch.autograd", "Function.apply.__func__", function_apply},
-    {"logging", "Logger._log", log_record},     {"logging", "Logger.isEnabledFor", is_enabled_for},
+    {"inspect", "signature", signature},
+    {"functools", "update_wrapper", update_wrapper},
+    {"importlib.util", "find_spec", find_spec},
+    {"importlib.metadata", "version", version},
+    {"torch.autograd", "Function.apply.__func__", function_apply},
+    {"logging", "Logger._log", log_record},
+    {"logging", "Logger.isEnabledFor", is_enabled_for},
 };
 
 // A log record among effects.

@@ -256,3 +256,32 @@ def test_arange_of_integers_with_float_bounds(breaks):
     fast = cdynamo.optimize(lambda x: x + torch.arange(0, 7, 2.0, dtype=torch.int64))
     assert fast(torch.zeros(4)).tolist() == [0, 2, 4, 6]
     assert breaks() == 0
+
+
+def test_wrappers_made_in_forward(breaks):
+    def maybe(function):
+        @functools.wraps(function)
+        def inner(x, *args):
+            return x if x is None else function(x, *args)
+
+        return inner
+
+    def double(x: int):
+        """Doubles."""
+        return 2 * x
+
+    double.mark = "own"
+
+    def f(x):
+        wrapper = maybe(double)
+        again = maybe(wrapper)
+        known = wrapper.__name__, wrapper.__doc__, wrapper.mark, again.mark, again.__wrapped__ is wrapper
+        return again(x), maybe(lambda y: y + 1)(x), again(None), known, wrapper
+
+    fast = cdynamo.optimize(f)
+    for _ in range(2):
+        got, expected = fast(torch.ones(2)), f(torch.ones(2))
+        assert got[0].tolist() == [2, 2] and got[1].tolist() == [2, 2]
+        assert got[2:4] == expected[2:4]
+        assert got[4].__annotations__ == {"x": int} and got[4].__wrapped__ is double and got[4].mark == "own"
+    assert breaks() == 0
