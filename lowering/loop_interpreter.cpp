@@ -119,32 +119,29 @@ class ItemInterpreter {
 
   struct Accumulator {
     Scalar value, best;
-    Scalar before;  // of the runs of the innermost axis that are over: a cascade
   };
 
+  // Floats are accumulated in float64.
+  static DType wide(DType dtype) { return runtime::is_float(dtype) ? DType::kF64 : dtype; }
+
   Scalar joined(const Stmt& stmt) {
-    const Accumulator& accumulator = accumulators_[stmt.dst];
-    if (stmt.reduction->returns_index) return accumulator.value;
-    return stmt.reduction->combine(builder_, accumulator.before, accumulator.value);
+    const Scalar value = accumulators_[stmt.dst].value;
+    return stmt.reduction->returns_index ? value : as(value, stmt.dtype);
   }
 
   void start_reduction(const Stmt& stmt) {
     accumulators_[stmt.dst].value = stmt.reduction->returns_index
                                         ? builder_.constant_int(0, DType::kI64)
-                                        : stmt.reduction->identity(builder_, stmt.dtype);
+                                        : stmt.reduction->identity(builder_, wide(stmt.dtype));
     accumulators_[stmt.dst].best = {};
-    accumulators_[stmt.dst].before = accumulators_[stmt.dst].value;
   }
 
   void reduce(const Stmt& stmt) {
     Accumulator& accumulator = accumulators_[stmt.dst];
     const Scalar operand = registers_[stmt.operands[0]];
     if (!stmt.reduction->returns_index) {
-      if (run_starts_ && position_ > 0) {
-        accumulator.before = joined(stmt);
-        accumulator.value = stmt.reduction->identity(builder_, stmt.dtype);
-      }
-      accumulator.value = stmt.reduction->combine(builder_, accumulator.value, operand);
+      accumulator.value =
+          stmt.reduction->combine(builder_, accumulator.value, builder_.cast(operand, wide(operand.dtype)));
       return;
     }
     auto is_nan = [](Scalar x) {
@@ -162,6 +159,13 @@ class ItemInterpreter {
     if (!better) return;
     accumulator.best = operand;
     accumulator.value = builder_.constant_int(position_, DType::kI64);
+  }
+
+  Scalar scan(const Stmt& stmt, Scalar operand) {
+    Scalar& running = accumulators_[stmt.dst].value;
+    const Scalar value = builder_.cast(operand, wide(operand.dtype));
+    running = run_starts_ ? value : stmt.reduction->combine(builder_, running, value);
+    return builder_.cast(running, operand.dtype);
   }
 
   int64_t address(const Index& index) const {
@@ -227,10 +231,7 @@ class ItemInterpreter {
         result = as(stmt.node->op->scalar(builder_, operands.data(), args_of(*stmt.node)), stmt.dtype);
         break;
       case StmtKind::kReduce: return reduce(stmt);
-      case StmtKind::kScan:
-        result =
-            run_starts_ ? operands[0] : stmt.reduction->combine(builder_, registers_[stmt.dst], operands[0]);
-        break;
+      case StmtKind::kScan: result = scan(stmt, operands[0]); break;
       case StmtKind::kCheckIndex: result = check_index(stmt); break;
     }
     registers_[stmt.dst] = result;

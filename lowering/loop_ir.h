@@ -57,13 +57,13 @@ enum class StmtKind : uint8_t {
   kOp,        // dst = scalar code of a pointwise operator: node->op->scalar(operands, args of node)
   kReduce,  // dst (readable in later phases) = reduction of operands[0] over the phase's inner axes. dtype is
             // the accumulator's; an index-returning reduction gives the row-major position in the inner axes
-            // (int64). Over several inner axes the innermost is accumulated from the identity and then
-            // combined into the next one's accumulator (a cascade).
+            // (int64). How partial sums are put together is emission's choice; float ones of long axes in
+            // float64.
   kCheckIndex,  // operands[0] (int64) must be in [-size, size): else the kernel ends with error code
                 // int_value; dst =
                 // wrapped index, 0 where bad
   kScan,  // dst = running reduction of operands[0] along the last inner axis, this point included; starts
-          // afresh for each point of the other axes. Only in a sequential phase
+  // afresh for each point of the other axes; float sums and products run in float64. Only in a sequential phase
 };
 
 struct Stmt {

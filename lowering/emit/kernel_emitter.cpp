@@ -136,6 +136,24 @@ void KernelEmitter::emit_loop(Value* begin, Value* end, int64_t step, bool at_le
   ir_.SetInsertPoint(exit);
 }
 
+// A phase's loop at `depth` (from 1), in parts where reductions are folded there.
+void KernelEmitter::emit_inner_loop(int depth, Value* begin, Value* end, int64_t step, bool at_least_once,
+                                    const char* name, const std::function<void(Value*)>& body) {
+  if (depth != fold_.depth) return emit_loop(begin, end, step, at_least_once, name, body);
+  if (fold_.every == 1) {
+    return emit_loop(begin, end, step, at_least_once, name, [&](Value* i) {
+      body(i);
+      fold();
+    });
+  }
+  const int64_t part = step * fold_.every;
+  emit_loop(begin, end, part, at_least_once, "part", [&](Value* first) {
+    Value* next = ir_.CreateAdd(first, ir_.getInt64(part), "", /*NUW=*/true, /*NSW=*/true);
+    emit_loop(first, ir_.CreateBinaryIntrinsic(Intrinsic::smin, next, end), step, true, name, body);
+    fold();
+  });
+}
+
 // Work items to runs along the last outer axis: the coordinates of the other axes are computed once a run.
 void KernelEmitter::emit_items() {
   Value *begin = function_->getArg(2), *end = function_->getArg(3);
@@ -312,7 +330,6 @@ void KernelEmitter::emit_depth(int depth) {
   } else {
     emit_scalar_loop(depth);
   }
-  end_accumulation(depth + 1);
 }
 
 void KernelEmitter::emit_scalar_loop(int depth) {
@@ -331,10 +348,11 @@ void KernelEmitter::emit_scalar_loop(int depth) {
   for (int d = 0; d < num_inner(); ++d)
     statements *= phase.inner[d].maybe_constant().value_or(kMaxUnrolledStatements + 1);
   if (extent.is_constant() && extent.constant() <= kMaxUnrolledTrips &&
-      statements <= kMaxUnrolledStatements) {
+      statements <= kMaxUnrolledStatements && fold_.depth != depth + 1) {
     for (int64_t i = 0; i < extent.constant(); ++i) body(ir_.getInt64(i));
   } else {
-    emit_loop(ir_.getInt64(0), size(extent), 1, extent.is_constant() && extent.constant() > 0, "inner", body);
+    emit_inner_loop(depth + 1, ir_.getInt64(0), size(extent), 1,
+                    extent.is_constant() && extent.constant() > 0, "inner", body);
   }
   statement_pointers_ = saved;
 }
@@ -354,8 +372,8 @@ void KernelEmitter::emit_vector_loop() {
   };
   bool is_static = extent.is_constant();
   if (!is_static || extent.constant() >= block) {
-    emit_loop(zero, whole, block, is_static, "lanes",
-              [&](Value* base) { emit_body({base, nullptr, shape.lanes, shape.copies}); });
+    emit_inner_loop(num_inner(), zero, whole, block, is_static, "lanes",
+                    [&](Value* base) { emit_body({base, nullptr, shape.lanes, shape.copies}); });
   }
   if (!is_static || extent.constant() % block != 0) {
     const bool whole_vectors = is_static && extent.constant() % shape.lanes == 0;

@@ -50,6 +50,10 @@ struct KernelPlan {
 KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context,
                        const runtime::HostTarget& host);
 
+// A sequential phase whose scans are made lane by lane of a vector, log2(lanes) steps each: those where the
+// order of operations does not show.
+bool scans_in_lanes(const Phase& phase);
+
 class KernelEmitter {
  public:
   KernelEmitter(llvm::Module& module, const Kernel& kernel, const KernelPlan& plan,
@@ -64,11 +68,18 @@ class KernelEmitter {
     int depth = 0;        // loops it needs: 0 = once per outer point, k = inside the k-th inner loop
     bool varies = false;  // along the vector axis
   };
-  // The accumulators of one reduction or scan at one loop depth, one alloca a copy.
+  // The accumulators of one reduction or scan, one alloca a copy.
   struct Accumulator {
     const Stmt* stmt;
-    int depth;  // of the loop that accumulates into it
-    std::vector<llvm::AllocaInst*> values, indices;
+    DType dtype;                                     // of values: a scan's is as wide as totals
+    std::vector<llvm::AllocaInst*> values, indices;  // indices: where the reduction returns one
+    std::vector<llvm::AllocaInst*> totals;           // float64, where the reduction is folded
+  };
+  // Long sums and products in a float dtype are folded: every so many rounds of one loop, what has been
+  // accumulated is moved on to totals in float64, so that errors do not grow with the length.
+  struct Fold {
+    int depth = 0;      // of the loop, from 1; 0: nothing is folded
+    int64_t every = 1;  // rounds
   };
   // Where the vector loop stands.
   struct VectorPosition {
@@ -97,6 +108,8 @@ class KernelEmitter {
   void emit_scalar_loop(int depth);
   void emit_loop(llvm::Value* begin, llvm::Value* end, int64_t step, bool at_least_once, const char* name,
                  const std::function<void(llvm::Value*)>& body);
+  void emit_inner_loop(int depth, llvm::Value* begin, llvm::Value* end, int64_t step, bool at_least_once,
+                       const char* name, const std::function<void(llvm::Value*)>& body);
   void emit_statements(int depth);
   void place_phase(int phase);
   llvm::Value* size(const Sym& sym);
@@ -127,15 +140,17 @@ class KernelEmitter {
   llvm::Value* to_storage(llvm::Value* value, DType buffer_dtype, DType register_dtype);
 
   // reductions.cpp
+  Fold choose_fold() const;
   void begin_reductions();
   void begin_accumulation(int depth);  // before the loop at `depth` starts
-  void end_accumulation(int depth);    // after it: into the next outer one
+  void fold();
+  llvm::Value* total(const Accumulator& accumulator, int copy);
   void emit_reduce(const Stmt& stmt, int copy);
   llvm::Value* emit_scan(const Stmt& stmt, int copy);
   void end_reductions();
-  Accumulator* accumulator(const Stmt& stmt, int depth);
-  void reset(const Accumulator& accumulator);
-  bool cascades() const;
+  llvm::Value* scan_lanes(const Stmt& stmt, llvm::Value* value, DType dtype);
+  const Accumulator& accumulator(const Stmt& stmt) const;
+  void reset(const Accumulator& accumulator, const std::vector<llvm::AllocaInst*>& slots, DType dtype);
   llvm::Value* linear_inner_index(int copy);
   void combine(const Stmt& stmt, llvm::Value* value, llvm::Value* index, llvm::Value*& best,
                llvm::Value*& best_index, bool lower_index_wins);
@@ -144,7 +159,9 @@ class KernelEmitter {
   // The axis along which lanes run; -1: this phase is executed one point at a time.
   int vector_axis() const {
     if (kernel_.vectorize_outer) return num_outer() - 1;
-    return num_inner() == 0 || kernel_.phases[phase_].sequential ? -1 : num_outer() + num_inner() - 1;
+    const Phase& phase = kernel_.phases[phase_];
+    const bool in_order = phase.sequential && !scans_in_lanes(phase);
+    return num_inner() == 0 || in_order ? -1 : num_outer() + num_inner() - 1;
   }
   bool has_vector_axis() const { return vector_axis() >= 0; }
   int num_outer() const { return static_cast<int>(kernel_.outer.size()); }
@@ -176,6 +193,7 @@ class KernelEmitter {
       statement_pointers_;  // of each load and store: the part of its address that is known at this depth
   std::vector<Placement> placements_;
   std::vector<Accumulator> accumulators_;
+  Fold fold_;
   Registers transposed_;  // of the load that is being emitted: one vector a copy
   VectorPosition position_;
 };

@@ -131,10 +131,13 @@ KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context,
     Sym block = int64_t{shape.lanes} * shape.copies;
     if (!plan.work.empty()) plan.work.back() = floordiv(plan.work.back() + block - Sym(1), block);
   } else {
-    for (const Phase& phase : kernel.phases)
-      plan.phases.push_back(phase.inner.empty() || phase.sequential
-                                ? Shape{}
-                                : choose_shape(kernel, {&phase}, phase.inner.back(), host.vector_bytes));
+    for (const Phase& phase : kernel.phases) {
+      const bool in_lanes = scans_in_lanes(phase);
+      const bool one_by_one = phase.inner.empty() || (phase.sequential && !in_lanes);
+      plan.phases.push_back(
+          one_by_one ? Shape{} : choose_shape(kernel, {&phase}, phase.inner.back(), host.vector_bytes));
+      if (in_lanes) plan.phases.back().copies = 1;
+    }
   }
   int64_t interleaved = 1;
   if (kernel.vectorize_outer && !plan.phases.empty())

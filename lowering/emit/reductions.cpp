@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/op.h"
+#include "graph/reference.h"
 #include "lowering/emit/kernel_emitter.h"
 
 namespace cdynamo::lowering::emit {
@@ -9,77 +10,136 @@ namespace cdynamo::lowering::emit {
 using namespace llvm;
 using graph::InternalError;
 
-// Whether each inner loop has accumulators of its own, as the loop IR asks for. Not worth it for a short
-// innermost loop.
-bool KernelEmitter::cascades() const {
-  const Sym& innermost = kernel_.phases[phase_].inner.back();
-  return num_inner() >= 2 && (!innermost.is_constant() || innermost.constant() > 64);
+namespace {
+
+constexpr int64_t kMostTerms = 64;  // of one float accumulator
+
+enum class ReductionClass { kSelects, kAdds, kOther };
+
+// Found by trying: of 2 and 3 an extremum gives one back, and only a sum gives 5.
+ReductionClass class_of(const graph::ReductionDef& reduction) {
+  graph::ReferenceBuilder builder;
+  const double joined = graph::ReferenceBuilder::real(
+      reduction.combine(builder, builder.constant(2, DType::kF64), builder.constant(3, DType::kF64)));
+  if (joined == 2 || joined == 3) return ReductionClass::kSelects;
+  return joined == 5 ? ReductionClass::kAdds : ReductionClass::kOther;
 }
 
-// Makes the accumulators of the phase: for each reduction one set a depth that accumulates.
+// Whether the length of the chain and its order show in the result.
+bool rounds(const Stmt& stmt, DType dtype) {
+  return runtime::is_float(dtype) && class_of(*stmt.reduction) != ReductionClass::kSelects;
+}
+
+}  // namespace
+
+// float32 sums go to float64, where they neither overflow nor show their order; products and float64 sums may
+// do both.
+bool scans_in_lanes(const Phase& phase) {
+  bool found = false;
+  for (const Stmt& stmt : phase.body) {
+    if (stmt.kind == StmtKind::kStore)
+      for (const Stmt& other : phase.body)
+        if (other.kind == StmtKind::kLoad && other.buffer == stmt.buffer) return false;
+    if (stmt.kind != StmtKind::kScan) continue;
+    found = true;
+    if (!rounds(stmt, stmt.dtype)) continue;
+    if (class_of(*stmt.reduction) != ReductionClass::kAdds || stmt.dtype == DType::kF64) return false;
+  }
+  return phase.sequential && found;
+}
+
+// The deepest loop at which enough has come together.
+KernelEmitter::Fold KernelEmitter::choose_fold() const {
+  const Phase& phase = kernel_.phases[phase_];
+  bool any = false;
+  for (const Stmt& stmt : phase.body)
+    any |= stmt.kind == StmtKind::kReduce && rounds(stmt, register_dtypes_.at(stmt.operands.at(0)));
+  if (!any) return {};
+  int64_t terms = 1;
+  for (int depth = num_inner(); depth >= 1; --depth) {
+    const Sym& extent = phase.inner[depth - 1];
+    const Fold here{depth, std::max<int64_t>(1, kMostTerms / terms)};
+    if (!extent.is_constant()) return here;
+    int64_t trips = extent.constant();
+    const Shape& shape = plan_.phases[phase_];
+    if (vector_axis() == num_outer() + depth - 1) trips /= int64_t{shape.lanes} * shape.copies;
+    if (trips > here.every) return here;
+    terms *= std::max<int64_t>(1, trips);
+  }
+  return {};
+}
+
+// Makes the accumulators of the phase.
 void KernelEmitter::begin_reductions() {
   accumulators_.clear();
+  fold_ = choose_fold();
   const Shape shape = plan_.phases[phase_];
   const bool vector = has_vector_axis();
   const int lanes = vector ? shape.lanes : 1;
   const int copies = !vector ? 1 : kernel_.vectorize_outer ? position_.copies : shape.copies;
   for (const Stmt& stmt : kernel_.phases[phase_].body) {
     if (stmt.kind != StmtKind::kReduce && stmt.kind != StmtKind::kScan) continue;
-    const DType dtype = register_dtypes_.at(stmt.operands.at(0));
-    const int depths = num_inner() > 0 && stmt.kind == StmtKind::kReduce && cascades() ? num_inner() : 1;
-    for (int k = 0; k < depths; ++k) {
-      Accumulator accumulator{&stmt, num_inner() - k, {}, {}};
-      for (int copy = 0; copy < copies; ++copy) {
-        accumulator.values.push_back(new_alloca(builder_.type(dtype, lanes), "accumulator"));
-        if (stmt.reduction->returns_index)
-          accumulator.indices.push_back(new_alloca(builder_.type(DType::kI64, lanes), "best"));
-      }
-      accumulators_.push_back(std::move(accumulator));
+    DType dtype = register_dtypes_.at(stmt.operands.at(0));
+    const bool rounded = rounds(stmt, dtype);
+    if (rounded && stmt.kind == StmtKind::kScan) dtype = DType::kF64;
+    Accumulator accumulator{&stmt, dtype, {}, {}, {}};
+    for (int copy = 0; copy < copies; ++copy) {
+      accumulator.values.push_back(new_alloca(builder_.type(dtype, lanes), "accumulator"));
+      if (stmt.reduction->returns_index)
+        accumulator.indices.push_back(new_alloca(builder_.type(DType::kI64, lanes), "best"));
+      if (rounded && stmt.kind == StmtKind::kReduce && fold_.depth > 0)
+        accumulator.totals.push_back(new_alloca(builder_.type(DType::kF64, lanes), "total"));
     }
+    accumulators_.push_back(std::move(accumulator));
   }
 }
 
-KernelEmitter::Accumulator* KernelEmitter::accumulator(const Stmt& stmt, int depth) {
-  for (Accumulator& a : accumulators_)
-    if (a.stmt == &stmt && a.depth == depth) return &a;
-  return nullptr;
+const KernelEmitter::Accumulator& KernelEmitter::accumulator(const Stmt& stmt) const {
+  for (const Accumulator& a : accumulators_)
+    if (a.stmt == &stmt) return a;
+  throw InternalError("emission: reduction without an accumulator");
 }
 
-// To the identity, and an index that every other one precedes.
-void KernelEmitter::reset(const Accumulator& accumulator) {
-  const Stmt& stmt = *accumulator.stmt;
-  Scalar identity = stmt.reduction->identity(builder_, register_dtypes_.at(stmt.operands.at(0)));
-  for (AllocaInst* slot : accumulator.values) {
+// To the identity.
+void KernelEmitter::reset(const Accumulator& accumulator, const std::vector<AllocaInst*>& slots,
+                          DType dtype) {
+  Scalar identity = accumulator.stmt->reduction->identity(builder_, dtype);
+  for (AllocaInst* slot : slots) {
     auto* vector = dyn_cast<FixedVectorType>(slot->getAllocatedType());
     ir_.CreateStore(builder_.splat(VectorBuilder::value(identity), vector ? vector->getNumElements() : 1),
                     slot);
   }
-  for (AllocaInst* slot : accumulator.indices)
-    ir_.CreateStore(ConstantInt::get(slot->getAllocatedType(), INT64_MAX), slot);
 }
 
-// A reduction without a cascade starts with the outermost loop, a scan with the innermost.
+// A reduction starts with the outermost loop, a scan with the innermost.
 void KernelEmitter::begin_accumulation(int depth) {
   for (const Accumulator& a : accumulators_) {
-    const bool alone = a.stmt->kind == StmtKind::kReduce && accumulator(*a.stmt, 1) == nullptr;
-    if (alone ? depth <= 1 : depth == a.depth) reset(a);
+    if (a.stmt->kind == StmtKind::kReduce ? depth > 1 : depth != num_inner()) continue;
+    reset(a, a.values, a.dtype);
+    reset(a, a.totals, DType::kF64);
+    // Every other index precedes this one.
+    for (AllocaInst* slot : a.indices)
+      ir_.CreateStore(ConstantInt::get(slot->getAllocatedType(), INT64_MAX), slot);
   }
 }
 
-void KernelEmitter::end_accumulation(int depth) {
-  for (Accumulator& inner : accumulators_) {
-    Accumulator* outer = inner.depth == depth ? accumulator(*inner.stmt, depth - 1) : nullptr;
-    if (!outer) continue;
-    for (size_t copy = 0; copy < inner.values.size(); ++copy) {
-      auto load = [&](AllocaInst* slot) { return ir_.CreateLoad(slot->getAllocatedType(), slot); };
-      const bool indexed = inner.stmt->reduction->returns_index;
-      Value *best = load(outer->values[copy]), *best_index = indexed ? load(outer->indices[copy]) : nullptr;
-      Value* index = indexed ? load(inner.indices[copy]) : nullptr;
-      combine(*inner.stmt, load(inner.values[copy]), index, best, best_index, false);
-      ir_.CreateStore(best, outer->values[copy]);
-      if (indexed) ir_.CreateStore(best_index, outer->indices[copy]);
-    }
+// Moves what has been accumulated on to the totals.
+void KernelEmitter::fold() {
+  for (const Accumulator& a : accumulators_) {
+    for (size_t copy = 0; copy < a.totals.size(); ++copy)
+      ir_.CreateStore(total(a, static_cast<int>(copy)), a.totals[copy]);
+    if (!a.totals.empty()) reset(a, a.values, a.dtype);
   }
+}
+
+// The totals with what has been accumulated since they were.
+Value* KernelEmitter::total(const Accumulator& a, int copy) {
+  auto load = [&](AllocaInst* slot, DType dtype) {
+    return VectorBuilder::wrap(ir_.CreateLoad(slot->getAllocatedType(), slot), dtype);
+  };
+  return VectorBuilder::value(
+      a.stmt->reduction->combine(builder_, load(a.totals[copy], DType::kF64),
+                                 builder_.cast(load(a.values[copy], a.dtype), DType::kF64)));
 }
 
 // The row-major position among the phase's inner axes.
@@ -123,9 +183,8 @@ void KernelEmitter::combine(const Stmt& stmt, Value* value, Value* index, Value*
 }
 
 void KernelEmitter::emit_reduce(const Stmt& stmt, int copy) {
-  Accumulator* target = accumulator(stmt, num_inner());
-  if (!target) throw InternalError("emission: reduction without an accumulator");
-  AllocaInst* slot = target->values.at(copy);
+  const Accumulator& target = accumulator(stmt);
+  AllocaInst* slot = target.values.at(copy);
   auto* type = slot->getAllocatedType();
   auto* vector = dyn_cast<FixedVectorType>(type);
   const int lanes = vector ? static_cast<int>(vector->getNumElements()) : 1;
@@ -134,7 +193,7 @@ void KernelEmitter::emit_reduce(const Stmt& stmt, int copy) {
   Value *best = old, *index = nullptr, *old_index = nullptr, *best_index = nullptr;
   if (stmt.reduction->returns_index) {
     index = builder_.splat(linear_inner_index(copy), lanes);
-    old_index = best_index = ir_.CreateLoad(index->getType(), target->indices.at(copy));
+    old_index = best_index = ir_.CreateLoad(index->getType(), target.indices.at(copy));
   }
   combine(stmt, value, index, best, best_index, false);
   // With a vectorized outer axis the lanes that are not there accumulate what nobody reads.
@@ -142,23 +201,51 @@ void KernelEmitter::emit_reduce(const Stmt& stmt, int copy) {
   ir_.CreateStore(mask ? ir_.CreateSelect(mask, best, old) : best, slot);
   if (best_index)
     ir_.CreateStore(mask ? ir_.CreateSelect(mask, best_index, old_index) : best_index,
-                    target->indices.at(copy));
+                    target.indices.at(copy));
 }
 
 // The first point of the innermost axis is taken as it is: the identity may differ from it in the sign of
 // zero.
 Value* KernelEmitter::emit_scan(const Stmt& stmt, int copy) {
-  AllocaInst* slot = accumulator(stmt, num_inner())->values.at(copy);
-  const DType dtype = register_dtypes_.at(stmt.operands.at(0));
+  const Accumulator& target = accumulator(stmt);
+  AllocaInst* slot = target.values.at(copy);
+  const DType dtype = target.dtype, operand = register_dtypes_.at(stmt.operands.at(0));
   Value* old = ir_.CreateLoad(slot->getAllocatedType(), slot);
   const int lanes = VectorBuilder::lanes(old);
   Value* value = builder_.splat(register_value(stmt.operands.at(0), copy), lanes);
-  Scalar joined =
-      stmt.reduction->combine(builder_, VectorBuilder::wrap(old, dtype), VectorBuilder::wrap(value, dtype));
-  Value* first = ir_.CreateICmpEQ(axes_.back(), ir_.getInt64(0));
-  Value* result = ir_.CreateSelect(first, value, VectorBuilder::value(joined));
-  ir_.CreateStore(result, slot);
-  return result;
+  value = VectorBuilder::value(builder_.cast(VectorBuilder::wrap(value, operand), dtype));
+  const bool along = vector_axis() == num_outer() + num_inner() - 1;
+  if (along) value = scan_lanes(stmt, value, dtype);
+  auto join = [&](Value* before, Value* v) {
+    Scalar joined =
+        stmt.reduction->combine(builder_, VectorBuilder::wrap(before, dtype), VectorBuilder::wrap(v, dtype));
+    Value* first = ir_.CreateICmpEQ(along ? position_.base : axes_.back(), ir_.getInt64(0));
+    return ir_.CreateSelect(first, v, VectorBuilder::value(joined));
+  };
+  Value* result = join(old, value);
+  // The last lane in all of them; made from the lanes' last, the chain from vector to vector is one operation.
+  Value* last =
+      along ? join(old, ir_.CreateShuffleVector(value, SmallVector<int, 64>(lanes, lanes - 1))) : result;
+  ir_.CreateStore(last, slot);
+  return VectorBuilder::value(builder_.cast(VectorBuilder::wrap(result, dtype), operand));
+}
+
+// The running reduction of the lanes of one vector, in steps of doubled reach.
+Value* KernelEmitter::scan_lanes(const Stmt& stmt, Value* value, DType dtype) {
+  const int lanes = VectorBuilder::lanes(value);
+  for (int reach = 1; reach < lanes; reach *= 2) {
+    SmallVector<int, 64> from;
+    SmallVector<Constant*, 64> has;
+    for (int lane = 0; lane < lanes; ++lane) {
+      from.push_back(std::max(lane - reach, 0));
+      has.push_back(ir_.getInt1(lane >= reach));
+    }
+    Scalar joined =
+        stmt.reduction->combine(builder_, VectorBuilder::wrap(ir_.CreateShuffleVector(value, from), dtype),
+                                VectorBuilder::wrap(value, dtype));
+    value = ir_.CreateSelect(ConstantVector::get(has), VectorBuilder::value(joined), value);
+  }
+  return value;
 }
 
 // Joins copies pairwise, then lanes by halves. With a vectorized outer axis copies and lanes are different
@@ -166,14 +253,16 @@ Value* KernelEmitter::emit_scan(const Stmt& stmt, int copy) {
 void KernelEmitter::end_reductions() {
   for (Accumulator& accumulator : accumulators_) {
     const Stmt& stmt = *accumulator.stmt;
-    // Of a cascade, the outermost has it all.
-    const int outermost = num_inner() > 0 && cascades() ? 1 : num_inner();
-    if (stmt.kind == StmtKind::kScan || accumulator.depth != outermost) continue;
+    if (stmt.kind == StmtKind::kScan) continue;
     const bool indexed = stmt.reduction->returns_index;
     Registers values, indices;
     for (size_t copy = 0; copy < accumulator.values.size(); ++copy) {
-      values.push_back(
-          ir_.CreateLoad(accumulator.values[copy]->getAllocatedType(), accumulator.values[copy]));
+      AllocaInst* slot = accumulator.values[copy];
+      values.push_back(accumulator.totals.empty()
+                           ? ir_.CreateLoad(slot->getAllocatedType(), slot)
+                           : VectorBuilder::value(builder_.cast(
+                                 VectorBuilder::wrap(total(accumulator, static_cast<int>(copy)), DType::kF64),
+                                 accumulator.dtype)));
       indices.push_back(
           indexed ? ir_.CreateLoad(accumulator.indices[copy]->getAllocatedType(), accumulator.indices[copy])
                   : nullptr);

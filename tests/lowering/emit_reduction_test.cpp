@@ -251,6 +251,45 @@ TEST(EmitSequential, RunningSum) {
   }
 }
 
+// Lanes along the rows of a scan: whole vectors, rests, rows shorter than a vector.
+TEST(EmitSequential, ScansInLanes) {
+  struct Scan {
+    const graph::ReductionDef& def;
+    DType dtype;
+    double tolerance;
+  };
+  for (const Scan& scan :
+       {Scan{kSum, DType::kF32, 1e-6}, Scan{kSum, DType::kI64, 0}, Scan{kSum, DType::kI32, 0},
+        Scan{kMax, DType::kF32, 0}, Scan{kMax, DType::kF64, 0}})
+    for (int64_t length : {1, 7, 16, 33, 128}) {
+      graph::SymContext context;
+      const Sym n = context.new_symbol("s0", 64);
+      KernelWriter w({Sym(3)}, false);
+      w.begin({n}, true);
+      const auto at = w.index({{0, n}, {1, 1}});
+      const int x = w.load(w.buffer(scan.dtype, Sym(3) * n), at);
+      w.store(w.buffer(scan.dtype, Sym(3) * n, true), at, w.scan(scan.def, scan.dtype, x));
+      check(w.kernel, context, {.tolerance = scan.tolerance, .symbols = {length}});
+    }
+}
+
+// The error of a sum does not grow with its length, whatever the lanes run along.
+TEST(EmitLongReduction, Sums) {
+  const int64_t length = 300006;
+  // All values alike and positive: partial sums grow, and no rounding error meets one of the other sign.
+  constexpr int64_t kPair = 0x3F3333333F333333;  // 0.7 twice
+  for (bool known : {true, false}) {
+    graph::SymContext context;
+    const Sym n = known ? Sym(length) : context.new_symbol("s0", 64);
+    CheckOptions options{.tolerance = 2e-6};
+    if (!known) options.symbols = {length};
+    options.contents = {{0, std::vector<int64_t>(length / 2, kPair)}};
+    check(rows(kSum, DType::kF32, 1, {n}), context, options);
+    options.contents = {{0, std::vector<int64_t>(3 * length / 2, kPair)}};
+    check(columns(kSum, DType::kF32, n, 3), context, options);
+  }
+}
+
 // out[index[i]] += x[i], in order: each point's load sees the stores before it.
 TEST(EmitSequential, Scatter) {
   graph::SymContext context;
