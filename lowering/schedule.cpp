@@ -39,6 +39,7 @@ class Scheduler {
         all_extents_(axes.extents) {}
 
   Kernel run() {
+    if (reduces_crosswise()) throw CannotFuse{"one reduction runs along memory, the other across it"};
     order_axes();
     choose_lanes();
     if (rows_.empty() && !sequential_) tile_transposition();
@@ -49,7 +50,6 @@ class Scheduler {
     renumber();
     collapse(outer_, 0);
     collapse(rows_, static_cast<int>(outer_.size()));
-    cascade();
     for (int axis : outer_) kernel.outer.push_back(extents_[axis]);
     std::vector<Sym> inner;
     for (int axis : rows_) inner.push_back(extents_[axis]);
@@ -67,6 +67,46 @@ class Scheduler {
 
  private:
   int64_t extent_hint(int axis) const { return context_.hint(axes_.extents[axis]); }
+
+  // The sums of a square matrix's rows and of its columns fit the same loops, but whichever axis the lanes
+  // take, one of them jumps from line to line.
+  bool reduces_crosswise() {
+    bool along = false, across = false;
+    for (const auto& section : emitter_.sections)
+      for (const Stmt& stmt : section.body)
+        if (stmt.kind == StmtKind::kReduce) {
+          bool by_rows = false, by_columns = false;
+          find_walks(stmt, by_rows, by_columns);
+          along |= by_rows && !by_columns;
+          across |= by_columns && !by_rows;
+        }
+    return along && across;
+  }
+
+  // How the reduction's operands lie in memory, as far as they vary along rows and outer axes.
+  void find_walks(const Stmt& reduce, bool& by_rows, bool& by_columns) {
+    std::vector<char> needed(emitter_.num_registers(), 0);
+    for (int reg : reduce.operands) needed[reg] = 1;
+    for (size_t s = emitter_.sections.size(); s-- > 0;) {
+      const std::vector<Stmt>& body = emitter_.sections[s].body;
+      for (size_t i = body.size(); i-- > 0;) {
+        const Stmt& stmt = body[i];
+        if (stmt.dst < 0 || !needed[stmt.dst] || stmt.kind == StmtKind::kReduce) continue;
+        for (int reg : stmt.operands) needed[reg] = 1;
+        if (stmt.kind != StmtKind::kLoad || emitter_.buffers[stmt.buffer].kind != BufferKind::kGlobal)
+          continue;
+        int contiguous = -1;
+        bool varies[2] = {};
+        for (const IndexTerm& term : stmt.index.terms) {
+          if (term.axis < 0 || term.stride == Sym() || extent_hint(term.axis) < kFewLanes / 2) continue;
+          varies[axes_.is_row[term.axis] != 0] = true;
+          if (term.stride == Sym(1)) contiguous = term.axis;
+        }
+        if (contiguous >= 0 && varies[0] && varies[1])
+          (axes_.is_row[contiguous] ? by_rows : by_columns) = true;
+      }
+    }
+  }
 
   // Loops follow the strides of the largest access that names the axes: stores for outer axes, loads for
   // rows.
@@ -234,39 +274,6 @@ class Scheduler {
       axes.pop_back();
       if (&axes == &outer_)
         for (int& row : rows_) --row;
-    }
-  }
-
-  // Sums of long columns would run into one accumulator a lane: the axis is cut, and partial sums are added
-  // up at the end of each part.
-  void cascade() {
-    constexpr int64_t kMostTerms = 128, kFewestTerms = 16;
-    if (rows_.empty() || sequential_ || !vectorize_outer_) return;
-    const int axis = rows_.back();
-    const Sym extent = extents_[axis];
-    if (!extent.is_constant() || extent.constant() <= kMostTerms) return;
-    bool reduces = false, counted = false;
-    for_each_statement([&](Stmt& stmt) {
-      reduces |= stmt.kind == StmtKind::kReduce && runtime::is_float(stmt.dtype);
-      counted |= stmt.kind == StmtKind::kAxis && stmt.axis == axis;
-    });
-    if (!reduces || counted) return;
-    // Near the square root both levels are short.
-    int64_t root = kFewestTerms;
-    while (root * root < extent.constant()) ++root;
-    for (int64_t part = root; part >= kFewestTerms; --part) {
-      if (extent.constant() % part != 0) continue;
-      extents_[axis] = Sym(extent.constant() / part);
-      extents_.push_back(Sym(part));
-      rows_.push_back(axis + 1);
-      for_each_statement([&](Stmt& stmt) {
-        const Sym stride = stride_along(stmt.index, axis);
-        if (stride == Sym()) return;
-        for (IndexTerm& term : stmt.index.terms)
-          if (term.axis == axis) term.stride = stride * Sym(part);
-        stmt.index.terms.push_back({.axis = axis + 1, .stride = stride});
-      });
-      return;
     }
   }
 
