@@ -183,14 +183,36 @@ int ElementEmitter::all_of(int mask_a, int mask_b) {
                .prim = graph::Prim::k_bit_and});
 }
 
+// What follows from the extents of the loops alone.
+ElementEmitter::Proof ElementEmitter::prove(const Condition& condition) const {
+  Proof proof{true, true, condition.index.offset.is_constant()};
+  Sym least = condition.index.offset, most = least;
+  if (proof.multiple) proof.multiple = least.constant() % condition.multiple_of == 0;
+  for (const IndexTerm& term : condition.index.terms) {
+    if (term.axis < 0 || !term.stride.is_constant()) return {false, false, condition.multiple_of == 1};
+    const Sym reach = term.stride * (axes_.extents[term.axis] - Sym(1));
+    (term.stride.constant() > 0 ? most : least) = (term.stride.constant() > 0 ? most : least) + reach;
+    proof.multiple &= term.stride.constant() % condition.multiple_of == 0;
+  }
+  const Sym above = least - condition.low, below = condition.high - most;
+  proof.low = above.is_constant() && above.constant() >= 0;
+  proof.high = below.is_constant() && below.constant() >= 1;
+  proof.multiple |= condition.multiple_of == 1;
+  return proof;
+}
+
+// The register of what does not hold everywhere; -1: it does.
 int ElementEmitter::condition(const Condition& condition) {
   auto compare = [&](int reg, int bound, graph::Prim prim) {
     return emit({.kind = StmtKind::kPrim, .dtype = DType::kBool, .operands = {reg, bound}, .prim = prim});
   };
+  const Proof proof = prove(condition);
+  if (proof.low && proof.high && proof.multiple) return -1;
   const int reg = index_register(condition.index);
-  int mask = compare(reg, size_register(condition.low), graph::Prim::k_ge);
-  mask = all_of(mask, compare(reg, size_register(condition.high), graph::Prim::k_lt));
-  if (condition.multiple_of != 1) {
+  int mask = -1;
+  if (!proof.low) mask = compare(reg, size_register(condition.low), graph::Prim::k_ge);
+  if (!proof.high) mask = all_of(mask, compare(reg, size_register(condition.high), graph::Prim::k_lt));
+  if (!proof.multiple) {
     const int rest = emit({.kind = StmtKind::kPrim,
                            .dtype = DType::kI64,
                            .operands = {reg, constant(condition.multiple_of)},

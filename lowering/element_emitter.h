@@ -58,6 +58,10 @@ class ElementEmitter : public IndexEmitter {
   int emit_here(Stmt stmt, bool row);
   int constant(int64_t value);
   int index_register(const Index& index);
+  struct Proof {
+    bool low, high, multiple;
+  };
+  Proof prove(const Condition& condition) const;
   int condition(const Condition& condition);
   int all_of(int mask_a, int mask_b);
   int check_index(int reg, const Sym& size, int mask, int error);
