@@ -369,6 +369,7 @@ class RepeatedNodes {
           *node, whole_cones_, [&](const Node& at) { return context_.is_inline(at) || is_private(at); });
       if (!is_pointwise(*node)) continue;
       const Value& value = *node->results[0];
+      if (mark_for_sequential_reader(*node)) continue;
       if (cones_[node->id].bytes > 0 && count_readers(context_, value) < 2) continue;
       if (must_be_stored(context_, value)) continue;
       if (is_cheap(whole_cones_[node->id], value))
@@ -398,6 +399,27 @@ class RepeatedNodes {
 
   bool is_pointwise(const Node& node) const {
     return context_.kind(node) == CoreKind::kPointwise || context_.kind(node) == CoreKind::kCast;
+  }
+  // Scans and scatters join nothing, but each reads its operands element by element, once: what only one of
+  // them reads need not be stored first.
+  bool mark_for_sequential_reader(const Node& node) {
+    const Value& value = *node.results[0];
+    if (count_readers(context_, value) != 1 || must_be_stored(context_, value)) return false;
+    const Node* reader = &node;
+    while (reader == &node || is_view(context_.kind(*reader))) {
+      const std::vector<const Node*>& users = context_.users[reader->results[0]->id];
+      if (users.size() != 1) return false;
+      reader = users[0];
+    }
+    const CoreKind kind = context_.kind(*reader);
+    if (kind != CoreKind::kScan && kind != CoreKind::kScatter && kind != CoreKind::kIndexPut) return false;
+    if (whole_cones_[node.id].cost <= 2 * kCheap)
+      mark_with_operands(node);
+    else if (cones_[node.id].cost <= 2 * kCheap)
+      context_.repeated[node.id] = 1;
+    else
+      return false;
+    return true;
   }
   // One reader, which may compute it for itself.
   bool is_private(const Node& node) const {
