@@ -42,7 +42,7 @@ class Scheduler {
     if (reduces_crosswise()) throw CannotFuse{"one reduction runs along memory, the other across it"};
     order_axes();
     choose_lanes();
-    if (rows_.empty() && !sequential_) tile_transposition();
+    if (rows_.empty() && !sequential_ && !interleave()) tile_transposition();
     Kernel kernel;
     kernel.vectorize_outer = vectorize_outer_;
     kernel.buffers = emitter_.buffers;
@@ -188,6 +188,24 @@ class Scheduler {
     outer_.push_back(axis);
   }
 
+  // Pairs and fours along the last axis that are no part of a longer run: lanes take the axis before it, and
+  // their results are interleaved.
+  bool interleave() {
+    if (outer_.size() < 2) return false;
+    const int last = outer_.back(), before = outer_[outer_.size() - 2];
+    const Sym& extent = all_extents_[last];
+    if (!(extent == Sym(2) || extent == Sym(4)) || extent_hint(before) < kFewLanes / 2) return false;
+    if (walked_as_one(before, last, extent)) return false;
+    bool fits = true;
+    for_each_statement([&](Stmt& stmt) {
+      if (stmt.kind != StmtKind::kStore) return;
+      fits = fits && stmt.mask < 0 && stride_along(stmt.index, last) == Sym(1) &&
+             stride_along(stmt.index, before) == extent;
+    });
+    if (fits) std::swap(outer_[outer_.size() - 1], outer_[outer_.size() - 2]);
+    return fits;
+  }
+
   // A pointwise kernel that reads along one axis what it writes along another: lanes of one cache line's
   // width go through the reading axis in order, so that each line read is used whole before it is lost.
   void tile_transposition() {
@@ -214,8 +232,14 @@ class Scheduler {
       if (!(stride == Sym())) stmt.index.terms.push_back({.axis = blocks, .stride = stride * Sym(kFewLanes)});
     });
     outer_.pop_back();
-    outer_.erase(std::find(outer_.begin(), outer_.end(), reading));
-    outer_.insert(outer_.end(), {blocks, reading, lane});
+    // With the axes that will be one with it.
+    auto last = std::find(outer_.begin(), outer_.end(), reading), first = last++;
+    while (first != outer_.begin() && walked_as_one(first[-1], first[0], all_extents_[first[0]])) --first;
+    const std::vector<int> run(first, last);
+    outer_.erase(first, last);
+    outer_.push_back(blocks);
+    outer_.insert(outer_.end(), run.begin(), run.end());
+    outer_.push_back(lane);
   }
 
   // From axes of the domain to positions in the nest: outer first.
@@ -277,14 +301,20 @@ class Scheduler {
     }
   }
 
-  bool mergeable(int outer, int inner) {
+  // Every access walks the two as one axis.
+  bool walked_as_one(int outer, int inner, const Sym& inner_extent) {
     bool result = true;
     for_each_statement([&](Stmt& stmt) {
       if (stmt.kind == StmtKind::kAxis && (stmt.axis == outer || stmt.axis == inner)) result = false;
       if (stmt.kind != StmtKind::kLoad && stmt.kind != StmtKind::kStore) return;
-      if (!(stride_along(stmt.index, outer) == stride_along(stmt.index, inner) * extents_[inner]))
+      if (!(stride_along(stmt.index, outer) == stride_along(stmt.index, inner) * inner_extent))
         result = false;
     });
+    return result;
+  }
+
+  bool mergeable(int outer, int inner) {
+    bool result = walked_as_one(outer, inner, extents_[inner]);
     // Positions that run on one axis only (scans) keep it apart.
     if (sequential_ && inner >= static_cast<int>(outer_.size())) result = false;
     return result;

@@ -20,9 +20,15 @@ KernelEmitter::KernelEmitter(Module& module, const Kernel& kernel, const KernelP
 void KernelEmitter::emit(const std::string& name) {
   registers_.assign(kernel_.num_registers, {});
   register_dtypes_.assign(kernel_.num_registers, DType::kF32);
+  register_halves_.assign(kernel_.num_registers, DType::kF32);
   for (const Phase& phase : kernel_.phases)
     for (const Stmt& stmt : phase.body)
-      if (stmt.dst >= 0) register_dtypes_.at(stmt.dst) = runtime::compute_type(stmt.dtype);
+      if (stmt.dst >= 0) {
+        register_dtypes_.at(stmt.dst) = runtime::compute_type(stmt.dtype);
+        const bool rounds = stmt.kind == StmtKind::kOp || stmt.kind == StmtKind::kCast ||
+                            stmt.kind == StmtKind::kPrim || stmt.kind == StmtKind::kLoad;
+        if (rounds && runtime::is_half(stmt.dtype)) register_halves_.at(stmt.dst) = stmt.dtype;
+      }
   register_varies_.assign(kernel_.num_registers, false);
   register_depth_.assign(kernel_.num_registers, 0);
   emit_prologue(name);
@@ -231,7 +237,12 @@ void KernelEmitter::emit_tile() {
       emit_phases();
     });
   };
-  if (plan_.transposes && !position.mask) {
+  if (plan_.interleaves) {
+    position_.copies = plan_.tile_rows;
+    position_.copy_axis = plan_.tile_axis;
+    axes_[plan_.tile_axis] = ir_.getInt64(0);
+    emit_phases();
+  } else if (plan_.transposes && !position.mask) {
     auto* whole = BasicBlock::Create(module_.getContext(), "whole_tile", function_);
     auto* part = BasicBlock::Create(module_.getContext(), "part_of_tile", function_);
     auto* done = BasicBlock::Create(module_.getContext(), "tile_done", function_);
@@ -250,6 +261,7 @@ void KernelEmitter::emit_tile() {
   } else {
     by_rows();
   }
+  position_ = position;
   axes_[plan_.tile_axis] = tile;
 }
 

@@ -42,6 +42,9 @@ struct KernelPlan {
   // Whole tiles are read by rows of the other layout and transposed in registers: one copy of the body for
   // each row.
   bool transposes = false;
+  // The tile's axis has only as many points as this, next to each other in memory: the lanes' results are
+  // interleaved. Blocks of lanes that are not full are masked.
+  bool interleaves = false;
   std::vector<Sym> work;
   std::vector<Sym> scratch_offsets;  // bytes, one a kRowScratch buffer in order
   Sym scratch_bytes;
@@ -94,6 +97,7 @@ class KernelEmitter {
     llvm::Value* lane_offsets =
         nullptr;  // <lanes x i64> elements, null where the lanes are uniform or adjacent
     enum Kind { kUniform, kContiguous, kReversed, kScattered } kind = kUniform;
+    int64_t stride = 0;  // of scattered lanes, where it is known and nothing else scatters them
   };
 
   // kernel_emitter.cpp: functions and loops
@@ -131,11 +135,15 @@ class KernelEmitter {
   llvm::Value* emit_load(const Stmt& stmt, int copy);
   bool is_transposed(const Stmt& stmt) const;
   llvm::Value* transposed_row(const Stmt& stmt, int lane);
+  void load_interleaved(const Stmt& stmt);
+  void store_interleaved(const Stmt& stmt, Registers columns);
+  llvm::Value* interleaved_mask();
   void load_transposed(const Stmt& stmt);
   void store_transposed(const Stmt& stmt);
   Registers transpose(Registers rows);
   void emit_store(const Stmt& stmt, int copy);
   llvm::Value* load_raw(const Address& address, llvm::Type* element, llvm::Value* mask, llvm::Value* other);
+  llvm::Value* load_strided(const Address& address, llvm::Type* element, llvm::Value* mask);
   llvm::Value* from_storage(llvm::Value* raw, DType dtype);
   llvm::Value* to_storage(llvm::Value* value, DType buffer_dtype, DType register_dtype);
 
@@ -182,6 +190,7 @@ class KernelEmitter {
   std::vector<llvm::Value*> axes_;      // value of each axis; the vector axis: see position_
   std::vector<Registers> registers_;
   std::vector<DType> register_dtypes_;  // as computed: never a half type
+  std::vector<DType> register_halves_;  // the half type whose value it surely holds, else float32
   std::vector<bool> register_varies_;
   std::vector<int> register_depth_;
   std::vector<std::pair<const graph::SymNode*, llvm::Value*>> sizes_;

@@ -79,10 +79,39 @@ int choose_tile_axis(const Kernel& kernel) {
   return -1;
 }
 
+// A last axis but one of two or four points that are next to each other in memory, and its lanes right behind
+// them: pairs, quarters of a pixel. -1: none.
+int choose_interleaved_axis(const Kernel& kernel) {
+  const int last = static_cast<int>(kernel.outer.size()) - 1, axis = last - 1;
+  if (axis < 0 || !(kernel.outer[axis] == Sym(2) || kernel.outer[axis] == Sym(4))) return -1;
+  if (kernel.phases.size() != 1 || !kernel.phases[0].inner.empty()) return -1;
+  bool found = false;
+  for (const Stmt& stmt : kernel.phases[0].body) {
+    if (stmt.kind != StmtKind::kStore) continue;
+    Sym across, along;
+    for (const IndexTerm& term : stmt.index.terms) {
+      if (term.axis == axis) across = term.stride;
+      if (term.axis == last) along = term.stride;
+    }
+    if (stmt.mask >= 0 || !(across == Sym(1)) || !(along == kernel.outer[axis])) return -1;
+    found = true;
+  }
+  return found ? axis : -1;
+}
+
 // Tiles are square; those that are transposed in registers hold one copy of the body a row, so it has to be
 // short.
 void choose_tile(const Kernel& kernel, KernelPlan& plan, Shape& shape, int vector_bytes) {
   constexpr double kMaxCost = 10;
+  plan.tile_axis = choose_interleaved_axis(kernel);
+  if (plan.tile_axis >= 0) {
+    plan.interleaves = plan.transposes = true;
+    plan.tile_rows = static_cast<int>(kernel.outer[plan.tile_axis].constant());
+    plan.work[plan.tile_axis] = Sym(1);
+    shape.copies = 1;
+    shape.lanes = std::min(shape.lanes, std::max(vector_bytes / 4, 4));
+    return;
+  }
   plan.tile_axis = choose_tile_axis(kernel);
   if (plan.tile_axis < 0) return;
   double cost = 0;

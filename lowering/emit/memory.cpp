@@ -83,6 +83,7 @@ KernelEmitter::Address KernelEmitter::address(const Stmt& stmt, int copy) {
   } else {
     out.kind = Address::kScattered;
     out.lane_offsets = scattered;
+    if (!scattered && stride) out.stride = stride->getSExtValue();
     if (lane_stride) {
       SmallVector<Constant*, 64> iota;
       for (int lane = 0; lane < lanes; ++lane) iota.push_back(ConstantInt::get(i64, lane));
@@ -129,9 +130,44 @@ Value* KernelEmitter::load_raw(const Address& address, Type* element, Value* mas
                           : static_cast<Value*>(ir_.CreateAlignedLoad(type, last, align));
     return ir_.CreateVectorReverse(reversed);
   }
+  constexpr int64_t kLargestStep = 4;
+  if (address.stride >= 2 && address.stride <= kLargestStep) {
+    Value* loaded = load_strided(address, element, everywhere);
+    return everywhere ? ir_.CreateSelect(everywhere, loaded, rest) : loaded;
+  }
   Value* pointers = ir_.CreateGEP(element, address.pointer, address.lane_offsets);
   if (!everywhere) everywhere = Constant::getAllOnesValue(FixedVectorType::get(ir_.getInt1Ty(), lanes));
   return ir_.CreateMaskedGather(type, pointers, align, everywhere, rest);
+}
+
+// Lanes a few elements apart: all that lies between the first and the last is loaded, vector by vector, and
+// the lanes are picked out of it, which is many times faster than a gather. The last vector ends with the
+// last lane, so that nothing behind it is touched.
+Value* KernelEmitter::load_strided(const Address& address, Type* element, Value* mask) {
+  const int lanes = position_.lanes, stride = static_cast<int>(address.stride);
+  const Align align(element->getScalarSizeInBits() / 8);
+  auto* type = FixedVectorType::get(element, lanes);
+  Value* result = PoisonValue::get(type);
+  for (int part = 0; part < stride; ++part) {
+    const int first = part < stride - 1 ? part * lanes : (lanes - 1) * stride - lanes + 1;
+    // Which lane each loaded element is (`lanes`: none), and where in (result, part) each lane is.
+    SmallVector<int, 64> wanted(lanes, lanes), picked;
+    for (int lane = 0; lane < lanes; ++lane) {
+      const bool here = std::min(lane * stride / lanes, stride - 1) == part;
+      picked.push_back(here ? lanes + lane * stride - first : lane);
+      if (here) wanted[lane * stride - first] = lane;
+    }
+    Value* pointer = ir_.CreateConstGEP1_64(element, address.pointer, first);
+    Value* loaded;
+    if (mask) {
+      Value* some = ir_.CreateShuffleVector(mask, Constant::getNullValue(mask->getType()), wanted);
+      loaded = ir_.CreateMaskedLoad(type, pointer, align, some, Constant::getNullValue(type));
+    } else {
+      loaded = ir_.CreateAlignedLoad(type, pointer, align);
+    }
+    result = ir_.CreateShuffleVector(result, loaded, picked);
+  }
+  return result;
 }
 
 Value* KernelEmitter::from_storage(Value* raw, DType dtype) {
@@ -176,7 +212,9 @@ void KernelEmitter::emit_store(const Stmt& stmt, int copy) {
   const Align align(element->getScalarSizeInBits() / 8);
   const int lanes = position_.lanes;
   Scalar source = operand(stmt, 0, copy);
-  Value* value = to_storage(VectorBuilder::value(source), stored, source.dtype);
+  const bool rounded = stored == DType::kBF16 && register_halves_.at(stmt.operands.at(0)) == stored;
+  Value* value = rounded ? builder_.upper_half(VectorBuilder::value(source))
+                         : to_storage(VectorBuilder::value(source), stored, source.dtype);
   Address where = address(stmt, copy);
   Value* mask = statement_mask(stmt, copy, true);
   if (where.kind == Address::kUniform) {

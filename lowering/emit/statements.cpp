@@ -5,6 +5,7 @@
 
 #include "graph/op.h"
 #include "lowering/emit/kernel_emitter.h"
+#include "lowering/kernel_hash.h"
 
 namespace cdynamo::lowering::emit {
 
@@ -62,7 +63,17 @@ Value* KernelEmitter::emit_op(const Stmt& stmt, int copy) {
     operands.push_back(operand(stmt, static_cast<int>(i), copy));
   graph::Args args(node.op->parsed.at(node.overload), node.args);
   Scalar result = node.op->scalar(builder_, operands.data(), args);
-  return VectorBuilder::value(builder_.cast(result, stmt.dtype));
+  if (stmt.dtype != DType::kBF16) return VectorBuilder::value(builder_.cast(result, stmt.dtype));
+  // An addition or the like passes its operands' NaNs on, or makes one without payload.
+  constexpr int kSimple = 2;
+  auto has_short_nans = [&](int reg) {
+    auto* number = dyn_cast<ConstantFP>(register_value(reg, copy));
+    return register_halves_.at(reg) == DType::kBF16 || (number && !number->isNaN());
+  };
+  const bool short_nans = statement_cost(stmt, kernel_) <= kSimple &&
+                          std::all_of(stmt.operands.begin(), stmt.operands.end(), has_short_nans);
+  result = builder_.cast(result, DType::kF32);
+  return VectorBuilder::value(builder_.round_to(result, stmt.dtype, short_nans));
 }
 
 Scalar KernelEmitter::operand(const Stmt& stmt, int i, int copy) {

@@ -114,7 +114,12 @@ Value* VectorBuilder::widen_half(Value* bits, DType half) {
   return ir_.CreateBitCast(wide, type(DType::kF32, count));
 }
 
-Value* VectorBuilder::narrow_half(Value* v, DType half) {
+Value* VectorBuilder::upper_half(Value* v) {
+  Value* bits = ir_.CreateBitCast(v, type(DType::kI32, lanes(v)));
+  return ir_.CreateTrunc(ir_.CreateLShr(bits, 16), storage_type(DType::kBF16, lanes(v)));
+}
+
+Value* VectorBuilder::narrow_half(Value* v, DType half, bool short_nans) {
   int count = lanes(v);
   Type* i16 = storage_type(half, count);
   if (half == DType::kF16) {
@@ -127,17 +132,18 @@ Value* VectorBuilder::narrow_half(Value* v, DType half) {
   Value* u = ir_.CreateBitCast(v, i32);
   Value* odd = ir_.CreateAnd(ir_.CreateLShr(u, 16), ConstantInt::get(i32, 1));
   Value* rounded = ir_.CreateAdd(u, ir_.CreateAdd(odd, ConstantInt::get(i32, 0x7fff)));
-  Value* nan = ir_.CreateFCmpUNO(v, v);
-  Value* kept = ir_.CreateSelect(nan, ConstantInt::get(i32, 0x7fc00000), rounded);
-  return ir_.CreateTrunc(ir_.CreateLShr(kept, 16), i16);
+  // Rounding could carry a NaN's last bits into its exponent.
+  if (!short_nans)
+    rounded = ir_.CreateSelect(ir_.CreateFCmpUNO(v, v), ConstantInt::get(i32, 0x7fc00000), rounded);
+  return ir_.CreateTrunc(ir_.CreateLShr(rounded, 16), i16);
 }
 
-Scalar VectorBuilder::round_to(Scalar s, DType half) {
+Scalar VectorBuilder::round_to(Scalar s, DType half, bool short_nans) {
   Value* v = value(s);
   int count = lanes(v);
   if (half == DType::kF16) return wrap(widen_half(narrow_half(v, half), half), DType::kF32);
   Type* i32 = type(DType::kI32, count);
-  Value* bits = ir_.CreateShl(ir_.CreateZExt(narrow_half(v, half), i32), 16);
+  Value* bits = ir_.CreateShl(ir_.CreateZExt(narrow_half(v, half, short_nans), i32), 16);
   return wrap(ir_.CreateBitCast(bits, type(DType::kF32, count)), DType::kF32);
 }
 

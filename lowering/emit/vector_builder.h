@@ -33,11 +33,13 @@ class VectorBuilder final : public math::MathBuilder {
   Scalar scale(Scalar x, Scalar n) override;
   Split split(Scalar x) override;
 
-  // Rounds a float32 to a half dtype and back.
-  Scalar round_to(Scalar value, DType half);
+  // Rounds a float32 to a half dtype and back. `short_nans`: no NaN has a bit set that the half dtype drops.
+  Scalar round_to(Scalar value, DType half, bool short_nans = false);
   // float32 <-> the 16 bits of a half dtype. `narrow` rounds to nearest even.
   llvm::Value* widen_half(llvm::Value* bits, DType half);
-  llvm::Value* narrow_half(llvm::Value* value, DType half);
+  llvm::Value* narrow_half(llvm::Value* value, DType half, bool short_nans = false);
+  // The same for bfloat16, of what is rounded already.
+  llvm::Value* upper_half(llvm::Value* value);
 
   llvm::IRBuilder<>& ir() { return ir_; }
   llvm::Value* splat(llvm::Value* value, int lanes);

@@ -169,7 +169,30 @@ TEST_F(CompileTest, PadWindowAndPooling) {
   Tensor windows = call("core.window", {x.value, list(2, 3), list(3, 2), list(2, 1), list(1, 0), list(1, 2),
                                         list(3, 4), -INFINITY});
   output(amax(windows, {4, 5}));
+  // Windows that lie inside: nothing is masked.
+  Tensor y = input({2, 6, 40});
+  output(sum(call("core.window",
+                  {y.value, list(1, 2), list(2, 2), list(2, 2), list(0, 0), list(1, 1), list(3, 20), 0.0}),
+             {3, 4}));
   check();
+}
+
+// Pairs along the last axis: of two values, of one value twice, of two planes.
+TEST_F(CompileTest, Interleaving) {
+  Tensor a = input({3, 37}), b = input({3, 37});
+  auto column = [](Tensor x) { return reshape(x, {3, 37, 1}); };
+  output(graph::concat({column(a * b), column(exp(a))}, 2));
+  output(reshape(expand(reshape(a, {3, 1, 37, 1}), {3, 2, 37, 2}), {6, 74}));
+  output(reshape(permute(input({2, 4, 5, 18}), {0, 2, 3, 1}), {2, 5, 72}));
+  output(exp(cast(reshape(permute(input({2, 2, 33}, DType::kBF16), {0, 2, 1}), {2, 66}), DType::kF32)));
+  check();
+}
+
+TEST_F(CompileTest, SumsOfRowsAndOfColumnsAreTwoKernels) {
+  Tensor x = input({32, 32}), y = input({32});
+  output(sum(x * reshape(y, {32, 1}), {0}));
+  output(sum(x * y, {1}));
+  EXPECT_EQ(check().report.kernels, 2);
 }
 
 TEST_F(CompileTest, Concat) {
@@ -201,6 +224,21 @@ TEST_F(CompileTest, Scatter) {
     output(call("core.scatter", {x.value, at.value, src.value, Sym(0), std::string(reduce)}));
   Tensor at1 = indices({6, 2}, 4), src1 = input({6, 2});
   output(call("core.scatter", {x.value, at1.value, src1.value, Sym(1), std::string("sum")}));
+  check();
+}
+
+// What only a scatter or a scan reads is computed in it.
+TEST_F(CompileTest, SequentialKernelsComputeTheirOperands) {
+  Tensor x = input({6, 4}), at = indices({5, 4}, 6), src = input({5, 4});
+  output(call("core.scatter", {(x + 1.0).value, at.value, (src * 2.0).value, Sym(0), std::string("sum")}));
+  output(call("core.cumsum", {(x * x).value, Sym(1)}));
+  EXPECT_EQ(check().report.kernels, 3);
+}
+
+TEST_F(CompileTest, ScatterOfTheInputItWritesTo) {
+  Tensor x = input({5, 4}), at = indices({5, 4}, 5);
+  graph.mutations.push_back(
+      {0, call("core.scatter", {x.value, at.value, (x * 2.0).value, Sym(0), std::string("sum")}).value});
   check();
 }
 

@@ -131,7 +131,7 @@ TEST(EmitPointwise, MixedDTypesInOneLoop) {
 TEST(EmitPointwise, Strides) {
   std::vector<std::unique_ptr<CompiledModule>> held;
   for (DType dtype : {DType::kF32, DType::kI8, DType::kF64, DType::kBF16, DType::kBool}) {
-    for (int64_t stride : {-3, -1, 0, 1, 2}) {
+    for (int64_t stride : {-3, -1, 0, 1, 2, 3, 4}) {
       for (int64_t n : {7, 130}) {
         for (bool symbolic : {false, true}) {
           if (symbolic && dtype != DType::kF32) continue;
@@ -179,6 +179,31 @@ TEST(EmitPointwise, Transposes) {
       w.store(w.buffer(dtype, size, true), w.index({{0, rows * columns}, {1, 1}, {2, rows}}), x);
       check(w.kernel, context, {.symbols = {m, n}});
       if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+// Pairs and fours at the end of a row: what is next to each other, repeated, in planes, and a number by place.
+TEST(EmitPointwise, Interleaves) {
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kBool}) {
+    for (int64_t n : {1, 5, 16, 28, 40}) {
+      for (int64_t pair : {2, 4}) {
+        graph::SymContext context;
+        const Sym length = n == 28 ? Sym(n) : context.new_symbol("s0", 28), size = Sym(3 * pair) * length;
+        KernelWriter w({Sym(3), Sym(pair), length}, true);
+        w.begin();
+        const auto dense = w.index({{0, Sym(pair) * length}, {1, 1}, {2, pair}});
+        const auto planes = w.index({{0, Sym(pair) * length}, {1, length}, {2, 1}});
+        const int x = w.load(w.buffer(dtype, size), dense), z = w.load(w.buffer(dtype, size), planes);
+        const int y = w.load(w.buffer(dtype, length), w.index({{2, 1}}));
+        int sum = w.prim(Prim::k_add, DType::kF32, {w.cast(DType::kF32, x), w.cast(DType::kF32, y)});
+        sum = w.prim(Prim::k_add, DType::kF32, {sum, w.cast(DType::kF32, w.axis(1))});
+        sum = w.prim(Prim::k_sub, DType::kF32, {sum, w.cast(DType::kF32, z)});
+        w.store(w.buffer(DType::kF32, size, true), dense, sum);
+        w.store(w.buffer(dtype, size, true), dense, y);
+        for (bool front : {false, true}) check(w.kernel, context, {.guard_front = front, .symbols = {n}});
+        if (::testing::Test::HasFatalFailure()) return;
+      }
     }
   }
 }
