@@ -1,11 +1,29 @@
 // The guards of an entry a second time, in words: what changed since it was captured. Not on the hot path.
 
 #include "frame_eval/guard_tree.h"
+
+#include <algorithm>
+
 #include "symbolic/numpy_errors.h"
 
 namespace cdynamo::frame_eval {
 
 using symbolic::DynamicHint;
+
+namespace {
+
+// The first failure is told. A size or a number that changed is no reason to stop: the next ones become dynamic in
+// the same recompilation. False: it is one.
+bool note(GuardFailure& failure, std::string text, std::vector<DynamicHint> hints) {
+  if (failure.text.empty()) {
+    failure.text = std::move(text);
+    failure.first_dynamic = hints.size();
+  }
+  failure.now_dynamic.insert(failure.now_dynamic.end(), hints.begin(), hints.end());
+  return !hints.empty();
+}
+
+}  // namespace
 
 GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
   GuardFailure failure;
@@ -28,7 +46,12 @@ GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
   bindings.slots.assign(num_slots_, nullptr);
   bindings.symbols.assign(symbol_bindings_.size(), 0);
   for (const auto& node : roots_)
-    if (explain_node(*node, nullptr, roots, bindings, failure)) return failure;
+    if (explain_node(*node, nullptr, roots, bindings, failure)) {
+      // Calls that differ in kind: only what came before says what changes from call to call.
+      failure.now_dynamic.resize(std::min(failure.now_dynamic.size(), failure.first_dynamic));
+      return failure;
+    }
+  if (!failure.text.empty()) return failure;
   for (const IdentityCheck& pair : identity_checks_)
     if ((bindings.slots[pair.a] == bindings.slots[pair.b]) != pair.same) {
       failure.text = pair.a_name + " and " + pair.b_name +
@@ -49,7 +72,7 @@ bool GuardTree::explain_node(const GuardNode& node, PyObject* parent, const symb
   PyRef owner;
   PyObject* object = access(*node.source, parent, roots, owner);
   if (!object) {
-    failure.text = node.source->name() + " is not there any more";
+    note(failure, node.source->name() + " is not there any more", {});
     return true;
   }
   if (owner) bindings.owned.push_back(owner);
@@ -73,22 +96,27 @@ bool GuardTree::explain_leaves(const GuardNode& node, PyObject* object, Bindings
         bindings.views[tensor.view] = view;
         continue;
       }
-      const int dim = symbolic::mismatched_size(tensor.check, object);
-      failure.text = node.source->name() + "." + symbolic::explain_mismatch(tensor.check, object);
-      if (dim >= 0) failure.now_dynamic.push_back({node.source->name(), dim});
+      std::vector<DynamicHint> sizes;
+      symbolic::TensorCheck rest = tensor.check;
+      for (int dim; (dim = symbolic::mismatched_size(rest, object)) >= 0;
+           rest.dynamic_sizes |= uint64_t{1} << dim)
+        sizes.push_back({node.source->name(), dim});
+      if (note(failure, node.source->name() + "." + symbolic::explain_mismatch(tensor.check, object),
+               std::move(sizes)))
+        continue;
       return true;
     }
     if (leaf.other_slot >= 0) continue;
     if (check_leaf(leaf, object)) continue;
-    failure.text = explain_leaf(leaf, *node.source, object);
     PyObject* expected = leaf.object.get();
     // Floats of NumPy's too; zeros are guarded by identity, for their sign.
     const bool number =
         expected && Py_TYPE(expected) == Py_TYPE(object) &&
         ((leaf.kind == GuardKind::kEquals && PyLong_CheckExact(object)) ||
          ((leaf.kind == GuardKind::kEquals || leaf.kind == GuardKind::kIdentity) && PyFloat_Check(object)));
-    if (number) failure.now_dynamic.push_back({node.source->name(), -1});
-    return true;
+    std::vector<DynamicHint> hints;
+    if (number) hints.push_back({node.source->name(), -1});
+    if (!note(failure, explain_leaf(leaf, *node.source, object), std::move(hints))) return true;
   }
   return false;
 }

@@ -24,6 +24,7 @@ namespace cdynamo::frame_eval {
 struct GuardFailure {
   std::string text;                                // "x.shape[0] was 8, is 16"
   std::vector<symbolic::DynamicHint> now_dynamic;  // what to capture as dynamic the next time
+  size_t first_dynamic = 0;                        // those that belong to `text` come first
 };
 
 // What a successful check found.

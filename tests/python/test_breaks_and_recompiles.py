@@ -76,6 +76,17 @@ def test_ints_and_floats_that_change_become_inputs(counts):
     assert counts.graphs_compiled <= 3
 
 
+def test_all_sizes_that_change_become_dynamic_at_once(counts):
+    """A key-value cache of many layers grows: one recompilation, not one for each tensor."""
+    fast = cdynamo.optimize(lambda caches, n, a: [cache.sum(axis=0) * n + a for cache in caches])
+    for length in (3, 4, 5, 6):
+        caches = [np.full((length, length + 1), float(layer)) for layer in range(12)]
+        got = fast(caches, length, 0.5 * length)
+        for layer, total in enumerate(got):
+            assert total.tolist() == [layer * length * length + 0.5 * length] * (length + 1)
+    assert counts.graphs_compiled == 2 and counts.recompiles == 1
+
+
 def test_recompile_limit_is_said_once_and_old_entries_serve(caplog, counts):
     cdynamo.config.recompile_limit = 2
     fast = cdynamo.optimize(lambda x, key: x + len(key))
