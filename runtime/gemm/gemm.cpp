@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/gemm/half.h"
+#include "runtime/gemm/half_lines.h"
 #include "runtime/gemm/kernels.h"
 #include "runtime/parallel.h"
 
@@ -53,24 +54,70 @@ void gemm_plain(const GemmShape& shape, ConstMatrix a, ConstMatrix b, Matrix c, 
   }
 }
 
-// Half operands become float32 copies, so that the float32 kernels do the work.
+// A float32 copy that lies as the matrix does, where one of its strides is 1.
+template <typename T>
+class Widened {
+ public:
+  Widened(const ConstMatrix& matrix, int64_t rows, int64_t columns) : values_(rows * columns) {
+    const bool by_columns = matrix.row_stride == 1 && matrix.column_stride != 1;
+    const ConstMatrix lines = by_columns ? matrix.transposed() : matrix;
+    const int64_t count = by_columns ? columns : rows, length = by_columns ? rows : columns;
+    const T* from = static_cast<const T*>(matrix.data);
+    for (int64_t i = 0; i < count; ++i)
+      if (lines.column_stride == 1)
+        widen_half(from + i * lines.row_stride, length, values_.data() + i * length);
+      else
+        for (int64_t j = 0; j < length; ++j)
+          values_[i * length + j] = from[i * lines.row_stride + j * lines.column_stride];
+    view_ = {values_.data(), length, 1};
+    if (by_columns) view_ = view_.transposed();
+  }
+  const ConstMatrix& view() const { return view_; }
+
+ private:
+  std::vector<float> values_;
+  ConstMatrix view_;
+};
+
+// Half operands become float32 copies, so that the float32 kernels do the work; the right side block by block, which stays
+// in a cache.
 template <typename T>
 void gemm_half(const GemmShape& shape, ConstMatrix a, ConstMatrix b, Matrix c, bool accumulate) {
-  std::vector<float> left(shape.m * shape.k), right(shape.k * shape.n), out(shape.m * shape.n);
-  auto widen = [](const T* from, int64_t rows, int64_t columns, const ConstMatrix& matrix, float* to) {
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j)
-        to[i * columns + j] = from[i * matrix.row_stride + j * matrix.column_stride];
-  };
-  widen(static_cast<const T*>(a.data), shape.m, shape.k, a, left.data());
-  widen(static_cast<const T*>(b.data), shape.k, shape.n, b, right.data());
-  T* to = static_cast<T*>(c.data);
-  if (accumulate) widen(to, shape.m, shape.n, {c.data, c.row_stride, c.column_stride}, out.data());
-  gemm_serial(DType::kF32, shape, {left.data(), shape.k, 1}, {right.data(), shape.n, 1},
-              {out.data(), shape.n, 1}, accumulate);
-  for (int64_t i = 0; i < shape.m; ++i)
-    for (int64_t j = 0; j < shape.n; ++j)
-      to[i * c.row_stride + j * c.column_stride] = T::from(out[i * shape.n + j]);
+  if (shape.m > shape.n)
+    return gemm_half<T>({shape.n, shape.m, shape.k}, b.transposed(), a.transposed(), c.transposed(),
+                        accumulate);
+  constexpr int64_t kBlock = 1 << 18;
+  const T* const right = static_cast<const T*>(b.data);
+  T* const to = static_cast<T*>(c.data);
+  const Widened<T> left(a, shape.m, shape.k);
+  if (shape.m == 1 && b.row_stride == 1) {
+    for (int64_t j = 0; j < shape.n; ++j) {
+      T& out = to[j * c.column_stride];
+      const float sum =
+          dot_half(right + j * b.column_stride, static_cast<const float*>(left.view().data), shape.k);
+      out = T::from(accumulate ? static_cast<float>(out) + sum : sum);
+    }
+    return;
+  }
+  const int64_t step = std::clamp<int64_t>(kBlock / std::max<int64_t>(shape.k, 1), 64, shape.n + 64);
+  std::vector<float> sums(shape.m * std::min(step, shape.n));
+  for (int64_t j0 = 0; j0 < shape.n; j0 += step) {
+    const int64_t columns = std::min(step, shape.n - j0);
+    const Widened<T> block({right + j0 * b.column_stride, b.row_stride, b.column_stride}, shape.k, columns);
+    T* const out = to + j0 * c.column_stride;
+    if (accumulate)
+      for (int64_t i = 0; i < shape.m; ++i)
+        for (int64_t j = 0; j < columns; ++j)
+          sums[i * columns + j] = out[i * c.row_stride + j * c.column_stride];
+    gemm_serial(DType::kF32, {shape.m, columns, shape.k}, left.view(), block.view(),
+                {sums.data(), columns, 1}, accumulate);
+    for (int64_t i = 0; i < shape.m; ++i)
+      if (c.column_stride == 1)
+        narrow_half(sums.data() + i * columns, columns, out + i * c.row_stride);
+      else
+        for (int64_t j = 0; j < columns; ++j)
+          out[i * c.row_stride + j * c.column_stride] = T::from(sums[i * columns + j]);
+  }
 }
 
 template <typename P>

@@ -47,10 +47,10 @@ struct Problem {
   }
 };
 
-const GemmShape kShapes[] = {{1, 1, 1},      {1, 40, 33},  {3, 5, 7},       {6, 37, 65},
-                             {14, 32, 16},   {15, 33, 17}, {29, 70, 100},   {64, 10, 50},
-                             {200, 45, 400}, {2, 3, 0},    {500, 33, 1100}, {40, 1, 19},
-                             {31, 60, 1030}, {64, 29, 0},  {128, 15, 40},   {26, 600, 390}};
+const GemmShape kShapes[] = {{1, 1, 1},       {1, 40, 33},   {3, 5, 7},      {6, 37, 65},    {14, 32, 16},
+                             {15, 33, 17},    {29, 70, 100}, {64, 10, 50},   {200, 45, 400}, {2, 3, 0},
+                             {500, 33, 1100}, {40, 1, 19},   {31, 60, 1030}, {64, 29, 0},    {128, 15, 40},
+                             {26, 600, 390},  {40, 70, 1},   {20, 50, 3},    {70, 64, 3800}};
 
 template <typename T>
 void check_kernels(void (*run)(const GemmShape&, ConstMatrix, ConstMatrix, Matrix, bool)) {
@@ -227,6 +227,35 @@ TEST(Gemm, HalfTypesRoundOnce) {
   std::vector<BFloat16> a(64, BFloat16::from(0.1f)), b(64, BFloat16::from(1.0f)), c(1);
   gemm_serial(DType::kBF16, {1, 1, 64}, {a.data(), 64, 1}, {b.data(), 1, 1}, {c.data(), 1, 1});
   EXPECT_EQ(c[0].bits, BFloat16::from(64 * static_cast<float>(a[0])).bits);
+}
+
+// The float32 problem, rounded at the end.
+template <typename T>
+void check_half(DType dtype) {
+  for (const GemmShape& shape : kShapes)
+    for (int layout = 0; layout < 8; ++layout)
+      for (bool accumulate : {false, true}) {
+        Problem<float> problem(shape, layout);
+        const auto half = [](const std::vector<float>& values) {
+          std::vector<T> result;
+          for (float x : values) result.push_back(T::from(x));
+          return result;
+        };
+        const std::vector<T> a = half(problem.a), b = half(problem.b);
+        std::vector<T> c = half(problem.c);
+        gemm_serial(DType::kF32, shape, problem.left, problem.right, problem.out, accumulate);
+        gemm_serial(dtype, shape, {a.data(), problem.left.row_stride, problem.left.column_stride},
+                    {b.data(), problem.right.row_stride, problem.right.column_stride},
+                    {c.data(), problem.out.row_stride, problem.out.column_stride}, accumulate);
+        for (size_t i = 0; i < c.size(); ++i)
+          ASSERT_EQ(c[i].bits, T::from(problem.c[i]).bits)
+              << shape.m << "x" << shape.n << "x" << shape.k << ", layout " << layout << " at " << i;
+      }
+}
+
+TEST(Gemm, HalfProducts) {
+  check_half<Float16>(DType::kF16);
+  check_half<BFloat16>(DType::kBF16);
 }
 
 }  // namespace
