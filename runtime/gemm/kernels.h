@@ -12,10 +12,12 @@ using TiledGemmFn = void (*)(const GemmShape& shape, ConstMatrix a, ConstMatrix 
 // * base[depth_offsets[k] + offset of pixel j]. `base` may be read up to 64 elements past the last pixel's.
 template <typename T>
 struct GatheredProduct {
-  int64_t rows, depth;  // of weights, which are dense
+  int64_t rows, depth;  // of weights
   int64_t pixels, row_length;
   int64_t image_stride, row_stride;  // of base
-  const T* weights;
+  const T* weights;                  // (i, k) at weights[i * weight_row_stride + k], or + weight_offsets[k]
+  int64_t weight_row_stride;
+  const int64_t* weight_offsets = nullptr;
   const T* bias;  // null: zeros
   const T* base;
   const int64_t* depth_offsets;

@@ -94,44 +94,6 @@ void multiply_groups(const Convolution& conv, const Planes& planes, const Librar
                });
 }
 
-// A channel of its own for each group, and a small kernel.
-template <typename T>
-bool depthwise(const Convolution& conv, const LibraryArgs& args, const T* bias) {
-  const TensorView &input = args.operands[0], &weight = args.operands[1], &output = args.output();
-  const int64_t kernel = conv.kernel[1], multiplier = conv.window_channels / conv.groups;
-  const Dims strides = spatial_strides(input);
-  if (conv.image_channels != conv.groups || conv.rank != 2 || conv.kernel[2] != kernel || kernel < 3 ||
-      kernel > 7 || kernel % 2 == 0 || conv.stride != Dims{1, 1, 1} || conv.dilation != Dims{1, 1, 1} ||
-      conv.padding[1] != conv.padding[2] || strides[2] != 1)
-    return false;
-  const int64_t work = conv.count(conv.windows) * kernel * kernel;
-  parallel_for(
-      conv.batch * conv.window_channels, std::max<int64_t>(1, (1 << 17) / work),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t item = begin; item < end; ++item) {
-          const int64_t n = item / conv.window_channels, channel = item % conv.window_channels;
-          const DepthwisePlane<T> plane{
-              .kernel = kernel,
-              .padding = conv.padding[1],
-              .image = static_cast<const T*>(input.data) + n * input.strides[0] +
-                       channel / multiplier * input.strides[1],
-              .height = conv.image[1],
-              .width = conv.image[2],
-              .row_stride = strides[1],
-              .weights = static_cast<const T*>(weight.data) + channel * kernel * kernel,
-              .bias = bias ? bias[channel] : T(0),
-              .out = static_cast<T*>(output.data) + n * output.strides[0] + channel * output.strides[1],
-              .out_height = conv.windows[1],
-              .out_width = conv.windows[2]};
-          if constexpr (sizeof(T) == 4)
-            tiled_gemm().depthwise_f32(plane);
-          else
-            tiled_gemm().depthwise_f64(plane);
-        }
-      });
-  return true;
-}
-
 template <typename T>
 bool forward(const Convolution& conv, const LibraryArgs& args) {
   const TensorView &input = args.operands[0], &weight = args.operands[1], &bias = args.operands[2],
@@ -169,13 +131,18 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
                              .image_stride = planes.image,
                              .row_stride = planes.extent[2],
                              .weights = static_cast<const T*>(weight.data),
+                             .weight_row_stride = depth,
                              .bias = bias.data ? dense_bias.data() : nullptr,
                              .base = nullptr,
                              .depth_offsets = offsets.data(),
                              .out = static_cast<T*>(output.data),
                              .out_row_stride = output.strides[1],
                              .out_image_stride = output.strides[0]};
-  if (depthwise(conv, args, product.bias)) return true;
+  if (conv.image_channels == conv.groups && conv.padding[1] == conv.padding[2] &&
+      is_depthwise(conv, input, output)) {
+    convolve_planes(input, product.weights, conv.kernel[2], conv.padding[2], product.bias, output);
+    return true;
+  }
   if (conv.groups > 1 && conv.batch * conv.groups >= 2 * num_threads()) {
     multiply_groups(conv, planes, args, product);
     return true;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/gemm/kernels.h"
+#include "runtime/library/convolution_shape.h"
 #include "runtime/library/library.h"
 #include "runtime/parallel.h"
 
@@ -63,12 +64,52 @@ void multiply_gathered(const GatheredProduct<T>& product, int64_t columns) {
       if (first_row >= last_row || first >= last) continue;
       GatheredProduct<T> part = product;
       part.rows = last_row - first_row;
-      part.weights += first_row * product.depth;
+      part.weights += first_row * product.weight_row_stride;
       if (part.bias) part.bias += first_row;
       part.out += first_row * product.out_row_stride;
       multiply_columns(part, first, last);
     }
   });
+}
+
+// Whether convolve_planes does: a small square kernel, adjacent pixels.
+inline bool is_depthwise(const Convolution& conv, const TensorView& from, const TensorView& to) {
+  const int64_t kernel = conv.kernel[2];
+  return conv.rank == 2 && conv.kernel[1] == kernel && (kernel == 3 || kernel == 5 || kernel == 7) &&
+         conv.stride == Dims{1, 1, 1} && conv.dilation == Dims{1, 1, 1} &&
+         (from.sizes[3] == 1 || from.strides[3] == 1) && (to.sizes[3] == 1 || to.strides[3] == 1) &&
+         (to.sizes[2] == 1 || to.strides[2] == to.sizes[3]);
+}
+
+// Each channel with kernels of its own, as many as there are channels of the result for one of the input. Weights are dense.
+template <typename T>
+void convolve_planes(const TensorView& input, const T* weights, int64_t kernel, int64_t padding,
+                     const T* bias, const TensorView& output) {
+  const int64_t channels = output.sizes[1], multiplier = channels / input.sizes[1];
+  const int64_t work = output.sizes[2] * output.sizes[3] * kernel * kernel;
+  parallel_for(
+      output.sizes[0] * channels, std::max<int64_t>(1, (1 << 17) / work), [&](int64_t begin, int64_t end) {
+        for (int64_t item = begin; item < end; ++item) {
+          const int64_t n = item / channels, channel = item % channels;
+          const DepthwisePlane<T> plane{
+              .kernel = kernel,
+              .padding = padding,
+              .image = static_cast<const T*>(input.data) + n * input.strides[0] +
+                       channel / multiplier * input.strides[1],
+              .height = input.sizes[2],
+              .width = input.sizes[3],
+              .row_stride = input.strides[2],
+              .weights = weights + channel * kernel * kernel,
+              .bias = bias ? bias[channel] : T(0),
+              .out = static_cast<T*>(output.data) + n * output.strides[0] + channel * output.strides[1],
+              .out_height = output.sizes[2],
+              .out_width = output.sizes[3]};
+          if constexpr (sizeof(T) == 4)
+            tiled_gemm().depthwise_f32(plane);
+          else
+            tiled_gemm().depthwise_f64(plane);
+        }
+      });
 }
 
 }  // namespace cdynamo::runtime

@@ -73,18 +73,17 @@ void fill_padded(const Convolution& conv, const Padded& padded, const TensorView
   }
 }
 
-// One phase of one group: what its product reads.
-template <typename T>
+// One phase: what its products read.
 struct PhaseProduct {
   const Phase &d, &h, &w;
-  std::vector<T> weights;        // image channels of the group x (channel of the windows, kernel element)
-  std::vector<int64_t> offsets;  // of those columns in the padded windows
+  // Of each pair of a channel of the group's windows and a kernel element: in the padded windows, and in the weight.
+  std::vector<int64_t> offsets, weight_offsets;
   int64_t depth() const { return static_cast<int64_t>(offsets.size()); }
 
-  PhaseProduct(const Convolution& conv, const Padded& padded, const TensorView& weight, int64_t group,
-               const Phase& d, const Phase& h, const Phase& w)
+  PhaseProduct(const Convolution& conv, const Padded& padded, const TensorView& weight, const Phase& d,
+               const Phase& h, const Phase& w)
       : d(d), h(h), w(w) {
-    const int64_t rows = conv.image_channels / conv.groups, channels = conv.window_channels / conv.groups;
+    const int64_t channels = conv.window_channels / conv.groups;
     const Dims strides = spatial_strides(weight);
     std::vector<int64_t> elements;  // in the weight
     for (size_t i = 0; i < d.kernel.size(); ++i)
@@ -99,20 +98,8 @@ struct PhaseProduct {
     const int64_t kernel = static_cast<int64_t>(elements.size());
     offsets.resize(channels * kernel);
     for (int64_t i = kernel; i < channels * kernel; ++i) offsets[i] = offsets[i - kernel] + padded.channel;
-    weights.resize(rows * channels * kernel);
-    const T* from = static_cast<const T*>(weight.data) + group * channels * weight.strides[0];
-    parallel_for(rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(channels * kernel, 1)),
-                 [&](int64_t begin, int64_t end) {
-                   // Rows in small blocks: neighbours lie side by side in the weight.
-                   constexpr int64_t kBlock = 16;
-                   for (int64_t i0 = begin; i0 < end; i0 += kBlock)
-                     for (int64_t c = 0; c < channels; ++c)
-                       for (int64_t i = i0; i < std::min(end, i0 + kBlock); ++i) {
-                         const T* element = from + c * weight.strides[0] + i * weight.strides[1];
-                         T* to = weights.data() + (i * channels + c) * kernel;
-                         for (int64_t k = 0; k < kernel; ++k) to[k] = element[elements[k]];
-                       }
-                 });
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t element : elements) weight_offsets.push_back(c * weight.strides[0] + element);
   }
 };
 
@@ -149,51 +136,57 @@ class Transposed {
           for (const Phase& h : padded_.phases[1])
             for (const Phase& w : padded_.phases[2])
               if (d.count > 0 && h.count > 0 && w.count > 0)
-                run_phase(n, images, group, PhaseProduct<T>(conv_, padded_, weight_, group, d, h, w));
+                run_phase(n, images, group, PhaseProduct(conv_, padded_, weight_, d, h, w));
     }
   }
 
  private:
   // The phase's places are adjacent in each plane of the image.
-  bool writes_planes(const PhaseProduct<T>& phase) const {
+  bool writes_planes(const PhaseProduct& phase) const {
     const Dims strides = spatial_strides(image_);
     return conv_.stride[1] == 1 && conv_.stride[2] == 1 && (conv_.image[2] == 1 || strides[2] == 1) &&
            (conv_.image[1] == 1 || strides[1] == conv_.image[2]);
   }
 
-  void run_phase(int64_t n, int64_t images, int64_t group, const PhaseProduct<T>& phase) {
+  void run_phase(int64_t n, int64_t images, int64_t group, const PhaseProduct& phase) {
     const int64_t rows = conv_.image_channels / conv_.groups, pixels = phase.h.count * phase.w.count;
     T* out = static_cast<T*>(image_.data) + n * image_.strides[0] + group * rows * image_.strides[1];
     const bool direct = writes_planes(phase);
-    std::vector<T> result(direct ? 0 : images * rows * pixels);
+    Arena memory(direct ? 0 : images * rows * pixels * sizeof(T));
+    if (!direct && !memory.data()) throw std::bad_alloc();
+    T* const result = reinterpret_cast<T*>(memory.data());
     const int64_t first = group * (conv_.window_channels / conv_.groups) * padded_.channel;
     for (int64_t d = 0; d < phase.d.count; ++d) {
       const int64_t place = (phase.d.first_place + d * conv_.stride[0]) * spatial_strides(image_)[0];
-      GatheredProduct<T> product{.rows = rows,
-                                 .depth = phase.depth(),
-                                 .pixels = pixels,
-                                 .row_length = phase.w.count,
-                                 .image_stride = padded_.image,
-                                 .row_stride = padded_.extent[2],
-                                 .weights = phase.weights.data(),
-                                 .bias = bias_.data ? dense_bias_.data() + group * rows : nullptr,
-                                 .base = base_ + first + d * padded_.extent[1] * padded_.extent[2],
-                                 .depth_offsets = phase.offsets.data(),
-                                 .out = direct ? out + place : result.data(),
-                                 .out_row_stride = direct ? image_.strides[1] : pixels,
-                                 .out_image_stride = direct ? image_.strides[0] : rows * pixels};
+      GatheredProduct<T> product{
+          .rows = rows,
+          .depth = phase.depth(),
+          .pixels = pixels,
+          .row_length = phase.w.count,
+          .image_stride = padded_.image,
+          .row_stride = padded_.extent[2],
+          .weights = static_cast<const T*>(weight_.data) +
+                     group * (conv_.window_channels / conv_.groups) * weight_.strides[0],
+          .weight_row_stride = weight_.strides[1],
+          .weight_offsets = phase.weight_offsets.data(),
+          .bias = bias_.data ? dense_bias_.data() + group * rows : nullptr,
+          .base = base_ + first + d * padded_.extent[1] * padded_.extent[2],
+          .depth_offsets = phase.offsets.data(),
+          .out = direct ? out + place : result,
+          .out_row_stride = direct ? image_.strides[1] : pixels,
+          .out_image_stride = direct ? image_.strides[0] : rows * pixels};
       multiply_gathered(product, images * pixels);
       if (!direct) scatter(phase, result, out + place, images);
     }
   }
 
-  void scatter(const PhaseProduct<T>& phase, const std::vector<T>& result, T* out, int64_t images) const {
+  void scatter(const PhaseProduct& phase, const T* result, T* out, int64_t images) const {
     const int64_t rows = conv_.image_channels / conv_.groups, pixels = phase.h.count * phase.w.count;
     const Dims strides = spatial_strides(image_);
     parallel_for(images * rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(pixels, 1)),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) {
-                     const T* from = result.data() + i * pixels;
+                     const T* from = result + i * pixels;
                      T* plane = out + i / rows * image_.strides[0] + i % rows * image_.strides[1];
                      for (int64_t h = 0; h < phase.h.count; ++h) {
                        T* to = plane + (phase.h.first_place + h * conv_.stride[1]) * strides[1] +
@@ -212,20 +205,39 @@ class Transposed {
   T* base_ = nullptr;
 };
 
+template <typename T>
+bool transposed(const Convolution& conv, const LibraryArgs& args) {
+  const TensorView &windows = args.operands[0], &weight = args.operands[1], &bias = args.operands[2];
+  const int64_t kernel = conv.count(conv.kernel);
+  // A depthwise one is a depthwise convolution with the kernels turned round.
+  if (conv.window_channels == conv.groups && conv.image_channels == conv.groups && conv.rank == 2 &&
+      conv.padding[1] == conv.padding[2] && conv.kernel[2] > conv.padding[2] &&
+      is_depthwise(conv, windows, args.output())) {
+    const Dims strides = spatial_strides(weight);
+    std::vector<T> turned(conv.groups * kernel);
+    for (int64_t c = 0; c < conv.groups; ++c)
+      for (int64_t k = 0; k < kernel; ++k)
+        turned[c * kernel + kernel - 1 - k] =
+            static_cast<const T*>(weight.data)[c * weight.strides[0] + k / conv.kernel[2] * strides[1] +
+                                               k % conv.kernel[2] * strides[2]];
+    const std::vector<T> biases = dense_values<T>(bias);
+    convolve_planes(windows, turned.data(), conv.kernel[2], conv.kernel[2] - 1 - conv.padding[2],
+                    bias.data ? biases.data() : nullptr, args.output());
+    return true;
+  }
+  // With few channels a group there is too little for a tile.
+  if (conv.groups > 1 && conv.image_channels / conv.groups < 4) return false;
+  Transposed<T>(conv, args).run();
+  return true;
+}
+
 }  // namespace
 
 bool tiled_transposed_convolution(const Convolution& conv, const LibraryArgs& args) {
   const DType dtype = args.output().dtype;
-  // With few channels a group there is too little for a tile.
-  if (conv.groups > 1 && conv.image_channels / conv.groups < 8) return false;
   if (count_elements(args.operands[0]) == 0) return false;
-  if (dtype == DType::kF32)
-    Transposed<float>(conv, args).run();
-  else if (dtype == DType::kF64)
-    Transposed<double>(conv, args).run();
-  else
-    return false;
-  return true;
+  if (dtype == DType::kF32) return transposed<float>(conv, args);
+  return dtype == DType::kF64 && transposed<double>(conv, args);
 }
 
 }  // namespace cdynamo::runtime

@@ -52,3 +52,32 @@ def test_forward(channels, monkeypatch):
         where = f"{height}x{width}, kernel {kernel}, stride {stride}, padding {padding}, dilation {dilation}"
         assert got.stride() == eager.stride(), where
         assert relative_error(got, exact) <= max(2 * relative_error(eager, exact), 3e-7), where
+
+
+@pytest.mark.parametrize("channels", CHANNELS, ids=str)
+def test_gradients(channels, monkeypatch):
+    torch.manual_seed(0)
+    cdynamo.reset()
+    monkeypatch.setattr(cdynamo.config, "recompile_limit", 1000)
+    inputs, outputs, groups = channels
+    for size, (kernel, stride, padding, dilation) in itertools.product((7, 17), KERNELS):
+        if size + 2 * padding < dilation * (kernel - 1) + 1:
+            continue
+        image = torch.randn(2, inputs, size, size + 1, requires_grad=True)
+        weight = torch.randn(outputs, inputs // groups, kernel, kernel, requires_grad=True)
+
+        def convolve(image, weight):
+            return torch.nn.functional.conv2d(image, weight, None, stride, padding, dilation, groups)
+
+        def gradients(function, *operands):
+            out = function(*operands)
+            return torch.autograd.grad(out, operands, cotangent.to(out.dtype))
+
+        cotangent = torch.randn(convolve(image, weight).shape)
+        exact = gradients(convolve, image.double(), weight.double())
+        eager = gradients(convolve, image, weight)
+        for got, expected, right in zip(gradients(cdynamo.optimize(convolve), image, weight), eager, exact):
+            assert got.stride() == expected.stride()
+            assert relative_error(got, right) <= max(2 * relative_error(expected, right), 3e-7), (
+                f"{size}, kernel {kernel}, stride {stride}, padding {padding}, dilation {dilation}"
+            )

@@ -136,7 +136,10 @@ void check_gathered(void (*run)(const GatheredProduct<T>&, int64_t, int64_t)) {
         for (T& x : bias) x = static_cast<T>(digit(rng));
         for (T& x : weights) x = static_cast<T>(digit(rng));
         for (T& x : base) x = static_cast<T>(digit(rng));
-        std::vector<int64_t> offsets;
+        // Weights one row or one element of depth after the other.
+        const bool strided = width == 7 || width == 20;
+        std::vector<int64_t> offsets, weight_offsets;
+        for (int64_t k = 0; k < depth; ++k) weight_offsets.push_back(k * rows);
         for (int64_t k = 0; k < depth; ++k) offsets.push_back(k / 9 * plane + k / 3 % 3 * row_stride + k % 3);
         const GatheredProduct<T> product{.rows = rows,
                                          .depth = depth,
@@ -145,6 +148,8 @@ void check_gathered(void (*run)(const GatheredProduct<T>&, int64_t, int64_t)) {
                                          .image_stride = channels * plane,
                                          .row_stride = row_stride,
                                          .weights = weights.data(),
+                                         .weight_row_stride = strided ? 1 : depth,
+                                         .weight_offsets = strided ? weight_offsets.data() : nullptr,
                                          .bias = with_bias ? bias.data() : nullptr,
                                          .base = base.data(),
                                          .depth_offsets = offsets.data(),
@@ -159,8 +164,9 @@ void check_gathered(void (*run)(const GatheredProduct<T>&, int64_t, int64_t)) {
             for (int64_t pixel = 0; pixel < pixels; ++pixel) {
               T want = with_bias ? bias[i] : 0;
               for (int64_t k = 0; k < depth; ++k)
-                want += weights[i * depth + k] * base[image * product.image_stride + offsets[k] +
-                                                      pixel / width * row_stride + pixel % width];
+                want += weights[strided ? k * rows + i : i * depth + k] *
+                        base[image * product.image_stride + offsets[k] + pixel / width * row_stride +
+                             pixel % width];
               ASSERT_EQ(out[(image * rows + i) * pixels + pixel], want)
                   << rows << " rows of " << width << ", row " << i << ", pixel " << pixel;
             }
