@@ -53,9 +53,9 @@ struct KernelPlan {
 KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context,
                        const runtime::HostTarget& host);
 
-// A sequential phase whose scans are made lane by lane of a vector, log2(lanes) steps each: those where the
-// order of operations does not show.
-bool scans_in_lanes(const Phase& phase);
+// How many lanes of a vector the scans of a sequential phase may have, log2(lanes) steps each, so that the order
+// of operations does not show. 0: it is executed one point at a time.
+int scan_lanes_limit(const Phase& phase);
 
 class KernelEmitter {
  public:
@@ -168,7 +168,7 @@ class KernelEmitter {
   int vector_axis() const {
     if (kernel_.vectorize_outer) return num_outer() - 1;
     const Phase& phase = kernel_.phases[phase_];
-    const bool in_order = phase.sequential && !scans_in_lanes(phase);
+    const bool in_order = phase.sequential && scan_lanes_limit(phase) == 0;
     return num_inner() == 0 || in_order ? -1 : num_outer() + num_inner() - 1;
   }
   bool has_vector_axis() const { return vector_axis() >= 0; }

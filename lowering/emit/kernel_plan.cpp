@@ -161,11 +161,12 @@ KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context,
     if (!plan.work.empty()) plan.work.back() = floordiv(plan.work.back() + block - Sym(1), block);
   } else {
     for (const Phase& phase : kernel.phases) {
-      const bool in_lanes = scans_in_lanes(phase);
-      const bool one_by_one = phase.inner.empty() || (phase.sequential && !in_lanes);
-      plan.phases.push_back(
-          one_by_one ? Shape{} : choose_shape(kernel, {&phase}, phase.inner.back(), host.vector_bytes));
-      if (in_lanes) plan.phases.back().copies = 1;
+      const int scan_lanes = scan_lanes_limit(phase);
+      const bool one_by_one = phase.inner.empty() || (phase.sequential && scan_lanes == 0);
+      Shape shape;
+      if (!one_by_one) shape = choose_shape(kernel, {&phase}, phase.inner.back(), host.vector_bytes);
+      if (scan_lanes > 0) shape = {std::min(shape.lanes, scan_lanes), 1};
+      plan.phases.push_back(shape);
     }
   }
   int64_t interleaved = 1;

@@ -32,20 +32,22 @@ bool rounds(const Stmt& stmt, DType dtype) {
 
 }  // namespace
 
-// float32 sums go to float64, where they neither overflow nor show their order; products and float64 sums may
-// do both.
-bool scans_in_lanes(const Phase& phase) {
-  bool found = false;
+// float32 goes to float64, where neither a sum nor a product of four leaves the range that a float32 result
+// could come from; what is in float64 already is scanned one by one.
+int scan_lanes_limit(const Phase& phase) {
+  constexpr int kOfProducts = 4;
+  int limit = 0;
   for (const Stmt& stmt : phase.body) {
     if (stmt.kind == StmtKind::kStore)
       for (const Stmt& other : phase.body)
-        if (other.kind == StmtKind::kLoad && other.buffer == stmt.buffer) return false;
+        if (other.kind == StmtKind::kLoad && other.buffer == stmt.buffer) return 0;
     if (stmt.kind != StmtKind::kScan) continue;
-    found = true;
-    if (!rounds(stmt, stmt.dtype)) continue;
-    if (class_of(*stmt.reduction) != ReductionClass::kAdds || stmt.dtype == DType::kF64) return false;
+    const bool rounded = rounds(stmt, stmt.dtype);
+    if (rounded && stmt.dtype == DType::kF64) return 0;
+    const bool product = rounded && class_of(*stmt.reduction) != ReductionClass::kAdds;
+    limit = std::min(limit == 0 ? 64 : limit, product ? kOfProducts : 64);
   }
-  return phase.sequential && found;
+  return phase.sequential ? limit : 0;
 }
 
 // The deepest loop at which enough has come together.

@@ -253,14 +253,16 @@ TEST(EmitSequential, RunningSum) {
 
 // Lanes along the rows of a scan: whole vectors, rests, rows shorter than a vector.
 TEST(EmitSequential, ScansInLanes) {
+  const graph::ReductionDef kProduct{[](ScalarBuilder& b, DType t) { return number(b, t, 1); },
+                                     [](ScalarBuilder& b, Scalar x, Scalar y) { return b.mul(x, y); }};
   struct Scan {
     const graph::ReductionDef& def;
     DType dtype;
     double tolerance;
   };
-  for (const Scan& scan :
-       {Scan{kSum, DType::kF32, 1e-6}, Scan{kSum, DType::kI64, 0}, Scan{kSum, DType::kI32, 0},
-        Scan{kMax, DType::kF32, 0}, Scan{kMax, DType::kF64, 0}})
+  for (const Scan& scan : {Scan{kSum, DType::kF32, 1e-6}, Scan{kSum, DType::kI64, 0},
+                           Scan{kSum, DType::kI32, 0}, Scan{kMax, DType::kF32, 0}, Scan{kMax, DType::kF64, 0},
+                           Scan{kProduct, DType::kF32, 1e-6}, Scan{kProduct, DType::kF64, 0}})
     for (int64_t length : {1, 7, 16, 33, 128}) {
       graph::SymContext context;
       const Sym n = context.new_symbol("s0", 64);
