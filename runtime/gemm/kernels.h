@@ -10,6 +10,8 @@ using TiledGemmFn = void (*)(const GemmShape& shape, ConstMatrix a, ConstMatrix 
 // A product with a right side that is read through offsets, as a convolution's is: column j is pixel j %
 // pixels of image j / pixels, pixels lie in rows, and out[i][j] = bias[i] + sum over k of weights[i][k]
 // * base[depth_offsets[k] + offset of pixel j]. `base` may be read up to 64 elements past the last pixel's.
+// With a depth of more than this, and rows in multiples of kManyRows, nothing past the last pixel is read.
+constexpr int64_t kLittleDepth = 160, kManyRows = 32;
 template <typename T>
 struct GatheredProduct {
   int64_t rows, depth;  // of weights

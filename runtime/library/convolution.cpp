@@ -118,11 +118,14 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
   constexpr int64_t kMostElements = int64_t{1} << 22;
   const int64_t together =
       std::clamp<int64_t>(kMostElements / std::max<int64_t>(planes.image, 1), 1, conv.batch);
-  const std::vector<int64_t> offsets = window_offsets(conv, planes);
-  if (direct) {
+  // In place of panels of 32 pixels, of which small images leave much empty, tiles of a few.
+  const bool in_place = direct && depth > kLittleDepth && rows % kManyRows == 0 &&
+                        100 * ((pixels + 31) / 32 * 32) > 105 * pixels;
+  if (direct && !in_place) {
     multiply_images<T>(conv, args, rows, pixels, depth);
     return true;
   }
+  const std::vector<int64_t> offsets = window_offsets(conv, planes);
   const std::vector<T> dense_bias = dense_values<T>(bias);
   GatheredProduct<T> product{.rows = rows,
                              .depth = depth,
@@ -138,6 +141,23 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
                              .out = static_cast<T*>(output.data),
                              .out_row_stride = output.strides[1],
                              .out_image_stride = output.strides[0]};
+  // Images from the n-th on, which lie at `base`.
+  const auto multiply = [&](const T* base, int64_t n, int64_t images) {
+    for (int64_t group = 0; group < conv.groups; ++group) {
+      GatheredProduct<T> part = product;
+      part.weights += group * rows * depth;
+      if (part.bias) part.bias += group * rows;
+      part.base = base + group * group_channels * planes.channel;
+      part.out += n * output.strides[0] + group * rows * output.strides[1];
+      multiply_gathered(part, images * pixels);
+    }
+  };
+  if (in_place) {
+    product.row_length = pixels;
+    product.image_stride = input.strides[0];
+    multiply(static_cast<const T*>(input.data), 0, conv.batch);
+    return true;
+  }
   if (conv.image_channels == conv.groups && conv.padding[1] == conv.padding[2] &&
       is_depthwise(conv, input, output)) {
     convolve_planes(input, product.weights, conv.kernel[2], conv.padding[2], product.bias, output);
@@ -153,14 +173,7 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
   for (int64_t n0 = 0; n0 < conv.batch; n0 += together) {
     const int64_t images = std::min(together, conv.batch - n0);
     fill_images(conv, planes, input, n0, images, buffer);
-    for (int64_t group = 0; group < conv.groups; ++group) {
-      GatheredProduct<T> part = product;
-      part.weights += group * rows * depth;
-      if (part.bias) part.bias += group * rows;
-      part.base = buffer + group * group_channels * planes.channel;
-      part.out += n0 * output.strides[0] + group * rows * output.strides[1];
-      multiply_gathered(part, images * pixels);
-    }
+    multiply(buffer, n0, images);
   }
   return true;
 }

@@ -10,7 +10,7 @@ import cdynamo
 
 torch = pytest.importorskip("torch")
 
-CHANNELS = [(6, 6, 6), (4, 8, 4), (3, 20, 1), (8, 8, 2), (20, 6, 2), (64, 64, 1)]  # in, out, groups
+CHANNELS = [(6, 6, 6), (4, 8, 4), (3, 20, 1), (8, 8, 2), (20, 6, 2), (64, 64, 1), (200, 96, 1)]  # in, out, groups
 SIZES = [(1, 1), (7, 7), (9, 33), (20, 17)]
 KERNELS = [
     (3, 1, 1, 1),
