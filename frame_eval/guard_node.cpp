@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "symbolic/values/sym_int.h"
+
 namespace cdynamo::frame_eval {
 namespace {
 
@@ -175,7 +177,11 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
   switch (leaf.kind) {
     case GuardKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(object)) == leaf.object.get();
     case GuardKind::kIdentity: return object == leaf.object.get();
-    case GuardKind::kEquals: return same_constant(leaf.object.get(), object);
+    case GuardKind::kEquals:
+      // Of a set, and of an instance of a subclass of set, the type has a guard of its own.
+      if (PyAnySet_Check(leaf.object.get()))
+        return PyAnySet_Check(object) && same_elements(leaf.object.get(), object);
+      return same_constant(leaf.object.get(), object);
     case GuardKind::kLength: return same_length(object, leaf.index);
     case GuardKind::kDictKeys: return same_keys(leaf.object.get(), object);
     case GuardKind::kKeyAbsent: return PyDict_Check(object) && !dict_item(object, leaf.object.get());
@@ -191,8 +197,8 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
     case GuardKind::kDynamicInt: {
       if (!PyLong_CheckExact(object)) return false;
       int overflow = 0;
-      PyLong_AsLongLongAndOverflow(object, &overflow);
-      return overflow == 0;
+      const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+      return overflow == 0 && -symbolic::kLargestSymbol <= value && value <= symbolic::kLargestSymbol;
     }
     case GuardKind::kTensor:
     case GuardKind::kSameObject:

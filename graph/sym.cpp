@@ -262,16 +262,35 @@ int64_t SymContext::specialize(const Sym& expression, const char* reason) {
   return value;
 }
 
-bool holds(const SymContext& context, const SymGuard& guard, const int64_t* symbol_values) {
-  const int64_t left = context.evaluate(guard.left, symbol_values),
-                right = context.evaluate(guard.right, symbol_values);
-  switch (guard.relation) {
-    case Relation::kEq: return left == right;
-    case Relation::kNe: return left != right;
-    case Relation::kLt: return left < right;
-    case Relation::kLe: return left <= right;
+// As SymContext::evaluate; nothing where 64 bits do not hold the result or a part of it.
+static std::optional<int64_t> evaluate_exactly(const Sym& expression, const int64_t* values) {
+  if (expression.is_constant()) return expression.constant();
+  const SymNode& node = *expression.node();
+  if (node.kind == SymKind::kSymbol) return values[node.symbol];
+  std::optional<int64_t> result = evaluate_exactly(node.operands[0], values);
+  for (size_t i = 1; result && i < node.operands.size(); ++i) {
+    std::optional<int64_t> next = evaluate_exactly(node.operands[i], values);
+    if (!next) return std::nullopt;
+    int64_t exact = 0;
+    bool overflow = false;
+    switch (node.kind) {
+      case SymKind::kAdd: overflow = __builtin_add_overflow(*result, *next, &exact); break;
+      case SymKind::kMul: overflow = __builtin_mul_overflow(*result, *next, &exact); break;
+      case SymKind::kFloorDiv: exact = floor_divide(*result, *next); break;
+      case SymKind::kMod: exact = *result - *next * floor_divide(*result, *next); break;
+      case SymKind::kMin: exact = std::min(*result, *next); break;
+      case SymKind::kMax: exact = std::max(*result, *next); break;
+      case SymKind::kSymbol: break;
+    }
+    result = overflow ? std::nullopt : std::optional(exact);
   }
-  return false;
+  return result;
+}
+
+bool holds(const SymContext&, const SymGuard& guard, const int64_t* symbol_values) {
+  const auto left = evaluate_exactly(guard.left, symbol_values),
+             right = evaluate_exactly(guard.right, symbol_values);
+  return left && right && holds(guard.relation, *left, *right);
 }
 
 }  // namespace cdynamo::graph

@@ -8,6 +8,7 @@
 #include "symbolic/hooks.h"
 #include "symbolic/user_call.h"
 #include "symbolic/values/common.h"
+#include "symbolic/values/sym_int.h"
 
 namespace cdynamo::symbolic {
 
@@ -235,14 +236,13 @@ graph::Sym Executor::size_symbol(const SourcePtr& source, int dim, int64_t value
   bool is_size = dim >= 0;
   if (is_size && value < 2) return graph::Sym(value);  // 0 and 1 are specialised
   bool dynamic = is_hinted(s.request, source, dim) || (is_size && s.request.assume_dynamic);
-  if (!dynamic) return graph::Sym(value);
+  if (!dynamic || value > kLargestSymbol || value < -kLargestSymbol) return graph::Sym(value);
   auto [source_it, added] = s.size_sources.try_emplace(source, s.size_sources.size());
   auto [it, fresh] = s.size_symbols.try_emplace({source_it->second, dim});
   if (fresh) {
     graph::SymContext& context = *graph().sym;
     std::string name = (is_size ? "s" : "i") + std::to_string(context.symbols().size());
-    it->second =
-        is_size ? context.new_symbol(name, value) : context.new_symbol(name, value, INT64_MIN, INT64_MAX);
+    it->second = context.new_symbol(name, value, is_size ? 2 : -kLargestSymbol, kLargestSymbol);
     s.symbols.push_back({static_cast<int>(context.symbols().size()) - 1, source, dim});
   }
   return it->second;

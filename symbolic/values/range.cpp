@@ -16,8 +16,9 @@ using graph::Sym;
 namespace {
 constexpr int64_t kLargest = int64_t{1} << 61;  // of a bound: lengths and items stay in 64 bits
 
+bool is_small(int64_t number) { return -kLargest <= number && number <= kLargest; }
 int64_t small(int64_t number, const ValuePtr& value) {
-  if (number < -kLargest || number > kLargest) break_graph("CD0215", "range of " + value->describe());
+  if (!is_small(number)) break_graph("CD0215", "range of " + value->describe());
   return number;
 }
 
@@ -43,8 +44,13 @@ ValuePtr make_range(Executor& ex, const CallArgs& args) {
 
 ValuePtr range_from_object(Executor& ex, PyObject* range) {
   CallArgs args;
-  for (const char* name : {"start", "stop", "step"})
-    args.positional.push_back(ex.constant(checked(PyObject_GetAttrString(range, name))));
+  for (const char* name : {"start", "stop", "step"}) {
+    PyRef number = checked(PyObject_GetAttrString(range, name));
+    int overflow = 0;
+    int64_t value = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+    if (overflow || !is_small(value)) return nullptr;
+    args.positional.push_back(ex.constant(std::move(number)));
+  }
   return make_range(ex, args);
 }
 
@@ -64,6 +70,11 @@ int64_t RangeValue::count(Executor& ex) {
 
 ValuePtr RangeValue::at(Executor& ex, int64_t index) const {
   return make_int(ex, start_ + Sym(index * step_));
+}
+
+std::shared_ptr<RangeValue> RangeValue::reversed(Executor& ex) {
+  Sym last = start_ + Sym((count(ex) - 1) * step_);
+  return std::make_shared<RangeValue>(last, start_ - Sym(step_), -step_);
 }
 
 std::optional<PyRef> RangeValue::as_constant() const {

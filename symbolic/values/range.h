@@ -12,6 +12,7 @@ class RangeValue final : public SymbolicValue {
   graph::Sym length_sym(Executor& ex) const;  // an expression where the step allows
   int64_t count(Executor& ex);                // specialised
   ValuePtr at(Executor& ex, int64_t index) const;
+  std::shared_ptr<RangeValue> reversed(Executor& ex);
   const graph::Sym& start() const { return start_; }
   const graph::Sym& stop() const { return stop_; }
   int64_t step() const { return step_; }
@@ -37,6 +38,7 @@ class RangeValue final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
+// Null: its numbers do not stay in 64 bits.
 ValuePtr range_from_object(Executor& ex, PyObject* range);
 ValuePtr make_range(Executor& ex, const CallArgs& args);  // range(...)
 

@@ -19,6 +19,12 @@ graph::SymContext& context(Executor& ex) { return *ex.graph().sym; }
 // Values beyond this are left to Python's own integers: expressions are kept in 64 bits.
 constexpr int64_t kSafe = int64_t{1} << 53;
 bool safe(Executor& ex, const Sym& sym) { return std::llabs(context(ex).hint(sym)) <= kSafe; }
+// Whether a result is computed right in 64 bits at run time too: by the ranges of its symbols, else by a guard.
+bool fits(Executor& ex, const Sym& result) {
+  constexpr int64_t kLargest = int64_t{1} << 62;
+  return context(ex).guard(Relation::kLe, result, Sym(kLargest), "size of an int") &&
+         context(ex).guard(Relation::kLe, Sym(-kLargest), result, "size of an int");
+}
 bool safe_product(Executor& ex, const Sym& a, const Sym& b) {
   int64_t product;
   return !__builtin_mul_overflow(context(ex).hint(a), context(ex).hint(b), &product) &&
@@ -129,7 +135,7 @@ ValuePtr SymIntValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
     auto sym = as_sym(other);
     if (sym && safe(ex, sym_) && safe(ex, *sym)) {
       auto result = symbolic_operation(ex, nb_op, reflected ? *sym : sym_, reflected ? sym_ : *sym);
-      if (result) return make_int(ex, *result);
+      if (result && fits(ex, *result)) return make_int(ex, *result);
     }
   }
   PyRef mine = materialize(ex);
