@@ -146,14 +146,14 @@ Layout& CodeCache::layout_for(Py_ssize_t num_positional, PyObject* kwnames, bool
 }
 
 Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames,
-                        bool bound, PyRef& result) {
+                        bool bound, OwnedArguments owned, PyRef& result) {
   Layout& layout = layout_for(num_positional, kwnames, bound);
   if (layout.skip) return layout.nested_too ? Outcome::kPlainPython : Outcome::kPython;
   BindingsLease bindings;
   auto run = [&](std::shared_ptr<Entry> entry) {  // held: reset() may drop it while it runs
     if (entry->end == End::kSkip) return entry->nested_too ? Outcome::kPlainPython : Outcome::kPython;
     try {
-      result = entry->run(roots, *bindings);
+      result = entry->run(roots, *bindings, owned);
     } catch (const RunInPython&) {
       return Outcome::kPython;
     }

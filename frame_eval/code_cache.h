@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "frame_eval/compiled_graph.h"
+#include "frame_eval/owned_arguments.h"
 #include "frame_eval/rebuild.h"
 
 namespace cdynamo::frame_eval {
@@ -23,7 +24,8 @@ struct Entry {
   ~Entry();
 
   // The function's result; a new reference, null with a Python error.
-  PyRef run(const symbolic::Roots& roots, Bindings& bindings);
+  // `owned` is dropped before Python goes on after a graph break.
+  PyRef run(const symbolic::Roots& roots, Bindings& bindings, OwnedArguments owned);
 
   symbolic::End end;
   GuardTree guards;
@@ -61,7 +63,7 @@ class CodeCache {
   // Runs a compiled entry for the call, compiling one where that is possible. kDone: `result` is the
   // function's, null with a Python error set.
   Outcome call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames, bool bound,
-               PyRef& result);
+               OwnedArguments owned, PyRef& result);
 
   PyCodeObject* code() const { return code_; }
   const ConfigPtr& config() const { return config_; }

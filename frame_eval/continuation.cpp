@@ -65,19 +65,32 @@ struct ResumePoint {
   std::shared_ptr<OriginalCode> original;
 };
 
+// Called with a list: the cells, the locals, the stack. They are taken out of it, so that nobody but the resumed
+// function holds them.
 PyObject* resume_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject*) {
   auto* self = reinterpret_cast<ResumePoint*>(callable);
-  const Py_ssize_t num_args = PyVectorcall_NARGS(nargsf);
-  PyRef function;
+  PyObject* list = PyVectorcall_NARGS(nargsf) == 1 ? args[0] : nullptr;
+  if (!list || !PyList_CheckExact(list) || PyList_GET_SIZE(list) < self->num_cells)
+    return PyErr_Format(PyExc_TypeError, "%s: the parts of a frame expected", Py_TYPE(callable)->tp_name);
+  std::vector<PyObject*> parts;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) parts.push_back(Py_NewRef(PyList_GET_ITEM(list, i)));
+  const OwnedArguments cells{parts.data(), self->num_cells};
+  const OwnedArguments arguments{parts.data() + self->num_cells,
+                                 static_cast<Py_ssize_t>(parts.size()) - self->num_cells};
+  PyObject* result = nullptr;
   try {
-    function = make_function(self->code, PyEval_GetGlobals(), args, self->num_cells);
+    PyRef function = make_function(self->code, PyEval_GetGlobals(), cells.slots, cells.count);
+    cells.drop();
+    if (PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr) == 0) {
+      std::shared_ptr<CodeCache> cache;
+      result = call_function(function.get(), self->config, cache, arguments.slots, arguments.count, nullptr,
+                             arguments);
+      if (!result) note_failed_resume();
+    }
   } catch (const symbolic::PythonError&) {
-    return nullptr;
   }
-  std::shared_ptr<CodeCache> cache;
-  PyObject* result = call_function(function.get(), self->config, cache, args + self->num_cells,
-                                   num_args - self->num_cells, nullptr);
-  if (!result) note_failed_resume();
+  cells.drop();
+  arguments.drop();
   return result;
 }
 
@@ -137,7 +150,7 @@ PyRef resume_point(const std::shared_ptr<OriginalCode>& original, const EntryPoi
 class PythonContinuation : public Continuation {
  public:
   PythonContinuation(PyCodeObject* code, const symbolic::CaptureResult& capture, const ConfigPtr& config);
-  PyRef run(const symbolic::Roots& roots, const std::vector<PyRef>& values) override;
+  PyRef run(const symbolic::Roots& roots, std::vector<PyRef> values) override;
 
  private:
   PyRef cell(const symbolic::Roots& roots, const std::vector<PyRef>& values, size_t i) const;
@@ -216,7 +229,7 @@ PyRef PythonContinuation::cell(const symbolic::Roots& roots, const std::vector<P
   return checked(PyCell_New(nullptr));
 }
 
-PyRef PythonContinuation::run(const symbolic::Roots& roots, const std::vector<PyRef>& values) {
+PyRef PythonContinuation::run(const symbolic::Roots& roots, std::vector<PyRef> values) {
   std::vector<PyRef> cells;
   std::vector<PyObject*> cell_pointers, arguments;
   for (size_t i = 0; i < cells_.size(); ++i) {
@@ -224,12 +237,14 @@ PyRef PythonContinuation::run(const symbolic::Roots& roots, const std::vector<Py
     cell_pointers.push_back(cells.back().get());
   }
   PyRef function = make_function(code_.get(), roots.globals, cell_pointers.data(), cell_pointers.size());
-  arguments.push_back(nullptr);  // room that PY_VECTORCALL_ARGUMENTS_OFFSET promises
-  for (int i : arguments_) arguments.push_back(values[i].get());
-  HookScope hook(config_, reinterpret_cast<PyCodeObject*>(code_.get()));
+  cells.clear();
+  for (int i : arguments_) arguments.push_back(values[i].release());
+  values.clear();
+  const OwnedArguments owned{arguments.data(), static_cast<Py_ssize_t>(arguments.size())};
+  HookScope hook(config_, reinterpret_cast<PyCodeObject*>(code_.get()), owned);
   PyRef result =
-      PyRef::steal(PyObject_Vectorcall(function.get(), arguments.data() + 1,
-                                       (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+      PyRef::steal(PyObject_Vectorcall(function.get(), arguments.data(), arguments.size(), nullptr));
+  owned.drop();
   if (!result) drop_line_of_stub(code_.get());
   return result;
 }

@@ -23,8 +23,9 @@ class Continuation {
   static std::unique_ptr<Continuation> make(PyCodeObject* code, const symbolic::CaptureResult& capture,
                                             const ConfigPtr& config);
   virtual ~Continuation() = default;
-  // `values`: the stack from the bottom (null: an empty slot), then the locals of capture.local_slots.
-  virtual PyRef run(const symbolic::Roots& roots, const std::vector<PyRef>& values) = 0;
+  // `values`: the stack from the bottom (null: an empty slot), then the locals of capture.local_slots. They are
+  // the running code's alone once it has begun. Of `roots`, the arguments are not looked at.
+  virtual PyRef run(const symbolic::Roots& roots, std::vector<PyRef> values) = 0;
 };
 
 }  // namespace cdynamo::frame_eval

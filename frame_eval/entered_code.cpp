@@ -106,6 +106,8 @@ std::vector<Instruction> make_prologue(const EntryPoint& entry, const EnteredLay
   int next = layout.first_stack;
   for (bool empty : entry.empty_slots)
     code.push_back(empty ? make(Op::PUSH_NULL) : make(Op::LOAD_FAST, next++));
+  // The stack alone holds its items.
+  for (int slot = layout.first_stack; slot < next; ++slot) code.push_back(make(Op::DELETE_FAST, slot));
   code.push_back(make(Op::JUMP, 0));  // its target is set by the caller
   return code;
 }
@@ -193,21 +195,16 @@ void append_stub(Program& program, const OriginalCode& original, const EnteredLa
   }
   code.push_back(symbolic::load_const(std::move(resume)));
   symbolic::append_push_null(code);
-  int count = 0;
-  for (int cell : original.cells) {
-    code.push_back(make(Op::LOAD_CLOSURE, layout.slot[cell]));
-    ++count;
-  }
-  for (int slot : exit.locals) {
-    code.push_back(make(Op::LOAD_FAST, layout.slot[slot]));
-    ++count;
-  }
+  std::vector<int> moved;
+  for (int slot : exit.locals) moved.push_back(layout.slot[slot]);
   for (size_t i = 0; i < exit.empty_slots.size(); ++i)
-    if (!exit.empty_slots[i]) {
-      code.push_back(make(Op::LOAD_FAST, kept[i]));
-      ++count;
-    }
-  code.push_back(make(Op::CALL, count));
+    if (!exit.empty_slots[i]) moved.push_back(kept[i]);
+  for (int cell : original.cells) code.push_back(make(Op::LOAD_CLOSURE, layout.slot[cell]));
+  for (int slot : moved) code.push_back(make(Op::LOAD_FAST, slot));
+  // From here on the resumed function alone holds them (ResumePoint empties the list).
+  for (int slot : moved) code.push_back(make(Op::DELETE_FAST, slot));
+  code.push_back(make(Op::BUILD_LIST, static_cast<int>(original.cells.size() + moved.size())));
+  code.push_back(make(Op::CALL, 1));
   code.push_back(make(Op::RETURN_VALUE));
   const Instruction& broken = original.program.code[exit.target > 0 ? exit.target - 1 : 0];
   for (size_t i = first; i < code.size(); ++i) code[i].line = code[i].end_line = broken.line;

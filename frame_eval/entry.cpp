@@ -14,7 +14,7 @@ Entry::Entry(const symbolic::CaptureResult& capture, const symbolic::Roots& root
 
 Entry::~Entry() = default;
 
-PyRef Entry::run(const symbolic::Roots& roots, Bindings& bindings) {
+PyRef Entry::run(const symbolic::Roots& roots, Bindings& bindings, OwnedArguments owned) {
   std::vector<PyRef> outputs;
   if (graph && !graph->run(bindings, outputs)) return {};
   if (end == symbolic::End::kReturn && rebuild.single_output() >= 0)
@@ -22,8 +22,11 @@ PyRef Entry::run(const symbolic::Roots& roots, Bindings& bindings) {
   std::vector<PyRef> results;
   if (!rebuild.run(roots, bindings, outputs, results)) return {};
   if (end == symbolic::End::kReturn) return std::move(results[0]);
-  outputs.clear();  // what the rest does not need may be freed while it runs
-  return continuation->run(roots, results);
+  // What the rest does not need may be freed while it runs.
+  outputs.clear();
+  bindings.owned.clear();
+  owned.drop();
+  return continuation->run(roots, std::move(results));
 }
 
 }  // namespace cdynamo::frame_eval

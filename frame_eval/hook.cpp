@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "frame_eval/code_cache.h"
 #include "frame_eval/frame.h"
 #include "symbolic/py_ref.h"
+#include "symbolic/stack_limit.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -14,6 +16,7 @@ using symbolic::PyRef;
 
 thread_local ConfigPtr current_config;
 thread_local PyCodeObject* code_to_let_pass = nullptr;
+thread_local OwnedArguments owned_by_let_pass;
 
 CodeFolders& folders() {
   static auto* instance = new CodeFolders();
@@ -71,7 +74,7 @@ bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code
   Outcome outcome = Outcome::kPython;
   try {
     const ConfigPtr config = current_config;
-    outcome = code_cache(code, config)->call(roots, count, nullptr, true, value);
+    outcome = code_cache(code, config)->call(roots, count, nullptr, true, {slots, count}, value);
   } catch (const symbolic::PythonError&) {
     outcome = Outcome::kDone;
   } catch (const std::bad_alloc&) {
@@ -91,11 +94,12 @@ bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code
 }
 
 PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
-  if (!current_config || throw_flag || cdynamo_is_tracing(tstate))
+  if (!current_config || throw_flag || cdynamo_is_tracing(tstate) || symbolic::stack_is_low())
     return cdynamo_run_default(tstate, frame, throw_flag);
   PyCodeObject* code = cdynamo_frame_code(frame);
   if (code == code_to_let_pass) {
     code_to_let_pass = nullptr;
+    std::exchange(owned_by_let_pass, {}).drop();  // the frame has references of its own
     return cdynamo_run_default(tstate, frame, throw_flag);
   }
   PyObject* result = nullptr;
@@ -107,10 +111,14 @@ PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
 
 }  // namespace
 
-HookScope::HookScope(ConfigPtr config, PyCodeObject* let_pass)
-    : previous_(std::move(current_config)), previous_pass_(code_to_let_pass), installed_(config != nullptr) {
+HookScope::HookScope(ConfigPtr config, PyCodeObject* let_pass, OwnedArguments owned)
+    : previous_(std::move(current_config)),
+      previous_pass_(code_to_let_pass),
+      previous_owned_(owned_by_let_pass),
+      installed_(config != nullptr) {
   current_config = std::move(config);
   code_to_let_pass = let_pass;
+  owned_by_let_pass = owned;
   if (installed_) cdynamo_hook_install(evaluate);
 }
 
@@ -118,6 +126,7 @@ HookScope::~HookScope() {
   if (installed_) cdynamo_hook_uninstall();
   current_config = std::move(previous_);
   code_to_let_pass = previous_pass_;
+  owned_by_let_pass = previous_owned_;
 }
 
 const ConfigPtr& hook_config() { return current_config; }

@@ -9,20 +9,22 @@
 #include <vector>
 
 #include "frame_eval/config.h"
+#include "frame_eval/owned_arguments.h"
 
 namespace cdynamo::frame_eval {
 
 class HookScope {
  public:
   // Null config: frames run in plain Python, as during capture. The first frame of `let_pass` is not looked
-  // at.
-  explicit HookScope(ConfigPtr config, PyCodeObject* let_pass = nullptr);
+  // at; `owned` is dropped when it begins.
+  explicit HookScope(ConfigPtr config, PyCodeObject* let_pass = nullptr, OwnedArguments owned = {});
   ~HookScope();
   HookScope(const HookScope&) = delete;
 
  private:
   ConfigPtr previous_;
   PyCodeObject* previous_pass_;
+  OwnedArguments previous_owned_;
   bool installed_;
 };
 

@@ -7,6 +7,7 @@
 #include "frame_eval/code_cache.h"
 #include "frame_eval/frame.h"
 #include "frame_eval/hook.h"
+#include "symbolic/stack_limit.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -25,8 +26,8 @@ struct OptimizedFunction {
 PyTypeObject* optimized_function_type = nullptr;
 
 PyObject* call_python(PyObject* function, const ConfigPtr& config, PyObject* const* args, size_t nargsf,
-                      PyObject* kwnames) {
-  HookScope scope(config, reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function)));
+                      PyObject* kwnames, OwnedArguments owned) {
+  HookScope scope(config, reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function)), owned);
   return PyObject_Vectorcall(function, args, nargsf, kwnames);
 }
 
@@ -147,8 +148,8 @@ PyType_Spec optimized_spec = {
 }  // namespace
 
 PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared_ptr<CodeCache>& cache,
-                        PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-  if (global_config().disabled || cdynamo_is_tracing(PyThreadState_Get()))
+                        PyObject* const* args, size_t nargsf, PyObject* kwnames, OwnedArguments owned) {
+  if (global_config().disabled || cdynamo_is_tracing(PyThreadState_Get()) || symbolic::stack_is_low())
     return PyObject_Vectorcall(function, args, nargsf, kwnames);
   const Py_ssize_t num_positional = PyVectorcall_NARGS(nargsf);
   const Py_ssize_t num_arguments = num_positional + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
@@ -159,7 +160,7 @@ PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared
     if (!cache || cache->code() != code) cache = code_cache(code, config);
     std::shared_ptr<CodeCache> held = cache;
     const symbolic::Roots roots = roots_of(function, args, num_arguments);
-    outcome = held->call(roots, num_positional, kwnames, false, result);
+    outcome = held->call(roots, num_positional, kwnames, false, owned, result);
   } catch (const symbolic::PythonError&) {
     return nullptr;
   } catch (const std::bad_alloc&) {
@@ -173,7 +174,7 @@ PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared
     case Outcome::kPlainPython: return PyObject_Vectorcall(function, args, nargsf, kwnames);
     case Outcome::kPython: break;
   }
-  return call_python(function, config, args, nargsf, kwnames);
+  return call_python(function, config, args, nargsf, kwnames, owned);
 }
 
 int add_optimized_function_type(PyObject* module) {

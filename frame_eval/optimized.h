@@ -3,6 +3,7 @@
 #pragma once
 
 #include "frame_eval/config.h"
+#include "frame_eval/owned_arguments.h"
 
 namespace cdynamo::frame_eval {
 
@@ -15,8 +16,9 @@ int add_optimized_function_type(PyObject* module);
 symbolic::PyRef make_optimized_function(PyObject* function, ConfigPtr config);
 
 // A call of `function` through its code's cache, or in Python where it is to run there. `cache` is looked up
-// where it is null or another code's. A new reference, null with a Python error.
+// where it is null or another code's. `owned`: the references of `args`, where they are handed over. A new
+// reference, null with a Python error.
 PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared_ptr<CodeCache>& cache,
-                        PyObject* const* args, size_t nargsf, PyObject* kwnames);
+                        PyObject* const* args, size_t nargsf, PyObject* kwnames, OwnedArguments owned = {});
 
 }  // namespace cdynamo::frame_eval

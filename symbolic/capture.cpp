@@ -8,12 +8,16 @@
 
 #include <new>
 
+#include "symbolic/array_value.h"
 #include "symbolic/exceptions.h"
 #include "symbolic/executor_state.h"
 #include "symbolic/functions.h"
 #include "symbolic/hooks.h"
 #include "symbolic/logs.h"
 #include "symbolic/values/common.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
 
 namespace cdynamo::symbolic {
 
@@ -264,16 +268,36 @@ class Attempt {
       result.results.push_back(value ? value->recipe(ex_) : make_recipe(RecipeKind::kNull));
     const Program& program = frame.code->program;
     std::vector<bool> live = live_slots(request_.code, program, frame.pc);
-    for (int slot = 0; slot < static_cast<int>(frame.locals.size()); ++slot) {
-      if (!live[slot] || !frame.is_bound(slot)) continue;
-      result.local_slots.push_back(slot);
-      result.results.push_back(frame.pending[slot] ? source_recipe(frame.pending[slot])
-                                                   : frame.locals[slot]->recipe(ex_));
-    }
+    for (bool is_live : {true, false})
+      for (int slot = 0; slot < static_cast<int>(frame.locals.size()); ++slot) {
+        if (live[slot] != is_live || !frame.is_bound(slot)) continue;
+        if (!is_live && !frame.pending[slot] && !outlives_its_uses(frame.locals[slot])) continue;
+        result.local_slots.push_back(slot);
+        result.results.push_back(frame.pending[slot] ? source_recipe(frame.pending[slot])
+                                                     : frame.locals[slot]->recipe(ex_));
+      }
     if (stop_.loop.empty()) return;
     result.whole_loop = true;
     result.ways_out = ways_out(request_.code, program, stop_.loop, frame.pc, result.local_slots);
     std::erase_if(result.ways_out, [&](const WayOut& way) { return only_returns(program, way.to); });
+  }
+
+  // A local that is not read again stays alive in Python, which shows where something happens when it dies
+  // (weak references, finalizers). Tensors and plain values need not.
+  bool outlives_its_uses(const ValuePtr& local) {
+    if (dynamic_cast<ArrayValue*>(local.get())) return false;
+    auto* object = dynamic_cast<UserObjectValue*>(local.get());
+    if (object && object->is_new()) return object->has_recipe();
+    if (local->source) return local->source->kind != SourceKind::kConstant && !local->as_constant();
+    ListValue* list = list_in(local);
+    TupleValue* tuple = tuple_in(local);
+    if (!list && !tuple) return false;
+    const std::vector<ValuePtr>& items = list ? list->items(ex_) : tuple->items(ex_);
+    auto is_object = [](const ValuePtr& item) {
+      auto* user = dynamic_cast<UserObjectValue*>(item.get());
+      return user && user->real_object();
+    };
+    return std::all_of(items.begin(), items.end(), is_object);
   }
 
   // Effects may make further values change: recipes of new objects set their attributes this way.

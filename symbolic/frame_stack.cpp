@@ -43,12 +43,28 @@ void load_fast_and_clear(Executor& ex, SymbolicFrame& frame, const Instruction& 
   frame.set_local(in.arg, nullptr);
 }
 
-void store_fast(Executor&, SymbolicFrame& frame, const Instruction& in) {
+// What a local held may die with it; where its class has a finalizer, that happens in Python.
+void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
+  PyObject* object = nullptr;
+  PyRef waiting;
+  if (frame.pending[slot]) {
+    waiting = follow(*frame.pending[slot], ex.state().request.roots);
+    object = waiting.get();
+  } else if (frame.locals[slot]) {
+    object = frame.locals[slot]->real_object();
+  }
+  if (object && _PyType_Lookup(Py_TYPE(object), interned("__del__")))
+    break_graph("CD0216", "the end of a local of class " + std::string(Py_TYPE(object)->tp_name));
+}
+
+void store_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  let_go(ex, frame, in.arg);
   frame.set_local(in.arg, frame.pop());
 }
 
 void delete_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   if (!frame.is_bound(in.arg)) raise_unbound_local(ex, frame, in.arg);
+  let_go(ex, frame, in.arg);
   frame.set_local(in.arg, nullptr);
 }
 

@@ -221,7 +221,7 @@ def test_a_function_goes_on_after_a_loop_with_a_break():
     found = capture(f, 1, [1, 2])
     assert found["end"] == "break"
     assert found["break_at"].startswith("GET_ITER line 2")
-    assert found["locals"] == ["a", "total"]
+    assert found["locals"] == ["a", "total", "values"]
     assert [way.split(": ")[1] for way in found["ways_out"]] == ["a total", "a total"]
 
 
