@@ -356,7 +356,8 @@ ValuePtr BoundMethodValue::compare(Executor& ex, int py_op, const ValuePtr& othe
 RecipePtr BoundMethodValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
-  return recipe_ = make_recipe(RecipeKind::kBoundMethod, nullptr, {function_->recipe(ex), self_->recipe(ex)});
+  return first_recipe(
+      recipe_, make_recipe(RecipeKind::kBoundMethod, nullptr, {function_->recipe(ex), self_->recipe(ex)}));
 }
 
 // ---- polyfills

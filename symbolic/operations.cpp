@@ -3,6 +3,7 @@
 #include <string>
 
 #include "symbolic/executor.h"
+#include "symbolic/stack_limit.h"
 #include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 
@@ -39,6 +40,7 @@ ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const V
 }
 
 ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const ValuePtr& right) {
+  check_stack();
   bool reflected_first = right_first(left, right);
   if (reflected_first)
     if (ValuePtr result = right->compare(ex, kSwapped[py_op], left)) return result;

@@ -23,14 +23,25 @@ namespace cdynamo::symbolic {
 
 namespace {
 
+ValuePtr to_float(Executor& ex, const CallArgs& args);
+
 // int(x) and float(x) of an object with a conversion of its own (a tensor, a user's class).
 ValuePtr convert(Executor& ex, const char* name, std::initializer_list<const char*> methods,
                  const CallArgs& args) {
+  auto* type = reinterpret_cast<PyTypeObject*>(library_object("builtins", name));
   ValuePtr result;
   if (try_fold_call(ex, library_object("builtins", name), args, &result)) return result;
   if (args.positional.size() == 1 && args.keywords.empty())
     for (const char* method : methods)
-      if (ValuePtr bound = lookup_special(ex, args.positional[0], method)) return bound->call(ex, {});
+      if (ValuePtr bound = lookup_special(ex, args.positional[0], method)) {
+        ValuePtr converted = bound->call(ex, {});
+        if (converted->type() == type) return converted;
+        // float(x) by way of x.__index__().
+        if (type == &PyFloat_Type && converted->type() == &PyLong_Type)
+          return to_float(ex, positional({converted}));
+        // Another type is an error, a subclass a warning: in the interpreter's words.
+        break_graph("CD0216", name + (" of " + args.positional[0]->describe()));
+      }
   return fold_call(ex, library_object("builtins", name), args);
 }
 
@@ -100,6 +111,7 @@ ValuePtr to_set(Executor& ex, const CallArgs& args) {
 }
 ValuePtr to_frozenset(Executor& ex, const CallArgs& args) {
   require_count(ex, "frozenset", args, 0, 1);
+  if (!args.positional.empty() && args.positional[0]->type() == &PyFrozenSet_Type) return args.positional[0];
   return new_set(ex, args.positional.empty() ? std::vector<ValuePtr>() : items_of(ex, args.positional[0]),
                  &PyFrozenSet_Type);
 }

@@ -4,6 +4,7 @@
 
 #include "graph/sym.h"
 #include "symbolic/hooks.h"
+#include "symbolic/stack_limit.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/common.h"
@@ -272,6 +273,7 @@ ValuePtr get_attribute_or_null(Executor& ex, const ValuePtr& object, PyObject* n
 }
 
 ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
+  check_stack();
   if (auto* object = dynamic_cast<UserObjectValue*>(value.get())) {
     ValuePtr method = repr ? nullptr : object->special(ex, "__str__", true);
     if (!method) method = object->special(ex, "__repr__", true);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "symbolic/hooks.h"
+#include "symbolic/stack_limit.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
@@ -189,6 +190,8 @@ ValuePtr ClassValue::construct(Executor& ex, const CallArgs& args) {
   if (PyType_HasFeature(cls, Py_TPFLAGS_IS_ABSTRACT)) break_graph("CD0216", describe());
   bool python_class = PyType_HasFeature(cls, Py_TPFLAGS_HEAPTYPE) && builtin_base(cls) != cls;
   if (!python_class) break_graph("CD0212", describe());
+  // When an instance dies is for Python to say.
+  if (lookup_type(ex, cls, interned("__del__"))) break_graph("CD0216", describe() + ", which has __del__");
   PyObject* constructor = lookup_type(ex, cls, interned("__new__"));
   PyObject* initializer = lookup_type(ex, cls, interned("__init__"));
   bool default_init = Py_IS_TYPE(initializer, &PyWrapperDescr_Type) &&
@@ -211,6 +214,8 @@ ValuePtr ClassValue::construct(Executor& ex, const CallArgs& args) {
 }
 
 ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type, const CallArgs& args) {
+  bool immutable = base == &PyTuple_Type || base == &PyFrozenSet_Type;
+  if (immutable && !args.keywords.empty()) break_graph("CD0216", std::string("class ") + type->tp_name);
   ValuePtr storage;
   auto first = [&]() -> ValuePtr { return args.positional.empty() ? nullptr : args.positional[0]; };
   if (base == &PyBaseObject_Type) {
@@ -242,6 +247,7 @@ namespace {
 // PySequence: a tuple of classes, or a union, one by one.
 template <typename Test>
 bool any_class(Executor& ex, const ValuePtr& classes, const char* function, Test&& test) {
+  check_stack();
   if (auto* tuple = tuple_in(classes)) {
     for (const ValuePtr& item : tuple->items(ex))
       if (any_class(ex, item, function, test)) return true;

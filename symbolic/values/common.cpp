@@ -102,6 +102,11 @@ RecipePtr source_recipe(const SourcePtr& source) {
   return recipe;
 }
 
+RecipePtr first_recipe(RecipePtr& slot, RecipePtr made) {
+  if (!slot) slot = std::move(made);
+  return slot;
+}
+
 RecipePtr call_recipe(PyObject* callable, std::vector<RecipePtr> arguments) {
   arguments.insert(arguments.begin(), make_recipe(RecipeKind::kConstant, callable));
   return make_recipe(RecipeKind::kCall, nullptr, std::move(arguments));

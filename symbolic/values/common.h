@@ -32,6 +32,8 @@ void guard_class(Executor& ex, PyTypeObject* type);
 // ---- recipes
 RecipePtr make_recipe(RecipeKind kind, PyObject* object = nullptr, std::vector<RecipePtr> items = {});
 RecipePtr source_recipe(const SourcePtr& source);
+// Sets `slot`, unless making the parts has come back here (an object that refers to what holds it) and set it.
+RecipePtr first_recipe(RecipePtr& slot, RecipePtr made);
 RecipePtr call_recipe(PyObject* callable, std::vector<RecipePtr> arguments);
 std::vector<RecipePtr> recipes_of(Executor& ex, const std::vector<ValuePtr>& values);
 

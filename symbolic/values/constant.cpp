@@ -37,7 +37,8 @@ ValuePtr make_constant(Executor& ex, PyRef object) {
     return new_set(ex, items, &PyFrozenSet_Type);
   }
   if (PySlice_Check(o)) return slice_from_object(ex, o);
-  if (PyRange_Check(o)) return range_from_object(ex, o);
+  if (PyRange_Check(o))
+    if (ValuePtr range = range_from_object(ex, o)) return range;
   bool has_own_kind = PyType_Check(o) || PyModule_Check(o) || PyFunction_Check(o) || PyMethod_Check(o);
   if (has_own_kind) return ex.wrap(o, constant_source(o));
   return std::make_shared<ConstantValue>(std::move(object));
@@ -134,7 +135,7 @@ ValuePtr ConstantValue::length(Executor& ex) {
 
 ValuePtr ConstantValue::iterate(Executor& ex) {
   if (auto items = unpack(ex)) return new_sequence_iterator(new_tuple(std::move(*items)));
-  if (is_plain_constant(object_.get()))
+  if (!type()->tp_iter)
     raise_error(ex, PyExc_TypeError, "'" + std::string(type()->tp_name) + "' object is not iterable");
   break_graph("CD0207", describe());
 }

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "symbolic/executor.h"
+#include "symbolic/stack_limit.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/common.h"
@@ -43,7 +44,9 @@ struct Copier {
   ValuePtr part(const ValuePtr& value) { return deep ? copy(value) : value; }
 
   ValuePtr copy(const ValuePtr& value) {
+    check_stack();
     if (is_atomic(value)) return value;
+    if (!deep && (value->type() == &PyFrozenSet_Type || value->type() == &PySlice_Type)) return value;
     if (auto known = memo.find(value.get()); known != memo.end()) return known->second;
     PyTypeObject* type = value->type();
     if (type == &PyList_Type) return copy_list(value);

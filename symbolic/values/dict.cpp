@@ -1,6 +1,7 @@
 #include "symbolic/values/dict.h"
 
 #include "symbolic/hooks.h"
+#include "symbolic/stack_limit.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
@@ -340,6 +341,7 @@ PyRef DictValue::hash_key(Executor& ex) {
 }
 
 PyRef DictValue::materialize(Executor& ex) {
+  check_stack();
   if (type() != &PyDict_Type) return {};
   PyRef dict = checked(PyDict_New());
   for (const Entry& entry : entries(ex)) {
@@ -365,6 +367,7 @@ RecipePtr contents_recipe(Executor& ex, const std::vector<DictValue::Entry>& ent
 }  // namespace
 
 RecipePtr DictValue::recipe(Executor& ex) {
+  check_stack();
   if (auto owner = owner_.lock()) return owner->recipe(ex);
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "symbolic/value.h"
+#include "symbolic/values/release.h"
 
 namespace cdynamo::symbolic {
 
@@ -23,6 +24,9 @@ class DictValue : public SymbolicValue {
 
   explicit DictValue(PyTypeObject* type = &PyDict_Type)
       : type_(PyRef::borrow(reinterpret_cast<PyObject*>(type))) {}
+  ~DictValue() override {
+    for (Entry& entry : entries_) release(std::move(entry.value));
+  }
   // A live dict (or an instance of a subclass of dict).
   DictValue(PyRef object, SourcePtr from, PyTypeObject* type = &PyDict_Type);
 

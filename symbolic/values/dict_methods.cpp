@@ -7,6 +7,7 @@
 #include "symbolic/values/common.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
 
 namespace cdynamo::symbolic {
 
@@ -108,6 +109,12 @@ ValuePtr find_dict_method(Executor& ex, const ValuePtr& self, PyObject* name) {
   return nullptr;
 }
 
+// dict_merge takes another way for a subclass with an __iter__ of its own.
+static bool iterates_as_dict(Executor& ex, const ValuePtr& mapping) {
+  auto* object = dynamic_cast<UserObjectValue*>(mapping.get());
+  return !object || !object->special(ex, "__iter__", true);
+}
+
 // dict_update_common: a mapping has keys().
 void update_dict(Executor& ex, DictValue& dict, const CallArgs& args) {
   if (args.positional.size() > 1)
@@ -115,7 +122,7 @@ void update_dict(Executor& ex, DictValue& dict, const CallArgs& args) {
                 "update expected at most 1 argument, got " + std::to_string(args.positional.size()));
   if (!args.positional.empty()) {
     const ValuePtr& given = args.positional[0];
-    if (DictValue* other = dict_in(given)) {
+    if (DictValue* other = dict_in(given); other && iterates_as_dict(ex, given)) {
       for (const DictValue::Entry& entry : other->entries(ex)) dict.set_item(ex, entry.key, entry.value);
     } else if (ValuePtr keys = lookup_special(ex, given, "keys")) {
       for (const ValuePtr& key : items_of(ex, keys->call(ex, {})))

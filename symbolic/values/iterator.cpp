@@ -6,6 +6,8 @@
 #include "symbolic/values/constant.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/range.h"
+#include "symbolic/values/release.h"
+#include "symbolic/values/set.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
@@ -148,7 +150,7 @@ class DictIterator final : public IteratorValue {
       break_graph("CD0211", "an iterator over a dict that was changed");
     RecipePtr view = DictViewValue(dict_, kind_).recipe(ex);
     return advanced_recipe(call_recipe(library_object("builtins", "iter"), {view}),
-                           static_cast<Py_ssize_t>(position_));
+                           exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(position_));
   }
 
  private:
@@ -160,10 +162,48 @@ class DictIterator final : public IteratorValue {
   size_t position_ = 0;
 };
 
+// setiter_iternext: the order is that of the start.
+class SetIterator final : public IteratorValue {
+ public:
+  SetIterator(Executor& ex, ValuePtr set)
+      : set_(std::move(set)), items_(set_in(set_)->items(ex)), size_(items_.size()) {}
+  PyTypeObject* type() const override {
+    static auto* type = reinterpret_cast<PyTypeObject*>(
+        PyObject_Type(checked(PyObject_GetIter(checked(PySet_New(nullptr)).get())).get()));
+    return type;
+  }
+  ValuePtr next(Executor& ex) override {
+    if (exhausted_) return nullptr;
+    SetValue& set = *set_in(set_);
+    if (set.size() != size_) {
+      exhausted_ = true;
+      raise_error(ex, PyExc_RuntimeError, "Set changed size during iteration");
+    }
+    if (set.version() != version_) break_graph("CD0207", "a set that changes");
+    exhausted_ = position_ >= items_.size();
+    return exhausted_ ? nullptr : items_[position_++];
+  }
+  RecipePtr make_recipe_now(Executor& ex) override {
+    if (set_in(set_)->changed() && set_in(set_)->real_object())
+      break_graph("CD0211", "an iterator over a set that was changed");
+    return advanced_recipe(call_recipe(library_object("builtins", "iter"), {set_->recipe(ex)}),
+                           exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(position_));
+  }
+
+ private:
+  ValuePtr set_;
+  std::vector<ValuePtr> items_;
+  size_t size_;
+  uint64_t version_ = set_in(set_)->version();
+  size_t position_ = 0;
+  bool exhausted_ = false;
+};
+
 class EnumerateIterator final : public IteratorValue {
  public:
   EnumerateIterator(ValuePtr iterator, ValuePtr count)
       : iterator_(std::move(iterator)), count_(std::move(count)) {}
+  ~EnumerateIterator() override { release(std::move(iterator_)); }
   PyTypeObject* type() const override { return &PyEnum_Type; }
   ValuePtr next(Executor& ex) override {
     ValuePtr item = next_value(ex, iterator_);
@@ -185,6 +225,7 @@ class ZipIterator final : public IteratorValue {
  public:
   ZipIterator(std::vector<ValuePtr> iterators, bool strict)
       : iterators_(std::move(iterators)), strict_(strict) {}
+  ~ZipIterator() override { release(iterators_); }
   PyTypeObject* type() const override { return &PyZip_Type; }
   ValuePtr next(Executor& ex) override {
     if (iterators_.empty()) return nullptr;
@@ -222,6 +263,7 @@ class MapIterator final : public IteratorValue {
  public:
   MapIterator(ValuePtr function, std::vector<ValuePtr> iterators)
       : function_(std::move(function)), iterators_(std::move(iterators)) {}
+  ~MapIterator() override { release(iterators_); }
   PyTypeObject* type() const override { return &PyMap_Type; }
   ValuePtr next(Executor& ex) override {
     CallArgs args;
@@ -247,6 +289,7 @@ class FilterIterator final : public IteratorValue {
  public:
   FilterIterator(ValuePtr function, ValuePtr iterator)
       : function_(std::move(function)), iterator_(std::move(iterator)) {}
+  ~FilterIterator() override { release(std::move(iterator_)); }
   PyTypeObject* type() const override { return &PyFilter_Type; }
   ValuePtr next(Executor& ex) override {
     while (ValuePtr item = next_value(ex, iterator_)) {
@@ -304,8 +347,7 @@ std::optional<std::vector<ValuePtr>> IteratorValue::unpack(Executor& ex) {
 }
 
 RecipePtr IteratorValue::recipe(Executor& ex) {
-  if (!recipe_) recipe_ = make_recipe_now(ex);
-  return recipe_;
+  return recipe_ ? recipe_ : first_recipe(recipe_, make_recipe_now(ex));
 }
 
 // ---- constructors
@@ -315,6 +357,9 @@ ValuePtr new_sequence_iterator(ValuePtr sequence) {
 }
 ValuePtr new_dict_iterator(ValuePtr dict, DictViewKind kind) {
   return std::make_shared<DictIterator>(std::move(dict), kind);
+}
+ValuePtr new_set_iterator(Executor& ex, ValuePtr set) {
+  return std::make_shared<SetIterator>(ex, std::move(set));
 }
 ValuePtr new_callable_iterator(ValuePtr callable, ValuePtr sentinel) {
   return std::make_shared<CallableIterator>(std::move(callable), std::move(sentinel));
@@ -327,8 +372,8 @@ ValuePtr new_reversed_iterator(Executor& ex, const ValuePtr& sequence) {
     return std::make_shared<ReversedIterator>(sequence, *dict_in(sequence)->unpack(ex));
   if (auto* view = dynamic_cast<DictViewValue*>(sequence.get()))
     return std::make_shared<ReversedIterator>(sequence, *view->unpack(ex));
-  if (!list_in(sequence) && !tuple_in(sequence) && !dynamic_cast<RangeValue*>(sequence.get()) &&
-      !dynamic_cast<ConstantValue*>(sequence.get())) {
+  if (auto* range = dynamic_cast<RangeValue*>(sequence.get())) return range->reversed(ex)->iterate(ex);
+  if (!list_in(sequence) && !tuple_in(sequence) && !dynamic_cast<ConstantValue*>(sequence.get())) {
     const PySequenceMethods* methods = sequence->type()->tp_as_sequence;
     if (!methods || !methods->sq_item)
       raise_error(ex, PyExc_TypeError, "'" + type_name(sequence) + "' object is not reversible");

@@ -31,6 +31,7 @@ ValuePtr new_enumerate(Executor& ex, const CallArgs& args);
 ValuePtr new_zip(Executor& ex, const CallArgs& args);
 ValuePtr new_map(Executor& ex, const CallArgs& args);
 ValuePtr new_filter(Executor& ex, const CallArgs& args);
+ValuePtr new_set_iterator(Executor& ex, ValuePtr set);
 ValuePtr new_callable_iterator(ValuePtr callable, ValuePtr sentinel);
 
 // iter(x) and next(it) as the builtins do them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "symbolic/hooks.h"
+#include "symbolic/stack_limit.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/common.h"
@@ -116,7 +117,7 @@ ValuePtr remove(Executor& ex, const ValuePtr& self, const CallArgs& args) {
       find_item(ex, list.items(ex), args.positional[0], 0, static_cast<Py_ssize_t>(list.size(ex)));
   if (found < 0) raise_error(ex, PyExc_ValueError, "list.remove(x): x not in list");
   std::vector<ValuePtr>& items = list.mutable_items(ex);
-  items.erase(items.begin() + found);
+  if (found < static_cast<Py_ssize_t>(items.size())) items.erase(items.begin() + found);
   return ex.none();
 }
 
@@ -262,6 +263,7 @@ std::optional<std::vector<ValuePtr>> ListValue::unpack(Executor& ex) { return it
 PyRef ListValue::hash_key(Executor& ex) { raise_error(ex, PyExc_TypeError, "unhashable type: 'list'"); }
 
 PyRef ListValue::materialize(Executor& ex) {
+  check_stack();
   PyRef list = checked(PyList_New(0));
   for (const ValuePtr& item : items(ex)) {
     PyRef object = item.get() == this ? PyRef() : item->materialize(ex);
@@ -272,6 +274,7 @@ PyRef ListValue::materialize(Executor& ex) {
 }
 
 RecipePtr ListValue::recipe(Executor& ex) {
+  check_stack();
   if (auto owner = owner_.lock()) return owner->recipe(ex);
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);

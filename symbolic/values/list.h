@@ -3,12 +3,14 @@
 #pragma once
 
 #include "symbolic/value.h"
+#include "symbolic/values/release.h"
 
 namespace cdynamo::symbolic {
 
 class ListValue final : public SymbolicValue {
  public:
   explicit ListValue(std::vector<ValuePtr> items);
+  ~ListValue() override { release(items_); }
   ListValue(PyRef object, SourcePtr from);
 
   const std::vector<ValuePtr>& items(Executor& ex);  // all of them, wrapped

@@ -48,15 +48,19 @@ ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>&
                            const std::vector<ValuePtr>& b) {
   bool equality = py_op == Py_EQ || py_op == Py_NE;
   if (equality && a.size() != b.size()) return make_bool(ex, py_op == Py_NE);
-  size_t common = std::min(a.size(), b.size()), i = 0;
-  while (i < common && values_equal(ex, a[i], b[i])) ++i;
-  if (i < common) return equality ? make_bool(ex, py_op == Py_NE) : compare_operation(ex, py_op, a[i], b[i]);
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    ValuePtr x = a[i], y = b[i];
+    if (values_equal(ex, x, y)) continue;
+    if (i >= a.size() || i >= b.size()) break;
+    return equality ? make_bool(ex, py_op == Py_NE)
+                    : compare_operation(ex, py_op, ValuePtr(a[i]), ValuePtr(b[i]));
+  }
   bool result = false;
   switch (py_op) {
     case Py_LT: result = a.size() < b.size(); break;
     case Py_LE: result = a.size() <= b.size(); break;
-    case Py_EQ: result = true; break;
-    case Py_NE: result = false; break;
+    case Py_EQ: result = a.size() == b.size(); break;
+    case Py_NE: result = a.size() != b.size(); break;
     case Py_GT: result = a.size() > b.size(); break;
     case Py_GE: result = a.size() >= b.size(); break;
   }
@@ -65,8 +69,10 @@ ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>&
 
 Py_ssize_t find_item(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& item, Py_ssize_t start,
                      Py_ssize_t stop) {
-  for (Py_ssize_t i = start; i < stop; ++i)
-    if (values_equal(ex, items[i], item)) return i;
+  for (Py_ssize_t i = start; i < stop && i < static_cast<Py_ssize_t>(items.size()); ++i) {
+    ValuePtr other = items[i];
+    if (values_equal(ex, other, item)) return i;
+  }
   return -1;
 }
 
@@ -106,7 +112,10 @@ ValuePtr sequence_index_method(Executor& ex, const char* kind, const std::vector
 ValuePtr sequence_count_method(Executor& ex, const std::vector<ValuePtr>& items, const CallArgs& args) {
   require_count(ex, "count", args, 1, 1);
   int64_t count = 0;
-  for (const ValuePtr& item : items) count += values_equal(ex, item, args.positional[0]);
+  for (size_t i = 0; i < items.size(); ++i) {
+    ValuePtr item = items[i];
+    count += values_equal(ex, item, args.positional[0]);
+  }
   return ex.constant_int(count);
 }
 

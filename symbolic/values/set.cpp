@@ -4,7 +4,7 @@
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
-#include "symbolic/values/dict.h"
+#include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
@@ -18,6 +18,7 @@ SetValue::SetValue(Executor& ex, PyObject* object, SourcePtr from, PyTypeObject*
   object_ = PyRef::borrow(object);
   source = std::move(from);
   PyRef copy = checked(type == &PySet_Type ? PySet_New(object) : PyFrozenSet_New(object));
+  guard_exact_type(ex, object, source);
   if (source->kind != SourceKind::kConstant || type == &PySet_Type)
     add_guard(ex, GuardKind::kEquals, source, copy.get());
   PyRef list = checked(PySequence_List(object));
@@ -61,6 +62,7 @@ void SetValue::insert(Executor& ex, const ValuePtr& item) {
   if (PySet_Add(mirror_.get(), key.get()) < 0 || PyDict_SetItem(index_.get(), key.get(), position.get()) < 0)
     throw PythonError{};
   values_.push_back(item);
+  ++version_;
 }
 
 void SetValue::add(Executor& ex, const ValuePtr& item) {
@@ -73,7 +75,8 @@ bool SetValue::discard(Executor& ex, const ValuePtr& item) {
   PyRef key = item->hash_key(ex);
   int found = PySet_Discard(mirror_.get(), key.get());
   if (found < 0) raise_current_error(ex);
-  if (found) PyDict_DelItem(index_.get(), key.get());
+  if (found && PyDict_DelItem(index_.get(), key.get()) < 0) throw PythonError{};
+  version_ += found;
   return found;
 }
 
@@ -82,6 +85,7 @@ void SetValue::replace(Executor& ex, const std::vector<ValuePtr>& items) {
   mirror_ = checked(PySet_New(nullptr));
   index_ = checked(PyDict_New());
   values_.clear();
+  ++version_;
   for (const ValuePtr& item : items) insert(ex, item);
 }
 
@@ -93,6 +97,15 @@ std::vector<ValuePtr> SetValue::items(Executor&) {
     if (!position) throw PythonError{};
     items.push_back(values_[PyLong_AsSize_t(position)]);
   }
+  return items;
+}
+
+// In the order in which they came: a set that is made of them has CPython's own order.
+std::vector<ValuePtr> SetValue::inserted_items() {
+  std::vector<ValuePtr> items;
+  PyObject *key, *position;
+  for (Py_ssize_t i = 0; PyDict_Next(index_.get(), &i, &key, &position);)
+    items.push_back(values_[PyLong_AsSize_t(position)]);
   return items;
 }
 
@@ -183,6 +196,7 @@ ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 }
 ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set.copy", args, 0, 0);
+  if (self->type() == &PyFrozenSet_Type) return self;
   return new_set(ex, set_of(self).items(ex), set_of(self).type());
 }
 template <int py_op>
@@ -246,7 +260,7 @@ bool SetValue::contains(Executor& ex, const ValuePtr& item) {
 }
 
 ValuePtr SetValue::length(Executor& ex) { return ex.constant_int(static_cast<int64_t>(size())); }
-ValuePtr SetValue::iterate(Executor& ex) { return new_tuple(items(ex))->iterate(ex); }
+ValuePtr SetValue::iterate(Executor& ex) { return new_set_iterator(ex, shared_from_this()); }
 
 ValuePtr SetValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   int op = plain_number_operation(nb_op);
@@ -283,12 +297,12 @@ RecipePtr SetValue::recipe(Executor& ex) {
   if (auto owner = owner_.lock()) return owner->recipe(ex);
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
-  return recipe_ = make_recipe(frozen() ? RecipeKind::kFrozenSet : RecipeKind::kSet, nullptr,
-                               recipes_of(ex, items(ex)));
+  auto kind = frozen() ? RecipeKind::kFrozenSet : RecipeKind::kSet;
+  return first_recipe(recipe_, make_recipe(kind, nullptr, recipes_of(ex, inserted_items())));
 }
 
 void SetValue::emit_effects(Executor& ex) {
-  RecipePtr contents = make_recipe(RecipeKind::kSet, nullptr, recipes_of(ex, items(ex)));
+  RecipePtr contents = make_recipe(RecipeKind::kSet, nullptr, recipes_of(ex, inserted_items()));
   if (owner_.expired()) {
     Effect effect;
     effect.kind = EffectKind::kReplaceSet;

@@ -16,7 +16,10 @@ class SetValue final : public SymbolicValue {
   bool discard(Executor& ex, const ValuePtr& item);  // false: it was not there
   void replace(Executor& ex, const std::vector<ValuePtr>& items);
   size_t size() const;
-  std::vector<ValuePtr> items(Executor& ex);
+  bool changed() const { return changed_; }
+  uint64_t version() const { return version_; }  // changes when an element comes or goes
+  std::vector<ValuePtr> items(Executor& ex);     // in the order of iteration
+  std::vector<ValuePtr> inserted_items();
   bool frozen() const { return type_ == &PyFrozenSet_Type; }
   PyObject* keys() const { return mirror_.get(); }
   void set_owner(std::weak_ptr<SymbolicValue> owner) { owner_ = std::move(owner); }
@@ -47,6 +50,7 @@ class SetValue final : public SymbolicValue {
   PyRef index_;         // dict: hash key -> position in values_
   std::vector<ValuePtr> values_;
   bool changed_ = false;
+  uint64_t version_ = 0;
   std::weak_ptr<SymbolicValue> owner_;
   RecipePtr recipe_;
 };

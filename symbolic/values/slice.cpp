@@ -69,8 +69,9 @@ PyRef SliceValue::materialize(Executor& ex) {
 }
 
 RecipePtr SliceValue::recipe(Executor& ex) {
-  if (!recipe_) recipe_ = make_recipe(RecipeKind::kSlice, nullptr, recipes_of(ex, {start_, stop_, step_}));
-  return recipe_;
+  if (recipe_) return recipe_;
+  return first_recipe(recipe_,
+                      make_recipe(RecipeKind::kSlice, nullptr, recipes_of(ex, {start_, stop_, step_})));
 }
 
 }  // namespace cdynamo::symbolic

@@ -1,6 +1,7 @@
 #include "symbolic/values/tuple.h"
 
 #include "symbolic/hooks.h"
+#include "symbolic/stack_limit.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/common.h"
 #include "symbolic/values/iterator.h"
@@ -151,10 +152,11 @@ PyRef TupleValue::materialize(Executor& ex) {
 }
 
 RecipePtr TupleValue::recipe(Executor& ex) {
+  check_stack();
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
   if (constant_) return recipe_ = make_recipe(RecipeKind::kConstant, constant_.get());
-  return recipe_ = make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, items_));
+  return first_recipe(recipe_, make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, items_)));
 }
 
 }  // namespace cdynamo::symbolic

@@ -3,12 +3,14 @@
 #pragma once
 
 #include "symbolic/value.h"
+#include "symbolic/values/release.h"
 
 namespace cdynamo::symbolic {
 
 class TupleValue final : public SymbolicValue {
  public:
   explicit TupleValue(std::vector<ValuePtr> items) : items_(std::move(items)) {}
+  ~TupleValue() override { release(items_); }
   TupleValue(PyRef object, SourcePtr from) : object_(std::move(object)) {
     source = std::move(from);
     items_.resize(static_cast<size_t>(PyTuple_GET_SIZE(object_.get())));

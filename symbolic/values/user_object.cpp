@@ -3,15 +3,18 @@
 #include <cstring>
 
 #include "symbolic/hooks.h"
+#include "symbolic/stack_limit.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
+#include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
 
 namespace cdynamo::symbolic {
@@ -176,12 +179,13 @@ ValuePtr UserObjectValue::instance_dict_value(Executor& ex) {
 
 // _PyObject_GenericGetAttrWithDict (Objects/object.c)
 ValuePtr UserObjectValue::generic_attribute(Executor& ex, PyObject* name) {
-  PyObject* descriptor = lookup_type(ex, type(), name);
-  if (descriptor && is_data_descriptor(descriptor))
-    return bind_descriptor(ex, descriptor, shared_from_this(), type());
+  // Looking up the dict may call a key's __eq__, which may change the class.
+  PyRef descriptor = PyRef::borrow(lookup_type(ex, type(), name));
+  if (descriptor && is_data_descriptor(descriptor.get()))
+    return bind_descriptor(ex, descriptor.get(), shared_from_this(), type());
   if (DictValue* dict = instance_dict(ex))
     if (ValuePtr value = dict->lookup_string(ex, name)) return value;
-  return descriptor ? bind_descriptor(ex, descriptor, shared_from_this(), type()) : nullptr;
+  return descriptor ? bind_descriptor(ex, descriptor.get(), shared_from_this(), type()) : nullptr;
 }
 
 namespace {
@@ -325,6 +329,7 @@ ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_pyth
 }
 
 ValuePtr UserObjectValue::call(Executor& ex, const CallArgs& args) {
+  check_stack();
   PyObject* found = lookup_type(ex, type(), interned("__call__"));
   if (!found)
     raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not callable");
@@ -417,13 +422,29 @@ namespace {
 ValuePtr implemented(const ValuePtr& result) {
   return result->real_object() == Py_NotImplemented ? nullptr : result;
 }
+
+bool is_number(const ValuePtr& value) {
+  return dynamic_cast<SymIntValue*>(value.get()) || dynamic_cast<DynamicFloatValue*>(value.get());
+}
+
+// The slots of builtin types look at the builtin part of an instance of a subclass, whatever its class adds.
+ValuePtr as_builtin(const ValuePtr& operand) {
+  const ValuePtr& storage = builtin_storage(operand);
+  return storage && dynamic_cast<ConstantValue*>(storage.get()) ? storage : operand;
+}
 }  // namespace
 
 ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   if (ValuePtr method = special(ex, number_method(nb_op, reflected), true))
     return implemented(method->call(ex, positional({other})));
   if (!storage_) return nullptr;
-  ValuePtr result = storage_->binary(ex, nb_op, other, reflected);
+  // str % x asks x for its text.
+  bool formats = plain_number_operation(nb_op) == kNbRemainder && storage_->type() == &PyUnicode_Type;
+  if (formats && reflected) return nullptr;
+  ValuePtr result = storage_->binary(ex, nb_op, formats ? other : as_builtin(other), reflected);
+  // An int or float that is known only at run time takes its own way.
+  if (!result && is_number(other)) result = other->binary(ex, nb_op, storage_, !reflected);
+  if (!result) return nullptr;
   return result == storage_ ? shared_from_this() : result;
 }
 
@@ -431,7 +452,11 @@ ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other
   static constexpr const char* kMethods[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
   if (ValuePtr method = special(ex, kMethods[py_op], true))
     return implemented(method->call(ex, positional({other})));
-  if (storage_) return storage_->compare(ex, py_op, other);
+  if (storage_) {
+    static constexpr int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+    ValuePtr result = storage_->compare(ex, py_op, as_builtin(other));
+    return !result && is_number(other) ? other->compare(ex, kSwapped[py_op], storage_) : result;
+  }
   // object_richcompare: != is the opposite of a class's own ==.
   if (py_op == Py_NE && special(ex, "__eq__", true)) {
     ValuePtr equal = implemented(special(ex, "__eq__", true)->call(ex, positional({other})));
@@ -495,6 +520,8 @@ RecipePtr UserObjectValue::new_object_recipe(Executor& ex) {
   emit_effects(ex);
   if (dict_)
     for (const DictValue::Entry& entry : dict_->entries(ex)) {
+      if (PyObject* name = constant_object(entry.key); !name || !PyUnicode_CheckExact(name))
+        break_graph("CD0211", describe() + " with an attribute that is no str");
       Effect effect;
       effect.kind = EffectKind::kSetAttribute;
       effect.target = recipe_;

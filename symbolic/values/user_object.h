@@ -34,6 +34,7 @@ class UserObjectValue final : public SymbolicValue {
 
   const ValuePtr& storage() const { return storage_; }
   bool is_new() const { return !object_; }
+  bool has_recipe() const { return recipe_ != nullptr; }
   DictValue* instance_dict(Executor& ex);  // null: it has none
   ValuePtr instance_dict_value(Executor& ex);
   // PyObject_GenericGetAttr without the error; null: no such attribute.

@@ -10,6 +10,8 @@ import operator
 import pytest
 from values_check import check
 
+import cdynamo
+
 
 def numbers(x):
     return x + 1, x - 2, x * 3, x / 2, x // 2, x % 3, x**2, x << 1, x >> 1, x & 3, x | 8, x ^ 1, -x, ~x, +x, 2 - x, 7 // x, 7 % x, 2**x, abs(-x), divmod(7, x), pow(x, 2), pow(x, 2, 5), round(2.567, 2), round(x), x.real, x.bit_length(), int(x), float(x), complex(x), bool(x), x == 3, x != 3, x < 4, x >= 3, 1 < x < 5, not x, x is None, hash(x) == hash(float(x)), max(x, 1, 2), min([x, 4]), max([], default=x), min("bca"), sum([x, 1.5]), sum([[x]], [])  # fmt: skip
@@ -297,3 +299,157 @@ def test_lru_cache_gives_the_object_it_holds():
         return remembered(n) is remembered(n), doubled(n), "%d" % n, b"%%" % ()
 
     check(f, (1,), (2,), breaks=None)
+
+
+class Number(int):
+    pass
+
+
+class Real(float):
+    pass
+
+
+class Text(str):
+    def __str__(self):
+        return "text"
+
+
+def test_instances_of_subclasses_of_numbers_and_text_compare_by_value():
+    def program(x):
+        a, b = Number(x), Number(x)
+        return (a == b, a != b, a < Number(x + 1), a in [b], {a: 1}[b], a + b, a % Number(3), x == a)
+
+    check(program, (5,), (6,))
+
+    def others(x):
+        return (
+            Real(x) == Real(x),
+            Text("ab") == Text("ab"),
+            Text("a") + Text("b"),
+            "%s" % Text("a"),
+            [Real(x)].index(Real(x)),
+        )
+
+    check(others, (2.5,), (0.0,), breaks=None)
+
+
+def test_lists_that_change_while_they_are_compared():
+    def program(which):
+        class Clears:
+            def __init__(self, other):
+                self.other = other
+
+            def __eq__(self, _):
+                self.other.clear()
+                return NotImplemented
+
+        a, b = [], []
+        a.append(Clears(b if which else a))
+        b.append(Clears(a) if which else 1)
+        return a == b, a, b
+
+    check(program, (0,), (1,), breaks=None)
+
+    def finds(what):
+        class Clears:
+            def __eq__(self, _):
+                items.clear()
+                return False
+
+        items = [Clears(), 2, 3]
+        return what in items, items.count(what), items
+
+    check(finds, (3,), breaks=None)
+
+
+def test_keywords_that_a_builtin_base_does_not_take():
+    class Pair(tuple):
+        pass
+
+    def program():
+        return Pair(sequence=())
+
+    check(program, breaks=None)
+
+
+def test_dict_of_a_mapping_with_an_order_of_its_own():
+    class Backward(dict):
+        def keys(self):
+            return reversed(list(dict.keys(self)))
+
+        __iter__ = keys
+
+    def program():
+        return dict(Backward([("a", 1), ("b", 2)]))
+
+    check(program)
+
+
+def test_sets_are_rebuilt_in_their_order():
+    def program(text):
+        made = set(text)
+        return list(made), made
+
+    for text in ("gallahad", "the quick brown fox", "0123456789abcdef"):
+        cdynamo.reset()
+        listed, made = cdynamo.optimize(program)(text)
+        assert listed == list(made) == list(set(text))
+
+
+def test_a_set_that_changes_size_while_it_is_iterated():
+    def program(items):
+        seen = set(items)
+        for item in seen:
+            seen.add(item + 100)
+        return seen
+
+    check(program, ([1, 2],), ([],))
+
+
+def test_frozensets_and_slices_are_their_own_copies():
+    import copy
+
+    def program():
+        frozen, part = frozenset([1, 2]), slice([1], [2])
+        return (
+            frozenset(frozen) is frozen,
+            frozen.copy() is frozen,
+            copy.copy(frozen) is frozen,
+            copy.copy(part) is part,
+        )
+
+    check(program)
+
+
+def test_conversions_that_give_another_type():
+    class Subclass(int):
+        pass
+
+    class Odd:
+        def __int__(self):
+            return Subclass(3)
+
+        def __index__(self):
+            return 7
+
+    def program():
+        return float(Odd()), int(Odd())
+
+    with pytest.warns(DeprecationWarning):
+        check(program, breaks=None)
+
+
+def test_ints_that_leave_64_bits():
+    def program(n, m):
+        return n * n * n * n * n, n - 2**62 - 2**62, (n * n * n) % 7, n << 3, -n, n // m, n % m, n - m
+
+    sizes = [3, 4, -5, 100_000, 2**31, 2**53, 2**53 + 1, 2**62, -(2**63), 2**63 - 1, 2**64, 7]
+    check(program, *[(n, m) for n in sizes for m in (3, -2, 2**62, -(2**63))])
+
+
+def test_ranges_that_leave_64_bits():
+    def program(start, stop, step):
+        numbers = range(start, stop, step)
+        return len(range(2)), [n for n, _ in zip(reversed(numbers), range(2))]
+
+    check(program, (0, 10, 3), (-(2**40), 2**63 - 1, 2**60), (2**70, 2**70 + 5, 2), (-4, -(2**63), 1), breaks=None)
