@@ -146,4 +146,25 @@ std::vector<bool> needed_gradients(PyObject* node) {
 
 bool grad_mode_is_enabled() { return symbolic::read_torch_state().grad_mode(); }
 
+static bool set_grad_mode(bool enabled) {
+  PyRef module = PyRef::steal(PyImport_ImportModule("torch._C"));
+  return module &&
+         PyRef::steal(PyObject_CallMethod(module.get(), "_set_grad_enabled", "O", enabled ? Py_True : Py_False))
+             .get();
+}
+
+WithGradMode::WithGradMode() {
+  if (grad_mode_is_enabled()) return;
+  changed_ = set_grad_mode(true);
+  failed_ = !changed_;
+}
+
+WithGradMode::~WithGradMode() {
+  if (!changed_) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (!set_grad_mode(false)) PyErr_WriteUnraisable(nullptr);
+  PyErr_Restore(type, value, traceback);
+}
+
 }  // namespace cdynamo::frame_eval

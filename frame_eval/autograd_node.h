@@ -46,4 +46,17 @@ PyRef kept_by(PyObject* node);
 
 bool grad_mode_is_enabled();
 
+// Grad mode is on for as long as this lives.
+class WithGradMode {
+ public:
+  WithGradMode();
+  ~WithGradMode();
+  WithGradMode(const WithGradMode&) = delete;
+  WithGradMode& operator=(const WithGradMode&) = delete;
+  bool failed() const { return failed_; }  // with a Python error set
+
+ private:
+  bool changed_ = false, failed_ = false;
+};
+
 }  // namespace cdynamo::frame_eval

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
+#include "frame_eval/autograd_node.h"
 #include "frame_eval/compiled_graph.h"
 #include "frame_eval/events.h"
 #include "frame_eval/executable_call.h"
@@ -49,6 +51,7 @@ class NativeGraph : public CompiledGraph {
   std::shared_ptr<graph::SymContext> sym_;
   std::vector<OutputAlias> outputs_;
   std::vector<bool> requires_grad_;  // by output, as in eager
+  bool any_history_ = false;  // of them
   std::vector<OutputForm> forms_;
   std::vector<FreshOutput> fresh_;
   std::vector<int> numbers_;  // graph inputs that are Python numbers
@@ -68,7 +71,10 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
   const bool numpy = capture.graph->framework == graph::Framework::kNumpy;
   for (const runtime::OutputSpec& spec : executable_->outputs)
     fresh_.push_back({numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor, FreshTensor(spec)});
-  for (const graph::Value* output : capture.graph->outputs) requires_grad_.push_back(output->requires_grad);
+  for (const graph::Value* output : capture.graph->outputs) {
+    requires_grad_.push_back(output->requires_grad);
+    any_history_ |= output->requires_grad;
+  }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const bool in_order = outputs_[i].kind == OutputAlias::kFresh && outputs_[i].index == static_cast<int>(i);
     plain_ &= in_order;
@@ -151,6 +157,9 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
     PyErr_Clear();
     throw RunInPython{};
   }
+  // A function called under no_grad may turn grad mode on, as what follows a graph break within no_grad does.
+  std::optional<WithGradMode> history;
+  if (any_history_ && history.emplace().failed()) return false;
   if (training_ && !training_->attach(bindings.inputs.data(), bindings.symbols, fresh)) return false;
   if (!plain_) outputs.resize(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {

@@ -529,3 +529,39 @@ def test_batched_gradients_refuse_inputs_that_were_written_to():
     y.zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         torch.autograd.grad(out, x, torch.eye(3), is_grads_batched=True)
+
+
+def test_grad_mode_that_is_turned_on_after_a_graph_break_within_no_grad():
+    def f(x):
+        y = x * x
+        with torch.no_grad():
+            print(end="")
+        return y.sin(), y[0]
+
+    check(f, leaf(3))
+
+
+def test_grad_mode_that_is_turned_on_within_a_call_under_no_grad():
+    def f(x):
+        with torch.enable_grad():
+            return x.sin(), x[1:]
+
+    compiled = cdynamo.optimize(f)
+    for _ in range(2):
+        x = leaf(3)
+        with torch.no_grad():
+            sine, part = compiled(x)
+            assert not torch.is_grad_enabled()
+        assert sine.requires_grad and part.requires_grad
+        (gradient,) = torch.autograd.grad(sine.sum() + part.sum(), x)
+        torch.testing.assert_close(gradient, x.detach().cos() + torch.tensor([0.0, 1.0, 1.0]))
+
+
+def test_writing_under_no_grad_leaves_the_history():
+    def f(x):
+        y = x * x
+        with torch.no_grad():
+            y.mul_(3)
+        return y, y.sin()
+
+    check(f, leaf(3))
