@@ -148,9 +148,9 @@ bool grad_mode_is_enabled() { return symbolic::read_torch_state().grad_mode(); }
 
 static bool set_grad_mode(bool enabled) {
   PyRef module = PyRef::steal(PyImport_ImportModule("torch._C"));
-  return module &&
-         PyRef::steal(PyObject_CallMethod(module.get(), "_set_grad_enabled", "O", enabled ? Py_True : Py_False))
-             .get();
+  return module && PyRef::steal(PyObject_CallMethod(module.get(), "_set_grad_enabled", "O",
+                                                    enabled ? Py_True : Py_False))
+                       .get();
 }
 
 WithGradMode::WithGradMode() {

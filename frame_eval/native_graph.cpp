@@ -51,7 +51,7 @@ class NativeGraph : public CompiledGraph {
   std::shared_ptr<graph::SymContext> sym_;
   std::vector<OutputAlias> outputs_;
   std::vector<bool> requires_grad_;  // by output, as in eager
-  bool any_history_ = false;  // of them
+  bool any_history_ = false;         // of them
   std::vector<OutputForm> forms_;
   std::vector<FreshOutput> fresh_;
   std::vector<int> numbers_;  // graph inputs that are Python numbers

@@ -112,6 +112,7 @@ bool remove_detach(Graph& core) {
   for (const auto& node : core.nodes) {
     if (!done(*node)) continue;
     node->op = &op("core.cast");
+    node->args.resize(1);
     node->args.emplace_back(node->results[0]->type.dtype);
   }
   return true;

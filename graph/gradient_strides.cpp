@@ -10,7 +10,8 @@ namespace cdynamo::graph {
 namespace {
 
 bool follows_operands(const Node& node) {
-  return node.results.size() == 1 && node.op->name != "core.own" &&
+  const bool is_row_major = node.op->name == "core.own" || node.op->name == "core.follow";
+  return node.results.size() == 1 && !is_row_major &&
          (node.op->family == Family::kPointwise || is_aliasing_view(*node.op));
 }
 

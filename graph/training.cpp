@@ -216,6 +216,7 @@ Root find_root(SymContext& context, const GradientStrides& strides, Value* gradi
     for (size_t i = length; addressed && i-- > 0;) addressed = advance(context, steps[i], layout);
     for (const Sym& stride : layout.strides)  // PyTorch has no tensor that runs backwards
       addressed = addressed && context.known(Relation::kLe, 0, stride).value_or(false);
+    addressed = addressed && context.known(Relation::kLe, 0, layout.offset).value_or(false);
     if (addressed) return {base, layout, true};
   }
   return {gradient, {}, false};

@@ -198,7 +198,8 @@ std::vector<OpDef> logic() {
        .family = Family::kComposite,
        .schemas = {"masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
                    "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"},
-       .body = masked_fill_body},
+       .body = masked_fill_body,
+       .strides = contiguous_results},
       {.name = "isclose",
        .family = Family::kComposite,
        .schemas = {"isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool "

@@ -115,7 +115,10 @@ std::vector<TensorType> infer_like_self(Graph& graph, const Args& args) {
 }
 std::vector<Value*> copy_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self"), src = operand(b, args, "src");
-  return one(expand(cast(src, self.dtype()), expanded(b.sym(), src.type(), self.sizes()).sizes));
+  Tensor copied = expand(cast(src, self.dtype()), expanded(b.sym(), src.type(), self.sizes()).sizes);
+  // What is overwritten as a whole has a gradient of zeros; a part that is overwritten has it by its base.
+  const bool is_part = self.value->node && self.value->node->op->family == Family::kView;
+  return one(is_part ? copied : follow(copied, self));
 }
 std::vector<Value*> fill_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");

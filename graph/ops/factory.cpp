@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "graph/ops/view_rules.h"
+#include "graph/reference.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -135,6 +136,17 @@ std::vector<Value*> arange_body(Builder& b, const Args& args) {
   return one(cast(iota(b, {size}, 0, DType::kF64) * by + first, dtype));
 }
 
+// Each operation is rounded to the half type.
+Tensor half_linspace(Builder& b, double start, double end, int64_t steps, DType dtype) {
+  start = round_to(start, dtype);
+  end = round_to(end, dtype);
+  const double last = round_to(static_cast<double>(steps - 1), dtype);
+  const double step = round_to(round_to(end - start, dtype) / last, dtype);
+  Tensor index = iota(b, {steps}, 0, DType::kF32);
+  Tensor left = cast(index, dtype), right = cast(static_cast<double>(steps - 1) - index, dtype);
+  return where(lt(index, static_cast<double>(steps / 2)), left * step + start, end - right * step);
+}
+
 // From both ends towards the middle, as eager computes it.
 std::vector<Value*> linspace_body(Builder& b, const Args& args) {
   double start = args.number("start"), end = args.number("end");
@@ -144,6 +156,7 @@ std::vector<Value*> linspace_body(Builder& b, const Args& args) {
   if (steps == 1) return one(full(b, {1}, start, dtype));
   DType compute = dtype == DType::kF64 || !is_float(dtype) ? DType::kF64 : DType::kF32;
   double step = (end - start) / static_cast<double>(steps - 1);
+  if (is_half(dtype)) return one(half_linspace(b, start, end, steps, dtype));
   if (compute == DType::kF32)
     step = (static_cast<float>(end) - static_cast<float>(start)) / static_cast<float>(steps - 1);
   Tensor index = iota(b, {steps}, 0, compute);

@@ -183,7 +183,11 @@ std::vector<Value*> einsum_body(Builder& b, const Args& args) {
     operands[i] = laid_out(operands[i], equation.operands[i], order);
   }
   broadcast_together(operands, order);
-  if (operands.size() == 1) return one(rank > kept ? sum(operands[0], range(kept, rank)) : operands[0]);
+  if (operands.size() == 1) {
+    if (rank == kept) return one(operands[0]);
+    return one(
+        sum(is_float(operands[0].dtype()) ? operands[0] : cast(operands[0], DType::kI64), range(kept, rank)));
+  }
   std::vector<int> count(rank, 0);
   for (const Tensor& x : operands)
     for (int64_t d = 0; d < rank; ++d) count[d] += !is_one(x, d);

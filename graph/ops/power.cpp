@@ -5,6 +5,7 @@
 #include "graph/ops/entry.h"
 #include "graph/promotion.h"
 #include "graph/reference.h"
+#include "graph/strides.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -134,6 +135,14 @@ std::vector<Value*> float_power_body(Builder& b, const Args& args) {
     return args.number(name);
   };
   return forward(b, "pow", {wide("self"), wide("exponent")});
+}
+
+// Numbers are no operands of the iterator, as they are elsewhere.
+void strides_of_tensors(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  std::vector<const TensorType*> operands;
+  for (const Arg& arg : args.all())
+    if (const auto* value = std::get_if<Value*>(&arg); value && *value) operands.push_back(&(*value)->type);
+  results[0].strides = elementwise_strides(*graph.sym, results[0].sizes, operands);
 }
 
 std::vector<Value*> clamp_body(Builder& b, const Args& args) {
@@ -292,17 +301,20 @@ std::vector<OpDef> power_ops() {
        .schemas = {"clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
                    "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"},
        .torch_names = {"torch.clip", "torch.Tensor.clip", "torch.Tensor.clip_"},
-       .body = clamp_body},
+       .body = clamp_body,
+       .strides = strides_of_tensors},
       {.name = "clamp_min",
        .family = Family::kComposite,
        .schemas = {"clamp_min(Tensor self, Scalar min) -> Tensor",
                    "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"},
-       .body = CDYNAMO_BODY(return forward(b, "core.clamp", {args["self"], args["min"], Arg()}))},
+       .body = CDYNAMO_BODY(return forward(b, "core.clamp", {args["self"], args["min"], Arg()})),
+       .strides = strides_of_tensors},
       {.name = "clamp_max",
        .family = Family::kComposite,
        .schemas = {"clamp_max(Tensor self, Scalar max) -> Tensor",
                    "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"},
-       .body = CDYNAMO_BODY(return forward(b, "core.clamp", {args["self"], Arg(), args["max"]}))},
+       .body = CDYNAMO_BODY(return forward(b, "core.clamp", {args["self"], Arg(), args["max"]})),
+       .strides = strides_of_tensors},
   };
 }
 

@@ -97,6 +97,7 @@ class Functionalizer {
   void write(const Value* value, Value* content) {
     Binding& b = binding(value);
     refuse_write_past_gradient(b);
+    refuse_write_to_overlapping(b);
     std::vector<Value*> operands = {b.storage->current};
     for (const ViewStep& step : b.chain) operands.push_back(apply(builder_, step, operands.back()));
     Value* result = content;
@@ -114,6 +115,15 @@ class Functionalizer {
       if (step.op->name == "core.detach")
         throw Unsupported("a write through a detached view of " + b.storage->base->name +
                           ", which requires grad");
+  }
+
+  // The new content of an input is written element by element: each has to have a place of its own.
+  void refuse_write_to_overlapping(const Binding& b) {
+    if (b.storage->input < 0) return;
+    const TensorType& type = b.storage->base->type;
+    for (int d = 0; d < type.rank(); ++d)
+      if (type.strides[d] == Sym(0) && !(type.sizes[d] == Sym(1)))
+        throw Unsupported("a write to " + b.storage->base->name + ", which is expanded");
   }
 
   // The value as the type that eager's in-place result has: the operand's.

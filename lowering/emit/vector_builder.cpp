@@ -90,7 +90,8 @@ Scalar VectorBuilder::cast(Scalar s, DType to) {
         v = ir_.CreateFPCast(v, result);
       } else {
         DType step = runtime::bytes(target) < 4 ? DType::kI32 : target;
-        v = ir_.CreateFPToSI(v, type(step, count));
+        // Of NaN and of what is out of range it is poison, which would spread to what is selected in its place.
+        v = ir_.CreateFreeze(ir_.CreateFPToSI(v, type(step, count)));
         v = ir_.CreateTrunc(v, result);
       }
     } else if (runtime::is_float(target)) {

@@ -565,3 +565,19 @@ def test_writing_under_no_grad_leaves_the_history():
         return y, y.sin()
 
     check(f, leaf(3))
+
+
+def test_what_is_overwritten_has_a_gradient_of_zeros():
+    def f(x, y):
+        z = x * 2
+        z.copy_(y)
+        return z
+
+    check(f, leaf(3), leaf(3))
+    check(f, leaf(3), torch.ones(3))
+    check(lambda x, index: x.gather(0, index), leaf(1), torch.zeros(0, dtype=torch.int64))
+
+
+def test_running_sum_of_nothing():
+    check(lambda x: (x.view(-1)[:-1], x.view(-1).cumsum(0)), leaf(4, 0))
+    check(lambda x: (x.view(-1)[:-1], x.view(-1).cumsum(0)), leaf(1, 3))

@@ -96,7 +96,9 @@ class Program:
         for _ in range(self.draw(range(1, 9))):
             self.statement()
         self.result = self.outputs()
-        self.text = "\n".join([f"def f({', '.join([*self.names, 'index'])}):", *self.lines, f"    return {self.result}\n"])
+        self.text = "\n".join(
+            [f"def f({', '.join([*self.names, 'index'])}):", *self.lines, f"    return {self.result}\n"]
+        )
 
     @property
     def names(self) -> list[str]:
@@ -111,7 +113,11 @@ class Program:
         v = self.draw(tensors)
         rank = self.space[v].dim()
         return text.format(
-            v=v, w=self.draw(tensors), t=self.draw(self.made or [v]), d=self.draw(range(max(rank, 1))), n=self.draw([0, 1, 2])
+            v=v,
+            w=self.draw(tensors),
+            t=self.draw(self.made or [v]),
+            d=self.draw(range(max(rank, 1))),
+            n=self.draw([0, 1, 2]),
         )
 
     def statement(self) -> None:
@@ -122,7 +128,13 @@ class Program:
             text = f"{name} = {text}"
         elif not self.made:
             return
-        mode = self.draw(["", "", "", "", "", "with torch.no_grad():", "with torch.enable_grad():"])
+        # A view of a leaf under no_grad would be a leaf with a base, which requires grad.
+        modes = (
+            ["with torch.enable_grad():"] if kind is VIEWS else ["with torch.no_grad():", "with torch.enable_grad():"]
+        )
+        mode = self.draw(["", "", "", "", "", *modes])
+        if kind is WRITES and "no_grad" in mode and self.sees_leaf(text.split(".")[0].split("[")[0].split(" ")[0]):
+            return  # a write to a leaf past its gradient
         lines = [mode, "    " + text] if mode else [text]
         try:
             exec("\n".join(lines), self.space)
@@ -134,10 +146,15 @@ class Program:
         if kind is not WRITES:
             self.made.append(name)
 
+    def sees_leaf(self, name: str) -> bool:
+        return bool(memory(self.space[name], [self.space[x] for x, *_, wanted in self.inputs if wanted]))
+
     def outputs(self) -> str:
         tensors = [*self.made[::-1], *self.names]
         chosen = [self.draw(tensors) for _ in range(self.draw([1, 1, 2, 3]))]
-        form = self.draw(["{0}", "({all},)", "[{all}]", "{{'k': {0}, 'j': ({all},)}}", "({all}, {0}.shape[0] if {0}.dim() else 7)"])
+        form = self.draw(
+            ["{0}", "({all},)", "[{all}]", "{{'k': {0}, 'j': ({all},)}}", "({all}, {0}.shape[0] if {0}.dim() else 7)"]
+        )
         return form.format(chosen[0], all=", ".join(chosen))
 
 
@@ -175,8 +192,8 @@ def run(function: Any, arguments: list) -> tuple:
     cotangents = [torch.randn(root.shape, generator=generator, dtype=root.dtype) for root in roots]
     try:
         gradients = torch.autograd.grad(roots, wanted, cotangents, allow_unused=True) if roots and wanted else []
-    except RuntimeError:  # a write to what the backward reads, which a compiled backward may not read
-        gradients = None
+    except RuntimeError as error:  # a write to what the backward reads, which a compiled backward may not read
+        gradients = error
     described = [describe(result, [*arguments, *tensors]) for result in results]
     return described, tensors + arguments, gradients
 
@@ -195,7 +212,7 @@ def check(program: Program) -> None:
     exec(compile(program.text, name, "exec", dont_inherit=True), space)
     cdynamo.reset()
     compiled = cdynamo.optimize(space["f"])
-    row_major = all(layout == "plain" for _, _, layout, _, _ in program.inputs)
+    simple = all(layout == "plain" for _, _, layout, _, _ in program.inputs)
     for sizes in (program.sizes[0], program.sizes[0], *program.sizes[1:]):
         expected = run(space["f"], program.arguments(sizes))
         got = run(compiled, program.arguments(sizes))
@@ -204,12 +221,18 @@ def check(program: Program) -> None:
         assert got[0] == expected[0], f"{sizes}: {got[0]} for {expected[0]}"
         for ours, eager in zip(got[1], expected[1]):
             assert_equal(ours.detach(), eager.detach(), "result")
-        if expected[2] is None:
+        if isinstance(expected[2], RuntimeError):
             continue
+        if isinstance(got[2], RuntimeError):
+            raise got[2]
+        # Results that are views of inputs have PyTorch's history, not that of the program's views.
+        strides = simple and not any(
+            isinstance(row[-1], list) and min(row[-1], default=9) < len(program.inputs) for row in expected[0]
+        )
         for ours, eager in zip(got[2], expected[2], strict=True):
             assert_equal(ours, eager, "gradient")
             if eager is not None:
-                got_now, expected_now = describe(ours, [], row_major), describe(eager, [], row_major)
+                got_now, expected_now = describe(ours, [], strides), describe(eager, [], strides)
                 assert got_now == expected_now, f"{sizes}: {got_now} for {expected_now}"
 
 
@@ -225,7 +248,7 @@ def check_drawn(data: st.DataObject) -> None:
 UNCHECKED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
-@settings(max_examples=40, derandomize=True, deadline=None, database=None, suppress_health_check=UNCHECKED)
+@settings(max_examples=25, derandomize=True, deadline=None, database=None, suppress_health_check=UNCHECKED)
 @given(st.data())
 def test_programs(data):
     check_drawn(data)

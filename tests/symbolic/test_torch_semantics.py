@@ -587,3 +587,40 @@ def test_half_types_round_where_eager_does(name, dtype):
         expected, got = ROUNDED[name](x), cdynamo.optimize(ROUNDED[name])(x)
     # Sums in another order may fall on the other side of a tie.
     assert (got != expected).float().mean() < 0.005
+
+
+@pytest.mark.parametrize("bounds", [(-3, 10, 50), (4.3, -3, 50), (0, 1, 600), (-3.7, 19.1, 303)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_linspace_of_half_types(dtype, bounds):
+    expected = torch.linspace(*bounds, dtype=dtype)
+    assert torch.equal(cdynamo.optimize(lambda: torch.linspace(*bounds, dtype=dtype))(), expected)
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "sigmoid", "erf", "sin", "log", "expm1", "sqrt", "lgamma"])
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_functions_of_numbers_that_the_compiler_knows(name, number):
+    function = getattr(torch, name)
+    check(lambda x: function(x * 0 + number), X.nan_to_num())
+    check(lambda x: function(torch.full((4,), number)) + x[:0].sum(), X.nan_to_num())
+
+
+def test_strides_where_dims_have_one_element():
+    for x in (torch.randn(2, 1, 1).permute(1, 2, 0), torch.randn(2, 1, 3).permute(2, 1, 0)):
+        check(lambda x: (x.clamp(-0.5, 0.5), x.clamp(min=0), x.clamp_max(1), x.masked_fill(x > 0, 0.0)), x)
+
+
+def test_writing_to_a_part_of_an_expanded_argument():
+    def f(x):
+        part = x.select(0, 0)
+        part.add_(1)
+        return part
+
+    ours, eagers = torch.zeros(1, 3), torch.zeros(1, 3)
+    with torch.no_grad():
+        assert torch.equal(cdynamo.optimize(f)(ours.expand(4, 3)), f(eagers.expand(4, 3)))
+    assert torch.equal(ours, eagers)
+
+
+def test_einsum_of_one_operand_of_integers():
+    check(lambda x: torch.einsum("ij->j", x), torch.arange(6, dtype=torch.int32).reshape(2, 3))
+    check(lambda x: torch.einsum("ij->ji", x), torch.arange(6, dtype=torch.int32).reshape(2, 3))
