@@ -26,7 +26,7 @@ Tensor follow(Tensor x, Tensor leader) {
   if (leader.sizes() != x.sizes()) {  // pointwise operands have the result's sizes
     Dims dims(leader.rank());
     std::iota(dims.begin(), dims.end(), 0);
-    leader = expand(sum(leader, dims), x.sizes());
+    leader = expand(sum(own(leader), dims), x.sizes());
   }
   return wrap(*x.builder, x.builder->call1("core.follow", {x.value, leader.value}));
 }
