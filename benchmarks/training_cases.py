@@ -1,4 +1,4 @@
-"""Four models that are trained: what a case is to the training benchmarks."""
+"""Models that are trained: what a case is to the training benchmarks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 
 import torch  # noqa: E402
 from models import GPT, MLP, MultiHeadAttention, ResNetBlock  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 
 def _attention() -> tuple[torch.nn.Module, tuple]:
@@ -17,11 +18,30 @@ def _attention() -> tuple[torch.nn.Module, tuple]:
     return MultiHeadAttention(512, 8), (x, x, x)
 
 
+class CheckpointedGPT(GPT):
+    """Each block is a checkpoint: it is computed again for its backward."""
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        return self.head(self.norm(x))
+
+
+def _gpt(kind: type[GPT], layers: int) -> Callable[[], tuple[torch.nn.Module, tuple]]:
+    def case() -> tuple[torch.nn.Module, tuple]:
+        return kind(layers=layers, width=256, heads=4, vocabulary=1000), (torch.randint(0, 1000, (4, 64)),)
+
+    return case
+
+
 CASES: dict[str, Callable[[], tuple[torch.nn.Module, tuple]]] = {
     "mlp": lambda: (MLP(), (torch.randn(128, 512),)),
     "resnet_block": lambda: (ResNetBlock(64, 64), (torch.randn(4, 64, 56, 56),)),
     "attention": _attention,
-    "gpt_4_layers": lambda: (GPT(layers=4, width=256, heads=4, vocabulary=1000), (torch.randint(0, 1000, (4, 64)),)),
+    "gpt_4_layers": _gpt(GPT, 4),
+    "gpt_12_layers": _gpt(GPT, 12),
+    "gpt_12_checkpoints": _gpt(CheckpointedGPT, 12),
 }
 
 

@@ -1,6 +1,8 @@
 // Backends in Python: the graph is described as plain objects (python/cdynamo/_graph.py reads them), and what
 // comes back is called with the input objects.
 
+#include <set>
+
 #include "frame_eval/compiled_graph.h"
 #include "frame_eval/graph_description.h"
 #include "graph/op.h"
@@ -76,8 +78,13 @@ class CallableGraph : public CompiledGraph {
 std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResult& capture,
                                                      const Config& config, const Bindings& example,
                                                      std::vector<OutputForm> forms) {
+  // The inside of a call of Function.apply is Python's own business.
+  std::set<int> functions;
   for (const auto& node : capture.graph->nodes)
-    if (node->no_grad) throw graph::Unsupported("a no_grad region inside a graph, with a backend in Python");
+    if (node->op->name == "core.function") functions.insert(node->user_call);
+  for (const auto& node : capture.graph->nodes)
+    if (node->no_grad && !functions.count(node->user_call))
+      throw graph::Unsupported("a no_grad region inside a graph, with a backend in Python");
   if (capture.changes_autocast)
     throw graph::Unsupported("torch.autocast inside a graph, with a backend in Python");
   PyRef examples = checked(PyList_New(0));

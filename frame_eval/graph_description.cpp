@@ -58,6 +58,9 @@ class Encoder {
   PyRef operator()(const std::vector<bool>& values) const {
     return encode_list(values, [](bool item) { return constant(PyBool_FromLong(item)); });
   }
+  PyRef operator()(const std::shared_ptr<const graph::Graph>&) const {
+    return tagged("const", python_text("graph"));  // gone before anything runs
+  }
 
  private:
   const graph::SymContext& context_;

@@ -339,7 +339,10 @@ PyRef TrainingFunction::run_differentiably(PyObject* node, PyObject* saved, cons
   if (!held->call(inputs, symbols, outputs)) return {};
   for (const PyRef& output : outputs) gradient_tensors.push_back(output.get());
   gradient_tensors.resize(compiled.outputs.size());  // without what its own backward saves
-  return gradient_tuple(compiled.outputs, gradient_tensors.data());
+  PyRef result = gradient_tuple(compiled.outputs, gradient_tensors.data());
+  if (!result || !plan_.once_differentiable) return result;
+  PyRef module = symbolic::checked(PyImport_ImportModule("cdynamo._autograd"));
+  return PyRef::steal(PyObject_CallMethod(module.get(), "once_differentiable", "(O)", result.get()));
 }
 
 bool TrainingFunction::call(const std::vector<PyObject*>& inputs, const std::vector<int64_t>& symbols,

@@ -102,4 +102,10 @@ std::optional<DType> Args::dtype(std::string_view name) const {
   wrong_kind(schema_, name, "a dtype");
 }
 
+const Graph& Args::graph(std::string_view name) const {
+  const Arg& arg = (*this)[name];
+  if (const auto* graph = std::get_if<std::shared_ptr<const Graph>>(&arg)) return **graph;
+  wrong_kind(schema_, name, "a graph");
+}
+
 }  // namespace cdynamo::graph

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 
 #include "graph/derivative.h"
 #include "graph/passes/layout.h"
@@ -21,7 +22,7 @@ class ReversePass {
 
   void run() {
     for (size_t i = nodes_.size(); i-- > 0;) step(*nodes_[i]);
-    b_.set_location(-1, -1);
+    b_.set_location(-1, -1, 0);
   }
 
   Value* gradient(const Value* input) const { return gradients_.at(input->id); }
@@ -55,7 +56,7 @@ class ReversePass {
     if (!needed) return;
     if (!node.op->derivative)
       throw NoDerivative("no derivative is known of " + std::string(node.op->name), node.user_call);
-    b_.set_location(node.location, node.user_call);
+    b_.set_location(node.location, node.user_call, 0);
     Derivative derivative(b_, node, std::move(grads));
     try {
       node.op->derivative(derivative);
@@ -98,7 +99,51 @@ std::vector<Value*> differentiate(Builder& builder, const std::vector<Value*>& o
   return gradients;
 }
 
+namespace {
+
+// An output is a node's result, not a view's, and another than the others: a copy where what stands for it is not.
+Value* as_output(Graph& core, Value* output, Value* stand_in) {
+  const bool free = stand_in->node && stand_in->node->op->family != Family::kView &&
+                    std::ranges::find(core.outputs, stand_in) == core.outputs.end();
+  if (!free) stand_in = Builder(core, Level::kCore).call1("core.cast", {stand_in, stand_in->type.dtype});
+  stand_in->type.strides = output->type.strides;
+  stand_in->type.weak = false;
+  return stand_in;
+}
+
+}  // namespace
+
+void remove_functions(Graph& core, std::vector<Value*>* values) {
+  static const OpDef* const function = &op("core.function");
+  std::unordered_map<const Value*, Value*> stands_for;
+  const auto replace = [&](Value*& value) {
+    if (const auto found = stands_for.find(value); found != stands_for.end()) value = found->second;
+  };
+  for (auto it = core.nodes.begin(); it != core.nodes.end();) {
+    Node& node = **it;
+    for_each_operand(node, replace);
+    if (node.op != function) {
+      ++it;
+      continue;
+    }
+    const std::vector<Value*> outputs = Args(function->parsed[0], node.args).values("outputs");
+    for (size_t i = 0; i < outputs.size(); ++i) stands_for[node.results[i]] = outputs[i];
+    it = core.nodes.erase(it);
+  }
+  if (stands_for.empty()) return;
+  for (Value*& output : core.outputs)
+    if (const auto found = stands_for.find(output); found != stands_for.end())
+      output = as_output(core, output, found->second);
+  for (Graph::Mutation& mutation : core.mutations)
+    if (const auto found = stands_for.find(mutation.value); found != stands_for.end())
+      mutation.value =
+          Builder(core, Level::kCore).call1("core.cast", {found->second, found->second->type.dtype});
+  if (values)
+    for (Value*& value : *values) replace(value);
+}
+
 bool remove_detach(Graph& core) {
+  remove_functions(core);
   const OpDef* const gone[] = {&op("core.detach"), &op("core.own"), &op("core.follow"),
                                &op("core.unit_strides")};
   const auto done = [&](const Node& node) { return std::ranges::find(gone, node.op) != std::end(gone); };

@@ -73,6 +73,7 @@ std::vector<Value*> Builder::append(const OpDef& op, int overload, std::vector<A
   node->in_place = in_place;
   node->location = location_;
   node->user_call = user_call_;
+  node->region = region_;
   return node->results;
 }
 

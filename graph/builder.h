@@ -38,10 +38,11 @@ class Builder {
   std::vector<TensorType> infer(const OpDef& op, int overload, const std::vector<Arg>& args,
                                 bool in_place = false);
 
-  // Nodes appended from here on carry this location and user call.
-  void set_location(int location, int user_call) {
+  // Nodes appended from here on carry this location, user call and region (Node::region).
+  void set_location(int location, int user_call, int region) {
     location_ = location;
     user_call_ = user_call;
+    region_ = region;
   }
 
  private:
@@ -51,7 +52,7 @@ class Builder {
 
   Graph& graph_;
   Level level_;
-  int location_ = -1, user_call_ = -1;
+  int location_ = -1, user_call_ = -1, region_ = 0;
 };
 
 // A value with its builder, for bodies that read like the formula.

@@ -32,6 +32,11 @@
 // core.follow(Tensor self, Tensor leader)                  and `leader` gets a gradient of zeros
 // core.unit_strides(Tensor self, int[] strides)            and along dims of one element its gradient, a view,
 //                                                          has these strides
+// core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved)
+//                                                          gives `outputs`, which the forward of a Function of
+//                                                          the user has made of `inputs`, cut from them; the
+//                                                          gradients of `inputs` are what `backward` gives for
+//                                                          those of `outputs`, `saved` and the results
 //
 // Indexing       an index out of range raises IndexError, or what `error` (of all that take an index) names; negative indices count from the end
 // core.concat(Tensor[] values, int dim)

@@ -26,6 +26,7 @@ namespace cdynamo::graph {
 using runtime::Device;
 using runtime::DType;
 struct OpDef;
+struct Graph;
 struct Node;
 struct Value;
 
@@ -53,9 +54,11 @@ struct Value {
 };
 
 // The argument of a node. A Scalar of the schema is a Sym, double or bool; optional and absent is monostate;
-// `Tensor?[]` holds null pointers for None.
-using Arg = std::variant<std::monostate, Value*, Sym, double, bool, std::string, DType, Device,
-                         std::vector<Value*>, std::vector<Sym>, std::vector<double>, std::vector<bool>>;
+// `Tensor?[]` holds null pointers for None. A `Graph` is a function of captured level: what autograd.function
+// differentiates as.
+using Arg =
+    std::variant<std::monostate, Value*, Sym, double, bool, std::string, DType, Device, std::vector<Value*>,
+                 std::vector<Sym>, std::vector<double>, std::vector<bool>, std::shared_ptr<const Graph>>;
 
 // Where in the user's program a node comes from.
 struct SourceLocation {
@@ -70,6 +73,10 @@ struct Node {
   bool no_grad = false;   // captured graphs: made under no_grad from what requires grad; the results are cut
   std::vector<Arg> args;  // one for each parameter of the schema, defaults filled in
   std::vector<Value*> results;
+  // The checkpoint (torch.utils.checkpoint) that the call lies in, the outermost of several; 0: none. What a
+  // region computes is not kept for a backward, but computed again from what came into the region. Negative:
+  // random numbers would be drawn anew (preserve_rng_state=False).
+  int region = 0;
   int location = -1;   // index in Graph::locations
   int user_call = -1;  // the capture's own record of the Python call; -1 for nodes made by passes
   int id = -1;

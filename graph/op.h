@@ -72,7 +72,8 @@ enum class ParamKind : uint8_t {
   kFloatList,
   kBoolList,
   kScalarList,
-  kDimname
+  kDimname,
+  kGraph
 };
 
 // One parameter of an ATen schema: `int[2] stride=1`, `Tensor? bias=None`, `Tensor(a!) out`.
@@ -118,6 +119,7 @@ class Args {
   std::vector<int64_t> constants(std::string_view name) const;
   std::vector<Value*> values(std::string_view name) const;
   std::optional<DType> dtype(std::string_view name) const;
+  const Graph& graph(std::string_view name) const;
   const Schema& schema() const { return schema_; }
   const std::vector<Arg>& all() const { return args_; }
 

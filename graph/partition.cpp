@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <queue>
+#include <set>
 
 #include "graph/op.h"
 
@@ -126,9 +128,11 @@ class Partitioner {
       : graph_(forward),
         needed_(needed),
         in_memory_(forward.next_value_id()),
+        leaves_region_(forward.next_value_id()),
         written_(forward.inputs.size()) {
     for (const Graph::Mutation& mutation : forward.mutations) written_[mutation.input] = true;
     find_in_memory();
+    find_region_results();
   }
 
   // Kept values where none of `recomputed` (by id) is spared for being dear.
@@ -172,6 +176,7 @@ class Partitioner {
     if (!value->node) return false;
     if (must_keep(*value->node)) return false;
     if (recomputed[value->id]) return true;
+    if (value->node->region) return leaves_region_[value->id] != kForOthers;
     return !is_dear(*value->node) && !in_memory_[value->id];
   }
 
@@ -180,13 +185,37 @@ class Partitioner {
   double cost(const Value* value) const {
     const double bytes = bytes_of(*graph_.sym, value->type) + 1;
     if (is_input(value)) return written_[value->index] ? 2 * bytes : 1e-3 * bytes;
+    if (is_inside_region(value)) return kInfinity;
     if (is_view(*value->node)) return 2.5 * bytes;
     return in_memory_[value->id] || is_dear(*value->node) ? bytes : 2 * bytes;
   }
 
-  void mark(const Value* value) {
+  bool is_inside_region(const Value* value) const {
+    return value->node->region && leaves_region_[value->id] == kNot && !must_keep(*value->node);
+  }
+
+  static const Value* base_of(const Value* value) {
     while (value->node && is_view(*value->node)) value = std::get<Value*>(value->node->args[0]);
-    in_memory_[value->id] = true;
+    return value;
+  }
+
+  void mark(const Value* value) { in_memory_[base_of(value)->id] = true; }
+
+  void find_region_results() {
+    // Of a view its base is kept.
+    const auto leave = [&](const Value* value, Leaves how) {
+      const Value* base = base_of(value);
+      leaves_region_[value->id] = std::max(leaves_region_[value->id], kAsResult);
+      if (base->node && base->node->region == value->node->region)
+        leaves_region_[base->id] = std::max(leaves_region_[base->id], how);
+    };
+    for (const Value* output : graph_.outputs)
+      if (output->node && output->node->region) leave(output, kAsResult);
+    for (const auto& node : graph_.nodes)
+      for_each_operand(*node, [&](Value*& operand) {
+        if (operand->node && operand->node->region && operand->node->region != node->region)
+          leave(operand, kForOthers);
+      });
   }
 
   void find_in_memory() {
@@ -204,8 +233,20 @@ class Partitioner {
   const Graph& graph_;
   const std::vector<Value*>& needed_;
   std::vector<bool> in_memory_;  // by value id: stored by the forward whether it is kept or not
-  std::vector<bool> written_;    // by input: its content is another after the graph
+  // By value id: does what a checkpoint computes leave it, as a result of the graph or to be read outside?
+  enum Leaves : uint8_t { kNot, kAsResult, kForOthers };
+  std::vector<Leaves> leaves_region_;
+  std::vector<bool> written_;  // by input: its content is another after the graph
 };
+
+// What the values of equal layers have in common.
+using Kind = std::pair<std::string_view, std::pair<runtime::DType, std::vector<int64_t>>>;
+
+Kind kind_of(const SymContext& context, const Value& value) {
+  std::vector<int64_t> sizes;
+  for (const Sym& size : value.type.sizes) sizes.push_back(context.hint(size));
+  return {value.node->op->name, {value.type.dtype, std::move(sizes)}};
+}
 
 }  // namespace
 
@@ -222,16 +263,33 @@ std::vector<Value*> partition(const Graph& forward, const std::vector<Value*>& n
   std::vector<Value*> kept = partitioner.cut(recomputed);
   if (options.memory_budget >= 1) return kept;
   const double allowed = options.memory_budget * partitioner.bytes(kept);
+  double peak = options.peak ? options.peak(kept) : 0;
+  std::set<Kind> refused;
   while (partitioner.bytes(kept) > allowed) {
-    // The largest kept value that may be computed again.
-    Value* largest = nullptr;
+    // The values of one kind that take the most: those of equal layers are computed again, or not, together.
+    std::map<Kind, std::vector<Value*>> kinds;
     for (Value* value : kept)
       if (value->node && !must_keep(*value->node) && !recomputed[value->id] &&
-          (!largest || bytes_of(*forward.sym, value->type) > bytes_of(*forward.sym, largest->type)))
-        largest = value;
-    if (!largest) break;
-    recomputed[largest->id] = true;
-    kept = partitioner.cut(recomputed);
+          !refused.count(kind_of(*forward.sym, *value)))
+        kinds[kind_of(*forward.sym, *value)].push_back(value);
+    const auto largest =
+        std::ranges::max_element(kinds, {}, [&](const auto& kind) { return partitioner.bytes(kind.second); });
+    if (largest == kinds.end()) break;
+    std::vector<bool> more = recomputed;
+    std::vector<Value*> fewer;
+    for (const Value* value : largest->second) {  // the first ones are needed last
+      more[value->id] = true;
+      fewer = partitioner.cut(more);
+      if (partitioner.bytes(fewer) <= allowed) break;
+    }
+    const double next_peak = options.peak ? options.peak(fewer) : 0;
+    if (next_peak > peak || partitioner.bytes(fewer) >= partitioner.bytes(kept)) {
+      refused.insert(largest->first);
+      continue;
+    }
+    peak = next_peak;
+    recomputed = std::move(more);
+    kept = std::move(fewer);
   }
   return kept;
 }

@@ -2,8 +2,12 @@
 // anyway (the graph's inputs) and what the backward reads: each value has its bytes for a capacity, values
 // that are dear to compute are never computed twice, and what lies on the backward's side of the cut is
 // computed again from what is kept.
+//
+// Checkpoints (Node::region): what a region computes is not kept, dear or not, but what leaves it for other
+// regions or for no region is, so that each region is computed again from what came into it.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "graph/graph.h"
@@ -11,10 +15,12 @@
 namespace cdynamo::graph {
 
 struct PartitionOptions {
-  // 1: nothing that the forward has in memory anyway is computed again. 0: all is recomputed from the inputs
-  // and the results of draws. Between: dear values are recomputed where that saves the most bytes, until what
-  // is kept is this part of what would be kept at 1.
+  // 1: nothing that the forward has in memory anyway is computed again. Below 1: dear values are computed again,
+  // those that take the most bytes first, until what is kept is this part of what would be kept at 1, but none
+  // by which the backward would come to need more memory than it spares (draws are never repeated).
   double memory_budget = 1.0;
+  // The most bytes that a backward has in memory at a time where these values are kept; null: unknown.
+  std::function<double(const std::vector<Value*>&)> peak = {};
 };
 
 // `needed`: values of the core graph `forward` that its backward reads. The result are values to keep, graph

@@ -11,6 +11,8 @@
 
 namespace cdynamo::graph {
 
+class Builder;
+
 // How an output of the captured graph relates to storage that is there already, as in eager.
 struct OutputAlias {
   enum Kind : uint8_t { kFresh, kInput, kViewOfInput, kViewOfOutput } kind = kFresh;
@@ -42,6 +44,9 @@ void optimize(Graph& core, const DumpFn& dump = {}, bool for_training = false);
 Prepared functionalize(const Graph& captured);
 // Rewrites as data: rewrites.cpp. True when something changed.
 bool simplify(Graph& core, bool for_training = false);
+// Appends what a captured graph without writes to its inputs computes, as core nodes; gives its outputs.
+std::vector<Value*> expand_captured(Builder& builder, const Graph& captured,
+                                    const std::vector<Value*>& inputs);
 bool recognize_attention(Graph& core);  // matmul, scale, mask, softmax, matmul -> core.sdpa
 bool eliminate_common_subexpressions(Graph& core);
 bool eliminate_dead_code(Graph& core, bool keep_draws = true);

@@ -112,7 +112,8 @@ class Parser {
                                                                {"Layout", ParamKind::kLayout},
                                                                {"MemoryFormat", ParamKind::kMemoryFormat},
                                                                {"Generator", ParamKind::kGenerator},
-                                                               {"Dimname", ParamKind::kDimname}};
+                                                               {"Dimname", ParamKind::kDimname},
+                                                               {"Graph", ParamKind::kGraph}};
     for (const auto& [text, kind] : kKinds)
       if (name == text) return kind;
     fail("a type, not " + name);

@@ -1,10 +1,12 @@
 #include "graph/training.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 #include "graph/autograd.h"
 #include "graph/gradient_strides.h"
+#include "graph/linearity.h"
 #include "graph/op.h"
 #include "graph/passes/layout.h"
 
@@ -18,8 +20,9 @@ struct Joint {
   std::vector<Value*> gradients;   // by input; null where there is none
 };
 
+// `last`: nothing is differentiated after this.
 Joint make_joint(const Training& training, const std::vector<bool>& cotangents,
-                 const std::vector<bool>& gradients) {
+                 const std::vector<bool>& gradients, bool last) {
   Joint joint{.graph = training.function->clone(), .cotangents = {}, .gradients = {}};
   Graph& graph = *joint.graph;
   const std::vector<Value*> outputs = graph.outputs;
@@ -36,6 +39,7 @@ Joint make_joint(const Training& training, const std::vector<bool>& cotangents,
   joint.gradients.resize(training.input_wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) joint.gradients[wanted[i]->index] = found[i];
   graph.mutations.clear();
+  if (last) remove_functions(graph, &joint.gradients);
   return joint;
 }
 
@@ -131,6 +135,7 @@ class Extractor {
     Node* made = to_.add_node(node.op, node.overload, std::move(image.args), std::move(types));
     made->location = node.location;
     made->user_call = node.user_call;
+    made->region = node.region;
     for (size_t i = 0; i < node.results.size(); ++i)
       if (!map_[node.results[i]->id]) map_[node.results[i]->id] = made->results[i];
   }
@@ -145,6 +150,82 @@ std::unique_ptr<Graph> empty_like(const Graph& graph) {
   made->default_float = graph.default_float;
   made->locations = graph.locations;
   return made;
+}
+
+// The most bytes in memory at a time while a graph runs, its inputs until their last reader. What a pointwise node
+// gives to one reader is taken to be computed where it is read.
+class MemoryEstimate {
+ public:
+  explicit MemoryEstimate(const Graph& graph)
+      : graph_(graph), readers_(graph.next_value_id()), last_(graph.next_value_id(), -1) {
+    int step = 0;
+    for (const auto& node : graph.nodes) {
+      for_each_operand(*node, [&](Value*& operand) {
+        ++readers_[operand->id];
+        last_[base_of(operand)->id] = step;
+      });
+      ++step;
+    }
+  }
+
+  // `held`: inputs that nobody else keeps alive. `results` stay.
+  double peak(const std::vector<Value*>& held, const std::vector<Value*>& results) {
+    for (const Value* result : results) last_[base_of(result)->id] = std::numeric_limits<int>::max();
+    double live = 0;
+    std::vector<bool> counted(last_.size());
+    const auto add = [&](const Value* value) {
+      counted[value->id] = true;
+      live += bytes_of(*graph_.sym, value->type);
+    };
+    for (const Value* value : held) add(value);
+    double most = live;
+    int step = 0;
+    for (const auto& node : graph_.nodes) {
+      for (const Value* result : node->results)
+        if (is_in_memory(*result)) add(result);
+      most = std::max(most, live);
+      for_each_operand(*node, [&](Value*& operand) {
+        const Value* base = base_of(operand);
+        if (last_[base->id] != step || !counted[base->id]) return;
+        counted[base->id] = false;
+        live -= bytes_of(*graph_.sym, base->type);
+      });
+      ++step;
+    }
+    return most;
+  }
+
+ private:
+  static const Value* base_of(const Value* value) {
+    while (value->node && value->node->op->family == Family::kView)
+      value = std::get<Value*>(value->node->args[0]);
+    return value;
+  }
+  bool is_in_memory(const Value& value) const {
+    const Family family = value.node->op->family;
+    return family != Family::kView && (family != Family::kPointwise || readers_[value.id] > 1);
+  }
+
+  const Graph& graph_;
+  std::vector<int> readers_, last_;  // by value id: how many there are, and the step of the last (of a base)
+};
+
+// ... of the backward of all gradients where these values of the function are kept.
+double backward_peak(const Joint& joint, const std::vector<Value*>& kept, int count) {
+  const std::unique_ptr<Graph> backward = empty_like(*joint.graph);
+  Extractor extract(*joint.graph, *backward);
+  std::vector<Value*> held, results;
+  for (const Value* value : kept) {
+    Value* input = backward->add_input(value->type, value->name);
+    extract.map(joint.graph->value(value->id), input);
+    if (value->node) held.push_back(input);
+  }
+  for (const Value* cotangent : joint.cotangents)
+    if (cotangent) extract.map(cotangent, backward->add_input(cotangent->type, cotangent->name));
+  const std::vector<Value*> gradients = without_null(joint.gradients);
+  extract.copy(*joint.graph, gradients, count);
+  for (const Value* gradient : gradients) results.push_back(extract(gradient));
+  return MemoryEstimate(*backward).peak(held, results);
 }
 
 // A fresh result is the caller's buffer: dense, row-major but where a view's strides are asked for.
@@ -168,6 +249,7 @@ void settle(Graph& graph) {
 void make_forward(Training& training, const std::vector<Value*>& kept) {
   training.forward = training.function->clone();
   Graph& forward = *training.forward;
+  remove_functions(forward);
   Builder builder(forward, Level::kCore);
   std::vector<bool> written(forward.inputs.size());
   for (const Graph::Mutation& mutation : forward.mutations) written[mutation.input] = true;
@@ -222,10 +304,18 @@ Root find_root(SymContext& context, const GradientStrides& strides, Value* gradi
   return {gradient, {}, false};
 }
 
+// Eager draws other numbers for the backward; what is kept are those that the forward drew.
+void refuse_draws_in_regions(const Graph& function) {
+  for (const auto& node : function.nodes)
+    if (node->region < 0 && node->op->family == Family::kRandom)
+      throw NoDerivative("random numbers in a checkpoint with preserve_rng_state=False", node->user_call);
+}
+
 }  // namespace
 
 Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_wanted,
                        std::vector<bool> output_differentiable, const PartitionOptions& options) {
+  refuse_draws_in_regions(*function);
   Training training{.function = std::move(function),
                     .input_wanted = std::move(input_wanted),
                     .output_differentiable = std::move(output_differentiable),
@@ -233,13 +323,27 @@ Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_
                     .saved = {}};
   const std::vector<bool> all_outputs(training.function->outputs.size(), true);
   const std::vector<bool> all_inputs(training.function->inputs.size(), true);
-  Joint joint = make_joint(training, all_outputs, all_inputs);
-  make_forward(training, partition(*training.function, needed_by_backward(training, joint), options));
+  Joint joint = make_joint(training, all_outputs, all_inputs, /*last=*/true);
+  const std::unique_ptr<Graph> plain = training.function->clone();
+  remove_functions(*plain);
+  const std::vector<Value*> needed = needed_by_backward(training, joint);
+  PartitionOptions measured = options;
+  measured.peak = [&](const std::vector<Value*>& kept) {
+    return backward_peak(joint, kept, training.function->next_value_id());
+  };
+  std::vector<Value*> kept = partition(*plain, needed, measured);
+  for (Value*& value : kept) value = training.function->value(value->id);
+  make_forward(training, kept);
+  for (const auto& node : training.function->nodes) {
+    if (node->op != &op("core.function")) continue;
+    const Args args(node->op->parsed[0], node->args);
+    if (!is_linear(args.graph("backward"), node->results.size())) training.once_differentiable = true;
+  }
   return training;
 }
 
 std::unique_ptr<Graph> make_joint_graph(const Training& training) {
-  Joint joint = make_joint(training, training.output_differentiable, training.input_wanted);
+  Joint joint = make_joint(training, training.output_differentiable, training.input_wanted, /*last=*/true);
   Builder builder(*joint.graph, Level::kCore);
   for (Value* gradient : joint.gradients)
     if (gradient) as_output(builder, gradient);
@@ -249,7 +353,7 @@ std::unique_ptr<Graph> make_joint_graph(const Training& training) {
 
 Backward make_backward(const Training& training, const std::vector<bool>& cotangents,
                        const std::vector<bool>& gradients) {
-  Joint joint = make_joint(training, cotangents, gradients);
+  Joint joint = make_joint(training, cotangents, gradients, /*last=*/true);
   Backward backward{.graph = empty_like(*joint.graph), .gradients = {}};
   Graph& graph = *backward.graph;
   Extractor extract(*joint.graph, graph);
@@ -340,7 +444,7 @@ void remove_draws(Graph& graph) {
 
 GradientFunction make_gradient_function(const Training& training, const std::vector<bool>& cotangents,
                                         const std::vector<bool>& gradients) {
-  Joint joint = make_joint(training, cotangents, gradients);
+  Joint joint = make_joint(training, cotangents, gradients, /*last=*/false);
   GradientFunction result{.graph = std::move(joint.graph), .draws = {}, .outputs = {}};
   Graph& graph = *result.graph;
   result.draws = take_draws_as_inputs(training, graph);

@@ -29,6 +29,9 @@ struct Training {
   std::vector<bool> output_differentiable;  // by output
   std::unique_ptr<Graph> forward;
   std::vector<SavedValue> saved;
+  // A Function of the user whose backward is not linear: eager applies it to the sum of what several gradients
+  // ask for, which higher derivatives in parts would not.
+  bool once_differentiable = false;
 };
 
 // Where the gradient of an input is found after a backward.

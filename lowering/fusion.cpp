@@ -213,6 +213,7 @@ class Fusion {
         for (size_t j = i + 1; j < ids.size(); ++j) {
           if (groups_[ids[i]].members.empty()) break;
           if (groups_[ids[j]].members.empty() || depends(ids[i], ids[j]) || depends(ids[j], ids[i])) continue;
+          if (other_region(ids[i], ids[j])) continue;
           try_merge(ids[i], ids[j]);
         }
     }
@@ -224,6 +225,17 @@ class Fusion {
     for (const Node* node : groups_[b].members)
       for_each_read(*node, [&](const Value& value) { found |= value.node && group_of(*value.node) == a; });
     return found;
+  }
+
+  // What several checkpoints compute again is computed when its turn comes, not side by side.
+  bool other_region(int a, int b) const {
+    const auto region_of = [&](int group) {
+      for (const Node* node : groups_[group].members)
+        if (node->region) return node->region;
+      return 0;
+    };
+    const int first = region_of(a), second = region_of(b);
+    return first != second && first != 0 && second != 0;
   }
 
   // --- the steps ---

@@ -219,6 +219,15 @@ graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make) {
   return append_call1(ex, "clone", {constant->value()});
 }
 
+void refuse_write_past_part(Executor& ex, const graph::Value* value) {
+  const Executor::Part* part = ex.part();
+  if (!part) return;
+  TensorCapture& capture = tensor_capture(ex);
+  const auto base = capture.base_of.find(value);
+  const bool own = (base == capture.base_of.end() ? value : base->second)->id >= part->first_value;
+  if (!own || capture.storage_of.count(value)) break_graph("CD0419", part->what);
+}
+
 void note_write(Executor& ex, const graph::Value* value) {
   TensorCapture& capture = tensor_capture(ex);
   if (ex.graph().framework == Framework::kNumpy && is_read_only_view(value))
@@ -228,6 +237,7 @@ void note_write(Executor& ex, const graph::Value* value) {
     if (value->type.strides[d] == Sym(int64_t{0}) &&
         !(sizes[d] == Sym(int64_t{0}) || sizes[d] == Sym(int64_t{1})))
       break_graph("CD0410", "");
+  refuse_write_past_part(ex, value);
   auto found = capture.storage_of.find(value);
   if (found == capture.storage_of.end()) return;
   ArrayInput& input = *capture.inputs[found->second];

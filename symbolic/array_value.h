@@ -75,6 +75,9 @@ struct TensorCapture {
   std::unordered_map<const graph::Value*, ValuePtr> leaf_gradients;  // .grad, where it was looked at
   std::unordered_set<const graph::Value*> cut;                       // views that no gradient flows through
   std::unordered_set<const graph::Value*> updated_leaves;  // require grad, and were written under no_grad
+  int regions = 0;                                         // checkpoints that were entered
+  std::vector<size_t>
+      backward_begins;  // nodes of the graph when a Function's backward was entered, outermost first
 };
 TensorCapture& tensor_capture(Executor& ex);
 // Same, once torch is known to be used: reads its state, and leaves the frame to Python where a mode is in
@@ -131,6 +134,8 @@ ValuePtr wrap_result(Executor& ex, graph::Value* value);
 
 // What is written must be allowed, and must not show through other inputs. Called by append_call.
 void note_write(Executor& ex, const graph::Value* value);
+// Breaks the graph where `value` is not of the innermost part's own making (Executor::Part).
+void refuse_write_past_part(Executor& ex, const graph::Value* value);
 
 // Runs `body`, and gives the nodes that it appends the index of a user call recorded before it.
 template <typename F>

@@ -1,5 +1,7 @@
 #include "symbolic/differentiation.h"
 
+#include <algorithm>
+
 #include "graph/op.h"
 #include "symbolic/hooks.h"
 #include "symbolic/numpy/numpy_values.h"
@@ -30,6 +32,7 @@ class Dependents {
 
   void visit(Node& node) {
     if (node.no_grad) return;
+    if (node.op->name == "core.function") return visit_function(node);
     bool any = false;
     graph::for_each_operand(node, [&](Value*& operand) { any |= contains(operand); });
     if (!any) return;
@@ -41,6 +44,17 @@ class Dependents {
     values_.insert(base);
     for (const auto& [view, root] : capture_.base_of)
       if (root == base && !capture_.cut.count(view)) values_.insert(view);
+  }
+
+  void visit_function(const Node& node) {
+    const graph::Args args(node.op->parsed[0], node.args);
+    if (std::ranges::none_of(args.values("inputs"), [&](const Value* input) { return contains(input); }))
+      return;
+    for (const Value* output : args.values("outputs")) {
+      values_.insert(output);
+      for (const auto& [view, root] : capture_.base_of)
+        if (root == output) values_.insert(view);
+    }
   }
 
   TensorCapture& capture_;

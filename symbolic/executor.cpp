@@ -170,6 +170,7 @@ void Executor::guard(Guard guard) {
 void Executor::effect(Effect effect) { state_->result.effects.push_back(std::move(effect)); }
 
 void Executor::mutated(const ValuePtr& value) {
+  if (value->source && part()) break_graph("CD0419", part()->what);
   if (state_->mutated_set.insert(value.get()).second) state_->mutated.push_back(value);
 }
 
@@ -187,7 +188,7 @@ graph::Builder& Executor::builder() {
           {frame->code->file(), frame->code->name(), text_at(s, *frame), key.second});
     location = it->second;
   }
-  s.builder.set_location(location, s.user_call);
+  s.builder.set_location(location, s.user_call, s.parts.empty() ? 0 : s.parts.back().region);
   return s.builder;
 }
 
@@ -262,6 +263,14 @@ PyObject* Executor::user_calls() { return state_->result.user_calls.get(); }
 
 void Executor::uses_torch() { state_->result.uses_torch = true; }
 void Executor::changes_autocast() { state_->result.changes_autocast = true; }
+
+const Executor::Part* Executor::part() const {
+  return state_->parts.empty() ? nullptr : &state_->parts.back();
+}
+void Executor::enter_part(std::string what, int region) {
+  state_->parts.push_back({std::move(what), region, graph().next_value_id()});
+}
+void Executor::leave_part() { state_->parts.pop_back(); }
 
 // ---- running
 

@@ -51,6 +51,17 @@ class Executor {
   void uses_torch();
   void changes_autocast();
 
+  // A part of the program that eager runs again, or later: a checkpoint, the backward of a Function. It may
+  // change nothing but what it makes itself: anything else breaks the graph.
+  struct Part {
+    std::string what;     // "a checkpoint"
+    int region = 0;       // Node::region of what it appends
+    int first_value = 0;  // the graph's values from here on are its own
+  };
+  const Part* part() const;  // the innermost; null: none
+  void enter_part(std::string what, int region);
+  void leave_part();
+
   // ---- running
   // Inlines a Python function: binds arguments (defaults, *args, keywords) and runs its frame to the end.
   ValuePtr inline_call(const ValuePtr& function, const CallArgs& args);

@@ -63,6 +63,8 @@ struct Executor::State {
   std::map<std::pair<PyObject*, PyObject*>, ValuePtr> globals;
   std::vector<std::pair<PyObject*, PyObject*>> globals_order;
 
+  std::vector<Executor::Part> parts;  // outermost first
+
   // ---- running
   SymbolicFrame* frame = nullptr;  // innermost
   int depth = 0;

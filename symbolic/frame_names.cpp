@@ -96,6 +96,7 @@ void load_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 
 void assign_global(Executor& ex, SymbolicFrame& frame, PyObject* name, ValuePtr value) {
   Executor::State& state = ex.state();
+  if (ex.part()) break_graph("CD0419", ex.part()->what);
   std::pair<PyObject*, PyObject*> key{frame.globals.get(), name};  // names in co_names are interned
   state.kept.push_back(frame.globals);
   state.kept.push_back(PyRef::borrow(name));

@@ -180,7 +180,8 @@ class Binder {
       case ParamKind::kLayout: return constant_object(value) == library_object("torch", "strided");
       case ParamKind::kScalarList:
       case ParamKind::kGenerator:
-      case ParamKind::kDimname: return false;
+      case ParamKind::kDimname:
+      case ParamKind::kGraph: return false;
     }
     return false;
   }

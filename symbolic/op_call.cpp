@@ -108,6 +108,16 @@ void note_results(Executor& ex, graph::Node& node, bool any_gradient) {
   }
 }
 
+// Running statistics of batch norm and the like.
+void refuse_written_arguments(Executor& ex, const OpDef& op, const BoundCall& call) {
+  const graph::Schema& schema = op.parsed[call.overload];
+  const std::vector<graph::Param>& params = schema.params;
+  if (schema.find("training") >= 0 && !graph::Args(schema, call.args).boolean("training")) return;
+  for (size_t i = 0; i < params.size() && i < call.args.size(); ++i)
+    if (auto* value = std::get_if<graph::Value*>(&call.args[i]); params[i].mutated && value && *value)
+      refuse_write_past_part(ex, *value);
+}
+
 }  // namespace
 
 std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall call, bool in_place) {
@@ -117,6 +127,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
     note_write(ex, std::get<graph::Value*>(call.args.at(0)));
     note_written_gradient(ex, std::get<graph::Value*>(call.args.at(0)), any_gradient);
   }
+  if (ex.part()) refuse_written_arguments(ex, op, call);
   const size_t before = ex.graph().nodes.size();
   std::vector<graph::Value*> results;
   try {

@@ -1,6 +1,8 @@
-// What differentiates inside a captured graph: torch.autograd.grad, cdynamo.grad.
+// What differentiates inside a captured graph: torch.autograd.grad, cdynamo.grad, and Functions of the user.
 #include "graph/autograd.h"
 #include "graph/ops/entry.h"
+#include "graph/passes.h"
+#include "graph/recompute.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -28,10 +30,37 @@ std::vector<Value*> gradients_body(Builder& b, const Args& args) {
   std::vector<Value*> cotangents = args.values("grad_outputs");
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!cotangents.at(i)) cotangents[i] = full_like(wrap(b, outputs[i]), 1.0).value;
+  const size_t forward = b.graph().nodes.size();
   std::vector<Value*> gradients = differentiate(b, outputs, cotangents, inputs);
+  recompute_regions(b.graph(), forward);
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!gradients[i]) gradients[i] = full_like(wrap(b, inputs[i]), 0.0).value;
   return gradients;
+}
+
+std::vector<TensorType> infer_function(Graph&, const Args& args) {
+  std::vector<TensorType> types;
+  for (const Value* output : args.values("outputs")) types.push_back(output->type);
+  return types;
+}
+
+// As eager does it: what no gradient came for is zero.
+void function_derivative(Derivative& d) {
+  const Graph& backward = d.args.graph("backward");
+  const size_t outputs = d.args.values("outputs").size(), inputs = d.args.values("inputs").size();
+  std::vector<Value*> given;
+  for (size_t i = 0; i < outputs; ++i)
+    given.push_back((d.grads[i].value ? d.grads[i] : full_like(d.results[i], 0.0)).value);
+  for (Value* saved : d.args.values("saved")) given.push_back(saved);
+  for (const Tensor& result : d.results) given.push_back(result.value);
+  const std::list<std::unique_ptr<Node>>& nodes = d.builder.graph().nodes;
+  const size_t before = nodes.size();
+  const std::vector<Value*> gradients = expand_captured(d.builder, backward, given);
+  size_t made = nodes.size() - before;
+  for (auto node = nodes.rbegin(); made > 0; ++node, --made)
+    if ((*node)->op->family == Family::kRandom)
+      throw Unsupported("random numbers in the backward of a Function");
+  for (size_t i = 0; i < inputs; ++i) d.set(static_cast<int>(outputs + i), wrap(d.builder, gradients.at(i)));
 }
 
 }  // namespace
@@ -49,6 +78,13 @@ std::vector<OpDef> autograd_ops() {
        .schemas = {"autograd.grad(Tensor[] outputs, Tensor[] inputs, Tensor?[] grad_outputs) -> Tensor[]"},
        .body = gradients_body,
        .infer = infer_gradients,
+       .in_place_variant = false},
+      {.name = "core.function",
+       .family = Family::kIndexing,
+       .schemas = {"core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved) -> "
+                   "Tensor[]"},
+       .infer = infer_function,
+       .derivative = function_derivative,
        .in_place_variant = false},
   };
 }

@@ -39,32 +39,40 @@ struct Binding {
 
 class Functionalizer {
  public:
-  explicit Functionalizer(const Graph& captured)
-      : captured_(captured), core_(std::make_unique<Graph>(captured.sym)), builder_(*core_, Level::kCore) {
-    core_->framework = captured.framework;
-    core_->default_float = captured.default_float;
-    core_->locations = captured.locations;
+  // The core nodes are appended to `core`.
+  Functionalizer(const Graph& captured, Graph& core)
+      : captured_(captured), core_(core), builder_(core, Level::kCore) {
+    bindings_.resize(captured_.next_value_id());
   }
 
-  Prepared run() {
-    bindings_.resize(captured_.next_value_id());
-    for (size_t i = 0; i < captured_.inputs.size(); ++i) bind_input(static_cast<int>(i));
-    for (const auto& node : captured_.nodes) {
-      builder_.set_location(node->location, node->user_call);
-      execute(*node);
+  Prepared run(std::unique_ptr<Graph> core) {
+    for (size_t i = 0; i < captured_.inputs.size(); ++i) {
+      const Value* input = captured_.inputs[i];
+      bind_input(static_cast<int>(i), core_.add_input(input->type, input->name));
     }
-    builder_.set_location(-1, -1);
+    execute_nodes();
     for (Storage& storage : storages_)
       if (storage.input >= 0 && storage.version > 0)
-        core_->mutations.push_back({storage.input, computed(storage.current)});
+        core_.mutations.push_back({storage.input, computed(storage.current)});
     Prepared prepared;
     for (Value* output : captured_.outputs) prepared.outputs.push_back(classify(output));
-    prepared.core = std::move(core_);
+    prepared.core = std::move(core);
     return prepared;
   }
 
+  std::vector<Value*> expand(const std::vector<Value*>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) bind_input(static_cast<int>(i), inputs[i]);
+    execute_nodes();
+    for (const Storage& storage : storages_)
+      if (storage.input >= 0 && storage.version > 0)
+        throw Unsupported("a backward that writes to what it is given");
+    std::vector<Value*> results;
+    for (const Value* output : captured_.outputs) results.push_back(read(output));
+    return results;
+  }
+
  private:
-  SymContext& sym() { return *core_->sym; }
+  SymContext& sym() { return *core_.sym; }
   Binding& binding(const Value* value) { return bindings_[value->id]; }
 
   // What is written to one input may be another's content, or a view of it: it is copied before any input is
@@ -74,9 +82,16 @@ class Functionalizer {
     return builder_.call1("core.cast", {value, value->type.dtype});
   }
 
-  void bind_input(int index) {
+  void execute_nodes() {
+    for (const auto& node : captured_.nodes) {
+      builder_.set_location(node->location, node->user_call, node->region);
+      execute(*node);
+    }
+    builder_.set_location(-1, -1, 0);
+  }
+
+  void bind_input(int index, Value* content) {
     const Value* input = captured_.inputs[index];
-    Value* content = core_->add_input(input->type, input->name);
     Storage& storage = storages_.emplace_back(Storage{.current = content, .base = input, .input = index});
     binding(input) = {.storage = &storage, .object = input, .content = content, .version = 0};
   }
@@ -165,10 +180,12 @@ class Functionalizer {
       }
     }
     const bool library = node.op->family == Family::kLibrary;
+    static const OpDef* const function = &op("core.function");
     std::vector<Value*> results = library ? copy_library_node(node, std::move(args))
                                           : builder_.call(*node.op, node.overload, std::move(args));
     if (results.size() < node.results.size())
       throw InternalError("functionalize: too few results of " + name_of(node));
+    if (node.op == function) return write_function_results(node, results);
     const Alias alias = alias_of_call(node);
     for (size_t i = 0; i < node.results.size(); ++i) {
       if (node.no_grad && alias != Alias::kSelf && runtime::is_float(results[i]->type.dtype))
@@ -192,14 +209,24 @@ class Functionalizer {
         write(*value, coerce(results[next++], (*value)->type));
   }
 
+  // The tensors that the forward of a Function has made have the Function's history from here on.
+  void write_function_results(const Node& node, const std::vector<Value*>& results) {
+    const std::vector<Value*> outputs = Args(node.op->parsed[0], node.args).values("outputs");
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      write(outputs[i], results.at(i));
+      binding(node.results[i]) = binding(outputs[i]);
+    }
+  }
+
   static std::string name_of(const Node& node) { return std::string(node.op->name); }
 
   std::vector<Value*> copy_library_node(const Node& node, std::vector<Arg> args) {
     std::vector<TensorType> types;
     for (const Value* result : node.results) types.push_back(result->type);
-    Node* copy = core_->add_node(node.op, node.overload, std::move(args), std::move(types));
+    Node* copy = core_.add_node(node.op, node.overload, std::move(args), std::move(types));
     copy->location = node.location;
     copy->user_call = node.user_call;
+    copy->region = node.region;
     return copy->results;
   }
 
@@ -294,17 +321,17 @@ class Functionalizer {
   int fresh_output(Storage& storage) {
     if (storage.output >= 0) return storage.output;
     Value* value = storage.current;
-    const std::vector<Value*>& outputs = core_->outputs;
+    const std::vector<Value*>& outputs = core_.outputs;
     if (!value->node || std::find(outputs.begin(), outputs.end(), value) != outputs.end())
       value = builder_.call1("core.cast", {value, value->type.dtype});
     value->type.strides = storage.base->type.strides;
     value->type.weak = false;
-    core_->outputs.push_back(value);
+    core_.outputs.push_back(value);
     return storage.output = static_cast<int>(outputs.size()) - 1;
   }
 
   const Graph& captured_;
-  std::unique_ptr<Graph> core_;
+  Graph& core_;
   Builder builder_;
   std::deque<Storage> storages_;
   std::vector<Binding> bindings_;  // by id of the captured value
@@ -312,6 +339,18 @@ class Functionalizer {
 
 }  // namespace
 
-Prepared functionalize(const Graph& captured) { return Functionalizer(captured).run(); }
+Prepared functionalize(const Graph& captured) {
+  auto core = std::make_unique<Graph>(captured.sym);
+  core->framework = captured.framework;
+  core->default_float = captured.default_float;
+  core->locations = captured.locations;
+  Graph& graph = *core;
+  return Functionalizer(captured, graph).run(std::move(core));
+}
+
+std::vector<Value*> expand_captured(Builder& builder, const Graph& captured,
+                                    const std::vector<Value*>& inputs) {
+  return Functionalizer(captured, builder.graph()).expand(inputs);
+}
 
 }  // namespace cdynamo::graph

@@ -33,6 +33,8 @@ void NodeKey::add(const Arg& arg) {
   if (auto* sizes = std::get_if<std::vector<Sym>>(&arg))
     return add_list(*sizes, [this](const Sym& size) { add(size); });
   if (auto* numbers = std::get_if<std::vector<double>>(&arg)) return add_list(*numbers, add_double);
+  if (auto* graph = std::get_if<std::shared_ptr<const Graph>>(&arg))
+    return add_number(reinterpret_cast<intptr_t>(graph->get()));
   if (auto* flags = std::get_if<std::vector<bool>>(&arg))
     return add_list(*flags, [this](bool flag) { add_number(flag); });
 }
@@ -40,6 +42,7 @@ void NodeKey::add(const Arg& arg) {
 void NodeKey::add(const Node& node) {
   add_text(node.op->name);
   add_number(node.overload << 1 | node.in_place);
+  add_number(node.region);
   for (const Arg& arg : node.args) add(arg);
   add_number(static_cast<int64_t>(node.results.size()));
   for (const Value* result : node.results) add(result->type, /*with_strides=*/false);

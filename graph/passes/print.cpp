@@ -51,6 +51,8 @@ std::string print_arg(const Arg& arg) {
   if (auto* sizes = std::get_if<std::vector<Sym>>(&arg)) return "[" + join(*sizes, print_sym) + "]";
   if (auto* numbers = std::get_if<std::vector<double>>(&arg)) return "[" + join(*numbers, print_number) + "]";
   if (auto* flags = std::get_if<std::vector<bool>>(&arg)) return "[" + join(*flags, print_flag) + "]";
+  if (auto* graph = std::get_if<std::shared_ptr<const Graph>>(&arg))
+    return "graph of " + std::to_string((*graph)->nodes.size()) + " nodes";
   return "None";
 }
 

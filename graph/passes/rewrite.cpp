@@ -236,7 +236,7 @@ bool rewrite_nodes(Graph& graph, const std::function<Value*(Builder&, Node&)>& r
       operand = resolved;
     });
     if (node.results.empty()) continue;
-    builder.set_location(node.location, node.user_call);
+    builder.set_location(node.location, node.user_call, node.region);
     const auto last = std::prev(graph.nodes.end());
     Value* result = replacement(builder, node);
     graph.nodes.splice(it, graph.nodes, std::next(last), graph.nodes.end());

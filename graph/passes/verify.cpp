@@ -32,6 +32,7 @@ bool fits(const Param& param, const Arg& arg, bool core) {
     case ParamKind::kIntList: return is(std::vector<Sym>()) || is(Sym());
     case ParamKind::kFloatList: return is(std::vector<double>()) || is(double());
     case ParamKind::kBoolList: return is(std::vector<bool>()) || is(bool());
+    case ParamKind::kGraph: return is(std::shared_ptr<const Graph>());
     default: return true;
   }
 }

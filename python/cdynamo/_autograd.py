@@ -5,11 +5,34 @@ Their methods are C: `torch.autograd.Function` would look at each call in Python
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.autograd.function import FunctionCtx, _HookMixin, _SingleLevelFunction
+
+
+@functools.lru_cache(maxsize=256)
+def apply_of(cls: type) -> Callable[..., Any]:
+    """`cls.apply` as a function with a name of its own, which torch.fx can print."""
+
+    def apply(*args: Any) -> Any:
+        return cls.apply(*args)  # type: ignore[attr-defined]
+
+    apply.__name__ = apply.__qualname__ = f"apply_{cls.__name__}"
+    return apply
+
+
+def once_differentiable(gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
+    """The gradients with a history that raises an error where a derivative is asked of it."""
+    message = b"a higher derivative through a torch.autograd.Function whose backward is not linear: run it eagerly"
+    present = [g for g in gradients if g is not None and g.requires_grad]
+    if not present:
+        return gradients
+    marked = torch._C._functions.DelayedError(message, len(present))(*present)
+    results = iter(marked if isinstance(marked, (tuple, list)) else (marked,))
+    return tuple(next(results) if g is not None and g.requires_grad else g for g in gradients)
 
 
 def make_node_class(forward: Callable[..., Any], attach_apply: Callable[[type], None]) -> Any:

@@ -80,6 +80,8 @@ const Maps* maps() {
   for (const PolyfillRow& row : torch_polyfills()) made->add_polyfill(row);
   if (PyObject* not_captured = library_object("cdynamo.polyfills.torch_functions", "not_captured"))
     made->special.try_emplace(not_captured, break_in_polyfill);
+  made->add_special(checkpoint_rules());
+  made->add_special(user_function_rules());
   return made;
 }
 

@@ -28,6 +28,8 @@ std::span<const SpecialRow> torch_query_functions();     // torch_functions.cpp
 std::span<const SpecialRow> torch_factory_functions();   // factories.cpp
 std::span<const SpecialRow> torch_mode_functions();      // modes.cpp
 std::span<const SpecialRow> torch_autocast_functions();  // autocast.cpp
+std::span<const SpecialRow> checkpoint_rules();          // checkpoint.cpp
+std::span<const SpecialRow> user_function_rules();       // user_function.cpp
 
 // Operators that the table lacks, stated in Python in python/cdynamo/polyfills/torch_functions.py and
 // inlined.

@@ -7,6 +7,7 @@ namespace {
 constexpr PolyfillRow kRows[] = {
     {"torch._transformer_encoder_layer_fwd", "transformer_encoder_layer_fwd"},
     {"torch._native_multi_head_attention", "native_multi_head_attention"},
+    {"torch.utils.checkpoint.checkpoint", "checkpoint"},
     {"torch.functional.einsum", "einsum"},
     {"torch.nn.modules.rnn.RNNBase._weights_have_changed", "weights_have_changed"},
     {"torch.lstm", "lstm"},

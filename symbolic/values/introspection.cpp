@@ -53,18 +53,6 @@ ValuePtr version(Executor& ex, const CallArgs& args) {
       checked_user(ex, PyObject_CallOneArg(library_object("importlib.metadata", "version"), name.get())));
 }
 
-// Without a gradient to be had, the user's autograd.Function is its forward.
-ValuePtr function_apply(Executor& ex, const CallArgs& args) {
-  ValuePtr grad = ex.wrap(library_object("torch", "is_grad_enabled"),
-                          constant_source(library_object("torch", "is_grad_enabled")))
-                      ->call(ex, {});
-  for (size_t i = 1; is_true(ex, grad) && i < args.positional.size(); ++i)
-    if (graph::Value* tensor = graph_value(args.positional[i]); tensor && tensor->requires_grad)
-      break_graph("CD0400", "apply of " + args.positional[0]->describe());
-  if (!args.keywords.empty()) break_graph("CD0400", "apply with keywords");
-  return polyfill(ex, "torch_functions", "function_apply")->call(ex, args);
-}
-
 // functools.update_wrapper, which wraps() calls: of functions; the default lists of names.
 ValuePtr update_wrapper(Executor& ex, const CallArgs& args) {
   auto bound = bind_arguments(ex, "update_wrapper", args, {"wrapper", "wrapped", "assigned?", "updated?"});
@@ -134,13 +122,9 @@ ValuePtr is_enabled_for(Executor& ex, const CallArgs& args) {
 }
 
 constexpr BuiltinRow kFunctions[] = {
-    {"inspect", "signature", signature},
-    {"functools", "update_wrapper", update_wrapper},
-    {"importlib.util", "find_spec", find_spec},
-    {"importlib.metadata", "version", version},
-    {"torch.autograd", "Function.apply.__func__", function_apply},
-    {"logging", "Logger._log", log_record},
-    {"logging", "Logger.isEnabledFor", is_enabled_for},
+    {"inspect", "signature", signature},        {"functools", "update_wrapper", update_wrapper},
+    {"importlib.util", "find_spec", find_spec}, {"importlib.metadata", "version", version},
+    {"logging", "Logger._log", log_record},     {"logging", "Logger.isEnabledFor", is_enabled_for},
 };
 
 // A log record among effects.

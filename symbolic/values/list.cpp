@@ -59,10 +59,8 @@ size_t ListValue::size(Executor& ex) {
 
 std::vector<ValuePtr>& ListValue::mutable_items(Executor& ex) {
   items(ex);
-  if (!changed_) {
-    changed_ = true;
-    if (object_) ex.mutated(shared_from_this());
-  }
+  changed_ = true;
+  if (object_) ex.mutated(shared_from_this());
   return items_;
 }
 

@@ -16,7 +16,7 @@ Fingerprint program(Sym size, std::shared_ptr<SymContext> context, bool renumber
   if (renumber) {
     b.call1("abs", {x});
     graph.nodes.clear();
-    b.set_location(7, 8);
+    b.set_location(7, 8, 0);
   }
   graph.outputs = {b.call1(last, {b.call1("add", {x, x})})};
   return fingerprint(graph);

@@ -210,12 +210,12 @@ def test_autograd_function_without_gradients(breaks):
     x = torch.randn(5)
     torch.testing.assert_close(fast(x), 3 * x * x + x**3)
     with torch.no_grad():
-        torch.testing.assert_close(fast(x.clone().requires_grad_()), 3 * x * x + x**3)
+        torch.testing.assert_close(fast(x.clone().requires_grad_()), x + x**3)  # as in eager, it needs a gradient
     assert breaks() == 0
     leaf = x.clone().requires_grad_()
     fast(leaf).sum().backward()
     torch.testing.assert_close(leaf.grad, 6 * x + 3 * x * x)
-    assert breaks() > 0
+    assert breaks() == 0
 
 
 def test_copies_of_configurations(breaks):

@@ -2,14 +2,10 @@
 
 import torch
 
+from cdynamo.polyfills.rules import not_captured
+
 # A layer is unrolled: its graph grows with the sequence.
 _MOST_STEPS = 256
-
-
-def not_captured(what):
-    from cdynamo.polyfills import torch_functions
-
-    torch_functions.not_captured(what)
 
 
 def _linear(x, weight, bias):

@@ -2,6 +2,7 @@
 
 import torch
 
+from cdynamo.polyfills.autograd import checkpoint, function_apply  # noqa: F401
 from cdynamo.polyfills.recurrent import (  # noqa: F401
     gru,
     gru_cell,
@@ -13,11 +14,7 @@ from cdynamo.polyfills.recurrent import (  # noqa: F401
     rnn_tanh_cell,
     weights_have_changed,
 )
-
-
-def not_captured(what):
-    """Ends the graph before the call that the user wrote: a rule of capture, never run."""
-    raise AssertionError(what)
+from cdynamo.polyfills.rules import not_captured
 
 
 def native_multi_head_attention(
@@ -247,35 +244,3 @@ def upsample_nearest(input, output_size, *scales):
 def weight_norm(v, g, dim=0):
     """g * v / |v|, a norm for each place along `dim`; -1: one norm."""
     return v * (g / (v.norm(2) if dim == -1 else v.norm(2, [d for d in range(v.dim()) if d != dim], keepdim=True)))
-
-
-class FunctionContext:
-    """The ctx of an autograd.Function that no gradient will be asked of."""
-
-    materialize_grads = True
-    saved_tensors = saved_for_forward = dirty_tensors = non_differentiable = ()
-
-    def __init__(self, count):
-        self.needs_input_grad = (False,) * count
-
-    def save_for_backward(self, *tensors):
-        self.to_save = self.saved_tensors = tensors
-
-    def save_for_forward(self, *tensors):
-        self.saved_for_forward = tensors
-
-    def mark_non_differentiable(self, *tensors):
-        self.non_differentiable = tensors
-
-    def set_materialize_grads(self, value):
-        self.materialize_grads = value
-
-
-def function_apply(cls, *args):
-    """torch.autograd.Function.apply where no argument requires grad."""
-    context = FunctionContext(len(args))
-    if cls.setup_context is torch.autograd.Function.setup_context:
-        return cls.forward(context, *args)
-    result = cls.forward(*args)
-    cls.setup_context(context, args, result)
-    return result

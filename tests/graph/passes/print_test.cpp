@@ -16,7 +16,7 @@ TEST(PrintReadable, NamesTypesAndLines) {
   graph.locations = {
       {.file = "/home/me/model.py", .function = "forward", .text = "return (x + x).t()", .line = 12}};
   Builder b(graph);
-  b.set_location(0, 0);
+  b.set_location(0, 0, 0);
   Value* sum = b.call1("add", {x, x});
   graph.outputs = {sum};
   const std::string text = print_readable(graph);

@@ -1,0 +1,186 @@
+"""What torch does around autograd that capture inlines in this form: checkpoints, Functions of the user."""
+
+import torch
+from torch.autograd.function import Function, _SingleLevelFunction
+from torch.utils.checkpoint import noop_context_fn
+
+from cdynamo.polyfills.rules import (
+    enter_backward,
+    enter_checkpoint,
+    graph_position,
+    leave_backward,
+    leave_checkpoint,
+    not_captured,
+    own_tensor,
+)
+
+
+def checkpoint(
+    function, *args, use_reentrant=None, context_fn=noop_context_fn, determinism_check="default", debug=False,
+    early_stop=True, **kwargs,
+):  # fmt: skip
+    """The function is inlined; what it computes is computed again for the backward."""
+    preserve_rng_state = kwargs.pop("preserve_rng_state", True)
+    if use_reentrant is None:
+        not_captured("checkpoint without use_reentrant, which warns")
+    if context_fn is not noop_context_fn or debug or not early_stop:
+        not_captured("checkpoint with this context_fn, debug or early_stop")
+    settings = torch.utils.checkpoint
+    if settings._checkpoint_debug_enabled is not None or settings._enable_checkpoint_early_stop is not None:
+        not_captured("checkpoint with settings of its own")
+    if determinism_check not in ("default", "none") or (use_reentrant and kwargs):
+        not_captured("checkpoint with arguments that eager refuses")
+    if not torch.is_grad_enabled():
+        return function(*args, **kwargs)
+    if use_reentrant and not any(isinstance(x, torch.Tensor) and x.requires_grad for x in args):
+        not_captured("a reentrant checkpoint whose arguments require no gradient")
+    enter_checkpoint(bool(preserve_rng_state))
+    try:
+        result = function(*args, **kwargs)
+    finally:
+        leave_checkpoint()
+    if use_reentrant:
+        check_reentrant_result(args, result)
+    return result
+
+
+def check_reentrant_result(args, result):
+    """Eager makes every result require a gradient, and one that has none is an error in the backward."""
+    for item in result if isinstance(result, tuple) else (result,):
+        if not isinstance(item, torch.Tensor) or not item.requires_grad or any(item is x for x in args):
+            not_captured("a reentrant checkpoint with such a result")
+
+
+# ---- torch.autograd.Function
+
+
+class FunctionContext:
+    """The `ctx` of a Function: what its forward leaves for its backward."""
+
+    def __init__(self, needs_input_grad):
+        self.needs_input_grad = needs_input_grad
+        self.to_save = ()
+        self.non_differentiable = ()
+        self.materialize_grads = True
+
+    def save_for_backward(self, *tensors):
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, torch.Tensor):
+                not_captured("save_for_backward of what is no tensor")
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors):
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *tensors):
+        not_captured("a Function that writes to its arguments")
+
+    def mark_non_differentiable(self, *tensors):
+        self.non_differentiable = tensors
+
+    def set_materialize_grads(self, value):
+        self.materialize_grads = value
+
+    @property
+    def saved_tensors(self):
+        return self.to_save
+
+    def __getattr__(self, name):
+        if name in _NODE_ATTRIBUTES:
+            not_captured("a Function that asks for its node")
+        raise AttributeError(name)
+
+
+# What the context has because it is a node of PyTorch's graph.
+_NODE_ATTRIBUTES = (
+    "name", "metadata", "register_hook", "register_prehook", "next_functions", "saved_variables", "dirty_tensors",
+    "mark_shared_storage", "maybe_clear_saved_tensors", "_raw_saved_tensors", "_sequence_nr",
+)  # fmt: skip
+
+
+def function_apply(cls, *args, **kwargs):
+    """`cls.apply(*args)`: the forward, and a gradient that is what the backward says."""
+    setup = cls.setup_context is not _SingleLevelFunction.setup_context
+    if kwargs or (setup and cls.forward.__defaults__):
+        not_captured("a Function with keyword arguments or defaults")
+    if getattr(cls, "boxed_grads_call", False):
+        not_captured("a Function with boxed gradients")
+    needs = tuple(isinstance(x, torch.Tensor) and x.requires_grad for x in args)
+    ctx = FunctionContext(needs)
+    differentiable = torch.is_grad_enabled() and any(needs)
+    position = graph_position()
+    with torch.no_grad():
+        if setup:
+            result = cls.forward(*args)
+            cls.setup_context(ctx, args, result)
+        else:
+            result = cls.forward(ctx, *args)
+        items = result if isinstance(result, tuple) else (result,)
+        if differentiable:
+            items = tuple(own_tensor(x, position) if isinstance(x, torch.Tensor) else x for x in items)
+        else:
+            items = tuple(x.view_as(x) if any(x is y for y in args) else x for x in items)
+    if differentiable:
+        differentiate_function(cls, ctx, args, result if isinstance(result, tuple) else (result,), items)
+    return items if isinstance(result, tuple) else items[0]
+
+
+def differentiate_function(cls, ctx, args, results, items):
+    """`items`: of each of the forward's results what is handed out."""
+    tensors = [x for x in items if isinstance(x, torch.Tensor)]
+    for i, x in enumerate(tensors):
+        if any(x is y for y in tensors[:i]):
+            not_captured("a Function that gives one tensor twice")
+    outputs = [
+        item
+        for x, item in zip(results, items)
+        if isinstance(x, torch.Tensor) and x.is_floating_point() and not any(x is y for y in ctx.non_differentiable)
+    ]
+    if not outputs:
+        return
+    if not ctx.materialize_grads and len(outputs) > 1:
+        not_captured("a Function of several results that takes None for a gradient")
+    # What was saved of the results is what is handed out.
+    ctx.to_save = tuple(handed_out(x, results, items) for x in ctx.to_save)
+    cotangents = enter_backward(tuple(outputs))
+    given = iter(cotangents)
+    grads = backward_of(cls)(ctx, *[cotangent_of(ctx, x, outputs, given) for x in items])
+    if not isinstance(grads, tuple):
+        grads = (grads,)
+    if len(grads) < len(args) or any(g is not None for g in grads[len(args) :]):
+        not_captured("a Function whose backward gives another number of gradients")
+    inputs, gradients = [], []
+    for x, needed, grad in zip(args, ctx.needs_input_grad, grads):
+        if grad is None:
+            continue
+        if not isinstance(x, torch.Tensor) or not isinstance(grad, torch.Tensor):
+            not_captured("a Function whose backward gives a gradient of what has none")
+        if not needed:
+            continue
+        if grad.shape != x.shape:
+            not_captured("a Function whose backward gives a gradient of another shape")
+        inputs.append(x)
+        gradients.append(grad.to(x.dtype))
+    leave_backward(cotangents, tuple(outputs), tuple(inputs), tuple(gradients))
+
+
+def backward_of(cls):
+    if cls.vjp is not Function.vjp:
+        if cls.backward is not Function.backward:
+            not_captured("a Function with both backward and vjp")
+        return cls.vjp
+    return cls.backward
+
+
+def handed_out(x, results, items):
+    for result, item in zip(results, items):
+        if x is result:
+            return item
+    return x
+
+
+def cotangent_of(ctx, item, outputs, given):
+    """What the backward is given for a result of the forward."""
+    if any(item is x for x in outputs):
+        return next(given)
+    return torch.zeros_like(item) if isinstance(item, torch.Tensor) and ctx.materialize_grads else None

@@ -1,0 +1,396 @@
+"""Subclasses of torch.autograd.Function inside of a compiled function: the gradients are what their backward says."""
+
+from __future__ import annotations
+
+import pytest
+
+import cdynamo
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.autograd import Function  # noqa: E402
+from torch.autograd.function import once_differentiable  # noqa: E402
+from training_check import assert_close, assert_same_gradients, check, fresh, leaf, twins  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+class RoundStraightThrough(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class Reverse(Function):
+    @staticmethod
+    def forward(ctx, x, strength):
+        ctx.strength = strength
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -ctx.strength * grad, None
+
+
+class ClippedGradient(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.clamp(-0.1, 0.1)
+
+
+class Relu(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        grad_input = grad.clone()
+        grad_input[x < 0] = 0
+        return grad_input
+
+
+class Exponential(Function):
+    """Saves its result."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return grad * y
+
+
+class Linear(Function):
+    @staticmethod
+    def forward(x, weight, bias):
+        return x @ weight.t() + bias
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, weight, _ = inputs
+        ctx.save_for_backward(x, weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        grads = [None, None, None]
+        if ctx.needs_input_grad[0]:
+            grads[0] = grad @ weight
+        if ctx.needs_input_grad[1]:
+            grads[1] = grad.t() @ x
+        if ctx.needs_input_grad[2]:
+            grads[2] = grad.sum(0)
+        return tuple(grads)
+
+
+class Wrong(Function):
+    """No derivative of its forward: whoever differentiates that is found out."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y, x + y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y = ctx.saved_tensors
+        return 3 * g * y + h, 5 * x.sin() * h
+
+
+class Indices(Function):
+    @staticmethod
+    def forward(ctx, x):
+        values, indices = x.max(dim=-1)
+        ctx.mark_non_differentiable(indices)
+        ctx.save_for_backward(indices)
+        return values, indices
+
+    @staticmethod
+    def backward(ctx, grad, grad_indices):
+        assert grad_indices is None or grad_indices.abs().sum().shape == ()
+        (indices,) = ctx.saved_tensors
+        return torch.zeros(*grad.shape, 4).scatter(-1, indices.unsqueeze(-1), grad.unsqueeze(-1))
+
+
+class NotMaterialized(Function):
+    @staticmethod
+    def forward(ctx, x, flag=True):
+        ctx.set_materialize_grads(False)
+        return x.sin(), "a string"
+
+    @staticmethod
+    def backward(ctx, grad, nothing):
+        assert nothing is None
+        return grad * 7, None
+
+
+PROGRAMS = {
+    "straight_through": lambda x, y: (RoundStraightThrough.apply(x * 3) * y).sum(),
+    "reverse": lambda x, y: (x * y).sin() + Reverse.apply(x * y, 0.5).cos() + Reverse.apply(x, 2.0),
+    "clipped": lambda x, y: ClippedGradient.apply(x * y) * y,
+    "relu": lambda x, y: Relu.apply(x) * Relu.apply(y - x),
+    "exponential": lambda x, y: Exponential.apply(x).sin() * y + Exponential.apply(y),
+    "linear": lambda x, y: Linear.apply(x, y, x[0] * 2).tanh(),
+    "wrong": lambda x, y: sum(Wrong.apply(x, y)),
+    "wrong_one_used": lambda x, y: Wrong.apply(x, y)[0],
+    "not_materialized": lambda x, y: NotMaterialized.apply(x)[0] * y,
+    "nested": lambda x, y: Relu.apply(Exponential.apply(Reverse.apply(x, 0.3))) * RoundStraightThrough.apply(y),
+    "argument_as_it_is": lambda x, y: Reverse.apply(x, 3.0),
+    "indices": lambda x, y: Indices.apply(x * y),
+    "same_arguments_twice": lambda x, y: RoundStraightThrough.apply(x) + Relu.apply(x) + ClippedGradient.apply(x) * 9,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradients(name):
+    check(PROGRAMS[name], leaf(4, 4), leaf(4, 4), fullgraph=True)
+    check(PROGRAMS[name], leaf(4, 4), torch.randn(4, 4), fullgraph=True)
+    check(PROGRAMS[name], torch.randn(4, 4), torch.randn(4, 4), fullgraph=True)
+
+
+@pytest.mark.parametrize("name", ["exponential", "linear", "wrong", "nested", "reverse", "relu", "straight_through"])
+def test_second_derivatives(name):
+    function = PROGRAMS[name]
+
+    def second(f, *inputs):
+        out = f(*inputs)
+        first = torch.autograd.grad(out.square().sum(), inputs, create_graph=True)
+        return [*first, *torch.autograd.grad(sum(g.sin().sum() for g in first), inputs, allow_unused=True)]
+
+    x, y = leaf(4, 4), leaf(4, 4)
+    compiled = cdynamo.optimize(function)
+    for ours, theirs in zip(second(compiled, x, y), second(function, x, y)):
+        assert_close(ours, theirs, name)
+
+
+def test_second_derivatives_where_the_backward_is_not_linear():
+    """In parts, such a backward gives something else than for the whole: it is refused, not computed wrongly."""
+
+    class Shifted(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad + 0.5
+
+    for function in (ClippedGradient.apply, Shifted.apply):
+        inside = lambda x: function(x * x) * x  # noqa: B023
+        x = leaf(4)
+        results = []
+        for f in (inside, cdynamo.optimize(inside)):
+            results.append(torch.autograd.grad(f(x).square().sum(), x, create_graph=True)[0])
+        assert_close(results[1], results[0])
+        with pytest.raises(RuntimeError, match="not linear"):
+            torch.autograd.grad(results[1].sum(), x)
+
+        def penalty(x):
+            (g,) = torch.autograd.grad(inside(x).square().sum(), x, create_graph=True)  # noqa: B023
+            return g.square().sum()
+
+        check(penalty, leaf(4))
+
+
+def test_gradients_inside_of_the_function():
+    def penalty(x):
+        y = Exponential.apply(x)
+        (g,) = torch.autograd.grad(Reverse.apply(y, 0.5).square().sum(), x, create_graph=True)
+        return g.square().sum() + y.sum()
+
+    check(penalty, leaf(5))
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(3, 3))
+
+    def step(model, x):
+        loss = Relu.apply(RoundStraightThrough.apply(x @ model.weight) + x @ model.weight).sum()
+        loss.backward()
+        return loss
+
+    eager, compiled = Model(), Model()
+    compiled.load_state_dict(eager.state_dict())
+    x = torch.randn(2, 3)
+    assert_close(cdynamo.optimize(step)(compiled, x).detach(), step(eager, x).detach())
+    assert_same_gradients(compiled, eager)
+
+
+def test_in_a_module_under_no_grad_and_in_a_checkpoint():
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 2)
+
+        def forward(self, x):
+            hidden = Relu.apply(self.first(RoundStraightThrough.apply(x)))
+            return self.second(Reverse.apply(hidden, 0.1))
+
+    eager, compiled = twins(Model())
+    x = torch.randn(3, 4)
+    for model in (eager, compiled):
+        model(x).square().sum().backward()
+    assert_same_gradients(compiled, eager)
+    with torch.no_grad():
+        assert_close(compiled(x), eager(x))
+
+    from torch.utils.checkpoint import checkpoint
+
+    check(
+        lambda x, y: checkpoint(PROGRAMS["nested"], x, y, use_reentrant=False), leaf(3, 3), leaf(3, 3), fullgraph=True
+    )
+
+
+def test_what_is_reached_through_the_context():
+    class Scale(Function):
+        @staticmethod
+        def forward(ctx, x, module):
+            ctx.module, ctx.shape, ctx.x = module, x.shape, x
+            return x * module.scale
+
+        @staticmethod
+        def backward(ctx, grad):
+            assert ctx.needs_input_grad == (True, False)
+            return (grad * ctx.module.scale * ctx.x.sin()).view(ctx.shape), None
+
+    module = nn.Module()
+    module.scale = torch.randn(3)
+    check(lambda x: Scale.apply(x, module), leaf(2, 3), fullgraph=True)
+
+
+def breaks(function, *inputs):
+    before = cdynamo.counters()["graph_breaks"]
+    check(function, *inputs)
+    return cdynamo.counters()["graph_breaks"] - before
+
+
+def test_what_is_not_captured_is_eagers():
+    class Dirty(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    class Once(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.sin()
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, grad):
+            return grad * 2
+
+    class Printing(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, grad):
+            log.append(1)
+            return grad * 2
+
+    class Random(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, grad):
+            torch.manual_seed(1)
+            return grad * torch.rand(3)
+
+    class Drawing(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad + 0 * torch.rand(3)
+
+    log = []
+    assert breaks(lambda x: Dirty.apply(x * 1).sin(), leaf(3))
+    assert breaks(lambda x: Once.apply(x * 1).sin(), leaf(3))
+    assert breaks(lambda x: Printing.apply(x * 1).sin(), leaf(3))
+    assert len(log) == 3
+    assert breaks(lambda x: Random.apply(x * 1).sin(), leaf(3))
+    assert breaks(lambda x: Drawing.apply(x * 1).sin(), leaf(3))
+
+
+def test_errors_are_eagers():
+    class Raising(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise ValueError("not today")
+
+    class Short(Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x * y
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    for function, inputs in ((Raising.apply, (leaf(3),)), (Short.apply, (leaf(3), leaf(3)))):
+        messages = []
+        for f in (function, cdynamo.optimize(lambda *inputs: function(*inputs))):  # noqa: B023
+            out = f(*(fresh(x) for x in inputs))
+            with pytest.raises((ValueError, RuntimeError)) as error:
+                out.sum().backward()
+            messages.append((type(error.value), str(error.value)))
+        assert messages[0] == messages[1]
+
+
+def test_sizes_that_change():
+    compiled = cdynamo.optimize(lambda x: Relu.apply(x) * RoundStraightThrough.apply(x))
+    for n in (3, 5, 7, 9):
+        x = leaf(n)
+        (got,) = torch.autograd.grad(compiled(x).sum(), x)
+        (expected,) = torch.autograd.grad((Relu.apply(x) * RoundStraightThrough.apply(x)).sum(), x)
+        assert_close(got, expected)
+
+
+def test_a_backend_in_python_sees_the_call():
+    seen = []
+
+    def backend(gm, inputs):
+        seen.extend(node.target for node in gm.graph.nodes if node.op == "call_function")
+        return gm
+
+    compiled = cdynamo.optimize(lambda x: Relu.apply(x.sin()) * 2, backend=backend)
+    x = leaf(4)
+    (got,) = torch.autograd.grad(compiled(x).sum(), x)
+    (expected,) = torch.autograd.grad((Relu.apply(x.sin()) * 2).sum(), x)
+    assert_close(got, expected)
+    assert "apply_Relu" in [getattr(target, "__name__", "") for target in seen]
