@@ -190,7 +190,9 @@ std::vector<Value*> dropout_body(Builder& b, const Args& args) {
   check_float(x.dtype(), "dropout");
   const double p = args.number("p"), kept = 1 - p;
   if (p == 1) return one(x * 0.0);
-  Tensor noise = bernoulli(b, of_channels ? Place{channels_of(x)} : place_of(args, x), x.dtype(), kept);
+  // Drawn as bool, which takes less memory: the numbers are the same in every dtype.
+  Tensor noise = bernoulli(b, of_channels ? Place{channels_of(x)} : place_of(args, x), DType::kBool, kept);
+  noise = cast(noise, x.dtype());
   if (!alpha) return one(x * (noise / kept));
   // What is dropped becomes the limit of SELU; scale and shift keep mean and variance.
   constexpr double kLimit = 1.7580993408473766;
