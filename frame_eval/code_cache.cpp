@@ -155,6 +155,7 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
     try {
       result = entry->run(roots, *bindings, owned);
     } catch (const RunInPython&) {
+      if (entry->graph && entry->graph->stale) std::erase(layout.entries, entry);
       return Outcome::kPython;
     }
     return Outcome::kDone;

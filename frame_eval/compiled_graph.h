@@ -23,6 +23,8 @@ class CompiledGraph {
   virtual ~CompiledGraph() = default;
   // Fills one new reference for each output of the captured graph. False with a Python error set.
   virtual bool run(const Bindings& bindings, std::vector<PyRef>& outputs) = 0;
+  // A run has shown that the graph is not what the program computes: it is to be captured again.
+  bool stale = false;
 };
 
 // prepare -> lower -> link, all in this process. Throws graph::Unsupported, graph::InternalError.

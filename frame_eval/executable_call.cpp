@@ -1,6 +1,7 @@
 #include "frame_eval/executable_call.h"
 
 #include "symbolic/tensor_access.h"
+#include "symbolic/torch/library_call.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -13,6 +14,16 @@ bool set_error(const runtime::RunError& error) {
   PyErr_SetString(type, error.message.c_str());
   return false;
 }
+
+// Operators that PyTorch runs: steps of a plan that take the GIL back.
+bool call_library(void*, int call, const runtime::TensorView* inputs, int num_inputs,
+                  runtime::TensorView* outputs, int num_outputs) {
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  const bool done = symbolic::run_library_call(call, inputs, num_inputs, outputs, num_outputs);
+  PyGILState_Release(gil);
+  return done;
+}
+runtime::LibraryCallbacks library_callbacks{.call = call_library};
 
 // Inputs and outputs of one call, which may run without the GIL.
 struct OwnedMemory {
@@ -85,7 +96,10 @@ PyRef FreshTensor::make_numpy(const int64_t* symbols, void** data) const {
                                     strides.get(symbols, stride_scratch), rank(), data);
 }
 
-bool execute(runtime::Executable& executable, const runtime::Call& call, std::span<PyObject* const> inputs) {
+bool execute(runtime::Executable& executable, const runtime::Call& given, std::span<PyObject* const> inputs,
+             bool* wrote_nothing) {
+  runtime::Call call = given;
+  call.library = &library_callbacks;
   runtime::RunError error;
   bool done;
   if (executable.takes_long) {
@@ -99,6 +113,8 @@ bool execute(runtime::Executable& executable, const runtime::Call& call, std::sp
   } else {
     done = executable.run(call, &error);
   }
+  // Inputs are written when all operators of PyTorch's have run.
+  if (wrote_nothing) *wrote_nothing = error.kind == runtime::RunError::kPythonError;
   return done || set_error(error);
 }
 

@@ -37,8 +37,9 @@ struct FreshTensor {
 };
 
 // Without the GIL where the executable takes long; `inputs` are held meanwhile. False with a Python error
-// set.
-bool execute(runtime::Executable& executable, const runtime::Call& call, std::span<PyObject* const> inputs);
+// set; `wrote_nothing` then tells whether the inputs are certain to be as they were.
+bool execute(runtime::Executable& executable, const runtime::Call& call, std::span<PyObject* const> inputs,
+             bool* wrote_nothing = nullptr);
 
 // The same for a call that owns its inputs: each is dropped after the last step that reads it, and each output is allocated before the
 // first that writes it. All outputs are torch tensors; empty on error.

@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "graph/core.h"
 #include "graph/op.h"
 #include "graph/passes.h"
 #include "symbolic/tensor_access.h"
+#include "symbolic/torch/library_call.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -66,7 +68,29 @@ class Encoder {
   const graph::SymContext& context_;
 };
 
+PyRef result_of(const graph::Node& node) {
+  return node.results.size() == 1 ? encode_value(node.results[0]) : encode_list(node.results, encode_value);
+}
+
+// An operator of PyTorch's: the call gives the list of its results.
+PyRef encode_library_call(const graph::Node& node) {
+  const graph::Args args(node.op->parsed.at(node.overload), node.args);
+  constexpr int64_t kNumbers = int64_t{1} << graph::kMostLibraryResults;
+  const int64_t number = args.constant("call"), incoming = number % kNumbers;
+  PyRef call = PyRef::borrow(symbolic::find_library_call(static_cast<int>(number - incoming)));
+  if (!call)
+    throw graph::InternalError("the operator of a graph is gone: " + std::string(args.string("name")));
+  if (incoming) call = checked(PyObject_CallMethod(call.get(), "derivative", "L", incoming));
+  PyRef list = checked(PyList_New(0)), keywords = checked(PyDict_New());
+  graph::for_each_operand(const_cast<graph::Node&>(node),
+                          [&](graph::Value*& value) { append(list, encode_value(value)); });
+  PyRef operands = checked(PyList_AsTuple(list.get())), result = encode_list(node.results, encode_value);
+  return checked(
+      Py_BuildValue("(sOOOO)", "call_function", call.get(), operands.get(), keywords.get(), result.get()));
+}
+
 PyRef encode_call(const graph::Node& node, const Encoder& encode) {
+  if (node.op->family == graph::Family::kLibrary) return encode_library_call(node);
   PyRef module = checked(PyImport_ImportModule("cdynamo._core_ops"));
   PyRef function =
       checked(PyObject_CallMethod(module.get(), "function", "s", std::string(node.op->name).c_str()));
@@ -82,8 +106,7 @@ PyRef encode_call(const graph::Node& node, const Encoder& encode) {
     }
   }
   PyRef args = checked(PyList_AsTuple(list.get()));
-  PyRef result =
-      node.results.size() == 1 ? encode_value(node.results[0]) : encode_list(node.results, encode_value);
+  PyRef result = result_of(node);
   return checked(
       Py_BuildValue("(sOOOO)", "call_function", function.get(), args.get(), keywords.get(), result.get()));
 }

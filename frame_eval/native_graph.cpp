@@ -15,6 +15,8 @@
 #include "runtime/arena.h"
 #include "symbolic/counters.h"
 #include "symbolic/logs.h"
+#include "symbolic/torch/library_call.h"
+#include "symbolic/values/common.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -33,6 +35,17 @@ union ScalarCell {
   double real;
 };
 
+// The state of the generator that draws use.
+PyRef save_generator() {
+  PyObject* generator = symbolic::library_object("torch", "default_generator");
+  return symbolic::checked(PyObject_CallMethod(generator, "get_state", nullptr));
+}
+
+void restore_generator(const PyRef& state) {
+  PyObject* generator = symbolic::library_object("torch", "default_generator");
+  symbolic::checked(PyObject_CallMethod(generator, "set_state", "O", state.get()));
+}
+
 class NativeGraph : public CompiledGraph {
  public:
   NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms, graph::Prepared prepared,
@@ -43,7 +56,10 @@ class NativeGraph : public CompiledGraph {
   PyRef make_output(size_t i, const Bindings& bindings, const std::vector<PyRef>& fresh,
                     void* const* data) const;
   bool allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data, ScalarCell* cells) const;
-  bool execute_and_note_writes(const runtime::Call& call, const Bindings& bindings) const;
+  bool execute_and_note_writes(const runtime::Call& call, const Bindings& bindings,
+                               bool* wrote_nothing) const;
+  void note_stale_calls();
+  bool may_draw_twice_ = false;  // where Python runs the call again, after numbers were drawn
   PyRef view_of(PyObject* base, size_t output, const int64_t* symbols) const;
 
   std::shared_ptr<runtime::Executable> executable_;
@@ -57,7 +73,8 @@ class NativeGraph : public CompiledGraph {
   std::vector<int> numbers_;  // graph inputs that are Python numbers
   std::vector<InputKind> input_kinds_;
   std::vector<int> written_;  // torch tensors that the graph writes to
-  bool plain_ = true;         // every output is fresh, in order: the common case
+  std::vector<std::shared_ptr<symbolic::LibraryCall>> library_calls_;
+  bool plain_ = true;  // every output is fresh, in order: the common case
 };
 
 NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms,
@@ -67,7 +84,8 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
       training_(std::move(training)),
       sym_(capture.graph->sym),
       outputs_(std::move(prepared.outputs)),
-      forms_(std::move(forms)) {
+      forms_(std::move(forms)),
+      library_calls_(capture.library_calls) {
   const bool numpy = capture.graph->framework == graph::Framework::kNumpy;
   for (const runtime::OutputSpec& spec : executable_->outputs)
     fresh_.push_back({numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor, FreshTensor(spec)});
@@ -91,6 +109,8 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
     const InputKind kind = capture.inputs[i].kind;
     if (kind == InputKind::kFloat || kind == InputKind::kInt) numbers_.push_back(static_cast<int>(i));
   }
+  for (const auto& node : prepared.core->nodes)
+    may_draw_twice_ |= node->op->family == graph::Family::kRandom && !library_calls_.empty();
   for (const graph::Graph::Mutation& mutation : prepared.core->mutations)
     if (capture.inputs[mutation.input].kind == InputKind::kTorchTensor) written_.push_back(mutation.input);
 }
@@ -109,11 +129,21 @@ bool NativeGraph::allocate(const int64_t* symbols, std::vector<PyRef>& fresh, vo
   return true;
 }
 
-bool NativeGraph::execute_and_note_writes(const runtime::Call& call, const Bindings& bindings) const {
+bool NativeGraph::execute_and_note_writes(const runtime::Call& call, const Bindings& bindings,
+                                          bool* wrote_nothing) const {
   const runtime::FrugalArenas frugal(training_ != nullptr);
-  const bool done = execute(*executable_, call, bindings.inputs);
-  for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
+  const bool done = execute(*executable_, call, bindings.inputs, wrote_nothing);
+  if (done || !*wrote_nothing)
+    for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
   return done;
+}
+
+// An operator of PyTorch's gave other types than the graph was compiled for.
+void NativeGraph::note_stale_calls() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  for (const auto& call : library_calls_) stale |= call->is_stale();
+  PyErr_Restore(type, value, traceback);
 }
 
 bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
@@ -149,12 +179,18 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
     }
     call.inputs = views.data();
   }
-  if (!execute_and_note_writes(call, bindings)) {
+  bool wrote_nothing = false;
+  const PyRef generator_state = may_draw_twice_ ? save_generator() : PyRef();
+  if (!execute_and_note_writes(call, bindings, &wrote_nothing)) {
+    if (wrote_nothing) note_stale_calls();
     // An index out of range, or an error of PyTorch's own.
     const bool repeatable =
-        PyErr_ExceptionMatches(PyExc_IndexError) || PyErr_ExceptionMatches(PyExc_RuntimeError);
-    if (!repeatable || !written_.empty()) return false;
+        wrote_nothing ? PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError)
+                      : written_.empty() && (PyErr_ExceptionMatches(PyExc_IndexError) ||
+                                             PyErr_ExceptionMatches(PyExc_RuntimeError));
+    if (!repeatable) return false;
     PyErr_Clear();
+    if (generator_state) restore_generator(generator_state);
     throw RunInPython{};
   }
   // A function called under no_grad may turn grad mode on, as what follows a graph break within no_grad does.
@@ -263,7 +299,8 @@ std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& cap
   graph::Prepared prepared = graph::prepare(captured, dump, any_gradient);
   // Backwards that are compiled later are no part of this report any more.
   auto whole = std::make_shared<lowering::CompileReport*>(&report);
-  const CompileFn compile = [whole, dump](const char* name, const graph::Graph& core) {
+  const CompileFn compile = [whole, dump, library_calls = capture.library_calls](const char* name,
+                                                                                 const graph::Graph& core) {
     dump(name, core);
     if (*whole) note_stage(name, core);
     lowering::CompileReport part;

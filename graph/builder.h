@@ -38,6 +38,10 @@ class Builder {
   std::vector<TensorType> infer(const OpDef& op, int overload, const std::vector<Arg>& args,
                                 bool in_place = false);
 
+  // Appends a node as it is, its types known.
+  std::vector<Value*> append(const OpDef& op, int overload, std::vector<Arg> args,
+                             std::vector<TensorType> types, bool in_place);
+
   // Nodes appended from here on carry this location, user call and region (Node::region).
   void set_location(int location, int user_call, int region) {
     location_ = location;
@@ -46,8 +50,6 @@ class Builder {
   }
 
  private:
-  std::vector<Value*> append(const OpDef& op, int overload, std::vector<Arg> args,
-                             std::vector<TensorType> types, bool in_place);
   std::vector<Value*> call_core(const OpDef& op, int overload, std::vector<Arg> args);
 
   Graph& graph_;

@@ -83,14 +83,22 @@
 //                each element; integers: 0 .. first-1; exponential: rate. `after`: a draw that comes before;
 //                `order`: the dims in the order of eager's memory, outermost first; none: row-major
 //
-// core.library(Tensor[] inputs, int call, ...)             a framework operator known only at run time:
-// Node::user_call names it;
-//                                                          results have the types that capture found
+// core.library(Tensor[] inputs, str name, str attributes, int call, int differentiable)
+//                                                          a framework's operator, called at run time by the number `call`;
+//                                                          name and attributes are for readers. Results have the types that
+//                                                          capture found; those with a bit in `differentiable` have gradients;
+//                                                          -1: there is no derivative
+// core.library_backward(Tensor[] inputs, Tensor[] grads, str name, int call)
+//                                                          the gradients of the inputs of a float type. `call`: that of the
+//                                                          operator, and a bit for each result whose gradient is in `grads`
 #pragma once
 
 #include "graph/op.h"
 
 namespace cdynamo::graph {
+
+// Numbers of library calls are multiples of 1 << kMostLibraryResults.
+inline constexpr int kMostLibraryResults = 10;
 
 bool is_core(const OpDef& op);
 

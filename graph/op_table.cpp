@@ -78,7 +78,7 @@ const OpDef& op(std::string_view name) {
 }
 
 bool is_core(const OpDef& op) {
-  if (op.family == Family::kLibrary) return op.name == "core.library";
+  if (op.family == Family::kLibrary) return op.name.starts_with("core.");
   return op.family != Family::kComposite;
 }
 

@@ -185,7 +185,8 @@ class PlanMaker {
   // A result that nobody reads and that the library need not write.
   bool is_left_out(const Value& value) const {
     const CoreKind kind = context_.kind(*value.node);
-    return (kind == CoreKind::kAttention || kind == CoreKind::kAttentionBackward) &&
+    return (kind == CoreKind::kAttention || kind == CoreKind::kAttentionBackward ||
+            value.node->op->name == "core.library_backward") &&
            !context_.is_output[value.id] && context_.users[value.id].empty();
   }
 

@@ -49,6 +49,7 @@ const std::unordered_map<std::string_view, CoreKind>& named_kinds() {
       {"core.sdpa_backward", kAttentionBackward},
       {"core.draw", kDraw},
       {"core.library", kLibrary},
+      {"core.library_backward", kLibrary},
   };
   return *kinds;
 }

@@ -6,6 +6,8 @@
 #include "graph/op.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/numpy_errors.h"
+#include "symbolic/torch/library_call.h"
+#include "symbolic/torch/tensor.h"
 #include "symbolic/torch_access.h"
 #include "symbolic/values/common.h"
 
@@ -50,7 +52,12 @@ class UnknownMethod final : public SymbolicValue {
   std::string describe() const override {
     return PyUnicode_AsUTF8(name_.get()) + (" of " + self_->describe());
   }
-  ValuePtr call(Executor&, const CallArgs&) override { break_graph("CD0405", describe()); }
+  ValuePtr call(Executor& ex, const CallArgs& args) override {
+    if (!dynamic_cast<TensorValue*>(self_.get())) break_graph("CD0405", describe());
+    CallArgs all = args;
+    all.positional.insert(all.positional.begin(), self_);
+    return recorded_call(ex, "call_method", name_, all, [&] { return call_library(ex); });
+  }
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor& ex) override {
     if (!recipe_)

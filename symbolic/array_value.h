@@ -129,6 +129,11 @@ std::vector<graph::Value*> append_call(Executor& ex, const graph::OpDef& op, Bou
                                        bool in_place = false);
 // By name with positional graph arguments; the first overload that has as many parameters (or `overload`).
 graph::Value* append_call1(Executor& ex, const char* op, std::vector<graph::Arg> args, bool in_place = false);
+// A core.library node; its call is kept with the capture's result.
+std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,
+                                               const std::string& name, const std::string& attributes,
+                                               std::shared_ptr<LibraryCall> call,
+                                               std::vector<graph::TensorType> types);
 // The object for a result of a torch operator: the one that stands for the value already, or a new one.
 ValuePtr wrap_result(Executor& ex, graph::Value* value);
 

@@ -184,6 +184,8 @@ struct CaptureRequest {
   std::vector<std::pair<int, std::string>> refused_calls;
 };
 
+struct LibraryCall;  // symbolic/torch/library_call.h
+
 enum class End : uint8_t { kReturn, kBreak, kSkip };
 
 struct CaptureResult {
@@ -200,6 +202,8 @@ struct CaptureResult {
   bool uses_torch = false;        // global torch state (grad mode, autocast ...) has to be guarded
   bool changes_autocast = false;  // `user_calls` are to run under autocast states that they do not tell
   PyRef user_calls;               // list, by Node::user_call: see fx_records in symbolic/user_call.h
+
+  std::vector<std::shared_ptr<LibraryCall>> library_calls;  // what the graph's core.library nodes name
 
   std::vector<Effect> effects;
   std::vector<RecipePtr> results;  // kReturn: one. kBreak: the stack from the bottom, then `local_slots`

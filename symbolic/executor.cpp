@@ -261,6 +261,9 @@ int Executor::record_user_call(const char* kind, PyRef target, const CallArgs& a
 
 PyObject* Executor::user_calls() { return state_->result.user_calls.get(); }
 
+void Executor::add_library_call(std::shared_ptr<LibraryCall> call) {
+  state_->result.library_calls.push_back(std::move(call));
+}
 void Executor::uses_torch() { state_->result.uses_torch = true; }
 void Executor::changes_autocast() { state_->result.changes_autocast = true; }
 

@@ -49,6 +49,7 @@ class Executor {
   int record_user_call(const char* kind, PyRef target, const CallArgs& args);
   PyObject* user_calls();  // the list that CaptureResult gets; borrowed
   void uses_torch();
+  void add_library_call(std::shared_ptr<LibraryCall> call);
   void changes_autocast();
 
   // A part of the program that eager runs again, or later: a checkpoint, the backward of a Function. It may

@@ -1,6 +1,8 @@
 // Appending the nodes of one call, as array_value.h offers it.
+#include "graph/core.h"
 #include "graph/op.h"
 #include "symbolic/array_value.h"
+#include "symbolic/torch/library_call.h"
 #include "symbolic/user_call.h"
 #include "symbolic/values/common.h"
 
@@ -139,6 +141,29 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   }
   if (ex.graph().nodes.size() > before && !results.empty() && results[0]->node)
     note_results(ex, *results[0]->node, any_gradient);
+  return results;
+}
+
+std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,
+                                               const std::string& name, const std::string& attributes,
+                                               std::shared_ptr<LibraryCall> call,
+                                               std::vector<graph::TensorType> types) {
+  std::vector<Arg> args = {std::move(operands), name, attributes, graph::Sym(call->id),
+                           graph::Sym(call->differentiable)};
+  const TensorCapture& capture = tensor_capture(ex);
+  const bool any_gradient = any_requires_grad(tensor_capture(ex), args);
+  bool any_float = false;
+  for (const graph::TensorType& type : types) any_float |= runtime::is_float(type.dtype);
+  if (any_gradient && capture.grad_mode && any_float && call->differentiable < 0)
+    break_graph("CD0417", name + " is called in PyTorch's library");
+  const int64_t differentiable = call->differentiable;
+  std::vector<graph::Value*> results = ex.builder().append(graph::op("core.library"), 0, std::move(args),
+                                                           std::move(types), /*in_place=*/false);
+  ex.add_library_call(std::move(call));
+  note_results(ex, *results.at(0)->node, any_gradient);
+  for (size_t i = 0; i < results.size(); ++i)
+    results[i]->requires_grad =
+        results[i]->requires_grad && i < graph::kMostLibraryResults && differentiable >> i & 1;
   return results;
 }
 

@@ -56,6 +56,7 @@ bool resolve_symbols(Api& api) {
     resolve(libraries,
             "_ZN2at4_ops10as_strided4callERKNS_6TensorEN3c108ArrayRefINS5_6SymIntEEES8_St8optionalIS7_E",
             api.as_strided);
+  resolve(libraries, "aoti_torch_create_tensor_from_blob_v2", api.tensor_from_memory);
   resolve(libraries, "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE", api.autocast_enabled);
   resolve(libraries, "_ZN2at8autocast20set_autocast_enabledEN3c1010DeviceTypeEb", api.set_autocast_enabled);
   resolve(libraries, "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE", api.autocast_dtype);

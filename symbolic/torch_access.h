@@ -66,6 +66,12 @@ struct Api {
   // Optional: at::_ops::as_strided::call. A SymInt that is a plain number has the number's bits.
   OwnedTensor (*as_strided)(const void* tensor, SizeSpan, SizeSpan, const OptionalSize*) = nullptr;
 
+  // Optional: a tensor over memory that somebody else owns (aoti_torch_create_tensor_from_blob_v2).
+  int32_t (*tensor_from_memory)(void* data, int64_t rank, const int64_t* sizes, const int64_t* strides,
+                                int64_t offset, int32_t dtype, int32_t device_type, int32_t device_index,
+                                TensorHandle* result, int32_t layout, const uint8_t* opaque,
+                                int64_t opaque_size) = nullptr;
+
   // Optional, together: at::autocast's state, by c10::DeviceType.
   bool (*autocast_enabled)(int8_t device) = nullptr;
   void (*set_autocast_enabled)(int8_t device, bool) = nullptr;

@@ -1,4 +1,4 @@
-// The core's matrix products, and calls of the framework's library.
+// The core's matrix products.
 #include "graph/ops/entry.h"
 
 namespace cdynamo::graph {
@@ -14,10 +14,6 @@ std::vector<TensorType> infer_mm(Graph& graph, const Args& args) {
 std::vector<TensorType> infer_bmm(Graph& graph, const Args& args) {
   const TensorType &a = type_of(args, "self"), &b = type_of(args, "mat2");
   return {contiguous_type(args.value("self"), {a.sizes.at(0), a.sizes.at(1), b.sizes.at(2)}, a.dtype)};
-}
-
-std::vector<TensorType> infer_library(Graph& graph, const Args& args) {
-  throw InternalError("the types of a library call come from capture");
 }
 
 // A transposed operand, as a linear layer's weight is, has a gradient that is computed transposed: it lies in memory as the operand's
@@ -53,11 +49,6 @@ std::vector<OpDef> core_contraction_ops() {
        .schemas = {"core.bmm(Tensor self, Tensor mat2) -> Tensor"},
        .infer = infer_bmm,
        .derivative = bmm_derivative},
-      {.name = "core.library",
-       .family = Family::kLibrary,
-       .schemas = {"core.library(Tensor[] inputs, int call) -> Tensor[]"},
-       .infer = infer_library,
-       .differentiable = false},
   };
 }
 

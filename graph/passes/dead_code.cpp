@@ -16,7 +16,7 @@ bool eliminate_dead_code(Graph& core, bool keep_draws) {
   for (auto it = core.nodes.end(); it != core.nodes.begin();) {
     --it;
     Node& node = **it;
-    bool needed = (node.op->family == Family::kRandom && keep_draws) || node.op->family == Family::kLibrary;
+    bool needed = (node.op->family == Family::kRandom && keep_draws) || node.op->name == "core.library";
     for (const Value* result : node.results) needed |= live[result->id];
     if (needed) {
       for_each_operand(node, [&](Value* operand) { live[operand->id] = true; });

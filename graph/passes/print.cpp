@@ -72,6 +72,8 @@ std::string print_layout(const TensorType& type) {
 }
 
 std::string print_op(const Node& node) {
+  if (node.op->family == Family::kLibrary)
+    return std::string(Args(node.op->parsed[node.overload], node.args).string("name"));
   const std::string name(node.op->name);
   return (name.starts_with("core.") ? name : "aten::" + name) + (node.in_place ? "_" : "");
 }
@@ -80,6 +82,16 @@ std::string print_op(const Node& node) {
 std::string print_call(const Node& node) {
   std::string text;
   const Schema& schema = node.op->parsed[node.overload];
+  if (node.op->family == Family::kLibrary) {
+    std::vector<const Value*> operands;
+    for_each_operand(const_cast<Node&>(node), [&](Value*& operand) { operands.push_back(operand); });
+    text = join(operands, print_value);
+    if (schema.find("attributes") >= 0) {
+      const std::string_view attributes = Args(schema, node.args).string("attributes");
+      text += (text.empty() || attributes.empty() ? "" : ", ") + std::string(attributes);
+    }
+    return print_op(node) + "(" + text + ")";
+  }
   bool by_position = true;
   for (size_t i = 0; i < node.args.size(); ++i) {
     const Arg& arg = node.args[i];

@@ -6,6 +6,7 @@
 #include "symbolic/hooks.h"
 #include "symbolic/loaded_object.h"
 #include "symbolic/torch/autocast_policy.h"
+#include "symbolic/torch/library_call.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/torch_access.h"
 #include "symbolic/values/common.h"
@@ -139,6 +140,7 @@ ValuePtr TorchCallable::call(Executor& ex, const CallArgs& args) {
   if (special_) return special_(ex, object_.get(), args);
   if (polyfill_) check_autocast_of_polyfill(ex, polyfill_);
   if (polyfill_) return polyfill(ex, "torch_functions", polyfill_)->call(ex, args);
+  if (!op_.op) return recorded_call(ex, "call_function", object_, args, [&] { return call_library(ex); });
   return call_operator(ex, *op_.op, op_.in_place, "call_function", object_, args,
                        op_.method ? Convention::kTorchMethod : Convention::kTorchFunction);
 }

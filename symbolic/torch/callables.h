@@ -42,7 +42,7 @@ std::span<const PolyfillRow> torch_polyfills();  // polyfills.cpp
 const char* find_torch_polyfill(PyObject* callable);
 const char* find_tensor_polyfill(std::string_view method);
 
-// A callable with a rule, as a value.
+// A callable with a rule, as a value; without one it is called in the library.
 class TorchCallable final : public SymbolicValue {
  public:
   TorchCallable(PyRef object, OperatorCallable op, SpecialFunction special, const char* polyfill,

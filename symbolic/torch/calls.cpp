@@ -3,6 +3,7 @@
 #include "symbolic/hooks.h"
 #include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/library_call.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/common.h"
@@ -40,12 +41,93 @@ ValuePtr apply(Executor& ex, const graph::OpDef& op, bool in_place, const CallAr
   return wrap_results(ex, op, overload, results);
 }
 
+// ---- out=
+
+const Keyword* find_out(const CallArgs& args) {
+  for (const Keyword& keyword : args.keywords)
+    if (PyUnicode_CompareWithASCIIString(keyword.name.get(), "out") == 0 && !is_none(keyword.value))
+      return &keyword;
+  return nullptr;
+}
+
+std::vector<ValuePtr> one_or_many(Executor& ex, const ValuePtr& value) {
+  if (dynamic_cast<TensorValue*>(value.get())) return {value};
+  auto items = value->unpack(ex);
+  return items ? *items : std::vector<ValuePtr>{};
+}
+
+// What eager allows of an operand that shares memory with where the result goes: the same tensor, element by element.
+void refuse_overlap(Executor& ex, const graph::OpDef& op, graph::Value* out, std::vector<graph::Arg>& args) {
+  const auto& bases = tensor_capture(ex).base_of;
+  const auto base = [&](const graph::Value* value) {
+    auto found = bases.find(value);
+    return found == bases.end() ? value : found->second;
+  };
+  const auto check = [&](const graph::Value* value) {
+    const bool itself = value == out && op.family == graph::Family::kPointwise;
+    if (value && !itself && base(value) == base(out)) break_graph("CD0402", "memory that it reads");
+  };
+  for (const graph::Arg& arg : args) {
+    if (auto* value = std::get_if<graph::Value*>(&arg)) check(*value);
+    if (auto* list = std::get_if<std::vector<graph::Value*>>(&arg))
+      for (const graph::Value* value : *list) check(value);
+  }
+}
+
+// The call without out=, then a copy: for tensors of the result's dtype and sizes, where eager neither casts nor resizes.
+ValuePtr apply_out(Executor& ex, const graph::OpDef& op, const ValuePtr& out_argument, const CallArgs& args,
+                   Convention convention) {
+  use_framework(ex, graph::Framework::kTorch);
+  CallArgs rest = args;
+  std::erase_if(rest.keywords, [&](const Keyword& other) { return other.value == out_argument; });
+  const std::vector<ValuePtr> outs = one_or_many(ex, out_argument);
+  BoundCall call = bind_call(ex, op, rest, convention);
+  const TensorCapture& capture = torch_capture(ex);
+  if (!capture.autocast.known || capture.autocast.enabled) break_graph("CD0402", "under autocast");
+  std::vector<graph::Value*> targets;
+  for (const ValuePtr& out : outs) {
+    auto* tensor = dynamic_cast<TensorValue*>(out.get());
+    if (!tensor || tensor->value()->requires_grad) break_graph("CD0402", out->describe());
+    for (const graph::Value* other : targets)
+      if (other == tensor->value()) break_graph("CD0402", "one tensor twice");
+    targets.push_back(tensor->value());
+    refuse_overlap(ex, op, tensor->value(), call.args);
+  }
+  const graph::Schema& schema = op.parsed[call.overload];
+  const int overload = call.overload;
+  const std::vector<graph::Value*> results = append_call(ex, op, std::move(call));
+  if (results.size() != targets.size())
+    break_graph("CD0402", "another number of tensors than it has results");
+  for (size_t i = 0; i < results.size(); ++i) {
+    const graph::TensorType &given = targets[i]->type, &type = results[i]->type;
+    bool fits = given.dtype == type.dtype && given.rank() == type.rank() && !results[i]->requires_grad;
+    for (int d = 0; fits && d < type.rank(); ++d)
+      fits = ex.graph().sym->guard_eq(given.sizes[d], type.sizes[d], "out=");
+    if (!fits) break_graph("CD0402", "a tensor of another dtype or other sizes, or a gradient");
+  }
+  for (size_t i = 0; i < results.size(); ++i)
+    append_call1(ex, "copy", {targets[i], results[i]}, /*in_place=*/true);
+  if (!schema.result_is_list && schema.num_results == 1) return outs[0];
+  ValuePtr named = make_return_type(ex, op.parsed[overload], outs);
+  if (PyObject* type = named ? library_object("torch.return_types", (schema.name + "_out").c_str()) : nullptr)
+    return std::make_shared<ReturnTypeValue>(reinterpret_cast<PyTypeObject*>(type), outs);
+  return named ? named : make_tuple(ex, outs);
+}
+
 }  // namespace
 
 ValuePtr call_operator(Executor& ex, const graph::OpDef& op, bool in_place, const char* kind, PyRef target,
                        const CallArgs& args, Convention convention) {
-  return recorded_call(ex, kind, std::move(target), args,
-                       [&] { return apply(ex, op, in_place, args, convention); });
+  return recorded_call(ex, kind, std::move(target), args, [&] {
+    if (const Keyword* out = in_place ? nullptr : find_out(args))
+      return apply_out(ex, op, out->value, args, convention);
+    try {
+      return apply(ex, op, in_place, args, convention);
+    } catch (const GraphBreak& broken) {
+      if (in_place) throw;
+      return call_library_after(ex, broken);
+    }
+  });
 }
 
 ValuePtr call_named(Executor& ex, const char* name, std::vector<ValuePtr> args, bool in_place) {

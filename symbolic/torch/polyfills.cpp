@@ -27,6 +27,8 @@ constexpr PolyfillRow kRows[] = {
     {"torch.pixel_unshuffle", "pixel_unshuffle"},
     {"torch.cosine_embedding_loss", "cosine_embedding_loss"},
     {"torch.margin_ranking_loss", "margin_ranking_loss"},
+    {"torch._check_with", "check_with"},
+    {"torch.masked._ops._combine_input_and_mask", "combine_input_and_mask"},
     {"torch._C._nn.upsample_nearest1d", "upsample_nearest"},
     {"torch._C._nn.upsample_nearest2d", "upsample_nearest"},
     {"torch._C._nn.upsample_nearest3d", "upsample_nearest"},

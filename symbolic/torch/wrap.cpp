@@ -2,6 +2,7 @@
 #include "symbolic/hooks.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/library_call.h"
 #include "symbolic/torch/size.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/common.h"
@@ -56,7 +57,7 @@ ValuePtr wrap_framework_callable(Executor& ex, PyObject* object, SourcePtr sourc
     SpecialFunction special = find_special_function(object);
     OperatorCallable op = special ? OperatorCallable{} : find_torch_operator(object);
     const char* polyfill = special || op.op ? nullptr : find_torch_polyfill(object);
-    if (special || op.op || polyfill) {
+    if (special || op.op || polyfill || may_be_library_operator(object)) {
       add_guard(ex, GuardKind::kIdentity, source, object);
       return std::make_shared<TorchCallable>(PyRef::borrow(object), op, special, polyfill, source);
     }

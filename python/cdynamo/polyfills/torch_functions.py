@@ -244,3 +244,20 @@ def upsample_nearest(input, output_size, *scales):
 def weight_norm(v, g, dim=0):
     """g * v / |v|, a norm for each place along `dim`; -1: one norm."""
     return v * (g / (v.norm(2) if dim == -1 else v.norm(2, [d for d in range(v.dim()) if d != dim], keepdim=True)))
+
+
+def check_with(error_type, cond, message):
+    """torch._check and its kin."""
+    if type(cond) is not bool:
+        not_captured("a check of what is no bool")
+    if not cond:
+        not_captured("a check that fails")
+
+
+def combine_input_and_mask(op, input, mask, *args):
+    """torch.masked: what is masked out becomes what the reduction does not see."""
+    if mask is None:
+        return input
+    masked = torch.masked._ops
+    fill_value = masked._reduction_identity(op.__name__, input, *args)
+    return masked._where(masked._input_mask(input, mask=mask), input, fill_value)

@@ -1,0 +1,61 @@
+// Calls of the framework's own operators, and of their derivatives as its autograd knows them.
+#include "graph/core.h"
+#include "graph/ops/entry.h"
+
+namespace cdynamo::graph {
+namespace {
+
+std::vector<TensorType> infer_library(Graph& graph, const Args& args) {
+  throw InternalError("the types of a library call come from capture");
+}
+
+// One call that computes the operator again and differentiates it: for the results whose gradients come in, to all inputs.
+void library_derivative(Derivative& d) {
+  const int64_t differentiable = d.args.constant("differentiable");
+  if (differentiable < 0)
+    throw Unsupported("no derivative is known of " + std::string(d.args.string("name")));
+  int64_t incoming = 0;
+  std::vector<Value*> cotangents;
+  for (size_t i = 0; i < d.results.size(); ++i) {
+    if (!d.grads[i].value || i >= kMostLibraryResults || !(differentiable >> i & 1)) continue;
+    incoming |= int64_t{1} << i;
+    cotangents.push_back(d.grads[i].value);
+  }
+  if (!incoming) return;
+  std::vector<Value*> inputs;
+  std::vector<TensorType> types;
+  for (const Tensor& operand : d.operands) {
+    inputs.push_back(operand.value);
+    if (is_float(operand.dtype()))
+      types.push_back(contiguous_type(operand.value, operand.sizes(), operand.dtype()));
+  }
+  const std::string name(d.args.string("name"));
+  const std::vector<Value*> gradients = d.builder.append(
+      op("core.library_backward"), 0,
+      {std::move(inputs), std::move(cotangents), name + "_backward", d.args.constant("call") + Sym(incoming)},
+      std::move(types), /*in_place=*/false);
+  size_t next = 0;
+  for (size_t i = 0; i < d.operands.size(); ++i)
+    if (is_float(d.operands[i].dtype())) d.set(static_cast<int>(i), wrap(d.builder, gradients[next++]));
+}
+
+}  // namespace
+
+std::vector<OpDef> core_library_ops() {
+  return {
+      {.name = "core.library",
+       .family = Family::kLibrary,
+       .schemas = {"core.library(Tensor[] inputs, str name, str attributes, int call, int differentiable) -> "
+                   "Tensor[]"},
+       .infer = infer_library,
+       .derivative = library_derivative,
+       .in_place_variant = false},
+      {.name = "core.library_backward",
+       .family = Family::kLibrary,
+       .schemas = {"core.library_backward(Tensor[] inputs, Tensor[] grads, str name, int call) -> Tensor[]"},
+       .infer = infer_library,
+       .in_place_variant = false},
+  };
+}
+
+}  // namespace cdynamo::graph

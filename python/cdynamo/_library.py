@@ -1,0 +1,300 @@
+"""Operators that the operator table lacks, called in PyTorch's library: what a call gives, learnt from tensors without
+content, and the call itself."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._library.custom_ops import CustomOpDef
+from torch._ops import OpOverload, OpOverloadPacket
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_CONSTANTS = (type(None), bool, int, float, str, torch.dtype, torch.layout, torch.memory_format, torch.device)
+_NAMESPACES = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special")
+
+# The types of results by the call's signature, where PyTorch's metadata functions say something else; None: unknown.
+_observed: dict[str, list[tuple] | None] = {}
+
+
+class Refused(Exception):
+    """The call is left to Python; the text says why."""
+
+
+class Mispredicted(RuntimeError):
+    """Results have other types than was foreseen: Python makes the call again, the next compilation knows better."""
+
+
+class _Watch(TorchDispatchMode):
+    """Refuses what a node must not do: write to its operands, draw, have results whose sizes depend on data."""
+
+    def __init__(self, operands: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self.storages = {_storage(operand) for operand in operands}
+        self.operators = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else all of torch._dynamo is imported
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        self.operators += 1
+        for tag, why in (
+            (torch.Tag.nondeterministic_seeded, "it draws random numbers"),
+            (torch.Tag.dynamic_output_shape, "the sizes of its results depend on data"),
+            (torch.Tag.data_dependent_output, "its result depends on data"),
+        ):
+            if tag in func.tags:
+                raise Refused(why)
+        for i, parameter in enumerate(func._schema.arguments if func._schema.is_mutable else ()):
+            if parameter.alias_info is None or not parameter.alias_info.is_write:
+                continue
+            given = args[i] if i < len(args) else kwargs.get(parameter.name)
+            if any(_storage(tensor) in self.storages for tensor in tensors_of(given)):
+                raise Refused("it writes to its arguments")
+        return func(*args, **kwargs)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def tensors_of(tree: Any) -> Iterator[torch.Tensor]:
+    """The tensors in nested tuples and lists, in order."""
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for item in tree:
+            yield from tensors_of(item)
+
+
+def _is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Elements neither overlap nor leave gaps."""
+    expected = 1
+    for stride, size in sorted((stride, size) for size, stride in zip(sizes, strides) if size != 1):
+        if stride != expected and 0 not in sizes:
+            return False
+        expected *= size
+    return True
+
+
+def _type_of(tensor: torch.Tensor) -> tuple:
+    return tensor.dtype, tuple(tensor.shape), tensor.stride()
+
+
+def _operator(kind: str, target: Any) -> tuple[str, Callable]:
+    """The name of an operator and what is called; other callables are refused."""
+    if isinstance(target, (OpOverload, OpOverloadPacket)):
+        return str(target).replace(".", "::", 1), target
+    if isinstance(target, CustomOpDef):
+        return target._qualname, target
+    is_method = kind == "call_method"
+    name = target if is_method else getattr(target, "__name__", "")
+    if not is_method and target.__module__ not in _NAMESPACES or not hasattr(torch.ops.aten, name):
+        raise Refused("it is no operator of PyTorch's")
+    if name.endswith("_") and not name.endswith("__"):
+        raise Refused("it writes to its arguments")
+    return f"aten::{name}", getattr(torch.Tensor, name) if is_method else target
+
+
+def _decode(encoded: tuple, tensors: dict[int, Any]) -> Any:
+    tag, content = encoded
+    if tag == "value":
+        return tensors[content]
+    if tag in ("tuple", "list"):
+        return (tuple if tag == "tuple" else list)(_decode(item, tensors) for item in content)
+    if tag == "const" and isinstance(content, (tuple, list)):
+        return type(content)([_decode(("const", item), tensors) for item in content])
+    is_device = isinstance(content, torch.device)
+    if tag != "const" or not isinstance(content, _CONSTANTS) or is_device and content.type != "cpu":
+        raise Refused("an argument is of a kind that nodes do not hold")
+    return content
+
+
+def _tree_of(result: Any, leaves: list[torch.Tensor]) -> tuple:
+    """Nested results: ("tensor", index), ("none", None), or (type, items) of a tuple, a list or a named one."""
+    if type(result) is torch.Tensor:
+        leaves.append(result)
+        return "tensor", len(leaves) - 1
+    if result is None:
+        return "none", None
+    if type(result) in (tuple, list) or type(result).__module__ == "torch.return_types":
+        return type(result), [_tree_of(item, leaves) for item in result]
+    raise Refused(f"a result is a {type(result).__name__}")
+
+
+def _check_results(results: Sequence[torch.Tensor], operands: Sequence[torch.Tensor]) -> None:
+    seen = {_storage(operand) for operand in operands}
+    for result in results:
+        if result.layout != torch.strided or result.is_conj() or result.is_neg() or result.requires_grad:
+            raise Refused("a result is no plain tensor")
+        if result.device.type not in ("meta", "cpu"):
+            raise Refused("a result is on another device")
+        if _storage(result) in seen:
+            raise Refused("a result shares memory with an argument or with another result")
+        seen.add(_storage(result))
+
+
+class Call:
+    """One call of an operator with its constants; called with the tensors it gives the list of its results."""
+
+    def __init__(self, record: tuple, tensors: dict[int, tuple]) -> None:
+        kind, target, self._args, self._kwargs, _ = record
+        self.name, self._function = _operator(kind, target)
+        self.__name__ = self.__qualname__ = self.name.replace("::", "_").replace(".", "_")
+        self._ids = list(tensors)
+        self._operands = list(tensors.values())  # dtype, sizes, strides of each
+        self.types: list[tuple] = []  # of each result
+        self.tree: tuple = ()
+        self.differentiable = -1  # a bit for each result that has a gradient; -1: the derivative is not known
+        self.stale = False
+        args, kwargs = self._arguments(self._operands)
+        self._signature = f"{self.name} {args} {kwargs}"
+        self.attributes = ", ".join(
+            [repr(content) for tag, content in self._args if tag == "const"]
+            + [f"{key}={content!r}" for key, (tag, content) in self._kwargs.items() if tag == "const"]
+        )
+
+    def _arguments(self, tensors: Sequence[Any]) -> tuple[list, dict]:
+        by_id = dict(zip(self._ids, tensors))
+        return [_decode(arg, by_id) for arg in self._args], {k: _decode(v, by_id) for k, v in self._kwargs.items()}
+
+    def infer(self) -> None:
+        """Learns the types of the results."""
+        operands = [
+            torch.empty_strided(sizes, strides, dtype=dtype, device="meta") for dtype, sizes, strides in self._operands
+        ]
+        args, kwargs = self._arguments(operands)
+        with torch.no_grad(), warnings.catch_warnings(), _Watch(operands) as watch:
+            warnings.simplefilter("ignore")
+            result = self._function(*args, **kwargs)
+        leaves: list[torch.Tensor] = []
+        self.tree = _tree_of(result, leaves)
+        if not watch.operators or not leaves:
+            raise Refused("it is no operator of PyTorch's")
+        _check_results(leaves, operands)
+        types = _observed.get(self._signature, [_type_of(leaf) for leaf in leaves])
+        if types is None:
+            raise Refused("the types of its results are not known before")
+        if not all(_is_dense(sizes, strides) for _, sizes, strides in types):
+            raise Refused("elements of a result overlap or leave gaps")
+        self.types = types
+        self.differentiable = self._infer_gradients()
+
+    def _infer_gradients(self) -> int:
+        operands = [
+            torch.empty_strided(sizes, strides, dtype=dtype, device="meta", requires_grad=dtype.is_floating_point)
+            for dtype, sizes, strides in self._operands
+        ]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results = self._results_with_history(operands)
+                of = {i: torch.empty_like(result) for i, result in enumerate(results) if result.requires_grad}
+                gradients = _gradients(results, of, operands)
+        except Exception:  # PyTorch has no derivative, or cannot tell without content
+            return -1
+        # What the graph makes of gradients is row-major.
+        row_major = all(gradient is None or gradient.is_contiguous() for gradient in gradients)
+        known = [_type_of(result) for result in results] == self.types and len(results) <= 10
+        return sum(1 << i for i in of) if known and row_major else -1
+
+    def _results_with_history(self, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        args, kwargs = self._arguments(operands)
+        # The program's hooks are for tensors that it saves, not for these; autocast was off in the forward.
+        hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
+        with torch.enable_grad(), torch.autocast("cpu", enabled=False), hooks:
+            return list(tensors_of(self._function(*args, **kwargs)))
+
+    def derivative(self, incoming: int) -> Callable[..., list[torch.Tensor]]:
+        """From operands and the gradients of the results in `incoming` (bits) to the gradients of float operands."""
+
+        def backward(*tensors: torch.Tensor) -> list[torch.Tensor]:
+            again = torch.is_grad_enabled()  # the gradients are differentiated too
+            operands = [
+                tensor if again and tensor.requires_grad else _leaf(tensor) for tensor in tensors[: len(self._ids)]
+            ]
+            results = self._results_with_history(operands)
+            of = dict(zip(_bits(incoming), tensors[len(operands) :]))
+            gradients = _gradients(results, of, operands, create_graph=again)
+            wanted = [operand for operand in operands if operand.requires_grad]
+            return [torch.zeros_like(o) if g is None else g for o, g in zip(wanted, gradients)]
+
+        backward.__name__ = f"{self.name.split('::')[-1]}_backward"
+        return backward
+
+    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        args, kwargs = self._arguments(tensors)
+        return list(tensors_of(self._function(*args, **kwargs)))
+
+    def run(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence[torch.Tensor | None]) -> None:
+        """Calls the operator on `inputs`, laid out as in eager, and copies its results to `outputs`.
+
+        Where `incoming` is not 0: the derivative, as `derivative` has it; outputs that are None are not asked for.
+        """
+        exact = True
+        for i, (_, sizes, strides) in enumerate(self._operands):
+            if inputs[i].stride() != strides and _is_dense(sizes, strides):
+                inputs[i] = torch.empty_strided(sizes, strides, dtype=inputs[i].dtype).copy_(inputs[i])
+            exact &= inputs[i].stride() == strides
+        if incoming:
+            return self._run_backward(incoming, inputs, outputs)
+        results = self(*inputs)
+        found = [_type_of(result) for result in results]
+        if found != self.types:
+            same = [type[:2] for type in found] == [type[:2] for type in self.types]
+            if exact or not same:
+                self.stale = True
+                _observed[self._signature] = found if len(found) == len(self.types) else None
+                raise Mispredicted(f"{self.name} gave {found}, expected were {self.types}")
+        for output, result in zip(outputs, results):
+            output.copy_(result)
+
+    def _run_backward(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence[torch.Tensor | None]) -> None:
+        asked = iter(outputs)
+        operands = [
+            _leaf(tensor) if tensor.is_floating_point() and next(asked) is not None else tensor
+            for tensor in inputs[: len(self._ids)]
+        ]
+        results = self._results_with_history(operands)
+        gradients = _gradients(results, dict(zip(_bits(incoming), inputs[len(operands) :])), operands)
+        for output, gradient in zip((output for output in outputs if output is not None), gradients):
+            output.zero_() if gradient is None else output.copy_(gradient)
+
+
+def _bits(mask: int) -> list[int]:
+    return [i for i in range(mask.bit_length()) if mask >> i & 1]
+
+
+def _leaf(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().requires_grad_(tensor.is_floating_point())
+
+
+def _gradients(results, of: dict[int, torch.Tensor], operands, create_graph: bool = False) -> list[torch.Tensor | None]:
+    """The gradients of the operands that require grad, from those `of` the results."""
+    wanted = [operand for operand in operands if operand.requires_grad]
+    known = {i: gradient for i, gradient in of.items() if results[i].requires_grad}
+    if not wanted or not known:
+        return [None] * len(wanted)
+    outputs = [results[i] for i in known]
+    return list(
+        torch.autograd.grad(outputs, wanted, list(known.values()), allow_unused=True, create_graph=create_graph)
+    )
+
+
+def describe(record: tuple, tensors: dict[int, tuple]) -> Call | str:
+    """The call that a record of `symbolic/user_call.h` stands for, or why it cannot be a node.
+
+    `tensors` has dtype, sizes and strides of the graph values among its arguments.
+    """
+    try:
+        call = Call(record, tensors)
+        call.infer()
+        return call
+    except Refused as why:
+        return str(why)
+    except Exception as error:  # eager raises its own, or PyTorch does not know either
+        return f"what it gives cannot be told beforehand: {type(error).__name__}: {str(error).splitlines()[:1]}"

@@ -1,0 +1,237 @@
+#include "symbolic/torch/library_call.h"
+
+#include <unordered_map>
+
+#include "graph/core.h"
+#include "symbolic/hooks.h"
+#include "symbolic/torch/return_type.h"
+#include "symbolic/torch/tensor.h"
+#include "symbolic/torch_access.h"
+#include "symbolic/values/common.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+std::unordered_map<int, PyObject*>& calls_by_id() {
+  static auto* calls = new std::unordered_map<int, PyObject*>();
+  return *calls;
+}
+
+int next_id() {
+  static int last = 0;
+  return last += 1 << graph::kMostLibraryResults;
+}
+
+int64_t integer_attribute(PyObject* object, const char* name) {
+  PyRef value = checked(PyObject_GetAttrString(object, name));
+  return PyLong_AsLongLong(value.get());
+}
+
+// ---- capture
+
+PyRef constant_sizes(const std::vector<graph::Sym>& sizes) {
+  PyRef tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (!sizes[d].is_constant()) break_graph("CD0405", "an operand's sizes change from call to call");
+    PyTuple_SET_ITEM(tuple.get(), d, checked(PyLong_FromLongLong(sizes[d].constant())).release());
+  }
+  return tuple;
+}
+
+PyRef type_tuple(const graph::TensorType& type) {
+  PyObject* dtype = torch_dtype_object(type.dtype);
+  if (type.weak || !dtype || !(type.device == graph::Device{}))
+    break_graph("CD0405", "an operand is no plain tensor");
+  return checked(
+      PyTuple_Pack(3, dtype, constant_sizes(type.sizes).get(), constant_sizes(type.strides).get()));
+}
+
+// The graph values in a record's argument, in order (user_call.h has the form).
+void collect_values(Executor& ex, PyObject* encoded, PyObject* types, std::vector<graph::Value*>& values) {
+  const char* tag = PyUnicode_AsUTF8(PyTuple_GET_ITEM(encoded, 0));
+  PyObject* content = PyTuple_GET_ITEM(encoded, 1);
+  if (std::string_view(tag) == "value") {
+    if (PyDict_GetItemWithError(types, content)) return;
+    graph::Value* value = ex.graph().value(static_cast<int>(PyLong_AsLong(content)));
+    if (PyDict_SetItem(types, content, type_tuple(value->type).get()) < 0) throw PythonError{};
+    values.push_back(value);
+  } else if ((std::string_view(tag) == "tuple" || std::string_view(tag) == "list") && PyList_Check(content)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(content); ++i)
+      collect_values(ex, PyList_GET_ITEM(content, i), types, values);
+  }
+}
+
+std::vector<graph::Value*> values_of_record(Executor& ex, PyObject* record, PyObject* types) {
+  std::vector<graph::Value*> values;
+  PyObject* args = PyTuple_GET_ITEM(record, 2);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i)
+    collect_values(ex, PyTuple_GET_ITEM(args, i), types, values);
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(PyTuple_GET_ITEM(record, 3), &at, &key, &value);)
+    collect_values(ex, value, types, values);
+  return values;
+}
+
+std::vector<graph::Sym> read_sizes(PyObject* tuple) {
+  std::vector<graph::Sym> sizes;
+  for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(tuple); ++d)
+    sizes.emplace_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, d)));
+  return sizes;
+}
+
+graph::TensorType read_type(PyObject* tuple) {
+  graph::TensorType type;
+  if (!dtype_of_torch_object(PyTuple_GET_ITEM(tuple, 0), &type.dtype))
+    break_graph("CD0405", "a result is of a dtype that is not captured");
+  type.sizes = read_sizes(PyTuple_GET_ITEM(tuple, 1));
+  type.strides = read_sizes(PyTuple_GET_ITEM(tuple, 2));
+  return type;
+}
+
+std::vector<graph::TensorType> result_types(PyObject* call) {
+  PyRef list = checked(PyObject_GetAttrString(call, "types"));
+  std::vector<graph::TensorType> types;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+    types.push_back(read_type(PyList_GET_ITEM(list.get(), i)));
+  return types;
+}
+
+// `tree`: as _library._tree_of makes it.
+ValuePtr wrap_tree(Executor& ex, PyObject* tree, const std::vector<graph::Value*>& results) {
+  PyObject *tag = PyTuple_GET_ITEM(tree, 0), *content = PyTuple_GET_ITEM(tree, 1);
+  if (content == Py_None) return ex.none();
+  if (PyLong_Check(content)) return make_tensor(ex, results.at(PyLong_AsSize_t(content)));
+  std::vector<ValuePtr> items;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(content); ++i)
+    items.push_back(wrap_tree(ex, PyList_GET_ITEM(content, i), results));
+  auto* type = reinterpret_cast<PyTypeObject*>(tag);
+  if (type == &PyTuple_Type) return make_tuple(ex, std::move(items));
+  if (type == &PyList_Type) return make_list(ex, std::move(items));
+  return std::make_shared<ReturnTypeValue>(type, std::move(items));
+}
+
+std::string text_attribute(PyObject* object, const char* name) {
+  PyRef text = checked(PyObject_GetAttrString(object, name));
+  const char* utf8 = PyUnicode_AsUTF8(text.get());
+  if (!utf8) throw PythonError{};
+  return utf8;
+}
+
+// ---- running
+
+// None for what is absent.
+PyRef tensor_over(const runtime::TensorView& view) {
+  if (!view.data) return PyRef::borrow(Py_None);
+  const torch_access::Api* api = torch_access::api();
+  torch_access::TensorHandle tensor = nullptr;
+  const int32_t dtype = torch_access::kScalarTypes[static_cast<int>(view.dtype)];
+  if (!api || !api->tensor_from_memory ||
+      api->tensor_from_memory(view.data, view.rank, view.sizes, view.strides, 0, dtype, torch_access::kCpu,
+                              -1, &tensor, 0, nullptr, 0) != 0) {
+    PyErr_SetString(PyExc_RuntimeError, "torch cannot make a tensor over given memory");
+    return {};
+  }
+  PyRef object = PyRef::steal(api->wrap(tensor));
+  api->delete_tensor(tensor);
+  return object;
+}
+
+PyRef tensors_over(const runtime::TensorView* views, int count) {
+  PyRef list = PyRef::steal(PyList_New(count));
+  for (int i = 0; list && i < count; ++i) {
+    PyRef tensor = tensor_over(views[i]);
+    if (!tensor) return {};
+    PyList_SET_ITEM(list.get(), i, tensor.release());
+  }
+  return list;
+}
+
+}  // namespace
+
+LibraryCall::LibraryCall(PyRef call)
+    : id(next_id()),
+      object(std::move(call)),
+      differentiable(integer_attribute(object.get(), "differentiable")) {
+  calls_by_id().emplace(id, object.get());
+}
+
+LibraryCall::~LibraryCall() { calls_by_id().erase(id); }
+
+bool LibraryCall::is_stale() const {
+  PyRef stale = PyRef::steal(PyObject_GetAttrString(object.get(), "stale"));
+  PyErr_Clear();
+  return stale.get() == Py_True;
+}
+
+PyObject* find_library_call(int id) {
+  auto found = calls_by_id().find(id);
+  return found == calls_by_id().end() ? nullptr : found->second;
+}
+
+ValuePtr call_library(Executor& ex) {
+  use_framework(ex, graph::Framework::kTorch);
+  const TensorCapture& capture = torch_capture(ex);
+  const torch_access::Api* api = torch_access::api();
+  if (!capture.autocast.known || capture.autocast.enabled) break_graph("CD0405", "called under autocast");
+  if (!api || !api->tensor_from_memory) break_graph("CD0405", "this PyTorch gives no way to call it");
+  PyObject* records = ex.user_calls();
+  PyRef record = PyRef::borrow(PyList_GET_ITEM(records, PyList_GET_SIZE(records) - 1));
+  PyRef types = checked(PyDict_New());
+  std::vector<graph::Value*> operands = values_of_record(ex, record.get(), types.get());
+  PyObject* describe = library_object("cdynamo._library", "describe");
+  if (!describe) break_graph("CD0405", "this PyTorch gives no way to call it");
+  PyRef call = checked(PyObject_CallFunctionObjArgs(describe, record.get(), types.get(), nullptr));
+  if (PyUnicode_Check(call.get())) break_graph("CD0405", PyUnicode_AsUTF8(call.get()));
+  std::vector<graph::TensorType> found = result_types(call.get());
+  PyRef tree = checked(PyObject_GetAttrString(call.get(), "tree"));
+  const std::string name = text_attribute(call.get(), "name"),
+                    attributes = text_attribute(call.get(), "attributes");
+  const std::vector<graph::Value*> results = append_library_call(
+      ex, std::move(operands), name, attributes, std::make_shared<LibraryCall>(call), std::move(found));
+  return wrap_tree(ex, tree.get(), results);
+}
+
+ValuePtr call_library_after(Executor& ex, const GraphBreak& broken) {
+  static constexpr std::string_view kNoRule[] = {"CD0401", "CD0404"};
+  for (std::string_view id : kNoRule) {
+    if (broken.record.id != id) continue;
+    try {
+      return call_library(ex);
+    } catch (const GraphBreak&) {
+    }
+  }
+  throw broken;
+}
+
+bool may_be_library_operator(PyObject* callable) {
+  if (PyCFunction_Check(callable)) {
+    PyObject* self = reinterpret_cast<PyCFunctionObject*>(callable)->m_self;
+    PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
+    if (self && PyType_Check(self))
+      return std::string_view(reinterpret_cast<PyTypeObject*>(self)->tp_name)
+          .ends_with("_VariableFunctionsClass");
+    const char* name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+    return name && std::string_view(name).starts_with("torch._C._");
+  }
+  const std::string_view type = Py_TYPE(callable)->tp_name;
+  return ((type == "OpOverload" || type == "OpOverloadPacket") &&
+          reinterpret_cast<PyObject*>(Py_TYPE(callable)) ==
+              library_object("torch._ops", std::string(type).c_str())) ||
+         (type == "CustomOpDef" && reinterpret_cast<PyObject*>(Py_TYPE(callable)) ==
+                                       library_object("torch._library.custom_ops", "CustomOpDef"));
+}
+
+bool run_library_call(int id, const runtime::TensorView* inputs, int num_inputs,
+                      const runtime::TensorView* outputs, int num_outputs) {
+  constexpr int kNumbers = 1 << graph::kMostLibraryResults;
+  const PyRef call = PyRef::borrow(find_library_call(id / kNumbers * kNumbers));
+  if (!call) {
+    PyErr_SetString(PyExc_RuntimeError, "cdynamo: the operator of a compiled graph is gone");
+    return false;
+  }
+  const PyRef from = tensors_over(inputs, num_inputs), to = tensors_over(outputs, num_outputs);
+  return from && to &&
+         PyRef::steal(PyObject_CallMethod(call.get(), "run", "iOO", id % kNumbers, from.get(), to.get()));
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,43 @@
+// Operators that the table lacks: core.library nodes, which call PyTorch (python/cdynamo/_library.py).
+//
+// What a call gives is learnt at capture from tensors without content; calls that a node cannot stand for (they write, draw, give
+// views, or sizes that depend on data) break the graph. A node names its call by a number, which is good for as long as somebody
+// holds the LibraryCall: capture's result, and what is compiled from it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/types.h"
+#include "symbolic/array_value.h"
+
+namespace cdynamo::symbolic {
+
+struct LibraryCall {
+  explicit LibraryCall(PyRef call);
+  ~LibraryCall();
+  LibraryCall(const LibraryCall&) = delete;
+  // Its results turned out to be of other types than the graph says.
+  bool is_stale() const;
+
+  const int id;
+  const PyRef object;            // cdynamo._library.Call
+  const int64_t differentiable;  // a bit for each result that has a gradient; -1: there is no derivative
+};
+
+// Null: nobody holds it any more. Borrowed.
+PyObject* find_library_call(int id);
+
+// The user call that is being recorded, as a node; breaks the graph where that cannot be. For bodies of recorded_call.
+ValuePtr call_library(Executor& ex);
+// The same where a rule for the call exists and has broken the graph: throws `broken` again where a node cannot be.
+ValuePtr call_library_after(Executor& ex, const GraphBreak& broken);
+
+// A function of PyTorch's that may be an operator, by the kind of object.
+bool may_be_library_operator(PyObject* callable);
+
+// Runs a node on memory: the outputs are written. False with a Python error set.
+bool run_library_call(int id, const runtime::TensorView* inputs, int num_inputs,
+                      const runtime::TensorView* outputs, int num_outputs);
+
+}  // namespace cdynamo::symbolic

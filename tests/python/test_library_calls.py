@@ -1,0 +1,234 @@
+"""Operators without an entry in the table are nodes of the graph that call PyTorch."""
+
+import pytest
+
+import cdynamo
+
+torch = pytest.importorskip("torch")
+
+
+def one_graph(f, *args, breaks=0, **kwargs):
+    """f's result as eager's in values, dtypes, sizes and strides, from one graph, twice."""
+    compiled = cdynamo.optimize(f)
+    before = cdynamo.counters()
+    expected = f(*args, **kwargs)
+    for _ in range(2):
+        same(compiled(*args, **kwargs), expected)
+    after = cdynamo.counters()
+    assert after["graph_breaks"] - before["graph_breaks"] == breaks
+    if not breaks:
+        assert after["graphs_compiled"] - before["graphs_compiled"] == 1
+        assert after["library_calls_compiled"] > before["library_calls_compiled"]
+    return compiled
+
+
+def same(got, expected):
+    if isinstance(expected, (tuple, list)):
+        assert type(got) is type(expected) and len(got) == len(expected)
+        for a, b in zip(got, expected):
+            same(a, b)
+    elif isinstance(expected, torch.Tensor):
+        assert got.dtype == expected.dtype and got.stride() == expected.stride()
+        torch.testing.assert_close(got, expected)
+    else:
+        assert got == expected
+
+
+@pytest.fixture
+def matrix():
+    torch.manual_seed(0)
+    x = torch.randn(6, 6)
+    return x @ x.T + torch.eye(6)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: torch.linalg.inv(x * 2) + 1,
+        lambda x: torch.linalg.qr(x + 1),
+        lambda x: torch.linalg.eigh(x).eigenvalues.sum(),
+        lambda x: torch.linalg.solve(x, (x + 1)[:, :2]),
+        lambda x: torch.linalg.cholesky(x).T * 2,
+        lambda x: torch.searchsorted(x[0].sort().values, x.relu()),
+        lambda x: x.kthvalue(2, dim=0).values * 2,
+        lambda x: (x * 3).logcumsumexp(1),
+        lambda x: torch.special.i1(x) + torch.i0(x.T),
+        lambda x: torch.nn.functional.grid_sample(x[None, None], x.tanh()[None, None, :, :2], align_corners=False),
+        lambda x: torch.ops.aten.hypot.default(x, x + 1),
+        lambda x: torch.quantile(x, torch.tensor([0.1, 0.5]), dim=1),
+    ],
+)
+def test_results_are_eager_s(f, matrix):
+    one_graph(f, matrix)
+    one_graph(f, matrix.T)
+
+
+def test_operands_are_laid_out_as_in_eager():
+    x = torch.randn(4, 5, 6)
+    one_graph(lambda x: torch.special.airy_ai((x * 2).permute(2, 0, 1)), x)
+    one_graph(lambda x: torch.special.airy_ai((x * 2)[:, None].expand(4, 3, 5, 6)), x)
+    one_graph(lambda x: torch.igamma(x.abs().mT, x.abs().mT + 1), x)
+
+
+def test_graphs_name_them_as_pytorch_does(matrix):
+    explanation = cdynamo.explain(lambda x: torch.linalg.qr(x, mode="complete")[0])(matrix)
+    assert "aten::linalg_qr(%x, mode='complete')" in explanation.graphs[0]
+    assert explanation.frames[0].library_calls == 1
+    module = explanation.stage("inference")[0].to_fx()
+    same(module(matrix)[0], torch.linalg.qr(matrix, mode="complete")[0])
+
+
+def test_backends_in_python_get_the_user_s_call(matrix):
+    targets = []
+
+    def backend(module, inputs):
+        targets.extend(node.target for node in module.graph.nodes)
+        return module
+
+    def f(x):
+        return torch.linalg.inv(x).sort()[0]
+
+    for chosen in (backend, "eager"):
+        same(cdynamo.optimize(f, backend=chosen)(matrix), f(matrix))
+    assert torch.linalg.inv in targets and "sort" in targets
+
+
+def test_errors_are_eager_s_and_may_be_caught(matrix):
+    def caught(x, y):
+        y.add_(1)
+        try:
+            return torch.linalg.cholesky(x)
+        except torch.linalg.LinAlgError:
+            return x * 0
+
+    bad = -matrix
+    with pytest.raises(torch.linalg.LinAlgError):
+        cdynamo.optimize(lambda x: torch.linalg.cholesky(x) + 1)(bad)
+    compiled = cdynamo.optimize(caught)
+    for x in (matrix, bad, matrix):
+        a, b = torch.zeros(3), torch.zeros(3)
+        same(compiled(x, a), caught(x, b))
+        same(a, b)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: torch.nonzero(x > 0) * 2,
+        lambda x: torch.masked_select(x, x > 0) * 2,
+        lambda x: torch.unique(x.round()) * 2,
+        lambda x: (torch.multinomial(x.abs(), 2) * 2).shape,
+        lambda x: torch.fft.fft(x).abs(),
+        lambda x: x.clone().unsqueeze_(0),
+        lambda x: x.clone().renorm_(2, 0, 1.0),
+    ],
+)
+def test_what_a_node_cannot_do_breaks_the_graph(f, matrix):
+    compiled = cdynamo.optimize(f)
+    for _ in range(2):
+        same(compiled(matrix), f(matrix))
+    assert cdynamo.explain(f)(matrix).breaks
+
+
+def test_views_break_the_graph(matrix):
+    def f(x):
+        y = x * 2
+        torch.as_strided(y, (3,), (2,)).zero_()
+        return y
+
+    same(cdynamo.optimize(f)(matrix), f(matrix))
+
+
+def test_gradients_are_pytorch_s(matrix):
+    def f(x):
+        y = x * 2
+        return (torch.linalg.inv(y) * torch.argsort(y, dim=1)).sum()
+
+    x, y = matrix.clone().requires_grad_(), matrix.clone().requires_grad_()
+    f(x).backward()
+    cdynamo.optimize(f)(y).backward()
+    same(y.grad, x.grad)
+    with torch.no_grad():
+        one_graph(f, x)
+
+
+def test_results_without_gradient_stay_in_the_graph(matrix):
+    def f(x):
+        index = torch.argsort(x, dim=1, stable=True)
+        return x.gather(1, index).cumsum(1).sum()
+
+    x, y = matrix.clone().requires_grad_(), matrix.clone().requires_grad_()
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    f(x).backward()
+    compiled(y).backward()
+    same(y.grad, x.grad)
+
+
+def test_no_gradient_is_taken_for_zero(matrix):
+    def f(x):
+        return (torch.linalg.inv(x) * x).sum()
+
+    expected = torch.func.grad(f)(matrix)
+    torch.testing.assert_close(cdynamo.grad(f)(matrix), expected)
+
+
+def test_sizes_that_change():
+    def f(x):
+        return (torch.logcumsumexp(x * 2, 0) + 1).sum(0)
+
+    compiled = cdynamo.optimize(f)
+    for n in (3, 4, 7, 9, 4):
+        x = torch.randn(n, 5)
+        same(compiled(x), f(x))
+
+
+def test_order_among_random_numbers():
+    def f(x):
+        a = torch.rand(4)
+        b = torch.special.airy_ai(x + a)
+        return b + torch.rand(4)
+
+    x = torch.randn(4)
+    torch.manual_seed(3)
+    expected = f(x)
+    torch.manual_seed(3)
+    same(cdynamo.optimize(f)(x), expected)
+
+
+class TestCustomOperators:
+    @pytest.fixture
+    def library(self):
+        library = torch.library.Library("cdynamo_test", "DEF")
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CPU")
+        library.impl("twice", lambda x: torch.empty_like(x), "Meta")
+        library.define("fill(Tensor(a!) x) -> ()")
+        library.impl("fill", lambda x: [x.fill_(7), None][1], "CPU")
+        library.impl("fill", lambda x: None, "Meta")
+        library.define("turned(Tensor x) -> Tensor")
+        library.impl("turned", lambda x: x.T.contiguous().T, "CPU")
+        library.impl("turned", lambda x: torch.empty_like(x), "Meta")  # other strides than on the CPU
+        yield library
+        library._destroy()
+
+    def test_are_nodes(self, library, matrix):
+        one_graph(lambda x: torch.ops.cdynamo_test.twice(x + 1) * 3, matrix)
+        one_graph(lambda x: torch.ops.cdynamo_test.twice.default(x + 1) * 3, matrix)
+
+    def test_that_write_break_the_graph(self, library, matrix):
+        def f(x):
+            y = x + 1
+            torch.ops.cdynamo_test.fill(y)
+            return y * 2
+
+        same(cdynamo.optimize(f)(matrix), f(matrix))
+
+    def test_that_were_foreseen_wrongly(self, library, matrix):
+        def f(x):
+            return torch.ops.cdynamo_test.turned(x + 1)
+
+        compiled = cdynamo.optimize(f)
+        before = cdynamo.counters()["graphs_compiled"]
+        for _ in range(4):
+            same(compiled(matrix), f(matrix))
+        assert cdynamo.counters()["graphs_compiled"] - before == 2
