@@ -292,7 +292,7 @@ PyRef TrainingFunction::run_in_python(PyObject* node, PyObject* saved, const Mas
   check_guards(known, forward.symbols);
   std::vector<PyRef> inputs;
   if (!read_inputs_again(node, saved, function.draws, cotangents, forward, inputs)) return {};
-  graph::remove_detach(*function.graph);
+  if (!grad_mode_is_enabled()) graph::remove_detach(*function.graph);
   PyRef list = symbolic::checked(PyList_New(0));
   for (const PyRef& input : inputs) append(list, input);
   PyRef module = symbolic::checked(PyImport_ImportModule("cdynamo._graph"));
@@ -329,7 +329,13 @@ TrainingFunction::GradientGraph& TrainingFunction::gradient_graph(const Mask& co
 PyRef TrainingFunction::run_differentiably(PyObject* node, PyObject* saved, const Mask& gradients,
                                            const Cotangents& cotangents, const ForwardCall& forward) {
   const std::vector<int64_t>& symbols = forward.symbols;
-  GradientGraph& compiled = gradient_graph(cotangents.defined, gradients, symbols);
+  GradientGraph* found = nullptr;
+  try {
+    found = &gradient_graph(cotangents.defined, gradients, symbols);
+  } catch (const graph::NoDerivative&) {
+    return run_in_python(node, saved, gradients, cotangents, forward);  // PyTorch differentiates it again
+  }
+  GradientGraph& compiled = *found;
   std::vector<PyRef> held_inputs;
   if (!read_inputs_again(node, saved, compiled.draws, cotangents, forward, held_inputs)) return {};
   std::vector<PyObject*> inputs, gradient_tensors;

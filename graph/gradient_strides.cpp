@@ -37,6 +37,7 @@ GradientStrides::GradientStrides(const Graph& joint, const std::vector<Value*>& 
 }
 
 std::vector<Sym> GradientStrides::of(const Value* value) const {
+  if (value->node && value->node->op->family == Family::kLibrary) return value->type.strides;
   const std::vector<Sym>& known = strides_[value->id];
   return known.empty() ? contiguous_strides(value->type.sizes) : known;
 }

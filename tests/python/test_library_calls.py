@@ -152,6 +152,22 @@ def test_gradients_are_pytorch_s(matrix):
         one_graph(f, x)
 
 
+def test_gradients_in_one_graph(matrix):
+    def f(x):
+        return (torch.linalg.inv(x * 2) * x.sin()).sum() + torch.logcumsumexp(x.tanh(), 1).mean()
+
+    x, y = matrix.clone().requires_grad_(), matrix.clone().requires_grad_()
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    expected = torch.autograd.grad(f(x), x, create_graph=True)
+    got = torch.autograd.grad(compiled(y), y, create_graph=True)
+    torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(got[0].square().sum(), y), torch.autograd.grad(expected[0].square().sum(), x)
+    )
+    (backward,) = cdynamo.explain(f)(y).stage("backward")
+    assert "aten::linalg_inv_backward(" in backward.print_readable(print_output=False)
+
+
 def test_results_without_gradient_stay_in_the_graph(matrix):
     def f(x):
         index = torch.argsort(x, dim=1, stable=True)
