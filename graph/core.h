@@ -86,8 +86,8 @@
 // core.library(Tensor[] inputs, str name, str attributes, int call, int differentiable)
 //                                                          a framework's operator, called at run time by the number `call`;
 //                                                          name and attributes are for readers. Results have the types that
-//                                                          capture found; those with a bit in `differentiable` have gradients;
-//                                                          -1: there is no derivative
+//                                                          capture found. `differentiable`: a bit for each that has a gradient,
+//                                                          from 10 on one for each float operand that has; -1: no derivative
 // core.library_backward(Tensor[] inputs, Tensor[] grads, str name, int call)
 //                                                          the gradients of the inputs of a float type. `call`: that of the
 //                                                          operator, and a bit for each result whose gradient is in `grads`

@@ -35,8 +35,12 @@ void library_derivative(Derivative& d) {
       {std::move(inputs), std::move(cotangents), name + "_backward", d.args.constant("call") + Sym(incoming)},
       std::move(types), /*in_place=*/false);
   size_t next = 0;
-  for (size_t i = 0; i < d.operands.size(); ++i)
-    if (is_float(d.operands[i].dtype())) d.set(static_cast<int>(i), wrap(d.builder, gradients[next++]));
+  for (size_t i = 0; i < d.operands.size(); ++i) {
+    if (!is_float(d.operands[i].dtype())) continue;
+    if (differentiable >> (kMostLibraryResults + next) & 1)
+      d.set(static_cast<int>(i), wrap(d.builder, gradients[next]));
+    ++next;
+  }
 }
 
 }  // namespace

@@ -4,7 +4,7 @@ content, and the call itself."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -149,7 +149,8 @@ class Call:
         self._operands = list(tensors.values())  # dtype, sizes, strides of each
         self.types: list[tuple] = []  # of each result
         self.tree: tuple = ()
-        self.differentiable = -1  # a bit for each result that has a gradient; -1: the derivative is not known
+        # A bit for each result that has a gradient, then, from 10 on, for each float operand; -1: not known.
+        self.differentiable = -1
         self.stale = False
         args, kwargs = self._arguments(self._operands)
         self._signature = f"{self.name} {args} {kwargs}"
@@ -199,8 +200,11 @@ class Call:
             return -1
         # What the graph makes of gradients is row-major.
         row_major = all(g is None or g.stride() == torch.empty(g.shape, device="meta").stride() for g in gradients)
-        known = [_type_of(result) for result in results] == self.types and len(results) <= 10
-        return sum(1 << i for i in of) if known and row_major else -1
+        known = [_type_of(result) for result in results] == self.types and len(results) <= 10 and len(gradients) <= 10
+        # Which operands have gradients is known where this does not depend on the results that are used.
+        if not known or not row_major or len(of) > 1 and len(gradients) > 1:
+            return -1
+        return _mask(of) | _mask(i for i, gradient in enumerate(gradients) if gradient is not None) << 10
 
     def _results_with_history(self, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         args, kwargs = self._arguments(operands)
@@ -263,6 +267,10 @@ class Call:
         gradients = _gradients(results, dict(zip(_bits(incoming), inputs[len(operands) :])), operands)
         for output, gradient in zip((output for output in outputs if output is not None), gradients):
             output.zero_() if gradient is None else output.copy_(gradient)
+
+
+def _mask(bits: Iterable[int]) -> int:
+    return sum(1 << i for i in bits)
 
 
 def _bits(mask: int) -> list[int]:

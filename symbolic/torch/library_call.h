@@ -22,7 +22,7 @@ struct LibraryCall {
 
   const int id;
   const PyRef object;            // cdynamo._library.Call
-  const int64_t differentiable;  // a bit for each result that has a gradient; -1: there is no derivative
+  const int64_t differentiable;  // as core.library has it
 };
 
 // Null: nobody holds it any more. Borrowed.
