@@ -141,13 +141,37 @@ TEST(Training, KeepsNoPointwiseValueThatIsCheapAgain) {
   EXPECT_LE(extras, 2);
 }
 
-TEST(Training, WithoutBudgetRecomputesFromTheInputs) {
-  const Training training = two_layers({.memory_budget = 0});
-  for (const SavedValue& saved : training.saved) EXPECT_EQ(saved.kind, SavedValue::kInput);
-  const std::vector<DenseTensor> inputs = {ramp({2, 3}), ramp({3, 4}), ramp({4, 1})};
-  const auto all = run(two_layers(), inputs, {DenseTensor::of({2, 1}, {1, 2}, DType::kF64)});
-  const auto none = run(training, inputs, {DenseTensor::of({2, 1}, {1, 2}, DType::kF64)});
-  EXPECT_EQ(all.gradients, none.gradients);
+Training six_layers(const PartitionOptions& options = {}) {
+  auto graph = std::make_unique<Graph>();
+  Builder b(*graph, Level::kCore);
+  Tensor x = input(b, {16, 4}, "x"), w = input(b, {4, 4}, "w");
+  for (int layer = 0; layer < 6; ++layer) {
+    Tensor h = mm(x, w);
+    x = x + mm(sin(tanh(h) * h), w);
+  }
+  graph->outputs = {x.value};
+  return make_training(std::move(graph), {true, true}, {true}, options);
+}
+
+double kept_bytes(const Training& training) {
+  double sum = 0;
+  for (const SavedValue& saved : training.saved)
+    if (saved.kind == SavedValue::kExtra) sum += bytes_of(*training.function->sym, saved.value->type);
+  return sum;
+}
+
+TEST(Training, WithoutBudgetLessIsKeptAndTheGradientsAreTheSame) {
+  const Training all = six_layers(), half = six_layers({.memory_budget = 0.5}),
+                 none = six_layers({.memory_budget = 0});
+  EXPECT_LE(kept_bytes(half), kept_bytes(all) / 2);
+  EXPECT_LE(kept_bytes(none), kept_bytes(half));
+  EXPECT_LT(kept_bytes(two_layers({.memory_budget = 0})), kept_bytes(two_layers()));
+  const std::vector<DenseTensor> inputs = {ramp({16, 4}), ramp({4, 4})};
+  DenseTensor ones(DType::kF64, {16, 4});
+  for (size_t i = 0; i < ones.elements.size(); ++i) ones.set(i, 1);
+  const auto expected = run(all, inputs, {ones}).gradients;
+  EXPECT_EQ(run(half, inputs, {ones}).gradients, expected);
+  EXPECT_EQ(run(none, inputs, {ones}).gradients, expected);
 }
 
 TEST(Training, GradientOfASumIsAViewOfItsCotangent) {
