@@ -113,12 +113,19 @@ std::vector<TensorType> infer_like_self(Graph& graph, const Args& args) {
   type.strides = preserved_strides(*graph.sym, type);
   return {type};
 }
+// What is overwritten as a whole has a gradient of zeros; a part that is overwritten has it by its base, unless
+// it is all of it.
+bool is_part(Builder& b, const Tensor& written) {
+  const Node* view = written.value->node;
+  if (!view || view->op->family != Family::kView) return false;
+  const auto all =
+      b.sym().known(Relation::kEq, written.type().numel(), std::get<Value*>(view->args[0])->type.numel());
+  return !all || !*all;
+}
 std::vector<Value*> copy_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self"), src = operand(b, args, "src");
   Tensor copied = expand(cast(src, self.dtype()), expanded(b.sym(), src.type(), self.sizes()).sizes);
-  // What is overwritten as a whole has a gradient of zeros; a part that is overwritten has it by its base.
-  const bool is_part = self.value->node && self.value->node->op->family == Family::kView;
-  return one(is_part ? copied : follow(copied, self));
+  return one(is_part(b, self) ? copied : follow(copied, self));
 }
 std::vector<Value*> fill_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");

@@ -75,6 +75,8 @@ def make_input(shape: str, layout: str, dtype: torch.dtype, sizes: dict[str, int
         tensor = torch.randn([1, *size[1:]], generator=generator, dtype=dtype).expand(size)
     else:
         tensor = torch.randn(size, generator=generator, dtype=dtype)
+    if layout in ("transposed", "strided"):  # no view: eager makes views of a leaf anew after a write, from its base
+        tensor = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype).copy_(tensor)
     return tensor.requires_grad_(wanted)
 
 
@@ -183,9 +185,10 @@ def run(function: Any, arguments: list) -> tuple:
     """The exception's type, or results and gradients."""
     try:
         results = leaves(function(*arguments))
-    except Exception as error:
+        tensors = [result for result in results if isinstance(result, torch.Tensor)]
+        described = [describe(result, [*arguments, *tensors]) for result in results]
+    except Exception as error:  # also a view of several whose base was written to: its grad_fn cannot be read
         return type(error), [], []
-    tensors = [result for result in results if isinstance(result, torch.Tensor)]
     roots = [tensor for tensor in tensors if tensor.requires_grad]
     wanted = [argument for argument in arguments if argument.requires_grad]
     generator = torch.Generator().manual_seed(7)
@@ -194,7 +197,6 @@ def run(function: Any, arguments: list) -> tuple:
         gradients = torch.autograd.grad(roots, wanted, cotangents, allow_unused=True) if roots and wanted else []
     except RuntimeError as error:  # a write to what the backward reads, which a compiled backward may not read
         gradients = error
-    described = [describe(result, [*arguments, *tensors]) for result in results]
     return described, tensors + arguments, gradients
 
 
