@@ -164,16 +164,17 @@ const std::vector<SymbolInfo>& SymContext::symbols() const { return impl_->symbo
 const std::vector<SymGuard>& SymContext::guards() const { return impl_->guards; }
 Sym SymContext::simplify(const Sym& expression) const { return impl_->resolve(expression); }
 
-int64_t SymContext::evaluate(const Sym& expression, const int64_t* values) const {
+// Wraps around where 64 bits do not hold a part, and says so.
+static int64_t evaluate_noting(const Sym& expression, const int64_t* values, bool& overflowed) {
   if (expression.is_constant()) return expression.constant();
   const SymNode& node = *expression.node();
   if (node.kind == SymKind::kSymbol) return values[node.symbol];
-  int64_t result = evaluate(node.operands[0], values);
+  int64_t result = evaluate_noting(node.operands[0], values, overflowed);
   for (size_t i = 1; i < node.operands.size(); ++i) {
-    int64_t next = evaluate(node.operands[i], values);
+    int64_t next = evaluate_noting(node.operands[i], values, overflowed);
     switch (node.kind) {
-      case SymKind::kAdd: result = wrap(static_cast<uint64_t>(result) + static_cast<uint64_t>(next)); break;
-      case SymKind::kMul: result = wrap(static_cast<uint64_t>(result) * static_cast<uint64_t>(next)); break;
+      case SymKind::kAdd: overflowed |= __builtin_add_overflow(result, next, &result); break;
+      case SymKind::kMul: overflowed |= __builtin_mul_overflow(result, next, &result); break;
       case SymKind::kFloorDiv: result = floor_divide(result, next); break;
       case SymKind::kMod: result = result - next * floor_divide(result, next); break;
       case SymKind::kMin: result = std::min(result, next); break;
@@ -182,6 +183,11 @@ int64_t SymContext::evaluate(const Sym& expression, const int64_t* values) const
     }
   }
   return result;
+}
+
+int64_t SymContext::evaluate(const Sym& expression, const int64_t* values) const {
+  bool overflowed = false;
+  return evaluate_noting(expression, values, overflowed);
 }
 
 int64_t SymContext::hint(const Sym& expression) const {
@@ -262,35 +268,11 @@ int64_t SymContext::specialize(const Sym& expression, const char* reason) {
   return value;
 }
 
-// As SymContext::evaluate; nothing where 64 bits do not hold the result or a part of it.
-static std::optional<int64_t> evaluate_exactly(const Sym& expression, const int64_t* values) {
-  if (expression.is_constant()) return expression.constant();
-  const SymNode& node = *expression.node();
-  if (node.kind == SymKind::kSymbol) return values[node.symbol];
-  std::optional<int64_t> result = evaluate_exactly(node.operands[0], values);
-  for (size_t i = 1; result && i < node.operands.size(); ++i) {
-    std::optional<int64_t> next = evaluate_exactly(node.operands[i], values);
-    if (!next) return std::nullopt;
-    int64_t exact = 0;
-    bool overflow = false;
-    switch (node.kind) {
-      case SymKind::kAdd: overflow = __builtin_add_overflow(*result, *next, &exact); break;
-      case SymKind::kMul: overflow = __builtin_mul_overflow(*result, *next, &exact); break;
-      case SymKind::kFloorDiv: exact = floor_divide(*result, *next); break;
-      case SymKind::kMod: exact = *result - *next * floor_divide(*result, *next); break;
-      case SymKind::kMin: exact = std::min(*result, *next); break;
-      case SymKind::kMax: exact = std::max(*result, *next); break;
-      case SymKind::kSymbol: break;
-    }
-    result = overflow ? std::nullopt : std::optional(exact);
-  }
-  return result;
-}
-
 bool holds(const SymContext&, const SymGuard& guard, const int64_t* symbol_values) {
-  const auto left = evaluate_exactly(guard.left, symbol_values),
-             right = evaluate_exactly(guard.right, symbol_values);
-  return left && right && holds(guard.relation, *left, *right);
+  bool overflowed = false;
+  const int64_t left = evaluate_noting(guard.left, symbol_values, overflowed),
+                right = evaluate_noting(guard.right, symbol_values, overflowed);
+  return !overflowed && holds(guard.relation, left, right);
 }
 
 }  // namespace cdynamo::graph

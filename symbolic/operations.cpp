@@ -11,9 +11,6 @@ namespace cdynamo::symbolic {
 
 namespace {
 
-constexpr int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
-constexpr const char* kCompareSymbols[] = {"<", "<=", "==", "!=", ">", ">="};
-
 // The right operand is asked first where its class is a proper subclass of the left one's.
 bool right_first(const ValuePtr& left, const ValuePtr& right) {
   return left->type() != right->type() && PyType_IsSubtype(right->type(), left->type());
@@ -43,16 +40,16 @@ ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const 
   check_stack();
   bool reflected_first = right_first(left, right);
   if (reflected_first)
-    if (ValuePtr result = right->compare(ex, kSwapped[py_op], left)) return result;
+    if (ValuePtr result = right->compare(ex, kComparisons[py_op].swapped, left)) return result;
   if (ValuePtr result = left->compare(ex, py_op, right)) return result;
   if (!reflected_first)
-    if (ValuePtr result = right->compare(ex, kSwapped[py_op], left)) return result;
+    if (ValuePtr result = right->compare(ex, kComparisons[py_op].swapped, left)) return result;
   if (py_op == Py_EQ || py_op == Py_NE) {
     bool same = left->is_same_object(*right);
     return ex.constant(PyRef::borrow(same == (py_op == Py_EQ) ? Py_True : Py_False));
   }
   raise_error(ex, PyExc_TypeError,
-              std::string("'") + kCompareSymbols[py_op] + "' not supported between instances of '" +
+              std::string("'") + kComparisons[py_op].symbol + "' not supported between instances of '" +
                   type_name(left) + "' and '" + type_name(right) + "'");
 }
 

@@ -111,7 +111,10 @@ TensorType expanded(SymContext& sym, const TensorType& self, std::vector<Sym> si
   for (int64_t i = rank - 1; i >= 0; --i) {
     int64_t dim = own - 1 - (rank - 1 - i);
     Sym size = dim >= 0 ? self.sizes[dim] : Sym(1);
-    Sym stride = dim >= 0 ? self.strides[dim] : i == rank - 1 ? Sym(1) : sizes[i + 1] * strides[i + 1];
+    Sym stride = dim >= 0        ? self.strides[dim]
+                 : own == 0      ? Sym(0)  // a number's are all 0, dims of size 1 too
+                 : i == rank - 1 ? Sym(1)
+                                 : sizes[i + 1] * strides[i + 1];
     if (sizes[i] == Sym(-1)) {
       if (dim < 0)
         runtime_error("expand: -1 isn't allowed in a leading, non-existing dimension " + std::to_string(i));

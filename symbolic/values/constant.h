@@ -52,4 +52,15 @@ const char* number_symbol(int nb_op);
 const char* number_method(int nb_op, bool reflected);  // "__add__", "__radd__"; in-place codes: "__iadd__"
 int plain_number_operation(int nb_op);                 // NB_INPLACE_ADD -> NB_ADD
 
+// By Py_LT..Py_GE.
+struct ComparisonRow {
+  const char* symbol;  // "<"
+  const char* method;  // "__lt__"
+  int swapped;         // the comparison with its operands swapped: Py_GT
+};
+inline constexpr ComparisonRow kComparisons[] = {
+    {"<", "__lt__", Py_GT},  {"<=", "__le__", Py_GE}, {"==", "__eq__", Py_EQ},
+    {"!=", "__ne__", Py_NE}, {">", "__gt__", Py_LT},  {">=", "__ge__", Py_LE},
+};
+
 }  // namespace cdynamo::symbolic

@@ -449,13 +449,11 @@ ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other,
 }
 
 ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
-  static constexpr const char* kMethods[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
-  if (ValuePtr method = special(ex, kMethods[py_op], true))
+  if (ValuePtr method = special(ex, kComparisons[py_op].method, true))
     return implemented(method->call(ex, positional({other})));
   if (storage_) {
-    static constexpr int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
     ValuePtr result = storage_->compare(ex, py_op, as_builtin(other));
-    return !result && is_number(other) ? other->compare(ex, kSwapped[py_op], storage_) : result;
+    return !result && is_number(other) ? other->compare(ex, kComparisons[py_op].swapped, storage_) : result;
   }
   // object_richcompare: != is the opposite of a class's own ==.
   if (py_op == Py_NE && special(ex, "__eq__", true)) {

@@ -25,15 +25,19 @@ KERNELS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def many_shapes(monkeypatch):
+    torch.manual_seed(0)
+    cdynamo.reset()
+    monkeypatch.setattr(cdynamo.config, "recompile_limit", 1000)
+
+
 def relative_error(value, exact):
     return ((value.double() - exact).norm() / exact.norm().clamp_min(1e-9)).item()
 
 
 @pytest.mark.parametrize("channels", CHANNELS, ids=str)
-def test_forward(channels, monkeypatch):
-    torch.manual_seed(0)
-    cdynamo.reset()
-    monkeypatch.setattr(cdynamo.config, "recompile_limit", 1000)
+def test_forward(channels):
     inputs, outputs, groups = channels
     for (height, width), (kernel, stride, padding, dilation) in itertools.product(SIZES, KERNELS):
         if min(height, width) + 2 * padding < dilation * (kernel - 1) + 1:
@@ -55,10 +59,7 @@ def test_forward(channels, monkeypatch):
 
 
 @pytest.mark.parametrize("channels", CHANNELS, ids=str)
-def test_gradients(channels, monkeypatch):
-    torch.manual_seed(0)
-    cdynamo.reset()
-    monkeypatch.setattr(cdynamo.config, "recompile_limit", 1000)
+def test_gradients(channels):
     inputs, outputs, groups = channels
     for size, (kernel, stride, padding, dilation) in itertools.product((7, 17), KERNELS):
         if size + 2 * padding < dilation * (kernel - 1) + 1:

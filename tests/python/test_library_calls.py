@@ -5,6 +5,7 @@ import pytest
 import cdynamo
 
 torch = pytest.importorskip("torch")
+from training_check import assert_same  # noqa: E402
 
 
 def one_graph(f, *args, breaks=0, **kwargs):
@@ -13,25 +14,13 @@ def one_graph(f, *args, breaks=0, **kwargs):
     before = cdynamo.counters()
     expected = f(*args, **kwargs)
     for _ in range(2):
-        same(compiled(*args, **kwargs), expected)
+        assert_same(compiled(*args, **kwargs), expected)
     after = cdynamo.counters()
     assert after["graph_breaks"] - before["graph_breaks"] == breaks
     if not breaks:
         assert after["graphs_compiled"] - before["graphs_compiled"] == 1
         assert after["library_calls_compiled"] > before["library_calls_compiled"]
     return compiled
-
-
-def same(got, expected):
-    if isinstance(expected, (tuple, list)):
-        assert type(got) is type(expected) and len(got) == len(expected)
-        for a, b in zip(got, expected):
-            same(a, b)
-    elif isinstance(expected, torch.Tensor):
-        assert got.dtype == expected.dtype and got.stride() == expected.stride()
-        torch.testing.assert_close(got, expected)
-    else:
-        assert got == expected
 
 
 @pytest.fixture
@@ -75,7 +64,7 @@ def test_graphs_name_them_as_pytorch_does(matrix):
     assert "aten::linalg_qr(%x, mode='complete')" in explanation.graphs[0]
     assert explanation.frames[0].library_calls == 1
     module = explanation.stage("inference")[0].to_fx()
-    same(module(matrix)[0], torch.linalg.qr(matrix, mode="complete")[0])
+    assert_same(module(matrix)[0], torch.linalg.qr(matrix, mode="complete")[0])
 
 
 def test_backends_in_python_get_the_user_s_call(matrix):
@@ -89,7 +78,7 @@ def test_backends_in_python_get_the_user_s_call(matrix):
         return torch.linalg.inv(x).sort()[0]
 
     for chosen in (backend, "eager"):
-        same(cdynamo.optimize(f, backend=chosen)(matrix), f(matrix))
+        assert_same(cdynamo.optimize(f, backend=chosen)(matrix), f(matrix))
     assert torch.linalg.inv in targets and "sort" in targets
 
 
@@ -107,8 +96,8 @@ def test_errors_are_eager_s_and_may_be_caught(matrix):
     compiled = cdynamo.optimize(caught)
     for x in (matrix, bad, matrix):
         a, b = torch.zeros(3), torch.zeros(3)
-        same(compiled(x, a), caught(x, b))
-        same(a, b)
+        assert_same(compiled(x, a), caught(x, b))
+        assert_same(a, b)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +115,7 @@ def test_errors_are_eager_s_and_may_be_caught(matrix):
 def test_what_a_node_cannot_do_breaks_the_graph(f, matrix):
     compiled = cdynamo.optimize(f)
     for _ in range(2):
-        same(compiled(matrix), f(matrix))
+        assert_same(compiled(matrix), f(matrix))
     assert cdynamo.explain(f)(matrix).breaks
 
 
@@ -136,7 +125,7 @@ def test_views_break_the_graph(matrix):
         torch.as_strided(y, (3,), (2,)).zero_()
         return y
 
-    same(cdynamo.optimize(f)(matrix), f(matrix))
+    assert_same(cdynamo.optimize(f)(matrix), f(matrix))
 
 
 def test_gradients_are_pytorch_s(matrix):
@@ -147,7 +136,7 @@ def test_gradients_are_pytorch_s(matrix):
     x, y = matrix.clone().requires_grad_(), matrix.clone().requires_grad_()
     f(x).backward()
     cdynamo.optimize(f)(y).backward()
-    same(y.grad, x.grad)
+    assert_same(y.grad, x.grad)
     with torch.no_grad():
         one_graph(f, x)
 
@@ -177,7 +166,7 @@ def test_results_without_gradient_stay_in_the_graph(matrix):
     compiled = cdynamo.optimize(f, fullgraph=True)
     f(x).backward()
     compiled(y).backward()
-    same(y.grad, x.grad)
+    assert_same(y.grad, x.grad)
 
 
 def test_no_gradient_is_taken_for_zero(matrix):
@@ -195,7 +184,7 @@ def test_sizes_that_change():
     compiled = cdynamo.optimize(f)
     for n in (3, 4, 7, 9, 4):
         x = torch.randn(n, 5)
-        same(compiled(x), f(x))
+        assert_same(compiled(x), f(x))
 
 
 def test_order_among_random_numbers():
@@ -208,7 +197,7 @@ def test_order_among_random_numbers():
     torch.manual_seed(3)
     expected = f(x)
     torch.manual_seed(3)
-    same(cdynamo.optimize(f)(x), expected)
+    assert_same(cdynamo.optimize(f)(x), expected)
 
 
 class TestCustomOperators:
@@ -237,7 +226,7 @@ class TestCustomOperators:
             torch.ops.cdynamo_test.fill(y)
             return y * 2
 
-        same(cdynamo.optimize(f)(matrix), f(matrix))
+        assert_same(cdynamo.optimize(f)(matrix), f(matrix))
 
     def test_that_were_foreseen_wrongly(self, library, matrix):
         def f(x):
@@ -246,5 +235,5 @@ class TestCustomOperators:
         compiled = cdynamo.optimize(f)
         before = cdynamo.counters()["graphs_compiled"]
         for _ in range(4):
-            same(compiled(matrix), f(matrix))
+            assert_same(compiled(matrix), f(matrix))
         assert cdynamo.counters()["graphs_compiled"] - before == 2

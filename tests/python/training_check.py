@@ -37,6 +37,19 @@ def assert_close(got: Any, expected: Any, what: str = "") -> None:
     torch.testing.assert_close(got, expected, rtol=2e-5, atol=2e-6, equal_nan=True, msg=lambda m: f"{what}: {m}")
 
 
+def assert_same(got: Any, expected: Any, **tolerances: float) -> None:
+    """Results of one structure: tensors that agree in dtype, strides, history and values; all else equal."""
+    if isinstance(expected, (tuple, list)):
+        assert type(got) is type(expected) and len(got) == len(expected)
+        for ours, eagers in zip(got, expected):
+            assert_same(ours, eagers, **tolerances)
+    elif isinstance(expected, torch.Tensor):
+        assert got.stride() == expected.stride() and got.requires_grad == expected.requires_grad
+        torch.testing.assert_close(got, expected, **tolerances)
+    else:
+        assert got == expected
+
+
 def run_and_differentiate(function: Callable, inputs: tuple) -> tuple[list, list]:
     """Outputs, and the gradients of the inputs for fixed cotangents of all outputs that have a history."""
     outputs = tensors_of(function(*inputs))
