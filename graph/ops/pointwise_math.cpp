@@ -143,8 +143,7 @@ Scalar trigamma_scalar(ScalarBuilder& b, const Scalar* operands, const Args&) {
 Scalar heaviside_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   Scalar zero = number(b, 0, x[0]), one = number(b, 1, x[0]);
   if (x[0].dtype == DType::kBool) return b.bit_or(x[0], x[1]);
-  Scalar step = b.select(b.lt(x[0], zero), zero, b.select(b.eq(x[0], zero), x[1], one));
-  return is_float(x[0].dtype) ? b.select(b.ne(x[0], x[0]), x[0], step) : step;
+  return b.select(b.gt(x[0], zero), one, b.select(b.eq(x[0], zero), x[1], zero));  // of NaN 0, unlike NumPy's
 }
 
 // torch.round with decimals: scaled, rounded to even, scaled back.

@@ -30,13 +30,18 @@ Scalar VectorBuilder::prim(Prim prim, const Scalar* operands, int count) {
   return wrap(result, comparison ? DType::kBool : dtype);
 }
 
+// LLVM 19 loses the sign operation where it merges "is NaN" with "is above 0": max(|x|, 0) became that of x.
+Value* VectorBuilder::opaque(Value* value) {
+  return ir_.CreateUnaryIntrinsic(Intrinsic::arithmetic_fence, value);
+}
+
 Value* VectorBuilder::unary(Prim prim, DType dtype, Value* a) {
   bool f = runtime::is_float(dtype);
   auto intrinsic = [&](Intrinsic::ID id) { return f ? ir_.CreateUnaryIntrinsic(id, a) : a; };
   switch (prim) {
     case Prim::k_neg: return f ? ir_.CreateFNeg(a) : ir_.CreateNeg(a);
     case Prim::k_abs:
-      if (f) return ir_.CreateUnaryIntrinsic(Intrinsic::fabs, a);
+      if (f) return opaque(ir_.CreateUnaryIntrinsic(Intrinsic::fabs, a));
       if (!runtime::info(dtype).is_signed) return a;
       return ir_.CreateBinaryIntrinsic(Intrinsic::abs, a, ir_.getFalse());
     case Prim::k_bit_not: return ir_.CreateNot(a);
@@ -102,7 +107,7 @@ Value* VectorBuilder::binary(Prim prim, DType dtype, Value* a, Value* b) {
     case Prim::k_bit_xor: return ir_.CreateXor(a, b);
     case Prim::k_shl: return ir_.CreateShl(a, b);
     case Prim::k_shr: return is_signed ? ir_.CreateAShr(a, b) : ir_.CreateLShr(a, b);
-    case Prim::k_copysign: return ir_.CreateBinaryIntrinsic(Intrinsic::copysign, a, b);
+    case Prim::k_copysign: return opaque(ir_.CreateBinaryIntrinsic(Intrinsic::copysign, a, b));
     default: throw InternalError("emission: unknown binary primitive");
   }
 }

@@ -69,6 +69,43 @@ TEST(EmitPointwise, EveryPrimitiveOfEveryDType) {
   }
 }
 
+// inner(x, y) and a constant, one on either side of outer.
+Kernel pair(const PrimRow& inner, const PrimRow& outer, double constant, bool constant_first) {
+  const Sym n = 67;
+  KernelWriter w({n}, true);
+  w.begin();
+  std::vector<int> operands;
+  for (int i = 0; i < inner.arity; ++i)
+    operands.push_back(w.load(w.buffer(DType::kF32, n), w.index({{0, 1}})));
+  operands = {w.prim(inner.prim, DType::kF32, operands), w.constant(DType::kF32, constant)};
+  if (constant_first) std::swap(operands[0], operands[1]);
+  const bool comparison = outer.prim >= Prim::k_eq && outer.prim <= Prim::k_ge;
+  const DType result = comparison ? DType::kBool : DType::kF32;
+  w.store(w.buffer(result, n, true), w.index({{0, 1}}), w.prim(outer.prim, result, operands));
+  return w.kernel;
+}
+
+// What LLVM makes of one primitive after another where a constant lets it see through both.
+TEST(EmitPointwise, PairsOfPrimitivesAndAConstant) {
+  const auto is_cheap = [](const PrimRow& row) {
+    return row.arity <= 2 && valid(row.prim, DType::kF32) && row.prim < Prim::k_exp;
+  };
+  for (const PrimRow& inner : kPrims) {
+    if (!is_cheap(inner) || (inner.prim >= Prim::k_eq && inner.prim <= Prim::k_ge)) continue;
+    for (const PrimRow& outer : kPrims) {
+      if (!is_cheap(outer) || outer.arity != 2) continue;
+      SCOPED_TRACE(std::string(outer.name) + " of " + inner.name);
+      for (double constant : {0.0, 1.0}) {
+        for (bool constant_first : {false, true}) {
+          graph::SymContext context;
+          check(pair(inner, outer, constant, constant_first), context, {});
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 TEST(EmitPointwise, EveryCast) {
   for (DType from : kAllDTypes) {
     for (DType to : kAllDTypes) {

@@ -192,7 +192,8 @@ def run(function: Any, arguments: list) -> tuple:
     roots = [tensor for tensor in tensors if tensor.requires_grad]
     wanted = [argument for argument in arguments if argument.requires_grad]
     generator = torch.Generator().manual_seed(7)
-    cotangents = [torch.randn(root.shape, generator=generator, dtype=root.dtype) for root in roots]
+    # Laid out as the results: others are copied to that layout, which the strides of gradients follow.
+    cotangents = [torch.empty_like(root).copy_(torch.randn(root.shape, generator=generator)) for root in roots]
     try:
         gradients = torch.autograd.grad(roots, wanted, cotangents, allow_unused=True) if roots and wanted else []
     except RuntimeError as error:  # a write to what the backward reads, which a compiled backward may not read

@@ -196,6 +196,25 @@ def test_operators(index):
     check(OPERATORS[index], X)
 
 
+NAN_PROGRAMS = {
+    "relu of abs": lambda x: x.abs().relu(),
+    "clamp of abs": lambda x: x.abs().clamp(0.0, 0.75),
+    "relu of copysign": lambda x: torch.copysign(x, torch.ones(())).relu(),
+    "nested where": lambda x: torch.where(torch.isnan(x), x.abs(), torch.where(x.abs() > 0, x.abs(), 0.0)),
+    "heaviside": lambda x: torch.heaviside(x, torch.full((), 0.5)),
+}
+
+
+@pytest.mark.parametrize("name", NAN_PROGRAMS)
+def test_signs_and_nan(name):
+    check(NAN_PROGRAMS[name], torch.tensor([math.nan, -math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 3.0]))
+
+
+def test_an_expanded_number_has_strides_of_zero():
+    for shape in ((4, 1), (4, 3), (1, 1, 2)):
+        check(lambda x, y: x.expand_as(y), torch.ones(()), torch.ones(shape), compiled=False)
+
+
 def test_metadata():
     def f(x):
         return (
