@@ -144,7 +144,7 @@ void remove_functions(Graph& core, std::vector<Value*>* values) {
 
 bool remove_detach(Graph& core) {
   remove_functions(core);
-  const OpDef* const gone[] = {&op("core.detach"), &op("core.own"), &op("core.follow"),
+  const OpDef* const gone[] = {&op("core.detach"), &op("core.own"), &op("core.follow"), &op("core.slope"),
                                &op("core.unit_strides")};
   const auto done = [&](const Node& node) { return std::ranges::find(gone, node.op) != std::end(gone); };
   const bool any =

@@ -30,6 +30,8 @@
 // core.own(Tensor self)                                    and the gradient that flows through is no view,
 //                                                          but row-major
 // core.follow(Tensor self, Tensor leader)                  and `leader` gets a gradient of zeros
+// core.slope(Tensor self, Tensor source, Tensor? slope)    and its gradient goes to `source`, times `slope`, not
+//                                                          to `self`
 // core.unit_strides(Tensor self, int[] strides)            and along dims of one element its gradient, a view,
 //                                                          has these strides
 // core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved)

@@ -340,6 +340,13 @@ std::vector<OpDef> core_view_ops() {
        .scalar = CDYNAMO_SCALAR(return x[0]),
        .infer = infer_detach,
        .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad()); d.set(1, full_like(d.operand(1), 0.0)))},
+      {.name = "core.slope",
+       .family = Family::kPointwise,
+       .schemas = {"core.slope(Tensor self, Tensor source, Tensor? slope=None) -> Tensor"},
+       .scalar = CDYNAMO_SCALAR(return x[0]),
+       .infer = infer_detach,
+       .derivative =
+           CDYNAMO_DERIVATIVE(d.set(1, d.operands.size() > 2 ? d.grad() * d.operand(2) : d.grad()))},
       {.name = "core.unit_strides",
        .family = Family::kView,
        .schemas = {"core.unit_strides(Tensor self, int[] strides) -> Tensor"},

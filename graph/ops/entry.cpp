@@ -31,6 +31,13 @@ Tensor follow(Tensor x, Tensor leader) {
   return wrap(*x.builder, x.builder->call1("core.follow", {x.value, leader.value}));
 }
 
+Tensor with_slope(Tensor x, Tensor source) {
+  return wrap(*x.builder, x.builder->call1("core.slope", {x.value, source.value, Arg()}));
+}
+Tensor with_slope(Tensor x, Tensor source, Tensor slope) {
+  return wrap(*x.builder, x.builder->call1("core.slope", {x.value, source.value, slope.value}));
+}
+
 Tensor root(Tensor x) {
   Tensor zero = eq(x, 0);
   return where(zero, 0.0, sqrt(where(zero, 1.0, x)));

@@ -70,6 +70,10 @@ bool is_bool(const Arg& arg);
 Tensor own(Tensor x);
 // x, with a gradient of zeros for `leader`: where eager's result depends on it by its graph only.
 Tensor follow(Tensor x, Tensor leader);
+// x, with the gradient that `source` would have, or `slope` times that: where eager's derivative is not that of
+// what it computes (it reads rounded statistics, it overflows).
+Tensor with_slope(Tensor x, Tensor source);
+Tensor with_slope(Tensor x, Tensor source, Tensor slope);
 // The square root, whose gradient at 0 is 0 where that of sqrt is infinite: of sums of squares.
 Tensor root(Tensor x);
 // The norm of order p over `dims`, computed in x's dtype; its gradient at 0 is 0.

@@ -24,10 +24,12 @@ Arg checked_fill(const Arg& value, DType dtype) {
     number = *real;
   else if (const auto* sym = std::get_if<Sym>(&value); sym && sym->is_constant())
     number = static_cast<double>(sym->constant());
-  double bits = 8.0 * runtime::bytes(dtype);
-  bool is_signed = runtime::info(dtype).is_signed;
-  double high = std::pow(2.0, is_signed ? bits - 1 : bits), low = is_signed ? -high : -high;
-  if (!(number >= low && number <= high) || (dtype != DType::kI64 && number == high))
+  const double bits = 8.0 * runtime::bytes(dtype);
+  const bool is_signed = runtime::info(dtype).is_signed;
+  const double high = std::pow(2.0, is_signed ? bits - 1 : bits) - 1;
+  // Negative integers wrap around in unsigned types, negative reals do not.
+  const double low = is_signed ? -high - 1 : std::holds_alternative<double>(value) ? 0 : -high;
+  if (!(number >= low && number <= high))
     runtime_error("value cannot be converted to type " + std::string(runtime::info(dtype).name) +
                   " without overflow");
   return value;
@@ -147,13 +149,27 @@ Tensor half_linspace(Builder& b, double start, double end, int64_t steps, DType 
   return where(lt(index, static_cast<double>(steps / 2)), left * step + start, end - right * step);
 }
 
+// Eager converts the bounds to the dtype first.
+double integer_bound(const Args& args, const char* name, DType dtype) {
+  if (dtype == DType::kBool) throw Unsupported("linspace of bool");
+  checked_fill(args[name], dtype);
+  const double bound = std::trunc(args.number(name));
+  if (std::abs(bound) >= 0x1p53) throw Unsupported("linspace of integers beyond 2^53");
+  return bound < 0 && !runtime::info(dtype).is_signed ? bound + std::pow(2.0, 8.0 * runtime::bytes(dtype))
+                                                      : bound;
+}
+
 // From both ends towards the middle, as eager computes it.
 std::vector<Value*> linspace_body(Builder& b, const Args& args) {
   double start = args.number("start"), end = args.number("end");
   int64_t steps = args.constant("steps");
   if (steps < 0) runtime_error("number of steps must be non-negative");
   DType dtype = dtype_or(args, b.graph().default_float);
-  if (steps == 1) return one(full(b, {1}, start, dtype));
+  if (steps == 1) return one(full(b, {1}, checked_fill(args["start"], dtype), dtype));
+  if (!is_float(dtype)) {
+    start = integer_bound(args, "start", dtype);
+    end = integer_bound(args, "end", dtype);
+  }
   DType compute = dtype == DType::kF64 || !is_float(dtype) ? DType::kF64 : DType::kF32;
   double step = (end - start) / static_cast<double>(steps - 1);
   if (is_half(dtype)) return one(half_linspace(b, start, end, steps, dtype));

@@ -45,7 +45,6 @@ Tensor huber(const Args& args, Tensor x, Tensor y) {
   Tensor z = abs(x - y), far = gt(z, delta), near = where(far, 0.0, z);
   return where(far, (z - 0.5 * delta) * delta, near * 0.5 * near);
 }
-Tensor soft_margin(const Args&, Tensor x, Tensor y) { return log1p(exp(-y * x)); }
 // target * (log(target) - input); 0 where target is 0.
 Tensor divergence(const Args& args, Tensor x, Tensor y) {
   if (args.boolean("log_target")) return exp(y) * (y - x);
@@ -67,6 +66,22 @@ std::vector<Value*> loss_body(Builder& b, const Args& args) {
   DType dtype = common(b, args);
   Tensor x = to_compute(operand(b, args, "self")), y = to_compute(operand(b, args, "target"));
   return one(reduced(element(args, x, y), args.constant("reduction"), dtype));
+}
+
+// Eager's derivative is an expression of its own, which overflows in half types where the loss does not.
+std::vector<Value*> soft_margin_body(Builder& b, const Args& args) {
+  common(b, args);
+  const int64_t reduction = args.constant("reduction");
+  Tensor x = operand(b, args, "self"), y = operand(b, args, "target");
+  Tensor z = exp(-y * x), loss = log1p(z);
+  Tensor result = reduced(to_compute(loss), reduction, x.dtype());
+  if (!is_half(x.dtype())) return one(result);
+  Tensor slope = -(y * z);
+  if (reduction == 1)
+    slope =
+        cast(to_compute(slope) * (full(b, {}, 1.0, DType::kF32) / Operand(slope.type().numel())), x.dtype());
+  Tensor terms = with_slope(detach(loss), expand(x, loss.sizes()), slope / (z + 1));
+  return one(with_slope(result, reduced(terms, reduction == 0 ? 0 : 2, x.dtype())));
 }
 
 // ---- two classes ----------------------------------------------------------------------------------------
@@ -208,7 +223,7 @@ std::vector<OpDef> loss_ops() {
            "huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
            loss_body<huber>),
       loss("soft_margin_loss", "soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-           loss_body<soft_margin>),
+           soft_margin_body),
       loss("kl_div",
            "kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
            loss_body<divergence>),

@@ -181,6 +181,23 @@ void suggested_strides(Graph& graph, const Args& args, std::vector<TensorType>& 
   results[0].strides = last ? channels_last_strides(results[0].sizes) : contiguous_strides(results[0].sizes);
 }
 
+// Eager keeps mean and 1 / deviation in the input's dtype, which is what its backward reads; parameters in
+// float32 keep these in float32.
+bool statistics_are_rounded(const Args& args, DType dtype) {
+  if (!is_half(dtype)) return false;
+  for (const char* parameter : {"weight", "bias"})
+    if (args.has(parameter) && operand_dtype(args, parameter) != dtype) return false;
+  return true;
+}
+// What normalize(x, dims, eps) would be with statistics in `dtype`, and its derivative.
+Tensor normalized_with_rounded(Tensor x, const Normalized& n, const Dims& dims, double eps, DType dtype) {
+  auto rounded = [&](Tensor t) { return to_compute(cast(detach(t), dtype)); };
+  Tensor center = with_slope(rounded(n.mean), n.mean), distance = x - detach(center), rstd = rounded(n.rstd);
+  // A variance that has the rounded 1 / deviation.
+  Tensor variance = with_slope(1.0 / (rstd * rstd), mean(distance * distance, dims, true) + eps);
+  return (x - center) * rsqrt(variance);
+}
+
 std::vector<Value*> group_norm_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "input");
   require_float(input, "\"GroupNormKernelImpl\"");
@@ -197,11 +214,19 @@ std::vector<Value*> group_norm_body(Builder& b, const Args& args) {
   Sym places = 1;
   for (int d = 2; d < x.rank(); ++d) places = places * x.size(d);
   Tensor grouped = reshape(x, {x.size(0), groups, floordiv(channels, groups) * places});
-  Tensor result = reshape(normalize(grouped, {2}, args.number("eps")).scaled, x.sizes());
-  if (args.has("weight"))
-    result = result * over_channels(channel_parameter(b, args, "weight", channels, x.dtype()), x.rank());
-  if (args.has("bias"))
-    result = result + over_channels(channel_parameter(b, args, "bias", channels, x.dtype()), x.rank());
+  const double eps = args.number("eps");
+  auto affine = [&](Tensor t) {
+    t = reshape(t, x.sizes());
+    if (args.has("weight"))
+      t = t * over_channels(channel_parameter(b, args, "weight", channels, x.dtype()), x.rank());
+    if (args.has("bias"))
+      t = t + over_channels(channel_parameter(b, args, "bias", channels, x.dtype()), x.rank());
+    return t;
+  };
+  const Normalized n = normalize(grouped, {2}, eps);
+  Tensor result = affine(n.scaled);
+  if (statistics_are_rounded(args, input.dtype()))
+    result = with_slope(result, affine(normalized_with_rounded(grouped, n, {2}, eps, input.dtype())));
   return one(cast(result, input.dtype()));
 }
 

@@ -147,6 +147,13 @@ void check_addcdiv(Graph& graph, const Args& args) {
 
 // ---- derivatives ----------------------------------------------------------------------------------------
 
+// Half types round in eager's order; others save a division.
+void quotient_derivative(Derivative& d) {
+  Tensor quotient = d.grad() / d.operand(1);
+  d.set(0, quotient);
+  d.set(1, is_half(d.result().dtype()) ? -d.grad() * (d.result() / d.operand(1)) : -(quotient * d.result()));
+}
+
 Operand alpha_operand(Derivative& d) { return Operand(d.args["alpha"], &d.builder); }
 
 Tensor scaled(Derivative& d, Tensor grad) { return plain_alpha(d.args) ? grad : grad * alpha_operand(d); }
@@ -205,8 +212,7 @@ std::vector<OpDef> pointwise_arithmetic_ops() {
        .numpy_names = {"np.divide", "np.true_divide"},
        .promotion = Promotion::kDivide,
        .scalar = CDYNAMO_SCALAR(return b.div(x[0], x[1])),
-       .derivative = CDYNAMO_DERIVATIVE(Tensor quotient = d.grad() / d.operand(1); d.set(0, quotient);
-                                        d.set(1, -(quotient * d.result())))},
+       .derivative = quotient_derivative},
       {.name = "core.div_trunc",
        .family = Family::kPointwise,
        .schemas = {"core.div_trunc(Tensor self, Tensor other) -> Tensor"},
