@@ -92,8 +92,12 @@ std::shared_ptr<TrainingFunction> TrainingFunction::make(std::unique_ptr<Graph> 
   auto made = std::make_shared<TrainingFunction>();
   made->options_ = options;
   made->compile_ = std::move(compile);
-  for (size_t i = 0; i < input_wanted.size(); ++i)
+  // The engine goes on from a node to all that it has edges to: there are none to what only came in.
+  const std::vector<bool> behind = graph::inputs_behind(*function, output_differentiable);
+  for (size_t i = 0; i < input_wanted.size(); ++i) {
+    input_wanted[i] = input_wanted[i] && behind[i];
     if (input_wanted[i]) made->node_inputs_.push_back(static_cast<int>(i));
+  }
   for (size_t i = 0; i < output_differentiable.size(); ++i)
     if (output_differentiable[i]) made->node_outputs_.push_back(static_cast<int>(i));
   made->plan_ = graph::make_training(std::move(function), std::move(input_wanted),

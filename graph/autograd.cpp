@@ -88,6 +88,24 @@ std::vector<bool> reaches(const Graph& graph, const std::vector<Value*>& inputs)
   return result;
 }
 
+std::vector<bool> inputs_behind(const Graph& graph, const std::vector<bool>& outputs) {
+  std::vector<bool> behind(graph.next_value_id());
+  for (size_t i = 0; i < graph.outputs.size(); ++i)
+    if (outputs[i]) behind[graph.outputs[i]->id] = true;
+  for (auto it = graph.nodes.rbegin(); it != graph.nodes.rend(); ++it) {
+    Node& node = **it;
+    const bool any =
+        std::ranges::any_of(node.results, [&](const Value* result) { return behind[result->id]; });
+    if (!any || !node.op->differentiable) continue;
+    for_each_operand(node, [&](Value*& operand) {
+      if (runtime::is_float(operand->type.dtype)) behind[operand->id] = true;
+    });
+  }
+  std::vector<bool> inputs;
+  for (const Value* input : graph.inputs) inputs.push_back(behind[input->id]);
+  return inputs;
+}
+
 std::vector<Value*> differentiate(Builder& builder, const std::vector<Value*>& outputs,
                                   const std::vector<Value*>& cotangents, const std::vector<Value*>& inputs) {
   ReversePass pass(builder, inputs);

@@ -26,6 +26,8 @@ std::vector<Value*> differentiate(Builder& builder, const std::vector<Value*>& o
 
 // By value id: does a gradient flow from the value to one of `inputs`?
 std::vector<bool> reaches(const Graph& graph, const std::vector<Value*>& inputs);
+// By input: does a gradient flow to it from one of these outputs?
+std::vector<bool> inputs_behind(const Graph& graph, const std::vector<bool>& outputs);
 
 // After the last differentiation: what stands for derivatives alone (core.h) has done its work.
 bool remove_detach(Graph& core);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import types
 import weakref
 
 import pytest
@@ -581,3 +582,32 @@ def test_what_is_overwritten_has_a_gradient_of_zeros():
 def test_running_sum_of_nothing():
     check(lambda x: (x.view(-1)[:-1], x.view(-1).cumsum(0)), leaf(4, 0))
     check(lambda x: (x.view(-1)[:-1], x.view(-1).cumsum(0)), leaf(1, 3))
+
+
+def test_what_only_comes_in_has_no_part_in_the_backward():
+    """Results that are kept from call to call have histories whose saved tensors are gone."""
+    log = []
+    state = types.SimpleNamespace(hidden=None)
+
+    def kept_in_a_list(x):
+        y = x.sin()
+        log.append(y)
+        return y * 2
+
+    def kept_in_an_attribute(x):
+        had = state.hidden
+        state.hidden = x.sin()
+        return state.hidden * (2 if had is None else 3)
+
+    for function in (kept_in_a_list, kept_in_an_attribute):
+        compiled = cdynamo.optimize(function)
+        for factor in (2, 2 if function is kept_in_a_list else 3):
+            x = leaf(3)
+            compiled(x).sum().backward()
+            torch.testing.assert_close(x.grad, factor * x.detach().cos())
+
+    seen = []
+    x, unused = leaf(3), leaf(3)
+    unused.register_hook(lambda g: seen.append(g * 1))
+    cdynamo.optimize(lambda x, unused: (x * x, unused.shape[0]))(x, unused)[0].sum().backward()
+    assert seen == [] and unused.grad is None
