@@ -89,6 +89,19 @@ TensorCapture& tensor_capture(Executor& ex) {
   return *static_cast<TensorCapture*>(ex.framework_state.get());
 }
 
+namespace {
+// A tensor's tangent is not to be seen from outside, so where there may be any all is eager's.
+void guard_no_forward_mode(Executor& ex) {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.autograd.forward_ad");
+  PyObject* name = interned("_current_level");
+  PyObject* level = module ? PyDict_GetItemWithError(PyModule_GetDict(module), name) : nullptr;
+  if (!level) return;
+  if (!PyLong_Check(level) || PyLong_AsLong(level) >= 0)
+    throw SkipFrame{.reason = "forward-mode differentiation is on", .retry_later = true};
+  add_guard(ex, GuardKind::kEquals, module_global_source(module, name), level);
+}
+}  // namespace
+
 TensorCapture& torch_capture(Executor& ex) {
   TensorCapture& capture = tensor_capture(ex);
   if (capture.has_state) return capture;
@@ -102,6 +115,7 @@ TensorCapture& torch_capture(Executor& ex) {
   autocast.cache = capture.state.flags & TorchState::kAutocastCache;
   capture.autocast_before = autocast;
   capture.has_state = true;
+  guard_no_forward_mode(ex);
   ex.uses_torch();
   return capture;
 }
