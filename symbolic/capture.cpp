@@ -226,6 +226,10 @@ class Attempt {
     outcome.step = static_cast<int64_t>(state.root_trace.size()) - 1;
     if (outcome.step < 0 && outcome.finished) outcome.step = 0;
     outcome.trace = state.root_trace;
+    if (!outcome.finished && state.break_step >= 0 && state.break_step < outcome.step) {
+      outcome.step = state.break_step;
+      outcome.at_handover = false;
+    }
     outcome.handler_steps = state.root_handler_steps;
     return outcome;
   }

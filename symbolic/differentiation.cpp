@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/op.h"
+#include "symbolic/executor_state.h"
 #include "symbolic/hooks.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/torch/tensor.h"
@@ -93,7 +94,11 @@ GradCall read_call(Executor& ex, const CallArgs& args) {
                       "allow_unused?", "is_grads_batched?", "materialize_grads?"});
   GradCall call;
   for (const ValuePtr& item : one_or_many(ex, given[0])) call.outputs.push_back(differentiable_tensor(item));
-  for (const ValuePtr& item : one_or_many(ex, given[1])) call.inputs.push_back(differentiable_tensor(item));
+  for (const ValuePtr& item : one_or_many(ex, given[1])) {
+    call.inputs.push_back(differentiable_tensor(item));
+    if (ex.state().hooked.count(call.inputs.back()))
+      throw SkipFrame{.reason = "a gradient is asked for of a tensor with a hook", .nested_too = true};
+  }
   call.grad_outputs.resize(call.outputs.size());
   if (given[2] && !is_none(given[2])) {
     std::vector<ValuePtr> items = one_or_many(ex, given[2]);

@@ -174,6 +174,12 @@ void Executor::mutated(const ValuePtr& value) {
   if (state_->mutated_set.insert(value.get()).second) state_->mutated.push_back(value);
 }
 
+void Executor::changing(const ValuePtr& value, bool is_live) {
+  if (is_live) return mutated(value);
+  // Whether it was made outside is not known.
+  if (part() && part()->pure) break_graph("CD0419", part()->what);
+}
+
 graph::Graph& Executor::graph() { return *state_->result.graph; }
 
 graph::Builder& Executor::builder() {
@@ -270,8 +276,8 @@ void Executor::changes_autocast() { state_->result.changes_autocast = true; }
 const Executor::Part* Executor::part() const {
   return state_->parts.empty() ? nullptr : &state_->parts.back();
 }
-void Executor::enter_part(std::string what, int region) {
-  state_->parts.push_back({std::move(what), region, graph().next_value_id()});
+void Executor::enter_part(std::string what, int region, bool pure) {
+  state_->parts.push_back({std::move(what), region, graph().next_value_id(), pure});
 }
 void Executor::leave_part() { state_->parts.pop_back(); }
 

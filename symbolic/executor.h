@@ -36,6 +36,8 @@ class Executor {
   // Registers a value whose live object has to be changed after the graph has run: its emit_effects is called
   // at the end.
   void mutated(const ValuePtr& value);
+  // A container or cell is about to change; `is_live`: it stands for a live object.
+  void changing(const ValuePtr& value, bool is_live);
   graph::Graph& graph();
   graph::Builder& builder();  // its location is kept at the current user line
   // Registers a tensor, array, float or int input of the graph; the same source gives the same input.
@@ -58,9 +60,10 @@ class Executor {
     std::string what;     // "a checkpoint"
     int region = 0;       // Node::region of what it appends
     int first_value = 0;  // the graph's values from here on are its own
+    bool pure = false;    // eager runs it later only: what was made outside of it may not be changed either
   };
   const Part* part() const;  // the innermost; null: none
-  void enter_part(std::string what, int region);
+  void enter_part(std::string what, int region, bool pure = false);
   void leave_part();
 
   // ---- running

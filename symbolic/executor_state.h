@@ -80,6 +80,11 @@ struct Executor::State {
   std::vector<int> root_handler_steps;  // steps that raised what is being handled
   int root_raise_step = -1;             // step that raised, outside of any handler
   int64_t stop_at_step = -1;            // stop before the instruction of this step
+  std::vector<int> root_values;         // by step: the next value's id when it began
+  int64_t break_step = -1;              // a graph break stops before this step, not where it was met
+
+  // Inputs on which hooks were registered.
+  std::unordered_set<const graph::Value*> hooked;
 
   // ---- where nodes come from
   std::map<std::pair<PyCodeObject*, int>, int> locations;  // code and line to Graph::locations

@@ -134,6 +134,7 @@ const std::array<OpHandler, kNumOps>& handlers() {
 bool root_step(Executor::State& state, const SymbolicFrame& frame) {
   if (state.stop_at_step == static_cast<int64_t>(state.root_trace.size())) return false;
   state.root_trace.push_back(frame.pc);
+  state.root_values.push_back(state.result.graph->next_value_id());
   return true;
 }
 

@@ -35,7 +35,7 @@ ValuePtr CellValue::contents(Executor& ex) {
 void CellValue::set_contents(Executor& ex, ValuePtr value) {
   contents_ = std::move(value);
   loaded_ = true;
-  if (cell_) ex.mutated(shared_from_this());
+  ex.changing(shared_from_this(), static_cast<bool>(cell_));
 }
 
 ValuePtr CellValue::get_attribute(Executor& ex, PyObject* name) {

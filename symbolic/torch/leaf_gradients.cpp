@@ -2,6 +2,7 @@
 
 #include "graph/op.h"
 #include "symbolic/differentiation.h"
+#include "symbolic/executor_state.h"
 #include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
@@ -57,6 +58,7 @@ LeafGradient& gradient_state(Executor& ex, TensorValue& self) {
 
 // Hooks of the engine are its own business.
 void require_no_hooks(Executor& ex, TensorValue& leaf) {
+  if (ex.state().hooked.count(leaf.value())) break_graph("CD0400", "backward() with hooks");
   PyObject* object = input_object(ex, leaf);
   for (const char* name : {"_backward_hooks", "_post_accumulate_grad_hooks"}) {
     PyRef hooks = checked(PyObject_GetAttrString(object, name));

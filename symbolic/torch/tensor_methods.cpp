@@ -5,6 +5,7 @@
 #include "symbolic/torch/leaf_gradients.h"
 #include "symbolic/torch/size.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/torch/tensor_hooks.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/common.h"
 #include "symbolic/values/sym_int.h"
@@ -221,8 +222,6 @@ constexpr const char* kFormat = "formatting";
 
 // x.backward() and the like: PyTorch's engine runs them, on nodes that are compiled.
 constexpr const char* kRequiresGrad = "requires_grad_()";
-constexpr const char* kRetainGrad = "retain_grad()";
-constexpr const char* kRegisterHook = "register_hook()";
 template <const char* const& kName>
 ValuePtr engine_method(Executor&, const ValuePtr&, const CallArgs&) {
   break_graph("CD0400", kName);
@@ -281,8 +280,9 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"__str__", value_method<kFormat>},
     {"requires_grad_", engine_method<kRequiresGrad>},
     {"backward", backward_method},
-    {"retain_grad", engine_method<kRetainGrad>},
-    {"register_hook", engine_method<kRegisterHook>},
+    {"retain_grad", retain_grad_method},
+    {"register_hook", register_hook_method},
+    {"register_post_accumulate_grad_hook", register_post_accumulate_hook_method},
     {"type", type_method},
     {"new_tensor", new_tensor_method},
     {"cpu", cpu_method},

@@ -6,6 +6,7 @@
 #include "graph/op.h"
 #include "symbolic/executor_state.h"
 #include "symbolic/hooks.h"
+#include "symbolic/torch/backward_graph.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/common.h"
@@ -13,9 +14,6 @@
 namespace cdynamo::symbolic {
 namespace {
 
-using graph::Arg;
-using graph::Graph;
-using graph::Node;
 using graph::Value;
 
 constexpr const char* kBackward = "the backward of a Function";
@@ -103,83 +101,10 @@ ValuePtr enter_backward(Executor& ex, PyObject*, const CallArgs& args) {
   capture.autocast.enabled = false;
   capture.backward_begins.push_back(ex.graph().nodes.size());
   std::vector<ValuePtr> cotangents;
-  for (const Value* of : values_of(ex, args.positional.at(0))) {
-    graph::TensorType type = of->type;
-    type.strides = graph::contiguous_strides(type.sizes);
-    Value* cotangent = ex.graph().new_value(nullptr, -1, std::move(type));
-    cotangent->name = "cotangent_" + std::to_string(cotangent->id);
-    cotangent->requires_grad = true;
-    cotangents.push_back(make_tensor(ex, cotangent));
-  }
+  for (const Value* of : values_of(ex, args.positional.at(0)))
+    cotangents.push_back(make_tensor(ex, new_cotangent(ex.graph(), of)));
   return make_tuple(ex, std::move(cotangents));
 }
-
-// The nodes that the backward has appended as a graph: inputs are the cotangents, what it reads of the outer graph
-// (`saved`), and `results` of the Function.
-class BackwardGraph {
- public:
-  BackwardGraph(Graph& outer, size_t begin) : outer_(outer) {
-    nodes_.splice(nodes_.begin(), outer.nodes, std::next(outer.nodes.begin(), static_cast<ptrdiff_t>(begin)),
-                  outer.nodes.end());
-  }
-
-  std::shared_ptr<const Graph> make(const std::vector<Value*>& cotangents, const std::vector<Value*>& results,
-                                    const std::vector<Value*>& gradients, int user_call) {
-    auto made = std::make_shared<Graph>(outer_.sym);
-    made->framework = outer_.framework;
-    made->default_float = outer_.default_float;
-    find_saved(cotangents, results, gradients);
-    for (const std::vector<Value*>* inputs : {&cotangents, &std::as_const(saved), &results})
-      for (const Value* input : *inputs) {
-        Value* image = made->add_input(input->type, input->name);
-        if (inputs == &results) image->name += "_result";
-        image->requires_grad = input->requires_grad;
-        images_[input] = image;
-      }
-    for (const auto& node : nodes_) copy(*node, *made, user_call);
-    for (const Value* gradient : gradients) made->outputs.push_back(images_.at(gradient));
-    return made;
-  }
-
-  std::vector<Value*> saved;
-
- private:
-  void find_saved(const std::vector<Value*>& cotangents, const std::vector<Value*>& results,
-                  const std::vector<Value*>& gradients) {
-    std::unordered_set<const Value*> known(cotangents.begin(), cotangents.end());
-    known.insert(results.begin(), results.end());
-    const auto read = [&](Value* value) {
-      if (known.insert(value).second) saved.push_back(value);
-    };
-    for (const auto& node : nodes_) {
-      if (node->op->family == graph::Family::kLibrary)
-        refuse("whose backward calls what is not in the operator table");
-      graph::for_each_operand(*node, [&](Value*& operand) { read(operand); });
-      known.insert(node->results.begin(), node->results.end());
-    }
-    for (Value* gradient : gradients) read(gradient);
-  }
-
-  void copy(const Node& node, Graph& to, int user_call) {
-    Node image = node;
-    graph::for_each_operand(image, [&](Value*& operand) { operand = images_.at(operand); });
-    std::vector<graph::TensorType> types;
-    for (const Value* result : node.results) types.push_back(result->type);
-    Node* made = to.add_node(node.op, node.overload, std::move(image.args), std::move(types));
-    made->in_place = node.in_place;
-    made->no_grad = node.no_grad;
-    made->location = node.location;
-    made->user_call = user_call;
-    for (size_t i = 0; i < node.results.size(); ++i) {
-      made->results[i]->requires_grad = node.results[i]->requires_grad;
-      images_[node.results[i]] = made->results[i];
-    }
-  }
-
-  Graph& outer_;
-  std::list<std::unique_ptr<Node>> nodes_;
-  std::unordered_map<const Value*, Value*> images_;
-};
 
 // What the forward has made has a history from here on.
 void note_history(Executor& ex, Value* output) {
@@ -196,12 +121,14 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
                             outputs = values_of(ex, args.positional.at(1)),
                             inputs = values_of(ex, args.positional.at(2)),
                             gradients = values_of(ex, args.positional.at(3));
-  BackwardGraph backward(ex.graph(), capture.backward_begins.back());
+  const size_t begin = capture.backward_begins.back();
   capture.backward_begins.pop_back();
   ex.leave_part();
-  std::shared_ptr<const Graph> made = backward.make(cotangents, outputs, gradients, ex.state().user_call);
-  append_call(ex, graph::op("core.function"),
-              {.overload = 0, .args = {std::move(made), outputs, inputs, std::move(backward.saved)}});
+  BackwardGraph backward =
+      take_backward(ex.graph(), begin, {cotangents, outputs, gradients}, ex.state().user_call);
+  append_call(
+      ex, graph::op("core.function"),
+      {.overload = 0, .args = {std::move(backward.graph), outputs, inputs, std::move(backward.saved)}});
   for (Value* output : outputs) note_history(ex, output);
   return ex.none();
 }

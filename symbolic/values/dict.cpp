@@ -165,8 +165,8 @@ void DictValue::remove(PyObject* hash_key) {
 }
 
 void DictValue::log_change(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  ex.changing(shared_from_this(), static_cast<bool>(object_));
   if (!object_) return;
-  ex.mutated(shared_from_this());
   if (replaced_) return;
   PyRef mine = key->hash_key(ex);
   for (auto change = log_.rbegin(); change != log_.rend() && change - log_.rbegin() < 64; ++change) {
@@ -205,7 +205,7 @@ bool DictValue::erase(Executor& ex, const ValuePtr& key) {
 
 void DictValue::replace_whole(Executor& ex) {
   complete(ex);
-  if (object_) ex.mutated(shared_from_this());
+  ex.changing(shared_from_this(), static_cast<bool>(object_));
   replaced_ = static_cast<bool>(object_);
   log_.clear();
   ++version_;
@@ -214,7 +214,7 @@ void DictValue::replace_whole(Executor& ex) {
 void DictValue::clear(Executor& ex) {
   // Nothing of the old contents matters but that they go.
   complete_ = true;
-  if (object_) ex.mutated(shared_from_this());
+  ex.changing(shared_from_this(), static_cast<bool>(object_));
   replaced_ = static_cast<bool>(object_);
   log_.clear();
   entries_.clear();

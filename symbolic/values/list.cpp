@@ -60,7 +60,7 @@ size_t ListValue::size(Executor& ex) {
 std::vector<ValuePtr>& ListValue::mutable_items(Executor& ex) {
   items(ex);
   changed_ = true;
-  if (object_) ex.mutated(shared_from_this());
+  ex.changing(shared_from_this(), static_cast<bool>(object_));
   return items_;
 }
 

@@ -50,7 +50,7 @@ size_t SetValue::size() const { return static_cast<size_t>(PySet_GET_SIZE(mirror
 void SetValue::will_change(Executor& ex) {
   if (changed_) return;
   changed_ = true;
-  if (object_) ex.mutated(shared_from_this());
+  ex.changing(shared_from_this(), static_cast<bool>(object_));
 }
 
 void SetValue::insert(Executor& ex, const ValuePtr& item) {

@@ -304,7 +304,7 @@ void UserObjectValue::set_slot(Executor& ex, PyObject* name, const ValuePtr& val
   }
   if (!known) slots_.emplace_back(PyRef::borrow(name), value);
   slot_changes_.emplace_back(PyRef::borrow(name), value);
-  if (object_) ex.mutated(shared_from_this());
+  ex.changing(shared_from_this(), static_cast<bool>(object_));
 }
 
 ValuePtr UserObjectValue::c_attribute(Executor& ex, PyObject* descriptor) {

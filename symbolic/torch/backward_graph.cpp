@@ -1,0 +1,102 @@
+#include "symbolic/torch/backward_graph.h"
+
+#include <list>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph/op.h"
+#include "symbolic/value.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Value;
+
+class Taker {
+ public:
+  Taker(Graph& outer, size_t begin) : outer_(outer) {
+    nodes_.splice(nodes_.begin(), outer.nodes, std::next(outer.nodes.begin(), static_cast<ptrdiff_t>(begin)),
+                  outer.nodes.end());
+  }
+
+  std::shared_ptr<const Graph> make(const std::vector<Value*>& cotangents, const std::vector<Value*>& results,
+                                    const std::vector<Value*>& gradients, int user_call) {
+    auto made = std::make_shared<Graph>(outer_.sym);
+    made->framework = outer_.framework;
+    made->default_float = outer_.default_float;
+    find_saved(cotangents, results, gradients);
+    for (const std::vector<Value*>* inputs : {&cotangents, &std::as_const(saved), &results})
+      for (const Value* input : *inputs) {
+        Value* image = made->add_input(input->type, input->name);
+        if (inputs == &results) image->name += "_result";
+        image->requires_grad = input->requires_grad;
+        images_[input] = image;
+      }
+    for (const auto& node : nodes_) copy(*node, *made, user_call);
+    for (const Value* gradient : gradients) made->outputs.push_back(images_.at(gradient));
+    return made;
+  }
+
+  std::vector<Value*> saved;
+
+ private:
+  void find_saved(const std::vector<Value*>& cotangents, const std::vector<Value*>& results,
+                  const std::vector<Value*>& gradients) {
+    std::unordered_set<const Value*> known(cotangents.begin(), cotangents.end());
+    known.insert(results.begin(), results.end());
+    const auto read = [&](Value* value) {
+      if (known.insert(value).second) saved.push_back(value);
+    };
+    for (const auto& node : nodes_) {
+      if (node->op->family == graph::Family::kLibrary)
+        break_graph("CD0404", "a backward in Python that calls what is not in the operator table");
+      graph::for_each_operand(*node, [&](Value*& operand) { read(operand); });
+      known.insert(node->results.begin(), node->results.end());
+    }
+    for (Value* gradient : gradients) read(gradient);
+  }
+
+  void copy(const Node& node, Graph& to, int user_call) {
+    Node image = node;
+    graph::for_each_operand(image, [&](Value*& operand) { operand = images_.at(operand); });
+    std::vector<graph::TensorType> types;
+    for (const Value* result : node.results) types.push_back(result->type);
+    Node* made = to.add_node(node.op, node.overload, std::move(image.args), std::move(types));
+    made->in_place = node.in_place;
+    made->no_grad = node.no_grad;
+    made->location = node.location;
+    made->user_call = user_call;
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      made->results[i]->requires_grad = node.results[i]->requires_grad;
+      images_[node.results[i]] = made->results[i];
+    }
+  }
+
+  Graph& outer_;
+  std::list<std::unique_ptr<Node>> nodes_;
+  std::unordered_map<const Value*, Value*> images_;
+};
+
+}  // namespace
+
+Value* new_cotangent(Graph& graph, const Value* of) {
+  graph::TensorType type = of->type;
+  type.strides = graph::contiguous_strides(type.sizes);
+  Value* cotangent = graph.new_value(nullptr, -1, std::move(type));
+  cotangent->name = "cotangent_" + std::to_string(cotangent->id);
+  cotangent->requires_grad = true;
+  return cotangent;
+}
+
+BackwardGraph take_backward(Graph& outer, size_t begin, const BackwardValues& values, int user_call) {
+  Taker taker(outer, begin);
+  BackwardGraph taken;
+  taken.graph = taker.make(values.cotangents, values.results, values.gradients, user_call);
+  taken.saved = std::move(taker.saved);
+  return taken;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,242 @@
+#include "symbolic/torch/tensor_hooks.h"
+
+#include <algorithm>
+
+#include "graph/op.h"
+#include "symbolic/executor_state.h"
+#include "symbolic/torch/backward_graph.h"
+#include "symbolic/torch/tensor.h"
+#include "symbolic/values/common.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+using graph::Node;
+using graph::Value;
+using Position = std::list<std::unique_ptr<Node>>::iterator;
+
+constexpr const char* kHook = "a hook of a tensor";
+
+// ---- who reads a tensor
+
+const Value* base_of(const TensorCapture& capture, const Value* value) {
+  auto found = capture.base_of.find(value);
+  return found == capture.base_of.end() ? value : found->second;
+}
+
+// A Function of the user, whose results have their history from it.
+bool is_function(const Node& node) {
+  if (node.op->name != "core.function") return false;
+  const graph::Args args(node.op->parsed[0], node.args);
+  return args.values("outputs") != args.values("inputs");  // else a hook
+}
+
+// What the graph has done with a value that it made.
+struct Uses {
+  Position made;                // the node that gave it its content: its own, or the last write to it
+  const Node* first = nullptr;  // the first that reads that content; null: none does
+  bool writes_between = false;  // something was written since
+};
+
+Uses uses_of(Executor& ex, const Value* value) {
+  const TensorCapture& capture = tensor_capture(ex);
+  const Value* base = base_of(capture, value);  // what reads the storage of a view may read the view
+  auto& nodes = ex.graph().nodes;
+  Uses uses{nodes.end()};
+  for (auto at = nodes.begin(); at != nodes.end(); ++at) {
+    Node& node = **at;
+    bool reads = false;
+    graph::for_each_operand(node, [&](Value*& operand) { reads |= base_of(capture, operand) == base; });
+    const bool writes = node.in_place && base_of(capture, std::get<Value*>(node.args.at(0))) == base;
+    if (node.results.at(0) == value || writes || (reads && is_function(node))) {
+      uses = Uses{at};
+    } else if (uses.made != nodes.end()) {
+      if (reads && !uses.first) uses.first = &node;
+      uses.writes_between |= node.in_place || is_function(node);
+    }
+  }
+  return uses;
+}
+
+// The step of the root frame that appended the node.
+int64_t step_of(Executor& ex, const Node& node) {
+  const std::vector<int>& values = ex.state().root_values;
+  return std::upper_bound(values.begin(), values.end(), node.results.at(0)->id) - values.begin() - 1;
+}
+
+// Breaks the graph before anything has read the value: autograd is to see all of it in PyTorch.
+[[noreturn]] void break_before_uses(Executor& ex, const Value* value, const std::string& what) {
+  Executor::State& state = ex.state();
+  const Uses uses = uses_of(ex, value);
+  if (uses.first) {
+    const int64_t first = step_of(ex, *uses.first), now = static_cast<int64_t>(state.root_trace.size()) - 1;
+    // One instruction has both made and read it: a compiled call would again.
+    if (first < now && first == step_of(ex, **uses.made))
+      throw SkipFrame{.reason = what + " of what was read where it was made", .nested_too = true};
+    state.break_step = first;
+  }
+  break_graph("CD0400", what);
+}
+
+// ---- handles
+
+// What registering a hook gives: nothing can be done with it, since the hook cannot be removed again.
+class HookHandle final : public SymbolicValue {
+ public:
+  HookHandle(const Value* value, std::string what, int64_t step)
+      : value_(value), what_(std::move(what)), step_(step) {}
+  PyTypeObject* type() const override {
+    return reinterpret_cast<PyTypeObject*>(library_object("torch.utils.hooks", "RemovableHandle"));
+  }
+  std::string describe() const override { return "the handle of " + std::string(kHook); }
+  ValuePtr get_attribute(Executor& ex, PyObject*) override { refuse(ex); }
+  RecipePtr recipe(Executor& ex) override { refuse(ex); }
+
+ private:
+  [[noreturn]] void refuse(Executor& ex) {
+    ex.state().break_step = step_;
+    if (value_->node) break_before_uses(ex, value_, what_);
+    break_graph("CD0400", what_);
+  }
+  const Value* value_;
+  std::string what_;
+  int64_t step_;  // of the root frame, in which the hook was registered
+};
+
+ValuePtr make_handle(Executor& ex, const Value* value, std::string what) {
+  const auto step = static_cast<int64_t>(ex.state().root_trace.size()) - 1;
+  return std::make_shared<HookHandle>(value, std::move(what), step);
+}
+
+// ---- what came in
+
+// tensor.method(*arguments), after the graph has run.
+void call_afterwards(Executor& ex, const ValuePtr& tensor, const char* method,
+                     const std::vector<ValuePtr>& arguments) {
+  Effect effect{.kind = EffectKind::kCall};
+  effect.target = call_recipe(library_object("builtins", "getattr"),
+                              {tensor->recipe(ex), make_recipe(RecipeKind::kConstant, interned(method))});
+  effect.value = make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, arguments));
+  ex.effect(std::move(effect));
+}
+
+const Value* hookable(Executor& ex, const ValuePtr& self, const char* method) {
+  auto& tensor = static_cast<TensorValue&>(*self);
+  // Eager raises; and a part of the program that is run again would register again.
+  if (!tensor.requires_grad() || ex.part()) break_graph("CD0400", method);
+  return tensor.value();
+}
+
+ValuePtr hook_input(Executor& ex, const ValuePtr& self, const char* method,
+                    const std::vector<ValuePtr>& arguments) {
+  const auto* value = static_cast<TensorValue&>(*self).value();
+  if (!self->source) break_graph("CD0400", method);
+  call_afterwards(ex, self, method, arguments);
+  ex.state().hooked.insert(value);
+  return make_handle(ex, value, method);
+}
+
+// ---- what the graph makes
+
+bool has_type_of(Executor& ex, const Value* gradient, const Value* of) {
+  graph::SymContext& sym = *ex.graph().sym;
+  bool same = gradient && gradient->type.dtype == of->type.dtype && gradient->type.rank() == of->type.rank();
+  for (int d = 0; same && d < of->type.rank(); ++d)
+    same = sym.guard_eq(gradient->type.sizes[d], of->type.sizes[d], kHook);
+  return same;
+}
+
+// The gradient that `hook` makes of `cotangent`; null where it leaves it alone. Breaks before the uses of `value` where
+// it cannot be captured.
+Value* hooked_gradient(Executor& ex, const Value* value, const ValuePtr& hook, const ValuePtr& cotangent) {
+  TensorCapture& capture = tensor_capture(ex);
+  std::string why;
+  try {
+    const AutocastState autocast = capture.autocast;
+    capture.autocast.enabled = false;
+    ex.enter_part(kHook, 0, /*pure=*/true);
+    const ValuePtr result = hook->call(ex, {.positional = {cotangent}, .keywords = {}});
+    ex.leave_part();
+    capture.autocast.enabled = autocast.enabled;
+    if (is_none(result)) return nullptr;
+    if (has_type_of(ex, graph_value(result), value)) return graph_value(result);
+    why = "it gives no tensor like its argument";
+  } catch (const GraphBreak& broken) {
+    why = broken.record.what;
+  } catch (const PythonRaise&) {
+    why = "it raises";
+  }
+  break_before_uses(ex, value, "register_hook() with a hook that is not captured: " + why);
+}
+
+bool draws(const graph::Graph& graph) {
+  return std::ranges::any_of(graph.nodes,
+                             [](const auto& node) { return node->op->family == graph::Family::kRandom; });
+}
+
+// Appends the hook as a node, and moves it to where all that reads the value finds its result; before hooks that are
+// there, which get the gradient first.
+void append_hook(Executor& ex, Value* value, Value* cotangent, Value* gradient, size_t begin) {
+  const std::vector<Value*> cotangents = {cotangent}, values = {value}, gradients = {gradient};
+  auto& nodes = ex.graph().nodes;
+  BackwardGraph backward =
+      take_backward(ex.graph(), begin, {cotangents, values, gradients}, ex.state().user_call);
+  const std::string what = "register_hook()";
+  if (draws(*backward.graph)) break_before_uses(ex, value, what + " with a hook that draws random numbers");
+  const Uses uses = uses_of(ex, value);
+  if (uses.first) {
+    const auto is_later = [&](const Value* saved) {
+      return std::any_of(uses.made, nodes.end(), [&](const auto& node) { return node.get() == saved->node; });
+    };
+    if (uses.writes_between || std::ranges::any_of(backward.saved, is_later))
+      break_before_uses(ex, value, what + " on what was read before");
+  }
+  ex.state().hooked.insert(value);
+  const auto last = std::prev(nodes.end());
+  append_call(
+      ex, graph::op("core.function"),
+      {.overload = 0, .args = {std::move(backward.graph), values, values, std::move(backward.saved)}});
+  if (uses.first) nodes.splice(std::next(uses.made), nodes, std::next(last));
+}
+
+}  // namespace
+
+ValuePtr register_hook_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  constexpr const char* kName = "register_hook";
+  const ValuePtr hook = bind_arguments(ex, kName, args, {"hook"})[0];
+  const Value* known = hookable(ex, self, "register_hook()");
+  if (!known->node) return hook_input(ex, self, kName, {hook});
+  auto* value = const_cast<Value*>(known);
+  const TensorCapture& capture = tensor_capture(ex);
+  if (capture.base_of.count(value) || capture.storage_of.count(value))
+    break_before_uses(ex, value, "register_hook() of a view");
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), self);
+  return recorded_call(ex, "call_method", PyRef::borrow(interned(kName)), all, [&]() -> ValuePtr {
+    Value* cotangent = new_cotangent(ex.graph(), value);
+    const size_t begin = ex.graph().nodes.size();
+    Value* gradient = hooked_gradient(ex, value, hook, make_tensor(ex, cotangent));
+    if (gradient)
+      append_hook(ex, value, cotangent, gradient, begin);
+    else
+      ex.graph().nodes.resize(begin);
+    return make_handle(ex, value, "register_hook() with a handle that is used");
+  });
+}
+
+ValuePtr register_post_accumulate_hook_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  constexpr const char* kName = "register_post_accumulate_grad_hook";
+  const ValuePtr hook = bind_arguments(ex, kName, args, {"hook"})[0];
+  if (hookable(ex, self, kName)->node) break_graph("CD0400", kName);
+  return hook_input(ex, self, kName, {hook});
+}
+
+ValuePtr retain_grad_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  bind_arguments(ex, "retain_grad", args, {});
+  const Value* value = hookable(ex, self, "retain_grad()");
+  if (value->node) break_before_uses(ex, value, "retain_grad()");
+  hook_input(ex, self, "retain_grad", {});
+  return ex.none();
+}
+
+}  // namespace cdynamo::symbolic

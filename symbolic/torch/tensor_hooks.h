@@ -1,0 +1,14 @@
+// Hooks of tensors during capture. On what came in they are registered after the graph has run, which is as good. On
+// what the graph makes, a hook that only computes with tensors becomes a part of the graph (core.function), right where
+// the tensor is made; another one breaks it, before anything has read the tensor: a hook sees the whole gradient.
+#pragma once
+
+#include "symbolic/value.h"
+
+namespace cdynamo::symbolic {
+
+ValuePtr register_hook_method(Executor& ex, const ValuePtr& self, const CallArgs& args);
+ValuePtr register_post_accumulate_hook_method(Executor& ex, const ValuePtr& self, const CallArgs& args);
+ValuePtr retain_grad_method(Executor& ex, const ValuePtr& self, const CallArgs& args);
+
+}  // namespace cdynamo::symbolic
