@@ -185,8 +185,13 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
 }
 
 bool CodeCache::at_limit(Layout& layout) {
-  const int limit = global_config().recompile_limit;
+  constexpr int kWays = 8;  // through the program, each an entry, where branches are followed
+  const int limit = global_config().recompile_limit * (config_->evicts ? kWays : 1);
   if (static_cast<int>(layout.entries.size()) < limit) return false;
+  if (config_->evicts) {
+    layout.entries.pop_back();
+    return false;
+  }
   if (!layout.limit_reported) {
     layout.limit_reported = true;
     symbolic::log_warning(

@@ -16,6 +16,7 @@ struct Config {
   symbolic::PyRef
       backend_callable;  // kEager, kCallable: (graph description, example inputs) -> callable, in Python
   bool fullgraph = false;
+  bool evicts = false;  // at the limit of entries the one that was used longest ago makes room for a new one
   bool dynamic = false,
        is_static = false;  // dynamic=True, dynamic=False; neither: sizes that change become dynamic
 };

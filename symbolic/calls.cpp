@@ -1,6 +1,7 @@
 // Calls of Python functions: which are inlined, how arguments become parameters, how the body is run.
 #include <cstring>
 
+#include "symbolic/branches.h"
 #include "symbolic/differentiation.h"
 #include "symbolic/executor_state.h"
 #include "symbolic/functions.h"
@@ -84,8 +85,10 @@ ValuePtr call_own_function(Executor& ex, PyObject* function, const char* module,
   if (PyUnicode_CompareWithASCIIString(name, "optimize") == 0 && args.positional.size() == 1)
     return args.positional[0];
   if (!in_module(module, "cdynamo._grad")) return nullptr;
-  if (PyUnicode_CompareWithASCIIString(name, "variable") == 0) return make_variable(ex, args);
+  if (PyUnicode_CompareWithASCIIString(name, "variable") == 0) return make_variable(ex, function, args);
   if (PyUnicode_CompareWithASCIIString(name, "gradients") == 0) return gradients_of(ex, args);
+  if (PyUnicode_CompareWithASCIIString(name, "follow") == 0) return follow_branches(ex, args);
+  if (PyUnicode_CompareWithASCIIString(name, "branches") == 0) return branches_met(ex, args);
   return nullptr;
 }
 

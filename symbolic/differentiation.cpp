@@ -183,7 +183,7 @@ ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& a
   });
 }
 
-ValuePtr make_variable(Executor& ex, const CallArgs& args) {
+ValuePtr make_variable(Executor& ex, PyObject* callable, const CallArgs& args) {
   const ValuePtr given = bind_arguments(ex, "variable", args, {"x"})[0];
   Value* value = graph_value(given);
   if (!value && numpy_is_loaded()) value = numpy_graph_value(ex, given);
@@ -196,8 +196,10 @@ ValuePtr make_variable(Executor& ex, const CallArgs& args) {
   if (!runtime::is_float(value->type.dtype)) break_graph("CD0418", given->describe());
   const bool torch = dynamic_cast<TensorValue*>(given.get()) != nullptr;
   if (!torch) use_framework(ex, graph::Framework::kNumpy);
-  Value* variable = append_call1(ex, "autograd.variable", {value});
-  return torch ? make_tensor(ex, variable) : make_numpy_result(ex, variable);
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    Value* variable = append_call1(ex, "autograd.variable", {value});
+    return torch ? make_tensor(ex, variable) : make_numpy_result(ex, variable);
+  });
 }
 
 ValuePtr gradients_of(Executor& ex, const CallArgs& args) {

@@ -19,7 +19,7 @@ std::vector<graph::Value*> append_gradients(Executor& ex, std::vector<graph::Val
                                             std::vector<graph::Value*> cotangents, bool create_graph);
 
 // cdynamo._grad.variable(x): x as a value of its own. cdynamo._grad.gradients(value, variables): a list.
-ValuePtr make_variable(Executor& ex, const CallArgs& args);
+ValuePtr make_variable(Executor& ex, PyObject* callable, const CallArgs& args);
 ValuePtr gradients_of(Executor& ex, const CallArgs& args);
 
 }  // namespace cdynamo::symbolic

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "symbolic/branches.h"
 #include "symbolic/executor.h"
 #include "symbolic/frame.h"
 
@@ -63,7 +64,8 @@ struct Executor::State {
   std::map<std::pair<PyObject*, PyObject*>, ValuePtr> globals;
   std::vector<std::pair<PyObject*, PyObject*>> globals_order;
 
-  std::vector<Executor::Part> parts;  // outermost first
+  std::vector<Executor::Part> parts;           // outermost first
+  std::unique_ptr<FollowedBranches> branches;  // null: what depends on data is not followed
 
   // ---- running
   SymbolicFrame* frame = nullptr;  // innermost

@@ -2,6 +2,7 @@
 // (Objects/abstract.c) and do_richcompare (Objects/object.c) of CPython 3.12.
 #include <string>
 
+#include "symbolic/branches.h"
 #include "symbolic/executor.h"
 #include "symbolic/stack_limit.h"
 #include "symbolic/values/common.h"
@@ -55,6 +56,7 @@ ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const 
 
 bool is_true(Executor& ex, const ValuePtr& value) {
   std::optional<bool> truth = value->truth(ex);
+  if (!truth) truth = follow_branch(ex, value);
   if (!truth) break_graph("CD0001", value->describe());
   return *truth;
 }

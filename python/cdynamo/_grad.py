@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cdynamo._api import is_compiling, optimize
+from cdynamo import _options
+from cdynamo._api import _optimize, is_compiling
 from cdynamo._errors import graph_break_error_class
+
+
+_MOST_WAYS = 64  # as many as compiled code is kept of, or so
 
 
 def variable(x: Any) -> Any:
@@ -18,18 +23,35 @@ def variable(x: Any) -> Any:
 
 def gradients(value: Any, variables: list[Any]) -> list[Any]:
     """d value / d variables. Captured code knows it."""
-    raise graph_break_error_class()(
+    raise _not_one_graph()
+
+
+def _not_one_graph() -> Exception:
+    return graph_break_error_class()(
         "cdynamo.grad needs the whole function in one graph, and it broke before its end; "
         "CDYNAMO_LOGS=graph_breaks says where and why"
     )
+
+
+def follow(path: str) -> None:
+    """Branches on array elements are followed from here on, the first ones as `path` says ("10": taken, not taken).
+
+    Captured code knows it; Python follows branches anyway.
+    """
+
+
+def branches() -> tuple[tuple[Any, ...], str]:
+    """The conditions of all branches that were followed, and which way they went. Captured code knows it."""
+    raise _not_one_graph()
 
 
 def value_and_grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """A function that gives `(fn(...), gradient)`.
 
     Args:
-        fn: a function of NumPy arrays (or torch tensors, or floats) with a scalar float result. Loops and branches
-            that do not depend on array elements are as free as in Python. It may itself call `grad`.
+        fn: a function of NumPy arrays (or torch tensors, or floats) with a scalar float result. Loops and branches are
+            as free as in Python; each way through branches on array elements is compiled when a call first takes it.
+            It may itself call `grad`.
         argnums: which positional arguments to differentiate for; a sequence gives a tuple of gradients.
 
     Returns:
@@ -41,24 +63,74 @@ def value_and_grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
     """
     places = _places(argnums)
 
-    def compute(*args: Any, **kwargs: Any) -> Any:
+    def compute(path: str, *args: Any, **kwargs: Any) -> Any:
+        follow(path)
         given = list(args)
         for place in places:
             given[place] = variable(given[place])
         value = fn(*given, **kwargs)
         _require_scalar(value)
         slopes = gradients(value, [given[place] for place in places])
-        return value, (slopes[0] if isinstance(argnums, int) else tuple(slopes))
+        return value, (slopes[0] if isinstance(argnums, int) else tuple(slopes)), branches()
 
-    compiled = optimize(compute)
+    compiled = None if is_compiling() else _optimize(compute, _options_of(fn))
+    ways: dict[str, str] = {}  # what graphs take, to the path that they were captured for; the last one last
+    surprises = 0
 
     @_named_like(fn)
     def checked(*args: Any, **kwargs: Any) -> Any:
+        nonlocal surprises
         for place in places:
             _require_float(args, place)
-        return compiled(*args, **kwargs)
+        if is_compiling():  # within a function that is differentiated in turn, which follows the branches
+            return compute("", *args, **kwargs)[:2]
+        way, start = next(reversed(ways.values()), ""), ""  # start: what is known of this call's way
+        while True:
+            try:
+                value, slopes, (conditions, taken) = compiled(way, *args, **kwargs)
+            except (IndexError, graph_break_error_class()):
+                # An index on a way that this call does not take, or the program's own error.
+                if way.startswith("?"):
+                    raise
+                surprises += 1
+                way = "?" * surprises
+                continue
+            if not conditions:
+                return value, slopes
+            wrong = _first_wrong(conditions, taken)
+            ways.pop(taken, None)
+            ways[taken] = way
+            if len(ways) > _MOST_WAYS:
+                del ways[next(iter(ways))]
+            # A condition that two graphs see differently is that close to its edge: both are right.
+            if wrong is None or (wrong < len(start) and way.startswith(start)):
+                return value, slopes
+            if wrong < len(start):  # a graph for other sizes took that way for this path
+                way = start
+                continue
+            start = taken[:wrong] + "10"[int(taken[wrong])]
+            way = next((ways[other] for other in reversed(ways) if other.startswith(start)), start)
 
     return checked
+
+
+def _first_wrong(conditions: tuple[Any, ...], taken: str) -> int | None:
+    """Which branch would go another way than the graph assumed."""
+    for i, (condition, way) in enumerate(zip(conditions, taken)):
+        if bool(condition) != (way == "1"):
+            return i
+    return None
+
+
+_options_by_code: weakref.WeakKeyDictionary[Any, _options.Options] = weakref.WeakKeyDictionary()
+
+
+def _options_of(fn: Callable[..., Any]) -> _options.Options:
+    """The compiled code of each function is counted on its own; equal code shares it."""
+    code = getattr(fn, "__code__", _options_of.__code__)
+    if code not in _options_by_code:
+        _options_by_code[code] = _options.make(None, None, False, "native", None, evicts=True)
+    return _options_by_code[code]
 
 
 def grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:

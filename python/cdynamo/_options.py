@@ -54,7 +54,7 @@ def _checked(mode: Any, dynamic: Any, fullgraph: Any, options: Any) -> None:
             raise ValueError(f"unknown option {name!r}{known}")
 
 
-def make(mode: Any, dynamic: Any, fullgraph: Any, backend: Any, options: Any) -> Options:
+def make(mode: Any, dynamic: Any, fullgraph: Any, backend: Any, options: Any, *, evicts: bool = False) -> Options:
     """A new Options with compiled code of its own. Raises ValueError, TypeError."""
     _checked(mode, dynamic, fullgraph, options)
     kind, function = resolve(backend)
@@ -64,7 +64,7 @@ def make(mode: Any, dynamic: Any, fullgraph: Any, backend: Any, options: Any) ->
         from cdynamo._fx import bridge_to
 
         bridge = bridge_to(function, is_eager=kind == 1)
-    result.handle = _C.make_config(kind, bridge, fullgraph, dynamic is True, dynamic is False)
+    result.handle = _C.make_config(kind, bridge, fullgraph, dynamic is True, dynamic is False, evicts)
     return result
 
 

@@ -24,17 +24,19 @@ void free_config(PyObject* capsule) {
   delete static_cast<fe::ConfigPtr*>(PyCapsule_GetPointer(capsule, kConfigCapsule));
 }
 
-// make_config(backend_kind, backend_callable, fullgraph, dynamic, static) -> capsule
+// make_config(backend_kind, backend_callable, fullgraph, dynamic, static, evicts) -> capsule
 PyObject* make_config(PyObject*, PyObject* args) {
-  int kind, fullgraph, dynamic, is_static;
+  int kind, fullgraph, dynamic, is_static, evicts;
   PyObject* callable;
-  if (!PyArg_ParseTuple(args, "iOppp", &kind, &callable, &fullgraph, &dynamic, &is_static)) return nullptr;
+  if (!PyArg_ParseTuple(args, "iOpppp", &kind, &callable, &fullgraph, &dynamic, &is_static, &evicts))
+    return nullptr;
   auto config = std::make_shared<fe::Config>();
   config->backend = static_cast<fe::BackendKind>(kind);
   if (callable != Py_None) config->backend_callable = PyRef::borrow(callable);
   config->fullgraph = fullgraph;
   config->dynamic = dynamic;
   config->is_static = is_static;
+  config->evicts = evicts;
   return PyCapsule_New(new fe::ConfigPtr(std::move(config)), kConfigCapsule, free_config);
 }
 

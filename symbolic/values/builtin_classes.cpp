@@ -1,6 +1,7 @@
 // What calling a builtin class makes.
 #include <algorithm>
 
+#include "symbolic/branches.h"
 #include "symbolic/hooks.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
@@ -64,6 +65,7 @@ ValuePtr to_bool(Executor& ex, const CallArgs& args) {
   require_count(ex, "bool", args, 0, 1);
   if (args.positional.empty()) return make_bool(ex, false);
   std::optional<bool> truth = args.positional[0]->truth(ex);
+  if (!truth) truth = follow_branch(ex, args.positional[0]);
   if (truth) return make_bool(ex, *truth);
   return call_method(ex, args.positional[0], "__bool__");
 }

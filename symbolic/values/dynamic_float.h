@@ -19,6 +19,7 @@ class DynamicFloatValue final : public SymbolicValue {
   DynamicFloatValue(graph::Value* value, double now, std::vector<FloatRoot> roots)
       : value_(value), now_(now), roots_(std::move(roots)) {}
   graph::Value* value() const { return value_; }  // 0-dim float64, weak
+  double now() const { return now_; }             // in the call that is being captured
   double specialize(Executor& ex);                // guards the floats behind it
 
   PyTypeObject* type() const override { return &PyFloat_Type; }
@@ -33,7 +34,7 @@ class DynamicFloatValue final : public SymbolicValue {
 
  private:
   graph::Value* value_;
-  double now_;  // in the call that is being captured
+  double now_;
   std::vector<FloatRoot> roots_;
   RecipePtr recipe_;
 };
