@@ -12,7 +12,6 @@ from cdynamo import _options
 from cdynamo._api import _optimize, is_compiling
 from cdynamo._errors import graph_break_error_class
 
-
 _MOST_WAYS = 64  # as many as compiled code is kept of, or so
 
 
