@@ -92,6 +92,47 @@ ValuePtr call_own_function(Executor& ex, PyObject* function, const char* module,
   return nullptr;
 }
 
+// Wrappers that torch puts around functions, by their code's name: what they are in a graph. The polyfill is given the
+// function that is wrapped.
+struct WrapperRow {
+  const char *module, *name;
+  const char* wraps_in;  // the module of what is wrapped
+  const char* polyfill;
+};
+constexpr WrapperRow kWrappers[] = {
+    {"torch.optim.optimizer", "_use_grad", "torch.optim", "optimizer_step"},
+    {"torch._compile", "inner", "torch.optim", "wrapped"},
+};
+
+bool has_code_name(PyObject* function, const char* name) {
+  PyObject* code = PyFunction_GET_CODE(function);
+  return PyUnicode_CompareWithASCIIString(reinterpret_cast<PyCodeObject*>(code)->co_name, name) == 0;
+}
+
+// Null: no such wrapper.
+ValuePtr call_wrapper(Executor& ex, FunctionValue& function, PyObject* real, const char* module,
+                      const CallArgs& args) {
+  for (const WrapperRow& row : kWrappers) {
+    if (std::strcmp(module, row.module) != 0 || !has_code_name(real, row.name)) continue;
+    ValuePtr wrapped = function.get_attribute(ex, interned("__wrapped__"));
+    PyObject* inner = wrapped->real_object();
+    PyObject* name = inner && PyFunction_Check(inner)
+                         ? PyDict_GetItemString(PyFunction_GET_GLOBALS(inner), "__name__")
+                         : nullptr;
+    if (!name || !PyUnicode_Check(name) || !in_module(PyUnicode_AsUTF8(name), row.wraps_in)) return nullptr;
+    CallArgs all = args;
+    all.positional.insert(all.positional.begin(), std::move(wrapped));
+    return polyfill(ex, "training", row.polyfill)->call(ex, all);
+  }
+  return nullptr;
+}
+
+// A schedule is numbers that differ from step to step: each would be a graph of its own.
+void refuse_schedule(PyObject* function, const char* module) {
+  if (in_module(module, "torch.optim.lr_scheduler") && has_code_name(function, "step"))
+    break_graph("CD0106", "torch.optim.lr_scheduler");
+}
+
 void refuse_marked(const FunctionValue& function, PyObject* real, const char* module) {
   if (is_disabled(real)) break_graph("CD0003", function.describe());
   if (is_followed(module, function.describe())) return;
@@ -191,6 +232,8 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
     const char* module = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : "";
     if (ValuePtr result = call_own_function(ex, real, module, args)) return result;
     if (ValuePtr result = call_library_function(ex, real, args)) return result;
+    if (ValuePtr result = call_wrapper(ex, *this, real, module, args)) return result;
+    refuse_schedule(real, module);
     refuse_marked(*this, real, module);
   }
   if (code()->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))

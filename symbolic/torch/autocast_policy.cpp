@@ -71,9 +71,22 @@ constexpr PolicyRow kRows[] = {
 };
 
 // Their bodies call operators as the program could, or none that has a policy.
-constexpr std::string_view kPolyfills[] = {
-    "broadcast_tensors", "einsum",          "meshgrid",         "native_multi_head_attention",
-    "pixel_shuffle",     "pixel_unshuffle", "upsample_nearest", "weights_have_changed"};
+constexpr std::string_view kPolyfills[] = {"broadcast_tensors",
+                                           "einsum",
+                                           "group_by_device_and_dtype",
+                                           "gru_cell",
+                                           "lstm_cell",
+                                           "meshgrid",
+                                           "native_multi_head_attention",
+                                           "no_range",
+                                           "number_of",
+                                           "pixel_shuffle",
+                                           "pixel_unshuffle",
+                                           "rnn_relu_cell",
+                                           "rnn_tanh_cell",
+                                           "stacked",
+                                           "upsample_nearest",
+                                           "weights_have_changed"};
 
 Policy find_policy(std::string_view op) {
   for (const PolicyRow& row : kRows)

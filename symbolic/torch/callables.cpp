@@ -83,6 +83,7 @@ const Maps* maps() {
     made->special.try_emplace(not_captured, break_in_polyfill);
   made->add_special(checkpoint_rules());
   made->add_special(user_function_rules());
+  made->add_special(foreach_functions());
   return made;
 }
 

@@ -1,4 +1,6 @@
 // A call of an operator from Python: binding, node, results. See tensor.h.
+#include <algorithm>
+
 #include "graph/op.h"
 #include "symbolic/hooks.h"
 #include "symbolic/torch/autocast_policy.h"
@@ -116,8 +118,44 @@ ValuePtr apply_out(Executor& ex, const graph::OpDef& op, const ValuePtr& out_arg
 
 }  // namespace
 
+namespace {
+
+// Operators with a factor that is a Number in the schema, and in eager may be a tensor of one element.
+struct FactorRow {
+  std::string_view op;
+  const char *factor, *function, *in_place;  // of polyfills/training.py
+};
+constexpr FactorRow kFactors[] = {
+    {"add", "alpha", "add_scaled", "add_scaled_"},
+    {"sub", "alpha", "sub_scaled", "sub_scaled_"},
+    {"addcmul", "value", "addcmul_scaled", "addcmul_scaled_"},
+    {"addcdiv", "value", "addcdiv_scaled", "addcdiv_scaled_"},
+};
+
+// Null: the factor is an ordinary number.
+const char* scaled_form(const graph::OpDef& op, bool in_place, const CallArgs& args) {
+  const auto is_float = [](const ValuePtr& value) {
+    const graph::Value* held = graph_value(value);
+    return held && runtime::is_float(held->type.dtype);
+  };
+  for (const FactorRow& row : kFactors) {
+    if (op.name != row.op || args.keywords.size() != 1) continue;
+    const auto& [name, factor] = args.keywords[0];
+    const graph::Value* held = graph_value(factor);
+    if (PyUnicode_CompareWithASCIIString(name.get(), row.factor) != 0 || !held || held->type.rank() != 0 ||
+        held->requires_grad || !std::ranges::all_of(args.positional, is_float))
+      return nullptr;
+    return in_place ? row.in_place : row.function;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 ValuePtr call_operator(Executor& ex, const graph::OpDef& op, bool in_place, const char* kind, PyRef target,
                        const CallArgs& args, Convention convention) {
+  if (const char* scaled = scaled_form(op, in_place, args))
+    return polyfill(ex, "training", scaled)->call(ex, args);
   return recorded_call(ex, kind, std::move(target), args, [&] {
     if (const Keyword* out = in_place ? nullptr : find_out(args))
       return apply_out(ex, op, out->value, args, convention);

@@ -221,10 +221,13 @@ constexpr const char* kIndex = "use as an index";
 constexpr const char* kFormat = "formatting";
 
 // x.backward() and the like: PyTorch's engine runs them, on nodes that are compiled.
-constexpr const char* kRequiresGrad = "requires_grad_()";
-template <const char* const& kName>
-ValuePtr engine_method(Executor&, const ValuePtr&, const CallArgs&) {
-  break_graph("CD0400", kName);
+// requires_grad_(...), where the tensor is so already.
+ValuePtr requires_grad_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  const ValuePtr wanted = bind_arguments(ex, "requires_grad_", args, {"requires_grad?"})[0];
+  PyObject* object = wanted ? constant_object(wanted) : Py_True;
+  if (object != (tensor(self).requires_grad() ? Py_True : Py_False))
+    break_graph("CD0400", "requires_grad_()");
+  return self;
 }
 
 // x.type() is a str; x.type(torch.float16) is a conversion.
@@ -278,7 +281,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"__format__", value_method<kFormat>},
     {"__repr__", value_method<kFormat>},
     {"__str__", value_method<kFormat>},
-    {"requires_grad_", engine_method<kRequiresGrad>},
+    {"requires_grad_", requires_grad_method},
     {"backward", backward_method},
     {"retain_grad", retain_grad_method},
     {"register_hook", register_hook_method},

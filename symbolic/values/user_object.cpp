@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "symbolic/executor_state.h"
 #include "symbolic/hooks.h"
 #include "symbolic/stack_limit.h"
 #include "symbolic/values/attributes.h"
@@ -328,8 +329,23 @@ ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_pyth
   return bind_descriptor(ex, found, shared_from_this(), type());
 }
 
+namespace {
+// weakref.ref()() where the object is known otherwise too; null: it is not.
+ValuePtr referent(Executor& ex, PyObject* reference, const SourcePtr& source) {
+  PyRef object = checked(PyObject_CallNoArgs(reference));
+  const auto& known = ex.state().by_object;
+  const auto found = known.find(object.get());
+  if (found == known.end() || !found->second->source) return nullptr;
+  add_guard(ex, GuardKind::kIdentity, source, reference);
+  add_guard(ex, GuardKind::kIdentity, found->second->source, object.get());
+  return found->second;
+}
+}  // namespace
+
 ValuePtr UserObjectValue::call(Executor& ex, const CallArgs& args) {
   check_stack();
+  if (object_ && source && PyWeakref_CheckRefExact(object_.get()) && args.positional.empty())
+    if (ValuePtr value = referent(ex, object_.get(), source)) return value;
   PyObject* found = lookup_type(ex, type(), interned("__call__"));
   if (!found)
     raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not callable");

@@ -15,6 +15,7 @@ from cdynamo.polyfills.recurrent import (  # noqa: F401
     weights_have_changed,
 )
 from cdynamo.polyfills.rules import not_captured
+from cdynamo.polyfills.training import group_by_device_and_dtype, no_range, number_of, stacked  # noqa: F401
 
 
 def native_multi_head_attention(
