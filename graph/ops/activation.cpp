@@ -27,8 +27,9 @@ void check_shrink(Graph& graph, const Args& args) {
                   std::to_string(args.number("lambd")));
 }
 
+// The bound first: where it equals x the result is x (zeros keep their sign), and NaN needs no test of its own.
 Scalar clamp(ScalarBuilder& b, Scalar x, double low, double high) {
-  return b.min(b.max(x, number(b, low, x)), number(b, high, x));
+  return b.min(number(b, high, x), b.max(number(b, low, x), x));
 }
 Scalar attribute(ScalarBuilder& b, const Args& args, const char* name, Scalar like) {
   return number(b, args.number(name), like);
@@ -102,8 +103,7 @@ Scalar elu_of(ScalarBuilder& b, Scalar x, double alpha, double scale, double inp
 Scalar shrink_scalar(ScalarBuilder& b, const Scalar* x, const Args& args, bool soft) {
   Scalar limit = attribute(b, args, "lambd", x[0]), minus = b.neg(limit), zero = number(b, 0, x[0]);
   Scalar above = soft ? b.sub(x[0], limit) : x[0], below = soft ? b.add(x[0], limit) : x[0];
-  Scalar inside = soft ? b.mul(x[0], zero) : zero;  // softshrink keeps NaN
-  Scalar result = b.select(b.gt(x[0], limit), above, b.select(b.lt(x[0], minus), below, inside));
+  Scalar result = b.select(b.gt(x[0], limit), above, b.select(b.lt(x[0], minus), below, zero));
   return b.select(b.ne(x[0], x[0]), x[0], result);
 }
 
@@ -154,7 +154,7 @@ std::vector<OpDef> rectifiers() {
        .family = Family::kPointwise,
        .schemas = {"relu(Tensor self) -> Tensor"},
        .opinfo = "nn.functional.relu",
-       .scalar = CDYNAMO_SCALAR(return b.max(x[0], number(b, 0, x[0]))),
+       .scalar = CDYNAMO_SCALAR(return b.max(number(b, 0, x[0]), x[0])),
        .derivative = CDYNAMO_DERIVATIVE(d.set(0, where(le(d.result(), 0), 0.0, d.grad()))),
        .check = check_not_bool},
       {.name = "relu6",
@@ -166,8 +166,7 @@ std::vector<OpDef> rectifiers() {
       {.name = "hardtanh",
        .family = Family::kPointwise,
        .schemas = {"hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"},
-       .scalar = CDYNAMO_SCALAR(return b.min(b.max(x[0], attribute(b, args, "min_val", x[0])),
-                                             attribute(b, args, "max_val", x[0]))),
+       .scalar = CDYNAMO_SCALAR(return clamp(b, x[0], args.number("min_val"), args.number("max_val"))),
        .derivative = CDYNAMO_DERIVATIVE(
            d.set(0, unless(d, outside(d.operand(0), d.args.number("min_val"), d.args.number("max_val"))))),
        .check = check_not_bool},

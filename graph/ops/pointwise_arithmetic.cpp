@@ -14,14 +14,19 @@ Scalar alpha_of(ScalarBuilder& b, const Args& args, Scalar x) { return number(b,
 
 bool plain_alpha(const Args& args) { return !args.has("alpha") || args.number("alpha") == 1; }
 
+// x + alpha * y, rounded once, as eager's kernels have it.
+Scalar add_multiple(ScalarBuilder& b, Scalar x, Scalar y, Scalar alpha) {
+  return is_float(x.dtype) ? b.fma(y, alpha, x) : b.add(x, b.mul(y, alpha));
+}
+
 Scalar add_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
   if (x[0].dtype == DType::kBool)
     return b.bit_or(x[0], plain_alpha(args) ? x[1] : b.constant_int(0, DType::kBool));
-  return b.add(x[0], plain_alpha(args) ? x[1] : b.mul(x[1], alpha_of(b, args, x[1])));
+  return plain_alpha(args) ? b.add(x[0], x[1]) : add_multiple(b, x[0], x[1], alpha_of(b, args, x[1]));
 }
 
 Scalar sub_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
-  return b.sub(x[0], plain_alpha(args) ? x[1] : b.mul(x[1], alpha_of(b, args, x[1])));
+  return plain_alpha(args) ? b.sub(x[0], x[1]) : add_multiple(b, x[0], x[1], b.neg(alpha_of(b, args, x[1])));
 }
 
 Scalar mul_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {

@@ -65,8 +65,8 @@ Scalar pow_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
 Scalar clamp_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
   Scalar result = x[0];
   int next = 1;
-  if (args.has("min")) result = b.max(result, x[next++]);
-  if (args.has("max")) result = b.min(result, x[next]);
+  if (args.has("min")) result = b.max(x[next++], result);
+  if (args.has("max")) result = b.min(x[next], result);
   return result;
 }
 
