@@ -58,6 +58,9 @@ class NativeGraph : public CompiledGraph {
   bool allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data, ScalarCell* cells) const;
   bool execute_and_note_writes(const runtime::Call& call, const Bindings& bindings,
                                bool* wrote_nothing) const;
+  std::vector<PyRef> copies_of_overwritten(const Bindings& bindings) const;
+  bool attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
+                      std::vector<PyRef>& fresh) const;
   void note_stale_calls();
   bool may_draw_twice_ = false;  // where Python runs the call again, after numbers were drawn
   PyRef view_of(PyObject* base, size_t output, const int64_t* symbols) const;
@@ -146,6 +149,31 @@ void NativeGraph::note_stale_calls() {
   PyErr_Restore(type, value, traceback);
 }
 
+// Copies, with the same strides, of what the graph is about to overwrite and higher derivatives may read.
+std::vector<PyRef> NativeGraph::copies_of_overwritten(const Bindings& bindings) const {
+  std::vector<PyRef> copies;
+  if (!training_) return copies;
+  for (int input : training_->overwritten()) {
+    PyObject* tensor = bindings.inputs[input];
+    PyRef sizes = symbolic::checked(PyObject_GetAttrString(tensor, "shape"));
+    PyRef strides = symbolic::checked(PyObject_CallMethod(tensor, "stride", nullptr));
+    PyRef copy =
+        symbolic::checked(PyObject_CallMethod(tensor, "new_empty_strided", "OO", sizes.get(), strides.get()));
+    symbolic::checked(PyObject_CallMethod(copy.get(), "copy_", "O", tensor));
+    copies.push_back(std::move(copy));
+  }
+  return copies;
+}
+
+// One node of PyTorch's autograd for the results.
+bool NativeGraph::attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
+                                 std::vector<PyRef>& fresh) const {
+  if (overwritten.empty()) return training_->attach(bindings.inputs.data(), bindings.symbols, fresh);
+  std::vector<PyObject*> inputs(bindings.inputs.begin(), bindings.inputs.end());
+  for (size_t i = 0; i < overwritten.size(); ++i) inputs[training_->overwritten()[i]] = overwritten[i].get();
+  return training_->attach(inputs.data(), bindings.symbols, fresh);
+}
+
 bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
   constexpr size_t kSmall = 8;
   const size_t num_fresh = fresh_.size();
@@ -180,6 +208,7 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
     call.inputs = views.data();
   }
   bool wrote_nothing = false;
+  const std::vector<PyRef> overwritten = copies_of_overwritten(bindings);
   const PyRef generator_state = may_draw_twice_ ? save_generator() : PyRef();
   if (!execute_and_note_writes(call, bindings, &wrote_nothing)) {
     if (wrote_nothing) note_stale_calls();
@@ -196,7 +225,7 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
   // A function called under no_grad may turn grad mode on, as what follows a graph break within no_grad does.
   std::optional<WithGradMode> history;
   if (any_history_ && history.emplace().failed()) return false;
-  if (training_ && !training_->attach(bindings.inputs.data(), bindings.symbols, fresh)) return false;
+  if (training_ && !attach_history(bindings, overwritten, fresh)) return false;
   if (!plain_) outputs.resize(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (plain_ && outputs[i]) continue;

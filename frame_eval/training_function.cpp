@@ -105,6 +105,7 @@ std::shared_ptr<TrainingFunction> TrainingFunction::make(std::unique_ptr<Graph> 
   made->is_saved_.resize(made->plan_.function->inputs.size());
   for (const SavedValue& saved : made->plan_.saved)
     if (saved.kind == SavedValue::kInput) made->is_saved_[saved.index] = true;
+  made->overwritten_ = graph::overwritten_inputs(made->plan_);
   made->forward_ = made->compile_("forward", *made->plan_.forward);
   // Compiled now, while what it assumes of sizes can still become guards.
   made->backward_of(made->plan_.output_differentiable, made->plan_.input_wanted, {});
@@ -255,8 +256,8 @@ PyRef TrainingFunction::run(CompiledBackward& compiled, PyRef saved, const Cotan
 
 // Higher derivatives and gradients of tensors that are not plain are computed from the inputs again.
 bool TrainingFunction::read_inputs_again(PyObject* node, PyObject* saved, const std::vector<int>& draws,
-                                         const Cotangents& cotangents, const ForwardCall& forward,
-                                         std::vector<PyRef>& inputs) const {
+                                         const std::vector<bool>& reads, const Cotangents& cotangents,
+                                         const ForwardCall& forward, std::vector<PyRef>& inputs) const {
   PyRef kept = kept_by(node);
   if (!kept) return false;
   if (kept.get() == Py_None) {
@@ -267,7 +268,8 @@ bool TrainingFunction::read_inputs_again(PyObject* node, PyObject* saved, const 
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kept.get()); ++i) {
     inputs.push_back(PyRef::borrow(PyTuple_GET_ITEM(kept.get(), i)));
-    if (forward.versions[i] < 0 || version_of(inputs.back().get()) == forward.versions[i]) continue;
+    if (!reads[i] || forward.versions[i] < 0 || version_of(inputs.back().get()) == forward.versions[i])
+      continue;
     raise(PyExc_RuntimeError,
           "one of the variables needed for gradient computation has been modified by an inplace operation: "
           "an input of a compiled function, which create_graph=True reads again");
@@ -295,7 +297,7 @@ PyRef TrainingFunction::run_in_python(PyObject* node, PyObject* saved, const Mas
       graph::make_gradient_function(plan_, cotangents.defined, gradients);
   check_guards(known, forward.symbols);
   std::vector<PyRef> inputs;
-  if (!read_inputs_again(node, saved, function.draws, cotangents, forward, inputs)) return {};
+  if (!read_inputs_again(node, saved, function.draws, function.reads, cotangents, forward, inputs)) return {};
   if (!grad_mode_is_enabled()) graph::remove_detach(*function.graph);
   PyRef list = symbolic::checked(PyList_New(0));
   for (const PyRef& input : inputs) append(list, input);
@@ -316,6 +318,7 @@ TrainingFunction::GradientGraph& TrainingFunction::gradient_graph(const Mask& co
     graph::GradientFunction function = graph::make_gradient_function(plan_, cotangents, gradients);
     found->second.draws = function.draws;
     found->second.outputs = function.outputs;
+    found->second.reads = function.reads;
     std::vector<bool> wanted = plan_.input_wanted;
     wanted.resize(function.graph->inputs.size() - function.draws.size(), true);
     wanted.resize(function.graph->inputs.size(), false);
@@ -341,7 +344,8 @@ PyRef TrainingFunction::run_differentiably(PyObject* node, PyObject* saved, cons
   }
   GradientGraph& compiled = *found;
   std::vector<PyRef> held_inputs;
-  if (!read_inputs_again(node, saved, compiled.draws, cotangents, forward, held_inputs)) return {};
+  if (!read_inputs_again(node, saved, compiled.draws, compiled.reads, cotangents, forward, held_inputs))
+    return {};
   std::vector<PyObject*> inputs, gradient_tensors;
   for (const PyRef& input : held_inputs) inputs.push_back(input.get());
   const std::shared_ptr<TrainingFunction> held = compiled.function;

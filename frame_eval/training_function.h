@@ -29,8 +29,13 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   // Gives the function's outputs first, then what its backward reads.
   const std::shared_ptr<runtime::Executable>& forward() const { return forward_; }
 
+  // Inputs that the forward writes to and that its results depend on: higher derivatives read what was there
+  // before.
+  const std::vector<int>& overwritten() const { return overwritten_; }
+
   // `fresh`: a tensor for each output of the forward, which has run. Those that are differentiable become
-  // results of one autograd node. False with a Python error set.
+  // results of one autograd node. `inputs`: for those that are overwritten, tensors that have the content of
+  // before. False with a Python error set.
   bool attach(PyObject* const* inputs, const std::vector<int64_t>& symbols, std::vector<PyRef>& fresh);
 
   // What the backward has to know of the forward's call.
@@ -50,6 +55,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   struct GradientGraph {
     std::shared_ptr<TrainingFunction> function;
     std::vector<int> draws, outputs;  // as in graph::GradientFunction
+    std::vector<bool> reads;
   };
   struct Cotangents {
     Mask defined;                // by output of the function
@@ -72,8 +78,8 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   PyRef run_differentiably(PyObject* node, PyObject* saved, const Mask& gradients,
                            const Cotangents& cotangents, const ForwardCall& forward);
   bool read_inputs_again(PyObject* node, PyObject* saved, const std::vector<int>& draws,
-                         const Cotangents& cotangents, const ForwardCall& forward,
-                         std::vector<PyRef>& inputs) const;
+                         const std::vector<bool>& reads, const Cotangents& cotangents,
+                         const ForwardCall& forward, std::vector<PyRef>& inputs) const;
   PyRef gradient_tuple(const std::vector<int>& inputs, PyObject* const* tensors) const;
   GradientGraph& gradient_graph(const Mask& cotangents, const Mask& gradients,
                                 const std::vector<int64_t>& symbols);
@@ -89,6 +95,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   std::vector<bool> is_saved_;     // by input of the function
   std::vector<int> node_inputs_;   // inputs of the function that the node has edges to
   std::vector<int> node_outputs_;  // outputs of the function that are the node's
+  std::vector<int> overwritten_;
   std::map<std::pair<Mask, Mask>, CompiledBackward> backwards_;
   std::map<std::pair<Mask, Mask>, GradientGraph> gradient_graphs_;
 };

@@ -351,6 +351,21 @@ std::unique_ptr<Graph> make_joint_graph(const Training& training) {
   return std::move(joint.graph);
 }
 
+std::vector<int> overwritten_inputs(const Training& training) {
+  const Graph& function = *training.function;
+  std::vector<bool> matters(function.next_value_id());
+  for (size_t i = 0; i < function.outputs.size(); ++i)
+    if (training.output_differentiable[i]) matters[function.outputs[i]->id] = true;
+  for (auto node = function.nodes.rbegin(); node != function.nodes.rend(); ++node)
+    for (const Value* result : (*node)->results)
+      if (matters[result->id])
+        for_each_operand(**node, [&](Value*& operand) { matters[operand->id] = true; });
+  std::vector<int> inputs;
+  for (const Graph::Mutation& mutation : function.mutations)
+    if (matters[function.inputs[mutation.input]->id]) inputs.push_back(mutation.input);
+  return inputs;
+}
+
 Backward make_backward(const Training& training, const std::vector<bool>& cotangents,
                        const std::vector<bool>& gradients) {
   Joint joint = make_joint(training, cotangents, gradients, /*last=*/true);
@@ -457,6 +472,11 @@ GradientFunction make_gradient_function(const Training& training, const std::vec
   }
   remove_draws(graph);
   optimize(graph, {}, /*for_training=*/true);
+  std::vector<bool> read(graph.next_value_id());
+  for (const auto& node : graph.nodes)
+    for_each_operand(*node, [&](Value*& operand) { read[operand->id] = true; });
+  for (const Value* output : graph.outputs) read[output->id] = true;
+  for (const Value* input : graph.inputs) result.reads.push_back(read[input->id]);
   return result;
 }
 

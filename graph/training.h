@@ -58,6 +58,10 @@ Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_
 // For readers.
 std::unique_ptr<Graph> make_joint_graph(const Training& training);
 
+// Inputs that the function writes to and that a differentiable output depends on: what higher derivatives read
+// is what was there before.
+std::vector<int> overwritten_inputs(const Training& training);
+
 // `cotangents`: by output of the function, which come in; `gradients`: by input, which are asked for.
 Backward make_backward(const Training& training, const std::vector<bool>& cotangents,
                        const std::vector<bool>& gradients);
@@ -69,6 +73,7 @@ struct GradientFunction {
   std::unique_ptr<Graph> graph;
   std::vector<int> draws;    // those, as indices of Training::saved
   std::vector<int> outputs;  // by output: the input of the function whose gradient it is
+  std::vector<bool> reads;   // by input of the graph
 };
 GradientFunction make_gradient_function(const Training& training, const std::vector<bool>& cotangents,
                                         const std::vector<bool>& gradients);
