@@ -125,3 +125,19 @@ def test_an_optimized_function_inside_another_is_inlined():
     after = cdynamo.counters()
     assert after["graphs_compiled"] - before["graphs_compiled"] == 1
     assert after["graph_breaks"] == before["graph_breaks"]
+
+
+def test_many_functions():
+    """Each has entries of its own: no limit of recompilations is shared."""
+    for i in range(20):
+        f = eval(f"lambda x: (np.sin(x) * {i}).sum()")
+        gradient = cdynamo.grad(f)
+        assert np.allclose(gradient(np.ones(3)), np.cos(1) * i)
+        assert np.allclose(cdynamo.grad(lambda x: gradient(x)[0])(np.ones(3)), [-np.sin(1) * i, 0, 0])
+
+
+def test_the_same_function_is_compiled_once(counts):
+    f = lambda x: (x * x).sum()
+    for _ in range(5):
+        cdynamo.grad(f)(np.ones(3))
+    assert counts.graphs_compiled == 1
