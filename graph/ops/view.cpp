@@ -133,11 +133,6 @@ Dims t_order(const Args& args) {
     runtime_error("t() expects a tensor with <= 2 dimensions, but self is " + std::to_string(rank) + "D");
   return rank == 2 ? Dims{1, 0} : identity_order(rank);
 }
-Dims reversed_order(const Args& args) {
-  Dims order = identity_order(self_of(args).rank());
-  std::reverse(order.begin(), order.end());
-  return order;
-}
 Dims matrix_order(const Args& args) {
   int64_t rank = self_of(args).rank();
   if (rank < 2)
@@ -412,8 +407,6 @@ std::vector<OpDef> orders() {
                                   {"torch.swapdims", "torch.Tensor.swapdims"}),
       reordering<transpose_order>("swapaxes", {"swapaxes(Tensor self, int axis0, int axis1) -> Tensor"}),
       reordering<t_order>("t", {"t(Tensor self) -> Tensor"}),
-      reordering<reversed_order>("numpy_T", {"numpy_T(Tensor self) -> Tensor"}, {"torch.Tensor.T"},
-                                 {"ndarray.T"}),
       reordering<matrix_order>(
           "mT", {"mT(Tensor self) -> Tensor"},
           {"torch.Tensor.mT", "torch.Tensor.mH", "torch.adjoint", "torch.Tensor.adjoint"}),

@@ -245,8 +245,7 @@ ValuePtr type_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   break_graph("CD0408", "type()");
 }
 
-// x.T and the like as methods of torch.Tensor, x.cpu(): nothing to do on this device.
-ValuePtr cpu_method(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
+ValuePtr itself_method(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
 
 constexpr BuiltinMethodRow kMethods[] = {
     {"size", size_method},
@@ -288,9 +287,8 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"register_post_accumulate_grad_hook", register_post_accumulate_hook_method},
     {"type", type_method},
     {"new_tensor", new_tensor_method},
-    {"cpu", cpu_method},
-    {"resolve_conj", cpu_method},
-    {"resolve_neg", cpu_method},
+    {"resolve_conj", itself_method},
+    {"resolve_neg", itself_method},
     {"__len__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->length(ex); }},
     {"__iter__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->iterate(ex); }},
     {"__getitem__",

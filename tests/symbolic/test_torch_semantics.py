@@ -646,3 +646,11 @@ def test_writing_to_a_part_of_an_expanded_argument():
 def test_einsum_of_one_operand_of_integers():
     check(lambda x: torch.einsum("ij->j", x), torch.arange(6, dtype=torch.int32).reshape(2, 3))
     check(lambda x: torch.einsum("ij->ji", x), torch.arange(6, dtype=torch.int32).reshape(2, 3))
+
+
+def test_cpu_of_a_cpu_tensor():
+    def function(x):
+        same = x.cpu()
+        return same is x, x.cpu(memory_format=torch.channels_last) + 1
+
+    check(function, torch.ones(2, 3, 4, 5))
