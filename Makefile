@@ -1,7 +1,7 @@
 # make demo       set up, build, run examples/tour.py
 # make test       set up, build, run every test, lint and format check
 # make wheel      a wheel with LLVM inside, in dist/
-# make test-long  the fuzzers, 10,000 training steps
+# make test-long  the fuzzers, gradients of all samples, 10,000 training steps
 .PHONY: demo test test-long wheel setup build clean format
 
 PY := .venv/bin/python

@@ -74,6 +74,11 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
     if (root == base && !capture.cut.count(view)) const_cast<graph::Value*>(view)->requires_grad = true;
 }
 
+// Eager's kernels give their statistics no history.
+bool is_statistic(const graph::Value& result) {
+  return result.index > 0 && result.node->op->name == "native_layer_norm";
+}
+
 const graph::Value* first_operand(const graph::Node& node) {
   for (const Arg& arg : node.args) {
     if (auto* value = std::get_if<graph::Value*>(&arg)) return *value;
@@ -90,8 +95,8 @@ void note_results(Executor& ex, graph::Node& node, bool any_gradient) {
   if (any_gradient && !node.in_place && alias != Alias::kSelf) {
     node.no_grad = !capture.grad_mode && !cuts_gradient(*node.op);
     for (graph::Value* result : node.results)
-      result->requires_grad =
-          capture.grad_mode && !cuts_gradient(*node.op) && runtime::is_float(result->type.dtype);
+      result->requires_grad = capture.grad_mode && !cuts_gradient(*node.op) &&
+                              runtime::is_float(result->type.dtype) && !is_statistic(*result);
   } else if (any_gradient && node.in_place) {
     node.no_grad = !capture.grad_mode;
   }

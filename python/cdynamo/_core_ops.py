@@ -3,7 +3,6 @@ graph calls. Operators that are ATen's are ATen's."""
 
 from __future__ import annotations
 
-import builtins
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -93,16 +92,22 @@ def reshape(x, size):
     return x.reshape(size)
 
 
+def _part(x, dim, first, count, stride):
+    # Indexing x[:, ...] makes aliases of whole dims, which torch.vmap has no rule for.
+    import torch
+
+    if (first, count, stride) == (0, x.shape[dim], 1):
+        return x
+    return torch.ops.aten.slice(x, dim, first, first + (count - 1) * stride + 1 if count else first, stride)
+
+
 @_core
 def slice(x, start, size, step):  # noqa: A001
     import torch
 
     for d, (first, count, stride) in enumerate(zip(start, size, step)):
         if stride > 0:
-            at = [builtins.slice(None)] * d + [
-                builtins.slice(first, first + (count - 1) * stride + 1 if count else first, stride)
-            ]
-            x = x[tuple(at)]
+            x = _part(x, d, first, count, stride)
         else:
             x = x.index_select(d, torch.arange(count) * stride + first)
     return x
@@ -157,18 +162,21 @@ def index_put(x, indices, values, accumulate, error=None):
     return x.index_put(tuple(indices), values, accumulate)
 
 
-def _region(start, size, step):
-    return tuple(
-        builtins.slice(first, first + (count - 1) * stride + 1 if count else first, stride)
-        for first, count, stride in zip(start, size, step)
-    )
-
-
 @_core
 def slice_scatter(x, src, start, step):
-    result = x.clone()
-    result[_region(start, src.shape, step)] = src
-    return result
+    backwards = [d for d, stride in enumerate(step) if stride < 0]
+    src = src.flip(backwards) if backwards else src
+
+    def put(part, d):  # out of place, so that torch.vmap may follow
+        if d == src.ndim:
+            return src
+        count, stride = src.shape[d], abs(step[d])
+        span = (count - 1) * stride
+        first = start[d] if step[d] > 0 else start[d] - span
+        inner = put(_part(part, d, first, count, stride), d + 1)
+        return part.slice_scatter(inner, d, first, first + span + 1 if count else first, stride)
+
+    return put(x, 0)
 
 
 @_core
@@ -309,6 +317,13 @@ def div_trunc(x, y):
     import torch
 
     return torch.div(x, y, rounding_mode="trunc")
+
+
+@_core
+def trigamma(x):
+    import torch
+
+    return torch.special.polygamma(1, x)
 
 
 @_core

@@ -8,6 +8,7 @@
 #include "frame_eval/frame_debug.h"
 #include "frame_eval/hook.h"
 #include "frame_eval/optimized.h"
+#include "graph/op.h"
 #include "symbolic/counters.h"
 #include "symbolic/debug.h"
 #include "symbolic/logs.h"
@@ -15,6 +16,7 @@
 namespace {
 
 namespace fe = cdynamo::frame_eval;
+namespace graph = cdynamo::graph;
 namespace sym = cdynamo::symbolic;
 using sym::PyRef;
 
@@ -146,7 +148,30 @@ PyObject* capture(PyObject*, PyObject* args) {
   return sym::debug_capture(function, arguments);
 }
 
+// The operator table, for tests: a list of (name, has a derivative, schemas). An entry without tensors among
+// its parameters, or called through the framework, has none.
+PyObject* operators(PyObject*, PyObject*) {
+  PyRef list = PyRef::steal(PyList_New(0));
+  for (const graph::OpDef* op : graph::all_ops()) {
+    PyRef schemas = PyRef::steal(PyList_New(0));
+    bool takes_tensors = false;
+    for (const graph::Schema& schema : op->parsed) {
+      PyRef text = PyRef::steal(PyUnicode_FromStringAndSize(schema.text.data(), schema.text.size()));
+      if (!text || PyList_Append(schemas.get(), text.get()) < 0) return nullptr;
+      for (const graph::Param& param : schema.params)
+        takes_tensors |=
+            param.kind == graph::ParamKind::kTensor || param.kind == graph::ParamKind::kTensorList;
+    }
+    const bool has_derivative = op->differentiable && takes_tensors && op->family != graph::Family::kLibrary;
+    PyRef row = PyRef::steal(Py_BuildValue("(sOO)", std::string(op->name).c_str(),
+                                           has_derivative ? Py_True : Py_False, schemas.get()));
+    if (!row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
 PyMethodDef methods[] = {
+    {"_operators", operators, METH_NOARGS, nullptr},
     {"make_config", make_config, METH_VARARGS, nullptr},
     {"make_optimized", make_optimized, METH_VARARGS, nullptr},
     {"counters", counters, METH_NOARGS, nullptr},
