@@ -130,9 +130,10 @@ std::vector<Value*> bernoulli_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   Place place{self.sizes()};
   if (args.schema().find("memory_order") >= 0) place = place_of(args, self);
-  if (args.schema().find("p") >= 0) return one(bernoulli(b, place, self.dtype(), args.number("p")));
+  if (args.schema().find("p") >= 0)
+    return one(follow(bernoulli(b, place, self.dtype(), args.number("p")), self));
   check_float(self.dtype(), "bernoulli");
-  return one(draw(b, "bernoulli_tensor", place, self.dtype(), 0, 0, detach(self)));
+  return one(follow(draw(b, "bernoulli_tensor", place, self.dtype(), 0, 0, detach(self)), self));
 }
 
 std::vector<Value*> normal_around_body(Builder& b, const Args& args) {
@@ -140,24 +141,26 @@ std::vector<Value*> normal_around_body(Builder& b, const Args& args) {
   if (args.schema().find("size") >= 0)
     return one(normal(b, {args.sizes("size")}, float_or_default(b, args), args.number("mean"), deviation));
   Tensor mean = operand(b, args, "mean");
-  return one(normal(b, {mean.sizes()}, mean.dtype(), 0, deviation) + detach(mean));
+  return one(follow(normal(b, {mean.sizes()}, mean.dtype(), 0, deviation) + detach(mean), mean));
 }
 
 // ---- written to a tensor --------------------------------------------------------------------------------------
 
 std::vector<Value*> uniform_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
-  return one(uniform(b, place_of(args, self), self.dtype(), args.number("from"), args.number("to")));
+  return one(
+      follow(uniform(b, place_of(args, self), self.dtype(), args.number("from"), args.number("to")), self));
 }
 std::vector<Value*> normal_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
-  return one(normal(b, place_of(args, self), self.dtype(), args.number("mean"), args.number("std")));
+  return one(
+      follow(normal(b, place_of(args, self), self.dtype(), args.number("mean"), args.number("std")), self));
 }
 std::vector<Value*> exponential_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   check_float(self.dtype(), "exponential");
   if (!(args.number("lambd") > 0)) throw Unsupported("exponential with such a rate");
-  return one(draw(b, "exponential", place_of(args, self), self.dtype(), args.number("lambd")));
+  return one(follow(draw(b, "exponential", place_of(args, self), self.dtype(), args.number("lambd")), self));
 }
 
 // ---- dropout --------------------------------------------------------------------------------------------

@@ -122,3 +122,24 @@ def test_norms_in_training(make, shape):
             torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-4)
         for theirs, mine in zip(eager.buffers(), twin.buffers()):
             torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.bernoulli(x),
+        lambda x: torch.normal(x, 0.5),
+        lambda x: x.clone().uniform_(),
+        lambda x: x.clone().normal_(),
+        lambda x: x.clone().exponential_(),
+        lambda x: x.clone().bernoulli_(0.4),
+    ],
+)
+def test_what_is_drawn_has_a_gradient_of_zeros(function):
+    x = torch.rand(5, requires_grad=True)
+    for f in (function, cdynamo.optimize(function)):
+        torch.manual_seed(0)
+        out = f(x)
+        assert out.requires_grad
+        (gradient,) = torch.autograd.grad(out.sum(), x)
+        assert torch.equal(gradient, torch.zeros(5))
