@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/broadcast.h"
+#include "graph/converted_numbers.h"
 #include "graph/core.h"
 #include "graph/pointwise.h"
 #include "graph/promotion.h"
@@ -62,6 +63,7 @@ std::vector<TensorType> Builder::infer(const OpDef& op, int overload, const std:
     else
       throw Unsupported(std::string(op.name) + " has no rule for the types of its results");
   }
+  if (!types.empty()) check_converted_numbers(graph_, op, view, types[0].dtype);
   if (op.strides) op.strides(graph_, view, types);
   if (in_place) check_in_place(graph_, op, args, types);
   return types;
@@ -83,19 +85,34 @@ static Value* as_operand(Builder& b, const Arg& arg, DType dtype, const std::vec
   return expand(cast(wrap(b, *value), dtype), sizes).value;
 }
 
+// Half types: eager's kernels of these take a second operand of one element as it was given, in float32; any other
+// is rounded first, as all numbers are beside other operators.
+static bool keeps_precision(const OpDef& op) {
+  static constexpr std::string_view kOps[] = {"mul", "core.true_divide", "core.div_trunc", "floor_divide",
+                                              "lerp"};
+  return std::ranges::find(kOps, op.name) != std::end(kOps);
+}
+
+static DType dtype_to_compute(Framework framework, const OpDef& op, const Arg& operand, size_t index,
+                              DType dtype) {
+  if (framework != Framework::kTorch || !runtime::is_half(dtype) || !keeps_precision(op)) return dtype;
+  const auto* value = std::get_if<Value*>(&operand);
+  const bool is_second = index > 0 || op.name == "mul";
+  const bool is_wide =
+      !value ? is_second : (index > 0 && (*value)->type.rank() == 0 && is_float((*value)->type.dtype));
+  return is_wide ? runtime::compute_type(dtype) : dtype;
+}
+
 std::vector<Value*> Builder::call_core(const OpDef& op, int overload, std::vector<Arg> args) {
   if (op.family == Family::kPointwise && !op.infer) {
     PointwiseCall call = analyze_pointwise(graph_, op, overload, args);
     std::vector<Arg> canonical = canonical_args(op, overload, args);
     for (size_t i = 0; i < call.operands.size(); ++i) {
-      // PyTorch keeps the precision of a number beside half types: operators compute in float32.
-      bool number =
-          graph_.framework == Framework::kTorch && !std::holds_alternative<Value*>(call.operands[i]);
-      DType dtype = number ? runtime::compute_type(call.operand_dtypes[i]) : call.operand_dtypes[i];
+      const DType dtype = dtype_to_compute(graph_.framework, op, call.operands[i], i, call.operand_dtypes[i]);
       canonical[call.params[i]] = as_operand(*this, call.operands[i], dtype, call.result.sizes);
     }
     // x + alpha * y: eager rounds alpha to the operands' half type first.
-    const int alpha = op.parsed[0].find("alpha");
+    const int alpha = op.name == "add" || op.name == "sub" ? op.parsed[0].find("alpha") : -1;
     if (alpha >= 0 && runtime::is_half(call.operand_dtypes[0]))
       if (double* number = std::get_if<double>(&canonical[alpha]))
         *number = round_to(*number, call.operand_dtypes[0]);

@@ -186,6 +186,10 @@ Promoted promote(Framework framework, DType default_float, Promotion rule,
     case Promotion::kLogical:
       promoted.result = DType::kBool;
       promoted.operands.assign(operands.size(), DType::kBool);
+      // What is narrowed first may become 0: a 0-dim tensor beside one with dims.
+      if (const DType type = common(0); framework == Framework::kTorch)
+        for (size_t i = 0; i < operands.size(); ++i)
+          if (runtime::bytes(operands[i].dtype) > runtime::bytes(type)) promoted.operands[i] = type;
       break;
     case Promotion::kPredicate:
       promoted.result = DType::kBool;

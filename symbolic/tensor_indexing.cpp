@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/converted_numbers.h"
 #include "graph/op.h"
 #include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
@@ -283,6 +284,7 @@ void write_selection(Executor& ex, const Selection& selection, const ValuePtr& v
   if (selection.mask) break_graph("CD0415", "a bool mask");
   if (!selection.indices.empty()) {
     DType dtype = selection.view->type.dtype;
+    if (number && framework == Framework::kTorch) graph::require_fits(ex.graph(), *number, dtype);
     Value* source = held ? held : append_call1(ex, "core.full", {std::vector<Sym>{}, *number, dtype});
     if (source->type.dtype != dtype) {
       if (framework == Framework::kTorch && !source->type.weak)

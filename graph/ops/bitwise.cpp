@@ -15,8 +15,10 @@ Scalar shift_scalar(ScalarBuilder& b, const Scalar* x, bool left) {
 }
 
 void check_shift(Graph& graph, const Args& args) {
-  if (is_float(common_dtype(graph, args)))
-    runtime_error("\"shift\" not implemented for floating point types");
+  const DType dtype = common_dtype(graph, args);
+  if (is_float(dtype)) runtime_error("\"shift\" not implemented for floating point types");
+  if (dtype == DType::kBool && graph.framework == Framework::kTorch)
+    runtime_error("\"lshift_cpu\" not implemented for 'Bool'");
 }
 
 }  // namespace

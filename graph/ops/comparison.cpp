@@ -62,6 +62,8 @@ OpDef predicate(std::string_view name, std::string_view schema, std::vector<std:
           .in_place_variant = false};
 }
 
+Scalar truth(ScalarBuilder& b, Scalar x) { return x.dtype == DType::kBool ? x : b.ne(x, number(b, 0, x)); }
+
 void check_condition(Graph& graph, const Args& args) {
   const Arg& condition = args["condition"];
   if (const auto* value = std::get_if<Value*>(&condition); value && graph.framework == Framework::kTorch) {
@@ -168,11 +170,11 @@ std::vector<OpDef> logic() {
   };
   return {
       logical("logical_and", "logical_and(Tensor self, Tensor other) -> Tensor", "np.logical_and",
-              CDYNAMO_SCALAR(return b.bit_and(x[0], x[1]))),
+              CDYNAMO_SCALAR(return b.bit_and(truth(b, x[0]), truth(b, x[1])))),
       logical("logical_or", "logical_or(Tensor self, Tensor other) -> Tensor", "np.logical_or",
-              CDYNAMO_SCALAR(return b.bit_or(x[0], x[1]))),
+              CDYNAMO_SCALAR(return b.bit_or(truth(b, x[0]), truth(b, x[1])))),
       logical("logical_xor", "logical_xor(Tensor self, Tensor other) -> Tensor", "np.logical_xor",
-              CDYNAMO_SCALAR(return b.bit_xor(x[0], x[1]))),
+              CDYNAMO_SCALAR(return b.bit_xor(truth(b, x[0]), truth(b, x[1])))),
       logical("logical_not", "logical_not(Tensor self) -> Tensor", "np.logical_not",
               CDYNAMO_SCALAR(return b.bit_not(x[0]))),
       {.name = "where",

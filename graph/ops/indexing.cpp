@@ -245,7 +245,10 @@ Tensor slices_source(Builder& b, const Args& args) {
 }
 std::vector<Value*> index_add_body(Builder& b, const Args& args) {
   Tensor source = slices_source(b, args);
-  if (args.number("alpha") != 1) source = source * Operand(args["alpha"], &b);
+  Arg alpha = args["alpha"];
+  if (const auto* real = std::get_if<double>(&alpha); real && !is_float(source.dtype()))
+    alpha = Sym(static_cast<int64_t>(*real));  // eager converts it
+  if (args.number("alpha") != 1) source = source * Operand(alpha, &b);
   // Eager adds along the first and the last dim by scatter_add, which has another error.
   const int rank = source.rank();
   const int64_t dim = wrap_dim(args.constant("dim"), rank);

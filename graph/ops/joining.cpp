@@ -246,6 +246,8 @@ std::vector<Value*> constant_pad_body(Builder& b, const Args& args) {
   }
   bool padded = std::any_of(low.begin(), low.end(), [](const Sym& s) { return !(s == Sym(0)); }) ||
                 std::any_of(high.begin(), high.end(), [](const Sym& s) { return !(s == Sym(0)); });
+  if (self.dtype() == DType::kBool)
+    value = (std::holds_alternative<bool>(value) ? std::get<bool>(value) : args.number("value") != 0);
   return one(padded ? pad(self, low, high, value) : self);
 }
 

@@ -104,12 +104,17 @@ Tensor scaled_sum(const Args& args, Tensor self, Tensor product) {
       (std::holds_alternative<double>(args["alpha"]) || std::holds_alternative<double>(args["beta"])))
     throw Unsupported("integer products with float factors");
   Builder& b = *product.builder;
+  const DType dtype = product.dtype();
   Tensor bias = expand(self, product.sizes());
   double alpha = args.number("alpha"), beta = args.number("beta");
+  if (alpha != 1 || beta != 1) {
+    product = to_compute(product);
+    bias = to_compute(bias);
+  }
   Tensor result = alpha == 1 ? product : product * Operand(args["alpha"], &b);
-  if (beta == 0) return result;
+  if (beta == 0) return cast(result, dtype);
   Tensor wide = beta == 1 ? bias : bias * Operand(args["beta"], &b);
-  return result + wide;
+  return cast(result + wide, dtype);
 }
 
 Tensor outer(Tensor a, Tensor b) {

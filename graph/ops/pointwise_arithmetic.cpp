@@ -1,4 +1,5 @@
 // Sums, products, quotients and remainders.
+#include <algorithm>
 #include <cmath>
 
 #include "graph/ops/entry.h"
@@ -115,14 +116,19 @@ void check_divisor(Graph& graph, const Args& args) {
 
 // ---- bodies ---------------------------------------------------------------------------------------------
 
+bool is_one_element(const Arg& operand) {
+  const auto* value = std::get_if<Value*>(&operand);
+  return !value || std::ranges::count((*value)->type.sizes, Sym(1)) == (*value)->type.rank();
+}
+
 std::vector<Value*> div_body(Builder& b, const Args& args) {
   Arg self = args["self"], other = args["other"];
   if (!args.has("rounding_mode")) return forward(b, "core.true_divide", {self, other});
   std::string_view mode = args.string("rounding_mode");
   if (mode == "floor") return forward(b, "floor_divide", {self, other});
   if (mode == "trunc") {
-    // Eager rounds the quotient of half types before it cuts it.
-    if (is_half(common_dtype(b.graph(), args)))
+    // Eager rounds the quotient of half types before it cuts it, but where there is one divisor.
+    if (is_half(common_dtype(b.graph(), args)) && !is_one_element(other))
       return forward(b, "trunc", {b.call1("core.true_divide", {self, other})});
     return forward(b, "core.div_trunc", {self, other});
   }
@@ -145,6 +151,13 @@ Scalar addcdiv_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
   return b.add(x[0], b.div(b.mul(value, x[1]), x[2]));
 }
 
+void check_addcmul(Graph& graph, const Args& args) {
+  if (common_dtype(graph, {&args["self"], &args["tensor1"], &args["tensor2"]}) == DType::kBool)
+    runtime_error("\"addcmul_cpu_out\" not implemented for 'Bool'");
+}
+void check_lerp(Graph& graph, const Args& args) {
+  if (!is_float(operand_dtype(args, "self"))) runtime_error("\"lerp_kernel\" not implemented for integers");
+}
 void check_addcdiv(Graph& graph, const Args& args) {
   if (!is_float(args.value("tensor1")->type.dtype) && !is_float(args.value("tensor2")->type.dtype))
     runtime_error("Integer division with addcdiv is no longer supported");
@@ -272,7 +285,8 @@ std::vector<OpDef> pointwise_arithmetic_ops() {
        .scalar = addcmul_scalar,
        .derivative =
            CDYNAMO_DERIVATIVE(Tensor g = d.grad() * Operand(d.args["value"], &d.builder); d.set(0, d.grad());
-                              d.set(1, g * d.operand(2)); d.set(2, g * d.operand(1)))},
+                              d.set(1, g * d.operand(2)); d.set(2, g * d.operand(1))),
+       .check = check_addcmul},
       {.name = "addcdiv",
        .family = Family::kPointwise,
        .schemas = {"addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"},
@@ -289,7 +303,8 @@ std::vector<OpDef> pointwise_arithmetic_ops() {
        .scalar = lerp_scalar,
        .derivative =
            CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (1 - d.operand(2))); d.set(1, d.grad() * d.operand(2));
-                              d.set(2, d.grad() * (d.operand(1) - d.operand(0))))},
+                              d.set(2, d.grad() * (d.operand(1) - d.operand(0)))),
+       .check = check_lerp},
   };
 }
 

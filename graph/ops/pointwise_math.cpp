@@ -89,6 +89,21 @@ void atan2_derivative(Derivative& d) {
   d.set(0, g * x);
   d.set(1, -(g * y));
 }
+// Eager rounds the logarithm to half types.
+template <bool plus_one>
+std::vector<Value*> xlogy_body(Builder& b, const Args& args) {
+  const Arg &self = args["self"], &other = args["other"];
+  Tensor result = wrap(b, b.call1(plus_one ? "core.xlog1py" : "core.xlogy", {self, other}));
+  if (!is_half(result.dtype())) return one(result);
+  auto value = [&](const Arg& arg) {
+    const auto* tensor = std::get_if<Value*>(&arg);
+    return detach(tensor ? cast(wrap(b, *tensor), result.dtype()) : full(b, {}, arg, result.dtype()));
+  };
+  Tensor x = value(self), y = value(other), log_y = plus_one ? log1p(y) : log(y);
+  Tensor product = where(isnan(y), y, where(eq(x, 0), 0.0, x * log_y));
+  return one(with_slope(expand(product, result.sizes()), result));
+}
+
 void xlogy_derivative(Derivative& d) {
   Tensor x = d.operand(0), y = d.operand(1);
   d.set(0, where(logical_and(eq(x, 0), le(y, 0)), 0.0, d.grad() * log(y)));
@@ -221,24 +236,32 @@ std::vector<OpDef> exponentials() {
                  CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (exp2(d.operand(1) - d.operand(0)) + 1));
                                     d.set(1, d.grad() / (exp2(d.operand(0) - d.operand(1)) + 1))),
                  {{}, {"np.logaddexp2"}}),
-        {.name = "xlogy",
+        {.name = "core.xlogy",
          .family = Family::kPointwise,
+         .schemas = {"core.xlogy(Tensor self, Tensor other) -> Tensor"},
+         .promotion = Promotion::kFloat,
+         .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, false)),
+         .derivative = xlogy_derivative},
+        {.name = "xlogy",
+         .family = Family::kComposite,
          .schemas = {"xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
                      "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor",
                      "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"},
          .torch_names = {"torch.special.xlogy"},
-         .promotion = Promotion::kFloat,
-         .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, false)),
-         .derivative = xlogy_derivative},
-        {.name = "special_xlog1py",
+         .body = xlogy_body<false>},
+        {.name = "core.xlog1py",
          .family = Family::kPointwise,
+         .schemas = {"core.xlog1py(Tensor self, Tensor other) -> Tensor"},
+         .promotion = Promotion::kFloat,
+         .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, true)),
+         .derivative = xlog1py_derivative},
+        {.name = "special_xlog1py",
+         .family = Family::kComposite,
          .schemas = {"special_xlog1py(Tensor self, Tensor other) -> Tensor",
                      "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
                      "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor"},
          .torch_names = {"torch.special.xlog1py"},
-         .promotion = Promotion::kFloat,
-         .scalar = CDYNAMO_SCALAR(return xlogy_of(b, x, true)),
-         .derivative = xlog1py_derivative,
+         .body = xlogy_body<true>,
          .in_place_variant = false},
         {.name = "special_entr",
          .family = Family::kPointwise,

@@ -102,6 +102,8 @@ std::vector<Value*> pow_body(Builder& b, const Args& args) {
   const Arg &self = args["self"], &exponent = args["exponent"];
   if (std::holds_alternative<Value*>(exponent)) {
     DType type = common_dtype(graph, {&self, &exponent});
+    if (type == DType::kBool && graph.framework == Framework::kTorch)
+      throw Unsupported("bool to the power of bool");
     // NumPy refuses integers to negative powers, which are known only at run time.
     if (graph.framework == Framework::kNumpy && is_integer(type) &&
         runtime::info(promoted_operand(exponent).dtype).is_signed)
@@ -156,6 +158,12 @@ void pow_derivative(Derivative& d) {
   Tensor x = d.operand(0), e = d.operand(1), g = d.grad();
   d.set(0, where(eq(e, 0), 0.0, g * e * pow(x, e - 1)));
   d.set(1, where(logical_and(eq(x, 0), ge(e, 0)), 0.0, g * d.result() * log(x)));
+}
+
+void check_clamp(Graph& graph, const Args& args) {
+  bool is_all_bool = graph.framework == Framework::kTorch;
+  for (const char* name : {"self", "min", "max"}) is_all_bool &= !args.has(name) || is_bool(args[name]);
+  if (is_all_bool) runtime_error("\"clamp_scalar_cpu\" not implemented for 'Bool'");
 }
 
 void clamp_derivative(Derivative& d) {
@@ -295,7 +303,8 @@ std::vector<OpDef> power_ops() {
        .family = Family::kPointwise,
        .schemas = {"core.clamp(Tensor self, Tensor? min, Tensor? max) -> Tensor"},
        .scalar = clamp_scalar,
-       .derivative = clamp_derivative},
+       .derivative = clamp_derivative,
+       .check = check_clamp},
       {.name = "clamp",
        .family = Family::kComposite,
        .schemas = {"clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",

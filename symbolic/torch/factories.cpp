@@ -1,6 +1,7 @@
 // Tensors from Python data and from nothing: torch.tensor([...]), torch.zeros(...), with torch's defaults for
 // dtype and device. zeros, ones, full, arange and the like are operators of the table where it has them; what
 // is here needs rules of its own.
+#include "graph/converted_numbers.h"
 #include "graph/op.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
@@ -71,6 +72,7 @@ graph::Value* embed(Executor& ex, const ValuePtr& data, DType dtype) {
 }
 
 graph::Value* build(Executor& ex, const Data& data, DType dtype) {
+  for (const Arg& item : data.items) graph::require_fits(ex.graph(), item, dtype);
   if (data.sizes.empty()) return append_call1(ex, "core.full", {std::vector<Sym>{}, data.items.at(0), dtype});
   if (data.items.empty()) return append_call1(ex, "core.full", {data.sizes, Sym(int64_t{0}), dtype});
   std::vector<graph::Value*> pieces;

@@ -84,3 +84,128 @@ def test_linspace_of_integers_converts_its_bounds_first(dtype, start, end):
 
     assert torch.equal(cdynamo.optimize(f)(), f())
     assert cdynamo.counters()["graph_breaks"] == 0
+
+
+def outcome(f, *args):
+    """f's result, or the type of its exception."""
+    try:
+        return f(*args)
+    except Exception as error:
+        return type(error)
+
+
+def check_outcome(f, *args):
+    got, expected = outcome(cdynamo.optimize(f), *args), outcome(f, *args)
+    if isinstance(expected, type):
+        assert got is expected
+    else:
+        torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
+
+
+def assigned(x, key, number):
+    x = x.clone()
+    x[key] = number
+    return x
+
+
+MASK, INDEX = torch.tensor([True, False, True]), torch.tensor([1])
+CONVERSIONS = {
+    "full": lambda x, v: torch.full((2,), v, dtype=x.dtype),
+    "full_like": torch.full_like,
+    "fill_": lambda x, v: x.clone().fill_(v),
+    "masked_fill": lambda x, v: x.masked_fill(MASK, v),
+    "where": lambda x, v: torch.where(MASK, x, v),
+    "clamp": lambda x, v: x.clamp(min=v),
+    "pad": lambda x, v: F.pad(x, (1, 1), value=v),
+    "index_fill": lambda x, v: x.index_fill(0, INDEX, v),
+    "scatter": lambda x, v: x.scatter(0, INDEX, v),
+    "threshold": lambda x, v: F.threshold(x, 1, v),
+    "pow": lambda x, v: x**v,
+    "floor_divide": lambda x, v: x // v,
+    "sub": lambda x, v: torch.sub(x, x, alpha=v),
+    "addcmul": lambda x, v: torch.addcmul(x, x, x, value=v),
+    "tensor": lambda x, v: torch.tensor(v, dtype=x.dtype),
+    "slice": lambda x, v: assigned(x, slice(0, 2), v),
+    "mask": lambda x, v: assigned(x, MASK, v),
+    "index": lambda x, v: assigned(x, INDEX, v),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_numbers_that_do_not_fit_the_dtype(name):
+    numbers = {
+        torch.uint8: (-1, -256, 256, 255.5),
+        torch.int8: (-129, 127.5, -128),
+        torch.int64: (float("inf"), 2**63 - 1),
+        torch.float16: (65505.0, -1e9, float("inf"), 65504.0),
+    }
+    for dtype, values in numbers.items():
+        x = torch.tensor([3, 2, 0], dtype=dtype)
+        for value in values:
+            cdynamo.reset()
+            check_outcome(lambda x, v=value: CONVERSIONS[name](x, v), x)
+
+
+def test_a_size_that_does_not_fit_the_dtype():
+    f = cdynamo.optimize(lambda x: torch.full((2,), x.shape[0], dtype=torch.int8), dynamic=True)
+    assert f(torch.zeros(100)).tolist() == [100, 100]
+    assert f(torch.zeros(101)).tolist() == [101, 101]
+    with pytest.raises(RuntimeError):
+        f(torch.zeros(128))
+
+
+BESIDE_HALF = {
+    "add": lambda x, v: x + v,
+    "sub": lambda x, v: v - x,
+    "mul": lambda x, v: x * v,
+    "div": lambda x, v: x / v,
+    "rdiv": lambda x, v: v / x,
+    "floor_divide": lambda x, v: x // v,
+    "remainder": lambda x, v: x % v,
+    "fmod": lambda x, v: torch.fmod(x, v),
+    "rpow": lambda x, v: abs(v) ** x,
+    "trunc": lambda x, v: torch.div(x, v, rounding_mode="trunc"),
+    "eq": lambda x, v: x == v,
+    "lt": lambda x, v: x < v,
+    "lerp": lambda x, v: torch.lerp(x, x * 2, v),
+    "xlogy": lambda x, v: torch.xlogy(x, abs(x) * abs(v)),
+    "mul_0d": lambda x, v: x * torch.tensor(v),
+    "div_0d": lambda x, v: x / torch.tensor(v, dtype=torch.float64),
+    "add_0d": lambda x, v: x + torch.tensor(v),
+    "0d_mul": lambda x, v: torch.tensor(v) * x,
+}
+
+
+@pytest.mark.parametrize("dtype", HALF_TYPES)
+@pytest.mark.parametrize("name", BESIDE_HALF)
+def test_numbers_beside_half_types_round_as_eagers(name, dtype):
+    torch.manual_seed(0)
+    for number in (0.1, 255.5, -3.3):
+        x = torch.cat([torch.randn(63) * 20, torch.tensor([number])]).to(dtype)
+        cdynamo.reset()
+        check_outcome(lambda x, v=number: BESIDE_HALF[name](x, v), x)
+
+
+def test_elu_keeps_its_number():
+    check_outcome(lambda x: F.elu(x, 0.1), torch.linspace(-4, 1, 64).half())
+
+
+def test_logical_operators_narrow_0d_tensors_first():
+    check_outcome(lambda x: torch.logical_and(x, torch.tensor(256)), torch.tensor([1, 0], dtype=torch.uint8))
+    check_outcome(lambda x: torch.logical_or(x, torch.tensor(1e-30)), torch.tensor([1, 0]).half())
+    check_outcome(lambda x: torch.logical_xor(x, torch.tensor([256, 0])), torch.tensor([1, 0], dtype=torch.uint8))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.clamp(min=True),
+        lambda x: x << True,
+        lambda x: True**x,
+        lambda x: torch.addcmul(x, x, x),
+        lambda x: torch.lerp(x.int(), x.int(), 0.5),
+        lambda x: torch.arange(2, dtype=x.dtype),
+    ],
+)
+def test_what_eager_does_not_implement_for_bool_and_integers(f):
+    check_outcome(f, torch.tensor([True, False]))

@@ -1,0 +1,125 @@
+#include "graph/converted_numbers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/broadcast.h"
+#include "graph/sym_context.h"
+
+namespace cdynamo::graph {
+namespace {
+
+enum class Rule : uint8_t {
+  kExact,     // integers are kept to the last digit
+  kDouble,    // entries read the number as a double
+  kIntegers,  // only where the result is of an integer type
+  kNegated,   // its negative is converted too
+  kReal,      // a parameter of type float: integers arrive as reals
+};
+
+struct Row {
+  std::string_view op;
+  std::vector<std::string_view> params;
+  Rule rule = Rule::kDouble;
+  bool numpy = false;  // NumPy refuses them too
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> table = {
+      {"fill", {"value"}, Rule::kExact},
+      {"full", {"fill_value"}, Rule::kExact, true},
+      {"full_like", {"fill_value"}, Rule::kExact, true},
+      {"new_full", {"fill_value"}, Rule::kExact, true},
+      {"scalar_tensor", {"s"}, Rule::kExact},
+      {"masked_fill", {"value"}, Rule::kExact},
+      {"index_fill", {"value"}, Rule::kExact},
+      {"scatter", {"value"}, Rule::kExact},
+      {"clamp", {"min", "max"}, Rule::kExact},
+      {"clamp_min", {"min"}, Rule::kExact},
+      {"clamp_max", {"max"}, Rule::kExact},
+      {"where", {"self", "other"}, Rule::kIntegers},
+      {"floor_divide", {"other"}, Rule::kIntegers},
+      {"remainder", {"other"}, Rule::kIntegers},
+      {"fmod", {"other"}, Rule::kIntegers},
+      {"pad", {"value"}, Rule::kReal},
+      {"constant_pad_nd", {"value"}},
+      {"pow", {"exponent"}},
+      {"threshold", {"threshold", "value"}},
+      {"hardtanh", {"min_val", "max_val"}},
+      {"linspace", {"start", "end"}},
+      {"add", {"alpha"}},
+      {"sub", {"alpha"}, Rule::kNegated},
+      {"rsub", {"alpha"}, Rule::kNegated},
+      {"index_add", {"alpha"}},
+      {"addcmul", {"value"}},
+      {"addcdiv", {"value"}},
+      {"addmm", {"alpha", "beta"}},
+      {"baddbmm", {"alpha", "beta"}},
+      {"addbmm", {"alpha", "beta"}},
+      {"addmv", {"alpha", "beta"}},
+      {"addr", {"alpha", "beta"}},
+  };
+  return table;
+}
+
+double largest(DType dtype) {
+  switch (dtype) {
+    case DType::kF16: return 65504;
+    case DType::kBF16: return 0x1.fep127;
+    case DType::kF32: return std::numeric_limits<float>::max();
+    case DType::kF64: return std::numeric_limits<double>::max();
+    default: return std::pow(2.0, 8.0 * runtime::bytes(dtype) - runtime::info(dtype).is_signed) - 1;
+  }
+}
+
+bool fits(double number, DType dtype) {
+  if (is_float(dtype)) return !std::isfinite(number) || std::abs(number) <= largest(dtype);
+  if (dtype == DType::kI64 && std::abs(number) >= 0x1p63) return false;  // eager gives what the processor does
+  return number <= largest(dtype) && number >= (runtime::info(dtype).is_signed ? -largest(dtype) - 1 : 0);
+}
+
+// Negative integers wrap around in unsigned types, as negative reals do not.
+bool fits(Graph& graph, const Sym& number, DType dtype) {
+  if (dtype == DType::kI64 || (is_float(dtype) && dtype != DType::kF16)) return true;
+  const auto high = static_cast<int64_t>(largest(dtype));
+  const int64_t low = is_integer(dtype) && runtime::info(dtype).is_signed ? -high - 1 : -high;
+  if (number.is_constant()) return number.constant() >= low && number.constant() <= high;
+  return graph.sym->guard(Relation::kLe, number, high, "a number's range") &&
+         graph.sym->guard(Relation::kLe, low, number, "a number's range");
+}
+
+bool is_beyond_double(const Arg& number) {
+  const auto* sym = std::get_if<Sym>(&number);
+  return sym && sym->is_constant() &&
+         (sym->constant() > int64_t{1} << 53 || sym->constant() < -(int64_t{1} << 53));
+}
+
+}  // namespace
+
+void require_fits(Graph& graph, const Arg& number, DType dtype) {
+  if (dtype == DType::kBool) return;
+  const auto* sym = std::get_if<Sym>(&number);
+  const auto* real = std::get_if<double>(&number);
+  if ((sym && !fits(graph, *sym, dtype)) || (real && !fits(*real, dtype)))
+    runtime_error("value cannot be converted to type " + std::string(runtime::info(dtype).name) +
+                  " without overflow");
+}
+
+void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DType dtype) {
+  const auto row = std::ranges::find(rows(), op.name, &Row::op);
+  if (row == rows().end() || (graph.framework != Framework::kTorch && !row->numpy)) return;
+  if (row->rule == Rule::kIntegers && is_float(dtype)) return;
+  for (const std::string_view param : row->params) {
+    if (args.schema().find(param) < 0) continue;
+    Arg number = args[param];
+    const auto* sym = std::get_if<Sym>(&number);
+    if (row->rule == Rule::kReal && sym && sym->is_constant()) number = static_cast<double>(sym->constant());
+    require_fits(graph, number, dtype);
+    if (row->rule == Rule::kNegated && sym) require_fits(graph, 0 - *sym, dtype);
+    if (row->rule != Rule::kExact && row->rule != Rule::kIntegers && is_beyond_double(number))
+      throw Unsupported(std::string(op.name) + " with an integer beyond 2^53");
+  }
+}
+
+}  // namespace cdynamo::graph
