@@ -84,6 +84,7 @@ const Maps* maps() {
   made->add_special(checkpoint_rules());
   made->add_special(user_function_rules());
   made->add_special(foreach_functions());
+  made->add_special(function_transform_rules());
   return made;
 }
 

@@ -31,6 +31,7 @@ std::span<const SpecialRow> torch_autocast_functions();  // autocast.cpp
 std::span<const SpecialRow> checkpoint_rules();          // checkpoint.cpp
 std::span<const SpecialRow> user_function_rules();       // user_function.cpp
 std::span<const SpecialRow> foreach_functions();         // foreach.cpp
+std::span<const SpecialRow> function_transform_rules();  // function_transforms.cpp
 
 // Operators that the table lacks, stated in Python in python/cdynamo/polyfills/torch_functions.py and
 // inlined.

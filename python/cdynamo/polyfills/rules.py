@@ -33,3 +33,23 @@ def enter_backward(tensors):
 def leave_backward(cotangents, outputs, inputs, gradients):
     """The gradients of `inputs`, in terms of the cotangents of `outputs`, are these from here on."""
     raise AssertionError
+
+
+def level_variable(tensor):
+    """`tensor` as a value of its own, with respect to which a level of torch.func differentiates."""
+    raise AssertionError
+
+
+def level_gradients(outputs, cotangents, variables, token=None):
+    """The gradients of the variables of a level; `cotangents` may be None."""
+    raise AssertionError
+
+
+def level_result(value, grad_mode, variables):
+    """What a level with these variables gives, as it is seen outside of it."""
+    raise AssertionError
+
+
+def level_token():
+    """What makes a function that refers to it stay inside of the capture."""
+    raise AssertionError

@@ -3,6 +3,7 @@
 import torch
 
 from cdynamo.polyfills.autograd import checkpoint, function_apply  # noqa: F401
+from cdynamo.polyfills.function_transforms import func_grad, func_grad_and_value, func_vjp  # noqa: F401
 from cdynamo.polyfills.recurrent import (  # noqa: F401
     gru,
     gru_cell,

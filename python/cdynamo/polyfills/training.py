@@ -50,7 +50,9 @@ def foreach(name, tensors, *args, **kwargs):
     for i, x in enumerate(tensors):
         own = [a[i] if isinstance(a, (list, tuple)) else a for a in args]
         named = {k: a[i] if isinstance(a, (list, tuple)) else a for k, a in kwargs.items()}
-        if name == "norm":
+        if name in ("maximum_", "minimum_"):
+            x.copy_(getattr(x, name[:-1])(*own, **named))
+        elif name == "norm":
             results.append(torch.linalg.vector_norm(x, *own, **named))
         elif name.startswith(("addcdiv", "addcmul")) and len(own) == 3:
             results.append(getattr(x, name)(own[0], own[1], value=own[2], **named))

@@ -1,0 +1,117 @@
+// torch.func.grad, grad_and_value and vjp during capture: python/cdynamo/polyfills/function_transforms.py says what they
+// do, in terms of the rules here. A level of differentiation is values of their own (autograd.variable) and a node
+// that differentiates (autograd.grad).
+#include <algorithm>
+
+#include "graph/op.h"
+#include "symbolic/differentiation.h"
+#include "symbolic/hooks.h"
+#include "symbolic/torch/callables.h"
+#include "symbolic/torch/tensor.h"
+#include "symbolic/values/common.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+using graph::Value;
+
+Value* float_value(const ValuePtr& value) {
+  Value* held = dynamic_cast<TensorValue*>(value.get()) ? graph_value(value) : nullptr;
+  if (!held || !runtime::is_float(held->type.dtype)) break_graph("CD0418", value->describe());
+  return held;
+}
+
+// level_variable(tensor): the tensor as a value of its own.
+ValuePtr level_variable(Executor& ex, PyObject*, const CallArgs& args) {
+  Value* variable = append_call1(ex, "autograd.variable", {float_value(args.positional.at(0))});
+  variable->requires_grad = true;
+  return make_tensor(ex, variable);
+}
+
+// Eager writes to the tensor that the variable stands for.
+void refuse_writes(Executor& ex, const std::vector<Value*>& variables) {
+  const auto& bases = tensor_capture(ex).base_of;
+  for (const auto& node : ex.graph().nodes) {
+    if (!node->in_place) continue;
+    const Value* written = std::get<Value*>(node->args.at(0));
+    if (auto base = bases.find(written); base != bases.end()) written = base->second;
+    if (std::ranges::find(variables, written) != variables.end())
+      break_graph("CD0418", "an argument that the function writes to");
+  }
+}
+
+// level_gradients(outputs, cotangents or None, variables): a tuple; zeros where nothing depends on a variable.
+ValuePtr level_gradients(Executor& ex, PyObject*, const CallArgs& args) {
+  std::vector<Value*> outputs, cotangents, variables;
+  for (const ValuePtr& item : items_of(ex, args.positional.at(0))) outputs.push_back(float_value(item));
+  for (const ValuePtr& item : items_of(ex, args.positional.at(2))) variables.push_back(float_value(item));
+  if (is_none(args.positional.at(1))) {
+    cotangents.resize(outputs.size());
+  } else {
+    for (const ValuePtr& item : items_of(ex, args.positional[1])) cotangents.push_back(float_value(item));
+  }
+  if (cotangents.size() != outputs.size()) break_graph("CD0418", "cotangents of another number");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i]->node) break_graph("CD0418", "a result that is not computed");
+    require_grad_output(ex, outputs[i], cotangents[i]);
+  }
+  refuse_writes(ex, variables);
+  std::vector<Value*> used;
+  for (Value* variable : variables)
+    if (std::ranges::any_of(outputs, [&](const Value* output) { return depends_on(ex, output, variable); }))
+      used.push_back(variable);
+  std::vector<Value*> found;
+  if (!used.empty()) found = append_gradients(ex, outputs, used, cotangents, /*create_graph=*/true);
+  std::vector<ValuePtr> gradients;
+  for (Value* variable : variables) {
+    const auto at = std::ranges::find(used, variable) - used.begin();
+    const bool is_used = at < static_cast<ptrdiff_t>(used.size());
+    gradients.push_back(make_tensor(ex, is_used ? found.at(at) : append_call1(ex, "zeros_like", {variable})));
+  }
+  return make_tuple(ex, std::move(gradients));
+}
+
+// Does it depend on what came in with a history, or on a variable of a level around this one?
+bool has_outer_history(Executor& ex, const Value* value, const std::vector<Value*>& own) {
+  for (const auto& input : tensor_capture(ex).inputs)
+    if (input->array->requires_grad() && depends_on(ex, value, input->array->value())) return true;
+  for (const auto& node : ex.graph().nodes) {
+    if (node->op->name != "autograd.variable") continue;
+    Value* variable = node->results.at(0);
+    if (std::ranges::find(own, variable) == own.end() && depends_on(ex, value, variable)) return true;
+  }
+  return false;
+}
+
+// level_result(tensor, grad_mode, variables): what is seen outside of the level with these variables.
+ValuePtr level_result(Executor& ex, PyObject*, const CallArgs& args) {
+  const ValuePtr& given = args.positional.at(0);
+  Value* value = dynamic_cast<TensorValue*>(given.get()) ? graph_value(given) : nullptr;
+  if (!value || !value->requires_grad) return given;
+  std::vector<Value*> own;
+  for (const ValuePtr& item : items_of(ex, args.positional.at(2))) own.push_back(float_value(item));
+  const bool stays = constant_object(args.positional.at(1)) == Py_True && has_outer_history(ex, value, own);
+  return stays ? given : make_tensor(ex, append_call1(ex, "detach", {value}));
+}
+
+// level_token(): stands for a level in a function that must not leave the capture.
+class LevelToken final : public SymbolicValue {
+ public:
+  PyTypeObject* type() const override { return &PyBaseObject_Type; }
+  std::string describe() const override { return "a level of torch.func"; }
+  RecipePtr recipe(Executor&) override { break_graph("CD0211", "the function that torch.func.vjp gives"); }
+};
+ValuePtr level_token(Executor&, PyObject*, const CallArgs&) { return std::make_shared<LevelToken>(); }
+
+constexpr SpecialRow kRows[] = {
+    {"cdynamo.polyfills.rules.level_variable", level_variable},
+    {"cdynamo.polyfills.rules.level_gradients", level_gradients},
+    {"cdynamo.polyfills.rules.level_result", level_result},
+    {"cdynamo.polyfills.rules.level_token", level_token},
+};
+
+}  // namespace
+
+std::span<const SpecialRow> function_transform_rules() { return kRows; }
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,119 @@
+"""torch.func inside of a compiled function: values, histories and errors are eager's."""
+
+from __future__ import annotations
+
+import pytest
+
+import cdynamo
+
+torch = pytest.importorskip("torch")
+from torch import func, nn  # noqa: E402
+from training_check import assert_close, check, tensors_of  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+def compare(function, *inputs, breaks=0):
+    expected = tensors_of(function(*inputs))
+    before = cdynamo.counters()["graph_breaks"]
+    compiled = cdynamo.optimize(function)
+    for _ in range(2):
+        got = tensors_of(compiled(*inputs))
+        assert len(got) == len(expected)
+        for a, b in zip(got, expected):
+            assert_close(a, b)
+    if breaks is not None:
+        assert cdynamo.counters()["graph_breaks"] - before == breaks
+
+
+def product(a, b):
+    return (a.sin() * b).sum()
+
+
+def with_no_grad(x):
+    with torch.no_grad():
+        constant = x * x
+    return (x * constant + x.detach() * x).sum()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: func.grad(product)(x, y),
+        lambda x, y: func.grad(product, argnums=1)(x, y),
+        lambda x, y: func.grad(product, argnums=(0, -1))(x, y),
+        lambda x, y: func.grad_and_value(product)(x, b=y),
+        lambda x, y: func.grad(lambda a: (product(a, y), (a.cos(), y)), has_aux=True)(x),
+        lambda x, y: func.grad_and_value(lambda a: (product(a, y), a.cos()), has_aux=True)(x),
+        lambda x, y: func.grad(lambda a: func.grad(product)(a, y).sum())(x),
+        lambda x, y: func.grad(lambda a: (a * x).sum())(x),  # only `a` varies
+        lambda x, y: func.grad(lambda t: (t["a"] * t["b"][0]).sin().sum())({"a": x, "b": [y, x]}),
+        lambda x, y: func.grad(with_no_grad)(x),
+        lambda x, y: func.grad(lambda a: (x * y).sum())(x),
+        lambda x, y: func.grad(lambda a: func.grad(with_no_grad)(a * y).sum())(x),
+        lambda x, y: func.vjp(torch.sin, x)[1](y),
+        lambda x, y: func.vjp(lambda a, b: (a * b, a.exp()), x, y)[1]((x, y)),
+        lambda x, y: func.vjp(lambda a: (a.sin(), a.cos()), x, has_aux=True)[2],
+    ],
+)
+def test_transforms(function):
+    x, y = torch.randn(4), torch.randn(4)
+    compare(function, x, y)
+    # Histories of what comes in go on through a level.
+    check(function, x.requires_grad_(), y)
+    with torch.no_grad():
+        compare(function, x, y)
+
+
+def test_functional_call():
+    network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    parameters = {name: p.detach().clone() for name, p in network.named_parameters()}
+
+    def loss(parameters, x):
+        return func.functional_call(network, parameters, (x,)).square().mean()
+
+    def adapted(x):
+        gradients = func.grad(loss)(parameters, x)
+        return loss({name: p - 0.1 * gradients[name] for name, p in parameters.items()}, x), gradients
+
+    compare(adapted, torch.randn(5, 3))
+
+
+def test_a_transform_made_outside():
+    gradient = func.grad(product)
+    compare(lambda x, y: gradient(x, y) * 2, torch.randn(3), torch.randn(3))
+
+
+def test_what_is_left_to_eager():
+    x, y = torch.randn(4), torch.randn(4)
+
+    # The function that vjp gives leaves the compiled one.
+    value, pull_back = cdynamo.optimize(lambda t: func.vjp(torch.sin, t))(x)
+    torch.testing.assert_close(value, x.sin())
+    torch.testing.assert_close(pull_back(y)[0], y * x.cos())
+
+    for function in (
+        lambda x, y: func.vmap(func.grad(lambda a: a.sin().sum()))(x[None]),
+        lambda x, y: func.jacrev(torch.sin)(x),
+        lambda x, y: func.jvp(torch.sin, (x,), (y,)),
+        lambda x, y: func.hessian(lambda a: (a**3).sum())(x),
+    ):
+        compare(function, x, y, breaks=None)
+
+    def writes(a):
+        a.mul_(2)
+        return a.sum()
+
+    for wrong in (
+        lambda x: func.grad(writes)(x),
+        lambda x: func.grad(torch.sin)(x),
+        lambda x: func.grad(lambda n: n.sum())(x.int()),
+    ):
+        with pytest.raises(RuntimeError) as eager:
+            wrong(x)
+        with pytest.raises(RuntimeError) as compiled:
+            cdynamo.optimize(wrong)(x)
+        assert str(compiled.value) == str(eager.value)
