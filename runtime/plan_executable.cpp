@@ -13,10 +13,8 @@ namespace {
 constexpr double kWorthThreads = 12e3;    // nanoseconds of work below which threads cost more than they bring
 constexpr double kWorthReleasing = 50e3;  // of work above which the caller may want to give up a lock
 constexpr int64_t kLargestArena = int64_t{1} << 46;
-// Where memory is to come and go while a plan runs, a large arena of few buffers is taken buffer by buffer; of many
-// that would cost more time than it saves memory, since they share bytes in the arena.
+// Where memory is to come and go while a plan runs, a large arena is taken buffer by buffer.
 constexpr int64_t kWorthScattering = int64_t{256} << 10;
-constexpr int kFewBuffers = 16;
 constexpr int kMostPointers = 96;  // of a plan whose pointers fit on the stack
 constexpr int kMostSizes = 128;
 alignas(64) char nothing[256];  // where empty tensors point
@@ -77,7 +75,7 @@ class PlanExecutable final : public Executable {
     const int64_t arena_bytes = plan_.arena_bytes < 0 ? 0 : frame.sizes[plan_.arena_bytes];
     if (arena_bytes < 0 || arena_bytes > kLargestArena) return out_of_memory(error);
     const FrugalArenas frugal(call.memory != nullptr);
-    const bool scattered = call.memory && arena_bytes > kWorthScattering && arena_buffers_ <= kFewBuffers;
+    const bool scattered = call.memory && arena_bytes > kWorthScattering;
     std::vector<std::unique_ptr<Arena>> blocks(scattered ? plan_.buffers.size() : 0);
     Arena arena(static_cast<size_t>(scattered ? 0 : arena_bytes));
     if (arena_bytes > 0 && !scattered && !arena.data()) return out_of_memory(error);
@@ -151,7 +149,6 @@ class PlanExecutable final : public Executable {
       if (plan_.buffers[buffer].where == PlanBuffer::kInput)
         regions_[last[buffer]].last_reads.push_back(static_cast<int>(buffer));
       if (plan_.buffers[buffer].where == PlanBuffer::kArena) {
-        ++arena_buffers_;
         regions_[first[buffer]].begins.push_back(static_cast<int>(buffer));
         regions_[last[buffer]].ends.push_back(static_cast<int>(buffer));
       }
@@ -321,7 +318,6 @@ class PlanExecutable final : public Executable {
 
   Plan plan_;
   bool is_static_ = false, single_ = false;
-  int arena_buffers_ = 0;
   std::vector<int64_t> static_sizes_;
   std::vector<Region> regions_;
 };
