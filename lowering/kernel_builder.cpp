@@ -2,58 +2,17 @@
 
 #include <algorithm>
 
+#include "lowering/domain.h"
+
 namespace cdynamo::lowering {
 namespace {
 
-constexpr int kMostSplits = 24;
 constexpr int64_t kLongRow = 1 << 16;  // a longer reduction is split for its rounding error's sake
 constexpr int64_t kBlock = 8192;       // elements of a block of a split reduction
 constexpr int64_t kMostBlocks = 4096;
 constexpr int64_t kFewRows = 16;            // fewer outer points do not keep the threads busy
 constexpr int64_t kWorthThreads = 1 << 14;  // elements
 constexpr int64_t kLanes = 32;
-
-// The loop domain: the sizes of one value, each dim made of one or more axes.
-struct Domain {
-  struct Dim {
-    std::vector<Sym> factors;  // outermost first; their product is the size, or just covers it where `padded`
-    bool padded = false;
-  };
-  std::vector<Dim> dims;
-
-  explicit Domain(const std::vector<Sym>& sizes) {
-    for (const Sym& size : sizes)
-      dims.push_back({size == Sym(1) ? std::vector<Sym>{} : std::vector<Sym>{size}});
-  }
-  std::vector<Sym> extents() const {
-    std::vector<Sym> result;
-    for (const Dim& dim : dims) result.insert(result.end(), dim.factors.begin(), dim.factors.end());
-    return result;
-  }
-  std::vector<Index> index() const {
-    std::vector<Index> result;
-    int axis = 0;
-    for (const Dim& dim : dims) {
-      Index at = constant_index(Sym());
-      for (const Sym& factor : dim.factors) at = add(scale(at, factor), axis_index(axis++));
-      result.push_back(at);
-    }
-    return result;
-  }
-  std::pair<size_t, size_t> locate(int axis) const {
-    for (size_t d = 0; d < dims.size(); ++d) {
-      if (axis < static_cast<int>(dims[d].factors.size())) return {d, axis};
-      axis -= static_cast<int>(dims[d].factors.size());
-    }
-    throw graph::InternalError("no such axis");
-  }
-  void split(const SplitAxis& request) {
-    auto [d, k] = locate(request.axis);
-    const Sym outer = floordiv(dims[d].factors[k], request.inner);
-    dims[d].factors[k] = request.inner;
-    dims[d].factors.insert(dims[d].factors.begin() + k, outer);
-  }
-};
 
 // One attempt at a kernel over a given domain: finds out which axes are rows and where each value is
 // computed, then emits.

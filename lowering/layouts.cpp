@@ -1,7 +1,8 @@
 // Where values live: inputs and outputs in the caller's memory, views of them as strides, the rest
 // contiguous.
-#include <algorithm>
+#include <optional>
 
+#include "lowering/domain.h"
 #include "lowering/fusion.h"
 
 namespace cdynamo::lowering {
@@ -41,37 +42,72 @@ bool strides_of_base(const LoweringContext& context, const Value& value, const s
 
 }  // namespace
 
-bool resolve_view(const LoweringContext& context, const Value& value, Layout* layout) {
-  // Axis d stands for dim d of the value; where a reshape must cut one there are no strides.
+namespace {
+
+// Which elements of `owner`'s memory a view reads, as its axes run.
+struct ViewIndex {
+  const Value* owner;
   std::vector<Index> index;
-  for (size_t d = 0; d < value.type.sizes.size(); ++d)
-    index.push_back(value.type.sizes[d] == Sym(1) ? constant_index(Sym()) : axis_index(static_cast<int>(d)));
-  const AccessScope scope{context, value.type.sizes, nullptr};
-  const Value* at = &value;
-  try {
-    while (at->node && is_view(context.kind(*at->node)) && context.layouts[at->id].buffer < 0) {
-      const std::vector<Access> reads = accesses(*at->node, index, scope);
-      if (reads.size() != 1 || !reads[0].where.empty()) return false;
-      index = reads[0].index;
-      at = reads[0].operand;
-    }
-  } catch (const SplitAxis&) {
-    return false;
-  } catch (const CannotFuse&) {
-    return false;
+};
+
+// None where the view reads of no one value at affine indices. Throws SplitAxis.
+std::optional<ViewIndex> index_of_view(const LoweringContext& context, const Value& value,
+                                       const Domain& domain) {
+  ViewIndex view{&value, domain.index()};
+  const AccessScope scope{context, domain.extents(), nullptr};
+  while (view.owner->node && is_view(context.kind(*view.owner->node)) &&
+         context.layouts[view.owner->id].buffer < 0) {
+    std::vector<Access> reads = accesses(*view.owner->node, view.index, scope);
+    if (reads.size() != 1 || !reads[0].where.empty()) return std::nullopt;
+    view = {reads[0].operand, std::move(reads[0].index)};
   }
-  const Layout& base = context.layouts[at->id];
-  if (base.buffer < 0) return false;
-  layout->buffer = base.buffer;
-  layout->strides.assign(value.type.sizes.size(), Sym());
-  layout->offset = base.offset;
-  for (size_t d = 0; d < index.size(); ++d) {
-    for (const IndexTerm& term : index[d].terms) {
+  return view;
+}
+
+// Of each dim, where the axes that it was cut into are one walk through memory.
+std::optional<std::vector<Sym>> strides_of_dims(const Domain& domain, const std::vector<Sym>& axis_strides) {
+  std::vector<Sym> strides;
+  size_t axis = 0;
+  for (const Domain::Dim& dim : domain.dims) {
+    const size_t end = axis + dim.factors.size();
+    for (size_t k = 0; axis + 1 < end; ++axis, ++k)
+      if (!(axis_strides[axis] == axis_strides[axis + 1] * dim.factors[k + 1])) return std::nullopt;
+    strides.push_back(dim.factors.empty() ? Sym() : axis_strides[axis]);
+    axis = end;
+  }
+  return strides;
+}
+
+}  // namespace
+
+bool resolve_view(const LoweringContext& context, const Value& value, Layout* layout) {
+  Domain domain(value.type.sizes);
+  std::optional<ViewIndex> view;
+  for (int splits = 0; !view; ++splits) {
+    try {
+      view = index_of_view(context, value, domain);
+      if (!view) return false;
+    } catch (const SplitAxis& request) {
+      if (splits == kMostSplits) return false;
+      domain.split(request);
+    } catch (const CannotFuse&) {
+      return false;
+    }
+  }
+  const Layout& owner = context.layouts[view->owner->id];
+  if (owner.buffer < 0) return false;
+  std::vector<Sym> axis_strides(domain.extents().size());
+  Sym offset = owner.offset;
+  for (size_t d = 0; d < view->index.size(); ++d) {
+    for (const IndexTerm& term : view->index[d].terms) {
       if (term.axis < 0) return false;
-      layout->strides[term.axis] = layout->strides[term.axis] + term.stride * base.strides[d];
+      axis_strides[term.axis] = axis_strides[term.axis] + term.stride * owner.strides[d];
     }
-    layout->offset = layout->offset + index[d].offset * base.strides[d];
+    offset = offset + view->index[d].offset * owner.strides[d];
   }
+  std::optional<std::vector<Sym>> strides = strides_of_dims(domain, axis_strides);
+  if (!strides) return false;
+  *layout = {owner.buffer, std::move(*strides), offset};
   return true;
 }
 

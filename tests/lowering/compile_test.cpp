@@ -353,6 +353,34 @@ TEST_F(CompileTest, BatchedMatmulOfPermutedViews) {
   check();
 }
 
+// Rows of several dims are rows of a matrix: what is multiplied lies in memory once.
+TEST_F(CompileTest, MatmulOfMergedDimsCopiesNothing) {
+  Tensor x = input({2, 3, 7}), w = input({7, 6});
+  Tensor y = reshape(mm(reshape(exp(x), {6, 7}), w), {2, 3, 6});
+  output(mm(reshape(tanh(y), {6, 6}), reshape(input({2, 3, 4}), {6, 4})));
+  const RunResult result = check();
+  EXPECT_EQ(result.report.library_calls, 2);
+  EXPECT_EQ(result.report.kernels, 2);
+}
+
+TEST_F(CompileTest, MatmulOfMergedDimsOfStridedViews) {
+  Tensor x = input({4, 3, 8}), rows = input_strided({2, 3, 8}, {32, 8, 1}), w = input({8, 5});
+  Sym n = graph.sym->new_symbol("s0", 5), m = graph.sym->new_symbol("s1", 3);
+  Tensor y = input({n, m, 8});
+  std::vector<Tensor> operands{reshape(slice(x, 2, 0, 8), {12, 8}),                     // as it lies
+                               reshape(slice(x, 0, 1, 2), {6, 8}),                      // from an offset
+                               reshape(slice(x, 0, 0, 2, 2), {6, 8}),                   // rows that are apart
+                               reshape(permute(x, {1, 0, 2}), {12, 8}),                 // in another order
+                               reshape(rows, {6, 8}),                                   // apart, of an input
+                               reshape(reshape(x, {2, 6, 8}), {12, 8}),                 // twice
+                               reshape(expand(slice(x, 0, 0, 1), {4, 3, 8}), {12, 8}),  // one row for several
+                               reshape(expand(slice(x, 1, 0, 1), {4, 3, 8}), {12, 8}),
+                               reshape(y, {n * m, 8}),  // of sizes unknown
+                               reshape(tanh(y), {n * m, 8})};
+  for (Tensor operand : operands) output(mm(operand, w));
+  check({5, 3});
+}
+
 TEST_F(CompileTest, OutputsThatAreViewsInputsAndRepeated) {
   Tensor x = input({4, 3}), w = input({3, 6});
   Tensor y = mm(x, w);
