@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/op.h"
+
 namespace cdynamo::graph {
 namespace {
 
@@ -171,6 +173,14 @@ std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes) {
     if (positive) next = next * sizes[dim];
   }
   return strides;
+}
+
+std::vector<Sym> inner_strides(const Value& value) {
+  const std::vector<Sym>& sizes = value.type.sizes;
+  const bool attention =
+      value.node && sizes.size() == 4 &&
+      (value.node->op->name == "core.sdpa" || value.node->op->name == "core.sdpa_backward");
+  return attention ? strides_in_order(sizes, {3, 1, 2, 0}) : contiguous_strides(sizes);
 }
 
 std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& sizes,

@@ -9,6 +9,7 @@
 #include "graph/linearity.h"
 #include "graph/op.h"
 #include "graph/passes/layout.h"
+#include "graph/strides.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -268,7 +269,8 @@ void make_forward(Training& training, const std::vector<Value*>& kept) {
     } else {
       saved.kind = SavedValue::kExtra;
       saved.index = static_cast<int>(forward.outputs.size());
-      as_output(builder, image);
+      value->type.strides = inner_strides(*value);
+      as_output(builder, image)->type.strides = value->type.strides;
     }
     training.saved.push_back(saved);
   }

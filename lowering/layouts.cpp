@@ -1,7 +1,8 @@
 // Where values live: inputs and outputs in the caller's memory, views of them as strides, the rest
-// contiguous.
+// dense.
 #include <optional>
 
+#include "graph/strides.h"
 #include "lowering/domain.h"
 #include "lowering/fusion.h"
 
@@ -134,7 +135,7 @@ std::vector<const Value*> assign_layouts(LoweringContext& context) {
     if (context.is_inline(*node)) continue;
     for (const Value* value : node->results)
       if (context.layouts[value->id].buffer < 0)
-        context.layouts[value->id] = {value->id, graph::contiguous_strides(value->type.sizes), Sym()};
+        context.layouts[value->id] = {value->id, graph::inner_strides(*value), Sym()};
   }
   return owners;
 }
