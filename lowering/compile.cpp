@@ -32,6 +32,7 @@ class PlanMaker {
     add_copies();
     drop_empty_kernels();
     collect_uses();
+    overwrite_intermediates();
     const ArenaPlan arena = plan_arena(context_, arena_uses_);
     emit_kernels();
     runtime::Plan plan = make_plan(arena);
@@ -173,6 +174,12 @@ class PlanMaker {
         ++index;
       }
     }
+  }
+
+  void overwrite_intermediates() {
+    const std::map<int, int> moved = overwrite_last_reads(steps_, arena_uses_);
+    for (Layout& layout : context_.layouts)
+      if (auto found = moved.find(layout.buffer); found != moved.end()) layout.buffer = found->second;
   }
 
   template <typename F>

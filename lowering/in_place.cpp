@@ -25,26 +25,27 @@ bool same_layout(const Value& value, const Layout& a, const Layout& b) {
   return a.offset == b.offset;
 }
 
-// One store of `to`, and every load of `from` before it, in the same loop and at the same place.
+// One store of `to`, and every load of `from` at the same place: before it in the same loop, or in an earlier phase that
+// runs over the same elements.
 bool reads_where_it_writes(const Kernel& kernel, int from, int to) {
   const Stmt* store = nullptr;
+  const Phase* writer = nullptr;
   for (const Phase& phase : kernel.phases)
     for (const Stmt& stmt : phase.body)
       if (stmt.kind == StmtKind::kStore && stmt.buffer == to) {
         if (store || phase.sequential) return false;
         store = &stmt;
+        writer = &phase;
       }
   if (!store) return false;
-  for (const Phase& phase : kernel.phases) {
-    bool before = false;  // the store is later in this phase
-    for (const Stmt& stmt : phase.body) before |= &stmt == store;
+  bool before = true;
+  for (const Phase& phase : kernel.phases)
     for (const Stmt& stmt : phase.body) {
       if (&stmt == store) before = false;
       if (stmt.kind == StmtKind::kLoad && stmt.buffer == from &&
-          (!before || !equal(stmt.index, store->index)))
+          (!before || !(phase.inner == writer->inner) || !equal(stmt.index, store->index)))
         return false;
     }
-  }
   return true;
 }
 
@@ -56,6 +57,33 @@ void merge_buffers(Kernel& kernel, int from, int to) {
       if (stmt.buffer > from) --stmt.buffer;
     }
   kernel.buffers.erase(kernel.buffers.begin() + from);
+}
+
+// One kernel: each buffer that begins here takes the place of one that ends here, where it can.
+void overwrite_in(Kernel& kernel, int step, std::map<int, BufferUse>& uses, std::map<int, int>& moved) {
+  for (int to = 0; to < static_cast<int>(kernel.buffers.size()); ++to) {
+    const int id = kernel.buffers[to].plan_buffer;
+    const auto begins = uses.find(id);
+    if (kernel.buffers[to].kind != BufferKind::kGlobal || begins == uses.end() ||
+        begins->second.first_step != step)
+      continue;
+    for (int from = 0; from < static_cast<int>(kernel.buffers.size()); ++from) {
+      const KernelBuffer& read = kernel.buffers[from];
+      const auto ends = uses.find(read.plan_buffer);
+      if (read.kind != BufferKind::kGlobal || read.written || ends == uses.end() ||
+          ends->second.last_step != step || find_buffer(kernel, read.plan_buffer) != from ||
+          read.dtype != kernel.buffers[to].dtype || !(ends->second.bytes == begins->second.bytes) ||
+          !reads_where_it_writes(kernel, from, to))
+        continue;
+      moved[id] = read.plan_buffer;
+      ends->second.last_step = begins->second.last_step;
+      uses.erase(begins);
+      kernel.buffers[to].plan_buffer = read.plan_buffer;
+      merge_buffers(kernel, from, to);
+      to = -1;  // the buffers have other numbers now
+      break;
+    }
+  }
 }
 
 bool may_fail(const Kernel& kernel) {
@@ -104,6 +132,22 @@ bool write_in_place(const LoweringContext& context, Steps& steps, const Value& v
       if (same >= 0) merge_buffers(kernel, same, moved);
     }
   return true;
+}
+
+std::map<int, int> overwrite_last_reads(Steps& steps, std::map<int, BufferUse>& uses) {
+  std::map<int, int> moved;
+  int index = 0;
+  for (Step& step : steps.steps) {
+    for (Kernel& kernel : step.kernels) {
+      for (KernelBuffer& buffer : kernel.buffers)
+        if (auto found = moved.find(buffer.plan_buffer);
+            buffer.kind == BufferKind::kGlobal && found != moved.end())
+          buffer.plan_buffer = found->second;
+      overwrite_in(kernel, index++, uses, moved);
+    }
+    if (step.kind == Step::kLibrary) ++index;
+  }
+  return moved;
 }
 
 }  // namespace cdynamo::lowering

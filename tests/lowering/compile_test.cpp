@@ -381,6 +381,31 @@ TEST_F(CompileTest, MatmulOfMergedDimsOfStridedViews) {
   check({5, 3});
 }
 
+// What a kernel writes takes the place of what it reads for the last time, where it reads it element by element.
+TEST_F(CompileTest, IntermediatesAreOverwritten) {
+  Tensor x = input({16, 16}), w = input({16, 16});
+  Tensor y = mm(x, w);
+  output(mm(tanh(y) * y, w));
+  EXPECT_NE(check().report.plan.find("arena: 1024 bytes"), std::string::npos);
+}
+
+TEST_F(CompileTest, IntermediatesOfRowsAreOverwritten) {
+  Tensor x = input({16, 16}), w = input({16, 16});
+  output(mm(softmax(mm(x, w), -1), w));
+  EXPECT_NE(check().report.plan.find("arena: 1024 bytes"), std::string::npos);
+}
+
+TEST_F(CompileTest, IntermediatesThatAreReadElsewhereAreNotOverwritten) {
+  Tensor x = input({16, 16}), w = input({16, 16});
+  Tensor y = mm(x, w), z = mm(w, x), shifted = z * graph::flip(z, {1});
+  output(mm(y + transpose(y, 0, 1), w));
+  output(mm(shifted, w));
+  output(mm(softmax(transpose(mm(w, w), 0, 1), -1), mm(x, x)));
+  Tensor both = mm(x, tanh(w));
+  output(mm(tanh(both), both));
+  check();
+}
+
 TEST_F(CompileTest, OutputsThatAreViewsInputsAndRepeated) {
   Tensor x = input({4, 3}), w = input({3, 6});
   Tensor y = mm(x, w);
