@@ -1,6 +1,7 @@
 #include "lowering/fusion.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -276,7 +277,8 @@ class Fusion {
     temporaries.insert(temporaries.end(), built.temporaries.begin(), built.temporaries.end());
   }
 
-  // A step follows those whose results it reads; otherwise the graph's order is kept.
+  // A step follows those whose results it reads; otherwise the graph's order is kept, but among the last kernels, which
+  // nothing waits for: there those go first whose operands take the most memory. Calls may draw random numbers.
   void sort_steps(std::vector<Step>& steps) const {
     std::map<const Node*, size_t> step_of;
     for (size_t i = 0; i < steps.size(); ++i)
@@ -290,15 +292,35 @@ class Fusion {
     for (size_t i = 0; i < steps.size(); ++i)
       if (waits[i] == 0) ready.insert(key(i));
     std::vector<Step> sorted;
-    while (!ready.empty()) {
+    size_t inner_left = static_cast<size_t>(
+        std::ranges::count_if(successors, [](const std::set<size_t>& after) { return !after.empty(); }));
+    while (!ready.empty() && inner_left > 0) {
       const size_t i = ready.begin()->second;
       ready.erase(ready.begin());
       for (size_t next : successors[i])
         if (--waits[next] == 0) ready.insert(key(next));
+      inner_left -= !successors[i].empty();
       sorted.push_back(std::move(steps[i]));
     }
+    std::vector<std::pair<int64_t, size_t>> last;
+    for (auto [position, i] : ready) last.push_back({bytes_read(steps[i]), i});
+    std::ranges::stable_sort(last, std::greater(), [](const auto& step) { return step.first; });
+    for (auto [bytes, i] : last) sorted.push_back(std::move(steps[i]));
     if (sorted.size() != steps.size()) throw graph::InternalError("fusion made a cycle of kernels");
     steps = std::move(sorted);
+  }
+
+  // Of what other steps computed; outputs stay anyway.
+  int64_t bytes_read(const Step& step) const {
+    if (step.kind == Step::kLibrary) return std::numeric_limits<int64_t>::max();
+    std::set<const Value*> read;
+    for (const Node* node : step.nodes)
+      for_each_read(*node, [&](const Value& value) {
+        if (value.node && !context_.is_output[value.id]) read.insert(&value);
+      });
+    int64_t bytes = 0;
+    for (const Value* value : read) bytes += context_.bytes_hint(*value);
+    return bytes;
   }
 
   void add_dependencies(const Node& node, size_t step, const std::map<const Node*, size_t>& step_of,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <memory>
 #include <new>
 
 #include "runtime/arena.h"
@@ -15,6 +17,7 @@ constexpr double kWorthReleasing = 50e3;  // of work above which the caller may 
 constexpr int64_t kLargestArena = int64_t{1} << 46;
 // Where memory is to come and go while a plan runs, a large arena is taken buffer by buffer.
 constexpr int64_t kWorthScattering = int64_t{256} << 10;
+constexpr int64_t kAlignment = 64;
 constexpr int kMostPointers = 96;  // of a plan whose pointers fit on the stack
 constexpr int kMostSizes = 128;
 alignas(64) char nothing[256];  // where empty tensors point
@@ -26,6 +29,12 @@ struct Region {
   std::vector<int> first_writes, last_reads;  // plan buffers: outputs that begin here, inputs that end
   std::vector<int> begins, ends;              // of the arena
 };
+
+// A buffer of the arena by itself.
+struct FreeBlock {
+  void operator()(void* block) const { std::free(block); }
+};
+using Block = std::unique_ptr<void, FreeBlock>;
 
 // Everything of one call, in arrays on the stack where they fit.
 struct Frame {
@@ -43,8 +52,8 @@ class PlanExecutable final : public Executable {
                              [](const SizeExpr& size) { return size.is_constant(); });
     if (is_static_)
       for (const SizeExpr& size : plan_.sizes) static_sizes_.push_back(size.constant);
-    make_regions();
-    find_lives();
+    regions_ = make_regions(/*apart=*/false);
+    pieces_ = make_regions(/*apart=*/true);
     single_ = plan_.steps.size() == 1 && !plan_.steps[0].library && plan_.arena_bytes < 0 && is_static_ &&
               plan_.buffers.size() <= kMostPointers && static_sizes_[plan_.steps[0].scratch_bytes] == 0 &&
               step_cost(plan_.steps[0], static_sizes_.data()) < kWorthThreads;
@@ -76,7 +85,7 @@ class PlanExecutable final : public Executable {
     if (arena_bytes < 0 || arena_bytes > kLargestArena) return out_of_memory(error);
     const FrugalArenas frugal(call.memory != nullptr);
     const bool scattered = call.memory && arena_bytes > kWorthScattering;
-    std::vector<std::unique_ptr<Arena>> blocks(scattered ? plan_.buffers.size() : 0);
+    std::vector<Block> blocks(scattered ? plan_.buffers.size() : 0);
     Arena arena(static_cast<size_t>(scattered ? 0 : arena_bytes));
     if (arena_bytes > 0 && !scattered && !arena.data()) return out_of_memory(error);
     void* pointer_storage[kMostPointers];
@@ -87,7 +96,7 @@ class PlanExecutable final : public Executable {
       frame.pointers = pointer_overflow.data();
     }
     locate_buffers(frame, arena.data());
-    for (const Region& region : regions_) {
+    for (const Region& region : scattered ? pieces_ : regions_) {
       if (call.memory && !allocate_outputs(region, frame)) return out_of_memory(error);
       if (scattered && !allocate_blocks(region, frame, blocks)) return out_of_memory(error);
       if (region.library ? !run_library(plan_.steps[region.begin], frame, error)
@@ -118,26 +127,29 @@ class PlanExecutable final : public Executable {
     return static_cast<double>(sizes[step.items]) * step.cost_per_item;
   }
 
-  void make_regions() {
+  std::vector<Region> make_regions(bool apart) const {
+    std::vector<Region> regions;
     for (int i = 0; i < static_cast<int>(plan_.steps.size()); ++i) {
       const bool library = plan_.steps[i].library != nullptr;
-      if (!library && !regions_.empty() && !regions_.back().library)
-        regions_.back().end = i + 1;
+      if (!apart && !library && !regions.empty() && !regions.back().library)
+        regions.back().end = i + 1;
       else
-        regions_.push_back({i, i + 1, library});
+        regions.push_back({i, i + 1, library});
     }
+    find_lives(regions);
+    return regions;
   }
 
   // Where in the steps the outputs begin and the inputs end, and what lies between.
-  void find_lives() {
+  void find_lives(std::vector<Region>& regions) const {
     std::vector<int> first(plan_.buffers.size(), -1), last(plan_.buffers.size(), -1);
-    for (int r = 0; r < static_cast<int>(regions_.size()); ++r) {
+    for (int r = 0; r < static_cast<int>(regions.size()); ++r) {
       auto use = [&](int buffer) {
         if (buffer < 0) return;
         if (first[buffer] < 0) first[buffer] = r;
         last[buffer] = r;
       };
-      for (int i = regions_[r].begin; i < regions_[r].end; ++i) {
+      for (int i = regions[r].begin; i < regions[r].end; ++i) {
         for (int buffer : plan_.steps[i].buffers) use(buffer);
         for (const PlanOperand& operand : plan_.steps[i].operands) use(operand.buffer);
       }
@@ -145,23 +157,23 @@ class PlanExecutable final : public Executable {
     for (size_t buffer = 0; buffer < plan_.buffers.size(); ++buffer) {
       if (first[buffer] < 0) continue;
       if (plan_.buffers[buffer].where == PlanBuffer::kOutput)
-        regions_[first[buffer]].first_writes.push_back(static_cast<int>(buffer));
+        regions[first[buffer]].first_writes.push_back(static_cast<int>(buffer));
       if (plan_.buffers[buffer].where == PlanBuffer::kInput)
-        regions_[last[buffer]].last_reads.push_back(static_cast<int>(buffer));
+        regions[last[buffer]].last_reads.push_back(static_cast<int>(buffer));
       if (plan_.buffers[buffer].where == PlanBuffer::kArena) {
-        regions_[first[buffer]].begins.push_back(static_cast<int>(buffer));
-        regions_[last[buffer]].ends.push_back(static_cast<int>(buffer));
+        regions[first[buffer]].begins.push_back(static_cast<int>(buffer));
+        regions[last[buffer]].ends.push_back(static_cast<int>(buffer));
       }
     }
   }
 
-  bool allocate_blocks(const Region& region, Frame& frame,
-                       std::vector<std::unique_ptr<Arena>>& blocks) const {
+  bool allocate_blocks(const Region& region, Frame& frame, std::vector<Block>& blocks) const {
     for (int buffer : region.begins) {
       const int64_t bytes = frame.sizes[plan_.buffers[buffer].bytes];
       if (bytes <= 0) continue;
-      blocks[buffer] = std::make_unique<Arena>(static_cast<size_t>(bytes));
-      frame.pointers[buffer] = blocks[buffer]->data();
+      blocks[buffer].reset(std::aligned_alloc(
+          kAlignment, static_cast<size_t>((bytes + kAlignment - 1) / kAlignment * kAlignment)));
+      frame.pointers[buffer] = blocks[buffer].get();
       if (!frame.pointers[buffer]) return false;
     }
     return true;
@@ -319,7 +331,8 @@ class PlanExecutable final : public Executable {
   Plan plan_;
   bool is_static_ = false, single_ = false;
   std::vector<int64_t> static_sizes_;
-  std::vector<Region> regions_;
+  std::vector<Region> regions_,
+      pieces_;  // pieces: each step for itself, so that memory comes and goes in between
 };
 
 }  // namespace
