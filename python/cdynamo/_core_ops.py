@@ -207,12 +207,13 @@ def prod(x, dims):
 
 @_core
 def amax(x, dims):
-    return x.amax(dims) if dims else x
+    # Of nothing there is nothing: torch refuses dims of size 0 where others are too.
+    return (sum(x, dims) if 0 in x.shape else x.amax(dims)) if dims else x
 
 
 @_core
 def amin(x, dims):
-    return x.amin(dims) if dims else x
+    return (sum(x, dims) if 0 in x.shape else x.amin(dims)) if dims else x
 
 
 @_core
@@ -276,9 +277,14 @@ def convolution(x, weight, bias, stride, padding, dilation, transposed, output_p
 def convolution_weight_grad(windows, image, size, stride, padding, dilation, groups):
     import torch
 
+    sides = []  # the image as far as windows reach: with output_padding there is more of it
+    for i, d in reversed(list(enumerate(range(2, image.ndim)))):
+        reach = (windows.shape[d] - 1) * stride[i] + (size[d] - 1) * dilation[i] + 1
+        sides += [padding[i], reach - padding[i] - image.shape[d]]
+    image, none = torch.nn.functional.pad(image, sides), [0] * len(stride)
     weight = image.new_empty(size)
     return torch.ops.aten.convolution_backward(
-        windows, image, weight, None, stride, padding, dilation, False, [0] * len(stride), groups, [False, True, False]
+        windows, image, weight, None, stride, none, dilation, False, none, groups, [False, True, False]
     )[1]
 
 

@@ -568,6 +568,31 @@ def test_batched_gradients():
     torch.testing.assert_close(batched, expected)
 
 
+@pytest.mark.parametrize("case", ["transposed convolution", "softmax of nothing", "flip", "statistics"])
+def test_batched_gradients_of_operators(case):
+    stride, padding, more, dilation = (3, 2), (1, 2), (2, 3), (4, 4)
+    function, shapes = {
+        "transposed convolution": (
+            lambda x, w: F.conv_transpose2d(x, w, None, stride, padding, more, 1, dilation),
+            [(1, 2, 4, 4), (2, 2, 4, 5)],
+        ),
+        "softmax of nothing": (lambda x: F.softmax(x, -1), [(5, 0, 0)]),
+        "flip": (lambda x: x.flip(0, 1)[:, 1:] * x[:, 1:], [(3, 4)]),
+        "statistics": (
+            lambda x, m, v: F.batch_norm(x, m.detach(), v.detach().abs(), training=True),
+            [(4, 3), (3,), (3,)],
+        ),
+    }[case]
+    inputs = [leaf(*shape, dtype=torch.float64) for shape in shapes]
+    gradients = []
+    for f in (function, cdynamo.optimize(function)):
+        out = f(*inputs)
+        batch = torch.stack([torch.ones_like(out), out.detach()])
+        gradients.append(torch.autograd.grad(out, inputs, batch, is_grads_batched=True, allow_unused=True))
+    for got, expected in zip(*reversed(gradients)):
+        torch.testing.assert_close(got, expected)
+
+
 def test_batched_gradients_refuse_inputs_that_were_written_to():
     x, y = torch.ones(3, requires_grad=True), torch.full((3,), 2.0)
     out = cdynamo.optimize(lambda x, y: x * (y + 1))(x, y)
