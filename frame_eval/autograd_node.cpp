@@ -120,17 +120,23 @@ bool attach_node(NodeRequest& request) {
 
 PyRef saved_tensors(PyObject* node) { return PyRef::steal(PyObject_GetAttr(node, names().saved_tensors)); }
 
-bool release_saved_tensors(PyObject* node) {
-  static PyObject* keeps_graph = nullptr;
-  if (!keeps_graph) {
+int keeps_graph() {
+  static PyObject* ask = nullptr;
+  if (!ask) {
     PyRef module = PyRef::steal(PyImport_ImportModule("torch._C._autograd"));
-    if (!module) return false;
-    keeps_graph = PyObject_GetAttrString(module.get(), "_get_current_graph_task_keep_graph");
-    if (!keeps_graph) return false;
+    if (!module) return -1;
+    ask = PyObject_GetAttrString(module.get(), "_get_current_graph_task_keep_graph");
+    if (!ask) return -1;
   }
-  PyRef keep = PyRef::steal(PyObject_CallNoArgs(keeps_graph));
-  if (!keep) return false;
-  if (keep.get() == Py_False && PyObject_SetAttr(node, names().kept, Py_None) < 0) return false;
+  PyRef keep = PyRef::steal(PyObject_CallNoArgs(ask));
+  return keep ? keep.get() != Py_False : -1;
+}
+
+bool release_kept(PyObject* node) { return PyObject_SetAttr(node, names().kept, Py_None) == 0; }
+
+bool release_saved_tensors(PyObject* node) {
+  const int keep = keeps_graph();
+  if (keep < 0 || (!keep && !release_kept(node))) return false;
   return PyRef::steal(PyObject_CallMethodNoArgs(node, names().maybe_clear_saved_tensors)).get() != nullptr;
 }
 

@@ -39,6 +39,10 @@ bool attach_node(NodeRequest& request);
 PyRef saved_tensors(PyObject* node);
 // The node lets them go, unless the graph is kept for another backward. False with a Python error set.
 bool release_saved_tensors(PyObject* node);
+// Is the backward that runs now asked to keep the graph? -1 with a Python error set.
+int keeps_graph();
+// Lets go of `kept` alone. False with a Python error set.
+bool release_kept(PyObject* node);
 // node.needs_input_grad: one a node input. Empty on error.
 std::vector<bool> needed_gradients(PyObject* node);
 // `kept` of the request.

@@ -36,6 +36,15 @@ PyRef raise(PyObject* type, const std::string& message) {
   return {};
 }
 
+PyRef raise_second_time() {
+  return raise(
+      PyExc_RuntimeError,
+      "Trying to backward through the graph a second time (or directly access saved tensors after they "
+      "have already been freed). Saved intermediate values of the graph are freed when you call "
+      ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+      "graph a second time or if you need to access saved tensors after calling backward.");
+}
+
 // The obstacle to reading it, or empty.
 std::string read_plain(PyObject* tensor, runtime::TensorView& view) {
   symbolic::TensorInfo info;
@@ -105,6 +114,9 @@ std::shared_ptr<TrainingFunction> TrainingFunction::make(std::unique_ptr<Graph> 
   made->is_saved_.resize(made->plan_.function->inputs.size());
   for (const SavedValue& saved : made->plan_.saved)
     if (saved.kind == SavedValue::kInput) made->is_saved_[saved.index] = true;
+  made->group_of_output_ = graph::output_groups(made->plan_);
+  made->groups_ = 1 + *std::ranges::max_element(made->group_of_output_);
+  made->saves_nothing_ = graph::saves_nothing(made->plan_);
   made->overwritten_ = graph::overwritten_inputs(made->plan_);
   made->forward_ = made->compile_("forward", *made->plan_.forward);
   // Compiled now, while what it assumes of sizes can still become guards.
@@ -134,7 +146,7 @@ bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t
   return true;
 }
 
-PyRef TrainingFunction::backward(PyObject* node, const ForwardCall& forward, PyObject* const* cotangents,
+PyRef TrainingFunction::backward(PyObject* node, ForwardCall& forward, PyObject* const* cotangents,
                                  Py_ssize_t count) {
   const std::vector<int64_t>& symbols = forward.symbols;
   const std::vector<bool> needed = needed_gradients(node);
@@ -145,14 +157,53 @@ PyRef TrainingFunction::backward(PyObject* node, const ForwardCall& forward, PyO
   const Mask gradients = wanted_gradients(needed);
   Cotangents incoming;
   if (!read_cotangents(cotangents, count, symbols, incoming)) return {};
+  for (size_t i = 0; !forward.freed.empty() && i < incoming.defined.size(); ++i)
+    if (incoming.defined[i] && forward.freed[group_of_output_[i]]) return raise_second_time();
   // Read in any case: raises where they were freed, or written to since.
-  PyRef saved = saved_tensors(node);
+  PyRef saved = read_saved(node, forward);
   if (!saved) return {};
   if (!incoming.are_plain) return run_in_python(node, saved.get(), gradients, incoming, forward);
   if (grad_mode_is_enabled()) return run_differentiably(node, saved.get(), gradients, incoming, forward);
   CompiledBackward& compiled = backward_of(incoming.defined, gradients, symbols);
-  if (!release_saved_tensors(node)) return {};
+  if (!release(node, saved.get(), forward, incoming.defined)) return {};
   return run(compiled, std::move(saved), incoming, symbols);
+}
+
+// What eager would free after a backward from these outputs. What several outputs do not share goes when a backward
+// has come from each.
+bool TrainingFunction::release(PyObject* node, PyObject* saved, ForwardCall& forward,
+                               const Mask& cotangents) const {
+  if (groups_ == 1 && !saves_nothing_) return release_saved_tensors(node);
+  const int keep = keeps_graph();
+  if (keep) return keep > 0;
+  if (saves_nothing_) return release_kept(node);
+  forward.freed.resize(groups_);
+  for (size_t i = 0; i < cotangents.size(); ++i)
+    if (cotangents[i]) forward.freed[group_of_output_[i]] = true;
+  const bool all = std::find(forward.freed.begin(), forward.freed.end(), false) == forward.freed.end();
+  if (all) forward.rest = PyRef();
+  if (all || forward.rest) return !all || release_saved_tensors(node);
+  forward.rest = PyRef::steal(PyTuple_New(PyTuple_GET_SIZE(saved)));
+  for (Py_ssize_t i = 0; forward.rest && i < PyTuple_GET_SIZE(saved); ++i) {
+    // Results among them would hold the node that holds them.
+    PyObject* tensor = PyObject_CallMethod(PyTuple_GET_ITEM(saved, i), "detach", nullptr);
+    if (!tensor) return false;
+    PyTuple_SET_ITEM(forward.rest.get(), i, tensor);
+    forward.rest_versions.push_back(version_of(tensor));
+  }
+  return static_cast<bool>(forward.rest);
+}
+
+PyRef TrainingFunction::read_saved(PyObject* node, const ForwardCall& forward) const {
+  if (saves_nothing_) return PyRef::steal(PyTuple_New(0));
+  if (!forward.rest) return saved_tensors(node);
+  for (size_t i = 0; i < forward.rest_versions.size(); ++i)
+    if (version_of(PyTuple_GET_ITEM(forward.rest.get(), i)) != forward.rest_versions[i])
+      return raise(
+          PyExc_RuntimeError,
+          "one of the variables needed for gradient computation has been modified by an inplace operation: "
+          "what a compiled function saved for the backward of several results");
+  return forward.rest;
 }
 
 TrainingFunction::Mask TrainingFunction::wanted_gradients(const std::vector<bool>& needed) const {
@@ -261,9 +312,7 @@ bool TrainingFunction::read_inputs_again(PyObject* node, PyObject* saved, const 
   PyRef kept = kept_by(node);
   if (!kept) return false;
   if (kept.get() == Py_None) {
-    raise(PyExc_RuntimeError,
-          "Trying to backward through the graph a second time (or directly access saved tensors after "
-          "they have already been freed). Specify retain_graph=True where that is wanted.");
+    raise_second_time();
     return false;
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kept.get()); ++i) {

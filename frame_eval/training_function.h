@@ -25,6 +25,8 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
                                                 std::vector<bool> output_differentiable,
                                                 const graph::PartitionOptions& options, CompileFn compile);
 
+  using Mask = std::vector<bool>;
+
   const graph::Training& plan() const { return plan_; }
   // Gives the function's outputs first, then what its backward reads.
   const std::shared_ptr<runtime::Executable>& forward() const { return forward_; }
@@ -42,12 +44,16 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   struct ForwardCall {
     std::vector<int64_t> symbols;
     std::vector<int64_t> versions;  // of the inputs; -1: checked by PyTorch, with the saved tensors
+    // Where there are several groups of outputs: which of them a backward has been to, and what was saved, for the
+    // others (PyTorch frees what its node has saved after each backward), with the versions that it had then.
+    Mask freed;
+    PyRef rest;
+    std::vector<int64_t> rest_versions;
   };
   // Called by the node.
-  PyRef backward(PyObject* node, const ForwardCall& forward, PyObject* const* cotangents, Py_ssize_t count);
+  PyRef backward(PyObject* node, ForwardCall& forward, PyObject* const* cotangents, Py_ssize_t count);
 
  private:
-  using Mask = std::vector<bool>;
   struct CompiledBackward {
     graph::Backward plan;
     std::shared_ptr<runtime::Executable> executable;
@@ -80,6 +86,8 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   bool read_inputs_again(PyObject* node, PyObject* saved, const std::vector<int>& draws,
                          const std::vector<bool>& reads, const Cotangents& cotangents,
                          const ForwardCall& forward, std::vector<PyRef>& inputs) const;
+  PyRef read_saved(PyObject* node, const ForwardCall& forward) const;
+  bool release(PyObject* node, PyObject* saved, ForwardCall& forward, const Mask& cotangents) const;
   PyRef gradient_tuple(const std::vector<int>& inputs, PyObject* const* tensors) const;
   GradientGraph& gradient_graph(const Mask& cotangents, const Mask& gradients,
                                 const std::vector<int64_t>& symbols);
@@ -96,6 +104,9 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   std::vector<int> node_inputs_;   // inputs of the function that the node has edges to
   std::vector<int> node_outputs_;  // outputs of the function that are the node's
   std::vector<int> overwritten_;
+  std::vector<int> group_of_output_;
+  int groups_ = 0;
+  bool saves_nothing_ = false;
   std::map<std::pair<Mask, Mask>, CompiledBackward> backwards_;
   std::map<std::pair<Mask, Mask>, GradientGraph> gradient_graphs_;
 };

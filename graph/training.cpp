@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <unordered_map>
 
 #include "graph/autograd.h"
@@ -351,6 +352,57 @@ std::unique_ptr<Graph> make_joint_graph(const Training& training) {
     if (gradient) as_output(builder, gradient);
   settle(*joint.graph);
   return std::move(joint.graph);
+}
+
+namespace {
+
+// By value id: does a gradient flow through it to an input?
+std::vector<bool> on_the_way(const Training& training) {
+  std::vector<Value*> wanted;
+  for (size_t i = 0; i < training.input_wanted.size(); ++i)
+    if (training.input_wanted[i]) wanted.push_back(training.function->inputs[i]);
+  return reaches(*training.function, wanted);
+}
+
+}  // namespace
+
+std::vector<int> output_groups(const Training& training) {
+  const Graph& function = *training.function;
+  const std::vector<bool> differentiated = on_the_way(training);
+  std::vector<int> group(
+      function.next_value_id());  // a forest: each value to one of its group, roots to themselves
+  std::iota(group.begin(), group.end(), 0);
+  const auto root = [&](int id) {
+    while (group[id] != id) id = group[id] = group[group[id]];
+    return id;
+  };
+  for (const auto& node : function.nodes) {
+    const int first = node->results.at(0)->id;
+    for (const Value* result : node->results) group[root(result->id)] = root(first);
+    for_each_operand(*node, [&](Value*& operand) {
+      if (operand->node && differentiated[operand->id]) group[root(operand->id)] = root(first);
+    });
+  }
+  std::vector<int> groups(function.outputs.size(), -1);
+  std::unordered_map<int, int> numbers;
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (training.output_differentiable[i])
+      groups[i] =
+          numbers.emplace(root(function.outputs[i]->id), static_cast<int>(numbers.size())).first->second;
+  return groups;
+}
+
+bool saves_nothing(const Training& training) {
+  static constexpr std::string_view kFree[] = {"add",          "sub",        "neg",        "core.sum",
+                                               "core.expand",  "core.cast",  "core.pad",   "core.reshape",
+                                               "core.permute", "core.slice", "core.concat"};
+  if (!training.saved.empty()) return false;
+  const std::vector<bool> differentiated = on_the_way(training);
+  for (const auto& node : training.function->nodes)
+    if (differentiated[node->results.at(0)->id] &&
+        std::ranges::find(kFree, node->op->name) == std::end(kFree))
+      return false;
+  return true;
 }
 
 std::vector<int> overwritten_inputs(const Training& training) {

@@ -1,0 +1,328 @@
+"""What PyTorch's autograd refuses, it refuses of compiled functions: the same error, with the same words."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import re
+import warnings
+import weakref
+
+import pytest
+
+import cdynamo
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+from training_check import leaf, tensors_of  # noqa: E402
+
+# ---- functions: given what compiles ----------------------------------------------------------------------------------
+
+
+def with_a_break(x):
+    y = (x * x).exp()
+    print(end="")
+    return y * y.sin()
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.linear(x).exp()
+
+
+class Nested(nn.Module):
+    def __init__(self, block) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, x):
+        return self.block(x).sin() * x
+
+
+BLOCK = Block()
+
+
+def nested_functions(wrap):
+    inner = wrap(lambda x: (x * x).exp())
+    return wrap(lambda x: inner(x) * x)
+
+
+FUNCTIONS = {
+    "plain": lambda wrap: wrap(lambda x: (x * x).exp()),
+    "break": lambda wrap: wrap(with_a_break),
+    "several outputs": lambda wrap: wrap(lambda x: ((x * x).exp(), x.sin() * x, x.detach() * 2)),
+    "nested": nested_functions,
+    "nested modules": lambda wrap: wrap(Nested(wrap(copy.deepcopy(BLOCK)))),
+    "a view of the input": lambda wrap: wrap(lambda x: x[0:2]),
+    "a view and a value": lambda wrap: wrap(lambda x: (x.view(-1), (x * x).exp())),
+    "slope of nan": lambda wrap: wrap(lambda x: x.sqrt() * 0 + x.log()),
+}
+
+
+def inference_tensor():
+    with torch.inference_mode():
+        return torch.rand(4, 3)
+
+
+INPUTS = {
+    "leaf": lambda: torch.rand(4, 3, requires_grad=True),
+    "result": lambda: torch.rand(4, 3, requires_grad=True) * 1,
+    "view": lambda: torch.rand(8, 3, requires_grad=True)[::2],
+    "integers": lambda: torch.arange(12).view(4, 3),
+    "inference": inference_tensor,
+}
+
+
+# ---- what is done with them --------------------------------------------------------------------------------------------
+
+
+def total(result):
+    return sum(x.sum() for x in tensors_of(result) if x.requires_grad)
+
+
+def first(result):
+    return tensors_of(result)[0]
+
+
+def twice(f, x):
+    loss = total(f(x))
+    loss.backward()
+    loss.backward()
+
+
+def twice_by_grad(f, x):
+    loss = total(f(x))
+    torch.autograd.grad(loss, x)
+    torch.autograd.grad(loss, x)
+
+
+def twice_of_a_gradient(f, x):
+    (gradient,) = torch.autograd.grad(total(f(x)), x, create_graph=True)
+    gradient.sum().backward()
+    gradient.sum().backward()
+
+
+def one_output_after_the_other(f, x):
+    result = f(x)
+    for part in result if isinstance(result, tuple) else result:
+        if part.requires_grad:
+            part.sum().backward()
+
+
+def one_output_twice(f, x):
+    result = first(f(x))
+    result[0].sum().backward(retain_graph=True)
+    result[1].sum().backward()
+    result[0].sum().backward()
+
+
+def write_to_the_input(f, x):
+    y = x * 1
+    loss = total(f(y))
+    y.add_(1)
+    loss.backward()
+
+
+def write_to_a_view_of_the_input(f, x):
+    y = x * 1
+    loss = total(f(y))
+    y[0].add_(1)
+    loss.backward()
+
+
+def write_to_the_input_before_the_second_derivative(f, x):
+    y = x * 1
+    (gradient,) = torch.autograd.grad(total(f(y)), x, create_graph=True)
+    y.add_(1)
+    gradient.sum().backward()
+
+
+def write_to_the_leaf(f, x):
+    loss = total(f(x))
+    with torch.no_grad():
+        x.add_(1)
+    loss.backward()
+
+
+def write_to_the_output(f, x):
+    result = f(x)
+    first(result).mul_(2)
+    total(result).backward()
+
+
+def write_to_the_output_under_no_grad(f, x):
+    result = f(x)
+    with torch.no_grad():
+        first(result).mul_(2)
+    total(result).backward()
+
+
+def write_before_the_call(f, x):
+    x.add_(1)
+    total(f(x)).backward()
+
+
+def wrong_shape(f, x):
+    first(f(x)).backward(torch.ones(7))
+
+
+def wrong_rank(f, x):
+    torch.autograd.grad(first(f(x)), x, torch.ones(2, 2, 2, 2))
+
+
+def wrong_number(f, x):
+    torch.autograd.grad([first(f(x))], [x], [torch.ones(4, 3)] * 2)
+
+
+def complex_gradient(f, x):
+    result = first(f(x))
+    result.backward(torch.ones_like(result, dtype=torch.complex64))
+
+
+def no_scalar(f, x):
+    first(f(x)).backward()
+
+
+def hook_with_a_wrong_shape(f, x):
+    result = first(f(x))
+    result.register_hook(lambda gradient: gradient[:1])
+    result.sum().backward()
+
+
+def unused_input(f, x):
+    torch.autograd.grad(total(f(x)), [x, leaf(3)])
+
+
+def requires_grad_off(f, x):
+    first(f(x)).requires_grad_(False)
+
+
+def to_numpy(f, x):
+    first(f(x)).numpy()
+
+
+def deep_copy(f, x):
+    copy.deepcopy(first(f(x)))
+
+
+def no_inputs(f, x):
+    total(f(x)).backward(inputs=[])
+
+
+def nan_in_the_backward(f, x):
+    with torch.autograd.detect_anomaly(check_nan=True):
+        total(f(torch.zeros(4, 3, requires_grad=True))).backward()
+
+
+def nan_in_the_second_derivative(f, x):
+    with torch.autograd.detect_anomaly(check_nan=True):
+        x = torch.zeros(4, 3, requires_grad=True)
+        (gradient,) = torch.autograd.grad(total(f(x)), x, create_graph=True)
+        gradient.sum().backward()
+
+
+def nan_from_outside(f, x):
+    with torch.autograd.detect_anomaly(check_nan=True):
+        result = first(f(x))
+        result.backward(torch.full_like(result, float("nan")))
+
+
+SITUATIONS = [
+    *(twice, twice_by_grad, twice_of_a_gradient, one_output_after_the_other, one_output_twice),
+    *(write_to_the_input, write_to_a_view_of_the_input, write_to_the_input_before_the_second_derivative),
+    *(write_to_the_leaf, write_to_the_output, write_to_the_output_under_no_grad, write_before_the_call),
+    *(wrong_shape, wrong_rank, wrong_number, complex_gradient, no_scalar, hook_with_a_wrong_shape, unused_input),
+    *(requires_grad_off, to_numpy, deep_copy, no_inputs),
+    *(nan_in_the_backward, nan_in_the_second_derivative, nan_from_outside),
+]
+
+
+def outcome(function, situation, make_input, wrap) -> str:
+    torch.manual_seed(1)
+    f, x = function(wrap), make_input()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # anomaly mode warns
+        try:
+            situation(f, x)
+        except Exception as error:
+            words = re.sub(r"\s+", " ", str(error))[:110]
+            words = re.sub(r"'\w+Backward\w*'", "a node", words)  # eager names the operator, ours is one node
+            return f"{type(error).__name__}: {re.sub(r'0x[0-9a-f]+|[0-9]+', '#', words)}"
+    return "none"
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_errors_are_eagers(situation):
+    wrong = []
+    for name, function in FUNCTIONS.items():
+        for kind, make_input in INPUTS.items():
+            expected = outcome(function, situation, make_input, lambda f: f)
+            got = outcome(function, situation, make_input, cdynamo.optimize)
+            if got != expected:
+                wrong.append(f"{name}, {kind}: {got}, eager: {expected}")
+        cdynamo.reset()
+    assert not wrong, "\n".join(wrong)
+
+
+# ---- what is no error --------------------------------------------------------------------------------------------------
+
+
+def test_losses_of_one_call_whose_gradients_do_not_meet():
+    """A backward of one frees nothing of the other's, and both are eager's."""
+
+    def function(x, y):
+        return (x * x).exp(), (y.sin() * y, (y * 3).exp())
+
+    results = []
+    for f in (function, cdynamo.optimize(function)):
+        x, y = torch.linspace(0, 1, 3).requires_grad_(), torch.linspace(1, 2, 4).requires_grad_()
+        a, (b, c) = f(x, y)
+        b.sum().backward()
+        assert x.grad is None
+        a.sum().backward()
+        c.sum().backward()
+        results.append((x.grad, y.grad))
+        with pytest.raises(RuntimeError, match="second time"):
+            b.sum().backward()
+    for got, expected in zip(*results):
+        torch.testing.assert_close(got, expected)
+
+
+def test_what_waits_for_the_other_backward_may_not_be_written_to():
+    function = lambda x, y: (x.exp(), y.exp())
+    for f in (function, cdynamo.optimize(function)):
+        x, y = leaf(3), leaf(3)
+        a, b = f(x, y)
+        a.sum().backward()
+        with torch.no_grad():
+            b.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            b.sum().backward()
+
+
+def test_what_waits_for_the_other_backward_is_freed_with_the_results():
+    x, y = leaf(3), leaf(3)
+    a, b = cdynamo.optimize(lambda x, y: (x.exp(), y.exp()))(x, y)
+    a.sum().backward()
+    node = weakref.ref(b.grad_fn)
+    del a, b
+    gc.collect()
+    assert node() is None
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x + 1, lambda x: torch.cat([x, -x]).view(2, -1)[1:], lambda x: F.pad(x, [1, 1])]
+)
+def test_backward_twice_where_nothing_is_saved(function):
+    for f in (function, cdynamo.optimize(function)):
+        x = leaf(4)
+        loss = f(x).sum()
+        loss.backward()
+        once = x.grad.clone()
+        loss.backward()
+        assert torch.equal(x.grad, 2 * once)
