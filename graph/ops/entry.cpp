@@ -1,5 +1,7 @@
 #include "graph/ops/entry.h"
 
+#include "graph/strides.h"
+
 #include <limits>
 #include <numeric>
 
@@ -59,6 +61,13 @@ Tensor p_norm(Tensor x, double p, const Dims& dims, bool keepdim) {
   if (p == 1) return sum(size, dims, keepdim);
   Tensor powers = p < 1 ? power_beside_zero(size, p) : pow(size, p);
   return power_beside_zero(sum(powers, dims, keepdim), 1 / p);
+}
+
+void strides_of_tensors(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  std::vector<const TensorType*> operands;
+  for (const Arg& arg : args.all())
+    if (const auto* value = std::get_if<Value*>(&arg); value && *value) operands.push_back(&(*value)->type);
+  results[0].strides = elementwise_strides(*graph.sym, results[0].sizes, operands);
 }
 
 }  // namespace cdynamo::graph

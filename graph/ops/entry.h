@@ -84,4 +84,7 @@ inline void require(bool condition, const char* message) {
   if (!condition) runtime_error(message);
 }
 
+// OpDef::strides where numbers are no operands of eager's iterator, as they are elsewhere.
+void strides_of_tensors(Graph& graph, const Args& args, std::vector<TensorType>& results);
+
 }  // namespace cdynamo::graph

@@ -301,6 +301,7 @@ std::vector<OpDef> pointwise_arithmetic_ops() {
                    "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"},
        .promotion = Promotion::kSame,
        .scalar = lerp_scalar,
+       .strides = strides_of_tensors,
        .derivative =
            CDYNAMO_DERIVATIVE(d.set(0, d.grad() * (1 - d.operand(2))); d.set(1, d.grad() * d.operand(2));
                               d.set(2, d.grad() * (d.operand(1) - d.operand(0)))),

@@ -139,14 +139,6 @@ std::vector<Value*> float_power_body(Builder& b, const Args& args) {
   return forward(b, "pow", {wide("self"), wide("exponent")});
 }
 
-// Numbers are no operands of the iterator, as they are elsewhere.
-void strides_of_tensors(Graph& graph, const Args& args, std::vector<TensorType>& results) {
-  std::vector<const TensorType*> operands;
-  for (const Arg& arg : args.all())
-    if (const auto* value = std::get_if<Value*>(&arg); value && *value) operands.push_back(&(*value)->type);
-  results[0].strides = elementwise_strides(*graph.sym, results[0].sizes, operands);
-}
-
 std::vector<Value*> clamp_body(Builder& b, const Args& args) {
   if (!args.has("min") && !args.has("max"))
     runtime_error("torch.clamp: At least one of 'min' or 'max' must not be None");

@@ -218,6 +218,12 @@ def test_an_expanded_number_has_strides_of_zero():
         check(lambda x, y: x.expand_as(y), torch.ones(()), torch.ones(shape), compiled=False)
 
 
+def test_strides_of_dims_of_size_one():
+    x = torch.empty_strided((4, 1), (1, 4)).copy_(torch.arange(4.0)[:, None])
+    for function in (lambda x: torch.lerp(x, x, 0.25), lambda x: x * 2, lambda x: x.sin(), lambda x: x.clamp(0, 1)):
+        check(function, x)
+
+
 def test_metadata():
     def f(x):
         return (
