@@ -186,8 +186,12 @@ std::vector<Sym> inner_strides(const Value& value) {
 std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& sizes,
                                      const std::vector<const TensorType*>& operands) {
   bool same_shape = true, contiguous = true;
+  // Sizes of two operands may be two symbols that broadcasting has found to be equal.
+  const auto known_equal = [&](const Sym& a, const Sym& b) {
+    return a == b || sym.known(Relation::kEq, a, b).value_or(false);
+  };
   for (const TensorType* type : operands) {
-    same_shape &= type->sizes == sizes;
+    same_shape &= std::ranges::equal(type->sizes, sizes, known_equal);
     contiguous &= plainly_contiguous(*type);
   }
   if (operands.empty() || sizes.size() <= 1 || (same_shape && contiguous)) return contiguous_strides(sizes);
@@ -199,8 +203,9 @@ std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& si
     if (all(is_contiguous)) return contiguous_strides(sizes);
     if (all(is_channels_last)) return channels_last_strides(sizes);
     if (all(is_non_overlapping_and_dense)) {
-      bool same = std::all_of(operands.begin(), operands.end(),
-                              [&](const TensorType* t) { return t->strides == operands[0]->strides; });
+      bool same = std::all_of(operands.begin(), operands.end(), [&](const TensorType* t) {
+        return std::ranges::equal(t->strides, operands[0]->strides, known_equal);
+      });
       if (same) return operands[0]->strides;
     }
   }

@@ -224,6 +224,17 @@ def test_strides_of_dims_of_size_one():
         check(function, x)
 
 
+def test_strides_where_two_operands_have_sizes_of_their_own():
+    def make(rows, columns):
+        return torch.empty_strided((rows, columns), (1, rows)).copy_(torch.ones(rows, columns))
+
+    cdynamo.reset()
+    fast = cdynamo.optimize(torch.maximum)
+    for rows, columns in ((3, 4), (4, 5), (4, 1)):
+        got, expected = [f(make(rows, columns), make(rows, columns)) for f in (fast, torch.maximum)]
+        assert got.stride() == expected.stride()
+
+
 def test_metadata():
     def f(x):
         return (
