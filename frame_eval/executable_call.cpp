@@ -113,8 +113,9 @@ bool execute(runtime::Executable& executable, const runtime::Call& given, std::s
   } else {
     done = executable.run(call, &error);
   }
-  // Inputs are written when all operators of PyTorch's have run.
-  if (wrote_nothing) *wrote_nothing = error.kind == runtime::RunError::kPythonError;
+  // Inputs are written when all that may fail has run (lowering/in_place.cpp).
+  if (wrote_nothing)
+    *wrote_nothing = error.kind != runtime::RunError::kNone && error.kind != runtime::RunError::kMemoryError;
   return done || set_error(error);
 }
 

@@ -136,8 +136,14 @@ bool NativeGraph::execute_and_note_writes(const runtime::Call& call, const Bindi
                                           bool* wrote_nothing) const {
   const runtime::FrugalArenas frugal(training_ != nullptr);
   const bool done = execute(*executable_, call, bindings.inputs, wrote_nothing);
-  if (done || !*wrote_nothing)
+  if (done) {
     for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
+  } else if (!*wrote_nothing) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
+    PyErr_Restore(type, value, traceback);
+  }
   return done;
 }
 

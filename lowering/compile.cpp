@@ -280,11 +280,15 @@ class PlanMaker {
       step.buffers.push_back(plan_buffer(buffer.plan_buffer, arena));
       (buffer.written ? writes : reads).insert(buffer.plan_buffer);
     }
-    step.barrier_before = conflicts(reads, writes, arena);
+    const bool writes_input = std::ranges::any_of(writes, [&](int buffer) { return is_input(buffer); });
+    step.barrier_before = conflicts(reads, writes, arena) ||
+                          (writes_input && region_may_fail_);  // other threads may have failed
     if (step.barrier_before) {
       region_reads_.clear();
       region_writes_.clear();
+      region_may_fail_ = false;
     }
+    region_may_fail_ |= may_fail(kernel);
     region_reads_.merge(reads);
     region_writes_.merge(writes);
     step.kernel = compiled.run;
@@ -416,6 +420,7 @@ class PlanMaker {
   runtime::Plan plan_;
   std::map<int, int> buffer_index_;
   std::set<int> region_reads_, region_writes_;  // of kernels since the last barrier
+  bool region_may_fail_ = false;                // a kernel since the last barrier checks indices
 };
 
 }  // namespace

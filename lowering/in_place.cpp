@@ -86,6 +86,23 @@ void overwrite_in(Kernel& kernel, int step, std::map<int, BufferUse>& uses, std:
   }
 }
 
+// What may fail does so before the value is written: inputs are as they were then.
+bool fails_before_written(const LoweringContext& context, const Steps& steps, const Value& value) {
+  bool written = false;
+  for (const Step& step : steps.steps) {
+    if (written && step.kind == Step::kLibrary && context.kind(*step.nodes[0]) == CoreKind::kLibrary)
+      return false;
+    for (const Kernel& kernel : step.kernels) {
+      const int buffer = find_buffer(kernel, value.id);
+      written |= buffer >= 0 && kernel.buffers[buffer].written;
+      if (written && may_fail(kernel)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 bool may_fail(const Kernel& kernel) {
   for (const Phase& phase : kernel.phases)
     for (const Stmt& stmt : phase.body)
@@ -93,18 +110,11 @@ bool may_fail(const Kernel& kernel) {
   return false;
 }
 
-}  // namespace
-
 bool write_in_place(const LoweringContext& context, Steps& steps, const Value& value, const Value& input) {
   const Layout &from = context.layouts[input.id], &to = context.layouts[value.id];
   if (to.buffer != value.id || value.type.dtype != input.type.dtype || !same_layout(value, from, to))
     return false;
-  for (const Step& step : steps.steps) {
-    // A call that fails leaves its inputs as they were.
-    if (step.kind == Step::kLibrary && context.kind(*step.nodes[0]) == CoreKind::kLibrary) return false;
-    for (const Kernel& kernel : step.kernels)
-      if (may_fail(kernel)) return false;
-  }
+  if (!fails_before_written(context, steps, value)) return false;
   Kernel* writer = nullptr;
   for (Step& step : steps.steps) {
     for (Kernel& kernel : step.kernels) {

@@ -10,8 +10,11 @@
 
 namespace cdynamo::lowering {
 
+// The kernel checks indices.
+bool may_fail(const Kernel& kernel);
+
 // Makes the kernel that stores `value` write into the input's memory and returns true; false where some step
-// still reads the input later, or reads it elsewhere than where it writes. Inputs do not overlap each other
+// still reads the input later, or reads it elsewhere than where it writes, or may fail from there on. Inputs do not overlap each other
 // where one is written.
 bool write_in_place(const LoweringContext& context, Steps& steps, const Value& value, const Value& input);
 

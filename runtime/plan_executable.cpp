@@ -244,7 +244,7 @@ class PlanExecutable final : public Executable {
     Arena scratch(static_cast<size_t>(scratch_bytes * threads));
     if (scratch_bytes > 0 && !scratch.data()) return out_of_memory(error);
     if (threads <= 1) {
-      for (int i = region.begin; i < region.end; ++i)
+      for (int i = region.begin; i < region.end && !frame.error[0]; ++i)
         run_share(plan_.steps[i], frame, 0, frame.sizes[plan_.steps[i].items], scratch.data(), frame.error);
     } else {
       run_threads(region, frame, threads, scratch.data(), scratch_bytes);
@@ -254,13 +254,17 @@ class PlanExecutable final : public Executable {
 
   void run_threads(const Region& region, Frame& frame, int threads, char* scratch,
                    int64_t scratch_bytes) const {
+    // Inputs are written last: after an index out of range none is.
+    std::atomic<bool> failed = false;
     parallel_region(threads, [&](const Team& team) {
       int64_t code[3] = {0, 0, 0};
       for (int i = region.begin; i < region.end; ++i) {
         const PlanStep& step = plan_.steps[i];
         if (i > region.begin && step.barrier_before) team.barrier();
+        if (failed.load(std::memory_order_relaxed)) continue;  // but for the barriers
         auto [begin, end] = team.share(frame.sizes[step.items]);
         run_share(step, frame, begin, end, scratch + scratch_bytes * team.index(), code);
+        if (code[0]) failed.store(true, std::memory_order_relaxed);
       }
       // Which thread's error is reported does not matter; that it is whole does: the flag is written last and
       // read after the region.

@@ -281,3 +281,40 @@ def test_ranges_of_the_profiler():
     before = cdynamo.counters()["graph_breaks"]
     torch.testing.assert_close(cdynamo.optimize(function)(x), function(x))
     assert cdynamo.counters()["graph_breaks"] == before
+
+
+@pytest.mark.parametrize("rows", [7, 4096])
+def test_an_index_out_of_range_leaves_all_as_eager_does(rows):
+    """The error comes before anything is written: neither parameters nor the optimizer's state are touched."""
+
+    def make():
+        torch.manual_seed(0)
+        table = nn.Embedding(rows, 64)
+        seen = torch.zeros(())
+        optimizer = optim.AdamW(table.parameters(), lr=0.1)
+
+        def step(i):
+            seen.add_(1)
+            optimizer.zero_grad()
+            loss = table(i).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step, table, optimizer, seen
+
+    results = []
+    for wrap in (lambda f: f, cdynamo.optimize):
+        step, table, optimizer, seen = make()
+        step, found = wrap(step), []
+        for k in range(5):
+            i = torch.randint(0, rows, (64,))
+            i[5] = rows + 3 if k == 3 else 1
+            if k == 3:
+                with pytest.raises(IndexError):
+                    step(i)
+            else:
+                found.append(step(i))
+            found += [table.weight.detach().clone(), table.weight.grad, seen.clone()]
+        results.append([found, copy.deepcopy(optimizer.state_dict())])
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
