@@ -26,7 +26,7 @@ def apply_of(cls: type) -> Callable[..., Any]:
 
 def once_differentiable(gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
     """The gradients with a history that raises an error where a derivative is asked of it."""
-    message = b"a higher derivative through a torch.autograd.Function whose backward is not linear: run it eagerly"
+    message = b"a higher derivative through an autograd.Function or a hook that is not linear: run it eagerly"
     present = [g for g in gradients if g is not None and g.requires_grad]
     if not present:
         return gradients

@@ -326,3 +326,19 @@ def test_tangents_of_forward_mode_are_seen():
     with forward_ad.dual_level():
         torch.testing.assert_close(forward_ad.unpack_dual(compiled(forward_ad.make_dual(x, t))).tangent, expected)
     torch.testing.assert_close(cdynamo.optimize(function)(x, t), expected)
+
+
+def test_higher_derivatives():
+    check_twice = lambda f, x: torch.autograd.grad(
+        torch.autograd.grad(f(x).sum(), x, create_graph=True)[0].square().sum(), x
+    )[0]
+    x = leaf(4)
+    torch.testing.assert_close(check_twice(cdynamo.optimize(scaled), x), check_twice(scaled, x))
+
+    def clamped(x):
+        y = x.sin()
+        y.register_hook(lambda g: g.clamp(-0.1, 0.1))
+        return y * x
+
+    with pytest.raises(RuntimeError, match="not linear"):
+        check_twice(cdynamo.optimize(clamped), x)
