@@ -1,6 +1,7 @@
 #include "frame_eval/training_function.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "frame_eval/executable_call.h"
@@ -102,7 +103,9 @@ std::shared_ptr<TrainingFunction> TrainingFunction::make(std::unique_ptr<Graph> 
   made->options_ = options;
   made->compile_ = std::move(compile);
   // The engine goes on from a node to all that it has edges to: there are none to what only came in.
-  const std::vector<bool> behind = graph::inputs_behind(*function, output_differentiable);
+  // Where no gradient flows at all the results have a history all the same.
+  std::vector<bool> behind = graph::inputs_behind(*function, output_differentiable);
+  if (std::ranges::none_of(behind, std::identity())) behind.assign(behind.size(), true);
   for (size_t i = 0; i < input_wanted.size(); ++i) {
     input_wanted[i] = input_wanted[i] && behind[i];
     if (input_wanted[i]) made->node_inputs_.push_back(static_cast<int>(i));
@@ -115,7 +118,7 @@ std::shared_ptr<TrainingFunction> TrainingFunction::make(std::unique_ptr<Graph> 
   for (const SavedValue& saved : made->plan_.saved)
     if (saved.kind == SavedValue::kInput) made->is_saved_[saved.index] = true;
   made->group_of_output_ = graph::output_groups(made->plan_);
-  made->groups_ = 1 + *std::ranges::max_element(made->group_of_output_);
+  for (int group : made->group_of_output_) made->groups_ = std::max(made->groups_, group + 1);
   made->saves_nothing_ = graph::saves_nothing(made->plan_);
   made->overwritten_ = graph::overwritten_inputs(made->plan_);
   made->forward_ = made->compile_("forward", *made->plan_.forward);
@@ -173,7 +176,7 @@ PyRef TrainingFunction::backward(PyObject* node, ForwardCall& forward, PyObject*
 // has come from each.
 bool TrainingFunction::release(PyObject* node, PyObject* saved, ForwardCall& forward,
                                const Mask& cotangents) const {
-  if (groups_ == 1 && !saves_nothing_) return release_saved_tensors(node);
+  if (groups_ <= 1 && !saves_nothing_) return release_saved_tensors(node);
   const int keep = keeps_graph();
   if (keep) return keep > 0;
   if (saves_nothing_) return release_kept(node);

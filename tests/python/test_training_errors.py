@@ -326,3 +326,18 @@ def test_backward_twice_where_nothing_is_saved(function):
         once = x.grad.clone()
         loss.backward()
         assert torch.equal(x.grad, 2 * once)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.norm(0), lambda x: x.norm(0, dim=0), lambda x: torch.where(torch.tensor([True]), 1.0, x)],
+)
+def test_results_that_no_gradient_flows_from_have_a_history(function):
+    for f in (function, cdynamo.optimize(function)):
+        x = leaf(3)
+        loss = f(x).sum()
+        assert loss.requires_grad
+        (gradient,) = torch.autograd.grad(loss, x, create_graph=True, allow_unused=True)
+        assert gradient is None or not gradient.any()
+        loss.backward()
+        assert x.grad is None or not x.grad.any()
