@@ -7,6 +7,7 @@
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/op.h"
 
@@ -74,6 +75,17 @@ Scalar VectorBuilder::bitcast(Scalar s, DType dtype) {
   return wrap(ir_.CreateBitCast(value(s), type(dtype, lanes(value(s)))), dtype);
 }
 
+// The least integer for NaN and for what is out of range, as x86 has it: LLVM's own instruction is undefined there, and
+// what it folds is another number.
+Value* VectorBuilder::to_integer(Value* v, DType dtype) {
+  Type* result = type(dtype, lanes(v));
+  const unsigned bits = result->getScalarSizeInBits();
+  Value* limit = ConstantFP::get(v->getType(), std::ldexp(1.0, static_cast<int>(bits) - 1));
+  Value* fits = ir_.CreateFCmpOLT(ir_.CreateUnaryIntrinsic(Intrinsic::fabs, v), limit);
+  Constant* least = ConstantInt::get(result, APInt::getSignedMinValue(bits));
+  return ir_.CreateSelect(fits, ir_.CreateFreeze(ir_.CreateFPToSI(v, result)), least);
+}
+
 // C's conversion. Out-of-range floats go through int32 for narrower types, as x86's scalar conversions do.
 Scalar VectorBuilder::cast(Scalar s, DType to) {
   DType from = s.dtype, target = runtime::compute_type(to);
@@ -89,10 +101,7 @@ Scalar VectorBuilder::cast(Scalar s, DType to) {
       if (runtime::is_float(target)) {
         v = ir_.CreateFPCast(v, result);
       } else {
-        DType step = runtime::bytes(target) < 4 ? DType::kI32 : target;
-        // Of NaN and of what is out of range it is poison, which would spread to what is selected in its place.
-        v = ir_.CreateFreeze(ir_.CreateFPToSI(v, type(step, count)));
-        v = ir_.CreateTrunc(v, result);
+        v = ir_.CreateTrunc(to_integer(v, runtime::bytes(target) < 4 ? DType::kI32 : target), result);
       }
     } else if (runtime::is_float(target)) {
       v = from_signed ? ir_.CreateSIToFP(v, result) : ir_.CreateUIToFP(v, result);

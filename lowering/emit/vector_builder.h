@@ -54,6 +54,7 @@ class VectorBuilder final : public math::MathBuilder {
 
  private:
   llvm::Value* binary(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* to_integer(llvm::Value* v, DType dtype);
   llvm::Value* opaque(llvm::Value* value);  // to what LLVM knows of the operation that made it
   llvm::Value* unary(Prim prim, DType dtype, llvm::Value* a);
   llvm::Value* integer_divide(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b);

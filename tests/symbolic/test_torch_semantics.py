@@ -202,6 +202,7 @@ NAN_PROGRAMS = {
     "relu of copysign": lambda x: torch.copysign(x, torch.ones(())).relu(),
     "nested where": lambda x: torch.where(torch.isnan(x), x.abs(), torch.where(x.abs() > 0, x.abs(), 0.0)),
     "heaviside": lambda x: torch.heaviside(x, torch.full((), 0.5)),
+    "NaN of nothing as an integer": lambda x: x[:0].mean().long() + x[:0].mean().int(),
     "zeros that relu keeps": lambda x: 1 / x.relu(),
     "zeros that clamp keeps": lambda x: 1 / x.clamp(0.0, 2.0),
     "alpha rounded once": lambda x: torch.sub(x, x, alpha=0.1) - torch.add(x, x * 3, alpha=-0.7),
