@@ -10,8 +10,10 @@ Scalar shift_scalar(ScalarBuilder& b, const Scalar* x, bool left) {
   int width = 8 * runtime::bytes(x[0].dtype);
   Scalar zero = number(b, 0, x[0]), last = number(b, width - 1, x[0]);
   Scalar too_far = b.bit_or(b.lt(x[1], zero), b.gt(x[1], last));
-  Scalar amount = b.select(too_far, left ? zero : last, x[1]);
-  return left ? b.select(too_far, zero, b.shl(x[0], amount)) : b.shr(x[0], amount);
+  const bool keeps_sign = !left && runtime::info(x[0].dtype).is_signed;
+  Scalar amount = b.select(too_far, keeps_sign ? last : zero, x[1]);
+  Scalar shifted = left ? b.shl(x[0], amount) : b.shr(x[0], amount);
+  return keeps_sign ? shifted : b.select(too_far, zero, shifted);
 }
 
 void check_shift(Graph& graph, const Args& args) {

@@ -26,7 +26,7 @@ struct Names {
 };
 
 OpDef function(std::string_view name, std::string_view schema, ScalarFn scalar, DerivativeFn derivative,
-               Names names = {}) {
+               Names names = {}, CheckFn check = nullptr) {
   return {.name = name,
           .family = Family::kPointwise,
           .schemas = {schema},
@@ -34,7 +34,12 @@ OpDef function(std::string_view name, std::string_view schema, ScalarFn scalar, 
           .numpy_names = std::move(names.numpy),
           .promotion = Promotion::kFloat,
           .scalar = scalar,
-          .derivative = derivative};
+          .derivative = derivative,
+          .check = check};
+}
+void check_hypot(Graph& graph, const Args& args) {
+  if (graph.framework == Framework::kTorch && !is_float(common_dtype(graph, args)))
+    runtime_error("\"hypot_cpu\" not implemented for integers");
 }
 
 OpDef rounding(std::string_view name, std::string_view schema, ScalarFn scalar, Names names) {
@@ -324,7 +329,7 @@ std::vector<OpDef> trigonometry() {
                  CDYNAMO_SCALAR(return b.hypot(x[0], x[1])),
                  CDYNAMO_DERIVATIVE(d.set(0, d.grad() * d.operand(0) / d.result());
                                     d.set(1, d.grad() * d.operand(1) / d.result())),
-                 {{}, {"np.hypot"}}),
+                 {{}, {"np.hypot"}}, check_hypot),
         function("sinc", "sinc(Tensor self) -> Tensor", sinc_scalar, sinc_derivative,
                  {{"torch.special.sinc"}, {}}),
         function("deg2rad", "deg2rad(Tensor self) -> Tensor",

@@ -97,6 +97,14 @@ void check_neg(Graph& graph, const Args& args) {
   runtime_error("Negation, the `-` operator, on a bool tensor is not supported.");
 }
 
+// float16's powers are C's, others' square roots.
+Tensor half_root(Tensor x, double exponent) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Tensor result = wrap(*x.builder, x.builder->call1("core.pow_scalar", {x.value, exponent}));
+  if (exponent > 0) return where(eq(x, -kInfinity), kInfinity, result);
+  return where(eq(x, 0), kInfinity, where(eq(x, -kInfinity), 0.0, result));
+}
+
 std::vector<Value*> pow_body(Builder& b, const Args& args) {
   Graph& graph = b.graph();
   const Arg &self = args["self"], &exponent = args["exponent"];
@@ -126,6 +134,8 @@ std::vector<Value*> pow_body(Builder& b, const Args& args) {
     if (type == DType::kBF16 && e == 3) return one(x * x * x);
     if (type == DType::kBF16 && e == -2) return one(reciprocal(x * x));
   }
+  if (type == DType::kF16 && graph.framework == Framework::kTorch && std::abs(e) == 0.5)
+    return one(half_root(cast(wrap(b, std::get<Value*>(self)), type), e));
   Arg number = is_float(type) ? Arg(e) : Arg(Sym(static_cast<int64_t>(e)));
   return forward(b, "core.pow_scalar", {cast(wrap(b, std::get<Value*>(self)), type).value, number});
 }

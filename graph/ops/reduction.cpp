@@ -409,6 +409,7 @@ std::vector<OpDef> running() {
   ops.push_back(reduction(
       "diff", {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"},
       diff_body));
+  ops.back().strides = nullptr;  // a difference of slices
   return ops;
 }
 

@@ -148,6 +148,11 @@ void define_libm_symbols() {
                                   {"trunc", ::trunc},
                                   {"roundeven", ::roundeven}})
       symbols.emplace_back(name, address(function));
+    // float16 without NaN, where it is not a vector.
+    symbols.emplace_back("fminf", address(static_cast<float (*)(float, float)>(::fminf)));
+    symbols.emplace_back("fmaxf", address(static_cast<float (*)(float, float)>(::fmaxf)));
+    symbols.emplace_back("fmin", address(static_cast<double (*)(double, double)>(::fmin)));
+    symbols.emplace_back("fmax", address(static_cast<double (*)(double, double)>(::fmax)));
     symbols.emplace_back("memset", reinterpret_cast<void*>(&memset));
     symbols.emplace_back("memcpy", reinterpret_cast<void*>(&memcpy));
     runtime::define_symbols(symbols);

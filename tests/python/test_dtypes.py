@@ -205,7 +205,37 @@ def test_logical_operators_narrow_0d_tensors_first():
         lambda x: torch.addcmul(x, x, x),
         lambda x: torch.lerp(x.int(), x.int(), 0.5),
         lambda x: torch.arange(2, dtype=x.dtype),
+        lambda x: torch.hypot(x.int(), x),
     ],
 )
 def test_what_eager_does_not_implement_for_bool_and_integers(f):
     check_outcome(f, torch.tensor([True, False]))
+
+
+@pytest.mark.parametrize("dtype", HALF_TYPES)
+def test_bounds_of_one_number(dtype, monkeypatch):
+    monkeypatch.setattr(cdynamo.config, "suppress_errors", False)
+    x = torch.tensor(1.0, dtype=dtype)
+    check_outcome(lambda x: torch.where(x > 1, x, 0.5).clamp(max=0.5), x)
+    check_outcome(lambda x: torch.where(x > 1, x, 0.5).clamp(min=0.75), x)
+
+
+@pytest.mark.parametrize("dtype", [*HALF_TYPES, torch.float32])
+@pytest.mark.parametrize("exponent", [0.5, -0.5, 1.5, 3, -2])
+def test_powers_of_infinities_and_zeros(dtype, exponent):
+    x = torch.tensor([-float("inf"), float("inf"), -0.0, 0.0, 2.0, -2.0, float("nan")], dtype=dtype)
+    check_outcome(lambda x: x**exponent, x.repeat(8))
+
+
+def test_differences_keep_the_order_of_dims():
+    f = cdynamo.optimize(lambda x: x.t().diff(dim=-1))
+    x = torch.randn(5, 33)
+    assert f(x).stride() == x.t().diff(dim=-1).stride()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int64])
+def test_shifts_by_the_width_and_more(dtype):
+    x, by = torch.tensor([128, 255, 1, 77]).to(dtype), torch.tensor([7, 8, 64, -1]).to(dtype)
+    check_outcome(lambda x, y: x >> y, x, by)
+    check_outcome(lambda x, y: x << y, x, by)
+    check_outcome(lambda x: x >> 9, x)
