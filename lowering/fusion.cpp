@@ -477,6 +477,17 @@ class RepeatedNodes {
   std::vector<Cone> cones_, whole_cones_;  // by node id; the second with private operands inside
 };
 
+// A view that runs backwards, as the framework's tensors cannot.
+bool is_reversed(const LoweringContext& context, const Value& value) {
+  for (const Value* at = &value; at->node && is_view(context.kind(*at->node));
+       at = std::get<Value*>(at->node->args[0])) {
+    if (at->node->op->name != "core.slice") continue;
+    for (const Sym& step : args_of(*at->node).sizes("step"))
+      if (step.is_constant() && step.constant() < 0) return true;
+  }
+  return false;
+}
+
 // Operands of library calls that are no strided view of something in memory are copied: they get memory of
 // their own.
 void store_library_operands(LoweringContext& context) {
@@ -484,7 +495,8 @@ void store_library_operands(LoweringContext& context) {
     if (!is_library_call(context.kind(*node))) continue;
     graph::for_each_operand(const_cast<Node&>(*node), [&](Value*& operand) {
       Layout layout;
-      if (context.layouts[operand->id].buffer < 0 && !resolve_view(context, *operand, &layout))
+      if (context.layouts[operand->id].buffer < 0 &&
+          (is_reversed(context, *operand) || !resolve_view(context, *operand, &layout)))
         context.layouts[operand->id] = {operand->id, graph::contiguous_strides(operand->type.sizes), Sym()};
     });
   }

@@ -239,3 +239,7 @@ def test_shifts_by_the_width_and_more(dtype):
     check_outcome(lambda x, y: x >> y, x, by)
     check_outcome(lambda x, y: x << y, x, by)
     check_outcome(lambda x: x >> 9, x)
+
+
+def test_a_mean_in_a_half_type_reads_its_operand_in_full():
+    check_outcome(lambda x: x.mean(dtype=torch.float16), torch.tensor([70000, 1]))

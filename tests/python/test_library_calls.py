@@ -237,3 +237,14 @@ class TestCustomOperators:
         for _ in range(4):
             assert_same(compiled(matrix), f(matrix))
         assert cdynamo.counters()["graphs_compiled"] - before == 2
+
+
+def test_reversed_operands_are_copied(matrix):
+    for f in (
+        lambda x: torch.linalg.inv(x.flip(0)),
+        lambda x: torch.median(x.flip(1)[0, ::2]),
+        lambda x: x.bfloat16().flip(0) @ x.bfloat16().flip(1),
+        lambda x: x.half() @ x.half().flip(0),
+    ):
+        cdynamo.reset()
+        assert_same(cdynamo.optimize(f)(matrix), f(matrix))
