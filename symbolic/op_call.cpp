@@ -1,4 +1,6 @@
 // Appending the nodes of one call, as array_value.h offers it.
+#include <algorithm>
+
 #include "graph/core.h"
 #include "graph/op.h"
 #include "symbolic/array_value.h"
@@ -20,9 +22,14 @@ constexpr std::string_view kWithoutGradient[] = {"detach",    "detach_copy", "ze
                                                  "new_zeros", "new_ones",    "new_full",   "new_empty"};
 
 bool cuts_gradient(const OpDef& op) {
-  for (std::string_view name : kWithoutGradient)
-    if (op.name == name) return true;
-  return false;
+  return std::ranges::find(kWithoutGradient, op.name) != std::end(kWithoutGradient);
+}
+
+// Operators whose other tensor only says what the result is like.
+constexpr std::string_view kLikeAnother[] = {"expand_as", "view_as", "reshape_as", "type_as", "to"};
+
+bool is_like_another(const OpDef& op) {
+  return std::ranges::find(kLikeAnother, op.name) != std::end(kLikeAnother);
 }
 
 template <typename F>
@@ -43,7 +50,7 @@ graph::Value* base_of(TensorCapture& capture, graph::Value* value) {
 }
 
 // Does a gradient flow into one of the operands?
-bool any_requires_grad(TensorCapture& capture, std::vector<Arg>& args) {
+bool any_requires_grad(TensorCapture& capture, std::vector<Arg> args) {
   bool any = false;
   for_each_value(args, [&](graph::Value* value) {
     any |= value->requires_grad;
@@ -129,7 +136,9 @@ void refuse_written_arguments(Executor& ex, const OpDef& op, const BoundCall& ca
 
 std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall call, bool in_place) {
   TensorCapture& capture = tensor_capture(ex);
-  const bool any_gradient = capture.has_state && any_requires_grad(capture, call.args);
+  std::vector<Arg> differentiated = call.args;
+  if (is_like_another(op)) differentiated.resize(1);
+  const bool any_gradient = capture.has_state && any_requires_grad(capture, std::move(differentiated));
   if (in_place) {
     note_write(ex, std::get<graph::Value*>(call.args.at(0)));
     note_written_gradient(ex, std::get<graph::Value*>(call.args.at(0)), any_gradient);

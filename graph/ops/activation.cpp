@@ -64,8 +64,9 @@ void gelu_derivative(Derivative& d) {
   d.set(0, d.grad() * (cdf + x * pdf));
 }
 
-// 0 elsewhere, and where x is NaN.
-Tensor only_where(Derivative& d, Tensor condition) { return where(condition, d.grad(), 0.0); }
+// The gradient but where the condition holds. At NaN eager's vectors and their tails differ: it is passed on.
+Tensor unless(Derivative& d, Tensor condition) { return where(condition, 0.0, d.grad()); }
+Tensor outside(Tensor x, double low, double high) { return logical_or(le(x, low), ge(x, high)); }
 Tensor between(Tensor x, double low, double high) { return logical_and(gt(x, low), lt(x, high)); }
 
 void hardswish_derivative(Derivative& d) {
@@ -87,9 +88,7 @@ void elu_gradient(Derivative& d, double alpha, double scale, double input_scale)
   Tensor low = d.grad() * exp(x * input_scale) * (alpha * scale * input_scale);
   d.set(0, where(le(x, 0), low, d.grad() * scale));
 }
-void shrink_derivative(Derivative& d) {
-  d.set(0, only_where(d, gt(abs(d.operand(0)), d.args.number("lambd"))));
-}
+void shrink_derivative(Derivative& d) { d.set(0, unless(d, le(abs(d.operand(0)), d.args.number("lambd")))); }
 
 Scalar softplus_of(ScalarBuilder& b, Scalar x, double beta, double threshold) {
   Scalar scaled = b.mul(x, number(b, beta, x));
@@ -161,14 +160,14 @@ std::vector<OpDef> rectifiers() {
        .family = Family::kPointwise,
        .schemas = {"relu6(Tensor self) -> Tensor"},
        .scalar = CDYNAMO_SCALAR(return clamp(b, x[0], 0, 6)),
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, only_where(d, between(d.operand(0), 0, 6)))),
+       .derivative = CDYNAMO_DERIVATIVE(d.set(0, unless(d, outside(d.operand(0), 0, 6)))),
        .check = check_not_bool},
       {.name = "hardtanh",
        .family = Family::kPointwise,
        .schemas = {"hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"},
        .scalar = CDYNAMO_SCALAR(return clamp(b, x[0], args.number("min_val"), args.number("max_val"))),
-       .derivative = CDYNAMO_DERIVATIVE(d.set(
-           0, only_where(d, between(d.operand(0), d.args.number("min_val"), d.args.number("max_val"))))),
+       .derivative = CDYNAMO_DERIVATIVE(
+           d.set(0, unless(d, outside(d.operand(0), d.args.number("min_val"), d.args.number("max_val"))))),
        .check = check_not_bool},
       activation(
           "leaky_relu", "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",

@@ -437,3 +437,15 @@ def test_outputs_know_whether_they_require_grad():
     outputs = compiled(leaf(3), torch.randn(3))
     assert [t.requires_grad for t in tensors_of(outputs)] == [True, False, False, False]
     assert outputs[0].grad_fn is not None and not outputs[0].is_leaf and outputs[1].is_leaf
+
+
+@pytest.mark.parametrize("name", ["expand_as", "view_as", "reshape_as", "type_as", "to"])
+def test_what_a_tensor_is_made_like_gives_it_no_history(name):
+    def function(x, at):
+        with torch.no_grad():
+            made = x * 2
+        like = getattr(made, name)(x)
+        like[at] = 2.0
+        return like
+
+    check(function, leaf(3), torch.tensor([0, 1]))
