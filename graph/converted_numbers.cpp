@@ -75,7 +75,8 @@ double largest(DType dtype) {
 
 bool fits(double number, DType dtype) {
   if (is_float(dtype)) return !std::isfinite(number) || std::abs(number) <= largest(dtype);
-  if (dtype == DType::kI64 && std::abs(number) >= 0x1p63) return false;  // eager gives what the processor does
+  if (dtype == DType::kI64 && std::abs(number) >= 0x1p63)
+    return false;  // eager gives what the processor does
   return number <= largest(dtype) && number >= (runtime::info(dtype).is_signed ? -largest(dtype) - 1 : 0);
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "graph/passes/layout.h"
 #include "lowering/sequential_kernels.h"
 
 namespace cdynamo::lowering {
@@ -479,11 +480,12 @@ class RepeatedNodes {
 
 // A view that runs backwards, as the framework's tensors cannot.
 bool is_reversed(const LoweringContext& context, const Value& value) {
-  for (const Value* at = &value; at->node && is_view(context.kind(*at->node));
-       at = std::get<Value*>(at->node->args[0])) {
-    if (at->node->op->name != "core.slice") continue;
-    for (const Sym& step : args_of(*at->node).sizes("step"))
-      if (step.is_constant() && step.constant() < 0) return true;
+  const Node* node = value.node;
+  while (node && graph::is_aliasing_view(*node->op)) {
+    if (node->op->name == "core.slice")
+      for (const Sym& step : args_of(*node).sizes("step"))
+        if (step.is_constant() && step.constant() < 0) return true;
+    node = std::get<Value*>(node->args[0])->node;
   }
   return false;
 }

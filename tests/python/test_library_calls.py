@@ -248,3 +248,14 @@ def test_reversed_operands_are_copied(matrix):
     ):
         cdynamo.reset()
         assert_same(cdynamo.optimize(f)(matrix), f(matrix))
+
+
+def test_a_constant_goes_to_the_library():
+    """What is filled has no operand to look at."""
+
+    def f(x):
+        out, indices = torch.nn.functional.max_pool2d(x, 2, return_indices=True)
+        backward = torch.ops.aten.max_pool2d_with_indices_backward
+        return backward(torch.ones_like(out), x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices)
+
+    one_graph(f, torch.randn(1, 2, 6, 6))
