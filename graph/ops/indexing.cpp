@@ -337,13 +337,43 @@ std::vector<Value*> index_body(Builder& b, const Args& args) {
   return one(permute(core_index(permute(own(self), leading_order(a)), a.indices), result_order(a)));
 }
 
+// PyTorch: the order that the iterator finds for self, which does not move along the dims of the indices, and for
+// the indices, which move along no others.
+std::vector<Sym> iterated_strides(Graph& graph, const Args& args, const Advanced& a,
+                                  const TensorType& result) {
+  const TensorType& self = args.value("self")->type;
+  TensorType shown;
+  shown.sizes.assign(result.sizes.size(), 1);
+  shown.strides.assign(result.sizes.size(), 0);
+  std::vector<TensorType> operands = {shown};
+  for (size_t i = 0; i < a.rest.size(); ++i) {
+    const size_t place = static_cast<int64_t>(i) < a.at ? i : i + a.shape.size();
+    operands[0].sizes[place] = self.sizes[a.rest[i]];
+    operands[0].strides[place] = self.strides[a.rest[i]];
+  }
+  for (const Value* index : args.values("indices")) {
+    if (!index) continue;
+    operands.push_back(shown);
+    const TensorType& type = index->type;
+    const size_t first = a.at + a.shape.size() - type.sizes.size();
+    std::copy(type.sizes.begin(), type.sizes.end(), operands.back().sizes.begin() + first);
+    std::copy(type.strides.begin(), type.strides.end(), operands.back().strides.begin() + first);
+  }
+  std::vector<const TensorType*> pointers;
+  for (const TensorType& type : operands) pointers.push_back(&type);
+  return elementwise_strides(*graph.sym, result.sizes, pointers);
+}
+
 // NumPy: the dims of the index arrays are made first, row-major; those that are left keep their order in memory.
 // Index arrays alone go by the order of their own.
 void index_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   contiguous_results(graph, args, results);
-  if (graph.framework != Framework::kNumpy) return;
   Builder b(graph);
   const Advanced a = analyze(b, operand(b, args, "self"), args.values("indices"));
+  if (graph.framework != Framework::kNumpy) {
+    results[0].strides = iterated_strides(graph, args, a, results[0]);
+    return;
+  }
   const TensorType& self = args.value("self")->type;
   std::vector<const TensorType*> index_types;
   for (Value* index : args.values("indices"))
