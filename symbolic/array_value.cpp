@@ -6,6 +6,7 @@
 #include "graph/op.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/numpy_errors.h"
+#include "symbolic/picked_views.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/torch_access.h"
@@ -251,6 +252,7 @@ void refuse_write_past_part(Executor& ex, const graph::Value* value) {
 
 void note_write(Executor& ex, const graph::Value* value) {
   TensorCapture& capture = tensor_capture(ex);
+  refuse_write_to_picked(ex, value);
   if (ex.graph().framework == Framework::kNumpy && is_read_only_view(value))
     break_graph("CD0411", "a read-only array");
   const std::vector<Sym>& sizes = value->type.sizes;

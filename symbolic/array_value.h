@@ -58,6 +58,12 @@ struct AutocastState {
   bool cache_cleared = false;  // the program left a region that it was called in
 };
 
+// See symbolic/picked_views.h.
+struct PickedView {
+  const graph::Value *from, *result;
+  int64_t step;  // of the root frame
+};
+
 struct TensorCapture {
   bool has_state = false;
   TorchState state;        // torch's, when capture began to use it
@@ -75,7 +81,8 @@ struct TensorCapture {
   std::unordered_map<const graph::Value*, ValuePtr> leaf_gradients;  // .grad, where it was looked at
   std::unordered_set<const graph::Value*> cut;                       // views that no gradient flows through
   std::unordered_set<const graph::Value*> updated_leaves;  // require grad, and were written under no_grad
-  int regions = 0;                                         // checkpoints that were entered
+  std::vector<PickedView> picked;
+  int regions = 0;  // checkpoints that were entered
   std::vector<size_t>
       backward_begins;  // nodes of the graph when a Function's backward was entered, outermost first
 };

@@ -14,6 +14,7 @@
 #include "symbolic/functions.h"
 #include "symbolic/hooks.h"
 #include "symbolic/logs.h"
+#include "symbolic/picked_views.h"
 #include "symbolic/values/common.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/tuple.h"
@@ -258,6 +259,7 @@ class Attempt {
       else
         hand_over_frame(frame, result);
       emit_effects();
+      refuse_picked_outputs(ex_);
       guard_distinct_objects();
       bind_symbols(result);
       if (result.graph->framework == graph::Framework::kTorch && !result.graph->nodes.empty())

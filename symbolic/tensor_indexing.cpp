@@ -4,6 +4,7 @@
 
 #include "graph/converted_numbers.h"
 #include "graph/op.h"
+#include "symbolic/picked_views.h"
 #include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/slice.h"
@@ -266,7 +267,12 @@ Selection select_items(Executor& ex, Value* base, const ValuePtr& key, Framework
 Value* read_selection(Executor& ex, const Selection& selection) {
   if (selection.indices.empty()) return selection.view;
   if (selection.mask) break_graph("CD0415", "a bool mask");
-  return append_call1(ex, "index", {selection.view, selection.indices});
+  Value* result = append_call1(ex, "index", {selection.view, selection.indices});
+  const bool is_view = std::ranges::none_of(
+      selection.indices, [](const Value* index) { return index && index->type.rank() > 0; });
+  const bool is_number = ex.graph().framework == Framework::kNumpy && result->type.rank() == 0;
+  if (is_view && !is_number) note_picked_view(ex, selection.view, result);
+  return result;
 }
 
 void write_selection(Executor& ex, const Selection& selection, const ValuePtr& value, Framework framework) {

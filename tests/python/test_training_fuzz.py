@@ -48,7 +48,7 @@ INDEXING = [
     "{v}[index]", "{v}[:, index]", "{v}.index_select(0, index)", "{v}.gather(0, index.reshape(-1, *[1] * ({v}.dim() - 1)).expand(-1, *{v}.shape[1:]))",
     "{v}.index_add(0, index, {w})", "{v}.index_copy(0, index[:1], {v}[-1:])", "{v}[{v} > 0]", "{v}.masked_select({v} < 0.2)", "{v}.take(index)",
     "{v}.scatter_add(0, index.reshape(-1, *[1] * ({v}.dim() - 1)), {w})", "{v}[index, 0]", "{v}.roll(1, {d})", "{v}.sort({d}).values",
-    "{v}.tril()", "{v}.topk(1, {d}).values",
+    "{v}.tril()", "{v}.topk(1, {d}).values", "{v}[index.sum()]", "{v}[..., index.max()]", "{v}[{v}.flatten().argmax() * 0]",
 ]  # fmt: skip
 CASTS = [
     "{v}.double()", "{v}.float()", "({v} * 3).int()", "({v} > 0)", "{v}.long().float()", "{v}.to({w}.dtype)", "{v}.detach()",

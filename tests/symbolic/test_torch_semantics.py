@@ -236,6 +236,61 @@ def test_strides_where_two_operands_have_sizes_of_their_own():
         assert got.stride() == expected.stride()
 
 
+def write_to_picked(x, i):
+    x = x * 2
+    x[i].zero_()
+    return x
+
+
+def write_beside_picked(x, i):
+    picked = x[i]
+    x.add_(1)
+    return picked
+
+
+def add_to_picked(x, i):
+    x = x * 2
+    x[:, i] += 1
+    return x
+
+
+def pick_by_argmax(x):
+    x = x * 2
+    x[x.sum(1).argmax()].zero_()
+    return x
+
+
+@pytest.mark.parametrize("function", [write_to_picked, write_beside_picked, add_to_picked])
+def test_a_tensor_without_dims_selects_a_view(function):
+    check(function, torch.arange(6.0).reshape(2, 3), torch.tensor(1), compiled=False)
+    check(pick_by_argmax, torch.arange(6.0).reshape(2, 3), compiled=False)
+
+
+def test_a_picked_result_is_a_view_of_its_argument():
+    x, fast = torch.zeros(2, 3), cdynamo.optimize(lambda x, i: x[i])
+    fast(x, torch.tensor(1)).fill_(7.0)
+    assert x.tolist() == [[0.0] * 3, [7.0] * 3]
+
+
+def test_reading_what_was_picked_is_captured():
+    before = cdynamo.counters()["graph_breaks"]
+    check(lambda x, i: (x[i] * 2, x[:, i].sum()), torch.arange(6.0).reshape(2, 3), torch.tensor(1))
+    assert cdynamo.counters()["graph_breaks"] == before
+
+
+LAYOUTS_OF_INDEXED = {
+    "moved": lambda x, i: x.permute(2, 0, 1)[:, i],
+    "window": lambda x, i: x[0].t().unfold(1, 2, 1)[:, i],
+    "two, apart": lambda x, i: x.transpose(0, 2)[i, :, i],
+    "turned indices": lambda x, i: x[torch.stack([i, i]).t()],
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS_OF_INDEXED)
+def test_strides_of_advanced_indexing(name):
+    check(LAYOUTS_OF_INDEXED[name], torch.randn(2, 3, 4), torch.tensor([0, 1, 1]))
+
+
 def test_metadata():
     def f(x):
         return (
