@@ -197,6 +197,19 @@ Scalar nan_to_num_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
   return b.select(b.eq(x[0], number(b, -infinity, x[0])), replacement("neginf", -largest), result);
 }
 
+// self * 2^other. By an integer in three steps of double, none of which overflows where the result does not.
+std::vector<Value*> ldexp_body(Builder& b, const Args& args) {
+  Tensor self = operand(b, args, "self"), other = operand(b, args, "other");
+  if (!is_float(self.dtype()) || is_float(other.dtype())) {
+    Tensor power = wrap(b, b.call1("core.pow", {2.0, other.value}));
+    return forward(b, "mul", {self.value, power.value});
+  }
+  if (other.dtype() == DType::kBool) throw Unsupported("ldexp by bools, which eager refuses");
+  Tensor exponent = minimum(maximum(cast(other, DType::kF64), -3000.0), 3000.0);
+  Tensor third = floor(exponent * (1.0 / 3)), power = exp2(third);
+  return one(cast(cast(self, DType::kF64) * power * power * exp2(exponent - third * 2.0), self.dtype()));
+}
+
 std::vector<OpDef> exponentials() {
   return {
     function("exp", "exp(Tensor self) -> Tensor", prim_scalar<&ScalarBuilder::exp>,
@@ -276,13 +289,10 @@ std::vector<OpDef> exponentials() {
          .scalar = entr_scalar,
          .derivative = CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * (log(d.operand(0)) + 1)))),
          .in_place_variant = false},
-    {
-      .name = "ldexp", .family = Family::kComposite,
-      .schemas = {"ldexp.Tensor(Tensor self, Tensor other) -> Tensor"},
-      .body = CDYNAMO_BODY(Tensor power = wrap(b, b.call1("core.pow", {2.0, args["other"]}));
-                           return forward(b, "mul", {args["self"], power.value}))
-    }
-    ,
+        {.name = "ldexp",
+         .family = Family::kComposite,
+         .schemas = {"ldexp.Tensor(Tensor self, Tensor other) -> Tensor"},
+         .body = ldexp_body},
   };
 }
 

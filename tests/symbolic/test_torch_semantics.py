@@ -202,6 +202,8 @@ NAN_PROGRAMS = {
     "relu of copysign": lambda x: torch.copysign(x, torch.ones(())).relu(),
     "nested where": lambda x: torch.where(torch.isnan(x), x.abs(), torch.where(x.abs() > 0, x.abs(), 0.0)),
     "heaviside": lambda x: torch.heaviside(x, torch.full((), 0.5)),
+    "ldexp": lambda x: torch.cat([torch.ldexp(x * 1e-30, torch.full((), n)) for n in (200, -30, 5000, -5000)]),
+    "ldexp of half types": lambda x: torch.ldexp(x.half(), torch.full((9,), 3)),
     "NaN of nothing as an integer": lambda x: x[:0].mean().long() + x[:0].mean().int(),
     "zeros that relu keeps": lambda x: 1 / x.relu(),
     "zeros that clamp keeps": lambda x: 1 / x.clamp(0.0, 2.0),
