@@ -32,6 +32,7 @@ VIEWS = [
     "{v}[None]", "{v}[:, None]", "{v}.flip({d})", "{v}.movedim(0, -1)", "{v}.diagonal()", "{v}.narrow({d}, 0, 1)", "{v}.mT",
     "{v}.split(1, {d})[0]", "{v}.chunk(2, {d})[-1]", "{v}.unbind({d})[-1]", "{v}.reshape({v}.shape[0], 1, -1)",
     "{v}.view_as({v})", "{v}.unfold({d}, 2, 1)", "{v}.broadcast_to({w}.shape)", "{v}.reshape({v}.shape[::-1])", "{v}.select({d}, 0)",
+    "{v}[index.sum()]", "{v}[..., index.max()]", "{v}[{v}.flatten().argmax() * 0]",
 ]  # fmt: skip
 REDUCTIONS = [
     "{v}.sum()", "{v}.sum({d})", "{v}.sum({d}, keepdim=True)", "{v}.sum(tuple(range({v}.dim())))", "{v}.mean()", "{v}.mean({d})",
@@ -48,7 +49,7 @@ INDEXING = [
     "{v}[index]", "{v}[:, index]", "{v}.index_select(0, index)", "{v}.gather(0, index.reshape(-1, *[1] * ({v}.dim() - 1)).expand(-1, *{v}.shape[1:]))",
     "{v}.index_add(0, index, {w})", "{v}.index_copy(0, index[:1], {v}[-1:])", "{v}[{v} > 0]", "{v}.masked_select({v} < 0.2)", "{v}.take(index)",
     "{v}.scatter_add(0, index.reshape(-1, *[1] * ({v}.dim() - 1)), {w})", "{v}[index, 0]", "{v}.roll(1, {d})", "{v}.sort({d}).values",
-    "{v}.tril()", "{v}.topk(1, {d}).values", "{v}[index.sum()]", "{v}[..., index.max()]", "{v}[{v}.flatten().argmax() * 0]",
+    "{v}.tril()", "{v}.topk(1, {d}).values",
 ]  # fmt: skip
 CASTS = [
     "{v}.double()", "{v}.float()", "({v} * 3).int()", "({v} > 0)", "{v}.long().float()", "{v}.to({w}.dtype)", "{v}.detach()",
