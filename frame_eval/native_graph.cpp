@@ -309,6 +309,12 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
         (alias.kind == OutputAlias::kFresh || alias.kind == OutputAlias::kViewOfOutput))
       differentiable[alias.index] = true;
   }
+  // Whether a gradient that the program has taken depends on an input is known only now.
+  if (std::ranges::any_of(captured.nodes,
+                          [](const auto& node) { return node->op->name == "autograd.grad"; })) {
+    const std::vector<bool> behind = graph::inputs_behind(*prepared.core, differentiable);
+    for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = wanted[i] && behind[i];
+  }
   auto training =
       TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
                              {.memory_budget = global_config().memory_budget}, std::move(compile));
