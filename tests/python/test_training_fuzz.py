@@ -32,7 +32,7 @@ VIEWS = [
     "{v}[None]", "{v}[:, None]", "{v}.flip({d})", "{v}.movedim(0, -1)", "{v}.diagonal()", "{v}.narrow({d}, 0, 1)", "{v}.mT",
     "{v}.split(1, {d})[0]", "{v}.chunk(2, {d})[-1]", "{v}.unbind({d})[-1]", "{v}.reshape({v}.shape[0], 1, -1)",
     "{v}.view_as({v})", "{v}.unfold({d}, 2, 1)", "{v}.broadcast_to({w}.shape)", "{v}.reshape({v}.shape[::-1])", "{v}.select({d}, 0)",
-    "{v}[index.sum()]", "{v}[..., index.max()]", "{v}[{v}.flatten().argmax() * 0]",
+    "{v}[index.sum()] * 1", "-{v}[..., index.max()]", "{v}[{v}.flatten().argmax() * 0].sin()",
 ]  # fmt: skip
 REDUCTIONS = [
     "{v}.sum()", "{v}.sum({d})", "{v}.sum({d}, keepdim=True)", "{v}.sum(tuple(range({v}.dim())))", "{v}.mean()", "{v}.mean({d})",
@@ -61,6 +61,7 @@ WRITES = [
     "{t}[0].add_(1)", "{t}.t().mul_({w})", "{t}.view(-1)[0].mul_({n})", "{t} += {w}", "{t} *= {w}.detach()", "{t}.masked_fill_({t} > 0, 0.5)",
     "{t}[1:] = {t}[:-1].clone()", "{t}.relu_()", "{t}[{t} > 0.5] = 0.0", "{t}[index] = 2.0", "{t}.index_add_(0, index, {w})", "{t}.transpose(0, -1)[0] = {w}.sum()",
     "{t}.fill_({w}.sum().item())", "{t}.unsqueeze(0).sub_(0.5)", "{t}.select(-1, 0).copy_({w}.select(-1, -1))", "{t}.detach().add_(1)",
+    "{t}[index.sum()].sub_(1)", "{t}[..., index.max()] *= 2", "{t}[index.max()] = {w}[index.max()]",
 ]  # fmt: skip
 KINDS = [VALUES, VALUES, VIEWS, VIEWS, VIEWS, REDUCTIONS, JOINS, INDEXING, CASTS, WRITES, WRITES]
 
