@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "graph/broadcast.h"
-#include "graph/sym_context.h"
+#include "graph/sizes/sym_context.h"
 
 namespace cdynamo::graph {
 namespace {

@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "graph/sym.h"
+#include "graph/sizes/sym.h"
 #include "runtime/types.h"
 
 namespace cdynamo::graph {

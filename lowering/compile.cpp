@@ -9,10 +9,10 @@
 #include <map>
 #include <set>
 
-#include "lowering/emit.h"
-#include "lowering/in_place.h"
-#include "lowering/memory_plan.h"
-#include "lowering/sequential_kernels.h"
+#include "lowering/cpu/emit.h"
+#include "lowering/fusion/in_place.h"
+#include "lowering/fusion/memory_plan.h"
+#include "lowering/fusion/sequential_kernels.h"
 
 namespace cdynamo::lowering {
 namespace {

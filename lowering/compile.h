@@ -10,7 +10,7 @@
 #include <string>
 
 #include "graph/graph.h"
-#include "lowering/loop_ir.h"
+#include "lowering/loops/loop_ir.h"
 #include "runtime/executable.h"
 
 namespace cdynamo::lowering {

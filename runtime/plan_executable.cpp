@@ -6,8 +6,8 @@
 #include <memory>
 #include <new>
 
-#include "runtime/arena.h"
-#include "runtime/parallel.h"
+#include "runtime/host/arena.h"
+#include "runtime/host/parallel.h"
 
 namespace cdynamo::runtime {
 namespace {

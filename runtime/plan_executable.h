@@ -15,7 +15,7 @@
 
 namespace cdynamo::runtime {
 
-// As lowering/emit.h has it.
+// As lowering/cpu/emit.h has it.
 using KernelFn = void (*)(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end,
                           void* scratch, int64_t* error);
 

@@ -1,8 +1,8 @@
 // What differentiates inside a captured graph: torch.autograd.grad, cdynamo.grad, and Functions of the user.
-#include "graph/autograd.h"
+#include "graph/autograd/autograd.h"
+#include "graph/autograd/recompute.h"
 #include "graph/ops/entry.h"
 #include "graph/passes.h"
-#include "graph/recompute.h"
 
 namespace cdynamo::graph {
 namespace {

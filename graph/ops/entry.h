@@ -3,9 +3,9 @@
 
 #include <initializer_list>
 
+#include "graph/autograd/derivative.h"
 #include "graph/broadcast.h"
 #include "graph/builder.h"
-#include "graph/derivative.h"
 #include "graph/op.h"
 
 // Scalar code: `b` is the builder, `x` the operands, `args` the node's arguments.

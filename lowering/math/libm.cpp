@@ -4,7 +4,7 @@
 
 #include "graph/op.h"
 #include "lowering/math/math.h"
-#include "runtime/jit.h"
+#include "runtime/host/jit.h"
 
 namespace cdynamo::lowering::math {
 namespace {

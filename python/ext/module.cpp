@@ -3,15 +3,15 @@
 
 #include <Python.h>
 
-#include "frame_eval/code_cache.h"
-#include "frame_eval/events.h"
-#include "frame_eval/frame_debug.h"
-#include "frame_eval/hook.h"
-#include "frame_eval/optimized.h"
+#include "frame_eval/cache/code_cache.h"
+#include "frame_eval/cache/events.h"
+#include "frame_eval/hook/frame_debug.h"
+#include "frame_eval/hook/hook.h"
+#include "frame_eval/hook/optimized.h"
 #include "graph/op.h"
-#include "symbolic/counters.h"
-#include "symbolic/debug.h"
-#include "symbolic/logs.h"
+#include "symbolic/capture/capture_debug.h"
+#include "symbolic/interop/counters.h"
+#include "symbolic/interop/logs.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "runtime/gemm/half.h"
 #include "runtime/gemm/half_lines.h"
 #include "runtime/gemm/kernels.h"
-#include "runtime/parallel.h"
+#include "runtime/host/parallel.h"
 
 namespace cdynamo::runtime {
 namespace {

@@ -5,14 +5,14 @@
 #include <limits>
 #include <new>
 
-#include "runtime/arena.h"
 #include "runtime/gemm/gemm.h"
+#include "runtime/host/arena.h"
+#include "runtime/host/parallel.h"
 #include "runtime/library/attention_kernels.h"
 #include "runtime/library/attention_shape.h"
 #include "runtime/library/convert.h"
 #include "runtime/library/library.h"
 #include "runtime/library/torch_shim.h"
-#include "runtime/parallel.h"
 
 namespace cdynamo::runtime {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "runtime/gemm/gemm.h"
 #include "runtime/gemm/half.h"
+#include "runtime/host/parallel.h"
 #include "runtime/library/attention_kernels.h"
 #include "runtime/library/attention_shape.h"
 #include "runtime/library/convert.h"
-#include "runtime/parallel.h"
 
 namespace cdynamo::runtime {
 namespace {

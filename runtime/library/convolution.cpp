@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <new>
 
-#include "runtime/arena.h"
 #include "runtime/gemm/gemm.h"
 #include "runtime/gemm/kernels.h"
+#include "runtime/host/arena.h"
+#include "runtime/host/parallel.h"
 #include "runtime/library/convert.h"
 #include "runtime/library/convolution_product.h"
 #include "runtime/library/convolution_shape.h"
 #include "runtime/library/library.h"
 #include "runtime/library/torch_shim.h"
-#include "runtime/parallel.h"
 
 namespace cdynamo::runtime {
 namespace {

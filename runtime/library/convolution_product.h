@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "runtime/gemm/kernels.h"
+#include "runtime/host/parallel.h"
 #include "runtime/library/convolution_shape.h"
 #include "runtime/library/library.h"
-#include "runtime/parallel.h"
 
 namespace cdynamo::runtime {
 

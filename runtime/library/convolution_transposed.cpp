@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <new>
 
-#include "runtime/arena.h"
+#include "runtime/host/arena.h"
+#include "runtime/host/parallel.h"
 #include "runtime/library/convert.h"
 #include "runtime/library/convolution_product.h"
 #include "runtime/library/convolution_shape.h"
-#include "runtime/parallel.h"
 
 namespace cdynamo::runtime {
 namespace {

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <new>
 
-#include "runtime/arena.h"
 #include "runtime/gemm/kernels.h"
+#include "runtime/host/arena.h"
+#include "runtime/host/parallel.h"
 #include "runtime/library/convert.h"
 #include "runtime/library/convolution_shape.h"
 #include "runtime/library/torch_shim.h"
-#include "runtime/parallel.h"
 
 namespace cdynamo::runtime {
 namespace {

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "runtime/gemm/gemm.h"
+#include "runtime/host/parallel.h"
 #include "runtime/library/library.h"
 #include "runtime/library/torch_shim.h"
-#include "runtime/parallel.h"
 
 namespace cdynamo::runtime {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/host/parallel.h"
 #include "runtime/library/convert.h"
-#include "runtime/parallel.h"
 
 namespace cdynamo::runtime {
 namespace {

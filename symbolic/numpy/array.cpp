@@ -1,11 +1,11 @@
 // numpy.ndarray and NumPy's scalars: attributes, items, operators.
-#include "symbolic/hooks.h"
-#include "symbolic/number_ops.h"
+#include "symbolic/capture/number_ops.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/numpy_values.h"
-#include "symbolic/numpy_access.h"
-#include "symbolic/tensor_indexing.h"
-#include "symbolic/values/common.h"
+#include "symbolic/tensors/tensor_indexing.h"
 #include "symbolic/values/sym_int.h"
 
 namespace cdynamo::symbolic {

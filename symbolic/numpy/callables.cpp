@@ -5,12 +5,12 @@
 #include <unordered_map>
 
 #include "graph/promotion.h"
-#include "symbolic/hooks.h"
-#include "symbolic/loaded_object.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/loaded_object.h"
+#include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/numpy_values.h"
-#include "symbolic/numpy_access.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dynamic_float.h"
 

@@ -1,10 +1,10 @@
 // Arrays from nothing and from Python data: numpy.zeros, arange, asarray and the like. What depends on
 // constants alone is made by NumPy once, at capture, and copied where the program could write to it or return
 // it.
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/values/builtin_method.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
 

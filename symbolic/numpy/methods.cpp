@@ -1,9 +1,9 @@
 #include "symbolic/numpy/methods.h"
 
-#include "symbolic/hooks.h"
-#include "symbolic/numpy_access.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/builtin_method.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/sym_int.h"
 
 namespace cdynamo::symbolic {

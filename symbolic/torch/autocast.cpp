@@ -1,7 +1,7 @@
 // torch.autocast during capture. The class is Python code that is inlined; what it calls in C is here. The state
 // that a capture ends in is set again after the graph has run. The casts are autocast_policy.cpp's.
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/callables.h"
-#include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
 namespace {

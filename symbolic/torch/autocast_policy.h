@@ -1,7 +1,7 @@
 // What torch.autocast does to the operands of a call of an operator.
 #pragma once
 
-#include "symbolic/array_value.h"
+#include "symbolic/tensors/array_value.h"
 
 namespace cdynamo::symbolic {
 

@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "graph/op.h"
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 namespace {

@@ -3,13 +3,13 @@
 #include <string>
 #include <unordered_map>
 
-#include "symbolic/hooks.h"
-#include "symbolic/loaded_object.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/loaded_object.h"
+#include "symbolic/interop/torch_access.h"
 #include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/tensor.h"
-#include "symbolic/torch_access.h"
-#include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "graph/op.h"
-#include "symbolic/array_value.h"
+#include "symbolic/tensors/array_value.h"
 
 namespace cdynamo::symbolic {
 

@@ -2,13 +2,13 @@
 #include <algorithm>
 
 #include "graph/op.h"
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/torch/tensor.h"
-#include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
 namespace {

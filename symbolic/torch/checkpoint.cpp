@@ -2,8 +2,8 @@
 // Node::region) whose values the partitioner does not keep. Which checkpoints are captured is said in
 // python/cdynamo/polyfills/autograd.py.
 #include "graph/op.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/callables.h"
-#include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
 namespace {

@@ -3,9 +3,9 @@
 // is here needs rules of its own.
 #include "graph/converted_numbers.h"
 #include "graph/op.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
 

@@ -1,9 +1,9 @@
 // torch._foreach_add and the like: an operator on each tensor of a list, as ATen's own fallback does it.
 #include <cstring>
 
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/callables.h"
-#include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
 namespace {

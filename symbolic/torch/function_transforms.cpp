@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "graph/op.h"
-#include "symbolic/differentiation.h"
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/tensors/differentiation.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
-#include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
 namespace {

@@ -1,9 +1,9 @@
 #include "symbolic/torch/leaf_gradients.h"
 
 #include "graph/op.h"
-#include "symbolic/differentiation.h"
-#include "symbolic/executor_state.h"
-#include "symbolic/values/common.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/tensors/differentiation.h"
 
 namespace cdynamo::symbolic {
 namespace {

@@ -3,11 +3,11 @@
 #include <unordered_map>
 
 #include "graph/core.h"
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/torch_access.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/torch/tensor.h"
-#include "symbolic/torch_access.h"
-#include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "runtime/types.h"
-#include "symbolic/array_value.h"
+#include "symbolic/tensors/array_value.h"
 
 namespace cdynamo::symbolic {
 

@@ -2,7 +2,7 @@
 
 #include <structmember.h>
 
-#include "symbolic/values/common.h"
+#include "symbolic/capture/value_tools.h"
 
 namespace cdynamo::symbolic {
 

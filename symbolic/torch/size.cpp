@@ -1,8 +1,8 @@
 #include "symbolic/torch/size.h"
 
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/tensor.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/sym_int.h"
 
 namespace cdynamo::symbolic {

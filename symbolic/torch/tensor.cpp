@@ -4,11 +4,11 @@
 #include "symbolic/torch/leaf_gradients.h"
 
 #include "graph/op.h"
-#include "symbolic/hooks.h"
-#include "symbolic/tensor_indexing.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/torch_access.h"
+#include "symbolic/tensors/tensor_indexing.h"
 #include "symbolic/torch/callables.h"
-#include "symbolic/torch_access.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/sym_int.h"
 
 namespace cdynamo::symbolic {

@@ -3,7 +3,7 @@
 // code, which is inlined.
 #pragma once
 
-#include "symbolic/array_value.h"
+#include "symbolic/tensors/array_value.h"
 
 namespace cdynamo::symbolic {
 

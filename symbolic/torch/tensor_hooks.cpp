@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "graph/op.h"
-#include "symbolic/executor_state.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/backward_graph.h"
 #include "symbolic/torch/tensor.h"
-#include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
 namespace {

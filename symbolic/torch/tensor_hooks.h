@@ -3,7 +3,7 @@
 // the tensor is made; another one breaks it, before anything has read the tensor: a hook sees the whole gradient.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

@@ -1,13 +1,13 @@
 // Attributes of tensors, and methods whose answer is metadata rather than a tensor.
 #include "graph/op.h"
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/leaf_gradients.h"
 #include "symbolic/torch/size.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/torch/tensor_hooks.h"
 #include "symbolic/values/builtin_method.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/sym_int.h"
 
 namespace cdynamo::symbolic {

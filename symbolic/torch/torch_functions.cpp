@@ -1,10 +1,10 @@
 // Functions of torch that answer from metadata and state, and helpers inside torch.nn.functional that are
 // constants for plain tensors.
-#include "symbolic/differentiation.h"
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/tensors/differentiation.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/sym_int.h"
 
 namespace cdynamo::symbolic {

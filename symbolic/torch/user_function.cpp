@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "graph/op.h"
-#include "symbolic/executor_state.h"
-#include "symbolic/hooks.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/backward_graph.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
-#include "symbolic/values/common.h"
 
 namespace cdynamo::symbolic {
 namespace {

@@ -1,11 +1,11 @@
 // The hooks through which the executor asks for the frameworks' kinds of values: see hooks.h.
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/size.h"
 #include "symbolic/torch/tensor.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 
 namespace cdynamo::symbolic {

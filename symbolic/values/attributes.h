@@ -1,7 +1,7 @@
 // Attribute lookup: descriptors and the search along the MRO, as Objects/object.c and typeobject.c do it.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

@@ -1,12 +1,12 @@
 // What calling a builtin class makes.
 #include <algorithm>
 
-#include "symbolic/branches.h"
-#include "symbolic/hooks.h"
+#include "symbolic/capture/branches.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/dynamic_float.h"

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

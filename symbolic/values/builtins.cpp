@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "graph/sym.h"
-#include "symbolic/hooks.h"
-#include "symbolic/stack_limit.h"
+#include "graph/sizes/sym.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/stack_limit.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/class_value.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"

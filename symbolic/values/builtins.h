@@ -2,7 +2,7 @@
 // are folded when all arguments are known; anything else breaks the graph by name.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

@@ -1,7 +1,7 @@
 // Classes as values: attribute lookup of Objects/typeobject.c, and what calling a class does.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

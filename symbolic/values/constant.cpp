@@ -1,9 +1,9 @@
 #include "symbolic/values/constant.h"
 
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/range.h"

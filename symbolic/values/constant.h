@@ -3,7 +3,7 @@
 // classes have kinds of their own.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

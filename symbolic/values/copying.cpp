@@ -3,11 +3,11 @@
 // ...) is left to Python.
 #include <unordered_map>
 
-#include "symbolic/executor.h"
-#include "symbolic/stack_limit.h"
+#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/stack_limit.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/set.h"

@@ -7,7 +7,7 @@
 
 #include <unordered_map>
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 #include "symbolic/values/release.h"
 
 namespace cdynamo::symbolic {

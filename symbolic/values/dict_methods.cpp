@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "symbolic/executor.h"
+#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtin_method.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"

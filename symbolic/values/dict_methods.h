@@ -1,7 +1,7 @@
 // The methods of dict, OrderedDict and defaultdict.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

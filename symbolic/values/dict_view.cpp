@@ -1,9 +1,9 @@
 // Dict views and mappingproxy: live windows on a dict. Mirrors the view types of Objects/dictobject.c.
 #include <algorithm>
 
-#include "symbolic/executor.h"
+#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtin_method.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "graph/graph.h"
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

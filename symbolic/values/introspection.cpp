@@ -2,13 +2,13 @@
 // functions.
 #include <algorithm>
 
-#include "symbolic/array_value.h"
-#include "symbolic/executor_state.h"
-#include "symbolic/functions.h"
-#include "symbolic/hooks.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/functions.h"
+#include "symbolic/tensors/array_value.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/tuple.h"
 
 namespace cdynamo::symbolic {

@@ -3,7 +3,7 @@
 // a graph break is made again at the position it had.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 #include "symbolic/values/dict.h"
 
 namespace cdynamo::symbolic {

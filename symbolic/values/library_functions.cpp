@@ -2,10 +2,10 @@
 // folded.
 #include <algorithm>
 
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "symbolic/hooks.h"
-#include "symbolic/stack_limit.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/stack_limit.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"

@@ -2,7 +2,7 @@
 // they are touched; its changes are kept here and written back as one effect after the graph has run.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 #include "symbolic/values/release.h"
 
 namespace cdynamo::symbolic {

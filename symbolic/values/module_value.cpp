@@ -2,8 +2,8 @@
 
 #include <unordered_map>
 
-#include "symbolic/executor.h"
-#include "symbolic/values/common.h"
+#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -1,7 +1,7 @@
 // Modules as values: attributes are read from the namespace at capture and guarded by what they are.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

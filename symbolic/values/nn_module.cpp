@@ -3,9 +3,9 @@
 // same guards.
 #include <string_view>
 
-#include "symbolic/executor.h"
+#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/attributes.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/user_object.h"
 
 namespace cdynamo::symbolic {

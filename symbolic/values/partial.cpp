@@ -1,7 +1,7 @@
 #include "symbolic/values/partial.h"
 
-#include "symbolic/executor.h"
-#include "symbolic/values/common.h"
+#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/tuple.h"
 

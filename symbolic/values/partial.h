@@ -1,7 +1,7 @@
 // functools.partial: a callable with arguments to begin with.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

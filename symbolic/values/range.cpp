@@ -1,8 +1,8 @@
 #include "symbolic/values/range.h"
 
-#include "symbolic/executor.h"
+#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtin_method.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"

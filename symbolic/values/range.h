@@ -1,8 +1,8 @@
 // range objects: start, stop and step may be symbolic; the number of items is guarded when it is asked for.
 #pragma once
 
-#include "graph/sym.h"
-#include "symbolic/value.h"
+#include "graph/sizes/sym.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

@@ -2,7 +2,7 @@
 // a list) may be as long as the program's loops, so it is not taken apart by recursion.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "symbolic/executor.h"
-#include "symbolic/values/common.h"
+#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/slice.h"
 
 namespace cdynamo::symbolic {

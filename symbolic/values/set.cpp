@@ -1,8 +1,8 @@
 #include "symbolic/values/set.h"
 
-#include "symbolic/hooks.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtin_method.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"

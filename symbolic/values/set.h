@@ -2,7 +2,7 @@
 // keys goes through the same operations, so that iteration has CPython's order.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

@@ -1,7 +1,7 @@
 // slice objects: three values.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

@@ -3,8 +3,8 @@
 // value in this call.
 #pragma once
 
-#include "graph/sym.h"
-#include "symbolic/value.h"
+#include "graph/sizes/sym.h"
+#include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
 

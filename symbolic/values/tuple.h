@@ -2,7 +2,7 @@
 // that came in are wrapped when they are touched.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 #include "symbolic/values/release.h"
 
 namespace cdynamo::symbolic {

@@ -2,13 +2,13 @@
 
 #include <cstring>
 
-#include "symbolic/executor_state.h"
-#include "symbolic/hooks.h"
-#include "symbolic/stack_limit.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/stack_limit.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
-#include "symbolic/values/common.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"

@@ -3,7 +3,7 @@
 // builtin type (list, dict, tuple, int ...) keeps that part as a value of the builtin's kind: its storage.
 #pragma once
 
-#include "symbolic/value.h"
+#include "symbolic/capture/value.h"
 #include "symbolic/values/dict.h"
 
 namespace cdynamo::symbolic {

@@ -1,7 +1,7 @@
 // Every differentiable operator of the table: its first and second derivatives against differences of the
 // interpreter's values, in float64. A new operator is tested by itself, with operands made from its schema;
 // kSamples says what the schema does not, kExcluded what cannot be tested and why.
-#include "graph/autograd.h"
+#include "graph/autograd/autograd.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

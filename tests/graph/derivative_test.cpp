@@ -1,4 +1,4 @@
-#include "graph/derivative.h"
+#include "graph/autograd/derivative.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

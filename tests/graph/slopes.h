@@ -9,8 +9,8 @@
 #include <functional>
 #include <random>
 
+#include "graph/autograd/derivative.h"
 #include "graph/builder.h"
-#include "graph/derivative.h"
 #include "graph/interpreter.h"
 #include "graph/passes.h"
 

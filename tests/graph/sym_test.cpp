@@ -1,4 +1,4 @@
-#include "graph/sym.h"
+#include "graph/sizes/sym.h"
 
 #include <gtest/gtest.h>
 

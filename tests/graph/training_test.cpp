@@ -1,9 +1,9 @@
-#include "graph/training.h"
+#include "graph/autograd/training.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/autograd.h"
+#include "graph/autograd/autograd.h"
 #include "graph/interpreter.h"
 
 namespace cdynamo::graph {

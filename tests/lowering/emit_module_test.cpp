@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "emit_testing.h"
-#include "lowering/kernel_hash.h"
-#include "runtime/kernel_cache.h"
+#include "lowering/loops/kernel_hash.h"
+#include "runtime/host/kernel_cache.h"
 
 namespace cdynamo::lowering {
 namespace {

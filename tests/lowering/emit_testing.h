@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "lowering/emit.h"
-#include "lowering/loop_interpreter.h"
+#include "lowering/cpu/emit.h"
+#include "lowering/loops/loop_interpreter.h"
 #include "runtime/executable.h"
 
 namespace cdynamo::lowering::testing {

@@ -9,8 +9,8 @@
 #include "graph/builder.h"
 #include "graph/interpreter.h"
 #include "lowering/compile.h"
-#include "lowering/emit.h"
-#include "lowering/loop_interpreter.h"
+#include "lowering/cpu/emit.h"
+#include "lowering/loops/loop_interpreter.h"
 #include "runtime/gemm/half.h"
 
 namespace cdynamo::lowering::testing {

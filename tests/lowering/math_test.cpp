@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "lowering/emit.h"
+#include "lowering/cpu/emit.h"
 
 namespace cdynamo::lowering {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/jit.h"
+#include "runtime/host/jit.h"
 
 #include <gtest/gtest.h>
 

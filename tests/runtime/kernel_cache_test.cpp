@@ -1,4 +1,4 @@
-#include "runtime/kernel_cache.h"
+#include "runtime/host/kernel_cache.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <iterator>
 #include <thread>
 
-#include "runtime/hash.h"
+#include "runtime/host/hash.h"
 
 namespace cdynamo::runtime {
 namespace {

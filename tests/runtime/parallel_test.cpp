@@ -1,4 +1,4 @@
-#include "runtime/parallel.h"
+#include "runtime/host/parallel.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,0 +1,335 @@
+#include "frame_eval/cache/code_cache.h"
+
+#include <algorithm>
+#include <chrono>
+#include <unordered_set>
+
+#include "frame_eval/cache/events.h"
+#include "frame_eval/hook/hook.h"
+#include "frame_eval/resume/continuation.h"
+#include "graph/autograd/autograd.h"
+#include "graph/op.h"
+#include "symbolic/interop/counters.h"
+#include "symbolic/interop/logs.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+using symbolic::CaptureResult;
+using symbolic::counters;
+using symbolic::End;
+using symbolic::Topic;
+
+// Bindings are reused from call to call; calls nest, so there is one for each depth.
+class BindingsLease {
+ public:
+  BindingsLease() {
+    if (depth_ == pool_.size()) pool_.push_back(std::make_unique<Bindings>());
+    bindings_ = pool_[depth_++].get();
+  }
+  ~BindingsLease() {
+    bindings_->owned.clear();
+    --depth_;
+  }
+  Bindings& operator*() { return *bindings_; }
+
+ private:
+  static thread_local std::vector<std::unique_ptr<Bindings>> pool_;
+  static thread_local size_t depth_;
+  Bindings* bindings_;
+};
+thread_local std::vector<std::unique_ptr<Bindings>> BindingsLease::pool_;
+thread_local size_t BindingsLease::depth_ = 0;
+
+void count(std::atomic<int64_t>& counter) {
+  // The GIL is held: no read-modify-write is needed.
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+bool same_kwnames(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (!a || !b || PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
+    PyObject *x = PyTuple_GET_ITEM(a, i), *y = PyTuple_GET_ITEM(b, i);
+    if (x != y && PyUnicode_Compare(x, y) != 0) return false;
+  }
+  return true;
+}
+
+bool is_empty(const CaptureResult& capture) {
+  return !capture.graph || (capture.graph->nodes.empty() && capture.graph->outputs.empty());
+}
+
+void set_graph_break_error(const std::string& message) {
+  PyRef module = PyRef::steal(PyImport_ImportModule("cdynamo._errors"));
+  PyRef type =
+      module ? PyRef::steal(PyObject_CallMethod(module.get(), "graph_break_error_class", nullptr)) : PyRef();
+  if (type) PyErr_SetString(type.get(), message.c_str());
+}
+
+// The entries of all codes, for reset(); a cache unregisters itself when its code object is freed.
+std::unordered_set<CodeCache*>& all_caches() {
+  static auto* caches = new std::unordered_set<CodeCache*>();
+  return *caches;
+}
+
+// What hangs in the code object's extra slot.
+struct CodeExtra {
+  std::vector<std::pair<ConfigPtr, std::shared_ptr<CodeCache>>> caches;
+};
+
+void free_extra(void* pointer) {
+  auto* extra = static_cast<CodeExtra*>(pointer);
+  if (!extra) return;  // CPython asks for every code object that has any extra
+  for (auto& [config, cache] : extra->caches) all_caches().erase(cache.get());
+  delete extra;
+}
+
+Py_ssize_t extra_index() {
+  static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(free_extra);
+  return index;
+}
+
+}  // namespace
+
+std::shared_ptr<CodeCache> code_cache(PyCodeObject* code, const ConfigPtr& config) {
+  PyObject* object = reinterpret_cast<PyObject*>(code);
+  void* pointer = nullptr;
+  if (_PyCode_GetExtra(object, extra_index(), &pointer) < 0) PyErr_Clear();
+  auto* extra = static_cast<CodeExtra*>(pointer);
+  if (!extra) {
+    extra = new CodeExtra();
+    if (_PyCode_SetExtra(object, extra_index(), extra) < 0) {
+      delete extra;
+      throw symbolic::PythonError{};
+    }
+  }
+  for (auto& [key, cache] : extra->caches)
+    if (key == config) return cache;
+  auto cache = std::make_shared<CodeCache>(code, config);
+  extra->caches.emplace_back(config, cache);
+  all_caches().insert(cache.get());
+  return cache;
+}
+
+void reset_all_caches() {
+  // Dropping entries may run Python code (destructors) that adds caches: work on a copy.
+  std::vector<CodeCache*> caches(all_caches().begin(), all_caches().end());
+  for (CodeCache* cache : caches)
+    if (all_caches().count(cache)) cache->clear();
+}
+
+void CodeCache::clear() {
+  std::vector<std::unique_ptr<Layout>> dropped;
+  for (auto& layout : layouts_) {
+    if (layout->compiling) continue;
+    auto emptied = std::make_unique<Layout>();
+    emptied->bound = layout->bound;
+    emptied->num_positional = layout->num_positional;
+    emptied->kwnames = layout->kwnames;
+    std::swap(*emptied, *layout);
+    dropped.push_back(std::move(emptied));
+  }
+}
+
+Layout& CodeCache::layout_for(Py_ssize_t num_positional, PyObject* kwnames, bool bound) {
+  for (auto& layout : layouts_)
+    if (layout->num_positional == num_positional && layout->bound == bound &&
+        same_kwnames(layout->kwnames.get(), kwnames))
+      return *layout;
+  layouts_.push_back(std::make_unique<Layout>());
+  Layout& layout = *layouts_.back();
+  layout.num_positional = num_positional;
+  layout.bound = bound;
+  layout.kwnames = PyRef::borrow(kwnames);
+  return layout;
+}
+
+Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames,
+                        bool bound, OwnedArguments owned, PyRef& result) {
+  Layout& layout = layout_for(num_positional, kwnames, bound);
+  if (layout.skip) return layout.nested_too ? Outcome::kPlainPython : Outcome::kPython;
+  BindingsLease bindings;
+  auto run = [&](std::shared_ptr<Entry> entry) {  // held: reset() may drop it while it runs
+    if (entry->end == End::kSkip) return entry->nested_too ? Outcome::kPlainPython : Outcome::kPython;
+    try {
+      result = entry->run(roots, *bindings, owned);
+    } catch (const RunInPython&) {
+      if (entry->graph && entry->graph->stale) std::erase(layout.entries, entry);
+      return Outcome::kPython;
+    }
+    return Outcome::kDone;
+  };
+  for (size_t i = 0; i < layout.entries.size(); ++i) {
+    if (!layout.entries[i]->guards.check(roots, *bindings)) {
+      count(counters().guard_failures);
+      continue;
+    }
+    if (i) std::rotate(layout.entries.begin(), layout.entries.begin() + i, layout.entries.begin() + i + 1);
+    count(counters().cache_hits);
+    return run(layout.entries[0]);
+  }
+  if (layout.compiling) return Outcome::kPython;
+  if (!layout.entries.empty() && (!layout.limit_reported || log_enabled(Topic::kRecompiles)))
+    explain_miss(layout, roots);
+  if (at_limit(layout)) return Outcome::kPython;
+  bool failed = false;
+  std::shared_ptr<Entry> entry = compile(layout, roots, failed);
+  if (failed) return Outcome::kDone;
+  if (!entry) return layout.skip && layout.nested_too ? Outcome::kPlainPython : Outcome::kPython;
+  if (entry->guards.check(roots, *bindings)) return run(entry);
+  symbolic::log_warning("internal error in " + where(code_) + ": the guards of a new entry do not hold (" +
+                        entry->guards.first_failure(roots).text + "); it runs in Python");
+  layout.skip = true;
+  return Outcome::kPython;
+}
+
+bool CodeCache::at_limit(Layout& layout) {
+  constexpr int kWays = 8;  // through the program, each an entry, where branches are followed
+  const int limit = global_config().recompile_limit * (config_->evicts ? kWays : 1);
+  if (static_cast<int>(layout.entries.size()) < limit) return false;
+  if (config_->evicts) {
+    layout.entries.pop_back();
+    return false;
+  }
+  if (!layout.limit_reported) {
+    layout.limit_reported = true;
+    symbolic::log_warning(
+        where(code_) + " was compiled " + std::to_string(limit) +
+        " times, which is config.recompile_limit; calls that fit none of these run in Python. "
+        "CDYNAMO_LOGS=recompiles names the reasons.");
+  }
+  return true;
+}
+
+void CodeCache::explain_miss(Layout& layout, const symbolic::Roots& roots) {
+  std::string text;
+  bool dynamic = false;
+  for (const auto& entry : layout.entries) {
+    const GuardFailure failure = entry->guards.first_failure(roots);
+    if (text.empty()) text = failure.text;
+    for (const symbolic::DynamicHint& hint : failure.now_dynamic) {
+      const bool known = std::any_of(layout.dynamic.begin(), layout.dynamic.end(), [&](const auto& other) {
+        return other.source == hint.source && other.dim == hint.dim;
+      });
+      if (!known && !config_->is_static) {
+        layout.dynamic.push_back(hint);
+        dynamic = true;
+      }
+    }
+  }
+  if (!log_enabled(Topic::kRecompiles)) return;
+  const bool limit = static_cast<int>(layout.entries.size()) >= global_config().recompile_limit;
+  log(Topic::kRecompiles, where(code_) + (limit ? " is not compiled again: " : " is compiled again: ") +
+                              text + (dynamic && !limit ? "; made dynamic" : ""));
+}
+
+std::shared_ptr<Entry> CodeCache::compile(Layout& layout, const symbolic::Roots& roots, bool& failed) {
+  struct Compiling {
+    bool& flag;
+    explicit Compiling(bool& f) : flag(f) { flag = true; }
+    ~Compiling() { flag = false; }
+  } compiling(layout.compiling);
+  HookScope no_hook(nullptr);
+  count(counters().frames_seen);
+  try {
+    symbolic::CaptureRequest request;
+    request.code = code_;
+    request.roots = roots;
+    request.num_positional = layout.num_positional;
+    request.kwnames = layout.kwnames.get();
+    request.bound = layout.bound;
+    request.assume_dynamic = config_->dynamic;
+    request.assume_static = config_->is_static;
+    request.dynamic = layout.dynamic;
+    constexpr size_t kMaxRefusals = 32;
+    for (;;) {
+      const int64_t breaks = counters().graph_breaks.load();
+      try {
+        return make_entry(layout, symbolic::capture(request), roots, failed);
+      } catch (const graph::NoDerivative& refused) {
+        if (refused.user_call < 0 || request.refused_calls.size() == kMaxRefusals) throw;
+        request.refused_calls.emplace_back(refused.user_call, refused.message);
+        counters().graph_breaks.store(breaks);
+      }
+    }
+  } catch (const symbolic::PythonError&) {
+    failed = true;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "cdynamo: an error was lost");
+  } catch (const graph::Unsupported& unsupported) {
+    layout.skip = true;
+    symbolic::log_warning(where(code_) + " runs in Python: " + unsupported.message);
+  } catch (const std::exception& error) {
+    layout.skip = true;
+    const std::string text = "internal error while compiling " + where(code_) + ": " + error.what();
+    if (!global_config().suppress_errors) {
+      failed = true;
+      PyErr_SetString(PyExc_RuntimeError, ("cdynamo: " + text).c_str());
+    } else {
+      symbolic::log_warning(text +
+                            "; it runs in Python. Please report this with the function that shows it "
+                            "(config.suppress_errors = False raises it).");
+    }
+  }
+  return nullptr;
+}
+
+std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult capture,
+                                             const symbolic::Roots& roots, bool& failed) {
+  const auto start = std::chrono::steady_clock::now();
+  CompileEvent event{.code = code_, .capture = &capture};
+  if (capture.end != End::kReturn) counters().graph_breaks += capture.end == End::kBreak;
+  if (config_->fullgraph && capture.end != End::kReturn && !capture.breaks.empty()) {
+    report_compile(event);
+    set_graph_break_error("fullgraph=True, and " + break_report(capture.breaks.back()));
+    failed = true;
+    return nullptr;
+  }
+  const bool empty = is_empty(capture) && !global_config().keep_empty_graphs;
+  // A helper without tensors is as well off in Python; replaying its side effects would need guards on what
+  // it changes.
+  if (capture.end == End::kReturn && empty && (layout.bound || capture.effects.empty()))
+    capture.end = End::kSkip;
+  if (capture.end == End::kBreak && empty && layout.bound && capture.inputs.empty()) capture.end = End::kSkip;
+  if (capture.end == End::kSkip) {
+    if (capture.skip_reason.empty()) capture.skip_reason = "it has no tensor operators";
+    report_compile(event);
+    if (capture.retry_later) return nullptr;
+    if (!capture.uses_torch && capture.inputs.empty()) {
+      layout.skip = true;
+      layout.nested_too = capture.nested_too;
+      return nullptr;
+    }
+    capture.inputs.clear();
+    capture.results.clear();
+    capture.effects.clear();
+  }
+  auto entry = std::make_shared<Entry>(capture, roots);
+  event.guards = &entry->guards;
+  lowering::CompileReport report;
+  if (capture.end != End::kSkip && !is_empty(capture)) {
+    std::vector<OutputForm> forms = entry->rebuild.output_forms(entry->num_outputs);
+    if (config_->backend == BackendKind::kNative) {
+      entry->graph = compile_native(capture, std::move(forms), report);
+      event.report = &report;
+    } else {
+      Bindings example;
+      if (!entry->guards.check(roots, example))
+        throw graph::InternalError("the guards of a new entry do not hold");
+      entry->graph = compile_with_callable(capture, *config_, example, std::move(forms));
+    }
+    count(counters().graphs_compiled);
+  }
+  if (capture.end == End::kBreak) entry->continuation = Continuation::make(code_, capture, config_);
+  if (capture.end != End::kSkip) {
+    if (!layout.entries.empty()) count(counters().recompiles);
+    count(counters().frames_compiled);
+    event.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report_compile(event);
+  }
+  entry->nested_too = capture.nested_too;
+  layout.entries.insert(layout.entries.begin(), entry);
+  return entry;
+}
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,40 @@
+// What a call of cdynamo.optimize asked for. Python's optimize() checks the values and keeps one object for
+// equal options, so that cache entries are shared between equal calls.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "symbolic/interop/py_ref.h"
+
+namespace cdynamo::frame_eval {
+
+enum class BackendKind : uint8_t { kNative, kEager, kCallable };
+
+struct Config {
+  BackendKind backend = BackendKind::kNative;
+  symbolic::PyRef
+      backend_callable;  // kEager, kCallable: (graph description, example inputs) -> callable, in Python
+  bool fullgraph = false;
+  bool evicts = false;  // at the limit of entries the one that was used longest ago makes room for a new one
+  bool dynamic = false,
+       is_static = false;  // dynamic=True, dynamic=False; neither: sizes that change become dynamic
+};
+
+using ConfigPtr = std::shared_ptr<const Config>;
+
+// cdynamo.config: read at each compile, never on a hit.
+struct GlobalConfig {
+  int recompile_limit = 8;
+  bool suppress_errors = true;
+  bool keep_empty_graphs = false;
+  bool disk_cache = true;
+  double memory_budget = 1;  // graph::PartitionOptions
+  bool disabled = false;     // set_stance("force_eager")
+};
+inline GlobalConfig& global_config() {
+  static GlobalConfig instance;
+  return instance;
+}
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,32 @@
+// One cache entry: run the graph, rebuild what Python sees, go on in Python where the graph broke.
+
+#include "frame_eval/cache/code_cache.h"
+#include "frame_eval/hook/hook.h"
+#include "frame_eval/resume/continuation.h"
+
+namespace cdynamo::frame_eval {
+
+Entry::Entry(const symbolic::CaptureResult& capture, const symbolic::Roots& roots)
+    : end(capture.end),
+      guards(capture, roots),
+      rebuild(capture.results, capture.effects, capture.graph ? capture.graph->sym : nullptr),
+      num_outputs(capture.graph ? capture.graph->outputs.size() : 0) {}
+
+Entry::~Entry() = default;
+
+PyRef Entry::run(const symbolic::Roots& roots, Bindings& bindings, OwnedArguments owned) {
+  std::vector<PyRef> outputs;
+  if (graph && !graph->run(bindings, outputs)) return {};
+  if (end == symbolic::End::kReturn && rebuild.single_output() >= 0)
+    return std::move(outputs[rebuild.single_output()]);
+  std::vector<PyRef> results;
+  if (!rebuild.run(roots, bindings, outputs, results)) return {};
+  if (end == symbolic::End::kReturn) return std::move(results[0]);
+  // What the rest does not need may be freed while it runs.
+  outputs.clear();
+  bindings.owned.clear();
+  owned.drop();
+  return continuation->run(roots, std::move(results));
+}
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,35 @@
+// What happened at each compile, for logs, explain() and reports. A listener in Python gets one dict an
+// event.
+#pragma once
+
+#include <string>
+
+#include "frame_eval/cache/code_cache.h"
+
+namespace cdynamo::frame_eval {
+
+struct CompileEvent {
+  PyCodeObject* code = nullptr;
+  const symbolic::CaptureResult* capture = nullptr;
+  const lowering::CompileReport* report = nullptr;  // null: no graph, or not the native backend's
+  const GuardTree* guards = nullptr;
+  double seconds = 0;
+};
+
+// "forward (model.py:12)"
+std::string where(PyCodeObject* code);
+// The report of one graph break, as the user reads it.
+std::string break_report(const symbolic::BreakRecord& record);
+
+// dis's listing of a code object, for the log topic "bytecode".
+std::string disassembly(PyObject* code);
+
+void report_compile(const CompileEvent& event);
+// What the next report tells of the graphs on the way ("joint", "forward", "backward"); nothing where nobody
+// listens.
+void note_stage(const char* name, const graph::Graph& core);
+bool stages_are_noted();
+// Null: nobody listens.
+void set_compile_listener(PyRef listener);
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,176 @@
+#include "frame_eval/execution/autograd_node.h"
+
+#include "symbolic/capture/value.h"
+#include "symbolic/interop/tensor_access.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+constexpr const char* kCapsule = "cdynamo.autograd_node";
+
+struct Names {
+  PyObject* state = PyUnicode_InternFromString("_cdynamo_state");
+  PyObject* kept = PyUnicode_InternFromString("_cdynamo_kept");
+  PyObject* to_save = PyUnicode_InternFromString("to_save");
+  PyObject* materialize_grads = PyUnicode_InternFromString("materialize_grads");
+  PyObject* saved_tensors = PyUnicode_InternFromString("saved_tensors");
+  PyObject* maybe_clear_saved_tensors = PyUnicode_InternFromString("maybe_clear_saved_tensors");
+  PyObject* needs_input_grad = PyUnicode_InternFromString("needs_input_grad");
+};
+const Names& names() {
+  static const Names* const kNames = new Names();
+  return *kNames;
+}
+
+// The request whose node is being made: `forward` is called by PyTorch with the node and the inputs only.
+thread_local NodeRequest* pending = nullptr;
+
+void free_state(PyObject* capsule) {
+  delete static_cast<NodeState*>(PyCapsule_GetPointer(capsule, kCapsule));
+}
+
+template <typename Items, typename Get>
+PyRef tuple_of(const Items& items, Get&& get) {
+  PyRef tuple = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+  for (size_t i = 0; tuple && i < items.size(); ++i)
+    PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(get(items[i])));
+  return tuple;
+}
+
+// forward(node, *inputs) -> outputs.
+PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (!pending || count < 1) {
+    PyErr_SetString(PyExc_RuntimeError, "the node of a compiled function is made by cdynamo only");
+    return nullptr;
+  }
+  NodeRequest& request = *pending;
+  PyObject* node = args[0];
+  PyRef saved = tuple_of(request.saved, [](PyObject* tensor) { return tensor; });
+  PyRef outputs = tuple_of(request.outputs, [](const PyRef& tensor) { return tensor.get(); });
+  PyRef state = PyRef::steal(PyCapsule_New(request.state.get(), kCapsule, free_state));
+  if (!saved || !outputs || !state) return nullptr;
+  request.state.release();  // the capsule's now
+  if (PyObject_SetAttr(node, names().state, state.get()) < 0 ||
+      (request.kept && PyObject_SetAttr(node, names().kept, request.kept.get()) < 0) ||
+      PyObject_SetAttr(node, names().to_save, saved.get()) < 0 ||
+      PyObject_SetAttr(node, names().materialize_grads, Py_False) < 0)
+    return nullptr;
+  return outputs.release();
+}
+
+// apply(node, *cotangents) -> gradients, called by the engine.
+PyObject* backward(PyObject* node, PyObject* const* args, Py_ssize_t count) {
+  PyRef capsule = PyRef::steal(PyObject_GetAttr(node, names().state));
+  if (!capsule) return nullptr;
+  auto* state = static_cast<NodeState*>(PyCapsule_GetPointer(capsule.get(), kCapsule));
+  if (!state) return nullptr;
+  try {
+    return state->backward(node, args, count).release();
+  } catch (const symbolic::PythonError&) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "cdynamo: an error was lost");
+  } catch (const std::exception& error) {
+    PyErr_Format(PyExc_RuntimeError, "cdynamo: error while compiling a backward: %s", error.what());
+  }
+  return nullptr;
+}
+
+PyMethodDef forward_method = {"forward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(forward)),
+                              METH_FASTCALL, "The outputs, computed before."};
+PyMethodDef backward_method = {"apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(backward)),
+                               METH_FASTCALL, "The gradients of the inputs."};
+
+PyObject* attach_apply(PyObject*, PyObject* type) {
+  PyRef method = PyRef::steal(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &backward_method));
+  if (!method || PyObject_SetAttrString(type, "apply", method.get()) < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+PyMethodDef attach_method = {"attach_apply", attach_apply, METH_O, nullptr};
+
+// CompiledFunction.apply; null with an error set.
+PyObject* apply_function() {
+  static PyObject* apply = nullptr;
+  if (apply) return apply;
+  PyRef module = PyRef::steal(PyImport_ImportModule("cdynamo._autograd"));
+  PyRef made_forward = PyRef::steal(PyCFunction_New(&forward_method, nullptr));
+  PyRef attach = PyRef::steal(PyCFunction_New(&attach_method, nullptr));
+  if (!module || !made_forward || !attach) return nullptr;
+  return apply = PyObject_CallMethod(module.get(), "make_node_class", "OO", made_forward.get(), attach.get());
+}
+
+}  // namespace
+
+bool attach_node(NodeRequest& request) {
+  PyObject* apply = apply_function();
+  if (!apply) return false;
+  NodeRequest* const outer = pending;  // a tensor's hooks may call compiled functions in between
+  pending = &request;
+  PyRef results =
+      PyRef::steal(PyObject_Vectorcall(apply, request.inputs.data(), request.inputs.size(), nullptr));
+  pending = outer;
+  if (!results) return false;
+  if (!PyTuple_Check(results.get()) ||
+      PyTuple_GET_SIZE(results.get()) != static_cast<Py_ssize_t>(request.outputs.size())) {
+    PyErr_SetString(PyExc_SystemError, "an autograd node gave another number of outputs");
+    return false;
+  }
+  for (size_t i = 0; i < request.outputs.size(); ++i)
+    request.outputs[i] = PyRef::borrow(PyTuple_GET_ITEM(results.get(), i));
+  return true;
+}
+
+PyRef saved_tensors(PyObject* node) { return PyRef::steal(PyObject_GetAttr(node, names().saved_tensors)); }
+
+int keeps_graph() {
+  static PyObject* ask = nullptr;
+  if (!ask) {
+    PyRef module = PyRef::steal(PyImport_ImportModule("torch._C._autograd"));
+    if (!module) return -1;
+    ask = PyObject_GetAttrString(module.get(), "_get_current_graph_task_keep_graph");
+    if (!ask) return -1;
+  }
+  PyRef keep = PyRef::steal(PyObject_CallNoArgs(ask));
+  return keep ? keep.get() != Py_False : -1;
+}
+
+bool release_kept(PyObject* node) { return PyObject_SetAttr(node, names().kept, Py_None) == 0; }
+
+bool release_saved_tensors(PyObject* node) {
+  const int keep = keeps_graph();
+  if (keep < 0 || (!keep && !release_kept(node))) return false;
+  return PyRef::steal(PyObject_CallMethodNoArgs(node, names().maybe_clear_saved_tensors)).get() != nullptr;
+}
+
+PyRef kept_by(PyObject* node) { return PyRef::steal(PyObject_GetAttr(node, names().kept)); }
+
+std::vector<bool> needed_gradients(PyObject* node) {
+  PyRef flags = PyRef::steal(PyObject_GetAttr(node, names().needs_input_grad));
+  if (!flags || !PyTuple_Check(flags.get())) return {};
+  std::vector<bool> needed(PyTuple_GET_SIZE(flags.get()));
+  for (size_t i = 0; i < needed.size(); ++i) needed[i] = PyTuple_GET_ITEM(flags.get(), i) == Py_True;
+  return needed;
+}
+
+bool grad_mode_is_enabled() { return symbolic::read_torch_state().grad_mode(); }
+
+static bool set_grad_mode(bool enabled) {
+  PyRef module = PyRef::steal(PyImport_ImportModule("torch._C"));
+  return module && PyRef::steal(PyObject_CallMethod(module.get(), "_set_grad_enabled", "O",
+                                                    enabled ? Py_True : Py_False))
+                       .get();
+}
+
+WithGradMode::WithGradMode() {
+  if (grad_mode_is_enabled()) return;
+  changed_ = set_grad_mode(true);
+  failed_ = !changed_;
+}
+
+WithGradMode::~WithGradMode() {
+  if (!changed_) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (!set_grad_mode(false)) PyErr_WriteUnraisable(nullptr);
+  PyErr_Restore(type, value, traceback);
+}
+
+}  // namespace cdynamo::frame_eval

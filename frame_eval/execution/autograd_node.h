@@ -1,0 +1,66 @@
+// AutogradNode: one node of PyTorch's autograd graph whose backward is compiled code. The node is PyTorch's
+// own (torch._C._FunctionBase), so hooks, retain_graph, saved-tensor hooks and anomaly mode are PyTorch's.
+//
+//   NodeRequest request{.handler = …, .inputs = {x, w}, .outputs = {y}, .saved = {x, y}};
+//   if (!attach_node(request)) …        // request.outputs[0] requires grad now
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "symbolic/interop/py_ref.h"
+
+namespace cdynamo::frame_eval {
+
+using symbolic::PyRef;
+
+// What one call of the forward leaves for its backward.
+class NodeState {
+ public:
+  virtual ~NodeState() = default;
+  // `node` is the Python object of the node; `cotangents` are tensors, or None where nothing flowed back.
+  // The tuple of gradients, one for each input of the node, None where there is none. Null with a Python
+  // error set.
+  virtual PyRef backward(PyObject* node, PyObject* const* cotangents, Py_ssize_t count) = 0;
+};
+
+struct NodeRequest {
+  std::unique_ptr<NodeState> state;
+  std::vector<PyObject*> inputs;  // tensors, those that do not require grad included
+  std::vector<PyRef> outputs;     // fresh float tensors
+  std::vector<PyObject*> saved;   // inputs, outputs and others: read again as node.saved_tensors
+  PyRef kept;                     // kept as long as the node is, or null
+};
+
+// False with a Python error set.
+bool attach_node(NodeRequest& request);
+
+// node.saved_tensors: raises PyTorch's errors where they were freed or written to. A tuple.
+PyRef saved_tensors(PyObject* node);
+// The node lets them go, unless the graph is kept for another backward. False with a Python error set.
+bool release_saved_tensors(PyObject* node);
+// Is the backward that runs now asked to keep the graph? -1 with a Python error set.
+int keeps_graph();
+// Lets go of `kept` alone. False with a Python error set.
+bool release_kept(PyObject* node);
+// node.needs_input_grad: one a node input. Empty on error.
+std::vector<bool> needed_gradients(PyObject* node);
+// `kept` of the request.
+PyRef kept_by(PyObject* node);
+
+bool grad_mode_is_enabled();
+
+// Grad mode is on for as long as this lives.
+class WithGradMode {
+ public:
+  WithGradMode();
+  ~WithGradMode();
+  WithGradMode(const WithGradMode&) = delete;
+  WithGradMode& operator=(const WithGradMode&) = delete;
+  bool failed() const { return failed_; }  // with a Python error set
+
+ private:
+  bool changed_ = false, failed_ = false;
+};
+
+}  // namespace cdynamo::frame_eval

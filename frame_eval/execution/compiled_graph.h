@@ -1,0 +1,39 @@
+// CompiledGraph: a captured graph in the form that is called, whatever backend made it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "frame_eval/cache/config.h"
+#include "frame_eval/guards/guard_tree.h"
+#include "lowering/compile.h"
+#include "symbolic/capture/capture.h"
+
+namespace cdynamo::frame_eval {
+
+// What an output of the graph is to Python.
+enum class OutputForm : uint8_t { kUnused, kTorchTensor, kNumpyArray, kNumpyScalar, kPythonScalar };
+
+// Thrown by CompiledGraph::run: an operator failed before anything was written. Python runs the call again, and
+// raises the error where the program may catch it.
+struct RunInPython {};
+
+class CompiledGraph {
+ public:
+  virtual ~CompiledGraph() = default;
+  // Fills one new reference for each output of the captured graph. False with a Python error set.
+  virtual bool run(const Bindings& bindings, std::vector<PyRef>& outputs) = 0;
+  // A run has shown that the graph is not what the program computes: it is to be captured again.
+  bool stale = false;
+};
+
+// prepare -> lower -> link, all in this process. Throws graph::Unsupported, graph::InternalError.
+std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
+                                              std::vector<OutputForm> forms, lowering::CompileReport& report);
+
+// The graph is described to Python, which gives back a callable on the input objects.
+std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResult& capture,
+                                                     const Config& config, const Bindings& example,
+                                                     std::vector<OutputForm> forms);
+
+}  // namespace cdynamo::frame_eval

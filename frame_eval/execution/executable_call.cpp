@@ -1,0 +1,122 @@
+#include "frame_eval/execution/executable_call.h"
+
+#include "symbolic/interop/tensor_access.h"
+#include "symbolic/torch/library_call.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+bool set_error(const runtime::RunError& error) {
+  if (PyErr_Occurred()) return false;
+  PyObject* type = error.kind == runtime::RunError::kIndexError    ? PyExc_IndexError
+                   : error.kind == runtime::RunError::kMemoryError ? PyExc_MemoryError
+                                                                   : PyExc_RuntimeError;
+  PyErr_SetString(type, error.message.c_str());
+  return false;
+}
+
+// Operators that PyTorch runs: steps of a plan that take the GIL back.
+bool call_library(void*, int call, const runtime::TensorView* inputs, int num_inputs,
+                  runtime::TensorView* outputs, int num_outputs) {
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  const bool done = symbolic::run_library_call(call, inputs, num_inputs, outputs, num_outputs);
+  PyGILState_Release(gil);
+  return done;
+}
+runtime::LibraryCallbacks library_callbacks{.call = call_library};
+
+// Inputs and outputs of one call, which may run without the GIL.
+struct OwnedMemory {
+  const runtime::Executable& executable;
+  const int64_t* symbols;
+  std::vector<PyRef> inputs, outputs;
+
+  bool allocate(int output, void** data) {
+    outputs[output] = FreshTensor(executable.outputs[output]).make_torch(symbols, data);
+    return outputs[output].get() != nullptr;
+  }
+  static void* allocate_callback(void* context, int output) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    void* data = nullptr;
+    const bool done = static_cast<OwnedMemory*>(context)->allocate(output, &data);
+    PyGILState_Release(gil);
+    static char nothing;  // where tensors without elements point
+    return done && !data ? &nothing : data;
+  }
+  static void release_callback(void* context, int input) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    static_cast<OwnedMemory*>(context)->inputs[input] = PyRef();
+    PyGILState_Release(gil);
+  }
+};
+
+}  // namespace
+
+std::vector<PyRef> execute_releasing(runtime::Executable& executable, std::vector<PyRef> inputs,
+                                     const std::vector<runtime::TensorView>& views, const int64_t* symbols) {
+  OwnedMemory memory{executable, symbols, std::move(inputs), std::vector<PyRef>(executable.outputs.size())};
+  runtime::MemoryCallbacks callbacks{&memory, OwnedMemory::allocate_callback, OwnedMemory::release_callback};
+  const runtime::Call call{.inputs = views.data(), .symbols = symbols, .memory = &callbacks};
+  if (!execute(executable, call, {})) return {};
+  // What no step writes has no elements.
+  for (size_t i = 0; i < memory.outputs.size(); ++i) {
+    void* data = nullptr;
+    if (!memory.outputs[i] && !memory.allocate(static_cast<int>(i), &data)) return {};
+  }
+  return std::move(memory.outputs);
+}
+
+Extents::Extents(std::vector<runtime::SizeExpr> given) : expressions(std::move(given)) {
+  values.resize(expressions.size());
+  for (size_t i = 0; i < expressions.size(); ++i) {
+    is_static &= expressions[i].is_constant();
+    if (expressions[i].is_constant()) values[i] = expressions[i].constant;
+  }
+}
+
+const int64_t* Extents::get(const int64_t* symbols, std::vector<int64_t>& scratch) const {
+  if (is_static) return values.data();
+  scratch.resize(expressions.size());
+  for (size_t i = 0; i < expressions.size(); ++i) scratch[i] = expressions[i].evaluate(symbols);
+  return scratch.data();
+}
+
+FreshTensor::FreshTensor(const runtime::OutputSpec& spec)
+    : dtype(spec.dtype), device(spec.device), sizes(spec.sizes), strides(spec.strides) {}
+
+PyRef FreshTensor::make_torch(const int64_t* symbols, void** data) const {
+  std::vector<int64_t> size_scratch, stride_scratch;
+  return symbolic::make_torch_tensor(dtype, device, sizes.get(symbols, size_scratch),
+                                     strides.get(symbols, stride_scratch), rank(), data);
+}
+
+PyRef FreshTensor::make_numpy(const int64_t* symbols, void** data) const {
+  std::vector<int64_t> size_scratch, stride_scratch;
+  return symbolic::make_numpy_array(dtype, sizes.get(symbols, size_scratch),
+                                    strides.get(symbols, stride_scratch), rank(), data);
+}
+
+bool execute(runtime::Executable& executable, const runtime::Call& given, std::span<PyObject* const> inputs,
+             bool* wrote_nothing) {
+  runtime::Call call = given;
+  call.library = &library_callbacks;
+  runtime::RunError error;
+  bool done;
+  if (executable.takes_long) {
+    // Another thread may drop what holds the inputs while the GIL is away.
+    std::vector<PyRef> held;
+    held.reserve(inputs.size());
+    for (PyObject* input : inputs) held.push_back(PyRef::borrow(input));
+    Py_BEGIN_ALLOW_THREADS;
+    done = executable.run(call, &error);
+    Py_END_ALLOW_THREADS;
+  } else {
+    done = executable.run(call, &error);
+  }
+  // Inputs are written when all that may fail has run (lowering/fusion/in_place.cpp).
+  if (wrote_nothing)
+    *wrote_nothing = error.kind != runtime::RunError::kNone && error.kind != runtime::RunError::kMemoryError;
+  return done || set_error(error);
+}
+
+}  // namespace cdynamo::frame_eval

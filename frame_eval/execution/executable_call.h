@@ -1,0 +1,49 @@
+// What running an executable from Python takes: buffers for its outputs, the GIL given up where that pays,
+// errors as Python exceptions.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/executable.h"
+#include "symbolic/interop/py_ref.h"
+
+namespace cdynamo::frame_eval {
+
+using symbolic::PyRef;
+
+// Sizes or strides of one tensor, evaluated in place; static ones once.
+struct Extents {
+  Extents() = default;
+  explicit Extents(std::vector<runtime::SizeExpr> expressions);
+  const int64_t* get(const int64_t* symbols, std::vector<int64_t>& scratch) const;
+
+  std::vector<runtime::SizeExpr> expressions;
+  std::vector<int64_t> values;
+  bool is_static = true;
+};
+
+// A tensor that is allocated on each call.
+struct FreshTensor {
+  FreshTensor() = default;
+  explicit FreshTensor(const runtime::OutputSpec& spec);
+  int rank() const { return static_cast<int>(sizes.values.size()); }
+  PyRef make_torch(const int64_t* symbols, void** data) const;
+  PyRef make_numpy(const int64_t* symbols, void** data) const;
+
+  runtime::DType dtype{};
+  runtime::Device device;
+  Extents sizes, strides;
+};
+
+// Without the GIL where the executable takes long; `inputs` are held meanwhile. False with a Python error
+// set; `wrote_nothing` then tells whether the inputs are certain to be as they were.
+bool execute(runtime::Executable& executable, const runtime::Call& call, std::span<PyObject* const> inputs,
+             bool* wrote_nothing = nullptr);
+
+// The same for a call that owns its inputs: each is dropped after the last step that reads it, and each output is allocated before the
+// first that writes it. All outputs are torch tensors; empty on error.
+std::vector<PyRef> execute_releasing(runtime::Executable& executable, std::vector<PyRef> inputs,
+                                     const std::vector<runtime::TensorView>& views, const int64_t* symbols);
+
+}  // namespace cdynamo::frame_eval

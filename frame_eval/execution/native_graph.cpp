@@ -1,0 +1,363 @@
+// The native backend: a graph as machine code, called on the memory of the inputs.
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "frame_eval/cache/events.h"
+#include "frame_eval/execution/autograd_node.h"
+#include "frame_eval/execution/compiled_graph.h"
+#include "frame_eval/execution/executable_call.h"
+#include "frame_eval/execution/training_function.h"
+#include "graph/autograd/autograd.h"
+#include "graph/op.h"
+#include "graph/passes.h"
+#include "runtime/host/arena.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/counters.h"
+#include "symbolic/interop/logs.h"
+#include "symbolic/torch/library_call.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+using graph::OutputAlias;
+using symbolic::InputKind;
+using symbolic::Topic;
+
+struct FreshOutput {
+  OutputForm form = OutputForm::kTorchTensor;
+  FreshTensor tensor;
+};
+
+union ScalarCell {
+  int64_t integer;
+  double real;
+};
+
+// The state of the generator that draws use.
+PyRef save_generator() {
+  PyObject* generator = symbolic::library_object("torch", "default_generator");
+  return symbolic::checked(PyObject_CallMethod(generator, "get_state", nullptr));
+}
+
+void restore_generator(const PyRef& state) {
+  PyObject* generator = symbolic::library_object("torch", "default_generator");
+  symbolic::checked(PyObject_CallMethod(generator, "set_state", "O", state.get()));
+}
+
+class NativeGraph : public CompiledGraph {
+ public:
+  NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms, graph::Prepared prepared,
+              std::shared_ptr<runtime::Executable> executable, std::shared_ptr<TrainingFunction> training);
+  bool run(const Bindings& bindings, std::vector<PyRef>& outputs) override;
+
+ private:
+  PyRef make_output(size_t i, const Bindings& bindings, const std::vector<PyRef>& fresh,
+                    void* const* data) const;
+  bool allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data, ScalarCell* cells) const;
+  bool execute_and_note_writes(const runtime::Call& call, const Bindings& bindings,
+                               bool* wrote_nothing) const;
+  std::vector<PyRef> copies_of_overwritten(const Bindings& bindings) const;
+  bool attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
+                      std::vector<PyRef>& fresh) const;
+  void note_stale_calls();
+  bool may_draw_twice_ = false;  // where Python runs the call again, after numbers were drawn
+  PyRef view_of(PyObject* base, size_t output, const int64_t* symbols) const;
+
+  std::shared_ptr<runtime::Executable> executable_;
+  std::shared_ptr<TrainingFunction> training_;  // null where no gradient is asked for
+  std::shared_ptr<graph::SymContext> sym_;
+  std::vector<OutputAlias> outputs_;
+  std::vector<bool> requires_grad_;  // by output, as in eager
+  bool any_history_ = false;         // of them
+  std::vector<OutputForm> forms_;
+  std::vector<FreshOutput> fresh_;
+  std::vector<int> numbers_;  // graph inputs that are Python numbers
+  std::vector<InputKind> input_kinds_;
+  std::vector<int> written_;  // torch tensors that the graph writes to
+  std::vector<std::shared_ptr<symbolic::LibraryCall>> library_calls_;
+  bool plain_ = true;  // every output is fresh, in order: the common case
+};
+
+NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms,
+                         graph::Prepared prepared, std::shared_ptr<runtime::Executable> executable,
+                         std::shared_ptr<TrainingFunction> training)
+    : executable_(std::move(executable)),
+      training_(std::move(training)),
+      sym_(capture.graph->sym),
+      outputs_(std::move(prepared.outputs)),
+      forms_(std::move(forms)),
+      library_calls_(capture.library_calls) {
+  const bool numpy = capture.graph->framework == graph::Framework::kNumpy;
+  for (const runtime::OutputSpec& spec : executable_->outputs)
+    fresh_.push_back({numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor, FreshTensor(spec)});
+  for (const graph::Value* output : capture.graph->outputs) {
+    requires_grad_.push_back(output->requires_grad);
+    any_history_ |= output->requires_grad;
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const bool in_order = outputs_[i].kind == OutputAlias::kFresh && outputs_[i].index == static_cast<int>(i);
+    plain_ &= in_order;
+    if (outputs_[i].kind == OutputAlias::kFresh && forms_[i] != OutputForm::kUnused)
+      fresh_[outputs_[i].index].form = forms_[i];
+  }
+  // What is seen through a view lies in an array, even where it is a scalar too.
+  for (const OutputAlias& output : outputs_)
+    if (output.kind == OutputAlias::kViewOfOutput)
+      fresh_[output.index].form = numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor;
+  plain_ &= outputs_.size() == fresh_.size() && !training_;
+  for (size_t i = 0; i < capture.inputs.size(); ++i) {
+    input_kinds_.push_back(capture.inputs[i].kind);
+    const InputKind kind = capture.inputs[i].kind;
+    if (kind == InputKind::kFloat || kind == InputKind::kInt) numbers_.push_back(static_cast<int>(i));
+  }
+  for (const auto& node : prepared.core->nodes)
+    may_draw_twice_ |= node->op->family == graph::Family::kRandom && !library_calls_.empty();
+  for (const graph::Graph::Mutation& mutation : prepared.core->mutations)
+    if (capture.inputs[mutation.input].kind == InputKind::kTorchTensor) written_.push_back(mutation.input);
+}
+
+bool NativeGraph::allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data,
+                           ScalarCell* cells) const {
+  for (size_t i = 0; i < fresh_.size(); ++i) {
+    if (fresh_[i].form == OutputForm::kTorchTensor)
+      fresh[i] = fresh_[i].tensor.make_torch(symbols, &data[i]);
+    else if (fresh_[i].form == OutputForm::kNumpyArray)
+      fresh[i] = fresh_[i].tensor.make_numpy(symbols, &data[i]);
+    else
+      data[i] = &cells[i];
+    if (data[i] != &cells[i] && !fresh[i]) return false;
+  }
+  return true;
+}
+
+bool NativeGraph::execute_and_note_writes(const runtime::Call& call, const Bindings& bindings,
+                                          bool* wrote_nothing) const {
+  const runtime::FrugalArenas frugal(training_ != nullptr);
+  const bool done = execute(*executable_, call, bindings.inputs, wrote_nothing);
+  if (done) {
+    for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
+  } else if (!*wrote_nothing) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
+    PyErr_Restore(type, value, traceback);
+  }
+  return done;
+}
+
+// An operator of PyTorch's gave other types than the graph was compiled for.
+void NativeGraph::note_stale_calls() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  for (const auto& call : library_calls_) stale |= call->is_stale();
+  PyErr_Restore(type, value, traceback);
+}
+
+// Copies, with the same strides, of what the graph is about to overwrite and higher derivatives may read.
+std::vector<PyRef> NativeGraph::copies_of_overwritten(const Bindings& bindings) const {
+  std::vector<PyRef> copies;
+  if (!training_) return copies;
+  for (int input : training_->overwritten()) {
+    PyObject* tensor = bindings.inputs[input];
+    PyRef sizes = symbolic::checked(PyObject_GetAttrString(tensor, "shape"));
+    PyRef strides = symbolic::checked(PyObject_CallMethod(tensor, "stride", nullptr));
+    PyRef copy =
+        symbolic::checked(PyObject_CallMethod(tensor, "new_empty_strided", "OO", sizes.get(), strides.get()));
+    symbolic::checked(PyObject_CallMethod(copy.get(), "copy_", "O", tensor));
+    copies.push_back(std::move(copy));
+  }
+  return copies;
+}
+
+// One node of PyTorch's autograd for the results.
+bool NativeGraph::attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
+                                 std::vector<PyRef>& fresh) const {
+  if (overwritten.empty()) return training_->attach(bindings.inputs.data(), bindings.symbols, fresh);
+  std::vector<PyObject*> inputs(bindings.inputs.begin(), bindings.inputs.end());
+  for (size_t i = 0; i < overwritten.size(); ++i) inputs[training_->overwritten()[i]] = overwritten[i].get();
+  return training_->attach(inputs.data(), bindings.symbols, fresh);
+}
+
+bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
+  constexpr size_t kSmall = 8;
+  const size_t num_fresh = fresh_.size();
+  std::array<void*, kSmall> small_data;
+  std::array<ScalarCell, kSmall> small_cells;
+  std::vector<void*> large_data(num_fresh > kSmall ? num_fresh : 0);
+  std::vector<ScalarCell> large_cells(large_data.size());
+  void** data = large_data.empty() ? small_data.data() : large_data.data();
+  ScalarCell* cells = large_cells.empty() ? small_cells.data() : large_cells.data();
+
+  std::vector<PyRef> own_fresh;
+  std::vector<PyRef>& fresh = plain_ ? outputs : own_fresh;
+  fresh.resize(num_fresh);
+  const int64_t* symbols = bindings.symbols.data();
+  if (!allocate(symbols, fresh, data, cells)) return false;
+
+  runtime::Call call{.inputs = bindings.views.data(), .symbols = symbols, .outputs = data};
+  std::vector<runtime::TensorView> views;
+  std::vector<ScalarCell> number_cells(numbers_.size());
+  if (!numbers_.empty()) {
+    views = bindings.views;
+    for (size_t i = 0; i < numbers_.size(); ++i) {
+      const bool real = input_kinds_[numbers_[i]] == InputKind::kFloat;
+      PyObject* number = bindings.inputs[numbers_[i]];
+      if (real)
+        number_cells[i].real = PyFloat_AS_DOUBLE(number);
+      else
+        number_cells[i].integer = PyLong_AsLongLong(number);
+      views[numbers_[i]] = {.data = &number_cells[i],
+                            .dtype = real ? runtime::DType::kF64 : runtime::DType::kI64};
+    }
+    call.inputs = views.data();
+  }
+  bool wrote_nothing = false;
+  const std::vector<PyRef> overwritten = copies_of_overwritten(bindings);
+  const PyRef generator_state = may_draw_twice_ ? save_generator() : PyRef();
+  if (!execute_and_note_writes(call, bindings, &wrote_nothing)) {
+    if (wrote_nothing) note_stale_calls();
+    // An index out of range, or an error of PyTorch's own.
+    const bool repeatable =
+        wrote_nothing ? PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError)
+                      : written_.empty() && (PyErr_ExceptionMatches(PyExc_IndexError) ||
+                                             PyErr_ExceptionMatches(PyExc_RuntimeError));
+    if (!repeatable) return false;
+    PyErr_Clear();
+    if (generator_state) restore_generator(generator_state);
+    throw RunInPython{};
+  }
+  // A function called under no_grad may turn grad mode on, as what follows a graph break within no_grad does.
+  std::optional<WithGradMode> history;
+  if (any_history_ && history.emplace().failed()) return false;
+  if (training_ && !attach_history(bindings, overwritten, fresh)) return false;
+  if (!plain_) outputs.resize(outputs_.size());
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (plain_ && outputs[i]) continue;
+    outputs[i] = make_output(i, bindings, fresh, data);
+    if (!outputs[i] && forms_[i] != OutputForm::kUnused) return false;
+  }
+  return true;
+}
+
+PyRef NativeGraph::make_output(size_t i, const Bindings& bindings, const std::vector<PyRef>& fresh,
+                               void* const* data) const {
+  const OutputAlias& alias = outputs_[i];
+  const int64_t* symbols = bindings.symbols.data();
+  switch (alias.kind) {
+    case OutputAlias::kInput: return PyRef::borrow(bindings.inputs[alias.index]);
+    case OutputAlias::kViewOfInput: return view_of(bindings.inputs[alias.index], i, symbols);
+    case OutputAlias::kViewOfOutput: return view_of(fresh[alias.index].get(), i, symbols);
+    case OutputAlias::kFresh: break;
+  }
+  const FreshOutput& output = fresh_[alias.index];
+  if (forms_[i] == OutputForm::kNumpyScalar)
+    return symbolic::make_numpy_scalar(output.tensor.dtype, data[alias.index]);
+  if (forms_[i] == OutputForm::kPythonScalar)
+    return symbolic::make_python_scalar(output.tensor.dtype, data[alias.index]);
+  return fresh[alias.index];
+}
+
+// With grad mode on the view has a history where its base has one, unless it is a detached one.
+PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols) const {
+  const OutputAlias& alias = outputs_[output];
+  const size_t rank = alias.sizes.size();
+  std::vector<int64_t> extents(2 * rank);
+  for (size_t d = 0; d < rank; ++d) {
+    extents[d] = sym_->evaluate(alias.sizes[d], symbols);
+    extents[rank + d] = sym_->evaluate(alias.strides[d], symbols);
+  }
+  PyRef detached;
+  if (!requires_grad_[output] && symbolic::requires_grad(base)) {
+    detached = PyRef::steal(PyObject_CallMethod(base, "detach", nullptr));
+    if (!detached) return {};
+    base = detached.get();
+  }
+  return symbolic::as_strided_view(base, extents.data(), extents.data() + rank, static_cast<int>(rank),
+                                   sym_->evaluate(alias.offset, symbols));
+}
+
+// Is there a result whose history has to reach back through the graph?
+bool asks_for_gradients(const graph::Graph& captured, const std::vector<OutputAlias>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (captured.outputs[i]->requires_grad &&
+        (outputs[i].kind == OutputAlias::kFresh || outputs[i].kind == OutputAlias::kViewOfOutput))
+      return true;
+  return false;
+}
+
+std::shared_ptr<runtime::Executable> compile_core(const graph::Graph& core, lowering::CompileReport& report) {
+  const lowering::CompileOptions options{.use_disk_cache = global_config().disk_cache,
+                                         .keep_text = log_enabled(Topic::kOutputCode)};
+  std::shared_ptr<runtime::Executable> executable = lowering::compile(core, options, &report);
+  symbolic::counters().kernels_compiled += report.kernels_compiled;
+  symbolic::counters().kernels_from_disk += report.kernels_from_disk;
+  symbolic::counters().library_calls_compiled += report.library_calls;
+  if (log_enabled(Topic::kFusion)) log(Topic::kFusion, report.fusion);
+  if (log_enabled(Topic::kOutputCode)) log(Topic::kOutputCode, report.loop_ir + "\n" + report.llvm_ir);
+  return executable;
+}
+
+std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
+                                                   const graph::Prepared& prepared, CompileFn compile) {
+  std::vector<bool> wanted, differentiable(prepared.core->outputs.size());
+  for (const graph::Value* input : captured.inputs) wanted.push_back(input->requires_grad);
+  for (size_t i = 0; i < prepared.outputs.size(); ++i) {
+    const OutputAlias& alias = prepared.outputs[i];
+    if (captured.outputs[i]->requires_grad &&
+        (alias.kind == OutputAlias::kFresh || alias.kind == OutputAlias::kViewOfOutput))
+      differentiable[alias.index] = true;
+  }
+  // Whether a gradient that the program has taken depends on an input is known only now.
+  if (std::ranges::any_of(captured.nodes,
+                          [](const auto& node) { return node->op->name == "autograd.grad"; })) {
+    const std::vector<bool> behind = graph::inputs_behind(*prepared.core, differentiable);
+    for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = wanted[i] && behind[i];
+  }
+  auto training =
+      TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
+                             {.memory_budget = global_config().memory_budget}, std::move(compile));
+  if (stages_are_noted() || log_enabled(Topic::kAot)) {
+    const std::unique_ptr<graph::Graph> joint = graph::make_joint_graph(training->plan());
+    if (log_enabled(Topic::kAot)) log(Topic::kAot, "joint\n" + graph::print_readable(*joint));
+    note_stage("joint", *joint);
+  }
+  return training;
+}
+
+}  // namespace
+
+std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
+                                              std::vector<OutputForm> forms,
+                                              lowering::CompileReport& report) {
+  const graph::Graph& captured = *capture.graph;
+  const bool any_gradient = std::any_of(captured.outputs.begin(), captured.outputs.end(),
+                                        [](const graph::Value* output) { return output->requires_grad; });
+  const graph::DumpFn dump = [](const char* stage, const graph::Graph& graph) {
+    if (log_enabled(Topic::kAot)) log(Topic::kAot, std::string(stage) + "\n" + graph::print_readable(graph));
+  };
+  graph::Prepared prepared = graph::prepare(captured, dump, any_gradient);
+  // Backwards that are compiled later are no part of this report any more.
+  auto whole = std::make_shared<lowering::CompileReport*>(&report);
+  const CompileFn compile = [whole, dump, library_calls = capture.library_calls](const char* name,
+                                                                                 const graph::Graph& core) {
+    dump(name, core);
+    if (*whole) note_stage(name, core);
+    lowering::CompileReport part;
+    auto executable = compile_core(core, part);
+    if (*whole) (*whole)->add(part);
+    return executable;
+  };
+  std::shared_ptr<TrainingFunction> training;
+  if (any_gradient && asks_for_gradients(captured, prepared.outputs))
+    training = compile_training(captured, prepared, compile);
+  else if (graph::remove_detach(*prepared.core))
+    graph::optimize(*prepared.core);
+  auto executable = training ? training->forward() : compile("inference", *prepared.core);
+  *whole = nullptr;
+  return std::make_unique<NativeGraph>(capture, std::move(forms), std::move(prepared), std::move(executable),
+                                       std::move(training));
+}
+
+}  // namespace cdynamo::frame_eval

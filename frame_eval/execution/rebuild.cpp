@@ -1,0 +1,221 @@
+#include "frame_eval/execution/rebuild.h"
+
+#include <algorithm>
+
+#include "graph/op.h"
+
+namespace cdynamo::frame_eval {
+
+using symbolic::Effect;
+using symbolic::EffectKind;
+using symbolic::Recipe;
+using symbolic::RecipeKind;
+using symbolic::RecipePtr;
+
+namespace {
+
+// Containers that can hold themselves are made empty first and filled once their items are made.
+bool is_filled_later(RecipeKind kind) {
+  return kind == RecipeKind::kList || kind == RecipeKind::kDict || kind == RecipeKind::kCell;
+}
+
+PyRef tuple_of(const std::vector<int>& items, size_t first, const std::vector<PyRef>& made) {
+  PyRef tuple = PyRef::steal(PyTuple_New(items.size() - first));
+  if (!tuple) return tuple;
+  for (size_t i = first; i < items.size(); ++i) {
+    PyObject* item = made[items[i]].get();
+    Py_INCREF(item);
+    PyTuple_SET_ITEM(tuple.get(), i - first, item);
+  }
+  return tuple;
+}
+
+PyRef make_function(const std::vector<int>& items, const std::vector<PyRef>& made) {
+  auto item = [&](size_t i) { return made[items[i]].get(); };
+  PyRef function = PyRef::steal(PyFunction_NewWithQualName(item(0), item(1), item(2)));
+  if (!function) return function;
+  if (item(3) != Py_None && PyFunction_SetDefaults(function.get(), item(3)) < 0) return {};
+  if (item(4) != Py_None && PyFunction_SetKwDefaults(function.get(), item(4)) < 0) return {};
+  if (items.size() > 5) {
+    PyRef closure = tuple_of(items, 5, made);
+    if (!closure || PyFunction_SetClosure(function.get(), closure.get()) < 0) return {};
+  }
+  return function;
+}
+
+PyRef call_recipe(const std::vector<int>& items, const std::vector<PyRef>& made) {
+  PyRef args = tuple_of(items, 1, made);
+  if (!args) return args;
+  return PyRef::steal(PyObject_Call(made[items[0]].get(), args.get(), nullptr));
+}
+
+PyRef new_object(PyObject* type) {
+  static PyObject* empty = PyTuple_New(0);
+  auto* cls = reinterpret_cast<PyTypeObject*>(type);
+  return PyRef::steal(PyBaseObject_Type.tp_new(cls, empty, nullptr));
+}
+
+int delete_or_set_item(PyObject* target, PyObject* key, PyObject* value) {
+  return value ? PyObject_SetItem(target, key, value) : PyObject_DelItem(target, key);
+}
+
+bool replace(PyObject* target, const char* clear, const char* update, PyObject* value) {
+  PyRef cleared = PyRef::steal(PyObject_CallMethod(target, clear, nullptr));
+  if (!cleared) return false;
+  return static_cast<bool>(PyRef::steal(PyObject_CallMethod(target, update, "O", value)));
+}
+
+}  // namespace
+
+Rebuild::Rebuild(std::vector<RecipePtr> results, std::vector<Effect> effects,
+                 std::shared_ptr<graph::SymContext> sym)
+    : results_(std::move(results)), effects_(std::move(effects)), sym_(std::move(sym)) {
+  if (effects_.empty() && results_.size() == 1 && results_[0]) {
+    const RecipeKind kind = results_[0]->kind;
+    if (kind == RecipeKind::kTensor || kind == RecipeKind::kNumpyScalar || kind == RecipeKind::kPythonScalar)
+      single_output_ = results_[0]->index;
+  }
+  for (const RecipePtr& recipe : results_) result_steps_.push_back(add(recipe));
+  for (const Effect& effect : effects_)
+    effect_steps_.push_back(
+        {add(effect.target), effect.key ? add(effect.key) : -1, effect.value ? add(effect.value) : -1});
+}
+
+int Rebuild::add(const RecipePtr& recipe) {
+  if (!recipe) throw graph::InternalError("a recipe is missing");
+  for (size_t i = 0; i < steps_.size(); ++i)
+    if (steps_[i].recipe == recipe.get() && steps_[i].fills < 0) return static_cast<int>(i);
+  // A container that may hold itself gets its place before its items, so that they find it.
+  int place = -1;
+  if (is_filled_later(recipe->kind)) {
+    place = static_cast<int>(steps_.size());
+    steps_.push_back({recipe.get(), {}, -1});
+  }
+  std::vector<int> items;
+  for (const RecipePtr& item : recipe->items) items.push_back(add(item));
+  const int here = static_cast<int>(steps_.size());
+  if (place >= 0 && items.empty()) return place;
+  steps_.push_back({recipe.get(), std::move(items), place});
+  return place >= 0 ? place : here;
+}
+
+std::vector<OutputForm> Rebuild::output_forms(size_t num_outputs) const {
+  std::vector<OutputForm> forms(num_outputs, OutputForm::kUnused);
+  for (const Step& step : steps_) {
+    const Recipe& recipe = *step.recipe;
+    if (recipe.kind == RecipeKind::kNumpyScalar)
+      forms.at(recipe.index) = OutputForm::kNumpyScalar;
+    else if (recipe.kind == RecipeKind::kPythonScalar)
+      forms.at(recipe.index) = OutputForm::kPythonScalar;
+    else if (recipe.kind == RecipeKind::kTensor)
+      forms.at(recipe.index) =
+          symbolic::numpy_is_loaded() && recipe.object && PyType_Check(recipe.object.get()) &&
+                  std::string_view(reinterpret_cast<PyTypeObject*>(recipe.object.get())->tp_name) ==
+                      "numpy.ndarray"
+              ? OutputForm::kNumpyArray
+              : OutputForm::kTorchTensor;
+  }
+  return forms;
+}
+
+bool Rebuild::run(const symbolic::Roots& roots, const Bindings& bindings, const std::vector<PyRef>& outputs,
+                  std::vector<PyRef>& results) const {
+  std::vector<PyRef> made(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].fills >= 0) {
+      if (!fill(steps_[i], made[steps_[i].fills].get(), made)) return false;
+      continue;
+    }
+    made[i] = make(steps_[i], roots, bindings, outputs, made);
+    if (!made[i] && steps_[i].recipe->kind != RecipeKind::kNull) {
+      if (!PyErr_Occurred())
+        PyErr_Format(PyExc_SystemError, "cdynamo: a value could not be rebuilt (recipe kind %d)",
+                     static_cast<int>(steps_[i].recipe->kind));
+      return false;
+    }
+  }
+  auto at = [&](int step) { return step < 0 ? nullptr : made[step].get(); };
+  for (size_t i = 0; i < effects_.size(); ++i) {
+    const EffectSteps& steps = effect_steps_[i];
+    if (!apply(effects_[i], at(steps.target), at(steps.key), at(steps.value))) return false;
+  }
+  results.clear();
+  for (int step : result_steps_) results.push_back(made[step]);
+  return true;
+}
+
+PyRef Rebuild::make(const Step& step, const symbolic::Roots& roots, const Bindings& bindings,
+                    const std::vector<PyRef>& outputs, const std::vector<PyRef>& made) const {
+  const Recipe& recipe = *step.recipe;
+  switch (recipe.kind) {
+    case RecipeKind::kSource: return symbolic::follow(*recipe.source, roots);
+    case RecipeKind::kConstant: return recipe.object;
+    case RecipeKind::kTensor:
+    case RecipeKind::kNumpyScalar:
+    case RecipeKind::kPythonScalar: return outputs.at(recipe.index);
+    case RecipeKind::kInt:
+      return PyRef::steal(PyLong_FromLongLong(recipe.size.is_constant()
+                                                  ? recipe.size.constant()
+                                                  : sym_->evaluate(recipe.size, bindings.symbols.data())));
+    case RecipeKind::kTuple: return tuple_of(step.items, 0, made);
+    case RecipeKind::kList: return PyRef::steal(PyList_New(0));
+    case RecipeKind::kDict: return PyRef::steal(PyDict_New());
+    case RecipeKind::kCell: return PyRef::steal(PyCell_New(nullptr));
+    case RecipeKind::kSet: {
+      PyRef tuple = tuple_of(step.items, 0, made);
+      return tuple ? PyRef::steal(PySet_New(tuple.get())) : PyRef();
+    }
+    case RecipeKind::kFrozenSet: {
+      PyRef tuple = tuple_of(step.items, 0, made);
+      return tuple ? PyRef::steal(PyFrozenSet_New(tuple.get())) : PyRef();
+    }
+    case RecipeKind::kSlice:
+      return PyRef::steal(
+          PySlice_New(made[step.items[0]].get(), made[step.items[1]].get(), made[step.items[2]].get()));
+    case RecipeKind::kCall: return call_recipe(step.items, made);
+    case RecipeKind::kFunction: return make_function(step.items, made);
+    case RecipeKind::kBoundMethod:
+      return PyRef::steal(PyMethod_New(made[step.items[0]].get(), made[step.items[1]].get()));
+    case RecipeKind::kNewObject: return new_object(recipe.object.get());
+    case RecipeKind::kNull: return {};
+  }
+  return {};
+}
+
+bool Rebuild::fill(const Step& step, PyObject* container, const std::vector<PyRef>& made) const {
+  switch (step.recipe->kind) {
+    case RecipeKind::kList:
+      return std::all_of(step.items.begin(), step.items.end(),
+                         [&](int item) { return PyList_Append(container, made[item].get()) == 0; });
+    case RecipeKind::kDict:
+      for (size_t i = 0; i + 1 < step.items.size(); i += 2)
+        if (PyDict_SetItem(container, made[step.items[i]].get(), made[step.items[i + 1]].get()) < 0)
+          return false;
+      return true;
+    case RecipeKind::kCell:
+      return step.items.empty() || PyCell_Set(container, made[step.items[0]].get()) == 0;
+    default: return true;
+  }
+}
+
+bool Rebuild::apply(const Effect& effect, PyObject* target, PyObject* key, PyObject* value) const {
+  switch (effect.kind) {
+    case EffectKind::kSetAttribute:
+    case EffectKind::kDeleteAttribute:
+      // object.__setattr__: a class's own __setattr__ was executed symbolically already.
+      return PyObject_GenericSetAttr(target, key,
+                                     effect.kind == EffectKind::kSetAttribute ? value : nullptr) == 0;
+    case EffectKind::kSetItem:
+    case EffectKind::kSetGlobal: return delete_or_set_item(target, key, value) == 0;
+    case EffectKind::kDeleteItem:
+    case EffectKind::kDeleteGlobal: return PyObject_DelItem(target, key) == 0;
+    case EffectKind::kReplaceList: return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), value) == 0;
+    case EffectKind::kReplaceDict: return replace(target, "clear", "update", value);
+    case EffectKind::kReplaceSet: return replace(target, "clear", "update", value);
+    case EffectKind::kSetCell: return PyCell_Set(target, value) == 0;
+    case EffectKind::kCall: return static_cast<bool>(PyRef::steal(PyObject_Call(target, value, nullptr)));
+  }
+  return false;
+}
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,114 @@
+// TrainingFunction: a core graph compiled for training. Its forward runs at once, its backward when PyTorch's
+// engine asks for gradients; a backward is compiled for each set of cotangents and wanted gradients. Where
+// the engine builds a graph of the backward (create_graph=True) the gradients are a TrainingFunction in turn.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "frame_eval/execution/autograd_node.h"
+#include "graph/autograd/training.h"
+#include "lowering/compile.h"
+
+namespace cdynamo::frame_eval {
+
+// How a core graph becomes an executable; reports what was compiled.
+using CompileFn = std::function<std::shared_ptr<runtime::Executable>(const char* name, const graph::Graph&)>;
+
+class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
+ public:
+  // Compiles the forward, and the backward of all gradients. Throws graph::Unsupported.
+  static std::shared_ptr<TrainingFunction> make(std::unique_ptr<graph::Graph> function,
+                                                std::vector<bool> input_wanted,
+                                                std::vector<bool> output_differentiable,
+                                                const graph::PartitionOptions& options, CompileFn compile);
+
+  using Mask = std::vector<bool>;
+
+  const graph::Training& plan() const { return plan_; }
+  // Gives the function's outputs first, then what its backward reads.
+  const std::shared_ptr<runtime::Executable>& forward() const { return forward_; }
+
+  // Inputs that the forward writes to and that its results depend on: higher derivatives read what was there
+  // before.
+  const std::vector<int>& overwritten() const { return overwritten_; }
+
+  // `fresh`: a tensor for each output of the forward, which has run. Those that are differentiable become
+  // results of one autograd node. `inputs`: for those that are overwritten, tensors that have the content of
+  // before. False with a Python error set.
+  bool attach(PyObject* const* inputs, const std::vector<int64_t>& symbols, std::vector<PyRef>& fresh);
+
+  // What the backward has to know of the forward's call.
+  struct ForwardCall {
+    std::vector<int64_t> symbols;
+    std::vector<int64_t> versions;  // of the inputs; -1: checked by PyTorch, with the saved tensors
+    // Where there are several groups of outputs: which of them a backward has been to, and what was saved, for the
+    // others (PyTorch frees what its node has saved after each backward), with the versions that it had then.
+    Mask freed;
+    PyRef rest;
+    std::vector<int64_t> rest_versions;
+  };
+  // Called by the node.
+  PyRef backward(PyObject* node, ForwardCall& forward, PyObject* const* cotangents, Py_ssize_t count);
+
+ private:
+  struct CompiledBackward {
+    graph::Backward plan;
+    std::shared_ptr<runtime::Executable> executable;
+  };
+  struct GradientGraph {
+    std::shared_ptr<TrainingFunction> function;
+    std::vector<int> draws, outputs;  // as in graph::GradientFunction
+    std::vector<bool> reads;
+  };
+  struct Cotangents {
+    Mask defined;                // by output of the function
+    std::vector<PyRef> tensors;  // the defined ones, in the layout that the backward expects
+    bool are_plain = true;       // strided CPU tensors, which compiled code reads
+  };
+
+  CompiledBackward& backward_of(const Mask& cotangents, const Mask& gradients,
+                                const std::vector<int64_t>& symbols);
+  bool read_cotangents(PyObject* const* cotangents, Py_ssize_t count, const std::vector<int64_t>& symbols,
+                       Cotangents& result) const;
+  Mask wanted_gradients(const std::vector<bool>& needed) const;
+  PyRef run(CompiledBackward& compiled, PyRef saved, const Cotangents& cotangents,
+            const std::vector<int64_t>& symbols) const;
+  // The same by PyTorch's operators, one by one, where a cotangent is no plain tensor (torch.vmap, batched
+  // gradients).
+  PyRef run_in_python(PyObject* node, PyObject* saved, const Mask& gradients, const Cotangents& cotangents,
+                      const ForwardCall& forward);
+  // The same as a differentiable function of the inputs and the cotangents.
+  PyRef run_differentiably(PyObject* node, PyObject* saved, const Mask& gradients,
+                           const Cotangents& cotangents, const ForwardCall& forward);
+  bool read_inputs_again(PyObject* node, PyObject* saved, const std::vector<int>& draws,
+                         const std::vector<bool>& reads, const Cotangents& cotangents,
+                         const ForwardCall& forward, std::vector<PyRef>& inputs) const;
+  PyRef read_saved(PyObject* node, const ForwardCall& forward) const;
+  bool release(PyObject* node, PyObject* saved, ForwardCall& forward, const Mask& cotangents) const;
+  PyRef gradient_tuple(const std::vector<int>& inputs, PyObject* const* tensors) const;
+  GradientGraph& gradient_graph(const Mask& cotangents, const Mask& gradients,
+                                const std::vector<int64_t>& symbols);
+  // Runs the forward on tensors of the expected layouts; results are attached.
+  bool call(const std::vector<PyObject*>& inputs, const std::vector<int64_t>& symbols,
+            std::vector<PyRef>& outputs);
+  void check_guards(size_t known, const std::vector<int64_t>& symbols) const;
+
+  graph::Training plan_;
+  graph::PartitionOptions options_;
+  CompileFn compile_;
+  std::shared_ptr<runtime::Executable> forward_;
+  std::vector<bool> is_saved_;     // by input of the function
+  std::vector<int> node_inputs_;   // inputs of the function that the node has edges to
+  std::vector<int> node_outputs_;  // outputs of the function that are the node's
+  std::vector<int> overwritten_;
+  std::vector<int> group_of_output_;
+  int groups_ = 0;
+  bool saves_nothing_ = false;
+  std::map<std::pair<Mask, Mask>, CompiledBackward> backwards_;
+  std::map<std::pair<Mask, Mask>, GradientGraph> gradient_graphs_;
+};
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,266 @@
+#include "frame_eval/guards/guard_node.h"
+
+#include <cstring>
+
+#include "symbolic/values/sym_int.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+PyObject* dict_item(PyObject* dict, PyObject* key) {
+  if (!dict || !PyDict_Check(dict)) return nullptr;
+  PyObject* item = PyDict_GetItemWithError(dict, key);
+  if (!item) PyErr_Clear();
+  return item;
+}
+
+PyObject* dict_entry_at(PyObject* dict, int index, bool want_key) {
+  if (!PyDict_Check(dict) || index >= PyDict_GET_SIZE(dict)) return nullptr;
+  Py_ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  for (int i = 0; i <= index; ++i)
+    if (!PyDict_Next(dict, &position, &key, &value)) return nullptr;
+  return want_key ? key : value;
+}
+
+PyObject* sequence_item(PyObject* object, Py_ssize_t index) {
+  if (PyTuple_Check(object))
+    return index < PyTuple_GET_SIZE(object) ? PyTuple_GET_ITEM(object, index) : nullptr;
+  if (PyList_Check(object)) return index < PyList_GET_SIZE(object) ? PyList_GET_ITEM(object, index) : nullptr;
+  return nullptr;
+}
+
+bool same_constant(PyObject* expected, PyObject* actual);
+
+// Numbers are equal across types, in sets too: {1} == {True}.
+bool has_same_number(PyObject* set, PyObject* number) {
+  PyRef iterator = PyRef::steal(PyObject_GetIter(set));
+  while (PyRef element = PyRef::steal(iterator ? PyIter_Next(iterator.get()) : nullptr))
+    if (same_constant(element.get(), number)) return true;
+  return false;
+}
+
+bool same_elements(PyObject* expected, PyObject* actual) {
+  if (PySet_GET_SIZE(expected) != PySet_GET_SIZE(actual)) return false;
+  PyRef iterator = PyRef::steal(PyObject_GetIter(actual));
+  while (PyRef element = PyRef::steal(iterator ? PyIter_Next(iterator.get()) : nullptr))
+    if (PySet_Contains(expected, element.get()) != 1 ||
+        (PyNumber_Check(element.get()) && !has_same_number(expected, element.get()))) {
+      PyErr_Clear();
+      return false;
+    }
+  if (PyErr_Occurred()) PyErr_Clear();
+  return static_cast<bool>(iterator);
+}
+
+// Only exact built-in types come here, so comparing runs no code of the user.
+bool same_constant(PyObject* expected, PyObject* actual) {
+  if (expected == actual) return true;
+  if (Py_TYPE(expected) != Py_TYPE(actual)) return false;
+  if (PyFloat_CheckExact(expected)) {
+    const double a = PyFloat_AS_DOUBLE(expected), b = PyFloat_AS_DOUBLE(actual);
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+  if (PyTuple_CheckExact(expected)) {
+    const Py_ssize_t n = PyTuple_GET_SIZE(expected);
+    if (n != PyTuple_GET_SIZE(actual)) return false;
+    for (Py_ssize_t i = 0; i < n; ++i)
+      if (!same_constant(PyTuple_GET_ITEM(expected, i), PyTuple_GET_ITEM(actual, i))) return false;
+    return true;
+  }
+  if (PyAnySet_Check(expected)) return same_elements(expected, actual);
+  const int equal = PyObject_RichCompareBool(expected, actual, Py_EQ);
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+bool same_keys(PyObject* expected, PyObject* dict) {
+  if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(expected)) return false;
+  Py_ssize_t position = 0, i = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(dict, &position, &key, &value))
+    if (!same_constant(PyTuple_GET_ITEM(expected, i++), key)) return false;
+  return true;
+}
+
+bool same_length(PyObject* object, Py_ssize_t length) {
+  if (PyList_Check(object)) return PyList_GET_SIZE(object) == length;
+  if (PyTuple_Check(object)) return PyTuple_GET_SIZE(object) == length;
+  if (PyDict_Check(object)) return PyDict_GET_SIZE(object) == length;
+  if (PyAnySet_Check(object)) return PySet_GET_SIZE(object) == length;
+  return false;
+}
+
+// The defaults that were used have guards of their own; here, that there are as many.
+bool same_shape(PyObject* defaults, PyObject* known) {
+  return defaults == known || (defaults && known && PyTuple_GET_SIZE(defaults) == PyTuple_GET_SIZE(known));
+}
+
+bool same_function(const Leaf& leaf, PyObject* object) {
+  if (!PyFunction_Check(object)) return false;
+  auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  return function->func_code == leaf.object.get() &&
+         same_shape(function->func_defaults, leaf.defaults.get()) &&
+         !function->func_kwdefaults == !leaf.kwdefaults.get();
+}
+
+std::string repr(PyObject* object) {
+  PyRef text = PyRef::steal(PyObject_Repr(object));
+  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!utf8) {
+    PyErr_Clear();
+    return std::string("<") + Py_TYPE(object)->tp_name + " object>";
+  }
+  std::string result = utf8;
+  if (result.size() > 80) result = result.substr(0, 77) + "...";
+  return result;
+}
+
+}  // namespace
+
+PyObject* instance_dict(PyObject* object) {
+  if (PyModule_Check(object)) return PyModule_GetDict(object);
+  PyObject** pointer = _PyObject_GetDictPtr(object);
+  if (pointer && *pointer) return *pointer;
+  return nullptr;
+}
+
+PyObject* access(const symbolic::Source& source, PyObject* parent, const symbolic::Roots& roots,
+                 PyRef& owner) {
+  switch (source.kind) {
+    case SourceKind::kArgument:
+      return source.index < roots.num_arguments ? roots.arguments[source.index] : nullptr;
+    case SourceKind::kFunction: return roots.function;
+    case SourceKind::kGlobal: return source.key ? dict_item(roots.globals, source.key.get()) : roots.globals;
+    case SourceKind::kBuiltin: return dict_item(roots.builtins, source.key.get());
+    case SourceKind::kClosure:
+    case SourceKind::kClosureCell: {
+      if (!roots.closure || source.index >= PyTuple_GET_SIZE(roots.closure)) return nullptr;
+      PyObject* cell = PyTuple_GET_ITEM(roots.closure, source.index);
+      return source.kind == SourceKind::kClosureCell ? cell : PyCell_GET(cell);
+    }
+    case SourceKind::kConstant: return source.object.get();
+    case SourceKind::kModuleGlobal:
+      return dict_item(PyModule_Check(parent) ? PyModule_GetDict(parent) : parent, source.key.get());
+    case SourceKind::kInstanceDict: return instance_dict(parent);
+    case SourceKind::kAttribute:
+      owner = PyRef::steal(PyObject_GetAttr(parent, source.key.get()));
+      if (!owner) PyErr_Clear();
+      return owner.get();
+    case SourceKind::kItem:
+      return source.key ? dict_item(parent, source.key.get()) : sequence_item(parent, source.index);
+    case SourceKind::kDictValueAt: return dict_entry_at(parent, source.index, false);
+    case SourceKind::kDictKeyAt: return dict_entry_at(parent, source.index, true);
+    case SourceKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(parent));
+    case SourceKind::kMethodSelf: return PyMethod_Check(parent) ? PyMethod_GET_SELF(parent) : nullptr;
+    case SourceKind::kMethodFunction: return PyMethod_Check(parent) ? PyMethod_GET_FUNCTION(parent) : nullptr;
+    case SourceKind::kCellContents: return PyCell_Check(parent) ? PyCell_GET(parent) : nullptr;
+  }
+  return nullptr;
+}
+
+bool is_settled(const GuardNode& node) {
+  if (!node.children.empty() || !node.inputs.empty() || !node.symbols.empty() || node.slot >= 0) return false;
+  for (const Leaf& leaf : node.leaves) {
+    switch (leaf.kind) {
+      case GuardKind::kIdentity: break;
+      case GuardKind::kEquals:
+        if (PyAnySet_Check(leaf.object.get())) return false;
+        break;
+      default: return false;
+    }
+  }
+  return true;
+}
+
+bool check_leaf(const Leaf& leaf, PyObject* object) {
+  switch (leaf.kind) {
+    case GuardKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(object)) == leaf.object.get();
+    case GuardKind::kIdentity: return object == leaf.object.get();
+    case GuardKind::kEquals:
+      // Of a set, and of an instance of a subclass of set, the type has a guard of its own.
+      if (PyAnySet_Check(leaf.object.get()))
+        return PyAnySet_Check(object) && same_elements(leaf.object.get(), object);
+      return same_constant(leaf.object.get(), object);
+    case GuardKind::kLength: return same_length(object, leaf.index);
+    case GuardKind::kDictKeys: return same_keys(leaf.object.get(), object);
+    case GuardKind::kKeyAbsent: return PyDict_Check(object) && !dict_item(object, leaf.object.get());
+    case GuardKind::kAttributeAbsent: {
+      PyObject* dict = instance_dict(object);
+      return !dict || !dict_item(dict, leaf.object.get());
+    }
+    case GuardKind::kTypeUnchanged:
+      return object == leaf.object.get() && leaf.type_version != 0 &&
+             reinterpret_cast<PyTypeObject*>(object)->tp_version_tag == leaf.type_version;
+    case GuardKind::kFunctionCode: return same_function(leaf, object);
+    case GuardKind::kDynamicFloat: return PyFloat_CheckExact(object);
+    case GuardKind::kDynamicInt: {
+      if (!PyLong_CheckExact(object)) return false;
+      int overflow = 0;
+      const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+      return overflow == 0 && -symbolic::kLargestSymbol <= value && value <= symbolic::kLargestSymbol;
+    }
+    case GuardKind::kTensor:
+    case GuardKind::kSameObject:
+    case GuardKind::kDistinctObjects:
+    case GuardKind::kDistinctTensors: return true;  // checked by the tree
+  }
+  return false;
+}
+
+std::string guard_text(const symbolic::Guard& guard) {
+  switch (guard.kind) {
+    case GuardKind::kType:
+      return std::string("type is ") + reinterpret_cast<PyTypeObject*>(guard.object.get())->tp_name;
+    case GuardKind::kIdentity: return "is the same object";
+    case GuardKind::kEquals: return "== " + repr(guard.object.get());
+    case GuardKind::kLength: return "len == " + std::to_string(guard.index);
+    case GuardKind::kDictKeys: return "keys == " + repr(guard.object.get());
+    case GuardKind::kKeyAbsent: return "has no key " + repr(guard.object.get());
+    case GuardKind::kAttributeAbsent: return "has no attribute " + repr(guard.object.get());
+    case GuardKind::kTypeUnchanged: return "class is unchanged";
+    case GuardKind::kDynamicInt: return "an int, any value";
+    case GuardKind::kDynamicFloat: return "a float, any value";
+    case GuardKind::kFunctionCode: return "function is unchanged";
+    case GuardKind::kSameObject: return "is " + guard.other->name();
+    case GuardKind::kDistinctObjects: return "is not " + guard.other->name();
+    case GuardKind::kDistinctTensors: return "shares no memory with what is written";
+    case GuardKind::kTensor: break;
+  }
+  const symbolic::TensorGuard& tensor = guard.tensor;
+  std::string text = std::string(runtime::info(tensor.dtype).short_name) + "[";
+  for (size_t d = 0; d < tensor.sizes.size(); ++d) text += (d ? ", " : "") + tensor.sizes[d].str();
+  text += "], strides (";
+  for (size_t d = 0; d < tensor.strides.size(); ++d) text += (d ? ", " : "") + tensor.strides[d].str();
+  return text + ")" + (tensor.requires_grad ? ", requires_grad" : "");
+}
+
+std::string explain_leaf(const Leaf& leaf, const symbolic::Source& source, PyObject* object) {
+  const std::string name = source.name();
+  switch (leaf.kind) {
+    case GuardKind::kType:
+      return "type of " + name + " was " + reinterpret_cast<PyTypeObject*>(leaf.object.get())->tp_name +
+             ", is " + Py_TYPE(object)->tp_name;
+    case GuardKind::kIdentity:
+      return name + " is another object than before (was " + repr(leaf.object.get()) + ")";
+    case GuardKind::kEquals: return name + " was " + repr(leaf.object.get()) + ", is " + repr(object);
+    case GuardKind::kLength: {
+      const Py_ssize_t length = PyObject_Size(object);
+      if (length < 0) PyErr_Clear();
+      return "len(" + name + ") was " + std::to_string(leaf.index) + ", is " + std::to_string(length);
+    }
+    case GuardKind::kDictKeys:
+      return "the keys of " + name + " were " + repr(leaf.object.get()) + " and have changed";
+    case GuardKind::kKeyAbsent:
+    case GuardKind::kAttributeAbsent:
+      return name + " has " + repr(leaf.object.get()) + " now, which it had not";
+    case GuardKind::kTypeUnchanged: return "class " + name + " has been changed";
+    case GuardKind::kFunctionCode: return "function " + name + " has been replaced or changed";
+    case GuardKind::kDynamicFloat:
+    case GuardKind::kDynamicInt:
+      return name + " is " + repr(object) + ", no plain number of that kind any more";
+    default: return name + " has changed";
+  }
+}
+
+}  // namespace cdynamo::frame_eval

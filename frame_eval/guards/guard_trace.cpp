@@ -1,0 +1,268 @@
+#include "frame_eval/guards/guard_trace.h"
+
+#include <unordered_set>
+
+#include "frame_eval/guards/guard_tree.h"
+#include "frame_eval/hook/frame.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+constexpr int kMostChanges = 8;  // of a root, before it is walked as a matter of course
+
+bool is_instance(PyObject* object) {
+  return !PyTuple_Check(object) && !PyList_Check(object) && !PyDict_Check(object) && !PyAnySet_Check(object);
+}
+
+// Found in the parent by what its dict holds.
+bool is_lookup(const GuardNode& node) {
+  switch (node.source->kind) {
+    case SourceKind::kModuleGlobal:
+    case SourceKind::kItem:
+    case SourceKind::kDictValueAt:
+    case SourceKind::kDictKeyAt: return true;
+    default: return false;
+  }
+}
+
+// Leaves of a dict that hold as long as its version is the same.
+bool is_of_dict(const Leaf& leaf) {
+  switch (leaf.kind) {
+    case GuardKind::kType:
+    case GuardKind::kIdentity:
+    case GuardKind::kLength:
+    case GuardKind::kDictKeys:
+    case GuardKind::kKeyAbsent: return true;
+    default: return false;
+  }
+}
+
+// --- writing it down ---
+
+class Recorder {
+ public:
+  explicit Recorder(std::vector<TraceStep>& steps) : steps_(steps) {}
+
+  void root(GuardNode& node) {
+    switch (node.source->kind) {
+      case SourceKind::kConstant: return object(node, node.found, true);
+      case SourceKind::kArgument:
+      case SourceKind::kFunction:
+      case SourceKind::kClosure:
+        // A container is as likely as not made anew for each call.
+        if (node.children.empty() || node.changes >= kMostChanges || !is_instance(node.found)) break;
+        add(TraceStep::kRoot, node.found, &node);
+        return object(node, node.found, false);
+      default: break;
+    }
+    add(TraceStep::kSubtree, nullptr, &node);
+  }
+
+ private:
+  TraceStep& add(TraceStep::Kind kind, PyObject* object, GuardNode* node = nullptr) {
+    steps_.push_back({.kind = kind, .object = object, .node = node});
+    return steps_.back();
+  }
+
+  // `same`: it is known to be the very object that was found, not only something at its address.
+  void object(GuardNode& node, PyObject* object, bool same) {
+    const bool is_tuple = PyTuple_CheckExact(object);
+    if (!node.symbols.empty() || (is_tuple && !same)) {
+      add(TraceStep::kKnown, object, &node);
+      return;
+    }
+    if (!node.inputs.empty() || node.slot >= 0) add(TraceStep::kBind, object, &node);
+    if (PyDict_CheckExact(object)) return dict(node, object, nullptr);
+    attributes(node, object, same);
+    for (size_t i = 0; i < node.leaves.size(); ++i) leaf(node, static_cast<int>(i), object);
+    for (const auto& child : node.children) {
+      switch (child->source->kind) {
+        case SourceKind::kInstanceDict: break;  // by attributes()
+        case SourceKind::kModuleGlobal: break;
+        case SourceKind::kType:
+          add(TraceStep::kType, object).expected = child->found;
+          this->object(*child, child->found, true);
+          break;
+        case SourceKind::kItem:
+          if (!is_tuple) {
+            add(TraceStep::kSubtree, object, child.get());
+          } else if (!is_settled(*child)) {
+            this->object(*child, child->found, true);
+          }
+          break;
+        default: add(TraceStep::kSubtree, object, child.get());
+      }
+    }
+  }
+
+  // What is there and what is not in an object's __dict__.
+  void attributes(GuardNode& node, PyObject* object, bool same) {
+    GuardNode* contents = nullptr;
+    bool wanted = false;
+    for (const auto& child : node.children) {
+      if (child->source->kind == SourceKind::kInstanceDict) contents = child.get();
+      wanted |= child->source->kind == SourceKind::kModuleGlobal;
+    }
+    for (const Leaf& leaf : node.leaves) wanted |= leaf.kind == GuardKind::kAttributeAbsent;
+    if (!wanted && !contents) return;
+    PyObject* found = instance_dict(object);
+    if (!found || !PyDict_CheckExact(found)) {
+      for (size_t i = 0; i < node.leaves.size(); ++i)
+        if (node.leaves[i].kind == GuardKind::kAttributeAbsent)
+          add(TraceStep::kLeaf, object, &node).index = static_cast<int>(i);
+      for (const auto& child : node.children)
+        if (child.get() == contents || child->source->kind == SourceKind::kModuleGlobal)
+          add(TraceStep::kSubtree, object, child.get());
+      return;
+    }
+    // A module's dict is the module's for life.
+    if (!same || !PyModule_Check(object)) add(TraceStep::kInstance, object).expected = found;
+    if (contents && (contents->slot >= 0 || !contents->inputs.empty()))
+      add(TraceStep::kBind, found, contents);
+    dict(contents, found, &node);
+  }
+
+  void dict(GuardNode& node, PyObject* object, GuardNode* owner) { dict(&node, object, owner); }
+  void dict(GuardNode* node, PyObject* object, GuardNode* owner) {
+    TraceStep& step = add(TraceStep::kDict, object, node);
+    step.owner = owner;
+    step.version = cdynamo_dict_version(object);
+    const bool same = step.version != 0;
+    step.index = same;
+    if (node) {
+      for (size_t i = 0; i < node->leaves.size(); ++i)
+        if (!is_of_dict(node->leaves[i])) leaf(*node, static_cast<int>(i), object);
+      for (const auto& child : node->children) {
+        if (!is_lookup(*child))
+          add(TraceStep::kSubtree, object, child.get());
+        else if (!is_settled(*child))
+          this->object(*child, child->found, same);
+      }
+    }
+    if (!owner) return;
+    for (const auto& child : owner->children)
+      if (child->source->kind == SourceKind::kModuleGlobal && !is_settled(*child))
+        this->object(*child, child->found, same);
+  }
+
+  void leaf(GuardNode& node, int index, PyObject* object) {
+    const Leaf& leaf = node.leaves[index];
+    if (leaf.other_slot >= 0) return;  // compared when every object is known
+    switch (leaf.kind) {
+      case GuardKind::kAttributeAbsent: return;  // by attributes()
+      case GuardKind::kType: add(TraceStep::kType, object).expected = leaf.object.get(); return;
+      case GuardKind::kLength: add(TraceStep::kLength, object, &node).index = index; return;
+      case GuardKind::kTensor: add(TraceStep::kTensor, object).index = leaf.tensor_check; return;
+      case GuardKind::kTypeUnchanged:
+        if (object != leaf.object.get() || !classes_.insert(object).second) return;
+        add(TraceStep::kClass, object).version = leaf.type_version;
+        return;
+      default: add(TraceStep::kLeaf, object, &node).index = index;
+    }
+  }
+
+  std::vector<TraceStep>& steps_;
+  std::unordered_set<PyObject*> classes_;
+};
+
+// --- a dict that has changed, or has no version ---
+
+bool same_lookup(const TraceStep& step, GuardNode& child, const symbolic::Roots& roots) {
+  PyRef none;
+  PyObject* object = access(*child.source, step.object, roots, none);
+  if (!object) return false;
+  if (!is_settled(child)) {
+    if (object != child.found) return false;
+    // A new one may be where the old one was; the steps that follow would not notice that of these.
+    return !step.index || !(PyTuple_CheckExact(object) || PyModule_Check(object));
+  }
+  for (const Leaf& leaf : child.leaves)
+    if (!check_leaf(leaf, object)) return false;
+  return true;
+}
+
+bool look_up_again(TraceStep& step, const symbolic::Roots& roots) {
+  if (step.node) {
+    for (const Leaf& leaf : step.node->leaves)
+      if (is_of_dict(leaf) && !check_leaf(leaf, step.object)) return false;
+    for (const auto& child : step.node->children)
+      if (is_lookup(*child) && !same_lookup(step, *child, roots)) return false;
+  }
+  if (step.owner) {
+    for (const Leaf& leaf : step.owner->leaves)
+      if (leaf.kind == GuardKind::kAttributeAbsent && PyDict_GetItemWithError(step.object, leaf.object.get()))
+        return false;
+    if (PyErr_Occurred()) PyErr_Clear();
+    for (const auto& child : step.owner->children)
+      if (child->source->kind == SourceKind::kModuleGlobal && !same_lookup(step, *child, roots)) return false;
+  }
+  step.version = cdynamo_dict_version(step.object);
+  return true;
+}
+
+}  // namespace
+
+void GuardTree::record_trace() const {
+  Recorder recorder(trace_.steps);
+  for (const auto& node : roots_) recorder.root(*node);
+}
+
+bool GuardTree::run_trace(const symbolic::Roots& roots, Bindings& bindings) const {
+  PyRef none;
+  for (TraceStep& step : trace_.steps) {
+    PyObject* object = step.object;
+    switch (step.kind) {
+      case TraceStep::kRoot:
+        if (access(*step.node->source, nullptr, roots, none) != object) {
+          ++step.node->changes;
+          return false;
+        }
+        break;
+      case TraceStep::kType:
+        if (Py_TYPE(object) != step.expected) return false;
+        break;
+      case TraceStep::kInstance: {
+        PyObject** pointer = _PyObject_GetDictPtr(object);
+        if (!pointer || *pointer != step.expected) return false;
+        break;
+      }
+      case TraceStep::kDict: {
+        const uint64_t version = cdynamo_dict_version(object);
+        if ((version == 0 || version != step.version) && !look_up_again(step, roots)) return false;
+        break;
+      }
+      case TraceStep::kClass:
+        if (reinterpret_cast<PyTypeObject*>(object)->tp_version_tag != step.version) return false;
+        break;
+      case TraceStep::kLength:
+        if (PyDict_Check(object) ? PyDict_GET_SIZE(object) != step.node->leaves[step.index].index
+                                 : !check_leaf(step.node->leaves[step.index], object))
+          return false;
+        break;
+      case TraceStep::kLeaf:
+        if (!check_leaf(step.node->leaves[step.index], object)) return false;
+        break;
+      case TraceStep::kTensor: {
+        const TensorLeaf& tensor = tensors_[step.index];
+        if (!symbolic::check_tensor(tensor.check, object, &bindings.views[tensor.view],
+                                    bindings.strides.data() + tensor.stride_offset))
+          return false;
+        break;
+      }
+      case TraceStep::kBind:
+        for (int input : step.node->inputs) bindings.inputs[input] = object;
+        if (step.node->slot >= 0) bindings.slots[step.node->slot] = object;
+        break;
+      case TraceStep::kKnown:
+        if (!check_object(*step.node, object, roots, bindings)) return false;
+        break;
+      case TraceStep::kSubtree:
+        if (!check_node(*step.node, object, roots, bindings)) return false;
+        break;
+    }
+  }
+  trace_.pause = 0;
+  return true;
+}
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,266 @@
+#include "frame_eval/guards/guard_tree.h"
+
+#include <algorithm>
+
+#include "frame_eval/guards/watch.h"
+#include "frame_eval/hook/frame.h"
+#include "graph/op.h"
+#include "symbolic/interop/numpy_errors.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+bool is_root(SourceKind kind) {
+  switch (kind) {
+    case SourceKind::kArgument:
+    case SourceKind::kFunction:
+    case SourceKind::kGlobal:
+    case SourceKind::kBuiltin:
+    case SourceKind::kClosure:
+    case SourceKind::kClosureCell:
+    case SourceKind::kConstant: return true;
+    default: return false;
+  }
+}
+
+bool writes(const graph::Node& node, const graph::Value* input) {
+  if (!node.in_place) return false;
+  return std::any_of(node.args.begin(), node.args.end(), [&](const graph::Arg& arg) {
+    auto* value = std::get_if<graph::Value*>(&arg);
+    return value && *value == input;
+  });
+}
+
+}  // namespace
+
+GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roots& roots)
+    : symbol_bindings_(capture.symbols),
+      sym_(capture.graph ? capture.graph->sym : nullptr),
+      guard_torch_state_(capture.uses_torch) {
+  if (guard_torch_state_) torch_state_ = symbolic::read_torch_state();
+  guard_numpy_errors_ = capture.graph && capture.graph->framework == graph::Framework::kNumpy;
+  for (const symbolic::Guard& guard : capture.guards) add_guard(guard, roots);
+  num_inputs_ = capture.inputs.size();
+  for (size_t i = 0; i < num_inputs_; ++i) add_input(capture.inputs[i], static_cast<int>(i));
+  num_views_ = num_inputs_;
+  for (TensorLeaf& tensor : tensors_)
+    if (tensor.view < 0) tensor.view = static_cast<int>(num_views_++);
+  for (size_t i = 0; i < symbol_bindings_.size(); ++i) place_symbol(static_cast<int>(i));
+  for (const auto& root : roots_) find_unsettled(*root);
+  if (!capture.graph) return;
+  for (size_t i = 0; i < num_inputs_; ++i)
+    for (const auto& node : capture.graph->nodes)
+      if (writes(*node, capture.inputs[i].value)) {
+        written_inputs_.push_back(static_cast<int>(i));
+        break;
+      }
+}
+
+GuardTree::~GuardTree() = default;
+
+GuardNode* GuardTree::node_for(const SourcePtr& source) {
+  auto& siblings = is_root(source->kind) || !source->base ? roots_ : node_for(source->base)->children;
+  for (auto& node : siblings)
+    if (symbolic::same_source(*node->source, *source)) return node.get();
+  siblings.push_back(std::make_unique<GuardNode>());
+  siblings.back()->source = source;
+  return siblings.back().get();
+}
+
+void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& roots) {
+  if (guard.kind == GuardKind::kDistinctTensors)
+    return;  // written inputs are always compared with all others
+  GuardNode* node = node_for(guard.source);
+  Leaf leaf{.kind = guard.kind, .object = guard.object, .index = guard.index, .why = guard.why};
+  std::string text;
+  if (guard.kind == GuardKind::kTensor) {
+    leaf.tensor_check = static_cast<int>(tensors_.size());
+    TensorLeaf tensor{.check = symbolic::make_tensor_check(guard.tensor), .source = guard.source};
+    tensor.stride_offset = static_cast<int>(num_strides_);
+    num_strides_ += guard.tensor.sizes.size();
+    tensors_.push_back(std::move(tensor));
+    for (size_t d = 0; d < guard.tensor.sizes.size(); ++d) {
+      if (!guard.tensor.sizes[d].is_constant())
+        dynamic_extents_.push_back({leaf.tensor_check, static_cast<int>(d), false, guard.tensor.sizes[d]});
+      if (!guard.tensor.strides[d].is_constant())
+        dynamic_extents_.push_back({leaf.tensor_check, static_cast<int>(d), true, guard.tensor.strides[d]});
+    }
+  } else if (guard.kind == GuardKind::kSameObject || guard.kind == GuardKind::kDistinctObjects) {
+    GuardNode* other = node_for(guard.other);
+    node = node_for(guard.source);  // the tree may have moved
+    if (other->slot < 0) other->slot = static_cast<int>(num_slots_++);
+    if (node->slot < 0) node->slot = static_cast<int>(num_slots_++);
+    leaf.other_slot = other->slot;
+    identity_checks_.push_back({node->slot, other->slot, guard.kind == GuardKind::kSameObject,
+                                guard.source->name(), guard.other->name()});
+  } else if (guard.kind == GuardKind::kTypeUnchanged) {
+    if (PyType_Check(guard.object.get()))
+      leaf.type_version = type_version(reinterpret_cast<PyTypeObject*>(guard.object.get()));
+  } else if (guard.kind == GuardKind::kFunctionCode) {
+    PyRef object = symbolic::follow(*guard.source, roots);
+    if (object && PyFunction_Check(object.get())) {
+      auto* function = reinterpret_cast<PyFunctionObject*>(object.get());
+      leaf.defaults = PyRef::borrow(function->func_defaults);
+      leaf.kwdefaults = PyRef::borrow(function->func_kwdefaults);
+    }
+  }
+  lines_.push_back(guard.source->name() + ": " + guard_text(guard) +
+                   (guard.why.empty() ? "" : "   # " + guard.why));
+  node->leaves.push_back(std::move(leaf));
+}
+
+void GuardTree::add_input(const symbolic::GraphInput& input, int index) {
+  GuardNode* node = node_for(input.source);
+  node->inputs.push_back(index);
+  if (input.kind != symbolic::InputKind::kTorchTensor && input.kind != symbolic::InputKind::kNumpyArray)
+    return;
+  for (Leaf& leaf : node->leaves)
+    if (leaf.tensor_check >= 0) {
+      tensors_[leaf.tensor_check].view = index;
+      return;
+    }
+  throw graph::InternalError("graph input " + input.source->name() + " has no tensor guard");
+}
+
+// A symbol is an int, or a size of a tensor, which need not be an input of the graph.
+void GuardTree::place_symbol(int symbol) {
+  symbolic::SymbolBinding& binding = symbol_bindings_[symbol];
+  if (binding.input >= 0) return;
+  if (binding.dim < 0) {
+    node_for(binding.source)->symbols.push_back(symbol);
+    return;
+  }
+  for (const TensorLeaf& tensor : tensors_)
+    if (symbolic::same_source(*tensor.source, *binding.source)) binding.input = tensor.view;
+  if (binding.input < 0)
+    throw graph::InternalError("size symbol of " + binding.source->name() + " has no tensor guard");
+}
+
+bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings) const {
+  if (guard_torch_state_ && !(symbolic::read_torch_state() == torch_state_)) return false;
+  if (guard_numpy_errors_ && symbolic::numpy_reports_errors()) return false;
+  bindings.inputs.resize(num_inputs_);
+  bindings.views.resize(num_views_);
+  bindings.strides.resize(num_strides_);
+  if (num_slots_) bindings.slots.assign(num_slots_, nullptr);
+  if (!bindings.owned.empty()) bindings.owned.clear();
+  if (!symbol_bindings_.empty()) bindings.symbols.assign(symbol_bindings_.size(), 0);
+  if (!check_roots(roots, bindings)) return false;
+  for (const IdentityCheck& pair : identity_checks_)
+    if ((bindings.slots[pair.a] == bindings.slots[pair.b]) != pair.same) return false;
+  if (!symbol_bindings_.empty() && !(bind_symbols(bindings) && check_symbols(bindings))) return false;
+  return written_inputs_.empty() || check_overlap(bindings);
+}
+
+bool GuardTree::check_roots(const symbolic::Roots& roots, Bindings& bindings) const {
+  if (!trace_.steps.empty()) {
+    if (run_trace(roots, bindings)) return true;
+    trace_.drop();
+    bindings.owned.clear();
+  }
+  for (const auto& node : roots_)
+    if (!check_node(*node, nullptr, roots, bindings)) return false;
+  if (trace_.is_due()) record_trace();
+  return true;
+}
+
+bool GuardTree::check_node(GuardNode& node, PyObject* parent, const symbolic::Roots& roots,
+                           Bindings& bindings) const {
+  PyRef owner;
+  PyObject* object = access(*node.source, parent, roots, owner);
+  if (!object) return false;
+  if (owner) bindings.owned.push_back(std::move(owner));
+  node.found = object;
+  return check_object(node, object, roots, bindings);
+}
+
+bool GuardTree::check_object(GuardNode& node, PyObject* object, const symbolic::Roots& roots,
+                             Bindings& bindings) const {
+  if (node.slot >= 0) bindings.slots[node.slot] = object;
+  const uint64_t version =
+      node.children.empty() || !PyDict_CheckExact(object) ? 0 : cdynamo_dict_version(object);
+  if (version && node.seen == object && node.seen_version == version) {
+    for (GuardNode* child : node.unsettled)
+      if (!check_object(*child, child->found, roots, bindings)) return false;
+    return true;
+  }
+  node.seen_version = 0;
+  for (const Leaf& leaf : node.leaves) {
+    if (leaf.other_slot >= 0) continue;  // compared when every object is known
+    if (leaf.tensor_check >= 0) {
+      const TensorLeaf& tensor = tensors_[leaf.tensor_check];
+      runtime::TensorView view;
+      if (!symbolic::check_tensor(tensor.check, object, &view,
+                                  bindings.strides.data() + tensor.stride_offset))
+        return false;
+      bindings.views[tensor.view] = view;
+    } else if (!check_leaf(leaf, object)) {
+      return false;
+    }
+  }
+  for (int input : node.inputs) bindings.inputs[input] = object;
+  for (int symbol : node.symbols) bindings.symbols[symbol] = PyLong_AsLongLong(object);
+  for (const auto& child : node.children)
+    if (!check_node(*child, object, roots, bindings)) return false;
+  node.seen = object;
+  node.seen_version = version;
+  return true;
+}
+
+// Children of a dict whose objects may fail their checks, or are needed, though the dict itself is as it was.
+void GuardTree::find_unsettled(GuardNode& node) {
+  for (const auto& child : node.children) {
+    find_unsettled(*child);
+    if (!is_settled(*child)) node.unsettled.push_back(child.get());
+  }
+}
+
+bool GuardTree::bind_symbols(Bindings& bindings) const {
+  const auto& infos = sym_->symbols();
+  for (size_t i = 0; i < symbol_bindings_.size(); ++i) {
+    const symbolic::SymbolBinding& binding = symbol_bindings_[i];
+    if (binding.input >= 0) bindings.symbols[i] = bindings.views[binding.input].sizes[binding.dim];
+    if (bindings.symbols[i] < infos[i].min || bindings.symbols[i] > infos[i].max) return false;
+  }
+  return true;
+}
+
+bool GuardTree::check_symbols(const Bindings& bindings) const {
+  const int64_t* values = bindings.symbols.data();
+  for (const DynamicExtent& extent : dynamic_extents_) {
+    const runtime::TensorView& view = bindings.views[tensors_[extent.check].view];
+    const int64_t actual = extent.is_stride ? view.strides[extent.dim] : view.sizes[extent.dim];
+    if (sym_->evaluate(extent.value, values) != actual) return false;
+  }
+  for (const graph::SymGuard& guard : sym_->guards())
+    if (!graph::holds(*sym_, guard, values)) return false;
+  return true;
+}
+
+bool GuardTree::check_overlap(const Bindings& bindings) const {
+  for (int written : written_inputs_) {
+    const char *begin, *end;
+    symbolic::memory_range(bindings.views[written], &begin, &end);
+    for (size_t other = 0; other < num_inputs_; ++other) {
+      if (static_cast<int>(other) == written || !bindings.views[other].data) continue;
+      const char *other_begin, *other_end;
+      symbolic::memory_range(bindings.views[other], &other_begin, &other_end);
+      if (begin < other_end && other_begin < end) return false;
+    }
+  }
+  return true;
+}
+
+std::string GuardTree::str() const {
+  std::string text;
+  for (const std::string& line : lines_) text += line + "\n";
+  if (sym_)
+    for (const graph::SymGuard& guard : sym_->guards()) {
+      static const char* relations[] = {"==", "!=", "<", "<="};
+      text += guard.left.str() + " " + relations[static_cast<int>(guard.relation)] + " " + guard.right.str() +
+              (guard.reason.empty() ? "" : "   # " + guard.reason) + "\n";
+    }
+  return text;
+}
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,147 @@
+#include "frame_eval/hook/hook.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "frame_eval/cache/code_cache.h"
+#include "frame_eval/hook/frame.h"
+#include "symbolic/interop/py_ref.h"
+#include "symbolic/interop/stack_limit.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+using symbolic::PyRef;
+
+thread_local ConfigPtr current_config;
+thread_local PyCodeObject* code_to_let_pass = nullptr;
+thread_local OwnedArguments owned_by_let_pass;
+
+CodeFolders& folders() {
+  static auto* instance = new CodeFolders();
+  return *instance;
+}
+
+// The length of the longest folder that the path lies in; 0: none.
+size_t longest_match(const std::vector<std::string>& names, const std::string& path) {
+  size_t longest = 0;
+  for (const std::string& name : names)
+    if (path.compare(0, name.size(), name) == 0) longest = std::max(longest, name.size());
+  return longest;
+}
+
+CodeVerdict decide(PyCodeObject* code) {
+  constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+  if (code->co_flags & kSuspended || !(code->co_flags & CO_OPTIMIZED)) return CodeVerdict::kSkip;
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  if (!file) {
+    PyErr_Clear();
+    return CodeVerdict::kSkip;
+  }
+  if (longest_match(folders().plain, file)) return CodeVerdict::kPlain;
+  const size_t skipped = longest_match(folders().skipped, file);
+  return skipped > 0 && longest_match(folders().kept, file) <= skipped ? CodeVerdict::kSkip
+                                                                       : CodeVerdict::kCompile;
+}
+
+// The verdict is kept in the code object's extra slot, one more than the value.
+Py_ssize_t verdict_index() {
+  static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(nullptr);
+  return index;
+}
+
+// The frame and all that it calls, in plain Python.
+PyObject* run_plain(PyThreadState* tstate, CdynamoFrame* frame) {
+  HookScope nothing_is_compiled(nullptr, nullptr);
+  return cdynamo_run_default(tstate, frame, 0);
+}
+
+// Runs the frame through its code's cache. False: it is still to be evaluated.
+bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code, PyObject** result) {
+  Py_ssize_t count = 0;
+  PyObject** slots = cdynamo_frame_arguments(frame, &count);
+  PyObject* function = cdynamo_frame_function(frame);
+  if (!slots || !function || !PyFunction_Check(function)) return false;
+  auto* f = reinterpret_cast<PyFunctionObject*>(function);
+  const symbolic::Roots roots{.arguments = slots,
+                              .num_arguments = count,
+                              .function = function,
+                              .globals = f->func_globals,
+                              .builtins = f->func_builtins,
+                              .closure = f->func_closure};
+  PyRef value;
+  Outcome outcome = Outcome::kPython;
+  try {
+    const ConfigPtr config = current_config;
+    outcome = code_cache(code, config)->call(roots, count, nullptr, true, {slots, count}, value);
+  } catch (const symbolic::PythonError&) {
+    outcome = Outcome::kDone;
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+    outcome = Outcome::kDone;
+  } catch (const std::exception& error) {
+    PyErr_Format(PyExc_SystemError, "cdynamo: %s", error.what());
+    outcome = Outcome::kDone;
+  }
+  if (outcome == Outcome::kPlainPython) {
+    *result = run_plain(tstate, frame);
+    return true;
+  }
+  if (outcome != Outcome::kDone) return false;
+  *result = cdynamo_finish_frame(tstate, frame, value.release());
+  return true;
+}
+
+PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
+  if (!current_config || throw_flag || cdynamo_is_tracing(tstate) || symbolic::stack_is_low())
+    return cdynamo_run_default(tstate, frame, throw_flag);
+  PyCodeObject* code = cdynamo_frame_code(frame);
+  if (code == code_to_let_pass) {
+    code_to_let_pass = nullptr;
+    std::exchange(owned_by_let_pass, {}).drop();  // the frame has references of its own
+    return cdynamo_run_default(tstate, frame, throw_flag);
+  }
+  PyObject* result = nullptr;
+  const CodeVerdict verdict = code_verdict(code);
+  if (verdict == CodeVerdict::kPlain) return run_plain(tstate, frame);
+  if (verdict == CodeVerdict::kCompile && run_compiled(tstate, frame, code, &result)) return result;
+  return cdynamo_run_default(tstate, frame, throw_flag);
+}
+
+}  // namespace
+
+HookScope::HookScope(ConfigPtr config, PyCodeObject* let_pass, OwnedArguments owned)
+    : previous_(std::move(current_config)),
+      previous_pass_(code_to_let_pass),
+      previous_owned_(owned_by_let_pass),
+      installed_(config != nullptr) {
+  current_config = std::move(config);
+  code_to_let_pass = let_pass;
+  owned_by_let_pass = owned;
+  if (installed_) cdynamo_hook_install(evaluate);
+}
+
+HookScope::~HookScope() {
+  if (installed_) cdynamo_hook_uninstall();
+  current_config = std::move(previous_);
+  code_to_let_pass = previous_pass_;
+  owned_by_let_pass = previous_owned_;
+}
+
+const ConfigPtr& hook_config() { return current_config; }
+
+CodeVerdict code_verdict(PyCodeObject* code) {
+  PyObject* object = reinterpret_cast<PyObject*>(code);
+  void* kept = nullptr;
+  if (_PyCode_GetExtra(object, verdict_index(), &kept) < 0) PyErr_Clear();
+  if (!kept) {
+    kept = reinterpret_cast<void*>(static_cast<intptr_t>(decide(code)) + 1);
+    if (_PyCode_SetExtra(object, verdict_index(), kept) < 0) PyErr_Clear();
+  }
+  return static_cast<CodeVerdict>(reinterpret_cast<intptr_t>(kept) - 1);
+}
+
+void set_code_folders(CodeFolders names) { folders() = std::move(names); }
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,48 @@
+// The PEP 523 hook: on only while Python code runs whose frames are to be compiled, never on a hit of a fully
+// captured function.
+//
+//   HookScope scope(config);             // frames that this thread starts from here on are looked at
+//   PyObject_Vectorcall(function, …);
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frame_eval/cache/config.h"
+#include "frame_eval/cache/owned_arguments.h"
+
+namespace cdynamo::frame_eval {
+
+class HookScope {
+ public:
+  // Null config: frames run in plain Python, as during capture. The first frame of `let_pass` is not looked
+  // at; `owned` is dropped when it begins.
+  explicit HookScope(ConfigPtr config, PyCodeObject* let_pass = nullptr, OwnedArguments owned = {});
+  ~HookScope();
+  HookScope(const HookScope&) = delete;
+
+ private:
+  ConfigPtr previous_;
+  PyCodeObject* previous_pass_;
+  OwnedArguments previous_owned_;
+  bool installed_;
+};
+
+// The config under which this thread's frames are looked at; null: none.
+const ConfigPtr& hook_config();
+
+// kSkip: code that is never compiled on its own, though what it calls may be: cdynamo's, the standard library's,
+// torch's but for torch.nn.modules, NumPy's, generators, module bodies. kPlain: it and all that it calls runs in
+// plain Python: what was marked with `disable`, and checkpoints, whose recomputation has to be what their forward was.
+enum class CodeVerdict : uint8_t { kCompile, kSkip, kPlain };
+CodeVerdict code_verdict(PyCodeObject* code);
+
+// Beginnings of file names, named by Python's side of the package.
+struct CodeFolders {
+  std::vector<std::string> skipped;
+  std::vector<std::string> kept;  // within `skipped`
+  std::vector<std::string> plain;
+};
+void set_code_folders(CodeFolders names);
+
+}  // namespace cdynamo::frame_eval

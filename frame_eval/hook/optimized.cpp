@@ -1,0 +1,198 @@
+#include "frame_eval/hook/optimized.h"
+
+#include <structmember.h>
+
+#include <new>
+
+#include "frame_eval/cache/code_cache.h"
+#include "frame_eval/hook/frame.h"
+#include "frame_eval/hook/hook.h"
+#include "symbolic/interop/stack_limit.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+using symbolic::PyRef;
+
+struct OptimizedFunction {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject* function;  // the user's PyFunctionObject
+  PyObject* dict;
+  PyObject* weak_references;
+  ConfigPtr config;
+  std::shared_ptr<CodeCache> cache;
+};
+
+PyTypeObject* optimized_function_type = nullptr;
+
+PyObject* call_python(PyObject* function, const ConfigPtr& config, PyObject* const* args, size_t nargsf,
+                      PyObject* kwnames, OwnedArguments owned) {
+  HookScope scope(config, reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function)), owned);
+  return PyObject_Vectorcall(function, args, nargsf, kwnames);
+}
+
+symbolic::Roots roots_of(PyObject* function, PyObject* const* args, Py_ssize_t num_arguments) {
+  auto* f = reinterpret_cast<PyFunctionObject*>(function);
+  return {.arguments = args,
+          .num_arguments = num_arguments,
+          .function = function,
+          .globals = f->func_globals,
+          .builtins = f->func_builtins,
+          .closure = f->func_closure};
+}
+
+PyObject* optimized_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  auto* self = reinterpret_cast<OptimizedFunction*>(callable);
+  // The call may drop the last reference to the callable itself.
+  PyRef held = PyRef::borrow(self->function);
+  ConfigPtr config = self->config;
+  return call_function(held.get(), config, self->cache, args, nargsf, kwnames);
+}
+
+void optimized_dealloc(PyObject* object) {
+  auto* self = reinterpret_cast<OptimizedFunction*>(object);
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  if (self->weak_references) PyObject_ClearWeakRefs(object);
+  Py_CLEAR(self->function);
+  Py_CLEAR(self->dict);
+  self->config.~ConfigPtr();
+  self->cache.~shared_ptr<CodeCache>();
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+int optimized_traverse(PyObject* object, visitproc visit, void* arg) {
+  auto* self = reinterpret_cast<OptimizedFunction*>(object);
+  Py_VISIT(self->function);
+  Py_VISIT(self->dict);
+  Py_VISIT(Py_TYPE(object));
+  return 0;
+}
+
+int optimized_clear(PyObject* object) {
+  auto* self = reinterpret_cast<OptimizedFunction*>(object);
+  Py_CLEAR(self->dict);
+  return 0;
+}
+
+// As a function does: found on a class, it binds to the instance.
+PyObject* optimized_get(PyObject* self, PyObject* instance, PyObject*) {
+  if (!instance || instance == Py_None) return Py_NewRef(self);
+  return PyMethod_New(self, instance);
+}
+
+PyObject* optimized_repr(PyObject* object) {
+  auto* self = reinterpret_cast<OptimizedFunction*>(object);
+  return PyUnicode_FromFormat("<cdynamo.optimize of %R>", self->function);
+}
+
+PyObject* optimized_wrapped(PyObject* object, void*) {
+  return Py_NewRef(reinterpret_cast<OptimizedFunction*>(object)->function);
+}
+
+// What is not its own is the function's: __name__, __code__, __defaults__ and whatever the user attached.
+PyObject* optimized_getattro(PyObject* object, PyObject* name) {
+  PyObject* own = PyObject_GenericGetAttr(object, name);
+  if (own || !PyErr_ExceptionMatches(PyExc_AttributeError)) return own;
+  PyErr_Clear();
+  return PyObject_GetAttr(reinterpret_cast<OptimizedFunction*>(object)->function, name);
+}
+
+// Pickled as a call that makes it again; functions pickle by name.
+PyObject* optimized_reduce(PyObject* object, PyObject*) {
+  PyRef module = PyRef::steal(PyImport_ImportModule("cdynamo"));
+  PyRef optimize = module ? PyRef::steal(PyObject_GetAttrString(module.get(), "optimize")) : PyRef();
+  if (!optimize) return nullptr;
+  return Py_BuildValue("(O(O))", optimize.get(), reinterpret_cast<OptimizedFunction*>(object)->function);
+}
+
+PyGetSetDef optimized_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {"__wrapped__", optimized_wrapped, nullptr, "the function as it was written", nullptr},
+    {},
+};
+PyMethodDef optimized_methods[] = {
+    {"__reduce__", optimized_reduce, METH_NOARGS, nullptr},
+    {},
+};
+PyMemberDef optimized_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(OptimizedFunction, vectorcall), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(OptimizedFunction, dict), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(OptimizedFunction, weak_references), READONLY, nullptr},
+    {},
+};
+PyType_Slot optimized_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(optimized_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(optimized_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(optimized_clear)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_descr_get, reinterpret_cast<void*>(optimized_get)},
+    {Py_tp_repr, reinterpret_cast<void*>(optimized_repr)},
+    {Py_tp_getattro, reinterpret_cast<void*>(optimized_getattro)},
+    {Py_tp_getset, optimized_getset},
+    {Py_tp_methods, optimized_methods},
+    {Py_tp_members, optimized_members},
+    {Py_tp_doc, const_cast<char*>("A function that runs as compiled code; made by cdynamo.optimize.")},
+    {0, nullptr},
+};
+PyType_Spec optimized_spec = {
+    .name = "cdynamo.OptimizedFunction",
+    .basicsize = sizeof(OptimizedFunction),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+             Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = optimized_slots,
+};
+
+}  // namespace
+
+PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared_ptr<CodeCache>& cache,
+                        PyObject* const* args, size_t nargsf, PyObject* kwnames, OwnedArguments owned) {
+  if (global_config().disabled || cdynamo_is_tracing(PyThreadState_Get()) || symbolic::stack_is_low())
+    return PyObject_Vectorcall(function, args, nargsf, kwnames);
+  const Py_ssize_t num_positional = PyVectorcall_NARGS(nargsf);
+  const Py_ssize_t num_arguments = num_positional + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  PyRef result;
+  Outcome outcome = Outcome::kPython;
+  try {
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+    if (!cache || cache->code() != code) cache = code_cache(code, config);
+    std::shared_ptr<CodeCache> held = cache;
+    const symbolic::Roots roots = roots_of(function, args, num_arguments);
+    outcome = held->call(roots, num_positional, kwnames, false, owned, result);
+  } catch (const symbolic::PythonError&) {
+    return nullptr;
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_Format(PyExc_SystemError, "cdynamo: %s", error.what());
+    return nullptr;
+  }
+  switch (outcome) {
+    case Outcome::kDone: return result.release();
+    case Outcome::kPlainPython: return PyObject_Vectorcall(function, args, nargsf, kwnames);
+    case Outcome::kPython: break;
+  }
+  return call_python(function, config, args, nargsf, kwnames, owned);
+}
+
+int add_optimized_function_type(PyObject* module) {
+  PyRef type = PyRef::steal(PyType_FromModuleAndSpec(module, &optimized_spec, nullptr));
+  if (!type) return -1;
+  optimized_function_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type.get()));
+  return PyModule_AddObjectRef(module, "OptimizedFunction", type.get());
+}
+
+PyRef make_optimized_function(PyObject* function, ConfigPtr config) {
+  PyRef object = PyRef::steal(optimized_function_type->tp_alloc(optimized_function_type, 0));
+  if (!object) return object;
+  auto* self = reinterpret_cast<OptimizedFunction*>(object.get());
+  new (&self->config) ConfigPtr(std::move(config));
+  new (&self->cache) std::shared_ptr<CodeCache>();
+  self->vectorcall = optimized_vectorcall;
+  self->function = Py_NewRef(function);
+  return object;
+}
+
+}  // namespace cdynamo::frame_eval

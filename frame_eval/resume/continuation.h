@@ -1,0 +1,31 @@
+// Continuation: how a function goes on in Python after a graph break.
+//
+// The code object made for it is the original code entered in the middle: a prologue puts the value stack and
+// the locals back and jumps to the instruction that broke the graph, which Python executes; on every way out
+// of that instruction a stub hands stack and locals to a resume function, which is compiled in its turn. All
+// else is the original code, its exception table included, so breaks inside `with` and `try` need no special
+// case. Resume functions are always made from the original code, so there is one for each place to resume at.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "frame_eval/cache/config.h"
+#include "symbolic/capture/capture.h"
+
+namespace cdynamo::frame_eval {
+
+using symbolic::PyRef;
+
+class Continuation {
+ public:
+  // `capture` ended in kBreak in `code`. Throws graph::InternalError, PythonError.
+  static std::unique_ptr<Continuation> make(PyCodeObject* code, const symbolic::CaptureResult& capture,
+                                            const ConfigPtr& config);
+  virtual ~Continuation() = default;
+  // `values`: the stack from the bottom (null: an empty slot), then the locals of capture.local_slots. They are
+  // the running code's alone once it has begun. Of `roots`, the arguments are not looked at.
+  virtual PyRef run(const symbolic::Roots& roots, std::vector<PyRef> values) = 0;
+};
+
+}  // namespace cdynamo::frame_eval

@@ -1,0 +1,302 @@
+#include "frame_eval/resume/entered_code.h"
+
+#include <algorithm>
+
+#include "graph/op.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+using symbolic::ArgKind;
+using symbolic::checked;
+using symbolic::Instruction;
+using symbolic::make;
+using symbolic::Op;
+using symbolic::WayOut;
+
+// ---- origins
+
+void free_origin(void* origin) { delete static_cast<CodeOrigin*>(origin); }
+
+Py_ssize_t origin_index() {
+  static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(free_origin);
+  return index;
+}
+
+CodeOrigin* registered_origin(PyCodeObject* code) {
+  void* origin = nullptr;
+  if (_PyCode_GetExtra(reinterpret_cast<PyObject*>(code), origin_index(), &origin) < 0) PyErr_Clear();
+  return static_cast<CodeOrigin*>(origin);
+}
+
+void register_origin(PyObject* code, CodeOrigin origin) {
+  auto* owned = new CodeOrigin(std::move(origin));
+  if (_PyCode_SetExtra(code, origin_index(), owned) == 0) return;
+  delete owned;
+  throw symbolic::PythonError{};
+}
+
+std::vector<std::string> string_tuple(PyObject* tuple) {
+  std::vector<std::string> strings;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    const char* text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, i));
+    if (!text) throw symbolic::PythonError{};
+    strings.emplace_back(text);
+  }
+  return strings;
+}
+
+PyRef attribute(PyObject* object, const char* name) { return checked(PyObject_GetAttrString(object, name)); }
+
+std::shared_ptr<OriginalCode> read_original(PyCodeObject* code) {
+  auto original = std::make_shared<OriginalCode>();
+  PyObject* object = reinterpret_cast<PyObject*>(code);
+  PyRef replace = attribute(object, "replace");
+  original->code = checked(PyObject_CallNoArgs(replace.get()));
+  original->program = symbolic::decode(code);
+  original->depths = symbolic::stack_depths(original->program);
+  original->names = slot_names(code);
+  original->num_plain = static_cast<int>(string_tuple(attribute(object, "co_varnames").get()).size());
+  for (const char* kind : {"co_cellvars", "co_freevars"})
+    for (const std::string& name : string_tuple(attribute(object, kind).get()))
+      original->cells.push_back(original->slot_of(name));
+  return original;
+}
+
+// ---- building
+
+// The slots of entered code: parameters (locals, then stack items), the other locals, free variables.
+struct EnteredLayout {
+  std::vector<std::string> varnames, freevars;
+  std::vector<int> slot;  // of the original's slot
+  int argcount = 0;
+  int first_stack = 0;  // slot of the first stack parameter
+  int scratch = -1;     // slots that stubs put stack items into; the first takes what is empty
+};
+
+EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int scratch_slots) {
+  EnteredLayout layout;
+  layout.slot.assign(original.names.size(), -1);
+  auto add = [&](int slot) {
+    layout.slot[slot] = static_cast<int>(layout.varnames.size());
+    layout.varnames.push_back(original.names[slot]);
+  };
+  for (int slot : entry.locals) add(slot);
+  layout.first_stack = static_cast<int>(layout.varnames.size());
+  for (size_t i = 0; i < entry.empty_slots.size(); ++i)
+    if (!entry.empty_slots[i]) layout.varnames.push_back(".stack" + std::to_string(i));
+  layout.argcount = static_cast<int>(layout.varnames.size());
+  for (int slot = 0; slot < original.num_plain; ++slot)
+    if (layout.slot[slot] < 0 && !original.is_cell(slot)) add(slot);
+  layout.scratch = static_cast<int>(layout.varnames.size());
+  for (int i = 0; i < scratch_slots; ++i) layout.varnames.push_back(".scratch" + std::to_string(i));
+  int next = static_cast<int>(layout.varnames.size());
+  for (int slot : original.cells) {
+    layout.slot[slot] = next++;
+    layout.freevars.push_back(original.names[slot]);
+  }
+  return layout;
+}
+
+std::vector<Instruction> make_prologue(const EntryPoint& entry, const EnteredLayout& layout) {
+  std::vector<Instruction> code;
+  if (!layout.freevars.empty())
+    code.push_back(make(Op::COPY_FREE_VARS, static_cast<int>(layout.freevars.size())));
+  code.push_back(make(Op::RESUME, 0));
+  int next = layout.first_stack;
+  for (bool empty : entry.empty_slots)
+    code.push_back(empty ? make(Op::PUSH_NULL) : make(Op::LOAD_FAST, next++));
+  // The stack alone holds its items.
+  for (int slot = layout.first_stack; slot < next; ++slot) code.push_back(make(Op::DELETE_FAST, slot));
+  code.push_back(make(Op::JUMP, 0));  // its target is set by the caller
+  return code;
+}
+
+// An instruction of the original as it stands in entered code. What sets up a frame is done by the prologue.
+Instruction renumbered(const Instruction& instruction, const EnteredLayout& layout) {
+  Instruction copy = instruction;
+  if (copy.op == Op::COPY_FREE_VARS || copy.op == Op::MAKE_CELL || copy.op == Op::RETURN_GENERATOR) {
+    copy.op = Op::NOP;
+    copy.arg = 0;
+  } else if (symbolic::op_arg_kind(copy.op) == ArgKind::kLocal) {
+    copy.arg = layout.slot.at(copy.arg);
+  }
+  return copy;
+}
+
+PyRef assemble_entered(const OriginalCode& original, const Program& program, const EnteredLayout& layout) {
+  auto* code = reinterpret_cast<PyCodeObject*>(original.code.get());
+  symbolic::CodeOptions options;
+  options.varnames = layout.varnames;
+  options.freevars = layout.freevars;
+  options.argcount = layout.argcount;
+  options.posonly = options.kwonly = 0;
+  options.flags = code->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS);
+  options.replace_layout = true;
+  return symbolic::assemble(code, program, options);
+}
+
+// ---- stubs of a continuation
+
+// A method that is looked up by the broken instruction: a plain attribute and an empty slot, so that it is
+// known which of the two slots of the call is the empty one.
+void split_method_load(std::vector<Instruction>& code) {
+  Instruction load = code.back();
+  if (load.op == Op::LOAD_METHOD)
+    code.back().op = Op::LOAD_ATTR;
+  else if (load.op == Op::LOAD_SUPER_METHOD)
+    code.back().op = Op::LOAD_SUPER_ATTR;
+  else
+    return;
+  const size_t first = code.size();
+  symbolic::append_push_null(code);
+  for (size_t i = first; i < code.size(); ++i) code[i].handler = load.handler;
+}
+
+bool loads_method(Op op) { return op == Op::LOAD_METHOD || op == Op::LOAD_SUPER_METHOD; }
+
+// Which slots are empty after the instruction at `entry.target` has run and gone to `next`.
+std::vector<bool> empty_after(const OriginalCode& original, const EntryPoint& entry, int next) {
+  const Instruction& broken = original.program.code[entry.target];
+  const int before = static_cast<int>(entry.empty_slots.size()), after = original.depths.at(next);
+  if (after < 0) throw graph::InternalError("the way out of a graph break is not reachable");
+  std::vector<bool> empty(entry.empty_slots.begin(), entry.empty_slots.begin() + std::min(before, after));
+  empty.resize(after, false);
+  const Op op = broken.op;
+  if (loads_method(op)) {
+    empty[after - 2] = symbolic::kNullIsLower;
+    empty[after - 1] = !symbolic::kNullIsLower;
+  } else if (op == Op::PUSH_NULL) {
+    empty[after - 1] = true;
+  } else if (op == Op::CALL || op == Op::CALL_KW || op == Op::CALL_FUNCTION_EX) {
+    empty[after - 1] = false;  // nothing else takes an empty slot off the stack
+  }
+  return empty;
+}
+
+// The ways out of the one instruction that is entered at.
+std::vector<WayOut> ways_out_of(const OriginalCode& original, const EntryPoint& entry) {
+  const Instruction& instruction = original.program.code[entry.target];
+  std::vector<WayOut> ways;
+  if (symbolic::falls_through(instruction.op)) ways.push_back({entry.target, entry.target + 1, entry.locals});
+  if (symbolic::is_jump(instruction.op)) ways.push_back({entry.target, instruction.arg, entry.locals});
+  return ways;
+}
+
+void append_stub(Program& program, const OriginalCode& original, const EnteredLayout& layout,
+                 const EntryPoint& exit, PyRef resume) {
+  std::vector<Instruction>& code = program.code;
+  const size_t first = code.size();
+  int next = layout.scratch;
+  std::vector<int> kept(exit.empty_slots.size());
+  for (int i = static_cast<int>(exit.empty_slots.size()) - 1; i >= 0; --i) {
+    kept[i] = exit.empty_slots[i] ? layout.scratch : ++next;
+    code.push_back(make(Op::STORE_FAST, kept[i]));
+  }
+  code.push_back(symbolic::load_const(std::move(resume)));
+  symbolic::append_push_null(code);
+  std::vector<int> moved;
+  for (int slot : exit.locals) moved.push_back(layout.slot[slot]);
+  for (size_t i = 0; i < exit.empty_slots.size(); ++i)
+    if (!exit.empty_slots[i]) moved.push_back(kept[i]);
+  for (int cell : original.cells) code.push_back(make(Op::LOAD_CLOSURE, layout.slot[cell]));
+  for (int slot : moved) code.push_back(make(Op::LOAD_FAST, slot));
+  // From here on the resumed function alone holds them (ResumePoint empties the list).
+  for (int slot : moved) code.push_back(make(Op::DELETE_FAST, slot));
+  code.push_back(make(Op::BUILD_LIST, static_cast<int>(original.cells.size() + moved.size())));
+  code.push_back(make(Op::CALL, 1));
+  code.push_back(make(Op::RETURN_VALUE));
+  const Instruction& broken = original.program.code[exit.target > 0 ? exit.target - 1 : 0];
+  for (size_t i = first; i < code.size(); ++i) code[i].line = code[i].end_line = broken.line;
+}
+
+}  // namespace
+
+bool OriginalCode::is_cell(int slot) const {
+  return std::find(cells.begin(), cells.end(), slot) != cells.end();
+}
+
+int OriginalCode::slot_of(const std::string& name) const {
+  auto found = std::find(names.begin(), names.end(), name);
+  return found == names.end() ? -1 : static_cast<int>(found - names.begin());
+}
+
+std::vector<std::string> slot_names(PyCodeObject* code) {
+  PyObject* object = reinterpret_cast<PyObject*>(code);
+  std::vector<std::string> names;
+  for (const char* kind : {"co_varnames", "co_cellvars", "co_freevars"})
+    for (const std::string& name : string_tuple(attribute(object, kind).get()))
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  return names;
+}
+
+CodeOrigin origin_of(PyCodeObject* code) {
+  if (CodeOrigin* origin = registered_origin(code)) return *origin;
+  CodeOrigin origin{read_original(code), 0};
+  register_origin(reinterpret_cast<PyObject*>(code), origin);
+  return origin;
+}
+
+PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry) {
+  const EnteredLayout layout = lay_out(*original, entry, 0);
+  Program program{make_prologue(entry, layout), original->program.handlers};
+  const int shift = static_cast<int>(program.code.size());
+  program.code.back().arg = entry.target + shift;
+  for (const Instruction& instruction : original->program.code) {
+    program.code.push_back(renumbered(instruction, layout));
+    if (symbolic::is_jump(instruction.op)) program.code.back().arg += shift;
+  }
+  for (symbolic::Handler& handler : program.handlers) handler.target += shift;
+  PyRef code = assemble_entered(*original, program, layout);
+  // Capture stops at an instruction of this code, which is found again in the original by counting.
+  if (symbolic::decode(reinterpret_cast<PyCodeObject*>(code.get())).code.size() != program.code.size())
+    throw graph::InternalError("a resume function does not decode to what it was made from");
+  register_origin(code.get(), {original, shift});
+  return code;
+}
+
+PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
+                             const BrokenCode& broken, ResumeFactory resume, void* context) {
+  const std::vector<WayOut> ways = broken.whole_loop ? broken.ways_out : ways_out_of(*original, entry);
+  const int scratch = 1 + *std::max_element(original->depths.begin(), original->depths.end());
+  const EnteredLayout layout = lay_out(*original, entry, scratch + 1);
+  Program program{make_prologue(entry, layout), original->program.handlers};
+  const int shift = static_cast<int>(program.code.size());
+  const int size = static_cast<int>(original->program.code.size());
+  std::vector<int> place(size + 1), fall_through(size, -1);
+  for (int i = 0; i < size; ++i) {
+    const Instruction& instruction = original->program.code[i];
+    place[i] = static_cast<int>(program.code.size());
+    program.code.push_back(renumbered(instruction, layout));
+    if (i == entry.target) split_method_load(program.code);
+    const bool stubbed =
+        std::any_of(ways.begin(), ways.end(), [&](const WayOut& w) { return w.from == i && w.to == i + 1; });
+    if (!stubbed || !symbolic::falls_through(instruction.op)) continue;
+    fall_through[i] = static_cast<int>(program.code.size());
+    program.code.push_back(make(Op::JUMP, 0));
+    program.code.back().line = instruction.line;
+  }
+  for (int i = 0; i < size; ++i)
+    if (symbolic::is_jump(original->program.code[i].op))
+      program.code[place[i]].arg = place[original->program.code[i].arg];
+  for (symbolic::Handler& handler : program.handlers) handler.target = place[handler.target];
+  program.code[shift - 1].arg = place[entry.target];
+
+  for (const WayOut& way : ways) {
+    std::vector<bool> empty = entry.empty_slots;
+    if (broken.whole_loop)
+      empty.resize(original->depths.at(way.to));  // a loop leaves what is below its own alone
+    else
+      empty = empty_after(*original, entry, way.to);
+    const EntryPoint exit{way.to, std::move(empty), way.locals};
+    const int stub = static_cast<int>(program.code.size());
+    append_stub(program, *original, layout, exit, resume(original, exit, context));
+    const Instruction& last = original->program.code[way.from];
+    if (fall_through[way.from] >= 0 && way.to == way.from + 1)
+      program.code[fall_through[way.from]].arg = stub;
+    if (symbolic::is_jump(last.op) && last.arg == way.to) program.code[place[way.from]].arg = stub;
+  }
+  return assemble_entered(*original, program, layout);
+}
+
+}  // namespace cdynamo::frame_eval

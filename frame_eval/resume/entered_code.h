@@ -1,0 +1,73 @@
+// Entered code: the code of a function, entered in the middle with a given stack and given locals.
+//
+// Its parameters are the live locals and the stack's items; all its cells and free variables are free
+// variables. A short prologue pushes the stack and jumps to the place; what follows is the original code,
+// slots renumbered, so its line table, its exception table and its loops are the original's. Resume functions
+// are made this way, and so are continuations, which differ in one thing: on each way out of the instruction
+// that they enter at, a stub calls a resume function.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "symbolic/bytecode/bytecode.h"
+#include "symbolic/capture/capture.h"
+
+namespace cdynamo::frame_eval {
+
+using symbolic::Program;
+using symbolic::PyRef;
+
+// Where to enter: an instruction of the original code, which stack slots are empty, which locals hold values.
+struct EntryPoint {
+  int target = 0;
+  std::vector<bool> empty_slots;  // one for each stack slot, from the bottom; true: NULL
+  std::vector<int> locals;        // slots of the original code, ascending; cells and free variables left out
+  friend auto operator<=>(const EntryPoint&, const EntryPoint&) = default;
+};
+
+// A code object as the user wrote it, decoded once. It holds a copy of the code object, so that nothing
+// refers back to the caches that hang on the original.
+struct OriginalCode {
+  PyRef code;
+  Program program;
+  std::vector<int> depths;         // stack depth before each instruction
+  std::vector<std::string> names;  // of the slots (co_localsplusnames)
+  int num_plain = 0;               // slots below this are in co_varnames (some may be cells as well)
+  std::vector<int> cells;  // slots that are cells or free variables, in the order of entered code's closure
+  std::map<EntryPoint, PyObject*> resume_points;  // borrowed: each takes itself out when it goes
+
+  bool is_cell(int slot) const;
+  int slot_of(const std::string& name) const;  // -1: none
+};
+
+// The names of a code object's slots: co_varnames, then the cells that are no arguments, then the free
+// variables.
+std::vector<std::string> slot_names(PyCodeObject* code);
+
+// What a code object is: itself, or code entered in the middle of another.
+struct CodeOrigin {
+  std::shared_ptr<OriginalCode> original;
+  int prologue = 0;  // instructions before the original's first
+};
+CodeOrigin origin_of(PyCodeObject* code);
+
+// Entered code for a resume function; its origin is registered.
+PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry);
+
+// What Python executes before the function is resumed: the one instruction at `entry.target` if `whole_loop`
+// is false, else a loop, with the ways out of it that are resumed (in instructions and slots of the
+// original).
+struct BrokenCode {
+  bool whole_loop = false;
+  std::vector<symbolic::WayOut> ways_out;
+};
+
+// Entered code for a continuation. `resume(entry)` gives the callable for a way out (a new reference); it is
+// called with the closure's cells, the locals and the non-empty stack items.
+using ResumeFactory = PyRef (*)(const std::shared_ptr<OriginalCode>&, const EntryPoint&, void* context);
+PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
+                             const BrokenCode& broken, ResumeFactory resume, void* context);
+
+}  // namespace cdynamo::frame_eval

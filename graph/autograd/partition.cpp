@@ -1,0 +1,297 @@
+#include "graph/autograd/partition.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "graph/op.h"
+
+namespace cdynamo::graph {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Maximum flow by Dinic's method.
+class FlowNetwork {
+ public:
+  explicit FlowNetwork(int nodes) : edges_of_(nodes) {}
+
+  void connect(int from, int to, double capacity) {
+    edges_of_[from].push_back(static_cast<int>(edges_.size()));
+    edges_.push_back({to, capacity});
+    edges_of_[to].push_back(static_cast<int>(edges_.size()));
+    edges_.push_back({from, 0});
+  }
+
+  // The nodes on the source's side of a minimum cut; empty where no cut is finite.
+  std::vector<bool> cut(int source, int sink) {
+    while (find_levels(source, sink)) {
+      next_.assign(edges_of_.size(), 0);
+      while (const double flow = push(source, sink, kInfinity))
+        if (flow == kInfinity) return {};
+    }
+    std::vector<bool> side(edges_of_.size());
+    for (size_t i = 0; i < side.size(); ++i) side[i] = level_[i] >= 0;
+    return side;
+  }
+
+ private:
+  struct Edge {
+    int to;
+    double room;
+  };
+  // Sums of doubles leave crumbs behind.
+  static bool has_room(const Edge& edge) { return edge.room > 1e-6; }
+
+  bool find_levels(int source, int sink) {
+    level_.assign(edges_of_.size(), -1);
+    level_[source] = 0;
+    std::queue<int> queue({source});
+    while (!queue.empty()) {
+      const int at = queue.front();
+      queue.pop();
+      for (int e : edges_of_[at]) {
+        if (!has_room(edges_[e]) || level_[edges_[e].to] >= 0) continue;
+        level_[edges_[e].to] = level_[at] + 1;
+        queue.push(edges_[e].to);
+      }
+    }
+    return level_[sink] >= 0;
+  }
+
+  // One augmenting path, walked with a stack of its own: graphs are deeper than call stacks.
+  double push(int source, int sink, double limit) {
+    std::vector<int> path;  // edges
+    int at = source;
+    while (at != sink) {
+      size_t& next = next_[at];
+      while (next < edges_of_[at].size()) {
+        const Edge& edge = edges_[edges_of_[at][next]];
+        if (has_room(edge) && level_[edge.to] == level_[at] + 1) break;
+        ++next;
+      }
+      if (next < edges_of_[at].size()) {
+        path.push_back(edges_of_[at][next]);
+        at = edges_[path.back()].to;
+      } else if (path.empty()) {
+        return 0;
+      } else {
+        at = edges_[path.back() ^ 1].to;
+        path.pop_back();
+        ++next_[at];
+      }
+    }
+    for (int e : path) limit = std::min(limit, edges_[e].room);
+    if (limit == kInfinity) return limit;
+    for (int e : path) {
+      edges_[e].room -= limit;
+      edges_[e ^ 1].room += limit;
+    }
+    return limit;
+  }
+
+  std::vector<Edge> edges_;  // e ^ 1 is the reverse of e
+  std::vector<std::vector<int>> edges_of_;
+  std::vector<int> level_;
+  std::vector<size_t> next_;
+};
+
+bool is_view(const Node& node) { return node.op->family == Family::kView; }
+
+// What a second draw or a second call of the framework would give is not what the first gave.
+bool must_keep(const Node& node) {
+  return node.op->family == Family::kRandom || node.op->family == Family::kLibrary;
+}
+
+bool is_dear(const Node& node) {
+  switch (node.op->family) {
+    case Family::kContraction:
+    case Family::kReduction:
+    case Family::kScan:
+    case Family::kRandom:
+    case Family::kLibrary: return true;
+    default: return false;
+  }
+}
+
+// Operands of these are read from memory, not computed where they are used.
+bool reads_memory(const Node& node) {
+  const Family family = node.op->family;
+  return family == Family::kContraction || family == Family::kScan || family == Family::kLibrary;
+}
+
+class Partitioner {
+ public:
+  Partitioner(const Graph& forward, const std::vector<Value*>& needed)
+      : graph_(forward),
+        needed_(needed),
+        in_memory_(forward.next_value_id()),
+        leaves_region_(forward.next_value_id()),
+        written_(forward.inputs.size()) {
+    for (const Graph::Mutation& mutation : forward.mutations) written_[mutation.input] = true;
+    find_in_memory();
+    find_region_results();
+  }
+
+  // Kept values where none of `recomputed` (by id) is spared for being dear.
+  std::vector<Value*> cut(const std::vector<bool>& recomputed) const {
+    const int count = graph_.next_value_id(), source = 2 * count, sink = 2 * count + 1;
+    FlowNetwork network(2 * count + 2);
+    const auto add = [&](const Value* value) {
+      network.connect(2 * value->id, 2 * value->id + 1, cost(value));
+      if (!may_recompute(value, recomputed)) network.connect(source, 2 * value->id, kInfinity);
+    };
+    for (const Value* input : graph_.inputs) add(input);
+    for (const auto& node : graph_.nodes) {
+      for (const Value* result : node->results) add(result);
+      for_each_operand(*node, [&](Value*& operand) {
+        for (const Value* result : node->results)
+          network.connect(2 * operand->id + 1, 2 * result->id, kInfinity);
+      });
+    }
+    for (const Value* value : needed_) network.connect(2 * value->id + 1, sink, kInfinity);
+    const std::vector<bool> side = network.cut(source, sink);
+    std::vector<Value*> kept;
+    for (int id = 0; id < count; ++id)
+      if (side.at(2 * id) && !side[2 * id + 1]) kept.push_back(graph_.value(id));
+    return kept;
+  }
+
+  double bytes(const std::vector<Value*>& kept) const {
+    double sum = 0;
+    for (const Value* value : kept)
+      if (value->node) sum += bytes_of(*graph_.sym, value->type);
+    return sum;
+  }
+
+ private:
+  bool is_input(const Value* value) const {
+    return !value->node && value->index < static_cast<int>(graph_.inputs.size()) &&
+           graph_.inputs[value->index] == value;
+  }
+
+  bool may_recompute(const Value* value, const std::vector<bool>& recomputed) const {
+    if (!value->node) return false;
+    if (must_keep(*value->node)) return false;
+    if (recomputed[value->id]) return true;
+    if (value->node->region) return leaves_region_[value->id] != kForOthers;
+    return !is_dear(*value->node) && !in_memory_[value->id];
+  }
+
+  // Inputs are there anyway; what the forward does not store has to be written too; of a view its base is
+  // kept, which needs no copy.
+  double cost(const Value* value) const {
+    const double bytes = bytes_of(*graph_.sym, value->type) + 1;
+    if (is_input(value)) return written_[value->index] ? 2 * bytes : 1e-3 * bytes;
+    if (is_inside_region(value)) return kInfinity;
+    if (is_view(*value->node)) return 2.5 * bytes;
+    return in_memory_[value->id] || is_dear(*value->node) ? bytes : 2 * bytes;
+  }
+
+  bool is_inside_region(const Value* value) const {
+    return value->node->region && leaves_region_[value->id] == kNot && !must_keep(*value->node);
+  }
+
+  static const Value* base_of(const Value* value) {
+    while (value->node && is_view(*value->node)) value = std::get<Value*>(value->node->args[0]);
+    return value;
+  }
+
+  void mark(const Value* value) { in_memory_[base_of(value)->id] = true; }
+
+  void find_region_results() {
+    // Of a view its base is kept.
+    const auto leave = [&](const Value* value, Leaves how) {
+      const Value* base = base_of(value);
+      leaves_region_[value->id] = std::max(leaves_region_[value->id], kAsResult);
+      if (base->node && base->node->region == value->node->region)
+        leaves_region_[base->id] = std::max(leaves_region_[base->id], how);
+    };
+    for (const Value* output : graph_.outputs)
+      if (output->node && output->node->region) leave(output, kAsResult);
+    for (const auto& node : graph_.nodes)
+      for_each_operand(*node, [&](Value*& operand) {
+        if (operand->node && operand->node->region && operand->node->region != node->region)
+          leave(operand, kForOthers);
+      });
+  }
+
+  void find_in_memory() {
+    std::vector<int> users(graph_.next_value_id());
+    for (const auto& node : graph_.nodes)
+      for_each_operand(*node, [&](Value*& operand) { ++users[operand->id]; });
+    for (const Value* output : graph_.outputs) mark(output);
+    for (const auto& node : graph_.nodes)
+      for_each_operand(*node, [&](Value*& operand) {
+        if (reads_memory(*node)) mark(operand);
+        if (node->op->family == Family::kReduction && users[operand->id] > 1) mark(operand);
+      });
+  }
+
+  const Graph& graph_;
+  const std::vector<Value*>& needed_;
+  std::vector<bool> in_memory_;  // by value id: stored by the forward whether it is kept or not
+  // By value id: does what a checkpoint computes leave it, as a result of the graph or to be read outside?
+  enum Leaves : uint8_t { kNot, kAsResult, kForOthers };
+  std::vector<Leaves> leaves_region_;
+  std::vector<bool> written_;  // by input: its content is another after the graph
+};
+
+// What the values of equal layers have in common.
+using Kind = std::pair<std::string_view, std::pair<runtime::DType, std::vector<int64_t>>>;
+
+Kind kind_of(const SymContext& context, const Value& value) {
+  std::vector<int64_t> sizes;
+  for (const Sym& size : value.type.sizes) sizes.push_back(context.hint(size));
+  return {value.node->op->name, {value.type.dtype, std::move(sizes)}};
+}
+
+}  // namespace
+
+double bytes_of(const SymContext& context, const TensorType& type) {
+  double bytes = runtime::info(type.dtype).bytes;
+  for (const Sym& size : type.sizes) bytes *= static_cast<double>(context.hint(size));
+  return bytes;
+}
+
+std::vector<Value*> partition(const Graph& forward, const std::vector<Value*>& needed,
+                              const PartitionOptions& options) {
+  const Partitioner partitioner(forward, needed);
+  std::vector<bool> recomputed(forward.next_value_id());
+  std::vector<Value*> kept = partitioner.cut(recomputed);
+  if (options.memory_budget >= 1) return kept;
+  const double allowed = options.memory_budget * partitioner.bytes(kept);
+  double peak = options.peak ? options.peak(kept) : 0;
+  std::set<Kind> refused;
+  while (partitioner.bytes(kept) > allowed) {
+    // The values of one kind that take the most: those of equal layers are computed again, or not, together.
+    std::map<Kind, std::vector<Value*>> kinds;
+    for (Value* value : kept)
+      if (value->node && !must_keep(*value->node) && !recomputed[value->id] &&
+          !refused.count(kind_of(*forward.sym, *value)))
+        kinds[kind_of(*forward.sym, *value)].push_back(value);
+    const auto largest =
+        std::ranges::max_element(kinds, {}, [&](const auto& kind) { return partitioner.bytes(kind.second); });
+    if (largest == kinds.end()) break;
+    std::vector<bool> more = recomputed;
+    std::vector<Value*> fewer;
+    for (const Value* value : largest->second) {  // the first ones are needed last
+      more[value->id] = true;
+      fewer = partitioner.cut(more);
+      if (partitioner.bytes(fewer) <= allowed) break;
+    }
+    const double next_peak = options.peak ? options.peak(fewer) : 0;
+    if (next_peak > peak || partitioner.bytes(fewer) >= partitioner.bytes(kept)) {
+      refused.insert(largest->first);
+      continue;
+    }
+    peak = next_peak;
+    recomputed = std::move(more);
+    kept = std::move(fewer);
+  }
+  return kept;
+}
+
+}  // namespace cdynamo::graph

@@ -1,0 +1,146 @@
+// Statements other than memory accesses and reductions.
+#include <llvm/IR/MDBuilder.h>
+
+#include <algorithm>
+
+#include "graph/op.h"
+#include "lowering/cpu/kernel_emitter.h"
+#include "lowering/loops/kernel_hash.h"
+
+namespace cdynamo::lowering::emit {
+
+using namespace llvm;
+using graph::InternalError;
+
+void KernelEmitter::emit_statement(const Stmt& stmt, const Placement& placement) {
+  // A statement at a depth without the vector loop is executed once, whatever the copies of the loop inside.
+  int copies = placement.varies ? position_.copies : 1;
+  Registers results;
+  for (int copy = 0; copy < copies; ++copy) {
+    if (stmt.kind == StmtKind::kStore) {
+      emit_store(stmt, copy);
+    } else if (stmt.kind == StmtKind::kReduce) {
+      emit_reduce(stmt, copy);
+    } else {
+      results.push_back(emit_value(stmt, copy));
+    }
+  }
+  if (!results.empty()) registers_[stmt.dst] = std::move(results);
+}
+
+Value* KernelEmitter::emit_value(const Stmt& stmt, int copy) {
+  switch (stmt.kind) {
+    case StmtKind::kLoad: return emit_load(stmt, copy);
+    case StmtKind::kConstant:
+      return VectorBuilder::value(runtime::is_float(stmt.dtype)
+                                      ? builder_.cast(builder_.constant(stmt.value, stmt.dtype), stmt.dtype)
+                                      : builder_.constant_int(stmt.int_value, stmt.dtype));
+    case StmtKind::kAxis: return axis_value(stmt.axis, copy);
+    case StmtKind::kSize: return size(stmt.size);
+    case StmtKind::kPrim: {
+      Scalar operands[3];
+      int count = static_cast<int>(stmt.operands.size());
+      for (int i = 0; i < count; ++i) operands[i] = operand(stmt, i, copy);
+      Scalar result = builder_.prim(stmt.prim, operands, count);
+      return VectorBuilder::value(runtime::is_half(stmt.dtype) ? builder_.round_to(result, stmt.dtype)
+                                                               : result);
+    }
+    case StmtKind::kCast: return VectorBuilder::value(builder_.cast(operand(stmt, 0, copy), stmt.dtype));
+    case StmtKind::kSelect:
+      return VectorBuilder::value(
+          builder_.select(operand(stmt, 0, copy), operand(stmt, 1, copy), operand(stmt, 2, copy)));
+    case StmtKind::kOp: return emit_op(stmt, copy);
+    case StmtKind::kCheckIndex: return emit_check_index(stmt, copy);
+    case StmtKind::kScan: return emit_scan(stmt, copy);
+    default: throw InternalError("emission: unknown statement");
+  }
+}
+
+Value* KernelEmitter::emit_op(const Stmt& stmt, int copy) {
+  const graph::Node& node = *stmt.node;
+  std::vector<Scalar> operands;
+  for (size_t i = 0; i < stmt.operands.size(); ++i)
+    operands.push_back(operand(stmt, static_cast<int>(i), copy));
+  graph::Args args(node.op->parsed.at(node.overload), node.args);
+  Scalar result = node.op->scalar(builder_, operands.data(), args);
+  if (stmt.dtype != DType::kBF16) return VectorBuilder::value(builder_.cast(result, stmt.dtype));
+  // An addition or the like passes its operands' NaNs on, or makes one without payload.
+  constexpr int kSimple = 2;
+  auto has_short_nans = [&](int reg) {
+    auto* number = dyn_cast<ConstantFP>(register_value(reg, copy));
+    return register_halves_.at(reg) == DType::kBF16 || (number && !number->isNaN());
+  };
+  const bool short_nans = statement_cost(stmt, kernel_) <= kSimple &&
+                          std::all_of(stmt.operands.begin(), stmt.operands.end(), has_short_nans);
+  result = builder_.cast(result, DType::kF32);
+  return VectorBuilder::value(builder_.round_to(result, stmt.dtype, short_nans));
+}
+
+Scalar KernelEmitter::operand(const Stmt& stmt, int i, int copy) {
+  int reg = stmt.operands.at(i);
+  return VectorBuilder::wrap(register_value(reg, copy), register_dtypes_.at(reg));
+}
+
+Value* KernelEmitter::register_value(int reg, int copy) {
+  const Registers& copies = registers_.at(reg);
+  if (copies.empty()) throw InternalError("emission: register read before it is defined");
+  return copies.size() == 1 ? copies[0] : copies.at(copy);
+}
+
+Value* KernelEmitter::axis_value(int axis, int copy) {
+  if (axis == position_.copy_axis) return ir_.CreateAdd(axes_.at(axis), ir_.getInt64(copy));
+  if (!has_vector_axis() || axis != vector_axis()) return axes_.at(axis);
+  const int lanes = position_.lanes;
+  const int64_t ahead = position_.copy_axis < 0 ? int64_t{copy} * lanes : 0;
+  Value* base = ir_.CreateAdd(position_.base, ir_.getInt64(ahead));
+  if (lanes == 1) return base;
+  SmallVector<Constant*, 64> iota;
+  for (int lane = 0; lane < lanes; ++lane) iota.push_back(ir_.getInt64(lane));
+  return ir_.CreateAdd(builder_.splat(base, lanes), ConstantVector::get(iota));
+}
+
+// The statement's own mask and, where the access varies along the lanes, the mask of those that exist; null:
+// no mask.
+Value* KernelEmitter::statement_mask(const Stmt& stmt, int copy, bool varies) {
+  Value* mask = stmt.mask >= 0 ? register_value(stmt.mask, copy) : nullptr;
+  if (mask && VectorBuilder::lanes(mask) > 1) varies = true;
+  if (!varies || !position_.mask) return mask;
+  if (!mask) return position_.mask;
+  return ir_.CreateAnd(builder_.splat(mask, position_.lanes), position_.mask);
+}
+
+// A bad index ends the call of the kernel: nothing is read or written with it.
+Value* KernelEmitter::emit_check_index(const Stmt& stmt, int copy) {
+  Value* index = register_value(stmt.operands.at(0), copy);
+  const int lanes = VectorBuilder::lanes(index);
+  Value* extent = builder_.splat(size(stmt.size), lanes);
+  Value* zero = Constant::getNullValue(index->getType());
+  Value* wrapped = ir_.CreateSelect(ir_.CreateICmpSLT(index, zero), ir_.CreateAdd(index, extent), index);
+  Value* bad = ir_.CreateICmpUGE(wrapped, extent);
+  Value* mask = statement_mask(stmt, copy, lanes > 1);
+  if (mask) {
+    int width = std::max(lanes, VectorBuilder::lanes(mask));
+    bad = ir_.CreateAnd(builder_.splat(bad, width), builder_.splat(mask, width));
+  }
+  auto* fail = BasicBlock::Create(module_.getContext(), "index_error", function_);
+  auto* good = BasicBlock::Create(module_.getContext(), "index_ok", function_);
+  MDBuilder metadata(module_.getContext());
+  ir_.CreateCondBr(builder_.any(bad), fail, good, metadata.createBranchWeights(1, 100000));
+  ir_.SetInsertPoint(fail);
+  Value* culprit = index;
+  if (lanes > 1) {
+    Value* bits = ir_.CreateBitCast(builder_.splat(bad, lanes), ir_.getIntNTy(lanes));
+    Value* first = ir_.CreateBinaryIntrinsic(Intrinsic::cttz, bits, ir_.getFalse());
+    culprit = ir_.CreateExtractElement(index, ir_.CreateZExtOrTrunc(first, ir_.getInt32Ty()));
+  }
+  Type* i64 = ir_.getInt64Ty();
+  ir_.CreateStore(culprit, ir_.CreateConstGEP1_64(i64, error_, 1));
+  ir_.CreateStore(size(stmt.size), ir_.CreateConstGEP1_64(i64, error_, 2));
+  ir_.CreateStore(ir_.getInt64(stmt.int_value), error_);
+  ir_.CreateRetVoid();
+  ir_.SetInsertPoint(good);
+  // Lanes that are not there hold anything; their accesses are masked, and index 0 is as good as any.
+  return mask ? ir_.CreateSelect(builder_.splat(mask, lanes), wrapped, zero) : wrapped;
+}
+
+}  // namespace cdynamo::lowering::emit

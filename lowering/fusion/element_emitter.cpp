@@ -1,0 +1,526 @@
+#include "lowering/fusion/element_emitter.h"
+
+#include <algorithm>
+
+namespace cdynamo::lowering {
+namespace {
+
+constexpr int kExpensive = 4;                 // operations: more than this is not computed twice
+constexpr int64_t kLargestScratch = 1 << 16;  // elements of a row kept in cache
+
+// A ScalarBuilder that catches the constant which a reduction's identity is.
+class ConstantCatcher : public graph::ScalarBuilder {
+ public:
+  using Scalar = graph::Scalar;
+  Stmt stmt{.kind = StmtKind::kConstant};
+  Scalar constant(double value, DType dtype) override {
+    stmt.dtype = dtype;
+    stmt.value = value;
+    stmt.int_value = runtime::is_float(dtype) ? 0 : static_cast<int64_t>(value);
+    return {nullptr, dtype};
+  }
+  Scalar constant_int(int64_t value, DType dtype) override {
+    stmt.dtype = dtype;
+    stmt.int_value = value;
+    stmt.value = static_cast<double>(value);
+    return {nullptr, dtype};
+  }
+  Scalar prim(graph::Prim, const Scalar*, int) override {
+    throw CannotFuse{"a reduction's identity is not a constant"};
+  }
+  Scalar cast(Scalar, DType) override { throw CannotFuse{"a reduction's identity is not a constant"}; }
+  Scalar select(Scalar, Scalar, Scalar) override {
+    throw CannotFuse{"a reduction's identity is not a constant"};
+  }
+  Scalar bitcast(Scalar, DType) override { throw CannotFuse{"a reduction's identity is not a constant"}; }
+};
+
+}  // namespace
+
+std::vector<int> LoopAxes::of(bool row) const {
+  std::vector<int> result;
+  for (size_t axis = 0; axis < extents.size(); ++axis)
+    if (static_cast<bool>(is_row[axis]) == row) result.push_back(static_cast<int>(axis));
+  return result;
+}
+
+bool ElementEmitter::computed_here(const Value& value) const {
+  return value.node && (context_.is_inline(*value.node) || members_.count(value.node));
+}
+
+int ElementEmitter::level_of(const Value& value) {
+  if (!computed_here(value)) return 0;
+  auto [found, is_new] = levels_.try_emplace(value.id, 0);
+  if (!is_new) return found->second;
+  int level = 0;
+  graph::for_each_operand(const_cast<Node&>(*value.node),
+                          [&](Value*& operand) { level = std::max(level, level_of(*operand)); });
+  if (context_.kind(*value.node) == CoreKind::kReduction && axes_.has_rows()) ++level;
+  return levels_[value.id] = level;
+}
+
+// --- statements ---
+
+bool ElementEmitter::on_row(const Stmt& stmt) const {
+  auto row_register = [&](int reg) { return reg >= 0 && sections_of_[reg] % 2 == 1; };
+  if (std::any_of(stmt.operands.begin(), stmt.operands.end(), row_register) || row_register(stmt.mask))
+    return true;
+  if (stmt.kind == StmtKind::kAxis) return axes_.is_row[stmt.axis];
+  for (const IndexTerm& term : stmt.index.terms)
+    if (term.axis >= 0 ? axes_.is_row[term.axis] != 0 : row_register(term.reg)) return true;
+  return false;
+}
+
+int ElementEmitter::emit(Stmt stmt) {
+  const bool row = on_row(stmt);
+  return emit_here(std::move(stmt), row);
+}
+
+int ElementEmitter::emit_here(Stmt stmt, bool row) {
+  const size_t section = 2 * level_ + (row ? 1 : 0);
+  while (sections.size() <= section) sections.push_back({sections.size() % 2 == 1, {}});
+  if (stmt.kind != StmtKind::kStore) {
+    stmt.dst = num_registers();
+    dtypes_.push_back(stmt.dtype);
+    // A reduction's result is a value of the outer point.
+    sections_of_.push_back(static_cast<int>(stmt.kind == StmtKind::kReduce ? section + 1 : section));
+  }
+  const int dst = stmt.dst;
+  sections[section].body.push_back(std::move(stmt));
+  return dst;
+}
+
+int ElementEmitter::plan_buffer(int id, DType dtype, const Sym& size, bool written) {
+  auto [found, is_new] = buffer_of_.try_emplace(id, static_cast<int>(buffers.size()));
+  if (is_new)
+    buffers.push_back(
+        {.kind = BufferKind::kGlobal, .dtype = dtype, .plan_buffer = id, .size = size, .written = written});
+  if (written) buffers[found->second].written = true;
+  return found->second;
+}
+
+Index ElementEmitter::memory_index(const Layout& layout, const std::vector<Index>& index) const {
+  Index at = constant_index(layout.offset);
+  for (size_t d = 0; d < index.size(); ++d) at = add(at, scale(index[d], layout.strides[d]));
+  return at;
+}
+
+int ElementEmitter::load_from(int buffer, DType dtype, const Index& at, int mask) {
+  return emit({.kind = StmtKind::kLoad, .dtype = dtype, .mask = mask, .buffer = buffer, .index = at});
+}
+
+void ElementEmitter::store_to(int buffer, DType dtype, const Index& at, int reg, int mask) {
+  buffers[buffer].written = true;
+  emit({.kind = StmtKind::kStore,
+        .dtype = dtype,
+        .operands = {reg},
+        .mask = mask,
+        .buffer = buffer,
+        .index = at});
+}
+
+int ElementEmitter::constant(int64_t value) {
+  return emit({.kind = StmtKind::kConstant, .dtype = DType::kI64, .int_value = value});
+}
+
+int ElementEmitter::size_register(const Sym& size) {
+  if (size.is_constant()) return constant(size.constant());
+  return emit({.kind = StmtKind::kSize, .dtype = DType::kI64, .size = size});
+}
+
+int ElementEmitter::cast(int reg, DType dtype) {
+  if (dtypes_[reg] == dtype) return reg;
+  return emit({.kind = StmtKind::kCast, .dtype = dtype, .operands = {reg}});
+}
+
+int ElementEmitter::index_register(const Index& index) {
+  for (auto& [known_index, known] : known_indices_)
+    if (visible(known) && equal(known_index, index)) return known.reg;
+  int sum = -1;
+  auto plus = [&](int reg) {
+    sum = sum < 0 ? reg
+                  : emit({.kind = StmtKind::kPrim,
+                          .dtype = DType::kI64,
+                          .operands = {sum, reg},
+                          .prim = graph::Prim::k_add});
+  };
+  for (const IndexTerm& term : index.terms) {
+    int reg =
+        term.axis >= 0 ? emit({.kind = StmtKind::kAxis, .dtype = DType::kI64, .axis = term.axis}) : term.reg;
+    if (!(term.stride == Sym(1)))
+      reg = emit({.kind = StmtKind::kPrim,
+                  .dtype = DType::kI64,
+                  .operands = {reg, size_register(term.stride)},
+                  .prim = graph::Prim::k_mul});
+    plus(reg);
+  }
+  if (sum < 0 || !(index.offset == Sym())) plus(size_register(index.offset));
+  known_indices_.push_back({index, {.mask = -1, .reg = sum, .section = sections_of_[sum]}});
+  return sum;
+}
+
+int ElementEmitter::div_mod(const Index& index, const std::optional<Sym>& divisor,
+                            const std::optional<Sym>& modulus) {
+  int reg = index_register(index);
+  if (divisor)
+    reg = emit({.kind = StmtKind::kPrim,
+                .dtype = DType::kI64,
+                .operands = {reg, size_register(*divisor)},
+                .prim = graph::Prim::k_div});
+  if (modulus)
+    reg = emit({.kind = StmtKind::kPrim,
+                .dtype = DType::kI64,
+                .operands = {reg, size_register(*modulus)},
+                .prim = graph::Prim::k_rem});
+  return reg;
+}
+
+int ElementEmitter::all_of(int mask_a, int mask_b) {
+  if (mask_a < 0 || mask_b < 0 || mask_a == mask_b) return std::max(mask_a, mask_b);
+  return emit({.kind = StmtKind::kPrim,
+               .dtype = DType::kBool,
+               .operands = {mask_a, mask_b},
+               .prim = graph::Prim::k_bit_and});
+}
+
+// What follows from the extents of the loops alone.
+ElementEmitter::Proof ElementEmitter::prove(const Condition& condition) const {
+  Proof proof{true, true, condition.index.offset.is_constant()};
+  Sym least = condition.index.offset, most = least;
+  if (proof.multiple) proof.multiple = least.constant() % condition.multiple_of == 0;
+  for (const IndexTerm& term : condition.index.terms) {
+    if (term.axis < 0 || !term.stride.is_constant()) return {false, false, condition.multiple_of == 1};
+    const Sym reach = term.stride * (axes_.extents[term.axis] - Sym(1));
+    (term.stride.constant() > 0 ? most : least) = (term.stride.constant() > 0 ? most : least) + reach;
+    proof.multiple &= term.stride.constant() % condition.multiple_of == 0;
+  }
+  const Sym above = least - condition.low, below = condition.high - most;
+  proof.low = above.is_constant() && above.constant() >= 0;
+  proof.high = below.is_constant() && below.constant() >= 1;
+  proof.multiple |= condition.multiple_of == 1;
+  return proof;
+}
+
+// The register of what does not hold everywhere; -1: it does.
+int ElementEmitter::condition(const Condition& condition) {
+  auto compare = [&](int reg, int bound, graph::Prim prim) {
+    return emit({.kind = StmtKind::kPrim, .dtype = DType::kBool, .operands = {reg, bound}, .prim = prim});
+  };
+  const Proof proof = prove(condition);
+  if (proof.low && proof.high && proof.multiple) return -1;
+  const int reg = index_register(condition.index);
+  int mask = -1;
+  if (!proof.low) mask = compare(reg, size_register(condition.low), graph::Prim::k_ge);
+  if (!proof.high) mask = all_of(mask, compare(reg, size_register(condition.high), graph::Prim::k_lt));
+  if (!proof.multiple) {
+    const int rest = emit({.kind = StmtKind::kPrim,
+                           .dtype = DType::kI64,
+                           .operands = {reg, constant(condition.multiple_of)},
+                           .prim = graph::Prim::k_rem});
+    mask = all_of(mask, compare(rest, constant(0), graph::Prim::k_eq));
+  }
+  return mask;
+}
+
+void ElementEmitter::set_row_mask(const Condition& condition) { row_condition_ = condition; }
+
+int ElementEmitter::check_index(int reg, const Sym& size, int mask, int error) {
+  reg = cast(reg, DType::kI64);
+  // Where nothing is read, any index is good.
+  if (mask >= 0)
+    reg = emit({.kind = StmtKind::kSelect, .dtype = DType::kI64, .operands = {mask, reg, constant(0)}});
+  return emit({.kind = StmtKind::kCheckIndex,
+               .dtype = DType::kI64,
+               .operands = {reg},
+               .int_value = error,
+               .size = size});
+}
+
+// --- elements ---
+
+ElementEmitter::Known* ElementEmitter::find(const Value& value, const std::vector<Index>& index, int mask) {
+  auto found = known_.find(value.id);
+  if (found == known_.end()) return nullptr;
+  Known* best = nullptr;
+  for (Known& known : found->second)
+    if ((known.mask == mask || known.mask == -1) && equal(known.index, index) && (!best || visible(known)))
+      best = &known;
+  return best;
+}
+
+int ElementEmitter::remember(const Value& value, const std::vector<Index>& index, int mask, int reg) {
+  known_[value.id].push_back({index, mask, reg, sections_of_[reg]});
+  return reg;
+}
+
+// The sum of what it takes to compute the element again from memory; `depth` bounds the search.
+int ElementEmitter::cone_cost(const Value& value, int depth) {
+  if (!computed_here(value) || context_.kind(*value.node) == CoreKind::kReduction) return 1;
+  if (depth == 0) return kExpensive + 1;
+  int cost = context_.costs[value.node->id];
+  graph::for_each_operand(const_cast<Node&>(*value.node), [&](Value*& operand) {
+    if (cost <= 2 * kExpensive) cost += cone_cost(*operand, depth - 1);
+  });
+  return cost;
+}
+
+bool ElementEmitter::worth_keeping(const Value& value) {
+  const CoreKind kind = context_.kind(*value.node);
+  return !is_view(kind) && kind != CoreKind::kReduction && cone_cost(value, 4) > kExpensive;
+}
+
+Index ElementEmitter::scratch_index() const {
+  // Every row element has one place: the row-major number of its row axes.
+  Index at = constant_index(Sym());
+  for (int axis : axes_.of(true)) at = add(scale(at, axes_.extents[axis]), axis_index(axis));
+  return at;
+}
+
+// An element that an earlier level computed: from where it was stored, or kept in row scratch from now on;
+// -1: compute it again.
+int ElementEmitter::reload(const Value& value, Known& known) {
+  if (known.mask != -1) return -1;
+  if (known.stored_buffer < 0) {
+    if (!worth_keeping(value) || row_condition_) return -1;
+    Sym size(1);
+    for (int axis : axes_.of(true)) size = size * axes_.extents[axis];
+    std::vector<int> all(axes_.extents.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+    if (context_.hint(size) > kLargestScratch || !covers(known.index, value.type.sizes, all, axes_.extents))
+      return -1;
+    // Scratch holds what the register holds: half values as float32.
+    const DType dtype = runtime::compute_type(value.type.dtype);
+    known.stored_buffer = static_cast<int>(buffers.size());
+    known.stored_at = scratch_index();
+    buffers.push_back({.kind = BufferKind::kRowScratch, .dtype = dtype, .size = size, .written = true});
+    sections[known.section].body.push_back({.kind = StmtKind::kStore,
+                                            .dtype = dtype,
+                                            .operands = {known.reg},
+                                            .buffer = known.stored_buffer,
+                                            .index = known.stored_at});
+  }
+  const KernelBuffer& buffer = buffers[known.stored_buffer];
+  int reg = load_from(known.stored_buffer, buffer.dtype, known.stored_at);
+  return cast(reg, value.type.dtype);
+}
+
+int ElementEmitter::element(const Value& value, const std::vector<Index>& index, int mask) {
+  if (Known* known = find(value, index, mask)) {
+    if (visible(*known)) return known->reg;
+    if (computed_here(value)) {
+      // A copy: emitting may move the table.
+      Known copy = *known;
+      const int reg = reload(value, copy);
+      for (Known& entry : known_[value.id])
+        if (entry.reg == copy.reg) entry = copy;
+      if (reg >= 0) {
+        remember(value, index, mask, reg);
+        known_[value.id].back().stored_buffer = copy.stored_buffer;
+        known_[value.id].back().stored_at = copy.stored_at;
+        return reg;
+      }
+    }
+  }
+  int reg;
+  if (computed_here(value)) {
+    reg = compute(*value.node, value, index, mask);
+  } else {
+    const Layout& layout = context_.layouts[value.id];
+    if (layout.buffer < 0) throw graph::InternalError("a value that is not in memory is read: " + value.name);
+    const int buffer = plan_buffer(layout.buffer, value.type.dtype, product(value.type.sizes), false);
+    reg = load_from(buffer, value.type.dtype, memory_index(layout, index), mask);
+  }
+  return remember(value, index, mask, reg);
+}
+
+void ElementEmitter::store(const Value& value, const std::vector<Index>& index) {
+  const int reg = element(value, index);
+  const Layout& layout = context_.layouts[value.id];
+  const int buffer = plan_buffer(layout.buffer, value.type.dtype, product(value.type.sizes), true);
+  const Index at = memory_index(layout, index);
+  bool row = false;
+  for (const IndexTerm& term : at.terms) row |= term.axis >= 0 && axes_.is_row[term.axis];
+  int mask = -1;
+  if (row_condition_ && row) mask = condition(*row_condition_);
+  // A row's store belongs in the row's loop even where its index and value do not depend on the row (sizes of
+  // 1, constants).
+  Stmt stmt{.kind = StmtKind::kStore,
+            .dtype = value.type.dtype,
+            .operands = {reg},
+            .mask = mask,
+            .buffer = buffer,
+            .index = at};
+  const bool in_row = on_row(stmt);
+  emit_here(std::move(stmt), in_row);
+  if (mask < 0) {
+    for (Known& known : known_[value.id]) {
+      if (known.reg != reg) continue;
+      known.stored_buffer = buffer;
+      known.stored_at = at;
+    }
+  }
+}
+
+int ElementEmitter::reduce_register(const Node& node, int operand) {
+  const Value& result = *node.results[0];
+  const graph::ReductionDef* definition = node.op->reduction;
+  if (!definition) throw graph::InternalError("no reduction definition: " + std::string(node.op->name));
+  const DType accumulator =
+      definition->returns_index ? DType::kI64 : runtime::compute_type(result.type.dtype);
+  if (!definition->returns_index) operand = cast(operand, accumulator);
+  return emit_here({.kind = StmtKind::kReduce,
+                    .dtype = accumulator,
+                    .operands = {operand},
+                    .node = &node,
+                    .reduction = definition},
+                   true);
+}
+
+int ElementEmitter::reduce(const Node& node, const std::vector<Index>& operand_index) {
+  const Value& operand = *args_of(node).value("self");
+  int mask = -1;
+  if (row_condition_) mask = condition(*row_condition_);
+  int reg = element(operand, operand_index, mask);
+  if (mask >= 0) {
+    const DType accumulator = runtime::compute_type(node.results[0]->type.dtype);
+    ConstantCatcher identity;
+    node.op->reduction->identity(identity, accumulator);
+    reg = cast(reg, accumulator);
+    reg =
+        emit({.kind = StmtKind::kSelect, .dtype = accumulator, .operands = {mask, reg, emit(identity.stmt)}});
+  }
+  if (!axes_.has_rows())
+    return node.op->reduction->returns_index ? constant(0)
+                                             : cast(reg, runtime::compute_type(node.results[0]->type.dtype));
+  return reduce_register(node, reg);
+}
+
+void ElementEmitter::finish_reduction(const Node& node, const std::vector<Index>& index, int accumulator) {
+  const Value& result = *node.results[0];
+  remember(result, index, -1, cast(accumulator, result.type.dtype));
+}
+
+int ElementEmitter::number(DType dtype, double value) {
+  if (runtime::is_float(dtype)) return emit({.kind = StmtKind::kConstant, .dtype = dtype, .value = value});
+  return emit({.kind = StmtKind::kConstant, .dtype = dtype, .int_value = static_cast<int64_t>(value)});
+}
+
+// A costly node may be computed once for each of its elements, not once for each reader.
+void ElementEmitter::refuse_repetition(const Node& node, const std::vector<Index>& index) {
+  if (may_repeat_ || context_.costs[node.id] <= kExpensive) return;
+  std::vector<int> all(axes_.extents.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+  const std::vector<Sym>& sizes = node.results[0]->type.sizes;
+  if (covers(index, sizes, all, axes_.extents) || covers(index, sizes, axes_.of(false), axes_.extents))
+    return;
+  throw CannotFuse{"an expensive operator would be repeated"};
+}
+
+int ElementEmitter::compute(const Node& node, const Value& value, const std::vector<Index>& index, int mask) {
+  const CoreKind kind = context_.kind(node);
+  switch (kind) {
+    case CoreKind::kFull: return full(node);
+    case CoreKind::kIota: return cast(index_register(index[args_of(node).constant("dim")]), value.type.dtype);
+    case CoreKind::kPointwise:
+    case CoreKind::kCast: return pointwise(node, index, mask);
+    case CoreKind::kConcat:
+    case CoreKind::kSliceScatter:
+    case CoreKind::kDiagonalScatter: return choose(node, index, mask);
+    case CoreKind::kGather:
+    case CoreKind::kIndex: return indirect(node, index, mask);
+    case CoreKind::kReduction: {
+      // finish_reduction() made it known at its place; any other place is another kernel's.
+      if (Known* known = find(value, index, -1)) return known->reg;
+      throw CannotFuse{"a reduction is read other than by its own row"};
+    }
+    default: return view(node, index, mask);
+  }
+}
+
+int ElementEmitter::full(const Node& node) {
+  const DType dtype = node.results[0]->type.dtype;
+  const graph::Arg& value = args_of(node)["value"];
+  if (const Sym* size = std::get_if<Sym>(&value); size && !size->is_constant())
+    return cast(size_register(*size), dtype);
+  const DType compute = runtime::compute_type(dtype);
+  Stmt stmt{.kind = StmtKind::kConstant, .dtype = compute};
+  if (const Sym* size = std::get_if<Sym>(&value)) {
+    stmt.int_value = size->constant();
+    stmt.value = static_cast<double>(size->constant());
+  } else if (const double* number = std::get_if<double>(&value)) {
+    stmt.value = *number;
+    // Out of range is undefined in C++; the value is wanted only where it is in range.
+    stmt.int_value = *number >= -9.2e18 && *number <= 9.2e18 ? static_cast<int64_t>(*number) : 0;
+  } else {
+    stmt.int_value = std::get<bool>(value);
+    stmt.value = stmt.int_value;
+  }
+  if (dtype == DType::kBool) stmt.int_value = stmt.value != 0;
+  return cast(emit(std::move(stmt)), dtype);
+}
+
+int ElementEmitter::pointwise(const Node& node, const std::vector<Index>& index, int mask) {
+  refuse_repetition(node, index);
+  std::vector<int> operands;
+  graph::for_each_operand(const_cast<Node&>(node),
+                          [&](Value*& operand) { operands.push_back(element(*operand, index, mask)); });
+  const DType dtype = node.results[0]->type.dtype;
+  if (context_.kind(node) == CoreKind::kCast) return cast(operands.at(0), dtype);
+  return emit({.kind = StmtKind::kOp, .dtype = dtype, .operands = std::move(operands), .node = &node});
+}
+
+int ElementEmitter::view(const Node& node, const std::vector<Index>& index, int mask) {
+  const Access access = accesses(node, index, scope()).at(0);
+  int inside = -1;
+  for (const Condition& where : access.where) inside = all_of(inside, condition(where));
+  const int reg = element(*access.operand, access.index, all_of(mask, inside));
+  if (inside < 0) return reg;
+  const DType dtype = node.results[0]->type.dtype;
+  const int fill = cast(number(runtime::compute_type(dtype), fill_value(node)), dtype);
+  return emit({.kind = StmtKind::kSelect, .dtype = dtype, .operands = {inside, reg, fill}, .node = &node});
+}
+
+// Concatenation and slice writes: the first operand whose conditions hold.
+int ElementEmitter::choose(const Node& node, const std::vector<Index>& index, int mask) {
+  const std::vector<Access> choices = accesses(node, index, scope());
+  const DType dtype = node.results[0]->type.dtype;
+  int result = -1;
+  for (size_t i = choices.size(); i-- > 0;) {
+    int inside = -1;
+    for (const Condition& where : choices[i].where) inside = all_of(inside, condition(where));
+    const int reg = element(*choices[i].operand, choices[i].index, all_of(mask, inside));
+    const bool always = result < 0 || inside < 0;
+    result = always ? reg
+                    : emit({.kind = StmtKind::kSelect,
+                            .dtype = dtype,
+                            .operands = {inside, reg, result},
+                            .node = &node});
+  }
+  return result;
+}
+
+int ElementEmitter::indirect(const Node& node, const std::vector<Index>& index, int mask) {
+  const graph::Args args = args_of(node);
+  const Value& self = *args.value("self");
+  const std::vector<Access> reads = accesses(node, index, scope());
+  std::vector<Index> at;
+  std::vector<int> checked_dims;
+  if (context_.kind(node) == CoreKind::kGather) {
+    at = index;
+    checked_dims = {static_cast<int>(args.constant("dim"))};
+  } else {
+    at.assign(self.type.rank(), Index{});
+    const size_t indexed = reads.size(), shape_rank = reads[0].index.size();
+    for (size_t d = indexed; d < at.size(); ++d) at[d] = index[shape_rank + d - indexed];
+    for (size_t d = 0; d < indexed; ++d) checked_dims.push_back(static_cast<int>(d));
+  }
+  for (size_t i = 0; i < reads.size(); ++i) {
+    const Sym& size = self.type.sizes[checked_dims[i]];
+    if (size == Sym()) throw graph::Unsupported("indexing into a dimension of size 0");
+    at[checked_dims[i]] = register_index(
+        check_index(element(*reads[i].operand, reads[i].index, mask), size, mask, index_error_kind(args)));
+  }
+  return element(self, at, mask);
+}
+
+}  // namespace cdynamo::lowering

@@ -1,0 +1,340 @@
+// The last step to a Kernel: order of the loops after the memory they walk, axes collapsed where nothing
+// tells them apart, and the axis along which lanes run.
+#include <algorithm>
+#include <numeric>
+
+#include "lowering/fusion/kernel_builder.h"
+
+namespace cdynamo::lowering {
+namespace {
+
+constexpr int64_t kFewLanes = 16;
+
+// Calls fn(Stmt&) for each load and store of memory outside the kernel.
+template <typename F>
+void for_each_access(std::vector<ElementEmitter::Section>& sections, const std::vector<KernelBuffer>& buffers,
+                     bool rows_only, F&& fn) {
+  for (auto& section : sections) {
+    if (rows_only && !section.row) continue;
+    for (Stmt& stmt : section.body)
+      if ((stmt.kind == StmtKind::kLoad || stmt.kind == StmtKind::kStore) &&
+          buffers[stmt.buffer].kind == BufferKind::kGlobal)
+        fn(stmt);
+  }
+}
+
+Sym stride_along(const Index& index, int axis) {
+  for (const IndexTerm& term : index.terms)
+    if (term.axis == axis) return term.stride;
+  return Sym();
+}
+
+class Scheduler {
+ public:
+  Scheduler(const LoweringContext& context, const LoopAxes& axes, ElementEmitter& emitter, bool sequential)
+      : context_(context),
+        axes_(axes),
+        emitter_(emitter),
+        sequential_(sequential),
+        all_extents_(axes.extents) {}
+
+  Kernel run() {
+    if (reduces_crosswise()) throw CannotFuse{"one reduction runs along memory, the other across it"};
+    order_axes();
+    choose_lanes();
+    if (rows_.empty() && !sequential_ && !interleave()) tile_transposition();
+    Kernel kernel;
+    kernel.vectorize_outer = vectorize_outer_;
+    kernel.buffers = emitter_.buffers;
+    kernel.num_registers = emitter_.num_registers();
+    renumber();
+    collapse(outer_, 0);
+    collapse(rows_, static_cast<int>(outer_.size()));
+    for (int axis : outer_) kernel.outer.push_back(extents_[axis]);
+    std::vector<Sym> inner;
+    for (int axis : rows_) inner.push_back(extents_[axis]);
+    for (auto& section : emitter_.sections) {
+      if (section.body.empty()) continue;
+      Phase phase;
+      if (section.row) phase.inner = inner;
+      phase.sequential = section.row && sequential_;
+      phase.body = std::move(section.body);
+      kernel.phases.push_back(std::move(phase));
+    }
+    if (kernel.outer.empty()) kernel.vectorize_outer = false;
+    return kernel;
+  }
+
+ private:
+  int64_t extent_hint(int axis) const { return context_.hint(axes_.extents[axis]); }
+
+  // The sums of a square matrix's rows and of its columns fit the same loops, but whichever axis the lanes
+  // take, one of them jumps from line to line.
+  bool reduces_crosswise() {
+    bool along = false, across = false;
+    for (const auto& section : emitter_.sections)
+      for (const Stmt& stmt : section.body)
+        if (stmt.kind == StmtKind::kReduce) {
+          bool by_rows = false, by_columns = false;
+          find_walks(stmt, by_rows, by_columns);
+          along |= by_rows && !by_columns;
+          across |= by_columns && !by_rows;
+        }
+    return along && across;
+  }
+
+  // How the reduction's operands lie in memory, as far as they vary along rows and outer axes.
+  void find_walks(const Stmt& reduce, bool& by_rows, bool& by_columns) {
+    std::vector<char> needed(emitter_.num_registers(), 0);
+    for (int reg : reduce.operands) needed[reg] = 1;
+    for (size_t s = emitter_.sections.size(); s-- > 0;) {
+      const std::vector<Stmt>& body = emitter_.sections[s].body;
+      for (size_t i = body.size(); i-- > 0;) {
+        const Stmt& stmt = body[i];
+        if (stmt.dst < 0 || !needed[stmt.dst] || stmt.kind == StmtKind::kReduce) continue;
+        for (int reg : stmt.operands) needed[reg] = 1;
+        if (stmt.kind != StmtKind::kLoad || emitter_.buffers[stmt.buffer].kind != BufferKind::kGlobal)
+          continue;
+        int contiguous = -1;
+        bool varies[2] = {};
+        for (const IndexTerm& term : stmt.index.terms) {
+          if (term.axis < 0 || term.stride == Sym() || extent_hint(term.axis) < kFewLanes / 2) continue;
+          varies[axes_.is_row[term.axis] != 0] = true;
+          if (term.stride == Sym(1)) contiguous = term.axis;
+        }
+        if (contiguous >= 0 && varies[0] && varies[1])
+          (axes_.is_row[contiguous] ? by_rows : by_columns) = true;
+      }
+    }
+  }
+
+  // Loops follow the strides of the largest access that names the axes: stores for outer axes, loads for
+  // rows.
+  void order_axes() {
+    for (int axis : axes_.of(false))
+      if (!(axes_.extents[axis] == Sym(1))) outer_.push_back(axis);
+    for (int axis : axes_.of(true))
+      if (!(axes_.extents[axis] == Sym(1))) rows_.push_back(axis);
+    sort_by_strides(outer_, StmtKind::kStore);
+    if (!order_matters()) sort_by_strides(rows_, StmtKind::kLoad);
+  }
+
+  bool order_matters() const {
+    if (sequential_) return true;
+    for (const auto& section : emitter_.sections)
+      for (const Stmt& stmt : section.body) {
+        if (stmt.kind == StmtKind::kReduce && stmt.reduction->returns_index) return true;
+        // Row scratch is laid out by the row axes as they are.
+        if (stmt.buffer >= 0 && emitter_.buffers[stmt.buffer].kind == BufferKind::kRowScratch) return true;
+      }
+    return false;
+  }
+
+  void sort_by_strides(std::vector<int>& axes, StmtKind kind) {
+    std::vector<int64_t> strides(axes_.extents.size(), 0);
+    size_t best = 0;
+    for_each_access(emitter_.sections, emitter_.buffers, false, [&](Stmt& stmt) {
+      if (stmt.kind != kind) return;
+      size_t named = 0;
+      for (int axis : axes) named += !(stride_along(stmt.index, axis) == Sym());
+      if (named <= best) return;
+      best = named;
+      for (int axis : axes) strides[axis] = std::abs(context_.hint(stride_along(stmt.index, axis)));
+    });
+    if (best == axes.size())
+      std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return strides[a] > strides[b]; });
+  }
+
+  // How many accesses walk memory step by step along the axis, less those that jump.
+  int smoothness(int axis, bool rows_only) {
+    int score = 0;
+    for_each_access(emitter_.sections, emitter_.buffers, rows_only, [&](Stmt& stmt) {
+      const Sym stride = stride_along(stmt.index, axis);
+      bool indirect = false;
+      for (const IndexTerm& term : stmt.index.terms) indirect |= term.reg >= 0;
+      if (stride == Sym(1))
+        score += 2;
+      else if (!(stride == Sym()))
+        score -= indirect ? 1 : 2;
+    });
+    return score;
+  }
+
+  void choose_lanes() {
+    if (outer_.empty()) return;
+    const bool has_rows = !rows_.empty();
+    size_t best = outer_.size() - 1;
+    int best_score = smoothness(outer_[best], has_rows);
+    for (size_t i = outer_.size() - 1; i-- > 0;) {
+      const int score = smoothness(outer_[i], has_rows);
+      if (score > best_score && extent_hint(outer_[i]) >= kFewLanes / 2) best = i, best_score = score;
+    }
+    // Rows one after the other where lanes across them would jump from line to line.
+    if (has_rows && sequential_ && best_score < 0) return;
+    if (has_rows && !sequential_) {
+      int64_t row = 1;
+      for (int axis : rows_) row *= std::max<int64_t>(1, extent_hint(axis));
+      const int inner_score = smoothness(rows_.back(), true);
+      const int64_t lanes = extent_hint(outer_[best]);
+      const bool short_row = row < kFewLanes && lanes >= kFewLanes;
+      const bool short_inner =
+          extent_hint(rows_.back()) < kFewLanes / 2 && lanes >= kFewLanes && best_score >= 0;
+      vectorize_outer_ = short_row || short_inner || (best_score > inner_score && lanes >= kFewLanes / 2);
+      if (!vectorize_outer_) return;
+    }
+    vectorize_outer_ = true;
+    const int axis = outer_[best];
+    outer_.erase(outer_.begin() + best);
+    outer_.push_back(axis);
+  }
+
+  // Pairs and fours along the last axis that are no part of a longer run: lanes take the axis before it, and
+  // their results are interleaved.
+  bool interleave() {
+    if (outer_.size() < 2) return false;
+    const int last = outer_.back(), before = outer_[outer_.size() - 2];
+    const Sym& extent = all_extents_[last];
+    if (!(extent == Sym(2) || extent == Sym(4)) || extent_hint(before) < kFewLanes / 2) return false;
+    if (walked_as_one(before, last, extent)) return false;
+    bool fits = true;
+    for_each_statement([&](Stmt& stmt) {
+      if (stmt.kind != StmtKind::kStore) return;
+      fits = fits && stmt.mask < 0 && stride_along(stmt.index, last) == Sym(1) &&
+             stride_along(stmt.index, before) == extent;
+    });
+    if (fits) std::swap(outer_[outer_.size() - 1], outer_[outer_.size() - 2]);
+    return fits;
+  }
+
+  // A pointwise kernel that reads along one axis what it writes along another: lanes of one cache line's
+  // width go through the reading axis in order, so that each line read is used whole before it is lost.
+  void tile_transposition() {
+    if (outer_.size() < 2) return;
+    const int lane = outer_.back();
+    const Sym& extent = all_extents_[lane];
+    if (!extent.is_constant() || extent.constant() % kFewLanes != 0 || extent.constant() <= kFewLanes) return;
+    int reading = -1;
+    bool counted = false;
+    for_each_statement([&](Stmt& stmt) {
+      counted |= stmt.kind == StmtKind::kAxis && stmt.axis == lane;
+      if (stmt.kind != StmtKind::kLoad || std::abs(context_.hint(stride_along(stmt.index, lane))) < kFewLanes)
+        return;
+      for (int axis : outer_)
+        if (axis != lane && stride_along(stmt.index, axis) == Sym(1) && extent_hint(axis) >= kFewLanes)
+          reading = axis;
+    });
+    if (reading < 0 || counted) return;
+    const int blocks = static_cast<int>(all_extents_.size());
+    all_extents_.push_back(Sym(extent.constant() / kFewLanes));
+    all_extents_[lane] = Sym(kFewLanes);
+    for_each_statement([&](Stmt& stmt) {
+      const Sym stride = stride_along(stmt.index, lane);
+      if (!(stride == Sym())) stmt.index.terms.push_back({.axis = blocks, .stride = stride * Sym(kFewLanes)});
+    });
+    outer_.pop_back();
+    // With the axes that will be one with it.
+    auto last = std::find(outer_.begin(), outer_.end(), reading), first = last++;
+    while (first != outer_.begin() && walked_as_one(first[-1], first[0], all_extents_[first[0]])) --first;
+    const std::vector<int> run(first, last);
+    outer_.erase(first, last);
+    outer_.push_back(blocks);
+    outer_.insert(outer_.end(), run.begin(), run.end());
+    outer_.push_back(lane);
+  }
+
+  // From axes of the domain to positions in the nest: outer first.
+  void renumber() {
+    std::vector<int> position(all_extents_.size(), -1);
+    int next = 0;
+    for (int axis : outer_) position[axis] = next++;
+    for (int axis : rows_) position[axis] = next++;
+    extents_.resize(next);
+    for (size_t axis = 0; axis < position.size(); ++axis)
+      if (position[axis] >= 0) extents_[position[axis]] = all_extents_[axis];
+    for_each_statement([&](Stmt& stmt) {
+      if (stmt.kind == StmtKind::kAxis) {
+        if (position[stmt.axis] < 0)
+          stmt = {.kind = StmtKind::kConstant, .dst = stmt.dst, .dtype = DType::kI64};
+        else
+          stmt.axis = position[stmt.axis];
+      }
+      std::vector<IndexTerm> terms;
+      for (IndexTerm term : stmt.index.terms) {
+        if (term.axis >= 0) {
+          if (position[term.axis] < 0) continue;  // extent 1: always 0
+          term.axis = position[term.axis];
+        }
+        terms.push_back(term);
+      }
+      stmt.index.terms = std::move(terms);
+    });
+    std::iota(outer_.begin(), outer_.end(), 0);
+    std::iota(rows_.begin(), rows_.end(), static_cast<int>(outer_.size()));
+  }
+
+  template <typename F>
+  void for_each_statement(F&& fn) {
+    for (auto& section : emitter_.sections)
+      for (Stmt& stmt : section.body) fn(stmt);
+  }
+
+  // Merges neighbours that every access walks as one axis.
+  void collapse(std::vector<int>& axes, int first) {
+    for (size_t i = axes.size(); i-- > 1;) {
+      const int outer = first + static_cast<int>(i) - 1, inner = outer + 1;
+      if (!mergeable(outer, inner)) continue;
+      extents_[outer] = extents_[outer] * extents_[inner];
+      extents_.erase(extents_.begin() + inner);
+      for_each_statement([&](Stmt& stmt) {
+        std::vector<IndexTerm> terms;
+        for (IndexTerm term : stmt.index.terms) {
+          if (term.axis == outer) continue;
+          if (term.axis >= inner) --term.axis;  // the inner one takes the merged axis's place
+          terms.push_back(term);
+        }
+        stmt.index.terms = std::move(terms);
+        if (stmt.kind == StmtKind::kAxis && stmt.axis >= inner) --stmt.axis;
+      });
+      axes.pop_back();
+      if (&axes == &outer_)
+        for (int& row : rows_) --row;
+    }
+  }
+
+  // Every access walks the two as one axis.
+  bool walked_as_one(int outer, int inner, const Sym& inner_extent) {
+    bool result = true;
+    for_each_statement([&](Stmt& stmt) {
+      if (stmt.kind == StmtKind::kAxis && (stmt.axis == outer || stmt.axis == inner)) result = false;
+      if (stmt.kind != StmtKind::kLoad && stmt.kind != StmtKind::kStore) return;
+      if (!(stride_along(stmt.index, outer) == stride_along(stmt.index, inner) * inner_extent))
+        result = false;
+    });
+    return result;
+  }
+
+  bool mergeable(int outer, int inner) {
+    bool result = walked_as_one(outer, inner, extents_[inner]);
+    // Positions that run on one axis only (scans) keep it apart.
+    if (sequential_ && inner >= static_cast<int>(outer_.size())) result = false;
+    return result;
+  }
+
+  const LoweringContext& context_;
+  const LoopAxes& axes_;
+  ElementEmitter& emitter_;
+  const bool sequential_;
+  bool vectorize_outer_ = false;
+  std::vector<int> outer_, rows_;  // axes in loop order
+  std::vector<Sym> all_extents_;   // by axis of the domain, and of what was added to it
+  std::vector<Sym> extents_;       // by position
+};
+
+}  // namespace
+
+Kernel finish_kernel(const LoweringContext& context, const LoopAxes& axes, ElementEmitter& emitter,
+                     bool sequential) {
+  return Scheduler(context, axes, emitter, sequential).run();
+}
+
+}  // namespace cdynamo::lowering

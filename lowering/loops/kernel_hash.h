@@ -1,0 +1,19 @@
+// Structural identity of kernels, and what their scalar code costs.
+//
+// Two kernels with equal `serialize` text are the same machine code: names, source lines and the plan's
+// buffer numbers are left out, and scalar code (of operators, of reductions) is written out primitive by
+// primitive, so that a change in the operator table changes the text.
+#pragma once
+
+#include <string>
+
+#include "lowering/loops/loop_ir.h"
+
+namespace cdynamo::lowering {
+
+std::string serialize(const Kernel& kernel);
+
+// Rough cycles of one execution of a statement on sixteen float32.
+double statement_cost(const Stmt& stmt, const Kernel& kernel);
+
+}  // namespace cdynamo::lowering

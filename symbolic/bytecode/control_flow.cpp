@@ -1,0 +1,202 @@
+#include "symbolic/bytecode/control_flow.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+using Slots = std::vector<bool>;
+
+int count_of(const Program& program) { return static_cast<int>(program.code.size()); }
+
+// Calls visit(next) for each instruction that may come after `at`; exceptions are left out.
+template <typename F>
+void for_each_successor(const Program& program, int at, F&& visit) {
+  const Instruction& instruction = program.code[at];
+  if (falls_through(instruction.op) && at + 1 < count_of(program)) visit(at + 1);
+  if (is_jump(instruction.op)) visit(instruction.arg);
+}
+
+int handler_of(const Program& program, int at) {
+  int handler = program.code[at].handler;
+  return handler < 0 ? -1 : program.handlers[handler].target;
+}
+
+std::vector<std::vector<int>> predecessors(const Program& program) {
+  std::vector<std::vector<int>> from(program.code.size());
+  for (int i = 0; i < count_of(program); ++i) {
+    for_each_successor(program, i, [&](int next) { from[next].push_back(i); });
+    if (int handler = handler_of(program, i); handler >= 0) from[handler].push_back(i);
+  }
+  return from;
+}
+
+// ---- liveness
+
+bool reads_slot(Op op) {
+  switch (op) {
+    case Op::LOAD_FAST:
+    case Op::LOAD_FAST_CHECK:
+    case Op::LOAD_FAST_AND_CLEAR:
+    case Op::DELETE_FAST:
+    case Op::MAKE_CELL:
+    case Op::LOAD_CLOSURE:
+    case Op::LOAD_DEREF:
+    case Op::STORE_DEREF:  // the cell is read
+    case Op::DELETE_DEREF:
+    case Op::LOAD_FROM_DICT_OR_DEREF: return true;
+    default: return false;
+  }
+}
+
+// Functions that see all of the caller's locals, and super(), which reads the first one and __class__.
+bool reads_frame(PyCodeObject* code) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
+    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_names, i));
+    for (const char* reader : {"locals", "vars", "eval", "exec", "dir", "super", "_getframe"})
+      if (std::strcmp(name, reader) == 0) return true;
+  }
+  return false;
+}
+
+bool merge(Slots& into, const Slots& from) {
+  bool changed = false;
+  for (size_t i = 0; i < into.size(); ++i)
+    if (from[i] && !into[i]) into[i] = changed = true;
+  return changed;
+}
+
+// What is live before one instruction, given what is live after it.
+Slots live_before(const Instruction& instruction, Slots after) {
+  if (instruction.op == Op::STORE_FAST) after[instruction.arg] = false;
+  if (reads_slot(instruction.op)) after[instruction.arg] = true;
+  return after;
+}
+
+std::vector<Slots> liveness(PyCodeObject* code, const Program& program) {
+  Slots none(static_cast<size_t>(code->co_nlocalsplus), false);
+  std::vector<Slots> live(program.code.size(), none);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = count_of(program) - 1; i >= 0; --i) {
+      Slots after = none;
+      for_each_successor(program, i, [&](int next) { merge(after, live[next]); });
+      Slots before = live_before(program.code[i], std::move(after));
+      if (int handler = handler_of(program, i); handler >= 0) merge(before, live[handler]);
+      changed |= merge(live[i], before);
+    }
+  }
+  return live;
+}
+
+// ---- which variables are assigned
+
+// Before each instruction of the region: the slots that are assigned on every way there from `entry`.
+std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& region, int entry,
+                               const Slots& bound) {
+  std::vector<Slots> assigned(program.code.size(), Slots(bound.size(), true));
+  std::vector<bool> reached(program.code.size(), false);
+  assigned[entry] = bound;
+  reached[entry] = true;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = 0; i < count_of(program); ++i) {
+      if (!region[i] || !reached[i]) continue;
+      Slots after = assigned[i];
+      const Instruction& instruction = program.code[i];
+      if (instruction.op == Op::STORE_FAST) after[instruction.arg] = true;
+      if (instruction.op == Op::DELETE_FAST || instruction.op == Op::LOAD_FAST_AND_CLEAR)
+        after[instruction.arg] = false;
+      auto reach = [&](int next, const Slots& state) {
+        if (!reached[next]) reached[next] = changed = true;
+        for (size_t slot = 0; slot < state.size(); ++slot)
+          if (assigned[next][slot] && !state[slot]) {
+            assigned[next][slot] = false;
+            changed = true;
+          }
+      };
+      for_each_successor(program, i, [&](int next) { reach(next, after); });
+      if (int handler = handler_of(program, i); handler >= 0) {
+        Slots either = after;
+        for (size_t slot = 0; slot < either.size(); ++slot) either[slot] = after[slot] && assigned[i][slot];
+        reach(handler, either);
+      }
+    }
+  }
+  return assigned;
+}
+
+Slots cell_slots(PyCodeObject* code, const Program& program) {
+  Slots cells(static_cast<size_t>(code->co_nlocalsplus), false);
+  for (int slot = code->co_nlocalsplus - code->co_nfreevars; slot < code->co_nlocalsplus; ++slot)
+    cells[slot] = true;
+  for (const Instruction& instruction : program.code)
+    if (instruction.op == Op::MAKE_CELL) cells[instruction.arg] = true;
+  return cells;
+}
+
+}  // namespace
+
+std::vector<Loop> find_loops(const Program& program) {
+  std::vector<Loop> loops;
+  std::vector<std::vector<int>> from;
+  for (int i = 0; i < count_of(program); ++i) {
+    if (!is_jump(program.code[i].op) || program.code[i].arg > i) continue;
+    if (from.empty()) from = predecessors(program);
+    int header = program.code[i].arg;
+    auto known =
+        std::find_if(loops.begin(), loops.end(), [&](const Loop& loop) { return loop.header == header; });
+    if (known == loops.end()) {
+      loops.push_back({header, std::vector<bool>(program.code.size(), false)});
+      known = loops.end() - 1;
+      known->body[header] = true;
+    }
+    std::vector<int> work{i};
+    while (!work.empty()) {
+      int at = work.back();
+      work.pop_back();
+      if (known->body[at]) continue;
+      known->body[at] = true;
+      work.insert(work.end(), from[at].begin(), from[at].end());
+    }
+  }
+  return loops;
+}
+
+std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at) {
+  if (reads_frame(code)) return Slots(static_cast<size_t>(code->co_nlocalsplus), true);
+  return liveness(code, program)[at];
+}
+
+std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region,
+                             int entry, const std::vector<int>& bound) {
+  std::vector<WayOut> ways;
+  if (reads_frame(code)) return ways;
+  Slots bound_slots(static_cast<size_t>(code->co_nlocalsplus), false);
+  for (int slot : bound) bound_slots[slot] = true;
+  const Slots cells = cell_slots(code, program);
+  const std::vector<Slots> live = liveness(code, program);
+  const std::vector<Slots> assigned = assigned_in(program, region, entry, bound_slots);
+  const std::vector<int> depths = stack_depths(program);
+  for (int i = 0; i < count_of(program); ++i) {
+    if (!region[i]) continue;
+    Slots after = assigned[i];
+    if (program.code[i].op == Op::STORE_FAST) after[program.code[i].arg] = true;
+    if (program.code[i].op == Op::DELETE_FAST) after[program.code[i].arg] = false;
+    for_each_successor(program, i, [&](int next) {
+      if (region[next] || depths[next] < 0 || depths[next] > depths[entry]) return;
+      WayOut way{i, next, {}};
+      for (int slot = 0; slot < code->co_nlocalsplus; ++slot) {
+        if (!live[next][slot] || cells[slot]) continue;
+        if (!after[slot]) return;
+        way.locals.push_back(slot);
+      }
+      ways.push_back(std::move(way));
+    });
+  }
+  return ways;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,27 @@
+// Facts about a program's control flow: its loops, which variables may still be read, and how a loop is left.
+#pragma once
+
+#include <vector>
+
+#include "symbolic/bytecode/bytecode.h"
+#include "symbolic/capture/capture.h"
+
+namespace cdynamo::symbolic {
+
+// A natural loop: what can come back to the header without passing it.
+struct Loop {
+  int header = 0;
+  std::vector<bool> body;  // by instruction, the header included
+};
+std::vector<Loop> find_loops(const Program& program);
+
+// Slots of co_localsplus that may be read from instruction `at` on, by slot.
+std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at);
+
+// The ways out of `region` (by instruction) for a frame that enters it at `entry` with `bound` slots
+// assigned. What an exception leaves by is left out, and ways where it is not known which variables are
+// assigned.
+std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region,
+                             int entry, const std::vector<int>& bound);
+
+}  // namespace cdynamo::symbolic

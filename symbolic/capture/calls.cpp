@@ -1,0 +1,245 @@
+// Calls of Python functions: which are inlined, how arguments become parameters, how the body is run.
+#include <cstring>
+
+#include "symbolic/capture/branches.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/functions.h"
+#include "symbolic/frames/generators.h"
+#include "symbolic/tensors/differentiation.h"
+#include "symbolic/values/builtins.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// Modules whose functions do what a graph cannot, or whose Python is not worth following.
+constexpr const char* kSkippedModules[] = {
+    "torch._dynamo",
+    "torch._inductor",
+    "torch.fx",
+    "torch._functorch._aot_autograd",
+    "torch.distributed",
+    "torch.utils.data",
+    "torch.profiler",
+    "torch.jit",
+    "logging",
+    "unittest",
+    "pdb",
+    "bdb",
+    "threading",
+    "_pytest",
+    "subprocess",
+    "multiprocessing",
+    "asyncio",
+    "importlib",
+    "linecache",
+    "tokenize",
+    "inspect",
+    "traceback",
+    "socket",
+    "pickle",
+    "tempfile",
+    "shutil",
+    "random",
+    "warnings",
+};
+
+bool in_module(const char* module, const char* name) {
+  size_t length = std::strlen(name);
+  return std::strncmp(module, name, length) == 0 && (module[length] == '\0' || module[length] == '.');
+}
+
+// What is followed all the same in those modules: names that start so. Logger._log is an effect (values/introspection.cpp).
+struct FollowedName {
+  const char* module;
+  const char* prefix;
+};
+constexpr FollowedName kFollowedNames[] = {
+    {"logging", "Logger.debug"},        {"logging", "Logger.info"},     {"logging", "Logger.warn"},
+    {"logging", "Logger.error"},        {"logging", "Logger.critical"}, {"logging", "Logger.log"},
+    {"inspect", "Signature."},          {"inspect", "Parameter."},      {"inspect", "BoundArguments."},
+    {"logging", "Logger.isEnabledFor"},
+};
+
+bool is_followed(const char* module, std::string_view qualified_name) {
+  for (const FollowedName& name : kFollowedNames)
+    if (std::strcmp(module, name.module) == 0 && qualified_name.starts_with(name.prefix)) return true;
+  return false;
+}
+
+bool has_mark(PyObject* function, const char* mark) {
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  PyObject* value = dict ? PyDict_GetItemString(dict, mark) : nullptr;
+  return value && value != Py_None && value != Py_False;
+}
+
+// What cdynamo's own functions mean inside captured code. Null: not one of them.
+ValuePtr call_own_function(Executor& ex, PyObject* function, const char* module, const CallArgs& args) {
+  if (!in_module(module, "cdynamo") || in_module(module, "cdynamo.polyfills")) return nullptr;
+  PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
+  if (PyUnicode_CompareWithASCIIString(name, "graph_break") == 0) break_graph("CD0002", "");
+  if (PyUnicode_CompareWithASCIIString(name, "is_compiling") == 0) return ex.constant(PyRef::borrow(Py_True));
+  // optimize(f) in code that is captured: it is compiled as a part of that.
+  if (PyUnicode_CompareWithASCIIString(name, "optimize") == 0 && args.positional.size() == 1)
+    return args.positional[0];
+  if (!in_module(module, "cdynamo._grad")) return nullptr;
+  if (PyUnicode_CompareWithASCIIString(name, "variable") == 0) return make_variable(ex, function, args);
+  if (PyUnicode_CompareWithASCIIString(name, "gradients") == 0) return gradients_of(ex, args);
+  if (PyUnicode_CompareWithASCIIString(name, "follow") == 0) return follow_branches(ex, args);
+  if (PyUnicode_CompareWithASCIIString(name, "branches") == 0) return branches_met(ex, args);
+  return nullptr;
+}
+
+// Wrappers that torch puts around functions, by their code's name: what they are in a graph. The polyfill is given the
+// function that is wrapped.
+struct WrapperRow {
+  const char *module, *name;
+  const char* wraps_in;  // the module of what is wrapped
+  const char* polyfill;
+};
+constexpr WrapperRow kWrappers[] = {
+    {"torch.optim.optimizer", "_use_grad", "torch.optim", "optimizer_step"},
+    {"torch._compile", "inner", "torch.optim", "wrapped"},
+};
+
+bool has_code_name(PyObject* function, const char* name) {
+  PyObject* code = PyFunction_GET_CODE(function);
+  return PyUnicode_CompareWithASCIIString(reinterpret_cast<PyCodeObject*>(code)->co_name, name) == 0;
+}
+
+// Null: no such wrapper.
+ValuePtr call_wrapper(Executor& ex, FunctionValue& function, PyObject* real, const char* module,
+                      const CallArgs& args) {
+  for (const WrapperRow& row : kWrappers) {
+    if (std::strcmp(module, row.module) != 0 || !has_code_name(real, row.name)) continue;
+    ValuePtr wrapped = function.get_attribute(ex, interned("__wrapped__"));
+    PyObject* inner = wrapped->real_object();
+    PyObject* name = inner && PyFunction_Check(inner)
+                         ? PyDict_GetItemString(PyFunction_GET_GLOBALS(inner), "__name__")
+                         : nullptr;
+    if (!name || !PyUnicode_Check(name) || !in_module(PyUnicode_AsUTF8(name), row.wraps_in)) return nullptr;
+    CallArgs all = args;
+    all.positional.insert(all.positional.begin(), std::move(wrapped));
+    return polyfill(ex, "training", row.polyfill)->call(ex, all);
+  }
+  return nullptr;
+}
+
+// A schedule is numbers that differ from step to step: each would be a graph of its own.
+void refuse_schedule(PyObject* function, const char* module) {
+  if (in_module(module, "torch.optim.lr_scheduler") && has_code_name(function, "step"))
+    break_graph("CD0106", "torch.optim.lr_scheduler");
+}
+
+void refuse_marked(const FunctionValue& function, PyObject* real, const char* module) {
+  if (is_disabled(real)) break_graph("CD0003", function.describe());
+  if (is_followed(module, function.describe())) return;
+  for (const char* skipped : kSkippedModules)
+    if (in_module(module, skipped)) break_graph("CD0106", std::string(module) + "." + function.describe());
+}
+
+[[noreturn]] void refuse_arguments(const FunctionValue& function) {
+  break_graph("CD0100", function.describe());
+}
+
+PyObject* parameter_name(PyCodeObject* code, int index) {
+  return PyTuple_GET_ITEM(code->co_localsplusnames, index);
+}
+
+int find_parameter(PyCodeObject* code, PyObject* name, int first, int last) {
+  for (int i = first; i < last; ++i) {
+    PyObject* parameter = parameter_name(code, i);
+    if (parameter == name || PyUnicode_Compare(parameter, name) == 0) return i;
+  }
+  return -1;
+}
+
+}  // namespace
+
+bool is_disabled(PyObject* function) {
+  return has_mark(function, "_cdynamo_disable") || has_mark(function, "_torchdynamo_disable");
+}
+
+Parameters::Parameters(PyCodeObject* code)
+    : positional(code->co_argcount),
+      keyword_only(code->co_kwonlyargcount),
+      var_positional(code->co_flags & CO_VARARGS),
+      var_keyword(code->co_flags & CO_VARKEYWORDS) {}
+
+// initialize_locals, Python/ceval.c
+std::vector<ValuePtr> bind_call(Executor& ex, FunctionValue& function, const CallArgs& args) {
+  PyCodeObject* code = function.code();
+  Parameters parameters(code);
+  int named = parameters.positional + parameters.keyword_only;
+  std::vector<ValuePtr> slots(static_cast<size_t>(parameters.total()));
+  size_t given = args.positional.size(),
+         fit = std::min<size_t>(given, static_cast<size_t>(parameters.positional));
+  std::copy_n(args.positional.begin(), fit, slots.begin());
+  if (parameters.var_positional)
+    slots[named] =
+        make_tuple(ex, {args.positional.begin() + static_cast<ptrdiff_t>(fit), args.positional.end()});
+  else if (given > fit)
+    refuse_arguments(function);
+
+  std::vector<std::pair<ValuePtr, ValuePtr>> rest;
+  for (const Keyword& keyword : args.keywords) {
+    int at = find_parameter(code, keyword.name.get(), code->co_posonlyargcount, named);
+    if (at >= 0 && slots[at]) refuse_arguments(function);
+    if (at >= 0)
+      slots[at] = keyword.value;
+    else if (parameters.var_keyword)
+      rest.emplace_back(ex.constant(keyword.name), keyword.value);
+    else
+      refuse_arguments(function);
+  }
+  if (parameters.var_keyword) slots.back() = make_dict(ex, rest);
+
+  for (int i = 0; i < named; ++i) {
+    if (slots[i]) continue;
+    slots[i] = i < parameters.positional ? function.positional_default(ex, i)
+                                         : function.keyword_default(ex, parameter_name(code, i));
+    if (!slots[i]) refuse_arguments(function);
+  }
+  return slots;
+}
+
+ValuePtr run_function(Executor& ex, FunctionValue& function, std::vector<ValuePtr> arguments) {
+  Executor::State& state = ex.state();
+  if (state.depth >= kMaxInlineDepth) break_graph("CD0007", "");
+  PyObject* real = function.real_object();
+  PyRef builtins =
+      real ? PyRef::borrow(reinterpret_cast<PyFunctionObject*>(real)->func_builtins) : ex.frame()->builtins;
+  auto frame =
+      std::make_unique<SymbolicFrame>(decoded(function.code()), PyRef::borrow(function.globals()), builtins);
+  frame->closure = function.closure(ex);
+  std::copy(arguments.begin(), arguments.end(), frame->locals.begin());
+  {
+    FrameScope scope(ex, *frame);
+    run_frame(ex, *frame);
+  }
+  if (frame->exit == FrameExit::kGenerator) {
+    return std::make_shared<GeneratorValue>(std::move(frame), function.shared_from_this(),
+                                            std::move(arguments));
+  }
+  return std::move(frame->result);
+}
+
+ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
+  if (PyObject* real = function_.get()) {
+    PyObject* name = PyDict_GetItemString(globals_.get(), "__name__");
+    const char* module = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : "";
+    if (ValuePtr result = call_own_function(ex, real, module, args)) return result;
+    if (ValuePtr result = call_library_function(ex, real, args)) return result;
+    if (ValuePtr result = call_wrapper(ex, *this, real, module, args)) return result;
+    refuse_schedule(real, module);
+    refuse_marked(*this, real, module);
+  }
+  if (code()->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))
+    break_graph("CD0102", describe());
+  guard_code(ex);
+  return run_function(ex, *this, bind_call(ex, *this, args));
+}
+
+}  // namespace cdynamo::symbolic

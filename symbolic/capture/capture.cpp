@@ -1,0 +1,501 @@
+// capture(): runs the root frame until it returns or cannot go on, and makes a CaptureResult of what was
+// found.
+//
+// A break anywhere, also deep in inlined calls, goes back to before the instruction of the root frame: the
+// capture is run again from nothing and told to stop there, so that no trace of the half-done instruction is
+// left. Where the frame cannot be handed over at that instruction, an earlier one is taken.
+#include "symbolic/capture/capture.h"
+
+#include <new>
+
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/exceptions.h"
+#include "symbolic/frames/functions.h"
+#include "symbolic/interop/logs.h"
+#include "symbolic/tensors/array_value.h"
+#include "symbolic/tensors/picked_views.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
+
+namespace cdynamo::symbolic {
+
+void emit_global_effects(Executor& ex);  // frame_names.cpp
+
+namespace {
+
+constexpr int kMaxAttempts = 14;
+
+// ---- the root frame
+
+SourcePtr root_source(SourceKind kind, int index, std::string label) {
+  auto source = std::make_shared<Source>();
+  source->kind = kind;
+  source->index = index;
+  source->label = std::move(label);
+  return source;
+}
+
+// Fills the root frame's argument slots with sources, which are wrapped when an instruction looks at them.
+class RootBinder {
+ public:
+  RootBinder(Executor& ex, SymbolicFrame& frame, const CaptureRequest& request)
+      : ex_(ex), frame_(frame), request_(request), code_(request.code), parameters_(request.code) {}
+
+  // False: the arguments do not fit, and Python says so.
+  bool bind() {
+    if (request_.bound) {
+      for (int i = 0; i < parameters_.total(); ++i)
+        if (request_.roots.arguments[i]) set(i, argument(i, i));
+      return true;
+    }
+    return bind_positional() && bind_keywords() && bind_defaults();
+  }
+
+ private:
+  SourcePtr argument(int index, int slot) {
+    return root_source(SourceKind::kArgument, index, slot >= 0 ? frame_.slot_name(slot) : "");
+  }
+  void set(int slot, SourcePtr source) { frame_.pending[slot] = std::move(source); }
+  ValuePtr wrapped(const SourcePtr& source) {
+    return ex_.wrap(follow(*source, request_.roots).get(), source);
+  }
+  int named() const { return parameters_.positional + parameters_.keyword_only; }
+
+  bool bind_positional() {
+    int given = static_cast<int>(request_.num_positional), fit = std::min(given, parameters_.positional);
+    for (int i = 0; i < fit; ++i) set(i, argument(i, i));
+    if (!parameters_.var_positional) return given == fit;
+    std::vector<ValuePtr> rest;
+    for (int i = fit; i < given; ++i) {
+      SourcePtr source =
+          root_source(SourceKind::kArgument, i,
+                      std::string(frame_.slot_name(named())) + "[" + std::to_string(i - fit) + "]");
+      rest.push_back(wrapped(source));
+    }
+    frame_.locals[named()] = make_tuple(ex_, std::move(rest));
+    return true;
+  }
+
+  bool bind_keywords() {
+    std::vector<std::pair<ValuePtr, ValuePtr>> rest;
+    Py_ssize_t count = request_.kwnames ? PyTuple_GET_SIZE(request_.kwnames) : 0;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyObject* name = PyTuple_GET_ITEM(request_.kwnames, i);
+      int index = static_cast<int>(request_.num_positional + i), slot = -1;
+      for (int p = code_->co_posonlyargcount; p < named() && slot < 0; ++p)
+        if (PyUnicode_Compare(PyTuple_GET_ITEM(code_->co_localsplusnames, p), name) == 0) slot = p;
+      if (slot >= 0) {
+        if (frame_.is_bound(slot)) return false;
+        set(slot, argument(index, slot));
+      } else if (parameters_.var_keyword) {
+        rest.emplace_back(ex_.constant(PyRef::borrow(name)),
+                          wrapped(root_source(SourceKind::kArgument, index, PyUnicode_AsUTF8(name))));
+      } else {
+        return false;
+      }
+    }
+    if (parameters_.var_keyword) frame_.locals[parameters_.total() - 1] = make_dict(ex_, rest);
+    return true;
+  }
+
+  bool bind_defaults() {
+    PyObject* function = request_.roots.function;
+    bool real = function && PyFunction_Check(function);
+    PyObject* defaults = real ? PyFunction_GET_DEFAULTS(function) : nullptr;
+    PyObject* keyword_defaults = real ? PyFunction_GET_KW_DEFAULTS(function) : nullptr;
+    Py_ssize_t num_defaults = defaults ? PyTuple_GET_SIZE(defaults) : 0;
+    SourcePtr root = root_source(SourceKind::kFunction, -1, "");
+    for (int slot = 0; slot < named(); ++slot) {
+      if (frame_.is_bound(slot)) continue;
+      Py_ssize_t at = slot - (parameters_.positional - num_defaults);
+      PyObject* name = PyTuple_GET_ITEM(code_->co_localsplusnames, slot);
+      if (slot < parameters_.positional && at >= 0)
+        set(slot, index_source(attribute_source(root, interned("__defaults__")), at));
+      else if (slot >= parameters_.positional && keyword_defaults &&
+               PyDict_GetItemWithError(keyword_defaults, name))
+        set(slot, key_source(attribute_source(root, interned("__kwdefaults__")), name));
+      else
+        return false;
+    }
+    return true;
+  }
+
+  Executor& ex_;
+  SymbolicFrame& frame_;
+  const CaptureRequest& request_;
+  PyCodeObject* code_;
+  Parameters parameters_;
+};
+
+void bind_closure(Executor& ex, SymbolicFrame& frame, const Roots& roots) {
+  if (!roots.closure) return;
+  PyCodeObject* code = frame.code->object();
+  int first = code->co_nlocalsplus - code->co_nfreevars;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(roots.closure); ++i)
+    frame.closure.push_back(ex.wrap(PyTuple_GET_ITEM(roots.closure, i),
+                                    root_source(SourceKind::kClosureCell, static_cast<int>(i),
+                                                frame.slot_name(first + static_cast<int>(i)))));
+}
+
+// ---- one run
+
+struct Outcome {
+  bool finished = false;
+  bool arguments_fit = true;
+  BreakRecord record;        // not finished: why
+  int64_t step = 0;          // and the step of the root frame where
+  bool at_handover = false;  // the instructions ran; a value could not be handed over
+  std::vector<int> trace;
+  std::vector<int> handler_steps;
+};
+
+// Opcodes that only move values about. A frame is not handed over before one of these where it could be
+// later: each graph break is to bring the program forward.
+bool only_moves_values(Op op) {
+  switch (op) {
+    case Op::NOP:
+    case Op::RESUME:
+    case Op::POP_TOP:
+    case Op::PUSH_NULL:
+    case Op::COPY:
+    case Op::SWAP:
+    case Op::LOAD_CONST:
+    case Op::LOAD_FAST:
+    case Op::LOAD_FAST_CHECK:
+    case Op::LOAD_FAST_AND_CLEAR:
+    case Op::STORE_FAST:
+    case Op::DELETE_FAST:
+    case Op::MAKE_CELL:
+    case Op::COPY_FREE_VARS:
+    case Op::LOAD_CLOSURE:
+    case Op::JUMP:
+    case Op::END_FOR: return true;
+    default: return false;
+  }
+}
+
+// Nothing is left to do at `at` but to return.
+bool only_returns(const Program& program, int at) {
+  while (only_moves_values(program.code[at].op) && program.code[at].op != Op::JUMP) ++at;
+  return program.code[at].op == Op::RETURN_VALUE;
+}
+
+// Where a run stops: before the instruction of this step. `loop`: what Python executes then, by instruction.
+struct Stop {
+  int64_t step = -1;
+  std::vector<bool> loop;
+};
+
+class Attempt {
+ public:
+  Attempt(const CaptureRequest& request, const Stop& stop) : request_(request), stop_(stop), ex_(request) {
+    ex_.state().stop_at_step = stop.step;
+  }
+
+  Outcome run() {
+    Outcome outcome;
+    Executor::State& state = ex_.state();
+    auto code = decoded(request_.code);
+    SymbolicFrame frame(code, PyRef::borrow(request_.roots.globals), PyRef::borrow(request_.roots.builtins));
+    frame.is_root = true;
+    bool running = true;
+    try {
+      bind_closure(ex_, frame, request_.roots);
+      if (!RootBinder(ex_, frame, request_).bind()) {
+        outcome.arguments_fit = false;
+        return outcome;
+      }
+      bool returned = execute(frame);
+      running = false;
+      hand_over(frame, returned);
+      outcome.finished = true;
+    } catch (GraphBreak& broken) {
+      outcome.record = std::move(broken.record);
+    } catch (const PythonRaise& raised) {
+      outcome.record = break_record("CD0101", exception_text(ex_, raised.exception));
+      outcome.record.stack = state.raise_stack;
+    } catch (SkipFrame& left) {
+      // What was looked at so far says for which calls this holds.
+      bind_symbols(state.result);
+      left.seen = std::make_shared<CaptureResult>(std::move(state.result));
+      throw;
+    }
+    outcome.at_handover = !running;
+    outcome.step = static_cast<int64_t>(state.root_trace.size()) - 1;
+    if (outcome.step < 0 && outcome.finished) outcome.step = 0;
+    outcome.trace = state.root_trace;
+    if (!outcome.finished && state.break_step >= 0 && state.break_step < outcome.step) {
+      outcome.step = state.break_step;
+      outcome.at_handover = false;
+    }
+    outcome.handler_steps = state.root_handler_steps;
+    return outcome;
+  }
+
+  CaptureResult take_result() { return std::move(ex_.state().result); }
+
+ private:
+  // True: the function returned; false: the step to stop at is reached.
+  bool execute(SymbolicFrame& frame) {
+    FrameScope scope(ex_, frame);
+    try {
+      run_frame(ex_, frame);
+      return true;
+    } catch (const StopReached&) {
+      return false;
+    }
+  }
+
+  void hand_over(SymbolicFrame& frame, bool returned) {
+    FrameScope scope(ex_, frame);
+    with_errors_as_breaks(ex_, [&] {
+      CaptureResult& result = ex_.state().result;
+      result.end = returned ? End::kReturn : End::kBreak;
+      if (returned)
+        result.results.push_back(frame.result->recipe(ex_));
+      else
+        hand_over_frame(frame, result);
+      emit_effects();
+      refuse_picked_outputs(ex_);
+      guard_distinct_objects();
+      bind_symbols(result);
+      if (result.graph->framework == graph::Framework::kTorch && !result.graph->nodes.empty())
+        result.uses_torch = true;
+    });
+  }
+
+  void hand_over_frame(SymbolicFrame& frame, CaptureResult& result) {
+    result.break_at = frame.pc;
+    result.stack_depth = static_cast<int>(frame.stack.size());
+    for (const ValuePtr& value : frame.stack)
+      result.results.push_back(value ? value->recipe(ex_) : make_recipe(RecipeKind::kNull));
+    const Program& program = frame.code->program;
+    std::vector<bool> live = live_slots(request_.code, program, frame.pc);
+    for (bool is_live : {true, false})
+      for (int slot = 0; slot < static_cast<int>(frame.locals.size()); ++slot) {
+        if (live[slot] != is_live || !frame.is_bound(slot)) continue;
+        if (!is_live && !frame.pending[slot] && !outlives_its_uses(frame.locals[slot])) continue;
+        result.local_slots.push_back(slot);
+        result.results.push_back(frame.pending[slot] ? source_recipe(frame.pending[slot])
+                                                     : frame.locals[slot]->recipe(ex_));
+      }
+    if (stop_.loop.empty()) return;
+    result.whole_loop = true;
+    result.ways_out = ways_out(request_.code, program, stop_.loop, frame.pc, result.local_slots);
+    std::erase_if(result.ways_out, [&](const WayOut& way) { return only_returns(program, way.to); });
+  }
+
+  // A local that is not read again stays alive in Python, which shows where something happens when it dies
+  // (weak references, finalizers). Tensors and plain values need not.
+  bool outlives_its_uses(const ValuePtr& local) {
+    if (dynamic_cast<ArrayValue*>(local.get())) return false;
+    auto* object = dynamic_cast<UserObjectValue*>(local.get());
+    if (object && object->is_new()) return object->has_recipe();
+    if (local->source) return local->source->kind != SourceKind::kConstant && !local->as_constant();
+    ListValue* list = list_in(local);
+    TupleValue* tuple = tuple_in(local);
+    if (!list && !tuple) return false;
+    const std::vector<ValuePtr>& items = list ? list->items(ex_) : tuple->items(ex_);
+    auto is_object = [](const ValuePtr& item) {
+      auto* user = dynamic_cast<UserObjectValue*>(item.get());
+      return user && user->real_object();
+    };
+    return std::all_of(items.begin(), items.end(), is_object);
+  }
+
+  // Effects may make further values change: recipes of new objects set their attributes this way.
+  void emit_effects() {
+    Executor::State& state = ex_.state();
+    emit_global_effects(ex_);
+    for (size_t i = 0; i < state.mutated.size(); ++i) {
+      ValuePtr value = state.mutated[i];
+      value->emit_effects(ex_);
+    }
+  }
+
+  // An object that is written to and one of its type from another argument are two; another call might pass
+  // one twice.
+  void guard_distinct_objects() {
+    constexpr int kMaxGuards = 64;
+    Executor::State& state = ex_.state();
+    int guards = 0;
+    for (size_t i = 0; i < state.mutated.size(); ++i) {
+      ValuePtr written = state.mutated[i];
+      if (!written->source || !written->real_object()) continue;
+      for (const auto& [object, other] : state.by_object) {
+        if (other == written || !other->source || other->type() != written->type()) continue;
+        if (same_source(root_of(*other->source), root_of(*written->source)) || ++guards > kMaxGuards)
+          continue;
+        Guard guard;
+        guard.kind = GuardKind::kDistinctObjects;
+        guard.source = written->source;
+        guard.other = other->source;
+        ex_.guard(std::move(guard));
+      }
+    }
+  }
+
+  static const Source& root_of(const Source& source) { return source.base ? root_of(*source.base) : source; }
+
+  void bind_symbols(CaptureResult& result) {
+    for (const auto& symbol : ex_.state().symbols) {
+      SymbolBinding binding;
+      binding.dim = symbol.dim;
+      binding.source = symbol.source;
+      for (size_t i = 0; symbol.dim >= 0 && i < result.inputs.size(); ++i)
+        if (same_source(*result.inputs[i].source, *symbol.source)) binding.input = static_cast<int>(i);
+      result.symbols.push_back(std::move(binding));
+    }
+  }
+
+  const CaptureRequest& request_;
+  const Stop& stop_;
+  Executor ex_;
+};
+
+// ---- where to stop instead
+
+// A break in a loop stops before the outermost loop around it, which Python then executes as a whole: the
+// iterations are not handed over one by one, that would nest resume functions as deep as the loop is long.
+// False: the loop was not entered by this frame.
+bool move_before_loops(const DecodedCode& code, const std::vector<int>& trace, Stop& stop) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const Loop& loop : code.loops) {
+      if (!loop.body[trace[stop.step]]) continue;
+      int64_t before = stop.step;
+      while (before >= 0 && loop.body[trace[before]]) --before;
+      if (before < 0 || trace[before + 1] != loop.header || code.program.code[trace[before]].op == Op::JUMP)
+        return false;
+      if (stop.loop.empty()) stop.loop.resize(code.program.code.size());
+      for (size_t i = 0; i < loop.body.size(); ++i)
+        if (loop.body[i]) stop.loop[i] = true;
+      stop.step = before;
+      stop.loop[trace[before]] = true;
+      moved = true;
+    }
+  }
+  return true;
+}
+
+// Where the frame can be handed over instead of at `stop.step`. False: nowhere.
+bool move_to_handover(const DecodedCode& code, const Outcome& outcome, Stop& stop) {
+  if (stop.step < 0 || stop.step >= static_cast<int64_t>(outcome.trace.size())) return false;
+  // Inside an except block what is being handled cannot be handed over: Python raises it again.
+  if (!outcome.handler_steps.empty()) {
+    if (outcome.handler_steps.front() < 0) return false;
+    stop.step = std::min<int64_t>(stop.step, outcome.handler_steps.front());
+  }
+  return move_before_loops(code, outcome.trace, stop);
+}
+
+int64_t last_active_step(const DecodedCode& code, const std::vector<int>& trace, int64_t step) {
+  step = std::min(step, static_cast<int64_t>(trace.size()) - 1);
+  while (step >= 0 && only_moves_values(code.program.code[trace[step]].op)) --step;
+  return step;
+}
+
+bool is_empty(const CaptureResult& result) { return result.graph->nodes.empty() && result.effects.empty(); }
+
+CaptureResult skip(std::string reason) {
+  CaptureResult result;
+  result.end = End::kSkip;
+  result.skip_reason = std::move(reason);
+  return result;
+}
+
+CaptureResult skip(const BreakRecord& record, const std::string& reason) {
+  CaptureResult result = skip(reason + " (" + record.id + ": " + record.what + ")");
+  result.breaks.push_back(record);
+  return result;
+}
+
+bool names_global(PyCodeObject* code, const char* name) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) return true;
+  return false;
+}
+
+const char* reason_to_skip(const CaptureRequest& request) {
+  int flags = request.code->co_flags;
+  if (flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
+    return "generators and coroutines run in Python";
+  if (!(flags & CO_OPTIMIZED) || !(flags & CO_NEWLOCALS))
+    return "code of a module or class body runs in Python";
+  if (names_global(request.code, "locals")) return "locals() shows its frame as it is";
+  return nullptr;
+}
+
+CaptureResult capture_with_retries(const CaptureRequest& request) {
+  auto code = decoded(request.code);
+  BreakRecord record;
+  Stop stop;
+  bool moved = false;  // the stop is before a loop or a try that the break is in
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    Attempt run(request, stop);
+    Outcome outcome = run.run();
+    if (!outcome.arguments_fit) return skip("the arguments do not fit the parameters");
+    if (outcome.finished) {
+      CaptureResult result = run.take_result();
+      if (result.end != End::kBreak) return result;
+      if (moved && is_empty(result) && result.ways_out.empty())
+        return skip(record, "nothing could be captured before the graph break");
+      result.breaks.push_back(std::move(record));
+      return result;
+    }
+    if (attempt == 0 || record.id.empty()) record = outcome.record;
+    Stop next{outcome.step, {}};
+    if (outcome.at_handover) {
+      // The trace ends before the step that could not be handed over.
+      int64_t distance = attempt < 6 ? 1 : int64_t{1} << (attempt - 5);
+      next.step = last_active_step(*code, outcome.trace, outcome.step + (stop.step >= 0 ? 1 : 0) - distance);
+      if (next.step < 0) return skip(record, "the frame cannot be handed over");
+    }
+    const int64_t wanted = next.step;
+    if (!move_to_handover(*code, outcome, next))
+      return skip(record, "the graph break is in a loop that was entered before");
+    moved = moved || next.step != wanted;
+    if (stop.step >= 0 && next.step >= stop.step) return skip(record, "the frame cannot be handed over");
+    stop = std::move(next);
+  }
+  return skip(record, "the frame cannot be handed over");
+}
+
+}  // namespace
+
+CaptureResult capture(const CaptureRequest& request) {
+  if (const char* reason = reason_to_skip(request)) return skip(reason);
+  if (PyObject* function = request.roots.function;
+      function && PyFunction_Check(function) && is_disabled(function)) {
+    CaptureResult result = skip("it is marked to run in Python");
+    result.nested_too = true;
+    return result;
+  }
+  try {
+    return capture_with_retries(request);
+  } catch (const SkipFrame& left) {
+    CaptureResult result;
+    if (left.seen && left.nested_too) {
+      result = std::move(*left.seen);
+      result.uses_torch = true;
+    }
+    result.end = End::kSkip;
+    result.skip_reason = left.reason;
+    result.nested_too = left.nested_too;
+    result.retry_later = left.retry_later;
+    return result;
+  } catch (const GraphBreak& broken) {
+    return skip(broken.record, "an error before the first instruction");
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+    throw PythonError{};
+  } catch (const std::exception& error) {
+    log_warning(std::string("error in capture: ") + error.what());
+    return skip(std::string("an error inside cdynamo: ") + error.what());
+  }
+}
+
+}  // namespace cdynamo::symbolic

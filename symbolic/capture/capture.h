@@ -1,0 +1,225 @@
+// The entry of symbolic/: executes a function's bytecode on symbolic values and returns, as plain data, all
+// that a cache entry is made from: the graph, the guards, what to build afterwards, which side effects to
+// replay, where it stopped.
+//
+//   CaptureResult result = capture(request);
+//   if (result.end == End::kReturn) …   // whole function captured: run graph, replay effects, return
+//   results[0] if (result.end == End::kBreak)  …   // run graph, replay effects, put `stack` and `locals`
+//   back, go on in Python at break_at
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/types.h"
+#include "symbolic/bytecode/bytecode.h"
+#include "symbolic/capture/source.h"
+
+namespace cdynamo::symbolic {
+
+// ---- guards
+
+enum class GuardKind : uint8_t {
+  kType,      // type(x) is object
+  kIdentity,  // x is object
+  kEquals,    // type(x) is type(object) and x == object; floats bit by bit; for int, float, str, bytes, bool,
+              // None, tuples of them; a set or frozenset: the same elements (by identity or as above)
+  kLength,    // len(x) == index, x a list, tuple, dict or set; of a subclass's instance: of its underlying
+              // storage
+  kDictKeys,  // list(x) == object (a tuple), compared by identity, then equality of str/int keys; subclasses
+              // as above
+  kKeyAbsent,        // object not in x, x a dict (storage of a subclass's instance too)
+  kAttributeAbsent,  // x (an instance with a dict) has no own attribute `object`
+  kTypeUnchanged,    // x is a class: none of its attributes, or its bases', has changed (type version)
+  kTensor,           // metadata of a torch.Tensor or numpy.ndarray: see TensorGuard
+  kDynamicInt,       // exact int that fits int64: its value is symbol `index`
+  kDynamicFloat,     // exact float: its value is a graph input
+  kFunctionCode,     // x is a function whose __code__ is object, with as many defaults
+  kSameObject,       // x is the object that `other` names: one value stood for both
+  kDistinctObjects,  // x is not the object that `other` names: one of them is written to, or they were
+                     // compared
+  kDistinctTensors,  // tensors among the graph inputs do not overlap in memory where one of them is written
+};
+
+struct TensorGuard {
+  PyRef type;  // torch.Tensor, Parameter, numpy.ndarray; exact
+  bool numpy = false;
+  graph::DType dtype{};
+  graph::Device device{};
+  // A constant, or an expression that is just a symbol (binds it), or any expression (checked after binding).
+  std::vector<graph::Sym> sizes, strides;
+  bool requires_grad = false;
+  bool inference = false;  // torch: made under inference mode
+  bool writeable = true;   // NumPy
+};
+
+struct Guard {
+  GuardKind kind;
+  SourcePtr source;
+  PyRef object;
+  int index = -1;
+  TensorGuard tensor;
+  SourcePtr other;  // kSameObject
+  std::string why;  // "model.py:12: if self.training"
+};
+
+// ---- what to build after the graph has run
+
+struct Recipe;
+using RecipePtr =
+    std::shared_ptr<Recipe>;  // one pointer, one object: shared recipes are built once (identity is kept)
+
+enum class RecipeKind : uint8_t {
+  kSource,        // load from a source
+  kConstant,      // `object`
+  kTensor,        // output `index` of the captured graph, as `object` type (torch.Tensor or numpy.ndarray)
+  kNumpyScalar,   // output `index` (0-dim), as a NumPy scalar
+  kPythonScalar,  // output `index` (0-dim), as float, int or bool
+  kInt,           // the value of `size`
+  kTuple,
+  kList,
+  kSet,
+  kFrozenSet,  // items
+  kDict,       // items: key, value, key, value ...
+  kSlice,      // items: start, stop, step
+  kCall,  // items[0](*items[1:]) : types and functions of C that run no user code (range, iter, structseq,
+          // namedtuple …)
+  kFunction,     // items: code, globals, name, defaults or None, kwdefaults or None, closure cells...
+  kCell,         // a new cell; items: contents or nothing
+  kBoundMethod,  // items: function, self
+  kNewObject,    // object.__new__(type) of `object`; attributes come as side effects
+  kNull,         // an empty stack slot
+};
+
+struct Recipe {
+  RecipeKind kind;
+  SourcePtr source;
+  PyRef object;
+  int index = -1;
+  graph::Sym size;
+  std::vector<RecipePtr> items;
+};
+
+enum class EffectKind : uint8_t {
+  kSetAttribute,  // target.key = value   (type(target).__setattr__ is object's; nn.Module's own rules were
+                  // inlined)
+  kDeleteAttribute,
+  kSetItem,  // target[key] = value, target an exact dict or list
+  kDeleteItem,
+  kReplaceList,  // target[:] = value (a kList recipe)
+  kReplaceDict,  // target.clear(); target.update(value)
+  kReplaceSet,
+  kSetGlobal,  // target (a dict)[key] = value
+  kDeleteGlobal,
+  kSetCell,  // target.cell_contents = value; value null: emptied
+  kCall,     // target(*value.items): a call whose result is not used and that has to happen in order
+};
+
+struct Effect {
+  EffectKind kind;
+  RecipePtr target, key, value;
+};
+
+// ---- graph inputs
+
+enum class InputKind : uint8_t { kTorchTensor, kNumpyArray, kFloat, kInt };
+
+struct GraphInput {
+  InputKind kind;
+  SourcePtr source;
+  graph::Value* value;  // the captured graph's input; kInt: a 0-dim int64
+};
+
+// Where the value of a size symbol is found at run time.
+struct SymbolBinding {
+  int input = -1;  // >= 0: graph input whose size (dim) it is
+  int dim = -1;
+  SourcePtr source;  // else an int
+};
+
+// ---- graph breaks
+
+struct UserFrame {
+  std::string file, function, text;
+  int line = 0;
+};
+
+struct BreakRecord {
+  std::string id;                // stable: "CD0012"; rows in symbolic/capture/graph_breaks.def
+  std::string what;              // "call of print"
+  std::string why;               // "it writes to a file, which a graph cannot"
+  std::string instead;           // what to write instead
+  std::vector<UserFrame> stack;  // outermost first
+};
+
+// One way on from the instructions that Python executes after a break.
+struct WayOut {
+  int from, to;             // instructions: the last one that Python executes, and the next
+  std::vector<int> locals;  // co_localsplus slots that are live at `to`, all of them assigned; cells left out
+};
+
+// ---- request and result
+
+// What an earlier miss taught: sizes, ints and floats that changed are captured as dynamic.
+struct DynamicHint {
+  std::string source;  // Source::name()
+  int dim = -1;        // -1: an int or float
+};
+
+struct CaptureRequest {
+  PyCodeObject* code = nullptr;
+  Roots roots;
+  // Layout of roots.arguments: `num_positional` values, then one for each of kwnames. bound: they are the
+  // argument slots of `code` as a frame has them (defaults filled in, *args and **kwargs packed).
+  Py_ssize_t num_positional = 0;
+  PyObject* kwnames = nullptr;
+  bool bound = false;
+  bool assume_dynamic = false;  // dynamic=True
+  bool assume_static = false;   // dynamic=False
+  std::vector<DynamicHint> dynamic;
+  // Calls (by Node::user_call, with the reason) that an earlier attempt to compile could not differentiate:
+  // the graph breaks before them.
+  std::vector<std::pair<int, std::string>> refused_calls;
+};
+
+struct LibraryCall;  // symbolic/torch/library_call.h
+
+enum class End : uint8_t { kReturn, kBreak, kSkip };
+
+struct CaptureResult {
+  End end = End::kSkip;
+  std::string skip_reason;  // kSkip: why the frame is left to Python
+  bool nested_too =
+      false;  // kSkip: the functions that it calls run in Python as well (a gradient is asked for)
+  bool retry_later = false;  // kSkip for this call only (e.g. tracing is active)
+
+  std::shared_ptr<graph::Graph> graph;  // captured level; may have no nodes
+  std::vector<GraphInput> inputs;
+  std::vector<SymbolBinding> symbols;  // one for each symbol of graph->sym
+  std::vector<Guard> guards;
+  bool uses_torch = false;        // global torch state (grad mode, autocast ...) has to be guarded
+  bool changes_autocast = false;  // `user_calls` are to run under autocast states that they do not tell
+  PyRef user_calls;               // list, by Node::user_call: see fx_records in symbolic/capture/user_call.h
+
+  std::vector<std::shared_ptr<LibraryCall>> library_calls;  // what the graph's core.library nodes name
+
+  std::vector<Effect> effects;
+  std::vector<RecipePtr> results;  // kReturn: one. kBreak: the stack from the bottom, then `local_slots`
+  // kBreak:
+  int break_at = -1;  // instruction index in decode(code): it is executed by Python next
+  int stack_depth = 0;
+  std::vector<int> local_slots;  // co_localsplus slots that hold a value there (cells as cells)
+  // The break is in a loop: Python executes all of it, from break_at on, and the frame is resumed at these
+  // ways out. The ways out that are not listed are left to Python as well.
+  bool whole_loop = false;
+  std::vector<WayOut> ways_out;
+  std::vector<BreakRecord> breaks;  // one for a kBreak; may hold more that were met on the way
+};
+
+// Never throws C++ exceptions other than PythonError (an interrupt, no memory); whatever it cannot do is a
+// kBreak or kSkip.
+CaptureResult capture(const CaptureRequest& request);
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,301 @@
+#include "symbolic/capture/executor.h"
+
+#include <functional>
+
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/user_call.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/exceptions.h"
+#include "symbolic/frames/functions.h"
+#include "symbolic/values/sym_int.h"
+
+namespace cdynamo::symbolic {
+
+Executor::State::State(const CaptureRequest& request)
+    : request(request), builder((result.graph = std::make_shared<graph::Graph>(), *result.graph)) {
+  result.user_calls = checked(PyList_New(0));
+}
+
+Executor::State::~State() {
+  for (const std::weak_ptr<CellValue>& cell : cells)
+    if (auto alive = cell.lock()) alive->forget();
+}
+
+Executor::Executor(const CaptureRequest& request) : state_(std::make_unique<State>(request)) {}
+Executor::~Executor() = default;
+
+// ---- objects to values
+
+namespace {
+
+// Objects whose identity programs do not rely on: each source has a value and a guard of its own.
+bool has_no_identity(PyObject* object) {
+  return object == Py_None || PyBool_Check(object) || PyLong_CheckExact(object) ||
+         PyFloat_CheckExact(object) || PyUnicode_CheckExact(object) || PyBytes_CheckExact(object) ||
+         PyComplex_CheckExact(object) || PyTuple_CheckExact(object) || PySlice_Check(object) ||
+         object == Py_Ellipsis;
+}
+
+ValuePtr wrap_new(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (has_no_identity(object)) return wrap_python_object(ex, object, source);
+  if (ValuePtr value = wrap_tensor(ex, object, source)) return value;
+  if (PyCallable_Check(object) || PyType_Check(object))
+    if (ValuePtr value = wrap_framework_callable(ex, object, source)) return value;
+  if (PyFunction_Check(object)) return wrap_function(ex, object, source);
+  if (PyMethod_Check(object)) return wrap_method(ex, object, source);
+  if (PyCell_Check(object)) return wrap_cell(ex, object, source);
+  if (PyExceptionInstance_Check(object)) return wrap_exception(ex, object, source);
+  return wrap_python_object(ex, object, source);
+}
+
+Guard same_object_guard(PyObject* object, const SourcePtr& known, const SourcePtr& other) {
+  Guard guard;
+  if (known->kind == SourceKind::kConstant || other->kind == SourceKind::kConstant) {
+    guard.kind = GuardKind::kIdentity;
+    guard.source = known->kind == SourceKind::kConstant ? other : known;
+    guard.object = PyRef::borrow(object);
+  } else {
+    guard.kind = GuardKind::kSameObject;
+    guard.source = other;
+    guard.other = known;
+  }
+  return guard;
+}
+
+}  // namespace
+
+ValuePtr Executor::wrap(PyObject* object, SourcePtr source) {
+  if (!source) return wrap_new(*this, object, nullptr);
+  State& s = *state_;
+  if (auto it = s.by_source.find(source); it != s.by_source.end()) return it->second;
+  if (has_no_identity(object)) {
+    ValuePtr value = wrap_python_object(*this, object, source);
+    s.by_source.emplace(source, value);
+    return value;
+  }
+  if (auto it = s.by_object.find(object); it != s.by_object.end()) {
+    ValuePtr value = it->second;
+    if (value->source) guard(same_object_guard(object, value->source, source));
+    s.by_source.emplace(source, value);
+    return value;
+  }
+  s.kept.push_back(PyRef::borrow(object));
+  ValuePtr value = wrap_new(*this, object, source);
+  s.by_source.emplace(source, value);
+  s.by_object.emplace(object, value);
+  return value;
+}
+
+ValuePtr Executor::constant(PyRef object) { return make_constant(*this, std::move(object)); }
+ValuePtr Executor::constant_int(int64_t value) { return constant(checked(PyLong_FromLongLong(value))); }
+ValuePtr Executor::none() {
+  if (!state_->none_value) state_->none_value = constant(PyRef::borrow(Py_None));
+  return state_->none_value;
+}
+
+// ---- guards, effects, graph
+
+namespace {
+size_t hash_guard(const Guard& guard) {
+  size_t hash = hash_source(*guard.source) * 31 + static_cast<size_t>(guard.kind);
+  return hash * 31 + static_cast<size_t>(guard.index + 1);
+}
+
+bool same_object(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (!PyUnicode_CheckExact(a) && !PyLong_CheckExact(a)) return false;
+  int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+bool same_guard(const Guard& a, const Guard& b) {
+  return a.kind == b.kind && a.index == b.index && same_object(a.object.get(), b.object.get()) &&
+         same_source(*a.source, *b.source) && !a.other == !b.other &&
+         (!a.other || same_source(*a.other, *b.other));
+}
+
+std::string source_line(PyCodeObject* code, int line) {
+  PyObject* getline = library_object("linecache", "getline");
+  if (!getline || line < 0) return {};
+  PyRef text = PyRef::steal(PyObject_CallFunction(getline, "Oi", code->co_filename, line));
+  PyRef stripped = text ? PyRef::steal(PyObject_CallMethod(text.get(), "strip", nullptr)) : PyRef();
+  const char* utf8 = stripped ? PyUnicode_AsUTF8(stripped.get()) : nullptr;
+  if (!utf8) PyErr_Clear();
+  return utf8 ? utf8 : "";
+}
+
+std::string base_name(const std::string& path) {
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+// The frame whose line reports show: the innermost one of the user's own code.
+const SymbolicFrame* user_frame(const Executor::State& state) {
+  for (const SymbolicFrame* frame = state.frame; frame; frame = frame->back)
+    if (!frame->code->is_library) return frame;
+  return state.frame;
+}
+
+const std::string& text_at(Executor::State& state, const SymbolicFrame& frame) {
+  std::pair<PyCodeObject*, int> key{frame.code->object(), frame.line()};
+  auto [it, added] = state.location_texts.try_emplace(key);
+  if (added) it->second = source_line(key.first, key.second);
+  return it->second;
+}
+}  // namespace
+
+UserFrame SymbolicFrame::describe() const {
+  UserFrame user{code->file(), code->name(), "", line()};
+  user.text = source_line(code->object(), user.line);
+  return user;
+}
+
+void Executor::guard(Guard guard) {
+  State& s = *state_;
+  size_t hash = hash_guard(guard);
+  auto [first, last] = s.guard_index.equal_range(hash);
+  for (auto it = first; it != last; ++it)
+    if (same_guard(s.result.guards[it->second], guard)) return;
+  if (guard.why.empty())
+    if (const SymbolicFrame* frame = user_frame(s))
+      guard.why =
+          base_name(frame->code->file()) + ":" + std::to_string(frame->line()) + ": " + text_at(s, *frame);
+  s.guard_index.emplace(hash, s.result.guards.size());
+  s.result.guards.push_back(std::move(guard));
+}
+
+void Executor::effect(Effect effect) { state_->result.effects.push_back(std::move(effect)); }
+
+void Executor::mutated(const ValuePtr& value) {
+  if (value->source && part()) break_graph("CD0419", part()->what);
+  if (state_->mutated_set.insert(value.get()).second) state_->mutated.push_back(value);
+}
+
+void Executor::changing(const ValuePtr& value, bool is_live) {
+  if (is_live) return mutated(value);
+  // Whether it was made outside is not known.
+  if (part() && part()->pure) break_graph("CD0419", part()->what);
+}
+
+graph::Graph& Executor::graph() { return *state_->result.graph; }
+
+graph::Builder& Executor::builder() {
+  State& s = *state_;
+  if (s.result.graph->nodes.size() > kMaxNodes) break_graph("CD0006", "");
+  int location = -1;
+  if (const SymbolicFrame* frame = user_frame(s)) {
+    std::pair<PyCodeObject*, int> key{frame->code->object(), frame->line()};
+    auto [it, added] = s.locations.try_emplace(key, static_cast<int>(s.result.graph->locations.size()));
+    if (added)
+      s.result.graph->locations.push_back(
+          {frame->code->file(), frame->code->name(), text_at(s, *frame), key.second});
+    location = it->second;
+  }
+  s.builder.set_location(location, s.user_call, s.parts.empty() ? 0 : s.parts.back().region);
+  return s.builder;
+}
+
+namespace {
+// A name for a graph value: "self.layers[0].weight" becomes "self_layers_0_weight".
+std::string identifier(const std::string& text) {
+  std::string name;
+  for (char c : text) {
+    bool word = std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+    if (word)
+      name += c;
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  return name.empty() ? "input" : name;
+}
+}  // namespace
+
+graph::Value* Executor::add_input(InputKind kind, SourcePtr source, graph::TensorType type) {
+  State& s = *state_;
+  if (auto it = s.inputs.find(source); it != s.inputs.end()) return it->second;
+  graph::Value* value = graph().add_input(std::move(type), identifier(source->name()));
+  s.inputs.emplace(source, value);
+  s.result.inputs.push_back({kind, source, value});
+  return value;
+}
+
+namespace {
+bool is_hinted(const CaptureRequest& request, const SourcePtr& source, int dim) {
+  if (request.dynamic.empty()) return false;
+  std::string name = source->name();
+  for (const DynamicHint& hint : request.dynamic)
+    if (hint.dim == dim && hint.source == name) return true;
+  return false;
+}
+}  // namespace
+
+bool Executor::is_dynamic(const SourcePtr& source) const {
+  return source && !state_->request.assume_static && is_hinted(state_->request, source, -1);
+}
+
+graph::Sym Executor::size_symbol(const SourcePtr& source, int dim, int64_t value) {
+  State& s = *state_;
+  if (!source || s.request.assume_static) return graph::Sym(value);
+  bool is_size = dim >= 0;
+  if (is_size && value < 2) return graph::Sym(value);  // 0 and 1 are specialised
+  bool dynamic = is_hinted(s.request, source, dim) || (is_size && s.request.assume_dynamic);
+  if (!dynamic || value > kLargestSymbol || value < -kLargestSymbol) return graph::Sym(value);
+  auto [source_it, added] = s.size_sources.try_emplace(source, s.size_sources.size());
+  auto [it, fresh] = s.size_symbols.try_emplace({source_it->second, dim});
+  if (fresh) {
+    graph::SymContext& context = *graph().sym;
+    std::string name = (is_size ? "s" : "i") + std::to_string(context.symbols().size());
+    it->second = context.new_symbol(name, value, is_size ? 2 : -kLargestSymbol, kLargestSymbol);
+    s.symbols.push_back({static_cast<int>(context.symbols().size()) - 1, source, dim});
+  }
+  return it->second;
+}
+
+int Executor::record_user_call(const char* kind, PyRef target, const CallArgs& args) {
+  State& s = *state_;
+  PyRef record = make_user_call(*this, kind, target.get(), args);
+  s.user_call = static_cast<int>(PyList_GET_SIZE(user_calls()));
+  for (const auto& [call, why] : s.request.refused_calls)
+    if (call == s.user_call) break_graph("CD0417", why);
+  if (PyList_Append(user_calls(), record.get()) < 0) throw PythonError{};
+  return s.user_call;
+}
+
+PyObject* Executor::user_calls() { return state_->result.user_calls.get(); }
+
+void Executor::add_library_call(std::shared_ptr<LibraryCall> call) {
+  state_->result.library_calls.push_back(std::move(call));
+}
+void Executor::uses_torch() { state_->result.uses_torch = true; }
+void Executor::changes_autocast() { state_->result.changes_autocast = true; }
+
+const Executor::Part* Executor::part() const {
+  return state_->parts.empty() ? nullptr : &state_->parts.back();
+}
+void Executor::enter_part(std::string what, int region, bool pure) {
+  state_->parts.push_back({std::move(what), region, graph().next_value_id(), pure});
+}
+void Executor::leave_part() { state_->parts.pop_back(); }
+
+// ---- running
+
+SymbolicFrame* Executor::frame() { return state_->frame; }
+
+std::vector<UserFrame> Executor::user_stack() const {
+  std::vector<UserFrame> frames;
+  for (const SymbolicFrame* frame = state_->frame; frame; frame = frame->back)
+    frames.push_back(frame->describe());
+  return {frames.rbegin(), frames.rend()};
+}
+
+ValuePtr Executor::inline_call(const ValuePtr& function, const CallArgs& args) {
+  return function->call(*this, args);
+}
+
+ValuePtr Executor::fold(PyObject* callable, const CallArgs& args) { return fold_call(*this, callable, args); }
+
+}  // namespace cdynamo::symbolic

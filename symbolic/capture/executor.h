@@ -1,0 +1,93 @@
+// Executor: the state of one capture. Frames (symbolic/frames/frame.h) step through bytecode and call it; values
+// call it to make nodes, guards and effects.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/builder.h"
+#include "symbolic/capture/value.h"
+
+namespace cdynamo::symbolic {
+
+class SymbolicFrame;
+
+class Executor {
+ public:
+  explicit Executor(const CaptureRequest& request);
+  ~Executor();
+
+  // ---- objects to values
+  // The value for a live object reached by `source`: installs the guards that its kind needs. The same object
+  // (by identity) gives the same value, so aliasing is seen. Dispatches to the kinds in order: constants,
+  // tensors and arrays (symbolic/torch, symbolic/numpy), containers, functions, classes, modules, user
+  // objects.
+  ValuePtr wrap(PyObject* object, SourcePtr source);
+  ValuePtr constant(
+      PyRef object);  // an immutable object known at capture, or a C-level object that is used as is
+  ValuePtr constant_int(int64_t value);
+  ValuePtr none();
+
+  // ---- guards, effects, graph
+  void guard(Guard guard);  // duplicates are dropped
+  void effect(Effect effect);
+  // Registers a value whose live object has to be changed after the graph has run: its emit_effects is called
+  // at the end.
+  void mutated(const ValuePtr& value);
+  // A container or cell is about to change; `is_live`: it stands for a live object.
+  void changing(const ValuePtr& value, bool is_live);
+  graph::Graph& graph();
+  graph::Builder& builder();  // its location is kept at the current user line
+  // Registers a tensor, array, float or int input of the graph; the same source gives the same input.
+  graph::Value* add_input(InputKind kind, SourcePtr source, graph::TensorType type);
+  // A symbol for a size or int that is to be dynamic, or its constant: follows the request's dynamic hints.
+  graph::Sym size_symbol(const SourcePtr& source, int dim, int64_t value);
+  // An earlier miss has shown that this int or float changes from call to call.
+  bool is_dynamic(const SourcePtr& source) const;
+  // Records one Python-level call for FX export; returns the index for Node::user_call.
+  // kind: "call_function" (target: the callable) or "call_method" (target: the name).
+  int record_user_call(const char* kind, PyRef target, const CallArgs& args);
+  PyObject* user_calls();  // the list that CaptureResult gets; borrowed
+  void uses_torch();
+  void add_library_call(std::shared_ptr<LibraryCall> call);
+  void changes_autocast();
+
+  // A part of the program that eager runs again, or later: a checkpoint, the backward of a Function. It may
+  // change nothing but what it makes itself: anything else breaks the graph.
+  struct Part {
+    std::string what;     // "a checkpoint"
+    int region = 0;       // Node::region of what it appends
+    int first_value = 0;  // the graph's values from here on are its own
+    bool pure = false;    // eager runs it later only: what was made outside of it may not be changed either
+  };
+  const Part* part() const;  // the innermost; null: none
+  void enter_part(std::string what, int region, bool pure = false);
+  void leave_part();
+
+  // ---- running
+  // Inlines a Python function: binds arguments (defaults, *args, keywords) and runs its frame to the end.
+  ValuePtr inline_call(const ValuePtr& function, const CallArgs& args);
+  SymbolicFrame* frame();  // innermost
+  std::vector<UserFrame> user_stack() const;
+  // Calls a C function with constants only and wraps the result; an exception it raises becomes PythonRaise.
+  ValuePtr fold(PyObject* callable, const CallArgs& args);
+
+  // What symbolic/torch and symbolic/numpy keep for this capture.
+  std::shared_ptr<void> framework_state;
+
+  struct State;
+  State& state() { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+// Python's operations on values, with the slot algorithms of CPython (which method is asked first, reflected
+// operands).
+ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right);
+ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const ValuePtr& right);
+bool is_true(Executor& ex, const ValuePtr& value);  // breaks the graph where it is known only at run time
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,64 @@
+// Python's operators on values: which operand is asked, in which order. binary_op1, binary_iop1
+// (Objects/abstract.c) and do_richcompare (Objects/object.c) of CPython 3.12.
+#include <string>
+
+#include "symbolic/capture/branches.h"
+#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/stack_limit.h"
+#include "symbolic/values/constant.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// The right operand is asked first where its class is a proper subclass of the left one's.
+bool right_first(const ValuePtr& left, const ValuePtr& right) {
+  return left->type() != right->type() && PyType_IsSubtype(right->type(), left->type());
+}
+
+ValuePtr plain_binary(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
+  bool reflected_first = right_first(left, right);
+  if (reflected_first)
+    if (ValuePtr result = right->binary(ex, nb_op, left, true)) return result;
+  if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;
+  return reflected_first ? nullptr : right->binary(ex, nb_op, left, true);
+}
+
+}  // namespace
+
+ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
+  int plain = plain_number_operation(nb_op);
+  if (plain != nb_op)
+    if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;
+  if (ValuePtr result = plain_binary(ex, plain, left, right)) return result;
+  raise_error(ex, PyExc_TypeError,
+              std::string("unsupported operand type(s) for ") + number_symbol(nb_op) + ": '" +
+                  type_name(left) + "' and '" + type_name(right) + "'");
+}
+
+ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const ValuePtr& right) {
+  check_stack();
+  bool reflected_first = right_first(left, right);
+  if (reflected_first)
+    if (ValuePtr result = right->compare(ex, kComparisons[py_op].swapped, left)) return result;
+  if (ValuePtr result = left->compare(ex, py_op, right)) return result;
+  if (!reflected_first)
+    if (ValuePtr result = right->compare(ex, kComparisons[py_op].swapped, left)) return result;
+  if (py_op == Py_EQ || py_op == Py_NE) {
+    bool same = left->is_same_object(*right);
+    return ex.constant(PyRef::borrow(same == (py_op == Py_EQ) ? Py_True : Py_False));
+  }
+  raise_error(ex, PyExc_TypeError,
+              std::string("'") + kComparisons[py_op].symbol + "' not supported between instances of '" +
+                  type_name(left) + "' and '" + type_name(right) + "'");
+}
+
+bool is_true(Executor& ex, const ValuePtr& value) {
+  std::optional<bool> truth = value->truth(ex);
+  if (!truth) truth = follow_branch(ex, value);
+  if (!truth) break_graph("CD0001", value->describe());
+  return *truth;
+}
+
+}  // namespace cdynamo::symbolic

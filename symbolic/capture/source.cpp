@@ -1,0 +1,192 @@
+#include "symbolic/capture/source.h"
+
+#include <functional>
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+std::string text_of(PyObject* object, bool as_repr) {
+  PyRef text = PyRef::steal(as_repr ? PyObject_Repr(object) : PyObject_Str(object));
+  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!utf8) {
+    PyErr_Clear();
+    return "?";
+  }
+  return utf8;
+}
+
+// Constants are named by what they are, never by a repr that may run the user's code.
+std::string constant_name(PyObject* object) {
+  if (PyModule_Check(object)) {
+    const char* name = PyModule_GetName(object);
+    if (name) return name;
+    PyErr_Clear();
+  }
+  if (PyFunction_Check(object))
+    return text_of(reinterpret_cast<PyFunctionObject*>(object)->func_qualname, false);
+  if (PyType_Check(object)) return reinterpret_cast<PyTypeObject*>(object)->tp_name;
+  if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object)) return text_of(object, true);
+  return std::string("<") + Py_TYPE(object)->tp_name + ">";
+}
+
+std::string key_name(const Source& source) {
+  return PyUnicode_CheckExact(source.key.get()) || PyLong_CheckExact(source.key.get())
+             ? text_of(source.key.get(), true)
+             : constant_name(source.key.get());
+}
+
+bool same_key(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyUnicode_CheckExact(a)) return PyUnicode_Compare(a, b) == 0;
+  if (PyLong_CheckExact(a)) {
+    int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+    if (equal < 0) PyErr_Clear();
+    return equal == 1;
+  }
+  return false;
+}
+
+size_t hash_key_object(PyObject* key) {
+  if (!key) return 0;
+  if (PyUnicode_CheckExact(key) || PyLong_CheckExact(key)) return static_cast<size_t>(PyObject_Hash(key));
+  return std::hash<const void*>()(key);
+}
+
+PyRef quiet(PyObject* new_reference) {
+  if (!new_reference) PyErr_Clear();
+  return PyRef::steal(new_reference);
+}
+
+// dict items, of a subclass's instance those of its underlying storage.
+PyRef dict_get(PyObject* dict, PyObject* key) {
+  if (!dict || !PyDict_Check(dict) || !key) return {};
+  PyObject* item = PyDict_GetItemWithError(dict, key);
+  if (!item) PyErr_Clear();
+  return PyRef::borrow(item);
+}
+
+PyRef dict_entry(PyObject* dict, Py_ssize_t index, bool want_key) {
+  if (!PyDict_Check(dict)) return {};
+  Py_ssize_t position = 0, at = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(dict, &position, &key, &value))
+    if (at++ == index) return PyRef::borrow(want_key ? key : value);
+  return {};
+}
+
+PyRef instance_dict(PyObject* object) {
+  if (PyModule_Check(object)) return PyRef::borrow(PyModule_GetDict(object));
+  if (PyType_Check(object)) return {};
+  return quiet(PyObject_GenericGetDict(object, nullptr));
+}
+
+PyRef sequence_item(PyObject* object, Py_ssize_t index) {
+  if (PyTuple_Check(object)) {
+    return index < PyTuple_GET_SIZE(object) ? PyRef::borrow(PyTuple_GET_ITEM(object, index)) : PyRef();
+  }
+  if (PyList_Check(object))
+    return index < PyList_GET_SIZE(object) ? PyRef::borrow(PyList_GET_ITEM(object, index)) : PyRef();
+  return {};
+}
+
+PyRef module_global(PyObject* namespace_, PyObject* key) {
+  return dict_get(PyModule_Check(namespace_) ? PyModule_GetDict(namespace_) : namespace_, key);
+}
+
+PyRef follow_root(const Source& source, const Roots& roots) {
+  switch (source.kind) {
+    case SourceKind::kArgument:
+      return source.index >= 0 && source.index < roots.num_arguments
+                 ? PyRef::borrow(roots.arguments[source.index])
+                 : PyRef();
+    case SourceKind::kFunction: return PyRef::borrow(roots.function);
+    case SourceKind::kGlobal:
+      return source.key ? dict_get(roots.globals, source.key.get()) : PyRef::borrow(roots.globals);
+    case SourceKind::kBuiltin: return dict_get(roots.builtins, source.key.get());
+    case SourceKind::kClosure:
+    case SourceKind::kClosureCell: {
+      if (!roots.closure || source.index >= PyTuple_GET_SIZE(roots.closure)) return {};
+      PyObject* cell = PyTuple_GET_ITEM(roots.closure, source.index);
+      return PyRef::borrow(source.kind == SourceKind::kClosure ? PyCell_GET(cell) : cell);
+    }
+    case SourceKind::kConstant: return source.object;
+    default: return {};
+  }
+}
+
+PyRef follow_edge(const Source& source, PyObject* base) {
+  switch (source.kind) {
+    case SourceKind::kModuleGlobal: return module_global(base, source.key.get());
+    case SourceKind::kInstanceDict: return instance_dict(base);
+    case SourceKind::kAttribute: return quiet(PyObject_GetAttr(base, source.key.get()));
+    case SourceKind::kItem:
+      return source.key ? dict_get(base, source.key.get()) : sequence_item(base, source.index);
+    case SourceKind::kDictValueAt: return dict_entry(base, source.index, false);
+    case SourceKind::kDictKeyAt: return dict_entry(base, source.index, true);
+    case SourceKind::kType: return PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(base)));
+    case SourceKind::kMethodSelf:
+      return PyMethod_Check(base) ? PyRef::borrow(PyMethod_GET_SELF(base)) : PyRef();
+    case SourceKind::kMethodFunction:
+      return PyMethod_Check(base) ? PyRef::borrow(PyMethod_GET_FUNCTION(base)) : PyRef();
+    case SourceKind::kCellContents: return PyCell_Check(base) ? PyRef::borrow(PyCell_GET(base)) : PyRef();
+    default: return {};
+  }
+}
+
+}  // namespace
+
+std::string Source::name() const {
+  switch (kind) {
+    case SourceKind::kArgument: return label.empty() ? "argument " + std::to_string(index) : label;
+    case SourceKind::kFunction: return "<function>";
+    case SourceKind::kGlobal: return key ? text_of(key.get(), false) : "globals()";
+    case SourceKind::kBuiltin: return text_of(key.get(), false);
+    case SourceKind::kModuleGlobal:
+      return base->kind == SourceKind::kConstant && PyModule_Check(base->object.get())
+                 ? base->name() + "." + text_of(key.get(), false)
+                 : text_of(key.get(), false);
+    case SourceKind::kClosure:
+    case SourceKind::kClosureCell: return label.empty() ? "closure variable " + std::to_string(index) : label;
+    case SourceKind::kInstanceDict: return base->name() + ".__dict__";
+    case SourceKind::kAttribute: return base->name() + "." + text_of(key.get(), false);
+    case SourceKind::kItem:
+      // An instance-dict item is what the user writes as an attribute.
+      if (base->kind == SourceKind::kInstanceDict && key && PyUnicode_CheckExact(key.get()))
+        return base->base->name() + "." + text_of(key.get(), false);
+      return base->name() + "[" + (key ? key_name(*this) : std::to_string(index)) + "]";
+    case SourceKind::kDictValueAt:
+      return "list(" + base->name() + ".values())[" + std::to_string(index) + "]";
+    case SourceKind::kDictKeyAt: return "list(" + base->name() + ")[" + std::to_string(index) + "]";
+    case SourceKind::kType: return "type(" + base->name() + ")";
+    case SourceKind::kMethodSelf: return base->name() + ".__self__";
+    case SourceKind::kMethodFunction: return base->name() + ".__func__";
+    case SourceKind::kCellContents: return base->name() + ".cell_contents";
+    case SourceKind::kConstant: return constant_name(object.get());
+  }
+  return "?";
+}
+
+bool same_source(const Source& a, const Source& b) {
+  if (&a == &b) return true;
+  if (a.kind != b.kind || a.index != b.index || a.object.get() != b.object.get()) return false;
+  if (!same_key(a.key.get(), b.key.get()) || !a.base != !b.base) return false;
+  return !a.base || same_source(*a.base, *b.base);
+}
+
+size_t hash_source(const Source& source) {
+  size_t hash =
+      static_cast<size_t>(source.kind) * 0x9E3779B97F4A7C15ull + static_cast<size_t>(source.index + 1);
+  hash = hash * 31 + hash_key_object(source.key.get());
+  hash = hash * 31 + std::hash<const void*>()(source.object.get());
+  return source.base ? hash * 31 + hash_source(*source.base) : hash;
+}
+
+PyRef follow(const Source& source, const Roots& roots) {
+  if (!source.base) return follow_root(source, roots);
+  PyRef base = follow(*source.base, roots);
+  return base ? follow_edge(source, base.get()) : PyRef();
+}
+
+}  // namespace cdynamo::symbolic

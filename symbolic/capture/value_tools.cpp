@@ -1,0 +1,358 @@
+#include "symbolic/capture/value_tools.h"
+
+#include <cstring>
+#include <string>
+#include <unordered_map>
+
+#include "symbolic/values/constant.h"
+#include "symbolic/values/dict.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/set.h"
+#include "symbolic/values/slice.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/tuple.h"
+
+namespace cdynamo::symbolic {
+
+// ---- sources
+
+namespace {
+std::shared_ptr<Source> new_source(SourceKind kind, const SourcePtr& base) {
+  auto source = std::make_shared<Source>();
+  source->kind = kind;
+  source->base = base;
+  return source;
+}
+SourcePtr named_source(SourceKind kind, const SourcePtr& base, PyObject* key) {
+  auto source = new_source(kind, base);
+  source->key = PyRef::borrow(key);
+  return source;
+}
+SourcePtr numbered_source(SourceKind kind, const SourcePtr& base, Py_ssize_t index) {
+  auto source = new_source(kind, base);
+  source->index = static_cast<int>(index);
+  return source;
+}
+}  // namespace
+
+SourcePtr constant_source(PyObject* object) {
+  auto source = new_source(SourceKind::kConstant, nullptr);
+  source->object = PyRef::borrow(object);
+  return source;
+}
+SourcePtr attribute_source(const SourcePtr& base, PyObject* name) {
+  return named_source(SourceKind::kAttribute, base, name);
+}
+SourcePtr index_source(const SourcePtr& base, Py_ssize_t index) {
+  return numbered_source(SourceKind::kItem, base, index);
+}
+SourcePtr key_source(const SourcePtr& base, PyObject* key) {
+  return named_source(SourceKind::kItem, base, key);
+}
+SourcePtr value_at_source(const SourcePtr& base, Py_ssize_t index) {
+  return numbered_source(SourceKind::kDictValueAt, base, index);
+}
+SourcePtr key_at_source(const SourcePtr& base, Py_ssize_t index) {
+  return numbered_source(SourceKind::kDictKeyAt, base, index);
+}
+SourcePtr instance_dict_source(const SourcePtr& base) { return new_source(SourceKind::kInstanceDict, base); }
+SourcePtr module_global_source(PyObject* module, PyObject* name) {
+  return named_source(SourceKind::kModuleGlobal, constant_source(module), name);
+}
+SourcePtr derived_source(SourceKind kind, const SourcePtr& base) { return new_source(kind, base); }
+
+// ---- guards
+
+void add_guard(Executor& ex, GuardKind kind, const SourcePtr& source, PyObject* object, Py_ssize_t index) {
+  if (!source) return;
+  Guard guard;
+  guard.kind = kind;
+  guard.source = source;
+  guard.object = PyRef::borrow(object);
+  guard.index = static_cast<int>(index);
+  ex.guard(std::move(guard));
+}
+
+void guard_exact_type(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (source && source->kind == SourceKind::kConstant) return;  // the object itself is known
+  add_guard(ex, GuardKind::kType, source, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+}
+
+void guard_class(Executor& ex, PyTypeObject* type) {
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE))
+    return;
+  PyObject* object = reinterpret_cast<PyObject*>(type);
+  add_guard(ex, GuardKind::kTypeUnchanged, constant_source(object), object);
+}
+
+// ---- recipes
+
+RecipePtr make_recipe(RecipeKind kind, PyObject* object, std::vector<RecipePtr> items) {
+  auto recipe = std::make_shared<Recipe>();
+  recipe->kind = kind;
+  recipe->object = PyRef::borrow(object);
+  recipe->items = std::move(items);
+  return recipe;
+}
+
+RecipePtr source_recipe(const SourcePtr& source) {
+  if (source->kind == SourceKind::kConstant) return make_recipe(RecipeKind::kConstant, source->object.get());
+  auto recipe = make_recipe(RecipeKind::kSource);
+  recipe->source = source;
+  return recipe;
+}
+
+RecipePtr first_recipe(RecipePtr& slot, RecipePtr made) {
+  if (!slot) slot = std::move(made);
+  return slot;
+}
+
+RecipePtr call_recipe(PyObject* callable, std::vector<RecipePtr> arguments) {
+  arguments.insert(arguments.begin(), make_recipe(RecipeKind::kConstant, callable));
+  return make_recipe(RecipeKind::kCall, nullptr, std::move(arguments));
+}
+
+std::vector<RecipePtr> recipes_of(Executor& ex, const std::vector<ValuePtr>& values) {
+  std::vector<RecipePtr> recipes;
+  recipes.reserve(values.size());
+  for (const ValuePtr& value : values) recipes.push_back(value->recipe(ex));
+  return recipes;
+}
+
+// ---- constants
+
+PyObject* interned(const char* text) {
+  // Keyed by address: callers pass literals.
+  static auto* cache = new std::unordered_map<const char*, PyObject*>;
+  PyObject*& slot = (*cache)[text];
+  if (!slot || std::strcmp(PyUnicode_AsUTF8(slot), text) != 0) {
+    slot = PyUnicode_InternFromString(text);
+    if (!slot) throw PythonError{};
+  }
+  return slot;
+}
+
+PyObject* library_object(const char* module, const char* name) {
+  static auto* cache = new std::unordered_map<std::string, PyObject*>;
+  auto [it, inserted] = cache->try_emplace(std::string(module) + "." + name, nullptr);
+  if (inserted) {
+    PyRef found = PyRef::steal(PyImport_ImportModule(module));
+    std::string_view rest = name;
+    while (found && !rest.empty()) {
+      size_t dot = std::min(rest.find('.'), rest.size());
+      found = PyRef::steal(PyObject_GetAttrString(found.get(), std::string(rest.substr(0, dot)).c_str()));
+      rest.remove_prefix(std::min(dot + 1, rest.size()));
+    }
+    if (!found) PyErr_Clear();
+    it->second = Py_XNewRef(found.get());
+  }
+  return it->second;
+}
+
+bool is_none(const ValuePtr& value) { return value->real_object() == Py_None; }
+
+PyObject* constant_object(const ValuePtr& value) {
+  if (auto* constant = dynamic_cast<ConstantValue*>(value.get())) return constant->object();
+  return nullptr;
+}
+
+bool is_integer_value(const ValuePtr& value) {
+  if (dynamic_cast<SymIntValue*>(value.get())) return true;
+  PyObject* object = constant_object(value);
+  return object && PyLong_Check(object);
+}
+
+Py_ssize_t index_argument(Executor& ex, const ValuePtr& value) {
+  if (auto* sym = dynamic_cast<SymIntValue*>(value.get()))
+    return static_cast<Py_ssize_t>(sym->specialize(ex));
+  if (PyObject* object = constant_object(value)) {
+    Py_ssize_t index = PyNumber_AsSsize_t(object, nullptr);
+    if (index == -1 && PyErr_Occurred()) raise_current_error(ex);
+    return index;
+  }
+  if (ValuePtr method = lookup_special(ex, value, "__index__"))
+    return index_argument(ex, method->call(ex, {}));
+  raise_error(ex, PyExc_TypeError, "'" + type_name(value) + "' object cannot be interpreted as an integer");
+}
+
+bool is_instance_of(const ValuePtr& value, PyTypeObject* type) {
+  return PyType_IsSubtype(value->type(), type);
+}
+
+PyRef string_argument(Executor& ex, const ValuePtr& value) {
+  PyObject* object = constant_object(value);
+  if (object && PyUnicode_Check(object)) return PyRef::borrow(object);
+  break_graph("CD0215", value->describe());
+}
+
+PyRef materialize(Executor& ex, const ValuePtr& value) { return value->materialize(ex); }
+
+namespace {
+std::vector<ValuePtr> wrap_fresh_items(Executor& ex, PyObject* fast_sequence) {
+  std::vector<ValuePtr> items;
+  Py_ssize_t count = PySequence_Fast_GET_SIZE(fast_sequence);
+  for (Py_ssize_t i = 0; i < count; ++i)
+    items.push_back(wrap_fresh(ex, PyRef::borrow(PySequence_Fast_GET_ITEM(fast_sequence, i))));
+  return items;
+}
+}  // namespace
+
+ValuePtr wrap_fresh(Executor& ex, PyRef object) {
+  PyObject* o = object.get();
+  if (PyList_CheckExact(o)) return new_list(wrap_fresh_items(ex, o));
+  if (PyTuple_CheckExact(o)) return new_tuple(wrap_fresh_items(ex, o));
+  if (PyDict_CheckExact(o)) {
+    auto dict = new_dict();
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(o, &position, &key, &value))
+      dict->set_item(ex, wrap_fresh(ex, PyRef::borrow(key)), wrap_fresh(ex, PyRef::borrow(value)));
+    return dict;
+  }
+  if (PySet_CheckExact(o)) {
+    PyRef list = checked(PySequence_List(o));
+    return new_set(ex, wrap_fresh_items(ex, list.get()), &PySet_Type);
+  }
+  return ex.constant(std::move(object));
+}
+
+namespace {
+// Pure functions consume the iterators that they are given.
+PyRef fold_argument(Executor& ex, const ValuePtr& value) {
+  PyRef object = materialize(ex, value);
+  if (object) return object;
+  bool iterates = is_iterator_type(value->type()) || dynamic_cast<DictViewValue*>(value.get());
+  return iterates ? materialize(ex, new_list(items_of(ex, value))) : PyRef();
+}
+}  // namespace
+
+bool try_fold_call(Executor& ex, PyObject* callable, const CallArgs& args, ValuePtr* result) {
+  PyRef positional_args = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    PyRef object = fold_argument(ex, args.positional[i]);
+    if (!object) return false;
+    PyTuple_SET_ITEM(positional_args.get(), static_cast<Py_ssize_t>(i), object.release());
+  }
+  PyRef keywords;
+  if (!args.keywords.empty()) {
+    keywords = checked(PyDict_New());
+    for (const Keyword& keyword : args.keywords) {
+      PyRef object = materialize(ex, keyword.value);
+      if (!object) return false;
+      if (PyDict_SetItem(keywords.get(), keyword.name.get(), object.get()) < 0) throw PythonError{};
+    }
+  }
+  *result = wrap_fresh(ex, checked_user(ex, PyObject_Call(callable, positional_args.get(), keywords.get())));
+  return true;
+}
+
+ValuePtr fold_call(Executor& ex, PyObject* callable, const CallArgs& args) {
+  ValuePtr result;
+  if (try_fold_call(ex, callable, args, &result)) return result;
+  PyRef name = PyRef::steal(PyObject_GetAttrString(callable, "__qualname__"));
+  if (!name) PyErr_Clear();
+  std::string detail = name ? PyUnicode_AsUTF8(name.get()) : Py_TYPE(callable)->tp_name;
+  for (const ValuePtr& value : args.positional)
+    if (!materialize(ex, value)) detail += " with " + value->describe();
+  break_graph("CD0215", detail);
+}
+
+// ---- arguments
+
+CallArgs positional(std::vector<ValuePtr> values) {
+  CallArgs args;
+  args.positional = std::move(values);
+  return args;
+}
+
+void require_no_keywords(Executor& ex, const char* function, const CallArgs& args) {
+  if (!args.keywords.empty())
+    raise_error(ex, PyExc_TypeError, std::string(function) + "() takes no keyword arguments");
+}
+
+void require_count(Executor& ex, const char* function, const CallArgs& args, size_t least, size_t most) {
+  require_no_keywords(ex, function, args);
+  size_t given = args.positional.size();
+  if (given >= least && given <= most) return;
+  size_t expected = given < least ? least : most;
+  const char* bound = least == most ? "" : given < least ? "at least " : "at most ";
+  raise_error(ex, PyExc_TypeError,
+              std::string(function) + " expected " + bound + std::to_string(expected) + " argument" +
+                  (expected == 1 ? "" : "s") + ", got " + std::to_string(given));
+}
+
+std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const CallArgs& args,
+                                     std::initializer_list<const char*> names) {
+  std::vector<ValuePtr> bound(names.size());
+  size_t max_positional = 0;
+  for (const char* name : names) max_positional += name[0] != '*';
+  if (args.positional.size() > max_positional)
+    raise_error(ex, PyExc_TypeError,
+                std::string(function) + "() takes at most " + std::to_string(max_positional) +
+                    " arguments (" + std::to_string(args.positional.size()) + " given)");
+  std::copy(args.positional.begin(), args.positional.end(), bound.begin());
+  for (const Keyword& keyword : args.keywords) {
+    const char* given = PyUnicode_AsUTF8(keyword.name.get());
+    size_t i = 0;
+    for (const char* name : names) {
+      std::string_view plain(name[0] == '*' ? name + 1 : name);
+      if (!plain.empty() && plain.back() == '?') plain.remove_suffix(1);
+      if (plain == given) break;
+      ++i;
+    }
+    if (i == names.size())
+      raise_error(ex, PyExc_TypeError,
+                  std::string(function) + "() got an unexpected keyword argument '" + given + "'");
+    if (bound[i])
+      raise_error(ex, PyExc_TypeError,
+                  std::string(function) + "() got multiple values for argument '" + given + "'");
+    bound[i] = keyword.value;
+  }
+  size_t i = 0;
+  for (const char* name : names) {
+    if (!bound[i] && name[std::strlen(name) - 1] != '?')
+      raise_error(ex, PyExc_TypeError, std::string(function) + "() missing required argument '" + name + "'");
+    ++i;
+  }
+  return bound;
+}
+
+// ---- protocols
+
+std::vector<ValuePtr> items_of(Executor& ex, const ValuePtr& iterable) {
+  constexpr size_t kLimit = 100'000;
+  if (auto items = iterable->unpack(ex)) return *items;
+  ValuePtr iterator = iterable->iterate(ex);
+  std::vector<ValuePtr> items;
+  while (ValuePtr item = iterator->next(ex)) {
+    items.push_back(std::move(item));
+    if (items.size() > kLimit) break_graph("CD0217", iterable->describe());
+  }
+  return items;
+}
+
+ValuePtr call_method(Executor& ex, const ValuePtr& self, const char* name, std::vector<ValuePtr> arguments) {
+  return self->get_attribute(ex, interned(name))->call(ex, positional(std::move(arguments)));
+}
+
+bool values_equal(Executor& ex, const ValuePtr& a, const ValuePtr& b) {
+  if (a->is_same_object(*b)) return true;
+  PyObject* x = constant_object(a);
+  PyObject* y = constant_object(b);
+  if (x && y) {
+    int equal = PyObject_RichCompareBool(x, y, Py_EQ);
+    if (equal < 0) raise_current_error(ex);
+    return equal;
+  }
+  return is_true(ex, compare_operation(ex, Py_EQ, a, b));
+}
+
+bool is_iterator_type(PyTypeObject* type) { return _PyType_Lookup(type, interned("__next__")) != nullptr; }
+
+std::string type_name(const ValuePtr& value) {
+  const char* name = value->type()->tp_name;
+  const char* dot = std::strrchr(name, '.');
+  return dot ? dot + 1 : name;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,305 @@
+#include "symbolic/frames/exceptions.h"
+
+#include <cstring>
+
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/functions.h"
+#include "symbolic/values/builtin_method.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+ValuePtr or_none(Executor& ex, const ValuePtr& value) { return value ? value : ex.none(); }
+ValuePtr none_to_null(const ValuePtr& value) { return value && is_none(value) ? nullptr : value; }
+bool is_name(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
+
+// A function that the class, or a base that is not built in, defines; borrowed, null where it is C's.
+PyObject* python_method(PyTypeObject* type, const char* name) {
+  PyObject* found = _PyType_Lookup(type, interned(name));
+  return found && PyFunction_Check(found) ? found : nullptr;
+}
+
+ExceptionValue& exception_of(const ValuePtr& self) { return static_cast<ExceptionValue&>(*self); }
+
+// The traceback of an exception in captured code is made when Python raises it.
+ValuePtr with_traceback(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
+
+// BaseException.__init__ keeps its arguments in args.
+ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_no_keywords(ex, "__init__", args);
+  exception_of(self).args() = args.positional;
+  return ex.none();
+}
+
+// BaseException_str, and by calling the real one what other classes make of it.
+ValuePtr text(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  reprfunc base = reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_str;
+  bool overridden = self->type()->tp_str != base && !python_method(self->type(), "__str__");
+  if (!self->real_object() && !overridden) {
+    const std::vector<ValuePtr>& args = exception_of(self).args();
+    if (args.empty()) return ex.constant(checked(PyUnicode_FromString("")));
+    return format_value(ex, args.size() == 1 ? args[0] : make_tuple(ex, args), 's', nullptr);
+  }
+  PyRef object = self->materialize(ex);
+  if (!object) break_graph("CD0109", "__str__ of " + self->describe());
+  return ex.constant(checked_user(ex, PyObject_Str(object.get())));
+}
+
+ValuePtr representation(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  PyRef object = self->materialize(ex);
+  if (!object) break_graph("CD0109", "__repr__ of " + self->describe());
+  return ex.constant(checked_user(ex, PyObject_Repr(object.get())));
+}
+
+constexpr BuiltinMethodRow kMethods[] = {
+    {"with_traceback", with_traceback},
+    {"__init__", init},
+    {"__str__", text},
+    {"__repr__", representation},
+};
+
+}  // namespace
+
+// ---- instances
+
+ExceptionValue::ExceptionValue(PyTypeObject* type, std::vector<ValuePtr> args)
+    : type_(PyRef::borrow(reinterpret_cast<PyObject*>(type))), args_(std::move(args)) {}
+
+ExceptionValue::ExceptionValue(PyObject* object, SourcePtr from)
+    : type_(PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object)))), object_(PyRef::borrow(object)) {
+  source = std::move(from);
+}
+
+std::string ExceptionValue::describe() const { return type()->tp_name; }
+
+ValuePtr ExceptionValue::special_attribute(Executor& ex, const char* name) {
+  if (!std::strcmp(name, "args")) return make_tuple(ex, args_);
+  if (!std::strcmp(name, "__cause__")) return or_none(ex, cause);
+  if (!std::strcmp(name, "__context__")) return or_none(ex, context);
+  if (!std::strcmp(name, "__suppress_context__"))
+    return ex.constant(PyRef::borrow(suppress_context ? Py_True : Py_False));
+  if (!std::strcmp(name, "__traceback__"))
+    throw SkipFrame{.reason = "it looks at an exception's traceback, which captured code does not make"};
+  bool is_stop = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
+  bool is_exit = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_SystemExit));
+  if ((is_stop && !std::strcmp(name, "value")) || (is_exit && !std::strcmp(name, "code")))
+    return args_.empty() ? ex.none() : args_[0];
+  return nullptr;
+}
+
+ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (is_name(name, "__class__")) return ex.wrap(type_.get(), constant_source(type_.get()));
+  if (!object_)
+    if (ValuePtr special = special_attribute(ex, text)) return special;
+  for (const auto& [key, value] : attributes_) {
+    if (PyUnicode_Compare(key.get(), name) != 0) continue;
+    if (value) return value;
+    raise_error(ex, PyExc_AttributeError, "'" + describe() + "' object has no attribute '" + text + "'");
+  }
+  guard_class(ex, type());
+  if (object_) {
+    PyRef dict = PyRef::steal(PyObject_GenericGetDict(object_.get(), nullptr));
+    if (!dict) PyErr_Clear();
+    PyObject* own = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
+    if (own) return ex.wrap(own, source ? key_source(instance_dict_source(source), name) : nullptr);
+  }
+  PyObject* found = _PyType_Lookup(type(), name);
+  ValuePtr self = shared_from_this();
+  if (found && PyFunction_Check(found))
+    return make_bound_method(ex, ex.wrap(found, constant_source(found)), self);
+  if (found && Py_TYPE(found) == &PyProperty_Type) {
+    PyRef getter = checked(PyObject_GetAttrString(found, "fget"));
+    return ex.wrap(getter.get(), constant_source(getter.get()))->call(ex, {{self}, {}});
+  }
+  if (ValuePtr method = find_builtin_method(self, name, kMethods)) return method;
+  if (!found)
+    raise_error(ex, PyExc_AttributeError, "'" + describe() + "' object has no attribute '" + text + "'");
+  if (!Py_TYPE(found)->tp_descr_get) return ex.wrap(found, constant_source(found));
+  if (object_) {  // a C getter of a live exception: args, errno ...
+    PyRef value = checked_user(ex, PyObject_GetAttr(object_.get(), name));
+    return ex.wrap(value.get(), source ? attribute_source(source, name) : nullptr);
+  }
+  break_graph("CD0109", describe() + "." + text);
+}
+
+void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  if (is_name(name, "__traceback__")) return;
+  if (object_) break_graph("CD0109", describe() + "." + PyUnicode_AsUTF8(name));
+  if (is_name(name, "__cause__")) {
+    cause = none_to_null(value);
+    suppress_context = true;
+  } else if (is_name(name, "__context__")) {
+    context = none_to_null(value);
+  } else if (is_name(name, "__suppress_context__")) {
+    suppress_context = value && is_true(ex, value);
+  } else if (is_name(name, "args") && value) {
+    args_ = items_of(ex, value);
+  } else {
+    PyObject* found = _PyType_Lookup(type(), name);
+    if (found && Py_TYPE(found)->tp_descr_set)
+      break_graph("CD0109", describe() + "." + PyUnicode_AsUTF8(name));
+    if (python_method(type(), "__setattr__")) break_graph("CD0109", describe() + ".__setattr__");
+    for (auto& [key, old] : attributes_) {
+      if (PyUnicode_Compare(key.get(), name) != 0) continue;
+      old = value;
+      return;
+    }
+    attributes_.emplace_back(PyRef::borrow(name), value);
+  }
+}
+
+PyRef ExceptionValue::materialize(Executor& ex) {
+  if (object_) return object_;
+  for (const char* method : {"__init__", "__new__", "__str__", "__repr__"})
+    if (python_method(type(), method)) return {};
+  PyRef args = checked(PyTuple_New(static_cast<Py_ssize_t>(args_.size())));
+  for (size_t i = 0; i < args_.size(); ++i) {
+    PyRef arg = args_[i]->materialize(ex);
+    if (!arg) return {};
+    PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), arg.release());
+  }
+  return checked_user(ex, PyObject_CallObject(type_.get(), args.get()));
+}
+
+// A class with an __init__ of its own is not called again: __init__ has run here, what it set comes as
+// effects.
+RecipePtr ExceptionValue::recipe(Executor& ex) {
+  if (recipe_) return recipe_;
+  if (source) return recipe_ = source_recipe(source);
+  std::vector<RecipePtr> arguments = recipes_of(ex, args_);
+  bool calls_user = python_method(type(), "__init__") || python_method(type(), "__new__");
+  if (calls_user) {
+    arguments.insert(arguments.begin(), make_recipe(RecipeKind::kConstant, type_.get()));
+    recipe_ = call_recipe(checked(PyObject_GetAttrString(PyExc_BaseException, "__new__")).get(),
+                          std::move(arguments));
+  } else {
+    recipe_ = call_recipe(type_.get(), std::move(arguments));
+  }
+  if (!attributes_.empty() || cause || context || suppress_context) ex.mutated(shared_from_this());
+  return recipe_;
+}
+
+void ExceptionValue::emit_effects(Executor& ex) {
+  auto set = [&](PyObject* key, RecipePtr value) {
+    Effect effect;
+    effect.kind = EffectKind::kSetAttribute;
+    effect.target = recipe(ex);
+    effect.key = make_recipe(RecipeKind::kConstant, key);
+    effect.value = std::move(value);
+    ex.effect(std::move(effect));
+  };
+  if (cause) set(interned("__cause__"), cause->recipe(ex));
+  if (context) set(interned("__context__"), context->recipe(ex));
+  if (cause || suppress_context)
+    set(interned("__suppress_context__"),
+        make_recipe(RecipeKind::kConstant, suppress_context ? Py_True : Py_False));
+  for (const auto& [key, value] : attributes_)
+    if (value) set(key.get(), value->recipe(ex));
+}
+
+ValuePtr call_exception_method(Executor& ex, const ValuePtr& self, PyObject* name, const CallArgs& args) {
+  if (!dynamic_cast<ExceptionValue*>(self.get())) return nullptr;
+  ValuePtr method = find_builtin_method(self, name, kMethods);
+  return method ? method->call(ex, args) : nullptr;
+}
+
+ValuePtr wrap_exception(Executor& ex, PyObject* object, SourcePtr source) {
+  if (source) guard_exact_type(ex, object, source);
+  return std::make_shared<ExceptionValue>(object, std::move(source));
+}
+
+ValuePtr make_exception(Executor&, PyTypeObject* type, std::vector<ValuePtr> args) {
+  return std::make_shared<ExceptionValue>(type, std::move(args));
+}
+
+// BaseException_new and the class's __init__.
+ValuePtr construct_exception(Executor& ex, PyTypeObject* type, const CallArgs& args) {
+  if (python_method(type, "__new__")) break_graph("CD0202", std::string(type->tp_name));
+  guard_class(ex, type);
+  PyObject* found = _PyType_Lookup(type, interned("__init__"));
+  bool is_os_error = PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_OSError));
+  if (is_os_error && args.positional.size() > 1) break_graph("CD0202", std::string(type->tp_name));
+  ValuePtr self = make_exception(ex, type, args.positional);
+  if (found && PyFunction_Check(found)) {
+    CallArgs with_self = args;
+    with_self.positional.insert(with_self.positional.begin(), self);
+    ex.wrap(found, constant_source(found))->call(ex, with_self);
+  } else if (!args.keywords.empty()) {
+    break_graph("CD0202", std::string(type->tp_name) + " with keywords");
+  }
+  return self;
+}
+
+// ---- raising and matching
+
+ValuePtr handled_exception(Executor& ex) { return or_none(ex, ex.state().handled); }
+
+namespace {
+
+ValuePtr instance_of(Executor& ex, const ValuePtr& value) {
+  PyObject* object = value->real_object();
+  if (object && PyExceptionClass_Check(object)) return value->call(ex, {});
+  if (PyType_IsSubtype(value->type(), reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) return value;
+  raise_error(ex, PyExc_TypeError, "exceptions must derive from BaseException");
+}
+
+// The exception that is handled becomes the context, unless that would close a circle.
+void set_context(Executor& ex, const ValuePtr& raised) {
+  const ValuePtr& handled = ex.state().handled;
+  auto* exception = dynamic_cast<ExceptionValue*>(raised.get());
+  if (!handled || !exception || handled == raised || exception->real_object()) return;
+  for (ValuePtr link = handled; link;) {
+    auto* next = dynamic_cast<ExceptionValue*>(link.get());
+    if (!next) break;
+    if (next->context == raised) next->context = nullptr;
+    link = next->context;
+  }
+  exception->context = handled;
+}
+
+}  // namespace
+
+void raise_value(Executor& ex, const ValuePtr& value, const ValuePtr& cause) {
+  ValuePtr instance = instance_of(ex, value);
+  auto* exception = dynamic_cast<ExceptionValue*>(instance.get());
+  if (!exception) break_graph("CD0101", instance->describe());
+  if (cause) {
+    if (exception->real_object()) break_graph("CD0101", instance->describe());
+    exception->cause = is_none(cause) ? nullptr : instance_of(ex, cause);
+    exception->suppress_context = true;
+  }
+  set_context(ex, instance);
+  throw PythonRaise{instance};
+}
+
+bool exception_matches(Executor& ex, const ValuePtr& exception, const ValuePtr& target) {
+  PyObject* class_ = target->real_object();
+  if (class_ && PyExceptionClass_Check(class_))
+    return PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(class_));
+  if (PyType_IsSubtype(target->type(), &PyTuple_Type)) {
+    for (const ValuePtr& item : items_of(ex, target))
+      if (exception_matches(ex, exception, item)) return true;
+    return false;
+  }
+  raise_error(ex, PyExc_TypeError, "catching classes that do not inherit from BaseException is not allowed");
+}
+
+std::string exception_text(Executor& ex, const ValuePtr& exception) {
+  std::string text = exception->type()->tp_name;
+  PyRef object;
+  try {
+    object = exception->materialize(ex);
+  } catch (const GraphBreak&) {
+  } catch (const PythonRaise&) {
+  }
+  PyRef message = object ? PyRef::steal(PyObject_Str(object.get())) : PyRef();
+  const char* utf8 = message ? PyUnicode_AsUTF8(message.get()) : nullptr;
+  if (!utf8) PyErr_Clear();
+  return utf8 && *utf8 ? text + ": " + utf8 : text;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,59 @@
+// Exceptions inside captured code: instances as values, raise, matching. What the program raises travels
+// through C++ as PythonRaise until a frame's exception table catches it; uncaught, it breaks the graph and
+// Python raises it.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "symbolic/capture/value.h"
+
+namespace cdynamo::symbolic {
+
+class ExceptionValue final : public SymbolicValue {
+ public:
+  ExceptionValue(PyTypeObject* type, std::vector<ValuePtr> args);
+  ExceptionValue(PyObject* object, SourcePtr from);  // a live one
+
+  PyTypeObject* type() const override { return reinterpret_cast<PyTypeObject*>(type_.get()); }
+  std::string describe() const override;
+  PyObject* real_object() const override { return object_.get(); }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) override;
+  std::optional<bool> truth(Executor&) override { return true; }
+  PyRef materialize(Executor& ex) override;
+  RecipePtr recipe(Executor& ex) override;
+  void emit_effects(Executor& ex) override;
+
+  const std::vector<ValuePtr>& args() const { return args_; }
+  std::vector<ValuePtr>& args() { return args_; }
+  ValuePtr cause, context;  // null: None
+  bool suppress_context = false;
+
+ private:
+  ValuePtr special_attribute(Executor& ex, const char* name);  // null: not one of BaseException's
+  PyRef type_, object_;
+  std::vector<ValuePtr> args_;
+  std::vector<std::pair<PyRef, ValuePtr>> attributes_;  // of the instance; null value: deleted
+  RecipePtr recipe_;
+};
+
+ValuePtr wrap_exception(Executor& ex, PyObject* object, SourcePtr source);
+
+// A method that BaseException implements in C, as super() in a user's class reaches it; null: `self` is no
+// exception, or there is no such method.
+ValuePtr call_exception_method(Executor& ex, const ValuePtr& self, PyObject* name, const CallArgs& args);
+
+// The exception that an except block is handling; None where there is none.
+ValuePtr handled_exception(Executor& ex);
+
+// `raise value` and `raise value from cause`: a class is called. Sets the context as CPython's
+// _PyErr_SetObject does.
+[[noreturn]] void raise_value(Executor& ex, const ValuePtr& value, const ValuePtr& cause);
+// except `target`: target is an exception class or a tuple of them.
+bool exception_matches(Executor& ex, const ValuePtr& exception, const ValuePtr& target);
+// Its class and message, for reports.
+std::string exception_text(Executor& ex, const ValuePtr& exception);
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,251 @@
+#include "symbolic/frames/frame.h"
+
+#include <array>
+#include <string>
+#include <unordered_map>
+
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/exceptions.h"
+#include "symbolic/frames/functions.h"
+#include "symbolic/interop/logs.h"
+
+namespace cdynamo::symbolic {
+
+// ---- decoded code
+
+namespace {
+
+bool starts_with(const std::string& text, const std::string& prefix) {
+  return !prefix.empty() && text.compare(0, prefix.size(), prefix) == 0;
+}
+
+// The folder of a package or module that is loaded; empty otherwise.
+std::string folder_of(const char* module) {
+  PyObject* modules = PyImport_GetModuleDict();
+  PyObject* found = modules ? PyDict_GetItemString(modules, module) : nullptr;
+  PyRef file = found ? PyRef::steal(PyObject_GetAttrString(found, "__file__")) : PyRef();
+  const char* path = file && PyUnicode_Check(file.get()) ? PyUnicode_AsUTF8(file.get()) : nullptr;
+  if (!path) {
+    PyErr_Clear();
+    return {};
+  }
+  std::string folder(path);
+  return folder.substr(0, folder.rfind('/') + 1);
+}
+
+bool is_library_file(const std::string& file) {
+  if (starts_with(file, "<frozen ")) return true;
+  for (const char* package : {"torch", "numpy", "cdynamo"})
+    if (starts_with(file, folder_of(package))) return true;
+  return starts_with(file, folder_of("os")) && file.find("site-packages") == std::string::npos;
+}
+
+}  // namespace
+
+std::shared_ptr<const DecodedCode> decoded(PyCodeObject* code) {
+  // Codes are kept alive by their entries, so an address names one code. Emptied when programs make code
+  // without end.
+  static auto* cache = new std::unordered_map<PyCodeObject*, std::shared_ptr<const DecodedCode>>;
+  if (auto it = cache->find(code); it != cache->end()) return it->second;
+  if (cache->size() > 8192) cache->clear();
+  auto entry = std::make_shared<DecodedCode>();
+  entry->code = PyRef::borrow(reinterpret_cast<PyObject*>(code));
+  entry->program = decode(code);
+  entry->loops = find_loops(entry->program);
+  entry->is_library = is_library_file(entry->file());
+  cache->emplace(code, entry);
+  return entry;
+}
+
+// ---- frame
+
+SymbolicFrame::SymbolicFrame(std::shared_ptr<const DecodedCode> decoded_code, PyRef globals, PyRef builtins)
+    : code(std::move(decoded_code)), globals(std::move(globals)), builtins(std::move(builtins)) {
+  locals.resize(static_cast<size_t>(code->object()->co_nlocalsplus));
+  pending.resize(locals.size());
+  stack.reserve(static_cast<size_t>(code->object()->co_stacksize));
+}
+
+std::vector<ValuePtr> SymbolicFrame::pop_many(size_t count) {
+  std::vector<ValuePtr> values(std::make_move_iterator(stack.end() - static_cast<ptrdiff_t>(count)),
+                               std::make_move_iterator(stack.end()));
+  stack.resize(stack.size() - count);
+  return values;
+}
+
+const ValuePtr& SymbolicFrame::local(Executor& ex, int slot) {
+  if (!locals[slot] && pending[slot]) {
+    PyRef object = follow(*pending[slot], ex.state().request.roots);
+    if (!object) throw graph::InternalError("an argument is missing");
+    locals[slot] = ex.wrap(object.get(), pending[slot]);
+    pending[slot] = nullptr;
+  }
+  return locals[slot];
+}
+
+void SymbolicFrame::set_local(int slot, ValuePtr value) {
+  locals[slot] = std::move(value);
+  pending[slot] = nullptr;
+}
+
+const char* SymbolicFrame::slot_name(int slot) const {
+  return PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->object()->co_localsplusnames, slot));
+}
+
+int SymbolicFrame::line() const {
+  const auto& instructions = code->program.code;
+  int at = pc < static_cast<int>(instructions.size()) ? pc : static_cast<int>(instructions.size()) - 1;
+  for (; at >= 0; --at)
+    if (instructions[at].line > 0) return instructions[at].line;
+  return code->object()->co_firstlineno;
+}
+
+FrameScope::FrameScope(Executor& ex, SymbolicFrame& frame) : state_(ex.state()) {
+  frame.back = state_.frame;
+  state_.frame = &frame;
+  ++state_.depth;
+}
+
+FrameScope::~FrameScope() {
+  SymbolicFrame* frame = state_.frame;
+  state_.frame = frame->back;
+  frame->back = nullptr;
+  --state_.depth;
+}
+
+// ---- the loop
+
+namespace {
+
+const std::array<OpHandler, kNumOps>& handlers() {
+  static const std::array<OpHandler, kNumOps> table = [] {
+    std::array<OpHandler, kNumOps> rows{};
+    for (auto group : {stack_ops(), name_ops(), operator_ops(), build_ops(), call_ops(), control_ops(),
+                       exception_ops(), match_ops(), generator_ops()})
+      for (const OpRow& row : group) rows[static_cast<size_t>(row.op)] = row.handler;
+    return rows;
+  }();
+  return table;
+}
+
+// Before each instruction of the root frame. False: the capture ends here.
+bool root_step(Executor::State& state, const SymbolicFrame& frame) {
+  if (state.stop_at_step == static_cast<int64_t>(state.root_trace.size())) return false;
+  state.root_trace.push_back(frame.pc);
+  state.root_values.push_back(state.result.graph->next_value_id());
+  return true;
+}
+
+// Where a break inside an except block goes back to: the step that raised what is being handled.
+void note_root_raise(Executor::State& state, const SymbolicFrame& frame) {
+  if (!frame.is_root) return;
+  bool again = frame.code->program.code[frame.pc].op == Op::RERAISE || !state.root_handler_steps.empty();
+  if (!again) state.root_raise_step = static_cast<int>(state.root_trace.size()) - 1;
+}
+
+// The exception table: cuts the stack, pushes the exception and goes to the handler. False: there is none.
+bool unwind(Executor& ex, SymbolicFrame& frame, const ValuePtr& exception) {
+  const Instruction& instruction = frame.code->program.code[frame.pc];
+  if (instruction.handler < 0) return false;
+  const Handler& handler = frame.code->program.handlers[instruction.handler];
+  frame.stack.resize(static_cast<size_t>(handler.depth));
+  if (handler.push_lasti) frame.push(ex.constant_int(instruction.offset / 2));
+  frame.push(exception);
+  frame.pc = handler.target;
+  return true;
+}
+
+// The text of the Python error that is set, which is cleared.
+std::string take_python_error() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyRef owned[] = {PyRef::steal(type), PyRef::steal(value), PyRef::steal(traceback)};
+  PyRef text = value ? PyRef::steal(PyObject_Str(value)) : PyRef();
+  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!utf8) PyErr_Clear();
+  std::string name = type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "no error was set";
+  return name + ": " + (utf8 ? utf8 : "?");
+}
+
+void step_through(Executor& ex, SymbolicFrame& frame) {
+  Executor::State& state = ex.state();
+  const std::vector<Instruction>& code = frame.code->program.code;
+  frame.exit = FrameExit::kNone;
+  while (frame.exit == FrameExit::kNone) {
+    if (frame.is_root && !root_step(state, frame)) throw StopReached{};
+    if (++state.instructions > kMaxInstructions) break_graph("CD0006", "");
+    const Instruction& instruction = code[static_cast<size_t>(frame.pc)];
+    frame.next_pc = frame.pc + 1;
+    state.user_call = -1;
+    OpHandler handler = handlers()[static_cast<size_t>(instruction.op)];
+    if (!handler) break_graph("CD0004", op_name(instruction.op));
+    try {
+      if (frame.injected) throw PythonRaise{std::exchange(frame.injected, nullptr)};
+      handler(ex, frame, instruction);
+      frame.pc = frame.next_pc;
+    } catch (const PythonRaise& raised) {
+      note_root_raise(state, frame);
+      if (state.last_raised != raised.exception) {
+        state.last_raised = raised.exception;
+        state.raise_stack = ex.user_stack();
+      }
+      if (!unwind(ex, frame, raised.exception)) throw;
+    }
+  }
+}
+
+}  // namespace
+
+void with_errors_as_breaks(Executor& ex, const std::function<void()>& work) {
+  auto break_with = [&](const char* id, const std::string& detail) {
+    BreakRecord record = break_record(id, detail);
+    record.stack = ex.user_stack();
+    throw GraphBreak{std::move(record)};
+  };
+  try {
+    work();
+  } catch (GraphBreak& broken) {
+    if (broken.record.stack.empty()) broken.record.stack = ex.user_stack();
+    throw;
+  } catch (const graph::UserError& error) {
+    break_with("CD0111", std::string("(") + error.what() + ")");
+  } catch (const graph::Unsupported& error) {
+    break_with("CD0112", error.what());
+  } catch (const graph::InternalError& error) {
+    log_warning(std::string("error in capture: ") + error.what());
+    break_with("CD9000", std::string("(") + error.what() + ")");
+  } catch (const PythonError&) {
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError)) throw;
+    break_with("CD9001", "(" + take_python_error() + ")");
+  }
+}
+
+void run_frame(Executor& ex, SymbolicFrame& frame) {
+  with_errors_as_breaks(ex, [&] { step_through(ex, frame); });
+}
+// ---- what the data model asks of the innermost frame
+
+std::pair<ValuePtr, ValuePtr> super_arguments(Executor& ex) {
+  SymbolicFrame& frame = *ex.frame();
+  PyCodeObject* code = frame.code->object();
+  if (code->co_argcount == 0) raise_error(ex, PyExc_RuntimeError, "super(): no arguments");
+  ValuePtr self = frame.local(ex, 0);
+  if (auto* cell = dynamic_cast<CellValue*>(self.get())) self = cell->contents(ex);
+  if (!self) raise_error(ex, PyExc_RuntimeError, "super(): arg[0] deleted");
+  int first_free = code->co_nlocalsplus - code->co_nfreevars;
+  for (int slot = first_free; slot < code->co_nlocalsplus; ++slot) {
+    if (std::string(frame.slot_name(slot)) != "__class__") continue;
+    auto* cell = dynamic_cast<CellValue*>(frame.locals[slot].get());
+    ValuePtr class_ = cell ? cell->contents(ex) : nullptr;
+    if (!class_) raise_error(ex, PyExc_RuntimeError, "super(): empty __class__ cell");
+    return {class_, self};
+  }
+  raise_error(ex, PyExc_RuntimeError, "super(): __class__ cell not found");
+}
+
+PyObject* frame_globals(Executor& ex) { return ex.frame()->globals.get(); }
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,99 @@
+// SymbolicFrame: one activation of a Python function, stepped through instruction by instruction on symbolic
+// values. What an opcode does is in frame_*.cpp, one file for each group; frame.cpp has the loop and the
+// exception table.
+//
+//   SymbolicFrame frame(decoded(code), globals, builtins);
+//   frame.locals[0] = value; ...
+//   run_frame(ex, frame);          // until it returns or yields; an exception it does not handle comes out
+//   as PythonRaise frame.result
+//
+// A generator is a frame that is run again after it has yielded.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "symbolic/bytecode/control_flow.h"
+#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value.h"
+
+namespace cdynamo::symbolic {
+
+// A code object in the form that frames step through. Shared by all frames of the code and kept for later
+// captures.
+struct DecodedCode {
+  PyRef code;
+  Program program;
+  std::vector<Loop> loops;
+  PyCodeObject* object() const { return reinterpret_cast<PyCodeObject*>(code.get()); }
+  const char* name() const { return PyUnicode_AsUTF8(object()->co_name); }
+  const char* file() const { return PyUnicode_AsUTF8(object()->co_filename); }
+  bool is_library =
+      false;  // torch's, NumPy's or cdynamo's own Python: reports name the caller's line instead
+};
+std::shared_ptr<const DecodedCode> decoded(PyCodeObject* code);
+
+enum class FrameExit : uint8_t { kNone, kReturn, kYield, kGenerator };
+
+class SymbolicFrame {
+ public:
+  SymbolicFrame(std::shared_ptr<const DecodedCode> code, PyRef globals, PyRef builtins);
+
+  std::shared_ptr<const DecodedCode> code;
+  PyRef globals, builtins;        // dicts
+  std::vector<ValuePtr> closure;  // cells, copied to the free variables' slots by COPY_FREE_VARS
+  // co_localsplus: locals, cells and free variables. Null: unbound.
+  std::vector<ValuePtr> locals;
+  // Arguments that no instruction has looked at: wrapped when one does, so that what is not used is not
+  // guarded.
+  std::vector<SourcePtr> pending;
+  std::vector<ValuePtr> stack;  // null: an empty slot (PUSH_NULL)
+  int pc = 0, next_pc = 0;      // instruction that is executed, and the one after it
+  bool is_root = false;
+  FrameExit exit = FrameExit::kNone;
+  ValuePtr result;                // what it returned or yielded
+  ValuePtr injected;              // an exception that is raised where the frame is resumed (generator.throw)
+  SymbolicFrame* back = nullptr;  // the caller, while it runs
+
+  void push(ValuePtr value) { stack.push_back(std::move(value)); }
+  ValuePtr pop() {
+    ValuePtr value = std::move(stack.back());
+    stack.pop_back();
+    return value;
+  }
+  // peek(1) is the top of the stack.
+  ValuePtr& peek(size_t depth) { return stack[stack.size() - depth]; }
+  std::vector<ValuePtr> pop_many(size_t count);
+  void jump(int target) { next_pc = target; }
+
+  // The value in a slot; null where it is unbound.
+  const ValuePtr& local(Executor& ex, int slot);
+  void set_local(int slot, ValuePtr value);
+  bool is_bound(int slot) const { return locals[slot] || pending[slot]; }
+  const char* slot_name(int slot) const;
+  int line() const;
+  UserFrame describe() const;
+};
+
+// Runs until the frame returns, yields, or raises what it has no handler for. Sets frame.exit and
+// frame.result.
+void run_frame(Executor& ex, SymbolicFrame& frame);
+
+using OpHandler = void (*)(Executor&, SymbolicFrame&, const Instruction&);
+struct OpRow {
+  Op op;
+  OpHandler handler;
+};
+// The tables of the groups of opcodes.
+std::span<const OpRow> stack_ops();
+std::span<const OpRow> name_ops();
+std::span<const OpRow> operator_ops();
+std::span<const OpRow> build_ops();
+std::span<const OpRow> call_ops();
+std::span<const OpRow> control_ops();
+std::span<const OpRow> exception_ops();
+std::span<const OpRow> match_ops();
+std::span<const OpRow> generator_ops();
+
+}  // namespace cdynamo::symbolic

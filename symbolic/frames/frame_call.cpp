@@ -1,0 +1,87 @@
+// Opcodes that make and call functions.
+#include <string>
+
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/frame.h"
+#include "symbolic/frames/functions.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// Takes the two slots of a call off the stack; a receiver goes before the other arguments.
+ValuePtr pop_callable(SymbolicFrame& frame, CallArgs& args) {
+  ValuePtr upper = frame.pop();
+  ValuePtr lower = frame.pop();
+  if (!lower) return upper;
+  if (upper) args.positional.insert(args.positional.begin(), std::move(upper));
+  return lower;
+}
+
+void call(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  CallArgs args{frame.pop_many(in.arg), {}};
+  ValuePtr callable = pop_callable(frame, args);
+  frame.push(callable->call(ex, args));
+}
+
+void call_kw(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  PyObject* names = in.value ? in.value.get() : PyTuple_GET_ITEM(frame.code->object()->co_consts, in.arg2);
+  size_t num_keywords = static_cast<size_t>(PyTuple_GET_SIZE(names));
+  CallArgs args{frame.pop_many(in.arg), {}};
+  size_t num_positional = args.positional.size() - num_keywords;
+  for (size_t i = 0; i < num_keywords; ++i)
+    args.keywords.push_back({PyRef::borrow(PyTuple_GET_ITEM(names, i)), args.positional[num_positional + i]});
+  args.positional.resize(num_positional);
+  ValuePtr callable = pop_callable(frame, args);
+  frame.push(callable->call(ex, args));
+}
+
+void call_function_ex(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  ValuePtr mapping = in.arg & 1 ? frame.pop() : nullptr;
+  CallArgs args{items_of(ex, frame.pop()), {}};
+  if (mapping)
+    for (const ValuePtr& key : items_of(ex, call_method(ex, mapping, "keys"))) {
+      PyObject* name = constant_object(key);
+      if (!name || !PyUnicode_Check(name))
+        break_graph("CD0100", "a function with a keyword that is no string");
+      args.keywords.push_back({PyRef::borrow(name), mapping->get_item(ex, key)});
+    }
+  ValuePtr callable = pop_callable(frame, args);
+  frame.push(callable->call(ex, args));
+}
+
+void make_function(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  PyRef code = frame.pop()->as_constant().value_or(PyRef());
+  if (!code || !PyCode_Check(code.get())) throw graph::InternalError("MAKE_FUNCTION without a code object");
+  PyObject* name = reinterpret_cast<PyCodeObject*>(code.get())->co_qualname;
+  ValuePtr qualified_name = ex.constant(PyRef::borrow(name));
+  frame.push(std::make_shared<FunctionValue>(std::move(code), frame.globals, std::move(qualified_name)));
+}
+
+void set_function_attribute(Executor&, SymbolicFrame& frame, const Instruction& in) {
+  auto function = std::dynamic_pointer_cast<FunctionValue>(frame.pop());
+  if (!function) throw graph::InternalError("SET_FUNCTION_ATTRIBUTE of what is no function");
+  ValuePtr value = frame.pop();
+  switch (in.arg) {
+    case 1: function->defaults = std::move(value); break;
+    case 2: function->keyword_defaults = std::move(value); break;
+    case 4: function->annotations = std::move(value); break;
+    case 8: function->cells = std::move(value); break;
+    default: throw graph::InternalError("SET_FUNCTION_ATTRIBUTE " + std::to_string(in.arg));
+  }
+  frame.push(function);
+}
+
+constexpr OpRow kRows[] = {
+    {Op::CALL, call},
+    {Op::CALL_KW, call_kw},
+    {Op::CALL_FUNCTION_EX, call_function_ex},
+    {Op::MAKE_FUNCTION, make_function},
+    {Op::SET_FUNCTION_ATTRIBUTE, set_function_attribute},
+};
+
+}  // namespace
+
+std::span<const OpRow> call_ops() { return kRows; }
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,70 @@
+// Opcodes of jumps, loops and returns.
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/frame.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+void jump(Executor&, SymbolicFrame& frame, const Instruction& in) { frame.jump(in.arg); }
+
+void pop_jump_if_true(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  if (is_true(ex, frame.pop())) frame.jump(in.arg);
+}
+void pop_jump_if_false(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  if (!is_true(ex, frame.pop())) frame.jump(in.arg);
+}
+void pop_jump_if_none(Executor&, SymbolicFrame& frame, const Instruction& in) {
+  if (is_none(frame.pop())) frame.jump(in.arg);
+}
+void pop_jump_if_not_none(Executor&, SymbolicFrame& frame, const Instruction& in) {
+  if (!is_none(frame.pop())) frame.jump(in.arg);
+}
+
+void return_value(Executor&, SymbolicFrame& frame, const Instruction&) {
+  frame.result = frame.pop();
+  frame.exit = FrameExit::kReturn;
+}
+
+void get_iter(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  ValuePtr iterable = frame.pop();
+  frame.push(iterable->iterate(ex));
+}
+
+void for_iter(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  ValuePtr iterator = frame.peek(1);
+  ValuePtr item = iterator->next(ex);
+  if (item) {
+    frame.push(std::move(item));
+  } else {
+    frame.pop();
+    frame.jump(in.arg);
+  }
+}
+
+void get_len(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  ValuePtr container = frame.peek(1);
+  frame.push(container->length(ex));
+}
+
+void nothing(Executor&, SymbolicFrame&, const Instruction&) {}
+
+constexpr OpRow kRows[] = {
+    {Op::JUMP, jump},
+    {Op::POP_JUMP_IF_TRUE, pop_jump_if_true},
+    {Op::POP_JUMP_IF_FALSE, pop_jump_if_false},
+    {Op::POP_JUMP_IF_NONE, pop_jump_if_none},
+    {Op::POP_JUMP_IF_NOT_NONE, pop_jump_if_not_none},
+    {Op::RETURN_VALUE, return_value},
+    {Op::GET_ITER, get_iter},
+    {Op::FOR_ITER, for_iter},
+    {Op::END_FOR, nothing},
+    {Op::GET_LEN, get_len},
+    {Op::RESUME, nothing},
+};
+
+}  // namespace
+
+std::span<const OpRow> control_ops() { return kRows; }
+
+}  // namespace cdynamo::symbolic

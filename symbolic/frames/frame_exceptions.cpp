@@ -1,0 +1,87 @@
+// Opcodes of raise, try and with.
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/exceptions.h"
+#include "symbolic/frames/frame.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+void raise_varargs(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  if (in.arg == 0) {
+    ValuePtr handled = ex.state().handled;
+    if (!handled) raise_error(ex, PyExc_RuntimeError, "No active exception to reraise");
+    throw PythonRaise{handled};
+  }
+  ValuePtr cause = in.arg == 2 ? frame.pop() : nullptr;
+  raise_value(ex, frame.pop(), cause);
+}
+
+void reraise(Executor&, SymbolicFrame& frame, const Instruction&) { throw PythonRaise{frame.pop()}; }
+
+void push_exc_info(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  Executor::State& state = ex.state();
+  ValuePtr exception = frame.pop();
+  frame.push(state.handled ? state.handled : ex.none());
+  frame.push(exception);
+  state.handled = exception;
+  if (frame.is_root) state.root_handler_steps.push_back(state.root_raise_step);
+}
+
+void pop_except(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  Executor::State& state = ex.state();
+  ValuePtr previous = frame.pop();
+  state.handled = is_none(previous) ? nullptr : previous;
+  if (frame.is_root && !state.root_handler_steps.empty()) state.root_handler_steps.pop_back();
+}
+
+void check_exc_match(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  ValuePtr target = frame.pop();
+  bool matches = exception_matches(ex, frame.peek(1), target);
+  frame.push(ex.constant(PyRef::borrow(matches ? Py_True : Py_False)));
+}
+
+void break_on_group(Executor&, SymbolicFrame&, const Instruction&) { break_graph("CD0108", ""); }
+
+void stop_iteration_error(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  ValuePtr exception = frame.peek(1);
+  if (!PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration))) return;
+  ValuePtr message = ex.constant(checked(PyUnicode_FromString("generator raised StopIteration")));
+  ValuePtr error = make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError), {message});
+  auto& replaced = static_cast<ExceptionValue&>(*error);
+  replaced.cause = replaced.context = exception;
+  frame.peek(1) = error;
+}
+
+// Both methods are looked up before either is called.
+void before_with(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  ValuePtr manager = frame.pop();
+  ValuePtr enter = manager->get_attribute(ex, interned("__enter__"));
+  ValuePtr exit = manager->get_attribute(ex, interned("__exit__"));
+  frame.push(exit);
+  frame.push(enter->call(ex, {}));
+}
+
+// (__exit__, offset, previous exception, exception -- ..., what __exit__ returned)
+void with_except_start(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  ValuePtr exception = frame.peek(1);
+  ValuePtr exit = frame.peek(4);
+  PyObject* type = reinterpret_cast<PyObject*>(exception->type());
+  frame.push(exit->call(ex, {{ex.wrap(type, constant_source(type)), exception, ex.none()}, {}}));
+}
+
+constexpr OpRow kRows[] = {
+    {Op::RAISE_VARARGS, raise_varargs},      {Op::RERAISE, reraise},
+    {Op::PUSH_EXC_INFO, push_exc_info},      {Op::POP_EXCEPT, pop_except},
+    {Op::CHECK_EXC_MATCH, check_exc_match},  {Op::CHECK_EG_MATCH, break_on_group},
+    {Op::PREP_RERAISE_STAR, break_on_group}, {Op::STOPITERATION_ERROR, stop_iteration_error},
+    {Op::BEFORE_WITH, before_with},          {Op::WITH_EXCEPT_START, with_except_start},
+};
+
+}  // namespace
+
+std::span<const OpRow> exception_ops() { return kRows; }
+
+}  // namespace cdynamo::symbolic

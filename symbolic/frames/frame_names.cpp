@@ -1,0 +1,269 @@
+// Opcodes of globals, names, attributes and imports.
+#include <string>
+
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/frame.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+PyObject* name_of(const SymbolicFrame& frame, const Instruction& in) {
+  return in.value ? in.value.get() : PyTuple_GET_ITEM(frame.code->object()->co_names, in.arg);
+}
+
+// ---- globals
+
+bool is_root_namespace(Executor& ex, PyObject* globals) {
+  return globals == ex.state().request.roots.globals;
+}
+
+SourcePtr global_source(Executor& ex, const SymbolicFrame& frame, PyObject* key) {
+  if (!is_root_namespace(ex, frame.globals.get())) {
+    auto source = std::make_shared<Source>();
+    source->kind = SourceKind::kModuleGlobal;
+    source->base = constant_source(frame.globals.get());
+    source->key = PyRef::borrow(key);
+    return source;
+  }
+  auto source = std::make_shared<Source>();
+  source->kind = SourceKind::kGlobal;
+  source->key = PyRef::borrow(key);
+  return source;
+}
+
+SourcePtr namespace_source(Executor& ex, PyObject* globals) {
+  if (!is_root_namespace(ex, globals)) return constant_source(globals);
+  auto source = std::make_shared<Source>();
+  source->kind = SourceKind::kGlobal;
+  return source;
+}
+
+SourcePtr builtin_source(Executor& ex, PyObject* builtins, PyObject* key) {
+  auto source = std::make_shared<Source>();
+  source->key = PyRef::borrow(key);
+  if (builtins == ex.state().request.roots.builtins) {
+    source->kind = SourceKind::kBuiltin;
+  } else {
+    source->kind = SourceKind::kModuleGlobal;
+    source->base = constant_source(builtins);
+  }
+  return source;
+}
+
+// What libraries define once and for all is not guarded: their modules, functions, classes.
+bool is_definition(PyObject* object) {
+  return PyModule_Check(object) || PyFunction_Check(object) || PyType_Check(object) ||
+         PyCFunction_Check(object);
+}
+
+PyObject* dict_item(PyObject* dict, PyObject* key) {
+  PyObject* item = PyDict_GetItemWithError(dict, key);
+  if (!item && PyErr_Occurred()) throw PythonError{};
+  return item;
+}
+
+// Null: no such name.
+ValuePtr load_builtin(Executor& ex, SymbolicFrame& frame, PyObject* name) {
+  PyObject* object = dict_item(frame.builtins.get(), name);
+  if (!object) return nullptr;
+  if (frame.code->is_library) return ex.wrap(object, constant_source(object));
+  add_guard(ex, GuardKind::kKeyAbsent, namespace_source(ex, frame.globals.get()), name);
+  return ex.wrap(object, builtin_source(ex, frame.builtins.get(), name));
+}
+
+ValuePtr find_global(Executor& ex, SymbolicFrame& frame, PyObject* name) {
+  PyObject* globals = frame.globals.get();
+  const auto& assigned = ex.state().globals;
+  if (auto it = assigned.find({globals, name}); it != assigned.end()) {
+    if (it->second) return it->second;
+  } else if (PyObject* object = dict_item(globals, name)) {
+    bool constant = frame.code->is_library && is_definition(object);
+    return ex.wrap(object, constant ? constant_source(object) : global_source(ex, frame, name));
+  }
+  return load_builtin(ex, frame, name);
+}
+
+void load_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  PyObject* name = name_of(frame, in);
+  ValuePtr value = find_global(ex, frame, name);
+  if (!value)
+    raise_error(ex, PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
+  frame.push(std::move(value));
+}
+
+void assign_global(Executor& ex, SymbolicFrame& frame, PyObject* name, ValuePtr value) {
+  Executor::State& state = ex.state();
+  if (ex.part()) break_graph("CD0419", ex.part()->what);
+  std::pair<PyObject*, PyObject*> key{frame.globals.get(), name};  // names in co_names are interned
+  state.kept.push_back(frame.globals);
+  state.kept.push_back(PyRef::borrow(name));
+  if (!state.globals.count(key)) state.globals_order.push_back(key);
+  state.globals[key] = std::move(value);
+}
+
+void store_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  assign_global(ex, frame, name_of(frame, in), frame.pop());
+}
+
+void delete_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  PyObject* name = name_of(frame, in);
+  auto assigned = ex.state().globals.find({frame.globals.get(), name});
+  bool bound = assigned != ex.state().globals.end() ? assigned->second != nullptr
+                                                    : dict_item(frame.globals.get(), name) != nullptr;
+  if (!bound)
+    raise_error(ex, PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
+  assign_global(ex, frame, name, nullptr);
+}
+
+// Names of class bodies and modules, which are not functions.
+void break_on_name(Executor&, SymbolicFrame& frame, const Instruction& in) {
+  break_graph("CD0010", PyUnicode_AsUTF8(name_of(frame, in)));
+}
+
+void break_on_class(Executor&, SymbolicFrame&, const Instruction&) { break_graph("CD0008", ""); }
+
+void load_assertion_error(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  frame.push(ex.wrap(PyExc_AssertionError, constant_source(PyExc_AssertionError)));
+}
+
+// ---- attributes
+
+void push_call_slots(SymbolicFrame& frame, ValuePtr callable) {
+  if (kNullIsLower) frame.push(nullptr);
+  frame.push(std::move(callable));
+  if (!kNullIsLower) frame.push(nullptr);
+}
+
+void load_attr(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  ValuePtr object = frame.pop();
+  frame.push(object->get_attribute(ex, name_of(frame, in)));
+}
+
+void load_method(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  ValuePtr object = frame.pop();
+  push_call_slots(frame, object->get_attribute(ex, name_of(frame, in)));
+}
+
+ValuePtr super_attribute(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  std::vector<ValuePtr> operands = frame.pop_many(3);  // super, class, self
+  CallArgs args;
+  if (in.arg2 || operands[0]->real_object() == reinterpret_cast<PyObject*>(&PySuper_Type))
+    args.positional = {operands[1], operands[2]};
+  return operands[0]->call(ex, args)->get_attribute(ex, name_of(frame, in));
+}
+
+void load_super_attr(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  frame.push(super_attribute(ex, frame, in));
+}
+
+void load_super_method(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  push_call_slots(frame, super_attribute(ex, frame, in));
+}
+
+void store_attr(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  ValuePtr object = frame.pop();
+  ValuePtr value = frame.pop();
+  object->set_attribute(ex, name_of(frame, in), value);
+}
+
+void delete_attr(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  ValuePtr object = frame.pop();
+  object->set_attribute(ex, name_of(frame, in), nullptr);
+}
+
+// ---- imports
+
+// The absolute name of `import name` in a package: importlib's resolve_name, for modules that are loaded.
+std::string absolute_name(Executor& ex, SymbolicFrame& frame, const char* name, long level) {
+  if (level == 0) return name;
+  PyObject* package = PyDict_GetItemString(frame.globals.get(), "__package__");
+  if (!package || !PyUnicode_Check(package)) break_graph("CD0005", name);
+  std::string base = PyUnicode_AsUTF8(package);
+  for (long i = 1; i < level; ++i) {
+    size_t dot = base.rfind('.');
+    if (dot == std::string::npos) break_graph("CD0005", name);
+    base.resize(dot);
+  }
+  return *name ? base + "." + name : base;
+}
+
+PyObject* loaded_module(const std::string& name) {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), name.c_str());
+  if (!module || !PyModule_Check(module)) break_graph("CD0005", name);
+  return module;
+}
+
+// A module that is loaded is the result of its import. PyImport_ImportModuleLevelObject, Python/import.c
+void import_name(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  ValuePtr names = frame.pop();
+  PyRef level = frame.pop()->as_constant().value_or(PyRef());
+  const char* name = PyUnicode_AsUTF8(name_of(frame, in));
+  if (!level || !PyLong_Check(level.get())) break_graph("CD0005", name);
+  long depth = PyLong_AsLong(level.get());
+  std::string full = absolute_name(ex, frame, name, depth);
+  PyObject* module = loaded_module(full);
+  bool wants_top = is_none(names) && std::string(name).find('.') != std::string::npos;
+  if (wants_top) {
+    if (depth > 0) break_graph("CD0005", full);
+    module = loaded_module(full.substr(0, full.find('.')));
+  }
+  frame.push(ex.wrap(module, constant_source(module)));
+}
+
+void import_from(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  PyObject* name = name_of(frame, in);
+  PyObject* module = frame.peek(1)->real_object();
+  if (!module || !PyModule_Check(module)) break_graph("CD0005", PyUnicode_AsUTF8(name));
+  if (dict_item(PyModule_GetDict(module), name)) {
+    frame.push(frame.peek(1)->get_attribute(ex, name));
+    return;
+  }
+  const char* package = PyModule_GetName(module);
+  if (!package) throw PythonError{};
+  PyObject* submodule = loaded_module(std::string(package) + "." + PyUnicode_AsUTF8(name));
+  frame.push(ex.wrap(submodule, constant_source(submodule)));
+}
+
+constexpr OpRow kRows[] = {
+    {Op::LOAD_GLOBAL, load_global},
+    {Op::STORE_GLOBAL, store_global},
+    {Op::DELETE_GLOBAL, delete_global},
+    {Op::LOAD_NAME, break_on_name},
+    {Op::STORE_NAME, break_on_name},
+    {Op::DELETE_NAME, break_on_name},
+    {Op::LOAD_FROM_DICT_OR_GLOBALS, break_on_name},
+    {Op::LOAD_BUILD_CLASS, break_on_class},
+    {Op::LOAD_ASSERTION_ERROR, load_assertion_error},
+    {Op::LOAD_ATTR, load_attr},
+    {Op::LOAD_METHOD, load_method},
+    {Op::LOAD_SUPER_ATTR, load_super_attr},
+    {Op::LOAD_SUPER_METHOD, load_super_method},
+    {Op::STORE_ATTR, store_attr},
+    {Op::DELETE_ATTR, delete_attr},
+    {Op::IMPORT_NAME, import_name},
+    {Op::IMPORT_FROM, import_from},
+};
+
+}  // namespace
+
+std::span<const OpRow> name_ops() { return kRows; }
+
+// Names of namespaces that were assigned become effects, in the order of their first assignment.
+void emit_global_effects(Executor& ex) {
+  Executor::State& state = ex.state();
+  for (const auto& key : state.globals_order) {
+    const ValuePtr& value = state.globals[key];
+    if (!value && !dict_item(key.first, key.second)) continue;  // made and deleted here
+    Effect effect;
+    effect.kind = value ? EffectKind::kSetGlobal : EffectKind::kDeleteGlobal;
+    effect.target = source_recipe(namespace_source(ex, key.first));
+    effect.key = make_recipe(RecipeKind::kConstant, key.second);
+    if (value) effect.value = value->recipe(ex);
+    ex.effect(std::move(effect));
+  }
+}
+
+}  // namespace cdynamo::symbolic

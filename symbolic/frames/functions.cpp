@@ -1,0 +1,371 @@
+#include "symbolic/frames/functions.h"
+
+#include <cstring>
+
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/generators.h"
+#include "symbolic/values/builtin_method.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+PyFunctionObject* as_function(PyObject* object) { return reinterpret_cast<PyFunctionObject*>(object); }
+
+}  // namespace
+
+// ---- cells
+
+CellValue::CellValue(PyObject* cell, SourcePtr cell_source, SourcePtr contents_source)
+    : cell_(PyRef::borrow(cell)), contents_source_(std::move(contents_source)) {
+  source = std::move(cell_source);
+}
+
+ValuePtr CellValue::contents(Executor& ex) {
+  if (loaded_) return contents_;
+  PyObject* object = PyCell_GET(cell_.get());
+  if (!object) break_graph("CD0107", source ? source->name() : "");
+  contents_ = ex.wrap(object, contents_source_);
+  loaded_ = true;
+  return contents_;
+}
+
+void CellValue::set_contents(Executor& ex, ValuePtr value) {
+  contents_ = std::move(value);
+  loaded_ = true;
+  ex.changing(shared_from_this(), static_cast<bool>(cell_));
+}
+
+ValuePtr CellValue::get_attribute(Executor& ex, PyObject* name) {
+  if (PyUnicode_CompareWithASCIIString(name, "cell_contents") != 0)
+    return SymbolicValue::get_attribute(ex, name);
+  ValuePtr value = contents(ex);
+  if (!value) raise_error(ex, PyExc_ValueError, "Cell is empty");
+  return value;
+}
+
+RecipePtr CellValue::recipe(Executor& ex) {
+  if (recipe_) return recipe_;
+  if (cell_) return recipe_ = source_recipe(source);
+  recipe_ =
+      make_recipe(RecipeKind::kCell);  // known before its contents are: a function may be in its own closure
+  if (contents_) recipe_->items.push_back(contents_->recipe(ex));
+  return recipe_;
+}
+
+void CellValue::emit_effects(Executor& ex) {
+  Effect effect;
+  effect.kind = EffectKind::kSetCell;
+  effect.target = recipe(ex);
+  if (contents_) effect.value = contents_->recipe(ex);
+  ex.effect(std::move(effect));
+}
+
+ValuePtr wrap_cell(Executor&, PyObject* cell, SourcePtr source) {
+  SourcePtr contents;
+  if (source && source->kind == SourceKind::kClosureCell) {
+    auto closure = std::make_shared<Source>(*source);
+    closure->kind = SourceKind::kClosure;
+    contents = closure;
+  } else if (source) {
+    contents = derived_source(SourceKind::kCellContents, source);
+  }
+  return std::make_shared<CellValue>(cell, std::move(source), std::move(contents));
+}
+
+// ---- functions
+
+FunctionValue::FunctionValue(PyRef code, PyRef globals, ValuePtr qualified_name)
+    : code_(std::move(code)), globals_(std::move(globals)), qualified_name_(std::move(qualified_name)) {}
+
+FunctionValue::FunctionValue(PyObject* function, SourcePtr from)
+    : function_(PyRef::borrow(function)),
+      code_(PyRef::borrow(as_function(function)->func_code)),
+      globals_(PyRef::borrow(as_function(function)->func_globals)) {
+  source = std::move(from);
+}
+
+std::string FunctionValue::describe() const {
+  PyObject* name = function_ ? as_function(function_.get())->func_qualname : code()->co_qualname;
+  const char* text = PyUnicode_AsUTF8(name);
+  return std::string(text ? text : "?") + "()";
+}
+
+ValuePtr wrap_function(Executor&, PyObject* function, SourcePtr source) {
+  return std::make_shared<FunctionValue>(function, std::move(source));
+}
+
+// What is looked at of a function in a variable: its code, and then what it uses of its defaults and closure;
+// not which object it is, so that functions that are made anew each time (lambdas, decorators) stand for each
+// other.
+void FunctionValue::guard_code(Executor& ex) {
+  if (guarded_ || !function_ || is_known()) return;
+  guarded_ = true;
+  add_guard(ex, GuardKind::kFunctionCode, source, code_.get());
+}
+
+std::vector<ValuePtr> FunctionValue::closure(Executor& ex) {
+  if (!function_) return cells ? items_of(ex, cells) : std::vector<ValuePtr>();
+  std::vector<ValuePtr> values;
+  PyObject* tuple = as_function(function_.get())->func_closure;
+  if (!tuple) return values;
+  SourcePtr tuple_source = is_known() ? nullptr : attribute_source(source, interned("__closure__"));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* cell = PyTuple_GET_ITEM(tuple, i);
+    values.push_back(ex.wrap(cell, is_known() ? constant_source(cell) : index_source(tuple_source, i)));
+  }
+  return values;
+}
+
+ValuePtr FunctionValue::positional_default(Executor& ex, int parameter) {
+  int count = code()->co_argcount;
+  if (function_) {
+    PyObject* tuple = as_function(function_.get())->func_defaults;
+    Py_ssize_t at = tuple ? parameter - (count - PyTuple_GET_SIZE(tuple)) : -1;
+    if (at < 0) return nullptr;
+    PyObject* object = PyTuple_GET_ITEM(tuple, at);
+    return ex.wrap(object, is_known() ? constant_source(object)
+                                      : index_source(attribute_source(source, interned("__defaults__")), at));
+  }
+  if (!defaults) return nullptr;
+  std::vector<ValuePtr> items = items_of(ex, defaults);
+  int at = parameter - (count - static_cast<int>(items.size()));
+  return at < 0 ? nullptr : items[static_cast<size_t>(at)];
+}
+
+ValuePtr FunctionValue::keyword_default(Executor& ex, PyObject* name) {
+  if (function_) {
+    PyObject* dict = as_function(function_.get())->func_kwdefaults;
+    PyObject* object = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+    if (!object) return nullptr;
+    return ex.wrap(object, is_known()
+                               ? constant_source(object)
+                               : key_source(attribute_source(source, interned("__kwdefaults__")), name));
+  }
+  if (!keyword_defaults) return nullptr;
+  ValuePtr key = ex.constant(PyRef::borrow(name));
+  return keyword_defaults->contains(ex, key) ? keyword_defaults->get_item(ex, key) : nullptr;
+}
+
+PyRef FunctionValue::hash_key(Executor& ex) {
+  if (PyRef function = materialize(ex)) return function;
+  if (!identity_) identity_ = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+  return identity_;
+}
+
+// A live function stands for itself where a guard says that it is the same one.
+PyRef FunctionValue::materialize(Executor& ex) {
+  if (function_ && source && source->kind != SourceKind::kConstant)
+    add_guard(ex, GuardKind::kIdentity, source, function_.get());
+  return function_;
+}
+
+RecipePtr FunctionValue::recipe(Executor& ex) {
+  if (recipe_) return recipe_;
+  if (function_)
+    return recipe_ = source ? source_recipe(source) : make_recipe(RecipeKind::kConstant, function_.get());
+  recipe_ = make_recipe(RecipeKind::kFunction);
+  ValuePtr none = ex.none();
+  std::vector<RecipePtr> items{make_recipe(RecipeKind::kConstant, code_.get()),
+                               make_recipe(RecipeKind::kConstant, globals_.get()),
+                               qualified_name_->recipe(ex), (defaults ? defaults : none)->recipe(ex),
+                               (keyword_defaults ? keyword_defaults : none)->recipe(ex)};
+  if (cells)
+    for (const ValuePtr& cell : items_of(ex, cells)) items.push_back(cell->recipe(ex));
+  recipe_->items = std::move(items);
+  if (!attributes_.empty() || annotations) ex.mutated(shared_from_this());
+  return recipe_;
+}
+
+void FunctionValue::emit_effects(Executor& ex) {
+  auto emit = [&](EffectKind kind, PyObject* name, RecipePtr value) {
+    Effect effect;
+    effect.kind = kind;
+    effect.target = recipe(ex);
+    effect.key = make_recipe(RecipeKind::kConstant, name);
+    effect.value = std::move(value);
+    ex.effect(std::move(effect));
+  };
+  if (annotations && !function_) {
+    // (name, annotation, name, annotation ...) in a tuple, or a dict
+    if (PyType_IsSubtype(annotations->type(), &PyTuple_Type))
+      emit(EffectKind::kSetAttribute, interned("__annotations__"),
+           make_recipe(RecipeKind::kDict, nullptr, recipes_of(ex, items_of(ex, annotations))));
+    else
+      emit(EffectKind::kSetAttribute, interned("__annotations__"), annotations->recipe(ex));
+  }
+  for (const auto& [name, value] : attributes_)
+    emit(value ? EffectKind::kSetAttribute : EffectKind::kDeleteAttribute, name.get(),
+         value ? value->recipe(ex) : nullptr);
+}
+
+// ---- attributes
+
+namespace {
+
+// function.__get__(instance, owner)
+ValuePtr get_bound(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "__get__", args, 1, 2);
+  return is_none(args.positional[0]) ? self : make_bound_method(ex, self, args.positional[0]);
+}
+ValuePtr call_function(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  return self->call(ex, args);
+}
+
+constexpr BuiltinMethodRow kFunctionMethods[] = {{"__get__", get_bound}, {"__call__", call_function}};
+
+bool is_any(PyObject* name, std::initializer_list<const char*> texts) {
+  for (const char* text : texts)
+    if (PyUnicode_CompareWithASCIIString(name, text) == 0) return true;
+  return false;
+}
+
+ValuePtr made_function_attribute(Executor& ex, FunctionValue& function, const ValuePtr& qualified_name,
+                                 PyObject* name) {
+  if (is_any(name, {"__name__"})) return ex.constant(PyRef::borrow(function.code()->co_name));
+  if (is_any(name, {"__qualname__"})) return qualified_name;
+  if (is_any(name, {"__annotations__"}) && !function.annotations) return make_dict(ex, {});
+  if (is_any(name, {"__defaults__"})) return function.defaults ? function.defaults : ex.none();
+  if (is_any(name, {"__kwdefaults__"}))
+    return function.keyword_defaults ? function.keyword_defaults : ex.none();
+  if (is_any(name, {"__closure__"})) return function.cells ? function.cells : ex.none();
+  if (is_any(name, {"__module__"})) {
+    PyObject* module = PyDict_GetItemString(function.globals(), "__name__");
+    return module ? ex.constant(PyRef::borrow(module)) : ex.none();
+  }
+  if (is_any(name, {"__doc__"})) {
+    PyObject* consts = function.code()->co_consts;
+    PyObject* first = PyTuple_GET_SIZE(consts) > 0 ? PyTuple_GET_ITEM(consts, 0) : nullptr;
+    return first && PyUnicode_Check(first) ? ex.constant(PyRef::borrow(first)) : ex.none();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+ValuePtr FunctionValue::own_attribute(Executor& ex, PyObject* name) {
+  for (const auto& [key, value] : attributes_)
+    if (PyUnicode_Compare(key.get(), name) == 0) return value;
+  if (!function_) return nullptr;
+  PyObject* dict = as_function(function_.get())->func_dict;
+  PyObject* own = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  if (own)
+    return ex.wrap(own, is_known() ? constant_source(own) : key_source(instance_dict_source(source), name));
+  if (!is_known()) add_guard(ex, GuardKind::kAttributeAbsent, source, name);
+  return nullptr;
+}
+
+std::vector<PyRef> FunctionValue::own_names(Executor& ex) {
+  std::vector<PyRef> names;
+  PyObject* dict = function_ && materialize(ex) ? as_function(function_.get())->func_dict : nullptr;
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; dict && PyDict_Next(dict, &at, &key, &value);)
+    if (own_attribute(ex, key)) names.push_back(PyRef::borrow(key));
+  for (const auto& [name, changed] : attributes_)
+    if (changed && !(dict && PyDict_GetItemWithError(dict, name.get())) &&
+        !_PyType_Lookup(&PyFunction_Type, name.get()))
+      names.push_back(name);
+  return names;
+}
+
+ValuePtr FunctionValue::get_attribute(Executor& ex, PyObject* name) {
+  if (is_any(name, {"__code__"})) {
+    guard_code(ex);
+    return ex.constant(code_);
+  }
+  if (is_any(name, {"__class__"})) {
+    auto* type = reinterpret_cast<PyObject*>(&PyFunction_Type);
+    return ex.wrap(type, constant_source(type));
+  }
+  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kFunctionMethods)) return method;
+  if (ValuePtr own = own_attribute(ex, name)) return own;
+  if (!function_)
+    if (ValuePtr value = made_function_attribute(ex, *this, qualified_name_, name)) return value;
+  if (!_PyType_Lookup(&PyFunction_Type, name))
+    raise_error(ex, PyExc_AttributeError,
+                std::string("'function' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
+  if (!function_ || is_any(name, {"__globals__", "__builtins__"}))
+    break_graph("CD0105", PyUnicode_AsUTF8(name));
+  PyRef value = checked_user(ex, PyObject_GetAttr(function_.get(), name));
+  return ex.wrap(value.get(), is_known() ? constant_source(value.get()) : attribute_source(source, name));
+}
+
+void FunctionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  if (is_any(name, {"__code__", "__defaults__", "__kwdefaults__", "__dict__", "__closure__", "__globals__"}))
+    break_graph("CD0105", PyUnicode_AsUTF8(name));
+  if (!value && !own_attribute(ex, name))
+    raise_error(ex, PyExc_AttributeError,
+                std::string("'function' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
+  if (function_) ex.mutated(shared_from_this());
+  for (auto& [key, old] : attributes_) {
+    if (PyUnicode_Compare(key.get(), name) != 0) continue;
+    old = value;
+    return;
+  }
+  attributes_.emplace_back(PyRef::borrow(name), value);
+}
+
+// ---- bound methods
+
+ValuePtr make_bound_method(Executor&, ValuePtr function, ValuePtr self) {
+  return std::make_shared<BoundMethodValue>(std::move(function), std::move(self));
+}
+
+ValuePtr wrap_method(Executor& ex, PyObject* method, SourcePtr source) {
+  PyObject* function = PyMethod_GET_FUNCTION(method);
+  PyObject* self = PyMethod_GET_SELF(method);
+  bool constant = !source || source->kind == SourceKind::kConstant;
+  if (!constant) guard_exact_type(ex, method, source);
+  ValuePtr function_value = ex.wrap(
+      function, constant ? constant_source(function) : derived_source(SourceKind::kMethodFunction, source));
+  ValuePtr self_value =
+      ex.wrap(self, constant ? constant_source(self) : derived_source(SourceKind::kMethodSelf, source));
+  auto value = std::make_shared<BoundMethodValue>(std::move(function_value), std::move(self_value));
+  value->object = PyRef::borrow(method);
+  value->source = std::move(source);
+  return value;
+}
+
+ValuePtr BoundMethodValue::get_attribute(Executor& ex, PyObject* name) {
+  if (is_any(name, {"__self__"})) return self_;
+  if (is_any(name, {"__func__"})) return function_;
+  if (is_any(name, {"__class__"})) {
+    auto* type = reinterpret_cast<PyObject*>(&PyMethod_Type);
+    return ex.wrap(type, constant_source(type));
+  }
+  if (is_any(name, {"__call__"})) return shared_from_this();
+  return function_->get_attribute(ex, name);
+}
+
+ValuePtr BoundMethodValue::call(Executor& ex, const CallArgs& args) {
+  CallArgs with_self{{self_}, args.keywords};
+  with_self.positional.insert(with_self.positional.end(), args.positional.begin(), args.positional.end());
+  return function_->call(ex, with_self);
+}
+
+// method_richcompare: the same function of the same object.
+ValuePtr BoundMethodValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  auto* method = dynamic_cast<BoundMethodValue*>(other.get());
+  if (!method || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
+  bool equal = self_->is_same_object(*method->self_) && function_->is_same_object(*method->function_);
+  return ex.constant(PyRef::borrow(equal == (py_op == Py_EQ) ? Py_True : Py_False));
+}
+
+RecipePtr BoundMethodValue::recipe(Executor& ex) {
+  if (recipe_) return recipe_;
+  if (source) return recipe_ = source_recipe(source);
+  return first_recipe(
+      recipe_, make_recipe(RecipeKind::kBoundMethod, nullptr, {function_->recipe(ex), self_->recipe(ex)}));
+}
+
+// ---- polyfills
+
+ValuePtr polyfill(Executor& ex, const char* module, const char* function) {
+  PyObject* object = library_object((std::string("cdynamo.polyfills.") + module).c_str(), function);
+  if (!object) throw graph::InternalError(std::string("no polyfill ") + module + "." + function);
+  return ex.wrap(object, constant_source(object));
+}
+
+}  // namespace cdynamo::symbolic

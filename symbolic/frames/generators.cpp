@@ -1,0 +1,219 @@
+#include "symbolic/frames/generators.h"
+
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/frames/exceptions.h"
+#include "symbolic/frames/functions.h"
+#include "symbolic/values/builtin_method.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+GeneratorValue& generator_of(const ValuePtr& self) { return static_cast<GeneratorValue&>(*self); }
+
+bool is_exception(const ValuePtr& value, PyObject* type) {
+  return PyType_IsSubtype(value->type(), reinterpret_cast<PyTypeObject*>(type));
+}
+
+[[noreturn]] void raise_stop(Executor& ex, const ValuePtr& value) {
+  std::vector<ValuePtr> args;
+  if (!is_none(value)) args.push_back(value);
+  throw PythonRaise{
+      make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(args))};
+}
+
+ValuePtr yielded_or_stop(Executor& ex, const ValuePtr& self, ValuePtr yielded) {
+  if (!yielded) raise_stop(ex, generator_of(self).returned(ex));
+  return yielded;
+}
+
+ValuePtr method_next(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  return yielded_or_stop(ex, self, generator_of(self).send(ex, nullptr));
+}
+
+ValuePtr method_send(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "send", args, 1, 1);
+  return yielded_or_stop(ex, self, generator_of(self).send(ex, args.positional[0]));
+}
+
+// throw(exception) or throw(type, value, traceback): _gen_throw, Objects/genobject.c
+ValuePtr method_throw(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "throw", args, 1, 3);
+  ValuePtr exception = args.positional[0];
+  PyObject* type = exception->real_object();
+  bool is_class = type && PyType_Check(type);
+  if (is_class) {
+    ValuePtr value =
+        args.positional.size() > 1 && !is_none(args.positional[1]) ? args.positional[1] : nullptr;
+    bool is_instance = value && is_exception(value, PyExc_BaseException);
+    exception = is_instance ? value : exception->call(ex, value ? CallArgs{{value}, {}} : CallArgs{});
+  }
+  if (!is_exception(exception, PyExc_BaseException))
+    raise_error(
+        ex, PyExc_TypeError,
+        "exceptions must be classes or instances deriving from BaseException, not " + type_name(exception));
+  return yielded_or_stop(ex, self, generator_of(self).throw_into(ex, exception));
+}
+
+ValuePtr method_close(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  generator_of(self).close(ex);
+  return ex.none();
+}
+
+ValuePtr method_iter(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
+
+constexpr BuiltinMethodRow kMethods[] = {
+    {"__next__", method_next}, {"send", method_send},     {"throw", method_throw},
+    {"close", method_close},   {"__iter__", method_iter},
+};
+
+}  // namespace
+
+GeneratorValue::GeneratorValue(std::unique_ptr<SymbolicFrame> frame, ValuePtr function,
+                               std::vector<ValuePtr> args)
+    : frame_(std::move(frame)), function_(std::move(function)), args_(std::move(args)) {}
+GeneratorValue::~GeneratorValue() = default;
+
+std::string GeneratorValue::describe() const {
+  return function_ ? "generator of " + function_->describe() : "generator";
+}
+
+ValuePtr GeneratorValue::get_attribute(Executor& ex, PyObject* name) {
+  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (_PyType_Lookup(&PyGen_Type, name)) break_graph("CD0104", PyUnicode_AsUTF8(name));
+  return builtin_attribute(ex, shared_from_this(), name);
+}
+
+ValuePtr GeneratorValue::returned(Executor& ex) const { return returned_ ? returned_ : ex.none(); }
+
+// An unstarted generator is made by calling its function again.
+RecipePtr GeneratorValue::recipe(Executor& ex) {
+  if (recipe_) return recipe_;
+  auto* function = dynamic_cast<FunctionValue*>(function_.get());
+  if (started_ || !function) break_graph("CD0103", "");
+  // args_ are parameter slots: positional ones, then *args as a tuple.
+  const Parameters parameters(function->code());
+  if (parameters.keyword_only || parameters.var_keyword) break_graph("CD0103", "with keyword arguments");
+  std::vector<ValuePtr> arguments(args_.begin(), args_.begin() + parameters.positional);
+  if (parameters.var_positional)
+    for (const ValuePtr& item : items_of(ex, args_[parameters.positional])) arguments.push_back(item);
+  std::vector<RecipePtr> items{function_->recipe(ex)};
+  for (const ValuePtr& argument : arguments) items.push_back(argument->recipe(ex));
+  return recipe_ = make_recipe(RecipeKind::kCall, nullptr, std::move(items));
+}
+
+ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception) {
+  if (running_) raise_error(ex, PyExc_ValueError, "generator already executing");
+  if (!frame_) return nullptr;
+  if (!started_ && value && !is_none(value))
+    raise_error(ex, PyExc_TypeError, "can't send non-None value to a just-started generator");
+  Executor::State& state = ex.state();
+  if (state.depth >= kMaxInlineDepth) break_graph("CD0007", "");
+  struct Running {
+    Executor::State& state;
+    GeneratorValue& self;
+    ValuePtr outside;
+    ~Running() {
+      self.running_ = false;
+      self.handled_ = state.handled == outside ? nullptr : state.handled;
+      state.handled = outside;
+    }
+  } running{state, *this, state.handled};
+  started_ = running_ = true;
+  if (handled_) state.handled = handled_;
+  frame_->push(value ? value : ex.none());
+  if (exception) {
+    frame_->injected = exception;
+    --frame_->pc;  // it is raised by YIELD_VALUE
+  }
+  try {
+    FrameScope scope(ex, *frame_);
+    run_frame(ex, *frame_);
+  } catch (const PythonRaise& raised) {
+    frame_.reset();
+    if (!is_exception(raised.exception, PyExc_StopIteration)) throw;
+    // PEP 479; 3.12 and later say so in bytecode.
+    raise_error(ex, PyExc_RuntimeError, "generator raised StopIteration");
+  }
+  ValuePtr result = std::move(frame_->result);
+  if (frame_->exit == FrameExit::kYield) return result;
+  returned_ = result;
+  frame_.reset();
+  return nullptr;
+}
+
+ValuePtr GeneratorValue::send(Executor& ex, ValuePtr value) { return resume(ex, value, nullptr); }
+
+// A generator that waits in `yield from` hands the exception on. True: *yielded is what came of it.
+bool GeneratorValue::delegate_throw(Executor& ex, const ValuePtr& exception, ValuePtr* yielded) {
+  const std::vector<Instruction>& code = frame_->code->program.code;
+  int yield = frame_->pc - 1;  // pc is after YIELD_VALUE
+  if (yield < 1 || code[yield - 1].op != Op::SEND) return false;
+  auto inner = std::dynamic_pointer_cast<GeneratorValue>(frame_->peek(1));
+  if (!inner) return false;
+  if (is_exception(exception, PyExc_GeneratorExit)) {
+    inner->close(ex);
+    return false;
+  }
+  try {
+    *yielded = inner->throw_into(ex, exception);
+  } catch (const PythonRaise& raised) {
+    *yielded = resume(ex, nullptr, raised.exception);
+    return true;
+  }
+  if (*yielded) return true;
+  frame_->pop();
+  frame_->pc = code[yield - 1].arg;
+  *yielded = resume(ex, inner->returned(ex), nullptr);
+  return true;
+}
+
+ValuePtr GeneratorValue::throw_into(Executor& ex, const ValuePtr& exception) {
+  if (running_) raise_error(ex, PyExc_ValueError, "generator already executing");
+  if (!frame_ || !started_) {
+    frame_.reset();
+    started_ = true;
+    throw PythonRaise{exception};
+  }
+  ValuePtr yielded;
+  if (delegate_throw(ex, exception, &yielded)) return yielded;
+  return resume(ex, nullptr, exception);
+}
+
+void GeneratorValue::close(Executor& ex) {
+  if (!frame_ || !started_) {
+    frame_.reset();
+    started_ = true;
+    return;
+  }
+  try {
+    ValuePtr exit = make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
+    if (throw_into(ex, exit)) raise_error(ex, PyExc_RuntimeError, "generator ignored GeneratorExit");
+  } catch (const PythonRaise& raised) {
+    if (!is_exception(raised.exception, PyExc_GeneratorExit) &&
+        !is_exception(raised.exception, PyExc_StopIteration))
+      throw;
+  }
+}
+
+ValuePtr send_to_iterator(Executor& ex, const ValuePtr& iterator, const ValuePtr& value, ValuePtr* returned) {
+  if (auto* generator = dynamic_cast<GeneratorValue*>(iterator.get())) {
+    ValuePtr yielded = generator->send(ex, value);
+    if (!yielded) *returned = generator->returned(ex);
+    return yielded;
+  }
+  try {
+    ValuePtr yielded = is_none(value) ? iterator->next(ex) : call_method(ex, iterator, "send", {value});
+    if (!yielded) *returned = ex.none();
+    return yielded;
+  } catch (const PythonRaise& raised) {
+    auto* stop = dynamic_cast<ExceptionValue*>(raised.exception.get());
+    if (!stop || !is_exception(raised.exception, PyExc_StopIteration)) throw;
+    *returned = stop->args().empty() ? ex.none() : stop->args()[0];
+    return nullptr;
+  }
+}
+
+}  // namespace cdynamo::symbolic

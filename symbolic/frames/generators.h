@@ -1,0 +1,47 @@
+// Generators: a frame that is suspended where it has yielded, and run again by next(), send() and throw().
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "symbolic/capture/value.h"
+#include "symbolic/frames/frame.h"
+
+namespace cdynamo::symbolic {
+
+class GeneratorValue final : public SymbolicValue {
+ public:
+  // `function` and `args`: the call that has made it, from which an unstarted one is made again.
+  GeneratorValue(std::unique_ptr<SymbolicFrame> frame, ValuePtr function, std::vector<ValuePtr> args);
+  ~GeneratorValue() override;
+
+  PyTypeObject* type() const override { return &PyGen_Type; }
+  std::string describe() const override;
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  ValuePtr iterate(Executor& ex) override { return shared_from_this(); }
+  std::optional<bool> truth(Executor&) override { return true; }
+  ValuePtr next(Executor& ex) override { return send(ex, nullptr); }
+  RecipePtr recipe(Executor& ex) override;
+
+  // What it yields next; null when it has returned, and then `returned` is its value. `value` null: None.
+  ValuePtr send(Executor& ex, ValuePtr value);
+  ValuePtr throw_into(Executor& ex, const ValuePtr& exception);
+  void close(Executor& ex);
+  ValuePtr returned(Executor& ex) const;
+
+ private:
+  ValuePtr resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception);
+  bool delegate_throw(Executor& ex, const ValuePtr& exception, ValuePtr* yielded);
+  std::unique_ptr<SymbolicFrame> frame_;  // null: it has ended
+  bool started_ = false, running_ = false;
+  ValuePtr function_, returned_;
+  std::vector<ValuePtr> args_;
+  ValuePtr handled_;  // the exception that it was handling when it yielded
+  RecipePtr recipe_;
+};
+
+// iterator.send(value), or next(iterator) for None: null when exhausted, and then *returned is the value of
+// StopIteration.
+ValuePtr send_to_iterator(Executor& ex, const ValuePtr& iterator, const ValuePtr& value, ValuePtr* returned);
+
+}  // namespace cdynamo::symbolic

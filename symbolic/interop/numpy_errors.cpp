@@ -1,0 +1,46 @@
+#include "symbolic/interop/numpy_errors.h"
+
+#include <string_view>
+
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/loaded_object.h"
+#include "symbolic/interop/py_ref.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+bool ask_numpy() {
+  PyObject* geterr = library_object("numpy", "geterr");
+  PyRef treatments = geterr ? PyRef::steal(PyObject_CallNoArgs(geterr)) : PyRef();
+  bool reports = false;
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; treatments && PyDict_Next(treatments.get(), &at, &key, &value);) {
+    const char* text = PyUnicode_AsUTF8(value);
+    reports = reports || (text && std::string_view(text) != "ignore" && std::string_view(text) != "warn");
+  }
+  PyErr_Clear();
+  return reports;
+}
+
+}  // namespace
+
+// NumPy 2 keeps the treatment as one object in a context variable: asking for it costs a few nanoseconds, and
+// what it says is remembered by the object.
+bool numpy_reports_errors() {
+  static PyObject* const variable = loaded_object("numpy._core.umath._extobj_contextvar").release();
+  if (!variable) {
+    PyErr_Clear();
+    return ask_numpy();
+  }
+  PyObject* found = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &found) < 0) PyErr_Clear();
+  PyRef state = PyRef::steal(found);
+  if (!state) return false;  // as it is at the start
+  static PyRef quiet;
+  if (state.get() == quiet.get()) return false;
+  if (ask_numpy()) return true;
+  quiet = std::move(state);
+  return false;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,155 @@
+// Access to torch.Tensor and numpy.ndarray objects in nanoseconds, without linking either library and without
+// importing them: symbols and layouts are looked up at first use in what the process has loaded, and probed
+// on tensors of known shape before they are trusted. Where one is missing or disagrees, a slower way through
+// Python attributes is taken.
+//
+//   TensorCheck check = make_tensor_check(guard.tensor);             // once, when a cache entry is made
+//   runtime::TensorView view;
+//   if (check_tensor(check, object, &view, scratch)) …                // on each call: metadata compared,
+//   pointers read void* data; PyRef result = make_torch_tensor(dtype, device, sizes, strides, rank, &data);
+//
+// Every function needs the GIL. None throws but for those that say so.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/types.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/interop/py_ref.h"
+
+namespace cdynamo::symbolic {
+
+inline constexpr int kMaxRank = 64;
+
+// True when the library is in sys.modules and its entry points are resolved; the first call after its import
+// resolves them. Cheap when already true.
+bool torch_is_loaded();
+bool numpy_is_loaded();
+
+// ---- what a tensor is
+
+enum class TensorKind : uint8_t { kNone, kTorch, kNumpy };
+
+// kTorch for instances of torch.Tensor and subclasses, kNumpy for numpy.ndarray and subclasses.
+TensorKind tensor_kind(PyObject* object);
+
+struct TensorInfo {
+  TensorKind kind = TensorKind::kNone;
+  // Pointers stay valid while the object is alive and not resized. NumPy's strides point into
+  // `stride_buffer`.
+  runtime::TensorView view;
+  // Empty for a plain strided tensor that compiled code may read: one of cdynamo's dtypes, a device it has,
+  // exact class (torch.Tensor, Parameter, ndarray), no lazy conjugate or negative bit, no wrapper, native
+  // byte order, aligned. Otherwise why not, in the user's terms; then only `kind` is set.
+  std::string obstacle;
+  bool requires_grad = false;
+  bool is_parameter = false;
+  bool inference = false;  // made under inference mode
+  bool writeable = true;
+  // The bytes that its elements lie in; begin == end when it has none.
+  const char* begin = nullptr;
+  const char* end = nullptr;
+  std::array<int64_t, kMaxRank> stride_buffer;
+};
+
+// False when the object is no tensor at all.
+bool read_tensor(PyObject* object, TensorInfo* info);
+
+// As the attribute of a torch tensor says; false for other objects.
+bool requires_grad(PyObject* object);
+
+// The bytes that a view's elements lie in.
+void memory_range(const runtime::TensorView& view, const char** begin, const char** end);
+
+// ---- guards on tensors
+
+// Expected metadata, in the form that is compared fastest.
+struct TensorCheck {
+  PyTypeObject* type = nullptr;  // exact; kept alive by `type_ref`
+  PyRef type_ref;
+  TensorKind kind = TensorKind::kTorch;
+  bool requires_grad = false;
+  bool writeable = true;  // NumPy: a read-only array is another case
+  runtime::DType dtype{};
+  runtime::Device device;
+  int32_t rank = 0;
+  uint64_t key_set = 0;  // torch: the dispatch keys of such a tensor, all compared; NumPy: the type number
+  std::vector<int64_t> sizes, strides;  // expected where static
+  uint64_t dynamic_sizes = 0,
+           dynamic_strides = 0;  // bit d: entry d is not compared here, the caller's symbols decide
+};
+TensorCheck make_tensor_check(const TensorGuard& guard);
+
+// Compares and, where all holds, fills `view`. `stride_scratch` (room for `rank` entries) is used for arrays
+// of NumPy with dynamic strides; otherwise view->strides points at the tensor's own or at check.strides.
+bool check_tensor(const TensorCheck& check, PyObject* object, runtime::TensorView* view,
+                  int64_t* stride_scratch);
+
+// What differs, for the recompilation log: "dtype was float32, is float64"; "shape[0] was 8, is 16".
+std::string explain_mismatch(const TensorCheck& check, PyObject* object);
+// The dimension whose size differs where that is the only difference but for strides that follow from it;
+// else -1.
+int mismatched_size(const TensorCheck& check, PyObject* object);
+
+// ---- torch's thread-local and global state
+
+// Compared as a whole: one value at capture, one at each call.
+struct TorchState {
+  enum Flag : uint32_t {
+    kGradMode = 1,
+    kInferenceMode = 2,
+    kDeterministic = 4,
+    kDeterministicWarnOnly = 8,
+    kFunctionModes = 16,  // a __torch_function__ mode is active (torch.set_default_device is one)
+    kFunctionDisabled = 32,
+    kAutocast = 64,  // torch.autocast("cpu")
+    kAutocastCache = 128,
+  };
+  uint64_t included_keys = 0,
+           excluded_keys = 0;  // the thread's dispatch keys: autocast, functorch, dispatch modes, tracing
+  uint32_t flags = 0;
+  int32_t default_dtype = -1;   // c10::ScalarType
+  int32_t autocast_dtype = -1;  // the same, for the CPU; -1 where autocast cannot be read
+  friend bool operator==(const TorchState&, const TorchState&) = default;
+  bool grad_mode() const { return flags & kGradMode; }
+};
+TorchState read_torch_state();
+
+// Null when compiled code may run in this state; otherwise what is in the way: "a __torch_dispatch__ mode is
+// active". Inference mode, no_grad and autocast for the CPU are fine.
+const char* torch_state_obstacle(const TorchState& state);
+
+// ---- making results
+
+// A new torch.Tensor with uninitialised memory; sizes and strides count elements. Null with a Python error on
+// failure.
+PyRef make_torch_tensor(runtime::DType dtype, runtime::Device device, const int64_t* sizes,
+                        const int64_t* strides, int rank, void** data);
+// A new numpy.ndarray; strides count elements.
+PyRef make_numpy_array(runtime::DType dtype, const int64_t* sizes, const int64_t* strides, int rank,
+                       void** data);
+// A view of a tensor or array; `offset` counts elements from the base's data pointer. A NumPy view keeps
+// `base` alive.
+PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank, int64_t offset);
+// numpy.float64(...) and the like, from one element at `data`.
+PyRef make_numpy_scalar(runtime::DType dtype, const void* data);
+// float, int or bool from one element at `data`.
+PyRef make_python_scalar(runtime::DType dtype, const void* data);
+// After compiled code has written to a torch tensor's memory: moves its version counter on, as an in-place
+// operator does, so that autograd notices. No effect on arrays of NumPy.
+void bump_version(PyObject* tensor);
+
+// ---- dtypes
+
+// torch.float32 and the like; borrowed, null when torch is not loaded.
+PyObject* torch_dtype_object(runtime::DType dtype);
+// False for objects that are no torch.dtype or one that cdynamo does not have.
+bool dtype_of_torch_object(PyObject* object, runtime::DType* dtype);
+// numpy.dtype object; a new reference.
+PyRef numpy_dtype_object(runtime::DType dtype);
+bool dtype_of_numpy_object(PyObject* numpy_dtype, runtime::DType* dtype);
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,226 @@
+// New tensors, arrays, views and scalars, as tensor_access.h offers them.
+#include <cstring>
+#include <exception>
+
+#include "symbolic/interop/numpy_access.h"
+#include "symbolic/interop/tensor_access.h"
+#include "symbolic/interop/torch_access.h"
+
+namespace cdynamo::symbolic {
+
+using runtime::Device;
+using runtime::DeviceType;
+using runtime::DType;
+
+namespace {
+
+PyRef error(PyObject* type, const char* message) {
+  PyErr_SetString(type, message);
+  return {};
+}
+
+// The shim writes what went wrong to stderr and returns a code only.
+PyRef wrap_and_release(const torch_access::Api& api, torch_access::TensorHandle tensor) {
+  PyRef object = PyRef::steal(api.wrap(tensor));
+  api.delete_tensor(tensor);
+  return object;
+}
+
+// float16 and bfloat16 bits as a double.
+double half_to_double(uint16_t bits, bool brain) {
+  uint32_t wide;
+  if (brain) {
+    wide = static_cast<uint32_t>(bits) << 16;
+  } else {
+    uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31,
+             mantissa = bits & 1023;
+    if (exponent == 0) {
+      double value = mantissa * 0x1p-24;
+      return sign ? -value : value;
+    }
+    wide = sign | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13;
+  }
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+template <typename T>
+T load(const void* data) {
+  T value;
+  std::memcpy(&value, data, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+PyRef make_torch_tensor(DType dtype, Device device, const int64_t* sizes, const int64_t* strides, int rank,
+                        void** data) {
+  const torch_access::Api* api = torch_access::api();
+  if (!api) return error(PyExc_RuntimeError, "torch is not loaded");
+  const int scalar_type = torch_access::kScalarTypes[static_cast<int>(dtype)];
+  PyRef object;
+  if (device.type == DeviceType::kCPU && api->empty_strided_cpu) {
+    try {
+      size_t count = static_cast<size_t>(rank);
+      torch_access::OwnedTensor tensor =
+          api->empty_strided_cpu({sizes, count}, {strides, count}, static_cast<int8_t>(scalar_type), false);
+      object = PyRef::steal(api->wrap_moved(tensor));
+    } catch (const std::exception& e) {
+      return error(PyExc_RuntimeError, e.what());
+    }
+  } else {
+    torch_access::TensorHandle tensor = nullptr;
+    int device_type = device.type == DeviceType::kCPU ? 0 : 1;
+    if (api->empty_strided(rank, sizes, strides, scalar_type, device_type, device.index, &tensor))
+      return error(PyExc_RuntimeError, "torch.empty_strided failed: out of memory");
+    object = wrap_and_release(*api, tensor);
+  }
+  if (object && api->get_data_ptr(torch_access::handle(object.get()), data))
+    return error(PyExc_RuntimeError, "a new tensor has no memory");
+  return object;
+}
+
+PyRef make_numpy_array(DType dtype, const int64_t* sizes, const int64_t* strides, int rank, void** data) {
+  const numpy_access::Api* api = numpy_access::api();
+  if (!api) return error(PyExc_RuntimeError, "numpy is not loaded");
+  const int number = numpy_access::kTypeNumbers[static_cast<int>(dtype)];
+  if (number < 0) return error(PyExc_TypeError, "NumPy has no such dtype");
+  intptr_t shape[kMaxRank], step[kMaxRank];
+  for (int d = 0; d < rank; ++d) {
+    shape[d] = sizes[d];
+    step[d] = strides[d] * runtime::bytes(dtype);
+  }
+  PyRef object = PyRef::steal(api->new_from_descr(api->array_type, api->descr_from_type(number), rank, shape,
+                                                  step, nullptr, 0, nullptr));
+  if (object) *data = numpy_access::array(object.get())->data;
+  return object;
+}
+
+namespace {
+
+PyRef numpy_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank, int64_t offset) {
+  const numpy_access::Api& api = *numpy_access::api();
+  numpy_access::Array* from = numpy_access::array(base);
+  DType dtype;
+  if (!numpy_access::dtype_of_descr(from->descr, &dtype))
+    return error(PyExc_TypeError, "a view of an array of another dtype");
+  const int64_t item = runtime::bytes(dtype);
+  intptr_t shape[kMaxRank], step[kMaxRank];
+  for (int d = 0; d < rank; ++d) {
+    shape[d] = sizes[d];
+    step[d] = strides[d] * item;
+  }
+  Py_INCREF(from->descr);
+  int flags = from->flags & (numpy_access::kAligned | numpy_access::kWriteable);
+  PyRef view = PyRef::steal(api.new_from_descr(api.array_type, from->descr, rank, shape, step,
+                                               from->data + offset * item, flags, nullptr));
+  if (!view) return view;
+  Py_INCREF(base);
+  if (api.set_base(view.get(), base) < 0) return {};
+  return view;
+}
+
+}  // namespace
+
+PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank,
+                      int64_t offset) {
+  if (tensor_kind(base) == TensorKind::kNumpy) return numpy_view(base, sizes, strides, rank, offset);
+  const torch_access::Api* api = torch_access::api();
+  if (!api) return error(PyExc_RuntimeError, "torch is not loaded");
+  torch_access::TensorHandle h = torch_access::handle(base);
+  int64_t base_offset = 0;
+  if (api->get_storage_offset(h, &base_offset)) return error(PyExc_RuntimeError, "a tensor without storage");
+  if (api->as_strided) {
+    try {
+      const torch_access::OptionalSize where{base_offset + offset, true};
+      size_t count = static_cast<size_t>(rank);
+      torch_access::OwnedTensor view = api->as_strided(h, {sizes, count}, {strides, count}, &where);
+      return PyRef::steal(api->wrap_moved(view));
+    } catch (const std::exception& e) {
+      return error(PyExc_RuntimeError, e.what());
+    }
+  }
+  PyRef size_tuple = PyRef::steal(PyTuple_New(rank)), stride_tuple = PyRef::steal(PyTuple_New(rank));
+  if (!size_tuple || !stride_tuple) return {};
+  for (int d = 0; d < rank; ++d) {
+    PyTuple_SET_ITEM(size_tuple.get(), d, PyLong_FromLongLong(sizes[d]));
+    PyTuple_SET_ITEM(stride_tuple.get(), d, PyLong_FromLongLong(strides[d]));
+  }
+  return PyRef::steal(PyObject_CallMethod(base, "as_strided", "OOL", size_tuple.get(), stride_tuple.get(),
+                                          static_cast<long long>(base_offset + offset)));
+}
+
+PyRef make_numpy_scalar(DType dtype, const void* data) {
+  const numpy_access::Api* api = numpy_access::api();
+  const int number = numpy_access::kTypeNumbers[static_cast<int>(dtype)];
+  if (!api || number < 0) return error(PyExc_TypeError, "NumPy has no such scalar");
+  numpy_access::Descr* descr = api->descr_from_type(number);
+  PyRef object = PyRef::steal(api->scalar(const_cast<void*>(data), descr, nullptr));
+  Py_DECREF(descr);
+  return object;
+}
+
+PyRef make_python_scalar(DType dtype, const void* data) {
+  switch (dtype) {
+    case DType::kBool: return PyRef::steal(PyBool_FromLong(load<uint8_t>(data) != 0));
+    case DType::kU8: return PyRef::steal(PyLong_FromLong(load<uint8_t>(data)));
+    case DType::kI8: return PyRef::steal(PyLong_FromLong(load<int8_t>(data)));
+    case DType::kI16: return PyRef::steal(PyLong_FromLong(load<int16_t>(data)));
+    case DType::kI32: return PyRef::steal(PyLong_FromLong(load<int32_t>(data)));
+    case DType::kI64: return PyRef::steal(PyLong_FromLongLong(load<int64_t>(data)));
+    case DType::kF16: return PyRef::steal(PyFloat_FromDouble(half_to_double(load<uint16_t>(data), false)));
+    case DType::kBF16: return PyRef::steal(PyFloat_FromDouble(half_to_double(load<uint16_t>(data), true)));
+    case DType::kF32: return PyRef::steal(PyFloat_FromDouble(load<float>(data)));
+    case DType::kF64: return PyRef::steal(PyFloat_FromDouble(load<double>(data)));
+  }
+  return error(PyExc_TypeError, "unknown dtype");
+}
+
+void bump_version(PyObject* tensor) {
+  if (tensor_kind(tensor) != TensorKind::kTorch) return;
+  const torch_access::Api* api = torch_access::api();
+  if (!api || torch_access::key_set(*api, tensor) == api->inference_keys) return;
+  static PyObject* increment = [] {
+    PyObject* module = PyImport_ImportModule("torch._C");
+    PyObject* function = module ? PyObject_GetAttrString(module, "_increment_version") : nullptr;
+    Py_XDECREF(module);
+    return function;
+  }();
+  PyRef list = PyRef::steal(PyList_New(1));
+  if (increment && list) {
+    PyList_SET_ITEM(list.get(), 0, PyRef::borrow(tensor).release());
+    PyRef done = PyRef::steal(PyObject_CallOneArg(increment, list.get()));
+  }
+  PyErr_Clear();
+}
+
+PyObject* torch_dtype_object(DType dtype) {
+  const torch_access::Api* api = torch_access::api();
+  return api ? api->dtypes[static_cast<int>(dtype)] : nullptr;
+}
+
+bool dtype_of_torch_object(PyObject* object, DType* dtype) {
+  const torch_access::Api* api = torch_access::api();
+  for (int i = 0; api && i < runtime::kNumDTypes; ++i)
+    if (api->dtypes[i] == object) {
+      *dtype = static_cast<DType>(i);
+      return true;
+    }
+  return false;
+}
+
+PyRef numpy_dtype_object(DType dtype) {
+  const numpy_access::Api* api = numpy_access::api();
+  const int number = numpy_access::kTypeNumbers[static_cast<int>(dtype)];
+  if (!api || number < 0) return {};
+  return PyRef::steal(reinterpret_cast<PyObject*>(api->descr_from_type(number)));
+}
+
+bool dtype_of_numpy_object(PyObject* numpy_dtype, DType* dtype) {
+  const numpy_access::Api* api = numpy_access::api();
+  if (!api || !PyObject_TypeCheck(numpy_dtype, api->descr_type)) return false;
+  return numpy_access::dtype_of_descr(reinterpret_cast<numpy_access::Descr*>(numpy_dtype), dtype);
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,44 @@
+// torch's modes, as tensor_access.h offers them.
+#include "symbolic/interop/tensor_access.h"
+#include "symbolic/interop/torch_access.h"
+
+namespace cdynamo::symbolic {
+
+TorchState read_torch_state() {
+  TorchState state;
+  const torch_access::Api* api = torch_access::api();
+  if (!api) return state;
+  torch_access::DispatchKeyState keys = torch_access::thread_keys(*api);
+  state.included_keys = keys.included;
+  state.excluded_keys = keys.excluded;
+  state.default_dtype = api->default_dtype();
+  if (api->grad_mode()) state.flags |= TorchState::kGradMode;
+  if (api->inference_mode()) state.flags |= TorchState::kInferenceMode;
+  if (api->deterministic(api->context)) state.flags |= TorchState::kDeterministic;
+  if (api->deterministic_warn_only(api->context)) state.flags |= TorchState::kDeterministicWarnOnly;
+  if (api->function_mode_count() != 0) state.flags |= TorchState::kFunctionModes;
+  if (api->function_disabled() != 0) state.flags |= TorchState::kFunctionDisabled;
+  if (api->autocast_key) {
+    if (api->autocast_enabled(torch_access::kCpu)) state.flags |= TorchState::kAutocast;
+    if (api->autocast_cache()) state.flags |= TorchState::kAutocastCache;
+    state.autocast_dtype = api->autocast_dtype(torch_access::kCpu);
+  }
+  return state;
+}
+
+const char* torch_state_obstacle(const TorchState& state) {
+  const torch_access::Api* api = torch_access::api();
+  if (!api) return nullptr;
+  if (state.flags & TorchState::kFunctionModes)
+    return "a __torch_function__ mode is active (torch.set_default_device is one)";
+  if (state.flags & TorchState::kFunctionDisabled) return "__torch_function__ is disabled";
+  torch_access::DispatchKeyState ordinary = {};
+  if (state.flags & TorchState::kInferenceMode) ordinary = api->inference_mask;
+  if (state.included_keys != ordinary.included)
+    return "a __torch_dispatch__ mode, a functorch transform or tracing is active";
+  if ((state.excluded_keys ^ ordinary.excluded) & ~api->autocast_key)
+    return "autocast of another device is on, or dispatch keys are excluded";
+  return nullptr;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,278 @@
+#include "symbolic/tensors/array_value.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "graph/op.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/numpy_errors.h"
+#include "symbolic/interop/torch_access.h"
+#include "symbolic/numpy/numpy_values.h"
+#include "symbolic/tensors/picked_views.h"
+#include "symbolic/torch/library_call.h"
+#include "symbolic/torch/tensor.h"
+
+namespace cdynamo::symbolic {
+
+using graph::Framework;
+using graph::Sym;
+using graph::TensorType;
+
+bool ArrayValue::is_same_object(const SymbolicValue& other) const {
+  if (this == &other) return true;
+  const auto* array = dynamic_cast<const ArrayValue*>(&other);
+  return array && array->value_ == value_ && array->type() == type();
+}
+
+// Equal for one graph value, and equal to no key of the program's.
+PyRef ArrayValue::hash_key(Executor& ex) {
+  if (type()->tp_hash == PyObject_HashNotImplemented)
+    raise_error(ex, PyExc_TypeError, "unhashable type: '" + std::string(type()->tp_name) + "'");
+  static PyObject* mark = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  return checked(Py_BuildValue("(Oi)", mark, value_->id));
+}
+
+RecipePtr ArrayValue::recipe(Executor& ex) {
+  if (recipe_) return recipe_;
+  if (source) return recipe_ = source_recipe(source);
+  // Values that stand for one object are one output.
+  std::vector<graph::Value*>& outputs = ex.graph().outputs;
+  auto found = std::find(outputs.begin(), outputs.end(), value_);
+  recipe_ = make_recipe(output_kind(), reinterpret_cast<PyObject*>(type()));
+  recipe_->index = static_cast<int>(found - outputs.begin());
+  if (found == outputs.end()) outputs.push_back(value_);
+  return recipe_;
+}
+
+namespace {
+
+class UnknownMethod final : public SymbolicValue {
+ public:
+  UnknownMethod(ValuePtr self, PyRef name) : self_(std::move(self)), name_(std::move(name)) {}
+  PyTypeObject* type() const override { return &PyCFunction_Type; }
+  std::string describe() const override {
+    return PyUnicode_AsUTF8(name_.get()) + (" of " + self_->describe());
+  }
+  ValuePtr call(Executor& ex, const CallArgs& args) override {
+    if (!dynamic_cast<TensorValue*>(self_.get())) break_graph("CD0405", describe());
+    CallArgs all = args;
+    all.positional.insert(all.positional.begin(), self_);
+    return recorded_call(ex, "call_method", name_, all, [&] { return call_library(ex); });
+  }
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor& ex) override {
+    if (!recipe_)
+      recipe_ = call_recipe(library_object("builtins", "getattr"),
+                            {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name_.get())});
+    return recipe_;
+  }
+
+ private:
+  ValuePtr self_;
+  PyRef name_;
+  RecipePtr recipe_;
+};
+
+}  // namespace
+
+ValuePtr make_unknown_method(ValuePtr self, PyObject* name) {
+  return std::make_shared<UnknownMethod>(std::move(self), PyRef::borrow(name));
+}
+
+std::string type_text(const TensorType& type) {
+  std::string text = std::string(runtime::info(type.dtype).short_name) + "[";
+  for (size_t d = 0; d < type.sizes.size(); ++d) text += (d ? ", " : "") + type.sizes[d].str();
+  return text + "]";
+}
+
+TensorCapture& tensor_capture(Executor& ex) {
+  if (!ex.framework_state) ex.framework_state = std::make_shared<TensorCapture>();
+  return *static_cast<TensorCapture*>(ex.framework_state.get());
+}
+
+namespace {
+// A tensor's tangent is not to be seen from outside, so where there may be any all is eager's.
+void guard_no_forward_mode(Executor& ex) {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.autograd.forward_ad");
+  PyObject* name = interned("_current_level");
+  PyObject* level = module ? PyDict_GetItemWithError(PyModule_GetDict(module), name) : nullptr;
+  if (!level) return;
+  if (!PyLong_Check(level) || PyLong_AsLong(level) >= 0)
+    throw SkipFrame{.reason = "forward-mode differentiation is on", .retry_later = true};
+  add_guard(ex, GuardKind::kEquals, module_global_source(module, name), level);
+}
+}  // namespace
+
+TensorCapture& torch_capture(Executor& ex) {
+  TensorCapture& capture = tensor_capture(ex);
+  if (capture.has_state) return capture;
+  capture.state = read_torch_state();
+  if (const char* obstacle = torch_state_obstacle(capture.state))
+    throw SkipFrame{.reason = obstacle, .retry_later = true};
+  capture.grad_mode = capture.state.grad_mode();
+  AutocastState& autocast = capture.autocast;
+  autocast.known = torch_access::dtype_of_scalar_type(capture.state.autocast_dtype, &autocast.dtype);
+  autocast.enabled = capture.state.flags & TorchState::kAutocast;
+  autocast.cache = capture.state.flags & TorchState::kAutocastCache;
+  capture.autocast_before = autocast;
+  capture.has_state = true;
+  guard_no_forward_mode(ex);
+  ex.uses_torch();
+  return capture;
+}
+
+bool other_framework(Executor& ex, Framework framework) {
+  return tensor_capture(ex).has_framework && ex.graph().framework != framework;
+}
+
+void use_framework(Executor& ex, Framework framework) {
+  TensorCapture& capture = tensor_capture(ex);
+  graph::Graph& graph = ex.graph();
+  if (capture.has_framework) {
+    if (graph.framework != framework) break_graph("CD0409", "");
+    return;
+  }
+  capture.has_framework = true;
+  graph.framework = framework;
+  if (framework == Framework::kNumpy && numpy_reports_errors())
+    throw SkipFrame{
+        .reason = "NumPy is asked to raise floating-point errors or to call back (numpy.errstate)",
+        .retry_later = true};
+  graph.default_float = graph::DType::kF64;
+  if (framework == Framework::kTorch) {
+    torch_capture(ex);
+    if (!torch_access::dtype_of_scalar_type(capture.state.default_dtype, &graph.default_float))
+      throw SkipFrame{.reason = "torch's default dtype is not one that cdynamo compiles"};
+  }
+}
+
+namespace {
+
+// Strides in terms of the sizes where the hints allow it: the layout of a dense tensor, dimension by
+// dimension from the innermost. A stride that is no product of inner sizes stays a number.
+std::vector<Sym> symbolic_strides(const runtime::TensorView& view, const std::vector<Sym>& sizes) {
+  std::vector<Sym> strides(view.strides, view.strides + view.rank);
+  if (std::all_of(sizes.begin(), sizes.end(), [](const Sym& s) { return s.is_constant(); })) return strides;
+  std::vector<int> order(view.rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::reverse(order.begin(), order.end());
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return view.strides[a] < view.strides[b]; });
+  Sym running = 1;
+  int64_t running_hint = 1;
+  for (int d : order) {
+    if (view.strides[d] == 0) continue;  // expanded
+    if (view.strides[d] == running_hint) strides[d] = running;
+    running = strides[d] * sizes[d];
+    running_hint = view.strides[d] * view.sizes[d];
+  }
+  return strides;
+}
+
+bool overlap(const TensorInfo& a, const TensorInfo& b) {
+  return a.begin != a.end && b.begin != b.end && a.begin < b.end && b.begin < a.end;
+}
+
+[[noreturn]] void refuse_overlap() {
+  throw SkipFrame{.reason = "two inputs share memory, and one of them is written to", .retry_later = true};
+}
+
+void check_overlap(const TensorCapture& capture, const ArrayInput& input) {
+  for (const auto& other : capture.inputs)
+    if (other.get() != &input && (input.written || other->written) && overlap(input.info, other->info))
+      refuse_overlap();
+}
+
+}  // namespace
+
+namespace {
+
+std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, const SourcePtr& source,
+                                            bool may_change, MakeArray make) {
+  auto input = std::make_unique<ArrayInput>();
+  TensorInfo& info = input->info;
+  input->object = PyRef::borrow(object);
+  read_tensor(object, &info);
+  const bool numpy = info.kind == TensorKind::kNumpy;
+  use_framework(ex, numpy ? Framework::kNumpy : Framework::kTorch);
+
+  TensorType type;
+  type.dtype = info.view.dtype;
+  type.device = info.view.device;
+  for (int d = 0; d < info.view.rank; ++d)
+    type.sizes.push_back(may_change ? ex.size_symbol(source, d, info.view.sizes[d])
+                                    : Sym(info.view.sizes[d]));
+  type.strides = symbolic_strides(info.view, type.sizes);
+
+  Guard guard{.kind = GuardKind::kTensor, .source = source};
+  guard.tensor = {.type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(object))),
+                  .numpy = numpy,
+                  .dtype = type.dtype,
+                  .device = type.device,
+                  .sizes = type.sizes,
+                  .strides = type.strides,
+                  .requires_grad = info.requires_grad,
+                  .inference = info.inference,
+                  .writeable = info.writeable};
+  ex.guard(std::move(guard));
+  graph::Value* value =
+      ex.add_input(numpy ? InputKind::kNumpyArray : InputKind::kTorchTensor, source, std::move(type));
+  // Objects known since capture have no names of their own.
+  for (const graph::Value* other : ex.graph().inputs)
+    if (other != value && other->name == value->name) value->name += "_" + std::to_string(value->id);
+  input->array = make(value, source, object);
+  value->requires_grad = info.requires_grad;
+  TensorCapture& capture = tensor_capture(ex);
+  capture.storage_of[value] = static_cast<int>(capture.inputs.size());
+  capture.objects[value] = input->array;
+  capture.inputs.push_back(std::move(input));
+  check_overlap(capture, *capture.inputs.back());
+  return capture.inputs.back()->array;
+}
+
+}  // namespace
+
+ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& source, MakeArray make) {
+  return add_array_input(ex, object, source, true, make);
+}
+
+graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make) {
+  std::shared_ptr<ArrayValue> constant = add_array_input(ex, object, constant_source(object), false, make);
+  return append_call1(ex, "clone", {constant->value()});
+}
+
+void refuse_write_past_part(Executor& ex, const graph::Value* value) {
+  const Executor::Part* part = ex.part();
+  if (!part) return;
+  TensorCapture& capture = tensor_capture(ex);
+  const auto base = capture.base_of.find(value);
+  const bool own = (base == capture.base_of.end() ? value : base->second)->id >= part->first_value;
+  if (!own || capture.storage_of.count(value)) break_graph("CD0419", part->what);
+}
+
+void note_write(Executor& ex, const graph::Value* value) {
+  TensorCapture& capture = tensor_capture(ex);
+  refuse_write_to_picked(ex, value);
+  if (ex.graph().framework == Framework::kNumpy && is_read_only_view(value))
+    break_graph("CD0411", "a read-only array");
+  const std::vector<Sym>& sizes = value->type.sizes;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (value->type.strides[d] == Sym(int64_t{0}) &&
+        !(sizes[d] == Sym(int64_t{0}) || sizes[d] == Sym(int64_t{1})))
+      break_graph("CD0410", "");
+  refuse_write_past_part(ex, value);
+  auto found = capture.storage_of.find(value);
+  if (found == capture.storage_of.end()) return;
+  ArrayInput& input = *capture.inputs[found->second];
+  if (!input.info.writeable) break_graph("CD0411", "a read-only array");
+  if (input.info.inference && !(capture.state.flags & TorchState::kInferenceMode))
+    break_graph("CD0411", "an inference tensor");
+  if (capture.grad_mode && input.info.requires_grad && capture.has_state && !capture.cut.count(value))
+    break_graph("CD0416", "an input");
+  if (input.written) return;
+  input.written = true;
+  check_overlap(capture, input);
+  ex.guard({.kind = GuardKind::kDistinctTensors, .source = input.array->source});
+}
+
+}  // namespace cdynamo::symbolic

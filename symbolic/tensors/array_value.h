@@ -1,0 +1,167 @@
+// Tensors and arrays as symbolic values: what torch's and NumPy's share. ArrayValue is a Python object whose
+// content is a graph value; TensorCapture is what a capture knows of all of them: inputs, storage, grad mode.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "graph/graph.h"
+#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value.h"
+#include "symbolic/interop/tensor_access.h"
+
+namespace cdynamo::symbolic {
+
+class ArrayValue : public SymbolicValue {
+ public:
+  explicit ArrayValue(graph::Value* value, SourcePtr from = nullptr) : value_(value) {
+    source = std::move(from);
+  }
+  graph::Value* value() const { return value_; }
+  const graph::TensorType& array_type() const { return value_->type; }
+  int rank() const { return value_->type.rank(); }
+
+  bool is_same_object(const SymbolicValue& other) const override;
+  PyRef hash_key(Executor& ex) override;  // tensors are told apart by identity; arrays have no hash
+  RecipePtr recipe(Executor& ex) override;
+
+  bool requires_grad() const { return value_->requires_grad; }
+
+ protected:
+  virtual RecipeKind output_kind() const { return RecipeKind::kTensor; }
+  RecipePtr recipe_;
+
+ private:
+  graph::Value* value_;
+};
+
+// "f32[8, s0]".
+std::string type_text(const graph::TensorType& type);
+
+// ---- the capture's state
+
+struct ArrayInput {
+  std::shared_ptr<ArrayValue> array;
+  PyRef object;
+  TensorInfo info;  // as it was at capture
+  bool written = false;
+};
+
+// torch.autocast for the CPU, as the program has set it since capture began.
+struct AutocastState {
+  bool known = false;  // it can be read
+  bool enabled = false, cache = false;
+  graph::DType dtype{};
+  int nesting = 0;             // how often it was entered less how often it was left
+  bool cache_cleared = false;  // the program left a region that it was called in
+};
+
+// See symbolic/tensors/picked_views.h.
+struct PickedView {
+  const graph::Value *from, *result;
+  int64_t step;  // of the root frame
+};
+
+struct TensorCapture {
+  bool has_state = false;
+  TorchState state;        // torch's, when capture began to use it
+  bool grad_mode = false;  // as the program has set it since
+  std::shared_ptr<SymbolicValue> grad_mode_effect;
+  AutocastState autocast, autocast_before;
+  std::shared_ptr<SymbolicValue> autocast_effect;
+  bool has_framework = false;  // graph().framework is decided
+  std::vector<std::unique_ptr<ArrayInput>> inputs;
+  // The input whose storage a value shares; values of their own storage are absent.
+  std::unordered_map<const graph::Value*, int> storage_of;
+  std::unordered_map<const graph::Value*, ValuePtr> objects;  // the object that stands for a graph value
+  // The value whose storage a view looks at; values of their own storage are absent.
+  std::unordered_map<const graph::Value*, graph::Value*> base_of;
+  std::unordered_map<const graph::Value*, ValuePtr> leaf_gradients;  // .grad, where it was looked at
+  std::unordered_set<const graph::Value*> cut;                       // views that no gradient flows through
+  std::unordered_set<const graph::Value*> updated_leaves;  // require grad, and were written under no_grad
+  std::vector<PickedView> picked;
+  int regions = 0;  // checkpoints that were entered
+  std::vector<size_t>
+      backward_begins;  // nodes of the graph when a Function's backward was entered, outermost first
+};
+TensorCapture& tensor_capture(Executor& ex);
+// Same, once torch is known to be used: reads its state, and leaves the frame to Python where a mode is in
+// the way.
+TensorCapture& torch_capture(Executor& ex);
+// The graph becomes the framework's, or breaks where it is the other's already.
+void use_framework(Executor& ex, graph::Framework framework);
+
+// A tensor or array that is handed around and not compiled.
+ValuePtr make_opaque_tensor(Executor& ex, PyObject* object, std::string obstacle, const SourcePtr& source);
+// The graph is the other framework's already.
+bool other_framework(Executor& ex, graph::Framework framework);
+
+// Registers an input: guard, sizes, storage. `make` makes its value from the graph input.
+using MakeArray = std::shared_ptr<ArrayValue> (*)(graph::Value*, const SourcePtr&, PyObject*);
+ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& source, MakeArray make);
+// A tensor or array made during capture that nobody else sees: an input that is always the same. What the
+// program gets is a copy of it (the value that is returned), since each call of the program makes a new one.
+graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make);
+
+// A method that is not captured: reading it is fine, and the call of it is eager's.
+ValuePtr make_unknown_method(ValuePtr self, PyObject* name);
+
+// ---- calls of operators
+
+// How Python arguments are matched with a schema's parameters.
+enum class Convention : uint8_t { kTorchFunction, kTorchMethod, kNumpy };
+
+struct BoundCall {
+  int overload = 0;
+  std::vector<graph::Arg> args;
+};
+// The first overload that takes these arguments, as PyTorch's parser decides (or NumPy's signatures say);
+// breaks the graph where there is none. A method's receiver is the first positional argument.
+BoundCall bind_call(Executor& ex, const graph::OpDef& op, const CallArgs& args, Convention convention,
+                    bool in_place = false);
+// numpy.dtype objects, scalar types (numpy.float32) and the Python types that NumPy takes for a dtype.
+bool numpy_dtype_like(PyObject* object, graph::DType* dtype);
+// A number as a scalar argument: Sym, double, bool; nullopt for what is none.
+std::optional<graph::Arg> number_argument(const ValuePtr& value);
+// A tensor, or a scalar that the graph holds, as a graph value; null for others.
+graph::Value* graph_value(const ValuePtr& value);
+// An exact list, tuple, or Size: its items.
+std::optional<std::vector<ValuePtr>> sequence_items(Executor& ex, const ValuePtr& value);
+
+// Appends the nodes of one call. UserError and Unsupported become graph breaks; writes and gradients are
+// checked.
+std::vector<graph::Value*> append_call(Executor& ex, const graph::OpDef& op, BoundCall call,
+                                       bool in_place = false);
+// By name with positional graph arguments; the first overload that has as many parameters (or `overload`).
+graph::Value* append_call1(Executor& ex, const char* op, std::vector<graph::Arg> args, bool in_place = false);
+// A core.library node; its call is kept with the capture's result.
+std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,
+                                               const std::string& name, const std::string& attributes,
+                                               std::shared_ptr<LibraryCall> call,
+                                               std::vector<graph::TensorType> types);
+// The object for a result of a torch operator: the one that stands for the value already, or a new one.
+ValuePtr wrap_result(Executor& ex, graph::Value* value);
+
+// What is written must be allowed, and must not show through other inputs. Called by append_call.
+void note_write(Executor& ex, const graph::Value* value);
+// Breaks the graph where `value` is not of the innermost part's own making (Executor::Part).
+void refuse_write_past_part(Executor& ex, const graph::Value* value);
+
+// Runs `body`, and gives the nodes that it appends the index of a user call recorded before it.
+template <typename F>
+ValuePtr recorded_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args, F&& body);
+int begin_user_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args);
+void end_user_call(Executor& ex, int index, size_t first_node, const ValuePtr& result);
+
+template <typename F>
+ValuePtr recorded_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args, F&& body) {
+  int index = begin_user_call(ex, kind, std::move(target), args);
+  size_t first_node = ex.graph().nodes.size();
+  ValuePtr result = body();
+  end_user_call(ex, index, first_node, result);
+  return result;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,230 @@
+#include "symbolic/tensors/differentiation.h"
+
+#include <algorithm>
+
+#include "graph/op.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/numpy/numpy_values.h"
+#include "symbolic/torch/tensor.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+using graph::Arg;
+using graph::Node;
+using graph::Value;
+
+// The values that depend on `root` within the captured graph.
+class Dependents {
+ public:
+  Dependents(Executor& ex, const Value* root) : capture_(tensor_capture(ex)) {
+    values_.insert(root);
+    for (const auto& node : ex.graph().nodes) visit(*node);
+  }
+  bool contains(const Value* value) const { return values_.count(value) > 0; }
+
+ private:
+  const Value* base_of(const Value* value) const {
+    auto found = capture_.base_of.find(value);
+    return found == capture_.base_of.end() ? value : found->second;
+  }
+
+  void visit(Node& node) {
+    if (node.no_grad) return;
+    if (node.op->name == "core.function") return visit_function(node);
+    bool any = false;
+    graph::for_each_operand(node, [&](Value*& operand) { any |= contains(operand); });
+    if (!any) return;
+    for (const Value* result : node.results)
+      if (runtime::is_float(result->type.dtype) && !capture_.cut.count(result)) values_.insert(result);
+    if (!node.in_place) return;
+    // The storage that was written to, and all that look at it.
+    const Value* base = base_of(std::get<Value*>(node.args.at(0)));
+    values_.insert(base);
+    for (const auto& [view, root] : capture_.base_of)
+      if (root == base && !capture_.cut.count(view)) values_.insert(view);
+  }
+
+  void visit_function(const Node& node) {
+    const graph::Args args(node.op->parsed[0], node.args);
+    if (std::ranges::none_of(args.values("inputs"), [&](const Value* input) { return contains(input); }))
+      return;
+    for (const Value* output : args.values("outputs")) {
+      values_.insert(output);
+      for (const auto& [view, root] : capture_.base_of)
+        if (root == output) values_.insert(view);
+    }
+  }
+
+  TensorCapture& capture_;
+  std::unordered_set<const Value*> values_;
+};
+
+std::vector<ValuePtr> one_or_many(Executor& ex, const ValuePtr& value) {
+  if (auto items = sequence_items(ex, value)) return *items;
+  return {value};
+}
+
+[[noreturn]] void leave_to_engine() { break_graph("CD0400", "torch.autograd.grad"); }
+
+Value* differentiable_tensor(const ValuePtr& value) {
+  auto* tensor = dynamic_cast<TensorValue*>(value.get());
+  if (!tensor || !tensor->requires_grad()) leave_to_engine();
+  return tensor->value();
+}
+
+bool flag(const ValuePtr& value, bool otherwise) {
+  PyObject* object = value ? constant_object(value) : nullptr;
+  if (!value || object == Py_None) return otherwise;
+  if (object != Py_True && object != Py_False) leave_to_engine();
+  return object == Py_True;
+}
+
+struct GradCall {
+  std::vector<Value*> outputs, inputs, grad_outputs;
+  bool create_graph, allow_unused, materialize;
+};
+
+GradCall read_call(Executor& ex, const CallArgs& args) {
+  std::vector<ValuePtr> given =
+      bind_arguments(ex, "grad", args,
+                     {"outputs", "inputs", "grad_outputs?", "retain_graph?", "create_graph?", "only_inputs?",
+                      "allow_unused?", "is_grads_batched?", "materialize_grads?"});
+  GradCall call;
+  for (const ValuePtr& item : one_or_many(ex, given[0])) call.outputs.push_back(differentiable_tensor(item));
+  for (const ValuePtr& item : one_or_many(ex, given[1])) {
+    call.inputs.push_back(differentiable_tensor(item));
+    if (ex.state().hooked.count(call.inputs.back()))
+      throw SkipFrame{.reason = "a gradient is asked for of a tensor with a hook", .nested_too = true};
+  }
+  call.grad_outputs.resize(call.outputs.size());
+  if (given[2] && !is_none(given[2])) {
+    std::vector<ValuePtr> items = one_or_many(ex, given[2]);
+    if (items.size() != call.outputs.size()) leave_to_engine();
+    for (size_t i = 0; i < items.size(); ++i)
+      if (!is_none(items[i])) {
+        call.grad_outputs[i] = graph_value(items[i]);
+        if (!call.grad_outputs[i]) leave_to_engine();
+      }
+  }
+  call.create_graph = flag(given[4], false);
+  call.materialize = flag(given[8], false);
+  call.allow_unused = flag(given[6], call.materialize);
+  if (flag(given[7], false)) leave_to_engine();
+  return call;
+}
+
+}  // namespace
+
+bool depends_on(Executor& ex, const Value* value, const Value* root) {
+  return Dependents(ex, root).contains(value);
+}
+
+std::vector<Value*> append_gradients(Executor& ex, std::vector<Value*> outputs, std::vector<Value*> inputs,
+                                     std::vector<Value*> cotangents, bool create_graph) {
+  std::vector<Value*> gradients =
+      append_call(ex, graph::op("autograd.grad"),
+                  {.overload = 0, .args = {std::move(outputs), std::move(inputs), std::move(cotangents)}});
+  if (create_graph) return gradients;
+  gradients.at(0)->node->no_grad = true;
+  for (Value* gradient : gradients) gradient->requires_grad = false;
+  return gradients;
+}
+
+void require_grad_output(Executor& ex, const Value* output, const Value* cotangent) {
+  graph::SymContext& sym = *ex.graph().sym;
+  const graph::TensorType& type = output->type;
+  if (!cotangent) {
+    if (!sym.guard_eq(type.numel(), 1, "the gradient of an output")) leave_to_engine();
+    return;
+  }
+  const graph::TensorType& given = cotangent->type;
+  bool same = given.dtype == type.dtype && given.rank() == type.rank();
+  for (int d = 0; same && d < type.rank(); ++d)
+    same = sym.guard_eq(given.sizes[d], type.sizes[d], "the gradient of an output");
+  if (!same) leave_to_engine();
+}
+
+ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const GradCall call = read_call(ex, args);
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    require_grad_output(ex, call.outputs[i], call.grad_outputs[i]);
+  std::vector<bool> used;
+  std::vector<Value*> inputs;
+  std::vector<bool> reached(call.outputs.size());
+  for (Value* input : call.inputs) {
+    const Dependents dependents(ex, input);
+    bool any = false;
+    for (size_t i = 0; i < call.outputs.size(); ++i)
+      if (dependents.contains(call.outputs[i])) any = reached[i] = true;
+    used.push_back(any);
+    if (any) inputs.push_back(input);
+    if (!any && !call.allow_unused) leave_to_engine();
+  }
+  // An output that came into the graph has a history that only the engine knows.
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    if (!call.outputs[i]->node) leave_to_engine();
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
+    std::vector<Value*> found;
+    if (!inputs.empty())
+      found = append_gradients(ex, call.outputs, inputs, call.grad_outputs, call.create_graph);
+    std::vector<ValuePtr> results;
+    for (size_t i = 0, next = 0; i < call.inputs.size(); ++i) {
+      if (used[i])
+        results.push_back(make_tensor(ex, found.at(next++)));
+      else if (call.materialize)
+        results.push_back(make_tensor(ex, append_call1(ex, "zeros_like", {call.inputs[i]})));
+      else
+        results.push_back(ex.none());
+    }
+    return make_tuple(ex, std::move(results));
+  });
+}
+
+ValuePtr make_variable(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const ValuePtr given = bind_arguments(ex, "variable", args, {"x"})[0];
+  Value* value = graph_value(given);
+  if (!value && numpy_is_loaded()) value = numpy_graph_value(ex, given);
+  if (!value) {
+    PyObject* number = constant_object(given);
+    if (!number || !PyFloat_CheckExact(number)) break_graph("CD0418", given->describe());
+    use_framework(ex, graph::Framework::kNumpy);
+    value = append_call1(ex, "full", {std::vector<graph::Sym>{}, PyFloat_AS_DOUBLE(number)});
+  }
+  if (!runtime::is_float(value->type.dtype)) break_graph("CD0418", given->describe());
+  const bool torch = dynamic_cast<TensorValue*>(given.get()) != nullptr;
+  if (!torch) use_framework(ex, graph::Framework::kNumpy);
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    Value* variable = append_call1(ex, "autograd.variable", {value});
+    return torch ? make_tensor(ex, variable) : make_numpy_result(ex, variable);
+  });
+}
+
+ValuePtr gradients_of(Executor& ex, const CallArgs& args) {
+  std::vector<ValuePtr> given = bind_arguments(ex, "gradients", args, {"value", "variables"});
+  std::vector<Value*> inputs;
+  const std::vector<ValuePtr> variables = one_or_many(ex, given[1]);
+  for (const ValuePtr& variable : variables) {
+    Value* value = graph_value(variable);
+    if (!value || !value->node) break_graph("CD0418", variable->describe());
+    inputs.push_back(value);
+  }
+  Value* output = graph_value(given[0]);
+  const bool is_float = output && runtime::is_float(output->type.dtype);
+  if (output && (!is_float || output->type.rank() != 0 || !output->node))
+    break_graph("CD0418", given[0]->describe());
+  std::vector<ValuePtr> results;
+  std::vector<Value*> found;
+  // A result that is a number known at capture depends on nothing.
+  if (output) found = append_gradients(ex, {output}, inputs, {nullptr}, /*create_graph=*/true);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Value* gradient = output ? found[i] : append_call1(ex, "zeros_like", {inputs[i]});
+    const bool torch = dynamic_cast<TensorValue*>(variables[i].get()) != nullptr;
+    results.push_back(torch ? make_tensor(ex, gradient) : make_numpy_result(ex, gradient));
+  }
+  return make_list(ex, std::move(results));
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,25 @@
+// Differentiation inside captured code: torch.autograd.grad, and the two functions that cdynamo.grad is made
+// of (python/cdynamo/_grad.py). Each becomes one node, which the graph's decomposition differentiates.
+#pragma once
+
+#include "symbolic/tensors/array_value.h"
+
+namespace cdynamo::symbolic {
+
+// torch.autograd.grad(outputs, inputs, ...). Breaks the graph where a history outside of it is asked for.
+ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& args);
+
+// Does a gradient flow from `value` to `root` within the captured graph?
+bool depends_on(Executor& ex, const graph::Value* value, const graph::Value* root);
+// Breaks the graph where eager refuses `cotangent` (null: one is implied) as the gradient of `output`.
+void require_grad_output(Executor& ex, const graph::Value* output, const graph::Value* cotangent);
+// The gradients of the outputs with respect to the inputs as graph values; cotangents may be null.
+std::vector<graph::Value*> append_gradients(Executor& ex, std::vector<graph::Value*> outputs,
+                                            std::vector<graph::Value*> inputs,
+                                            std::vector<graph::Value*> cotangents, bool create_graph);
+
+// cdynamo._grad.variable(x): x as a value of its own. cdynamo._grad.gradients(value, variables): a list.
+ValuePtr make_variable(Executor& ex, PyObject* callable, const CallArgs& args);
+ValuePtr gradients_of(Executor& ex, const CallArgs& args);
+
+}  // namespace cdynamo::symbolic

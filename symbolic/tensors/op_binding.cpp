@@ -1,0 +1,379 @@
+// Matching Python arguments with a schema, as array_value.h offers it. Mirrors
+// torch/csrc/utils/python_arg_parser.cpp.
+#include <cmath>
+
+#include "graph/op.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/tensors/array_value.h"
+#include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/sym_int.h"
+
+namespace cdynamo::symbolic {
+
+using graph::Arg;
+using graph::OpDef;
+using graph::Param;
+using graph::ParamKind;
+using graph::Schema;
+using graph::Sym;
+
+std::optional<Arg> number_argument(const ValuePtr& value) {
+  PyObject* object = constant_object(value);
+  if (object && PyBool_Check(object)) return Arg(object == Py_True);
+  if (object && PyFloat_CheckExact(object)) return Arg(PyFloat_AS_DOUBLE(object));
+  if (std::optional<Sym> sym = as_sym(value)) return Arg(*sym);
+  return std::nullopt;
+}
+
+graph::Value* graph_value(const ValuePtr& value) {
+  if (auto* array = dynamic_cast<ArrayValue*>(value.get())) return array->value();
+  if (auto* number = dynamic_cast<DynamicFloatValue*>(value.get())) return number->value();
+  return nullptr;
+}
+
+std::optional<std::vector<ValuePtr>> sequence_items(Executor& ex, const ValuePtr& value) {
+  PyTypeObject* type = value->type();
+  if (type != &PyList_Type && !PyType_IsSubtype(type, &PyTuple_Type)) return std::nullopt;
+  return value->unpack(ex);
+}
+
+namespace {
+
+// Names that PyTorch's parser takes for a parameter besides its own.
+struct NameAlias {
+  const char *param, *keyword;
+};
+constexpr NameAlias kTorchAliases[] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"self", "input"},
+                                       {"self", "x"},   {"self", "a"},           {"self", "x1"},
+                                       {"input", "x"},  {"input", "a"},          {"other", "x2"}};
+// NumPy's names for the parameters of ATen schemas that serve NumPy too.
+constexpr NameAlias kNumpyAliases[] = {{"dim", "axis"}, {"keepdim", "keepdims"}, {"self", "a"},
+                                       {"self", "x"},   {"self", "x1"},          {"other", "x2"},
+                                       {"other", "b"},  {"self", "array"},       {"self", "arr"}};
+
+bool is_none_object(const ValuePtr& value) { return constant_object(value) == Py_None; }
+
+// Keyword arguments of torch's functions that ask for nothing when they have these values.
+bool is_trivial_option(std::string_view name, const ValuePtr& value) {
+  PyObject* object = constant_object(value);
+  if (!object) return false;
+  if (name == "out" || name == "names" || name == "generator" || name == "layout" || name == "dtype" ||
+      name == "device")
+    if (object == Py_None) return true;
+  if (name == "layout") return object == library_object("torch", "strided");
+  if (name == "memory_format") return object == library_object("torch", "preserve_format");
+  if (name == "requires_grad" || name == "pin_memory") return object == Py_False || object == Py_None;
+  return false;
+}
+
+class Binder {
+ public:
+  Binder(Executor& ex, const OpDef& op, const CallArgs& call, Convention convention)
+      : ex_(ex), op_(op), call_(call), convention_(convention) {}
+
+  bool bind(const Schema& schema, std::vector<Arg>& out) {
+    // A method's receiver is an object of its class.
+    if (convention_ == Convention::kTorchMethod &&
+        (call_.positional.empty() || !dynamic_cast<ArrayValue*>(call_.positional[0].get())))
+      return false;
+    out.assign(schema.params.size(), std::monostate());
+    given_.assign(schema.params.size(), false);
+    return bind_positional(schema, out) && bind_keywords(schema, out) && fill_defaults(schema, out);
+  }
+
+ private:
+  bool bind_positional(const Schema& schema, std::vector<Arg>& out) {
+    std::vector<size_t> slots;
+    for (size_t i = 0; i < schema.params.size(); ++i)
+      if (!schema.params[i].keyword_only) slots.push_back(i);
+    const std::vector<ValuePtr>& values = call_.positional;
+    size_t self = convention_ == Convention::kTorchMethod ? 1 : 0;
+    // x.view(2, 3): all that is left is one list of ints.
+    bool varargs = slots.size() == self + 1 && schema.params[slots.back()].kind == ParamKind::kIntList &&
+                   values.size() > self && is_integer_value(values[self]) &&
+                   convention_ != Convention::kNumpy;
+    size_t plain = varargs ? self : values.size();
+    if (plain > slots.size()) return false;
+    for (size_t i = 0; i < plain; ++i)
+      if (!give(schema, slots[i], values[i], out)) return false;
+    if (!varargs) return true;
+    std::vector<Sym> sizes;
+    for (size_t i = self; i < values.size(); ++i) {
+      std::optional<Sym> size = integer(values[i]);
+      if (!size) return false;
+      sizes.push_back(*size);
+    }
+    out[slots.back()] = std::move(sizes);
+    given_[slots.back()] = true;
+    return true;
+  }
+
+  int find_keyword(const Schema& schema, std::string_view keyword) const {
+    int index = schema.find(keyword);
+    if (index >= 0 && !(keyword == "self" && convention_ == Convention::kTorchFunction)) return index;
+    auto search = [&](const auto& aliases) {
+      for (const NameAlias& alias : aliases)
+        if (keyword == alias.keyword)
+          if (int found = schema.find(alias.param); found >= 0 && !given_[found]) return found;
+      return -1;
+    };
+    return convention_ == Convention::kNumpy ? search(kNumpyAliases) : search(kTorchAliases);
+  }
+
+  bool bind_keywords(const Schema& schema, std::vector<Arg>& out) {
+    for (const Keyword& keyword : call_.keywords) {
+      const char* name = PyUnicode_AsUTF8(keyword.name.get());
+      int index = find_keyword(schema, name);
+      if (index < 0) {
+        if (is_trivial_option(name, keyword.value)) continue;
+        return false;
+      }
+      if (given_[index] || !give(schema, static_cast<size_t>(index), keyword.value, out)) return false;
+    }
+    return true;
+  }
+
+  bool fill_defaults(const Schema& schema, std::vector<Arg>& out) {
+    for (size_t i = 0; i < schema.params.size(); ++i) {
+      if (given_[i]) continue;
+      const Param& param = schema.params[i];
+      if (!param.has_default) return false;
+      out[i] = param.default_value;
+    }
+    return true;
+  }
+
+  bool give(const Schema& schema, size_t index, const ValuePtr& value, std::vector<Arg>& out) {
+    const Param& param = schema.params[index];
+    given_[index] = true;
+    if (is_none_object(value) &&
+        (param.optional ||
+         (param.has_default && std::holds_alternative<std::monostate>(param.default_value)))) {
+      out[index] = std::monostate();
+      return true;
+    }
+    return convert(param, value, out[index]);
+  }
+
+  // An int or SymInt, no bool.
+  std::optional<Sym> integer(const ValuePtr& value) const {
+    PyObject* object = constant_object(value);
+    if (object && PyBool_Check(object)) return std::nullopt;
+    return as_sym(value);
+  }
+
+  bool convert(const Param& param, const ValuePtr& value, Arg& out) {
+    switch (param.kind) {
+      case ParamKind::kTensor: return convert_tensor(param, value, out);
+      case ParamKind::kTensorList: return convert_tensors(param, value, out);
+      case ParamKind::kScalar: return convert_number(value, out);
+      case ParamKind::kInt: return convert_int(value, out);
+      case ParamKind::kFloat: return convert_float(value, out);
+      case ParamKind::kBool: return convert_bool(value, out);
+      case ParamKind::kString: return convert_string(value, out);
+      case ParamKind::kDType: return convert_dtype(value, out);
+      case ParamKind::kDevice: return convert_device(value, out);
+      case ParamKind::kIntList: return convert_ints(param, value, out);
+      case ParamKind::kFloatList: return convert_floats(value, out);
+      case ParamKind::kBoolList: return convert_bools(value, out);
+      case ParamKind::kMemoryFormat: return convert_memory_format(value, out);
+      case ParamKind::kLayout: return constant_object(value) == library_object("torch", "strided");
+      case ParamKind::kScalarList:
+      case ParamKind::kGenerator:
+      case ParamKind::kDimname:
+      case ParamKind::kGraph: return false;
+    }
+    return false;
+  }
+
+  bool convert_tensor(const Param& param, const ValuePtr& value, Arg& out) {
+    const bool numbers = param.accepts_number || convention_ == Convention::kNumpy;
+    if (graph::Value* held = graph_value(value)) {
+      // A number that the graph holds is no tensor: it stands where a number may, in this overload or in
+      // another.
+      if (held->type.weak && !numbers && !has_scalar_overload(param.name)) return false;
+      out = held;
+      return true;
+    }
+    return numbers && convert_number(value, out);
+  }
+
+  bool has_scalar_overload(std::string_view name) const {
+    for (const Schema& schema : op_.parsed)
+      if (const int index = schema.find(name); index >= 0 && schema.params[index].kind == ParamKind::kScalar)
+        return true;
+    return false;
+  }
+
+  bool convert_tensors(const Param& param, const ValuePtr& value, Arg& out) {
+    auto items = sequence_items(ex_, value);
+    if (!items) return false;
+    std::vector<graph::Value*> values;
+    for (const ValuePtr& item : *items) {
+      graph::Value* held = graph_value(item);
+      if (!held && !(param.list_elements_optional && is_none_object(item))) return false;
+      values.push_back(held);
+    }
+    out = std::move(values);
+    return true;
+  }
+
+  // A float that changes from call to call is pinned where the schema wants a number.
+  bool convert_number(const ValuePtr& value, Arg& out) {
+    if (auto* number = dynamic_cast<DynamicFloatValue*>(value.get()))
+      return out = number->specialize(ex_), true;
+    if (std::optional<Arg> number = number_argument(value)) {
+      out = *number;
+      return true;
+    }
+    return false;
+  }
+
+  bool convert_int(const ValuePtr& value, Arg& out) {
+    std::optional<Sym> sym = integer(value);
+    if (sym) out = *sym;
+    return sym.has_value();
+  }
+
+  bool convert_float(const ValuePtr& value, Arg& out) {
+    if (dynamic_cast<DynamicFloatValue*>(value.get())) return convert_number(value, out);
+    std::optional<Arg> number = number_argument(value);
+    if (!number || std::holds_alternative<bool>(*number)) return false;
+    if (const Sym* sym = std::get_if<Sym>(&*number))
+      out = static_cast<double>(ex_.graph().sym->specialize(*sym, "a float argument"));
+    else
+      out = *number;
+    return true;
+  }
+
+  bool convert_bool(const ValuePtr& value, Arg& out) {
+    PyObject* object = constant_object(value);
+    if (object != Py_True && object != Py_False) return false;
+    out = object == Py_True;
+    return true;
+  }
+
+  bool convert_string(const ValuePtr& value, Arg& out) {
+    PyObject* object = constant_object(value);
+    const char* text = object && PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
+    if (!text) return PyErr_Clear(), false;
+    out = std::string(text);
+    return true;
+  }
+
+  bool convert_dtype(const ValuePtr& value, Arg& out) {
+    PyObject* object = value->real_object();
+    graph::DType dtype;
+    if (!object || !dtype_argument(object, &dtype)) return false;
+    out = dtype;
+    return true;
+  }
+
+  bool dtype_argument(PyObject* object, graph::DType* dtype) const {
+    if (object == reinterpret_cast<PyObject*>(&PyFloat_Type)) return *dtype = graph::DType::kF64, true;
+    if (object == reinterpret_cast<PyObject*>(&PyLong_Type)) return *dtype = graph::DType::kI64, true;
+    if (object == reinterpret_cast<PyObject*>(&PyBool_Type)) return *dtype = graph::DType::kBool, true;
+    return convention_ == Convention::kNumpy ? numpy_dtype_like(object, dtype)
+                                             : dtype_of_torch_object(object, dtype);
+  }
+
+  // The CPU, however it is said.
+  bool convert_device(const ValuePtr& value, Arg& out) {
+    PyObject* object = constant_object(value);
+    if (!object) return false;
+    PyRef text = PyRef::steal(PyObject_Str(object));
+    const char* name = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    if (!name) return PyErr_Clear(), false;
+    if (std::string_view(name) != "cpu" && std::string_view(name) != "cpu:0") return false;
+    out = graph::Device{};
+    return true;
+  }
+
+  bool convert_ints(const Param& param, const ValuePtr& value, Arg& out) {
+    if (auto items = sequence_items(ex_, value)) {
+      std::vector<Sym> sizes;
+      for (const ValuePtr& item : *items) {
+        std::optional<Sym> size = integer(item);
+        if (!size) return false;
+        sizes.push_back(*size);
+      }
+      out = std::move(sizes);
+      return true;
+    }
+    std::optional<Sym> single = integer(value);
+    if (!single || (param.list_size == 0 && convention_ != Convention::kNumpy)) return false;
+    out = std::vector<Sym>(static_cast<size_t>(std::max(param.list_size, 1)), *single);
+    return true;
+  }
+
+  bool convert_floats(const ValuePtr& value, Arg& out) {
+    auto items = sequence_items(ex_, value);
+    if (!items) return false;
+    std::vector<double> numbers;
+    for (const ValuePtr& item : *items) {
+      Arg number;
+      if (!convert_float(item, number)) return false;
+      numbers.push_back(std::get<double>(number));
+    }
+    out = std::move(numbers);
+    return true;
+  }
+
+  bool convert_bools(const ValuePtr& value, Arg& out) {
+    auto items = sequence_items(ex_, value);
+    if (!items) return false;
+    std::vector<bool> flags;
+    for (const ValuePtr& item : *items) {
+      Arg flag;
+      if (!convert_bool(item, flag)) return false;
+      flags.push_back(std::get<bool>(flag));
+    }
+    out = std::move(flags);
+    return true;
+  }
+
+  bool convert_memory_format(const ValuePtr& value, Arg& out) {
+    PyObject* object = constant_object(value);
+    for (const char* name : {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"})
+      if (object && object == library_object("torch", name)) return out = std::string(name), true;
+    return false;
+  }
+
+  Executor& ex_;
+  const OpDef& op_;
+  const CallArgs& call_;
+  Convention convention_;
+  std::vector<bool> given_;
+};
+
+std::string describe_arguments(const CallArgs& args) {
+  std::string text = "(";
+  for (const ValuePtr& value : args.positional) text += (text.size() > 1 ? ", " : "") + value->describe();
+  for (const Keyword& keyword : args.keywords)
+    text += (text.size() > 1 ? ", " : "") + std::string(PyUnicode_AsUTF8(keyword.name.get())) + "=" +
+            keyword.value->describe();
+  return text + ")";
+}
+
+}  // namespace
+
+BoundCall bind_call(Executor& ex, const OpDef& op, const CallArgs& args, Convention convention,
+                    bool in_place) {
+  Binder binder(ex, op, args, convention);
+  const bool numpy = convention == Convention::kNumpy;
+  // NumPy's own signatures go first for NumPy's programs, and are not torch's.
+  for (bool own : {true, false}) {
+    if (own && !numpy) continue;
+    for (size_t i = 0; i < op.parsed.size(); ++i) {
+      if (op.parsed[i].name.starts_with("np.") != own) continue;
+      BoundCall call{.overload = static_cast<int>(i)};
+      if (binder.bind(op.parsed[i], call.args)) return call;
+    }
+  }
+  for (const Keyword& keyword : args.keywords)
+    if (PyUnicode_CompareWithASCIIString(keyword.name.get(), "out") == 0 && !is_none_object(keyword.value))
+      break_graph("CD0402", std::string(op.name) + " with out=");
+  break_graph("CD0401", std::string(op.name) + (in_place ? "_" : "") + describe_arguments(args));
+}
+
+}  // namespace cdynamo::symbolic

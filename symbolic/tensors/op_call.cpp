@@ -1,0 +1,208 @@
+// Appending the nodes of one call, as array_value.h offers it.
+#include <algorithm>
+
+#include "graph/core.h"
+#include "graph/op.h"
+#include "symbolic/capture/user_call.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/tensors/array_value.h"
+#include "symbolic/torch/library_call.h"
+
+namespace cdynamo::symbolic {
+
+using graph::Alias;
+using graph::Arg;
+using graph::OpDef;
+
+namespace {
+
+// Operators of float results that are cut from the autograd graph in eager too.
+constexpr std::string_view kWithoutGradient[] = {"detach",    "detach_copy", "zeros_like", "ones_like",
+                                                 "full_like", "empty_like",  "rand_like",  "randn_like",
+                                                 "new_zeros", "new_ones",    "new_full",   "new_empty"};
+
+bool cuts_gradient(const OpDef& op) {
+  return std::ranges::find(kWithoutGradient, op.name) != std::end(kWithoutGradient);
+}
+
+// Operators whose other tensor only says what the result is like.
+constexpr std::string_view kLikeAnother[] = {"expand_as", "view_as", "reshape_as", "type_as", "to"};
+
+bool is_like_another(const OpDef& op) {
+  return std::ranges::find(kLikeAnother, op.name) != std::end(kLikeAnother);
+}
+
+template <typename F>
+void for_each_value(std::vector<Arg>& args, F&& fn) {
+  for (Arg& arg : args) {
+    if (auto* value = std::get_if<graph::Value*>(&arg)) {
+      if (*value) fn(*value);
+    } else if (auto* list = std::get_if<std::vector<graph::Value*>>(&arg)) {
+      for (graph::Value* item : *list)
+        if (item) fn(item);
+    }
+  }
+}
+
+graph::Value* base_of(TensorCapture& capture, graph::Value* value) {
+  auto found = capture.base_of.find(value);
+  return found == capture.base_of.end() ? value : found->second;
+}
+
+// Does a gradient flow into one of the operands?
+bool any_requires_grad(TensorCapture& capture, std::vector<Arg> args) {
+  bool any = false;
+  for_each_value(args, [&](graph::Value* value) {
+    any |= value->requires_grad;
+    // A parameter that was updated is a leaf with new content, which the graph cannot tell from the old leaf.
+    if (value->requires_grad && capture.grad_mode && capture.updated_leaves.count(base_of(capture, value)))
+      break_graph("CD0416", "a parameter that is read again afterwards");
+  });
+  return any;
+}
+
+// In place: whose tensor gets a history, or keeps the one it has.
+void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
+  TensorCapture& capture = tensor_capture(ex);
+  graph::Value* base = base_of(capture, target);
+  const bool is_input = capture.storage_of.count(target) > 0;
+  const bool past_gradient = !capture.grad_mode || capture.cut.count(target);
+  if (past_gradient) {
+    if (any && capture.grad_mode) break_graph("CD0416", "a detached view");
+    if (!base->requires_grad) return;
+    if (!is_input) break_graph("CD0416", "what has a gradient, past it");
+    capture.updated_leaves.insert(base);
+    return;
+  }
+  if (!any) return;
+  if (is_input) break_graph("CD0416", "an input");
+  base->requires_grad = true;
+  for (auto& [view, root] : capture.base_of)
+    if (root == base && !capture.cut.count(view)) const_cast<graph::Value*>(view)->requires_grad = true;
+}
+
+// Eager's kernels give their statistics no history.
+bool is_statistic(const graph::Value& result) {
+  return result.index > 0 && result.node->op->name == "native_layer_norm";
+}
+
+const graph::Value* first_operand(const graph::Node& node) {
+  for (const Arg& arg : node.args) {
+    if (auto* value = std::get_if<graph::Value*>(&arg)) return *value;
+    if (auto* list = std::get_if<std::vector<graph::Value*>>(&arg))
+      return list->empty() ? nullptr : list->front();
+  }
+  return nullptr;
+}
+
+void note_results(Executor& ex, graph::Node& node, bool any_gradient) {
+  TensorCapture& capture = tensor_capture(ex);
+  const Alias alias = graph::result_alias(node);
+  graph::Value* base = const_cast<graph::Value*>(first_operand(node));
+  if (any_gradient && !node.in_place && alias != Alias::kSelf) {
+    node.no_grad = !capture.grad_mode && !cuts_gradient(*node.op);
+    for (graph::Value* result : node.results)
+      result->requires_grad = capture.grad_mode && !cuts_gradient(*node.op) &&
+                              runtime::is_float(result->type.dtype) && !is_statistic(*result);
+  } else if (any_gradient && node.in_place) {
+    node.no_grad = !capture.grad_mode;
+  }
+  if (alias == Alias::kNone) return;
+  auto storage = capture.storage_of.find(base);
+  const int input = storage == capture.storage_of.end() ? -1 : storage->second;
+  auto object = capture.objects.find(base);
+  ValuePtr self = object == capture.objects.end() ? nullptr : object->second;
+  const bool cut = capture.cut.count(base) || node.no_grad || cuts_gradient(*node.op);
+  for (graph::Value* result : node.results) {
+    if (input >= 0) capture.storage_of[result] = input;
+    if (alias == Alias::kSelf) result->requires_grad = base->requires_grad;
+    if (alias == Alias::kSelf && self && node.results.size() == 1) capture.objects[result] = self;
+    capture.base_of[result] = base_of(capture, base);
+    if (cut) capture.cut.insert(result);
+  }
+}
+
+// Running statistics of batch norm and the like.
+void refuse_written_arguments(Executor& ex, const OpDef& op, const BoundCall& call) {
+  const graph::Schema& schema = op.parsed[call.overload];
+  const std::vector<graph::Param>& params = schema.params;
+  if (schema.find("training") >= 0 && !graph::Args(schema, call.args).boolean("training")) return;
+  for (size_t i = 0; i < params.size() && i < call.args.size(); ++i)
+    if (auto* value = std::get_if<graph::Value*>(&call.args[i]); params[i].mutated && value && *value)
+      refuse_write_past_part(ex, *value);
+}
+
+}  // namespace
+
+std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall call, bool in_place) {
+  TensorCapture& capture = tensor_capture(ex);
+  std::vector<Arg> differentiated = call.args;
+  if (is_like_another(op)) differentiated.resize(1);
+  const bool any_gradient = capture.has_state && any_requires_grad(capture, std::move(differentiated));
+  if (in_place) {
+    note_write(ex, std::get<graph::Value*>(call.args.at(0)));
+    note_written_gradient(ex, std::get<graph::Value*>(call.args.at(0)), any_gradient);
+  }
+  if (ex.part()) refuse_written_arguments(ex, op, call);
+  const size_t before = ex.graph().nodes.size();
+  std::vector<graph::Value*> results;
+  try {
+    results = ex.builder().call(op, call.overload, std::move(call.args), in_place);
+  } catch (const graph::UserError& error) {
+    break_graph("CD0403", std::string(op.name) + ": " + error.message);
+  } catch (const graph::Unsupported& error) {
+    break_graph("CD0404", std::string(op.name) + ": " + error.message);
+  }
+  if (ex.graph().nodes.size() > before && !results.empty() && results[0]->node)
+    note_results(ex, *results[0]->node, any_gradient);
+  return results;
+}
+
+std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,
+                                               const std::string& name, const std::string& attributes,
+                                               std::shared_ptr<LibraryCall> call,
+                                               std::vector<graph::TensorType> types) {
+  std::vector<Arg> args = {std::move(operands), name, attributes, graph::Sym(call->id),
+                           graph::Sym(call->differentiable)};
+  const TensorCapture& capture = tensor_capture(ex);
+  const bool any_gradient = any_requires_grad(tensor_capture(ex), args);
+  bool any_float = false;
+  for (const graph::TensorType& type : types) any_float |= runtime::is_float(type.dtype);
+  if (any_gradient && capture.grad_mode && any_float && call->differentiable < 0)
+    break_graph("CD0417", name + " is called in PyTorch's library");
+  const int64_t differentiable = call->differentiable;
+  std::vector<graph::Value*> results = ex.builder().append(graph::op("core.library"), 0, std::move(args),
+                                                           std::move(types), /*in_place=*/false);
+  ex.add_library_call(std::move(call));
+  note_results(ex, *results.at(0)->node, any_gradient);
+  for (size_t i = 0; i < results.size(); ++i)
+    results[i]->requires_grad =
+        results[i]->requires_grad && i < graph::kMostLibraryResults && differentiable >> i & 1;
+  return results;
+}
+
+graph::Value* append_call1(Executor& ex, const char* name, std::vector<Arg> args, bool in_place) {
+  const OpDef* op = graph::find_op(name);
+  if (!op) break_graph("CD0405", name);
+  const graph::Schema& schema = op->parsed[0];
+  for (size_t i = args.size(); i < schema.params.size(); ++i) args.push_back(schema.params[i].default_value);
+  return append_call(ex, *op, {.overload = 0, .args = std::move(args)}, in_place).at(0);
+}
+
+int begin_user_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args) {
+  return ex.record_user_call(kind, std::move(target), args);
+}
+
+void end_user_call(Executor& ex, int index, size_t first_node, const ValuePtr& result) {
+  if (index < 0) return;
+  auto& nodes = ex.graph().nodes;
+  size_t count = nodes.size() - first_node;
+  for (auto node = nodes.rbegin(); count > 0 && node != nodes.rend(); ++node, --count)
+    (*node)->user_call = index;
+  PyObject* records = ex.user_calls();
+  if (!records || !PyList_Check(records) || index >= PyList_GET_SIZE(records)) return;
+  PyRef record = with_result(ex, PyList_GET_ITEM(records, index), result);
+  PyList_SetItem(records, index, record.release());
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,309 @@
+#include "symbolic/tensors/tensor_indexing.h"
+
+#include <algorithm>
+
+#include "graph/converted_numbers.h"
+#include "graph/op.h"
+#include "symbolic/capture/value_tools.h"
+#include "symbolic/tensors/picked_views.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/slice.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/tuple.h"
+
+namespace cdynamo::symbolic {
+
+using graph::Arg;
+using graph::DType;
+using graph::Framework;
+using graph::Sym;
+using graph::Value;
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { break_graph("CD0414", what); }
+
+// A list of ints or bools (nested too), as PyTorch and NumPy make an index array of it: sizes and items in
+// row-major order.
+struct ListIndex {
+  std::vector<Sym> sizes;
+  std::vector<int64_t> items;
+  bool boolean = false;
+};
+
+bool collect(Executor& ex, const ValuePtr& value, size_t depth, ListIndex& out) {
+  if (auto items = sequence_items(ex, value)) {
+    Sym count = static_cast<int64_t>(items->size());
+    if (out.sizes.size() == depth)
+      out.sizes.push_back(count);
+    else if (depth >= out.sizes.size() || !(out.sizes[depth] == count))
+      return false;
+    for (const ValuePtr& item : *items)
+      if (!collect(ex, item, depth + 1, out)) return false;
+    return true;
+  }
+  PyObject* object = constant_object(value);
+  if (!object || !PyLong_Check(object) || depth != out.sizes.size()) return false;
+  bool boolean = PyBool_Check(object);
+  if (!out.items.empty() && boolean != out.boolean) return false;
+  out.boolean = boolean;
+  out.items.push_back(PyLong_AsLongLong(object));
+  return true;
+}
+
+Value* constant_index(Executor& ex, int64_t index) {
+  return append_call1(ex, "core.full", {std::vector<Sym>{}, Sym(index), DType::kI64});
+}
+
+// A short constant array, made of filled pieces.
+Value* list_tensor(Executor& ex, const ListIndex& list) {
+  constexpr size_t kMostItems = 64;
+  if (list.boolean || list.items.empty() || list.items.size() > kMostItems) refuse("a list of this kind");
+  std::vector<Value*> pieces;
+  for (int64_t item : list.items)
+    pieces.push_back(append_call1(ex, "core.full", {std::vector<Sym>{1}, Sym(item), DType::kI64}));
+  Value* flat = pieces.size() == 1 ? pieces[0] : append_call1(ex, "core.concat", {pieces, Sym(int64_t{0})});
+  return list.sizes.size() == 1 ? flat : append_call1(ex, "core.reshape", {flat, list.sizes});
+}
+
+class Selector {
+ public:
+  Selector(Executor& ex, Value* base, Framework framework) : ex_(ex), numpy_(framework == Framework::kNumpy) {
+    selection_.view = base;
+  }
+
+  Selection run(const ValuePtr& key) {
+    std::vector<ValuePtr> items;
+    if (TupleValue* tuple = tuple_in(key))
+      items = tuple->items(ex_);
+    else
+      items = {key};
+    has_arrays_ =
+        std::any_of(items.begin(), items.end(), [](const ValuePtr& item) { return is_array_index(item); });
+    expand_ellipsis(items);
+    for (const ValuePtr& item : items) apply(item);
+    place_advanced();
+    return std::move(selection_);
+  }
+
+ private:
+  static bool is_array_index(const ValuePtr& item) {
+    auto* array = dynamic_cast<ArrayValue*>(item.get());
+    if (array) return array->rank() > 0 || array->array_type().dtype == DType::kBool;
+    return item->type() == &PyList_Type || (item->type() == &PyTuple_Type);
+  }
+  static bool is_ellipsis(const ValuePtr& item) { return constant_object(item) == Py_Ellipsis; }
+
+  // How many of the base's dimensions an item stands for.
+  int consumed(const ValuePtr& item) {
+    if (constant_object(item) == Py_None || is_ellipsis(item)) return 0;
+    if (auto* array = dynamic_cast<ArrayValue*>(item.get()))
+      return array->array_type().dtype == DType::kBool ? array->rank() : 1;
+    return 1;
+  }
+
+  void expand_ellipsis(std::vector<ValuePtr>& items) {
+    int used = 0, ellipses = 0;
+    for (const ValuePtr& item : items) {
+      used += consumed(item);
+      ellipses += is_ellipsis(item);
+    }
+    int rank = selection_.view->type.rank();
+    if (used > rank) break_graph("CD0403", "too many indices");
+    if (ellipses > 1) refuse("more than one ellipsis");
+    auto at = std::find_if(items.begin(), items.end(), is_ellipsis);
+    skipped_ = rank - used;
+    if (at == items.end())
+      items.push_back(nullptr);
+    else
+      *at = nullptr;
+  }
+
+  void apply(const ValuePtr& item) {
+    if (!item) return skip(skipped_);
+    PyObject* object = constant_object(item);
+    if (object == Py_None) return new_axis();
+    if (object && PyBool_Check(object)) refuse("a bool");
+    if (item->type() == &PySlice_Type) return slice(static_cast<SliceValue&>(*item));
+    if (auto sym = as_sym(item)) return integer(*sym);
+    if (auto* array = dynamic_cast<ArrayValue*>(item.get())) return tensor(array->value());
+    ListIndex list;
+    if (collect(ex_, item, 0, list)) return advanced(list_tensor(ex_, list), 1);
+    refuse(item->describe());
+  }
+
+  void skip(int count) {
+    dim_ += count;
+    indices_.resize(indices_.size() + count, nullptr);
+  }
+
+  void new_axis() {
+    selection_.view = append_call1(ex_, "unsqueeze", {selection_.view, Sym(dim_)});
+    if (numpy_) selection_.view->type.strides[dim_] = int64_t{0};  // as NumPy has it
+    skip(1);
+  }
+
+  void integer(const Sym& index) {
+    const Sym size = selection_.view->type.sizes[dim_];
+    graph::SymContext& sym = *ex_.graph().sym;
+    if (!sym.guard(graph::Relation::kLt, index, size, "index") ||
+        !sym.guard(graph::Relation::kLe, Sym(int64_t{0}) - size, index, "index"))
+      break_graph("CD0403", "index out of range");
+    // NumPy counts an integer beside index arrays as one of them.
+    if (numpy_ && has_arrays_) {
+      if (!index.is_constant()) refuse("a symbolic integer beside index arrays");
+      return advanced(constant_index(ex_, index.constant()), 1);
+    }
+    selection_.view = append_call1(ex_, "select", {selection_.view, Sym(dim_), index});
+  }
+
+  std::optional<Sym> bound(const ValuePtr& value) {
+    if (is_none(value)) return std::nullopt;
+    if (auto sym = as_sym(value)) return *sym;
+    return Sym(static_cast<int64_t>(index_argument(ex_, value)));
+  }
+
+  void slice(const SliceValue& slice) {
+    std::optional<Sym> start = bound(slice.start()), stop = bound(slice.stop()), step = bound(slice.step());
+    int64_t stride = step ? ex_.graph().sym->specialize(*step, "slice step") : 1;
+    if (stride == 0 || (stride < 0 && !numpy_)) break_graph("CD0403", "slice step must be positive");
+    if (stride < 0)
+      backward_slice(start, stop, stride);
+    else if (start || stop || stride != 1)
+      forward_slice(start, stop, stride);
+    skip(1);
+  }
+
+  void forward_slice(const std::optional<Sym>& start, const std::optional<Sym>& stop, int64_t step) {
+    auto arg = [](const std::optional<Sym>& s) -> Arg { return s ? Arg(*s) : Arg(std::monostate()); };
+    selection_.view =
+        append_call1(ex_, "slice", {selection_.view, Sym(dim_), arg(start), arg(stop), Sym(step)});
+  }
+
+  // PySlice_AdjustIndices for a negative step.
+  void backward_slice(const std::optional<Sym>& start, const std::optional<Sym>& stop, int64_t step) {
+    graph::SymContext& sym = *ex_.graph().sym;
+    const graph::TensorType& type = selection_.view->type;
+    int64_t size = sym.specialize(type.sizes[dim_], "a slice with a negative step");
+    auto adjust = [&](const std::optional<Sym>& bound, int64_t missing) {
+      if (!bound) return missing;
+      int64_t at = sym.specialize(*bound, "a slice with a negative step");
+      if (at < 0) at += size;
+      return std::clamp<int64_t>(at, -1, size - 1);
+    };
+    int64_t first = adjust(start, size - 1), last = adjust(stop, -1);
+    int64_t count = last < first ? (first - last - 1) / -step + 1 : 0;
+    std::vector<Sym> starts(type.rank(), Sym(int64_t{0})), sizes = type.sizes,
+                                                           steps(type.rank(), Sym(int64_t{1}));
+    starts[dim_] = count ? first : 0;
+    sizes[dim_] = count;
+    steps[dim_] = step;
+    selection_.view = append_call1(ex_, "core.slice", {selection_.view, starts, sizes, steps});
+  }
+
+  void tensor(Value* index) {
+    DType dtype = index->type.dtype;
+    if (runtime::is_float(dtype)) break_graph("CD0403", "tensors used as indices must be integers or bools");
+    if (dtype == DType::kBool) {
+      if (index->type.rank() == 0) refuse("a 0-d bool");
+      selection_.mask = index;
+      return advanced(index, index->type.rank());
+    }
+    if (dtype == DType::kU8 && !numpy_) refuse("a uint8 tensor, which is a mask");
+    advanced(index, 1);
+  }
+
+  void advanced(Value* index, int dims) {
+    indices_.push_back(index);
+    dim_ += dims;
+  }
+
+  void place_advanced() {
+    if (std::none_of(indices_.begin(), indices_.end(), [](Value* v) { return v != nullptr; })) return;
+    while (!indices_.empty() && !indices_.back()) indices_.pop_back();
+    selection_.indices = std::move(indices_);
+  }
+
+  Executor& ex_;
+  bool numpy_;
+  bool has_arrays_ = false;
+  int dim_ = 0;      // of the view that the next item is applied to
+  int skipped_ = 0;  // dims that an ellipsis (or what is not mentioned) stands for
+  std::vector<Value*> indices_;
+  Selection selection_;
+};
+
+// torch: strips leading sizes of 1 that the target does not have; both then broadcast.
+Value* fit_source(Executor& ex, Value* source, const graph::TensorType& target) {
+  const std::vector<Sym>& sizes = source->type.sizes;
+  size_t extra = sizes.size() > target.sizes.size() ? sizes.size() - target.sizes.size() : 0;
+  if (extra == 0) return source;
+  for (size_t d = 0; d < extra; ++d)
+    if (!ex.graph().sym->guard_eq(sizes[d], 1, "item assignment"))
+      break_graph("CD0403", "item assignment of too many dimensions");
+  return append_call1(ex, "core.reshape",
+                      {source, std::vector<Sym>(sizes.begin() + static_cast<long>(extra), sizes.end())});
+}
+
+// A mask covers the leading dimensions, and has their sizes.
+Value* spread_mask(Executor& ex, Value* mask, const graph::TensorType& target) {
+  std::vector<Sym> sizes = mask->type.sizes;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (!ex.graph().sym->guard_eq(sizes[d], target.sizes[d], "mask"))
+      break_graph("CD0403", "the mask has another shape than the tensor");
+  if (sizes.size() == target.sizes.size()) return mask;
+  sizes.resize(target.sizes.size(), Sym(int64_t{1}));
+  return append_call1(ex, "core.reshape", {mask, sizes});
+}
+
+bool is_single_mask(const Selection& selection) { return selection.mask && selection.indices.size() == 1; }
+
+}  // namespace
+
+Selection select_items(Executor& ex, Value* base, const ValuePtr& key, Framework framework) {
+  return Selector(ex, base, framework).run(key);
+}
+
+Value* read_selection(Executor& ex, const Selection& selection) {
+  if (selection.indices.empty()) return selection.view;
+  if (selection.mask) break_graph("CD0415", "a bool mask");
+  Value* result = append_call1(ex, "index", {selection.view, selection.indices});
+  const bool is_view = std::ranges::none_of(
+      selection.indices, [](const Value* index) { return index && index->type.rank() > 0; });
+  const bool is_number = ex.graph().framework == Framework::kNumpy && result->type.rank() == 0;
+  if (is_view && !is_number) note_picked_view(ex, selection.view, result);
+  return result;
+}
+
+void write_selection(Executor& ex, const Selection& selection, const ValuePtr& value, Framework framework) {
+  Value* held = graph_value(value);
+  std::optional<Arg> number = held ? std::nullopt : number_argument(value);
+  if (!held && !number) break_graph("CD0415", "assignment of " + value->describe());
+  if (is_single_mask(selection)) {
+    if (held && held->type.rank() > 0) break_graph("CD0415", "a bool mask");
+    append_call1(
+        ex, "masked_fill",
+        {selection.view, spread_mask(ex, selection.mask, selection.view->type), held ? Arg(held) : *number},
+        true);
+    return;
+  }
+  if (selection.mask) break_graph("CD0415", "a bool mask");
+  if (!selection.indices.empty()) {
+    DType dtype = selection.view->type.dtype;
+    if (number && framework == Framework::kTorch) graph::require_fits(ex.graph(), *number, dtype);
+    Value* source = held ? held : append_call1(ex, "core.full", {std::vector<Sym>{}, *number, dtype});
+    if (source->type.dtype != dtype) {
+      if (framework == Framework::kTorch && !source->type.weak)
+        break_graph("CD0403", "index_put_: source and destination dtypes differ");
+      source = append_call1(ex, "core.cast", {source, dtype});
+    }
+    append_call1(ex, "index_put", {selection.view, selection.indices, source}, true);
+    return;
+  }
+  if (held)
+    append_call1(ex, "copy", {selection.view, fit_source(ex, held, selection.view->type)}, true);
+  else
+    append_call1(ex, "fill", {selection.view, *number}, true);
+}
+
+}  // namespace cdynamo::symbolic
