@@ -98,8 +98,6 @@ template <typename T>
 bool forward(const Convolution& conv, const LibraryArgs& args) {
   const TensorView &input = args.operands[0], &weight = args.operands[1], &bias = args.operands[2],
                    &output = args.output();
-  // Rows of pixels must be rows of the planes: a third dim would need one more level.
-  if (conv.windows[0] != 1) return false;
   const std::vector<int64_t> dense_output = dense_strides(output.sizes, output.rank),
                              dense_weight = dense_strides(weight.sizes, weight.rank);
   for (int d = 2; d < output.rank; ++d)
@@ -109,6 +107,8 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
   const Planes planes(conv);
   const int64_t pixels = conv.count(conv.windows), rows = conv.window_channels / conv.groups,
                 group_channels = conv.image_channels / conv.groups;
+  // Rows of pixels are rows of a plane, so a volume is multiplied slice by slice.
+  const int64_t slices = conv.windows[0], slice_pixels = pixels / std::max<int64_t>(slices, 1);
   const int64_t depth = group_channels * conv.count(conv.kernel);
   // A 1x1 kernel over a dense image reads the image itself.
   const bool direct = conv.count(conv.kernel) == 1 && planes.channel == conv.count(conv.image) &&
@@ -129,7 +129,7 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
   const std::vector<T> dense_bias = dense_values<T>(bias);
   GatheredProduct<T> product{.rows = rows,
                              .depth = depth,
-                             .pixels = pixels,
+                             .pixels = slice_pixels,
                              .row_length = conv.windows[2],
                              .image_stride = planes.image,
                              .row_stride = planes.extent[2],
@@ -141,7 +141,7 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
                              .out = static_cast<T*>(output.data),
                              .out_row_stride = output.strides[1],
                              .out_image_stride = output.strides[0]};
-  // Images from the n-th on, which lie at `base`.
+  // Images from the n-th on, which lie at `base`; one slice of each.
   const auto multiply = [&](const T* base, int64_t n, int64_t images) {
     for (int64_t group = 0; group < conv.groups; ++group) {
       GatheredProduct<T> part = product;
@@ -149,21 +149,21 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
       if (part.bias) part.bias += group * rows;
       part.base = base + group * group_channels * planes.channel;
       part.out += n * output.strides[0] + group * rows * output.strides[1];
-      multiply_gathered(part, images * pixels);
+      multiply_gathered(part, images * part.pixels);
     }
   };
   if (in_place) {
-    product.row_length = pixels;
+    product.pixels = product.row_length = pixels;
     product.image_stride = input.strides[0];
     multiply(static_cast<const T*>(input.data), 0, conv.batch);
     return true;
   }
-  if (conv.image_channels == conv.groups && conv.padding[1] == conv.padding[2] &&
+  if (slices == 1 && conv.image_channels == conv.groups && conv.padding[1] == conv.padding[2] &&
       is_depthwise(conv, input, output)) {
     convolve_planes(input, product.weights, conv.kernel[2], conv.padding[2], product.bias, output);
     return true;
   }
-  if (conv.groups > 1 && conv.batch * conv.groups >= 2 * num_threads()) {
+  if (slices == 1 && conv.groups > 1 && conv.batch * conv.groups >= 2 * num_threads()) {
     multiply_groups(conv, planes, args, product);
     return true;
   }
@@ -173,7 +173,9 @@ bool forward(const Convolution& conv, const LibraryArgs& args) {
   for (int64_t n0 = 0; n0 < conv.batch; n0 += together) {
     const int64_t images = std::min(together, conv.batch - n0);
     fill_images(conv, planes, input, n0, images, buffer);
-    multiply(buffer, n0, images);
+    for (int64_t slice = 0; slice < slices; ++slice, product.out += slice_pixels)
+      multiply(buffer + slice * planes.extent[1] * planes.extent[2], n0, images);
+    product.out -= pixels;
   }
   return true;
 }

@@ -82,3 +82,39 @@ def test_gradients(channels):
             assert relative_error(got, right) <= max(2 * relative_error(expected, right), 3e-7), (
                 f"{size}, kernel {kernel}, stride {stride}, padding {padding}, dilation {dilation}"
             )
+
+
+VOLUMES = [
+    # channels in, out, groups, kernel, stride, padding, dilation
+    (4, 6, 1, (3, 3, 3), 1, 1, 1),
+    (8, 4, 2, (3, 2, 1), (2, 1, 3), (1, 0, 2), 1),
+    (6, 6, 6, (3, 3, 3), 1, 1, 1),
+    (3, 40, 1, (1, 5, 5), (1, 2, 2), (0, 2, 2), 1),
+    (64, 32, 1, (2, 3, 3), 1, 0, (1, 2, 1)),
+    (16, 8, 1, (1, 1, 1), 1, 0, 1),
+]
+
+
+@pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
+@pytest.mark.parametrize("shape", VOLUMES, ids=str)
+def test_volumes_and_their_gradients(shape, transposed):
+    inputs, outputs, groups, kernel, stride, padding, dilation = shape
+    image = torch.randn(2, inputs, 7, 8, 9, requires_grad=True)
+    channels = (inputs, outputs // groups) if transposed else (outputs, inputs // groups)
+    weight = torch.randn(*channels, *kernel, requires_grad=True)
+    bias = torch.randn(outputs, requires_grad=True)
+
+    def convolve(image, weight, bias):
+        if transposed:
+            return torch.nn.functional.conv_transpose3d(image, weight, bias, stride, padding, 0, groups, dilation)
+        return torch.nn.functional.conv3d(image, weight, bias, stride, padding, dilation, groups)
+
+    def everything(function, *operands):
+        out = function(*operands)
+        return out, *torch.autograd.grad(out, operands, torch.ones_like(out))
+
+    exact = everything(convolve, image.double(), weight.double(), bias.double())
+    eager = everything(convolve, image, weight, bias)
+    for got, expected, right in zip(everything(cdynamo.optimize(convolve), image, weight, bias), eager, exact):
+        assert got.stride() == expected.stride()
+        assert relative_error(got, right) <= max(3 * relative_error(expected, right), 3e-7)
