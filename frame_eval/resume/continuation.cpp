@@ -179,6 +179,7 @@ PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::Captu
   const OriginalCode& original = *origin.original;
   EntryPoint entry;
   entry.target = capture.break_at - origin.prologue;
+  if (entry.target >= 0) entry.target = after_landing(original.program, entry.target);
   if (entry.target < 0) throw graph::InternalError("a graph break in the prologue of a resume function");
   const int depth = capture.stack_depth;
   for (int i = 0; i < depth; ++i)

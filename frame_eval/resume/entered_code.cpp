@@ -183,10 +183,13 @@ std::vector<WayOut> ways_out_of(const OriginalCode& original, const EntryPoint& 
   return ways;
 }
 
+// The stub that `way` leads to: it hands the locals and the stack of `exit` to `resume`.
 void append_stub(Program& program, const OriginalCode& original, const EnteredLayout& layout,
-                 const EntryPoint& exit, PyRef resume) {
+                 const WayOut& way, const EntryPoint& exit, PyRef resume) {
   std::vector<Instruction>& code = program.code;
   const size_t first = code.size();
+  // What FOR_ITER jumps to is skipped, or takes off the stack what a generator left there.
+  for (int at = way.to; at < exit.target; ++at) code.push_back(make(original.program.code[at].op));
   int next = layout.scratch;
   std::vector<int> kept(exit.empty_slots.size());
   for (int i = static_cast<int>(exit.empty_slots.size()) - 1; i >= 0; --i) {
@@ -219,6 +222,11 @@ bool OriginalCode::is_cell(int slot) const {
 int OriginalCode::slot_of(const std::string& name) const {
   auto found = std::find(names.begin(), names.end(), name);
   return found == names.end() ? -1 : static_cast<int>(found - names.begin());
+}
+
+int after_landing(const Program& program, int at) {
+  while (symbolic::is_landing(program.code[at].op)) ++at;
+  return at;
 }
 
 std::vector<std::string> slot_names(PyCodeObject* code) {
@@ -288,9 +296,9 @@ PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, cons
       empty.resize(original->depths.at(way.to));  // a loop leaves what is below its own alone
     else
       empty = empty_after(*original, entry, way.to);
-    const EntryPoint exit{way.to, std::move(empty), way.locals};
+    const EntryPoint exit{after_landing(original->program, way.to), std::move(empty), way.locals};
     const int stub = static_cast<int>(program.code.size());
-    append_stub(program, *original, layout, exit, resume(original, exit, context));
+    append_stub(program, *original, layout, way, exit, resume(original, exit, context));
     const Instruction& last = original->program.code[way.from];
     if (fall_through[way.from] >= 0 && way.to == way.from + 1)
       program.code[fall_through[way.from]].arg = stub;

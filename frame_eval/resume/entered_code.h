@@ -42,6 +42,10 @@ struct OriginalCode {
   int slot_of(const std::string& name) const;  // -1: none
 };
 
+// The first instruction from `at` on that is no landing (END_FOR, END_SEND). Entered code is never entered at a
+// landing: by itself, CPython's takes items off the stack that only its FOR_ITER or SEND puts there.
+int after_landing(const Program& program, int at);
+
 // The names of a code object's slots: co_varnames, then the cells that are no arguments, then the free
 // variables.
 std::vector<std::string> slot_names(PyCodeObject* code);

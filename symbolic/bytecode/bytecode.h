@@ -68,6 +68,10 @@ ArgKind op_arg_kind(Op op);
 // By how much the stack grows (negative: shrinks). `jump`: when it jumps to its target.
 int op_stack_effect(Op op, int arg, bool jump = false);
 inline bool is_jump(Op op) { return op_arg_kind(op) == ArgKind::kJump; }
+// END_FOR and END_SEND: what FOR_ITER and SEND jump to, and nothing else goes to. On 3.12+ these two jumps and
+// their landings share bookkeeping of the stack, which canonical code leaves out, so assemble() refuses one
+// without the other.
+inline bool is_landing(Op op) { return op == Op::END_FOR || op == Op::END_SEND; }
 // False after JUMP, RETURN_VALUE, RAISE_VARARGS and RERAISE.
 bool falls_through(Op op);
 
@@ -127,7 +131,8 @@ struct CodeOptions {
 // A new code object from `program`: names and constants of `original` keep their indices and new ones are
 // appended; line table, exception table, inline caches, EXTENDED_ARG and the stack size are computed.
 // Instructions are jumped to by index. Throws PythonError where CPython refuses, and SystemError for what the
-// running version cannot express (LOAD_FAST_AND_CLEAR on 3.11, a FOR_ITER that jumps backwards …).
+// running version cannot express (LOAD_FAST_AND_CLEAR on 3.11, a FOR_ITER that jumps backwards or not to an
+// END_FOR …).
 PyRef assemble(PyCodeObject* original, const Program& program, const CodeOptions& options = {});
 
 // The stack depth before each instruction, -1 where control never comes.

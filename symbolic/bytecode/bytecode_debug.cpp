@@ -32,7 +32,7 @@ Program reencoded(const Program& program, int nops) {
   std::vector<int> moved;
   for (size_t i = 0; i < program.code.size(); ++i) {
     // A FOR_ITER has to land on its END_FOR, not on a NOP.
-    const bool landing = program.code[i].op == Op::END_FOR || program.code[i].op == Op::END_SEND;
+    const bool landing = is_landing(program.code[i].op);
     moved.push_back(static_cast<int>(result.code.size()));
     Instruction nop = program.code[i];
     nop.op = Op::NOP;

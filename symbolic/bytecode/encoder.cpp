@@ -32,6 +32,7 @@ class Encoder {
     const int size = static_cast<int>(code_.size());
     out_.unit_of.assign(size + 1, -1);
     for (at_ = 0; at_ < size;) {
+      check_landing(code_[at_]);
       const int first_unit = static_cast<int>(out_.units.size());
       int consumed = encode_as_it_was();
       if (!consumed) consumed = encode_one(code_[at_]);
@@ -51,6 +52,16 @@ class Encoder {
     PyErr_Format(PyExc_SystemError, "cdynamo: %s cannot be written in Python %d.%d%s", op_name(op),
                  PY_MAJOR_VERSION, PY_MINOR_VERSION, why);
     throw PythonError{};
+  }
+
+  // FOR_ITER goes to what comes after its END_FOR without looking at what it skips.
+  void check_landing(const Instruction& jump) {
+    if (jump.op != Op::FOR_ITER && jump.op != Op::SEND) return;
+    const Op landing = jump.op == Op::FOR_ITER ? Op::END_FOR : Op::END_SEND;
+    const bool has_landings = plain(landing) || find_shape(Shape::kEndFor, landing);
+    if (has_landings && (jump.arg >= static_cast<int>(code_.size()) || code_[jump.arg].op != landing))
+      refuse(jump.op,
+             jump.op == Op::FOR_ITER ? " without END_FOR as its target" : " without END_SEND as its target");
   }
 
   const RawOpcode* plain(Op op) { return find_shape(Shape::kPlain, op); }
