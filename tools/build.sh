@@ -10,7 +10,7 @@ executable=$("$python" -c 'import sys; print(sys.executable)')
 tests=OFF
 [ "$tag" = cpython-311 ] && tests=ON
 cmake -S . -B "build/$tag" -G Ninja -DPython_EXECUTABLE="$executable" -DPython_FIND_VIRTUALENV=ONLY \
-  -DCDYNAMO_BUILD_TESTS=$tests >"/tmp/cdynamo-cmake-$tag.log" 2>&1 ||
+  -DCDYNAMO_BUILD_TESTS=$tests -DCDYNAMO_TEST_HOOKS=ON >"/tmp/cdynamo-cmake-$tag.log" 2>&1 ||
   { cat "/tmp/cdynamo-cmake-$tag.log" >&2; echo "build: cmake failed" >&2; exit 1; }
 cmake --build "build/$tag" -j"$(nproc)" -- --quiet || { echo "build: the compiler failed" >&2; exit 1; }
 # The package is imported from the checkout: python/ on the path, the extension beside its sources.

@@ -4,11 +4,12 @@
 #include <chrono>
 #include <unordered_set>
 
-#include "frame_eval/cache/events.h"
 #include "frame_eval/hook/hook.h"
+#include "frame_eval/reports/events.h"
 #include "frame_eval/resume/continuation.h"
 #include "graph/autograd/autograd.h"
 #include "graph/op.h"
+#include "symbolic/entry/capture.h"
 #include "symbolic/interop/counters.h"
 #include "symbolic/interop/logs.h"
 
@@ -120,80 +121,84 @@ void reset_all_caches() {
 }
 
 void CodeCache::clear() {
-  std::vector<std::unique_ptr<Layout>> dropped;
-  for (auto& layout : layouts_) {
-    if (layout->compiling) continue;
-    auto emptied = std::make_unique<Layout>();
-    emptied->bound = layout->bound;
-    emptied->num_positional = layout->num_positional;
-    emptied->kwnames = layout->kwnames;
-    std::swap(*emptied, *layout);
+  std::vector<std::unique_ptr<CallSignature>> dropped;
+  for (auto& signature : signatures_) {
+    if (signature->compiling) continue;
+    auto emptied = std::make_unique<CallSignature>();
+    emptied->bound = signature->bound;
+    emptied->num_positional = signature->num_positional;
+    emptied->kwnames = signature->kwnames;
+    std::swap(*emptied, *signature);
     dropped.push_back(std::move(emptied));
   }
 }
 
-Layout& CodeCache::layout_for(Py_ssize_t num_positional, PyObject* kwnames, bool bound) {
-  for (auto& layout : layouts_)
-    if (layout->num_positional == num_positional && layout->bound == bound &&
-        same_kwnames(layout->kwnames.get(), kwnames))
-      return *layout;
-  layouts_.push_back(std::make_unique<Layout>());
-  Layout& layout = *layouts_.back();
-  layout.num_positional = num_positional;
-  layout.bound = bound;
-  layout.kwnames = PyRef::borrow(kwnames);
-  return layout;
+CallSignature& CodeCache::signature_for(Py_ssize_t num_positional, PyObject* kwnames, bool bound) {
+  for (auto& signature : signatures_)
+    if (signature->num_positional == num_positional && signature->bound == bound &&
+        same_kwnames(signature->kwnames.get(), kwnames))
+      return *signature;
+  signatures_.push_back(std::make_unique<CallSignature>());
+  CallSignature& signature = *signatures_.back();
+  signature.num_positional = num_positional;
+  signature.bound = bound;
+  signature.kwnames = PyRef::borrow(kwnames);
+  return signature;
 }
 
 Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames,
                         bool bound, OwnedArguments owned, PyRef& result) {
-  Layout& layout = layout_for(num_positional, kwnames, bound);
-  if (layout.skip) return layout.nested_too ? Outcome::kPlainPython : Outcome::kPython;
+  CallSignature& signature = signature_for(num_positional, kwnames, bound);
+  if (signature.skip) return signature.callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
   BindingsLease bindings;
   auto run = [&](std::shared_ptr<Entry> entry) {  // held: reset() may drop it while it runs
-    if (entry->end == End::kSkip) return entry->nested_too ? Outcome::kPlainPython : Outcome::kPython;
+    if (entry->end == End::kSkipFrame)
+      return entry->callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
     try {
       result = entry->run(roots, *bindings, owned);
     } catch (const RunInPython&) {
-      if (entry->graph && entry->graph->stale) std::erase(layout.entries, entry);
-      return Outcome::kPython;
+      if (entry->graph && entry->graph->stale) std::erase(signature.entries, entry);
+      return Outcome::kSkipFrame;
     }
     return Outcome::kDone;
   };
-  for (size_t i = 0; i < layout.entries.size(); ++i) {
-    if (!layout.entries[i]->guards.check(roots, *bindings)) {
+  for (size_t i = 0; i < signature.entries.size(); ++i) {
+    if (!signature.entries[i]->guards.check(roots, *bindings)) {
       count(counters().guard_failures);
       continue;
     }
-    if (i) std::rotate(layout.entries.begin(), layout.entries.begin() + i, layout.entries.begin() + i + 1);
+    if (i)
+      std::rotate(signature.entries.begin(), signature.entries.begin() + i,
+                  signature.entries.begin() + i + 1);
     count(counters().cache_hits);
-    return run(layout.entries[0]);
+    return run(signature.entries[0]);
   }
-  if (layout.compiling) return Outcome::kPython;
-  if (!layout.entries.empty() && (!layout.limit_reported || log_enabled(Topic::kRecompiles)))
-    explain_miss(layout, roots);
-  if (at_limit(layout)) return Outcome::kPython;
+  if (signature.compiling) return Outcome::kSkipFrame;
+  if (!signature.entries.empty() && (!signature.limit_reported || log_enabled(Topic::kRecompiles)))
+    explain_miss(signature, roots);
+  if (at_limit(signature)) return Outcome::kSkipFrame;
   bool failed = false;
-  std::shared_ptr<Entry> entry = compile(layout, roots, failed);
+  std::shared_ptr<Entry> entry = compile(signature, roots, failed);
   if (failed) return Outcome::kDone;
-  if (!entry) return layout.skip && layout.nested_too ? Outcome::kPlainPython : Outcome::kPython;
+  if (!entry)
+    return signature.skip && signature.callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
   if (entry->guards.check(roots, *bindings)) return run(entry);
   symbolic::log_warning("internal error in " + where(code_) + ": the guards of a new entry do not hold (" +
                         entry->guards.first_failure(roots).text + "); it runs in Python");
-  layout.skip = true;
-  return Outcome::kPython;
+  signature.skip = true;
+  return Outcome::kSkipFrame;
 }
 
-bool CodeCache::at_limit(Layout& layout) {
+bool CodeCache::at_limit(CallSignature& signature) {
   constexpr int kWays = 8;  // through the program, each an entry, where branches are followed
   const int limit = global_config().recompile_limit * (config_->evicts ? kWays : 1);
-  if (static_cast<int>(layout.entries.size()) < limit) return false;
+  if (static_cast<int>(signature.entries.size()) < limit) return false;
   if (config_->evicts) {
-    layout.entries.pop_back();
+    signature.entries.pop_back();
     return false;
   }
-  if (!layout.limit_reported) {
-    layout.limit_reported = true;
+  if (!signature.limit_reported) {
+    signature.limit_reported = true;
     symbolic::log_warning(
         where(code_) + " was compiled " + std::to_string(limit) +
         " times, which is config.recompile_limit; calls that fit none of these run in Python. "
@@ -202,51 +207,52 @@ bool CodeCache::at_limit(Layout& layout) {
   return true;
 }
 
-void CodeCache::explain_miss(Layout& layout, const symbolic::Roots& roots) {
+void CodeCache::explain_miss(CallSignature& signature, const symbolic::Roots& roots) {
   std::string text;
   bool dynamic = false;
-  for (const auto& entry : layout.entries) {
+  for (const auto& entry : signature.entries) {
     const GuardFailure failure = entry->guards.first_failure(roots);
     if (text.empty()) text = failure.text;
     for (const symbolic::DynamicHint& hint : failure.now_dynamic) {
-      const bool known = std::any_of(layout.dynamic.begin(), layout.dynamic.end(), [&](const auto& other) {
-        return other.source == hint.source && other.dim == hint.dim;
-      });
+      const bool known = std::any_of(
+          signature.dynamic.begin(), signature.dynamic.end(),
+          [&](const auto& other) { return other.source == hint.source && other.dim == hint.dim; });
       if (!known && !config_->is_static) {
-        layout.dynamic.push_back(hint);
+        signature.dynamic.push_back(hint);
         dynamic = true;
       }
     }
   }
   if (!log_enabled(Topic::kRecompiles)) return;
-  const bool limit = static_cast<int>(layout.entries.size()) >= global_config().recompile_limit;
+  const bool limit = static_cast<int>(signature.entries.size()) >= global_config().recompile_limit;
   log(Topic::kRecompiles, where(code_) + (limit ? " is not compiled again: " : " is compiled again: ") +
                               text + (dynamic && !limit ? "; made dynamic" : ""));
 }
 
-std::shared_ptr<Entry> CodeCache::compile(Layout& layout, const symbolic::Roots& roots, bool& failed) {
+std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbolic::Roots& roots,
+                                          bool& failed) {
   struct Compiling {
     bool& flag;
     explicit Compiling(bool& f) : flag(f) { flag = true; }
     ~Compiling() { flag = false; }
-  } compiling(layout.compiling);
+  } compiling(signature.compiling);
   HookScope no_hook(nullptr);
   count(counters().frames_seen);
   try {
     symbolic::CaptureRequest request;
     request.code = code_;
     request.roots = roots;
-    request.num_positional = layout.num_positional;
-    request.kwnames = layout.kwnames.get();
-    request.bound = layout.bound;
+    request.num_positional = signature.num_positional;
+    request.kwnames = signature.kwnames.get();
+    request.bound = signature.bound;
     request.assume_dynamic = config_->dynamic;
     request.assume_static = config_->is_static;
-    request.dynamic = layout.dynamic;
+    request.dynamic = signature.dynamic;
     constexpr size_t kMaxRefusals = 32;
     for (;;) {
       const int64_t breaks = counters().graph_breaks.load();
       try {
-        return make_entry(layout, symbolic::capture(request), roots, failed);
+        return make_entry(signature, symbolic::capture(request), roots, failed);
       } catch (const graph::NoDerivative& refused) {
         if (refused.user_call < 0 || request.refused_calls.size() == kMaxRefusals) throw;
         request.refused_calls.emplace_back(refused.user_call, refused.message);
@@ -257,10 +263,10 @@ std::shared_ptr<Entry> CodeCache::compile(Layout& layout, const symbolic::Roots&
     failed = true;
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "cdynamo: an error was lost");
   } catch (const graph::Unsupported& unsupported) {
-    layout.skip = true;
+    signature.skip = true;
     symbolic::log_warning(where(code_) + " runs in Python: " + unsupported.message);
   } catch (const std::exception& error) {
-    layout.skip = true;
+    signature.skip = true;
     const std::string text = "internal error while compiling " + where(code_) + ": " + error.what();
     if (!global_config().suppress_errors) {
       failed = true;
@@ -274,7 +280,7 @@ std::shared_ptr<Entry> CodeCache::compile(Layout& layout, const symbolic::Roots&
   return nullptr;
 }
 
-std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult capture,
+std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureResult capture,
                                              const symbolic::Roots& roots, bool& failed) {
   const auto start = std::chrono::steady_clock::now();
   CompileEvent event{.code = code_, .capture = &capture};
@@ -288,16 +294,17 @@ std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult captu
   const bool empty = is_empty(capture) && !global_config().keep_empty_graphs;
   // A helper without tensors is as well off in Python; replaying its side effects would need guards on what
   // it changes.
-  if (capture.end == End::kReturn && empty && (layout.bound || capture.effects.empty()))
-    capture.end = End::kSkip;
-  if (capture.end == End::kBreak && empty && layout.bound && capture.inputs.empty()) capture.end = End::kSkip;
-  if (capture.end == End::kSkip) {
+  if (capture.end == End::kReturn && empty && (signature.bound || capture.effects.empty()))
+    capture.end = End::kSkipFrame;
+  if (capture.end == End::kBreak && empty && signature.bound && capture.inputs.empty())
+    capture.end = End::kSkipFrame;
+  if (capture.end == End::kSkipFrame) {
     if (capture.skip_reason.empty()) capture.skip_reason = "it has no tensor operators";
     report_compile(event);
     if (capture.retry_later) return nullptr;
     if (!capture.uses_torch && capture.inputs.empty()) {
-      layout.skip = true;
-      layout.nested_too = capture.nested_too;
+      signature.skip = true;
+      signature.callees_too = capture.callees_too;
       return nullptr;
     }
     capture.inputs.clear();
@@ -307,7 +314,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult captu
   auto entry = std::make_shared<Entry>(capture, roots);
   event.guards = &entry->guards;
   lowering::CompileReport report;
-  if (capture.end != End::kSkip && !is_empty(capture)) {
+  if (capture.end != End::kSkipFrame && !is_empty(capture)) {
     std::vector<OutputForm> forms = entry->rebuild.output_forms(entry->num_outputs);
     if (config_->backend == BackendKind::kNative) {
       entry->graph = compile_native(capture, std::move(forms), report);
@@ -321,14 +328,14 @@ std::shared_ptr<Entry> CodeCache::make_entry(Layout& layout, CaptureResult captu
     count(counters().graphs_compiled);
   }
   if (capture.end == End::kBreak) entry->continuation = Continuation::make(code_, capture, config_);
-  if (capture.end != End::kSkip) {
-    if (!layout.entries.empty()) count(counters().recompiles);
+  if (capture.end != End::kSkipFrame) {
+    if (!signature.entries.empty()) count(counters().recompiles);
     count(counters().frames_compiled);
     event.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report_compile(event);
   }
-  entry->nested_too = capture.nested_too;
-  layout.entries.insert(layout.entries.begin(), entry);
+  entry->callees_too = capture.callees_too;
+  signature.entries.insert(signature.entries.begin(), entry);
   return entry;
 }
 

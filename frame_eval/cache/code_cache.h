@@ -1,4 +1,4 @@
-// The compiled entries of one code object under one Config, a list for each layout of arguments.
+// The compiled entries of one code object under one Config, a list for each signature of arguments.
 //
 //   look up: the guards of each entry in turn, the one that held last first
 //   miss:    the reason in the user's terms, what changed becomes dynamic, capture and compile a new entry
@@ -9,16 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "frame_eval/cache/owned_arguments.h"
 #include "frame_eval/execution/compiled_graph.h"
 #include "frame_eval/execution/rebuild.h"
+#include "frame_eval/hook/owned_arguments.h"
 
 namespace cdynamo::frame_eval {
 
 class Continuation;
 
 // One compiled way through a function: to its end, or to a graph break and on in Python. An entry that ends
-// in kSkip only says that such calls run in Python.
+// in kSkipFrame only says that such calls run in Python.
 struct Entry {
   Entry(const symbolic::CaptureResult& capture, const symbolic::Roots& roots);
   ~Entry();
@@ -33,27 +33,27 @@ struct Entry {
   std::unique_ptr<CompiledGraph> graph;        // null: nothing to compute
   std::unique_ptr<Continuation> continuation;  // kBreak
   size_t num_outputs = 0;
-  bool nested_too = false;  // kSkip: kPlainPython
+  bool callees_too = false;  // kSkipFrame: kSkipFrameAndCallees
 };
 
 // Entries for calls that pass their arguments in the same way.
-struct Layout {
+struct CallSignature {
   bool bound = false;  // the arguments are a frame's slots
   Py_ssize_t num_positional = 0;
   PyRef kwnames;  // tuple or null
 
   std::vector<std::shared_ptr<Entry>> entries;
   std::vector<symbolic::DynamicHint> dynamic;
-  bool nested_too = false;  // with skip: kPlainPython
-  bool skip = false;        // nothing can be captured: always Python
+  bool callees_too = false;  // with skip: kSkipFrameAndCallees
+  bool skip = false;         // nothing can be captured: always Python
   bool limit_reported = false;
   bool compiling = false;  // a thread is at it: the others run eagerly
 };
 
 enum class Outcome : uint8_t {
   kDone,
-  kPython,       // run the function in Python; what it calls may be compiled
-  kPlainPython,  // run it in Python, and what it calls too
+  kSkipFrame,            // run the function in Python; what it calls may be compiled
+  kSkipFrameAndCallees,  // run it in Python, and what it calls too
 };
 
 class CodeCache {
@@ -70,17 +70,17 @@ class CodeCache {
   void clear();
 
  private:
-  Layout& layout_for(Py_ssize_t num_positional, PyObject* kwnames, bool bound);
+  CallSignature& signature_for(Py_ssize_t num_positional, PyObject* kwnames, bool bound);
   // Null: run in Python, or (failed) a Python error is set.
-  std::shared_ptr<Entry> compile(Layout& layout, const symbolic::Roots& roots, bool& failed);
-  std::shared_ptr<Entry> make_entry(Layout& layout, symbolic::CaptureResult capture,
+  std::shared_ptr<Entry> compile(CallSignature& signature, const symbolic::Roots& roots, bool& failed);
+  std::shared_ptr<Entry> make_entry(CallSignature& signature, symbolic::CaptureResult capture,
                                     const symbolic::Roots& roots, bool& failed);
-  void explain_miss(Layout& layout, const symbolic::Roots& roots);
-  bool at_limit(Layout& layout);
+  void explain_miss(CallSignature& signature, const symbolic::Roots& roots);
+  bool at_limit(CallSignature& signature);
 
   PyCodeObject* code_;  // borrowed: the cache lives in the code object's extra slot
   ConfigPtr config_;
-  std::vector<std::unique_ptr<Layout>> layouts_;
+  std::vector<std::unique_ptr<CallSignature>> signatures_;
 };
 
 // The cache of a code object under a config, made at the first call.

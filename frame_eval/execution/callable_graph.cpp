@@ -4,7 +4,7 @@
 #include <set>
 
 #include "frame_eval/execution/compiled_graph.h"
-#include "frame_eval/execution/graph_description.h"
+#include "frame_eval/reports/graph_description.h"
 #include "graph/op.h"
 
 namespace cdynamo::frame_eval {

@@ -4,10 +4,10 @@
 #include <memory>
 #include <vector>
 
-#include "frame_eval/cache/config.h"
 #include "frame_eval/guards/guard_tree.h"
+#include "frame_eval/hook/config.h"
 #include "lowering/compile.h"
-#include "symbolic/capture/capture.h"
+#include "symbolic/capture/capture_result.h"
 
 namespace cdynamo::frame_eval {
 

@@ -4,17 +4,17 @@
 #include <array>
 #include <optional>
 
-#include "frame_eval/cache/events.h"
 #include "frame_eval/execution/autograd_node.h"
 #include "frame_eval/execution/compiled_graph.h"
 #include "frame_eval/execution/executable_call.h"
 #include "frame_eval/execution/training_function.h"
+#include "frame_eval/reports/events.h"
 #include "graph/autograd/autograd.h"
 #include "graph/op.h"
 #include "graph/passes.h"
 #include "runtime/host/arena.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/interop/counters.h"
+#include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/torch/library_call.h"
 

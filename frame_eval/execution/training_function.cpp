@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "frame_eval/execution/executable_call.h"
-#include "frame_eval/execution/graph_description.h"
+#include "frame_eval/reports/graph_description.h"
 #include "graph/autograd/autograd.h"
 #include "graph/op.h"
 #include "graph/strides.h"

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "symbolic/values/sym_int.h"
-
 namespace cdynamo::frame_eval {
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "symbolic/capture/capture.h"
+#include "symbolic/capture/capture_result.h"
 
 namespace cdynamo::frame_eval {
 

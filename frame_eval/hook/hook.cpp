@@ -1,18 +1,14 @@
 #include "frame_eval/hook/hook.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
-#include "frame_eval/cache/code_cache.h"
+#include "frame_eval/hook/calls.h"
 #include "frame_eval/hook/frame.h"
-#include "symbolic/interop/py_ref.h"
 #include "symbolic/interop/stack_limit.h"
 
 namespace cdynamo::frame_eval {
 namespace {
-
-using symbolic::PyRef;
 
 thread_local ConfigPtr current_config;
 thread_local PyCodeObject* code_to_let_pass = nullptr;
@@ -33,15 +29,15 @@ size_t longest_match(const std::vector<std::string>& names, const std::string& p
 
 CodeVerdict decide(PyCodeObject* code) {
   constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
-  if (code->co_flags & kSuspended || !(code->co_flags & CO_OPTIMIZED)) return CodeVerdict::kSkip;
+  if (code->co_flags & kSuspended || !(code->co_flags & CO_OPTIMIZED)) return CodeVerdict::kSkipFrame;
   const char* file = PyUnicode_AsUTF8(code->co_filename);
   if (!file) {
     PyErr_Clear();
-    return CodeVerdict::kSkip;
+    return CodeVerdict::kSkipFrame;
   }
-  if (longest_match(folders().plain, file)) return CodeVerdict::kPlain;
+  if (longest_match(folders().skipped_with_callees, file)) return CodeVerdict::kSkipFrameAndCallees;
   const size_t skipped = longest_match(folders().skipped, file);
-  return skipped > 0 && longest_match(folders().kept, file) <= skipped ? CodeVerdict::kSkip
+  return skipped > 0 && longest_match(folders().kept, file) <= skipped ? CodeVerdict::kSkipFrame
                                                                        : CodeVerdict::kCompile;
 }
 
@@ -49,48 +45,6 @@ CodeVerdict decide(PyCodeObject* code) {
 Py_ssize_t verdict_index() {
   static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(nullptr);
   return index;
-}
-
-// The frame and all that it calls, in plain Python.
-PyObject* run_plain(PyThreadState* tstate, CdynamoFrame* frame) {
-  HookScope nothing_is_compiled(nullptr, nullptr);
-  return cdynamo_run_default(tstate, frame, 0);
-}
-
-// Runs the frame through its code's cache. False: it is still to be evaluated.
-bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code, PyObject** result) {
-  Py_ssize_t count = 0;
-  PyObject** slots = cdynamo_frame_arguments(frame, &count);
-  PyObject* function = cdynamo_frame_function(frame);
-  if (!slots || !function || !PyFunction_Check(function)) return false;
-  auto* f = reinterpret_cast<PyFunctionObject*>(function);
-  const symbolic::Roots roots{.arguments = slots,
-                              .num_arguments = count,
-                              .function = function,
-                              .globals = f->func_globals,
-                              .builtins = f->func_builtins,
-                              .closure = f->func_closure};
-  PyRef value;
-  Outcome outcome = Outcome::kPython;
-  try {
-    const ConfigPtr config = current_config;
-    outcome = code_cache(code, config)->call(roots, count, nullptr, true, {slots, count}, value);
-  } catch (const symbolic::PythonError&) {
-    outcome = Outcome::kDone;
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-    outcome = Outcome::kDone;
-  } catch (const std::exception& error) {
-    PyErr_Format(PyExc_SystemError, "cdynamo: %s", error.what());
-    outcome = Outcome::kDone;
-  }
-  if (outcome == Outcome::kPlainPython) {
-    *result = run_plain(tstate, frame);
-    return true;
-  }
-  if (outcome != Outcome::kDone) return false;
-  *result = cdynamo_finish_frame(tstate, frame, value.release());
-  return true;
 }
 
 PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
@@ -104,12 +58,20 @@ PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
   }
   PyObject* result = nullptr;
   const CodeVerdict verdict = code_verdict(code);
-  if (verdict == CodeVerdict::kPlain) return run_plain(tstate, frame);
-  if (verdict == CodeVerdict::kCompile && run_compiled(tstate, frame, code, &result)) return result;
+  if (verdict == CodeVerdict::kSkipFrameAndCallees) return run_with_callees_uncompiled(tstate, frame);
+  if (verdict == CodeVerdict::kCompile &&
+      run_compiled(tstate, frame, code, ConfigPtr(current_config), &result))
+    return result;
   return cdynamo_run_default(tstate, frame, throw_flag);
 }
 
 }  // namespace
+
+// The frame and all that it calls, in plain Python.
+PyObject* run_with_callees_uncompiled(PyThreadState* tstate, CdynamoFrame* frame) {
+  HookScope nothing_is_compiled(nullptr, nullptr);
+  return cdynamo_run_default(tstate, frame, 0);
+}
 
 HookScope::HookScope(ConfigPtr config, PyCodeObject* let_pass, OwnedArguments owned)
     : previous_(std::move(current_config)),

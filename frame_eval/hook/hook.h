@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "frame_eval/cache/config.h"
-#include "frame_eval/cache/owned_arguments.h"
+#include "frame_eval/hook/config.h"
+#include "frame_eval/hook/frame.h"
+#include "frame_eval/hook/owned_arguments.h"
 
 namespace cdynamo::frame_eval {
 
@@ -28,20 +29,23 @@ class HookScope {
   bool installed_;
 };
 
+// Runs the frame and all that it calls in plain Python.
+PyObject* run_with_callees_uncompiled(PyThreadState* tstate, CdynamoFrame* frame);
+
 // The config under which this thread's frames are looked at; null: none.
 const ConfigPtr& hook_config();
 
-// kSkip: code that is never compiled on its own, though what it calls may be: cdynamo's, the standard library's,
-// torch's but for torch.nn.modules, NumPy's, generators, module bodies. kPlain: it and all that it calls runs in
+// kSkipFrame: code that is never compiled on its own, though what it calls may be: cdynamo's, the standard library's,
+// torch's but for torch.nn.modules, NumPy's, generators, module bodies. kSkipFrameAndCallees: it and all that it calls runs in
 // plain Python: what was marked with `disable`, and checkpoints, whose recomputation has to be what their forward was.
-enum class CodeVerdict : uint8_t { kCompile, kSkip, kPlain };
+enum class CodeVerdict : uint8_t { kCompile, kSkipFrame, kSkipFrameAndCallees };
 CodeVerdict code_verdict(PyCodeObject* code);
 
 // Beginnings of file names, named by Python's side of the package.
 struct CodeFolders {
   std::vector<std::string> skipped;
-  std::vector<std::string> kept;  // within `skipped`
-  std::vector<std::string> plain;
+  std::vector<std::string> kept;                  // within `skipped`
+  std::vector<std::string> skipped_with_callees;  // and all that they call
 };
 void set_code_folders(CodeFolders names);
 

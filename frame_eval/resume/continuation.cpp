@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <new>
 
-#include "frame_eval/cache/events.h"
+#include "frame_eval/hook/calls.h"
 #include "frame_eval/hook/hook.h"
-#include "frame_eval/hook/optimized.h"
+#include "frame_eval/reports/events.h"
 #include "frame_eval/resume/entered_code.h"
 #include "graph/op.h"
 #include "symbolic/interop/logs.h"

@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "frame_eval/cache/config.h"
-#include "symbolic/capture/capture.h"
+#include "frame_eval/hook/config.h"
+#include "symbolic/capture/capture_result.h"
 
 namespace cdynamo::frame_eval {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "symbolic/bytecode/bytecode.h"
-#include "symbolic/capture/capture.h"
+#include "symbolic/capture/capture_result.h"
 
 namespace cdynamo::frame_eval {
 

@@ -294,7 +294,7 @@ def _gradients(results, of: dict[int, torch.Tensor], operands, create_graph: boo
 
 
 def describe(record: tuple, tensors: dict[int, tuple]) -> Call | str:
-    """The call that a record of `symbolic/capture/user_call.h` stands for, or why it cannot be a node.
+    """The call that a record of `symbolic/tensors/user_call.h` stands for, or why it cannot be a node.
 
     `tensors` has dtype, sizes and strides of the graph values among its arguments.
     """

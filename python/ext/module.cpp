@@ -4,14 +4,15 @@
 #include <Python.h>
 
 #include "frame_eval/cache/code_cache.h"
-#include "frame_eval/cache/events.h"
-#include "frame_eval/hook/frame_debug.h"
+#include "frame_eval/call/optimized.h"
 #include "frame_eval/hook/hook.h"
-#include "frame_eval/hook/optimized.h"
+#include "frame_eval/reports/events.h"
 #include "graph/op.h"
-#include "symbolic/capture/capture_debug.h"
 #include "symbolic/interop/counters.h"
 #include "symbolic/interop/logs.h"
+#ifdef CDYNAMO_TEST_HOOKS
+#include "tests/ext/methods.h"
+#endif
 
 namespace {
 
@@ -136,16 +137,11 @@ PyObject* set_code_folders(PyObject*, PyObject* args) {
   PyObject *skipped, *kept, *plain;
   fe::CodeFolders names;
   if (!PyArg_ParseTuple(args, "OOO", &skipped, &kept, &plain)) return nullptr;
-  if (!to_strings(skipped, names.skipped) || !to_strings(kept, names.kept) || !to_strings(plain, names.plain))
+  if (!to_strings(skipped, names.skipped) || !to_strings(kept, names.kept) ||
+      !to_strings(plain, names.skipped_with_callees))
     return nullptr;
   fe::set_code_folders(std::move(names));
   Py_RETURN_NONE;
-}
-
-PyObject* capture(PyObject*, PyObject* args) {
-  PyObject *function, *arguments;
-  if (!PyArg_ParseTuple(args, "OO!", &function, &PyTuple_Type, &arguments)) return nullptr;
-  return sym::debug_capture(function, arguments);
 }
 
 // The operator table, for tests: a list of (name, has a derivative, schemas). An entry without tensors among
@@ -181,7 +177,6 @@ PyMethodDef methods[] = {
     {"set_log", set_log, METH_VARARGS, nullptr},
     {"set_listener", set_listener, METH_O, nullptr},
     {"set_code_folders", set_code_folders, METH_VARARGS, nullptr},
-    {"_capture", capture, METH_VARARGS, nullptr},
     {},
 };
 
@@ -202,6 +197,8 @@ PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__C() {
   PyRef module = PyRef::steal(PyModule_Create(&definition));
   if (!module || fe::add_optimized_function_type(module.get()) < 0) return nullptr;
-  if (PyModule_AddFunctions(module.get(), fe::debug_methods()) < 0) return nullptr;
+#ifdef CDYNAMO_TEST_HOOKS
+  if (PyModule_AddFunctions(module.get(), cdynamo::test_hooks::methods()) < 0) return nullptr;
+#endif
   return module.release();
 }

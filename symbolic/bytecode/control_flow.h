@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "symbolic/bytecode/bytecode.h"
-#include "symbolic/capture/capture.h"
 
 namespace cdynamo::symbolic {
 
@@ -17,6 +16,12 @@ std::vector<Loop> find_loops(const Program& program);
 
 // Slots of co_localsplus that may be read from instruction `at` on, by slot.
 std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at);
+
+// One way on from the instructions that Python executes after a break.
+struct WayOut {
+  int from, to;             // instructions: the last one that Python executes, and the next
+  std::vector<int> locals;  // co_localsplus slots that are live at `to`, all of them assigned; cells left out
+};
 
 // The ways out of `region` (by instruction) for a frame that enters it at `entry` with `bound` slots
 // assigned. What an exception leaves by is left out, and ways where it is not known which variables are

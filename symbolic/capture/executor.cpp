@@ -1,14 +1,9 @@
 #include "symbolic/capture/executor.h"
 
-#include <functional>
-
+#include "absl/strings/str_cat.h"
 #include "symbolic/capture/executor_state.h"
-#include "symbolic/capture/user_call.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/frames/exceptions.h"
-#include "symbolic/frames/functions.h"
-#include "symbolic/values/sym_int.h"
+#include "symbolic/interop/tensor_access.h"
 
 namespace cdynamo::symbolic {
 
@@ -18,8 +13,8 @@ Executor::State::State(const CaptureRequest& request)
 }
 
 Executor::State::~State() {
-  for (const std::weak_ptr<CellValue>& cell : cells)
-    if (auto alive = cell.lock()) alive->forget();
+  for (const std::weak_ptr<SymbolicValue>& value : cyclic)
+    if (auto alive = value.lock()) alive->forget();
 }
 
 Executor::Executor(const CaptureRequest& request) : state_(std::make_unique<State>(request)) {}
@@ -37,9 +32,27 @@ bool has_no_identity(PyObject* object) {
          object == Py_Ellipsis;
 }
 
+// Tensors, arrays, and other objects whose kind the frameworks own; null: not theirs.
+ValuePtr wrap_framework_object(Executor& ex, PyObject* object, const SourcePtr& source) {
+  switch (tensor_kind(object)) {
+    case TensorKind::kTorch: return wrap_torch_tensor(ex, object, source);
+    case TensorKind::kNumpy: return wrap_numpy_array(ex, object, source);
+    case TensorKind::kNone: break;
+  }
+  if (torch_is_loaded())
+    if (ValuePtr value = wrap_torch_object(ex, object, source)) return value;
+  return wrap_numpy_object(ex, object, source);
+}
+
+ValuePtr wrap_framework_callable(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (torch_is_loaded())
+    if (ValuePtr value = wrap_torch_callable(ex, object, source)) return value;
+  return wrap_numpy_callable(ex, object, source);
+}
+
 ValuePtr wrap_new(Executor& ex, PyObject* object, const SourcePtr& source) {
   if (has_no_identity(object)) return wrap_python_object(ex, object, source);
-  if (ValuePtr value = wrap_tensor(ex, object, source)) return value;
+  if (ValuePtr value = wrap_framework_object(ex, object, source)) return value;
   if (PyCallable_Check(object) || PyType_Check(object))
     if (ValuePtr value = wrap_framework_callable(ex, object, source)) return value;
   if (PyFunction_Check(object)) return wrap_function(ex, object, source);
@@ -117,41 +130,17 @@ bool same_guard(const Guard& a, const Guard& b) {
          (!a.other || same_source(*a.other, *b.other));
 }
 
-std::string source_line(PyCodeObject* code, int line) {
-  PyObject* getline = library_object("linecache", "getline");
-  if (!getline || line < 0) return {};
-  PyRef text = PyRef::steal(PyObject_CallFunction(getline, "Oi", code->co_filename, line));
-  PyRef stripped = text ? PyRef::steal(PyObject_CallMethod(text.get(), "strip", nullptr)) : PyRef();
-  const char* utf8 = stripped ? PyUnicode_AsUTF8(stripped.get()) : nullptr;
-  if (!utf8) PyErr_Clear();
-  return utf8 ? utf8 : "";
-}
-
 std::string base_name(const std::string& path) {
   size_t slash = path.rfind('/');
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-// The frame whose line reports show: the innermost one of the user's own code.
-const SymbolicFrame* user_frame(const Executor::State& state) {
-  for (const SymbolicFrame* frame = state.frame; frame; frame = frame->back)
-    if (!frame->code->is_library) return frame;
-  return state.frame;
-}
-
-const std::string& text_at(Executor::State& state, const SymbolicFrame& frame) {
-  std::pair<PyCodeObject*, int> key{frame.code->object(), frame.line()};
-  auto [it, added] = state.location_texts.try_emplace(key);
-  if (added) it->second = source_line(key.first, key.second);
+const std::string& text_at(Executor::State& state, const CodeLine& place) {
+  auto [it, added] = state.location_texts.try_emplace({place.code, place.line});
+  if (added) it->second = source_line(place.code, place.line);
   return it->second;
 }
 }  // namespace
-
-UserFrame SymbolicFrame::describe() const {
-  UserFrame user{code->file(), code->name(), "", line()};
-  user.text = source_line(code->object(), user.line);
-  return user;
-}
 
 void Executor::guard(Guard guard) {
   State& s = *state_;
@@ -160,9 +149,8 @@ void Executor::guard(Guard guard) {
   for (auto it = first; it != last; ++it)
     if (same_guard(s.result.guards[it->second], guard)) return;
   if (guard.why.empty())
-    if (const SymbolicFrame* frame = user_frame(s))
-      guard.why =
-          base_name(frame->code->file()) + ":" + std::to_string(frame->line()) + ": " + text_at(s, *frame);
+    if (const CodeLine place = user_line(s.frame); place.code)
+      guard.why = absl::StrCat(base_name(place.file), ":", place.line, ": ", text_at(s, place));
   s.guard_index.emplace(hash, s.result.guards.size());
   s.result.guards.push_back(std::move(guard));
 }
@@ -170,14 +158,14 @@ void Executor::guard(Guard guard) {
 void Executor::effect(Effect effect) { state_->result.effects.push_back(std::move(effect)); }
 
 void Executor::mutated(const ValuePtr& value) {
-  if (value->source && part()) break_graph("CD0419", part()->what);
+  if (value->source && isolated_region()) break_graph("CD0419", isolated_region()->what);
   if (state_->mutated_set.insert(value.get()).second) state_->mutated.push_back(value);
 }
 
 void Executor::changing(const ValuePtr& value, bool is_live) {
   if (is_live) return mutated(value);
   // Whether it was made outside is not known.
-  if (part() && part()->pure) break_graph("CD0419", part()->what);
+  if (isolated_region() && isolated_region()->pure) break_graph("CD0419", isolated_region()->what);
 }
 
 graph::Graph& Executor::graph() { return *state_->result.graph; }
@@ -186,15 +174,15 @@ graph::Builder& Executor::builder() {
   State& s = *state_;
   if (s.result.graph->nodes.size() > kMaxNodes) break_graph("CD0006", "");
   int location = -1;
-  if (const SymbolicFrame* frame = user_frame(s)) {
-    std::pair<PyCodeObject*, int> key{frame->code->object(), frame->line()};
-    auto [it, added] = s.locations.try_emplace(key, static_cast<int>(s.result.graph->locations.size()));
+  if (const CodeLine place = user_line(s.frame); place.code) {
+    auto [it, added] =
+        s.locations.try_emplace({place.code, place.line}, static_cast<int>(s.result.graph->locations.size()));
     if (added)
-      s.result.graph->locations.push_back(
-          {frame->code->file(), frame->code->name(), text_at(s, *frame), key.second});
+      s.result.graph->locations.push_back({place.file, place.function, text_at(s, place), place.line});
     location = it->second;
   }
-  s.builder.set_location(location, s.user_call, s.parts.empty() ? 0 : s.parts.back().region);
+  s.builder.set_location(location, s.user_call,
+                         s.isolated_regions.empty() ? 0 : s.isolated_regions.back().region);
   return s.builder;
 }
 
@@ -255,9 +243,8 @@ graph::Sym Executor::size_symbol(const SourcePtr& source, int dim, int64_t value
   return it->second;
 }
 
-int Executor::record_user_call(const char* kind, PyRef target, const CallArgs& args) {
+int Executor::record_user_call(const PyRef& record) {
   State& s = *state_;
-  PyRef record = make_user_call(*this, kind, target.get(), args);
   s.user_call = static_cast<int>(PyList_GET_SIZE(user_calls()));
   for (const auto& [call, why] : s.request.refused_calls)
     if (call == s.user_call) break_graph("CD0417", why);
@@ -273,29 +260,18 @@ void Executor::add_library_call(std::shared_ptr<LibraryCall> call) {
 void Executor::uses_torch() { state_->result.uses_torch = true; }
 void Executor::changes_autocast() { state_->result.changes_autocast = true; }
 
-const Executor::Part* Executor::part() const {
-  return state_->parts.empty() ? nullptr : &state_->parts.back();
+const Executor::IsolatedRegion* Executor::isolated_region() const {
+  return state_->isolated_regions.empty() ? nullptr : &state_->isolated_regions.back();
 }
-void Executor::enter_part(std::string what, int region, bool pure) {
-  state_->parts.push_back({std::move(what), region, graph().next_value_id(), pure});
+void Executor::enter_isolated_region(std::string what, int region, bool pure) {
+  state_->isolated_regions.push_back({std::move(what), region, graph().next_value_id(), pure});
 }
-void Executor::leave_part() { state_->parts.pop_back(); }
+void Executor::leave_isolated_region() { state_->isolated_regions.pop_back(); }
 
 // ---- running
 
 SymbolicFrame* Executor::frame() { return state_->frame; }
 
-std::vector<UserFrame> Executor::user_stack() const {
-  std::vector<UserFrame> frames;
-  for (const SymbolicFrame* frame = state_->frame; frame; frame = frame->back)
-    frames.push_back(frame->describe());
-  return {frames.rbegin(), frames.rend()};
-}
-
-ValuePtr Executor::inline_call(const ValuePtr& function, const CallArgs& args) {
-  return function->call(*this, args);
-}
-
-ValuePtr Executor::fold(PyObject* callable, const CallArgs& args) { return fold_call(*this, callable, args); }
+std::vector<UserFrame> Executor::user_stack() const { return frames_to(state_->frame); }
 
 }  // namespace cdynamo::symbolic

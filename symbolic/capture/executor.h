@@ -12,7 +12,7 @@
 
 namespace cdynamo::symbolic {
 
-class SymbolicFrame;
+class SymbolicFrame;  // symbolic/frames/frame.h
 
 class Executor {
  public:
@@ -46,33 +46,29 @@ class Executor {
   graph::Sym size_symbol(const SourcePtr& source, int dim, int64_t value);
   // An earlier miss has shown that this int or float changes from call to call.
   bool is_dynamic(const SourcePtr& source) const;
-  // Records one Python-level call for FX export; returns the index for Node::user_call.
-  // kind: "call_function" (target: the callable) or "call_method" (target: the name).
-  int record_user_call(const char* kind, PyRef target, const CallArgs& args);
+  // Records one Python-level call for FX export, as make_user_call (tensors/user_call.h) describes it; returns the
+  // index for Node::user_call.
+  int record_user_call(const PyRef& record);
   PyObject* user_calls();  // the list that CaptureResult gets; borrowed
   void uses_torch();
   void add_library_call(std::shared_ptr<LibraryCall> call);
   void changes_autocast();
 
-  // A part of the program that eager runs again, or later: a checkpoint, the backward of a Function. It may
+  // A region of the program that eager runs again, or later: a checkpoint, the backward of a Function. It may
   // change nothing but what it makes itself: anything else breaks the graph.
-  struct Part {
+  struct IsolatedRegion {
     std::string what;     // "a checkpoint"
     int region = 0;       // Node::region of what it appends
     int first_value = 0;  // the graph's values from here on are its own
     bool pure = false;    // eager runs it later only: what was made outside of it may not be changed either
   };
-  const Part* part() const;  // the innermost; null: none
-  void enter_part(std::string what, int region, bool pure = false);
-  void leave_part();
+  const IsolatedRegion* isolated_region() const;  // the innermost; null: none
+  void enter_isolated_region(std::string what, int region, bool pure = false);
+  void leave_isolated_region();
 
   // ---- running
-  // Inlines a Python function: binds arguments (defaults, *args, keywords) and runs its frame to the end.
-  ValuePtr inline_call(const ValuePtr& function, const CallArgs& args);
   SymbolicFrame* frame();  // innermost
   std::vector<UserFrame> user_stack() const;
-  // Calls a C function with constants only and wraps the result; an exception it raises becomes PythonRaise.
-  ValuePtr fold(PyObject* callable, const CallArgs& args);
 
   // What symbolic/torch and symbolic/numpy keep for this capture.
   std::shared_ptr<void> framework_state;

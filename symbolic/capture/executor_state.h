@@ -8,9 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "symbolic/capture/branches.h"
 #include "symbolic/capture/executor.h"
-#include "symbolic/frames/frame.h"
 
 namespace cdynamo::symbolic {
 
@@ -28,7 +26,7 @@ constexpr int kMaxInlineDepth = 200;
 constexpr int64_t kMaxInstructions = 2'000'000;
 constexpr size_t kMaxNodes = 20'000;
 
-class CellValue;
+struct FollowedBranches;  // symbolic/entry/branches.h
 
 struct Executor::State {
   explicit State(const CaptureRequest& request);
@@ -64,8 +62,8 @@ struct Executor::State {
   std::map<std::pair<PyObject*, PyObject*>, ValuePtr> globals;
   std::vector<std::pair<PyObject*, PyObject*>> globals_order;
 
-  std::vector<Executor::Part> parts;           // outermost first
-  std::unique_ptr<FollowedBranches> branches;  // null: what depends on data is not followed
+  std::vector<Executor::IsolatedRegion> isolated_regions;  // outermost first
+  std::shared_ptr<FollowedBranches> branches;              // null: what depends on data is not followed
 
   // ---- running
   SymbolicFrame* frame = nullptr;  // innermost
@@ -73,8 +71,9 @@ struct Executor::State {
   int64_t instructions = 0;
   ValuePtr handled;  // the exception that is being handled; null: none
   ValuePtr none_value;
-  std::vector<std::weak_ptr<CellValue>> cells;  // made during capture
-  ValuePtr last_raised;                         // the exception that was raised last, and where
+  std::vector<std::weak_ptr<SymbolicValue>>
+      cyclic;            // made during capture; may hold themselves (a cell and its function)
+  ValuePtr last_raised;  // the exception that was raised last, and where
   std::vector<UserFrame> raise_stack;
 
   // ---- the root frame
@@ -92,24 +91,6 @@ struct Executor::State {
   std::map<std::pair<PyCodeObject*, int>, int> locations;  // code and line to Graph::locations
   std::map<std::pair<PyCodeObject*, int>, std::string> location_texts;
   int user_call = -1;  // the call whose nodes are being made
-};
-
-// Runs `work` and turns errors of ours, and Python's that are not the user's, into graph breaks with the
-// user's stack.
-void with_errors_as_breaks(Executor& ex, const std::function<void()>& work);
-
-// Thrown in the root frame where it reaches stop_at_step.
-struct StopReached {};
-
-// For one run of a frame: makes it the innermost one.
-class FrameScope {
- public:
-  FrameScope(Executor& ex, SymbolicFrame& frame);
-  ~FrameScope();
-  FrameScope(const FrameScope&) = delete;
-
- private:
-  Executor::State& state_;
 };
 
 }  // namespace cdynamo::symbolic

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "symbolic/capture/value.h"
+#include "symbolic/interop/stack_limit.h"
 
 namespace cdynamo::symbolic {
 
@@ -29,6 +30,10 @@ BreakRecord break_record(const char* id, const std::string& detail) {
   record.why = "it is not captured";
   record.instead = "move it out of the compiled function";
   return record;
+}
+
+void check_stack() {
+  if (stack_is_low()) break_graph("CD0007", "");
 }
 
 void break_graph(const char* id, std::string detail) { throw GraphBreak{break_record(id, detail)}; }

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "symbolic/capture/capture.h"
+#include "symbolic/capture/capture_result.h"
 
 namespace cdynamo::symbolic {
 
@@ -71,10 +71,13 @@ BreakRecord break_record(const char* id, const std::string& detail);
 // Looks the row up in graph_breaks.def and throws; `detail` completes its `what`.
 [[noreturn]] void break_graph(const char* id, std::string detail);
 
-// Leaves the whole frame to Python: End::kSkip with these fields of CaptureResult.
+// Breaks the graph where the C stack is low: Python itself runs into its recursion limit.
+void check_stack();
+
+// Leaves the whole frame to Python: End::kSkipFrame with these fields of CaptureResult.
 struct SkipFrame {
   std::string reason;
-  bool nested_too = false, retry_later = false;
+  bool callees_too = false, retry_later = false;
   std::shared_ptr<CaptureResult> seen = nullptr;  // the guards up to there; filled in by capture()
 };
 
@@ -130,6 +133,10 @@ class SymbolicValue : public std::enable_shared_from_this<SymbolicValue> {
   // capture, for the values that were registered with Executor::mutated, in the order of their first
   // mutation.
   virtual void emit_effects(Executor& ex) {}
+
+  // Lets go of what it holds, when the capture has ended: for values that may hold themselves
+  // (Executor::State::cyclic).
+  virtual void forget() {}
 
   SourcePtr source;  // null for what was made during capture
 };

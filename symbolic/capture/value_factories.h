@@ -1,12 +1,11 @@
-// What the executor asks of the kinds of values, and what it gives them back: the seam between the parts of
-// symbolic/.
-//
-// symbolic/values implements the data model, symbolic/torch and symbolic/numpy the frameworks, the executor's
-// own files (frame, functions, generators, exceptions) run code. Each part includes this header and links
-// with its siblings.
+// What the rooms of symbolic/ that stand above capture give to those below them: values for objects, and the few questions
+// that a lower room asks of a higher one. This header is the only seam that calls upwards: each room includes what stands
+// below it (tools/layers.py), and what is declared here is implemented where the sections say.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,16 +14,23 @@
 
 namespace cdynamo::symbolic {
 
-// ---- implemented by symbolic/torch (which asks symbolic/numpy in turn)
+// ---- symbolic/torch
 
-// The value of a tensor, an array or another object whose kind the frameworks own (dtypes, devices, Size
-// ...). Null when the object is not theirs.
-ValuePtr wrap_tensor(Executor& ex, PyObject* object, SourcePtr source);
-// The value of a callable, class or context manager that is bound by a rule (torch.*, Tensor methods, np.*):
-// it is not inlined. Null where there is no rule.
-ValuePtr wrap_framework_callable(Executor& ex, PyObject* object, SourcePtr source);
+// A tensor or parameter that comes in. Tensors of kinds that are not compiled get a value that breaks when it
+// is used.
+ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& source);
+// Another object of a kind that is torch's: dtypes, devices, Size ... Null: none of these.
+ValuePtr wrap_torch_object(Executor& ex, PyObject* object, const SourcePtr& source);
+// A callable, class or context manager that has a rule (torch.*, Tensor methods): it is not inlined. Null: no rule.
+ValuePtr wrap_torch_callable(Executor& ex, PyObject* object, const SourcePtr& source);
 
-// ---- implemented by symbolic/values
+// ---- symbolic/numpy: as above
+
+ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& source);
+ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source);  // dtypes, scalars
+ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& source);
+
+// ---- symbolic/values
 
 // The value of any object that is not a tensor's, a framework callable, a Python function, a bound method of
 // one, a cell. `source` is null for what a pure function has made. Never null.
@@ -43,13 +49,15 @@ ValuePtr format_value(Executor& ex, const ValuePtr& value, int conversion, const
 // BUILD_STRING: each part is a str.
 ValuePtr join_strings(Executor& ex, const std::vector<ValuePtr>& parts);
 
-// ---- implemented by the executor
+// ---- symbolic/frames
 
 // functions.h
 // A Python function that is inlined when called: `function` is a PyFunction. Its source is kConstant for
 // functions found on classes whose guard (kTypeUnchanged) covers them.
 ValuePtr wrap_function(Executor& ex, PyObject* function, SourcePtr source);
 ValuePtr make_bound_method(Executor& ex, ValuePtr function, ValuePtr self);
+// A live bound method: its function and its receiver are reached through it.
+ValuePtr wrap_method(Executor& ex, PyObject* method, SourcePtr source);
 // The cell object itself.
 ValuePtr wrap_cell(Executor& ex, PyObject* cell, SourcePtr source);
 // A function of python/cdynamo/polyfills/<module>.py.
@@ -60,6 +68,10 @@ ValuePtr polyfill(Executor& ex, const char* module, const char* function);
 ValuePtr make_exception(Executor& ex, PyTypeObject* type, std::vector<ValuePtr> args);
 // What calling an exception class does, __init__ of user-defined classes included.
 ValuePtr construct_exception(Executor& ex, PyTypeObject* type, const CallArgs& args);
+ValuePtr wrap_exception(Executor& ex, PyObject* object, SourcePtr source);
+// A method that BaseException implements in C, as super() in a user's class reaches it; null: `self` is no
+// exception, or there is no such method.
+ValuePtr call_exception_method(Executor& ex, const ValuePtr& self, PyObject* name, const CallArgs& args);
 
 // frame.h
 // What super() without arguments means in the innermost frame: the class of its __class__ cell, and its first
@@ -67,5 +79,26 @@ ValuePtr construct_exception(Executor& ex, PyTypeObject* type, const CallArgs& a
 std::pair<ValuePtr, ValuePtr> super_arguments(Executor& ex);
 // The namespace of the innermost frame's function, for globals(): the live dict. Borrowed.
 PyObject* frame_globals(Executor& ex);
+// Where the program is: the line that reports name, of the innermost frame that is the user's own code (null code: no
+// frame runs).
+struct CodeLine {
+  PyCodeObject* code = nullptr;
+  int line = -1;
+  const char *file = "", *function = "";
+};
+CodeLine user_line(const SymbolicFrame* innermost);
+// The text of a line of source; empty where it cannot be found.
+std::string source_line(PyCodeObject* code, int line);
+// The frames that run, outermost first.
+std::vector<UserFrame> frames_to(const SymbolicFrame* innermost);
+
+// ---- symbolic/entry
+
+// Which way a branch goes on a value that is known only when the graph has run; nothing where branches are not
+// followed (entry/branches.h).
+std::optional<bool> follow_branch(Executor& ex, const ValuePtr& condition);
+// What cdynamo's own functions (graph_break, is_compiling ...) mean in captured code; null: not one of them. `module`:
+// __name__ of the function's globals.
+ValuePtr call_own_function(Executor& ex, PyObject* function, std::string_view module, const CallArgs& args);
 
 }  // namespace cdynamo::symbolic

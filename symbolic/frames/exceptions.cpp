@@ -4,9 +4,9 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

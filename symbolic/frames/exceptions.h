@@ -39,12 +39,6 @@ class ExceptionValue final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
-ValuePtr wrap_exception(Executor& ex, PyObject* object, SourcePtr source);
-
-// A method that BaseException implements in C, as super() in a user's class reaches it; null: `self` is no
-// exception, or there is no such method.
-ValuePtr call_exception_method(Executor& ex, const ValuePtr& self, PyObject* name, const CallArgs& args);
-
 // The exception that an except block is handling; None where there is none.
 ValuePtr handled_exception(Executor& ex);
 

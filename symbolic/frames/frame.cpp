@@ -6,10 +6,10 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/interop/logs.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -247,5 +247,38 @@ std::pair<ValuePtr, ValuePtr> super_arguments(Executor& ex) {
 }
 
 PyObject* frame_globals(Executor& ex) { return ex.frame()->globals.get(); }
+
+// ---- where the program is
+
+std::string source_line(PyCodeObject* code, int line) {
+  PyObject* getline = library_object("linecache", "getline");
+  if (!getline || line < 0) return {};
+  PyRef text = PyRef::steal(PyObject_CallFunction(getline, "Oi", code->co_filename, line));
+  PyRef stripped = text ? PyRef::steal(PyObject_CallMethod(text.get(), "strip", nullptr)) : PyRef();
+  const char* utf8 = stripped ? PyUnicode_AsUTF8(stripped.get()) : nullptr;
+  if (!utf8) PyErr_Clear();
+  return utf8 ? utf8 : "";
+}
+
+UserFrame SymbolicFrame::describe() const {
+  UserFrame user{code->file(), code->name(), "", line()};
+  user.text = source_line(code->object(), user.line);
+  return user;
+}
+
+CodeLine user_line(const SymbolicFrame* innermost) {
+  const SymbolicFrame* found = innermost;
+  while (found && found->code->is_library) found = found->back;
+  if (!found) found = innermost;
+  if (!found) return {};
+  return {found->code->object(), found->line(), found->code->file(), found->code->name()};
+}
+
+std::vector<UserFrame> frames_to(const SymbolicFrame* innermost) {
+  std::vector<UserFrame> frames;
+  for (const SymbolicFrame* frame = innermost; frame; frame = frame->back)
+    frames.push_back(frame->describe());
+  return {frames.rbegin(), frames.rend()};
+}
 
 }  // namespace cdynamo::symbolic

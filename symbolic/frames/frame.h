@@ -10,12 +10,13 @@
 // A generator is a frame that is run again after it has yielded.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "symbolic/bytecode/control_flow.h"
-#include "symbolic/capture/executor.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
@@ -79,6 +80,24 @@ class SymbolicFrame {
 // Runs until the frame returns, yields, or raises what it has no handler for. Sets frame.exit and
 // frame.result.
 void run_frame(Executor& ex, SymbolicFrame& frame);
+
+// Runs `work` and turns errors of ours, and Python's that are not the user's, into graph breaks with the
+// user's stack.
+void with_errors_as_breaks(Executor& ex, const std::function<void()>& work);
+
+// Thrown in the root frame where it reaches stop_at_step.
+struct StopReached {};
+
+// For one run of a frame: makes it the innermost one.
+class FrameScope {
+ public:
+  FrameScope(Executor& ex, SymbolicFrame& frame);
+  ~FrameScope();
+  FrameScope(const FrameScope&) = delete;
+
+ private:
+  Executor::State& state_;
+};
 
 using OpHandler = void (*)(Executor&, SymbolicFrame&, const Instruction&);
 struct OpRow {

@@ -1,9 +1,9 @@
 // Opcodes that make and call functions.
 #include <string>
 
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -1,6 +1,6 @@
 // Opcodes of jumps, loops and returns.
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

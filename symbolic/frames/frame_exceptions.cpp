@@ -1,9 +1,9 @@
 // Opcodes of raise, try and with.
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

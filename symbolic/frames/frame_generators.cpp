@@ -1,8 +1,8 @@
 // Opcodes of generators; those of coroutines break the graph.
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/generators.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -2,8 +2,8 @@
 #include <string>
 
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -3,8 +3,8 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -96,7 +96,7 @@ void load_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 
 void assign_global(Executor& ex, SymbolicFrame& frame, PyObject* name, ValuePtr value) {
   Executor::State& state = ex.state();
-  if (ex.part()) break_graph("CD0419", ex.part()->what);
+  if (ex.isolated_region()) break_graph("CD0419", ex.isolated_region()->what);
   std::pair<PyObject*, PyObject*> key{frame.globals.get(), name};  // names in co_names are interned
   state.kept.push_back(frame.globals);
   state.kept.push_back(PyRef::borrow(name));

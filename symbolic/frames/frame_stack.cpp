@@ -3,9 +3,9 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -71,7 +71,7 @@ void delete_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 void make_cell(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr contents = frame.local(ex, in.arg);
   auto cell = std::make_shared<CellValue>(std::move(contents));
-  ex.state().cells.push_back(cell);
+  ex.state().cyclic.push_back(cell);
   frame.set_local(in.arg, std::move(cell));
 }
 

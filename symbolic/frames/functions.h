@@ -24,7 +24,9 @@ class CellValue final : public SymbolicValue {
   void set_contents(Executor& ex, ValuePtr value);
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;
-  void forget() { contents_ = nullptr; }  // a function and its own cell keep each other alive otherwise
+  void forget() override {
+    contents_ = nullptr;
+  }  // a function and its own cell keep each other alive otherwise
 
  private:
   PyRef cell_;  // null: made during capture
@@ -99,9 +101,6 @@ class BoundMethodValue final : public SymbolicValue {
   ValuePtr function_, self_;
   RecipePtr recipe_;
 };
-
-// A live bound method: its function and its receiver are reached through it.
-ValuePtr wrap_method(Executor& ex, PyObject* method, SourcePtr source);
 
 // Marked by cdynamo.disable or torch.compiler.disable: it runs in Python, with all that it calls.
 bool is_disabled(PyObject* function);

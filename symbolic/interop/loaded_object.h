@@ -12,4 +12,10 @@ namespace cdynamo::symbolic {
 // Null without an error where a part of the path is missing.
 PyRef loaded_object(const std::string& path);
 
+// An interned str that lives as long as the process. Borrowed.
+PyObject* interned(const char* text);
+// Attribute `name` ("f", "Class.method") of an importable module, kept for the life of the process; null where it is missing.
+// Borrowed.
+PyObject* library_object(const char* module, const char* name);
+
 }  // namespace cdynamo::symbolic

@@ -2,7 +2,6 @@
 
 #include <string_view>
 
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/py_ref.h"
 

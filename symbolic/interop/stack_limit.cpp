@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "symbolic/capture/value.h"
-
 namespace cdynamo::symbolic {
 
 namespace {
@@ -28,10 +26,6 @@ uintptr_t low_mark() {
 bool stack_is_low() {
   static thread_local const uintptr_t mark = low_mark();
   return reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) < mark;
-}
-
-void check_stack() {
-  if (stack_is_low()) break_graph("CD0007", "");
 }
 
 }  // namespace cdynamo::symbolic

@@ -6,7 +6,5 @@ namespace cdynamo::symbolic {
 
 // Too little is left to begin something that may recurse.
 bool stack_is_low();
-// Breaks the graph where it is low: Python itself runs into its recursion limit.
-void check_stack();
 
 }  // namespace cdynamo::symbolic

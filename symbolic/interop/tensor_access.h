@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "graph/graph.h"
 #include "runtime/types.h"
-#include "symbolic/capture/capture.h"
 #include "symbolic/interop/py_ref.h"
 
 namespace cdynamo::symbolic {
@@ -65,6 +65,19 @@ bool requires_grad(PyObject* object);
 void memory_range(const runtime::TensorView& view, const char** begin, const char** end);
 
 // ---- guards on tensors
+
+// What a guard on a tensor asks for.
+struct TensorGuard {
+  PyRef type;  // torch.Tensor, Parameter, numpy.ndarray; exact
+  bool numpy = false;
+  graph::DType dtype{};
+  graph::Device device{};
+  // A constant, or an expression that is just a symbol (binds it), or any expression (checked after binding).
+  std::vector<graph::Sym> sizes, strides;
+  bool requires_grad = false;
+  bool inference = false;  // torch: made under inference mode
+  bool writeable = true;   // NumPy
+};
 
 // Expected metadata, in the form that is compared fastest.
 struct TensorCheck {

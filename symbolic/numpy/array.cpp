@@ -1,12 +1,12 @@
 // numpy.ndarray and NumPy's scalars: attributes, items, operators.
 #include "symbolic/capture/number_ops.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/tensors/tensor_indexing.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -35,16 +35,6 @@ ValuePtr make_numpy_result(Executor& ex, Value* value) {
   return it->second;
 }
 
-bool is_read_only_view(const Value* value) {
-  static constexpr const char* kReadOnly[] = {"np.broadcast_to", "np.diagonal", "np.diag"};
-  while (value->node && graph::result_alias(*value->node) != graph::Alias::kNone) {
-    for (const char* name : kReadOnly)
-      if (value->node->op->name == name) return true;
-    value = std::get<Value*>(value->node->args.at(0));
-  }
-  return false;
-}
-
 RecipePtr NumpyValue::recipe(Executor& ex) {
   RecipePtr made = ArrayValue::recipe(ex);
   if (is_scalar_ || source || !is_read_only_view(value())) return made;
@@ -62,7 +52,7 @@ ValuePtr NumpyValue::get_attribute(Executor& ex, PyObject* name) {
   PyObject* attribute = _PyType_Lookup(type(), name);
   if (attribute &&
       (Py_IS_TYPE(attribute, &PyMethodDescr_Type) || Py_IS_TYPE(attribute, &PyWrapperDescr_Type)))
-    return make_unknown_method(shared_from_this(), name);
+    return make_unknown_method(shared_from_this(), name, nullptr);
   break_graph("CD0503", std::string(text) + " of " + describe());
 }
 
@@ -102,12 +92,12 @@ void NumpyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& sou
 }
 
 ValuePtr NumpyValue::length(Executor& ex) {
-  if (rank() == 0) break_graph("CD0403", "len of an array without dimensions");
+  if (rank() == 0) break_graph("CD0403", "len() of a 0-dim array");
   return make_int(ex, array_type().sizes[0]);
 }
 
 std::optional<std::vector<ValuePtr>> NumpyValue::unpack(Executor& ex) {
-  if (rank() == 0) break_graph("CD0403", "iteration over an array without dimensions");
+  if (rank() == 0) break_graph("CD0403", "iteration over a 0-dim array");
   int64_t count = ex.graph().sym->specialize(array_type().sizes[0], "iteration over an array");
   std::vector<ValuePtr> items;
   for (int64_t i = 0; i < count; ++i) items.push_back(get_item(ex, ex.constant_int(i)));

@@ -6,13 +6,13 @@
 
 #include "graph/promotion.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -300,7 +300,7 @@ bool only_constants(const CallArgs& args) {
 ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
   if (special_) return special_(ex, object_.get(), args);
   // numpy.sqrt(2.0) of constants is a constant.
-  if (only_constants(args)) return ex.fold(object_.get(), args);
+  if (only_constants(args)) return fold_call(ex, object_.get(), args);
   if (op_)
     return recorded_call(ex, "call_function", object_, args,
                          [&] { return call_numpy_operator(ex, *op_, false, args); });
@@ -323,7 +323,7 @@ ValuePtr NumpyCallable::get_attribute(Executor& ex, PyObject* name) {
     return SymbolicValue::get_attribute(ex, name);
   }
   // outer, at, accumulate ...: C methods.
-  if (PyCallable_Check(value.get())) return make_unknown_method(shared_from_this(), name);
+  if (PyCallable_Check(value.get())) return make_unknown_method(shared_from_this(), name, nullptr);
   return ex.wrap(value.get(), constant_source(value.get()));
 }
 
@@ -355,7 +355,7 @@ class ScalarTypeValue final : public SymbolicValue {
     return SymbolicValue::get_attribute(ex, name);
   }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
-    if (only_constants(args)) return ex.fold(object_.get(), args);
+    if (only_constants(args)) return fold_call(ex, object_.get(), args);
     auto* array = args.positional.size() == 1 ? dynamic_cast<NumpyValue*>(args.positional[0].get()) : nullptr;
     if (array && args.keywords.empty()) {
       Value* cast = append_call1(ex, "core.cast", {array->value(), dtype_});

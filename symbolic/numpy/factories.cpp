@@ -2,11 +2,11 @@
 // constants alone is made by NumPy once, at capture, and copied where the program could write to it or return
 // it.
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -149,7 +149,9 @@ ValuePtr asarray_function(Executor& ex, PyObject* f, const CallArgs& args) {
   return convert(ex, f, args, false);
 }
 
-ValuePtr dtype_of(Executor& ex, PyObject* callable, const CallArgs& args) { return ex.fold(callable, args); }
+ValuePtr dtype_of(Executor& ex, PyObject* callable, const CallArgs& args) {
+  return fold_call(ex, callable, args);
+}
 
 // numpy.reshape(x, ...) and others that are the method.
 template <const char* const& kName>
@@ -189,7 +191,7 @@ ValuePtr copy_function(Executor& ex, PyObject* callable, const CallArgs& args) {
 template <const char* const& kName>
 ValuePtr shape_query(Executor& ex, PyObject* callable, const CallArgs& args) {
   auto* array = args.positional.size() == 1 ? dynamic_cast<NumpyValue*>(args.positional[0].get()) : nullptr;
-  if (!array) return ex.fold(callable, args);
+  if (!array) return fold_call(ex, callable, args);
   return array->get_attribute(ex, interned(kName));
 }
 constexpr const char* kShape = "shape";

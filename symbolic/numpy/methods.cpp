@@ -1,10 +1,10 @@
 #include "symbolic/numpy/methods.h"
 
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

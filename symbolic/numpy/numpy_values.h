@@ -40,16 +40,8 @@ class NumpyValue final : public ArrayValue {
   RecipePtr read_only_;  // what makes an output that is not writeable
 };
 
-// Is the value a view that NumPy gives out read-only (broadcast_to, diagonal), or a view of one?
-bool is_read_only_view(const graph::Value* value);
-
-// ---- seen by wrap_tensor and wrap_framework_callable; null: not NumPy's
-ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& source);
-ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source);  // dtypes, scalars
-ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& source);
-
 // ---- calls
-// Results without dimensions are scalars, as NumPy's functions and ufuncs give them.
+// 0-dim results are scalars, as NumPy's functions and ufuncs give them.
 ValuePtr make_numpy_result(Executor& ex, graph::Value* value);
 ValuePtr numpy_array_value(Executor& ex, graph::Value* value);
 ValuePtr call_numpy_operator(Executor& ex, const graph::OpDef& op, bool in_place, const CallArgs& args);

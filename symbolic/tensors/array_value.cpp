@@ -4,13 +4,10 @@
 #include <numeric>
 
 #include "graph/op.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/interop/numpy_errors.h"
 #include "symbolic/interop/torch_access.h"
-#include "symbolic/numpy/numpy_values.h"
-#include "symbolic/tensors/picked_views.h"
-#include "symbolic/torch/library_call.h"
-#include "symbolic/torch/tensor.h"
+#include "symbolic/tensors/select_by_tensor.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -48,16 +45,17 @@ namespace {
 
 class UnknownMethod final : public SymbolicValue {
  public:
-  UnknownMethod(ValuePtr self, PyRef name) : self_(std::move(self)), name_(std::move(name)) {}
+  UnknownMethod(ValuePtr self, PyRef name, ValuePtr (*call)(Executor&))
+      : self_(std::move(self)), name_(std::move(name)), call_(call) {}
   PyTypeObject* type() const override { return &PyCFunction_Type; }
   std::string describe() const override {
     return PyUnicode_AsUTF8(name_.get()) + (" of " + self_->describe());
   }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
-    if (!dynamic_cast<TensorValue*>(self_.get())) break_graph("CD0405", describe());
+    if (!call_) break_graph("CD0405", describe());
     CallArgs all = args;
     all.positional.insert(all.positional.begin(), self_);
-    return recorded_call(ex, "call_method", name_, all, [&] { return call_library(ex); });
+    return recorded_call(ex, "call_method", name_, all, [&] { return call_(ex); });
   }
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor& ex) override {
@@ -70,13 +68,14 @@ class UnknownMethod final : public SymbolicValue {
  private:
   ValuePtr self_;
   PyRef name_;
+  ValuePtr (*call_)(Executor&);
   RecipePtr recipe_;
 };
 
 }  // namespace
 
-ValuePtr make_unknown_method(ValuePtr self, PyObject* name) {
-  return std::make_shared<UnknownMethod>(std::move(self), PyRef::borrow(name));
+ValuePtr make_unknown_method(ValuePtr self, PyObject* name, ValuePtr (*call)(Executor&)) {
+  return std::make_shared<UnknownMethod>(std::move(self), PyRef::borrow(name), call);
 }
 
 std::string type_text(const TensorType& type) {
@@ -241,18 +240,28 @@ graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make) {
   return append_call1(ex, "clone", {constant->value()});
 }
 
-void refuse_write_past_part(Executor& ex, const graph::Value* value) {
-  const Executor::Part* part = ex.part();
-  if (!part) return;
+void refuse_write_outside_region(Executor& ex, const graph::Value* value) {
+  const Executor::IsolatedRegion* region = ex.isolated_region();
+  if (!region) return;
   TensorCapture& capture = tensor_capture(ex);
   const auto base = capture.base_of.find(value);
-  const bool own = (base == capture.base_of.end() ? value : base->second)->id >= part->first_value;
-  if (!own || capture.storage_of.count(value)) break_graph("CD0419", part->what);
+  const bool own = (base == capture.base_of.end() ? value : base->second)->id >= region->first_value;
+  if (!own || capture.storage_of.count(value)) break_graph("CD0419", region->what);
+}
+
+bool is_read_only_view(const graph::Value* value) {
+  static constexpr const char* kReadOnly[] = {"np.broadcast_to", "np.diagonal", "np.diag"};
+  while (value->node && graph::result_alias(*value->node) != graph::Alias::kNone) {
+    for (const char* name : kReadOnly)
+      if (value->node->op->name == name) return true;
+    value = std::get<graph::Value*>(value->node->args.at(0));
+  }
+  return false;
 }
 
 void note_write(Executor& ex, const graph::Value* value) {
   TensorCapture& capture = tensor_capture(ex);
-  refuse_write_to_picked(ex, value);
+  refuse_write_to_select_by_tensor(ex, value);
   if (ex.graph().framework == Framework::kNumpy && is_read_only_view(value))
     break_graph("CD0411", "a read-only array");
   const std::vector<Sym>& sizes = value->type.sizes;
@@ -260,7 +269,7 @@ void note_write(Executor& ex, const graph::Value* value) {
     if (value->type.strides[d] == Sym(int64_t{0}) &&
         !(sizes[d] == Sym(int64_t{0}) || sizes[d] == Sym(int64_t{1})))
       break_graph("CD0410", "");
-  refuse_write_past_part(ex, value);
+  refuse_write_outside_region(ex, value);
   auto found = capture.storage_of.find(value);
   if (found == capture.storage_of.end()) return;
   ArrayInput& input = *capture.inputs[found->second];

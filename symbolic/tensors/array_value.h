@@ -58,8 +58,8 @@ struct AutocastState {
   bool cache_cleared = false;  // the program left a region that it was called in
 };
 
-// See symbolic/tensors/picked_views.h.
-struct PickedView {
+// See symbolic/tensors/select_by_tensor.h.
+struct SelectByTensor {
   const graph::Value *from, *result;
   int64_t step;  // of the root frame
 };
@@ -81,7 +81,7 @@ struct TensorCapture {
   std::unordered_map<const graph::Value*, ValuePtr> leaf_gradients;  // .grad, where it was looked at
   std::unordered_set<const graph::Value*> cut;                       // views that no gradient flows through
   std::unordered_set<const graph::Value*> updated_leaves;  // require grad, and were written under no_grad
-  std::vector<PickedView> picked;
+  std::vector<SelectByTensor> selects_by_tensor;
   int regions = 0;  // checkpoints that were entered
   std::vector<size_t>
       backward_begins;  // nodes of the graph when a Function's backward was entered, outermost first
@@ -105,8 +105,9 @@ ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& sourc
 // program gets is a copy of it (the value that is returned), since each call of the program makes a new one.
 graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make);
 
-// A method that is not captured: reading it is fine, and the call of it is eager's.
-ValuePtr make_unknown_method(ValuePtr self, PyObject* name);
+// A method that has no rule: reading it is fine. `call` makes the node of a call of it, for bodies of recorded_call;
+// null: a call breaks the graph.
+ValuePtr make_unknown_method(ValuePtr self, PyObject* name, ValuePtr (*call)(Executor& ex));
 
 // ---- calls of operators
 
@@ -136,18 +137,18 @@ std::vector<graph::Value*> append_call(Executor& ex, const graph::OpDef& op, Bou
                                        bool in_place = false);
 // By name with positional graph arguments; the first overload that has as many parameters (or `overload`).
 graph::Value* append_call1(Executor& ex, const char* op, std::vector<graph::Arg> args, bool in_place = false);
-// A core.library node; its call is kept with the capture's result.
+// A core.library node of the call `id` (torch/library_call.h).
 std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,
-                                               const std::string& name, const std::string& attributes,
-                                               std::shared_ptr<LibraryCall> call,
-                                               std::vector<graph::TensorType> types);
-// The object for a result of a torch operator: the one that stands for the value already, or a new one.
-ValuePtr wrap_result(Executor& ex, graph::Value* value);
+                                               const std::string& name, const std::string& attributes, int id,
+                                               int64_t differentiable, std::vector<graph::TensorType> types);
+
+// NumPy: is the value a view that NumPy gives out read-only (broadcast_to, diagonal), or a view of one?
+bool is_read_only_view(const graph::Value* value);
 
 // What is written must be allowed, and must not show through other inputs. Called by append_call.
 void note_write(Executor& ex, const graph::Value* value);
-// Breaks the graph where `value` is not of the innermost part's own making (Executor::Part).
-void refuse_write_past_part(Executor& ex, const graph::Value* value);
+// Breaks the graph where `value` is not of the innermost isolated region's own making.
+void refuse_write_outside_region(Executor& ex, const graph::Value* value);
 
 // Runs `body`, and gives the nodes that it appends the index of a user call recorded before it.
 template <typename F>

@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "graph/op.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

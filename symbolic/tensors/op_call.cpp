@@ -3,10 +3,9 @@
 
 #include "graph/core.h"
 #include "graph/op.h"
-#include "symbolic/capture/user_call.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/tensors/array_value.h"
-#include "symbolic/torch/library_call.h"
+#include "symbolic/tensors/user_call.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -129,7 +128,7 @@ void refuse_written_arguments(Executor& ex, const OpDef& op, const BoundCall& ca
   if (schema.find("training") >= 0 && !graph::Args(schema, call.args).boolean("training")) return;
   for (size_t i = 0; i < params.size() && i < call.args.size(); ++i)
     if (auto* value = std::get_if<graph::Value*>(&call.args[i]); params[i].mutated && value && *value)
-      refuse_write_past_part(ex, *value);
+      refuse_write_outside_region(ex, *value);
 }
 
 }  // namespace
@@ -143,7 +142,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
     note_write(ex, std::get<graph::Value*>(call.args.at(0)));
     note_written_gradient(ex, std::get<graph::Value*>(call.args.at(0)), any_gradient);
   }
-  if (ex.part()) refuse_written_arguments(ex, op, call);
+  if (ex.isolated_region()) refuse_written_arguments(ex, op, call);
   const size_t before = ex.graph().nodes.size();
   std::vector<graph::Value*> results;
   try {
@@ -159,21 +158,18 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
 }
 
 std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,
-                                               const std::string& name, const std::string& attributes,
-                                               std::shared_ptr<LibraryCall> call,
-                                               std::vector<graph::TensorType> types) {
-  std::vector<Arg> args = {std::move(operands), name, attributes, graph::Sym(call->id),
-                           graph::Sym(call->differentiable)};
+                                               const std::string& name, const std::string& attributes, int id,
+                                               int64_t differentiable, std::vector<graph::TensorType> types) {
+  std::vector<Arg> args = {std::move(operands), name, attributes, graph::Sym(int64_t{id}),
+                           graph::Sym(differentiable)};
   const TensorCapture& capture = tensor_capture(ex);
   const bool any_gradient = any_requires_grad(tensor_capture(ex), args);
   bool any_float = false;
   for (const graph::TensorType& type : types) any_float |= runtime::is_float(type.dtype);
-  if (any_gradient && capture.grad_mode && any_float && call->differentiable < 0)
+  if (any_gradient && capture.grad_mode && any_float && differentiable < 0)
     break_graph("CD0417", name + " is called in PyTorch's library");
-  const int64_t differentiable = call->differentiable;
   std::vector<graph::Value*> results = ex.builder().append(graph::op("core.library"), 0, std::move(args),
                                                            std::move(types), /*in_place=*/false);
-  ex.add_library_call(std::move(call));
   note_results(ex, *results.at(0)->node, any_gradient);
   for (size_t i = 0; i < results.size(); ++i)
     results[i]->requires_grad =
@@ -190,7 +186,7 @@ graph::Value* append_call1(Executor& ex, const char* name, std::vector<Arg> args
 }
 
 int begin_user_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args) {
-  return ex.record_user_call(kind, std::move(target), args);
+  return ex.record_user_call(make_user_call(ex, kind, target.get(), args));
 }
 
 void end_user_call(Executor& ex, int index, size_t first_node, const ValuePtr& result) {

@@ -4,12 +4,12 @@
 
 #include "graph/converted_numbers.h"
 #include "graph/op.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/tensors/picked_views.h"
+#include "symbolic/tensors/select_by_tensor.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -271,7 +271,7 @@ Value* read_selection(Executor& ex, const Selection& selection) {
   const bool is_view = std::ranges::none_of(
       selection.indices, [](const Value* index) { return index && index->type.rank() > 0; });
   const bool is_number = ex.graph().framework == Framework::kNumpy && result->type.rank() == 0;
-  if (is_view && !is_number) note_picked_view(ex, selection.view, result);
+  if (is_view && !is_number) note_select_by_tensor(ex, selection.view, result);
   return result;
 }
 

@@ -1,7 +1,7 @@
 // torch.autocast during capture. The class is Python code that is inlined; what it calls in C is here. The state
 // that a capture ends in is set again after the graph has run. The casts are autocast_policy.cpp's.
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
@@ -131,7 +131,7 @@ ValuePtr set_cache_enabled(Executor& ex, PyObject*, const CallArgs& args) {
   return ex.none();
 }
 
-ValuePtr ask(Executor& ex, PyObject* callable, const CallArgs& args) { return ex.fold(callable, args); }
+ValuePtr ask(Executor& ex, PyObject* callable, const CallArgs& args) { return fold_call(ex, callable, args); }
 
 constexpr SpecialRow kRows[] = {
     {"torch.is_autocast_enabled", is_enabled},

@@ -4,7 +4,7 @@
 #include "symbolic/torch/autocast_policy.h"
 
 #include "graph/op.h"
-#include "symbolic/capture/value_tools.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {

@@ -4,12 +4,12 @@
 #include <unordered_map>
 
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {

@@ -3,12 +3,12 @@
 
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {

@@ -2,8 +2,8 @@
 // Node::region) whose values the partitioner does not keep. Which checkpoints are captured is said in
 // python/cdynamo/polyfills/autograd.py.
 #include "graph/op.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
@@ -13,14 +13,14 @@ ValuePtr enter_checkpoint(Executor& ex, PyObject*, const CallArgs& args) {
   PyObject* preserve = args.positional.size() == 1 ? constant_object(args.positional[0]) : nullptr;
   if (preserve != Py_True && preserve != Py_False) break_graph("CD0401", "torch.utils.checkpoint.checkpoint");
   // A checkpoint within one belongs to it.
-  int region = ex.part() ? ex.part()->region : 0;
+  int region = ex.isolated_region() ? ex.isolated_region()->region : 0;
   if (!region) region = preserve == Py_True ? ++tensor_capture(ex).regions : -++tensor_capture(ex).regions;
-  ex.enter_part("a checkpoint", region);
+  ex.enter_isolated_region("a checkpoint", region);
   return ex.none();
 }
 
 ValuePtr leave_checkpoint(Executor& ex, PyObject*, const CallArgs&) {
-  ex.leave_part();
+  ex.leave_isolated_region();
   return ex.none();
 }
 

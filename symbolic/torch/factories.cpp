@@ -3,11 +3,11 @@
 // is here needs rules of its own.
 #include "graph/converted_numbers.h"
 #include "graph/op.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -5,10 +5,10 @@
 
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/tensors/differentiation.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/differentiation.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {

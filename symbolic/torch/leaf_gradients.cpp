@@ -1,9 +1,11 @@
 #include "symbolic/torch/leaf_gradients.h"
 
+#include "symbolic/capture/value_factories.h"
+
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/tensors/differentiation.h"
+#include "symbolic/torch/differentiation.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {

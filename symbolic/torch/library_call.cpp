@@ -4,10 +4,10 @@
 
 #include "graph/core.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
@@ -186,8 +186,10 @@ ValuePtr call_library(Executor& ex) {
   PyRef tree = checked(PyObject_GetAttrString(call.get(), "tree"));
   const std::string name = text_attribute(call.get(), "name"),
                     attributes = text_attribute(call.get(), "attributes");
+  auto held = std::make_shared<LibraryCall>(call);
   const std::vector<graph::Value*> results = append_library_call(
-      ex, std::move(operands), name, attributes, std::make_shared<LibraryCall>(call), std::move(found));
+      ex, std::move(operands), name, attributes, held->id, held->differentiable, std::move(found));
+  ex.add_library_call(std::move(held));
   return wrap_tree(ex, tree.get(), results);
 }
 

@@ -1,7 +1,7 @@
 // torch's modes during capture. torch.no_grad, enable_grad and set_grad_enabled are Python classes that are
 // inlined; what they call in C is here. The mode that a capture ends in is set again after the graph has run.
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {

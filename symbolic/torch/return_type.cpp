@@ -2,7 +2,7 @@
 
 #include <structmember.h>
 
-#include "symbolic/capture/value_tools.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

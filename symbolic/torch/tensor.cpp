@@ -5,11 +5,12 @@
 
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/tensor_indexing.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/library_call.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -136,7 +137,8 @@ ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
   }
   if (PyFunction_Check(attribute))
     return make_bound_method(ex, ex.wrap(attribute, constant_source(attribute)), shared_from_this());
-  if (Py_IS_TYPE(attribute, &PyMethodDescr_Type)) return make_unknown_method(shared_from_this(), name);
+  if (Py_IS_TYPE(attribute, &PyMethodDescr_Type))
+    return make_unknown_method(shared_from_this(), name, call_library);
   break_graph("CD0408", std::string(text) + " of " + describe());
 }
 

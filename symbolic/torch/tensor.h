@@ -34,9 +34,6 @@ class TensorValue final : public ArrayValue {
 
 ValuePtr self_of(ArrayValue& array);
 
-// A tensor or parameter that comes in. Tensors of kinds that are not compiled get a value that breaks when it
-// is used.
-ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& source);
 // The result of an operator.
 ValuePtr make_tensor(Executor& ex, graph::Value* value);
 // torch.Size of these sizes.

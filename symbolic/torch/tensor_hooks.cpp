@@ -4,9 +4,9 @@
 
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/backward_graph.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
@@ -72,7 +72,7 @@ int64_t step_of(Executor& ex, const Node& node) {
     const int64_t first = step_of(ex, *uses.first), now = static_cast<int64_t>(state.root_trace.size()) - 1;
     // One instruction has both made and read it: a compiled call would again.
     if (first < now && first == step_of(ex, **uses.made))
-      throw SkipFrame{.reason = what + " of what was read where it was made", .nested_too = true};
+      throw SkipFrame{.reason = what + " of what was read where it was made", .callees_too = true};
     state.break_step = first;
   }
   break_graph("CD0400", what);
@@ -123,7 +123,7 @@ void call_afterwards(Executor& ex, const ValuePtr& tensor, const char* method,
 const Value* hookable(Executor& ex, const ValuePtr& self, const char* method) {
   auto& tensor = static_cast<TensorValue&>(*self);
   // Eager raises; and a part of the program that is run again would register again.
-  if (!tensor.requires_grad() || ex.part()) break_graph("CD0400", method);
+  if (!tensor.requires_grad() || ex.isolated_region()) break_graph("CD0400", method);
   return tensor.value();
 }
 
@@ -154,9 +154,9 @@ Value* hooked_gradient(Executor& ex, const Value* value, const ValuePtr& hook, c
   try {
     const AutocastState autocast = capture.autocast;
     capture.autocast.enabled = false;
-    ex.enter_part(kHook, 0, /*pure=*/true);
+    ex.enter_isolated_region(kHook, 0, /*pure=*/true);
     const ValuePtr result = hook->call(ex, {.positional = {cotangent}, .keywords = {}});
-    ex.leave_part();
+    ex.leave_isolated_region();
     capture.autocast.enabled = autocast.enabled;
     if (is_none(result)) return nullptr;
     if (has_type_of(ex, graph_value(result), value)) return graph_value(result);

@@ -1,7 +1,6 @@
 // Attributes of tensors, and methods whose answer is metadata rather than a tensor.
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/leaf_gradients.h"
 #include "symbolic/torch/size.h"
@@ -9,6 +8,7 @@
 #include "symbolic/torch/tensor_hooks.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

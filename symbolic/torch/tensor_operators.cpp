@@ -1,10 +1,10 @@
 // Python's operators on torch.Tensor, as torch/_tensor.py and the methods of TensorBase define them.
 #include "symbolic/capture/number_ops.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {

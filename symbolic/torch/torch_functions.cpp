@@ -1,11 +1,11 @@
 // Functions of torch that answer from metadata and state, and helpers inside torch.nn.functional that are
 // constants for plain tensors.
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/tensors/differentiation.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/differentiation.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
@@ -16,7 +16,7 @@ ValuePtr always_true(Executor& ex, PyObject*, const CallArgs&) { return boolean(
 ValuePtr always_none(Executor& ex, PyObject*, const CallArgs&) { return ex.none(); }
 
 // Asks the function itself: its answer is covered by the guard on torch's state, or cannot change.
-ValuePtr ask(Executor& ex, PyObject* callable, const CallArgs& args) { return ex.fold(callable, args); }
+ValuePtr ask(Executor& ex, PyObject* callable, const CallArgs& args) { return fold_call(ex, callable, args); }
 
 ValuePtr argument(Executor& ex, const char* function, const CallArgs& args, const char* name) {
   return bind_arguments(ex, function, args, {name})[0];

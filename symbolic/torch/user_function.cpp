@@ -6,10 +6,10 @@
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/torch/backward_graph.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
@@ -28,15 +28,15 @@ class CallScope {
   explicit CallScope(Executor& ex)
       : ex_(ex), capture_(torch_capture(ex)), autocast_(capture_.autocast.enabled) {}
   ~CallScope() {
-    while (ex_.state().parts.size() > parts_) ex_.leave_part();
+    while (ex_.state().isolated_regions.size() > regions_before_) ex_.leave_isolated_region();
     capture_.autocast.enabled = autocast_;
   }
-  bool in_backward() const { return ex_.state().parts.size() > parts_; }
+  bool in_backward() const { return ex_.state().isolated_regions.size() > regions_before_; }
 
  private:
   Executor& ex_;
   TensorCapture& capture_;
-  const size_t parts_ = ex_.state().parts.size();
+  const size_t regions_before_ = ex_.state().isolated_regions.size();
   const bool autocast_;
 };
 
@@ -96,7 +96,7 @@ std::vector<Value*> values_of(Executor& ex, const ValuePtr& tuple) {
 
 // enter_backward(tensors): a cotangent for each. What follows is the backward, which eager runs later.
 ValuePtr enter_backward(Executor& ex, PyObject*, const CallArgs& args) {
-  ex.enter_part(kBackward, ex.part() ? ex.part()->region : 0);
+  ex.enter_isolated_region(kBackward, ex.isolated_region() ? ex.isolated_region()->region : 0);
   TensorCapture& capture = tensor_capture(ex);
   capture.autocast.enabled = false;
   capture.backward_begins.push_back(ex.graph().nodes.size());
@@ -123,7 +123,7 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
                             gradients = values_of(ex, args.positional.at(3));
   const size_t begin = capture.backward_begins.back();
   capture.backward_begins.pop_back();
-  ex.leave_part();
+  ex.leave_isolated_region();
   BackwardGraph backward =
       take_backward(ex.graph(), begin, {cotangents, outputs, gradients}, ex.state().user_call);
   append_call(

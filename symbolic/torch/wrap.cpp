@@ -1,12 +1,11 @@
-// The hooks through which the executor asks for the frameworks' kinds of values: see hooks.h.
+// Values for torch's objects: what capture asks for (capture/value_factories.h).
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/numpy/numpy_values.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/size.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
@@ -19,6 +18,8 @@ bool is_torch_constant(PyObject* object) {
     if (reinterpret_cast<PyObject*>(Py_TYPE(object)) == library_object("torch", name)) return true;
   return false;
 }
+
+}  // namespace
 
 ValuePtr wrap_torch_object(Executor& ex, PyObject* object, const SourcePtr& source) {
   if (is_torch_constant(object)) {
@@ -39,30 +40,13 @@ ValuePtr wrap_torch_object(Executor& ex, PyObject* object, const SourcePtr& sour
   return nullptr;
 }
 
-}  // namespace
-
-ValuePtr wrap_tensor(Executor& ex, PyObject* object, SourcePtr source) {
-  switch (tensor_kind(object)) {
-    case TensorKind::kTorch: return wrap_torch_tensor(ex, object, source);
-    case TensorKind::kNumpy: return wrap_numpy_array(ex, object, source);
-    case TensorKind::kNone: break;
-  }
-  if (torch_is_loaded())
-    if (ValuePtr value = wrap_torch_object(ex, object, source)) return value;
-  return wrap_numpy_object(ex, object, source);
-}
-
-ValuePtr wrap_framework_callable(Executor& ex, PyObject* object, SourcePtr source) {
-  if (torch_is_loaded()) {
-    SpecialFunction special = find_special_function(object);
-    OperatorCallable op = special ? OperatorCallable{} : find_torch_operator(object);
-    const char* polyfill = special || op.op ? nullptr : find_torch_polyfill(object);
-    if (special || op.op || polyfill || may_be_library_operator(object)) {
-      add_guard(ex, GuardKind::kIdentity, source, object);
-      return std::make_shared<TorchCallable>(PyRef::borrow(object), op, special, polyfill, source);
-    }
-  }
-  return wrap_numpy_callable(ex, object, source);
+ValuePtr wrap_torch_callable(Executor& ex, PyObject* object, const SourcePtr& source) {
+  SpecialFunction special = find_special_function(object);
+  OperatorCallable op = special ? OperatorCallable{} : find_torch_operator(object);
+  const char* polyfill = special || op.op ? nullptr : find_torch_polyfill(object);
+  if (!special && !op.op && !polyfill && !may_be_library_operator(object)) return nullptr;
+  add_guard(ex, GuardKind::kIdentity, source, object);
+  return std::make_shared<TorchCallable>(PyRef::borrow(object), op, special, polyfill, source);
 }
 
 }  // namespace cdynamo::symbolic

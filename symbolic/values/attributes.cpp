@@ -1,8 +1,6 @@
 #include "symbolic/values/attributes.h"
 
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/frames/exceptions.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
@@ -10,6 +8,7 @@
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

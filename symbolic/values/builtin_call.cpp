@@ -3,13 +3,13 @@
 #include <unordered_map>
 
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/set.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

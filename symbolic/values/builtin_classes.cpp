@@ -1,9 +1,7 @@
 // What calling a builtin class makes.
 #include <algorithm>
 
-#include "symbolic/capture/branches.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
@@ -19,6 +17,7 @@
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -1,6 +1,6 @@
 #include "symbolic/values/builtin_method.h"
 
-#include "symbolic/capture/value_tools.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -4,8 +4,6 @@
 
 #include "graph/sizes/sym.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/interop/stack_limit.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
@@ -16,6 +14,7 @@
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

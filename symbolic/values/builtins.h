@@ -25,10 +25,11 @@ std::span<const BuiltinRow> builtin_classes();    // builtin_classes.cpp
 std::span<const BuiltinRow>
 library_functions();  // library_functions.cpp: operator, functools, collections, copy ...
 
-std::span<const BuiltinRow> copy_functions();           // copying.cpp: copy
-std::span<const BuiltinRow> introspection_functions();  // introspection.cpp: inspect, importlib, logging
+std::span<const BuiltinRow> copy_functions();  // copying.cpp: copy
+std::span<const BuiltinRow>
+introspection_functions();  // frames/introspection.cpp: inspect, importlib, logging
 
-// A call of functools.lru_cache's wrapper: its function, whose results are few and never change.
+// frames/introspection.cpp: a call of functools.lru_cache's wrapper: its function, whose results are few and never change.
 ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& args);
 
 // A Python function of the standard library that the tables state instead of its bytecode; null: none of

@@ -1,7 +1,6 @@
 #include "symbolic/values/constant.h"
 
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/dynamic_float.h"
@@ -11,6 +10,7 @@
 #include "symbolic/values/slice.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -4,8 +4,6 @@
 #include <unordered_map>
 
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/interop/stack_limit.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/dict.h"
@@ -13,6 +11,7 @@
 #include "symbolic/values/set.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

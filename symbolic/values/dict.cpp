@@ -1,14 +1,13 @@
 #include "symbolic/values/dict.h"
 
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/interop/stack_limit.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict_methods.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

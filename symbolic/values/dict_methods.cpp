@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -2,13 +2,13 @@
 #include <algorithm>
 
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

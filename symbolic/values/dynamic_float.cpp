@@ -1,8 +1,8 @@
 #include "symbolic/values/dynamic_float.h"
 
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

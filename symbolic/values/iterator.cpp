@@ -1,7 +1,6 @@
 #include "symbolic/values/iterator.h"
 
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/list.h"
@@ -11,6 +10,7 @@
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

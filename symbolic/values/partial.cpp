@@ -1,9 +1,9 @@
 #include "symbolic/values/partial.h"
 
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

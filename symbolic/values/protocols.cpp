@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
@@ -12,6 +11,7 @@
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -1,13 +1,13 @@
 #include "symbolic/values/range.h"
 
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/slice.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

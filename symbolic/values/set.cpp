@@ -1,13 +1,13 @@
 #include "symbolic/values/set.h"
 
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -1,10 +1,10 @@
 #include "symbolic/values/slice.h"
 
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

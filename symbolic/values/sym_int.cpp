@@ -3,9 +3,9 @@
 #include <cstdlib>
 
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

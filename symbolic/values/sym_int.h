@@ -8,9 +8,6 @@
 
 namespace cdynamo::symbolic {
 
-// Ints beyond this are constants, so that sums and products of symbols are mostly known to fit into 64 bits.
-constexpr int64_t kLargestSymbol = int64_t{1} << 53;
-
 class SymIntValue final : public SymbolicValue {
  public:
   explicit SymIntValue(graph::Sym sym, SourcePtr from = nullptr) : sym_(sym) { source = std::move(from); }

@@ -4,8 +4,6 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/interop/stack_limit.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
@@ -17,6 +15,7 @@
 #include "symbolic/values/set.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -4,12 +4,11 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/functions.h"
-#include "symbolic/tensors/array_value.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

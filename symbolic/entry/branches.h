@@ -3,7 +3,6 @@
 // results: whoever called it sees whether it was the right way (python/cdynamo/_grad.py).
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +22,5 @@ struct FollowedBranches {
 ValuePtr follow_branches(Executor& ex, const CallArgs& args);
 // cdynamo._grad.branches(): ([condition, ...], taken) of all branches that were met.
 ValuePtr branches_met(Executor& ex, const CallArgs& args);
-
-// Which way it goes; nothing where branches are not followed.
-std::optional<bool> follow_branch(Executor& ex, const ValuePtr& condition);
 
 }  // namespace cdynamo::symbolic

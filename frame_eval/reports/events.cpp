@@ -1,8 +1,8 @@
-#include "frame_eval/cache/events.h"
+#include "frame_eval/reports/events.h"
 
 #include <filesystem>
 
-#include "frame_eval/execution/graph_description.h"
+#include "frame_eval/reports/graph_description.h"
 #include "graph/passes.h"
 #include "symbolic/interop/logs.h"
 
@@ -113,7 +113,7 @@ void report_compile(const CompileEvent& event) {
     log(Topic::kGuards, where(event.code) + "\n" + event.guards->str());
   if (log_enabled(Topic::kGraphBreaks)) {
     for (const symbolic::BreakRecord& record : capture.breaks) log(Topic::kGraphBreaks, break_report(record));
-    if (capture.end == symbolic::End::kSkip && capture.breaks.empty())
+    if (capture.end == symbolic::End::kSkipFrame && capture.breaks.empty())
       log(Topic::kGraphBreaks, where(event.code) + " runs in Python: " + capture.skip_reason);
   }
   if (log_enabled(Topic::kPerf))

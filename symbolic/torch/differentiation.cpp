@@ -1,13 +1,12 @@
-#include "symbolic/tensors/differentiation.h"
+#include "symbolic/torch/differentiation.h"
 
 #include <algorithm>
 
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/numpy/numpy_values.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
@@ -97,7 +96,7 @@ GradCall read_call(Executor& ex, const CallArgs& args) {
   for (const ValuePtr& item : one_or_many(ex, given[1])) {
     call.inputs.push_back(differentiable_tensor(item));
     if (ex.state().hooked.count(call.inputs.back()))
-      throw SkipFrame{.reason = "a gradient is asked for of a tensor with a hook", .nested_too = true};
+      throw SkipFrame{.reason = "a gradient is asked for of a tensor with a hook", .callees_too = true};
   }
   call.grad_outputs.resize(call.outputs.size());
   if (given[2] && !is_none(given[2])) {
@@ -181,50 +180,6 @@ ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& a
     }
     return make_tuple(ex, std::move(results));
   });
-}
-
-ValuePtr make_variable(Executor& ex, PyObject* callable, const CallArgs& args) {
-  const ValuePtr given = bind_arguments(ex, "variable", args, {"x"})[0];
-  Value* value = graph_value(given);
-  if (!value && numpy_is_loaded()) value = numpy_graph_value(ex, given);
-  if (!value) {
-    PyObject* number = constant_object(given);
-    if (!number || !PyFloat_CheckExact(number)) break_graph("CD0418", given->describe());
-    use_framework(ex, graph::Framework::kNumpy);
-    value = append_call1(ex, "full", {std::vector<graph::Sym>{}, PyFloat_AS_DOUBLE(number)});
-  }
-  if (!runtime::is_float(value->type.dtype)) break_graph("CD0418", given->describe());
-  const bool torch = dynamic_cast<TensorValue*>(given.get()) != nullptr;
-  if (!torch) use_framework(ex, graph::Framework::kNumpy);
-  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
-    Value* variable = append_call1(ex, "autograd.variable", {value});
-    return torch ? make_tensor(ex, variable) : make_numpy_result(ex, variable);
-  });
-}
-
-ValuePtr gradients_of(Executor& ex, const CallArgs& args) {
-  std::vector<ValuePtr> given = bind_arguments(ex, "gradients", args, {"value", "variables"});
-  std::vector<Value*> inputs;
-  const std::vector<ValuePtr> variables = one_or_many(ex, given[1]);
-  for (const ValuePtr& variable : variables) {
-    Value* value = graph_value(variable);
-    if (!value || !value->node) break_graph("CD0418", variable->describe());
-    inputs.push_back(value);
-  }
-  Value* output = graph_value(given[0]);
-  const bool is_float = output && runtime::is_float(output->type.dtype);
-  if (output && (!is_float || output->type.rank() != 0 || !output->node))
-    break_graph("CD0418", given[0]->describe());
-  std::vector<ValuePtr> results;
-  std::vector<Value*> found;
-  // A result that is a number known at capture depends on nothing.
-  if (output) found = append_gradients(ex, {output}, inputs, {nullptr}, /*create_graph=*/true);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    Value* gradient = output ? found[i] : append_call1(ex, "zeros_like", {inputs[i]});
-    const bool torch = dynamic_cast<TensorValue*>(variables[i].get()) != nullptr;
-    results.push_back(torch ? make_tensor(ex, gradient) : make_numpy_result(ex, gradient));
-  }
-  return make_list(ex, std::move(results));
 }
 
 }  // namespace cdynamo::symbolic

@@ -1,13 +1,13 @@
-#include "symbolic/capture/branches.h"
+#include "symbolic/entry/branches.h"
 
 #include <utility>
 
 #include "symbolic/capture/executor_state.h"
-#include "symbolic/capture/user_call.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/tensors/array_value.h"
+#include "symbolic/tensors/user_call.h"
 #include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
@@ -58,9 +58,9 @@ void refuse_effects(Executor& ex) {
 
 ValuePtr follow_branches(Executor& ex, const CallArgs& args) {
   const ValuePtr path = bind_arguments(ex, "follow", args, {"path"})[0];
-  std::unique_ptr<FollowedBranches>& branches = ex.state().branches;
+  std::shared_ptr<FollowedBranches>& branches = ex.state().branches;
   if (branches) return ex.none();
-  branches = std::make_unique<FollowedBranches>();
+  branches = std::make_shared<FollowedBranches>();
   branches->path = PyUnicode_AsUTF8(constant_object(path));
   return ex.none();
 }
@@ -76,7 +76,7 @@ ValuePtr branches_met(Executor& ex, const CallArgs& args) {
 
 std::optional<bool> follow_branch(Executor& ex, const ValuePtr& condition) {
   FollowedBranches* branches = ex.state().branches.get();
-  if (!branches || ex.part() || !graph_value(condition)) return std::nullopt;
+  if (!branches || ex.isolated_region() || !graph_value(condition)) return std::nullopt;
   const size_t index = branches->taken.size();
   const bool known = index < branches->path.size() && branches->path[index] != '?';
   const bool truth = known ? branches->path[index] == '1' : replay(ex, *branches, condition);

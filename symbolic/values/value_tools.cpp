@@ -1,4 +1,4 @@
-#include "symbolic/capture/value_tools.h"
+#include "symbolic/values/value_tools.h"
 
 #include <cstring>
 #include <string>
@@ -120,34 +120,6 @@ std::vector<RecipePtr> recipes_of(Executor& ex, const std::vector<ValuePtr>& val
 }
 
 // ---- constants
-
-PyObject* interned(const char* text) {
-  // Keyed by address: callers pass literals.
-  static auto* cache = new std::unordered_map<const char*, PyObject*>;
-  PyObject*& slot = (*cache)[text];
-  if (!slot || std::strcmp(PyUnicode_AsUTF8(slot), text) != 0) {
-    slot = PyUnicode_InternFromString(text);
-    if (!slot) throw PythonError{};
-  }
-  return slot;
-}
-
-PyObject* library_object(const char* module, const char* name) {
-  static auto* cache = new std::unordered_map<std::string, PyObject*>;
-  auto [it, inserted] = cache->try_emplace(std::string(module) + "." + name, nullptr);
-  if (inserted) {
-    PyRef found = PyRef::steal(PyImport_ImportModule(module));
-    std::string_view rest = name;
-    while (found && !rest.empty()) {
-      size_t dot = std::min(rest.find('.'), rest.size());
-      found = PyRef::steal(PyObject_GetAttrString(found.get(), std::string(rest.substr(0, dot)).c_str()));
-      rest.remove_prefix(std::min(dot + 1, rest.size()));
-    }
-    if (!found) PyErr_Clear();
-    it->second = Py_XNewRef(found.get());
-  }
-  return it->second;
-}
 
 bool is_none(const ValuePtr& value) { return value->real_object() == Py_None; }
 

@@ -2,11 +2,10 @@
 // (Objects/abstract.c) and do_richcompare (Objects/object.c) of CPython 3.12.
 #include <string>
 
-#include "symbolic/capture/branches.h"
 #include "symbolic/capture/executor.h"
-#include "symbolic/capture/value_tools.h"
-#include "symbolic/interop/stack_limit.h"
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 

@@ -1,4 +1,4 @@
-#include "symbolic/bytecode/bytecode_debug.h"
+#include "tests/ext/bytecode_debug.h"
 
 #include "symbolic/bytecode/opcode_table.h"
 

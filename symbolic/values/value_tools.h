@@ -8,6 +8,7 @@
 
 #include "symbolic/capture/executor.h"
 #include "symbolic/capture/value.h"
+#include "symbolic/interop/loaded_object.h"
 
 namespace cdynamo::symbolic {
 
@@ -38,11 +39,6 @@ RecipePtr call_recipe(PyObject* callable, std::vector<RecipePtr> arguments);
 std::vector<RecipePtr> recipes_of(Executor& ex, const std::vector<ValuePtr>& values);
 
 // ---- constants
-// An interned str that lives as long as the process. Borrowed.
-PyObject* interned(const char* text);
-// Attribute `name` ("f", "Class.method") of an importable module, kept for the life of the process; null where it is missing.
-// Borrowed.
-PyObject* library_object(const char* module, const char* name);
 bool is_none(const ValuePtr& value);
 // The object of a constant, or null. Borrowed from the value (constants keep their objects alive).
 PyObject* constant_object(const ValuePtr& value);

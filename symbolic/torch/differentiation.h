@@ -1,5 +1,5 @@
-// Differentiation inside captured code: torch.autograd.grad, and the two functions that cdynamo.grad is made
-// of (python/cdynamo/_grad.py). Each becomes one node, which the graph's decomposition differentiates.
+// Differentiation inside captured code: torch.autograd.grad becomes one node, which the graph's decomposition
+// differentiates.
 #pragma once
 
 #include "symbolic/tensors/array_value.h"
@@ -17,9 +17,5 @@ void require_grad_output(Executor& ex, const graph::Value* output, const graph::
 std::vector<graph::Value*> append_gradients(Executor& ex, std::vector<graph::Value*> outputs,
                                             std::vector<graph::Value*> inputs,
                                             std::vector<graph::Value*> cotangents, bool create_graph);
-
-// cdynamo._grad.variable(x): x as a value of its own. cdynamo._grad.gradients(value, variables): a list.
-ValuePtr make_variable(Executor& ex, PyObject* callable, const CallArgs& args);
-ValuePtr gradients_of(Executor& ex, const CallArgs& args);
 
 }  // namespace cdynamo::symbolic

@@ -1,11 +1,6 @@
-// The entry of symbolic/: executes a function's bytecode on symbolic values and returns, as plain data, all
-// that a cache entry is made from: the graph, the guards, what to build afterwards, which side effects to
-// replay, where it stopped.
-//
-//   CaptureResult result = capture(request);
-//   if (result.end == End::kReturn) …   // whole function captured: run graph, replay effects, return
-//   results[0] if (result.end == End::kBreak)  …   // run graph, replay effects, put `stack` and `locals`
-//   back, go on in Python at break_at
+// What a capture is asked for (CaptureRequest) and what it gives (CaptureResult), as plain data: the graph, the guards,
+// what to build after the graph has run, which side effects to replay, where it stopped. The vocabulary between
+// symbolic and frame_eval.
 #pragma once
 
 #include <memory>
@@ -14,8 +9,9 @@
 
 #include "graph/graph.h"
 #include "runtime/types.h"
-#include "symbolic/bytecode/bytecode.h"
+#include "symbolic/bytecode/control_flow.h"
 #include "symbolic/capture/source.h"
+#include "symbolic/interop/tensor_access.h"
 
 namespace cdynamo::symbolic {
 
@@ -33,7 +29,7 @@ enum class GuardKind : uint8_t {
   kKeyAbsent,        // object not in x, x a dict (storage of a subclass's instance too)
   kAttributeAbsent,  // x (an instance with a dict) has no own attribute `object`
   kTypeUnchanged,    // x is a class: none of its attributes, or its bases', has changed (type version)
-  kTensor,           // metadata of a torch.Tensor or numpy.ndarray: see TensorGuard
+  kTensor,           // metadata of a torch.Tensor or numpy.ndarray: TensorGuard in interop/tensor_access.h
   kDynamicInt,       // exact int that fits int64: its value is symbol `index`
   kDynamicFloat,     // exact float: its value is a graph input
   kFunctionCode,     // x is a function whose __code__ is object, with as many defaults
@@ -41,18 +37,6 @@ enum class GuardKind : uint8_t {
   kDistinctObjects,  // x is not the object that `other` names: one of them is written to, or they were
                      // compared
   kDistinctTensors,  // tensors among the graph inputs do not overlap in memory where one of them is written
-};
-
-struct TensorGuard {
-  PyRef type;  // torch.Tensor, Parameter, numpy.ndarray; exact
-  bool numpy = false;
-  graph::DType dtype{};
-  graph::Device device{};
-  // A constant, or an expression that is just a symbol (binds it), or any expression (checked after binding).
-  std::vector<graph::Sym> sizes, strides;
-  bool requires_grad = false;
-  bool inference = false;  // torch: made under inference mode
-  bool writeable = true;   // NumPy
 };
 
 struct Guard {
@@ -132,6 +116,8 @@ struct GraphInput {
   graph::Value* value;  // the captured graph's input; kInt: a 0-dim int64
 };
 
+// Ints beyond this are constants, so that sums and products of symbols are mostly known to fit into 64 bits.
+constexpr int64_t kLargestSymbol = int64_t{1} << 53;
 // Where the value of a size symbol is found at run time.
 struct SymbolBinding {
   int input = -1;  // >= 0: graph input whose size (dim) it is
@@ -152,12 +138,6 @@ struct BreakRecord {
   std::string why;               // "it writes to a file, which a graph cannot"
   std::string instead;           // what to write instead
   std::vector<UserFrame> stack;  // outermost first
-};
-
-// One way on from the instructions that Python executes after a break.
-struct WayOut {
-  int from, to;             // instructions: the last one that Python executes, and the next
-  std::vector<int> locals;  // co_localsplus slots that are live at `to`, all of them assigned; cells left out
 };
 
 // ---- request and result
@@ -186,14 +166,14 @@ struct CaptureRequest {
 
 struct LibraryCall;  // symbolic/torch/library_call.h
 
-enum class End : uint8_t { kReturn, kBreak, kSkip };
+enum class End : uint8_t { kReturn, kBreak, kSkipFrame };
 
 struct CaptureResult {
-  End end = End::kSkip;
-  std::string skip_reason;  // kSkip: why the frame is left to Python
-  bool nested_too =
-      false;  // kSkip: the functions that it calls run in Python as well (a gradient is asked for)
-  bool retry_later = false;  // kSkip for this call only (e.g. tracing is active)
+  End end = End::kSkipFrame;
+  std::string skip_reason;  // kSkipFrame: why the frame is left to Python
+  bool callees_too =
+      false;  // kSkipFrame: the functions that it calls run in Python as well (a gradient is asked for)
+  bool retry_later = false;  // kSkipFrame for this call only (e.g. tracing is active)
 
   std::shared_ptr<graph::Graph> graph;  // captured level; may have no nodes
   std::vector<GraphInput> inputs;
@@ -201,7 +181,7 @@ struct CaptureResult {
   std::vector<Guard> guards;
   bool uses_torch = false;        // global torch state (grad mode, autocast ...) has to be guarded
   bool changes_autocast = false;  // `user_calls` are to run under autocast states that they do not tell
-  PyRef user_calls;               // list, by Node::user_call: see fx_records in symbolic/capture/user_call.h
+  PyRef user_calls;               // list, by Node::user_call: see fx_records in symbolic/tensors/user_call.h
 
   std::vector<std::shared_ptr<LibraryCall>> library_calls;  // what the graph's core.library nodes name
 
@@ -217,9 +197,5 @@ struct CaptureResult {
   std::vector<WayOut> ways_out;
   std::vector<BreakRecord> breaks;  // one for a kBreak; may hold more that were met on the way
 };
-
-// Never throws C++ exceptions other than PythonError (an interrupt, no memory); whatever it cannot do is a
-// kBreak or kSkip.
-CaptureResult capture(const CaptureRequest& request);
 
 }  // namespace cdynamo::symbolic

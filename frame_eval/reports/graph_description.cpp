@@ -1,4 +1,4 @@
-#include "frame_eval/execution/graph_description.h"
+#include "frame_eval/reports/graph_description.h"
 
 #include <utility>
 

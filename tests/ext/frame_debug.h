@@ -20,9 +20,4 @@ PyObject* debug_dict_version(PyObject* dict);
 // cdynamo_is_tracing of this thread
 PyObject* debug_is_tracing();
 
-// These, and those of symbolic/bytecode/bytecode_debug.h, as a table for PyModule_AddFunctions: _decode, _roundtrip,
-// _reencode(code, nops), _opcodes, _run_in_place(function, replacement, *arguments, **keywords), _watch,
-// _dict_version, _is_tracing.
-PyMethodDef* debug_methods();
-
 }  // namespace cdynamo::frame_eval

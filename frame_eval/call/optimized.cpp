@@ -1,11 +1,11 @@
-#include "frame_eval/hook/optimized.h"
+#include "frame_eval/call/optimized.h"
 
 #include <structmember.h>
 
 #include <new>
 
 #include "frame_eval/cache/code_cache.h"
-#include "frame_eval/hook/frame.h"
+#include "frame_eval/hook/calls.h"
 #include "frame_eval/hook/hook.h"
 #include "symbolic/interop/stack_limit.h"
 
@@ -154,7 +154,7 @@ PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared
   const Py_ssize_t num_positional = PyVectorcall_NARGS(nargsf);
   const Py_ssize_t num_arguments = num_positional + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   PyRef result;
-  Outcome outcome = Outcome::kPython;
+  Outcome outcome = Outcome::kSkipFrame;
   try {
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
     if (!cache || cache->code() != code) cache = code_cache(code, config);
@@ -171,8 +171,8 @@ PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared
   }
   switch (outcome) {
     case Outcome::kDone: return result.release();
-    case Outcome::kPlainPython: return PyObject_Vectorcall(function, args, nargsf, kwnames);
-    case Outcome::kPython: break;
+    case Outcome::kSkipFrameAndCallees: return PyObject_Vectorcall(function, args, nargsf, kwnames);
+    case Outcome::kSkipFrame: break;
   }
   return call_python(function, config, args, nargsf, kwnames, owned);
 }

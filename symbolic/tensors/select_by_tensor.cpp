@@ -1,4 +1,4 @@
-#include "symbolic/tensors/picked_views.h"
+#include "symbolic/tensors/select_by_tensor.h"
 
 #include <algorithm>
 
@@ -12,36 +12,36 @@ const graph::Value* storage(const TensorCapture& capture, const graph::Value* va
   return found == capture.base_of.end() ? value : found->second;
 }
 
-[[noreturn]] void refuse(Executor& ex, const PickedView& picked) {
-  ex.state().break_step = picked.step;
+[[noreturn]] void refuse(Executor& ex, const SelectByTensor& select) {
+  ex.state().break_step = select.step;
   break_graph("CD0421", "");
 }
 
 }  // namespace
 
-void note_picked_view(Executor& ex, const graph::Value* from, const graph::Value* result) {
+void note_select_by_tensor(Executor& ex, const graph::Value* from, const graph::Value* result) {
   const int64_t step = static_cast<int64_t>(ex.state().root_trace.size()) - 1;
-  tensor_capture(ex).picked.push_back({from, result, step});
+  tensor_capture(ex).selects_by_tensor.push_back({from, result, step});
 }
 
-void refuse_write_to_picked(Executor& ex, const graph::Value* value) {
+void refuse_write_to_select_by_tensor(Executor& ex, const graph::Value* value) {
   const TensorCapture& capture = tensor_capture(ex);
   const graph::Value* written = storage(capture, value);
-  for (const PickedView& picked : capture.picked)
-    if (written == storage(capture, picked.from) || written == storage(capture, picked.result))
-      refuse(ex, picked);
+  for (const SelectByTensor& select : capture.selects_by_tensor)
+    if (written == storage(capture, select.from) || written == storage(capture, select.result))
+      refuse(ex, select);
 }
 
-void refuse_picked_outputs(Executor& ex) {
+void refuse_outputs_of_select_by_tensor(Executor& ex) {
   const TensorCapture& capture = tensor_capture(ex);
   const auto is_output = [&](const graph::Value* value) {
     const graph::Value* wanted = storage(capture, value);
     return std::ranges::any_of(
         ex.graph().outputs, [&](const graph::Value* output) { return storage(capture, output) == wanted; });
   };
-  for (const PickedView& picked : capture.picked)
-    if (is_output(picked.result) && (capture.storage_of.count(picked.from) || is_output(picked.from)))
-      refuse(ex, picked);
+  for (const SelectByTensor& select : capture.selects_by_tensor)
+    if (is_output(select.result) && (capture.storage_of.count(select.from) || is_output(select.from)))
+      refuse(ex, select);
 }
 
 }  // namespace cdynamo::symbolic

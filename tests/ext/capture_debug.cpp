@@ -1,4 +1,4 @@
-#include "symbolic/capture/capture_debug.h"
+#include "tests/ext/capture_debug.h"
 
 #include <chrono>
 #include <string>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/passes.h"
-#include "symbolic/capture/capture.h"
+#include "symbolic/entry/capture.h"
 
 namespace cdynamo::symbolic {
 

@@ -18,7 +18,7 @@ void append(const PyRef& list, const PyRef& item);
 PyRef location_of(const graph::Graph& graph, const graph::Node& node);
 
 // The whole description. `symbols`: (name, input, dim) of each size symbol; `calls`: records as in
-// symbolic/capture/user_call.h; `locations`: one for each call.
+// symbolic/tensors/user_call.h; `locations`: one for each call.
 PyRef describe(const graph::Graph& graph, const PyRef& symbols, const PyRef& calls, const PyRef& locations);
 // Of a core graph; the functions that its nodes call are those of python/cdynamo/_core_ops.py.
 PyRef describe_core(const graph::Graph& core);

@@ -1,8 +1,8 @@
-#include "symbolic/capture/user_call.h"
+#include "symbolic/tensors/user_call.h"
 
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {

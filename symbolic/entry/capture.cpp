@@ -4,21 +4,22 @@
 // A break anywhere, also deep in inlined calls, goes back to before the instruction of the root frame: the
 // capture is run again from nothing and told to stop there, so that no trace of the half-done instruction is
 // left. Where the frame cannot be handed over at that instruction, an earlier one is taken.
-#include "symbolic/capture/capture.h"
+#include "symbolic/entry/capture.h"
 
 #include <new>
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/exceptions.h"
+#include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/tensors/array_value.h"
-#include "symbolic/tensors/picked_views.h"
+#include "symbolic/tensors/select_by_tensor.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -259,7 +260,7 @@ class Attempt {
       else
         hand_over_frame(frame, result);
       emit_effects();
-      refuse_picked_outputs(ex_);
+      refuse_outputs_of_select_by_tensor(ex_);
       guard_distinct_objects();
       bind_symbols(result);
       if (result.graph->framework == graph::Framework::kTorch && !result.graph->nodes.empty())
@@ -402,7 +403,7 @@ bool is_empty(const CaptureResult& result) { return result.graph->nodes.empty() 
 
 CaptureResult skip(std::string reason) {
   CaptureResult result;
-  result.end = End::kSkip;
+  result.end = End::kSkipFrame;
   result.skip_reason = std::move(reason);
   return result;
 }
@@ -471,20 +472,20 @@ CaptureResult capture(const CaptureRequest& request) {
   if (PyObject* function = request.roots.function;
       function && PyFunction_Check(function) && is_disabled(function)) {
     CaptureResult result = skip("it is marked to run in Python");
-    result.nested_too = true;
+    result.callees_too = true;
     return result;
   }
   try {
     return capture_with_retries(request);
   } catch (const SkipFrame& left) {
     CaptureResult result;
-    if (left.seen && left.nested_too) {
+    if (left.seen && left.callees_too) {
       result = std::move(*left.seen);
       result.uses_torch = true;
     }
-    result.end = End::kSkip;
+    result.end = End::kSkipFrame;
     result.skip_reason = left.reason;
-    result.nested_too = left.nested_too;
+    result.callees_too = left.callees_too;
     result.retry_later = left.retry_later;
     return result;
   } catch (const GraphBreak& broken) {

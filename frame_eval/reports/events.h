@@ -4,7 +4,8 @@
 
 #include <string>
 
-#include "frame_eval/cache/code_cache.h"
+#include "frame_eval/guards/guard_tree.h"
+#include "lowering/compile.h"
 
 namespace cdynamo::frame_eval {
 

@@ -1,14 +1,12 @@
 // Calls of Python functions: which are inlined, how arguments become parameters, how the body is run.
 #include <cstring>
 
-#include "symbolic/capture/branches.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/capture/value_tools.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/frames/generators.h"
-#include "symbolic/tensors/differentiation.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
@@ -73,23 +71,6 @@ bool has_mark(PyObject* function, const char* mark) {
   PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
   PyObject* value = dict ? PyDict_GetItemString(dict, mark) : nullptr;
   return value && value != Py_None && value != Py_False;
-}
-
-// What cdynamo's own functions mean inside captured code. Null: not one of them.
-ValuePtr call_own_function(Executor& ex, PyObject* function, const char* module, const CallArgs& args) {
-  if (!in_module(module, "cdynamo") || in_module(module, "cdynamo.polyfills")) return nullptr;
-  PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_name;
-  if (PyUnicode_CompareWithASCIIString(name, "graph_break") == 0) break_graph("CD0002", "");
-  if (PyUnicode_CompareWithASCIIString(name, "is_compiling") == 0) return ex.constant(PyRef::borrow(Py_True));
-  // optimize(f) in code that is captured: it is compiled as a part of that.
-  if (PyUnicode_CompareWithASCIIString(name, "optimize") == 0 && args.positional.size() == 1)
-    return args.positional[0];
-  if (!in_module(module, "cdynamo._grad")) return nullptr;
-  if (PyUnicode_CompareWithASCIIString(name, "variable") == 0) return make_variable(ex, function, args);
-  if (PyUnicode_CompareWithASCIIString(name, "gradients") == 0) return gradients_of(ex, args);
-  if (PyUnicode_CompareWithASCIIString(name, "follow") == 0) return follow_branches(ex, args);
-  if (PyUnicode_CompareWithASCIIString(name, "branches") == 0) return branches_met(ex, args);
-  return nullptr;
 }
 
 // Wrappers that torch puts around functions, by their code's name: what they are in a graph. The polyfill is given the

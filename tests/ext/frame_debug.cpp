@@ -1,8 +1,7 @@
-#include "frame_eval/hook/frame_debug.h"
+#include "tests/ext/frame_debug.h"
 
 #include "frame_eval/guards/watch.h"
 #include "frame_eval/hook/frame.h"
-#include "symbolic/bytecode/bytecode_debug.h"
 #include "symbolic/interop/py_ref.h"
 
 namespace cdynamo::frame_eval {
@@ -97,46 +96,5 @@ PyObject* debug_dict_version(PyObject* dict) {
 }
 
 PyObject* debug_is_tracing() { return PyBool_FromLong(cdynamo_is_tracing(PyThreadState_Get())); }
-
-namespace {
-
-PyObject* decode(PyObject*, PyObject* code) { return symbolic::debug_decode(code); }
-PyObject* roundtrip(PyObject*, PyObject* code) { return symbolic::debug_roundtrip(code); }
-PyObject* reencode(PyObject*, PyObject* arguments) {
-  PyObject* code;
-  int nops;
-  return PyArg_ParseTuple(arguments, "Oi", &code, &nops) ? symbolic::debug_reencode(code, nops) : nullptr;
-}
-PyObject* opcodes(PyObject*, PyObject*) { return symbolic::debug_opcodes(); }
-PyObject* run_in_place(PyObject*, PyObject* arguments, PyObject* keywords) {
-  if (PyTuple_GET_SIZE(arguments) < 2) {
-    PyErr_SetString(PyExc_TypeError, "a function and its replacement are expected");
-    return nullptr;
-  }
-  const PyRef rest = PyRef::steal(PyTuple_GetSlice(arguments, 2, PyTuple_GET_SIZE(arguments)));
-  if (!rest) return nullptr;
-  return debug_run_in_place(PyTuple_GET_ITEM(arguments, 0), PyTuple_GET_ITEM(arguments, 1), rest.get(),
-                            keywords);
-}
-PyObject* watch(PyObject*, PyObject* objects) { return debug_watch(objects); }
-PyObject* dict_version(PyObject*, PyObject* dict) { return debug_dict_version(dict); }
-PyObject* is_tracing(PyObject*, PyObject*) { return debug_is_tracing(); }
-
-PyMethodDef methods[] = {
-    {"_decode", decode, METH_O, nullptr},
-    {"_roundtrip", roundtrip, METH_O, nullptr},
-    {"_reencode", reencode, METH_VARARGS, nullptr},
-    {"_opcodes", opcodes, METH_NOARGS, nullptr},
-    {"_run_in_place", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_in_place)),
-     METH_VARARGS | METH_KEYWORDS, nullptr},
-    {"_watch", watch, METH_O, nullptr},
-    {"_dict_version", dict_version, METH_O, nullptr},
-    {"_is_tracing", is_tracing, METH_NOARGS, nullptr},
-    {},
-};
-
-}  // namespace
-
-PyMethodDef* debug_methods() { return methods; }
 
 }  // namespace cdynamo::frame_eval
