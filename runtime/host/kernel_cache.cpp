@@ -96,10 +96,12 @@ std::string KernelCache::path(std::string_view key) const {
 
 std::optional<std::string> KernelCache::get(std::string_view key) {
   if (directory_.empty()) return std::nullopt;
-  File file(::open(path(key).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  // Not blocking: a pipe of this name would be waited for.
+  File file(::open(path(key).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.fd < 0) return std::nullopt;
   struct stat info, directory_info;
-  if (::fstat(file.fd, &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)))
+  if (::fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid() ||
+      (info.st_mode & (S_IWGRP | S_IWOTH)))
     return std::nullopt;
   if (::stat(directory_.c_str(), &directory_info) != 0 || directory_info.st_uid != ::geteuid())
     return std::nullopt;
@@ -108,7 +110,8 @@ std::optional<std::string> KernelCache::get(std::string_view key) {
   auto size = static_cast<uint64_t>(info.st_size);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.key_bytes != key.size())
     return std::nullopt;
-  if (header.object_bytes > size || sizeof header + header.key_bytes + header.object_bytes != size)
+  if (size > max_bytes_ || header.object_bytes > size ||
+      sizeof header + header.key_bytes + header.object_bytes != size)
     return std::nullopt;
   std::string stored_key(header.key_bytes, '\0'), object(header.object_bytes, '\0');
   if (!read_all(file.fd, stored_key.data(), stored_key.size()) ||

@@ -1,10 +1,12 @@
 #include "runtime/host/kernel_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -114,11 +116,82 @@ TEST_F(KernelCacheTest, UnusableDirectoriesAreHarmless) {
   KernelCache below_a_file(root_ + "/file/kernels");
   below_a_file.put("key", "object");
   EXPECT_FALSE(below_a_file.get("key"));
+  // Where nobody can make a file, root included.
+  KernelCache read_only("/proc/cdynamo/kernels");
+  read_only.put("key", "object");
+  EXPECT_FALSE(read_only.get("key"));
+  read_only.trim();
   // Others can write there: nothing is taken from it.
   KernelCache open(directory());
   open.put("key", "object");
   fs::permissions(files().at(0), fs::perms(0666));
   EXPECT_FALSE(open.get("key"));
+}
+
+TEST_F(KernelCacheTest, WhatIsNoFileIsNoEntry) {
+  KernelCache cache(directory());
+  cache.put("key", "object");
+  fs::path file = files().at(0);
+  fs::remove(file);
+  fs::create_directory(file);
+  EXPECT_FALSE(cache.get("key"));
+  fs::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  EXPECT_FALSE(cache.get("key"));  // and does not wait for a writer
+  cache.put("key", "object");
+  EXPECT_EQ(cache.get("key"), "object");
+}
+
+TEST_F(KernelCacheTest, AnEntryLargerThanTheCacheIsNotRead) {
+  KernelCache(directory()).put("key", std::string(10000, 'x'));
+  EXPECT_FALSE(KernelCache(directory(), 1000).get("key"));
+}
+
+// As on a full disk, writing stops within an entry; no file may grow beyond the limit.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_;
+  void (*handler_)(int);
+};
+
+TEST_F(KernelCacheTest, AFullDiskLeavesNoPartOfAnEntry) {
+  KernelCache cache(directory());
+  const std::string object(5000, 'x');
+  for (rlim_t room : {0, 10, 100, 4096}) {
+    FullDisk full(room);
+    cache.put("key", object);
+    EXPECT_FALSE(cache.get("key")) << room;
+    EXPECT_TRUE(files().empty()) << room;
+  }
+  cache.put("key", object);
+  {
+    FullDisk full(100);
+    cache.put("key", "newer" + object);
+    EXPECT_EQ(cache.get("key"), object);  // what was there stays
+  }
+  EXPECT_EQ(files().size(), 1u);
+}
+
+TEST_F(KernelCacheTest, ADirectoryThatVanishesIsMadeAgain) {
+  KernelCache cache(directory());
+  cache.put("key", "object");
+  fs::remove_all(directory());
+  EXPECT_FALSE(cache.get("key"));
+  cache.trim();
+  cache.put("key", "object");
+  EXPECT_EQ(cache.get("key"), "object");
 }
 
 TEST_F(KernelCacheTest, SeveralWritersLeaveWholeEntries) {
