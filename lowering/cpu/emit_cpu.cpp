@@ -1,7 +1,6 @@
 // From kernels to callable code: plan, look up what exists (in this graph, in this process, on disk), compile
 // the rest.
 #include <dlfcn.h>
-#include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
 #include <sys/stat.h>
 
@@ -86,11 +85,11 @@ struct Unit {
 };
 
 void compile_unit(Unit& unit, bool keep_text) {
-  llvm::LLVMContext context;
-  llvm::Module module(unit.kernel->name, context);
-  emit::KernelEmitter(module, *unit.kernel, *unit.plan, runtime::host_target()).emit(kFunctionName);
-  unit.object = runtime::compile_to_object(module, keep_text ? &unit.assembly : nullptr,
-                                           keep_text ? &unit.llvm_ir : nullptr);
+  auto emit = [&](llvm::Module& module) {
+    emit::KernelEmitter(module, *unit.kernel, *unit.plan, runtime::host_target()).emit(kFunctionName);
+  };
+  unit.object = runtime::compile(unit.kernel->name, emit, keep_text ? &unit.assembly : nullptr,
+                                 keep_text ? &unit.llvm_ir : nullptr);
 }
 
 // On as many threads as there is work for: each kernel is a module of its own.

@@ -1,5 +1,6 @@
 #include "runtime/host/jit.h"
 
+#include <absl/strings/str_cat.h>
 #include <llvm/ExecutionEngine/Orc/Core.h>
 #include <llvm/ExecutionEngine/Orc/ExecutorProcessControl.h>
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
@@ -12,8 +13,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <mutex>
-#include <set>
+#include <new>
 
 namespace cdynamo::runtime {
 namespace {
@@ -21,15 +23,16 @@ namespace {
 using namespace llvm;
 using namespace llvm::orc;
 
-// One session for the life of the process. It is never destroyed: code may be dropped during interpreter
-// exit, after static destructors would have run.
+using Symbols = std::map<std::string, void*>;
+
+// Sessions are never destroyed: code may be dropped during interpreter exit, after static destructors would have run.
 struct Session {
   std::unique_ptr<ExecutionSession> session;
   std::unique_ptr<ObjectLinkingLayer> layer;
   JITDylib* helpers = nullptr;
-  std::mutex mutex;  // guards `defined`
-  std::set<std::string> defined;
   std::atomic<uint64_t> next_id{0};
+  // An exception went through LLVM's frames, which may have held the session's lock: nothing more is asked of it.
+  std::atomic<bool> broken{false};
   static inline thread_local std::string reported;  // what LLVM said since the last load on this thread
 
   Session() {
@@ -43,21 +46,70 @@ struct Session {
     layer = std::make_unique<ObjectLinkingLayer>(*session);
     helpers = &session->createBareJITDylib("helpers");
   }
+  void define(const Symbols& symbols) {
+    SymbolMap map;
+    for (const auto& [name, address] : symbols)
+      map[session->intern(name)] = {ExecutorAddr::fromPtr(address),
+                                    JITSymbolFlags::Exported | JITSymbolFlags::Callable};
+    if (!map.empty())
+      check_llvm(helpers->define(absoluteSymbols(std::move(map))), "defining helper functions");
+  }
+};
+
+// One session at a time, and another where it broke.
+struct CurrentSession {
+  std::mutex mutex;
+  Session* session = nullptr;
+  Symbols symbols;  // that every session has
+
+  static CurrentSession& process() {
+    static auto* instance = new CurrentSession;
+    return *instance;
+  }
+  Session& get() {  // with `mutex` held
+    if (session && !session->broken) return *session;
+    auto fresh = std::make_unique<Session>();
+    fresh->define(symbols);
+    return *(session = fresh.release());
+  }
 };
 
 Session& session() {
-  static Session* instance = new Session;
-  return *instance;
+  CurrentSession& current = CurrentSession::process();
+  std::lock_guard lock(current.mutex);
+  return current.get();
+}
+
+// Runs `work` inside LLVM's session.
+template <typename F>
+auto inside(Session& session, F work) {
+  try {
+    return work();
+  } catch (const FatalError&) {
+    session.broken = true;
+    throw;
+  } catch (const std::bad_alloc&) {
+    session.broken = true;
+    throw JitError("LLVM: out of memory");
+  }
 }
 
 class Loaded final : public LoadedCode {
  public:
-  explicit Loaded(JITDylib& dylib) : dylib_(&dylib) {}
-  ~Loaded() override { consumeError(session().session->removeJITDylib(*dylib_)); }
+  Loaded(Session& session, JITDylib& dylib) : session_(session), dylib_(dylib) {}
+  ~Loaded() override {
+    if (session_.broken) return;
+    try {
+      inside(session_, [&] { consumeError(session_.session->removeJITDylib(dylib_)); });
+    } catch (const JitError&) {
+      // The code stays.
+    }
+  }
   void add(void* address) { addresses_.push_back(address); }
 
  private:
-  JITDylib* dylib_;
+  Session& session_;
+  JITDylib& dylib_;
 };
 
 // Linux perf reads /tmp/perf-PID.map. Sizes are not known here: each function reaches to the next, the last
@@ -91,33 +143,35 @@ void check_llvm(Error error, const char* what) {
 }
 
 void define_symbols(std::span<const std::pair<const char*, void*>> symbols) {
-  Session& s = session();
-  std::lock_guard lock(s.mutex);
-  SymbolMap map;
-  for (const auto& [name, address] : symbols) {
-    if (!s.defined.insert(name).second) continue;
-    map[s.session->intern(name)] = {ExecutorAddr::fromPtr(address),
-                                    JITSymbolFlags::Exported | JITSymbolFlags::Callable};
-  }
-  if (!map.empty())
-    check_llvm(s.helpers->define(absoluteSymbols(std::move(map))), "defining helper functions");
+  CurrentSession& current = CurrentSession::process();
+  std::lock_guard lock(current.mutex);
+  Symbols added;
+  for (const auto& [name, address] : symbols)
+    if (!current.symbols.contains(name)) added[name] = address;
+  if (added.empty()) return;
+  Session& session = current.get();
+  inside(session, [&] { session.define(added); });
+  current.symbols.merge(added);
 }
 
 std::unique_ptr<LoadedCode> load_object(std::string_view object, const std::vector<std::string>& symbols,
                                         const std::string& display_name) {
   Session& s = session();
-  JITDylib& dylib = s.session->createBareJITDylib("code" + std::to_string(s.next_id++));
-  auto loaded = std::make_unique<Loaded>(dylib);  // removes the dylib on every way out
-  dylib.addToLinkOrder(*s.helpers);
-  auto buffer = MemoryBuffer::getMemBufferCopy(StringRef(object.data(), object.size()), "kernels");
-  check_llvm(s.layer->add(dylib, std::move(buffer)), "adding object code");
-  SymbolLookupSet set;
-  for (const std::string& name : symbols) set.add(s.session->intern(name));
-  Session::reported.clear();
-  auto found = s.session->lookup(makeJITDylibSearchOrder(&dylib), std::move(set));
-  check_llvm(found.takeError(), ("linking object code (" + Session::reported + ")").c_str());
-  for (const std::string& name : symbols)
-    loaded->add(found->find(s.session->intern(name))->second.getAddress().toPtr<void*>());
+  std::unique_ptr<Loaded> loaded;  // removes the dylib on every way out
+  inside(s, [&] {
+    JITDylib& dylib = s.session->createBareJITDylib(absl::StrCat("code", s.next_id++));
+    loaded = std::make_unique<Loaded>(s, dylib);
+    dylib.addToLinkOrder(*s.helpers);
+    auto buffer = MemoryBuffer::getMemBufferCopy(StringRef(object.data(), object.size()), "kernels");
+    check_llvm(s.layer->add(dylib, std::move(buffer)), "adding object code");
+    SymbolLookupSet set;
+    for (const std::string& name : symbols) set.add(s.session->intern(name));
+    Session::reported.clear();
+    auto found = s.session->lookup(makeJITDylibSearchOrder(&dylib), std::move(set));
+    check_llvm(found.takeError(), absl::StrCat("linking object code (", Session::reported, ")").c_str());
+    for (const std::string& name : symbols)
+      loaded->add(found->find(s.session->intern(name))->second.getAddress().toPtr<void*>());
+  });
   write_perf_map(display_name, *loaded);
   return loaded;
 }

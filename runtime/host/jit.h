@@ -1,13 +1,15 @@
 // The process's JIT: LLVM IR to object code, object code to callable code. No LLVM header is needed to
 // include this.
 //
-//   std::string object = compile_to_object(module, host_target());
+//   std::string object = compile("kernel_0", [&](llvm::Module& module) { ... });
 //   std::unique_ptr<LoadedCode> code = load_object(object, {"kernel_0"});
 //   auto run = reinterpret_cast<KernelFn>(code->address(0));      // valid until `code` is dropped
 //
 // Everything here is safe to call from several threads, and nothing here ends the process: what LLVM refuses
 // or would abort on becomes a JitError.
 #pragma once
+
+#include <absl/functional/function_ref.h>
 
 #include <exception>
 #include <memory>
@@ -19,7 +21,6 @@
 
 namespace llvm {
 class Module;
-class TargetMachine;
 class Error;
 }  // namespace llvm
 
@@ -29,6 +30,11 @@ struct JitError : std::exception {
   explicit JitError(std::string message) : message(std::move(message)) {}
   const char* what() const noexcept override { return message.c_str(); }
   std::string message;
+};
+
+// An error that LLVM would have ended the process with. What was called of LLVM cannot be called again.
+struct FatalError : JitError {
+  using JitError::JitError;
 };
 
 // What code is generated for. Two processes with equal `key()` can run each other's object code.
@@ -41,23 +47,10 @@ struct HostTarget {
 };
 const HostTarget& host_target();
 
-// A machine for `host_target()`; machines are not thread safe, so each compilation takes one and gives it
-// back.
-class MachineLease {
- public:
-  MachineLease();
-  ~MachineLease();
-  MachineLease(const MachineLease&) = delete;
-  llvm::TargetMachine& operator*() const { return *machine_; }
-
- private:
-  std::unique_ptr<llvm::TargetMachine> machine_;
-};
-
-// Runs the pass pipeline and code generation. `assembly` and `optimized_ir`, where not null, get the text
-// too.
-std::string compile_to_object(llvm::Module& module, std::string* assembly = nullptr,
-                              std::string* optimized_ir = nullptr);
+// The object code of the module that `emit` fills, after the pass pipeline and code generation. `assembly` and
+// `optimized_ir`, where not null, get the text too.
+std::string compile(const std::string& name, absl::FunctionRef<void(llvm::Module&)> emit,
+                    std::string* assembly = nullptr, std::string* optimized_ir = nullptr);
 
 // Machine code in this process; dropping it frees the memory.
 class LoadedCode {

@@ -1,4 +1,8 @@
+#include <absl/strings/str_cat.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -17,7 +21,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
+#include <new>
 
 #include "runtime/host/jit.h"
 
@@ -26,16 +32,17 @@ namespace {
 
 using namespace llvm;
 
-// LLVM's last words. Throwing unwinds through LLVM's frames, which have unwind tables and no cleanups: what
-// they held leaks, and the process lives.
+// Throwing unwinds through LLVM's frames. They are compiled without exceptions and with unwind tables, so that the
+// unwinder passes them and runs nothing of theirs: no destructor, no unlocking. `compile` knows what that leaves.
 [[noreturn]] void on_fatal_error(void*, const char* reason, bool) {
-  throw JitError(std::string("LLVM: ") + reason);
+  throw FatalError(absl::StrCat("LLVM: ", reason));
 }
 
 void initialize_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
     install_fatal_error_handler(on_fatal_error);
+    install_bad_alloc_error_handler(on_fatal_error);
     InitializeNativeTarget();
     InitializeNativeTargetAsmPrinter();
   });
@@ -94,47 +101,124 @@ std::unique_ptr<TargetMachine> make_machine() {
   return machine;
 }
 
-struct MachinePool {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<TargetMachine>> idle;
+// Machines are not thread safe: each compilation takes one and gives it back.
+class MachinePool {
+ public:
+  static MachinePool& process() {
+    static auto* instance = new MachinePool;
+    return *instance;
+  }
+  std::unique_ptr<TargetMachine> take() {
+    {
+      std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        std::unique_ptr<TargetMachine> machine = std::move(idle_.back());
+        idle_.pop_back();
+        return machine;
+      }
+    }
+    return make_machine();
+  }
+  void give(std::unique_ptr<TargetMachine> machine) {
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(machine));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<TargetMachine>> idle_;
 };
-MachinePool& pool() {
-  static MachinePool* instance = new MachinePool;
-  return *instance;
-}
 
 // Emission leaves little to do: loops, vectors, unrolling and hoisting are already as they should be. What
 // pays is the removal of repeated and constant work.
-void optimize(Module& module, TargetMachine& machine) {
+struct Optimizer {
   FunctionAnalysisManager functions;
-  functions.registerPass([&] { return machine.getTargetIRAnalysis(); });
   LoopAnalysisManager loops;
   CGSCCAnalysisManager cgscc;
   ModuleAnalysisManager modules;
-  PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(cgscc);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, cgscc, modules);
+  PassBuilder builder;
   FunctionPassManager passes;
-  passes.addPass(PromotePass());
-  passes.addPass(EarlyCSEPass());
-  passes.addPass(InstCombinePass());
-  passes.addPass(SimplifyCFGPass());
-  for (Function& function : module)
-    if (!function.isDeclaration()) passes.run(function, functions);
-}
 
-std::string emit(Module& module, TargetMachine& machine, CodeGenFileType type) {
+  explicit Optimizer(TargetMachine& machine) : builder(&machine) {
+    functions.registerPass([&] { return machine.getTargetIRAnalysis(); });
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(cgscc);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, cgscc, modules);
+    passes.addPass(PromotePass());
+    passes.addPass(EarlyCSEPass());
+    passes.addPass(InstCombinePass());
+    passes.addPass(SimplifyCFGPass());
+  }
+  void run(Module& module) {
+    for (Function& function : module)
+      if (!function.isDeclaration()) passes.run(function, functions);
+  }
+};
+
+// Code generation of one module as text or as an object.
+struct CodeGenerator {
   SmallVector<char, 0> bytes;
-  raw_svector_ostream stream(bytes);
+  raw_svector_ostream stream{bytes};
   legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true))
-    throw JitError("LLVM cannot emit code for this target");
-  passes.run(module);
-  return std::string(bytes.data(), bytes.size());
-}
+
+  std::string run(Module& module, TargetMachine& machine, CodeGenFileType type) {
+    if (machine.addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true))
+      throw JitError("LLVM cannot emit code for this target");
+    passes.run(module);
+    return std::string(bytes.data(), bytes.size());
+  }
+};
+
+// All that one compilation has of LLVM, on the heap: see `compile`.
+struct Compilation {
+  LLVMContext context;
+  std::string errors;  // that LLVM reported and went on
+  Module module;
+  std::unique_ptr<Module> copy;
+  std::unique_ptr<TargetMachine> machine = MachinePool::process().take();
+  std::unique_ptr<Optimizer> optimizer;
+  CodeGenerator assembly, object;
+
+  explicit Compilation(const std::string& name) : module(name, context) {
+    // Without a handler LLVM prints what it reports, and an error ends the process.
+    context.setDiagnosticHandlerCallBack(
+        [](const DiagnosticInfo* info, void* errors) {
+          if (info->getSeverity() != DS_Error) return;
+          raw_string_ostream stream(*static_cast<std::string*>(errors));
+          DiagnosticPrinterRawOStream printer(stream);
+          info->print(printer);
+          stream << "; ";
+        },
+        &errors);
+  }
+  void check() const {
+    if (!errors.empty()) throw JitError(absl::StrCat("LLVM: ", errors));
+  }
+  std::string run(std::string* assembly_text, std::string* optimized_ir) {
+    std::string broken;
+    raw_string_ostream broken_stream(broken);
+    if (verifyModule(module, &broken_stream)) throw JitError("generated IR is invalid: " + broken);
+    module.setTargetTriple(machine->getTargetTriple().str());
+    module.setDataLayout(machine->createDataLayout());
+    optimizer = std::make_unique<Optimizer>(*machine);
+    optimizer->run(module);
+    check();
+    if (optimized_ir) {
+      raw_string_ostream stream(*optimized_ir);
+      module.print(stream, nullptr);
+    }
+    if (assembly_text) {
+      // Code generation changes the module, so the text is made from a copy.
+      copy = CloneModule(module);
+      *assembly_text += assembly.run(*copy, *machine, CodeGenFileType::AssemblyFile);
+    }
+    std::string bytes = object.run(module, *machine, CodeGenFileType::ObjectFile);
+    check();
+    return bytes;
+  }
+};
 
 }  // namespace
 
@@ -147,42 +231,28 @@ std::string HostTarget::key() const {
   return triple + "|" + cpu + "|" + features + "|" + std::to_string(vector_bytes);
 }
 
-MachineLease::MachineLease() {
-  MachinePool& p = pool();
-  {
-    std::lock_guard lock(p.mutex);
-    if (!p.idle.empty()) {
-      machine_ = std::move(p.idle.back());
-      p.idle.pop_back();
-    }
+std::string compile(const std::string& name, absl::FunctionRef<void(llvm::Module&)> emit,
+                    std::string* assembly, std::string* optimized_ir) {
+  std::unique_ptr<Compilation> compilation;
+  // What was unwound through LLVM's frames leaves LLVM's objects half changed: values that frames which are gone
+  // listen to, lists between two states. They are left as they are for ever, the target machine among them.
+  auto abandon = [&] { (void)compilation.release(); };
+  try {
+    initialize_llvm();
+    compilation = std::make_unique<Compilation>(name);
+    emit(compilation->module);
+    std::string object = compilation->run(assembly, optimized_ir);
+    std::unique_ptr<TargetMachine> machine = std::move(compilation->machine);
+    compilation.reset();  // before another compilation has the machine: passes refer to it
+    MachinePool::process().give(std::move(machine));
+    return object;
+  } catch (const FatalError&) {
+    abandon();
+    throw;
+  } catch (const std::bad_alloc&) {
+    abandon();
+    throw JitError("LLVM: out of memory");
   }
-  if (!machine_) machine_ = make_machine();
-}
-
-MachineLease::~MachineLease() {
-  MachinePool& p = pool();
-  std::lock_guard lock(p.mutex);
-  p.idle.push_back(std::move(machine_));
-}
-
-std::string compile_to_object(Module& module, std::string* assembly, std::string* optimized_ir) {
-  MachineLease machine;
-  std::string broken;
-  raw_string_ostream broken_stream(broken);
-  if (verifyModule(module, &broken_stream)) throw JitError("generated IR is invalid: " + broken);
-  module.setTargetTriple((*machine).getTargetTriple().str());
-  module.setDataLayout((*machine).createDataLayout());
-  optimize(module, *machine);
-  if (optimized_ir) {
-    raw_string_ostream stream(*optimized_ir);
-    module.print(stream, nullptr);
-  }
-  if (assembly) {
-    // Code generation changes the module, so the text is made from a copy.
-    std::unique_ptr<Module> copy = CloneModule(module);
-    *assembly += emit(*copy, *machine, CodeGenFileType::AssemblyFile);
-  }
-  return emit(module, *machine, CodeGenFileType::ObjectFile);
 }
 
 }  // namespace cdynamo::runtime
