@@ -1,12 +1,16 @@
 #include "symbolic/interop/torch_access.h"
 
+#include <absl/strings/str_cat.h>
 #include <dlfcn.h>
 
 #include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <string>
+#include <utility>
 
+#include "symbolic/interop/logs.h"
 #include "symbolic/interop/py_ref.h"
 
 namespace cdynamo::symbolic::torch_access {
@@ -238,16 +242,38 @@ bool probe(Api& api, PyObject* torch) {
   return find_inference_mask(api, PyDict_GetItemString(globals.get(), "guard_class"));
 }
 
+struct Release {
+  std::string text;
+  std::pair<long, long> number;  // (2, 13)
+};
 // From 2.10 on a torch.Tensor object holds an at::Tensor right after its header.
-bool supported_version(PyObject* torch) {
+constexpr std::pair<long, long> kOldest{2, 11}, kNewestTested{2, 15};
+
+Release release_of(PyObject* torch) {
   PyRef version = PyRef::steal(PyObject_GetAttrString(torch, "__version__"));
   PyRef text = PyRef::steal(version ? PyObject_Str(version.get()) : nullptr);
   const char* s = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (!s) return false;
+  if (!s) return {"of an unknown release", {}};
   char* end = nullptr;
-  long major = std::strtol(s, &end, 10);
-  long minor = *end == '.' ? std::strtol(end + 1, nullptr, 10) : 0;
-  return major > 2 || (major == 2 && minor >= 10);
+  const long major = std::strtol(s, &end, 10);
+  const long minor = *end == '.' ? std::strtol(end + 1, nullptr, 10) : 0;
+  return {s, {major, minor}};
+}
+
+std::string name(std::pair<long, long> number) { return absl::StrCat(number.first, ".", number.second); }
+
+// Once in a process: what a user should know of the torch that is there.
+void report(const Release& release, bool works) {
+  const std::string torch = absl::StrCat("torch ", release.text);
+  if (release.number < kOldest)
+    log_warning(absl::StrCat(torch, " is older than ", name(kOldest),
+                             ", the oldest that cdynamo compiles for: its programs run in Python"));
+  else if (!works)
+    log_warning(absl::StrCat(torch, " has not the functions or the tensors that cdynamo knows (tested: ",
+                             name(kOldest), " to ", name(kNewestTested), "): its programs run in Python"));
+  else if (release.number > kNewestTested)
+    log_warning(absl::StrCat(torch, " is newer than ", name(kNewestTested),
+                             ", the newest that cdynamo was tested with"));
 }
 
 }  // namespace
@@ -268,15 +294,19 @@ const Api* api() {
   if (!module_item(torch, "compile") || !loaded_module("torch.nn.parameter")) return nullptr;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  bool ok = supported_version(torch) && resolve_symbols(g_api);
+  const Release release = release_of(torch);
+  bool ok = release.number >= kOldest && resolve_symbols(g_api);
   // A mode would answer the probe's calls in place of torch: ask again when it is gone.
   const bool modes = ok && (g_api.function_mode_count() != 0 ||
                             (thread_keys(g_api).included != 0 && !g_api.inference_mode()));
   if (!modes) ok = ok && resolve_types(g_api, torch) && probe(g_api, torch);
   PyErr_Clear();
+  if (!modes) {
+    g_status = ok ? Status::kReady : Status::kRefused;
+    report(release, ok);
+  }
   PyErr_Restore(type, value, traceback);
   if (modes) return nullptr;
-  g_status = ok ? Status::kReady : Status::kRefused;
   return ok ? &g_api : nullptr;
 }
 
