@@ -1,13 +1,26 @@
 #!/usr/bin/env bash
-# Every test: C++, Python 3.11 with torch and NumPy, then 3.12 and 3.13 with NumPy where they are found; lint and format.
+# Every test: lint and format, C++, then the Python tests with torch and NumPy on 3.11, and side by side on 3.12 and 3.13
+# where these are found. Their torch is the package index's, with CUDA's libraries: about 5 GB in build/, once; where it
+# cannot be had they run the tests that need no torch, and say so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
+torch=$($python -c 'from importlib.metadata import version; print(version("torch").split("+")[0])')
 
 echo "== format and lint"
 git ls-files '*.cpp' '*.h' '*.c' | xargs clang-format-19 --dry-run -Werror
-$python -m ruff check python tests examples benchmarks
-$python -m ruff format --check python tests examples benchmarks
+$python -m ruff check python tests examples benchmarks tools
+$python -m ruff format --check python tests examples benchmarks tools
+
+# Downloads while the tests of 3.11 run: one after the other, since the second shares what the first brought.
+(
+  for version in 3.12 3.13; do
+    code=0
+    bash tools/environment.sh "build/venv-$version" "$version" "$torch" || code=$?
+    echo $code >"build/environment-$version.code"
+  done
+) >build/environments.log 2>&1 &
+environments=$!
 
 echo "== C++"
 for binary in build/cpython-311/*_tests; do
@@ -15,21 +28,32 @@ for binary in build/cpython-311/*_tests; do
 done
 
 echo "== Python 3.11"
-$python -m pytest tests -m "not long"
+failed=0
+$python -m pytest tests -m "not long" || failed=1
 
-# Other versions: NumPy and bytecode tests, in environments of their own.
+wait $environments
+cat build/environments.log
+versions=()
 for version in 3.12 3.13; do
-  other=""
-  for candidate in "python$version" "$HOME"/.pyenv/versions/"$version".*/bin/python; do
-    "$candidate" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$version')" 2>/dev/null && other=$candidate && break
-  done
-  [ -n "$other" ] || { echo "== Python $version: not found, left out"; continue; }
-  echo "== Python $version"
-  venv=build/venv-$version
-  if [ ! -x "$venv/bin/python" ]; then
-    "$other" -m venv "$venv"
-    "$venv/bin/python" -m pip install -q --disable-pip-version-check numpy pytest hypothesis
-  fi
-  bash tools/build.sh "$venv/bin/python"
-  "$venv/bin/python" -m pytest tests -m "not long"
+  case $(cat "build/environment-$version.code") in
+    0) bash tools/build.sh "build/venv-$version/bin/python" && versions+=("$version") ;;
+    3) echo "== Python $version: not found, left out" ;;
+    *) echo "== Python $version: no environment" && failed=1 ;;
+  esac
 done
+
+# Side by side, a thread each: 3.11's tests had them all.
+declare -A processes=()
+for version in "${versions[@]}"; do
+  OMP_NUM_THREADS=1 "build/venv-$version/bin/python" -m pytest tests -m "not long" -p no:cacheprovider \
+    >"build/tests-$version.log" 2>&1 &
+  processes[$version]=$!
+done
+for version in "${versions[@]}"; do
+  code=0
+  wait "${processes[$version]}" || code=$?
+  echo "== Python $version"
+  cat "build/tests-$version.log"
+  [ $code = 0 ] || failed=1
+done
+exit $failed
