@@ -139,6 +139,17 @@ int processors() {
   return 1;
 }
 
+// OpenMP runtimes are built without ThreadSanitizer, which is told here what they order.
+#ifdef CDYNAMO_TSAN
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+void happens_before(void* address) { __tsan_release(address); }
+void happens_after(void* address) { __tsan_acquire(address); }
+#else
+void happens_before(void*) {}
+void happens_after(void*) {}
+#endif
+
 struct Region {
   void (*body)(void*, const Team&);
   void* context;
@@ -171,10 +182,25 @@ class Contention {
 };
 Contention contention;
 
+#ifdef CDYNAMO_TSAN
+thread_local Region* current_region = nullptr;
+void barrier_of_region() {
+  happens_before(current_region);
+  current_region->omp->barrier();
+  happens_after(current_region);
+}
+#endif
+
 void region_entry(void* data) {
   auto& region = *static_cast<Region*>(data);
+  happens_after(&region);
   const int index = region.omp->thread_num();
-  Team team(index, region.omp->team_size(), region.omp->barrier, index == 0 ? &region.at_barriers : nullptr);
+  auto barrier = region.omp->barrier;
+#ifdef CDYNAMO_TSAN
+  current_region = &region;
+  barrier = barrier_of_region;
+#endif
+  Team team(index, region.omp->team_size(), barrier, index == 0 ? &region.at_barriers : nullptr);
   const int64_t start = index == 0 ? clock_now() : 0;
   try {
     region.body(region.context, team);
@@ -183,6 +209,7 @@ void region_entry(void* data) {
     if (!region.error) region.error = std::current_exception();
   }
   if (index == 0) region.inside = clock_now() - start;
+  happens_before(&region);
 }
 
 }  // namespace
@@ -229,7 +256,9 @@ void run_region(int threads, void (*body)(void*, const Team&), void* context) {
   const int64_t start = clock_now();
   if (contention.is_expected(start)) return body(context, Team(0, 1, nullptr));
   Region region{.body = body, .context = context, .omp = omp};
+  happens_before(&region);
   omp->parallel(region_entry, &region, static_cast<unsigned>(threads), 0);
+  happens_after(&region);
   const int64_t end = clock_now();
   contention.note(end - start, region.inside - region.at_barriers, threads, end);
   if (region.error) std::rethrow_exception(region.error);

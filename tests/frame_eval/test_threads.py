@@ -1,0 +1,182 @@
+"""Threads that call, compile, reset and share compiled functions at once; run under ThreadSanitizer by `make tsan`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+import pytest
+
+import cdynamo
+
+np = pytest.importorskip("numpy")
+
+THREADS = 4
+# Under ThreadSanitizer each round takes ten times as long.
+ROUNDS = 8 if "libtsan" in os.environ.get("LD_PRELOAD", "") else 100
+
+
+@pytest.fixture(autouse=True)
+def frequent_switches():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def run_together(*works) -> None:
+    """Each of works(round) in a thread of its own, round after round, all starting at once; the first error is raised."""
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(len(works))
+
+    def run(work) -> None:
+        try:
+            barrier.wait()
+            for i in range(ROUNDS):
+                work(i)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def polynomial(x, k):
+    return ((x * k + 1) * x - k).sum(axis=0)
+
+
+def test_one_entry_is_called_by_all():
+    fast = cdynamo.optimize(polynomial)
+    xs = [np.random.rand(50, 40) + i for i in range(THREADS)]
+    wanted = [polynomial(x, 2.0) for x in xs]
+    works = [lambda _, x=x, w=w: np.testing.assert_allclose(fast(x, 2.0), w) for x, w in zip(xs, wanted)]
+    run_together(*works)
+
+
+def test_one_entry_with_large_arrays_is_called_by_all():
+    fast = cdynamo.optimize(polynomial)
+    xs = [np.random.rand(500, 400) + i for i in range(THREADS)]
+    wanted = [polynomial(x, 2.0) for x in xs]
+    works = [lambda _, x=x, w=w: np.testing.assert_allclose(fast(x, 2.0), w) for x, w in zip(xs, wanted)]
+    run_together(*works)
+
+
+def test_all_compile_the_same_function():
+    def work(i: int) -> None:
+        fast = shared[i]
+        x = np.arange(12.0).reshape(3, 4)
+        np.testing.assert_allclose(fast(x, float(i)), polynomial(x, float(i)))
+
+    shared = [cdynamo.optimize(lambda x, k: polynomial(x, k)) for _ in range(ROUNDS)]
+    run_together(*[work] * THREADS)
+
+
+def test_each_thread_has_sizes_and_dtypes_of_its_own():
+    fast = cdynamo.optimize(polynomial)
+
+    def work_of(t: int):
+        def work(i: int) -> None:
+            x = np.ones((3 + i % 5, t + 2), dtype=[np.float32, np.float64][t % 2])
+            np.testing.assert_allclose(fast(x, 3.0), polynomial(x, 3.0))
+
+        return work
+
+    run_together(*[work_of(t) for t in range(THREADS)])
+
+
+def test_entries_are_reset_while_they_are_called():
+    fast = cdynamo.optimize(polynomial)
+    x = np.random.rand(20, 30)
+    wanted = polynomial(x, 2.0)
+
+    def call(i: int) -> None:
+        for _ in range(5):
+            np.testing.assert_allclose(fast(x, 2.0), wanted)
+
+    run_together(*[call] * (THREADS - 1), lambda i: cdynamo.reset())
+
+
+def test_what_a_guard_looks_at_changes_meanwhile():
+    class Scale:
+        factor = 1.0
+
+    scale = Scale()
+
+    @cdynamo.optimize
+    def fast(x):
+        return x * scale.factor
+
+    x = np.ones(10)
+
+    def call(i: int) -> None:
+        result = fast(x)
+        assert result[0] in (1.0, 2.0) and (result == result[0]).all()
+
+    def change(i: int) -> None:
+        scale.factor = 3.0 - scale.factor if i % 4 == 0 else scale.factor
+
+    run_together(*[call] * (THREADS - 1), change)
+
+
+def test_graph_breaks_in_all():
+    @cdynamo.optimize
+    def fast(x, seen):
+        y = x * 2
+        seen.append(threading.get_ident())
+        cdynamo.graph_break()
+        z = y + 1
+        for _ in range(3):
+            z = z + 1
+            cdynamo.graph_break()
+        return z.sum()
+
+    def work(i: int) -> None:
+        seen: list[int] = []
+        assert fast(np.ones(10), seen) == 60.0
+        assert seen == [threading.get_ident()]
+
+    run_together(*[work] * THREADS)
+
+
+def test_functions_are_made_and_dropped_in_all():
+    def work(i: int) -> None:
+        def local(x):
+            return (x + i).sum()
+
+        assert cdynamo.optimize(local)(np.ones(4)) == 4.0 + 4 * i
+
+    run_together(*[work] * THREADS)
+
+
+def test_reports_and_counters_meanwhile():
+    fast = cdynamo.optimize(polynomial)
+
+    def call(i: int) -> None:
+        x = np.ones((2 + i % 3, 3))
+        np.testing.assert_allclose(fast(x, 1.0), polynomial(x, 1.0))
+
+    def look(i: int) -> None:
+        assert cdynamo.counters()["graph_breaks"] >= 0
+        str(cdynamo.explain(polynomial)(np.ones((2, 3)), 1.0))
+
+    run_together(call, call, look)
+
+
+def test_training_steps_in_all():
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    fast = cdynamo.optimize(model)
+
+    def work(i: int) -> None:
+        x = torch.randn(5, 6, requires_grad=True)
+        (wanted,) = torch.autograd.grad(model(x).sum(), x)
+        (got,) = torch.autograd.grad(fast(x).sum(), x)
+        torch.testing.assert_close(got, wanted)
+
+    run_together(*[work] * THREADS)
