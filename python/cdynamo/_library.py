@@ -3,6 +3,7 @@ content, and the call itself."""
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -291,6 +292,14 @@ def _gradients(results, of: dict[int, torch.Tensor], operands, create_graph: boo
     return list(
         torch.autograd.grad(outputs, wanted, list(known.values()), allow_unused=True, create_graph=create_graph)
     )
+
+
+@functools.cache
+def fmod_overflows() -> bool:
+    """Whether PyTorch's `fmod` is NaN where the quotient of its operands leaves the range of float32."""
+    with torch.inference_mode(False), torch.no_grad():
+        tiny = torch.full((64,), torch.finfo(torch.float32).tiny, dtype=torch.float32, device="cpu")
+        return bool(torch.full_like(tiny, 8.4375).fmod(tiny).isnan().any())
 
 
 def describe(record: tuple, tensors: dict[int, tuple]) -> Call | str:
