@@ -12,6 +12,9 @@ git ls-files '*.cpp' '*.h' '*.c' | xargs clang-format-19 --dry-run -Werror
 $python -m ruff check python tests examples benchmarks tools
 $python -m ruff format --check python tests examples benchmarks tools
 
+echo "== layers"
+$python tools/layers.py
+
 # Downloads while the tests of 3.11 run: one after the other, since the second shares what the first brought.
 (
   for version in 3.12 3.13; do

@@ -12,6 +12,7 @@
 #include "symbolic/entry/capture.h"
 #include "symbolic/interop/counters.h"
 #include "symbolic/interop/logs.h"
+#include "symbolic/interop/python_side.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -62,9 +63,8 @@ bool is_empty(const CaptureResult& capture) {
 }
 
 void set_graph_break_error(const std::string& message) {
-  PyRef module = PyRef::steal(PyImport_ImportModule("cdynamo._errors"));
-  PyRef type =
-      module ? PyRef::steal(PyObject_CallMethod(module.get(), "graph_break_error_class", nullptr)) : PyRef();
+  PyObject* make_class = symbolic::find_python_side(symbolic::PythonSide::kGraphBreakErrorClass);
+  PyRef type = make_class ? PyRef::steal(PyObject_CallNoArgs(make_class)) : PyRef();
   if (type) PyErr_SetString(type.get(), message.c_str());
 }
 

@@ -7,6 +7,7 @@
 #include "frame_eval/cache/code_cache.h"
 #include "frame_eval/hook/calls.h"
 #include "frame_eval/hook/hook.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/interop/stack_limit.h"
 
 namespace cdynamo::frame_eval {
@@ -101,10 +102,9 @@ PyObject* optimized_getattro(PyObject* object, PyObject* name) {
 
 // Pickled as a call that makes it again; functions pickle by name.
 PyObject* optimized_reduce(PyObject* object, PyObject*) {
-  PyRef module = PyRef::steal(PyImport_ImportModule("cdynamo"));
-  PyRef optimize = module ? PyRef::steal(PyObject_GetAttrString(module.get(), "optimize")) : PyRef();
+  PyObject* optimize = symbolic::find_python_side(symbolic::PythonSide::kOptimize);
   if (!optimize) return nullptr;
-  return Py_BuildValue("(O(O))", optimize.get(), reinterpret_cast<OptimizedFunction*>(object)->function);
+  return Py_BuildValue("(O(O))", optimize, reinterpret_cast<OptimizedFunction*>(object)->function);
 }
 
 PyGetSetDef optimized_getset[] = {

@@ -1,6 +1,8 @@
 #include "frame_eval/execution/autograd_node.h"
 
 #include "symbolic/capture/value.h"
+#include "symbolic/interop/loaded_object.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/interop/tensor_access.h"
 
 namespace cdynamo::frame_eval {
@@ -90,11 +92,11 @@ PyMethodDef attach_method = {"attach_apply", attach_apply, METH_O, nullptr};
 PyObject* apply_function() {
   static PyObject* apply = nullptr;
   if (apply) return apply;
-  PyRef module = PyRef::steal(PyImport_ImportModule("cdynamo._autograd"));
+  PyObject* make_class = symbolic::find_python_side(symbolic::PythonSide::kMakeNodeClass);
   PyRef made_forward = PyRef::steal(PyCFunction_New(&forward_method, nullptr));
   PyRef attach = PyRef::steal(PyCFunction_New(&attach_method, nullptr));
-  if (!module || !made_forward || !attach) return nullptr;
-  return apply = PyObject_CallMethod(module.get(), "make_node_class", "OO", made_forward.get(), attach.get());
+  if (!make_class || !made_forward || !attach) return nullptr;
+  return apply = PyObject_CallFunctionObjArgs(make_class, made_forward.get(), attach.get(), nullptr);
 }
 
 }  // namespace
@@ -121,13 +123,9 @@ bool attach_node(NodeRequest& request) {
 PyRef saved_tensors(PyObject* node) { return PyRef::steal(PyObject_GetAttr(node, names().saved_tensors)); }
 
 int keeps_graph() {
-  static PyObject* ask = nullptr;
-  if (!ask) {
-    PyRef module = PyRef::steal(PyImport_ImportModule("torch._C._autograd"));
-    if (!module) return -1;
-    ask = PyObject_GetAttrString(module.get(), "_get_current_graph_task_keep_graph");
-    if (!ask) return -1;
-  }
+  PyObject* ask = symbolic::library_object("torch._C._autograd", "_get_current_graph_task_keep_graph");
+  if (!ask)
+    return PyErr_SetString(PyExc_ImportError, "this PyTorch does not say whether the graph is kept"), -1;
   PyRef keep = PyRef::steal(PyObject_CallNoArgs(ask));
   return keep ? keep.get() != Py_False : -1;
 }
@@ -153,10 +151,8 @@ std::vector<bool> needed_gradients(PyObject* node) {
 bool grad_mode_is_enabled() { return symbolic::read_torch_state().grad_mode(); }
 
 static bool set_grad_mode(bool enabled) {
-  PyRef module = PyRef::steal(PyImport_ImportModule("torch._C"));
-  return module && PyRef::steal(PyObject_CallMethod(module.get(), "_set_grad_enabled", "O",
-                                                    enabled ? Py_True : Py_False))
-                       .get();
+  PyObject* set = symbolic::library_object("torch._C", "_set_grad_enabled");
+  return set && PyRef::steal(PyObject_CallOneArg(set, enabled ? Py_True : Py_False));
 }
 
 WithGradMode::WithGradMode() {

@@ -10,9 +10,13 @@
 #include "graph/op.h"
 #include "graph/strides.h"
 #include "runtime/host/arena.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/interop/tensor_access.h"
 
 namespace cdynamo::frame_eval {
+
+using symbolic::python_side;
+using symbolic::PythonSide;
 namespace {
 
 using graph::Gradient;
@@ -353,9 +357,8 @@ PyRef TrainingFunction::run_in_python(PyObject* node, PyObject* saved, const Mas
   if (!grad_mode_is_enabled()) graph::remove_detach(*function.graph);
   PyRef list = symbolic::checked(PyList_New(0));
   for (const PyRef& input : inputs) append(list, input);
-  PyRef module = symbolic::checked(PyImport_ImportModule("cdynamo._graph"));
   PyRef description = describe_core(*function.graph);
-  PyRef graph = symbolic::checked(PyObject_CallMethod(module.get(), "Graph", "O", description.get()));
+  PyRef graph = symbolic::checked(PyObject_CallOneArg(python_side(PythonSide::kGraph), description.get()));
   PyRef outputs = symbolic::checked(PyObject_CallMethod(graph.get(), "run", "O", list.get()));
   return gradient_tuple(function.outputs, PySequence_Fast_ITEMS(outputs.get()));
 }
@@ -407,8 +410,7 @@ PyRef TrainingFunction::run_differentiably(PyObject* node, PyObject* saved, cons
   gradient_tensors.resize(compiled.outputs.size());  // without what its own backward saves
   PyRef result = gradient_tuple(compiled.outputs, gradient_tensors.data());
   if (!result || !plan_.once_differentiable) return result;
-  PyRef module = symbolic::checked(PyImport_ImportModule("cdynamo._autograd"));
-  return PyRef::steal(PyObject_CallMethod(module.get(), "once_differentiable", "(O)", result.get()));
+  return PyRef::steal(PyObject_CallOneArg(python_side(PythonSide::kOnceDifferentiable), result.get()));
 }
 
 bool TrainingFunction::call(const std::vector<PyObject*>& inputs, const std::vector<int64_t>& symbols,

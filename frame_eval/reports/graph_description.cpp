@@ -5,6 +5,7 @@
 #include "graph/core.h"
 #include "graph/op.h"
 #include "graph/passes.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/interop/tensor_access.h"
 #include "symbolic/torch/library_call.h"
 
@@ -91,9 +92,8 @@ PyRef encode_library_call(const graph::Node& node) {
 
 PyRef encode_call(const graph::Node& node, const Encoder& encode) {
   if (node.op->family == graph::Family::kLibrary) return encode_library_call(node);
-  PyRef module = checked(PyImport_ImportModule("cdynamo._core_ops"));
-  PyRef function =
-      checked(PyObject_CallMethod(module.get(), "function", "s", std::string(node.op->name).c_str()));
+  PyRef function = checked(PyObject_CallFunction(symbolic::python_side(symbolic::PythonSide::kCoreFunction),
+                                                 "s", std::string(node.op->name).c_str()));
   const graph::Schema& schema = node.op->parsed.at(node.overload);
   PyRef list = checked(PyList_New(0)), keywords = checked(PyDict_New());
   for (size_t i = 0; i < node.args.size(); ++i) {

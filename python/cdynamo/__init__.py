@@ -8,6 +8,7 @@
 Importing cdynamo imports neither torch nor numpy.
 """
 
+from cdynamo import _C
 from cdynamo._api import (
     explain,
     graph_break,
@@ -45,3 +46,5 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_C.connect()

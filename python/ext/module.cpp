@@ -10,6 +10,7 @@
 #include "graph/op.h"
 #include "symbolic/interop/counters.h"
 #include "symbolic/interop/logs.h"
+#include "symbolic/interop/python_side.h"
 #ifdef CDYNAMO_TEST_HOOKS
 #include "tests/ext/methods.h"
 #endif
@@ -166,6 +167,12 @@ PyObject* operators(PyObject*, PyObject*) {
   return list.release();
 }
 
+// connect(): finds what the compiled part uses of the package's Python. Called at the end of its import.
+PyObject* connect(PyObject*, PyObject*) {
+  if (sym::connect_python_side() < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"_operators", operators, METH_NOARGS, nullptr},
     {"make_config", make_config, METH_VARARGS, nullptr},
@@ -176,6 +183,7 @@ PyMethodDef methods[] = {
     {"topics", topics, METH_NOARGS, nullptr},
     {"set_log", set_log, METH_VARARGS, nullptr},
     {"set_listener", set_listener, METH_O, nullptr},
+    {"connect", connect, METH_NOARGS, nullptr},
     {"set_code_folders", set_code_folders, METH_VARARGS, nullptr},
     {},
 };

@@ -11,6 +11,7 @@
 
 #include "symbolic/capture/executor.h"
 #include "symbolic/capture/value.h"
+#include "symbolic/interop/python_side.h"
 
 namespace cdynamo::symbolic {
 
@@ -60,8 +61,8 @@ ValuePtr make_bound_method(Executor& ex, ValuePtr function, ValuePtr self);
 ValuePtr wrap_method(Executor& ex, PyObject* method, SourcePtr source);
 // The cell object itself.
 ValuePtr wrap_cell(Executor& ex, PyObject* cell, SourcePtr source);
-// A function of python/cdynamo/polyfills/<module>.py.
-ValuePtr polyfill(Executor& ex, const char* module, const char* function);
+// A function of a module of polyfills (interop/python_side.def).
+ValuePtr polyfill(Executor& ex, PythonSide module, const char* function);
 
 // exceptions.h
 // An instance of the exception class `type` (its own or a user's __init__ run by the caller).

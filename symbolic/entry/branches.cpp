@@ -31,10 +31,8 @@ PyRef live_inputs(Executor& ex) {
 
 // The condition's truth in this call: what was called so far is called on the inputs, by the framework itself.
 bool replay(Executor& ex, FollowedBranches& branches, const ValuePtr& condition) {
-  if (!branches.replay) {
-    PyRef module = checked(PyImport_ImportModule("cdynamo._branches"));
-    branches.replay = checked(PyObject_CallMethod(module.get(), "Replay", nullptr));
-  }
+  if (!branches.replay)
+    branches.replay = checked(PyObject_CallNoArgs(python_side(PythonSide::kBranchReplay)));
   PyRef inputs = live_inputs(ex);
   PyRef truth = PyRef::steal(PyObject_CallMethod(branches.replay.get(), "truth", "OOO", ex.user_calls(),
                                                  inputs.get(), encode_value(ex, condition).get()));

@@ -103,7 +103,7 @@ ValuePtr call_wrapper(Executor& ex, FunctionValue& function, PyObject* real, con
     if (!name || !PyUnicode_Check(name) || !in_module(PyUnicode_AsUTF8(name), row.wraps_in)) return nullptr;
     CallArgs all = args;
     all.positional.insert(all.positional.begin(), std::move(wrapped));
-    return polyfill(ex, "training", row.polyfill)->call(ex, all);
+    return polyfill(ex, PythonSide::kTrainingPolyfills, row.polyfill)->call(ex, all);
   }
   return nullptr;
 }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/generators.h"
@@ -362,10 +363,13 @@ RecipePtr BoundMethodValue::recipe(Executor& ex) {
 
 // ---- polyfills
 
-ValuePtr polyfill(Executor& ex, const char* module, const char* function) {
-  PyObject* object = library_object((std::string("cdynamo.polyfills.") + module).c_str(), function);
-  if (!object) throw graph::InternalError(std::string("no polyfill ") + module + "." + function);
-  return ex.wrap(object, constant_source(object));
+ValuePtr polyfill(Executor& ex, PythonSide module, const char* function) {
+  PyRef found = PyRef::steal(PyObject_GetAttrString(python_side(module), function));
+  if (!found) {
+    PyErr_Clear();
+    throw graph::InternalError(absl::StrCat("there is no polyfill ", function));
+  }
+  return ex.wrap(found.get(), constant_source(found.get()));
 }
 
 }  // namespace cdynamo::symbolic

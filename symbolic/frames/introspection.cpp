@@ -77,7 +77,7 @@ ValuePtr update_wrapper(Executor& ex, const CallArgs& args) {
 
 // ---- logging
 
-PyObject* log_function() { return library_object("cdynamo._logs", "log_record"); }
+PyObject* log_function() { return python_side(PythonSide::kLogRecord); }
 
 // logging.Logger._log: the record is made after the graph has run, with the user's line.
 ValuePtr log_record(Executor& ex, const CallArgs& args) {

@@ -4,6 +4,8 @@
 
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/interop/tensor_access.h"
+
+#include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/torch_access.h"
 
 namespace cdynamo::symbolic {
@@ -181,12 +183,7 @@ void bump_version(PyObject* tensor) {
   if (tensor_kind(tensor) != TensorKind::kTorch) return;
   const torch_access::Api* api = torch_access::api();
   if (!api || torch_access::key_set(*api, tensor) == api->inference_keys) return;
-  static PyObject* increment = [] {
-    PyObject* module = PyImport_ImportModule("torch._C");
-    PyObject* function = module ? PyObject_GetAttrString(module, "_increment_version") : nullptr;
-    Py_XDECREF(module);
-    return function;
-  }();
+  PyObject* increment = library_object("torch._C", "_increment_version");
   PyRef list = PyRef::steal(PyList_New(1));
   if (increment && list) {
     PyList_SET_ITEM(list.get(), 0, PyRef::borrow(tensor).release());

@@ -38,8 +38,7 @@ ValuePtr make_numpy_result(Executor& ex, Value* value) {
 RecipePtr NumpyValue::recipe(Executor& ex) {
   RecipePtr made = ArrayValue::recipe(ex);
   if (is_scalar_ || source || !is_read_only_view(value())) return made;
-  if (!read_only_)
-    read_only_ = call_recipe(library_object("cdynamo.polyfills.numpy_functions", "read_only"), {made});
+  if (!read_only_) read_only_ = call_recipe(python_side(PythonSide::kReadOnly), {made});
   return read_only_;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "absl/strings/str_cat.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/torch_access.h"
@@ -57,6 +58,8 @@ struct Maps {
   void add_special(std::span<const SpecialRow> rows) {
     for (const SpecialRow& row : rows) {
       PyRef object = loaded_object(row.path);
+      if (!object && std::string_view(row.path).starts_with("cdynamo."))
+        throw graph::InternalError(absl::StrCat("there is no ", row.path));
       if (object && special.try_emplace(object.get(), row.apply).second) kept.push_back(std::move(object));
     }
   }
@@ -79,8 +82,7 @@ const Maps* maps() {
   made->add_special(torch_mode_functions());
   made->add_special(torch_autocast_functions());
   for (const PolyfillRow& row : torch_polyfills()) made->add_polyfill(row);
-  if (PyObject* not_captured = library_object("cdynamo.polyfills.torch_functions", "not_captured"))
-    made->special.try_emplace(not_captured, break_in_polyfill);
+  made->special.try_emplace(python_side(PythonSide::kNotCaptured), break_in_polyfill);
   made->add_special(checkpoint_rules());
   made->add_special(user_function_rules());
   made->add_special(foreach_functions());
@@ -141,7 +143,7 @@ ValuePtr TorchCallable::call(Executor& ex, const CallArgs& args) {
   torch_capture(ex);
   if (special_) return special_(ex, object_.get(), args);
   if (polyfill_) check_autocast_of_polyfill(ex, polyfill_);
-  if (polyfill_) return polyfill(ex, "torch_functions", polyfill_)->call(ex, args);
+  if (polyfill_) return polyfill(ex, PythonSide::kTorchPolyfills, polyfill_)->call(ex, args);
   if (!op_.op) return recorded_call(ex, "call_function", object_, args, [&] { return call_library(ex); });
   return call_operator(ex, *op_.op, op_.in_place, "call_function", object_, args,
                        op_.method ? Convention::kTorchMethod : Convention::kTorchFunction);

@@ -161,7 +161,7 @@ const char* scaled_form(const graph::OpDef& op, bool in_place, const CallArgs& a
 ValuePtr call_operator(Executor& ex, const graph::OpDef& op, bool in_place, const char* kind, PyRef target,
                        const CallArgs& args, Convention convention) {
   if (const char* scaled = scaled_form(op, in_place, args))
-    return polyfill(ex, "training", scaled)->call(ex, args);
+    return polyfill(ex, PythonSide::kTrainingPolyfills, scaled)->call(ex, args);
   return recorded_call(ex, kind, std::move(target), args, [&] {
     if (const Keyword* out = in_place ? nullptr : find_out(args))
       return apply_out(ex, op, out->value, args, convention);

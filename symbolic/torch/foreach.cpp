@@ -13,7 +13,7 @@ ValuePtr call_foreach(Executor& ex, PyObject* callable, const CallArgs& args) {
   const char* op = PyUnicode_AsUTF8(name.get()) + std::strlen("_foreach_");
   CallArgs all = args;
   all.positional.insert(all.positional.begin(), ex.constant(checked(PyUnicode_FromString(op))));
-  return polyfill(ex, "training", "foreach")->call(ex, all);
+  return polyfill(ex, PythonSide::kTrainingPolyfills, "foreach")->call(ex, all);
 }
 
 constexpr SpecialRow kRows[] = {

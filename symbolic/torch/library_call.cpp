@@ -4,6 +4,7 @@
 
 #include "graph/core.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/torch/tensor.h"
@@ -178,8 +179,11 @@ ValuePtr call_library(Executor& ex) {
   PyRef record = PyRef::borrow(PyList_GET_ITEM(records, PyList_GET_SIZE(records) - 1));
   PyRef types = checked(PyDict_New());
   std::vector<graph::Value*> operands = values_of_record(ex, record.get(), types.get());
-  PyObject* describe = library_object("cdynamo._library", "describe");
-  if (!describe) break_graph("CD0405", "this PyTorch gives no way to call it");
+  PyObject* describe = find_python_side(PythonSide::kDescribeLibraryCall);
+  if (!describe) {  // what it imports of PyTorch's is not there in this version
+    PyErr_Clear();
+    break_graph("CD0405", "this PyTorch gives no way to call it");
+  }
   PyRef call = checked(PyObject_CallFunctionObjArgs(describe, record.get(), types.get(), nullptr));
   if (PyUnicode_Check(call.get())) break_graph("CD0405", PyUnicode_AsUTF8(call.get()));
   std::vector<graph::TensorType> found = result_types(call.get());

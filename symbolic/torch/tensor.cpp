@@ -133,7 +133,7 @@ ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
     return std::make_shared<BoundOperator>(shared_from_this(), callable, PyRef::borrow(name));
   if (const char* function = find_tensor_polyfill(text)) {
     check_autocast_of_polyfill(ex, function);
-    return make_bound_method(ex, polyfill(ex, "torch_functions", function), shared_from_this());
+    return make_bound_method(ex, polyfill(ex, PythonSide::kTorchPolyfills, function), shared_from_this());
   }
   if (PyFunction_Check(attribute))
     return make_bound_method(ex, ex.wrap(attribute, constant_source(attribute)), shared_from_this());

@@ -46,7 +46,7 @@ ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
   if (!cls) refuse("that is not known");
   CallArgs own = args;
   own.positional.erase(own.positional.begin());
-  PyObject* named = library_object("cdynamo._autograd", "apply_of");
+  PyObject* named = python_side(PythonSide::kApplyOf);
   PyRef target = checked(PyObject_CallOneArg(named, cls));
   return recorded_call(ex, "call_function", std::move(target), own, [&]() -> ValuePtr {
     const CallScope scope(ex);
@@ -54,7 +54,7 @@ ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
     const Py_ssize_t count = PyList_GET_SIZE(records);
     ValuePtr result;
     try {
-      result = polyfill(ex, "torch_functions", "function_apply")->call(ex, args);
+      result = polyfill(ex, PythonSide::kTorchPolyfills, "function_apply")->call(ex, args);
     } catch (const PythonRaise&) {
       if (scope.in_backward()) refuse("whose backward raises");
       throw;

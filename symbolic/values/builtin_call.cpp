@@ -95,7 +95,7 @@ ValuePtr call_class_method(Executor& ex, PyObject* callable, PyTypeObject* of, c
     return dict_from_keys(ex, of, args);
   if (std::strcmp(name, "__init_subclass__") == 0) return ex.none();
   if (std::strcmp(name, "from_iterable") == 0 && itertools_name(of))
-    return polyfill(ex, "itertools", "chain_from_iterable")->call(ex, args);
+    return polyfill(ex, PythonSide::kItertoolsPolyfills, "chain_from_iterable")->call(ex, args);
   if (is_pure_type(of)) return fold_call(ex, callable, args);
   break_graph("CD0212", std::string(of->tp_name) + "." + name);
 }
@@ -253,7 +253,8 @@ ValuePtr call_library_function(Executor& ex, PyObject* function, const CallArgs&
 ValuePtr call_builtin_class(Executor& ex, PyTypeObject* type, const CallArgs& args) {
   if (auto row = classes().find(reinterpret_cast<PyObject*>(type)); row != classes().end())
     return row->second(ex, args);
-  if (const char* name = itertools_name(type)) return polyfill(ex, "itertools", name)->call(ex, args);
+  if (const char* name = itertools_name(type))
+    return polyfill(ex, PythonSide::kItertoolsPolyfills, name)->call(ex, args);
   static constexpr const char* kOperators[] = {"itemgetter", "attrgetter", "methodcaller"};
   for (const char* name : kOperators)
     if (library_object("operator", name) == reinterpret_cast<PyObject*>(type))

@@ -101,7 +101,9 @@ ValuePtr count_elements(Executor& ex, const CallArgs& args) {
 }
 
 ValuePtr warn(Executor&, const CallArgs&) { break_graph("CD0213", "warnings.warn"); }
-ValuePtr tee(Executor& ex, const CallArgs& args) { return polyfill(ex, "itertools", "tee")->call(ex, args); }
+ValuePtr tee(Executor& ex, const CallArgs& args) {
+  return polyfill(ex, PythonSide::kItertoolsPolyfills, "tee")->call(ex, args);
+}
 
 constexpr BuiltinRow kFunctions[] = {
     {"operator", "add", binary<kNbAdd>},

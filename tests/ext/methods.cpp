@@ -1,6 +1,6 @@
 #include "tests/ext/methods.h"
 
-#include "symbolic/interop/py_ref.h"
+#include "symbolic/interop/python_side.h"
 #include "tests/ext/bytecode_debug.h"
 #include "tests/ext/capture_debug.h"
 #include "tests/ext/frame_debug.h"
@@ -38,6 +38,8 @@ PyObject* watch(PyObject*, PyObject* objects) { return frame_eval::debug_watch(o
 PyObject* dict_version(PyObject*, PyObject* dict) { return frame_eval::debug_dict_version(dict); }
 PyObject* is_tracing(PyObject*, PyObject*) { return frame_eval::debug_is_tracing(); }
 
+PyObject* python_side(PyObject*, PyObject*) { return symbolic::python_side_rows(); }
+
 PyMethodDef table[] = {
     {"_capture", capture, METH_VARARGS, nullptr},
     {"_decode", decode, METH_O, nullptr},
@@ -48,6 +50,7 @@ PyMethodDef table[] = {
      METH_VARARGS | METH_KEYWORDS, nullptr},
     {"_watch", watch, METH_O, nullptr},
     {"_dict_version", dict_version, METH_O, nullptr},
+    {"_python_side", python_side, METH_NOARGS, nullptr},
     {"_is_tracing", is_tracing, METH_NOARGS, nullptr},
     {},
 };
