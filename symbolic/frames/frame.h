@@ -99,6 +99,9 @@ class FrameScope {
   Executor::State& state_;
 };
 
+// Records the effects on names of namespaces, at the end of a capture (frame_names.cpp).
+void emit_global_effects(Executor& ex);
+
 using OpHandler = void (*)(Executor&, SymbolicFrame&, const Instruction&);
 struct OpRow {
   Op op;
