@@ -55,13 +55,13 @@ def make_step(
 ) -> Callable[[], list[torch.Tensor]]:
     if not backward:
         return lambda: tensors_of(function(*args))
-    cotangents = [torch.randn(t.shape).to(t.dtype) for t in tensors_of(function(*args)) if t.requires_grad]
+    grad_outputs = [torch.randn(t.shape).to(t.dtype) for t in tensors_of(function(*args)) if t.requires_grad]
 
     def step() -> list[torch.Tensor]:
         for leaf in leaves:
             leaf.grad = None
         results = tensors_of(function(*args))
-        torch.autograd.backward([t for t in results if t.requires_grad], cotangents)
+        torch.autograd.backward([t for t in results if t.requires_grad], grad_outputs)
         return results
 
     return step

@@ -311,8 +311,8 @@ const char* reason_to_skip(const CaptureRequest& request) {
   if (flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
     return "generators and coroutines run in Python";
   if (!(flags & CO_OPTIMIZED) || !(flags & CO_NEWLOCALS))
-    return "code of a module or class body runs in Python";
-  if (names_global(request.code, "locals")) return "locals() shows its frame as it is";
+    return "module and class bodies run in Python";
+  if (names_global(request.code, "locals")) return "it calls locals()";
   return nullptr;
 }
 
@@ -339,16 +339,16 @@ CaptureResult capture_with_retries(const CaptureRequest& request) {
       // The trace ends before the step that could not be handed over.
       int64_t distance = attempt < 6 ? 1 : int64_t{1} << (attempt - 5);
       next.step = last_active_step(*code, outcome.trace, outcome.step + (stop.step >= 0 ? 1 : 0) - distance);
-      if (next.step < 0) return skip(record, "the frame cannot be handed over");
+      if (next.step < 0) return skip(record, "the frame cannot be rebuilt at the graph break");
     }
     const int64_t wanted = next.step;
     if (!move_to_handover(*code, outcome, next))
-      return skip(record, "the graph break is in a loop that was entered before");
+      return skip(record, "the graph break is in a loop that was running when the frame was entered");
     moved = moved || next.step != wanted;
-    if (stop.step >= 0 && next.step >= stop.step) return skip(record, "the frame cannot be handed over");
+    if (stop.step >= 0 && next.step >= stop.step) return skip(record, "the frame cannot be rebuilt at the graph break");
     stop = std::move(next);
   }
-  return skip(record, "the frame cannot be handed over");
+  return skip(record, "the frame cannot be rebuilt at the graph break");
 }
 
 }  // namespace
@@ -357,7 +357,7 @@ CaptureResult capture(const CaptureRequest& request) {
   if (const char* reason = reason_to_skip(request)) return skip(reason);
   if (PyObject* function = request.roots.function;
       function && PyFunction_Check(function) && is_disabled(function)) {
-    CaptureResult result = skip("it is marked to run in Python");
+    CaptureResult result = skip("it is marked with disable");
     result.callees_too = true;
     return result;
   }
@@ -380,7 +380,7 @@ CaptureResult capture(const CaptureRequest& request) {
     PyErr_NoMemory();
     throw PythonError{};
   } catch (const std::exception& error) {
-    log_warning(std::string("error in capture: ") + error.what());
+    log_warning(std::string("error during capture: ") + error.what());
     return skip(std::string("an error inside cdynamo: ") + error.what());
   }
 }

@@ -82,7 +82,7 @@ ValuePtr ExceptionValue::special_attribute(Executor& ex, const char* name) {
   if (!std::strcmp(name, "__suppress_context__"))
     return ex.constant(PyRef::borrow(suppress_context ? Py_True : Py_False));
   if (!std::strcmp(name, "__traceback__"))
-    throw SkipFrame{.reason = "it looks at an exception's traceback, which captured code does not make"};
+    throw SkipFrame{.reason = "it reads an exception's traceback, which captured code does not have"};
   bool is_stop = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
   bool is_exit = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_SystemExit));
   if ((is_stop && !std::strcmp(name, "value")) || (is_exit && !std::strcmp(name, "code")))

@@ -215,7 +215,7 @@ void with_errors_as_breaks(Executor& ex, const std::function<void()>& work) {
   } catch (const graph::Unsupported& error) {
     break_with("CD0112", error.what());
   } catch (const graph::InternalError& error) {
-    log_warning(std::string("error in capture: ") + error.what());
+    log_warning(std::string("error during capture: ") + error.what());
     break_with("CD9000", std::string("(") + error.what() + ")");
   } catch (const PythonError&) {
     if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError)) throw;

@@ -97,7 +97,7 @@ void guard_no_forward_mode(Executor& ex) {
   PyObject* level = module ? PyDict_GetItemWithError(PyModule_GetDict(module), name) : nullptr;
   if (!level) return;
   if (!PyLong_Check(level) || PyLong_AsLong(level) >= 0)
-    throw SkipFrame{.reason = "forward-mode differentiation is on", .retry_later = true};
+    throw SkipFrame{.reason = "forward-mode AD is active", .retry_later = true};
   add_guard(ex, GuardKind::kEquals, module_global_source(module, name), level);
 }
 }  // namespace
@@ -135,13 +135,13 @@ void use_framework(Executor& ex, Framework framework) {
   graph.framework = framework;
   if (framework == Framework::kNumpy && numpy_reports_errors())
     throw SkipFrame{
-        .reason = "NumPy is asked to raise floating-point errors or to call back (numpy.errstate)",
+        .reason = "numpy.errstate asks for floating-point errors to be raised or reported by a callback",
         .retry_later = true};
   graph.default_float = graph::DType::kF64;
   if (framework == Framework::kTorch) {
     torch_capture(ex);
     if (!torch_access::dtype_of_scalar_type(capture.state.default_dtype, &graph.default_float))
-      throw SkipFrame{.reason = "torch's default dtype is not one that cdynamo compiles"};
+      throw SkipFrame{.reason = "torch's default dtype is not supported"};
   }
 }
 

@@ -22,13 +22,13 @@ class Taker {
                   outer.nodes.end());
   }
 
-  std::shared_ptr<const Graph> make(const std::vector<Value*>& cotangents, const std::vector<Value*>& results,
+  std::shared_ptr<const Graph> make(const std::vector<Value*>& grad_outputs, const std::vector<Value*>& results,
                                     const std::vector<Value*>& gradients, int user_call) {
     auto made = std::make_shared<Graph>(outer_.sym);
     made->framework = outer_.framework;
     made->default_float = outer_.default_float;
-    find_saved(cotangents, results, gradients);
-    for (const std::vector<Value*>* inputs : {&cotangents, &std::as_const(saved), &results})
+    find_saved(grad_outputs, results, gradients);
+    for (const std::vector<Value*>* inputs : {&grad_outputs, &std::as_const(saved), &results})
       for (const Value* input : *inputs) {
         Value* image = made->add_input(input->type, input->name);
         if (inputs == &results) image->name += "_result";
@@ -43,9 +43,9 @@ class Taker {
   std::vector<Value*> saved;
 
  private:
-  void find_saved(const std::vector<Value*>& cotangents, const std::vector<Value*>& results,
+  void find_saved(const std::vector<Value*>& grad_outputs, const std::vector<Value*>& results,
                   const std::vector<Value*>& gradients) {
-    std::unordered_set<const Value*> known(cotangents.begin(), cotangents.end());
+    std::unordered_set<const Value*> known(grad_outputs.begin(), grad_outputs.end());
     known.insert(results.begin(), results.end());
     const auto read = [&](Value* value) {
       if (known.insert(value).second) saved.push_back(value);
@@ -82,19 +82,19 @@ class Taker {
 
 }  // namespace
 
-Value* new_cotangent(Graph& graph, const Value* of) {
+Value* new_grad_output(Graph& graph, const Value* of) {
   graph::TensorType type = of->type;
   type.strides = graph::contiguous_strides(type.sizes);
-  Value* cotangent = graph.new_value(nullptr, -1, std::move(type));
-  cotangent->name = "cotangent_" + std::to_string(cotangent->id);
-  cotangent->requires_grad = true;
-  return cotangent;
+  Value* grad_output = graph.new_value(nullptr, -1, std::move(type));
+  grad_output->name = "grad_output_" + std::to_string(grad_output->id);
+  grad_output->requires_grad = true;
+  return grad_output;
 }
 
 BackwardGraph take_backward(Graph& outer, size_t begin, const BackwardValues& values, int user_call) {
   Taker taker(outer, begin);
   BackwardGraph taken;
-  taken.graph = taker.make(values.cotangents, values.results, values.gradients, user_call);
+  taken.graph = taker.make(values.grad_outputs, values.results, values.gradients, user_call);
   taken.saved = std::move(taker.saved);
   return taken;
 }

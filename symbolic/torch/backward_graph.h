@@ -10,15 +10,15 @@
 namespace cdynamo::symbolic {
 
 // A value that stands for the gradient of `of`; of no graph's nodes or inputs.
-graph::Value* new_cotangent(graph::Graph& graph, const graph::Value* of);
+graph::Value* new_grad_output(graph::Graph& graph, const graph::Value* of);
 
 struct BackwardGraph {
-  std::shared_ptr<const graph::Graph> graph;  // inputs: the cotangents, `saved`, then the results
+  std::shared_ptr<const graph::Graph> graph;  // inputs: the grad_outputs, `saved`, then the results
   std::vector<graph::Value*> saved;           // what it reads of the outer graph
 };
 
 struct BackwardValues {
-  const std::vector<graph::Value*>&cotangents, &results, &gradients;
+  const std::vector<graph::Value*>&grad_outputs, &results, &gradients;
 };
 
 // Takes the nodes from the `begin`-th on out of `outer`. Breaks the graph where they call a library.

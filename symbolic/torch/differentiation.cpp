@@ -122,24 +122,24 @@ bool depends_on(Executor& ex, const Value* value, const Value* root) {
 }
 
 std::vector<Value*> append_gradients(Executor& ex, std::vector<Value*> outputs, std::vector<Value*> inputs,
-                                     std::vector<Value*> cotangents, bool create_graph) {
+                                     std::vector<Value*> grad_outputs, bool create_graph) {
   std::vector<Value*> gradients =
       append_call(ex, graph::op("autograd.grad"),
-                  {.overload = 0, .args = {std::move(outputs), std::move(inputs), std::move(cotangents)}});
+                  {.overload = 0, .args = {std::move(outputs), std::move(inputs), std::move(grad_outputs)}});
   if (create_graph) return gradients;
   gradients.at(0)->node->no_grad = true;
   for (Value* gradient : gradients) gradient->requires_grad = false;
   return gradients;
 }
 
-void require_grad_output(Executor& ex, const Value* output, const Value* cotangent) {
+void require_grad_output(Executor& ex, const Value* output, const Value* grad_output) {
   graph::SymContext& sym = *ex.graph().sym;
   const graph::TensorType& type = output->type;
-  if (!cotangent) {
+  if (!grad_output) {
     if (!sym.guard_eq(type.numel(), 1, "the gradient of an output")) leave_to_engine();
     return;
   }
-  const graph::TensorType& given = cotangent->type;
+  const graph::TensorType& given = grad_output->type;
   bool same = given.dtype == type.dtype && given.rank() == type.rank();
   for (int d = 0; same && d < type.rank(); ++d)
     same = sym.guard_eq(given.sizes[d], type.sizes[d], "the gradient of an output");

@@ -11,11 +11,11 @@ ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& a
 
 // Does a gradient flow from `value` to `root` within the captured graph?
 bool depends_on(Executor& ex, const graph::Value* value, const graph::Value* root);
-// Breaks the graph where eager refuses `cotangent` (null: one is implied) as the gradient of `output`.
-void require_grad_output(Executor& ex, const graph::Value* output, const graph::Value* cotangent);
-// The gradients of the outputs with respect to the inputs as graph values; cotangents may be null.
+// Breaks the graph where eager refuses `grad_output` (null: one is implied) as the gradient of `output`.
+void require_grad_output(Executor& ex, const graph::Value* output, const graph::Value* grad_output);
+// The gradients of the outputs with respect to the inputs as graph values; grad_outputs may be null.
 std::vector<graph::Value*> append_gradients(Executor& ex, std::vector<graph::Value*> outputs,
                                             std::vector<graph::Value*> inputs,
-                                            std::vector<graph::Value*> cotangents, bool create_graph);
+                                            std::vector<graph::Value*> grad_outputs, bool create_graph);
 
 }  // namespace cdynamo::symbolic

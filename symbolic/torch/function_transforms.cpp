@@ -40,20 +40,20 @@ void refuse_writes(Executor& ex, const std::vector<Value*>& variables) {
   }
 }
 
-// level_gradients(outputs, cotangents or None, variables): a tuple; zeros where nothing depends on a variable.
+// level_gradients(outputs, grad_outputs or None, variables): a tuple; zeros where nothing depends on a variable.
 ValuePtr level_gradients(Executor& ex, PyObject*, const CallArgs& args) {
-  std::vector<Value*> outputs, cotangents, variables;
+  std::vector<Value*> outputs, grad_outputs, variables;
   for (const ValuePtr& item : items_of(ex, args.positional.at(0))) outputs.push_back(float_value(item));
   for (const ValuePtr& item : items_of(ex, args.positional.at(2))) variables.push_back(float_value(item));
   if (is_none(args.positional.at(1))) {
-    cotangents.resize(outputs.size());
+    grad_outputs.resize(outputs.size());
   } else {
-    for (const ValuePtr& item : items_of(ex, args.positional[1])) cotangents.push_back(float_value(item));
+    for (const ValuePtr& item : items_of(ex, args.positional[1])) grad_outputs.push_back(float_value(item));
   }
-  if (cotangents.size() != outputs.size()) break_graph("CD0418", "cotangents of another number");
+  if (grad_outputs.size() != outputs.size()) break_graph("CD0418", "a number of gradients that is not that of the outputs");
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i]->node) break_graph("CD0418", "a result that is not computed");
-    require_grad_output(ex, outputs[i], cotangents[i]);
+    require_grad_output(ex, outputs[i], grad_outputs[i]);
   }
   refuse_writes(ex, variables);
   std::vector<Value*> used;
@@ -61,7 +61,7 @@ ValuePtr level_gradients(Executor& ex, PyObject*, const CallArgs& args) {
     if (std::ranges::any_of(outputs, [&](const Value* output) { return depends_on(ex, output, variable); }))
       used.push_back(variable);
   std::vector<Value*> found;
-  if (!used.empty()) found = append_gradients(ex, outputs, used, cotangents, /*create_graph=*/true);
+  if (!used.empty()) found = append_gradients(ex, outputs, used, grad_outputs, /*create_graph=*/true);
   std::vector<ValuePtr> gradients;
   for (Value* variable : variables) {
     const auto at = std::ranges::find(used, variable) - used.begin();

@@ -121,10 +121,10 @@ ValuePtr backward_method(Executor& ex, const ValuePtr& self, const CallArgs& arg
   for (size_t i : {2, 3})
     if (given[i] && !is_none(given[i]) && constant_object(given[i]) != Py_False)
       break_graph("CD0400", "backward() with create_graph or inputs");
-  Value* cotangent = given[0] && !is_none(given[0]) ? graph_value(given[0]) : nullptr;
-  if (given[0] && !is_none(given[0]) && !cotangent) break_graph("CD0400", "backward()");
+  Value* grad_output = given[0] && !is_none(given[0]) ? graph_value(given[0]) : nullptr;
+  if (given[0] && !is_none(given[0]) && !grad_output) break_graph("CD0400", "backward()");
   if (!loss.requires_grad() || !loss.value()->node) break_graph("CD0400", "backward()");
-  require_grad_output(ex, loss.value(), cotangent);
+  require_grad_output(ex, loss.value(), grad_output);
   std::vector<std::shared_ptr<TensorValue>> leaves = leaves_of(ex, loss.value());
   if (leaves.empty()) break_graph("CD0400", "backward()");
   CallArgs all = args;
@@ -133,7 +133,7 @@ ValuePtr backward_method(Executor& ex, const ValuePtr& self, const CallArgs& arg
     std::vector<Value*> inputs;
     for (const auto& leaf : leaves) inputs.push_back(leaf->value());
     std::vector<Value*> gradients =
-        append_gradients(ex, {loss.value()}, inputs, {cotangent}, /*create_graph=*/false);
+        append_gradients(ex, {loss.value()}, inputs, {grad_output}, /*create_graph=*/false);
     for (size_t i = 0; i < leaves.size(); ++i) accumulate(ex, *leaves[i], gradients[i]);
     return ex.none();
   });

@@ -146,16 +146,16 @@ bool has_type_of(Executor& ex, const Value* gradient, const Value* of) {
   return same;
 }
 
-// The gradient that `hook` makes of `cotangent`; null where it leaves it alone. Breaks before the uses of `value` where
+// The gradient that `hook` makes of `grad_output`; null where it leaves it alone. Breaks before the uses of `value` where
 // it cannot be captured.
-Value* hooked_gradient(Executor& ex, const Value* value, const ValuePtr& hook, const ValuePtr& cotangent) {
+Value* hooked_gradient(Executor& ex, const Value* value, const ValuePtr& hook, const ValuePtr& grad_output) {
   TensorCapture& capture = tensor_capture(ex);
   std::string why;
   try {
     const AutocastState autocast = capture.autocast;
     capture.autocast.enabled = false;
     ex.enter_isolated_region(kHook, 0, /*pure=*/true);
-    const ValuePtr result = hook->call(ex, {.positional = {cotangent}, .keywords = {}});
+    const ValuePtr result = hook->call(ex, {.positional = {grad_output}, .keywords = {}});
     ex.leave_isolated_region();
     capture.autocast.enabled = autocast.enabled;
     if (is_none(result)) return nullptr;
@@ -176,11 +176,11 @@ bool draws(const graph::Graph& graph) {
 
 // Appends the hook as a node, and moves it to where all that reads the value finds its result; before hooks that are
 // there, which get the gradient first.
-void append_hook(Executor& ex, Value* value, Value* cotangent, Value* gradient, size_t begin) {
-  const std::vector<Value*> cotangents = {cotangent}, values = {value}, gradients = {gradient};
+void append_hook(Executor& ex, Value* value, Value* grad_output, Value* gradient, size_t begin) {
+  const std::vector<Value*> grad_outputs = {grad_output}, values = {value}, gradients = {gradient};
   auto& nodes = ex.graph().nodes;
   BackwardGraph backward =
-      take_backward(ex.graph(), begin, {cotangents, values, gradients}, ex.state().user_call);
+      take_backward(ex.graph(), begin, {grad_outputs, values, gradients}, ex.state().user_call);
   const std::string what = "register_hook()";
   if (draws(*backward.graph)) break_before_uses(ex, value, what + " with a hook that draws random numbers");
   const Uses uses = uses_of(ex, value);
@@ -213,11 +213,11 @@ ValuePtr register_hook_method(Executor& ex, const ValuePtr& self, const CallArgs
   CallArgs all = args;
   all.positional.insert(all.positional.begin(), self);
   return recorded_call(ex, "call_method", PyRef::borrow(interned(kName)), all, [&]() -> ValuePtr {
-    Value* cotangent = new_cotangent(ex.graph(), value);
+    Value* grad_output = new_grad_output(ex.graph(), value);
     const size_t begin = ex.graph().nodes.size();
-    Value* gradient = hooked_gradient(ex, value, hook, make_tensor(ex, cotangent));
+    Value* gradient = hooked_gradient(ex, value, hook, make_tensor(ex, grad_output));
     if (gradient)
-      append_hook(ex, value, cotangent, gradient, begin);
+      append_hook(ex, value, grad_output, gradient, begin);
     else
       ex.graph().nodes.resize(begin);
     return make_handle(ex, value, "register_hook() with a handle that is used");

@@ -1,5 +1,5 @@
 // Subclasses of torch.autograd.Function during capture. python/cdynamo/polyfills/autograd.py inlines the forward with a
-// context of its own, and then the backward with cotangents that stand for those to come; what is said here is how the
+// context of its own, and then the backward with grad_outputs that stand for those to come; what is said here is how the
 // nodes of the backward become a graph of their own, an argument of the node core.function (graph/core.h).
 #include <algorithm>
 
@@ -94,16 +94,16 @@ std::vector<Value*> values_of(Executor& ex, const ValuePtr& tuple) {
   return values;
 }
 
-// enter_backward(tensors): a cotangent for each. What follows is the backward, which eager runs later.
+// enter_backward(tensors): a grad_output for each. What follows is the backward, which eager runs later.
 ValuePtr enter_backward(Executor& ex, PyObject*, const CallArgs& args) {
   ex.enter_isolated_region(kBackward, ex.isolated_region() ? ex.isolated_region()->region : 0);
   TensorCapture& capture = tensor_capture(ex);
   capture.autocast.enabled = false;
   capture.backward_begins.push_back(ex.graph().nodes.size());
-  std::vector<ValuePtr> cotangents;
+  std::vector<ValuePtr> grad_outputs;
   for (const Value* of : values_of(ex, args.positional.at(0)))
-    cotangents.push_back(make_tensor(ex, new_cotangent(ex.graph(), of)));
-  return make_tuple(ex, std::move(cotangents));
+    grad_outputs.push_back(make_tensor(ex, new_grad_output(ex.graph(), of)));
+  return make_tuple(ex, std::move(grad_outputs));
 }
 
 // What the forward has made has a history from here on.
@@ -113,11 +113,11 @@ void note_history(Executor& ex, Value* output) {
     if (base == output) const_cast<Value*>(view)->requires_grad = true;
 }
 
-// leave_backward(cotangents, outputs, inputs, gradients): the gradients of these inputs of the Function, in terms of
-// the cotangents of these outputs.
+// leave_backward(grad_outputs, outputs, inputs, gradients): the gradients of these inputs of the Function, in terms of
+// the grad_outputs of these outputs.
 ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
   TensorCapture& capture = tensor_capture(ex);
-  const std::vector<Value*> cotangents = values_of(ex, args.positional.at(0)),
+  const std::vector<Value*> grad_outputs = values_of(ex, args.positional.at(0)),
                             outputs = values_of(ex, args.positional.at(1)),
                             inputs = values_of(ex, args.positional.at(2)),
                             gradients = values_of(ex, args.positional.at(3));
@@ -125,7 +125,7 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
   capture.backward_begins.pop_back();
   ex.leave_isolated_region();
   BackwardGraph backward =
-      take_backward(ex.graph(), begin, {cotangents, outputs, gradients}, ex.state().user_call);
+      take_backward(ex.graph(), begin, {grad_outputs, outputs, gradients}, ex.state().user_call);
   append_call(
       ex, graph::op("core.function"),
       {.overload = 0, .args = {std::move(backward.graph), outputs, inputs, std::move(backward.saved)}});

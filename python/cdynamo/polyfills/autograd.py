@@ -142,9 +142,9 @@ def differentiate_function(cls, ctx, args, results, items):
         not_captured("a Function of several results that takes None for a gradient")
     # What was saved of the results is what is handed out.
     ctx.to_save = tuple(handed_out(x, results, items) for x in ctx.to_save)
-    cotangents = enter_backward(tuple(outputs))
-    given = iter(cotangents)
-    grads = backward_of(cls)(ctx, *[cotangent_of(ctx, x, outputs, given) for x in items])
+    grad_outputs = enter_backward(tuple(outputs))
+    given = iter(grad_outputs)
+    grads = backward_of(cls)(ctx, *[grad_output_of(ctx, x, outputs, given) for x in items])
     if not isinstance(grads, tuple):
         grads = (grads,)
     if len(grads) < len(args) or any(g is not None for g in grads[len(args) :]):
@@ -161,7 +161,7 @@ def differentiate_function(cls, ctx, args, results, items):
             not_captured("a Function whose backward gives a gradient of another shape")
         inputs.append(x)
         gradients.append(grad.to(x.dtype))
-    leave_backward(cotangents, tuple(outputs), tuple(inputs), tuple(gradients))
+    leave_backward(grad_outputs, tuple(outputs), tuple(inputs), tuple(gradients))
 
 
 def backward_of(cls):
@@ -179,7 +179,7 @@ def handed_out(x, results, items):
     return x
 
 
-def cotangent_of(ctx, item, outputs, given):
+def grad_output_of(ctx, item, outputs, given):
     """What the backward is given for a result of the forward."""
     if any(item is x for x in outputs):
         return next(given)

@@ -80,9 +80,9 @@ def func_vjp(func, *primals, has_aux=False):
         output, aux = output
     outputs = _leaves(output)
 
-    def vjp(cotangents, retain_graph=True, create_graph=None):
+    def vjp(grad_outputs, retain_graph=True, create_graph=None):
         with torch.enable_grad():
-            gradients = level_gradients(tuple(outputs), tuple(_leaves(cotangents)), variables, token)
+            gradients = level_gradients(tuple(outputs), tuple(_leaves(grad_outputs)), variables, token)
         return _seen_outside(_gradient_tree(given, iter(gradients)), grad_mode, variables)
 
     value = _seen_outside(output, grad_mode, variables)

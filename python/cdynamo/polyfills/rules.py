@@ -26,12 +26,12 @@ def own_tensor(tensor, position):
 
 
 def enter_backward(tensors):
-    """A cotangent for each of `tensors`. What is captured until leave_backward is the backward of a Function."""
+    """The gradient of each of `tensors`. What is captured until leave_backward is the backward of a Function."""
     raise AssertionError
 
 
-def leave_backward(cotangents, outputs, inputs, gradients):
-    """The gradients of `inputs`, in terms of the cotangents of `outputs`, are these from here on."""
+def leave_backward(grad_outputs, outputs, inputs, gradients):
+    """The gradients of `inputs`, in terms of the grad_outputs of `outputs`, are these from here on."""
     raise AssertionError
 
 
@@ -40,8 +40,8 @@ def level_variable(tensor):
     raise AssertionError
 
 
-def level_gradients(outputs, cotangents, variables, token=None):
-    """The gradients of the variables of a level; `cotangents` may be None."""
+def level_gradients(outputs, grad_outputs, variables, token=None):
+    """The gradients of the variables of a level; `grad_outputs` may be None."""
     raise AssertionError
 
 
