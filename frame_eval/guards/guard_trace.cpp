@@ -1,7 +1,6 @@
 #include "frame_eval/guards/guard_trace.h"
 
-#include <unordered_set>
-
+#include "absl/container/flat_hash_set.h"
 #include "frame_eval/guards/guard_tree.h"
 #include "frame_eval/hook/frame.h"
 
@@ -162,7 +161,7 @@ class Recorder {
   }
 
   std::vector<TraceStep>& steps_;
-  std::unordered_set<PyObject*> classes_;
+  absl::flat_hash_set<PyObject*> classes_;
 };
 
 // --- a dict that has changed, or has no version ---

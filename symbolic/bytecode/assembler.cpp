@@ -1,8 +1,8 @@
 // assemble(): values -> indices, canonical -> raw (encoder.cpp), sizes and jumps -> bytes, tables, stack size
 // -> code object.
 #include <algorithm>
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "symbolic/bytecode/code_tables.h"
 #include "symbolic/bytecode/encoder.h"
 
@@ -41,7 +41,7 @@ class Table {
     return index;
   }
   std::vector<PyRef> objects_;
-  std::unordered_map<PyObject*, int> index_;
+  absl::flat_hash_map<PyObject*, int> index_;
 };
 
 PyRef interned(const PyRef& name) {

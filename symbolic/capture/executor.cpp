@@ -145,13 +145,13 @@ const std::string& text_at(Executor::State& state, const CodeLine& place) {
 void Executor::guard(Guard guard) {
   State& s = *state_;
   size_t hash = hash_guard(guard);
-  auto [first, last] = s.guard_index.equal_range(hash);
-  for (auto it = first; it != last; ++it)
-    if (same_guard(s.result.guards[it->second], guard)) return;
+  absl::InlinedVector<size_t, 1>& known = s.guard_index[hash];
+  for (size_t index : known)
+    if (same_guard(s.result.guards[index], guard)) return;
   if (guard.why.empty())
     if (const CodeLine place = user_line(s.frame); place.code)
       guard.why = absl::StrCat(base_name(place.file), ":", place.line, ": ", text_at(s, place));
-  s.guard_index.emplace(hash, s.result.guards.size());
+  known.push_back(s.result.guards.size());
   s.result.guards.push_back(std::move(guard));
 }
 

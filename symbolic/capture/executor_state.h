@@ -1,13 +1,13 @@
 // What an Executor holds; shared by the files that implement it.
 #pragma once
 
-#include <functional>
-#include <map>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "symbolic/capture/executor.h"
 
 namespace cdynamo::symbolic {
@@ -19,7 +19,7 @@ struct SourceEqual {
   bool operator()(const SourcePtr& a, const SourcePtr& b) const { return same_source(*a, *b); }
 };
 template <typename T>
-using SourceMap = std::unordered_map<SourcePtr, T, SourceHash, SourceEqual>;
+using SourceMap = absl::flat_hash_map<SourcePtr, T, SourceHash, SourceEqual>;
 
 // The capture's budget. What exceeds it is left to Python.
 constexpr int kMaxInlineDepth = 200;
@@ -42,10 +42,11 @@ struct Executor::State {
   std::vector<PyRef> kept;  // objects whose address is a key above
 
   // ---- guards
-  std::unordered_multimap<size_t, size_t> guard_index;  // hash of a guard: its index in result.guards
+  absl::flat_hash_map<size_t, absl::InlinedVector<size_t, 1>>
+      guard_index;  // hash of a guard: indices in result.guards
   SourceMap<graph::Value*> inputs;
   SourceMap<int> int_symbols;  // symbol of an int argument
-  std::map<std::pair<size_t, int>, graph::Sym>
+  absl::flat_hash_map<std::pair<size_t, int>, graph::Sym>
       size_symbols;  // by tensor source (index in size_sources) and dim
   SourceMap<size_t> size_sources;
   struct SizeSymbol {
@@ -57,9 +58,9 @@ struct Executor::State {
 
   // ---- side effects
   std::vector<ValuePtr> mutated;  // in the order of their first mutation
-  std::unordered_set<const SymbolicValue*> mutated_set;
+  absl::flat_hash_set<const SymbolicValue*> mutated_set;
   // Names of namespaces that were assigned: dict and name to value (null: deleted).
-  std::map<std::pair<PyObject*, PyObject*>, ValuePtr> globals;
+  absl::flat_hash_map<std::pair<PyObject*, PyObject*>, ValuePtr> globals;
   std::vector<std::pair<PyObject*, PyObject*>> globals_order;
 
   std::vector<Executor::IsolatedRegion> isolated_regions;  // outermost first
@@ -85,11 +86,11 @@ struct Executor::State {
   int64_t break_step = -1;              // a graph break stops before this step, not where it was met
 
   // Inputs on which hooks were registered.
-  std::unordered_set<const graph::Value*> hooked;
+  absl::flat_hash_set<const graph::Value*> hooked;
 
   // ---- where nodes come from
-  std::map<std::pair<PyCodeObject*, int>, int> locations;  // code and line to Graph::locations
-  std::map<std::pair<PyCodeObject*, int>, std::string> location_texts;
+  absl::flat_hash_map<std::pair<PyCodeObject*, int>, int> locations;  // code and line to Graph::locations
+  absl::flat_hash_map<std::pair<PyCodeObject*, int>, std::string> location_texts;
   int user_call = -1;  // the call whose nodes are being made
 };
 

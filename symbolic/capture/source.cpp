@@ -1,6 +1,7 @@
 #include "symbolic/capture/source.h"
 
 #include <functional>
+#include "absl/strings/str_cat.h"
 
 namespace cdynamo::symbolic {
 
@@ -27,7 +28,7 @@ std::string constant_name(PyObject* object) {
     return text_of(reinterpret_cast<PyFunctionObject*>(object)->func_qualname, false);
   if (PyType_Check(object)) return reinterpret_cast<PyTypeObject*>(object)->tp_name;
   if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object)) return text_of(object, true);
-  return std::string("<") + Py_TYPE(object)->tp_name + ">";
+  return absl::StrCat("<", Py_TYPE(object)->tp_name, ">");
 }
 
 std::string key_name(const Source& source) {
@@ -139,27 +140,26 @@ PyRef follow_edge(const Source& source, PyObject* base) {
 
 std::string Source::name() const {
   switch (kind) {
-    case SourceKind::kArgument: return label.empty() ? "argument " + std::to_string(index) : label;
+    case SourceKind::kArgument: return label.empty() ? absl::StrCat("argument ", index) : label;
     case SourceKind::kFunction: return "<function>";
     case SourceKind::kGlobal: return key ? text_of(key.get(), false) : "globals()";
     case SourceKind::kBuiltin: return text_of(key.get(), false);
     case SourceKind::kModuleGlobal:
       return base->kind == SourceKind::kConstant && PyModule_Check(base->object.get())
-                 ? base->name() + "." + text_of(key.get(), false)
+                 ? absl::StrCat(base->name(), ".", text_of(key.get(), false))
                  : text_of(key.get(), false);
     case SourceKind::kClosure:
-    case SourceKind::kClosureCell: return label.empty() ? "closure variable " + std::to_string(index) : label;
+    case SourceKind::kClosureCell: return label.empty() ? absl::StrCat("closure variable ", index) : label;
     case SourceKind::kInstanceDict: return base->name() + ".__dict__";
-    case SourceKind::kAttribute: return base->name() + "." + text_of(key.get(), false);
+    case SourceKind::kAttribute: return absl::StrCat(base->name(), ".", text_of(key.get(), false));
     case SourceKind::kItem:
       // An instance-dict item is what the user writes as an attribute.
       if (base->kind == SourceKind::kInstanceDict && key && PyUnicode_CheckExact(key.get()))
-        return base->base->name() + "." + text_of(key.get(), false);
-      return base->name() + "[" + (key ? key_name(*this) : std::to_string(index)) + "]";
-    case SourceKind::kDictValueAt:
-      return "list(" + base->name() + ".values())[" + std::to_string(index) + "]";
-    case SourceKind::kDictKeyAt: return "list(" + base->name() + ")[" + std::to_string(index) + "]";
-    case SourceKind::kType: return "type(" + base->name() + ")";
+        return absl::StrCat(base->base->name(), ".", text_of(key.get(), false));
+      return absl::StrCat(base->name(), "[", key ? key_name(*this) : absl::StrCat(index), "]");
+    case SourceKind::kDictValueAt: return absl::StrCat("list(", base->name(), ".values())[", index, "]");
+    case SourceKind::kDictKeyAt: return absl::StrCat("list(", base->name(), ")[", index, "]");
+    case SourceKind::kType: return absl::StrCat("type(", base->name(), ")");
     case SourceKind::kMethodSelf: return base->name() + ".__self__";
     case SourceKind::kMethodFunction: return base->name() + ".__func__";
     case SourceKind::kCellContents: return base->name() + ".cell_contents";

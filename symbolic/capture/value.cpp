@@ -1,5 +1,6 @@
 #include "symbolic/capture/value.h"
 
+#include "absl/strings/str_cat.h"
 #include "symbolic/capture/executor.h"
 
 namespace cdynamo::symbolic {
@@ -7,25 +8,25 @@ namespace cdynamo::symbolic {
 std::string SymbolicValue::describe() const { return type()->tp_name; }
 
 ValuePtr SymbolicValue::get_attribute(Executor&, PyObject* name) {
-  break_graph("CD0200", std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of " + describe());
+  break_graph("CD0200", absl::StrCat("attribute '", PyUnicode_AsUTF8(name), "' of ", describe()));
 }
 
 void SymbolicValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {
-  break_graph("CD0201", std::string("attribute '") + PyUnicode_AsUTF8(name) + "' of " + describe());
+  break_graph("CD0201", absl::StrCat("attribute '", PyUnicode_AsUTF8(name), "' of ", describe()));
 }
 
 ValuePtr SymbolicValue::call(Executor&, const CallArgs&) { break_graph("CD0202", describe()); }
 
 ValuePtr SymbolicValue::get_item(Executor&, const ValuePtr& key) {
-  break_graph("CD0203", describe() + " with " + key->describe());
+  break_graph("CD0203", absl::StrCat(describe(), " with ", key->describe()));
 }
 
 void SymbolicValue::set_item(Executor&, const ValuePtr& key, const ValuePtr&) {
-  break_graph("CD0204", describe() + " with " + key->describe());
+  break_graph("CD0204", absl::StrCat(describe(), " with ", key->describe()));
 }
 
 bool SymbolicValue::contains(Executor&, const ValuePtr& item) {
-  break_graph("CD0205", item->describe() + " in " + describe());
+  break_graph("CD0205", absl::StrCat(item->describe(), " in ", describe()));
 }
 
 ValuePtr SymbolicValue::length(Executor&) { break_graph("CD0206", describe()); }
@@ -36,7 +37,7 @@ ValuePtr SymbolicValue::next(Executor&) { break_graph("CD0207", describe()); }
 std::optional<bool> SymbolicValue::truth(Executor&) { break_graph("CD0208", describe()); }
 
 ValuePtr SymbolicValue::unary(Executor&, Op op) {
-  break_graph("CD0209", std::string(op_name(op)) + " of " + describe());
+  break_graph("CD0209", absl::StrCat(op_name(op), " of ", describe()));
 }
 ValuePtr SymbolicValue::binary(Executor&, int, const ValuePtr&, bool) { return nullptr; }
 ValuePtr SymbolicValue::compare(Executor&, int, const ValuePtr&) { return nullptr; }

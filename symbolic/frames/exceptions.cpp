@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/functions.h"
@@ -98,7 +100,8 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
   for (const auto& [key, value] : attributes_) {
     if (PyUnicode_Compare(key.get(), name) != 0) continue;
     if (value) return value;
-    raise_error(ex, PyExc_AttributeError, "'" + describe() + "' object has no attribute '" + text + "'");
+    raise_error(ex, PyExc_AttributeError,
+                absl::StrFormat("'%s' object has no attribute '%s'", describe(), text));
   }
   guard_class(ex, type());
   if (object_) {
@@ -117,7 +120,8 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
   }
   if (ValuePtr method = find_builtin_method(self, name, kMethods)) return method;
   if (!found)
-    raise_error(ex, PyExc_AttributeError, "'" + describe() + "' object has no attribute '" + text + "'");
+    raise_error(ex, PyExc_AttributeError,
+                absl::StrFormat("'%s' object has no attribute '%s'", describe(), text));
   if (!Py_TYPE(found)->tp_descr_get) return ex.wrap(found, constant_source(found));
   if (object_) {  // a C getter of a live exception: args, errno ...
     PyRef value = checked_user(ex, PyObject_GetAttr(object_.get(), name));
@@ -128,7 +132,7 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
 
 void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
   if (is_name(name, "__traceback__")) return;
-  if (object_) break_graph("CD0109", describe() + "." + PyUnicode_AsUTF8(name));
+  if (object_) break_graph("CD0109", absl::StrCat(describe(), ".", PyUnicode_AsUTF8(name)));
   if (is_name(name, "__cause__")) {
     cause = none_to_null(value);
     suppress_context = true;
@@ -141,7 +145,7 @@ void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr&
   } else {
     PyObject* found = _PyType_Lookup(type(), name);
     if (found && Py_TYPE(found)->tp_descr_set)
-      break_graph("CD0109", describe() + "." + PyUnicode_AsUTF8(name));
+      break_graph("CD0109", absl::StrCat(describe(), ".", PyUnicode_AsUTF8(name)));
     if (python_method(type(), "__setattr__")) break_graph("CD0109", describe() + ".__setattr__");
     for (auto& [key, old] : attributes_) {
       if (PyUnicode_Compare(key.get(), name) != 0) continue;

@@ -2,8 +2,8 @@
 
 #include <array>
 #include <string>
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/exceptions.h"
@@ -47,7 +47,7 @@ bool is_library_file(const std::string& file) {
 std::shared_ptr<const DecodedCode> decoded(PyCodeObject* code) {
   // Codes are kept alive by their entries, so an address names one code. Emptied when programs make code
   // without end.
-  static auto* cache = new std::unordered_map<PyCodeObject*, std::shared_ptr<const DecodedCode>>;
+  static auto* cache = new absl::flat_hash_map<PyCodeObject*, std::shared_ptr<const DecodedCode>>;
   if (auto it = cache->find(code); it != cache->end()) return it->second;
   if (cache->size() > 8192) cache->clear();
   auto entry = std::make_shared<DecodedCode>();

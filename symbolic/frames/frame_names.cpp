@@ -255,7 +255,7 @@ std::span<const OpRow> name_ops() { return kRows; }
 void emit_global_effects(Executor& ex) {
   Executor::State& state = ex.state();
   for (const auto& key : state.globals_order) {
-    const ValuePtr& value = state.globals[key];
+    const ValuePtr value = state.globals[key];
     if (!value && !dict_item(key.first, key.second)) continue;  // made and deleted here
     Effect effect;
     effect.kind = value ? EffectKind::kSetGlobal : EffectKind::kDeleteGlobal;

@@ -2,7 +2,9 @@
 
 #include <cstring>
 #include <string_view>
-#include <unordered_map>
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace cdynamo::symbolic {
 
@@ -28,7 +30,7 @@ PyRef loaded_object(const std::string& path) {
 
 PyObject* interned(const char* text) {
   // Keyed by address: callers pass literals.
-  static auto* cache = new std::unordered_map<const char*, PyObject*>;
+  static auto* cache = new absl::flat_hash_map<const char*, PyObject*>;
   PyObject*& slot = (*cache)[text];
   if (!slot || std::strcmp(PyUnicode_AsUTF8(slot), text) != 0) {
     slot = PyUnicode_InternFromString(text);
@@ -38,20 +40,17 @@ PyObject* interned(const char* text) {
 }
 
 PyObject* library_object(const char* module, const char* name) {
-  static auto* cache = new std::unordered_map<std::string, PyObject*>;
-  auto [it, inserted] = cache->try_emplace(std::string(module) + "." + name, nullptr);
-  if (inserted) {
-    PyRef found = PyRef::steal(PyImport_ImportModule(module));
-    std::string_view rest = name;
-    while (found && !rest.empty()) {
-      size_t dot = std::min(rest.find('.'), rest.size());
-      found = PyRef::steal(PyObject_GetAttrString(found.get(), std::string(rest.substr(0, dot)).c_str()));
-      rest.remove_prefix(std::min(dot + 1, rest.size()));
-    }
-    if (!found) PyErr_Clear();
-    it->second = Py_XNewRef(found.get());
+  static auto* cache = new absl::flat_hash_map<std::string, PyObject*>;
+  const std::string path = absl::StrCat(module, ".", name);
+  if (auto known = cache->find(path); known != cache->end()) return known->second;
+  PyRef found = PyRef::steal(PyImport_ImportModule(module));
+  for (absl::string_view part : absl::StrSplit(name, '.')) {
+    if (!found) break;
+    found = PyRef::steal(PyObject_GetAttrString(found.get(), std::string(part).c_str()));
   }
-  return it->second;
+  if (!found) PyErr_Clear();
+  // The import may have come back here.
+  return cache->try_emplace(path, Py_XNewRef(found.get())).first->second;
 }
 
 }  // namespace cdynamo::symbolic

@@ -2,8 +2,8 @@
 // them.
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "graph/promotion.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/loaded_object.h"
@@ -25,9 +25,9 @@ using graph::Value;
 namespace {
 
 struct Maps {
-  std::unordered_map<std::string, const OpDef*> by_path;
-  std::unordered_map<PyObject*, const OpDef*> by_object;
-  std::unordered_map<PyObject*, NumpySpecial> special;
+  absl::flat_hash_map<std::string, const OpDef*> by_path;
+  absl::flat_hash_map<PyObject*, const OpDef*> by_object;
+  absl::flat_hash_map<PyObject*, NumpySpecial> special;
   std::vector<PyRef> kept;
   PyRef ufunc_type, dispatcher_type;
 

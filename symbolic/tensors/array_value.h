@@ -3,10 +3,10 @@
 #pragma once
 
 #include <memory>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "graph/graph.h"
 #include "symbolic/capture/executor.h"
 #include "symbolic/capture/value.h"
@@ -74,13 +74,13 @@ struct TensorCapture {
   bool has_framework = false;  // graph().framework is decided
   std::vector<std::unique_ptr<ArrayInput>> inputs;
   // The input whose storage a value shares; values of their own storage are absent.
-  std::unordered_map<const graph::Value*, int> storage_of;
-  std::unordered_map<const graph::Value*, ValuePtr> objects;  // the object that stands for a graph value
+  absl::flat_hash_map<const graph::Value*, int> storage_of;
+  absl::flat_hash_map<const graph::Value*, ValuePtr> objects;  // the object that stands for a graph value
   // The value whose storage a view looks at; values of their own storage are absent.
-  std::unordered_map<const graph::Value*, graph::Value*> base_of;
-  std::unordered_map<const graph::Value*, ValuePtr> leaf_gradients;  // .grad, where it was looked at
-  std::unordered_set<const graph::Value*> cut;                       // views that no gradient flows through
-  std::unordered_set<const graph::Value*> updated_leaves;  // require grad, and were written under no_grad
+  absl::flat_hash_map<const graph::Value*, graph::Value*> base_of;
+  absl::flat_hash_map<const graph::Value*, ValuePtr> leaf_gradients;  // .grad, where it was looked at
+  absl::flat_hash_set<const graph::Value*> cut;                       // views that no gradient flows through
+  absl::flat_hash_set<const graph::Value*> updated_leaves;  // require grad, and were written under no_grad
   std::vector<SelectByTensor> selects_by_tensor;
   int regions = 0;  // checkpoints that were entered
   std::vector<size_t>

@@ -2,9 +2,9 @@
 
 #include <list>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "graph/op.h"
 #include "symbolic/capture/value.h"
 
@@ -22,8 +22,9 @@ class Taker {
                   outer.nodes.end());
   }
 
-  std::shared_ptr<const Graph> make(const std::vector<Value*>& grad_outputs, const std::vector<Value*>& results,
-                                    const std::vector<Value*>& gradients, int user_call) {
+  std::shared_ptr<const Graph> make(const std::vector<Value*>& grad_outputs,
+                                    const std::vector<Value*>& results, const std::vector<Value*>& gradients,
+                                    int user_call) {
     auto made = std::make_shared<Graph>(outer_.sym);
     made->framework = outer_.framework;
     made->default_float = outer_.default_float;
@@ -45,7 +46,7 @@ class Taker {
  private:
   void find_saved(const std::vector<Value*>& grad_outputs, const std::vector<Value*>& results,
                   const std::vector<Value*>& gradients) {
-    std::unordered_set<const Value*> known(grad_outputs.begin(), grad_outputs.end());
+    absl::flat_hash_set<const Value*> known(grad_outputs.begin(), grad_outputs.end());
     known.insert(results.begin(), results.end());
     const auto read = [&](Value* value) {
       if (known.insert(value).second) saved.push_back(value);
@@ -77,7 +78,7 @@ class Taker {
 
   Graph& outer_;
   std::list<std::unique_ptr<Node>> nodes_;
-  std::unordered_map<const Value*, Value*> images_;
+  absl::flat_hash_map<const Value*, Value*> images_;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "symbolic/torch/callables.h"
 
 #include <string>
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/loaded_object.h"
@@ -26,11 +26,11 @@ bool names_in_place(const graph::OpDef& op, const std::string& name) {
 }
 
 struct Maps {
-  std::unordered_map<PyObject*, OperatorCallable> operators;
-  std::unordered_map<std::string, OperatorCallable> methods;
-  std::unordered_map<PyObject*, SpecialFunction> special;
-  std::unordered_map<PyObject*, const char*> polyfills;
-  std::unordered_map<std::string, const char*> polyfill_methods;
+  absl::flat_hash_map<PyObject*, OperatorCallable> operators;
+  absl::flat_hash_map<std::string, OperatorCallable> methods;
+  absl::flat_hash_map<PyObject*, SpecialFunction> special;
+  absl::flat_hash_map<PyObject*, const char*> polyfills;
+  absl::flat_hash_map<std::string, const char*> polyfill_methods;
   std::vector<PyRef> kept;  // the keys' owners
 
   void add_operator(const graph::OpDef& op) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
@@ -58,7 +59,7 @@ class Dependents {
   }
 
   TensorCapture& capture_;
-  std::unordered_set<const Value*> values_;
+  absl::flat_hash_set<const Value*> values_;
 };
 
 std::vector<ValuePtr> one_or_many(Executor& ex, const ValuePtr& value) {

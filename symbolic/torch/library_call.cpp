@@ -1,7 +1,6 @@
 #include "symbolic/torch/library_call.h"
 
-#include <unordered_map>
-
+#include "absl/container/flat_hash_map.h"
 #include "graph/core.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/python_side.h"
@@ -13,8 +12,8 @@
 namespace cdynamo::symbolic {
 namespace {
 
-std::unordered_map<int, PyObject*>& calls_by_id() {
-  static auto* calls = new std::unordered_map<int, PyObject*>();
+absl::flat_hash_map<int, PyObject*>& calls_by_id() {
+  static auto* calls = new absl::flat_hash_map<int, PyObject*>();
   return *calls;
 }
 

@@ -1,7 +1,7 @@
 // Calls of C callables: by identity in the tables, then by kind.
 #include <cstring>
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
@@ -17,7 +17,7 @@ const char* itertools_name(PyTypeObject* type);  // builtin_classes.cpp
 
 namespace {
 
-using Table = std::unordered_map<PyObject*, BuiltinFunction>;
+using Table = absl::flat_hash_map<PyObject*, BuiltinFunction>;
 
 Table make_table(std::initializer_list<std::span<const BuiltinRow>> parts) {
   Table table;

@@ -1,8 +1,8 @@
 // copy.copy and copy.deepcopy. Their Python goes by id() and __reduce_ex__, which a capture cannot; what they
 // do to containers and plain instances is done here. An object with hooks of its own (__copy__, __reduce__
 // ...) is left to Python.
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "symbolic/capture/executor.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
@@ -38,7 +38,7 @@ UserObjectValue* plain_instance(Executor& ex, const ValuePtr& value) {
 struct Copier {
   Executor& ex;
   bool deep;
-  std::unordered_map<const SymbolicValue*, ValuePtr> memo = {};
+  absl::flat_hash_map<const SymbolicValue*, ValuePtr> memo = {};
 
   ValuePtr part(const ValuePtr& value) { return deep ? copy(value) : value; }
 

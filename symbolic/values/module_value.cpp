@@ -1,22 +1,23 @@
 #include "symbolic/values/module_value.h"
 
-#include <unordered_map>
-
+#include "absl/container/flat_hash_map.h"
 #include "symbolic/capture/executor.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
 bool is_library_module(PyObject* module) {
-  static auto* known = new std::unordered_map<PyObject*, bool>;  // modules that answered are kept alive
-  auto [it, inserted] = known->try_emplace(module, false);
-  if (!inserted) return it->second;
-  Py_INCREF(module);
-  PyRef file = PyRef::steal(PyObject_GetAttrString(module, "__file__"));
+  static auto* known = new absl::flat_hash_map<PyObject*, bool>;  // modules that answered are kept alive
+  if (auto found = known->find(module); found != known->end()) return found->second;
+  PyRef file = PyRef::steal(PyObject_GetAttrString(module, "__file__"));  // may run the module's __getattr__
   PyErr_Clear();
-  if (!file || !PyUnicode_Check(file.get())) return it->second = true;  // built in
-  std::string_view path = PyUnicode_AsUTF8(file.get());
-  return it->second = path.find("site-packages") != path.npos || path.find("/lib/python3") != path.npos;
+  bool library = true;  // built in
+  if (file && PyUnicode_Check(file.get())) {
+    std::string_view path = PyUnicode_AsUTF8(file.get());
+    library = path.find("site-packages") != path.npos || path.find("/lib/python3") != path.npos;
+  }
+  if (known->try_emplace(module, library).second) Py_INCREF(module);
+  return library;
 }
 
 std::string ModuleValue::describe() const {

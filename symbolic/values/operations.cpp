@@ -2,6 +2,7 @@
 // (Objects/abstract.c) and do_richcompare (Objects/object.c) of CPython 3.12.
 #include <string>
 
+#include "absl/strings/str_format.h"
 #include "symbolic/capture/executor.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/constant.h"
@@ -32,8 +33,8 @@ ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const V
     if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;
   if (ValuePtr result = plain_binary(ex, plain, left, right)) return result;
   raise_error(ex, PyExc_TypeError,
-              std::string("unsupported operand type(s) for ") + number_symbol(nb_op) + ": '" +
-                  type_name(left) + "' and '" + type_name(right) + "'");
+              absl::StrFormat("unsupported operand type(s) for %s: '%s' and '%s'", number_symbol(nb_op),
+                              type_name(left), type_name(right)));
 }
 
 ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const ValuePtr& right) {
@@ -49,8 +50,8 @@ ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const 
     return ex.constant(PyRef::borrow(same == (py_op == Py_EQ) ? Py_True : Py_False));
   }
   raise_error(ex, PyExc_TypeError,
-              std::string("'") + kComparisons[py_op].symbol + "' not supported between instances of '" +
-                  type_name(left) + "' and '" + type_name(right) + "'");
+              absl::StrFormat("'%s' not supported between instances of '%s' and '%s'",
+                              kComparisons[py_op].symbol, type_name(left), type_name(right)));
 }
 
 bool is_true(Executor& ex, const ValuePtr& value) {

@@ -4,6 +4,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
@@ -144,7 +146,8 @@ Py_ssize_t index_argument(Executor& ex, const ValuePtr& value) {
   }
   if (ValuePtr method = lookup_special(ex, value, "__index__"))
     return index_argument(ex, method->call(ex, {}));
-  raise_error(ex, PyExc_TypeError, "'" + type_name(value) + "' object cannot be interpreted as an integer");
+  raise_error(ex, PyExc_TypeError,
+              absl::StrCat("'", type_name(value), "' object cannot be interpreted as an integer"));
 }
 
 bool is_instance_of(const ValuePtr& value, PyTypeObject* type) {
@@ -225,7 +228,7 @@ ValuePtr fold_call(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (!name) PyErr_Clear();
   std::string detail = name ? PyUnicode_AsUTF8(name.get()) : Py_TYPE(callable)->tp_name;
   for (const ValuePtr& value : args.positional)
-    if (!materialize(ex, value)) detail += " with " + value->describe();
+    if (!materialize(ex, value)) absl::StrAppend(&detail, " with ", value->describe());
   break_graph("CD0215", detail);
 }
 
@@ -239,7 +242,7 @@ CallArgs positional(std::vector<ValuePtr> values) {
 
 void require_no_keywords(Executor& ex, const char* function, const CallArgs& args) {
   if (!args.keywords.empty())
-    raise_error(ex, PyExc_TypeError, std::string(function) + "() takes no keyword arguments");
+    raise_error(ex, PyExc_TypeError, absl::StrCat(function, "() takes no keyword arguments"));
 }
 
 void require_count(Executor& ex, const char* function, const CallArgs& args, size_t least, size_t most) {
@@ -249,8 +252,8 @@ void require_count(Executor& ex, const char* function, const CallArgs& args, siz
   size_t expected = given < least ? least : most;
   const char* bound = least == most ? "" : given < least ? "at least " : "at most ";
   raise_error(ex, PyExc_TypeError,
-              std::string(function) + " expected " + bound + std::to_string(expected) + " argument" +
-                  (expected == 1 ? "" : "s") + ", got " + std::to_string(given));
+              absl::StrFormat("%s expected %s%d argument%s, got %d", function, bound, expected,
+                              expected == 1 ? "" : "s", given));
 }
 
 std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const CallArgs& args,
@@ -260,8 +263,8 @@ std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const C
   for (const char* name : names) max_positional += name[0] != '*';
   if (args.positional.size() > max_positional)
     raise_error(ex, PyExc_TypeError,
-                std::string(function) + "() takes at most " + std::to_string(max_positional) +
-                    " arguments (" + std::to_string(args.positional.size()) + " given)");
+                absl::StrFormat("%s() takes at most %d arguments (%d given)", function, max_positional,
+                                args.positional.size()));
   std::copy(args.positional.begin(), args.positional.end(), bound.begin());
   for (const Keyword& keyword : args.keywords) {
     const char* given = PyUnicode_AsUTF8(keyword.name.get());
@@ -274,16 +277,17 @@ std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const C
     }
     if (i == names.size())
       raise_error(ex, PyExc_TypeError,
-                  std::string(function) + "() got an unexpected keyword argument '" + given + "'");
+                  absl::StrFormat("%s() got an unexpected keyword argument '%s'", function, given));
     if (bound[i])
       raise_error(ex, PyExc_TypeError,
-                  std::string(function) + "() got multiple values for argument '" + given + "'");
+                  absl::StrFormat("%s() got multiple values for argument '%s'", function, given));
     bound[i] = keyword.value;
   }
   size_t i = 0;
   for (const char* name : names) {
     if (!bound[i] && name[std::strlen(name) - 1] != '?')
-      raise_error(ex, PyExc_TypeError, std::string(function) + "() missing required argument '" + name + "'");
+      raise_error(ex, PyExc_TypeError,
+                  absl::StrFormat("%s() missing required argument '%s'", function, name));
     ++i;
   }
   return bound;
