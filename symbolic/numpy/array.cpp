@@ -1,5 +1,4 @@
 // numpy.ndarray and NumPy's scalars: attributes, items, operators.
-#include "symbolic/capture/number_ops.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
@@ -114,19 +113,19 @@ struct OperatorRow {
   const char *path, *function, *in_place_function;
 };
 constexpr OperatorRow kOperators[] = {
-    {kAdd, kInplaceAdd, "numpy.add", "add", "iadd"},
-    {kSubtract, kInplaceSubtract, "numpy.subtract", "sub", "isub"},
-    {kMultiply, kInplaceMultiply, "numpy.multiply", "mul", "imul"},
-    {kTrueDivide, kInplaceTrueDivide, "numpy.divide", "truediv", "itruediv"},
-    {kFloorDivide, kInplaceFloorDivide, "numpy.floor_divide", "floordiv", "ifloordiv"},
-    {kRemainder, kInplaceRemainder, "numpy.remainder", "mod", "imod"},
-    {kPower, kInplacePower, "numpy.power", "pow", "ipow"},
-    {kMatrixMultiply, kInplaceMatrixMultiply, "numpy.matmul", "matmul", "imatmul"},
-    {kAnd, kInplaceAnd, "numpy.bitwise_and", "and_", "iand"},
-    {kOr, kInplaceOr, "numpy.bitwise_or", "or_", "ior"},
-    {kXor, kInplaceXor, "numpy.bitwise_xor", "xor", "ixor"},
-    {kLshift, kInplaceLshift, "numpy.left_shift", "lshift", "ilshift"},
-    {kRshift, kInplaceRshift, "numpy.right_shift", "rshift", "irshift"},
+    {kNbAdd, kNbInplaceAdd, "numpy.add", "add", "iadd"},
+    {kNbSubtract, kNbInplaceSubtract, "numpy.subtract", "sub", "isub"},
+    {kNbMultiply, kNbInplaceMultiply, "numpy.multiply", "mul", "imul"},
+    {kNbTrueDivide, kNbInplaceTrueDivide, "numpy.divide", "truediv", "itruediv"},
+    {kNbFloorDivide, kNbInplaceFloorDivide, "numpy.floor_divide", "floordiv", "ifloordiv"},
+    {kNbRemainder, kNbInplaceRemainder, "numpy.remainder", "mod", "imod"},
+    {kNbPower, kNbInplacePower, "numpy.power", "pow", "ipow"},
+    {kNbMatrixMultiply, kNbInplaceMatrixMultiply, "numpy.matmul", "matmul", "imatmul"},
+    {kNbAnd, kNbInplaceAnd, "numpy.bitwise_and", "and_", "iand"},
+    {kNbOr, kNbInplaceOr, "numpy.bitwise_or", "or_", "ior"},
+    {kNbXor, kNbInplaceXor, "numpy.bitwise_xor", "xor", "ixor"},
+    {kNbLshift, kNbInplaceLshift, "numpy.left_shift", "lshift", "ilshift"},
+    {kNbRshift, kNbInplaceRshift, "numpy.right_shift", "rshift", "irshift"},
 };
 
 bool is_operand(const ValuePtr& value) {
@@ -153,9 +152,9 @@ ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool
     bool in_place = nb_op == row.in_place && !reflected && !is_scalar_;
     std::vector<ValuePtr> operands = reflected ? std::vector{other, self} : std::vector{self, other};
     const char* function = in_place ? row.in_place_function : row.function;
-    if (in_place && nb_op == kInplaceMatrixMultiply) break_graph("CD0500", "@=");
+    if (in_place && nb_op == kNbInplaceMatrixMultiply) break_graph("CD0500", "@=");
     // x**2 is numpy.square(x), which makes int8 of bool, where numpy.power makes int64.
-    if (row.op == kPower && array_type().dtype == graph::DType::kBool && !reflected && is_two(other)) {
+    if (row.op == kNbPower && array_type().dtype == graph::DType::kBool && !reflected && is_two(other)) {
       if (in_place) break_graph("CD0500", "**= of bool");
       return recorded_call(ex, "call_function", operator_function(function), positional(operands),
                            [&] { return call_numpy_named(ex, "numpy.square", {self}); });

@@ -1,5 +1,4 @@
 // Python's operators on torch.Tensor, as torch/_tensor.py and the methods of TensorBase define them.
-#include "symbolic/capture/number_ops.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/constant.h"
@@ -18,34 +17,34 @@ struct OperatorRow {
 };
 
 constexpr OperatorRow kBinary[] = {
-    {kAdd, "add", "add", "add"},
-    {kSubtract, "sub", "rsub", "sub"},
-    {kMultiply, "mul", "mul", "mul"},
-    {kTrueDivide, "div", "reciprocal*", "truediv"},  // Tensor.__rdiv__: self.reciprocal() * other
-    {kFloorDivide, "floor_divide", "!floor_divide", "floordiv"},
-    {kRemainder, "remainder", "!remainder", "mod"},
-    {kPower, "pow", "!pow", "pow"},
-    {kMatrixMultiply, "matmul", "!matmul", "matmul"},
-    {kAnd, "bitwise_and", "bitwise_and", "and_"},
-    {kOr, "bitwise_or", "bitwise_or", "or_"},
-    {kXor, "bitwise_xor", "bitwise_xor", "xor"},
-    {kLshift, "bitwise_left_shift", "!bitwise_left_shift", "lshift"},
-    {kRshift, "bitwise_right_shift", "!bitwise_right_shift", "rshift"},
+    {kNbAdd, "add", "add", "add"},
+    {kNbSubtract, "sub", "rsub", "sub"},
+    {kNbMultiply, "mul", "mul", "mul"},
+    {kNbTrueDivide, "div", "reciprocal*", "truediv"},  // Tensor.__rdiv__: self.reciprocal() * other
+    {kNbFloorDivide, "floor_divide", "!floor_divide", "floordiv"},
+    {kNbRemainder, "remainder", "!remainder", "mod"},
+    {kNbPower, "pow", "!pow", "pow"},
+    {kNbMatrixMultiply, "matmul", "!matmul", "matmul"},
+    {kNbAnd, "bitwise_and", "bitwise_and", "and_"},
+    {kNbOr, "bitwise_or", "bitwise_or", "or_"},
+    {kNbXor, "bitwise_xor", "bitwise_xor", "xor"},
+    {kNbLshift, "bitwise_left_shift", "!bitwise_left_shift", "lshift"},
+    {kNbRshift, "bitwise_right_shift", "!bitwise_right_shift", "rshift"},
 };
 
 constexpr OperatorRow kInPlace[] = {
-    {kInplaceAdd, "add", nullptr, "iadd"},
-    {kInplaceSubtract, "sub", nullptr, "isub"},
-    {kInplaceMultiply, "mul", nullptr, "imul"},
-    {kInplaceTrueDivide, "div", nullptr, "itruediv"},
-    {kInplaceFloorDivide, "floor_divide", nullptr, "ifloordiv"},
-    {kInplaceRemainder, "remainder", nullptr, "imod"},
-    {kInplacePower, "pow", nullptr, "ipow"},
-    {kInplaceAnd, "bitwise_and", nullptr, "iand"},
-    {kInplaceOr, "bitwise_or", nullptr, "ior"},
-    {kInplaceXor, "bitwise_xor", nullptr, "ixor"},
-    {kInplaceLshift, "bitwise_left_shift", nullptr, "ilshift"},
-    {kInplaceRshift, "bitwise_right_shift", nullptr, "irshift"},
+    {kNbInplaceAdd, "add", nullptr, "iadd"},
+    {kNbInplaceSubtract, "sub", nullptr, "isub"},
+    {kNbInplaceMultiply, "mul", nullptr, "imul"},
+    {kNbInplaceTrueDivide, "div", nullptr, "itruediv"},
+    {kNbInplaceFloorDivide, "floor_divide", nullptr, "ifloordiv"},
+    {kNbInplaceRemainder, "remainder", nullptr, "imod"},
+    {kNbInplacePower, "pow", nullptr, "ipow"},
+    {kNbInplaceAnd, "bitwise_and", nullptr, "iand"},
+    {kNbInplaceOr, "bitwise_or", nullptr, "ior"},
+    {kNbInplaceXor, "bitwise_xor", nullptr, "ixor"},
+    {kNbInplaceLshift, "bitwise_left_shift", nullptr, "ilshift"},
+    {kNbInplaceRshift, "bitwise_right_shift", nullptr, "irshift"},
 };
 
 const OperatorRow* find_row(int nb_op, bool* in_place) {
@@ -57,7 +56,7 @@ const OperatorRow* find_row(int nb_op, bool* in_place) {
     if (row.nb_op == nb_op) return &row;
   // x @= y has no in-place form: a new tensor.
   *in_place = false;
-  return nb_op == kInplaceMatrixMultiply ? find_row(kMatrixMultiply, in_place) : nullptr;
+  return nb_op == kNbInplaceMatrixMultiply ? find_row(kNbMatrixMultiply, in_place) : nullptr;
 }
 
 // What a tensor's operators take as the other operand; others give NotImplemented.
