@@ -85,19 +85,12 @@ static Value* as_operand(Builder& b, const Arg& arg, DType dtype, const std::vec
   return expand(cast(wrap(b, *value), dtype), sizes).value;
 }
 
-// Half types: eager's kernels of these take a second operand of one element as it was given, in float32; any other
-// is rounded first, as all numbers are beside other operators.
-static bool keeps_precision(const OpDef& op) {
-  static constexpr std::string_view kOps[] = {"mul", "core.true_divide", "core.div_trunc", "floor_divide",
-                                              "lerp"};
-  return std::ranges::find(kOps, op.name) != std::end(kOps);
-}
-
 static DType dtype_to_compute(Framework framework, const OpDef& op, const Arg& operand, size_t index,
                               DType dtype) {
-  if (framework != Framework::kTorch || !runtime::is_half(dtype) || !keeps_precision(op)) return dtype;
+  if (framework != Framework::kTorch || !runtime::is_half(dtype) || op.wide_scalar == WideScalar::kNone)
+    return dtype;
   const auto* value = std::get_if<Value*>(&operand);
-  const bool is_second = index > 0 || op.name == "mul";
+  const bool is_second = index > 0 || op.wide_scalar == WideScalar::kEither;
   const bool is_wide =
       !value ? is_second : (index > 0 && (*value)->type.rank() == 0 && is_float((*value)->type.dtype));
   return is_wide ? runtime::compute_type(dtype) : dtype;
@@ -112,7 +105,7 @@ std::vector<Value*> Builder::call_core(const OpDef& op, int overload, std::vecto
       canonical[call.params[i]] = as_operand(*this, call.operands[i], dtype, call.result.sizes);
     }
     // x + alpha * y: eager rounds alpha to the operands' half type first.
-    const int alpha = op.name == "add" || op.name == "sub" ? op.parsed[0].find("alpha") : -1;
+    const int alpha = op.rounded_number.empty() ? -1 : op.parsed[0].find(op.rounded_number);
     if (alpha >= 0 && runtime::is_half(call.operand_dtypes[0]))
       if (double* number = std::get_if<double>(&canonical[alpha]))
         *number = round_to(*number, call.operand_dtypes[0]);

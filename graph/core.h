@@ -1,98 +1,105 @@
 // The core operators: the whole vocabulary of a core graph, which is what lowering reads.
 //
-// A core graph is pure; every size in it is a Sym; strides of its values are meaningless but for inputs and
-// outputs (each output must be produced with TensorType::strides). Half dtypes: operators compute in float32
-// and round their result.
+// A core graph is pure; every size in it is a Sym; strides of its values are meaningless but for inputs and outputs
+// (each output must be produced with TensorType::strides). Half dtypes: operators compute in float32 and round their
+// result.
 //
-// Pointwise      any OpDef of Family::kPointwise. All operands have the node's sizes. Their dtypes are what
-// the scalar code
-//                reads (after half -> float32); its result is cast to the node's dtype. Non-tensor arguments
-//                go to the scalar code through Args. Scalar operands (weak numbers) are core.full nodes.
-// core.cast(Tensor self, ScalarType dtype)                 C's conversion; to bool: != 0
-// core.full(int[] size, Scalar value, ScalarType dtype)    one value everywhere
-// core.iota(int[] size, int dim, ScalarType dtype)         the index along `dim`
+// Pointwise
+//   Any OpDef of Family::kPointwise. All operands have the node's sizes. Their dtypes are what the scalar code reads
+//   (after half -> float32); its result is cast to the node's dtype. Non-tensor arguments go to the scalar code through
+//   Args. Scalar operands (weak numbers) are core.full nodes.
 //
-// Views          index maps: no data moves
-// core.expand(Tensor self, int[] size)                     equal rank; sizes of 1 become size[d]
-// core.permute(Tensor self, int[] dims)
-// core.reshape(Tensor self, int[] size)                    row-major order kept
-// core.slice(Tensor self, int[] start, int[] size, int[] step)   one entry a dim; out[i] = self[start +
-// i*step]; step may be < 0 core.diagonal(Tensor self, int offset, int dim1, int dim2)     as torch.diagonal:
-// the new dim is last core.window(Tensor self, int[] dims, int[] kernel, int[] stride, int[] padding, int[]
-// dilation, int[] out, Scalar fill)
-//                out[..o_d.., k..] = self[.. o_d*stride - padding + k*dilation ..], `fill` outside; one new
-//                trailing dim for each of `dims`; `out` gives the new sizes of those dims. Pooling is a
-//                reduction over the trailing dims.
-// core.pad(Tensor self, int[] low, int[] high, Scalar fill)      one entry a dim, none negative
+//   core.cast(Tensor self, ScalarType dtype)                C's conversion; to bool: != 0
+//   core.full(int[] size, Scalar value, ScalarType dtype)   one value everywhere
+//   core.iota(int[] size, int dim, ScalarType dtype)        the index along `dim`
 //
-// For derivatives, and gone before lowering. Each gives `self`:
-// core.detach(Tensor self)                                 and no gradient flows through it
-// core.own(Tensor self)                                    and the gradient that flows through is no view,
-//                                                          but row-major
-// core.follow(Tensor self, Tensor leader)                  and `leader` gets a gradient of zeros
-// core.slope(Tensor self, Tensor source, Tensor? slope)    and its gradient goes to `source`, times `slope`, not
-//                                                          to `self`
-// core.unit_strides(Tensor self, int[] strides)            and along dims of one element its gradient, a view,
-//                                                          has these strides
-// core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved)
-//                                                          gives `outputs`, which the forward of a Function of
-//                                                          the user has made of `inputs`, cut from them; the
-//                                                          gradients of `inputs` are what `backward` gives for
-//                                                          those of `outputs`, `saved` and the results
+// Views: index maps, no data moves
 //
-// Indexing       an index out of range raises IndexError, or what `error` (of all that take an index) names; negative indices count from the end
-// core.concat(Tensor[] values, int dim)
-// core.gather(Tensor self, Tensor index, int dim)   as torch.gather: out[i][j] = self[index[i][j]][j]
-// for dim 0 core.index(Tensor self, Tensor[] indices)                indices of one shape S for the leading k
-// dims: out[S.., rest..] core.slice_scatter(Tensor self, Tensor src, int[] start, int[] step)   self with src
-// written over that slice core.diagonal_scatter(Tensor self, Tensor src, int offset, int dim1, int dim2)
-// core.scatter(Tensor self, Tensor index, Tensor src, int dim, str reduce)   reduce: "", "sum", "prod",
-// "amax", "amin"; in index order core.index_put(Tensor self, Tensor[] indices, Tensor values, bool
-// accumulate)
+//   core.expand(Tensor self, int[] size)                    equal rank; sizes of 1 become size[d]
+//   core.permute(Tensor self, int[] dims)
+//   core.reshape(Tensor self, int[] size)                   row-major order kept
+//   core.slice(Tensor self, int[] start, int[] size, int[] step)
+//       one entry for each dim; out[i] = self[start + i*step]; step may be < 0
+//   core.diagonal(Tensor self, int offset, int dim1, int dim2)
+//       as torch.diagonal: the new dim is last
+//   core.window(Tensor self, int[] dims, int[] kernel, int[] stride, int[] padding, int[] dilation, int[] out,
+//               Scalar fill)
+//       out[..o_d.., k..] = self[.. o_d*stride - padding + k*dilation ..], `fill` outside; one new trailing dim for
+//       each of `dims`; `out` gives the new sizes of those dims. Pooling is a reduction over the trailing dims.
+//   core.pad(Tensor self, int[] low, int[] high, Scalar fill)
+//       one entry for each dim, none negative
 //
-// Reductions     over `dims` (sorted, >= 0), which disappear; accumulated in compute type
-// core.sum, core.prod, core.amax, core.amin, core.any, core.all (Tensor self, int[] dims)
-// core.max, core.min(Tensor self, int[] dims)              as amax and amin; the gradient goes to one element
-// core.argmax, core.argmin(Tensor self, int[] dims)        one dim, or all (index in row-major order); int64
+// For derivatives, and gone before lowering: each gives `self`
 //
-// Scans          along `dim`, shape kept
-// core.cumsum, core.cumprod, core.cummax_values, core.cummin_values (Tensor self, int dim)
+//   core.detach(Tensor self)                                no gradient flows through it
+//   core.own(Tensor self)                                   the gradient that flows through is row-major, and no view
+//   core.follow(Tensor self, Tensor leader)                 `leader` gets a gradient of zeros
+//   core.slope(Tensor self, Tensor source, Tensor? slope)   the gradient goes to `source`, times `slope`, not to `self`
+//   core.unit_strides(Tensor self, int[] strides)           along dims of one element the gradient, a view, has these
+//                                                           strides
+//   core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved)
+//       gives `outputs`, which the forward of a Function of the user has made of `inputs`, cut from them; the gradients
+//       of `inputs` are what `backward` gives for those of `outputs`, `saved` and the results
 //
-// Contractions   the node's dtype is the operands'; accumulated in compute type
-// core.mm(Tensor self, Tensor mat2)                        (M,K) x (K,N)
-// core.bmm(Tensor self, Tensor mat2)                       (B,M,K) x (B,K,N)
-// core.convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation,
-//                  bool transposed, int[] output_padding, int groups)
-// core.convolution_weight_grad(Tensor windows, Tensor image, int[] size, int[] stride, int[] padding,
-//                  int[] dilation, int groups)
-//                                                          image is the input of a plain convolution, windows
-//                                                          its result's gradient; `size` is the weight's
-// core.sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale)
-//                                                          (B,H,L,E); attn_mask is additive, float, and
-//                                                          broadcasts; a row of which nothing is seen gives 0.
-//                                                          Also the rows' log-sum-exp, in the compute type.
-//                                                          Written out by hand it is recognised before the
-//                                                          graph is differentiated, so that the backward is
-//                                                          core.sdpa_backward
-// core.sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor out,
-//                  Tensor logsumexp, bool is_causal, float scale)
-//                                                          the gradients of query, key and value
+// Indexing: an index out of range raises IndexError, or what `error` names; negative indices count from the end
 //
-// core.draw(str distribution, Tensor? probability, int[] size, float first, float second, ScalarType dtype,
-// Tensor? after, int[] order=[])
-//                from the framework's generator, in the order of the graph: never removed, merged or repeated.
-//                uniform: from, to; normal: mean, deviation; bernoulli: probability; bernoulli_tensor: one for
-//                each element; integers: 0 .. first-1; exponential: rate. `after`: a draw that comes before;
-//                `order`: the dims in the order of eager's memory, outermost first; none: row-major
+//   core.concat(Tensor[] values, int dim)
+//   core.gather(Tensor self, Tensor index, int dim, str error)
+//       as torch.gather: out[i][j] = self[index[i][j]][j] for dim 0
+//   core.index(Tensor self, Tensor[] indices, str error)
+//       indices of one shape S for the leading k dims: out[S.., rest..]
+//   core.slice_scatter(Tensor self, Tensor src, int[] start, int[] step)
+//       self with src written over that slice
+//   core.diagonal_scatter(Tensor self, Tensor src, int offset, int dim1, int dim2)
+//   core.scatter(Tensor self, Tensor index, Tensor src, int dim, str reduce, str error)
+//       reduce: "", "sum", "prod", "amax", "amin"; in index order
+//   core.index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate, str error)
 //
-// core.library(Tensor[] inputs, str name, str attributes, int call, int differentiable)
-//                                                          a framework's operator, called at run time by the number `call`;
-//                                                          name and attributes are for readers. Results have the types that
-//                                                          capture found. `differentiable`: a bit for each that has a gradient,
-//                                                          from 10 on one for each float operand that has; -1: no derivative
-// core.library_backward(Tensor[] inputs, Tensor[] grads, str name, int call)
-//                                                          the gradients of the inputs of a float type. `call`: that of the
-//                                                          operator, and a bit for each result whose gradient is in `grads`
+// Reductions over `dims` (sorted, >= 0), which disappear; accumulated in the compute type
+//
+//   core.sum, core.prod, core.amax, core.amin, core.any, core.all (Tensor self, int[] dims)
+//   core.max, core.min (Tensor self, int[] dims)            as amax and amin; the gradient goes to one element
+//   core.argmax, core.argmin (Tensor self, int[] dims)      one dim, or all (index in row-major order); int64
+//
+// Scans along `dim`, shape kept
+//
+//   core.cumsum, core.cumprod, core.cummax_values, core.cummin_values (Tensor self, int dim)
+//
+// Contractions: the node's dtype is the operands'; accumulated in the compute type
+//
+//   core.mm(Tensor self, Tensor mat2)                       (M,K) x (K,N)
+//   core.bmm(Tensor self, Tensor mat2)                      (B,M,K) x (B,K,N)
+//   core.convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation,
+//                    bool transposed, int[] output_padding, int groups)
+//   core.convolution_weight_grad(Tensor windows, Tensor image, int[] size, int[] stride, int[] padding,
+//                    int[] dilation, int groups)
+//       image is the input of a plain convolution, windows its result's gradient; `size` is the weight's
+//   core.sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale)
+//       (B,H,L,E); attn_mask is additive, float, and broadcasts; a row that sees nothing gives 0. Also the rows'
+//       log-sum-exp, in the compute type. Attention written out by hand is recognised before the graph is
+//       differentiated, so that the backward is core.sdpa_backward.
+//   core.sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor out,
+//                    Tensor logsumexp, bool is_causal, float scale)
+//       the gradients of query, key and value
+//
+// Random
+//
+//   core.random(str distribution, Tensor? probability, int[] size, float first, float second, ScalarType dtype,
+//               Tensor? after, int[] order=[])
+//       numbers of the framework's generator, in the order of the graph: never removed, merged or repeated.
+//       uniform: from, to; normal: mean, deviation; bernoulli: probability; bernoulli_tensor: one for each element;
+//       integers: 0 .. first-1; exponential: rate. `after`: a random op that comes before; `order`: the dims in the
+//       order of eager's memory, outermost first; none: row-major
+//
+// The framework's operators
+//
+//   core.library(Tensor[] inputs, str name, str attributes, int call, int differentiable)
+//       called at run time by the number `call`; name and attributes are for readers. Results have the types that
+//       capture found. `differentiable`: a bit for each that has a gradient, from bit 10 on one for each float operand
+//       that has; -1: no derivative
+//   core.library_backward(Tensor[] inputs, Tensor[] grads, str name, int call)
+//       the gradients of the inputs of a float type. `call`: that of the operator, and a bit for each result whose
+//       gradient is in `grads`
 #pragma once
 
 #include "graph/op.h"

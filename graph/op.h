@@ -2,12 +2,13 @@
 //
 // A new pointwise operator is an entry of a few lines:
 //
-//   {.name = "silu", .family = Family::kPointwise,
+//   {.name = "silu",
+//    .family = Family::kPointwise,
 //    .schemas = {"silu(Tensor self) -> Tensor"},
 //    .promotion = Promotion::kFloat,
-//    .scalar = [](ScalarBuilder& b, const Scalar* x, const Args&) { return b.div(x[0], b.add(one(b, x[0]),
-//    b.exp(b.neg(x[0])))); }, .derivative = [](Derivative& d) { Tensor s = sigmoid(d.operand(0)); d.set(0,
-//    d.grad() * s * (1 + d.operand(0) * (1 - s))); }},
+//    .scalar = CDYNAMO_SCALAR(return b.div(x[0], b.add(number(b, 1, x[0]), b.exp(b.neg(x[0]))))),
+//    .derivative = CDYNAMO_DERIVATIVE(Tensor s = sigmoid(d.operand(0));
+//                                     d.set(0, d.grad() * s * (d.operand(0) * (1 - s) + 1)))},
 //
 // Derived where not written: result types, in-place variants (`silu_`), names in Python (torch.silu,
 // Tensor.silu, torch._C._nn.silu, torch.special.silu: those of them that exist), fusion, folding, reference
@@ -36,7 +37,7 @@ enum class Family : uint8_t {
   kIndexing,     // core: gather, scatter, concat, pad, iota, full
   kScan,         // core: running sum and the like along one dimension
   kContraction,  // core: matmul, convolution, attention: a template or a library call
-  kRandom,       // core: draws from the framework's generator
+  kRandom,       // core: numbers from the framework's generator
   kLibrary,      // known by schema only: called through the framework at run time
 };
 
@@ -85,8 +86,7 @@ struct Param {
   bool mutated = false;                 // Tensor(a!)
   bool list_elements_optional = false;  // Tensor?[]
   int list_size = 0;                    // int[2]: one int stands for two
-  bool accepts_number =
-      false;  // a Tensor for which torch lets a Python number stand (set by the table); NumPy always does
+  bool accepts_number = false;          // a Tensor for which a Python number may stand (set by the table)
   bool has_default = false;
   Arg default_value;
 };
@@ -144,6 +144,9 @@ enum class Alias : uint8_t {
   kSelf,  // is the operand itself: the same object in Python
 };
 using AliasFn = Alias (*)(const Node&);
+// Half types: which operands eager's kernel takes as they were given, in float32, where they have one element. Any
+// other is rounded first.
+enum class WideScalar : uint8_t { kNone, kSecond, kEither };
 // What eager refuses beyond shapes and dtypes: throws UserError or Unsupported.
 using CheckFn = void (*)(Graph&, const Args&);
 
@@ -152,6 +155,104 @@ struct ReductionDef {
   Scalar (*identity)(ScalarBuilder&, DType);
   Scalar (*combine)(ScalarBuilder&, Scalar accumulator, Scalar value);
   bool returns_index = false;  // argmax, argmin: ties go to the lowest index, NaN wins
+  bool is_greatest = false;    // argmax: which extremum the index is of
+};
+
+// ---- what core operators have beside these (graph/core.h lists them)
+
+// How lowering computes an operator. Families say it for pointwise operators, reductions, scans and library calls;
+// for the others the table demands it.
+enum class CoreKind : uint8_t {
+  kUnset,
+  kNone,  // no core operator: a composite, or known by schema only
+  kGone,  // there for derivatives, and replaced by its operand before lowering
+  kPointwise,
+  kCast,
+  // Index maps with at most a fill value: they cost nothing, and are repeated where they are read.
+  kFull,
+  kIota,
+  kExpand,
+  kPermute,
+  kReshape,
+  kSlice,
+  kDiagonal,
+  kWindow,
+  kPad,
+  // Computed element by element in a loop over the result's sizes.
+  kConcat,
+  kGather,
+  kIndex,
+  kSliceScatter,
+  kDiagonalScatter,
+  // Loops of their own.
+  kScatter,
+  kIndexPut,
+  kReduction,
+  kScan,
+  // Steps of their own with operands in memory: CallDef says what they are given, a target what computes them.
+  kMatmul,
+  kBatchMatmul,
+  kConvolution,
+  kConvolutionWeightGrad,
+  kAttention,
+  kAttentionBackward,
+  kRandom,
+  kLibrary,
+};
+constexpr bool is_view(CoreKind kind) { return kind >= CoreKind::kFull && kind <= CoreKind::kPad; }
+constexpr bool is_elementwise(CoreKind kind) {
+  return kind == CoreKind::kPointwise || kind == CoreKind::kCast ||
+         (kind >= CoreKind::kConcat && kind <= CoreKind::kDiagonalScatter);
+}
+constexpr bool is_library_call(CoreKind kind) { return kind >= CoreKind::kMatmul; }
+
+// In which of its operands an operator is linear.
+enum class Linearity : uint8_t {
+  kUnset,    // of a pointwise operator: none
+  kNone,     // not linear, or not known to be
+  kAll,      // in all of them taken together: add, views, sum
+  kProduct,  // in each of them while the others are fixed: mul, mm
+  kFirst,    // in the first, the others fixed: div, gather
+  kRest,     // in all but the first, the first fixed: where
+  kAffine,   // in all taken together, but for constants: pad
+};
+
+// A view as a map of memory (graph/passes/view_step.h).
+struct ViewStep;
+struct StorageLayout;
+struct ViewDef {
+  // The layout of the result from that of the operand; false where the result has to be a copy.
+  bool (*advance)(SymContext&, const Args&, StorageLayout&);
+  // `operand` with the elements that the view selects replaced by `content`.
+  Value* (*scatter_back)(Builder&, const ViewStep&, Value* operand, Value* content);
+};
+
+// One element after the other: the interpreter's kernel (graph/interpreter/kernels.h).
+struct KernelCall;
+struct DenseTensor;
+using InterpretFn = void (*)(const KernelCall&, std::vector<DenseTensor>& results);
+
+// Which arguments a library call is given, by the schema's names. `integers` are those of type int, int[] and bool;
+// lists one entry after the other.
+struct CallDef {
+  std::vector<std::string_view> tensors, integers, numbers;
+  std::string_view text = {};     // a string
+  bool may_omit_results = false;  // results that nobody reads need not be written
+};
+
+// A core operator that PyTorch cannot compute: it stands for something of the compiler's.
+inline constexpr std::string_view kNoEager = "-";
+
+// Facets of core operators. What an operator of its family must have and has not is refused when the table is built.
+struct CoreDef {
+  CoreKind kind = CoreKind::kUnset;
+  Linearity linearity = Linearity::kUnset;
+  const ViewDef* view = nullptr;
+  InterpretFn interpret = nullptr;  // pointwise operators: their scalar code; reductions: `reduction`
+  std::optional<CallDef> call = {};
+  // How PyTorch computes it: an expression of Python over the schema's parameters, torch, and the functions of
+  // python/cdynamo/_core_ops.py. Operators that are ATen's have none.
+  std::string_view eager = {};
 };
 
 struct OpDef {
@@ -165,7 +266,7 @@ struct OpDef {
   Promotion promotion = Promotion::kCommon;
   ScalarFn scalar = nullptr;                // kPointwise
   BodyFn body = nullptr;                    // kComposite
-  const ReductionDef* reduction = nullptr;  // kReduction
+  const ReductionDef* reduction = nullptr;  // kReduction, kScan
   InferFn infer = nullptr;                  // required for core families but kPointwise; optional otherwise
   StridesFn strides = nullptr;
   DerivativeFn derivative = nullptr;  // required unless derived (composite) or `differentiable` is false
@@ -174,6 +275,11 @@ struct OpDef {
   bool view = false;             // captured graphs: the result shares the first operand's storage
   AliasFn alias = nullptr;       // where that depends on the call: reshape, contiguous, to
   CheckFn check = nullptr;
+  bool numbers_as_tensors = false;  // PyTorch's parser lets a Python number stand for a Tensor
+  WideScalar wide_scalar = WideScalar::kNone;
+  std::string_view rounded_number =
+      {};  // a parameter that eager rounds to the operands' half type: alpha of add
+  CoreDef core = {};
 
   std::vector<Schema> parsed = {};  // filled by the table
 };

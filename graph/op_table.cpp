@@ -1,23 +1,36 @@
-#include <set>
-#include <stdexcept>
-#include <unordered_map>
-
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "graph/core.h"
 #include "graph/op.h"
 #include "graph/ops/groups.h"
+#include "runtime/abseil.h"
 
 namespace cdynamo::graph {
 namespace {
 
-// PyTorch's parser lets a Python number stand for a Tensor in these alone.
-constexpr std::string_view kNumbersAsTensors[] = {
-    "add", "sub", "mul", "div", "floor_divide", "true_divide", "subtract", "multiply", "divide"};
+CoreKind kind_of_family(const OpDef& op) {
+  switch (op.family) {
+    case Family::kPointwise: return CoreKind::kPointwise;
+    case Family::kReduction: return CoreKind::kReduction;
+    case Family::kScan: return CoreKind::kScan;
+    case Family::kLibrary: return op.name.starts_with("core.") ? CoreKind::kLibrary : CoreKind::kNone;
+    case Family::kComposite: return CoreKind::kNone;
+    default: return CoreKind::kUnset;
+  }
+}
 
-bool accepts_numbers(const OpDef& op, const Schema& schema) {
-  if (schema.name.starts_with("np.")) return true;
-  for (std::string_view name : kNumbersAsTensors)
-    if (op.name == name) return true;
-  return false;
+// What a core operator has to have beside the facets of its family; `op.core.kind` is set.
+std::string missing_core_facet(const OpDef& op) {
+  const CoreDef& core = op.core;
+  const bool is_pointwise = op.family == Family::kPointwise;
+  if (core.kind == CoreKind::kUnset) return "its kind";
+  if (is_library_call(core.kind) && !core.call) return "the arguments of its library call";
+  if (op.name.starts_with("core.") && core.eager.empty()) return "a form in PyTorch (eager)";
+  if (core.kind == CoreKind::kLibrary || core.kind == CoreKind::kRandom || is_pointwise) return "";
+  if (core.linearity == Linearity::kUnset) return "its linearity";
+  if (op.family != Family::kReduction && core.kind != CoreKind::kGone && !core.interpret)
+    return "a kernel of the interpreter";
+  return "";
 }
 
 // What has to be there for an operator of its family.
@@ -26,7 +39,8 @@ std::string missing_facet(const OpDef& op) {
   switch (op.family) {
     case Family::kPointwise: return op.scalar ? "" : "scalar code";
     case Family::kComposite: return op.body ? "" : "a body";
-    case Family::kReduction: return op.reduction && op.infer ? "" : "its reduction and infer";
+    case Family::kReduction:
+    case Family::kScan: return op.reduction && op.infer ? "" : "its reduction and infer";
     case Family::kLibrary: return "";
     default: return op.infer ? "" : "infer";
   }
@@ -35,7 +49,7 @@ std::string missing_facet(const OpDef& op) {
 struct Table {
   std::vector<std::vector<OpDef>> groups;
   std::vector<const OpDef*> ops;
-  std::unordered_map<std::string_view, const OpDef*> by_name;
+  absl::flat_hash_map<std::string_view, const OpDef*> by_name;
 
   Table() {
     for (GroupFn group : kGroups) groups.push_back(group());
@@ -44,16 +58,19 @@ struct Table {
   }
 
   void add(OpDef& op) {
-    if (std::string missing = missing_facet(op); !missing.empty())
-      throw InternalError("operator " + std::string(op.name) + " lacks " + missing);
+    if (op.core.kind == CoreKind::kUnset) op.core.kind = kind_of_family(op);
+    std::string missing = missing_facet(op);
+    if (missing.empty() && is_core(op)) missing = missing_core_facet(op);
+    if (!missing.empty())
+      throw InternalError(absl::StrCat("operator ", absl_view(op.name), " lacks ", missing));
     for (std::string_view text : op.schemas) {
       op.parsed.push_back(Schema::parse(text));
       Schema& schema = op.parsed.back();
-      bool numbers = accepts_numbers(op, schema);
+      const bool numbers = op.numbers_as_tensors || schema.name.starts_with("np.");
       for (Param& param : schema.params) param.accepts_number = numbers && param.kind == ParamKind::kTensor;
     }
     if (!by_name.emplace(op.name, &op).second)
-      throw InternalError("operator " + std::string(op.name) + " is in the table twice");
+      throw InternalError(absl::StrCat("operator ", absl_view(op.name), " is in the table twice"));
     ops.push_back(&op);
   }
 };
@@ -74,7 +91,7 @@ const OpDef* find_op(std::string_view name) {
 
 const OpDef& op(std::string_view name) {
   if (const OpDef* found = find_op(name)) return *found;
-  throw InternalError("no operator " + std::string(name));
+  throw InternalError(absl::StrCat("no operator ", absl_view(name)));
 }
 
 bool is_core(const OpDef& op) {

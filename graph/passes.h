@@ -49,7 +49,7 @@ std::vector<Value*> expand_captured(Builder& builder, const Graph& captured,
                                     const std::vector<Value*>& inputs);
 bool recognize_attention(Graph& core);  // matmul, scale, mask, softmax, matmul -> core.sdpa
 bool eliminate_common_subexpressions(Graph& core);
-bool eliminate_dead_code(Graph& core, bool keep_draws = true);
+bool eliminate_dead_code(Graph& core, bool keep_random = true);
 
 // Checks every invariant of graph.h and core.h; returns what is broken, one line each (empty: sound).
 std::vector<std::string> verify(const Graph& graph, bool core);

@@ -1,8 +1,8 @@
-// Scalar code that is tied to no device: the body of a pointwise operator, written once against
-// ScalarBuilder.
+// Scalar code that is tied to no device: the body of a pointwise operator, written once against ScalarBuilder.
 //
-//   Scalar silu(ScalarBuilder& b, Scalar x) { return b.div(x, b.add(b.constant(1.0, x.dtype),
-//   b.exp(b.neg(x)))); }
+//   Scalar silu(ScalarBuilder& b, Scalar x) {
+//     return b.div(x, b.add(b.constant(1.0, x.dtype), b.exp(b.neg(x))));
+//   }
 //
 // Implementations: CPU vectors of LLVM IR, GPU lanes, and a reference interpreter on doubles and int64s that
 // also folds constants and is what tests compare with. Values of half types never appear: operators compute

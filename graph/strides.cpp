@@ -177,9 +177,9 @@ std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes) {
 
 std::vector<Sym> inner_strides(const Value& value) {
   const std::vector<Sym>& sizes = value.type.sizes;
+  const CoreKind kind = value.node ? value.node->op->core.kind : CoreKind::kNone;
   const bool attention =
-      value.node && sizes.size() == 4 &&
-      (value.node->op->name == "core.sdpa" || value.node->op->name == "core.sdpa_backward");
+      sizes.size() == 4 && (kind == CoreKind::kAttention || kind == CoreKind::kAttentionBackward);
   return attention ? strides_in_order(sizes, {3, 1, 2, 0}) : contiguous_strides(sizes);
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "lowering/cpu/emit.h"
+#include "lowering/cpu/library.h"
 #include "lowering/fusion/in_place.h"
 #include "lowering/fusion/memory_plan.h"
 #include "lowering/fusion/sequential_kernels.h"
@@ -191,10 +192,8 @@ class PlanMaker {
 
   // A result that nobody reads and that the library need not write.
   bool is_left_out(const Value& value) const {
-    const CoreKind kind = context_.kind(*value.node);
-    return (kind == CoreKind::kAttention || kind == CoreKind::kAttentionBackward ||
-            value.node->op->name == "core.library_backward") &&
-           !context_.is_output[value.id] && context_.users[value.id].empty();
+    return value.node->op->core.call->may_omit_results && !context_.is_output[value.id] &&
+           context_.users[value.id].empty();
   }
 
   Layout layout_of(const Value& value) const {
@@ -337,63 +336,37 @@ class PlanMaker {
     region_reads_.clear();
     region_writes_.clear();
     PlanStep step{.name = std::string(node.op->name), .user_call = node.user_call};
+    step.library = cpu_library(context_.kind(node));
     const graph::Args args = args_of(node);
-    auto inputs = [&](std::initializer_list<const char*> names) {
-      for (const char* name : names) step.operands.push_back(operand(args.value(name), arena));
-    };
-    auto integers = [&](const char* name) {
-      for (const Sym& value : args.sizes(name)) step.integers.push_back(sizes_.add(value));
-    };
-    switch (context_.kind(node)) {
-      case CoreKind::kMatmul:
-      case CoreKind::kBatchMatmul:
-        step.library = runtime::library_matmul;
-        inputs({"self", "mat2"});
-        break;
-      case CoreKind::kConvolution:
-        step.library = runtime::library_convolution;
-        inputs({"input", "weight", "bias"});
-        step.integers.push_back(sizes_.add(Sym(args.value("input")->type.rank() - 2)));
-        for (const char* name : {"stride", "padding", "dilation", "output_padding"}) integers(name);
-        step.integers.push_back(sizes_.add(Sym(args.boolean("transposed") ? 1 : 0)));
-        step.integers.push_back(sizes_.add(args.integer("groups")));
-        break;
-      case CoreKind::kAttention:
-        step.library = runtime::library_attention;
-        inputs({"query", "key", "value", "attn_mask"});
-        step.integers.push_back(sizes_.add(Sym(args.boolean("is_causal") ? 1 : 0)));
-        step.numbers.push_back(args.number("scale"));
-        break;
-      case CoreKind::kConvolutionWeightGrad:
-        step.library = runtime::library_convolution_weight_grad;
-        inputs({"windows", "image"});
-        step.integers.push_back(sizes_.add(Sym(args.value("image")->type.rank() - 2)));
-        for (const char* name : {"stride", "padding", "dilation"}) integers(name);
-        step.integers.push_back(sizes_.add(args.integer("groups")));
-        break;
-      case CoreKind::kAttentionBackward:
-        step.library = runtime::library_attention_backward;
-        inputs({"grad", "query", "key", "value", "attn_mask", "out", "logsumexp"});
-        step.integers.push_back(sizes_.add(Sym(args.boolean("is_causal") ? 1 : 0)));
-        step.numbers.push_back(args.number("scale"));
-        break;
-      case CoreKind::kDraw:
-        step.library = runtime::library_draw;
-        inputs({"probability"});
-        step.integers.push_back(sizes_.add(Sym(runtime::draw_kind(args.string("distribution")))));
-        for (int64_t dim : args.constants("order")) step.integers.push_back(sizes_.add(Sym(dim)));
-        step.numbers = {args.number("first"), args.number("second")};
-        break;
-      default:
-        step.library = runtime::library_callback;
-        if (args.has("call")) step.user_call = static_cast<int>(args.constant("call"));
-        graph::for_each_operand(const_cast<Node&>(node),
-                                [&](Value*& value) { step.operands.push_back(operand(value, arena)); });
-    }
+    const graph::CallDef& call = *node.op->core.call;
+    for (std::string_view name : call.tensors) add_operands(step, args[name], arena);
+    for (std::string_view name : call.integers) add_integers(step, args[name]);
+    for (std::string_view name : call.numbers) step.numbers.push_back(args.number(name));
+    if (!call.text.empty()) step.text = args.string(call.text);
+    if (args.schema().find("call") >= 0) step.user_call = static_cast<int>(args.constant("call"));
     step.num_inputs = static_cast<int>(step.operands.size());
     for (const Value* value : node.results)
       step.operands.push_back(operand(is_left_out(*value) ? nullptr : value, arena));
     plan_.steps.push_back(std::move(step));
+  }
+
+  void add_operands(PlanStep& step, const graph::Arg& arg, const ArenaPlan& arena) {
+    if (const auto* list = std::get_if<std::vector<Value*>>(&arg)) {
+      for (const Value* value : *list) step.operands.push_back(operand(value, arena));
+      return;
+    }
+    const auto* value = std::get_if<Value*>(&arg);
+    step.operands.push_back(operand(value ? *value : nullptr, arena));
+  }
+
+  void add_integers(PlanStep& step, const graph::Arg& arg) {
+    if (const auto* list = std::get_if<std::vector<Sym>>(&arg)) {
+      for (const Sym& entry : *list) step.integers.push_back(sizes_.add(entry));
+    } else if (const auto* flag = std::get_if<bool>(&arg)) {
+      step.integers.push_back(sizes_.add(Sym(*flag ? 1 : 0)));
+    } else {
+      step.integers.push_back(sizes_.add(std::get<Sym>(arg)));
+    }
   }
 
   void describe_outputs(runtime::Executable& executable) const {

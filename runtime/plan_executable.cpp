@@ -323,6 +323,7 @@ class PlanExecutable final : public Executable {
                            .integers = integers,
                            .num_integers = static_cast<int>(step.integers.size()),
                            .numbers = step.numbers.data(),
+                           .text = step.text,
                            .user_call = step.user_call,
                            .callbacks = frame.call->library};
     try {

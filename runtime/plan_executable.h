@@ -50,6 +50,7 @@ struct PlanStep {
   int num_inputs = 0;
   std::vector<SizeId> integers;
   std::vector<double> numbers;
+  std::string text;
   int user_call = -1;
 };
 

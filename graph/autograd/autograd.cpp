@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "graph/autograd/derivative.h"
-#include "graph/passes/layout.h"
 #include "graph/passes/rewrite.h"
+#include "graph/passes/view_step.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -162,9 +162,7 @@ void remove_functions(Graph& core, std::vector<Value*>* values) {
 
 bool remove_detach(Graph& core) {
   remove_functions(core);
-  const OpDef* const gone[] = {&op("core.detach"), &op("core.own"), &op("core.follow"), &op("core.slope"),
-                               &op("core.unit_strides")};
-  const auto done = [&](const Node& node) { return std::ranges::find(gone, node.op) != std::end(gone); };
+  const auto done = [](const Node& node) { return node.op->core.kind == CoreKind::kGone; };
   const bool any =
       std::any_of(core.nodes.begin(), core.nodes.end(), [&](const auto& node) { return done(*node); });
   if (!any) return false;

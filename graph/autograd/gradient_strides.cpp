@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "graph/op.h"
-#include "graph/passes/layout.h"
+#include "graph/passes/view_step.h"
 #include "graph/strides.h"
 
 namespace cdynamo::graph {
@@ -15,7 +15,7 @@ bool follows_operands(const Node& node) {
          (node.op->family == Family::kPointwise || is_aliasing_view(*node.op));
 }
 
-bool is_number(const Value* value) { return value->node && value->node->op->name == "core.full"; }
+bool is_number(const Value* value) { return value->node && value->node->op->core.kind == CoreKind::kFull; }
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void GradientStrides::infer(const Node& node) {
   const std::vector<Sym>& sizes = result->type.sizes;
   if (is_aliasing_view(*node.op)) {
     const ViewStep step = make_view_step(node);
-    Layout layout{step.operand_sizes, of(std::get<Value*>(node.args[0])), 0};
+    StorageLayout layout{step.operand_sizes, of(std::get<Value*>(node.args[0])), 0};
     // A view of values that are nowhere in memory yet, or that runs backwards, is a copy.
     if (!advance(context_, step, layout)) return;
     const auto runs_forward = [&](const Sym& stride) {

@@ -1,6 +1,7 @@
 #include "graph/autograd/linearity.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "graph/op.h"
 #include "graph/passes.h"
@@ -9,49 +10,21 @@
 namespace cdynamo::graph {
 namespace {
 
-// What each operand of a core operator may be, where one of the operands depends on the inputs.
-enum class Operand : uint8_t {
-  kLinear,  // one that depends, or zero
-  kFree,    // one that depends, or any other
-  kOther,   // one that does not depend
+enum class Role : uint8_t {
+  kLinear,     // depends on the inputs, or is zero
+  kFactor,     // depends on the inputs alone among the operands, or does not
+  kParameter,  // does not depend on the inputs
 };
 
-struct Row {
-  std::string_view op;
-  std::vector<Operand> operands;  // the last stands for those that follow
-  bool one = false;               // one operand depends: a product
-};
-
-const std::vector<Row>& rows() {
-  using enum Operand;
-  static const std::vector<Row> table = {
-      {"add", {kLinear}},
-      {"sub", {kLinear}},
-      {"neg", {kLinear}},
-      {"mul", {kFree}, true},
-      {"div", {kLinear, kOther}},
-      {"where", {kOther, kLinear}},
-      {"core.cast", {kLinear}},
-      {"core.detach", {kLinear}},
-      {"core.own", {kLinear}},
-      {"core.unit_strides", {kLinear}},
-      {"core.expand", {kLinear}},
-      {"core.permute", {kLinear}},
-      {"core.reshape", {kLinear}},
-      {"core.slice", {kLinear}},
-      {"core.diagonal", {kLinear}},
-      {"core.sum", {kLinear}},
-      {"core.cumsum", {kLinear}},
-      {"core.concat", {kLinear}},
-      {"core.gather", {kLinear, kOther}},
-      {"core.index", {kLinear, kOther}},
-      {"core.slice_scatter", {kLinear}},
-      {"core.diagonal_scatter", {kLinear}},
-      {"core.mm", {kFree}, true},
-      {"core.bmm", {kFree}, true},
-      {"core.function", {kOther}},
-  };
-  return table;
+// Nothing where an operator is not known to be linear in any operand.
+std::optional<Role> role_of_operand(Linearity linearity, size_t index) {
+  switch (linearity) {
+    case Linearity::kAll: return Role::kLinear;
+    case Linearity::kProduct: return Role::kFactor;
+    case Linearity::kFirst: return index == 0 ? Role::kLinear : Role::kParameter;
+    case Linearity::kRest: return index == 0 ? Role::kParameter : Role::kLinear;
+    default: return std::nullopt;
+  }
 }
 
 class Analysis {
@@ -69,13 +42,12 @@ class Analysis {
       if (!runtime::is_float(result->type.dtype)) return false;
       depends_[result->id] = true;
     }
-    const auto row = std::ranges::find(rows(), node.op->name, &Row::op);
-    if (row == rows().end() || (row->one && dependent > 1)) return false;
     for (size_t i = 0; i < operands.size(); ++i) {
-      const Operand allowed = row->operands[std::min(i, row->operands.size() - 1)];
+      const std::optional<Role> role = role_of_operand(node.op->core.linearity, i);
       const bool depends = depends_[operands[i]->id];
-      if (allowed == Operand::kOther && depends) return false;
-      if (allowed == Operand::kLinear && !depends && !is_zero(operands[i])) return false;
+      if (!role || (*role == Role::kParameter && depends) || (*role == Role::kFactor && dependent > 1) ||
+          (*role == Role::kLinear && !depends && !is_zero(operands[i])))
+        return false;
     }
     return true;
   }
@@ -83,15 +55,16 @@ class Analysis {
   bool is_linear(const Value* result) const { return depends_[result->id] || is_zero(result); }
 
  private:
+  // Zero through operators that are linear in one operand.
   static bool is_zero(const Value* value) {
-    while (value->node && value->node->results.size() == 1 && looks_through(*value->node))
-      value = std::get<Value*>(value->node->args[0]);
+    while (value->node && value->node->results.size() == 1 &&
+           value->node->op->core.linearity == Linearity::kAll) {
+      std::vector<const Value*> operands;
+      for_each_operand(*value->node, [&](Value*& operand) { operands.push_back(operand); });
+      if (operands.size() != 1) break;
+      value = operands[0];
+    }
     return constant_of(value) == 0.0;
-  }
-  static bool looks_through(const Node& node) {
-    static constexpr std::string_view kSame[] = {"core.cast", "core.expand", "core.reshape", "core.permute",
-                                                 "core.detach"};
-    return std::ranges::find(kSame, node.op->name) != std::end(kSame);
   }
 
   std::vector<bool> depends_;  // by value id

@@ -100,7 +100,7 @@ class FlowNetwork {
 
 bool is_view(const Node& node) { return node.op->family == Family::kView; }
 
-// What a second draw or a second call of the framework would give is not what the first gave.
+// A random op or a call of the framework would give something else when it runs again.
 bool must_keep(const Node& node) {
   return node.op->family == Family::kRandom || node.op->family == Family::kLibrary;
 }

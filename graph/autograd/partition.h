@@ -17,7 +17,7 @@ namespace cdynamo::graph {
 struct PartitionOptions {
   // 1: nothing that the forward has in memory anyway is computed again. Below 1: dear values are computed again,
   // those that take the most bytes first, until what is kept is this part of what would be kept at 1, but none
-  // by which the backward would come to need more memory than it spares (draws are never repeated).
+  // by which the backward would come to need more memory than it spares (random ops are never repeated).
   double memory_budget = 1.0;
   // The most bytes that a backward has in memory at a time where these values are kept; null: unknown.
   std::function<double(const std::vector<Value*>&)> peak = {};

@@ -9,7 +9,7 @@
 #include "graph/autograd/gradient_strides.h"
 #include "graph/autograd/linearity.h"
 #include "graph/op.h"
-#include "graph/passes/layout.h"
+#include "graph/passes/view_step.h"
 #include "graph/strides.h"
 
 namespace cdynamo::graph {
@@ -281,7 +281,7 @@ void make_forward(Training& training, const std::vector<Value*>& kept) {
 // Where a gradient lies: follows views to what they look at, as eager's gradients are views of each other.
 struct Root {
   Value* value;
-  Layout layout;
+  StorageLayout layout;
   bool is_view = false;
 };
 
@@ -296,7 +296,7 @@ Root find_root(SymContext& context, const GradientStrides& strides, Value* gradi
   // From the longest chain down to none: the first whose elements can be addressed.
   for (size_t length = steps.size(); length > 0; --length) {
     Value* base = values[length];
-    Layout layout{base->type.sizes, strides.of(base), 0};
+    StorageLayout layout{base->type.sizes, strides.of(base), 0};
     bool addressed = true;
     for (size_t i = length; addressed && i-- > 0;) addressed = advance(context, steps[i], layout);
     for (const Sym& stride : layout.strides)  // PyTorch has no tensor that runs backwards
@@ -393,15 +393,14 @@ std::vector<int> output_groups(const Training& training) {
 }
 
 bool saves_nothing(const Training& training) {
-  static constexpr std::string_view kFree[] = {"add",          "sub",        "neg",        "core.sum",
-                                               "core.expand",  "core.cast",  "core.pad",   "core.reshape",
-                                               "core.permute", "core.slice", "core.concat"};
   if (!training.saved.empty()) return false;
   const std::vector<bool> differentiated = on_the_way(training);
-  for (const auto& node : training.function->nodes)
-    if (differentiated[node->results.at(0)->id] &&
-        std::ranges::find(kFree, node->op->name) == std::end(kFree))
+  for (const auto& node : training.function->nodes) {
+    const Linearity linearity = node->op->core.linearity;
+    if (differentiated[node->results.at(0)->id] && linearity != Linearity::kAll &&
+        linearity != Linearity::kAffine)
       return false;
+  }
   return true;
 }
 
@@ -503,7 +502,7 @@ std::vector<int> take_draws_as_inputs(const Training& training, Graph& graph) {
 }
 
 void remove_draws(Graph& graph) {
-  eliminate_dead_code(graph, /*keep_draws=*/false);
+  eliminate_dead_code(graph, /*keep_random=*/false);
   for (const auto& node : graph.nodes)
     if (node->op->family == Family::kRandom)
       throw Unsupported("a higher derivative of a graph whose random numbers were not kept");

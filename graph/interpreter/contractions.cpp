@@ -27,20 +27,6 @@ struct Accumulator {
   }
 };
 
-void multiply(const DenseTensor& a, const DenseTensor& b, DenseTensor& out) {
-  int64_t rows = out.sizes[out.rank() - 2], columns = out.sizes.back(), inner = a.sizes.back();
-  int64_t batches = out.rank() == 3 ? out.sizes[0] : 1;
-  for (int64_t n = 0; n < batches; ++n)
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j) {
-        Accumulator total;
-        for (int64_t k = 0; k < inner; ++k)
-          total.add_product(a.elements[static_cast<size_t>((n * rows + i) * inner + k)],
-                            b.elements[static_cast<size_t>((n * inner + k) * columns + j)]);
-        total.store_to(out, static_cast<size_t>((n * rows + i) * columns + j));
-      }
-}
-
 // Calls fn(place in the windows, in the image, in the weights) for each product of a convolution. Windows are stride steps apart: the
 // output, or the input of a transposed convolution.
 struct Convolution {
@@ -73,7 +59,26 @@ struct Convolution {
   }
 };
 
-void convolution(const KernelCall& call, DenseTensor& out) {
+}  // namespace
+
+void interpret_matmul(const KernelCall& call, Results& results) {
+  const DenseTensor &a = call.tensor("self"), &b = call.tensor("mat2");
+  DenseTensor& out = results[0];
+  int64_t rows = out.sizes[out.rank() - 2], columns = out.sizes.back(), inner = a.sizes.back();
+  int64_t batches = out.rank() == 3 ? out.sizes[0] : 1;
+  for (int64_t n = 0; n < batches; ++n)
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j) {
+        Accumulator total;
+        for (int64_t k = 0; k < inner; ++k)
+          total.add_product(a.elements[static_cast<size_t>((n * rows + i) * inner + k)],
+                            b.elements[static_cast<size_t>((n * inner + k) * columns + j)]);
+        total.store_to(out, static_cast<size_t>((n * rows + i) * columns + j));
+      }
+}
+
+void interpret_convolution(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   const DenseTensor &input = call.tensor("input"), &weight = call.tensor("weight");
   std::vector<Accumulator> totals(out.elements.size());
   auto add = [&](size_t to, size_t from, size_t w) {
@@ -95,7 +100,8 @@ void convolution(const KernelCall& call, DenseTensor& out) {
   });
 }
 
-void convolution_weight_grad(const KernelCall& call, DenseTensor& out) {
+void interpret_convolution_weight_grad(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   const DenseTensor &windows = call.tensor("windows"), &image = call.tensor("image");
   std::vector<Accumulator> totals(out.elements.size());
   Convolution(call).each(windows.sizes, image.sizes, out.sizes, [&](size_t at, size_t in_image, size_t w) {
@@ -103,6 +109,8 @@ void convolution_weight_grad(const KernelCall& call, DenseTensor& out) {
   });
   for (size_t at = 0; at < totals.size(); ++at) totals[at].store_to(out, at);
 }
+
+namespace {
 
 // Rows of scores, query . keys * scale + mask, and what comes of them.
 struct Attention {
@@ -162,7 +170,9 @@ struct Attention {
   }
 };
 
-void sdpa(const KernelCall& call, std::vector<DenseTensor>& outs) {
+}  // namespace
+
+void interpret_sdpa(const KernelCall& call, Results& outs) {
   const Attention attention(call);
   attention.each_row([&](int64_t b, int64_t h, int64_t l) {
     double logsumexp = 0;
@@ -178,7 +188,7 @@ void sdpa(const KernelCall& call, std::vector<DenseTensor>& outs) {
   });
 }
 
-void sdpa_backward(const KernelCall& call, std::vector<DenseTensor>& outs) {
+void interpret_sdpa_backward(const KernelCall& call, Results& outs) {
   const Attention attention(call);
   const DenseTensor &grad = call.tensor("grad"), &out = call.tensor("out");
   std::vector<std::vector<double>> totals;
@@ -203,25 +213,6 @@ void sdpa_backward(const KernelCall& call, std::vector<DenseTensor>& outs) {
   });
   for (size_t i = 0; i < outs.size(); ++i)
     for (size_t at = 0; at < totals[i].size(); ++at) outs[i].set(at, totals[i][at]);
-}
-
-}  // namespace
-
-bool run_contraction(const KernelCall& call, std::vector<DenseTensor>& outs) {
-  std::string_view name = call.node.op->name;
-  if (name == "core.mm" || name == "core.bmm")
-    multiply(call.tensor("self"), call.tensor("mat2"), outs[0]);
-  else if (name == "core.convolution")
-    convolution(call, outs[0]);
-  else if (name == "core.convolution_weight_grad")
-    convolution_weight_grad(call, outs[0]);
-  else if (name == "core.sdpa")
-    sdpa(call, outs);
-  else if (name == "core.sdpa_backward")
-    sdpa_backward(call, outs);
-  else
-    return false;
-  return true;
 }
 
 }  // namespace cdynamo::graph

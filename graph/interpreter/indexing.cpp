@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
 #include "graph/interpreter/kernels.h"
 #include "graph/reference.h"
@@ -9,28 +8,6 @@ namespace cdynamo::graph {
 namespace {
 
 using Index = std::vector<int64_t>;
-
-void concat(const KernelCall& call, DenseTensor& out) {
-  int64_t dim = call.integer("dim"), start = 0;
-  for (const DenseTensor* value : call.tensors("values")) {
-    size_t at = 0;
-    for_each_index(value->sizes, [&](Index i) {
-      i[dim] += start;
-      out.elements[flat(i, out.sizes)] = value->elements[at++];
-    });
-    start += value->sizes[dim];
-  }
-}
-
-void gather(const KernelCall& call, DenseTensor& out) {
-  const DenseTensor &self = call.tensor("self"), &index = call.tensor("index");
-  int64_t dim = call.integer("dim");
-  size_t at = 0;
-  for_each_index(out.sizes, [&](Index i) {
-    i[dim] = checked_index(index.elements[at].integer, self.sizes[dim]);
-    out.elements[at++] = self.elements[flat(i, self.sizes)];
-  });
-}
 
 // The place in self of the element of out that indices pick: leading dims by index, the rest as they are.
 Index picked(const std::vector<const DenseTensor*>& indices, const DenseTensor& self, const Index& i) {
@@ -41,42 +18,6 @@ Index picked(const std::vector<const DenseTensor*>& indices, const DenseTensor& 
     from.push_back(checked_index(indices[k]->elements[at].integer, self.sizes[k]));
   from.insert(from.end(), i.begin() + static_cast<int64_t>(lead), i.end());
   return from;
-}
-
-void index(const KernelCall& call, DenseTensor& out) {
-  const DenseTensor& self = call.tensor("self");
-  auto indices = call.tensors("indices");
-  size_t at = 0;
-  for_each_index(out.sizes, [&](const Index& i) {
-    out.elements[at++] = self.elements[flat(picked(indices, self, i), self.sizes)];
-  });
-}
-
-void slice_scatter(const KernelCall& call, DenseTensor& out) {
-  out.elements = call.tensor("self").elements;
-  const DenseTensor& src = call.tensor("src");
-  Index start = call.integers("start"), step = call.integers("step");
-  size_t at = 0;
-  for_each_index(src.sizes, [&](Index i) {
-    for (size_t d = 0; d < i.size(); ++d) i[d] = start[d] + i[d] * step[d];
-    out.elements[flat(i, out.sizes)] = src.elements[at++];
-  });
-}
-
-void diagonal_scatter(const KernelCall& call, DenseTensor& out) {
-  out.elements = call.tensor("self").elements;
-  const DenseTensor& src = call.tensor("src");
-  int64_t offset = call.integer("offset"), dim1 = call.integer("dim1"), dim2 = call.integer("dim2");
-  size_t at = 0;
-  for_each_index(src.sizes, [&](const Index& i) {
-    Index to(out.sizes.size());
-    size_t next = 0;
-    for (int64_t d = 0; d < out.rank(); ++d)
-      if (d != dim1 && d != dim2) to[d] = i[next++];
-    to[dim1] = i.back() + std::max<int64_t>(-offset, 0);
-    to[dim2] = i.back() + std::max<int64_t>(offset, 0);
-    out.elements[flat(to, out.sizes)] = src.elements[at++];
-  });
 }
 
 Element combine(std::string_view reduce, DType dtype, Element a, Element b) {
@@ -96,7 +37,73 @@ Element combine(std::string_view reduce, DType dtype, Element a, Element b) {
   return real ? Element{round_to(result.real, dtype), 0} : Element{0, wrap_to(result.integer, dtype)};
 }
 
-void scatter(const KernelCall& call, DenseTensor& out) {
+}  // namespace
+
+void interpret_concat(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
+  int64_t dim = call.integer("dim"), start = 0;
+  for (const DenseTensor* value : call.tensors("values")) {
+    size_t at = 0;
+    for_each_index(value->sizes, [&](Index i) {
+      i[dim] += start;
+      out.elements[flat(i, out.sizes)] = value->elements[at++];
+    });
+    start += value->sizes[dim];
+  }
+}
+
+void interpret_gather(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
+  const DenseTensor &self = call.tensor("self"), &index = call.tensor("index");
+  int64_t dim = call.integer("dim");
+  size_t at = 0;
+  for_each_index(out.sizes, [&](Index i) {
+    i[dim] = checked_index(index.elements[at].integer, self.sizes[dim]);
+    out.elements[at++] = self.elements[flat(i, self.sizes)];
+  });
+}
+
+void interpret_index(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
+  const DenseTensor& self = call.tensor("self");
+  auto indices = call.tensors("indices");
+  size_t at = 0;
+  for_each_index(out.sizes, [&](const Index& i) {
+    out.elements[at++] = self.elements[flat(picked(indices, self, i), self.sizes)];
+  });
+}
+
+void interpret_slice_scatter(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
+  out.elements = call.tensor("self").elements;
+  const DenseTensor& src = call.tensor("src");
+  Index start = call.integers("start"), step = call.integers("step");
+  size_t at = 0;
+  for_each_index(src.sizes, [&](Index i) {
+    for (size_t d = 0; d < i.size(); ++d) i[d] = start[d] + i[d] * step[d];
+    out.elements[flat(i, out.sizes)] = src.elements[at++];
+  });
+}
+
+void interpret_diagonal_scatter(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
+  out.elements = call.tensor("self").elements;
+  const DenseTensor& src = call.tensor("src");
+  int64_t offset = call.integer("offset"), dim1 = call.integer("dim1"), dim2 = call.integer("dim2");
+  size_t at = 0;
+  for_each_index(src.sizes, [&](const Index& i) {
+    Index to(out.sizes.size());
+    size_t next = 0;
+    for (int64_t d = 0; d < out.rank(); ++d)
+      if (d != dim1 && d != dim2) to[d] = i[next++];
+    to[dim1] = i.back() + std::max<int64_t>(-offset, 0);
+    to[dim2] = i.back() + std::max<int64_t>(offset, 0);
+    out.elements[flat(to, out.sizes)] = src.elements[at++];
+  });
+}
+
+void interpret_scatter(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   out.elements = call.tensor("self").elements;
   const DenseTensor &indices = call.tensor("index"), &src = call.tensor("src");
   int64_t dim = call.integer("dim");
@@ -110,7 +117,8 @@ void scatter(const KernelCall& call, DenseTensor& out) {
   });
 }
 
-void index_put(const KernelCall& call, DenseTensor& out) {
+void interpret_index_put(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   out.elements = call.tensor("self").elements;
   const DenseTensor& values = call.tensor("values");
   auto indices = call.tensors("indices");
@@ -123,49 +131,29 @@ void index_put(const KernelCall& call, DenseTensor& out) {
 }
 
 // Running values along a dim; the accumulator is of the compute type.
-void scan(const KernelCall& call, DenseTensor& out) {
+void interpret_scan(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   const DenseTensor& self = call.tensor("self");
-  int64_t dim = call.integer("dim");
-  std::string_view name = call.node.op->name;
-  std::string_view reduce = name == "core.cumsum"          ? "sum"
-                            : name == "core.cumprod"       ? "prod"
-                            : name == "core.cummax_values" ? "amax"
-                                                           : "amin";
-  DenseTensor wide(runtime::compute_type(self.dtype), self.sizes);
+  const int64_t dim = call.integer("dim");
+  const DType dtype = runtime::compute_type(self.dtype);
+  const bool real = runtime::is_float(dtype);
+  ReferenceBuilder b;
+  std::vector<Scalar> running(self.elements.size());
   size_t at = 0;
   for_each_index(self.sizes, [&](Index i) {
-    Element value = self.elements[at];
+    const Element& element = self.elements[at];
+    Scalar value = real ? b.constant(element.real, dtype) : b.constant_int(element.integer, dtype);
     if (i[dim] > 0) {
       --i[dim];
-      value = combine(reduce, wide.dtype, wide.elements[flat(i, self.sizes)], value);
+      value = call.node.op->reduction->combine(b, running[flat(i, self.sizes)], value);
     }
-    wide.elements[at] = value;
-    if (runtime::is_float(out.dtype))
-      out.set(at, value.real);
+    running[at] = value;
+    if (real)
+      out.set(at, b.real(value));
     else
-      out.elements[at].integer = wrap_to(value.integer, out.dtype);
+      out.elements[at].integer = wrap_to(b.integer(value), out.dtype);
     ++at;
   });
-}
-
-}  // namespace
-
-bool run_indexing(const KernelCall& call, DenseTensor& out) {
-  static const std::unordered_map<std::string_view, void (*)(const KernelCall&, DenseTensor&)> kKernels = {
-      {"core.concat", concat},
-      {"core.gather", gather},
-      {"core.index", index},
-      {"core.slice_scatter", slice_scatter},
-      {"core.diagonal_scatter", diagonal_scatter},
-      {"core.scatter", scatter},
-      {"core.index_put", index_put},
-      {"core.cumsum", scan},
-      {"core.cumprod", scan},
-      {"core.cummax_values", scan},
-      {"core.cummin_values", scan}};
-  auto it = kKernels.find(call.node.op->name);
-  if (it != kKernels.end()) it->second(call, out);
-  return it != kKernels.end();
 }
 
 }  // namespace cdynamo::graph

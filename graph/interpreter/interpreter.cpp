@@ -113,13 +113,12 @@ static void run_pointwise(const KernelCall& call, DenseTensor& out) {
   }
 }
 
-static void run_node(const KernelCall& call, std::vector<DenseTensor>& outs) {
-  if (run_contraction(call, outs)) return;
-  if (outs.size() != 1) throw InternalError("a core node with several results");
-  DenseTensor& out = outs[0];
-  if (call.node.op->family == Family::kPointwise) return run_pointwise(call, out);
-  if (run_view(call, out) || run_indexing(call, out) || run_reduction(call, out)) return;
-  throw Unsupported("the interpreter does not know " + std::string(call.node.op->name));
+static void run_node(const KernelCall& call, std::vector<DenseTensor>& results) {
+  const OpDef& op = *call.node.op;
+  if (op.core.interpret) return op.core.interpret(call, results);
+  if (op.family == Family::kPointwise) return run_pointwise(call, results.at(0));
+  if (op.family == Family::kReduction) return interpret_reduction(call, results);
+  throw Unsupported("the interpreter does not know " + std::string(op.name));
 }
 
 InterpretResult interpret_all(const Graph& core, const std::vector<DenseTensor>& inputs,

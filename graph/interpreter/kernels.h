@@ -1,4 +1,4 @@
-// The interpreter's implementation of one core operator each.
+// The interpreter's implementations of the core operators.
 #pragma once
 
 #include <functional>
@@ -24,11 +24,20 @@ struct KernelCall {
   int64_t evaluate(const Sym& sym) const { return context.evaluate(sym, symbols.data()); }
 };
 
-// `out` has its dtype and sizes; contractions may have several. False: no such operator here.
-bool run_view(const KernelCall& call, DenseTensor& out);
-bool run_indexing(const KernelCall& call, DenseTensor& out);
-bool run_reduction(const KernelCall& call, DenseTensor& out);
-bool run_contraction(const KernelCall& call, std::vector<DenseTensor>& outs);
+// A kernel for each operator or group of them; OpDef::core.interpret names it. `results` have their dtypes and sizes.
+using Results = std::vector<DenseTensor>;
+using InterpretKernel = void(const KernelCall& call, Results& results);
+// views.cpp
+InterpretKernel interpret_full, interpret_iota, interpret_expand, interpret_permute, interpret_reshape,
+    interpret_slice, interpret_diagonal, interpret_window, interpret_pad, interpret_detach;
+// indexing.cpp
+InterpretKernel interpret_concat, interpret_gather, interpret_index, interpret_slice_scatter,
+    interpret_diagonal_scatter, interpret_scatter, interpret_index_put, interpret_scan;
+// reductions.cpp
+InterpretKernel interpret_reduction;
+// contractions.cpp
+InterpretKernel interpret_matmul, interpret_convolution, interpret_convolution_weight_grad, interpret_sdpa,
+    interpret_sdpa_backward;
 
 // Calls fn(index) for each index of the box, in row-major order.
 void for_each_index(const std::vector<int64_t>& sizes,

@@ -75,14 +75,12 @@ void reduce_index(const KernelCall& call, bool largest, DenseTensor& out) {
 
 }  // namespace
 
-bool run_reduction(const KernelCall& call, DenseTensor& out) {
-  const OpDef& op = *call.node.op;
-  if (op.family != Family::kReduction) return false;
-  if (op.reduction->returns_index)
-    reduce_index(call, op.name == "core.argmax", out);
+void interpret_reduction(const KernelCall& call, Results& results) {
+  const ReductionDef& reduction = *call.node.op->reduction;
+  if (reduction.returns_index)
+    reduce_index(call, reduction.is_greatest, results[0]);
   else
-    reduce_values(call, *op.reduction, out);
-  return true;
+    reduce_values(call, reduction, results[0]);
 }
 
 }  // namespace cdynamo::graph

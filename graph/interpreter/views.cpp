@@ -1,5 +1,3 @@
-#include <unordered_map>
-
 #include "graph/interpreter/kernels.h"
 #include "graph/reference.h"
 
@@ -33,18 +31,23 @@ Element element_of(const KernelCall& call, std::string_view name, DType dtype) {
   return one.elements[0];
 }
 
-void full(const KernelCall& call, DenseTensor& out) {
+}  // namespace
+
+void interpret_full(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   Element value = element_of(call, "value", out.dtype);
   for (Element& element : out.elements) element = value;
 }
 
-void iota(const KernelCall& call, DenseTensor& out) {
+void interpret_iota(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   int64_t dim = call.integer("dim");
   size_t at = 0;
   for_each_index(out.sizes, [&](const Index& i) { out.set(at++, static_cast<double>(i[dim])); });
 }
 
-void expand(const KernelCall& call, DenseTensor& out) {
+void interpret_expand(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   const DenseTensor& self = call.tensor("self");
   copy_by(self, out, {}, [&](Index i) {
     for (size_t d = 0; d < i.size(); ++d)
@@ -53,7 +56,8 @@ void expand(const KernelCall& call, DenseTensor& out) {
   });
 }
 
-void permute(const KernelCall& call, DenseTensor& out) {
+void interpret_permute(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   Index dims = call.integers("dims");
   copy_by(call.tensor("self"), out, {}, [&](const Index& i) {
     Index from(i.size());
@@ -62,15 +66,19 @@ void permute(const KernelCall& call, DenseTensor& out) {
   });
 }
 
-void reshape(const KernelCall& call, DenseTensor& out) {
+void interpret_reshape(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   if (call.tensor("self").elements.size() != out.elements.size())
     throw InternalError("core.reshape changes the number of elements");
   out.elements = call.tensor("self").elements;
 }
 
-void detach(const KernelCall& call, DenseTensor& out) { out.elements = call.tensor("self").elements; }
+void interpret_detach(const KernelCall& call, Results& results) {
+  results[0].elements = call.tensor("self").elements;
+}
 
-void slice(const KernelCall& call, DenseTensor& out) {
+void interpret_slice(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   Index start = call.integers("start"), step = call.integers("step");
   copy_by(call.tensor("self"), out, {}, [&](Index i) {
     for (size_t d = 0; d < i.size(); ++d) i[d] = start[d] + i[d] * step[d];
@@ -78,7 +86,8 @@ void slice(const KernelCall& call, DenseTensor& out) {
   });
 }
 
-void diagonal(const KernelCall& call, DenseTensor& out) {
+void interpret_diagonal(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   int64_t offset = call.integer("offset"), dim1 = call.integer("dim1"), dim2 = call.integer("dim2");
   const DenseTensor& self = call.tensor("self");
   copy_by(self, out, {}, [&](const Index& i) {
@@ -92,7 +101,8 @@ void diagonal(const KernelCall& call, DenseTensor& out) {
   });
 }
 
-void window(const KernelCall& call, DenseTensor& out) {
+void interpret_window(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   Index dims = call.integers("dims"), stride = call.integers("stride"), padding = call.integers("padding"),
         dilation = call.integers("dilation");
   const DenseTensor& self = call.tensor("self");
@@ -107,7 +117,8 @@ void window(const KernelCall& call, DenseTensor& out) {
   });
 }
 
-void pad(const KernelCall& call, DenseTensor& out) {
+void interpret_pad(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
   Index low = call.integers("low");
   const DenseTensor& self = call.tensor("self");
   copy_by(self, out, element_of(call, "fill", out.dtype), [&](Index i) -> std::optional<Index> {
@@ -117,19 +128,6 @@ void pad(const KernelCall& call, DenseTensor& out) {
     }
     return i;
   });
-}
-
-}  // namespace
-
-bool run_view(const KernelCall& call, DenseTensor& out) {
-  static const std::unordered_map<std::string_view, void (*)(const KernelCall&, DenseTensor&)> kKernels = {
-      {"core.full", full},         {"core.iota", iota},          {"core.expand", expand},
-      {"core.permute", permute},   {"core.reshape", reshape},    {"core.slice", slice},
-      {"core.diagonal", diagonal}, {"core.window", window},      {"core.pad", pad},
-      {"core.detach", detach},     {"core.unit_strides", detach}};
-  auto it = kKernels.find(call.node.op->name);
-  if (it != kKernels.end()) it->second(call, out);
-  return it != kKernels.end();
 }
 
 }  // namespace cdynamo::graph

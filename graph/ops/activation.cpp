@@ -106,15 +106,14 @@ Scalar shrink_scalar(ScalarBuilder& b, const Scalar* x, const Args& args, bool s
   return b.select(b.ne(x[0], x[0]), x[0], result);
 }
 
-OpDef activation(std::string_view name, std::string_view schema, ScalarFn scalar,
-                 DerivativeFn derivative = nullptr, std::string_view opinfo = {}) {
+OpDef activation(std::string_view name, std::string_view schema, ScalarFn scalar, DerivativeFn derivative,
+                 CheckFn check = check_float) {
   return {.name = name,
           .family = Family::kPointwise,
           .schemas = {schema},
-          .opinfo = opinfo,
           .scalar = scalar,
           .derivative = derivative,
-          .check = check_float};
+          .check = check};
 }
 
 std::vector<Value*> prelu_body(Builder& b, const Args& args) {
@@ -192,67 +191,73 @@ std::vector<OpDef> rectifiers() {
                                              number(b, 6, x[0]))),
                  hardswish_derivative),
       activation("softshrink", "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-                 CDYNAMO_SCALAR(return shrink_scalar(b, x, args, true)), shrink_derivative),
+                 CDYNAMO_SCALAR(return shrink_scalar(b, x, args, true)), shrink_derivative, check_shrink),
       activation("hardshrink", "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
                  CDYNAMO_SCALAR(return shrink_scalar(b, x, args, false)), shrink_derivative),
   };
 }
 
 std::vector<OpDef> smooth() {
-  std::vector<OpDef> ops = {
-    activation("gelu", "gelu(Tensor self, *, str approximate=\"none\") -> Tensor", gelu_scalar,
-               gelu_derivative, "nn.functional.gelu"),
-    activation("silu", "silu(Tensor self) -> Tensor",
-               CDYNAMO_SCALAR(return b.div(x[0], b.add(number(b, 1, x[0]), b.exp(b.neg(x[0]))))),
-               CDYNAMO_DERIVATIVE(Tensor s = sigmoid(d.operand(0));
-                                  d.set(0, d.grad() * s * (d.operand(0) * (1 - s) + 1)))),
-    activation("mish", "mish(Tensor self) -> Tensor",
-               CDYNAMO_SCALAR(return b.mul(x[0], b.tanh(softplus_of(b, x[0], 1, 20)))), mish_derivative),
-    activation("softplus", "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
-               CDYNAMO_SCALAR(return softplus_of(b, x[0], args.number("beta"), args.number("threshold"))),
-               softplus_derivative),
-    activation("elu", "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
-               CDYNAMO_SCALAR(return elu_of(b, x[0], args.number("alpha"), args.number("scale"),
-                                            args.number("input_scale"))),
-               CDYNAMO_DERIVATIVE(elu_gradient(d, d.args.number("alpha"), d.args.number("scale"),
-                                               d.args.number("input_scale")))),
-    activation("selu", "selu(Tensor self) -> Tensor",
-               CDYNAMO_SCALAR(return elu_of(b, x[0], kSeluAlpha, kSeluScale, 1)),
-               CDYNAMO_DERIVATIVE(elu_gradient(d, kSeluAlpha, kSeluScale, 1))),
-    activation(
-        "celu", "celu(Tensor self, Scalar alpha=1.0) -> Tensor",
-        CDYNAMO_SCALAR(double alpha = args.number("alpha"); return elu_of(b, x[0], alpha, 1, 1 / alpha)),
-        CDYNAMO_DERIVATIVE(double alpha = d.args.number("alpha"); elu_gradient(d, alpha, 1, 1 / alpha))),
-    activation(
-        "log_sigmoid", "log_sigmoid(Tensor self) -> Tensor",
-        CDYNAMO_SCALAR(return b.sub(b.min(x[0], number(b, 0, x[0])), b.log1p(b.exp(b.neg(b.abs(x[0])))))),
-        CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sigmoid(-d.operand(0))))),
-    {.name = "prelu",
-     .family = Family::kComposite,
-     .schemas = {"prelu(Tensor self, Tensor weight) -> Tensor"},
-     .body = prelu_body,
-     .in_place_variant = false},
-    {.name = "glu",
-     .family = Family::kComposite,
-     .schemas = {"glu(Tensor self, int dim=-1) -> Tensor"},
-     .body = glu_body,
-     .in_place_variant = false},
+  return {
+    {.name = "gelu",
+     .family = Family::kPointwise,
+     .schemas = {"gelu(Tensor self, *, str approximate=\"none\") -> Tensor"},
+     .opinfo = "nn.functional.gelu",
+     .scalar = gelu_scalar,
+     .derivative = gelu_derivative,
+     .in_place_variant = false,
+     .check = check_gelu},
+        activation("silu", "silu(Tensor self) -> Tensor",
+                   CDYNAMO_SCALAR(return b.div(x[0], b.add(number(b, 1, x[0]), b.exp(b.neg(x[0]))))),
+                   CDYNAMO_DERIVATIVE(Tensor s = sigmoid(d.operand(0));
+                                      d.set(0, d.grad() * s * (d.operand(0) * (1 - s) + 1)))),
+        activation("mish", "mish(Tensor self) -> Tensor",
+                   CDYNAMO_SCALAR(return b.mul(x[0], b.tanh(softplus_of(b, x[0], 1, 20)))), mish_derivative),
+        {.name = "softplus",
+         .family = Family::kPointwise,
+         .schemas = {"softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"},
+         .scalar = CDYNAMO_SCALAR(return softplus_of(b, x[0], args.number("beta"), args.number("threshold"))),
+         .derivative = softplus_derivative,
+         .in_place_variant = false,
+         .check = check_float},
+        activation("elu", "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
+                   CDYNAMO_SCALAR(return elu_of(b, x[0], args.number("alpha"), args.number("scale"),
+                                                args.number("input_scale"))),
+                   CDYNAMO_DERIVATIVE(elu_gradient(d, d.args.number("alpha"), d.args.number("scale"),
+                                                   d.args.number("input_scale")))),
+        activation("selu", "selu(Tensor self) -> Tensor",
+                   CDYNAMO_SCALAR(return elu_of(b, x[0], kSeluAlpha, kSeluScale, 1)),
+                   CDYNAMO_DERIVATIVE(elu_gradient(d, kSeluAlpha, kSeluScale, 1))),
+        activation(
+            "celu", "celu(Tensor self, Scalar alpha=1.0) -> Tensor",
+            CDYNAMO_SCALAR(double alpha = args.number("alpha"); return elu_of(b, x[0], alpha, 1, 1 / alpha)),
+            CDYNAMO_DERIVATIVE(double alpha = d.args.number("alpha"); elu_gradient(d, alpha, 1, 1 / alpha))),
+        {.name = "log_sigmoid",
+         .family = Family::kPointwise,
+         .schemas = {"log_sigmoid(Tensor self) -> Tensor"},
+         .scalar = CDYNAMO_SCALAR(
+             return b.sub(b.min(x[0], number(b, 0, x[0])), b.log1p(b.exp(b.neg(b.abs(x[0])))))),
+         .strides = contiguous_results,
+         .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sigmoid(-d.operand(0)))),
+         .in_place_variant = false,
+         .check = check_float},
+        {.name = "prelu",
+         .family = Family::kComposite,
+         .schemas = {"prelu(Tensor self, Tensor weight) -> Tensor"},
+         .body = prelu_body,
+         .in_place_variant = false},
+        {.name = "glu",
+         .family = Family::kComposite,
+         .schemas = {"glu(Tensor self, int dim=-1) -> Tensor"},
+         .body = glu_body,
+         .in_place_variant = false},
   };
-  for (OpDef& op : ops) {
-    if (op.name == "gelu") op.check = check_gelu;
-    if (op.name == "log_sigmoid") op.strides = contiguous_results;
-    if (op.name == "elu" || op.name == "gelu" || op.name == "softplus" || op.name == "log_sigmoid")
-      op.in_place_variant = op.name == "elu";
-  }
-  return ops;
 }
 
 }  // namespace
 
 std::vector<OpDef> activation_ops() {
   std::vector<OpDef> ops = rectifiers();
-  for (OpDef& op : ops)
-    if (op.name == "softshrink") op.check = check_shrink;
   for (OpDef& op : smooth()) ops.push_back(std::move(op));
   return ops;
 }

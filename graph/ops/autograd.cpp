@@ -85,7 +85,8 @@ std::vector<OpDef> autograd_ops() {
                    "Tensor[]"},
        .infer = infer_function,
        .derivative = function_derivative,
-       .in_place_variant = false},
+       .in_place_variant = false,
+       .core = {.kind = CoreKind::kGone, .linearity = Linearity::kNone, .eager = kNoEager}},
   };
 }
 

@@ -3,6 +3,7 @@
 // gradients are written out with matrix products.
 #include <limits>
 
+#include "graph/interpreter/kernels.h"
 #include "graph/ops/entry.h"
 
 namespace cdynamo::graph {
@@ -109,14 +110,32 @@ std::vector<OpDef> core_attention_ops() {
        .schemas = {"core.sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, "
                    "float scale) -> (Tensor, Tensor)"},
        .infer = infer_sdpa,
-       .derivative = sdpa_derivative},
+       .derivative = sdpa_derivative,
+       .core = {.kind = CoreKind::kAttention,
+                .linearity = Linearity::kNone,
+                .interpret = interpret_sdpa,
+                .call = CallDef{.tensors = {"query", "key", "value", "attn_mask"},
+                                .integers = {"is_causal"},
+                                .numbers = {"scale"},
+                                .may_omit_results = true},
+                .eager = "attention(query, key, value, attn_mask, is_causal, scale)"}},
       {.name = "core.sdpa_backward",
        .family = Family::kContraction,
        .schemas = {"core.sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? "
                    "attn_mask, Tensor out, "
                    "Tensor logsumexp, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)"},
        .infer = infer_sdpa_backward,
-       .derivative = sdpa_backward_derivative},
+       .derivative = sdpa_backward_derivative,
+       .core =
+           {.kind = CoreKind::kAttentionBackward,
+            .linearity = Linearity::kNone,
+            .interpret = interpret_sdpa_backward,
+            .call = CallDef{.tensors = {"grad", "query", "key", "value", "attn_mask", "out", "logsumexp"},
+                            .integers = {"is_causal"},
+                            .numbers = {"scale"},
+                            .may_omit_results = true},
+            .eager =
+                "attention_backward(grad, query, key, value, attn_mask, out, logsumexp, is_causal, scale)"}},
   };
 }
 

@@ -1,4 +1,5 @@
 // The core's matrix products.
+#include "graph/interpreter/kernels.h"
 #include "graph/ops/entry.h"
 
 namespace cdynamo::graph {
@@ -43,12 +44,22 @@ std::vector<OpDef> core_contraction_ops() {
        .family = Family::kContraction,
        .schemas = {"core.mm(Tensor self, Tensor mat2) -> Tensor"},
        .infer = infer_mm,
-       .derivative = mm_derivative},
+       .derivative = mm_derivative,
+       .core = {.kind = CoreKind::kMatmul,
+                .linearity = Linearity::kProduct,
+                .interpret = interpret_matmul,
+                .call = CallDef{.tensors = {"self", "mat2"}},
+                .eager = "self @ mat2"}},
       {.name = "core.bmm",
        .family = Family::kContraction,
        .schemas = {"core.bmm(Tensor self, Tensor mat2) -> Tensor"},
        .infer = infer_bmm,
-       .derivative = bmm_derivative},
+       .derivative = bmm_derivative,
+       .core = {.kind = CoreKind::kBatchMatmul,
+                .linearity = Linearity::kProduct,
+                .interpret = interpret_matmul,
+                .call = CallDef{.tensors = {"self", "mat2"}},
+                .eager = "self.bmm(mat2)"}},
   };
 }
 

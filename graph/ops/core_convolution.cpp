@@ -1,6 +1,7 @@
 // The core's convolutions. A convolution adds up products of three places: one of the windows (the result of a plain convolution,
 // the input of a transposed one), one of the image (the other way round) and one of the weights. Its three sums are each other's
 // gradients: core.convolution, the same transposed, and core.convolution_weight_grad.
+#include "graph/interpreter/kernels.h"
 #include "graph/ops/entry.h"
 
 namespace cdynamo::graph {
@@ -92,14 +93,28 @@ std::vector<OpDef> core_convolution_ops() {
        .schemas = {"core.convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, "
                    "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor"},
        .infer = infer_convolution,
-       .derivative = convolution_derivative},
+       .derivative = convolution_derivative,
+       .core = {.kind = CoreKind::kConvolution,
+                .linearity = Linearity::kNone,
+                .interpret = interpret_convolution,
+                .call = CallDef{.tensors = {"input", "weight", "bias"},
+                                .integers = {"stride", "padding", "dilation", "output_padding", "transposed",
+                                             "groups"}},
+                .eager = "torch.ops.aten.convolution(input, weight, bias, stride, padding, dilation, "
+                         "transposed, output_padding, groups)"}},
       {.name = "core.convolution_weight_grad",
        .family = Family::kContraction,
        .schemas = {"core.convolution_weight_grad(Tensor windows, Tensor image, int[] size, int[] stride, "
                    "int[] padding, "
                    "int[] dilation, int groups) -> Tensor"},
        .infer = infer_weight_grad,
-       .derivative = weight_grad_derivative},
+       .derivative = weight_grad_derivative,
+       .core = {.kind = CoreKind::kConvolutionWeightGrad,
+                .linearity = Linearity::kNone,
+                .interpret = interpret_convolution_weight_grad,
+                .call = CallDef{.tensors = {"windows", "image"},
+                                .integers = {"stride", "padding", "dilation", "groups"}},
+                .eager = "convolution_weight_grad(windows, image, size, stride, padding, dilation, groups)"}},
   };
 }
 

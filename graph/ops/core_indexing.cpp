@@ -1,4 +1,5 @@
-// The core's indexing, and scans.
+// The core's indexing.
+#include "graph/interpreter/kernels.h"
 #include "graph/ops/entry.h"
 
 namespace cdynamo::graph {
@@ -154,59 +155,6 @@ void index_put_derivative(Derivative& d) {
   d.set(values, core(d, "core.index", {d.grad().value, d.args["indices"]}));
 }
 
-void cumsum_derivative(Derivative& d) {
-  int64_t dim = d.args.constant("dim");
-  Tensor reversed = flip(d.grad(), {dim});
-  d.set(0, flip(wrap(d.builder, d.builder.call1("core.cumsum", {reversed.value, Sym(dim)})), {dim}));
-}
-
-Tensor scanned(const char* op, Tensor x, int64_t dim) {
-  return wrap(*x.builder, x.builder->call1(op, {x.value, Sym(dim)}));
-}
-
-// x[i + by], 0 beyond the end.
-Tensor ahead(Tensor x, int64_t dim, int64_t by) {
-  std::vector<Sym> low(x.rank(), 0), high(x.rank(), 0);
-  high[dim] = by;
-  return pad(slice(x, dim, by, x.size(dim) - by), low, high, 0.0);
-}
-
-// With g the gradient: d/dx[k] = x[0] .. x[k-1] * s[k], where s[k] = g[k] + x[k+1] * s[k+1]. The recurrence
-// is solved by doubling, without a division: zeros need no cases, and it can be differentiated again.
-void cumprod_derivative(Derivative& d) {
-  const Tensor x = d.operand(0);
-  const int64_t dim = d.args.constant("dim"), size = d.builder.sym().specialize(x.size(dim), "cumprod");
-  if (size == 0) return d.set(0, d.grad());
-  std::vector<Sym> low(x.rank(), 0), high(x.rank(), 0);
-  low[dim] = 1;
-  Tensor before = scanned("core.cumprod", pad(slice(x, dim, 0, size - 1), low, high, 1.0), dim);
-  Tensor total = d.grad(), factor = ahead(x, dim, 1);
-  for (int64_t by = 1; by < size; by *= 2) {
-    total = total + factor * ahead(total, dim, by);
-    if (by * 2 < size) factor = factor * ahead(factor, dim, by);
-  }
-  d.set(0, before * total);
-}
-
-// The gradient goes to the last element so far that is as extreme as the running value.
-void cumulative_extreme_derivative(Derivative& d) {
-  const Tensor x = d.operand(0), result = d.result();
-  const int64_t dim = d.args.constant("dim");
-  Tensor hit = logical_or(eq(x, result), logical_and(isnan(x), isnan(result)));
-  Tensor place = where(hit, iota(d.builder, x.sizes(), dim, DType::kI64), 0);
-  Tensor index = scanned("core.cummax_values", place, dim);
-  d.set(0, core(d, "core.scatter",
-                {zeros_like(x).value, index.value, d.grad().value, Sym(dim), std::string("sum")}));
-}
-
-OpDef scan(std::string_view name, std::string_view schema, DerivativeFn derivative = nullptr) {
-  return {.name = name,
-          .family = Family::kScan,
-          .schemas = {schema},
-          .infer = like_self,
-          .derivative = derivative};
-}
-
 }  // namespace
 
 std::vector<OpDef> core_indexing_ops() {
@@ -215,46 +163,70 @@ std::vector<OpDef> core_indexing_ops() {
        .family = Family::kIndexing,
        .schemas = {"core.concat(Tensor[] values, int dim) -> Tensor"},
        .infer = infer_concat,
-       .derivative = concat_derivative},
+       .derivative = concat_derivative,
+       .core = {.kind = CoreKind::kConcat,
+                .linearity = Linearity::kAll,
+                .interpret = interpret_concat,
+                .eager = "torch.cat(values, dim)"}},
       {.name = "core.gather",
        .family = Family::kIndexing,
        .schemas = {"core.gather(Tensor self, Tensor index, int dim, str error='IndexError') -> Tensor"},
        .infer = infer_gather,
-       .derivative = gather_derivative},
+       .derivative = gather_derivative,
+       .core = {.kind = CoreKind::kGather,
+                .linearity = Linearity::kFirst,
+                .interpret = interpret_gather,
+                .eager = "self.gather(dim, index)"}},
       {.name = "core.index",
        .family = Family::kIndexing,
        .schemas = {"core.index(Tensor self, Tensor[] indices, str error='IndexError') -> Tensor"},
        .infer = infer_index,
-       .derivative = index_derivative},
+       .derivative = index_derivative,
+       .core = {.kind = CoreKind::kIndex,
+                .linearity = Linearity::kFirst,
+                .interpret = interpret_index,
+                .eager = "self[tuple(indices)]"}},
       {.name = "core.slice_scatter",
        .family = Family::kIndexing,
        .schemas = {"core.slice_scatter(Tensor self, Tensor src, int[] start, int[] step) -> Tensor"},
        .infer = like_self,
-       .derivative = slice_scatter_derivative},
+       .derivative = slice_scatter_derivative,
+       .core = {.kind = CoreKind::kSliceScatter,
+                .linearity = Linearity::kAll,
+                .interpret = interpret_slice_scatter,
+                .eager = "slice_scatter(self, src, start, step)"}},
       {.name = "core.diagonal_scatter",
        .family = Family::kIndexing,
        .schemas =
            {"core.diagonal_scatter(Tensor self, Tensor src, int offset, int dim1, int dim2) -> Tensor"},
        .infer = like_self,
-       .derivative = diagonal_scatter_derivative},
+       .derivative = diagonal_scatter_derivative,
+       .core = {.kind = CoreKind::kDiagonalScatter,
+                .linearity = Linearity::kAll,
+                .interpret = interpret_diagonal_scatter,
+                .eager = "self.diagonal_scatter(src, offset, dim1, dim2)"}},
       {.name = "core.scatter",
        .family = Family::kIndexing,
        .schemas = {"core.scatter(Tensor self, Tensor index, Tensor src, int dim, str reduce, str "
                    "error='IndexError') -> Tensor"},
        .infer = like_self,
-       .derivative = scatter_derivative},
+       .derivative = scatter_derivative,
+       .core =
+           {.kind = CoreKind::kScatter,
+            .linearity = Linearity::kNone,
+            .interpret = interpret_scatter,
+            .eager =
+                "self.scatter_reduce(dim, index, src, reduce) if reduce else self.scatter(dim, index, src)"}},
       {.name = "core.index_put",
        .family = Family::kIndexing,
        .schemas = {"core.index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate, str "
                    "error='IndexError') -> Tensor"},
        .infer = like_self,
-       .derivative = index_put_derivative},
-      scan("core.cumsum", "core.cumsum(Tensor self, int dim) -> Tensor", cumsum_derivative),
-      scan("core.cumprod", "core.cumprod(Tensor self, int dim) -> Tensor", cumprod_derivative),
-      scan("core.cummax_values", "core.cummax_values(Tensor self, int dim) -> Tensor",
-           cumulative_extreme_derivative),
-      scan("core.cummin_values", "core.cummin_values(Tensor self, int dim) -> Tensor",
-           cumulative_extreme_derivative),
+       .derivative = index_put_derivative,
+       .core = {.kind = CoreKind::kIndexPut,
+                .linearity = Linearity::kNone,
+                .interpret = interpret_index_put,
+                .eager = "self.index_put(tuple(indices), values, accumulate)"}},
   };
 }
 

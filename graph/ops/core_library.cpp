@@ -53,12 +53,15 @@ std::vector<OpDef> core_library_ops() {
                    "Tensor[]"},
        .infer = infer_library,
        .derivative = library_derivative,
-       .in_place_variant = false},
+       .in_place_variant = false,
+       .core = {.call = CallDef{.tensors = {"inputs"}}, .eager = kNoEager}},
       {.name = "core.library_backward",
        .family = Family::kLibrary,
        .schemas = {"core.library_backward(Tensor[] inputs, Tensor[] grads, str name, int call) -> Tensor[]"},
        .infer = infer_library,
-       .in_place_variant = false},
+       .in_place_variant = false,
+       .core = {.call = CallDef{.tensors = {"inputs", "grads"}, .may_omit_results = true},
+                .eager = kNoEager}},
   };
 }
 

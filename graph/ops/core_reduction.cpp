@@ -1,4 +1,6 @@
 // The core's reductions: identity and combination of accumulators.
+#include "graph/ops/core_reduction.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -42,8 +44,16 @@ Scalar smaller(ScalarBuilder& b, Scalar x, Scalar y) {
 Scalar either(ScalarBuilder& b, Scalar x, Scalar y) { return b.bit_or(x, y); }
 Scalar both(ScalarBuilder& b, Scalar x, Scalar y) { return b.bit_and(x, y); }
 
-constexpr ReductionDef kSum{zero, add}, kProd{one, mul}, kAmax{lowest, larger}, kAmin{highest, smaller},
-    kAny{zero, either}, kAll{one, both}, kArgmax{lowest, larger, true}, kArgmin{highest, smaller, true};
+}  // namespace
+
+const ReductionDef kSumReduction{zero, add}, kProdReduction{one, mul}, kGreatest{lowest, larger},
+    kLeast{highest, smaller};
+
+namespace {
+
+constexpr ReductionDef kAny{zero, either}, kAll{one, both},
+    kArgmax{lowest, larger, /*returns_index=*/true, /*is_greatest=*/true},
+    kArgmin{highest, smaller, /*returns_index=*/true};
 
 std::vector<Sym> remaining(const Args& args) {
   const std::vector<Sym>& from = args.value("self")->type.sizes;
@@ -148,33 +158,45 @@ void selected_derivative(Derivative& d, const char* index_op) {
 }
 
 OpDef reduction(std::string_view name, std::string_view schema, const ReductionDef& def,
-                DerivativeFn derivative = nullptr) {
+                std::string_view eager, DerivativeFn derivative = nullptr) {
   return {.name = name,
           .family = Family::kReduction,
           .schemas = {schema},
           .reduction = &def,
           .infer = def.returns_index ? index_dtype : same_dtype,
           .derivative = derivative,
-          .differentiable = derivative != nullptr};
+          .differentiable = derivative != nullptr,
+          .core = {.linearity = &def == &kSumReduction ? Linearity::kAll : Linearity::kNone, .eager = eager}};
 }
+
+constexpr const char *kEagerGreatest = "extremum(torch.amax, self, dims)",
+                     *kEagerLeast = "extremum(torch.amin, self, dims)";
 
 }  // namespace
 
 std::vector<OpDef> core_reduction_ops() {
   return {
-      reduction("core.sum", "core.sum(Tensor self, int[] dims) -> Tensor", kSum,
+      reduction("core.sum", "core.sum(Tensor self, int[] dims) -> Tensor", kSumReduction,
+                "self.sum(dims, dtype=self.dtype) if dims else self",
                 CDYNAMO_DERIVATIVE(d.set(0, restore(d, d.grad())))),
-      reduction("core.prod", "core.prod(Tensor self, int[] dims) -> Tensor", kProd, product_derivative),
-      reduction("core.amax", "core.amax(Tensor self, int[] dims) -> Tensor", kAmax, extreme_derivative),
-      reduction("core.amin", "core.amin(Tensor self, int[] dims) -> Tensor", kAmin, extreme_derivative),
-      reduction("core.max", "core.max(Tensor self, int[] dims) -> Tensor", kAmax,
+      reduction("core.prod", "core.prod(Tensor self, int[] dims) -> Tensor", kProdReduction,
+                "over_dims(lambda x, dim: x.prod(dim, dtype=x.dtype), self, dims)", product_derivative),
+      reduction("core.amax", "core.amax(Tensor self, int[] dims) -> Tensor", kGreatest, kEagerGreatest,
+                extreme_derivative),
+      reduction("core.amin", "core.amin(Tensor self, int[] dims) -> Tensor", kLeast, kEagerLeast,
+                extreme_derivative),
+      reduction("core.max", "core.max(Tensor self, int[] dims) -> Tensor", kGreatest, kEagerGreatest,
                 CDYNAMO_DERIVATIVE(selected_derivative(d, "core.argmax"))),
-      reduction("core.min", "core.min(Tensor self, int[] dims) -> Tensor", kAmin,
+      reduction("core.min", "core.min(Tensor self, int[] dims) -> Tensor", kLeast, kEagerLeast,
                 CDYNAMO_DERIVATIVE(selected_derivative(d, "core.argmin"))),
-      reduction("core.any", "core.any(Tensor self, int[] dims) -> Tensor", kAny),
-      reduction("core.all", "core.all(Tensor self, int[] dims) -> Tensor", kAll),
-      reduction("core.argmax", "core.argmax(Tensor self, int[] dims) -> Tensor", kArgmax),
-      reduction("core.argmin", "core.argmin(Tensor self, int[] dims) -> Tensor", kArgmin),
+      reduction("core.any", "core.any(Tensor self, int[] dims) -> Tensor", kAny,
+                "over_dims(torch.any, self, dims)"),
+      reduction("core.all", "core.all(Tensor self, int[] dims) -> Tensor", kAll,
+                "over_dims(torch.all, self, dims)"),
+      reduction("core.argmax", "core.argmax(Tensor self, int[] dims) -> Tensor", kArgmax,
+                "self.argmax(dims[0]) if len(dims) == 1 and self.ndim > 1 else self.argmax()"),
+      reduction("core.argmin", "core.argmin(Tensor self, int[] dims) -> Tensor", kArgmin,
+                "self.argmin(dims[0]) if len(dims) == 1 and self.ndim > 1 else self.argmin()"),
   };
 }
 

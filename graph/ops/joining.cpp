@@ -349,20 +349,21 @@ std::vector<Value*> diag_embed_body(Builder& b, const Args& args) {
 }
 
 OpDef composite(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-                StridesFn strides = nullptr, std::vector<std::string_view> torch_names = {}) {
+                StridesFn strides = nullptr, std::vector<std::string_view> torch_names = {},
+                bool in_place_variant = false) {
   return {.name = name,
           .family = Family::kComposite,
           .schemas = std::move(schemas),
           .torch_names = std::move(torch_names),
           .body = body,
           .strides = strides,
-          .in_place_variant = false};
+          .in_place_variant = in_place_variant};
 }
 
 }  // namespace
 
 std::vector<OpDef> joining_ops() {
-  std::vector<OpDef> ops = {
+  return {
       composite("cat", {"cat(Tensor[] tensors, int dim=0) -> Tensor"},
                 CDYNAMO_BODY(return one(cat(b, tensors_of(b, args), args.constant("dim")))), cat_strides,
                 {"torch.concat", "torch.concatenate"}),
@@ -389,16 +390,13 @@ std::vector<OpDef> joining_ops() {
       composite("pad", {"pad(Tensor self, int[] pad, str mode=\"constant\", float? value=None) -> Tensor"},
                 pad_body, contiguous_results),
       composite("tril", {"tril(Tensor self, int diagonal=0) -> Tensor"}, triangle_body<true>,
-                contiguous_results),
+                contiguous_results, {}, /*in_place_variant=*/true),
       composite("triu", {"triu(Tensor self, int diagonal=0) -> Tensor"}, triangle_body<false>,
-                contiguous_results),
+                contiguous_results, {}, /*in_place_variant=*/true),
       composite("diag_embed", {"diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"},
                 diag_embed_body, contiguous_results),
       composite("diag", {"diag(Tensor self, int diagonal=0) -> Tensor"}, diag_body, contiguous_results),
   };
-  for (OpDef& op : ops)
-    if (op.name == "tril" || op.name == "triu") op.in_place_variant = true;
-  return ops;
 }
 
 }  // namespace cdynamo::graph

@@ -200,11 +200,17 @@ OpDef product(std::string_view name, std::vector<std::string_view> schemas, Body
           .strides = contiguous_results,
           .in_place_variant = false};
 }
+// self + a product: there is an in-place variant.
+OpDef added_product(std::string_view name, std::string_view schema, BodyFn body) {
+  OpDef op = product(name, {schema}, body);
+  op.in_place_variant = true;
+  return op;
+}
 
 }  // namespace
 
 std::vector<OpDef> matmul_ops() {
-  std::vector<OpDef> ops = {
+  return {
       product("mm", {"mm(Tensor self, Tensor mat2) -> Tensor"},
               CDYNAMO_BODY(return one(checked_mm(self_of(b, args), operand(b, args, "mat2"))))),
       product("bmm", {"bmm(Tensor self, Tensor mat2) -> Tensor"},
@@ -223,27 +229,24 @@ std::vector<OpDef> matmul_ops() {
               CDYNAMO_BODY(return one(outer(self_of(b, args), operand(b, args, "vec2")))),
               {"torch.ger", "torch.Tensor.ger"}),
       product("linear", {"linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"}, linear_body),
-      product("addmm",
-              {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
-              addmm_body),
-      product(
+      added_product(
+          "addmm", "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+          addmm_body),
+      added_product(
           "baddbmm",
-          {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
+          "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
           baddbmm_body),
-      product(
+      added_product(
           "addbmm",
-          {"addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
+          "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
           addbmm_body),
-      product("addmv",
-              {"addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
-              addmv_body),
-      product("addr",
-              {"addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
-              addr_body),
+      added_product("addmv",
+                    "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+                    addmv_body),
+      added_product("addr",
+                    "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+                    addr_body),
   };
-  for (OpDef& op : ops)
-    if (op.name.starts_with("add") || op.name == "baddbmm") op.in_place_variant = true;
-  return ops;
 }
 
 }  // namespace cdynamo::graph

@@ -173,7 +173,7 @@ Tensor vdot_of(Builder& b, Tensor x, Tensor y) { return product(b, numpy_flat(x)
 }  // namespace
 
 std::vector<OpDef> numpy_linalg_ops() {
-  std::vector<OpDef> ops = {
+  return {
       numpy_function("np.matmul", {"np.matmul(Tensor x1, Tensor x2) -> Tensor"}, binary_body<product>,
                      {"np.linalg.matmul"}),
       numpy_function("np.dot", {"np.dot(Tensor a, Tensor b) -> Tensor"}, binary_body<dot>),
@@ -184,13 +184,10 @@ std::vector<OpDef> numpy_linalg_ops() {
       numpy_function("np.tensordot", {"np.tensordot(Tensor a, Tensor b, int axes=2) -> Tensor"},
                      tensordot_body),
       numpy_function("np.trace", {"np.trace(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"},
-                     trace_body),
+                     trace_body, {}, trace_order),
       numpy_function("np.cross", {"np.cross(Tensor a, Tensor b) -> Tensor"}, cross_body),
       numpy_function("np.kron", {"np.kron(Tensor a, Tensor b) -> Tensor"}, kron_body),
   };
-  for (OpDef& op : ops)
-    if (op.name == "np.trace") op.strides = trace_order;
-  return ops;
 }
 
 }  // namespace cdynamo::graph

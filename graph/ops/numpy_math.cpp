@@ -112,15 +112,8 @@ std::vector<Value*> sinc_body(Builder& b, const Args& args) {
 }
 
 OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-            std::vector<std::string_view> more_names = {}) {
-  OpDef op{.name = name,
-           .family = Family::kComposite,
-           .schemas = std::move(schemas),
-           .numpy_names = {name},
-           .body = body,
-           .in_place_variant = false};
-  op.numpy_names.insert(op.numpy_names.end(), more_names.begin(), more_names.end());
-  return op;
+            std::vector<std::string_view> more_names = {}, StridesFn strides = nullptr) {
+  return numpy_function(name, std::move(schemas), body, std::move(more_names), strides);
 }
 
 // PyArray_Round: numpy.rint for no decimals, else two steps into an array of its own.
@@ -133,46 +126,45 @@ void round_order(Graph& graph, const Args& args, std::vector<TensorType>& result
 }  // namespace
 
 std::vector<OpDef> numpy_math_ops() {
-  std::vector<OpDef> ops = {
+  return {
     ufunc("np.sign", "np.sign(Tensor x) -> Tensor", Promotion::kCommon, sign_scalar, no_slope, refuse_bool),
-    ufunc("np.rint", "np.rint(Tensor x) -> Tensor", Promotion::kFloat,
-          CDYNAMO_SCALAR(return b.round_even(x[0])), no_slope),
-    ufunc("np.fabs", "np.fabs(Tensor x) -> Tensor", Promotion::kFloat, CDYNAMO_SCALAR(return b.abs(x[0])),
-          CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sign(d.operand(0))))),
-    ufunc("np.cbrt", "np.cbrt(Tensor x) -> Tensor", Promotion::kFloat, cbrt_scalar,
-          CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.result() * d.result() * 3)))),
-    ufunc("np.reciprocal", "np.reciprocal(Tensor x) -> Tensor", Promotion::kCommon, reciprocal_scalar,
-          CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result()))), refuse_integers),
-    numpy("np.square", {"np.square(Tensor x) -> Tensor"}, square_body),
-    numpy("np.positive", {"np.positive(Tensor x) -> Tensor"},
-          CDYNAMO_BODY(if (is_bool(args["x"])) type_error("ufunc 'positive' did not contain a loop for bool");
-                       return forward(b, "clone", {args["x"]}))),
-    numpy("np.conjugate", {"np.conjugate(Tensor x) -> Tensor"},
-          CDYNAMO_BODY(Tensor x = operand(b, args, "x"); return forward(
-                           b, "clone", {x.dtype() == DType::kBool ? cast(x, DType::kI8).value : x.value})),
-          {"np.conj"}),
-    numpy("np.clip",
-          {"np.clip(Tensor a, Tensor? min=None, Tensor? max=None) -> Tensor",
-           "np.clip.named(Tensor a, Tensor? a_min=None, Tensor? a_max=None) -> Tensor"},
-          CDYNAMO_BODY(if (args.schema().find("a_min") >= 0) return forward(
-                           b, "np.clip", {args["a"], args["a_min"], args["a_max"]});
-                       return clip_body(b, args)),
-          {"np.ndarray.clip"}),
-    numpy("np.round", {"np.round(Tensor a, int decimals=0) -> Tensor"}, round_body,
-          {"np.around", "np.ndarray.round"}),
-    numpy("np.isclose",
-          {"np.isclose(Tensor a, Tensor b, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> "
-           "Tensor"},
-          isclose_body),
-    numpy("np.nan_to_num",
-          {"np.nan_to_num(Tensor x, bool copy=True, float? nan=0.0, float? posinf=None, float? "
-           "neginf=None) -> Tensor"},
-          nan_to_num_body),
-    numpy("np.sinc", {"np.sinc(Tensor x) -> Tensor"}, sinc_body),
+        ufunc("np.rint", "np.rint(Tensor x) -> Tensor", Promotion::kFloat,
+              CDYNAMO_SCALAR(return b.round_even(x[0])), no_slope),
+        ufunc("np.fabs", "np.fabs(Tensor x) -> Tensor", Promotion::kFloat, CDYNAMO_SCALAR(return b.abs(x[0])),
+              CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sign(d.operand(0))))),
+        ufunc("np.cbrt", "np.cbrt(Tensor x) -> Tensor", Promotion::kFloat, cbrt_scalar,
+              CDYNAMO_DERIVATIVE(d.set(0, d.grad() / (d.result() * d.result() * 3)))),
+        ufunc("np.reciprocal", "np.reciprocal(Tensor x) -> Tensor", Promotion::kCommon, reciprocal_scalar,
+              CDYNAMO_DERIVATIVE(d.set(0, -(d.grad() * d.result() * d.result()))), refuse_integers),
+        numpy("np.square", {"np.square(Tensor x) -> Tensor"}, square_body),
+        numpy("np.positive", {"np.positive(Tensor x) -> Tensor"},
+              CDYNAMO_BODY(if (is_bool(args["x"]))
+                               type_error("ufunc 'positive' did not contain a loop for bool");
+                           return forward(b, "clone", {args["x"]}))),
+        numpy(
+            "np.conjugate", {"np.conjugate(Tensor x) -> Tensor"},
+            CDYNAMO_BODY(Tensor x = operand(b, args, "x"); return forward(
+                             b, "clone", {x.dtype() == DType::kBool ? cast(x, DType::kI8).value : x.value})),
+            {"np.conj"}),
+        numpy("np.clip",
+              {"np.clip(Tensor a, Tensor? min=None, Tensor? max=None) -> Tensor",
+               "np.clip.named(Tensor a, Tensor? a_min=None, Tensor? a_max=None) -> Tensor"},
+              CDYNAMO_BODY(if (args.schema().find("a_min") >= 0) return forward(
+                               b, "np.clip", {args["a"], args["a_min"], args["a_max"]});
+                           return clip_body(b, args)),
+              {"np.ndarray.clip"}),
+        numpy("np.round", {"np.round(Tensor a, int decimals=0) -> Tensor"}, round_body,
+              {"np.around", "np.ndarray.round"}, round_order),
+        numpy("np.isclose",
+              {"np.isclose(Tensor a, Tensor b, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> "
+               "Tensor"},
+              isclose_body),
+        numpy("np.nan_to_num",
+              {"np.nan_to_num(Tensor x, bool copy=True, float? nan=0.0, float? posinf=None, float? "
+               "neginf=None) -> Tensor"},
+              nan_to_num_body),
+        numpy("np.sinc", {"np.sinc(Tensor x) -> Tensor"}, sinc_body),
   };
-  for (OpDef& op : ops)
-    if (op.name == "np.round") op.strides = round_order;
-  return ops;
 }
 
 }  // namespace cdynamo::graph

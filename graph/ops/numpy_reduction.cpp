@@ -232,98 +232,91 @@ std::vector<Value*> trapezoid_body(Builder& b, const Args& args) {
   return one(sum(steps * pairs / 2.0, {dim}));
 }
 
-StridesFn strides_rule(std::string_view name) {
-  if (name == "np.argmax" || name == "np.argmin") return contiguous_results;
-  if (name == "np.cumsum" || name == "np.cumprod") return scan_order;
-  return name == "np.diff" ? nullptr : kept_order;
+OpDef reduction(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+                StridesFn strides = kept_order, std::vector<std::string_view> more_names = {}) {
+  return numpy_function(name, std::move(schemas), body, std::move(more_names), strides);
 }
 
 }  // namespace
 
 std::vector<OpDef> numpy_reduction_ops() {
-  std::vector<OpDef> ops = {
-      numpy_function("np.sum",
-                     {"np.sum(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
-                      "keepdims=False) -> Tensor"},
-                     sum_body<sum>),
-      numpy_function("np.prod",
-                     {"np.prod(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
-                      "keepdims=False) -> Tensor"},
-                     sum_body<prod>),
-      numpy_function("np.nansum",
-                     {"np.nansum(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
-                      "keepdims=False) -> Tensor"},
-                     nansum_body<sum>),
-      numpy_function("np.nanprod",
-                     {"np.nanprod(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
-                      "keepdims=False) -> Tensor"},
-                     nansum_body<prod>),
-      numpy_function("np.mean",
-                     {"np.mean(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
-                      "keepdims=False) -> Tensor"},
-                     mean_body),
-      numpy_function("np.nanmean",
-                     {"np.nanmean(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
-                      "keepdims=False) -> Tensor"},
-                     nanmean_body),
-      numpy_function("np.var",
-                     {"np.var(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, float "
-                      "ddof=0, bool keepdims=False) -> Tensor"},
-                     var_body<false>),
-      numpy_function("np.std",
-                     {"np.std(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, float "
-                      "ddof=0, bool keepdims=False) -> Tensor"},
-                     var_body<true>),
-      numpy_function(
+  return {
+      reduction("np.sum",
+                {"np.sum(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                 "keepdims=False) -> Tensor"},
+                sum_body<sum>),
+      reduction("np.prod",
+                {"np.prod(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                 "keepdims=False) -> Tensor"},
+                sum_body<prod>),
+      reduction("np.nansum",
+                {"np.nansum(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                 "keepdims=False) -> Tensor"},
+                nansum_body<sum>),
+      reduction("np.nanprod",
+                {"np.nanprod(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                 "keepdims=False) -> Tensor"},
+                nansum_body<prod>),
+      reduction("np.mean",
+                {"np.mean(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                 "keepdims=False) -> Tensor"},
+                mean_body),
+      reduction("np.nanmean",
+                {"np.nanmean(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, bool "
+                 "keepdims=False) -> Tensor"},
+                nanmean_body),
+      reduction("np.var",
+                {"np.var(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, float "
+                 "ddof=0, bool keepdims=False) -> Tensor"},
+                var_body<false>),
+      reduction("np.std",
+                {"np.std(Tensor a, int[]? axis=None, ScalarType? dtype=None, Tensor? out=None, float "
+                 "ddof=0, bool keepdims=False) -> Tensor"},
+                var_body<true>),
+      reduction(
           "np.average",
           {"np.average(Tensor a, int[]? axis=None, Tensor? weights=None, *, bool keepdims=False) -> Tensor"},
           average_body),
-      numpy_function("np.max",
-                     {"np.max(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
-                     extreme_body<amax>, {"np.amax"}),
-      numpy_function("np.min",
-                     {"np.min(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
-                     extreme_body<amin>, {"np.amin"}),
-      numpy_function("np.ptp",
-                     {"np.ptp(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
-                     ptp_body),
-      numpy_function(
-          "np.argmax",
-          {"np.argmax(Tensor a, int? axis=None, Tensor? out=None, *, bool keepdims=False) -> Tensor"},
-          argmax_body<true>),
-      numpy_function(
-          "np.argmin",
-          {"np.argmin(Tensor a, int? axis=None, Tensor? out=None, *, bool keepdims=False) -> Tensor"},
-          argmax_body<false>),
-      numpy_function("np.any",
-                     {"np.any(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
-                     truth_body<any>),
-      numpy_function("np.all",
-                     {"np.all(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
-                     truth_body<all>),
-      numpy_function("np.count_nonzero",
-                     {"np.count_nonzero(Tensor a, int[]? axis=None, *, bool keepdims=False) -> Tensor"},
-                     count_nonzero_body),
-      numpy_function(
+      reduction("np.max",
+                {"np.max(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
+                extreme_body<amax>, kept_order, {"np.amax"}),
+      reduction("np.min",
+                {"np.min(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
+                extreme_body<amin>, kept_order, {"np.amin"}),
+      reduction("np.ptp",
+                {"np.ptp(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
+                ptp_body),
+      reduction("np.argmax",
+                {"np.argmax(Tensor a, int? axis=None, Tensor? out=None, *, bool keepdims=False) -> Tensor"},
+                argmax_body<true>, contiguous_results),
+      reduction("np.argmin",
+                {"np.argmin(Tensor a, int? axis=None, Tensor? out=None, *, bool keepdims=False) -> Tensor"},
+                argmax_body<false>, contiguous_results),
+      reduction("np.any",
+                {"np.any(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
+                truth_body<any>),
+      reduction("np.all",
+                {"np.all(Tensor a, int[]? axis=None, Tensor? out=None, bool keepdims=False) -> Tensor"},
+                truth_body<all>),
+      reduction("np.count_nonzero",
+                {"np.count_nonzero(Tensor a, int[]? axis=None, *, bool keepdims=False) -> Tensor"},
+                count_nonzero_body),
+      reduction(
           "np.linalg_norm",
           {"np.linalg_norm(Tensor x, Scalar? ord=None, int[]? axis=None, bool keepdims=False) -> Tensor",
            "np.linalg_norm.kind(Tensor x, str ord, int[]? axis=None, bool keepdims=False) -> Tensor"},
-          norm_body, {"np.linalg.norm"}),
-      numpy_function(
-          "np.cumsum",
-          {"np.cumsum(Tensor a, int? axis=None, ScalarType? dtype=None, Tensor? out=None) -> Tensor"},
-          CDYNAMO_BODY(return scan_body(b, args, "core.cumsum"))),
-      numpy_function(
-          "np.cumprod",
-          {"np.cumprod(Tensor a, int? axis=None, ScalarType? dtype=None, Tensor? out=None) -> Tensor"},
-          CDYNAMO_BODY(return scan_body(b, args, "core.cumprod"))),
-      numpy_function("np.diff", {"np.diff(Tensor a, int n=1, int axis=-1) -> Tensor"}, diff_body),
-      numpy_function("np.trapezoid",
-                     {"np.trapezoid(Tensor y, Tensor? x=None, Scalar dx=1.0, int axis=-1) -> Tensor"},
-                     trapezoid_body, {"np.trapz"}),
+          norm_body, kept_order, {"np.linalg.norm"}),
+      reduction("np.cumsum",
+                {"np.cumsum(Tensor a, int? axis=None, ScalarType? dtype=None, Tensor? out=None) -> Tensor"},
+                CDYNAMO_BODY(return scan_body(b, args, "core.cumsum")), scan_order),
+      reduction("np.cumprod",
+                {"np.cumprod(Tensor a, int? axis=None, ScalarType? dtype=None, Tensor? out=None) -> Tensor"},
+                CDYNAMO_BODY(return scan_body(b, args, "core.cumprod")), scan_order),
+      reduction("np.diff", {"np.diff(Tensor a, int n=1, int axis=-1) -> Tensor"}, diff_body, nullptr),
+      reduction("np.trapezoid",
+                {"np.trapezoid(Tensor y, Tensor? x=None, Scalar dx=1.0, int axis=-1) -> Tensor"},
+                trapezoid_body, kept_order, {"np.trapz"}),
   };
-  for (OpDef& op : ops) op.strides = strides_rule(op.name);
-  return ops;
 }
 
 }  // namespace cdynamo::graph

@@ -58,20 +58,19 @@ std::vector<Sym> numpy_fortran_or_c(SymContext& sym, TensorType array, const std
 }
 
 OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-                     std::vector<std::string_view> more_names) {
+                     std::vector<std::string_view> more_names, StridesFn strides) {
   more_names.insert(more_names.begin(), name);
   return {.name = name,
           .family = Family::kComposite,
           .schemas = std::move(schemas),
           .numpy_names = std::move(more_names),
           .body = body,
-          .strides = contiguous_results,
+          .strides = strides,
           .in_place_variant = false};
 }
 
 OpDef numpy_view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, AliasFn alias) {
-  OpDef op = numpy_function(name, std::move(schemas), body);
-  op.strides = nullptr;
+  OpDef op = numpy_function(name, std::move(schemas), body, {}, nullptr);
   op.view = alias == nullptr;
   op.alias = alias;
   return op;

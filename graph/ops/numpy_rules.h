@@ -25,7 +25,7 @@ std::vector<Sym> numpy_fortran_or_c(SymContext& sym, TensorType array, const std
 
 // An entry under NumPy's own name alone.
 OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-                     std::vector<std::string_view> more_names = {});
+                     std::vector<std::string_view> more_names = {}, StridesFn strides = contiguous_results);
 OpDef numpy_view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
                  AliasFn alias = nullptr);
 

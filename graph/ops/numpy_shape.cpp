@@ -200,18 +200,20 @@ std::vector<Value*> full_like_body(Builder& b, const Args& args) {
   return forward(b, "full_like", {args["a"], args["fill_value"], args["dtype"], Arg(), Arg(), Arg(), Arg()});
 }
 
-enum class Kind { kCopy, kView };
-OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, Kind kind,
-            std::vector<std::string_view> more_names = {}) {
-  OpDef op{.name = name,
-           .family = Family::kComposite,
-           .schemas = std::move(schemas),
-           .numpy_names = {name},
-           .body = body,
-           .in_place_variant = false,
-           .view = kind == Kind::kView};
-  op.numpy_names.insert(op.numpy_names.end(), more_names.begin(), more_names.end());
+OpDef view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+           std::vector<std::string_view> more_names = {}) {
+  OpDef op = numpy_function(name, std::move(schemas), body, std::move(more_names), nullptr);
+  op.view = true;
   return op;
+}
+OpDef maybe_view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, AliasFn alias) {
+  OpDef op = numpy_function(name, std::move(schemas), body, {}, nullptr);
+  op.alias = alias;
+  return op;
+}
+OpDef copy_of(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+              StridesFn strides = nullptr, std::vector<std::string_view> more_names = {}) {
+  return numpy_function(name, std::move(schemas), body, std::move(more_names), strides);
 }
 
 // ---- memory order of copies -----------------------------------------------------------------------------
@@ -236,78 +238,67 @@ void triangle_order(Graph& graph, const Args& args, std::vector<TensorType>& res
 }
 
 std::vector<OpDef> views() {
-  std::vector<OpDef> ops = {
-      numpy("np.expand_dims", {"np.expand_dims(Tensor a, int[] axis) -> Tensor"}, expand_dims_body,
-            Kind::kView),
-      numpy("np.squeeze", {"np.squeeze(Tensor a, int[]? axis=None) -> Tensor"}, squeeze_body, Kind::kView,
-            {"np.ndarray.squeeze"}),
-      numpy("np.swapaxes", {"np.swapaxes(Tensor a, int axis1, int axis2) -> Tensor"}, swapaxes_body,
-            Kind::kView, {"np.ndarray.swapaxes"}),
-      numpy("np.moveaxis", {"np.moveaxis(Tensor a, int[] source, int[] destination) -> Tensor"},
-            moveaxis_body, Kind::kView),
-      numpy("np.flip", {"np.flip(Tensor m, int[]? axis=None) -> Tensor"}, flip_body, Kind::kView),
-      numpy("np.flipud", {"np.flipud(Tensor m) -> Tensor"}, flip_along<0>, Kind::kView),
-      numpy("np.fliplr", {"np.fliplr(Tensor m) -> Tensor"}, flip_along<1>, Kind::kView),
-      numpy("np.rot90", {"np.rot90(Tensor m, int k=1, int[] axes=[0,1]) -> Tensor"}, rot90_body, Kind::kView),
-      numpy("np.diagonal", {"np.diagonal(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"},
-            diagonal_body, Kind::kView, {"np.ndarray.diagonal"}),
-      numpy("np.broadcast_to", {"np.broadcast_to(Tensor array, int[] shape) -> Tensor"}, broadcast_to_body,
-            Kind::kView),
-      numpy("np.split",
-            {"np.split.sections(Tensor ary, int sections, int axis=0) -> Tensor[]",
-             "np.split.indices(Tensor ary, int[] indices, int axis=0) -> Tensor[]"},
-            split_body, Kind::kView),
-      numpy("np.array_split",
-            {"np.array_split.sections(Tensor ary, int sections, int axis=0) -> Tensor[]",
-             "np.array_split.indices(Tensor ary, int[] indices, int axis=0) -> Tensor[]"},
-            split_body, Kind::kView),
-      numpy("np.atleast_1d", {"np.atleast_1d(Tensor a) -> Tensor"}, at_least_body<1>, Kind::kCopy),
-      numpy("np.atleast_2d", {"np.atleast_2d(Tensor a) -> Tensor"}, at_least_body<2>, Kind::kCopy),
-      numpy("np.atleast_3d", {"np.atleast_3d(Tensor a) -> Tensor"}, at_least_body<3>, Kind::kCopy),
+  return {
+      view("np.expand_dims", {"np.expand_dims(Tensor a, int[] axis) -> Tensor"}, expand_dims_body),
+      view("np.squeeze", {"np.squeeze(Tensor a, int[]? axis=None) -> Tensor"}, squeeze_body,
+           {"np.ndarray.squeeze"}),
+      view("np.swapaxes", {"np.swapaxes(Tensor a, int axis1, int axis2) -> Tensor"}, swapaxes_body,
+           {"np.ndarray.swapaxes"}),
+      view("np.moveaxis", {"np.moveaxis(Tensor a, int[] source, int[] destination) -> Tensor"},
+           moveaxis_body),
+      view("np.flip", {"np.flip(Tensor m, int[]? axis=None) -> Tensor"}, flip_body),
+      view("np.flipud", {"np.flipud(Tensor m) -> Tensor"}, flip_along<0>),
+      view("np.fliplr", {"np.fliplr(Tensor m) -> Tensor"}, flip_along<1>),
+      view("np.rot90", {"np.rot90(Tensor m, int k=1, int[] axes=[0,1]) -> Tensor"}, rot90_body),
+      view("np.diagonal", {"np.diagonal(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"},
+           diagonal_body, {"np.ndarray.diagonal"}),
+      view("np.broadcast_to", {"np.broadcast_to(Tensor array, int[] shape) -> Tensor"}, broadcast_to_body),
+      view("np.split",
+           {"np.split.sections(Tensor ary, int sections, int axis=0) -> Tensor[]",
+            "np.split.indices(Tensor ary, int[] indices, int axis=0) -> Tensor[]"},
+           split_body),
+      view("np.array_split",
+           {"np.array_split.sections(Tensor ary, int sections, int axis=0) -> Tensor[]",
+            "np.array_split.indices(Tensor ary, int[] indices, int axis=0) -> Tensor[]"},
+           split_body),
+      maybe_view("np.atleast_1d", {"np.atleast_1d(Tensor a) -> Tensor"}, at_least_body<1>, at_least_alias),
+      maybe_view("np.atleast_2d", {"np.atleast_2d(Tensor a) -> Tensor"}, at_least_body<2>, at_least_alias),
+      maybe_view("np.atleast_3d", {"np.atleast_3d(Tensor a) -> Tensor"}, at_least_body<3>, at_least_alias),
   };
-  for (OpDef& op : ops)
-    if (op.name.starts_with("np.atleast")) op.alias = at_least_alias;
-  return ops;
 }
 
 // The diagonal of a matrix is a view; a vector's matrix is new.
 Alias diag_alias(const Node& node) { return self_type(node).rank() == 2 ? Alias::kView : Alias::kNone; }
 
 std::vector<OpDef> copies() {
-  std::vector<OpDef> ops = {
-      numpy("np.concatenate", {"np.concatenate(Tensor[] arrays, int? axis=0) -> Tensor"}, concatenate_body,
-            Kind::kCopy, {"np.concat"}),
-      numpy("np.stack", {"np.stack(Tensor[] arrays, int axis=0) -> Tensor"}, stack_body, Kind::kCopy),
-      numpy("np.vstack", {"np.vstack(Tensor[] tup) -> Tensor"}, stacked<2, 0>, Kind::kCopy),
-      numpy("np.hstack", {"np.hstack(Tensor[] tup) -> Tensor"}, stacked<1, 1>, Kind::kCopy),
-      numpy("np.dstack", {"np.dstack(Tensor[] tup) -> Tensor"}, stacked<3, 2>, Kind::kCopy),
-      numpy("np.column_stack", {"np.column_stack(Tensor[] tup) -> Tensor"}, column_stack_body, Kind::kCopy),
-      numpy("np.tile", {"np.tile(Tensor A, int[] reps) -> Tensor"}, tile_body, Kind::kCopy),
-      numpy("np.repeat", {"np.repeat(Tensor a, int repeats, int? axis=None) -> Tensor"}, repeat_body,
-            Kind::kCopy, {"np.ndarray.repeat"}),
-      numpy("np.roll", {"np.roll(Tensor a, int[] shift, int[]? axis=None) -> Tensor"}, roll_body,
-            Kind::kCopy),
-      numpy("np.pad",
-            {"np.pad(Tensor array, int[] pad_width, str mode=\"constant\", *, Scalar constant_values=0) -> "
-             "Tensor"},
-            pad_body, Kind::kCopy),
-      numpy("np.take", {"np.take(Tensor a, Tensor indices, int? axis=None) -> Tensor"}, take_body,
-            Kind::kCopy, {"np.ndarray.take"}),
-      numpy("np.take_along_axis", {"np.take_along_axis(Tensor arr, Tensor indices, int? axis=-1) -> Tensor"},
-            take_along_axis_body, Kind::kCopy),
-      numpy("np.tril", {"np.tril(Tensor m, int k=0) -> Tensor"}, tril_body, Kind::kCopy),
-      numpy("np.triu", {"np.triu(Tensor m, int k=0) -> Tensor"}, triu_body, Kind::kCopy),
-      numpy("np.diag", {"np.diag(Tensor v, int k=0) -> Tensor"}, diag_body, Kind::kCopy),
-      numpy("np.full_like", {"np.full_like(Tensor a, Scalar fill_value, ScalarType? dtype=None) -> Tensor"},
-            full_like_body, Kind::kCopy),
+  return {
+      copy_of("np.concatenate", {"np.concatenate(Tensor[] arrays, int? axis=0) -> Tensor"}, concatenate_body,
+              nullptr, {"np.concat"}),
+      copy_of("np.stack", {"np.stack(Tensor[] arrays, int axis=0) -> Tensor"}, stack_body),
+      copy_of("np.vstack", {"np.vstack(Tensor[] tup) -> Tensor"}, stacked<2, 0>),
+      copy_of("np.hstack", {"np.hstack(Tensor[] tup) -> Tensor"}, stacked<1, 1>),
+      copy_of("np.dstack", {"np.dstack(Tensor[] tup) -> Tensor"}, stacked<3, 2>),
+      copy_of("np.column_stack", {"np.column_stack(Tensor[] tup) -> Tensor"}, column_stack_body),
+      copy_of("np.tile", {"np.tile(Tensor A, int[] reps) -> Tensor"}, tile_body),
+      copy_of("np.repeat", {"np.repeat(Tensor a, int repeats, int? axis=None) -> Tensor"}, repeat_body,
+              nullptr, {"np.ndarray.repeat"}),
+      copy_of("np.roll", {"np.roll(Tensor a, int[] shift, int[]? axis=None) -> Tensor"}, roll_body,
+              roll_order),
+      copy_of("np.pad",
+              {"np.pad(Tensor array, int[] pad_width, str mode=\"constant\", *, Scalar constant_values=0) -> "
+               "Tensor"},
+              pad_body, pad_order),
+      copy_of("np.take", {"np.take(Tensor a, Tensor indices, int? axis=None) -> Tensor"}, take_body, nullptr,
+              {"np.ndarray.take"}),
+      copy_of("np.take_along_axis",
+              {"np.take_along_axis(Tensor arr, Tensor indices, int? axis=-1) -> Tensor"},
+              take_along_axis_body),
+      copy_of("np.tril", {"np.tril(Tensor m, int k=0) -> Tensor"}, tril_body, triangle_order),
+      copy_of("np.triu", {"np.triu(Tensor m, int k=0) -> Tensor"}, triu_body, triangle_order),
+      maybe_view("np.diag", {"np.diag(Tensor v, int k=0) -> Tensor"}, diag_body, diag_alias),
+      copy_of("np.full_like", {"np.full_like(Tensor a, Scalar fill_value, ScalarType? dtype=None) -> Tensor"},
+              full_like_body),
   };
-  for (OpDef& op : ops) {
-    if (op.name == "np.diag") op.alias = diag_alias;
-    if (op.name == "np.roll") op.strides = roll_order;
-    if (op.name == "np.pad") op.strides = pad_order;
-    if (op.name == "np.tril" || op.name == "np.triu") op.strides = triangle_order;
-  }
-  return ops;
 }
 
 }  // namespace

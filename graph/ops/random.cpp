@@ -16,7 +16,7 @@ namespace {
   "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, " \
   "MemoryFormat? memory_format=None"
 
-std::vector<TensorType> infer_draw(Graph& graph, const Args& args) {
+std::vector<TensorType> infer_random(Graph& graph, const Args& args) {
   TensorType type;
   type.dtype = *args.dtype("dtype");
   type.sizes = args.sizes("size");
@@ -27,8 +27,8 @@ std::vector<TensorType> infer_draw(Graph& graph, const Args& args) {
   return {type};
 }
 
-// A draw that waits for an operand must not be overtaken by the next one: that reads its result.
-Arg draw_before(const Graph& graph) {
+// A random op that waits for an operand must not be overtaken by the next one, which takes its result as `after`.
+Arg random_before(const Graph& graph) {
   for (auto it = graph.nodes.rbegin(); it != graph.nodes.rend(); ++it) {
     Node& node = **it;
     if (node.op->family != Family::kRandom) continue;
@@ -39,17 +39,17 @@ Arg draw_before(const Graph& graph) {
   return {};
 }
 
-// What is drawn: its sizes, and its dims in the order of memory, outermost first (none: row-major).
+// What is filled with random numbers: its sizes, and its dims in the order of memory, outermost first (none: row-major).
 struct Place {
   std::vector<Sym> sizes;
   std::vector<Sym> order = {};
 };
 
-Tensor draw(Builder& b, const char* distribution, const Place& place, DType dtype, double first,
-            double second = 0, Tensor probability = {}) {
+Tensor random_values(Builder& b, const char* distribution, const Place& place, DType dtype, double first,
+                     double second = 0, Tensor probability = {}) {
   Arg operand = probability.value ? Arg(probability.value) : Arg();
-  return wrap(b, b.call1("core.draw", {std::string(distribution), operand, place.sizes, first, second, dtype,
-                                       draw_before(b.graph()), place.order}));
+  return wrap(b, b.call1("core.random", {std::string(distribution), operand, place.sizes, first, second,
+                                         dtype, random_before(b.graph()), place.order}));
 }
 
 void check_float(DType dtype, const char* what) {
@@ -58,23 +58,23 @@ void check_float(DType dtype, const char* what) {
 Tensor uniform(Builder& b, const Place& sizes, DType dtype, double from, double to) {
   check_float(dtype, "uniform");
   if (!(from <= to)) throw Unsupported("uniform between bounds that cross");
-  return draw(b, "uniform", sizes, dtype, from, to);
+  return random_values(b, "uniform", sizes, dtype, from, to);
 }
 Tensor normal(Builder& b, const Place& sizes, DType dtype, double mean, double deviation) {
   check_float(dtype, "normal");
   if (!(deviation >= 0)) throw Unsupported("normal with a negative deviation");
-  return draw(b, "normal", sizes, dtype, mean, deviation);
+  return random_values(b, "normal", sizes, dtype, mean, deviation);
 }
 Tensor bernoulli(Builder& b, const Place& sizes, DType dtype, double p) {
   if (!(p >= 0 && p <= 1)) throw Unsupported("bernoulli with a probability beyond 0 and 1");
-  return draw(b, "bernoulli", sizes, dtype, p);
+  return random_values(b, "bernoulli", sizes, dtype, p);
 }
 Tensor integers(Builder& b, const Place& sizes, DType dtype, int64_t low, int64_t high) {
   if (low >= high) throw Unsupported("random integers from an empty range");
   if (is_half(dtype) || dtype == DType::kBool || high - low > (int64_t{1} << 24))
     throw Unsupported("random integers of this dtype or range");
-  Tensor drawn = draw(b, "integers", sizes, dtype, static_cast<double>(high - low));
-  return low == 0 ? drawn : drawn + Operand(low);
+  Tensor values = random_values(b, "integers", sizes, dtype, static_cast<double>(high - low));
+  return low == 0 ? values : values + Operand(low);
 }
 
 // Which number falls where depends on the memory order, which a core graph does not know: Builder::call gives the
@@ -86,7 +86,7 @@ void require_row_major(Graph& graph, const Args& args, std::string_view name) {
     throw Unsupported("random numbers in another order than the row-major one");
 }
 void check_self(Graph& graph, const Args& args) { require_row_major(graph, args, "self"); }
-// A tensor that is written to: one with gaps is not drawn as one without.
+// A tensor that is written to: one with gaps is not filled in the order of one without.
 void check_dense(Graph& graph, const Args& args) {
   if (!is_non_overlapping_and_dense(*graph.sym, args.value("self")->type))
     throw Unsupported("random numbers written to a tensor with gaps");
@@ -133,7 +133,7 @@ std::vector<Value*> bernoulli_body(Builder& b, const Args& args) {
   if (args.schema().find("p") >= 0)
     return one(follow(bernoulli(b, place, self.dtype(), args.number("p")), self));
   check_float(self.dtype(), "bernoulli");
-  return one(follow(draw(b, "bernoulli_tensor", place, self.dtype(), 0, 0, detach(self)), self));
+  return one(follow(random_values(b, "bernoulli_tensor", place, self.dtype(), 0, 0, detach(self)), self));
 }
 
 std::vector<Value*> normal_around_body(Builder& b, const Args& args) {
@@ -160,12 +160,13 @@ std::vector<Value*> exponential_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   check_float(self.dtype(), "exponential");
   if (!(args.number("lambd") > 0)) throw Unsupported("exponential with such a rate");
-  return one(follow(draw(b, "exponential", place_of(args, self), self.dtype(), args.number("lambd")), self));
+  return one(follow(random_values(b, "exponential", place_of(args, self), self.dtype(), args.number("lambd")),
+                    self));
 }
 
 // ---- dropout --------------------------------------------------------------------------------------------
 
-bool draws(const Args& args) {
+bool is_random(const Args& args) {
   return args.boolean("train") && args.number("p") > 0 && !(args.value("input")->type.numel() == Sym(0));
 }
 void check_dropout(Graph&, const Args& args) {
@@ -174,7 +175,7 @@ void check_dropout(Graph&, const Args& args) {
     runtime_error("dropout probability has to be between 0 and 1, but got " + std::to_string(p));
 }
 Alias dropout_alias(const Node& node) {
-  return draws(Args(node.op->parsed[node.overload], node.args)) ? Alias::kNone : Alias::kSelf;
+  return is_random(Args(node.op->parsed[node.overload], node.args)) ? Alias::kNone : Alias::kSelf;
 }
 
 // Whole channels are kept or dropped: the noise has their sizes.
@@ -189,7 +190,7 @@ std::vector<Sym> channels_of(Tensor x) {
 template <bool of_channels, bool alpha>
 std::vector<Value*> dropout_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "input");
-  if (!draws(args)) return one(x);
+  if (!is_random(args)) return one(x);
   check_float(x.dtype(), "dropout");
   const double p = args.number("p"), kept = 1 - p;
   if (p == 1) return one(x * 0.0);
@@ -219,7 +220,7 @@ OpDef random_like(std::string_view name, std::vector<std::string_view> schemas, 
   op.strides = strides_of_self;
   return op;
 }
-// x.uniform_() and the like: what is drawn is written to x.
+// x.uniform_() and the like: the numbers are written to x.
 OpDef filling(std::string_view name, std::string_view schema, std::string_view method, BodyFn body) {
   OpDef op = random(name, {schema}, body, check_dense);
   op.torch_names = {method};
@@ -237,12 +238,19 @@ OpDef dropout(std::string_view name, std::string_view schema, BodyFn body) {
 
 std::vector<OpDef> random_ops() {
   return {
-      {.name = "core.draw",
+      {.name = "core.random",
        .family = Family::kRandom,
-       .schemas = {"core.draw(str distribution, Tensor? probability, int[] size, float first, float second, "
-                   "ScalarType dtype, Tensor? after, int[] order=[]) -> Tensor"},
-       .infer = infer_draw,
-       .differentiable = false},
+       .schemas =
+           {"core.random(str distribution, Tensor? probability, int[] size, float first, float second, "
+            "ScalarType dtype, Tensor? after, int[] order=[]) -> Tensor"},
+       .infer = infer_random,
+       .differentiable = false,
+       .core = {.kind = CoreKind::kRandom,
+                .call = CallDef{.tensors = {"probability"},
+                                .integers = {"order"},
+                                .numbers = {"first", "second"},
+                                .text = "distribution"},
+                .eager = kNoEager}},
       random("rand", {"rand(int[] size, " FACTORY_OPTIONS ") -> Tensor"}, rand_body),
       random("randn", {"randn(int[] size, " FACTORY_OPTIONS ") -> Tensor"}, randn_body),
       random("randint",

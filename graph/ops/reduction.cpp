@@ -285,13 +285,13 @@ std::vector<Value*> diff_body(Builder& b, const Args& args) {
 }
 
 OpDef reduction(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-                std::vector<std::string_view> torch_names = {}) {
+                std::vector<std::string_view> torch_names = {}, StridesFn strides = contiguous_results) {
   return {.name = name,
           .family = Family::kComposite,
           .schemas = std::move(schemas),
           .torch_names = std::move(torch_names),
           .body = body,
-          .strides = contiguous_results,
+          .strides = strides,
           .in_place_variant = false};
 }
 
@@ -398,19 +398,24 @@ std::vector<OpDef> extremes() {
   };
 }
 
+OpDef scan(std::string_view name, std::string_view schema, BodyFn body) {
+  OpDef op = reduction(name, {schema}, body);
+  op.in_place_variant = true;
+  return op;
+}
+
 std::vector<OpDef> running() {
-  std::vector<OpDef> ops = {
-      reduction("cumsum", {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"},
-                CDYNAMO_BODY(return scan_body(b, args, "core.cumsum"))),
-      reduction("cumprod", {"cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"},
-                CDYNAMO_BODY(return scan_body(b, args, "core.cumprod"))),
+  return {
+      scan("cumsum", "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+           CDYNAMO_BODY(return scan_body(b, args, "core.cumsum"))),
+      scan("cumprod", "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+           CDYNAMO_BODY(return scan_body(b, args, "core.cumprod"))),
+      // A difference of slices.
+      reduction(
+          "diff",
+          {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"},
+          diff_body, {}, nullptr),
   };
-  for (OpDef& op : ops) op.in_place_variant = true;
-  ops.push_back(reduction(
-      "diff", {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"},
-      diff_body));
-  ops.back().strides = nullptr;  // a difference of slices
-  return ops;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Common subexpressions: a node that computes what an earlier one has computed is replaced by it. Random
-// draws and calls of the framework are never merged.
+// random ops and calls of the framework are never merged.
 #include <string>
 #include <unordered_map>
 

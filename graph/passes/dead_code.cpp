@@ -1,5 +1,5 @@
-// Dead code: nodes of a core graph whose results nobody reads. Draws of random numbers stay, for the numbers
-// that are drawn after them, unless they were drawn before; calls of the framework stay, for what we do not know of them.
+// Dead code: nodes of a core graph whose results nobody reads. Random ops stay, because the numbers of
+// those after them depend on them, unless `keep_random` is false; calls of the framework stay: what they do is not known.
 #include <iterator>
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace cdynamo::graph {
 
-bool eliminate_dead_code(Graph& core, bool keep_draws) {
+bool eliminate_dead_code(Graph& core, bool keep_random) {
   std::vector<bool> live(core.next_value_id());
   for (const Value* output : core.outputs) live[output->id] = true;
   for (const Graph::Mutation& mutation : core.mutations) live[mutation.value->id] = true;
@@ -16,7 +16,7 @@ bool eliminate_dead_code(Graph& core, bool keep_draws) {
   for (auto it = core.nodes.end(); it != core.nodes.begin();) {
     --it;
     Node& node = **it;
-    bool needed = (node.op->family == Family::kRandom && keep_draws) || node.op->name == "core.library";
+    bool needed = (node.op->family == Family::kRandom && keep_random) || node.op->name == "core.library";
     for (const Value* result : node.results) needed |= live[result->id];
     if (needed) {
       for_each_operand(node, [&](Value* operand) { live[operand->id] = true; });

@@ -13,7 +13,7 @@
 
 #include "graph/core.h"
 #include "graph/passes.h"
-#include "graph/passes/layout.h"
+#include "graph/passes/view_step.h"
 #include "graph/strides.h"
 
 namespace cdynamo::graph {
@@ -259,7 +259,7 @@ class Functionalizer {
     const Value* source = captured_operands[root];
     const Value* target = node.results[index];
     Binding view = binding(source);
-    Layout layout{source->type.sizes, source->type.strides, view.offset};
+    StorageLayout layout{source->type.sizes, source->type.strides, view.offset};
     for (const ViewStep& step : steps)
       if (!advance(sym(), step, layout))
         throw Unsupported("a view whose elements cannot be addressed: " + name_of(node));

@@ -1,11 +1,11 @@
 // The pipeline from a captured graph to the core graph that lowering reads.
 //
-//   functionalize                       functionalize.cpp, layout.cpp   writes and views become values;
-//   decomposition simplify                            simplify.cpp, rewrites.cpp      exact algebra, views,
-//   constant folding recognize_attention                 recognize_attention.cpp         matmul, scale, mask,
-//   softmax, matmul -> core.sdpa eliminate_common_subexpressions     common_subexpressions.cpp
-//   eliminate_dead_code                 dead_code.cpp
-//   verify                              verify.cpp
+//   functionalize                      functionalize.cpp, view_step.cpp   writes and views become values; decomposition
+//   simplify                           simplify.cpp, rewrites.cpp         exact algebra, views, constant folding
+//   recognize_attention                recognize_attention.cpp            matmul, scale, mask, softmax, matmul -> core.sdpa
+//   eliminate_common_subexpressions    common_subexpressions.cpp
+//   eliminate_dead_code                dead_code.cpp
+//   verify                             verify.cpp
 #include "graph/autograd/autograd.h"
 #include "graph/op.h"
 #include "graph/passes.h"

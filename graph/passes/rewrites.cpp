@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/passes/layout.h"
 #include "graph/passes/rewrite.h"
+#include "graph/passes/view_step.h"
 
 namespace cdynamo::graph {
 namespace {

@@ -1,54 +1,15 @@
-// The core operators as lowering sorts them: what a node's name means for loops (graph/core.h has the
-// vocabulary).
+// What lowering asks of a node's operator: its kind (graph/op.h), its arguments.
 #pragma once
-
-#include <string_view>
 
 #include "graph/op.h"
 #include "runtime/executable.h"
 
 namespace cdynamo::lowering {
 
-enum class CoreKind : uint8_t {
-  kPointwise,
-  kCast,
-  kFull,
-  kIota,
-  kExpand,
-  kPermute,
-  kReshape,
-  kSlice,
-  kDiagonal,
-  kWindow,
-  kPad,
-  kConcat,
-  kGather,
-  kIndex,
-  kSliceScatter,
-  kDiagonalScatter,
-  kScatter,
-  kIndexPut,
-  kReduction,
-  kScan,
-  kMatmul,
-  kBatchMatmul,
-  kConvolution,
-  kConvolutionWeightGrad,
-  kAttention,
-  kAttentionBackward,
-  kDraw,
-  kLibrary,
-  kUnknown,
-};
-
-CoreKind core_kind(const graph::OpDef& op);
-
-// An index map with at most a fill value: costs nothing, is always repeated where it is read.
-bool is_view(CoreKind kind);
-// Computed element by element in a loop over its own sizes: may be a member of a fused kernel.
-bool is_elementwise(CoreKind kind);
-// A step of its own with operands in memory.
-bool is_library_call(CoreKind kind);
+using graph::CoreKind;
+using graph::is_elementwise;
+using graph::is_library_call;
+using graph::is_view;
 
 inline graph::Args args_of(const graph::Node& node) {
   return graph::Args(node.op->parsed.at(node.overload), node.args);

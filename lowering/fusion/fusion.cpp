@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "graph/passes/layout.h"
+#include "graph/passes/view_step.h"
 #include "lowering/fusion/sequential_kernels.h"
 
 namespace cdynamo::lowering {
@@ -482,7 +482,7 @@ class RepeatedNodes {
 bool is_reversed(const LoweringContext& context, const Value& value) {
   const Node* node = value.node;
   while (node && graph::is_aliasing_view(*node->op)) {
-    if (node->op->name == "core.slice")
+    if (context.kind(*node) == CoreKind::kSlice)
       for (const Sym& step : args_of(*node).sizes("step"))
         if (step.is_constant() && step.constant() < 0) return true;
     node = std::get<Value*>(node->args[0])->node;

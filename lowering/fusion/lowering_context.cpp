@@ -49,7 +49,7 @@ LoweringContext::LoweringContext(const graph::Graph& core) : graph(core), sym(*c
   int max_id = -1;
   for (const auto& node : core.nodes) max_id = std::max(max_id, node->id);
   position.assign(max_id + 1, -1);
-  kinds.assign(max_id + 1, CoreKind::kUnknown);
+  kinds.assign(max_id + 1, CoreKind::kNone);
   costs.assign(max_id + 1, 0);
   repeated.assign(max_id + 1, 0);
   users.resize(core.next_value_id());
@@ -58,8 +58,8 @@ LoweringContext::LoweringContext(const graph::Graph& core) : graph(core), sym(*c
   for (const auto& node : core.nodes) {
     position[node->id] = static_cast<int>(order.size());
     order.push_back(node.get());
-    kinds[node->id] = core_kind(*node->op);
-    if (kinds[node->id] == CoreKind::kUnknown)
+    kinds[node->id] = node->op->core.kind;
+    if (kinds[node->id] <= CoreKind::kGone)
       throw graph::Unsupported("lowering knows no operator " + std::string(node->op->name));
     costs[node->id] = is_view(kinds[node->id]) ? 0 : scalar_cost(*node);
     graph::for_each_operand(*node, [&](Value*& value) { users[value->id].push_back(node.get()); });

@@ -1,7 +1,5 @@
 #include "lowering/fusion/sequential_kernels.h"
 
-#include <string_view>
-
 namespace cdynamo::lowering {
 namespace {
 
@@ -30,15 +28,6 @@ Kernel named(Kernel kernel, const Node& node) {
 }
 
 Kernel build_scan(const LoweringContext& context, const Node& node) {
-  constexpr std::pair<std::string_view, std::string_view> kReductions[] = {
-      {"core.cumsum", "core.sum"},
-      {"core.cumprod", "core.prod"},
-      {"core.cummax_values", "core.amax"},
-      {"core.cummin_values", "core.amin"}};
-  const graph::ReductionDef* reduction = nullptr;
-  for (auto [scan, op] : kReductions)
-    if (node.op->name == scan) reduction = graph::op(op).reduction;
-  if (!reduction) throw graph::Unsupported("no such scan: " + std::string(node.op->name));
   const Value &self = *args_of(node).value("self"), &result = *node.results[0];
   const size_t rank = self.type.sizes.size();
   if (rank == 0 || self.type.sizes[args_of(node).constant("dim")] == Sym(1))
@@ -52,7 +41,7 @@ Kernel build_scan(const LoweringContext& context, const Node& node) {
                                          .dtype = accumulator,
                                          .operands = {operand},
                                          .node = &node,
-                                         .reduction = reduction},
+                                         .reduction = node.op->reduction},
                                         true);
   const Layout& layout = context.layouts[result.id];
   const int buffer = emitter.plan_buffer(layout.buffer, result.type.dtype, product(result.type.sizes), true);

@@ -1,5 +1,6 @@
-"""The core operators (graph/core.h) as functions of torch tensors: what `to_fx()` of a joint, forward or backward
-graph calls. Operators that are ATen's are ATen's."""
+"""The core operators (graph/core.h) as functions of torch tensors: what `to_fx()` of a joint, forward or backward graph
+calls. Operators that are ATen's are ATen's; of the others the operator's entry (graph/ops) has an expression over its
+parameters, torch and the functions of this module."""
 
 from __future__ import annotations
 
@@ -7,89 +8,58 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+from . import _C
+
+_functions: dict[str, Callable[..., Any]] = {}
 
 
 def function(name: str) -> Callable[..., Any]:
     """The function of the core operator `name`."""
-    if name in _FUNCTIONS:
-        return _FUNCTIONS[name]
+    if name not in _functions:
+        _functions[name] = _make_function(name)
+    return _functions[name]
+
+
+def _make_function(name: str) -> Callable[..., Any]:
     torch = sys.modules.get("torch")
-    if torch is not None and "." not in name and hasattr(torch.ops.aten, name):
+    form = _C.eager_form(name)
+    if form is not None and torch is not None:
+        parameters, expression = form
+        made = eval(f"lambda {', '.join(parameters)}: {expression}", {**globals(), "torch": torch})
+    elif torch is not None and "." not in name and hasattr(torch.ops.aten, name):
         return getattr(torch.ops.aten, name)
+    else:
 
-    def unavailable(*args: Any) -> Any:
-        raise NotImplementedError(f"{name} has no form outside of cdynamo")
+        def made(*args: Any) -> Any:
+            raise NotImplementedError(f"{name} has no form outside of cdynamo")
 
-    unavailable.__name__ = name.replace(".", "_")
-    return unavailable
-
-
-def _core(fn: Callable[..., Any]) -> Callable[..., Any]:
-    _FUNCTIONS[f"core.{fn.__name__}"] = fn
-    return fn
+    made.__module__ = __name__
+    made.__name__ = made.__qualname__ = name.replace(".", "_")
+    return made
 
 
-def _dtype(name: str) -> Any:
+def __getattr__(name: str) -> Callable[..., Any]:
+    """The functions by the names that generated code has for them: core_expand is the operator core.expand."""
+    if name.startswith("core_"):
+        return function("core." + name.removeprefix("core_"))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# What the expressions call.
+
+
+def torch_dtype(name):
     import torch
 
     return getattr(torch, name)
 
 
-@_core
-def cast(x, dtype):
-    return x.to(_dtype(dtype))
-
-
-@_core
-def full(size, value, dtype):
-    import torch
-
-    return torch.full(size, value, dtype=_dtype(dtype))
-
-
-@_core
 def iota(size, dim, dtype):
     import torch
 
     shape = [1] * len(size)
     shape[dim] = size[dim]
-    return torch.arange(size[dim], dtype=_dtype(dtype)).reshape(shape).expand(size)
-
-
-@_core
-def detach(x):
-    return x.detach()
-
-
-@_core
-def own(x):
-    return x
-
-
-@_core
-def follow(x, leader):
-    return x
-
-
-@_core
-def unit_strides(x, strides):
-    return x
-
-
-@_core
-def expand(x, size):
-    return x.expand(size)
-
-
-@_core
-def permute(x, dims):
-    return x.permute(dims)
-
-
-@_core
-def reshape(x, size):
-    return x.reshape(size)
+    return torch.arange(size[dim], dtype=dtype).reshape(shape).expand(size)
 
 
 def _part(x, dim, first, count, stride):
@@ -101,8 +71,7 @@ def _part(x, dim, first, count, stride):
     return torch.ops.aten.slice(x, dim, first, first + (count - 1) * stride + 1 if count else first, stride)
 
 
-@_core
-def slice(x, start, size, step):  # noqa: A001
+def strided_slice(x, start, size, step):
     import torch
 
     for d, (first, count, stride) in enumerate(zip(start, size, step)):
@@ -113,13 +82,7 @@ def slice(x, start, size, step):  # noqa: A001
     return x
 
 
-@_core
-def diagonal(x, offset, dim1, dim2):
-    return x.diagonal(offset, dim1, dim2)
-
-
-@_core
-def window(x, dims, kernel, stride, padding, dilation, out, fill):
+def windows(x, dims, kernel, stride, padding, dilation, out, fill):
     import torch
 
     for i, d in enumerate(dims):
@@ -132,7 +95,6 @@ def window(x, dims, kernel, stride, padding, dilation, out, fill):
     return x
 
 
-@_core
 def pad(x, low, high, fill):
     import torch
 
@@ -140,29 +102,6 @@ def pad(x, low, high, fill):
     return torch.nn.functional.pad(x, pairs, value=fill)
 
 
-@_core
-def concat(values, dim):
-    import torch
-
-    return torch.cat(values, dim)
-
-
-@_core
-def gather(x, index, dim, error=None):
-    return x.gather(dim, index)
-
-
-@_core
-def index(x, indices, error=None):
-    return x[tuple(indices)]
-
-
-@_core
-def index_put(x, indices, values, accumulate, error=None):
-    return x.index_put(tuple(indices), values, accumulate)
-
-
-@_core
 def slice_scatter(x, src, start, step):
     backwards = [d for d, stride in enumerate(step) if stride < 0]
     src = src.flip(backwards) if backwards else src
@@ -179,101 +118,19 @@ def slice_scatter(x, src, start, step):
     return put(x, 0)
 
 
-@_core
-def diagonal_scatter(x, src, offset, dim1, dim2):
-    return x.diagonal_scatter(src, offset, dim1, dim2)
-
-
-@_core
-def scatter(x, index, src, dim, reduce, error=None):
-    return x.scatter_reduce(dim, index, src, reduce) if reduce else x.scatter(dim, index, src)
-
-
-def _over_each(step: Callable[[Any, int], Any], x: Any, dims: list[int]) -> Any:
-    for d in sorted(dims, reverse=True):
-        x = step(x, d)
+def over_dims(reduce, x, dims):
+    for dim in sorted(dims, reverse=True):
+        x = reduce(x, dim)
     return x
 
 
-@_core
-def sum(x, dims):  # noqa: A001
-    return x.sum(dims, dtype=x.dtype) if dims else x
+def extremum(reduce, x, dims):
+    if not dims:
+        return x
+    # torch refuses dims of size 0 even where the result has no elements either.
+    return x.sum(dims, dtype=x.dtype) if 0 in x.shape else reduce(x, dims)
 
 
-@_core
-def prod(x, dims):
-    return _over_each(lambda y, d: y.prod(d, dtype=y.dtype), x, dims)
-
-
-@_core
-def amax(x, dims):
-    # Of nothing there is nothing: torch refuses dims of size 0 where others are too.
-    return (sum(x, dims) if 0 in x.shape else x.amax(dims)) if dims else x
-
-
-@_core
-def amin(x, dims):
-    return (sum(x, dims) if 0 in x.shape else x.amin(dims)) if dims else x
-
-
-@_core
-def any(x, dims):  # noqa: A001
-    return _over_each(lambda y, d: y.any(d), x, dims)
-
-
-@_core
-def all(x, dims):  # noqa: A001
-    return _over_each(lambda y, d: y.all(d), x, dims)
-
-
-@_core
-def argmax(x, dims):
-    return x.argmax(dims[0]) if len(dims) == 1 and x.ndim > 1 else x.argmax()
-
-
-@_core
-def argmin(x, dims):
-    return x.argmin(dims[0]) if len(dims) == 1 and x.ndim > 1 else x.argmin()
-
-
-@_core
-def cumsum(x, dim):
-    return x.cumsum(dim, dtype=x.dtype)
-
-
-@_core
-def cumprod(x, dim):
-    return x.cumprod(dim, dtype=x.dtype)
-
-
-@_core
-def cummax_values(x, dim):
-    return x.cummax(dim).values
-
-
-@_core
-def cummin_values(x, dim):
-    return x.cummin(dim).values
-
-
-@_core
-def mm(x, y):
-    return x @ y
-
-
-@_core
-def bmm(x, y):
-    return x.bmm(y)
-
-
-@_core
-def convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    import torch
-
-    return torch.ops.aten.convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-
-
-@_core
 def convolution_weight_grad(windows, image, size, stride, padding, dilation, groups):
     import torch
 
@@ -300,59 +157,20 @@ def _scores(query, key, mask, is_causal, scale):
     return scores
 
 
-@_core
-def sdpa(query, key, value, mask, is_causal, scale):
+def attention(query, key, value, mask, is_causal, scale):
     scores = _scores(query, key, mask, is_causal, scale)
     return scores.softmax(-1).nan_to_num(0.0) @ value, scores.logsumexp(-1)
 
 
-@_core
-def sdpa_backward(grad, query, key, value, mask, out, logsumexp, is_causal, scale):
+def attention_backward(grad, query, key, value, mask, out, logsumexp, is_causal, scale):
     weights = (_scores(query, key, mask, is_causal, scale) - logsumexp[..., None]).exp().nan_to_num(0.0)
     inner = weights * (grad @ value.transpose(-2, -1) - (grad * out).sum(-1, keepdim=True))
     return inner @ key * scale, inner.transpose(-2, -1) @ query * scale, weights.transpose(-2, -1) @ grad
 
 
-@_core
-def true_divide(x, y):
-    return x / y
-
-
-@_core
-def div_trunc(x, y):
-    import torch
-
-    return torch.div(x, y, rounding_mode="trunc")
-
-
-@_core
-def trigamma(x):
-    import torch
-
-    return torch.special.polygamma(1, x)
-
-
-@_core
 def clamp(x, low, high):
     import torch
 
     if low is not None:
         x = torch.maximum(x, low)
     return x if high is None else torch.minimum(x, high)
-
-
-@_core
-def masked_fill(x, mask, value):
-    import torch
-
-    return torch.where(mask, value, x)
-
-
-@_core
-def pow(x, exponent):  # noqa: A001
-    return x**exponent
-
-
-@_core
-def pow_scalar(x, exponent):
-    return x**exponent

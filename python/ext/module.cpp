@@ -173,8 +173,27 @@ PyObject* connect(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+// eager_form(name) -> (parameters, expression), or None where a core operator has no form of its own in PyTorch.
+PyObject* eager_form(PyObject*, PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) return nullptr;
+  const graph::OpDef* op = graph::find_op(text);
+  if (!op || op->core.eager.empty() || op->core.eager == graph::kNoEager) Py_RETURN_NONE;
+  const std::vector<graph::Param>& params = op->parsed.at(0).params;
+  PyRef names = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(params.size())));
+  for (size_t i = 0; names && i < params.size(); ++i) {
+    PyObject* param = PyUnicode_FromString(params[i].name.c_str());
+    if (!param) return nullptr;
+    PyTuple_SET_ITEM(names.get(), i, param);
+  }
+  if (!names) return nullptr;
+  return Py_BuildValue("(Os#)", names.get(), op->core.eager.data(),
+                       static_cast<Py_ssize_t>(op->core.eager.size()));
+}
+
 PyMethodDef methods[] = {
     {"_operators", operators, METH_NOARGS, nullptr},
+    {"eager_form", eager_form, METH_O, nullptr},
     {"make_config", make_config, METH_VARARGS, nullptr},
     {"make_optimized", make_optimized, METH_VARARGS, nullptr},
     {"counters", counters, METH_NOARGS, nullptr},

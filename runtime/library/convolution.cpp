@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/gemm/gemm.h"
 #include "runtime/gemm/kernels.h"
 #include "runtime/host/arena.h"
@@ -20,6 +21,7 @@ namespace {
 
 Convolution describe(const LibraryArgs& args) {
   Convolution conv;
+  conv.rank = args.operands[0].rank - 2;
   const int64_t* at = conv.read_parameters(args.integers);
   at += conv.rank;  // the output padding shows in the output's sizes
   conv.transposed = at[0] != 0;
@@ -267,8 +269,14 @@ void portable(const Convolution& conv, const LibraryArgs& args, DType dtype) {
 
 }  // namespace
 
+bool has_spatial_rank(const TensorView& image, RunError* error) {
+  const int rank = image.rank - 2;
+  if (rank >= 1 && rank <= kMostRank) return true;
+  *error = {RunError::kRuntimeError, absl::StrCat("convolution over ", rank, " dimensions")};
+  return false;
+}
+
 const int64_t* Convolution::read_parameters(const int64_t* at) {
-  rank = static_cast<int>(*at++);
   const int first = kMostRank - rank;
   for (Dims* dims : {&stride, &padding, &dilation}) {
     std::copy_n(at, rank, dims->begin() + first);
@@ -292,11 +300,7 @@ void Convolution::set_sizes(const TensorView& image_view, const TensorView& wind
 
 bool library_convolution(const LibraryArgs& args, RunError* error) {
   const TensorView& output = args.output();
-  if (args.integers[0] < 1 || args.integers[0] > kMostRank) {
-    *error = {RunError::kRuntimeError,
-              "convolution over " + std::to_string(args.integers[0]) + " dimensions"};
-    return false;
-  }
+  if (!has_spatial_rank(args.operands[0], error)) return false;
   if (count_elements(output) == 0) return true;
   const Convolution conv = describe(args);
   const bool tiled = !conv.transposed;

@@ -24,10 +24,13 @@ struct Convolution {
   int64_t groups = 1, batch = 0, image_channels = 0, window_channels = 0;
   int64_t count(const Dims& dims) const { return dims[0] * dims[1] * dims[2]; }
 
-  // Reads `rank`, stride, padding and dilation; returns what follows them.
+  // Reads stride, padding and dilation; returns what follows them. `rank` is set.
   const int64_t* read_parameters(const int64_t* at);
   void set_sizes(const TensorView& image, const TensorView& windows, const TensorView& weight);
 };
+
+// One to three; false with an error elsewhere.
+bool has_spatial_rank(const TensorView& image, RunError* error);
 
 // Strides of the spatial dims, the missing ones 0.
 inline Dims spatial_strides(const TensorView& view) {

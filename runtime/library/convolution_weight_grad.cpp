@@ -223,17 +223,14 @@ void widened(const Convolution& conv, const LibraryArgs& args) {
 
 bool library_convolution_weight_grad(const LibraryArgs& args, RunError* error) {
   const TensorView &windows = args.operands[0], &image = args.operands[1], &weight = args.output();
-  if (args.integers[0] < 1 || args.integers[0] > kMostRank) {
-    *error = {RunError::kRuntimeError,
-              "convolution over " + std::to_string(args.integers[0]) + " dimensions"};
-    return false;
-  }
+  if (!has_spatial_rank(image, error)) return false;
   if (count_elements(weight) == 0) return true;
   if (count_elements(windows) == 0 || count_elements(image) == 0) {
     write_dense(weight, std::vector<double>(count_elements(weight)).data());
     return true;
   }
   Convolution conv;
+  conv.rank = image.rank - 2;
   const int64_t* at = conv.read_parameters(args.integers);
   conv.groups = *at;
   conv.set_sizes(image, windows, weight);

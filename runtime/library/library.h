@@ -15,6 +15,7 @@ struct LibraryArgs {
   const int64_t* integers = nullptr;  // attributes, in the order each function documents
   int num_integers = 0;
   const double* numbers = nullptr;
+  std::string_view text;
   int user_call = -1;
   LibraryCallbacks* callbacks = nullptr;
   const TensorView& output(int i = 0) const { return operands[num_inputs + i]; }
@@ -25,12 +26,12 @@ using LibraryFn = bool (*)(const LibraryArgs& args, RunError* error);
 // (M,K) x (K,N) -> (M,N), or with a leading batch dim on all three. Any strides; any dtype but bool.
 bool library_matmul(const LibraryArgs& args, RunError* error);
 
-// input (N,C,..), weight, bias or absent -> output. integers: spatial rank r, then r each of stride, padding,
-// dilation, output padding, then transposed (0/1) and groups.
+// input (N,C,..), weight, bias or absent -> output. integers: stride, padding, dilation and output padding of each
+// spatial dim, then transposed (0/1) and groups.
 bool library_convolution(const LibraryArgs& args, RunError* error);
 
-// The gradient of a convolution's weight. windows (N,O,..), image (N,C,..) -> weight. integers: spatial rank r, then r each of
-// stride, padding, dilation, then groups.
+// The gradient of a convolution's weight. windows (N,O,..), image (N,C,..) -> weight. integers: stride,
+// padding and dilation of each spatial dim, then groups.
 bool library_convolution_weight_grad(const LibraryArgs& args, RunError* error);
 
 // query, key, value (B,H,L,E), additive mask or absent -> output, and unless it is absent the log-sum-exp of each row of scores
@@ -40,10 +41,9 @@ bool library_attention(const LibraryArgs& args, RunError* error);
 // may be absent. integers, numbers: as above.
 bool library_attention_backward(const LibraryArgs& args, RunError* error);
 
-// Random numbers from the framework's generator: probabilities or absent -> output. integers: the kind that
-// draw_kind says. numbers: the distribution's two parameters.
-bool library_draw(const LibraryArgs& args, RunError* error);
-int draw_kind(std::string_view distribution);  // -1: unknown
+// Random numbers from the framework's generator: probabilities or absent -> output. text: the distribution
+// (torch_shim.h lists them). numbers: its two parameters. integers: the dims in the order of eager's memory, or none.
+bool library_random(const LibraryArgs& args, RunError* error);
 
 // The framework's own operator `user_call`, through LibraryCallbacks.
 bool library_callback(const LibraryArgs& args, RunError* error);

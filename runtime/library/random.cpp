@@ -1,9 +1,13 @@
 // Random numbers by PyTorch's own operators, through the dispatcher: the same kernels and the same generator
 // as eager's, so the same numbers.
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
+#include "runtime/abseil.h"
 #include "runtime/library/library.h"
 #include "runtime/library/torch_shim.h"
 
@@ -16,12 +20,12 @@ int64_t count(const TensorView& view) {
   return total;
 }
 
-// The strides of memory without gaps, its dims in the order that integers[1...] say; none: row-major.
+// The strides of memory without gaps, its dims in the order that the integers say; none: row-major.
 std::vector<int64_t> packed_strides(const LibraryArgs& args, const TensorView& view) {
   std::vector<int64_t> strides(view.rank);
-  const bool ordered = args.num_integers > 1;
+  const bool ordered = args.num_integers > 0;
   for (int64_t i = view.rank, step = 1; i-- > 0;) {
-    const int64_t dim = ordered ? args.integers[1 + i] : i;
+    const int64_t dim = ordered ? args.integers[i] : i;
     strides[dim] = step;
     step *= view.sizes[dim];
   }
@@ -48,30 +52,26 @@ void copy(const TensorView& from, const TensorView& to) {
 
 }  // namespace
 
-int draw_kind(std::string_view distribution) {
-  for (size_t i = 0; i < std::size(kDraws); ++i)
-    if (distribution == kDraws[i].distribution) return static_cast<int>(i);
-  return -1;
-}
-
-bool library_draw(const LibraryArgs& args, RunError* error) {
+bool library_random(const LibraryArgs& args, RunError* error) {
   const TensorView& out = args.output();
   if (count(out) == 0) return true;
   // Which number falls where follows from the memory of eager's tensor, whatever the plan makes of it afterwards.
-  TensorView drawn = out;
+  TensorView target = out;
   std::vector<char> memory;
   const std::vector<int64_t> strides = packed_strides(args, out);
   if (!has_strides(out, strides)) {
     memory.resize(count(out) * bytes(out.dtype));
-    drawn.data = memory.data();
-    drawn.strides = strides.data();
+    target.data = memory.data();
+    target.strides = strides.data();
   }
-  if (!torch_draw(kDraws[args.integers[0]], drawn, args.operands[0], args.numbers)) {
+  const auto* distribution = std::ranges::find(kDistributions, args.text, &Distribution::name);
+  if (distribution == std::end(kDistributions) ||
+      !torch_random(*distribution, target, args.operands[0], args.numbers)) {
     *error = {RunError::kRuntimeError,
-              std::string("PyTorch could not draw random numbers: ") + kDraws[args.integers[0]].op};
+              absl::StrCat("PyTorch could not draw random numbers: ", absl_view(args.text))};
     return false;
   }
-  if (!memory.empty()) copy(drawn, out);
+  if (!memory.empty()) copy(target, out);
   return true;
 }
 

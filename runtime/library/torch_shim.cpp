@@ -138,7 +138,7 @@ bool copy_result(const Shim& torch, Handle result, const TensorView& output) {
 bool torch_convolution(const LibraryArgs& args) {
   const Shim* torch = shim();
   if (!torch) return false;
-  const int64_t rank = args.integers[0], *at = args.integers + 1;
+  const int64_t rank = args.operands[0].rank - 2, *at = args.integers;
   TorchTensor input(*torch, args.operands[0]), weight(*torch, args.operands[1]);
   const TensorView& bias_view = args.operands[2];
   TorchTensor bias = bias_view.data ? TorchTensor(*torch, bias_view) : TorchTensor();
@@ -155,7 +155,7 @@ bool torch_convolution(const LibraryArgs& args) {
 bool torch_convolution_weight_grad(const LibraryArgs& args) {
   const Shim* torch = shim();
   if (!torch || !torch->convolution_backward) return false;
-  const int64_t rank = args.integers[0], *at = args.integers + 1, no_padding[3] = {0, 0, 0};
+  const int64_t rank = args.operands[0].rank - 2, *at = args.integers, no_padding[3] = {0, 0, 0};
   const TensorView &windows_view = args.operands[0], &image_view = args.operands[1],
                    &weight_view = args.output();
   // It refuses, loudly, windows that are not all that there is room for.
@@ -203,8 +203,8 @@ bool torch_attention(const LibraryArgs& args) {
   return copy_result(*torch, result, args.output());
 }
 
-bool torch_draw(const DrawRow& row, const TensorView& out, const TensorView& probabilities,
-                const double* parameters) {
+bool torch_random(const Distribution& row, const TensorView& out, const TensorView& probabilities,
+                  const double* parameters) {
   const Shim* torch = shim();
   if (!torch || !torch->call_dispatcher) return false;
   TorchTensor target(*torch, out);

@@ -12,14 +12,14 @@ bool torch_convolution_weight_grad(const LibraryArgs& args);
 bool torch_matmul(const LibraryArgs& args);  // of matrices or batches of them
 bool torch_attention(const LibraryArgs& args);
 
-// The distributions of core.draw, each an in-place operator of PyTorch.
-struct DrawRow {
-  const char *distribution, *op, *overload;
+// The distributions of core.random, each an in-place operator of PyTorch.
+struct Distribution {
+  const char *name, *op, *overload;
   int parameters;      // numbers that it takes
   bool integer;        // they are integers
   bool probabilities;  // it takes a tensor instead
 };
-inline constexpr DrawRow kDraws[] = {
+inline constexpr Distribution kDistributions[] = {
     {"uniform", "aten::uniform_", "", 2, false, false},
     {"normal", "aten::normal_", "", 2, false, false},
     {"bernoulli", "aten::bernoulli_", "float", 1, false, false},
@@ -27,7 +27,7 @@ inline constexpr DrawRow kDraws[] = {
     {"integers", "aten::random_", "to", 1, true, false},
     {"exponential", "aten::exponential_", "", 1, false, false},
 };
-bool torch_draw(const DrawRow& row, const TensorView& out, const TensorView& probabilities,
-                const double* parameters);
+bool torch_random(const Distribution& row, const TensorView& out, const TensorView& probabilities,
+                  const double* parameters);
 
 }  // namespace cdynamo::runtime

@@ -1,23 +1,13 @@
-#include "graph/passes/layout.h"
+// Views as maps of memory: of each, the layout of its result, and the write through it (OpDef::core.view).
+#include "graph/ops/view_maps.h"
 
 #include <algorithm>
 #include <optional>
 
+#include "graph/passes/view_step.h"
 #include "graph/strides.h"
 
 namespace cdynamo::graph {
-
-bool same_size(SymContext& context, const Sym& a, const Sym& b) {
-  if (a == b) return true;
-  if (a.is_constant() && b.is_constant()) return false;
-  return context.guard_eq(a, b, "sizes that meet in a view");
-}
-
-bool same_sizes(SymContext& context, const std::vector<Sym>& a, const std::vector<Sym>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](const Sym& x, const Sym& y) { return same_size(context, x, y); });
-}
-
 namespace {
 
 bool less(SymContext& context, const Sym& a, const Sym& b) {
@@ -25,18 +15,14 @@ bool less(SymContext& context, const Sym& a, const Sym& b) {
   return context.guard(Relation::kLt, a, b, "sizes that meet in a view");
 }
 
-}  // namespace
-
-namespace {
-
-bool advance_expand(SymContext& context, const Args& args, Layout& layout) {
+bool advance_expand(SymContext& context, const Args& args, StorageLayout& layout) {
   const std::vector<Sym> sizes = args.sizes("size");
   for (size_t d = 0; d < sizes.size(); ++d)
     if (!same_size(context, sizes[d], layout.sizes[d])) layout.strides[d] = 0;
   return true;
 }
 
-bool advance_permute(SymContext&, const Args& args, Layout& layout) {
+bool advance_permute(SymContext&, const Args& args, StorageLayout& layout) {
   std::vector<Sym> strides;
   for (int64_t dim : args.constants("dims")) strides.push_back(layout.strides[dim]);
   layout.strides = std::move(strides);
@@ -45,7 +31,8 @@ bool advance_permute(SymContext&, const Args& args, Layout& layout) {
 
 // Dims of size 1 that come or go, as squeeze and unsqueeze have them: the others keep their strides, a new one
 // gets that of the block behind it. Nothing where other dims change.
-std::optional<std::vector<Sym>> strides_beside_units(const Layout& layout, const std::vector<Sym>& sizes) {
+std::optional<std::vector<Sym>> strides_beside_units(const StorageLayout& layout,
+                                                     const std::vector<Sym>& sizes) {
   std::vector<Sym> strides;
   size_t old = 0;
   for (const Sym& size : sizes) {
@@ -63,7 +50,7 @@ std::optional<std::vector<Sym>> strides_beside_units(const Layout& layout, const
   return strides;
 }
 
-bool advance_reshape(SymContext& context, const Args& args, Layout& layout) {
+bool advance_reshape(SymContext& context, const Args& args, StorageLayout& layout) {
   const std::vector<Sym> sizes = args.sizes("size");
   if (auto kept = strides_beside_units(layout, sizes)) {
     layout.strides = std::move(*kept);
@@ -75,7 +62,7 @@ bool advance_reshape(SymContext& context, const Args& args, Layout& layout) {
   return true;
 }
 
-bool advance_slice(SymContext&, const Args& args, Layout& layout) {
+bool advance_slice(SymContext&, const Args& args, StorageLayout& layout) {
   const std::vector<Sym> start = args.sizes("start"), step = args.sizes("step");
   for (size_t d = 0; d < start.size(); ++d) {
     layout.offset = layout.offset + start[d] * layout.strides[d];
@@ -84,7 +71,7 @@ bool advance_slice(SymContext&, const Args& args, Layout& layout) {
   return true;
 }
 
-bool advance_diagonal(SymContext&, const Args& args, Layout& layout) {
+bool advance_diagonal(SymContext&, const Args& args, StorageLayout& layout) {
   const int64_t offset = args.constant("offset"), dim1 = args.constant("dim1"), dim2 = args.constant("dim2");
   layout.offset =
       layout.offset + (offset >= 0 ? layout.strides[dim2] * offset : layout.strides[dim1] * -offset);
@@ -94,9 +81,9 @@ bool advance_diagonal(SymContext&, const Args& args, Layout& layout) {
   return true;
 }
 
-bool advance_detach(SymContext&, const Args&, Layout&) { return true; }
+bool advance_detach(SymContext&, const Args&, StorageLayout&) { return true; }
 
-bool advance_unit_strides(SymContext&, const Args& args, Layout& layout) {
+bool advance_unit_strides(SymContext&, const Args& args, StorageLayout& layout) {
   const std::vector<Sym> strides = args.sizes("strides");
   for (size_t d = 0; d < strides.size(); ++d)
     if (layout.sizes[d] == Sym(1)) layout.strides[d] = strides[d];
@@ -104,7 +91,7 @@ bool advance_unit_strides(SymContext&, const Args& args, Layout& layout) {
 }
 
 // core.window without padding: each window's elements lie in the operand.
-bool advance_window(SymContext& context, const Args& args, Layout& layout) {
+bool advance_window(SymContext& context, const Args& args, StorageLayout& layout) {
   const std::vector<int64_t> dims = args.constants("dims");
   const std::vector<Sym> kernel = args.sizes("kernel"), stride = args.sizes("stride"),
                          padding = args.sizes("padding"), dilation = args.sizes("dilation"),
@@ -177,54 +164,15 @@ Value* back_window(Builder&, const ViewStep&, Value*, Value*) {
   throw Unsupported("a write through overlapping windows (unfold, as_strided)");
 }
 
-// advance: strides and offset after the view.
-struct ViewRule {
-  std::string_view name;
-  bool (*advance)(SymContext&, const Args&, Layout&);
-  Value* (*scatter_back)(Builder&, const ViewStep&, Value* operand, Value* content);
-};
-
-constexpr ViewRule kViewRules[] = {
-    {"core.expand", advance_expand, back_expand},
-    {"core.permute", advance_permute, back_permute},
-    {"core.reshape", advance_reshape, back_reshape},
-    {"core.slice", advance_slice, back_slice},
-    {"core.diagonal", advance_diagonal, back_diagonal},
-    {"core.window", advance_window, back_window},
-    {"core.detach", advance_detach, back_detach},
-    {"core.unit_strides", advance_unit_strides, back_detach},
-};
-
-const ViewRule* find_rule(const OpDef& op) {
-  for (const ViewRule& rule : kViewRules)
-    if (rule.name == op.name) return &rule;
-  return nullptr;
-}
-
 }  // namespace
 
-bool is_aliasing_view(const OpDef& op) { return op.family == Family::kView && find_rule(op); }
-
-ViewStep make_view_step(const Node& view) {
-  Value* operand = std::get<Value*>(view.args[0]);
-  return {view.op, view.overload, view.args, operand->type.sizes, view.results[0]->type.sizes};
-}
-
-bool advance(SymContext& context, const ViewStep& step, Layout& layout) {
-  if (!find_rule(*step.op)->advance(context, Args(step.op->parsed[step.overload], step.args), layout))
-    return false;
-  layout.sizes = step.result_sizes;
-  return true;
-}
-
-Value* apply(Builder& builder, const ViewStep& step, Value* operand) {
-  std::vector<Arg> args = step.args;
-  args[0] = operand;
-  return builder.call(*step.op, step.overload, std::move(args)).at(0);
-}
-
-Value* scatter_back(Builder& builder, const ViewStep& step, Value* operand, Value* content) {
-  return find_rule(*step.op)->scatter_back(builder, step, operand, content);
-}
+const ViewDef kExpandView{advance_expand, back_expand};
+const ViewDef kPermuteView{advance_permute, back_permute};
+const ViewDef kReshapeView{advance_reshape, back_reshape};
+const ViewDef kSliceView{advance_slice, back_slice};
+const ViewDef kDiagonalView{advance_diagonal, back_diagonal};
+const ViewDef kWindowView{advance_window, back_window};
+const ViewDef kDetachView{advance_detach, back_detach};
+const ViewDef kUnitStridesView{advance_unit_strides, back_detach};
 
 }  // namespace cdynamo::graph

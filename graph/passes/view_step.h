@@ -11,7 +11,7 @@
 namespace cdynamo::graph {
 
 // Elements, counted from the base tensor's first one.
-struct Layout {
+struct StorageLayout {
   std::vector<Sym> sizes, strides;
   Sym offset = 0;
 };
@@ -29,7 +29,7 @@ struct ViewStep {
 bool is_aliasing_view(const OpDef& op);
 ViewStep make_view_step(const Node& view);
 // The layout after the step; false where the step needs a copy.
-bool advance(SymContext& context, const ViewStep& step, Layout& layout);
+bool advance(SymContext& context, const ViewStep& step, StorageLayout& layout);
 Value* apply(Builder& builder, const ViewStep& step, Value* operand);
 // `operand` with the elements that the step selects replaced by `content`. Throws where elements are selected
 // twice.

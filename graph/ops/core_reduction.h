@@ -1,0 +1,10 @@
+// The reductions that scans share with the core's reductions.
+#pragma once
+
+#include "graph/op.h"
+
+namespace cdynamo::graph {
+
+extern const ReductionDef kSumReduction, kProdReduction, kGreatest, kLeast;
+
+}  // namespace cdynamo::graph

@@ -1,0 +1,87 @@
+// The core's scans: running sums, products and extrema along one dim.
+#include "graph/interpreter/kernels.h"
+#include "graph/ops/core_reduction.h"
+#include "graph/ops/entry.h"
+
+namespace cdynamo::graph {
+namespace {
+
+std::vector<TensorType> like_self(Graph& graph, const Args& args) {
+  const Value* self = args.value("self");
+  return {contiguous_type(self, self->type.sizes, self->type.dtype)};
+}
+
+void cumsum_derivative(Derivative& d) {
+  int64_t dim = d.args.constant("dim");
+  Tensor reversed = flip(d.grad(), {dim});
+  d.set(0, flip(wrap(d.builder, d.builder.call1("core.cumsum", {reversed.value, Sym(dim)})), {dim}));
+}
+
+Tensor scanned(const char* op, Tensor x, int64_t dim) {
+  return wrap(*x.builder, x.builder->call1(op, {x.value, Sym(dim)}));
+}
+
+// x[i + by], 0 beyond the end.
+Tensor ahead(Tensor x, int64_t dim, int64_t by) {
+  std::vector<Sym> low(x.rank(), 0), high(x.rank(), 0);
+  high[dim] = by;
+  return pad(slice(x, dim, by, x.size(dim) - by), low, high, 0.0);
+}
+
+// With g the gradient: d/dx[k] = x[0] .. x[k-1] * s[k], where s[k] = g[k] + x[k+1] * s[k+1]. The recurrence
+// is solved by doubling, without a division: zeros need no cases, and it can be differentiated again.
+void cumprod_derivative(Derivative& d) {
+  const Tensor x = d.operand(0);
+  const int64_t dim = d.args.constant("dim"), size = d.builder.sym().specialize(x.size(dim), "cumprod");
+  if (size == 0) return d.set(0, d.grad());
+  std::vector<Sym> low(x.rank(), 0), high(x.rank(), 0);
+  low[dim] = 1;
+  Tensor before = scanned("core.cumprod", pad(slice(x, dim, 0, size - 1), low, high, 1.0), dim);
+  Tensor total = d.grad(), factor = ahead(x, dim, 1);
+  for (int64_t by = 1; by < size; by *= 2) {
+    total = total + factor * ahead(total, dim, by);
+    if (by * 2 < size) factor = factor * ahead(factor, dim, by);
+  }
+  d.set(0, before * total);
+}
+
+// The gradient goes to the last element so far that is as extreme as the running value.
+void cumulative_extreme_derivative(Derivative& d) {
+  const Tensor x = d.operand(0), result = d.result();
+  const int64_t dim = d.args.constant("dim");
+  Tensor hit = logical_or(eq(x, result), logical_and(isnan(x), isnan(result)));
+  Tensor place = where(hit, iota(d.builder, x.sizes(), dim, DType::kI64), 0);
+  Tensor index = scanned("core.cummax_values", place, dim);
+  d.set(0, wrap(d.builder, d.builder.call1("core.scatter", {full_like(x, 0.0).value, index.value,
+                                                            d.grad().value, Sym(dim), std::string("sum")})));
+}
+
+OpDef scan(std::string_view name, std::string_view schema, const ReductionDef& reduction,
+           DerivativeFn derivative, std::string_view eager) {
+  return {.name = name,
+          .family = Family::kScan,
+          .schemas = {schema},
+          .reduction = &reduction,
+          .infer = like_self,
+          .derivative = derivative,
+          .core = {.linearity = &reduction == &kSumReduction ? Linearity::kAll : Linearity::kNone,
+                   .interpret = interpret_scan,
+                   .eager = eager}};
+}
+
+}  // namespace
+
+std::vector<OpDef> core_scan_ops() {
+  return {
+      scan("core.cumsum", "core.cumsum(Tensor self, int dim) -> Tensor", kSumReduction, cumsum_derivative,
+           "self.cumsum(dim, dtype=self.dtype)"),
+      scan("core.cumprod", "core.cumprod(Tensor self, int dim) -> Tensor", kProdReduction, cumprod_derivative,
+           "self.cumprod(dim, dtype=self.dtype)"),
+      scan("core.cummax_values", "core.cummax_values(Tensor self, int dim) -> Tensor", kGreatest,
+           cumulative_extreme_derivative, "self.cummax(dim).values"),
+      scan("core.cummin_values", "core.cummin_values(Tensor self, int dim) -> Tensor", kLeast,
+           cumulative_extreme_derivative, "self.cummin(dim).values"),
+  };
+}
+
+}  // namespace cdynamo::graph
