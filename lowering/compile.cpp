@@ -1,19 +1,20 @@
 // The pipeline of lowering:
-//   LoweringContext   what is known of the graph            lowering_context.cpp
-//   fuse              nodes -> steps of kernels and calls   fusion.cpp, kernel_builder.cpp,
-//   element_emitter.cpp, schedule.cpp plan_arena        where intermediates live              memory_plan.cpp
-//   emit_cpu          kernels -> machine code               emit_cpu.cpp
+//
+//   target_of         the device's target                   target.h, cpu/target.cpp
+//   LoweringContext   what is known of the graph            fusion/lowering_context.cpp
+//   fuse              nodes -> steps of kernels and calls   fusion/fusion.cpp, kernel_builder.cpp, element_emitter.cpp
+//   plan_arena        where intermediates live              fusion/memory_plan.cpp
+//   Target::emit      kernels -> machine code               cpu/schedule.cpp, cpu/emit_cpu.cpp
 //   the plan          what the executor runs                below
 #include "lowering/compile.h"
 
 #include <map>
 #include <set>
 
-#include "lowering/cpu/emit.h"
-#include "lowering/cpu/library.h"
 #include "lowering/fusion/in_place.h"
 #include "lowering/fusion/memory_plan.h"
 #include "lowering/fusion/sequential_kernels.h"
+#include "lowering/target.h"
 
 namespace cdynamo::lowering {
 namespace {
@@ -24,9 +25,9 @@ using runtime::PlanStep;
 // split reductions.
 class PlanMaker {
  public:
-  PlanMaker(const graph::Graph& core, const CompileOptions& options, CompileReport* report,
-            const EmitFn& emit)
-      : core_(core), options_(options), report_(report), emit_(emit), context_(core) {}
+  PlanMaker(const Target& target, const graph::Graph& core, const CompileOptions& options,
+            CompileReport* report)
+      : target_(target), core_(core), options_(options), report_(report), context_(core, target) {}
 
   std::unique_ptr<runtime::Executable> run() {
     steps_ = fuse(context_, report_ ? &report_->fusion : nullptr);
@@ -37,7 +38,7 @@ class PlanMaker {
     const ArenaPlan arena = plan_arena(context_, arena_uses_);
     emit_kernels();
     runtime::Plan plan = make_plan(arena);
-    std::unique_ptr<runtime::Executable> executable = runtime::make_plan_executable(std::move(plan));
+    std::unique_ptr<runtime::Executable> executable = target_.make_executable(std::move(plan));
     describe_outputs(*executable);
     return executable;
   }
@@ -65,7 +66,7 @@ class PlanMaker {
   // Written last, when everything has been read; what is itself read of a mutated input first goes to a
   // temporary.
   void add_mutations() {
-    std::map<int, Layout> staged;  // by value id
+    std::map<int, BufferLayout> staged;  // by value id
     std::vector<std::pair<const Value*, const Value*>> writes;
     std::set<int> written;
     for (const auto& mutation : core_.mutations) {
@@ -112,7 +113,7 @@ class PlanMaker {
   int output_owner(size_t index) const {
     if (const Value* owner = steps_.output_owners[index]) return owner->id;
     const Value& output = *core_.outputs[index];
-    Layout layout = context_.layouts[output.id];
+    BufferLayout layout = context_.layouts[output.id];
     if (layout.buffer < 0 && !resolve_view(context_, output, &layout)) return -1;
     if (layout.buffer < 0 || is_input(layout.buffer) || !(layout.offset == Sym())) return -1;
     const Value& owner = *core_.value(layout.buffer);
@@ -128,7 +129,7 @@ class PlanMaker {
     return false;
   }
 
-  void add_copy(const Value& value, const Layout& destination, const Layout* source = nullptr) {
+  void add_copy(const Value& value, const BufferLayout& destination, const BufferLayout* source = nullptr) {
     Step step;
     step.kernels.push_back(build_copy(context_, value, destination, source));
     steps_.steps.push_back(std::move(step));
@@ -162,7 +163,7 @@ class PlanMaker {
     for (const Step& step : steps_.steps) {
       if (step.kind == Step::kLibrary) {
         for_each_library_value(*step.nodes[0], [&](const Value& value) {
-          const Layout layout = layout_of(value);
+          const BufferLayout layout = layout_of(value);
           use(layout.buffer, value.type.dtype, elements_of(layout.buffer), index);
         });
         ++index;
@@ -179,7 +180,7 @@ class PlanMaker {
 
   void overwrite_intermediates() {
     const std::map<int, int> moved = overwrite_last_reads(steps_, arena_uses_);
-    for (Layout& layout : context_.layouts)
+    for (BufferLayout& layout : context_.layouts)
       if (auto found = moved.find(layout.buffer); found != moved.end()) layout.buffer = found->second;
   }
 
@@ -196,8 +197,8 @@ class PlanMaker {
            context_.users[value.id].empty();
   }
 
-  Layout layout_of(const Value& value) const {
-    Layout layout = context_.layouts[value.id];
+  BufferLayout layout_of(const Value& value) const {
+    BufferLayout layout = context_.layouts[value.id];
     if (layout.buffer < 0 && !resolve_view(context_, value, &layout))
       throw graph::InternalError("an operand of a library call is not in memory: " + value.name);
     return layout;
@@ -210,7 +211,6 @@ class PlanMaker {
     for (const Step& step : steps_.steps)
       kernels.insert(kernels.end(), step.kernels.begin(), step.kernels.end());
     for (const Kernel& kernel : kernels) {
-      if (report_ && options_.keep_text) report_->loop_ir += print(kernel) + "\n";
       const std::vector<std::string> problems = verify(kernel);
       if (!problems.empty())
         throw graph::InternalError("broken kernel: " + problems[0] + "\n" + print(kernel));
@@ -218,10 +218,11 @@ class PlanMaker {
     EmitOptions emit_options{.use_disk_cache = options_.use_disk_cache};
     if (report_ && options_.keep_text) {
       emit_options.keep_text = true;
+      emit_options.loop_ir = &report_->loop_ir;
       emit_options.llvm_ir = &report_->llvm_ir;
       emit_options.assembly = &report_->assembly;
     }
-    if (!kernels.empty()) module_ = emit_(kernels, *core_.sym, emit_options);
+    if (!kernels.empty()) module_ = target_.emit(kernels, *core_.sym, emit_options);
     if (report_) {
       report_->kernels = static_cast<int>(kernels.size());
       report_->kernels_compiled = module_ ? module_->kernels_compiled : 0;
@@ -290,10 +291,11 @@ class PlanMaker {
     region_may_fail_ |= may_fail(kernel);
     region_reads_.merge(reads);
     region_writes_.merge(writes);
-    step.kernel = compiled.run;
-    step.items = sizes_.add(product(compiled.work));
-    step.scratch_bytes = sizes_.add(compiled.scratch_bytes);
-    step.cost_per_item = compiled.cost_per_item;
+    step.launch = {.code = compiled.code,
+                   .items = sizes_.add(product(compiled.grid)),
+                   .scratch_bytes = sizes_.add(compiled.scratch_bytes),
+                   .cost_per_item = compiled.cost_per_item,
+                   .may_fail = may_fail(kernel)};
     plan_.steps.push_back(std::move(step));
   }
 
@@ -323,7 +325,7 @@ class PlanMaker {
   runtime::PlanOperand operand(const Value* value, const ArenaPlan& arena) {
     runtime::PlanOperand result;
     if (!value) return result;
-    const Layout layout = layout_of(*value);
+    const BufferLayout layout = layout_of(*value);
     result.buffer = plan_buffer(layout.buffer, arena);
     result.dtype = value->type.dtype;
     result.offset = sizes_.add(layout.offset);
@@ -336,7 +338,7 @@ class PlanMaker {
     region_reads_.clear();
     region_writes_.clear();
     PlanStep step{.name = std::string(node.op->name), .user_call = node.user_call};
-    step.library = cpu_library(context_.kind(node));
+    step.library = target_.library(context_.kind(node));
     const graph::Args args = args_of(node);
     const graph::CallDef& call = *node.op->core.call;
     for (std::string_view name : call.tensors) add_operands(step, args[name], arena);
@@ -380,10 +382,10 @@ class PlanMaker {
     }
   }
 
+  const Target& target_;
   const graph::Graph& core_;
   const CompileOptions& options_;
   CompileReport* report_;
-  const EmitFn& emit_;
   LoweringContext context_;
   Steps steps_;
   std::map<int, int> output_of_;  // buffer id -> output
@@ -412,12 +414,12 @@ void CompileReport::add(const CompileReport& other) {
 
 std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options,
                                              CompileReport* report) {
-  return compile_with(core, options, report, emit_cpu);
+  return compile_for(target_of(core), core, options, report);
 }
 
-std::unique_ptr<runtime::Executable> compile_with(const graph::Graph& core, const CompileOptions& options,
-                                                  CompileReport* report, const EmitFn& emit) {
-  return PlanMaker(core, options, report, emit).run();
+std::unique_ptr<runtime::Executable> compile_for(const Target& target, const graph::Graph& core,
+                                                 const CompileOptions& options, CompileReport* report) {
+  return PlanMaker(target, core, options, report).run();
 }
 
 }  // namespace cdynamo::lowering

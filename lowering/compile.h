@@ -4,13 +4,10 @@
 //   compiled.executable->run(call);
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "graph/graph.h"
-#include "lowering/loops/loop_ir.h"
 #include "runtime/executable.h"
 
 namespace cdynamo::lowering {
@@ -34,12 +31,9 @@ struct CompileReport {
 std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options,
                                              CompileReport* report);
 
-// The same with another emission than emit_cpu: the tests' interpreter of kernels.
-class CompiledModule;
-struct EmitOptions;
-using EmitFn = std::function<std::unique_ptr<CompiledModule>(std::span<const Kernel>,
-                                                             const graph::SymContext&, const EmitOptions&)>;
-std::unique_ptr<runtime::Executable> compile_with(const graph::Graph& core, const CompileOptions& options,
-                                                  CompileReport* report, const EmitFn& emit);
+// The same for a given target: the tests' has an interpreter of kernels for emission.
+class Target;
+std::unique_ptr<runtime::Executable> compile_for(const Target& target, const graph::Graph& core,
+                                                 const CompileOptions& options, CompileReport* report);
 
 }  // namespace cdynamo::lowering

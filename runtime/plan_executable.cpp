@@ -7,6 +7,7 @@
 #include <new>
 
 #include "runtime/host/arena.h"
+#include "runtime/host/kernel.h"
 #include "runtime/host/parallel.h"
 
 namespace cdynamo::runtime {
@@ -23,7 +24,7 @@ constexpr int kMostSizes = 128;
 alignas(64) char nothing[256];  // where empty tensors point
 
 // Steps [begin, end) that run together: kernels in one parallel region, or one library call.
-struct Region {
+struct Segment {
   int begin = 0, end = 0;
   bool library = false;
   std::vector<int> first_writes, last_reads;  // plan buffers: outputs that begin here, inputs that end
@@ -52,10 +53,11 @@ class PlanExecutable final : public Executable {
                              [](const SizeExpr& size) { return size.is_constant(); });
     if (is_static_)
       for (const SizeExpr& size : plan_.sizes) static_sizes_.push_back(size.constant);
-    regions_ = make_regions(/*apart=*/false);
-    pieces_ = make_regions(/*apart=*/true);
+    segments_ = make_segments(/*apart=*/false);
+    pieces_ = make_segments(/*apart=*/true);
     single_ = plan_.steps.size() == 1 && !plan_.steps[0].library && plan_.arena_bytes < 0 && is_static_ &&
-              plan_.buffers.size() <= kMostPointers && static_sizes_[plan_.steps[0].scratch_bytes] == 0 &&
+              plan_.buffers.size() <= kMostPointers &&
+              static_sizes_[plan_.steps[0].launch.scratch_bytes] == 0 &&
               step_cost(plan_.steps[0], static_sizes_.data()) < kWorthThreads;
     if (is_static_) {
       double cost = 0;
@@ -96,15 +98,15 @@ class PlanExecutable final : public Executable {
       frame.pointers = pointer_overflow.data();
     }
     locate_buffers(frame, arena.data());
-    for (const Region& region : scattered ? pieces_ : regions_) {
-      if (call.memory && !allocate_outputs(region, frame)) return out_of_memory(error);
-      if (scattered && !allocate_blocks(region, frame, blocks)) return out_of_memory(error);
-      if (region.library ? !run_library(plan_.steps[region.begin], frame, error)
-                         : !run_kernels(region, frame, error))
+    for (const Segment& segment : scattered ? pieces_ : segments_) {
+      if (call.memory && !allocate_outputs(segment, frame)) return out_of_memory(error);
+      if (scattered && !allocate_blocks(segment, frame, blocks)) return out_of_memory(error);
+      if (segment.library ? !run_library(plan_.steps[segment.begin], frame, error)
+                          : !run_kernels(segment, frame, error))
         return false;
-      for (int buffer : region.last_reads)
+      for (int buffer : segment.last_reads)
         if (call.memory) call.memory->release(call.memory->context, plan_.buffers[buffer].index);
-      for (int buffer : region.ends)
+      for (int buffer : segment.ends)
         if (scattered) blocks[buffer].reset();
     }
     return true;
@@ -124,32 +126,32 @@ class PlanExecutable final : public Executable {
   }
 
   static double step_cost(const PlanStep& step, const int64_t* sizes) {
-    return static_cast<double>(sizes[step.items]) * step.cost_per_item;
+    return static_cast<double>(sizes[step.launch.items]) * step.launch.cost_per_item;
   }
 
-  std::vector<Region> make_regions(bool apart) const {
-    std::vector<Region> regions;
+  std::vector<Segment> make_segments(bool apart) const {
+    std::vector<Segment> segments;
     for (int i = 0; i < static_cast<int>(plan_.steps.size()); ++i) {
       const bool library = plan_.steps[i].library != nullptr;
-      if (!apart && !library && !regions.empty() && !regions.back().library)
-        regions.back().end = i + 1;
+      if (!apart && !library && !segments.empty() && !segments.back().library)
+        segments.back().end = i + 1;
       else
-        regions.push_back({i, i + 1, library});
+        segments.push_back({i, i + 1, library});
     }
-    find_lives(regions);
-    return regions;
+    find_lives(segments);
+    return segments;
   }
 
   // Where in the steps the outputs begin and the inputs end, and what lies between.
-  void find_lives(std::vector<Region>& regions) const {
+  void find_lives(std::vector<Segment>& segments) const {
     std::vector<int> first(plan_.buffers.size(), -1), last(plan_.buffers.size(), -1);
-    for (int r = 0; r < static_cast<int>(regions.size()); ++r) {
+    for (int r = 0; r < static_cast<int>(segments.size()); ++r) {
       auto use = [&](int buffer) {
         if (buffer < 0) return;
         if (first[buffer] < 0) first[buffer] = r;
         last[buffer] = r;
       };
-      for (int i = regions[r].begin; i < regions[r].end; ++i) {
+      for (int i = segments[r].begin; i < segments[r].end; ++i) {
         for (int buffer : plan_.steps[i].buffers) use(buffer);
         for (const PlanOperand& operand : plan_.steps[i].operands) use(operand.buffer);
       }
@@ -157,18 +159,18 @@ class PlanExecutable final : public Executable {
     for (size_t buffer = 0; buffer < plan_.buffers.size(); ++buffer) {
       if (first[buffer] < 0) continue;
       if (plan_.buffers[buffer].where == PlanBuffer::kOutput)
-        regions[first[buffer]].first_writes.push_back(static_cast<int>(buffer));
+        segments[first[buffer]].first_writes.push_back(static_cast<int>(buffer));
       if (plan_.buffers[buffer].where == PlanBuffer::kInput)
-        regions[last[buffer]].last_reads.push_back(static_cast<int>(buffer));
+        segments[last[buffer]].last_reads.push_back(static_cast<int>(buffer));
       if (plan_.buffers[buffer].where == PlanBuffer::kArena) {
-        regions[first[buffer]].begins.push_back(static_cast<int>(buffer));
-        regions[last[buffer]].ends.push_back(static_cast<int>(buffer));
+        segments[first[buffer]].begins.push_back(static_cast<int>(buffer));
+        segments[last[buffer]].ends.push_back(static_cast<int>(buffer));
       }
     }
   }
 
-  bool allocate_blocks(const Region& region, Frame& frame, std::vector<Block>& blocks) const {
-    for (int buffer : region.begins) {
+  bool allocate_blocks(const Segment& segment, Frame& frame, std::vector<Block>& blocks) const {
+    for (int buffer : segment.begins) {
       const int64_t bytes = frame.sizes[plan_.buffers[buffer].bytes];
       if (bytes <= 0) continue;
       blocks[buffer].reset(std::aligned_alloc(
@@ -179,9 +181,9 @@ class PlanExecutable final : public Executable {
     return true;
   }
 
-  bool allocate_outputs(const Region& region, Frame& frame) const {
+  bool allocate_outputs(const Segment& segment, Frame& frame) const {
     const MemoryCallbacks& memory = *frame.call->memory;
-    for (int buffer : region.first_writes) {
+    for (int buffer : segment.first_writes) {
       frame.pointers[buffer] = memory.allocate(memory.context, plan_.buffers[buffer].index);
       if (!frame.pointers[buffer]) return false;
     }
@@ -210,7 +212,7 @@ class PlanExecutable final : public Executable {
     for (size_t i = 0; i < step.buffers.size(); ++i)
       pointers[i] = pointer(plan_.buffers[step.buffers[i]], call, static_sizes_.data(), nullptr);
     int64_t code[3] = {0, 0, 0};
-    step.kernel(pointers, call.symbols, 0, static_sizes_[step.items], nullptr, code);
+    host_kernel(step.launch.code)(pointers, call.symbols, 0, static_sizes_[step.launch.items], nullptr, code);
     return code[0] == 0 || index_error(code, error);
   }
 
@@ -225,16 +227,16 @@ class PlanExecutable final : public Executable {
       pointers = overflow.data();
     }
     for (size_t i = 0; i < step.buffers.size(); ++i) pointers[i] = frame.pointers[step.buffers[i]];
-    step.kernel(pointers, frame.symbols, begin, end, scratch, code);
+    host_kernel(step.launch.code)(pointers, frame.symbols, begin, end, scratch, code);
   }
 
-  bool run_kernels(const Region& region, Frame& frame, RunError* error) const {
+  bool run_kernels(const Segment& segment, Frame& frame, RunError* error) const {
     double cost = 0;
     int64_t scratch_bytes = 0, most_items = 0;
-    for (int i = region.begin; i < region.end; ++i) {
+    for (int i = segment.begin; i < segment.end; ++i) {
       cost += step_cost(plan_.steps[i], frame.sizes);
-      scratch_bytes = std::max(scratch_bytes, frame.sizes[plan_.steps[i].scratch_bytes]);
-      most_items = std::max(most_items, frame.sizes[plan_.steps[i].items]);
+      scratch_bytes = std::max(scratch_bytes, frame.sizes[plan_.steps[i].launch.scratch_bytes]);
+      most_items = std::max(most_items, frame.sizes[plan_.steps[i].launch.items]);
     }
     int threads = 1;
     if (cost >= kWorthThreads && most_items > 1)
@@ -244,25 +246,26 @@ class PlanExecutable final : public Executable {
     Arena scratch(static_cast<size_t>(scratch_bytes * threads));
     if (scratch_bytes > 0 && !scratch.data()) return out_of_memory(error);
     if (threads <= 1) {
-      for (int i = region.begin; i < region.end && !frame.error[0]; ++i)
-        run_share(plan_.steps[i], frame, 0, frame.sizes[plan_.steps[i].items], scratch.data(), frame.error);
+      for (int i = segment.begin; i < segment.end && !frame.error[0]; ++i)
+        run_share(plan_.steps[i], frame, 0, frame.sizes[plan_.steps[i].launch.items], scratch.data(),
+                  frame.error);
     } else {
-      run_threads(region, frame, threads, scratch.data(), scratch_bytes);
+      run_threads(segment, frame, threads, scratch.data(), scratch_bytes);
     }
     return frame.error[0] == 0 || index_error(frame.error, error);
   }
 
-  void run_threads(const Region& region, Frame& frame, int threads, char* scratch,
+  void run_threads(const Segment& segment, Frame& frame, int threads, char* scratch,
                    int64_t scratch_bytes) const {
     // Inputs are written last: after an index out of range none is.
     std::atomic<bool> failed = false;
     parallel_region(threads, [&](const Team& team) {
       int64_t code[3] = {0, 0, 0};
-      for (int i = region.begin; i < region.end; ++i) {
+      for (int i = segment.begin; i < segment.end; ++i) {
         const PlanStep& step = plan_.steps[i];
-        if (i > region.begin && step.barrier_before) team.barrier();
+        if (i > segment.begin && step.barrier_before) team.barrier();
         if (failed.load(std::memory_order_relaxed)) continue;  // but for the barriers
-        auto [begin, end] = team.share(frame.sizes[step.items]);
+        auto [begin, end] = team.share(frame.sizes[step.launch.items]);
         run_share(step, frame, begin, end, scratch + scratch_bytes * team.index(), code);
         if (code[0]) failed.store(true, std::memory_order_relaxed);
       }
@@ -336,7 +339,7 @@ class PlanExecutable final : public Executable {
   Plan plan_;
   bool is_static_ = false, single_ = false;
   std::vector<int64_t> static_sizes_;
-  std::vector<Region> regions_,
+  std::vector<Segment> segments_,
       pieces_;  // pieces: each step for itself, so that memory comes and goes in between
 };
 

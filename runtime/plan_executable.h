@@ -15,10 +15,6 @@
 
 namespace cdynamo::runtime {
 
-// As lowering/cpu/emit.h has it.
-using KernelFn = void (*)(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end,
-                          void* scratch, int64_t* error);
-
 using SizeId = int;  // index in Plan::sizes
 
 struct PlanBuffer {
@@ -35,15 +31,23 @@ struct PlanOperand {
   std::vector<SizeId> sizes, strides;
 };
 
+// How a kernel is run, as a description that each device carries out in its own way: the host calls a HostKernelFn for
+// shares of the work items, on several threads; a GPU launches a grid of blocks. Beside its buffers (PlanStep::buffers) a
+// kernel is given the values of the graph's size symbols, by value, and, where it may fail, a slot for three error codes.
+struct Launch {
+  const void* code = nullptr;  // what the device's loader gave: a HostKernelFn, a CUfunction
+  SizeId items = -1;           // work items, which are independent of each other
+  SizeId scratch_bytes = -1;   // memory private to whoever runs an item
+  double cost_per_item = 1;    // nanoseconds
+  bool may_fail = false;       // checks indices
+};
+
 struct PlanStep {
   std::string name;
   std::vector<int> buffers;  // kernel: the pointers it takes; library: those of its operands
   bool barrier_before =
-      false;  // kernel: reads or overwrites what kernels since the last barrier wrote or read
-  // Kernel steps.
-  KernelFn kernel = nullptr;
-  SizeId items = -1, scratch_bytes = -1;
-  double cost_per_item = 1;  // nanoseconds
+      false;      // kernel: reads or overwrites what kernels since the last barrier wrote or read
+  Launch launch;  // kernel steps
   // Library steps.
   LibraryFn library = nullptr;
   std::vector<PlanOperand> operands;  // inputs, then outputs

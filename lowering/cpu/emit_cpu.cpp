@@ -76,7 +76,7 @@ class Module final : public CompiledModule {
 
 // One distinct kernel of the graph.
 struct Unit {
-  const Kernel* kernel;
+  const VectorKernel* kernel;
   const emit::KernelPlan* plan;
   std::string key;
   Hash128 hash;
@@ -138,8 +138,8 @@ bool load_from_disk(Unit& unit) {
 
 }  // namespace
 
-std::unique_ptr<CompiledModule> emit_cpu(std::span<const Kernel> kernels, const graph::SymContext& context,
-                                         const EmitOptions& options) {
+std::unique_ptr<CompiledModule> emit_cpu(std::span<const VectorKernel> kernels,
+                                         const graph::SymContext& context, const EmitOptions& options) {
   math::define_libm_symbols();
   const runtime::HostTarget& host = runtime::host_target();
   auto out = std::make_unique<Module>();
@@ -148,7 +148,7 @@ std::unique_ptr<CompiledModule> emit_cpu(std::span<const Kernel> kernels, const 
   std::vector<Unit> units;
   std::map<Hash128, size_t> unit_of_hash;
   std::vector<size_t> unit_of_kernel;
-  for (const Kernel& kernel : kernels) {
+  for (const VectorKernel& kernel : kernels) {
     plans.push_back(emit::plan_kernel(kernel, context, host));
     std::string key = emitter_version() + "\n" + host.key() + "\n" + serialize(kernel);
     Hash128 hash = runtime::hash_bytes(key);
@@ -182,7 +182,7 @@ std::unique_ptr<CompiledModule> emit_cpu(std::span<const Kernel> kernels, const 
     const Code& code = units[unit_of_kernel[i]].code;
     const emit::KernelPlan& plan = plans[i];
     out->kernels.push_back(
-        {reinterpret_cast<KernelFn>(code->address(0)), plan.work, plan.scratch_bytes, plan.cost_per_item});
+        {reinterpret_cast<const void*>(code->address(0)), plan.work, plan.scratch_bytes, plan.cost_per_item});
     out->code.push_back(code);
   }
   return out;

@@ -9,7 +9,7 @@ namespace cdynamo::lowering::emit {
 using namespace llvm;
 using graph::InternalError;
 
-KernelEmitter::KernelEmitter(Module& module, const Kernel& kernel, const KernelPlan& plan,
+KernelEmitter::KernelEmitter(Module& module, const VectorKernel& kernel, const KernelPlan& plan,
                              const runtime::HostTarget& host)
     : module_(module),
       kernel_(kernel),
@@ -201,8 +201,8 @@ void KernelEmitter::emit_outer_run(Value* first, Value* last) {
       emit_phases();
     });
   }
-  const Shape shape = plan_.phases.at(0);
-  const int64_t block = int64_t{shape.lanes} * shape.copies;
+  const VectorWidth width = plan_.phases.at(0);
+  const int64_t block = int64_t{width.lanes} * width.copies;
   const Sym& extent = kernel_.outer.back();
   Value* begin = ir_.CreateMul(first, ir_.getInt64(block));
   Value* end =
@@ -210,14 +210,14 @@ void KernelEmitter::emit_outer_run(Value* first, Value* last) {
   Value* whole = ir_.CreateAdd(begin, ir_.CreateAnd(ir_.CreateSub(end, begin), ir_.getInt64(-block)));
   if (!extent.is_constant() || extent.constant() >= block) {
     emit_loop(begin, whole, block, false, "blocks", [&](Value* base) {
-      position_ = {base, nullptr, shape.lanes, shape.copies};
+      position_ = {base, nullptr, width.lanes, width.copies};
       emit_tile();
     });
   }
   if (extent.is_constant() && extent.constant() % block == 0) return;
-  const bool whole_vectors = extent.is_constant() && extent.constant() % shape.lanes == 0;
-  emit_loop(whole, end, shape.lanes, false, "rest", [&](Value* base) {
-    position_ = {base, whole_vectors ? nullptr : lane_mask(base, end, shape.lanes), shape.lanes, 1};
+  const bool whole_vectors = extent.is_constant() && extent.constant() % width.lanes == 0;
+  emit_loop(whole, end, width.lanes, false, "rest", [&](Value* base) {
+    position_ = {base, whole_vectors ? nullptr : lane_mask(base, end, width.lanes), width.lanes, 1};
     emit_tile();
   });
 }
@@ -371,8 +371,8 @@ void KernelEmitter::emit_scalar_loop(int depth) {
 
 // The innermost loop, along whose axis the lanes run: unrolled whole vectors, then masked ones.
 void KernelEmitter::emit_vector_loop() {
-  const Shape shape = plan_.phases[phase_];
-  const int64_t block = int64_t{shape.lanes} * shape.copies;
+  const VectorWidth width = plan_.phases[phase_];
+  const int64_t block = int64_t{width.lanes} * width.copies;
   const Sym& extent = kernel_.phases[phase_].inner.back();
   Value *zero = ir_.getInt64(0), *end = size(extent);
   Value* whole = ir_.CreateAnd(end, ir_.getInt64(-block));
@@ -385,12 +385,12 @@ void KernelEmitter::emit_vector_loop() {
   bool is_static = extent.is_constant();
   if (!is_static || extent.constant() >= block) {
     emit_inner_loop(num_inner(), zero, whole, block, is_static, "lanes",
-                    [&](Value* base) { emit_body({base, nullptr, shape.lanes, shape.copies}); });
+                    [&](Value* base) { emit_body({base, nullptr, width.lanes, width.copies}); });
   }
   if (!is_static || extent.constant() % block != 0) {
-    const bool whole_vectors = is_static && extent.constant() % shape.lanes == 0;
-    emit_loop(whole, end, shape.lanes, is_static, "rest", [&](Value* base) {
-      emit_body({base, whole_vectors ? nullptr : lane_mask(base, end, shape.lanes), shape.lanes, 1});
+    const bool whole_vectors = is_static && extent.constant() % width.lanes == 0;
+    emit_loop(whole, end, width.lanes, is_static, "rest", [&](Value* base) {
+      emit_body({base, whole_vectors ? nullptr : lane_mask(base, end, width.lanes), width.lanes, 1});
     });
   }
   position_ = {};

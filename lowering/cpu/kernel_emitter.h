@@ -1,6 +1,6 @@
-// Emission of one kernel of the loop IR as one LLVM function (the signature is KernelFn of lowering/cpu/emit.h).
+// Emission of one kernel of the loop IR as one LLVM function (a runtime::HostKernelFn).
 //
-// The function walks work items; for each it runs the phases. Two shapes, by Kernel::vectorize_outer:
+// The function walks work items; for each it runs the phases. Two shapes, by VectorKernel::vectorize_outer:
 //
 //   false: an item is one outer point; lanes run along the last inner axis of each phase
 //            for item:  for phase:  for inner axes:  { unrolled full vectors; masked rest }
@@ -25,15 +25,15 @@
 
 namespace cdynamo::lowering::emit {
 
-// Lanes of a vector and how many are unrolled, for one phase (or, with vectorize_outer, for all).
-struct Shape {
+// Lanes of a vector, and how many copies of the body are in flight, for one phase (or, with vectorize_outer, for all).
+struct VectorWidth {
   int lanes = 1;
   int copies = 1;
 };
 
 // What emission decides before it emits; also what callers need to know of the work.
 struct KernelPlan {
-  std::vector<Shape> phases;  // one a phase; equal with vectorize_outer
+  std::vector<VectorWidth> phases;  // one a phase; equal with vectorize_outer
   // An outer axis (not the last) along which some access is contiguous that is not so along the lanes: an
   // item is then a tile of `tile_rows` points of it by one block of lanes, so that each cache line is used
   // while it is there. -1: none.
@@ -50,7 +50,7 @@ struct KernelPlan {
   Sym scratch_bytes;
   double cost_per_item = 1;
 };
-KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context,
+KernelPlan plan_kernel(const VectorKernel& kernel, const graph::SymContext& context,
                        const runtime::HostTarget& host);
 
 // How many lanes of a vector the scans of a sequential phase may have, log2(lanes) steps each, so that the order
@@ -59,7 +59,7 @@ int scan_lanes_limit(const Phase& phase);
 
 class KernelEmitter {
  public:
-  KernelEmitter(llvm::Module& module, const Kernel& kernel, const KernelPlan& plan,
+  KernelEmitter(llvm::Module& module, const VectorKernel& kernel, const KernelPlan& plan,
                 const runtime::HostTarget& host);
   void emit(const std::string& name);
 
@@ -178,7 +178,7 @@ class KernelEmitter {
   int axis_depth(int axis) const { return axis < num_outer() ? 0 : axis - num_outer() + 1; }
 
   llvm::Module& module_;
-  const Kernel& kernel_;
+  const VectorKernel& kernel_;
   const KernelPlan& plan_;
   llvm::IRBuilder<> ir_;
   VectorBuilder builder_;

@@ -9,7 +9,7 @@ namespace {
 
 // Lanes by the dtype that most of the work is done in: a register of that type is filled, wider ones take
 // several.
-int choose_lanes(const Kernel& kernel, const std::vector<const Phase*>& phases, int vector_bytes) {
+int choose_lanes(const VectorKernel& kernel, const std::vector<const Phase*>& phases, int vector_bytes) {
   int counts[9] = {};
   for (const Phase* phase : phases) {
     for (const Stmt& stmt : phase->body) {
@@ -28,41 +28,41 @@ int choose_lanes(const Kernel& kernel, const std::vector<const Phase*>& phases, 
 // How much of a body to have in flight. Short bodies are unrolled, so that loads and additions overlap. Long
 // ones take vectors of several registers: instruction by instruction the chains of their polynomials then
 // interleave. The longest have no registers to spare.
-struct Width {
+struct Unrolling {
   double up_to_cost;
   int registers, copies;
 };
-constexpr Width kWidths[] = {{5, 1, 4}, {9, 1, 2}, {18, 2, 1}, {50, 4, 1}, {1e30, 1, 1}};
+constexpr Unrolling kUnrollings[] = {{5, 1, 4}, {9, 1, 2}, {18, 2, 1}, {50, 4, 1}, {1e30, 1, 1}};
 
-Width choose_width(double cost) {
-  for (const Width& width : kWidths)
-    if (cost <= width.up_to_cost) return width;
+Unrolling choose_unrolling(double cost) {
+  for (const Unrolling& unrolling : kUnrollings)
+    if (cost <= unrolling.up_to_cost) return unrolling;
   return {0, 1, 1};
 }
 
 // Does not run past a short static extent.
-Shape fit(Shape shape, const Sym& extent) {
-  if (!extent.is_constant()) return shape;
+VectorWidth fit(VectorWidth width, const Sym& extent) {
+  if (!extent.is_constant()) return width;
   int64_t n = std::max<int64_t>(extent.constant(), 1);
-  while (shape.copies > 1 && int64_t{shape.lanes} * shape.copies > n) shape.copies /= 2;
-  while (shape.lanes > 2 && shape.lanes / 2 >= n) shape.lanes /= 2;
-  return shape;
+  while (width.copies > 1 && int64_t{width.lanes} * width.copies > n) width.copies /= 2;
+  while (width.lanes > 2 && width.lanes / 2 >= n) width.lanes /= 2;
+  return width;
 }
 
-Shape choose_shape(const Kernel& kernel, const std::vector<const Phase*>& phases, const Sym& extent,
-                   int vector_bytes) {
+VectorWidth choose_vector_width(const VectorKernel& kernel, const std::vector<const Phase*>& phases,
+                                const Sym& extent, int vector_bytes) {
   double cost = 0;
   for (const Phase* phase : phases)
     for (const Stmt& stmt : phase->body) cost += statement_cost(stmt, kernel);
   const int lanes = choose_lanes(kernel, phases, vector_bytes);
-  Width width = choose_width(cost);
+  Unrolling unrolling = choose_unrolling(cost);
   // float32 does such work in float64, two registers a vector; float64 itself has room for a second.
-  if (cost > kWidths[3].up_to_cost && lanes * 8 <= vector_bytes) width.registers = 2;
-  return fit({std::min(lanes * width.registers, 64), width.copies}, extent);
+  if (cost > kUnrollings[3].up_to_cost && lanes * 8 <= vector_bytes) unrolling.registers = 2;
+  return fit({std::min(lanes * unrolling.registers, 64), unrolling.copies}, extent);
 }
 
 // See KernelPlan::tile_axis.
-int choose_tile_axis(const Kernel& kernel) {
+int choose_tile_axis(const VectorKernel& kernel) {
   const int last = static_cast<int>(kernel.outer.size()) - 1;
   for (const Phase& phase : kernel.phases) {
     for (const Stmt& stmt : phase.body) {
@@ -81,7 +81,7 @@ int choose_tile_axis(const Kernel& kernel) {
 
 // A last axis but one of two or four points that are next to each other in memory, and its lanes right behind
 // them: pairs, quarters of a pixel. -1: none.
-int choose_interleaved_axis(const Kernel& kernel) {
+int choose_interleaved_axis(const VectorKernel& kernel) {
   const int last = static_cast<int>(kernel.outer.size()) - 1, axis = last - 1;
   if (axis < 0 || !(kernel.outer[axis] == Sym(2) || kernel.outer[axis] == Sym(4))) return -1;
   if (kernel.phases.size() != 1 || !kernel.phases[0].inner.empty()) return -1;
@@ -101,24 +101,24 @@ int choose_interleaved_axis(const Kernel& kernel) {
 
 // Tiles are square; those that are transposed in registers hold one copy of the body a row, so it has to be
 // short.
-void choose_tile(const Kernel& kernel, KernelPlan& plan, Shape& shape, int vector_bytes) {
+void choose_tile(const VectorKernel& kernel, KernelPlan& plan, VectorWidth& width, int vector_bytes) {
   constexpr double kMaxCost = 10;
   plan.tile_axis = choose_interleaved_axis(kernel);
   if (plan.tile_axis >= 0) {
     plan.interleaves = plan.transposes = true;
     plan.tile_rows = static_cast<int>(kernel.outer[plan.tile_axis].constant());
     plan.work[plan.tile_axis] = Sym(1);
-    shape.copies = 1;
-    shape.lanes = std::min(shape.lanes, std::max(vector_bytes / 4, 4));
+    width.copies = 1;
+    width.lanes = std::min(width.lanes, std::max(vector_bytes / 4, 4));
     return;
   }
   plan.tile_axis = choose_tile_axis(kernel);
   if (plan.tile_axis < 0) return;
   double cost = 0;
   for (const Stmt& stmt : kernel.phases[0].body) cost += statement_cost(stmt, kernel);
-  shape.copies = 1;
-  shape.lanes = std::min(shape.lanes, std::max(vector_bytes / 4, 4));
-  plan.tile_rows = shape.lanes;
+  width.copies = 1;
+  width.lanes = std::min(width.lanes, std::max(vector_bytes / 4, 4));
+  plan.tile_rows = width.lanes;
   plan.transposes = kernel.phases.size() == 1 && kernel.phases[0].inner.empty() && cost <= kMaxCost &&
                     kernel.outer[plan.tile_axis].maybe_constant().value_or(plan.tile_rows) >= plan.tile_rows;
   Sym& rows = plan.work[plan.tile_axis];
@@ -126,7 +126,7 @@ void choose_tile(const Kernel& kernel, KernelPlan& plan, Shape& shape, int vecto
 }
 
 // Nanoseconds for one item, at 3 GHz; statement costs are those of 16 float32.
-double item_cost(const Kernel& kernel, const KernelPlan& plan, const graph::SymContext& context) {
+double item_cost(const VectorKernel& kernel, const KernelPlan& plan, const graph::SymContext& context) {
   double cycles = 2;
   for (size_t p = 0; p < kernel.phases.size(); ++p) {
     const Phase& phase = kernel.phases[p];
@@ -135,9 +135,9 @@ double item_cost(const Kernel& kernel, const KernelPlan& plan, const graph::SymC
     double trips = 1;
     for (const Sym& extent : phase.inner)
       trips *= static_cast<double>(std::max<int64_t>(context.hint(extent), 1));
-    const Shape& shape = plan.phases[p];
-    double vectors = std::max(1.0, kernel.vectorize_outer ? trips * shape.lanes * shape.copies / 16
-                                                          : trips / (shape.lanes > 1 ? 16 : 1));
+    const VectorWidth& width = plan.phases[p];
+    double vectors = std::max(1.0, kernel.vectorize_outer ? trips * width.lanes * width.copies / 16
+                                                          : trips / (width.lanes > 1 ? 16 : 1));
     cycles += body * vectors;
   }
   if (plan.tile_axis >= 0) cycles *= plan.tile_rows;
@@ -146,27 +146,28 @@ double item_cost(const Kernel& kernel, const KernelPlan& plan, const graph::SymC
 
 }  // namespace
 
-KernelPlan plan_kernel(const Kernel& kernel, const graph::SymContext& context,
+KernelPlan plan_kernel(const VectorKernel& kernel, const graph::SymContext& context,
                        const runtime::HostTarget& host) {
   KernelPlan plan;
   plan.work = kernel.outer;
   if (kernel.vectorize_outer) {
     std::vector<const Phase*> all;
     for (const Phase& phase : kernel.phases) all.push_back(&phase);
-    Shape shape;
-    if (!kernel.outer.empty()) shape = choose_shape(kernel, all, kernel.outer.back(), host.vector_bytes);
-    choose_tile(kernel, plan, shape, host.vector_bytes);
-    plan.phases.assign(kernel.phases.size(), shape);
-    Sym block = int64_t{shape.lanes} * shape.copies;
+    VectorWidth width;
+    if (!kernel.outer.empty())
+      width = choose_vector_width(kernel, all, kernel.outer.back(), host.vector_bytes);
+    choose_tile(kernel, plan, width, host.vector_bytes);
+    plan.phases.assign(kernel.phases.size(), width);
+    Sym block = int64_t{width.lanes} * width.copies;
     if (!plan.work.empty()) plan.work.back() = floordiv(plan.work.back() + block - Sym(1), block);
   } else {
     for (const Phase& phase : kernel.phases) {
       const int scan_lanes = scan_lanes_limit(phase);
       const bool one_by_one = phase.inner.empty() || (phase.sequential && scan_lanes == 0);
-      Shape shape;
-      if (!one_by_one) shape = choose_shape(kernel, {&phase}, phase.inner.back(), host.vector_bytes);
-      if (scan_lanes > 0) shape = {std::min(shape.lanes, scan_lanes), 1};
-      plan.phases.push_back(shape);
+      VectorWidth width;
+      if (!one_by_one) width = choose_vector_width(kernel, {&phase}, phase.inner.back(), host.vector_bytes);
+      if (scan_lanes > 0) width = {std::min(width.lanes, scan_lanes), 1};
+      plan.phases.push_back(width);
     }
   }
   int64_t interleaved = 1;

@@ -11,7 +11,7 @@ using graph::InternalError;
 
 namespace {
 
-bool is_scratch(const Kernel& kernel, int buffer) {
+bool is_scratch(const VectorKernel& kernel, int buffer) {
   return kernel.buffers[buffer].kind == BufferKind::kRowScratch;
 }
 
@@ -34,8 +34,8 @@ void KernelEmitter::advance_pointers(int depth) {
     // A row scratch of a vectorized outer axis holds its rows interleaved: element e of lane l is at e *
     // block + l.
     if (is_scratch(kernel_, stmt.buffer) && kernel_.vectorize_outer) {
-      const Shape shape = plan_.phases[phase_];
-      offset = ir_.CreateMul(offset, ir_.getInt64(int64_t{shape.lanes} * shape.copies));
+      const VectorWidth width = plan_.phases[phase_];
+      offset = ir_.CreateMul(offset, ir_.getInt64(int64_t{width.lanes} * width.copies));
     }
     Type* element = builder_.storage_type(kernel_.buffers[stmt.buffer].dtype);
     Value* base = depth == 0 ? pointers_[stmt.buffer] : statement_pointers_[s];

@@ -63,8 +63,8 @@ KernelEmitter::Fold KernelEmitter::choose_fold() const {
     const Fold here{depth, std::max<int64_t>(1, kMostTerms / terms)};
     if (!extent.is_constant()) return here;
     int64_t trips = extent.constant();
-    const Shape& shape = plan_.phases[phase_];
-    if (vector_axis() == num_outer() + depth - 1) trips /= int64_t{shape.lanes} * shape.copies;
+    const VectorWidth& width = plan_.phases[phase_];
+    if (vector_axis() == num_outer() + depth - 1) trips /= int64_t{width.lanes} * width.copies;
     if (trips > here.every) return here;
     terms *= std::max<int64_t>(1, trips);
   }
@@ -75,10 +75,10 @@ KernelEmitter::Fold KernelEmitter::choose_fold() const {
 void KernelEmitter::begin_reductions() {
   accumulators_.clear();
   fold_ = choose_fold();
-  const Shape shape = plan_.phases[phase_];
+  const VectorWidth width = plan_.phases[phase_];
   const bool vector = has_vector_axis();
-  const int lanes = vector ? shape.lanes : 1;
-  const int copies = !vector ? 1 : kernel_.vectorize_outer ? position_.copies : shape.copies;
+  const int lanes = vector ? width.lanes : 1;
+  const int copies = !vector ? 1 : kernel_.vectorize_outer ? position_.copies : width.copies;
   for (const Stmt& stmt : kernel_.phases[phase_].body) {
     if (stmt.kind != StmtKind::kReduce && stmt.kind != StmtKind::kScan) continue;
     DType dtype = register_dtypes_.at(stmt.operands.at(0));

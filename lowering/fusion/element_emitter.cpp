@@ -99,7 +99,7 @@ int ElementEmitter::plan_buffer(int id, DType dtype, const Sym& size, bool writt
   return found->second;
 }
 
-Index ElementEmitter::memory_index(const Layout& layout, const std::vector<Index>& index) const {
+Index ElementEmitter::memory_index(const BufferLayout& layout, const std::vector<Index>& index) const {
   Index at = constant_index(layout.offset);
   for (size_t d = 0; d < index.size(); ++d) at = add(at, scale(index[d], layout.strides[d]));
   return at;
@@ -325,7 +325,7 @@ int ElementEmitter::element(const Value& value, const std::vector<Index>& index,
   if (computed_here(value)) {
     reg = compute(*value.node, value, index, mask);
   } else {
-    const Layout& layout = context_.layouts[value.id];
+    const BufferLayout& layout = context_.layouts[value.id];
     if (layout.buffer < 0) throw graph::InternalError("a value that is not in memory is read: " + value.name);
     const int buffer = plan_buffer(layout.buffer, value.type.dtype, product(value.type.sizes), false);
     reg = load_from(buffer, value.type.dtype, memory_index(layout, index), mask);
@@ -335,7 +335,7 @@ int ElementEmitter::element(const Value& value, const std::vector<Index>& index,
 
 void ElementEmitter::store(const Value& value, const std::vector<Index>& index) {
   const int reg = element(value, index);
-  const Layout& layout = context_.layouts[value.id];
+  const BufferLayout& layout = context_.layouts[value.id];
   const int buffer = plan_buffer(layout.buffer, value.type.dtype, product(value.type.sizes), true);
   const Index at = memory_index(layout, index);
   bool row = false;

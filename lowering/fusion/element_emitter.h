@@ -69,7 +69,7 @@ class ElementEmitter : public IndexEmitter {
   bool may_cut_axes() const override { return axes_.may_cut; }
   int div_mod(const Index& index, const std::optional<Sym>& divisor,
               const std::optional<Sym>& modulus) override;
-  Index memory_index(const Layout& layout, const std::vector<Index>& index) const;
+  Index memory_index(const BufferLayout& layout, const std::vector<Index>& index) const;
   AccessScope scope() { return {context_, axes_.extents, this}; }
   DType dtype_of(int reg) const { return dtypes_[reg]; }
 

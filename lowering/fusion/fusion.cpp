@@ -496,7 +496,7 @@ void store_library_operands(LoweringContext& context) {
   for (const Node* node : context.order) {
     if (!is_library_call(context.kind(*node))) continue;
     graph::for_each_operand(const_cast<Node&>(*node), [&](Value*& operand) {
-      Layout layout;
+      BufferLayout layout;
       if (context.layouts[operand->id].buffer < 0 &&
           (is_reversed(context, *operand) || !resolve_view(context, *operand, &layout)))
         context.layouts[operand->id] = {operand->id, graph::contiguous_strides(operand->type.sizes), Sym()};

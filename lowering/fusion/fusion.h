@@ -31,7 +31,7 @@ struct Steps {
 std::vector<const Value*> assign_layouts(LoweringContext& context);
 
 // A view of something in memory, as strides; none where it is not one.
-bool resolve_view(const LoweringContext& context, const Value& value, Layout* layout);
+bool resolve_view(const LoweringContext& context, const Value& value, BufferLayout* layout);
 
 Steps fuse(LoweringContext& context, std::string* report);
 

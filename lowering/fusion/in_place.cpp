@@ -19,7 +19,7 @@ bool reads_in_memory(const LoweringContext& context, const Value& value, int id)
   return found;
 }
 
-bool same_layout(const Value& value, const Layout& a, const Layout& b) {
+bool same_layout(const Value& value, const BufferLayout& a, const BufferLayout& b) {
   for (size_t d = 0; d < value.type.sizes.size(); ++d)
     if (!(value.type.sizes[d] == Sym(1)) && !(a.strides[d] == b.strides[d])) return false;
   return a.offset == b.offset;
@@ -111,7 +111,7 @@ bool may_fail(const Kernel& kernel) {
 }
 
 bool write_in_place(const LoweringContext& context, Steps& steps, const Value& value, const Value& input) {
-  const Layout &from = context.layouts[input.id], &to = context.layouts[value.id];
+  const BufferLayout &from = context.layouts[input.id], &to = context.layouts[value.id];
   if (to.buffer != value.id || value.type.dtype != input.type.dtype || !same_layout(value, from, to))
     return false;
   if (!fails_before_written(context, steps, value)) return false;

@@ -3,16 +3,10 @@
 #include <algorithm>
 
 #include "lowering/loops/domain.h"
+#include "lowering/target.h"
 
 namespace cdynamo::lowering {
 namespace {
-
-constexpr int64_t kLongRow = 1 << 16;  // a longer reduction is split for its rounding error's sake
-constexpr int64_t kBlock = 8192;       // elements of a block of a split reduction
-constexpr int64_t kMostBlocks = 4096;
-constexpr int64_t kFewRows = 16;            // fewer outer points do not keep the threads busy
-constexpr int64_t kWorthThreads = 1 << 14;  // elements
-constexpr int64_t kLanes = 32;
 
 // One attempt at a kernel over a given domain: finds out which axes are rows and where each value is
 // computed, then emits.
@@ -264,14 +258,14 @@ class Attempt : public IndexEmitter {
 
   int64_t extent_hint(int axis) const { return context_.hint(axes_.extents[axis]); }
 
-  bool wants_split() const {
-    int64_t rows = 1, outer = 1;
+  bool wants_split() {
+    ReductionShape shape;
     for (size_t axis = 0; axis < axes_.extents.size(); ++axis)
-      (axes_.is_row[axis] ? rows : outer) *= std::max<int64_t>(1, extent_hint(static_cast<int>(axis)));
-    // Lanes of a column reduction take up the outer points.
-    if (!axes_.is_row.empty() && !axes_.is_row.back()) outer = (outer + kLanes - 1) / kLanes;
-    if (rows <= kLongRow && !(outer < kFewRows && rows * outer >= kWorthThreads && rows >= kBlock / 4))
-      return false;
+      (axes_.is_row[axis] ? shape.length : shape.results) *=
+          std::max<int64_t>(1, extent_hint(static_cast<int>(axis)));
+    shape.results_are_innermost = !axes_.is_row.empty() && !axes_.is_row.back();
+    blocks_ = context_.target.reduction_blocks(shape);
+    if (blocks_.wanted == 0) return false;
     const char* obstacle = split_obstacle();
     if (obstacle && spec_.members.size() > 1) throw CannotFuse{obstacle};
     return !obstacle;
@@ -293,15 +287,13 @@ class Attempt : public IndexEmitter {
   // The row axes over which blocks run; may ask for an axis to be cut.
   std::vector<int> choose_block_axes(int64_t* padded_block) {
     const std::vector<int> rows = axes_.of(true);
-    int64_t total = 1;
-    for (int axis : rows) total *= std::max<int64_t>(1, extent_hint(axis));
-    const int64_t wanted = std::clamp<int64_t>(total / kBlock, 4, kMostBlocks / 2);
+    const int64_t wanted = blocks_.wanted;
     std::vector<int> blocks;
     int64_t count = 1;
     for (int axis : rows) {
       const int64_t extent = extent_hint(axis);
       if (count * 2 > wanted) break;
-      if (count * extent <= kMostBlocks) {
+      if (count * extent <= blocks_.most) {
         blocks.push_back(axis);
         count *= extent;
         continue;
@@ -415,6 +407,7 @@ class Attempt : public IndexEmitter {
   const Value* root_;
   const Node* root_reduction_;
   LoopAxes axes_;
+  ReductionBlocks blocks_;
   std::vector<const Node*> reductions_;
   std::vector<Found> found_;
   std::unordered_map<int, std::vector<std::vector<Index>>>

@@ -27,7 +27,7 @@ struct BuiltKernels {
 
 BuiltKernels build_kernels(const LoweringContext& context, const KernelSpec& spec);
 
-// Makes the Kernel of what was emitted: order of axes, collapsing, lanes (lowering/fusion/schedule.cpp).
+// The Kernel of what was emitted (lowering/fusion/loop_nest.cpp). Throws CannotFuse where the target makes no one kernel of it.
 Kernel finish_kernel(const LoweringContext& context, const LoopAxes& axes, ElementEmitter& emitter,
                      bool sequential = false);
 

@@ -81,7 +81,7 @@ std::optional<std::vector<Sym>> strides_of_dims(const Domain& domain, const std:
 
 }  // namespace
 
-bool resolve_view(const LoweringContext& context, const Value& value, Layout* layout) {
+bool resolve_view(const LoweringContext& context, const Value& value, BufferLayout* layout) {
   Domain domain(value.type.sizes);
   std::optional<ViewIndex> view;
   for (int splits = 0; !view; ++splits) {
@@ -95,7 +95,7 @@ bool resolve_view(const LoweringContext& context, const Value& value, Layout* la
       return false;
     }
   }
-  const Layout& owner = context.layouts[view->owner->id];
+  const BufferLayout& owner = context.layouts[view->owner->id];
   if (owner.buffer < 0) return false;
   std::vector<Sym> axis_strides(domain.extents().size());
   Sym offset = owner.offset;

@@ -45,7 +45,8 @@ int scalar_cost(const Node& node) {
   return counter.cost;
 }
 
-LoweringContext::LoweringContext(const graph::Graph& core) : graph(core), sym(*core.sym) {
+LoweringContext::LoweringContext(const graph::Graph& core, const Target& target)
+    : graph(core), target(target), sym(*core.sym) {
   int max_id = -1;
   for (const auto& node : core.nodes) max_id = std::max(max_id, node->id);
   position.assign(max_id + 1, -1);

@@ -15,25 +15,28 @@ using graph::Sym;
 using graph::Value;
 
 // Where a value is in memory: element i.. is at offset + sum of i*strides of the memory of value `buffer`.
-struct Layout {
+struct BufferLayout {
   int buffer = -1;  // id of the value that owns the memory; -1: the value is not in memory
   std::vector<Sym> strides;
   Sym offset;
 };
 
+class Target;
+
 struct LoweringContext {
-  explicit LoweringContext(const graph::Graph& core);
+  LoweringContext(const graph::Graph& core, const Target& target);
 
   const graph::Graph& graph;
+  const Target& target;
   graph::SymContext& sym;
   std::vector<const Node*> order;               // the graph's nodes in order; `position` is the inverse
   std::vector<int> position;                    // by node id
   std::vector<CoreKind> kinds;                  // by node id
   std::vector<int> costs;                       // by node id: rough scalar operations of one element
   std::vector<std::vector<const Node*>> users;  // by value id; a node twice if it reads the value twice
-  std::vector<char> is_output;  // by value id: written to an output or an input after the graph
-  std::vector<char> repeated;   // by node id: cheap, computed again wherever it is read
-  std::vector<Layout> layouts;  // by value id
+  std::vector<char> is_output;        // by value id: written to an output or an input after the graph
+  std::vector<char> repeated;         // by node id: cheap, computed again wherever it is read
+  std::vector<BufferLayout> layouts;  // by value id
 
   CoreKind kind(const Node& node) const { return kinds[node.id]; }
   int64_t hint(const Sym& sym_size) const {

@@ -43,7 +43,7 @@ Kernel build_scan(const LoweringContext& context, const Node& node) {
                                          .node = &node,
                                          .reduction = node.op->reduction},
                                         true);
-  const Layout& layout = context.layouts[result.id];
+  const BufferLayout& layout = context.layouts[result.id];
   const int buffer = emitter.plan_buffer(layout.buffer, result.type.dtype, product(result.type.sizes), true);
   emitter.store_to(buffer, result.type.dtype, emitter.memory_index(layout, identity(rank)),
                    emitter.cast(running, result.type.dtype));
@@ -75,7 +75,7 @@ int combine(ElementEmitter& emitter, std::string_view reduce, DType dtype, int b
 // Writes value to result[at]; `reduce` empty: overwrites.
 void write(ElementEmitter& emitter, const LoweringContext& context, const Value& result,
            const std::vector<Index>& at, std::string_view reduce, int value) {
-  const Layout& layout = context.layouts[result.id];
+  const BufferLayout& layout = context.layouts[result.id];
   const DType dtype = result.type.dtype;
   const int buffer = emitter.plan_buffer(layout.buffer, dtype, product(result.type.sizes), true);
   const Index place = emitter.memory_index(layout, at);
@@ -132,8 +132,8 @@ Kernel build_index_put(const LoweringContext& context, const Node& node) {
 
 }  // namespace
 
-Kernel build_copy(const LoweringContext& context, const Value& value, const Layout& destination,
-                  const Layout* source) {
+Kernel build_copy(const LoweringContext& context, const Value& value, const BufferLayout& destination,
+                  const BufferLayout* source) {
   LoopAxes axes = axes_over(value.type.sizes);
   ElementEmitter emitter(context, axes, no_members());
   const std::vector<Index> index = identity(value.type.sizes.size());

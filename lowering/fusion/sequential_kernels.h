@@ -10,7 +10,7 @@ BuiltKernels build_sequential(const LoweringContext& context, const Node& node);
 
 // A kernel that copies `value` to `destination`, a layout of the same sizes; from `source` where that is
 // given.
-Kernel build_copy(const LoweringContext& context, const Value& value, const Layout& destination,
-                  const Layout* source = nullptr);
+Kernel build_copy(const LoweringContext& context, const Value& value, const BufferLayout& destination,
+                  const BufferLayout* source = nullptr);
 
 }  // namespace cdynamo::lowering

@@ -170,7 +170,7 @@ void write_stmt(std::string& out, const Stmt& stmt, const std::vector<DType>& dt
 }  // namespace
 
 std::string serialize(const Kernel& kernel) {
-  std::string out = kernel.vectorize_outer ? "outer" : "inner";
+  std::string out = "kernel";
   std::vector<DType> dtypes = register_dtypes(kernel);
   auto sizes = [&](const std::vector<Sym>& list) {
     for (const Sym& sym : list) {

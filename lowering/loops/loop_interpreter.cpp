@@ -9,6 +9,7 @@
 #include "graph/reference.h"
 #include "lowering/fusion/core_kind.h"
 #include "runtime/gemm/half.h"
+#include "runtime/host/kernel.h"
 
 namespace cdynamo::lowering {
 namespace {
@@ -251,7 +252,7 @@ class ItemInterpreter {
   bool run_starts_ = false;
 };
 
-// A KernelFn carries no context: each interpreted kernel takes one of a fixed number of functions.
+// A HostKernelFn carries no context: each interpreted kernel takes one of a fixed number of functions.
 struct Slot {
   Kernel kernel;
   const graph::SymContext* context;
@@ -268,14 +269,14 @@ void run_slot(void* const* buffers, const int64_t* symbols, int64_t begin, int64
 }
 
 template <size_t... I>
-constexpr std::array<KernelFn, kSlots> slot_functions(std::index_sequence<I...>) {
+constexpr std::array<runtime::HostKernelFn, kSlots> slot_functions(std::index_sequence<I...>) {
   return {&run_slot<I>...};
 }
 
 class InterpretedModule final : public CompiledModule {
  public:
   InterpretedModule(std::span<const Kernel> given, const graph::SymContext& context) {
-    static constexpr std::array<KernelFn, kSlots> kFunctions =
+    static constexpr std::array<runtime::HostKernelFn, kSlots> kFunctions =
         slot_functions(std::make_index_sequence<kSlots>());
     for (const Kernel& kernel : given) {
       auto slot = std::make_unique<Slot>(Slot{kernel, &context});
@@ -284,8 +285,7 @@ class InterpretedModule final : public CompiledModule {
         free = nullptr;
       if (i == kSlots) throw graph::Unsupported("too many kernels for the interpreter");
       taken_.push_back({i, std::move(slot)});
-      kernels.push_back(
-          {.run = kFunctions[i], .work = kernel.outer, .scratch_bytes = Sym(), .cost_per_item = 1});
+      kernels.push_back({.code = reinterpret_cast<const void*>(kFunctions[i]), .grid = kernel.outer});
     }
   }
   ~InterpretedModule() override {

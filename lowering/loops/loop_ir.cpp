@@ -104,7 +104,6 @@ class Verifier {
   explicit Verifier(const Kernel& kernel) : kernel_(kernel), state_(kernel.num_registers, kUndefined) {}
 
   std::vector<std::string> run() {
-    if (kernel_.vectorize_outer && kernel_.outer.empty()) fail("vectorize_outer without outer axes");
     for (phase_ = 0; phase_ < kernel_.phases.size(); ++phase_) check_phase(kernel_.phases[phase_]);
     return std::move(problems_);
   }
@@ -176,10 +175,26 @@ class Verifier {
 
 }  // namespace
 
-std::string print(const Kernel& kernel) {
+void renumber_axes(Stmt& stmt, const std::vector<int>& number) {
+  if (stmt.kind == StmtKind::kAxis) {
+    if (number[stmt.axis] < 0)
+      stmt = {.kind = StmtKind::kConstant, .dst = stmt.dst, .dtype = DType::kI64};
+    else
+      stmt.axis = number[stmt.axis];
+  }
+  std::vector<IndexTerm> terms;
+  for (IndexTerm term : stmt.index.terms) {
+    if (term.axis >= 0 && number[term.axis] < 0) continue;
+    if (term.axis >= 0) term.axis = number[term.axis];
+    terms.push_back(term);
+  }
+  stmt.index.terms = std::move(terms);
+}
+
+std::string print(const Kernel& kernel, const std::string& note) {
   std::ostringstream out;
-  out << "kernel " << kernel.name << " outer " << print_extents(kernel.outer)
-      << (kernel.vectorize_outer ? " lanes along the last outer axis" : "") << "\n";
+  out << "kernel " << kernel.name << " outer " << print_extents(kernel.outer) << (note.empty() ? "" : " ")
+      << note << "\n";
   for (size_t i = 0; i < kernel.buffers.size(); ++i) {
     const KernelBuffer& buffer = kernel.buffers[i];
     out << "  b" << i << ": " << short_name(buffer.dtype) << "[" << buffer.size.str() << "]"

@@ -1,6 +1,5 @@
-// Loop IR: what a fused kernel is, before any target is chosen. Scheduling (lowering/fusion/fusion.cpp ...) makes
-// Kernels from a core graph; emission (lowering/cpu/emit_cpu.cpp, later emit_nvptx.cpp) turns each into machine
-// code.
+// Loop IR: what a fused kernel computes, in the words of no target. Fusion (lowering/fusion) makes Kernels from a core
+// graph; a target (lowering/target.h) maps their axes to what its device has and turns each into machine code.
 //
 // A kernel is a nest of parallel `outer` axes and, for each point of them, a list of phases run in order. A
 // phase loops over its own `inner` axes and executes a straight list of statements on scalar registers;
@@ -12,9 +11,8 @@
 //     phase [cols]: r2 = load x;  r3 = exp(r2 - r1);  store row_scratch, r3;  r4 = reduce sum r3
 //     phase [cols]: r5 = load row_scratch;  store y, r5 / r4
 //
-// and a pointwise kernel is outer axes and one phase without inner axes. Lanes of a vector run along
-// `vector_axis`: an inner axis of each phase (rows in cache), or the last outer axis (pointwise, column
-// reductions).
+// and a pointwise kernel is outer axes and one phase without inner axes. Axes come in the order of the values' dims:
+// in which order they are walked, and which of them become lanes, threads or blocks, is the target's choice.
 //
 // Registers are SSA within a kernel. One defined in a phase without inner axes, and the result of a kReduce,
 // may be read in all later phases; any other only in its own phase, later in the body. Points of the outer
@@ -89,8 +87,8 @@ struct Phase {
   std::vector<Sym>
       inner;  // extents of the inner axes; the last is innermost. Empty: executed once per outer point
   std::vector<Stmt> body;
-  // true: the inner axes run in order, one point at a time (lanes, if any, are along the last outer axis):
-  // scans and scatters, whose loads see the stores of earlier points.
+  // true: the inner axes run in order, one point at a time: scans and scatters, whose loads see the stores of earlier
+  // points.
   bool sequential = false;
 };
 
@@ -112,14 +110,15 @@ struct Kernel {
   std::vector<Sym> outer;
   std::vector<Phase> phases;
   std::vector<KernelBuffer> buffers;
-  // true: lanes run along the last outer axis (its loads and stores mostly have stride 1 there); false: along
-  // the last inner axis of each phase.
-  bool vectorize_outer = false;
   int num_registers = 0;
   std::vector<const graph::Node*> nodes;  // what was fused, for reports
 };
 
-std::string print(const Kernel& kernel);
+// Numbers the axes of a statement anew, by the number that each had; axes of -1 have one point, and go.
+void renumber_axes(Stmt& stmt, const std::vector<int>& number);
+
+// `note`: what a target says of the kernel, on the first line.
+std::string print(const Kernel& kernel, const std::string& note = "");
 std::vector<std::string> verify(const Kernel& kernel);
 
 }  // namespace cdynamo::lowering

@@ -3,7 +3,7 @@
 //
 //   std::string object = compile("kernel_0", [&](llvm::Module& module) { ... });
 //   std::unique_ptr<LoadedCode> code = load_object(object, {"kernel_0"});
-//   auto run = reinterpret_cast<KernelFn>(code->address(0));      // valid until `code` is dropped
+//   auto run = reinterpret_cast<HostKernelFn>(code->address(0));      // valid until `code` is dropped
 //
 // Everything here is safe to call from several threads, and nothing here ends the process: what LLVM refuses
 // or would abort on becomes a JitError.

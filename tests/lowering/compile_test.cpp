@@ -39,9 +39,9 @@ class CompileTest : public ::testing::Test {
   void output(Tensor x) { graph.outputs.push_back(x.value); }
   // With machine code, then with interpreted kernels.
   RunResult check(std::vector<int64_t> symbols = {}) {
-    compile_and_compare(graph, inputs, symbols, interpret_kernels);
+    compile_and_compare(graph, inputs, symbols, interpreted_target());
     if (HasFailure()) return {};
-    return compile_and_compare(graph, inputs, symbols, emit_cpu);
+    return compile_and_compare(graph, inputs, symbols, cpu_target());
   }
   Tensor call(std::string_view op, std::vector<graph::Arg> args) {
     return graph::wrap(builder, builder.call1(op, std::move(args)));

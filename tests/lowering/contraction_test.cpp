@@ -32,7 +32,7 @@ class ContractionTest : public ::testing::Test {
     return input_strided(sizes, {sizes[1] * sizes[2] * sizes[3], 1, sizes[3] * sizes[1], sizes[1]});
   }
   void output(Value* value) { graph.outputs.push_back(value); }
-  void check() { compile_and_compare(graph, inputs, {}, interpret_kernels); }
+  void check() { compile_and_compare(graph, inputs, {}, interpreted_target()); }
 };
 
 struct Case {
@@ -170,7 +170,7 @@ TEST_F(ContractionTest, TransposedOperandsOfProductsAreNotCopied) {
   Tensor batch = reshape(slice(heads, 0, 0, 1), {3, 12, 8}), scores = input({3, 12, 5});
   output(bmm(transpose(scores, 1, 2), batch).value);
   output(bmm(transpose(batch, 1, 2), scores).value);
-  const RunResult result = compile_and_compare(graph, inputs, {}, interpret_kernels);
+  const RunResult result = compile_and_compare(graph, inputs, {}, interpreted_target());
   EXPECT_EQ(result.report.kernels, 0) << result.report.plan;
 }
 

@@ -14,7 +14,7 @@ namespace {
 using namespace testing;
 
 // y = x + value, with lengths and numbers that no other test uses, so that no code is there yet.
-Kernel add_constant(double value, Sym n = 96) {
+VectorKernel add_constant(double value, Sym n = 96) {
   KernelWriter w({n}, true);
   w.begin();
   int x = w.load(w.buffer(DType::kF32, n), w.index({{0, 1}}));
@@ -28,8 +28,8 @@ float run_one(const CompiledModule& module, size_t kernel) {
   void* buffers[] = {x.data(), y.data()};
   int64_t error[3] = {};
   int64_t items = 1;
-  for (const Sym& extent : module.kernels[kernel].work) items *= extent.constant();
-  module.kernels[kernel].run(buffers, nullptr, 0, items, nullptr, error);
+  for (const Sym& extent : module.kernels[kernel].grid) items *= extent.constant();
+  runtime::host_kernel(module.kernels[kernel].code)(buffers, nullptr, 0, items, nullptr, error);
   return y[95];
 }
 
@@ -37,26 +37,26 @@ const EmitOptions kMemoryOnly{.use_disk_cache = false};
 
 TEST(EmitModule, EqualKernelsAreCompiledOnce) {
   graph::SymContext context;
-  std::vector<Kernel> kernels = {add_constant(1001), add_constant(1002), add_constant(1001),
-                                 add_constant(1001)};
+  std::vector<VectorKernel> kernels = {add_constant(1001), add_constant(1002), add_constant(1001),
+                                       add_constant(1001)};
   kernels[2].name = "another name";
   kernels[3].buffers[0].plan_buffer = 17;
   auto module = emit_cpu(kernels, context, kMemoryOnly);
   EXPECT_EQ(module->kernels_compiled, 2);
-  EXPECT_EQ(module->kernels[0].run, module->kernels[2].run);
-  EXPECT_EQ(module->kernels[0].run, module->kernels[3].run);
-  EXPECT_NE(module->kernels[0].run, module->kernels[1].run);
+  EXPECT_EQ(module->kernels[0].code, module->kernels[2].code);
+  EXPECT_EQ(module->kernels[0].code, module->kernels[3].code);
+  EXPECT_NE(module->kernels[0].code, module->kernels[1].code);
   EXPECT_EQ(run_one(*module, 0), 1002);
   EXPECT_EQ(run_one(*module, 1), 1003);
 }
 
 TEST(EmitModule, CodeIsSharedWhileItIsHeld) {
   graph::SymContext context;
-  std::vector<Kernel> kernels = {add_constant(2001)};
+  std::vector<VectorKernel> kernels = {add_constant(2001)};
   auto first = emit_cpu(kernels, context, kMemoryOnly);
   auto second = emit_cpu(kernels, context, kMemoryOnly);
   EXPECT_EQ(second->kernels_compiled, 0);
-  EXPECT_EQ(first->kernels[0].run, second->kernels[0].run);
+  EXPECT_EQ(first->kernels[0].code, second->kernels[0].code);
   first.reset();
   EXPECT_EQ(run_one(*second, 0), 2002);
   second.reset();
@@ -66,12 +66,12 @@ TEST(EmitModule, CodeIsSharedWhileItIsHeld) {
 TEST(EmitModule, DifferencesThatMatterAreSeen) {
   graph::SymContext context;
   Sym s = context.new_symbol("s0", 96);
-  std::vector<Kernel> kernels = {add_constant(3001), add_constant(3001, 97), add_constant(3001, s),
-                                 add_constant(3001, s * Sym(2))};
-  Kernel narrow = kernels[0];
+  std::vector<VectorKernel> kernels = {add_constant(3001), add_constant(3001, 97), add_constant(3001, s),
+                                       add_constant(3001, s * Sym(2))};
+  VectorKernel narrow = kernels[0];
   narrow.vectorize_outer = false;
   kernels.push_back(narrow);
-  Kernel sequential = kernels[0];
+  VectorKernel sequential = kernels[0];
   sequential.phases[0].sequential = true;
   kernels.push_back(sequential);
   for (size_t i = 0; i < kernels.size(); ++i)
@@ -80,7 +80,7 @@ TEST(EmitModule, DifferencesThatMatterAreSeen) {
 
 TEST(EmitModule, SecondLoadComesFromDisk) {
   graph::SymContext context;
-  std::vector<Kernel> kernels = {add_constant(4001), add_constant(4002)};
+  std::vector<VectorKernel> kernels = {add_constant(4001), add_constant(4002)};
   // The process's cache, in the directory that the environment names (see main of these tests) or the user's.
   auto first = emit_cpu(kernels, context, {});
   const int compiled = first->kernels_compiled + first->kernels_from_disk;
@@ -96,7 +96,7 @@ TEST(EmitModule, SecondLoadComesFromDisk) {
 TEST(EmitModule, TextsAreGiven) {
   graph::SymContext context;
   std::string ir, assembly;
-  std::vector<Kernel> kernels = {add_constant(5001), add_constant(5001)};
+  std::vector<VectorKernel> kernels = {add_constant(5001), add_constant(5001)};
   auto module = emit_cpu(kernels, context,
                          {.use_disk_cache = false, .keep_text = true, .llvm_ir = &ir, .assembly = &assembly});
   EXPECT_NE(ir.find("define void @kernel"), std::string::npos);
@@ -110,7 +110,7 @@ TEST(EmitModule, SeveralThreadsCompileAtOnce) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       graph::SymContext context;
-      std::vector<Kernel> kernels;
+      std::vector<VectorKernel> kernels;
       for (int i = 0; i < 6; ++i) kernels.push_back(add_constant(6000 + 3 * t + i));
       auto module = emit_cpu(kernels, context, kMemoryOnly);
       for (int i = 0; i < 6; ++i) right += run_one(*module, i) == 6001 + 3 * t + i;
@@ -123,11 +123,11 @@ TEST(EmitModule, SeveralThreadsCompileAtOnce) {
 TEST(EmitModule, PlansSayWhatTheWorkIs) {
   graph::SymContext context;
   Sym n = context.new_symbol("s0", 1000);
-  std::vector<Kernel> kernels = {add_constant(7001, n)};
+  std::vector<VectorKernel> kernels = {add_constant(7001, n)};
   auto module = emit_cpu(kernels, context, kMemoryOnly);
   int64_t small = 1, large = 100000;
-  EXPECT_EQ(context.evaluate(module->kernels[0].work.at(0), &small), 1);
-  EXPECT_GT(context.evaluate(module->kernels[0].work.at(0), &large), 100);
+  EXPECT_EQ(context.evaluate(module->kernels[0].grid.at(0), &small), 1);
+  EXPECT_GT(context.evaluate(module->kernels[0].grid.at(0), &large), 100);
   EXPECT_GT(module->kernels[0].cost_per_item, 0);
 }
 

@@ -16,6 +16,7 @@
 #include "lowering/cpu/emit.h"
 #include "lowering/loops/loop_interpreter.h"
 #include "runtime/executable.h"
+#include "runtime/host/kernel.h"
 
 namespace cdynamo::lowering::testing {
 
@@ -61,7 +62,7 @@ class GuardedBuffer {
 
 // Writes kernels statement by statement.
 struct KernelWriter {
-  Kernel kernel;
+  VectorKernel kernel;
   int phase = -1;
 
   explicit KernelWriter(std::vector<Sym> outer, bool vectorize_outer) {
@@ -211,10 +212,10 @@ struct CheckOptions {
 };
 
 // Runs a kernel compiled and interpreted on the same data and compares every buffer.
-inline void check(const Kernel& kernel, const graph::SymContext& context, const CheckOptions& options = {},
-                  int64_t* error_out = nullptr) {
+inline void check(const VectorKernel& kernel, const graph::SymContext& context,
+                  const CheckOptions& options = {}, int64_t* error_out = nullptr) {
   for (const std::string& broken : verify(kernel)) FAIL() << broken << "\n" << print(kernel);
-  std::vector<Kernel> kernels = {kernel};
+  std::vector<VectorKernel> kernels = {kernel};
   auto module = emit_cpu(kernels, context, {.use_disk_cache = false});
   const CompiledKernel& compiled = module->kernels.at(0);
   const int64_t* symbols = options.symbols.data();
@@ -240,14 +241,14 @@ inline void check(const Kernel& kernel, const graph::SymContext& context, const 
 
   int64_t points = 1, items = 1;
   for (const Sym& extent : kernel.outer) points *= value(extent);
-  for (const Sym& extent : compiled.work) items *= value(extent);
+  for (const Sym& extent : compiled.grid) items *= value(extent);
   int64_t want_error[3] = {}, got_error[3] = {};
   for (int64_t point = 0; point < points; ++point)
     interpret_item(kernel, context, want_pointers.data(), symbols, point, want_error);
   GuardedBuffer scratch((static_cast<size_t>(value(compiled.scratch_bytes)) + 63) / 64 * 64);
   for (int part = 0; part < options.parts; ++part)
-    compiled.run(got_pointers.data(), symbols, items * part / options.parts,
-                 items * (part + 1) / options.parts, scratch.data(), got_error);
+    runtime::host_kernel(compiled.code)(got_pointers.data(), symbols, items * part / options.parts,
+                                        items * (part + 1) / options.parts, scratch.data(), got_error);
   if (error_out) {
     std::memcpy(error_out, got_error, sizeof got_error);
     EXPECT_EQ(got_error[0], want_error[0]);

@@ -10,6 +10,8 @@
 #include "graph/interpreter.h"
 #include "lowering/compile.h"
 #include "lowering/cpu/emit.h"
+#include "lowering/cpu/schedule.h"
+#include "lowering/cpu/target.h"
 #include "lowering/loops/loop_interpreter.h"
 #include "runtime/gemm/half.h"
 
@@ -147,6 +149,25 @@ inline double tolerance_of(DType dtype) {
   return dtype == DType::kF64 ? 1e-12 : dtype == DType::kF16 ? 4e-3 : dtype == DType::kBF16 ? 3e-2 : 2e-5;
 }
 
+// The CPU with kernels that are scheduled and then interpreted.
+class InterpretedTarget : public CpuTarget {
+ public:
+  std::unique_ptr<CompiledModule> emit(std::span<const Kernel> kernels, const graph::SymContext& context,
+                                       const EmitOptions& options) const override {
+    std::vector<Kernel> scheduled;
+    for (const Kernel& kernel : kernels) {
+      scheduled.push_back(schedule(kernel, context));
+      if (options.loop_ir) *options.loop_ir += print(scheduled.back()) + "\n";
+      for (const std::string& broken : verify(scheduled.back())) ADD_FAILURE() << broken;
+    }
+    return interpret_kernels(scheduled, context, options);
+  }
+};
+inline const Target& interpreted_target() {
+  static const InterpretedTarget target;
+  return target;
+}
+
 struct RunResult {
   CompileReport report;
   runtime::RunError error;
@@ -174,16 +195,16 @@ inline void run_releasing(runtime::Executable& executable, std::vector<Buffer>& 
   executable.run({.inputs = views.data(), .symbols = symbols.data(), .memory = &memory}, error);
 }
 
-// Compiles with `emit` (the kernel interpreter by default), runs on `inputs` and compares outputs and mutated
+// Compiles for `target` (the interpreter of kernels by default), runs on `inputs` and compares outputs and mutated
 // inputs with the interpreter of graphs.
 inline RunResult compile_and_compare(const Graph& graph, const std::vector<DenseTensor>& inputs,
                                      std::vector<int64_t> symbols = {},
-                                     const EmitFn& emit = interpret_kernels) {
+                                     const Target& target = interpreted_target()) {
   RunResult result;
   if (symbols.empty())
     for (const auto& symbol : graph.sym->symbols()) symbols.push_back(symbol.hint);
   std::unique_ptr<runtime::Executable> executable =
-      compile_with(graph, {.keep_text = true}, &result.report, emit);
+      compile_for(target, graph, {.keep_text = true}, &result.report);
   std::vector<Buffer> in, out;
   std::vector<runtime::TensorView> views;
   std::vector<void*> pointers;

@@ -23,8 +23,8 @@ Stmt load(int dst, int buffer, DType dtype) {
 }
 
 // y = prim(x0, x1) elementwise.
-Kernel elementwise(Prim prim, int operands, DType dtype, Sym n) {
-  Kernel kernel;
+VectorKernel elementwise(Prim prim, int operands, DType dtype, Sym n) {
+  VectorKernel kernel;
   kernel.name = "math";
   kernel.outer = {n};
   kernel.vectorize_outer = true;
@@ -49,7 +49,7 @@ std::vector<T> run(Prim prim, const std::vector<std::vector<T>>& inputs) {
   graph::SymContext context;
   Sym n = context.new_symbol("s0", 64);
   DType dtype = sizeof(T) == 4 ? DType::kF32 : DType::kF64;
-  std::vector<Kernel> kernels = {elementwise(prim, static_cast<int>(inputs.size()), dtype, n)};
+  std::vector<VectorKernel> kernels = {elementwise(prim, static_cast<int>(inputs.size()), dtype, n)};
   auto module = emit_cpu(kernels, context, {.use_disk_cache = false});
   int64_t size = static_cast<int64_t>(inputs[0].size());
   std::vector<T> out(inputs[0].size());
@@ -57,8 +57,8 @@ std::vector<T> run(Prim prim, const std::vector<std::vector<T>>& inputs) {
   for (const auto& input : inputs) buffers.push_back(const_cast<T*>(input.data()));
   buffers.push_back(out.data());
   int64_t error[3] = {};
-  int64_t items = context.evaluate(module->kernels[0].work[0], &size);
-  module->kernels[0].run(buffers.data(), &size, 0, items, nullptr, error);
+  int64_t items = context.evaluate(module->kernels[0].grid[0], &size);
+  runtime::host_kernel(module->kernels[0].code)(buffers.data(), &size, 0, items, nullptr, error);
   return out;
 }
 

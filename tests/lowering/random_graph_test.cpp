@@ -202,12 +202,12 @@ class RandomGraph {
   std::vector<Tensor> values_;
 };
 
-void run_seeds(uint32_t first, uint32_t count, const EmitFn& emit) {
+void run_seeds(uint32_t first, uint32_t count, const Target& target) {
   for (uint32_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomGraph random(seed);
     try {
-      compile_and_compare(random.graph, random.inputs, {}, emit);
+      compile_and_compare(random.graph, random.inputs, {}, target);
     } catch (const graph::Unsupported& unsupported) {
       ADD_FAILURE() << "unsupported: " << unsupported.message;
     } catch (const graph::InternalError& error) {
@@ -217,8 +217,8 @@ void run_seeds(uint32_t first, uint32_t count, const EmitFn& emit) {
   }
 }
 
-TEST(RandomGraphTest, InterpretedKernels) { run_seeds(0, 400, interpret_kernels); }
-TEST(RandomGraphTest, MachineCode) { run_seeds(10000, 60, emit_cpu); }
+TEST(RandomGraphTest, InterpretedKernels) { run_seeds(0, 400, interpreted_target()); }
+TEST(RandomGraphTest, MachineCode) { run_seeds(10000, 60, cpu_target()); }
 
 }  // namespace
 }  // namespace cdynamo::lowering::testing

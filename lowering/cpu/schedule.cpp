@@ -1,24 +1,25 @@
-// The last step to a Kernel: order of the loops after the memory they walk, axes collapsed where nothing
-// tells them apart, and the axis along which lanes run.
+// Order of the loops after the memory they walk, axes collapsed where nothing tells them apart, and the axis along which
+// lanes run.
+#include "lowering/cpu/schedule.h"
+
 #include <algorithm>
 #include <numeric>
 
-#include "lowering/fusion/kernel_builder.h"
+#include "lowering/loops/kernel_hash.h"
 
 namespace cdynamo::lowering {
 namespace {
 
 constexpr int64_t kFewLanes = 16;
 
-// Calls fn(Stmt&) for each load and store of memory outside the kernel.
+// Calls fn(statement) for each load and store of memory outside the kernel.
 template <typename F>
-void for_each_access(std::vector<ElementEmitter::Section>& sections, const std::vector<KernelBuffer>& buffers,
-                     bool rows_only, F&& fn) {
-  for (auto& section : sections) {
-    if (rows_only && !section.row) continue;
-    for (Stmt& stmt : section.body)
+void for_each_access(const Kernel& kernel, bool rows_only, F&& fn) {
+  for (const Phase& phase : kernel.phases) {
+    if (rows_only && phase.inner.empty()) continue;
+    for (const Stmt& stmt : phase.body)
       if ((stmt.kind == StmtKind::kLoad || stmt.kind == StmtKind::kStore) &&
-          buffers[stmt.buffer].kind == BufferKind::kGlobal)
+          kernel.buffers[stmt.buffer].kind == BufferKind::kGlobal)
         fn(stmt);
   }
 }
@@ -29,117 +30,112 @@ Sym stride_along(const Index& index, int axis) {
   return Sym();
 }
 
+int64_t hint_of(const graph::SymContext& context, const Sym& size) {
+  return size.is_constant() ? size.constant() : context.hint(size);
+}
+
+// How a reduction's operands lie in memory, as far as they vary along inner and outer axes.
+struct Walks {
+  bool along = false, across = false;  // contiguous along an inner axis, along an outer one
+};
+
+Walks walks_of(const Kernel& kernel, const graph::SymContext& context, const std::vector<Sym>& extents,
+               const Stmt& reduce) {
+  const int num_outer = static_cast<int>(kernel.outer.size());
+  Walks walks;
+  std::vector<char> needed(kernel.num_registers, 0);
+  for (int reg : reduce.operands) needed[reg] = 1;
+  for (size_t p = kernel.phases.size(); p-- > 0;) {
+    const std::vector<Stmt>& body = kernel.phases[p].body;
+    for (size_t i = body.size(); i-- > 0;) {
+      const Stmt& stmt = body[i];
+      if (stmt.dst < 0 || !needed[stmt.dst] || stmt.kind == StmtKind::kReduce) continue;
+      for (int reg : stmt.operands) needed[reg] = 1;
+      if (stmt.kind != StmtKind::kLoad || kernel.buffers[stmt.buffer].kind != BufferKind::kGlobal) continue;
+      int contiguous = -1;
+      bool varies[2] = {};
+      for (const IndexTerm& term : stmt.index.terms) {
+        if (term.axis < 0 || term.stride == Sym() || hint_of(context, extents[term.axis]) < kFewLanes / 2)
+          continue;
+        varies[term.axis >= num_outer] = true;
+        if (term.stride == Sym(1)) contiguous = term.axis;
+      }
+      if (contiguous >= 0 && varies[0] && varies[1])
+        (contiguous >= num_outer ? walks.along : walks.across) = true;
+    }
+  }
+  return walks;
+}
+
+// Of the outer axes and of the inner ones, which all phases that loop share.
+std::vector<Sym> extents_of(const Kernel& kernel) {
+  std::vector<Sym> extents = kernel.outer;
+  for (const Phase& phase : kernel.phases)
+    if (!phase.inner.empty()) {
+      extents.insert(extents.end(), phase.inner.begin(), phase.inner.end());
+      break;
+    }
+  return extents;
+}
+
 class Scheduler {
  public:
-  Scheduler(const LoweringContext& context, const LoopAxes& axes, ElementEmitter& emitter, bool sequential)
-      : context_(context),
-        axes_(axes),
-        emitter_(emitter),
-        sequential_(sequential),
-        all_extents_(axes.extents) {}
+  Scheduler(const Kernel& kernel, const graph::SymContext& context) : context_(context) {
+    static_cast<Kernel&>(kernel_) = kernel;
+    all_extents_ = extents_of(kernel);
+    for (size_t axis = 0; axis < all_extents_.size(); ++axis)
+      (axis < kernel.outer.size() ? outer_ : rows_).push_back(static_cast<int>(axis));
+    sequential_ = std::ranges::any_of(kernel.phases, &Phase::sequential);
+  }
 
-  Kernel run() {
-    if (reduces_crosswise()) throw CannotFuse{"one reduction runs along memory, the other across it"};
+  VectorKernel run() {
     order_axes();
     choose_lanes();
     if (rows_.empty() && !sequential_ && !interleave()) tile_transposition();
-    Kernel kernel;
-    kernel.vectorize_outer = vectorize_outer_;
-    kernel.buffers = emitter_.buffers;
-    kernel.num_registers = emitter_.num_registers();
     renumber();
     collapse(outer_, 0);
     collapse(rows_, static_cast<int>(outer_.size()));
-    for (int axis : outer_) kernel.outer.push_back(extents_[axis]);
+    kernel_.outer.clear();
+    for (int axis : outer_) kernel_.outer.push_back(extents_[axis]);
     std::vector<Sym> inner;
     for (int axis : rows_) inner.push_back(extents_[axis]);
-    for (auto& section : emitter_.sections) {
-      if (section.body.empty()) continue;
-      Phase phase;
-      if (section.row) phase.inner = inner;
-      phase.sequential = section.row && sequential_;
-      phase.body = std::move(section.body);
-      kernel.phases.push_back(std::move(phase));
-    }
-    if (kernel.outer.empty()) kernel.vectorize_outer = false;
-    return kernel;
+    for (Phase& phase : kernel_.phases)
+      if (!phase.inner.empty()) phase.inner = inner;
+    kernel_.vectorize_outer = vectorize_outer_ && !kernel_.outer.empty();
+    return std::move(kernel_);
   }
 
  private:
-  int64_t extent_hint(int axis) const { return context_.hint(axes_.extents[axis]); }
-
-  // The sums of a square matrix's rows and of its columns fit the same loops, but whichever axis the lanes
-  // take, one of them jumps from line to line.
-  bool reduces_crosswise() {
-    bool along = false, across = false;
-    for (const auto& section : emitter_.sections)
-      for (const Stmt& stmt : section.body)
-        if (stmt.kind == StmtKind::kReduce) {
-          bool by_rows = false, by_columns = false;
-          find_walks(stmt, by_rows, by_columns);
-          along |= by_rows && !by_columns;
-          across |= by_columns && !by_rows;
-        }
-    return along && across;
-  }
-
-  // How the reduction's operands lie in memory, as far as they vary along rows and outer axes.
-  void find_walks(const Stmt& reduce, bool& by_rows, bool& by_columns) {
-    std::vector<char> needed(emitter_.num_registers(), 0);
-    for (int reg : reduce.operands) needed[reg] = 1;
-    for (size_t s = emitter_.sections.size(); s-- > 0;) {
-      const std::vector<Stmt>& body = emitter_.sections[s].body;
-      for (size_t i = body.size(); i-- > 0;) {
-        const Stmt& stmt = body[i];
-        if (stmt.dst < 0 || !needed[stmt.dst] || stmt.kind == StmtKind::kReduce) continue;
-        for (int reg : stmt.operands) needed[reg] = 1;
-        if (stmt.kind != StmtKind::kLoad || emitter_.buffers[stmt.buffer].kind != BufferKind::kGlobal)
-          continue;
-        int contiguous = -1;
-        bool varies[2] = {};
-        for (const IndexTerm& term : stmt.index.terms) {
-          if (term.axis < 0 || term.stride == Sym() || extent_hint(term.axis) < kFewLanes / 2) continue;
-          varies[axes_.is_row[term.axis] != 0] = true;
-          if (term.stride == Sym(1)) contiguous = term.axis;
-        }
-        if (contiguous >= 0 && varies[0] && varies[1])
-          (axes_.is_row[contiguous] ? by_rows : by_columns) = true;
-      }
-    }
-  }
+  int64_t extent_hint(int axis) const { return hint_of(context_, all_extents_[axis]); }
 
   // Loops follow the strides of the largest access that names the axes: stores for outer axes, loads for
   // rows.
   void order_axes() {
-    for (int axis : axes_.of(false))
-      if (!(axes_.extents[axis] == Sym(1))) outer_.push_back(axis);
-    for (int axis : axes_.of(true))
-      if (!(axes_.extents[axis] == Sym(1))) rows_.push_back(axis);
     sort_by_strides(outer_, StmtKind::kStore);
     if (!order_matters()) sort_by_strides(rows_, StmtKind::kLoad);
   }
 
   bool order_matters() const {
     if (sequential_) return true;
-    for (const auto& section : emitter_.sections)
-      for (const Stmt& stmt : section.body) {
+    for (const Phase& phase : kernel_.phases)
+      for (const Stmt& stmt : phase.body) {
         if (stmt.kind == StmtKind::kReduce && stmt.reduction->returns_index) return true;
         // Row scratch is laid out by the row axes as they are.
-        if (stmt.buffer >= 0 && emitter_.buffers[stmt.buffer].kind == BufferKind::kRowScratch) return true;
+        if (stmt.buffer >= 0 && kernel_.buffers[stmt.buffer].kind == BufferKind::kRowScratch) return true;
       }
     return false;
   }
 
   void sort_by_strides(std::vector<int>& axes, StmtKind kind) {
-    std::vector<int64_t> strides(axes_.extents.size(), 0);
+    std::vector<int64_t> strides(all_extents_.size(), 0);
     size_t best = 0;
-    for_each_access(emitter_.sections, emitter_.buffers, false, [&](Stmt& stmt) {
+    for_each_access(kernel_, false, [&](const Stmt& stmt) {
       if (stmt.kind != kind) return;
       size_t named = 0;
       for (int axis : axes) named += !(stride_along(stmt.index, axis) == Sym());
       if (named <= best) return;
       best = named;
-      for (int axis : axes) strides[axis] = std::abs(context_.hint(stride_along(stmt.index, axis)));
+      for (int axis : axes) strides[axis] = std::abs(hint_of(context_, stride_along(stmt.index, axis)));
     });
     if (best == axes.size())
       std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return strides[a] > strides[b]; });
@@ -148,7 +144,7 @@ class Scheduler {
   // How many accesses walk memory step by step along the axis, less those that jump.
   int smoothness(int axis, bool rows_only) {
     int score = 0;
-    for_each_access(emitter_.sections, emitter_.buffers, rows_only, [&](Stmt& stmt) {
+    for_each_access(kernel_, rows_only, [&](const Stmt& stmt) {
       const Sym stride = stride_along(stmt.index, axis);
       bool indirect = false;
       for (const IndexTerm& term : stmt.index.terms) indirect |= term.reg >= 0;
@@ -217,7 +213,8 @@ class Scheduler {
     bool counted = false;
     for_each_statement([&](Stmt& stmt) {
       counted |= stmt.kind == StmtKind::kAxis && stmt.axis == lane;
-      if (stmt.kind != StmtKind::kLoad || std::abs(context_.hint(stride_along(stmt.index, lane))) < kFewLanes)
+      if (stmt.kind != StmtKind::kLoad ||
+          std::abs(hint_of(context_, stride_along(stmt.index, lane))) < kFewLanes)
         return;
       for (int axis : outer_)
         if (axis != lane && stride_along(stmt.index, axis) == Sym(1) && extent_hint(axis) >= kFewLanes)
@@ -251,31 +248,15 @@ class Scheduler {
     extents_.resize(next);
     for (size_t axis = 0; axis < position.size(); ++axis)
       if (position[axis] >= 0) extents_[position[axis]] = all_extents_[axis];
-    for_each_statement([&](Stmt& stmt) {
-      if (stmt.kind == StmtKind::kAxis) {
-        if (position[stmt.axis] < 0)
-          stmt = {.kind = StmtKind::kConstant, .dst = stmt.dst, .dtype = DType::kI64};
-        else
-          stmt.axis = position[stmt.axis];
-      }
-      std::vector<IndexTerm> terms;
-      for (IndexTerm term : stmt.index.terms) {
-        if (term.axis >= 0) {
-          if (position[term.axis] < 0) continue;  // extent 1: always 0
-          term.axis = position[term.axis];
-        }
-        terms.push_back(term);
-      }
-      stmt.index.terms = std::move(terms);
-    });
+    for_each_statement([&](Stmt& stmt) { renumber_axes(stmt, position); });
     std::iota(outer_.begin(), outer_.end(), 0);
     std::iota(rows_.begin(), rows_.end(), static_cast<int>(outer_.size()));
   }
 
   template <typename F>
   void for_each_statement(F&& fn) {
-    for (auto& section : emitter_.sections)
-      for (Stmt& stmt : section.body) fn(stmt);
+    for (Phase& phase : kernel_.phases)
+      for (Stmt& stmt : phase.body) fn(stmt);
   }
 
   // Merges neighbours that every access walks as one axis.
@@ -320,21 +301,43 @@ class Scheduler {
     return result;
   }
 
-  const LoweringContext& context_;
-  const LoopAxes& axes_;
-  ElementEmitter& emitter_;
-  const bool sequential_;
+  const graph::SymContext& context_;
+  VectorKernel kernel_;
+  bool sequential_ = false;
   bool vectorize_outer_ = false;
   std::vector<int> outer_, rows_;  // axes in loop order
-  std::vector<Sym> all_extents_;   // by axis of the domain, and of what was added to it
+  std::vector<Sym> all_extents_;   // by axis of the kernel, and of what was added to it
   std::vector<Sym> extents_;       // by position
 };
 
 }  // namespace
 
-Kernel finish_kernel(const LoweringContext& context, const LoopAxes& axes, ElementEmitter& emitter,
-                     bool sequential) {
-  return Scheduler(context, axes, emitter, sequential).run();
+VectorKernel schedule(const Kernel& kernel, const graph::SymContext& context) {
+  return Scheduler(kernel, context).run();
+}
+
+// The sums of a square matrix's rows and of its columns fit the same loops, but whichever axis the lanes take, one of
+// them jumps from line to line.
+bool reduces_crosswise(const Kernel& kernel, const graph::SymContext& context) {
+  const std::vector<Sym> extents = extents_of(kernel);
+  bool along = false, across = false;
+  for (const Phase& phase : kernel.phases)
+    for (const Stmt& stmt : phase.body)
+      if (stmt.kind == StmtKind::kReduce) {
+        const Walks walks = walks_of(kernel, context, extents, stmt);
+        along |= walks.along && !walks.across;
+        across |= walks.across && !walks.along;
+      }
+  return along && across;
+}
+
+std::string print(const VectorKernel& kernel) {
+  return print(static_cast<const Kernel&>(kernel),
+               kernel.vectorize_outer ? "lanes along the last outer axis" : "");
+}
+
+std::string serialize(const VectorKernel& kernel) {
+  return (kernel.vectorize_outer ? "outer " : "inner ") + serialize(static_cast<const Kernel&>(kernel));
 }
 
 }  // namespace cdynamo::lowering

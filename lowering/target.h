@@ -1,0 +1,79 @@
+// A target: what lowering asks of the device that a graph is compiled for. It is chosen before anything is fused; the
+// rest of lowering (fusion, memory_plan, compile) is the same for all.
+//
+//   fusion    asks it whether a loop nest makes one kernel, and in how many blocks a long reduction is done
+//   compile   hands it the kernels; it maps their axes to what the device has (vectors and threads of a CPU; blocks,
+//             threads and lanes of a GPU) and gives code for each and how it is launched
+//   the plan  takes from it what computes a library call, and what runs the whole
+//
+// lowering/cpu is one target; another is a folder beside it that implements this class, with what runs on the device in
+// a folder of runtime/.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+#include "lowering/loops/loop_ir.h"
+#include "runtime/plan_executable.h"
+
+namespace cdynamo::lowering {
+
+// The code of one kernel and how it is launched; sizes are expressions of the graph's symbols.
+struct CompiledKernel {
+  const void* code = nullptr;  // runtime::Launch::code
+  std::vector<Sym> grid;       // work items along each dim of the launch
+  Sym scratch_bytes;           // private to whoever runs an item
+  double cost_per_item = 1;    // rough nanoseconds
+};
+
+// Machine code of one graph; dropping the object frees it.
+class CompiledModule {
+ public:
+  virtual ~CompiledModule() = default;
+  std::vector<CompiledKernel> kernels;  // in the order given
+  int kernels_compiled = 0;             // not counting duplicates and those from the disk cache
+  int kernels_from_disk = 0;
+};
+
+struct EmitOptions {
+  bool use_disk_cache = true;
+  bool keep_text = false;  // fill the three below
+  std::string* loop_ir = nullptr;
+  std::string* llvm_ir = nullptr;
+  std::string* assembly = nullptr;
+};
+
+// A reduction that fusion thinks of doing in blocks: partial results of each, then a reduction of those.
+struct ReductionShape {
+  int64_t length = 1, results = 1;     // hints
+  bool results_are_innermost = false;  // the last axis of the loops is one of the results'
+};
+struct ReductionBlocks {
+  int64_t wanted = 0;  // 0: in one piece
+  int64_t most = 0;
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+
+  // Why the loop nest had better not be one kernel; null where it may be.
+  virtual const char* obstacle(const Kernel& kernel, const graph::SymContext& context) const = 0;
+  virtual ReductionBlocks reduction_blocks(const ReductionShape& shape) const = 0;
+
+  // Structurally equal kernels (buffers, symbols and source lines apart) are emitted once. `context` names the symbols.
+  virtual std::unique_ptr<CompiledModule> emit(std::span<const Kernel> kernels,
+                                               const graph::SymContext& context,
+                                               const EmitOptions& options) const = 0;
+  // For the kinds of which graph::is_library_call holds.
+  virtual runtime::LibraryFn library(graph::CoreKind kind) const = 0;
+  virtual std::unique_ptr<runtime::Executable> make_executable(runtime::Plan plan) const = 0;
+};
+
+// The target of a graph's device. Throws graph::Unsupported where there is none.
+const Target& target_of(const graph::Graph& core);
+
+}  // namespace cdynamo::lowering

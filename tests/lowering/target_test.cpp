@@ -1,0 +1,33 @@
+// What a target owes the operator table.
+#include "lowering/cpu/target.h"
+
+#include <gtest/gtest.h>
+
+namespace cdynamo::lowering {
+namespace {
+
+TEST(CpuTarget, HasAFunctionForEveryLibraryCall) {
+  for (const graph::OpDef* op : graph::all_ops())
+    if (graph::is_library_call(op->core.kind)) {
+      EXPECT_NE(cpu_target().library(op->core.kind), nullptr) << op->name;
+    }
+  EXPECT_THROW(cpu_target().library(graph::CoreKind::kPointwise), graph::InternalError);
+}
+
+TEST(CpuTarget, LongReductionsAreDoneInBlocks) {
+  EXPECT_EQ(cpu_target().reduction_blocks({.length = 1024, .results = 1024}).wanted, 0);
+  EXPECT_GT(cpu_target().reduction_blocks({.length = 1 << 20, .results = 1024}).wanted, 1);  // accuracy
+  EXPECT_GT(cpu_target().reduction_blocks({.length = 1 << 15, .results = 1}).wanted, 1);     // threads
+}
+
+TEST(Target, OfTheCpuIsTheCpus) {
+  graph::Graph core;
+  EXPECT_EQ(&target_of(core), &cpu_target());
+  graph::TensorType type;
+  type.device.type = runtime::DeviceType::kCUDA;
+  core.add_input(type, "x");
+  EXPECT_THROW(target_of(core), graph::Unsupported);
+}
+
+}  // namespace
+}  // namespace cdynamo::lowering
