@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,9 @@ struct RunError {
 // Runs graph nodes that only the framework can: Node::user_call names the call. Returns false with a Python
 // error set.
 struct LibraryCallbacks {
-  void* context = nullptr;
-  bool (*call)(void* context, int user_call, const TensorView* inputs, int num_inputs, TensorView* outputs,
-               int num_outputs) = nullptr;
+  const void* context = nullptr;
+  bool (*call)(const void* context, int user_call, const TensorView* inputs, int num_inputs,
+               TensorView* outputs, int num_outputs) = nullptr;
 };
 
 // Memory that comes and goes while a plan runs, so that less of it is there at once. Called on the caller's thread, between steps.
@@ -66,7 +67,9 @@ class Executable {
 
   std::vector<OutputSpec> outputs;  // of the fresh outputs, in order
   int num_inputs = 0, num_symbols = 0;
-  bool takes_long = false;  // static estimate: worth giving up the GIL for
+  bool takes_long = false;  // static estimate: worth giving up a lock for
+  // For LibraryCallbacks::context: what the library calls of the graph stand for, which lives as long as the code.
+  std::shared_ptr<const void> library_context;
 };
 
 }  // namespace cdynamo::runtime

@@ -16,14 +16,14 @@ bool set_error(const runtime::RunError& error) {
 }
 
 // Operators that PyTorch runs: steps of a plan that take the GIL back.
-bool call_library(void*, int call, const runtime::TensorView* inputs, int num_inputs,
+bool call_library(const void* context, int call, const runtime::TensorView* inputs, int num_inputs,
                   runtime::TensorView* outputs, int num_outputs) {
   const PyGILState_STATE gil = PyGILState_Ensure();
-  const bool done = symbolic::run_library_call(call, inputs, num_inputs, outputs, num_outputs);
+  const bool done = static_cast<const symbolic::LibraryCalls*>(context)->run(call, inputs, num_inputs,
+                                                                             outputs, num_outputs);
   PyGILState_Release(gil);
   return done;
 }
-runtime::LibraryCallbacks library_callbacks{.call = call_library};
 
 // Inputs and outputs of one call, which may run without the GIL.
 struct OwnedMemory {
@@ -98,8 +98,9 @@ PyRef FreshTensor::make_numpy(const int64_t* symbols, void** data) const {
 
 bool execute(runtime::Executable& executable, const runtime::Call& given, std::span<PyObject* const> inputs,
              bool* wrote_nothing) {
+  runtime::LibraryCallbacks library{.context = executable.library_context.get(), .call = call_library};
   runtime::Call call = given;
-  call.library = &library_callbacks;
+  if (library.context) call.library = &library;
   runtime::RunError error;
   bool done;
   if (executable.takes_long) {

@@ -300,7 +300,8 @@ std::shared_ptr<runtime::Executable> compile_core(const graph::Graph& core, lowe
 }
 
 std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
-                                                   const graph::Prepared& prepared, CompileFn compile) {
+                                                   const graph::Prepared& prepared,
+                                                   const symbolic::LibraryCalls* library, CompileFn compile) {
   std::vector<bool> wanted, differentiable(prepared.core->outputs.size());
   for (const graph::Value* input : captured.inputs) wanted.push_back(input->requires_grad);
   for (size_t i = 0; i < prepared.outputs.size(); ++i) {
@@ -321,7 +322,7 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
   if (stages_are_noted() || log_enabled(Topic::kAot)) {
     const std::unique_ptr<graph::Graph> joint = graph::make_joint_graph(training->plan());
     if (log_enabled(Topic::kAot)) log(Topic::kAot, "joint\n" + graph::print_readable(*joint));
-    note_stage("joint", *joint);
+    note_stage("joint", *joint, library);
   }
   return training;
 }
@@ -340,18 +341,21 @@ std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& cap
   graph::Prepared prepared = graph::prepare(captured, dump, any_gradient);
   // Backwards that are compiled later are no part of this report any more.
   auto whole = std::make_shared<lowering::CompileReport*>(&report);
-  const CompileFn compile = [whole, dump, library_calls = capture.library_calls](const char* name,
-                                                                                 const graph::Graph& core) {
+  const std::shared_ptr<const symbolic::LibraryCalls> library =
+      capture.library_calls.empty() ? nullptr
+                                    : std::make_shared<symbolic::LibraryCalls>(capture.library_calls);
+  const CompileFn compile = [whole, dump, library](const char* name, const graph::Graph& core) {
     dump(name, core);
-    if (*whole) note_stage(name, core);
+    if (*whole) note_stage(name, core, library.get());
     lowering::CompileReport part;
     auto executable = compile_core(core, part);
+    executable->library_context = library;
     if (*whole) (*whole)->add(part);
     return executable;
   };
   std::shared_ptr<TrainingFunction> training;
   if (any_gradient && asks_for_gradients(captured, prepared.outputs))
-    training = compile_training(captured, prepared, compile);
+    training = compile_training(captured, prepared, library.get(), compile);
   else if (graph::remove_detach(*prepared.core))
     graph::optimize(*prepared.core);
   auto executable = training ? training->forward() : compile("inference", *prepared.core);

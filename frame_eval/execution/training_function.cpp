@@ -12,6 +12,7 @@
 #include "runtime/host/arena.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/tensor_access.h"
+#include "symbolic/torch/library_call.h"
 
 namespace cdynamo::frame_eval {
 
@@ -357,7 +358,8 @@ PyRef TrainingFunction::run_in_python(PyObject* node, PyObject* saved, const Mas
   if (!grad_mode_is_enabled()) graph::remove_detach(*function.graph);
   PyRef list = symbolic::checked(PyList_New(0));
   for (const PyRef& input : inputs) append(list, input);
-  PyRef description = describe_core(*function.graph);
+  PyRef description = describe_core(
+      *function.graph, static_cast<const symbolic::LibraryCalls*>(forward_->library_context.get()));
   PyRef graph = symbolic::checked(PyObject_CallOneArg(python_side(PythonSide::kGraph), description.get()));
   PyRef outputs = symbolic::checked(PyObject_CallMethod(graph.get(), "run", "O", list.get()));
   return gradient_tuple(function.outputs, PySequence_Fast_ITEMS(outputs.get()));

@@ -127,10 +127,10 @@ void report_compile(const CompileEvent& event) {
 
 bool stages_are_noted() { return listener != nullptr; }
 
-void note_stage(const char* name, const graph::Graph& core) {
+void note_stage(const char* name, const graph::Graph& core, const symbolic::LibraryCalls* library) {
   if (!listener) return;
   if (!stages) stages = PyList_New(0);
-  PyRef description = describe_core(core);
+  PyRef description = describe_core(core, library);
   PyRef item = symbolic::checked(Py_BuildValue("(sO)", name, description.get()));
   if (!stages || PyList_Append(stages, item.get()) < 0) throw symbolic::PythonError{};
 }

@@ -7,6 +7,10 @@
 #include "frame_eval/guards/guard_tree.h"
 #include "lowering/compile.h"
 
+namespace cdynamo::symbolic {
+class LibraryCalls;
+}
+
 namespace cdynamo::frame_eval {
 
 struct CompileEvent {
@@ -28,7 +32,7 @@ std::string disassembly(PyObject* code);
 void report_compile(const CompileEvent& event);
 // What the next report tells of the graphs on the way ("joint", "forward", "backward"); nothing where nobody
 // listens.
-void note_stage(const char* name, const graph::Graph& core);
+void note_stage(const char* name, const graph::Graph& core, const symbolic::LibraryCalls* library);
 bool stages_are_noted();
 // Null: nobody listens.
 void set_compile_listener(PyRef listener);

@@ -74,13 +74,12 @@ PyRef result_of(const graph::Node& node) {
 }
 
 // An operator of PyTorch's: the call gives the list of its results.
-PyRef encode_library_call(const graph::Node& node) {
+PyRef encode_library_call(const graph::Node& node, const symbolic::LibraryCalls* library) {
   const graph::Args args(node.op->parsed.at(node.overload), node.args);
   constexpr int64_t kNumbers = int64_t{1} << graph::kMostLibraryResults;
   const int64_t number = args.constant("call"), incoming = number % kNumbers;
-  PyRef call = PyRef::borrow(symbolic::find_library_call(static_cast<int>(number - incoming)));
-  if (!call)
-    throw graph::InternalError("the operator of a graph is gone: " + std::string(args.string("name")));
+  if (!library) throw graph::InternalError("a description of library calls without the calls");
+  PyRef call = PyRef::borrow(library->find(number));
   if (incoming) call = checked(PyObject_CallMethod(call.get(), "derivative", "L", incoming));
   PyRef list = checked(PyList_New(0)), keywords = checked(PyDict_New());
   graph::for_each_operand(const_cast<graph::Node&>(node),
@@ -90,8 +89,8 @@ PyRef encode_library_call(const graph::Node& node) {
       Py_BuildValue("(sOOOO)", "call_function", call.get(), operands.get(), keywords.get(), result.get()));
 }
 
-PyRef encode_call(const graph::Node& node, const Encoder& encode) {
-  if (node.op->family == graph::Family::kLibrary) return encode_library_call(node);
+PyRef encode_call(const graph::Node& node, const Encoder& encode, const symbolic::LibraryCalls* library) {
+  if (node.op->family == graph::Family::kLibrary) return encode_library_call(node, library);
   PyRef function = checked(PyObject_CallFunction(symbolic::python_side(symbolic::PythonSide::kCoreFunction),
                                                  "s", std::string(node.op->name).c_str()));
   const graph::Schema& schema = node.op->parsed.at(node.overload);
@@ -167,11 +166,11 @@ PyRef describe(const graph::Graph& graph, const PyRef& symbols, const PyRef& cal
   return dict;
 }
 
-PyRef describe_core(const graph::Graph& core) {
+PyRef describe_core(const graph::Graph& core, const symbolic::LibraryCalls* library) {
   const Encoder encode(*core.sym);
   PyRef calls = checked(PyList_New(0)), locations = checked(PyList_New(0));
   for (const auto& node : core.nodes) {
-    append(calls, encode_call(*node, encode));
+    append(calls, encode_call(*node, encode, library));
     append(locations, location_of(core, *node));
   }
   return describe(core, encode_symbols(core), calls, locations);

@@ -7,6 +7,10 @@
 #include "graph/graph.h"
 #include "symbolic/interop/py_ref.h"
 
+namespace cdynamo::symbolic {
+class LibraryCalls;
+}
+
 namespace cdynamo::frame_eval {
 
 using symbolic::PyRef;
@@ -21,6 +25,7 @@ PyRef location_of(const graph::Graph& graph, const graph::Node& node);
 // symbolic/tensors/user_call.h; `locations`: one for each call.
 PyRef describe(const graph::Graph& graph, const PyRef& symbols, const PyRef& calls, const PyRef& locations);
 // Of a core graph; the functions that its nodes call are those of python/cdynamo/_core_ops.py.
-PyRef describe_core(const graph::Graph& core);
+// `library`: what its core.library nodes name; may be null where there are none.
+PyRef describe_core(const graph::Graph& core, const symbolic::LibraryCalls* library);
 
 }  // namespace cdynamo::frame_eval

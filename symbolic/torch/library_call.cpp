@@ -1,6 +1,5 @@
 #include "symbolic/torch/library_call.h"
 
-#include "absl/container/flat_hash_map.h"
 #include "graph/core.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/python_side.h"
@@ -11,11 +10,6 @@
 
 namespace cdynamo::symbolic {
 namespace {
-
-absl::flat_hash_map<int, PyObject*>& calls_by_id() {
-  static auto* calls = new absl::flat_hash_map<int, PyObject*>();
-  return *calls;
-}
 
 int next_id() {
   static int last = 0;
@@ -151,11 +145,7 @@ PyRef tensors_over(const runtime::TensorView* views, int count) {
 LibraryCall::LibraryCall(PyRef call)
     : id(next_id()),
       object(std::move(call)),
-      differentiable(integer_attribute(object.get(), "differentiable")) {
-  calls_by_id().emplace(id, object.get());
-}
-
-LibraryCall::~LibraryCall() { calls_by_id().erase(id); }
+      differentiable(integer_attribute(object.get(), "differentiable")) {}
 
 bool LibraryCall::is_stale() const {
   PyRef stale = PyRef::steal(PyObject_GetAttrString(object.get(), "stale"));
@@ -163,9 +153,31 @@ bool LibraryCall::is_stale() const {
   return stale.get() == Py_True;
 }
 
-PyObject* find_library_call(int id) {
-  auto found = calls_by_id().find(id);
-  return found == calls_by_id().end() ? nullptr : found->second;
+constexpr int64_t kNumbers = int64_t{1} << graph::kMostLibraryResults;  // of one call and its derivatives
+
+LibraryCalls::LibraryCalls(const std::vector<std::shared_ptr<LibraryCall>>& calls) {
+  for (const std::shared_ptr<LibraryCall>& call : calls) calls_.emplace(call->id, call);
+}
+
+PyObject* LibraryCalls::find(int64_t number) const {
+  const auto found = calls_.find(number / kNumbers * kNumbers);
+  if (found == calls_.end()) throw graph::InternalError("a graph names a library call that it does not hold");
+  return found->second->object.get();
+}
+
+bool LibraryCalls::run(int64_t number, const runtime::TensorView* inputs, int num_inputs,
+                       const runtime::TensorView* outputs, int num_outputs) const {
+  const auto found = calls_.find(number / kNumbers * kNumbers);
+  if (found == calls_.end()) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "cdynamo: a compiled graph names a library call that it does not hold");
+    return false;
+  }
+  const PyRef call = found->second->object;
+  const PyRef from = tensors_over(inputs, num_inputs), to = tensors_over(outputs, num_outputs);
+  return from && to &&
+         PyRef::steal(PyObject_CallMethod(call.get(), "run", "LOO", static_cast<long long>(number % kNumbers),
+                                          from.get(), to.get()));
 }
 
 ValuePtr call_library(Executor& ex) {
@@ -224,19 +236,6 @@ bool may_be_library_operator(PyObject* callable) {
               library_object("torch._ops", std::string(type).c_str())) ||
          (type == "CustomOpDef" && reinterpret_cast<PyObject*>(Py_TYPE(callable)) ==
                                        library_object("torch._library.custom_ops", "CustomOpDef"));
-}
-
-bool run_library_call(int id, const runtime::TensorView* inputs, int num_inputs,
-                      const runtime::TensorView* outputs, int num_outputs) {
-  constexpr int kNumbers = 1 << graph::kMostLibraryResults;
-  const PyRef call = PyRef::borrow(find_library_call(id / kNumbers * kNumbers));
-  if (!call) {
-    PyErr_SetString(PyExc_RuntimeError, "cdynamo: the operator of a compiled graph is gone");
-    return false;
-  }
-  const PyRef from = tensors_over(inputs, num_inputs), to = tensors_over(outputs, num_outputs);
-  return from && to &&
-         PyRef::steal(PyObject_CallMethod(call.get(), "run", "iOO", id % kNumbers, from.get(), to.get()));
 }
 
 }  // namespace cdynamo::symbolic

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "runtime/types.h"
 #include "symbolic/tensors/array_value.h"
 
@@ -15,7 +16,6 @@ namespace cdynamo::symbolic {
 
 struct LibraryCall {
   explicit LibraryCall(PyRef call);
-  ~LibraryCall();
   LibraryCall(const LibraryCall&) = delete;
   // Its results turned out to be of other types than the graph says.
   bool is_stale() const;
@@ -25,8 +25,20 @@ struct LibraryCall {
   const int64_t differentiable;  // as core.library has it
 };
 
-// Null: nobody holds it any more. Borrowed.
-PyObject* find_library_call(int id);
+// What the core.library nodes of one graph name.
+class LibraryCalls {
+ public:
+  explicit LibraryCalls(const std::vector<std::shared_ptr<LibraryCall>>& calls);
+  // By the `call` of a core.library or core.library_backward node. Borrowed. Throws graph::InternalError where the graph
+  // has no such call.
+  PyObject* find(int64_t number) const;
+  // Runs a node on memory: the outputs are written. False with a Python error set.
+  bool run(int64_t number, const runtime::TensorView* inputs, int num_inputs,
+           const runtime::TensorView* outputs, int num_outputs) const;
+
+ private:
+  absl::flat_hash_map<int64_t, std::shared_ptr<LibraryCall>> calls_;
+};
 
 // The user call that is being recorded, as a node; breaks the graph where that cannot be. For bodies of recorded_call.
 ValuePtr call_library(Executor& ex);
@@ -35,9 +47,5 @@ ValuePtr call_library_after(Executor& ex, const GraphBreak& broken);
 
 // A function of PyTorch's that may be an operator, by the kind of object.
 bool may_be_library_operator(PyObject* callable);
-
-// Runs a node on memory: the outputs are written. False with a Python error set.
-bool run_library_call(int id, const runtime::TensorView* inputs, int num_inputs,
-                      const runtime::TensorView* outputs, int num_outputs);
 
 }  // namespace cdynamo::symbolic
