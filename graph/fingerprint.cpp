@@ -2,8 +2,8 @@
 
 #include <cstdio>
 #include <cstring>
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "graph/passes/node_key.h"
 
 namespace cdynamo::graph {
@@ -39,8 +39,8 @@ Fingerprint fingerprint_bytes(const void* data, size_t size) {
 
 Fingerprint fingerprint(const Graph& core) {
   // Values and symbols are named by the order in which they are met.
-  std::unordered_map<const Value*, int64_t> values;
-  std::unordered_map<const SymNode*, int64_t> sizes;
+  absl::flat_hash_map<const Value*, int64_t> values;
+  absl::flat_hash_map<const SymNode*, int64_t> sizes;
   const std::vector<SymbolInfo>& symbols = core.sym->symbols();
   const NodeKey::NameSym name_sym = [&](NodeKey& key, const Sym& size) {
     const auto write = [&](const auto& self, const Sym& expression) -> void {

@@ -1,7 +1,6 @@
 #include "graph/graph.h"
 
-#include <unordered_map>
-
+#include "absl/container/flat_hash_map.h"
 #include "graph/op.h"
 
 namespace cdynamo::graph {
@@ -67,7 +66,7 @@ std::unique_ptr<Graph> Graph::clone() const {
   copy->default_float = default_float;
   copy->locations = locations;
   copy->next_node_id_ = next_node_id_;
-  std::unordered_map<const Node*, Node*> node_map;
+  absl::flat_hash_map<const Node*, Node*> node_map;
   for (const auto& node : nodes) {
     copy->nodes.push_back(std::make_unique<Node>(*node));
     node_map[node.get()] = copy->nodes.back().get();

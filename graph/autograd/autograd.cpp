@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "graph/autograd/derivative.h"
 #include "graph/passes/rewrite.h"
 #include "graph/passes/view_step.h"
@@ -133,7 +133,7 @@ Value* as_output(Graph& core, Value* output, Value* stand_in) {
 
 void remove_functions(Graph& core, std::vector<Value*>* values) {
   static const OpDef* const function = &op("core.function");
-  std::unordered_map<const Value*, Value*> stands_for;
+  absl::flat_hash_map<const Value*, Value*> stands_for;
   const auto replace = [&](Value*& value) {
     if (const auto found = stands_for.find(value); found != stands_for.end()) value = found->second;
   };

@@ -1,9 +1,9 @@
 #include "graph/autograd/recompute.h"
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "graph/op.h"
 
 namespace cdynamo::graph {
@@ -80,9 +80,9 @@ class Recomputation {
 
   Graph& graph_;
   std::list<std::unique_ptr<Node>>::iterator reverse_, at_;
-  std::unordered_set<const Value*> inside_;         // read by nodes of their own region only
-  std::unordered_map<const Value*, Value*> again_;  // the copy of what is computed again
-  std::unordered_map<int, int> regions_;            // of the copies
+  absl::flat_hash_set<const Value*> inside_;         // read by nodes of their own region only
+  absl::flat_hash_map<const Value*, Value*> again_;  // the copy of what is computed again
+  absl::flat_hash_map<int, int> regions_;            // of the copies
   int next_region_ = 1;
 };
 

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "graph/autograd/autograd.h"
 #include "graph/autograd/gradient_strides.h"
 #include "graph/autograd/linearity.h"
@@ -30,7 +31,7 @@ Joint make_joint(const Training& training, const std::vector<bool>& cotangents,
   const std::vector<Value*> outputs = graph.outputs;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const bool comes = cotangents.at(i) && training.output_differentiable.at(i);
-    joint.cotangents.push_back(comes ? graph.add_input(outputs[i]->type, "tangent_" + outputs[i]->name)
+    joint.cotangents.push_back(comes ? graph.add_input(outputs[i]->type, absl::StrCat("grad_", outputs[i]->name))
                                      : nullptr);
   }
   std::vector<Value*> wanted;
@@ -307,8 +308,8 @@ Root find_root(SymContext& context, const GradientStrides& strides, Value* gradi
   return {gradient, {}, false};
 }
 
-// Eager draws other numbers for the backward; what is kept are those that the forward drew.
-void refuse_draws_in_regions(const Graph& function) {
+// Eager has other random numbers in the backward; what is kept are those of the forward.
+void refuse_random_in_regions(const Graph& function) {
   for (const auto& node : function.nodes)
     if (node->region < 0 && node->op->family == Family::kRandom)
       throw NoDerivative("random numbers in a checkpoint with preserve_rng_state=False", node->user_call);
@@ -318,7 +319,7 @@ void refuse_draws_in_regions(const Graph& function) {
 
 Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_wanted,
                        std::vector<bool> output_differentiable, const PartitionOptions& options) {
-  refuse_draws_in_regions(*function);
+  refuse_random_in_regions(*function);
   Training training{.function = std::move(function),
                     .input_wanted = std::move(input_wanted),
                     .output_differentiable = std::move(output_differentiable),
@@ -384,7 +385,7 @@ std::vector<int> output_groups(const Training& training) {
     });
   }
   std::vector<int> groups(function.outputs.size(), -1);
-  std::unordered_map<int, int> numbers;
+  absl::flat_hash_map<int, int> numbers;
   for (size_t i = 0; i < groups.size(); ++i)
     if (training.output_differentiable[i])
       groups[i] =
@@ -426,7 +427,7 @@ Backward make_backward(const Training& training, const std::vector<bool>& cotang
   Graph& graph = *backward.graph;
   Extractor extract(*joint.graph, graph);
   for (const SavedValue& saved : training.saved) {
-    Value* input = graph.add_input(saved.value->type, "saved_" + saved.value->name);
+    Value* input = graph.add_input(saved.value->type, absl::StrCat("saved_", saved.value->name));
     extract.map(joint.graph->value(saved.value->id), input);
   }
   for (const Value* cotangent : joint.cotangents)
@@ -442,7 +443,7 @@ Backward make_backward(const Training& training, const std::vector<bool>& cotang
   extract.copy(*joint.graph, wanted, training.function->next_value_id());
 
   Builder builder(graph, Level::kCore);
-  std::unordered_map<Value*, int> output_of;
+  absl::flat_hash_map<Value*, int> output_of;
   for (size_t i = 0; i < roots.size(); ++i) {
     Gradient& gradient = backward.gradients.emplace_back();
     if (!roots[i].value) continue;
@@ -468,30 +469,30 @@ Backward make_backward(const Training& training, const std::vector<bool>& cotang
 
 namespace {
 
-// By value id of the function: was a random number drawn for it?
-std::vector<bool> find_drawn(const Graph& function) {
-  std::vector<bool> drawn(function.next_value_id());
+// By value id of the function: does it depend on random numbers?
+std::vector<bool> find_random(const Graph& function) {
+  std::vector<bool> is_random(function.next_value_id());
   for (const auto& node : function.nodes) {
     bool any = node->op->family == Family::kRandom;
-    for_each_operand(*node, [&](Value*& operand) { any |= drawn[operand->id]; });
-    for (const Value* result : node->results) drawn[result->id] = any;
+    for_each_operand(*node, [&](Value*& operand) { any |= is_random[operand->id]; });
+    for (const Value* result : node->results) is_random[result->id] = any;
   }
-  return drawn;
+  return is_random;
 }
 
-// The numbers were drawn by the forward: what was saved of them comes in, nothing is drawn again.
-std::vector<int> take_draws_as_inputs(const Training& training, Graph& graph) {
-  const std::vector<bool> drawn = find_drawn(*training.function);
+// The random numbers are the forward's: what was saved of them comes in, and none is made again.
+std::vector<int> take_random_as_inputs(const Training& training, Graph& graph) {
+  const std::vector<bool> is_random = find_random(*training.function);
   std::vector<Value*> wanted;
   for (size_t i = 0; i < training.input_wanted.size(); ++i)
     if (training.input_wanted[i]) wanted.push_back(training.function->inputs[i]);
   const std::vector<bool> differentiated = reaches(*training.function, wanted);
   std::vector<int> draws;
-  std::unordered_map<Value*, Value*> inputs;
+  absl::flat_hash_map<Value*, Value*> inputs;
   for (size_t i = 0; i < training.saved.size(); ++i) {
     const Value* saved = training.saved[i].value;
-    if (!drawn[saved->id] || differentiated[saved->id]) continue;
-    inputs[graph.value(saved->id)] = graph.add_input(saved->type, "drawn_" + saved->name);
+    if (!is_random[saved->id] || differentiated[saved->id]) continue;
+    inputs[graph.value(saved->id)] = graph.add_input(saved->type, absl::StrCat("random_", saved->name));
     draws.push_back(static_cast<int>(i));
   }
   for (const auto& node : graph.nodes)
@@ -501,7 +502,7 @@ std::vector<int> take_draws_as_inputs(const Training& training, Graph& graph) {
   return draws;
 }
 
-void remove_draws(Graph& graph) {
+void remove_random(Graph& graph) {
   eliminate_dead_code(graph, /*keep_random=*/false);
   for (const auto& node : graph.nodes)
     if (node->op->family == Family::kRandom)
@@ -515,7 +516,7 @@ GradientFunction make_gradient_function(const Training& training, const std::vec
   Joint joint = make_joint(training, cotangents, gradients, /*last=*/false);
   GradientFunction result{.graph = std::move(joint.graph), .draws = {}, .outputs = {}};
   Graph& graph = *result.graph;
-  result.draws = take_draws_as_inputs(training, graph);
+  result.draws = take_random_as_inputs(training, graph);
   graph.outputs.clear();
   Builder builder(graph, Level::kCore);
   for (size_t i = 0; i < joint.gradients.size(); ++i) {
@@ -523,7 +524,7 @@ GradientFunction make_gradient_function(const Training& training, const std::vec
     as_output(builder, joint.gradients[i]);
     result.outputs.push_back(static_cast<int>(i));
   }
-  remove_draws(graph);
+  remove_random(graph);
   optimize(graph, {}, /*for_training=*/true);
   std::vector<bool> read(graph.next_value_id());
   for (const auto& node : graph.nodes)

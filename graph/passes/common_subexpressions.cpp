@@ -1,8 +1,8 @@
 // Common subexpressions: a node that computes what an earlier one has computed is replaced by it. Random
 // random ops and calls of the framework are never merged.
 #include <string>
-#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "graph/passes.h"
 #include "graph/passes/node_key.h"
 #include "graph/passes/rewrite.h"
@@ -10,7 +10,7 @@
 namespace cdynamo::graph {
 
 bool eliminate_common_subexpressions(Graph& core) {
-  std::unordered_map<std::string, Value*> seen;
+  absl::flat_hash_map<std::string, Value*> seen;
   NodeKey key([](const Value* value) { return value->id; },
               [](NodeKey& out, const Sym& size) {
                 out.add_number(reinterpret_cast<intptr_t>(size.node()));

@@ -2,20 +2,19 @@
 #include <cmath>
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "graph/op.h"
 #include "graph/passes.h"
+#include "runtime/abseil.h"
 
 namespace cdynamo::graph {
 namespace {
 
 template <typename List, typename Print>
 std::string join(const List& list, Print&& print) {
-  std::string text;
-  for (const auto& element : list) {
-    if (!text.empty()) text += ", ";
-    text += print(element);
-  }
-  return text;
+  return absl::StrJoin(list, ", ", [&](std::string* out, const auto& element) { *out += print(element); });
 }
 
 std::string print_number(double number) {
@@ -32,10 +31,10 @@ std::string print_number(double number) {
 }
 
 std::string print_device(Device device) {
-  return device.type == runtime::DeviceType::kCPU ? "cpu" : "cuda:" + std::to_string(device.index);
+  return device.type == runtime::DeviceType::kCPU ? "cpu" : absl::StrCat("cuda:", device.index);
 }
 
-std::string print_value(const Value* value) { return value ? "%" + value->name : "None"; }
+std::string print_value(const Value* value) { return value ? absl::StrCat("%", value->name) : "None"; }
 std::string print_sym(const Sym& size) { return size.str(); }
 std::string print_flag(bool flag) { return flag ? "True" : "False"; }
 
@@ -44,22 +43,26 @@ std::string print_arg(const Arg& arg) {
   if (auto* size = std::get_if<Sym>(&arg)) return size->str();
   if (auto* number = std::get_if<double>(&arg)) return print_number(*number);
   if (auto* flag = std::get_if<bool>(&arg)) return print_flag(*flag);
-  if (auto* text = std::get_if<std::string>(&arg)) return "'" + *text + "'";
+  if (auto* text = std::get_if<std::string>(&arg)) return absl::StrCat("'", *text, "'");
   if (auto* dtype = std::get_if<DType>(&arg)) return runtime::info(*dtype).short_name;
   if (auto* device = std::get_if<Device>(&arg)) return print_device(*device);
-  if (auto* values = std::get_if<std::vector<Value*>>(&arg)) return "[" + join(*values, print_value) + "]";
-  if (auto* sizes = std::get_if<std::vector<Sym>>(&arg)) return "[" + join(*sizes, print_sym) + "]";
-  if (auto* numbers = std::get_if<std::vector<double>>(&arg)) return "[" + join(*numbers, print_number) + "]";
-  if (auto* flags = std::get_if<std::vector<bool>>(&arg)) return "[" + join(*flags, print_flag) + "]";
+  if (auto* values = std::get_if<std::vector<Value*>>(&arg))
+    return absl::StrCat("[", join(*values, print_value), "]");
+  if (auto* sizes = std::get_if<std::vector<Sym>>(&arg))
+    return absl::StrCat("[", join(*sizes, print_sym), "]");
+  if (auto* numbers = std::get_if<std::vector<double>>(&arg))
+    return absl::StrCat("[", join(*numbers, print_number), "]");
+  if (auto* flags = std::get_if<std::vector<bool>>(&arg))
+    return absl::StrCat("[", join(*flags, print_flag), "]");
   if (auto* graph = std::get_if<std::shared_ptr<const Graph>>(&arg))
-    return "graph of " + std::to_string((*graph)->nodes.size()) + " nodes";
+    return absl::StrCat("graph of ", (*graph)->nodes.size(), " nodes");
   return "None";
 }
 
 std::string print_type(const TensorType& type) {
   std::string text =
-      std::string(runtime::info(type.dtype).short_name) + "[" + join(type.sizes, print_sym) + "]";
-  if (type.device.type != runtime::DeviceType::kCPU) text += "@" + print_device(type.device);
+      absl::StrCat(runtime::info(type.dtype).short_name, "[", join(type.sizes, print_sym), "]");
+  if (type.device.type != runtime::DeviceType::kCPU) absl::StrAppend(&text, "@", print_device(type.device));
   return text;
 }
 
@@ -67,7 +70,7 @@ std::string print_type(const TensorType& type) {
 std::string print_layout(const TensorType& type) {
   std::string text = print_type(type);
   if (type.strides != contiguous_strides(type.sizes))
-    text += " strides [" + join(type.strides, print_sym) + "]";
+    absl::StrAppend(&text, " strides [", join(type.strides, print_sym), "]");
   return text;
 }
 
@@ -75,7 +78,7 @@ std::string print_op(const Node& node) {
   if (node.op->family == Family::kLibrary)
     return std::string(Args(node.op->parsed[node.overload], node.args).string("name"));
   const std::string name(node.op->name);
-  return (name.starts_with("core.") ? name : "aten::" + name) + (node.in_place ? "_" : "");
+  return absl::StrCat(name.starts_with("core.") ? "" : "aten::", name, node.in_place ? "_" : "");
 }
 
 // Leading tensors by position, everything else by name; what is None is left out.
@@ -88,9 +91,9 @@ std::string print_call(const Node& node) {
     text = join(operands, print_value);
     if (schema.find("attributes") >= 0) {
       const std::string_view attributes = Args(schema, node.args).string("attributes");
-      text += (text.empty() || attributes.empty() ? "" : ", ") + std::string(attributes);
+      absl::StrAppend(&text, text.empty() || attributes.empty() ? "" : ", ", absl_view(attributes));
     }
-    return print_op(node) + "(" + text + ")";
+    return absl::StrCat(print_op(node), "(", text, ")");
   }
   bool by_position = true;
   for (size_t i = 0; i < node.args.size(); ++i) {
@@ -101,10 +104,10 @@ std::string print_call(const Node& node) {
     if (auto* value = std::get_if<Value*>(&arg); value && !*value) continue;
     by_position &= tensor;
     if (!text.empty()) text += ", ";
-    if (!by_position && i < schema.params.size()) text += schema.params[i].name + "=";
+    if (!by_position && i < schema.params.size()) absl::StrAppend(&text, schema.params[i].name, "=");
     text += print_arg(arg);
   }
-  return print_op(node) + "(" + text + ")";
+  return absl::StrCat(print_op(node), "(", text, ")");
 }
 
 std::string print_location(const Graph& graph, int location) {
@@ -112,85 +115,81 @@ std::string print_location(const Graph& graph, int location) {
   const SourceLocation& at = graph.locations[location];
   const size_t slash = at.file.find_last_of('/');
   std::string text =
-      (slash == std::string::npos ? at.file : at.file.substr(slash + 1)) + ":" + std::to_string(at.line);
-  if (!at.function.empty()) text += " in " + at.function;
-  if (!at.text.empty()) text += ": " + at.text;
+      absl::StrCat(slash == std::string::npos ? at.file : at.file.substr(slash + 1), ":", at.line);
+  if (!at.function.empty()) absl::StrAppend(&text, " in ", at.function);
+  if (!at.text.empty()) absl::StrAppend(&text, ": ", at.text);
   return text;
 }
 
 std::string print_node(const Node& node) {
-  std::string results =
-      join(node.results, [](const Value* v) { return print_value(v) + ": " + print_type(v->type); });
-  return (results.empty() ? "" : results + " = ") + print_call(node);
+  const std::string results = join(
+      node.results, [](const Value* v) { return absl::StrCat(print_value(v), ": ", print_type(v->type)); });
+  return absl::StrCat(results, results.empty() ? "" : " = ", print_call(node));
 }
 
 std::string escape(const std::string& text) {
-  std::string escaped;
-  for (char c : text) {
-    if (c == '"' || c == '\\') escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
+  return absl::StrReplaceAll(text, {{"\"", "\\\""}, {"\\", "\\\\"}});
+}
+
+std::string print_placed(const Value* value) {
+  return absl::StrCat(print_value(value), ": ", print_layout(value->type));
 }
 
 }  // namespace
 
 std::string print_readable(const Graph& graph) {
-  std::string text =
-      "graph(" +
-      join(graph.inputs, [](const Value* v) { return print_value(v) + ": " + print_layout(v->type); }) +
-      "):\n";
+  std::string text = absl::StrCat("graph(", join(graph.inputs, print_placed), "):\n");
   int last_location = -1;
   for (const auto& node : graph.nodes) {
-    std::string line = "  " + print_node(*node);
+    std::string line = absl::StrCat("  ", print_node(*node));
     // The line of the program is said once for the nodes that come from it.
     if (node->location != last_location) {
       const std::string location = print_location(graph, node->location);
       if (!location.empty())
-        line += std::string(line.size() < 60 ? 60 - line.size() : 1, ' ') + "  # " + location;
+        absl::StrAppend(&line, std::string(line.size() < 60 ? 60 - line.size() : 1, ' '), "  # ", location);
     }
     last_location = node->location;
-    text += line + "\n";
+    absl::StrAppend(&text, line, "\n");
   }
   for (const Graph::Mutation& mutation : graph.mutations)
-    text +=
-        "  write " + print_value(mutation.value) + " to " + print_value(graph.inputs[mutation.input]) + "\n";
-  return text + "  return " +
-         join(graph.outputs, [](const Value* v) { return print_value(v) + ": " + print_layout(v->type); }) +
-         "\n";
+    absl::StrAppend(&text, "  write ", print_value(mutation.value), " to ",
+                    print_value(graph.inputs[mutation.input]), "\n");
+  absl::StrAppend(&text, "  return ", join(graph.outputs, print_placed), "\n");
+  return text;
 }
 
 std::string to_dot(const Graph& graph) {
   std::string text =
       "digraph graph {\n  rankdir=TB;\n  node [shape=box, fontname=\"monospace\", fontsize=10];\n";
   const auto vertex = [](const Value* v) {
-    return v->node ? "n" + std::to_string(v->node->id) : "i" + std::to_string(v->id);
+    return v->node ? absl::StrCat("n", v->node->id) : absl::StrCat("i", v->id);
   };
   const auto edge = [&](const Value* from, const std::string& to, const std::string& label) {
-    text += "  " + vertex(from) + " -> " + to + " [label=\"" + escape(label) + "\"];\n";
+    absl::StrAppend(&text, "  ", vertex(from), " -> ", to, " [label=\"", escape(label), "\"];\n");
   };
   for (const Value* input : graph.inputs)
-    text += "  " + vertex(input) + " [shape=ellipse, label=\"" + escape(input->name) + "\\n" +
-            print_type(input->type) + "\"];\n";
+    absl::StrAppend(&text, "  ", vertex(input), " [shape=ellipse, label=\"", escape(input->name), "\\n",
+                    print_type(input->type), "\"];\n");
   for (const auto& node : graph.nodes) {
-    const std::string name = "n" + std::to_string(node->id);
+    const std::string name = absl::StrCat("n", node->id);
     const std::string location = print_location(graph, node->location);
-    text += "  " + name + " [label=\"" + escape(print_op(*node)) + "\"" +
-            (location.empty() ? "" : ", tooltip=\"" + escape(location) + "\"") + "];\n";
+    absl::StrAppend(&text, "  ", name, " [label=\"", escape(print_op(*node)), "\"");
+    if (!location.empty()) absl::StrAppend(&text, ", tooltip=\"", escape(location), "\"");
+    absl::StrAppend(&text, "];\n");
     for_each_operand(*node, [&](Value* operand) { edge(operand, name, print_type(operand->type)); });
   }
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    const std::string name = "o" + std::to_string(i);
-    text += "  " + name + " [shape=ellipse, label=\"output " + std::to_string(i) + "\"];\n";
+    const std::string name = absl::StrCat("o", i);
+    absl::StrAppend(&text, "  ", name, " [shape=ellipse, label=\"output ", i, "\"];\n");
     edge(graph.outputs[i], name, print_type(graph.outputs[i]->type));
   }
   for (size_t i = 0; i < graph.mutations.size(); ++i) {
-    const std::string name = "m" + std::to_string(i);
-    text += "  " + name + " [shape=ellipse, label=\"write to " +
-            escape(graph.inputs[graph.mutations[i].input]->name) + "\"];\n";
+    const std::string name = absl::StrCat("m", i);
+    absl::StrAppend(&text, "  ", name, " [shape=ellipse, label=\"write to ",
+                    escape(graph.inputs[graph.mutations[i].input]->name), "\"];\n");
     edge(graph.mutations[i].value, name, print_type(graph.mutations[i].value->type));
   }
-  return text + "}\n";
+  return absl::StrCat(text, "}\n");
 }
 
 }  // namespace cdynamo::graph

@@ -11,9 +11,9 @@
 // the call: found by a reduction over the mask, which is cheap beside attention.
 #include <cmath>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "graph/builder.h"
 #include "graph/passes.h"
 #include "graph/passes/rewrite.h"
@@ -50,7 +50,7 @@ struct Attention {
   std::vector<Sym> scores_sizes;  // as softmax saw them
   double scale = 1;
   Mask mask;
-  std::unordered_set<const Node*> nodes;  // all but the last must have no other use
+  absl::flat_hash_set<const Node*> nodes;  // all but the last must have no other use
 };
 
 class Matcher {
@@ -176,7 +176,7 @@ class Matcher {
 };
 
 // Uses of each value; an end of the graph is a use by no node.
-using Uses = std::unordered_map<const Value*, std::vector<const Node*>>;
+using Uses = absl::flat_hash_map<const Value*, std::vector<const Node*>>;
 
 Uses collect_uses(Graph& core) {
   Uses uses;

@@ -2,8 +2,9 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <unordered_map>
-#include <unordered_set>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -155,7 +156,7 @@ struct RewriteSet::Impl {
     const Rewrite* rewrite;
     Pattern pattern, result;
   };
-  std::unordered_map<const OpDef*, std::vector<Row>> rows;
+  absl::flat_hash_map<const OpDef*, std::vector<Row>> rows;
 };
 
 RewriteSet::RewriteSet(std::initializer_list<std::span<const Rewrite>> tables)
@@ -195,9 +196,9 @@ namespace {
 bool is_computed(const Value* value) { return value->node && value->node->op->family != Family::kView; }
 
 // Outputs move to the replacement only where they stay results of nodes and pairwise different.
-bool forward_outputs(Graph& graph, const std::unordered_map<Value*, Value*>& forward) {
+bool forward_outputs(Graph& graph, const absl::flat_hash_map<Value*, Value*>& forward) {
   bool changed = false;
-  std::unordered_set<Value*> taken(graph.outputs.begin(), graph.outputs.end());
+  absl::flat_hash_set<Value*> taken(graph.outputs.begin(), graph.outputs.end());
   for (Value*& output : graph.outputs) {
     const auto found = forward.find(output);
     if (found == forward.end() || !found->second->node || taken.count(found->second)) continue;
@@ -221,7 +222,7 @@ bool forward_outputs(Graph& graph, const std::unordered_map<Value*, Value*>& for
 }  // namespace
 
 bool rewrite_nodes(Graph& graph, const std::function<Value*(Builder&, Node&)>& replacement) {
-  std::unordered_map<Value*, Value*> forward;  // never chained: targets are looked up when they are entered
+  absl::flat_hash_map<Value*, Value*> forward;  // never chained: targets are looked up when they are entered
   const auto resolve = [&](Value* value) {
     const auto found = forward.find(value);
     return found == forward.end() ? value : found->second;

@@ -1,9 +1,9 @@
 // The verifier: the invariants of graph.h and core.h, checked at each stage boundary in tests and once at the
 // end of `prepare`. Types are inferred anew and compared with what the nodes say.
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "graph/builder.h"
 #include "graph/core.h"
 #include "graph/passes.h"
@@ -197,16 +197,16 @@ class Verifier {
       if (!graph_.mutations.empty()) complain("mutations in a captured graph");
       return;
     }
-    std::unordered_set<const Value*> outputs;
+    absl::flat_hash_set<const Value*> outputs;
     for (const Value* output : graph_.outputs) {
       if (!output->node) complain("the output " + output->name + " is an input");
       if (!outputs.insert(output).second) complain("the output " + output->name + " comes twice");
     }
-    std::unordered_set<int> written;
+    absl::flat_hash_set<int> written;
     for (const Graph::Mutation& mutation : graph_.mutations) check_mutation(mutation, written);
   }
 
-  void check_mutation(const Graph::Mutation& mutation, std::unordered_set<int>& written) {
+  void check_mutation(const Graph::Mutation& mutation, absl::flat_hash_set<int>& written) {
     if (mutation.input < 0 || mutation.input >= static_cast<int>(graph_.inputs.size()))
       return complain("a mutation of an input that is not there");
     const Value* input = graph_.inputs[mutation.input];
@@ -224,9 +224,9 @@ class Verifier {
   const bool core_;
   Graph scratch_;
   std::vector<std::string> broken_;
-  std::unordered_set<const Value*> defined_;
-  std::unordered_set<std::string> names_;
-  std::unordered_map<Value*, Value*> stand_ins_;
+  absl::flat_hash_set<const Value*> defined_;
+  absl::flat_hash_set<std::string> names_;
+  absl::flat_hash_map<Value*, Value*> stand_ins_;
 };
 
 }  // namespace

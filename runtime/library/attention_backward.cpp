@@ -209,45 +209,45 @@ class WidenedHead {
 
 // What one thread does at a time: a head; or where there are too few of them a part of its queries, and then of its keys, for which the
 // weights are computed twice.
-struct Part {
+struct Share {
   bool queries = true, keys = true;
   int64_t q_begin = 0, q_end, k_begin = 0, k_end;
 };
 
-std::vector<Part> parts_of(const AttentionShape& p, bool may_cut) {
+std::vector<Share> shares_of(const AttentionShape& p, bool may_cut) {
   const int64_t heads = p.batch * p.heads, threads = num_threads();
   const int64_t count = (threads + heads - 1) / std::max<int64_t>(heads, 1);
   if (!may_cut || count <= 1 || p.queries * p.keys < kQueries * kKeys)
     return {{.q_end = p.queries, .k_end = p.keys}};
-  std::vector<Part> parts;
+  std::vector<Share> shares;
   const int64_t rows = (p.queries + count - 1) / count, columns = (p.keys + count - 1) / count;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t q = std::min(i * rows, p.queries), k = std::min(i * columns, p.keys);
-    parts.push_back({.keys = false, .q_begin = q, .q_end = std::min(q + rows, p.queries), .k_end = p.keys});
-    parts.push_back(
+    shares.push_back({.keys = false, .q_begin = q, .q_end = std::min(q + rows, p.queries), .k_end = p.keys});
+    shares.push_back(
         {.queries = false, .q_end = p.queries, .k_begin = k, .k_end = std::min(k + columns, p.keys)});
   }
-  return parts;
+  return shares;
 }
 
 // E: of the tensors; T: what is computed in.
 template <typename E, typename T>
 void gradient(const AttentionShape& p, const LibraryArgs& args, const TensorView& mask) {
   const TensorView& logsumexp = args.operands[6];
-  const std::vector<Part> parts = parts_of(p, std::is_same_v<E, T>);
-  const int64_t count = static_cast<int64_t>(parts.size()), work = p.queries * p.keys * p.width * 4 / count;
+  const std::vector<Share> shares = shares_of(p, std::is_same_v<E, T>);
+  const int64_t count = static_cast<int64_t>(shares.size()), work = p.queries * p.keys * p.width * 4 / count;
   const int64_t grain = std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(work, 1));
   parallel_for(p.batch * p.heads * count, grain, [&](int64_t begin, int64_t end) {
     Scratch<T> scratch;
     for (int64_t item = begin; item < end; ++item) {
       const int64_t pair = item / count, batch = pair / p.heads, index = pair % p.heads;
-      const Part& part = parts[item % count];
+      const Share& share = shares[item % count];
       auto run = [&](Head<T>& head) {
         head.logsumexp = static_cast<const T*>(logsumexp.data) + batch * logsumexp.strides[0] +
                          index * logsumexp.strides[1];
         head.logsumexp_stride = logsumexp.strides[2];
         HeadGradient<T>(p, mask, head, batch, index, scratch)
-            .run(part.q_begin, part.q_end, part.k_begin, part.k_end);
+            .run(share.q_begin, share.q_end, share.k_begin, share.k_end);
       };
       if constexpr (std::is_same_v<E, T>) {
         auto read = [&](int i) { return rows_of<const T>(args.operands[i], batch, index); };
@@ -261,9 +261,9 @@ void gradient(const AttentionShape& p, const LibraryArgs& args, const TensorView
                      read(5),
                      nullptr,
                      0,
-                     write(0, part.queries),
-                     write(1, part.keys),
-                     write(2, part.keys)};
+                     write(0, share.queries),
+                     write(1, share.keys),
+                     write(2, share.keys)};
         run(head);
       } else {
         WidenedHead<E> widened(p, args, batch, index);

@@ -49,13 +49,13 @@ struct Chunk {
   const T* windows_data() const { return static_cast<const T*>(windows.data) + image * windows.strides[0]; }
 };
 
-// A part of the result: some output channels of a group, as lanes, times some of (channel, kernel element).
-struct Part {
+// A tile of the result: some output channels of a group, as lanes, times some of (channel, kernel element).
+struct WeightTile {
   int64_t group, channel, channels, depth_begin, depth_end;
 };
 
 template <typename T>
-void add_sums(const Chunk<T>& chunk, const Part& part, const int64_t* offsets, int64_t lanes, T* packed,
+void add_sums(const Chunk<T>& chunk, const WeightTile& tile, const int64_t* offsets, int64_t lanes, T* packed,
               T* sums) {
   constexpr int64_t kPixels = 112;  // packed pixels that stay in the first cache
   const Convolution& conv = chunk.conv;
@@ -65,19 +65,19 @@ void add_sums(const Chunk<T>& chunk, const Part& part, const int64_t* offsets, i
   const int64_t piece = std::min(length, kPixels), rows_at_once = std::max<int64_t>(1, kPixels / length);
   const int64_t rows = static_cast<int64_t>(chunk.rows.in_planes.size());
   const T* from =
-      chunk.windows_data() + (part.group * group_windows + part.channel) * chunk.windows.strides[1];
+      chunk.windows_data() + (tile.group * group_windows + tile.channel) * chunk.windows.strides[1];
   const SumKernels<T>& kernels = sum_kernels<T>();
   for (int64_t row = 0; row < rows; row += rows_at_once)
     for (int64_t x = 0; x < length; x += piece) {
       const int64_t count = std::min(rows_at_once, rows - row), pixels = std::min(piece, length - x);
       for (int64_t i = 0; i < count; ++i)
         kernels.pack(from + chunk.rows.in_windows[row + i] + x * stride, chunk.windows.strides[1], stride,
-                     part.channels, pixels, packed + i * pixels * lanes, lanes);
+                     tile.channels, pixels, packed + i * pixels * lanes, lanes);
       kernels.run({.lanes = lanes,
-                   .depth = part.depth_end - part.depth_begin,
+                   .depth = tile.depth_end - tile.depth_begin,
                    .left = packed,
-                   .base = chunk.base + part.group * group_image * chunk.planes.channel + x,
-                   .depth_offsets = offsets + part.depth_begin,
+                   .base = chunk.base + tile.group * group_image * chunk.planes.channel + x,
+                   .depth_offsets = offsets + tile.depth_begin,
                    .row_offsets = chunk.rows.in_planes.data() + row,
                    .rows = count,
                    .row_length = pixels,
@@ -87,21 +87,21 @@ void add_sums(const Chunk<T>& chunk, const Part& part, const int64_t* offsets, i
 
 // Few channels a group: each weight is one sum of products of rows.
 template <typename T>
-void add_dots(const Chunk<T>& chunk, const Part& part, const int64_t* offsets, T* sums) {
+void add_dots(const Chunk<T>& chunk, const WeightTile& tile, const int64_t* offsets, T* sums) {
   const Convolution& conv = chunk.conv;
   const int64_t group_windows = conv.window_channels / conv.groups,
                 group_image = conv.image_channels / conv.groups;
   const SumKernels<T>& kernels = sum_kernels<T>();
-  const T* base = chunk.base + part.group * group_image * chunk.planes.channel;
-  for (int64_t k = part.depth_begin; k < part.depth_end; ++k)
-    for (int64_t c = 0; c < part.channels; ++c) {
+  const T* base = chunk.base + tile.group * group_image * chunk.planes.channel;
+  for (int64_t k = tile.depth_begin; k < tile.depth_end; ++k)
+    for (int64_t c = 0; c < tile.channels; ++c) {
       const T* from =
-          chunk.windows_data() + (part.group * group_windows + part.channel + c) * chunk.windows.strides[1];
+          chunk.windows_data() + (tile.group * group_windows + tile.channel + c) * chunk.windows.strides[1];
       T total = 0;
       for (size_t row = 0; row < chunk.rows.in_planes.size(); ++row)
         total += kernels.dot(from + chunk.rows.in_windows[row], base + offsets[k] + chunk.rows.in_planes[row],
                              conv.windows[2]);
-      sums[(k - part.depth_begin) * part.channels + c] += total;
+      sums[(k - tile.depth_begin) * tile.channels + c] += total;
     }
 }
 
@@ -119,15 +119,15 @@ std::vector<int64_t> weight_offsets(const Convolution& conv, const TensorView& w
 
 // The sums have lanes side by side, the weight its kernel elements: transposed in blocks that stay in the first cache.
 template <typename T>
-void store_part(const Convolution& conv, const Part& part, const TensorView& weight, const int64_t* offsets,
-                const T* sums, int64_t lanes, bool add) {
+void store_part(const Convolution& conv, const WeightTile& tile, const TensorView& weight,
+                const int64_t* offsets, const T* sums, int64_t lanes, bool add) {
   constexpr int64_t kBlock = 32;
-  const int64_t first = part.group * (conv.window_channels / conv.groups) + part.channel;
-  for (int64_t k0 = part.depth_begin; k0 < part.depth_end; k0 += kBlock) {
-    const int64_t end = std::min(part.depth_end, k0 + kBlock);
-    for (int64_t c = 0; c < part.channels; ++c) {
+  const int64_t first = tile.group * (conv.window_channels / conv.groups) + tile.channel;
+  for (int64_t k0 = tile.depth_begin; k0 < tile.depth_end; k0 += kBlock) {
+    const int64_t end = std::min(tile.depth_end, k0 + kBlock);
+    for (int64_t c = 0; c < tile.channels; ++c) {
       T* to = static_cast<T*>(weight.data) + (first + c) * weight.strides[0];
-      const T* from = sums + c - part.depth_begin * lanes;
+      const T* from = sums + c - tile.depth_begin * lanes;
       for (int64_t k = k0; k < end; ++k)
         to[offsets[k]] = add ? to[offsets[k]] + from[k * lanes] : from[k * lanes];
     }
@@ -135,7 +135,7 @@ void store_part(const Convolution& conv, const Part& part, const TensorView& wei
 }
 
 // Parts that keep their sums in the second cache, at least one a thread where there is work.
-std::vector<Part> cut(const Convolution& conv, int64_t lanes, int64_t work) {
+std::vector<WeightTile> cut(const Convolution& conv, int64_t lanes, int64_t work) {
   constexpr int64_t kMostDepth = 1536, kWorthThreads = 1 << 20, kLeastDepth = 48;
   const int64_t depth = conv.image_channels / conv.groups * conv.count(conv.kernel),
                 channels = conv.window_channels / conv.groups;
@@ -148,12 +148,12 @@ std::vector<Part> cut(const Convolution& conv, int64_t lanes, int64_t work) {
       ++pieces;
   }
   const int64_t step = (depth + pieces - 1) / pieces;
-  std::vector<Part> parts;
+  std::vector<WeightTile> tiles;
   for (int64_t group = 0; group < conv.groups; ++group)
     for (int64_t c = 0; c < channels; c += lanes)
       for (int64_t k = 0; k < depth; k += step)
-        parts.push_back({group, c, std::min(lanes, channels - c), k, std::min(k + step, depth)});
-  return parts;
+        tiles.push_back({group, c, std::min(lanes, channels - c), k, std::min(k + step, depth)});
+  return tiles;
 }
 
 template <typename T>
@@ -166,7 +166,8 @@ void weight_grad(const Convolution& conv, const TensorView& windows, const Tenso
   const bool dots = channels <= kFewChannels && spatial_strides(windows)[2] == 1;
   const int64_t lanes = dots ? channels : sum_kernels<T>().lanes(channels);
   const int64_t pixels = conv.batch * conv.count(conv.windows);
-  const std::vector<Part> parts = cut(conv, lanes, pixels * channels * static_cast<int64_t>(offsets.size()));
+  const std::vector<WeightTile> tiles =
+      cut(conv, lanes, pixels * channels * static_cast<int64_t>(offsets.size()));
   const int64_t most = std::clamp<int64_t>(kMostElements / std::max<int64_t>(planes.image, 1), 1, conv.batch);
   Arena arena((most * planes.image + 64) * sizeof(T));
   if (!arena.data()) throw std::bad_alloc();
@@ -177,19 +178,19 @@ void weight_grad(const Convolution& conv, const TensorView& windows, const Tenso
     const Rows rows(conv, planes, windows, images);
     const Chunk<T> chunk{conv, planes, windows, rows, base, n};
     const int64_t work =
-        images * conv.count(conv.windows) * lanes * (parts[0].depth_end - parts[0].depth_begin);
-    parallel_for(static_cast<int64_t>(parts.size()),
+        images * conv.count(conv.windows) * lanes * (tiles[0].depth_end - tiles[0].depth_begin);
+    parallel_for(static_cast<int64_t>(tiles.size()),
                  std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(work, 1)),
                  [&](int64_t begin, int64_t end) {
                    std::vector<T> packed(dots ? 0 : kPackedPixels * lanes + 64), sums;
                    for (int64_t i = begin; i < end; ++i) {
-                     const Part& part = parts[i];
-                     sums.assign((part.depth_end - part.depth_begin) * lanes, T(0));
+                     const WeightTile& tile = tiles[i];
+                     sums.assign((tile.depth_end - tile.depth_begin) * lanes, T(0));
                      if (dots)
-                       add_dots(chunk, part, offsets.data(), sums.data());
+                       add_dots(chunk, tile, offsets.data(), sums.data());
                      else
-                       add_sums(chunk, part, offsets.data(), lanes, packed.data(), sums.data());
-                     store_part(conv, part, weight, places.data(), sums.data(), lanes, n > 0);
+                       add_sums(chunk, tile, offsets.data(), lanes, packed.data(), sums.data());
+                     store_part(conv, tile, weight, places.data(), sums.data(), lanes, n > 0);
                    }
                  });
   }
