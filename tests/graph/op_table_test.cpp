@@ -53,5 +53,24 @@ TEST(OpTable, CoreOperatorsCanInferTheirTypes) {
     }
 }
 
+// The table refuses an operator that lacks a facet; these are what it demands.
+TEST(OpTable, CoreOperatorsHaveTheirFacets) {
+  for (const OpDef* op : all_ops()) {
+    SCOPED_TRACE(op->name);
+    const CoreDef& core = op->core;
+    EXPECT_EQ(is_core(*op), core.kind != CoreKind::kNone);
+    EXPECT_EQ(is_library_call(core.kind), core.call.has_value());
+    if (op->family == Family::kScan) {
+      EXPECT_NE(op->reduction, nullptr);
+    }
+    if (is_core(*op) && op->name.starts_with("core.")) {
+      EXPECT_FALSE(core.eager.empty());
+    }
+    if (core.call)
+      for (const auto& names : {core.call->tensors, core.call->integers, core.call->numbers})
+        for (std::string_view name : names) EXPECT_GE(op->parsed[0].find(name), 0) << name;
+  }
+}
+
 }  // namespace
 }  // namespace cdynamo::graph
