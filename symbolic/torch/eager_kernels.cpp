@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "graph/op.h"
-#include "symbolic/capture/value_tools.h"
+#include "symbolic/interop/python_side.h"
 
 namespace cdynamo::symbolic {
 namespace {
@@ -20,25 +20,20 @@ bool may_overflow(const BoundCall& call) {
 
 struct Row {
   std::string_view op;
-  const char* probe;  // in python/cdynamo/_library.py: whether the kernel deviates; called once
+  PythonSide probe;  // whether the kernel deviates; called once
   bool (*affects)(const BoundCall& call);
 };
 constexpr Row kRows[] = {
-    {"fmod", "fmod_overflows", may_overflow},
-    {"remainder", "fmod_overflows", may_overflow},
+    {"fmod", PythonSide::kFmodOverflows, may_overflow},
+    {"remainder", PythonSide::kFmodOverflows, may_overflow},
 };
-
-bool call_probe(const char* name) {
-  PyObject* probe = library_object("cdynamo._library", name);
-  if (!probe) return false;
-  return checked(PyObject_CallNoArgs(probe)).get() == Py_True;
-}
 
 }  // namespace
 
 bool needs_eager_kernel(const graph::OpDef& op, const BoundCall& call) {
   for (const Row& row : kRows)
-    if (op.name == row.op && row.affects(call)) return call_probe(row.probe);
+    if (op.name == row.op && row.affects(call))
+      return checked(PyObject_CallNoArgs(python_side(row.probe))).get() == Py_True;
   return false;
 }
 
