@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "lowering/cpu/target.h"
 #include "lowering/fusion/in_place.h"
 #include "lowering/fusion/memory_plan.h"
 #include "lowering/fusion/sequential_kernels.h"
@@ -410,6 +411,13 @@ void CompileReport::add(const CompileReport& other) {
   llvm_ir += other.llvm_ir;
   assembly += other.assembly;
   plan += other.plan;
+}
+
+const Target& target_of(const graph::Graph& core) {
+  for (const Value* input : core.inputs)
+    if (input->type.device.type != runtime::DeviceType::kCPU)
+      throw graph::Unsupported("there is no target for the device of an input");
+  return cpu_target();
 }
 
 std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options,

@@ -1,5 +1,5 @@
-// A target: what lowering asks of the device that a graph is compiled for. It is chosen before anything is fused; the
-// rest of lowering (fusion, memory_plan, compile) is the same for all.
+// A target: what lowering asks of the device that a graph is compiled for. It is chosen before anything is fused (target_of in
+// lowering/compile.h); the rest of lowering (fusion, memory_plan, compile) is the same for all.
 //
 //   fusion    asks it whether a loop nest makes one kernel, and in how many blocks a long reduction is done
 //   compile   hands it the kernels; it maps their axes to what the device has (vectors and threads of a CPU; blocks,
@@ -72,8 +72,5 @@ class Target {
   virtual runtime::LibraryFn library(graph::CoreKind kind) const = 0;
   virtual std::unique_ptr<runtime::Executable> make_executable(runtime::Plan plan) const = 0;
 };
-
-// The target of a graph's device. Throws graph::Unsupported where there is none.
-const Target& target_of(const graph::Graph& core);
 
 }  // namespace cdynamo::lowering

@@ -1,7 +1,5 @@
 #include "lowering/loops/loop_interpreter.h"
 
-#include <array>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -9,7 +7,6 @@
 #include "graph/reference.h"
 #include "lowering/fusion/core_kind.h"
 #include "runtime/gemm/half.h"
-#include "runtime/host/kernel.h"
 
 namespace cdynamo::lowering {
 namespace {
@@ -252,60 +249,11 @@ class ItemInterpreter {
   bool run_starts_ = false;
 };
 
-// A HostKernelFn carries no context: each interpreted kernel takes one of a fixed number of functions.
-struct Slot {
-  Kernel kernel;
-  const graph::SymContext* context;
-};
-constexpr size_t kSlots = 256;
-std::array<std::atomic<Slot*>, kSlots> slots;
-
-template <size_t I>
-void run_slot(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end, void*,
-              int64_t* error) {
-  const Slot& slot = *slots[I].load();
-  for (int64_t item = begin; item < end; ++item)
-    interpret_item(slot.kernel, *slot.context, buffers, symbols, item, error);
-}
-
-template <size_t... I>
-constexpr std::array<runtime::HostKernelFn, kSlots> slot_functions(std::index_sequence<I...>) {
-  return {&run_slot<I>...};
-}
-
-class InterpretedModule final : public CompiledModule {
- public:
-  InterpretedModule(std::span<const Kernel> given, const graph::SymContext& context) {
-    static constexpr std::array<runtime::HostKernelFn, kSlots> kFunctions =
-        slot_functions(std::make_index_sequence<kSlots>());
-    for (const Kernel& kernel : given) {
-      auto slot = std::make_unique<Slot>(Slot{kernel, &context});
-      size_t i = 0;
-      for (Slot* free = nullptr; i < kSlots && !slots[i].compare_exchange_strong(free, slot.get()); ++i)
-        free = nullptr;
-      if (i == kSlots) throw graph::Unsupported("too many kernels for the interpreter");
-      taken_.push_back({i, std::move(slot)});
-      kernels.push_back({.code = reinterpret_cast<const void*>(kFunctions[i]), .grid = kernel.outer});
-    }
-  }
-  ~InterpretedModule() override {
-    for (auto& [i, slot] : taken_) slots[i].store(nullptr);
-  }
-
- private:
-  std::vector<std::pair<size_t, std::unique_ptr<Slot>>> taken_;
-};
-
 }  // namespace
 
 void interpret_item(const Kernel& kernel, const graph::SymContext& context, void* const* buffers,
                     const int64_t* symbols, int64_t item, int64_t* error) {
   ItemInterpreter(kernel, context, buffers, symbols, error).run(item);
-}
-
-std::unique_ptr<CompiledModule> interpret_kernels(std::span<const Kernel> kernels,
-                                                  const graph::SymContext& context, const EmitOptions&) {
-  return std::make_unique<InterpretedModule>(kernels, context);
 }
 
 }  // namespace cdynamo::lowering

@@ -3,18 +3,12 @@
 //
 #pragma once
 
-#include "lowering/target.h"
+#include "lowering/loops/loop_ir.h"
 
 namespace cdynamo::lowering {
 
 // Runs one work item (a point of the outer axes, row-major). Buffers and error as runtime::HostKernelFn has them.
 void interpret_item(const Kernel& kernel, const graph::SymContext& context, void* const* buffers,
                     const int64_t* symbols, int64_t item, int64_t* error);
-
-// For Target::emit of a target of the host: a module whose functions interpret. Work items are the points of all outer
-// axes.
-std::unique_ptr<CompiledModule> interpret_kernels(std::span<const Kernel> kernels,
-                                                  const graph::SymContext& context,
-                                                  const EmitOptions& options);
 
 }  // namespace cdynamo::lowering

@@ -9,11 +9,8 @@
 #include "graph/builder.h"
 #include "graph/interpreter.h"
 #include "lowering/compile.h"
-#include "lowering/cpu/emit.h"
-#include "lowering/cpu/schedule.h"
-#include "lowering/cpu/target.h"
-#include "lowering/loops/loop_interpreter.h"
 #include "runtime/gemm/half.h"
+#include "tests/lowering/interpreted_target.h"
 
 namespace cdynamo::lowering::testing {
 
@@ -147,25 +144,6 @@ inline void expect_close(const DenseTensor& got, const DenseTensor& want, double
 
 inline double tolerance_of(DType dtype) {
   return dtype == DType::kF64 ? 1e-12 : dtype == DType::kF16 ? 4e-3 : dtype == DType::kBF16 ? 3e-2 : 2e-5;
-}
-
-// The CPU with kernels that are scheduled and then interpreted.
-class InterpretedTarget : public CpuTarget {
- public:
-  std::unique_ptr<CompiledModule> emit(std::span<const Kernel> kernels, const graph::SymContext& context,
-                                       const EmitOptions& options) const override {
-    std::vector<Kernel> scheduled;
-    for (const Kernel& kernel : kernels) {
-      scheduled.push_back(schedule(kernel, context));
-      if (options.loop_ir) *options.loop_ir += print(scheduled.back()) + "\n";
-      for (const std::string& broken : verify(scheduled.back())) ADD_FAILURE() << broken;
-    }
-    return interpret_kernels(scheduled, context, options);
-  }
-};
-inline const Target& interpreted_target() {
-  static const InterpretedTarget target;
-  return target;
 }
 
 struct RunResult {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lowering/compile.h"
+
 namespace cdynamo::lowering {
 namespace {
 
