@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/substitute.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/functions.h"
@@ -101,7 +101,7 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
     if (PyUnicode_Compare(key.get(), name) != 0) continue;
     if (value) return value;
     raise_error(ex, PyExc_AttributeError,
-                absl::StrFormat("'%s' object has no attribute '%s'", describe(), text));
+                absl::Substitute("'$0' object has no attribute '$1'", describe(), text));
   }
   guard_class(ex, type());
   if (object_) {
@@ -121,7 +121,7 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
   if (ValuePtr method = find_builtin_method(self, name, kMethods)) return method;
   if (!found)
     raise_error(ex, PyExc_AttributeError,
-                absl::StrFormat("'%s' object has no attribute '%s'", describe(), text));
+                absl::Substitute("'$0' object has no attribute '$1'", describe(), text));
   if (!Py_TYPE(found)->tp_descr_get) return ex.wrap(found, constant_source(found));
   if (object_) {  // a C getter of a live exception: args, errno ...
     PyRef value = checked_user(ex, PyObject_GetAttr(object_.get(), name));

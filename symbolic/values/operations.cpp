@@ -2,7 +2,7 @@
 // (Objects/abstract.c) and do_richcompare (Objects/object.c) of CPython 3.12.
 #include <string>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/substitute.h"
 #include "symbolic/capture/executor.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/constant.h"
@@ -33,8 +33,8 @@ ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const V
     if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;
   if (ValuePtr result = plain_binary(ex, plain, left, right)) return result;
   raise_error(ex, PyExc_TypeError,
-              absl::StrFormat("unsupported operand type(s) for %s: '%s' and '%s'", number_symbol(nb_op),
-                              type_name(left), type_name(right)));
+              absl::Substitute("unsupported operand type(s) for $0: '$1' and '$2'", number_symbol(nb_op),
+                               type_name(left), type_name(right)));
 }
 
 ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const ValuePtr& right) {
@@ -50,8 +50,8 @@ ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const 
     return ex.constant(PyRef::borrow(same == (py_op == Py_EQ) ? Py_True : Py_False));
   }
   raise_error(ex, PyExc_TypeError,
-              absl::StrFormat("'%s' not supported between instances of '%s' and '%s'",
-                              kComparisons[py_op].symbol, type_name(left), type_name(right)));
+              absl::Substitute("'$0' not supported between instances of '$1' and '$2'",
+                               kComparisons[py_op].symbol, type_name(left), type_name(right)));
 }
 
 bool is_true(Executor& ex, const ValuePtr& value) {

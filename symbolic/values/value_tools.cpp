@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/substitute.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
@@ -252,8 +252,8 @@ void require_count(Executor& ex, const char* function, const CallArgs& args, siz
   size_t expected = given < least ? least : most;
   const char* bound = least == most ? "" : given < least ? "at least " : "at most ";
   raise_error(ex, PyExc_TypeError,
-              absl::StrFormat("%s expected %s%d argument%s, got %d", function, bound, expected,
-                              expected == 1 ? "" : "s", given));
+              absl::Substitute("$0 expected $1$2 argument$3, got $4", function, bound, expected,
+                               expected == 1 ? "" : "s", given));
 }
 
 std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const CallArgs& args,
@@ -263,8 +263,8 @@ std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const C
   for (const char* name : names) max_positional += name[0] != '*';
   if (args.positional.size() > max_positional)
     raise_error(ex, PyExc_TypeError,
-                absl::StrFormat("%s() takes at most %d arguments (%d given)", function, max_positional,
-                                args.positional.size()));
+                absl::Substitute("$0() takes at most $1 arguments ($2 given)", function, max_positional,
+                                 args.positional.size()));
   std::copy(args.positional.begin(), args.positional.end(), bound.begin());
   for (const Keyword& keyword : args.keywords) {
     const char* given = PyUnicode_AsUTF8(keyword.name.get());
@@ -277,17 +277,17 @@ std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const C
     }
     if (i == names.size())
       raise_error(ex, PyExc_TypeError,
-                  absl::StrFormat("%s() got an unexpected keyword argument '%s'", function, given));
+                  absl::Substitute("$0() got an unexpected keyword argument '$1'", function, given));
     if (bound[i])
       raise_error(ex, PyExc_TypeError,
-                  absl::StrFormat("%s() got multiple values for argument '%s'", function, given));
+                  absl::Substitute("$0() got multiple values for argument '$1'", function, given));
     bound[i] = keyword.value;
   }
   size_t i = 0;
   for (const char* name : names) {
     if (!bound[i] && name[std::strlen(name) - 1] != '?')
       raise_error(ex, PyExc_TypeError,
-                  absl::StrFormat("%s() missing required argument '%s'", function, name));
+                  absl::Substitute("$0() missing required argument '$1'", function, name));
     ++i;
   }
   return bound;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lowering/cpu/emit.h"
+#include "runtime/host/kernel.h"
 
 namespace cdynamo::lowering {
 namespace {
