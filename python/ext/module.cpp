@@ -187,8 +187,7 @@ PyObject* eager_form(PyObject*, PyObject* name) {
     PyTuple_SET_ITEM(names.get(), i, param);
   }
   if (!names) return nullptr;
-  return Py_BuildValue("(Os#)", names.get(), op->core.eager.data(),
-                       static_cast<Py_ssize_t>(op->core.eager.size()));
+  return Py_BuildValue("(Os)", names.get(), std::string(op->core.eager).c_str());
 }
 
 PyMethodDef methods[] = {
