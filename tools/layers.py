@@ -16,7 +16,7 @@ from pathlib import Path
 LAYERS = {
     "runtime": [("",), ("host",), ("gemm",), ("library",), ("plan_executable",)],
     "graph": [("sizes",), ("",), ("interpreter",), ("passes",), ("autograd",), ("ops",), ("op_table", "fingerprint")],
-    "lowering": [("loops",), ("fusion",), ("math",), ("cpu",), ("",)],
+    "lowering": [("loops",), ("target",), ("fusion",), ("math",), ("cpu",), ("",)],
     "symbolic": [
         ("interop",),
         ("bytecode",),
@@ -40,7 +40,6 @@ EXCEPTIONS = {
         "lowering/fusion/lowering_context.h",
     ): "operands are read through the context of a compile",
     ("lowering/loops/loop_interpreter.cpp", "lowering/fusion/core_kind.h"): "runs calls of the library by their kind",
-    ("lowering/loops/loop_interpreter.h", "lowering/cpu/emit.h"): "is called as emitted kernels are",
     ("python/ext/module.cpp", "tests/ext/methods.h"): "only where CDYNAMO_TEST_HOOKS is on",
 }
 
