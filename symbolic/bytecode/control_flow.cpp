@@ -137,6 +137,22 @@ Slots cell_slots(PyCodeObject* code, const Program& program) {
   return cells;
 }
 
+// Whether the jump back from `latch` to `header` closes a loop: one leads to the other between the two. The code of an
+// exception handler stands behind all other code on 3.12 and later, and goes back from there to what follows its block.
+bool closes_loop(const Program& program, int header, int latch) {
+  std::vector<bool> reached(program.code.size(), false);
+  std::vector<int> work{header};
+  while (!work.empty() && !reached[latch]) {
+    const int at = work.back();
+    work.pop_back();
+    if (at < header || at > latch || reached[at]) continue;
+    reached[at] = true;
+    for_each_successor(program, at, [&](int next) { work.push_back(next); });
+    if (int handler = handler_of(program, at); handler >= 0) work.push_back(handler);
+  }
+  return reached[latch];
+}
+
 }  // namespace
 
 std::vector<Loop> find_loops(const Program& program) {
@@ -144,8 +160,9 @@ std::vector<Loop> find_loops(const Program& program) {
   std::vector<std::vector<int>> from;
   for (int i = 0; i < count_of(program); ++i) {
     if (!is_jump(program.code[i].op) || program.code[i].arg > i) continue;
-    if (from.empty()) from = predecessors(program);
     int header = program.code[i].arg;
+    if (!closes_loop(program, header, i)) continue;
+    if (from.empty()) from = predecessors(program);
     auto known =
         std::find_if(loops.begin(), loops.end(), [&](const Loop& loop) { return loop.header == header; });
     if (known == loops.end()) {
