@@ -12,6 +12,7 @@ namespace {
 
 enum class Rule : uint8_t {
   kExact,     // integers are kept to the last digit
+  kBound,     // as kExact; negative ones of unsigned types, which wrap around or bound nothing, are eager's
   kDouble,    // entries read the number as a double
   kIntegers,  // only where the result is of an integer type
   kNegated,   // its negative is converted too
@@ -35,9 +36,9 @@ const std::vector<Row>& rows() {
       {"masked_fill", {"value"}, Rule::kExact},
       {"index_fill", {"value"}, Rule::kExact},
       {"scatter", {"value"}, Rule::kExact},
-      {"clamp", {"min", "max"}, Rule::kExact},
-      {"clamp_min", {"min"}, Rule::kExact},
-      {"clamp_max", {"max"}, Rule::kExact},
+      {"clamp", {"min", "max"}, Rule::kBound},
+      {"clamp_min", {"min"}, Rule::kBound},
+      {"clamp_max", {"max"}, Rule::kBound},
       {"where", {"self", "other"}, Rule::kIntegers},
       {"floor_divide", {"other"}, Rule::kIntegers},
       {"remainder", {"other"}, Rule::kIntegers},
@@ -90,6 +91,8 @@ bool fits(Graph& graph, const Sym& number, DType dtype) {
          graph.sym->guard(Relation::kLe, low, number, "a number's range");
 }
 
+bool is_unsigned(DType dtype) { return is_integer(dtype) && !runtime::info(dtype).is_signed; }
+
 bool is_beyond_double(const Arg& number) {
   const auto* sym = std::get_if<Sym>(&number);
   return sym && sym->is_constant() &&
@@ -118,7 +121,11 @@ void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DT
     if (row->rule == Rule::kReal && sym && sym->is_constant()) number = static_cast<double>(sym->constant());
     require_fits(graph, number, dtype);
     if (row->rule == Rule::kNegated && sym) require_fits(graph, 0 - *sym, dtype);
-    if (row->rule != Rule::kExact && row->rule != Rule::kIntegers && is_beyond_double(number))
+    if (row->rule == Rule::kBound && sym && is_unsigned(dtype) &&
+        !graph.sym->guard(Relation::kLe, 0, *sym, "a bound"))
+      throw Unsupported(std::string(op.name) + " of an unsigned type with a negative bound");
+    const bool exact = row->rule == Rule::kExact || row->rule == Rule::kBound || row->rule == Rule::kIntegers;
+    if (!exact && is_beyond_double(number))
       throw Unsupported(std::string(op.name) + " with an integer beyond 2^53");
   }
 }
