@@ -50,7 +50,7 @@ preload=""
 for library in $libraries libstdc++.so; do preload+="$(g++ -print-file-name="$library") "; done
 tests=("$@")
 if ((${#tests[@]} == 0)); then
-  # Not those that measure this process's memory, and not those that start torch's own compiler.
+  # Not those that measure this process's memory.
   [ "$kind" = asan ] && tests=(tests --deselect tests/python/test_memory.py --deselect tests/python/test_training_memory.py)
   [ "$kind" = tsan ] && tests=(tests/frame_eval/test_threads.py)
 fi
