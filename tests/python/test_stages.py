@@ -30,26 +30,26 @@ def test_training_has_three_stages(explained):
 def test_the_joint_graph_runs_in_fx_and_gives_eager_s_numbers(explained):
     model, x, explanation = explained
     (joint,) = explanation.stage("joint")
-    cotangent = torch.randn(5, 3)
+    grad_output = torch.randn(5, 3)
     with torch.enable_grad():
         out = model(x)
-        expected = [out.detach(), *torch.autograd.grad(out, list(model.parameters()), cotangent)]
+        expected = [out.detach(), *torch.autograd.grad(out, list(model.parameters()), grad_output)]
     module = joint.to_fx()
     assert isinstance(module, torch.fx.GraphModule)
-    order = _order(joint, model, x, cotangent)
+    order = _order(joint, model, x, grad_output)
     got = module(*order)
     assert len(got) == len(expected)
     for a in got:
         assert any(a.shape == b.shape and torch.allclose(a, b, atol=1e-5) for b in expected)
 
 
-def _order(graph, model, x, cotangent):
+def _order(graph, model, x, grad_output):
     """The inputs by the names that the graph gives them."""
     parameters = dict(model.named_parameters())
     values = []
     for node in graph.placeholders:
-        if node.name.startswith("tangent"):
-            values.append(cotangent)
+        if node.name.startswith("grad_"):
+            values.append(grad_output)
             continue
         found = [p for name, p in parameters.items() if _matches(node.name, name)]
         values.append(found[0].detach() if found else x)
