@@ -104,6 +104,9 @@ class Attempt {
     } catch (const PythonRaise& raised) {
       outcome.record = break_record("CD0101", exception_text(ex_, raised.exception));
       outcome.record.stack = state.raise_stack;
+      // Handlers have let it through: Python raises it where it came from, and its traceback begins there.
+      if (frame.code->program.code[state.root_trace.back()].op == Op::RERAISE && state.root_raise_step >= 0)
+        state.break_step = state.root_raise_step;
     } catch (SkipFrame& left) {
       // What was looked at so far says for which calls this holds.
       bind_symbols(state.result);
