@@ -65,6 +65,13 @@ bool is_operand(const ValuePtr& value) {
   return number_argument(value) || graph_value(value);
 }
 
+// NotImplemented, unless the operand is NumPy's: tensors take its scalars and arrays, which no graph of torch's holds.
+ValuePtr not_implemented(const ValuePtr& other) {
+  if (std::string_view(other->type()->tp_name).starts_with("numpy."))
+    break_graph("CD0409", other->describe());
+  return nullptr;
+}
+
 PyRef operator_function(const char* name) { return PyRef::borrow(library_object("operator", name)); }
 
 CallArgs operands(std::vector<ValuePtr> values) {
@@ -76,7 +83,8 @@ CallArgs operands(std::vector<ValuePtr> values) {
 ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   bool in_place = false;
   const OperatorRow* row = find_row(nb_op, &in_place);
-  if (!row || !is_operand(other) || (in_place && reflected)) return nullptr;
+  if (!row || (in_place && reflected)) return nullptr;
+  if (!is_operand(other)) return not_implemented(other);
   ValuePtr self = shared_from_this();
   std::vector<ValuePtr> as_written = reflected ? std::vector{other, self} : std::vector{self, other};
   return recorded_call(ex, "call_function", operator_function(row->function), operands(as_written),
@@ -92,7 +100,7 @@ ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
 
 ValuePtr TensorValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   static constexpr const char* kOps[] = {"lt", "le", "eq", "ne", "gt", "ge"};  // Py_LT ... Py_GE
-  if (!is_operand(other)) return nullptr;
+  if (!is_operand(other)) return not_implemented(other);
   ValuePtr self = shared_from_this();
   return recorded_call(ex, "call_function", operator_function(kOps[py_op]), operands({self, other}),
                        [&] { return call_named(ex, kOps[py_op], {self, other}); });
