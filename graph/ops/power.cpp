@@ -269,7 +269,12 @@ std::vector<OpDef> power_ops() {
                        "torch.Tensor.__abs__"},
        .numpy_names = {"np.abs", "np.absolute"},
        .scalar = CDYNAMO_SCALAR(return is_unsigned(x[0]) ? x[0] : b.abs(x[0])),
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sign(d.operand(0))))},
+       .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad() * sign(d.operand(0)))),
+       .check =
+           [](Graph& graph, const Args& args) {
+             if (graph.framework == Framework::kTorch && operand_dtype(args, "self") == DType::kBool)
+               runtime_error("\"abs_cpu\" not implemented for 'Bool'");
+           }},
       {.name = "sign",
        .family = Family::kPointwise,
        .schemas = {"sign(Tensor self) -> Tensor"},
