@@ -43,6 +43,14 @@ Scalar remainder_scalar(ScalarBuilder& b, const Scalar* x, const Args&) {
   return b.select(wrong_sign, b.add(rest, x[1]), rest);
 }
 
+// NumPy's, as Python's: a zero has the sign of the divisor too. PyTorch's keeps that of the dividend.
+Scalar numpy_remainder_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
+  Scalar rest = remainder_scalar(b, x, args);
+  if (!is_float(rest.dtype)) return rest;
+  Scalar zero = number(b, 0, rest);
+  return b.select(b.eq(rest, zero), b.copysign(zero, x[1]), rest);
+}
+
 // The quotient rounded down, computed as eager does: (a - fmod(a, b)) / b made whole.
 Scalar float_floor_divide(ScalarBuilder& b, Scalar x, Scalar y) {
   Scalar zero = number(b, 0, x), one = number(b, 1, x);
@@ -101,6 +109,11 @@ void check_alpha(Graph& graph, const Args& args) {
 void check_sub_alpha(Graph& graph, const Args& args) {
   check_sub(graph, args);
   check_alpha(graph, args);
+}
+
+void remainder_derivative(Derivative& d) {
+  d.set(0, d.grad());
+  d.set(1, -(d.grad() * floor_divide(d.operand(0), d.operand(1))));
 }
 
 // Eager raises where an integer divisor is 0; compiled code does not, so it has to be known. NumPy gives 0.
@@ -278,11 +291,19 @@ std::vector<OpDef> pointwise_arithmetic_ops() {
                    "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
                    "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"},
        .torch_names = {"torch.Tensor.__mod__", "torch.Tensor.__imod__"},
-       .numpy_names = {"np.remainder", "np.mod"},
        .promotion = Promotion::kInteger,
        .scalar = remainder_scalar,
-       .derivative = CDYNAMO_DERIVATIVE(d.set(0, d.grad());
-                                        d.set(1, -(d.grad() * floor_divide(d.operand(0), d.operand(1))))),
+       .derivative = remainder_derivative,
+       .check = check_divisor},
+      {.name = "np.remainder",
+       .family = Family::kPointwise,
+       .schemas = {"np.remainder(Tensor self, Tensor other) -> Tensor"},
+       .torch_names = {},
+       .numpy_names = {"np.remainder", "np.mod"},
+       .promotion = Promotion::kInteger,
+       .scalar = numpy_remainder_scalar,
+       .derivative = remainder_derivative,
+       .in_place_variant = false,
        .check = check_divisor},
       {.name = "fmod",
        .family = Family::kPointwise,
