@@ -7,6 +7,7 @@
 #include "frame_eval/hook/hook.h"
 #include "frame_eval/reports/events.h"
 #include "frame_eval/resume/continuation.h"
+#include "frame_eval/resume/entered_code.h"
 #include "graph/autograd/autograd.h"
 #include "graph/op.h"
 #include "symbolic/entry/capture.h"
@@ -265,6 +266,9 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
   } catch (const graph::Unsupported& unsupported) {
     signature.skip = true;
     symbolic::log_warning(where(code_) + " runs in Python: " + unsupported.message);
+  } catch (const graph::UserError& refused) {  // a write that turns out to be none once views are worked out
+    signature.skip = true;
+    symbolic::log_warning(where(code_) + " runs in Python: " + refused.message);
   } catch (const std::exception& error) {
     signature.skip = true;
     const std::string text = "internal error while compiling " + where(code_) + ": " + error.what();
@@ -291,6 +295,9 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     failed = true;
     return nullptr;
   }
+  // A break before the first instruction of the function's own: what entered code begins with was all.
+  if (capture.end == End::kBreak && capture.break_at < origin_of(code_).prologue)
+    capture.end = End::kSkipFrame;
   const bool empty = is_empty(capture) && !global_config().keep_empty_graphs;
   // A helper without tensors is as well off in Python; replaying its side effects would need guards on what
   // it changes.
