@@ -1,0 +1,123 @@
+"""Runs one program plain and compiled and compares what can be seen of each call."""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import random
+import signal
+import warnings
+from typing import Any
+
+import cdynamo
+from fuzz import compare
+from fuzz.programs import Program, is_python
+
+PLAIN_SECONDS = 2
+
+
+def interpreted(graph: Any, inputs: Any) -> Any:
+    """A backend written in Python: what it is given, as it is."""
+    return graph.forward if hasattr(graph, "forward") else lambda *inputs: graph.run(inputs)
+
+
+BACKENDS = {"native": "native", "eager": "eager", "callable": interpreted}
+
+
+def prepare() -> None:
+    """Once in a process that runs programs: settings, and what is there already is left out of garbage collections."""
+    gc.disable()
+    gc.collect()
+    gc.freeze()
+    cdynamo.config.keep_empty_graphs = True
+    cdynamo.config.suppress_errors = False
+    warnings.simplefilter("ignore")
+    if compare.torch:
+        compare.torch.set_num_threads(1)
+
+
+class TooSlow(BaseException):
+    """The program takes long without being compiled: it is left out."""
+
+
+def load(program: Program) -> tuple[dict, Any]:
+    file = f"<program {program.seed}>"
+    linecache.cache[file] = (len(program.source), None, program.source.splitlines(True), file)
+    space: dict[str, Any] = {"__name__": "program"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(program.source, file, "exec", dont_inherit=True), space)
+    return space, file
+
+
+def run_calls(function: Any, space: dict, trains: bool, done: Any = None) -> list[dict]:
+    """What each call does; of the last, also which references are left when all are over."""
+    references = compare.References()
+    seen = [compare.observe(function, make, space, trains, references) for make in space["CALLS"]]
+    if done:
+        done()
+    seen[-1]["references"] = references.left()
+    return seen
+
+
+def run_plain(program: Program) -> list[dict]:
+    """What each call does in plain Python. Raises TooSlow."""
+
+    def give_up(*_: Any) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, PLAIN_SECONDS, 0.5)  # again: the program may swallow it
+    try:
+        space, _ = load(program)
+        return run_calls(space["f"], space, program.trains)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run_compiled(program: Program, backend: str) -> list[dict]:
+    space, _ = load(program)
+    function = cdynamo.optimize(space["f"], backend=BACKENDS[backend])
+    return run_calls(function, space, program.trains, done=cdynamo.reset)
+
+
+def settle(program: Program) -> list[dict]:
+    """Takes out most of the statements with which the first call ends in an exception; returns what plain Python does."""
+    choose = random.Random(program.seed)
+    for _ in range(8):
+        expected = run_plain(program)
+        error = expected[0].get("error")
+        lines = [line for name, line in error[2] if name == "f"] if error else []
+        if not lines or choose.random() < 0.15:
+            break
+        text = program.source.split("\n")
+        line = text[lines[-1] - 1]
+        if line.rstrip().endswith(":"):
+            break
+        text[lines[-1] - 1] = line[: len(line) - len(line.lstrip())] + "pass"
+        before, program.source = program.source, "\n".join(text)
+        if not is_python(program.source):  # a variable that only this statement made
+            program.source = before
+            break
+    return run_plain(program) if error else expected
+
+
+def forget() -> None:
+    """After a program: what is left is the process's own (modules that a call imported) and not looked through again."""
+    linecache.cache.clear()
+    gc.collect()
+    gc.freeze()
+
+
+def mismatch(program: Program, backend: str, expected: list[dict] | None = None) -> str | None:
+    """What differs between plain and compiled; None where nothing does."""
+    expected = run_plain(program) if expected is None else expected
+    got = run_compiled(program, backend)
+    for i, (ours, plain) in enumerate(zip(got, expected, strict=True)):
+        if compare.refused(plain):
+            return None
+        found = compare.difference(ours, plain)
+        if found:
+            return f"call {i}: {found}"
+    return None

@@ -1,0 +1,239 @@
+"""What a call did, as plain data that can be compared: results, output, exception, objects afterwards, reference counts."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import math
+import re
+import sys
+import traceback
+import types
+from typing import Any
+
+import numpy as np
+
+from fuzz import prelude
+
+torch = prelude.torch
+ATOMS = (bool, int, str, bytes, complex, type(None), type(Ellipsis))
+NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodType)
+FLOAT = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?|-?\b(?:nan|inf)\b")
+ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+MOST = 2000  # parts of a description; programs that make more are cut off alike
+
+
+class Description:
+    """Nested tuples that are equal where types, values, aliasing and memory sharing are."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, tuple[int, Any]] = {}
+        self.memory: dict[int, int] = {}
+        self.left = MOST
+
+    def of(self, x: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            return "..."
+        if type(x) in ATOMS:
+            return type(x).__name__, text(x)
+        if type(x) is float:
+            return "float", x
+        if isinstance(x, NAMED):
+            return getattr(x, "__qualname__", None) or type(x).__name__
+        if (
+            not isinstance(x, (tuple, frozenset)) and type(x) is not float
+        ):  # what cannot change has no identity to speak of
+            if id(x) in self.seen:
+                return "seen", self.seen[id(x)][0]
+            self.seen[id(x)] = (len(self.seen), x)
+        return (type(x).__qualname__, *self.parts(x))
+
+    def parts(self, x: Any) -> list:
+        if isinstance(x, np.ndarray):
+            return self.array(x)
+        if torch and isinstance(x, torch.Tensor):
+            return self.tensor(x)
+        if isinstance(x, np.generic):
+            return [x.item()] if x.dtype.kind in "fiub" else [repr(x)]
+        if isinstance(x, (list, tuple)):
+            parts = [self.of(item) for item in x]
+        elif isinstance(x, dict):
+            parts = [(self.of(k), self.of(v)) for k, v in x.items()]
+        elif isinstance(x, (set, frozenset)):
+            parts = sorted(map(str, [self.of(item) for item in x]))
+        elif isinstance(x, BaseException):
+            return [self.of(item) for item in x.args]
+        elif isinstance(x, int):  # a class made from it
+            parts = [int(x)]
+        elif hasattr(x, "__next__"):
+            parts = [] if isinstance(x, types.GeneratorType) and x.gi_running else self.rest_of(x)
+        elif hasattr(x, "__dict__"):
+            parts = []
+        else:
+            return [text(x)]
+        if hasattr(x, "__dict__"):
+            parts.append(self.of(dict(vars(x))))
+        return parts
+
+    def rest_of(self, iterator: Any) -> list:
+        try:
+            return [self.of(item) for _, item in zip(range(20), iterator)]
+        except Exception as error:
+            return ["raises", self.of(error)]
+
+    def shared(self, address: int) -> int:
+        return self.memory.setdefault(address, len(self.memory)) if address else -1
+
+    def array(self, x: np.ndarray) -> list:
+        root = x
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        layout = tuple(s for s, n in zip(x.strides, x.shape) if n > 1) if x.size > 1 else None
+        memory = self.shared(root.__array_interface__["data"][0] if x.size else 0)
+        values = x.ravel().tolist() if x.dtype.kind != "O" else [self.of(item) for item in x.ravel().tolist()]
+        return [str(x.dtype), x.shape, layout, x.flags.writeable, memory, values[:MOST]]
+
+    def tensor(self, x: Any) -> list:
+        layout = tuple(s for s, n in zip(x.stride(), x.shape) if n > 1) if x.numel() > 1 else None
+        memory = self.shared(x.untyped_storage().data_ptr() if x.numel() else 0)
+        history = (x.requires_grad, x.grad_fn is None)
+        return [str(x.dtype), tuple(x.shape), layout, history, memory, x.detach().reshape(-1).tolist()[:MOST]]
+
+
+def text(x: Any) -> str:
+    return ADDRESS.sub("0x", repr(x))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal, floats up to the rounding of sums in another order."""
+    if type(a) is float and type(b) is float:
+        return a == b or (math.isnan(a) and math.isnan(b)) or abs(a - b) <= 1e-3 + 1e-4 * max(abs(a), abs(b))
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, str):
+        return a == b or (FLOAT.sub("", a) == FLOAT.sub("", b) and same(floats(a), floats(b)))
+    return a == b
+
+
+def floats(words: str) -> list[float]:
+    return [float(word) for word in FLOAT.findall(words)]
+
+
+def lines_of(error: BaseException, file: str) -> list[tuple[str, int]]:
+    """The traceback's lines in the program and in what it imports."""
+    files = (file, prelude.__file__)
+    frames = traceback.walk_tb(error.__traceback__)
+    return [(frame.f_code.co_name, line) for frame, line in frames if frame.f_code.co_filename in files]
+
+
+def described_error(error: BaseException | None, file: str, depth: int = 0) -> Any:
+    if error is None or depth > 4:
+        return None
+    parts = tuple(described_error(e, file, depth + 1) for e in getattr(error, "exceptions", ()))
+    linked = [described_error(e, file, depth + 1) for e in (error.__cause__, error.__context__)]
+    words = ADDRESS.sub("0x", str(error))
+    return (type(error).__qualname__, words, lines_of(error, file), *linked, error.__suppress_context__, parts)
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Frames in tracebacks keep locals alive: which ones is not compared."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = None
+        forget_frames(error.__cause__)
+        error = error.__context__
+
+
+def backward(result: Any, args: tuple) -> Any:
+    """Gradients of the sum of what the call returned, with respect to its arguments."""
+    roots, wanted = [], [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
+    seen: set[int] = set()
+
+    def gather(x: Any) -> None:
+        if id(x) in seen:
+            return
+        seen.add(id(x))
+        if isinstance(x, torch.Tensor):
+            roots.extend([x] if x.requires_grad and x.is_floating_point() else [])
+        elif isinstance(x, (list, tuple)):
+            [gather(item) for item in x]
+        elif isinstance(x, dict):
+            [gather(item) for item in x.values()]
+        elif isinstance(x, prelude.Item):
+            gather(vars(x))
+
+    gather(result)
+    if not roots or not wanted:
+        return None
+    try:
+        grads = torch.autograd.grad([root.double().sum() for root in roots], wanted, allow_unused=True)
+    except RuntimeError as error:
+        return "RuntimeError", str(error).split(":")[0].split(".")[0]
+    return [None if grad is None else (str(grad.dtype), tuple(grad.shape), grad.reshape(-1).tolist()) for grad in grads]
+
+
+class References:
+    """How many references to the arguments of all calls stay when the calls and the compiled code are gone."""
+
+    def __init__(self) -> None:
+        self.counted: list = []
+
+    def add(self, args: tuple) -> None:
+        # What cannot change is kept as a constant in more places than programs see, and a leaf by its results' history.
+        for x in args:
+            if not isinstance(x, (*ATOMS, float, tuple, np.generic)) and not getattr(x, "requires_grad", False):
+                self.counted.append((x, sys.getrefcount(x)))
+
+    def left(self) -> list[int]:
+        gc.collect()
+        return [sys.getrefcount(x) - before for x, before in self.counted]
+
+
+def observe(function: Any, make: Any, space: dict, trains: bool, references: References) -> dict[str, Any]:
+    """Calls the function with what `make` makes; the parts of what can be seen of that, each by its name."""
+    args, named = make()
+    references.add(args)
+    seen: dict[str, Any] = {}
+    output = io.StringIO()
+    result = None
+    file = space["f"].__code__.co_filename
+    with contextlib.redirect_stdout(output):
+        try:
+            result = function(*args, **named)
+            outcome = ("returned", result)
+        except Exception as error:
+            outcome = ("raised", error)
+            seen["error"] = described_error(error, file)
+            forget_frames(error)
+    if trains and outcome[0] == "returned":
+        seen["gradients"] = backward(result, args)
+    with contextlib.redirect_stdout(output):
+        seen["objects"] = Description().of((outcome, list(args), space["SHARED"], space["STATE"]))
+    space["SHARED"].clear()
+    space["STATE"].clear()
+    space["STATE"]["n"] = 0
+    seen["output"] = ADDRESS.sub("0x", output.getvalue())
+    seen["state"] = (prelude.Item.kind, torch and torch.is_grad_enabled(), str(np.geterr()))
+    prelude.Item.kind = "item"
+    return seen
+
+
+# What eager refuses as soon as it could matter, and compiled code computes as if the operand had been copied.
+REFUSED_BY_EAGER = ("some elements of the input tensor and the written-to tensor refer to a single memory location",)
+
+
+def refused(expected: dict) -> bool:
+    return bool(expected.get("error")) and any(words in expected["error"][1] for words in REFUSED_BY_EAGER)
+
+
+def difference(got: dict, expected: dict) -> str | None:
+    """The part that differs first, both sides; None where none does."""
+    for part in ("error", "objects", "output", "state", "gradients", "references"):
+        if not same(got.get(part), expected.get(part)):
+            return f"{part}\n  compiled: {got.get(part)}\n  plain:    {expected.get(part)}"
+    return None

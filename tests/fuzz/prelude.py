@@ -1,0 +1,193 @@
+"""What every program of the fuzzer imports: classes to use, managers to enter, functions to call, and what breaks graphs."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import enum
+import functools
+import itertools
+import math
+import operator
+import sys
+
+import numpy as np
+
+import cdynamo
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+__all__ = [
+    "BREAKER", "Broken", "Color", "Item", "Managed", "Pair", "Record", "apply", "cdynamo", "collections", "contextlib", "decorated",
+    "fails", "functools", "gives_back", "itertools", "left_alone", "managed", "math", "np", "operator", "steps", "sys", "torch", "twice",
+]  # fmt: skip
+
+
+class Broken(ValueError):
+    """An exception of the programs' own."""
+
+    def __init__(self, *args, extra=0):
+        super().__init__(*args)
+        self.extra = extra
+
+
+class Item:
+    kind = "item"
+
+    def __init__(self, v=0):
+        self.v = v
+
+    def bump(self, by=1):
+        self.v = self.v + by if isinstance(self.v, int) else by
+        return self.v
+
+    def each(self, *values, **named):
+        for value in values:
+            yield value, self.v
+        yield from named.items()
+
+    @property
+    def double(self):
+        return (self.v, self.v)
+
+    @double.setter
+    def double(self, value):
+        print("double", end=";")
+        self.v = value
+
+    @classmethod
+    def make(cls, *args):
+        return cls(args)
+
+    def __eq__(self, other):
+        return isinstance(other, Item) and self.v is other.v
+
+    def __hash__(self):
+        return 7
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        if i >= 3:
+            raise IndexError(i)
+        return (i, self.kind)
+
+    def __add__(self, other):
+        return Item((self.v, other))
+
+    def __call__(self, *args):
+        print("called", len(args), end=";")
+        return args[::-1]
+
+
+@dataclasses.dataclass
+class Record:
+    n: int
+    values: list = dataclasses.field(default_factory=list)
+
+    def add(self, value):
+        self.values.append(value)
+        self.n += 1
+        return self
+
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+class Color(enum.IntEnum):
+    RED = 0
+    GREEN = 1
+    BLUE = 2
+
+
+class Managed:
+    """Tells when it is entered and left; may swallow exceptions, or break the graph."""
+
+    def __init__(self, log, swallow=False, tell=False):
+        self.log, self.swallow, self.tell = log, swallow, tell
+
+    def __enter__(self):
+        self.log.append("enter")
+        if self.tell:
+            print("enter", end=";")
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        if self.tell:
+            print("exit", end=";")
+        self.log.append(("exit", kind and kind.__name__))
+        return self.swallow
+
+
+@contextlib.contextmanager
+def managed(log, tell=False):
+    log.append("in")
+    try:
+        if tell:
+            print("in", end=";")
+        yield len(log)
+    except KeyError as error:
+        log.append(("key", len(error.args)))
+    finally:
+        log.append("out")
+
+
+def twice(x, *, by=2):
+    return x * by
+
+
+def apply(fn, *args, **named):
+    result = fn(*args, **named)
+    return result
+
+
+def gives_back(x):
+    print("gives", end=";")
+    return x
+
+
+def fails(x, kind=ValueError):
+    if isinstance(x, int) and x % 2:
+        print("fails", end=";")
+    raise kind(type(x).__name__)
+
+
+def steps(n, log):
+    """A generator that can be sent values, thrown exceptions into and closed."""
+    try:
+        for i in range(n):
+            got = yield i
+            if got is not None:
+                log.append(("got", got))
+                print("got", end=";")
+    except Broken as error:
+        log.append(("thrown", error.extra))
+        yield -1
+    finally:
+        log.append("closed")
+
+
+def decorated(fn):
+    @functools.wraps(fn)
+    def wrapper(*args, **named):
+        print(fn.__name__.rstrip("0123456789"), end=";")
+        try:
+            return fn(*args, **named)
+        finally:
+            print("done", end=";")
+
+    return wrapper
+
+
+@cdynamo.disable
+def left_alone(x):
+    """Never captured."""
+    return x
+
+
+BREAKER = cdynamo.graph_break
