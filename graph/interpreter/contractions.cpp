@@ -61,9 +61,12 @@ struct Convolution {
 
 }  // namespace
 
-void interpret_matmul(const KernelCall& call, Results& results) {
+namespace {
+
+// Calls fn(element of the result, the sum of its products).
+template <typename F>
+void each_product(const KernelCall& call, const DenseTensor& out, F&& fn) {
   const DenseTensor &a = call.tensor("self"), &b = call.tensor("mat2");
-  DenseTensor& out = results[0];
   int64_t rows = out.sizes[out.rank() - 2], columns = out.sizes.back(), inner = a.sizes.back();
   int64_t batches = out.rank() == 3 ? out.sizes[0] : 1;
   for (int64_t n = 0; n < batches; ++n)
@@ -73,8 +76,23 @@ void interpret_matmul(const KernelCall& call, Results& results) {
         for (int64_t k = 0; k < inner; ++k)
           total.add_product(a.elements[static_cast<size_t>((n * rows + i) * inner + k)],
                             b.elements[static_cast<size_t>((n * inner + k) * columns + j)]);
-        total.store_to(out, static_cast<size_t>((n * rows + i) * columns + j));
+        fn(static_cast<size_t>((n * rows + i) * columns + j), total);
       }
+}
+
+}  // namespace
+
+void interpret_matmul(const KernelCall& call, Results& results) {
+  each_product(call, results[0],
+               [&](size_t at, const Accumulator& total) { total.store_to(results[0], at); });
+}
+
+void interpret_addmm(const KernelCall& call, Results& results) {
+  const double beta = call.args.number("beta"), alpha = call.args.number("alpha");
+  each_product(call, results[0], [&](size_t at, const Accumulator& total) {
+    const double start = beta == 0 ? 0 : beta * call.tensor("addend").elements[at].real;
+    results[0].set(at, start + alpha * total.real);
+  });
 }
 
 void interpret_convolution(const KernelCall& call, Results& results) {

@@ -36,8 +36,8 @@ InterpretKernel interpret_concat, interpret_gather, interpret_index, interpret_s
 // reductions.cpp
 InterpretKernel interpret_reduction;
 // contractions.cpp
-InterpretKernel interpret_matmul, interpret_convolution, interpret_convolution_weight_grad, interpret_sdpa,
-    interpret_sdpa_backward;
+InterpretKernel interpret_matmul, interpret_addmm, interpret_convolution, interpret_convolution_weight_grad,
+    interpret_sdpa, interpret_sdpa_backward;
 
 // Calls fn(index) for each index of the box, in row-major order.
 void for_each_index(const std::vector<int64_t>& sizes,

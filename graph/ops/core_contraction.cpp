@@ -31,6 +31,26 @@ void mm_derivative(Derivative& d) {
   d.set(1, product_gradient(d.operand(1), transpose_folded(d.operand(0)), d.grad()));
 }
 
+std::vector<TensorType> infer_addmm(Graph& graph, const Args& args) {
+  return type_of(args, "self").rank() == 2 ? infer_mm(graph, args) : infer_bmm(graph, args);
+}
+
+Tensor scaled(Tensor x, Derivative& d, std::string_view factor) {
+  return d.args.number(factor) == 1 ? x : x * Operand(d.args[factor], &d.builder);
+}
+
+void addmm_derivative(Derivative& d) {
+  const Tensor left = d.operand(0), right = d.operand(1), grad = d.grad();
+  if (grad.rank() == 2) {
+    d.set(0, scaled(product_gradient(left, grad, transpose_folded(right)), d, "alpha"));
+    d.set(1, scaled(product_gradient(right, transpose_folded(left), grad), d, "alpha"));
+  } else {
+    d.set(0, scaled(bmm(grad, transpose(right, 1, 2)), d, "alpha"));
+    d.set(1, scaled(bmm(transpose(left, 1, 2), grad), d, "alpha"));
+  }
+  d.set(2, scaled(grad, d, "beta"));
+}
+
 void bmm_derivative(Derivative& d) {
   d.set(0, bmm(d.grad(), transpose(d.operand(1), 1, 2)));
   d.set(1, bmm(transpose(d.operand(0), 1, 2), d.grad()));
@@ -60,6 +80,19 @@ std::vector<OpDef> core_contraction_ops() {
                 .interpret = interpret_matmul,
                 .call = CallDef{.tensors = {"self", "mat2"}},
                 .eager = "self.bmm(mat2)"}},
+      // beta * addend + alpha * (self @ mat2), of matrices or of batches of them, rounded once: for half types, where a product and
+      // a sum of their own would round twice.
+      {.name = "core.addmm",
+       .family = Family::kContraction,
+       .schemas = {"core.addmm(Tensor self, Tensor mat2, Tensor addend, float beta, float alpha) -> Tensor"},
+       .infer = infer_addmm,
+       .derivative = addmm_derivative,
+       .core = {.kind = CoreKind::kMatmul,
+                .linearity = Linearity::kNone,
+                .interpret = interpret_addmm,
+                .call = CallDef{.tensors = {"self", "mat2", "addend"}, .numbers = {"beta", "alpha"}},
+                .eager = "(torch.addmm if self.ndim == 2 else torch.baddbmm)(addend, self, mat2, beta=beta, "
+                         "alpha=alpha)"}},
   };
 }
 

@@ -1,4 +1,4 @@
-// Matrix products: mm, bmm, matmul, linear, addmm and their kin. All become core.mm and core.bmm.
+// Matrix products: mm, bmm, matmul, linear, addmm and their kin. All become core.mm, core.bmm and, for half types, core.addmm.
 #include "graph/ops/entry.h"
 #include "graph/promotion.h"
 
@@ -56,14 +56,26 @@ Tensor dot(Tensor a, Tensor b) {
   return cast(sum(to_compute(a) * to_compute(b), {0}), a.dtype());
 }
 
-// (.., K) x (K, N) as one matrix product.
-Tensor fold(Tensor a, Tensor matrix) {
+// (.., K) x (K, N) as one matrix product: `multiply` gets matrices.
+template <typename F>
+Tensor fold(Tensor a, Tensor matrix, F&& multiply) {
   std::vector<Sym> sizes(a.sizes().begin(), a.sizes().end() - 1);
   Sym rows = 1;
   for (const Sym& size : sizes) rows = rows * size;
-  Tensor product = checked_mm(reshape(a, {rows, a.size(-1)}), matrix);
+  Tensor product = multiply(reshape(a, {rows, a.size(-1)}), matrix);
   sizes.push_back(matrix.size(1));
   return reshape(product, sizes);
+}
+
+bool is_half(Tensor x) { return x.dtype() == DType::kF16 || x.dtype() == DType::kBF16; }
+
+// beta * addend + alpha * (a @ b) in half types.
+Tensor half_addmm(Tensor a, Tensor b, Tensor addend, double beta = 1, double alpha = 1) {
+  // The checks of a product; nobody reads it.
+  Tensor product = a.rank() == 2 ? checked_mm(a, b) : checked_bmm(a, b);
+  return wrap(
+      *a.builder,
+      a.builder->call1("core.addmm", {a.value, b.value, expand(addend, product.sizes()).value, beta, alpha}));
 }
 
 Tensor batched(Tensor a, Tensor b) {
@@ -91,13 +103,13 @@ Tensor matmul_of(Tensor a, Tensor b) {
   if (a.rank() == 1 && b.rank() == 1) return dot(a, b);
   if (a.rank() == 1) return squeeze(matmul_of(unsqueeze(a, 0), b), -2);
   if (b.rank() == 1) return squeeze(matmul_of(a, unsqueeze(b, 1)), -1);
-  if (b.rank() == 2) return a.rank() == 2 ? checked_mm(a, b) : fold(a, b);
+  if (b.rank() == 2) return a.rank() == 2 ? checked_mm(a, b) : fold(a, b, checked_mm);
   // Eager multiplies the transposed matrices, which shows in the gradient's strides.
   if (a.rank() == 2) b = transpose(own(transpose(b, -1, -2)), -1, -2);
   return batched(a, b);
 }
 
-// beta * self + alpha * product, rounded once.
+// beta * self + alpha * product.
 Tensor scaled_sum(const Args& args, Tensor self, Tensor product) {
   if (self.dtype() != product.dtype()) runtime_error("self and mat2 must have the same dtype");
   if (!is_float(product.dtype()) &&
@@ -132,23 +144,33 @@ std::vector<Value*> addr_body(Builder& b, const Args& args) {
   return one(logical_or(expand(self, product.sizes()), product));
 }
 
+// beta * self + alpha * (a @ b), of matrices or of batches of them.
+Tensor scaled_product(const Args& args, Tensor self, Tensor a, Tensor b) {
+  if (is_half(a) && a.dtype() == b.dtype() && self.dtype() == a.dtype())
+    return half_addmm(a, b, self, args.number("beta"), args.number("alpha"));
+  return scaled_sum(args, self, a.rank() == 3 ? checked_bmm(a, b) : checked_mm(a, b));
+}
+
 std::vector<Value*> addmm_body(Builder& b, const Args& args) {
-  Tensor product = checked_mm(operand(b, args, "mat1"), operand(b, args, "mat2"));
-  return one(scaled_sum(args, self_of(b, args), product));
+  Tensor left = operand(b, args, "mat1"), right = operand(b, args, "mat2");
+  require_rank(left, 2, "self");
+  return one(scaled_product(args, self_of(b, args), left, right));
 }
 std::vector<Value*> baddbmm_body(Builder& b, const Args& args) {
-  return one(scaled_sum(args, self_of(b, args),
-                        checked_bmm(operand(b, args, "batch1"), operand(b, args, "batch2"))));
+  Tensor left = operand(b, args, "batch1"), right = operand(b, args, "batch2");
+  require_rank(left, 3, "batch1");
+  return one(scaled_product(args, self_of(b, args), left, right));
 }
 std::vector<Value*> addbmm_body(Builder& b, const Args& args) {
   Tensor product = checked_bmm(operand(b, args, "batch1"), operand(b, args, "batch2"));
   return one(scaled_sum(args, self_of(b, args), sum(product, {0})));
 }
 std::vector<Value*> addmv_body(Builder& b, const Args& args) {
-  Tensor mat = operand(b, args, "mat"), vec = operand(b, args, "vec");
+  Tensor self = self_of(b, args), mat = operand(b, args, "mat"), vec = operand(b, args, "vec");
   require_rank(mat, 2, "mat");
   require_rank(vec, 1, "vec");
-  return one(scaled_sum(args, self_of(b, args), squeeze(checked_mm(mat, unsqueeze(vec, 1)), 1)));
+  Tensor column = self.rank() == 0 ? self : unsqueeze(self, 1);
+  return one(squeeze(scaled_product(args, column, mat, unsqueeze(vec, 1)), 1));
 }
 
 std::vector<Value*> mv_body(Builder& b, const Args& args) {
@@ -182,12 +204,13 @@ std::vector<Value*> inner_body(Builder& b, const Args& args) {
 std::vector<Value*> linear_body(Builder& b, const Args& args) {
   Tensor input = operand(b, args, "input"), weight = operand(b, args, "weight");
   if (weight.rank() > 2) runtime_error("linear(): weight must be 1-D or 2-D");
-  Tensor result = matmul_of(input, weight.rank() == 2 ? transpose(weight, 0, 1) : weight);
-  if (!args.has("bias")) return one(result);
+  Tensor matrix = weight.rank() == 2 ? transpose(weight, 0, 1) : weight;
+  if (!args.has("bias")) return one(matmul_of(input, matrix));
   Tensor bias = operand(b, args, "bias");
-  if (bias.dtype() != result.dtype()) runtime_error("self and mat2 must have the same dtype");
-  // The product and the bias are summed before they are rounded, which an epilogue of the product does.
-  return one(result + bias);
+  if (bias.dtype() != input.dtype()) runtime_error("self and mat2 must have the same dtype");
+  if (!is_half(input) || matrix.rank() != 2 || input.rank() == 0) return one(matmul_of(input, matrix) + bias);
+  return one(
+      fold(input, matrix, [&](Tensor rows, Tensor columns) { return half_addmm(rows, columns, bias); }));
 }
 
 OpDef product(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <vector>
 
 #include "runtime/gemm/gemm.h"
 #include "runtime/host/parallel.h"
+#include "runtime/library/convert.h"
 #include "runtime/library/library.h"
 #include "runtime/library/torch_shim.h"
 
@@ -28,10 +30,38 @@ bool framework_multiplies(DType dtype) {
   return dtype == DType::kBF16 || (dtype == DType::kF16 && has_float16);
 }
 
+// Of half types, in float32.
+void multiply_and_add(const LibraryArgs& args) {
+  const TensorView &a = args.operands[0], &b = args.operands[1], &addend = args.operands[2],
+                   &c = args.output();
+  const float beta = static_cast<float>(args.numbers[0]), alpha = static_cast<float>(args.numbers[1]);
+  const int last = c.rank - 1;
+  const GemmShape shape{c.sizes[last - 1], c.sizes[last], a.sizes[last]};
+  std::vector<float> left(count_elements(a)), right(count_elements(b)), sums(count_elements(c)), start;
+  read_dense(a, left.data());
+  read_dense(b, right.data());
+  const int64_t batch = c.rank == 3 ? c.sizes[0] : 1;
+  for (int64_t i = 0; i < batch; ++i)
+    gemm(DType::kF32, shape, ConstMatrix{left.data() + i * shape.m * shape.k, shape.k, 1},
+         ConstMatrix{right.data() + i * shape.k * shape.n, shape.n, 1},
+         Matrix{sums.data() + i * shape.m * shape.n, shape.n, 1});
+  for (float& sum : sums) sum *= alpha;
+  if (beta != 0) {
+    start.resize(sums.size());
+    read_dense(addend, start.data());
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += beta * start[i];
+  }
+  write_dense(c, sums.data());
+}
+
 }  // namespace
 
 bool library_matmul(const LibraryArgs& args, RunError* error) {
   const TensorView &a = args.operands[0], &b = args.operands[1], &c = args.output();
+  if (args.num_inputs == 3) {
+    if (!framework_multiplies(c.dtype) || !torch_addmm(args)) multiply_and_add(args);
+    return true;
+  }
   if (framework_multiplies(c.dtype) && c.rank >= 2 && torch_matmul(args)) return true;
   const int last = c.rank - 1;
   const GemmShape shape{c.sizes[last - 1], c.sizes[last], a.sizes[last]};

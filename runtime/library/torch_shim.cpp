@@ -35,6 +35,9 @@ struct Shim {
                                  Handle* bias_grad) = nullptr;
   Status (*mm_out)(Handle out, Handle self, Handle mat2) = nullptr;
   Status (*bmm_out)(Handle out, Handle self, Handle mat2) = nullptr;
+  Status (*addmm_out)(Handle out, Handle self, Handle mat1, Handle mat2, double beta, double alpha) = nullptr;
+  Status (*baddbmm_out)(Handle out, Handle self, Handle batch1, Handle batch2, double beta,
+                        double alpha) = nullptr;
   Status (*attention)(Handle query, Handle key, Handle value, double dropout, int32_t is_causal, Handle* mask,
                       double* scale, Handle* result, Handle* logsumexp) = nullptr;
   // The dispatcher takes over the tensors on the stack, and leaves a new handle for the result.
@@ -62,6 +65,8 @@ Shim bind_shim() {
   bind(result.convolution_backward, "aoti_torch_cpu_convolution_backward");
   bind(result.mm_out, "aoti_torch_cpu_mm_out");
   bind(result.bmm_out, "aoti_torch_cpu_bmm_out");
+  bind(result.addmm_out, "aoti_torch_cpu_addmm_out");
+  bind(result.baddbmm_out, "aoti_torch_cpu_baddbmm_out");
   bind(result.attention, "aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu");
   bind(result.call_dispatcher, "aoti_torch_call_dispatcher");
   return result;
@@ -185,6 +190,18 @@ bool torch_matmul(const LibraryArgs& args) {
   if (!multiply) return false;
   TorchTensor a(*torch, args.operands[0]), b(*torch, args.operands[1]), c(*torch, out);
   return a.get() && b.get() && c.get() && multiply(c.get(), a.get(), b.get()) == 0;
+}
+
+bool torch_addmm(const LibraryArgs& args) {
+  const Shim* torch = shim();
+  const TensorView& out = args.output();
+  if (!torch) return false;
+  auto multiply = out.rank == 3 ? torch->baddbmm_out : torch->addmm_out;
+  if (!multiply) return false;
+  TorchTensor a(*torch, args.operands[0]), b(*torch, args.operands[1]), addend(*torch, args.operands[2]),
+      c(*torch, out);
+  return a.get() && b.get() && addend.get() && c.get() &&
+         multiply(c.get(), addend.get(), a.get(), b.get(), args.numbers[0], args.numbers[1]) == 0;
 }
 
 bool torch_attention(const LibraryArgs& args) {

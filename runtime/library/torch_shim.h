@@ -7,6 +7,7 @@
 namespace cdynamo::runtime {
 
 // True where PyTorch did it; false where it is absent or refused, and nothing was written.
+bool torch_addmm(const LibraryArgs& args);
 bool torch_convolution(const LibraryArgs& args);
 bool torch_convolution_weight_grad(const LibraryArgs& args);
 bool torch_matmul(const LibraryArgs& args);  // of matrices or batches of them
