@@ -34,6 +34,13 @@ echo "== Python 3.11"
 failed=0
 $python -m pytest tests -m "not long" || failed=1
 
+# What is captured, run by other backends: the same results.
+for backend in eager callable; do
+  echo "== Python 3.11, backend $backend"
+  CDYNAMO_TEST_BACKEND=$backend $python -m pytest tests/symbolic tests/frame_eval -m "not long and not native" \
+    --ignore tests/symbolic/test_bytecode.py --ignore tests/frame_eval/test_frame.py || failed=1
+done
+
 wait $environments
 cat build/environments.log
 versions=()

@@ -336,7 +336,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
       Bindings example;
       if (!entry->guards.check(roots, example))
         throw graph::InternalError("the guards of a new entry do not hold");
-      entry->graph = compile_with_callable(capture, *config_, example, std::move(forms));
+      entry->graph = compile_with_callable(capture, *config_, example, roots.globals, std::move(forms));
     }
     count(counters().graphs_compiled);
   }

@@ -1,11 +1,14 @@
 // Backends in Python: the graph is described as plain objects (python/cdynamo/_graph.py reads them), and what
-// comes back is called with the input objects.
+// comes back is called with the input objects. Nothing of a backend's is captured: no hook is on while it runs.
 
-#include <set>
+#include <algorithm>
+#include <string>
 
 #include "frame_eval/execution/compiled_graph.h"
+#include "frame_eval/hook/hook.h"
 #include "frame_eval/reports/graph_description.h"
 #include "graph/op.h"
+#include "symbolic/interop/numpy_access.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -25,7 +28,7 @@ PyRef locations(const graph::Graph& graph, Py_ssize_t num_calls) {
   return list;
 }
 
-PyRef describe_captured(const symbolic::CaptureResult& capture) {
+PyRef describe_captured(const symbolic::CaptureResult& capture, PyObject* globals) {
   const graph::Graph& graph = *capture.graph;
   PyRef symbols = checked(PyList_New(0));
   for (size_t i = 0; i < capture.symbols.size(); ++i) {
@@ -36,63 +39,181 @@ PyRef describe_captured(const symbolic::CaptureResult& capture) {
            checked(Py_BuildValue("(sii)", graph.sym->symbols()[i].name.c_str(), binding.input, binding.dim)));
   }
   PyRef calls = capture.user_calls ? capture.user_calls : checked(PyList_New(0));
-  return describe(graph, symbols, calls, locations(graph, PyList_GET_SIZE(calls.get())));
+  PyRef description = describe(graph, symbols, calls, locations(graph, PyList_GET_SIZE(calls.get())));
+  if (PyDict_SetItemString(description.get(), "uses_torch", capture.uses_torch ? Py_True : Py_False) < 0 ||
+      PyDict_SetItemString(description.get(), "globals", globals) < 0)
+    throw symbolic::PythonError{};
+  return description;
+}
+
+// A backend is at work on this thread: it compiles, or what it returned runs.
+class BackendScope {
+ public:
+  BackendScope() : plain_(nullptr) { ++depth_; }
+  ~BackendScope() { --depth_; }
+  BackendScope(const BackendScope&) = delete;
+  static int depth() { return depth_; }
+
+ private:
+  static thread_local int depth_;
+  HookScope plain_;
+};
+thread_local int BackendScope::depth_ = 0;
+
+const graph::Value* storage_of(const graph::Value* value) {
+  while (value && value->node && graph::result_alias(*value->node) != graph::Alias::kNone)
+    value = std::get<graph::Value*>(value->node->args.at(0));
+  return value;
+}
+
+bool writes_to_input(const graph::Node& node) {
+  const std::vector<graph::Param>& params = node.op->parsed.at(node.overload).params;
+  for (size_t i = 0; i < node.args.size() && i < params.size(); ++i) {
+    const auto* value = std::get_if<graph::Value*>(&node.args[i]);
+    if (!value || !*value || !(params[i].mutated || (i == 0 && node.in_place))) continue;
+    if (!storage_of(*value)->node) return true;
+  }
+  return false;
+}
+
+// Whether a call that failed on its way may begin anew.
+bool leaves_nothing_behind(const graph::Graph& graph) {
+  return std::ranges::none_of(graph.nodes, [](const auto& node) {
+    return node->op->family == graph::Family::kRandom || node->op->family == graph::Family::kLibrary ||
+           node->op->name == "core.function" || writes_to_input(*node);
+  });
+}
+
+bool is_array(PyObject* object) {
+  const symbolic::numpy_access::Api* api = symbolic::numpy_access::api();
+  return api && PyObject_TypeCheck(object, api->array_type);
 }
 
 class CallableGraph : public CompiledGraph {
  public:
-  CallableGraph(PyRef callable, std::vector<OutputForm> forms)
-      : callable_(callable), forms_(std::move(forms)) {}
+  // `replay` runs the program's calls one by one; null: `callable` does.
+  CallableGraph(std::string backend, PyRef callable, PyRef replay, std::vector<OutputForm> forms,
+                bool runs_again)
+      : backend_(std::move(backend)),
+        callable_(std::move(callable)),
+        replay_(std::move(replay)),
+        forms_(std::move(forms)),
+        runs_again_(runs_again) {}
 
   bool run(const Bindings& bindings, std::vector<PyRef>& outputs) override {
-    PyRef result = PyRef::steal(
-        PyObject_Vectorcall(callable_.get(), bindings.inputs.data(), bindings.inputs.size(), nullptr));
-    if (!result) return false;
-    PyRef sequence =
-        PyRef::steal(PySequence_Fast(result.get(), "a backend's function returns a sequence of tensors"));
-    if (!sequence) return false;
-    if (PySequence_Fast_GET_SIZE(sequence.get()) != static_cast<Py_ssize_t>(forms_.size())) {
-      PyErr_Format(PyExc_RuntimeError, "the backend's function returned %zd outputs, the graph has %zu",
-                   PySequence_Fast_GET_SIZE(sequence.get()), forms_.size());
+    PyRef result = call(bindings);
+    return result && take_outputs(result.get(), outputs);
+  }
+
+ private:
+  PyRef call(const Bindings& bindings) const {
+    BackendScope scope;
+    const auto run = [&](const PyRef& callable) {
+      return PyRef::steal(
+          PyObject_Vectorcall(callable.get(), bindings.inputs.data(), bindings.inputs.size(), nullptr));
+    };
+    PyRef result = run(callable_);
+    if (!result && runs_again_ && PyErr_ExceptionMatches(PyExc_Exception) && fails_anyway(run))
+      throw RunInPython{};
+    return result;
+  }
+
+  // The error is the program's, not the backend's. An error is set before and, where false, after.
+  template <typename Run>
+  bool fails_anyway(const Run& run) const {
+    if (!replay_) return PyErr_Clear(), true;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    const PyRef held[] = {PyRef::steal(type), PyRef::steal(value), PyRef::steal(traceback)};
+    if (run(replay_)) {
+      PyErr_Restore(Py_XNewRef(type), Py_XNewRef(value), Py_XNewRef(traceback));
       return false;
     }
-    outputs.resize(forms_.size());
-    for (size_t i = 0; i < forms_.size(); ++i) {
-      outputs[i] = PyRef::borrow(PySequence_Fast_GET_ITEM(sequence.get(), i));
-      // NumPy's functions give scalars themselves; torch's 0-dim tensors become Python numbers here.
-      if (forms_[i] != OutputForm::kPythonScalar || !PyObject_HasAttrString(outputs[i].get(), "item"))
-        continue;
-      outputs[i] = PyRef::steal(PyObject_CallMethod(outputs[i].get(), "item", nullptr));
-      if (!outputs[i]) return false;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;  // an interrupt
+    PyErr_Clear();
+    return true;
+  }
+
+  bool take_outputs(PyObject* result, std::vector<PyRef>& outputs) const {
+    if (!PyTuple_Check(result) && !PyList_Check(result)) {
+      PyErr_Format(PyExc_TypeError,
+                   "what the backend %s returned gave %s, not a tuple or list of the outputs",
+                   backend_.c_str(), Py_TYPE(result)->tp_name);
+      return false;
+    }
+    const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(result));
+    if (count != forms_.size()) {
+      PyErr_Format(PyExc_RuntimeError, "what the backend %s returned gave %zu outputs, the graph has %zu",
+                   backend_.c_str(), count, forms_.size());
+      return false;
+    }
+    outputs.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      outputs[i] = PyRef::borrow(PySequence_Fast_GET_ITEM(result, i));
+      if (!to_scalar(forms_[i], outputs[i])) return false;
     }
     return true;
   }
 
- private:
-  PyRef callable_;
+  // 0-dim tensors become Python numbers here, 0-dim arrays NumPy's scalars. NumPy's functions give scalars themselves.
+  static bool to_scalar(OutputForm form, PyRef& output) {
+    if (form == OutputForm::kPythonScalar && PyObject_HasAttrString(output.get(), "item")) {
+      output = PyRef::steal(PyObject_CallMethod(output.get(), "item", nullptr));
+    } else if (form == OutputForm::kNumpyScalar && is_array(output.get())) {
+      PyRef nothing = PyRef::steal(PyTuple_New(0));
+      if (nothing) output = PyRef::steal(PyObject_GetItem(output.get(), nothing.get()));
+    }
+    return static_cast<bool>(output);
+  }
+
+  std::string backend_;
+  PyRef callable_, replay_;
   std::vector<OutputForm> forms_;
+  bool runs_again_;
 };
+
+// What the bridge raised. BackendCompilerFailed goes to the user; another error is one of ours.
+[[noreturn]] void throw_bridge_error() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyRef errors = checked(PyImport_ImportModule("cdynamo._errors"));
+  PyRef failed = checked(PyObject_GetAttrString(errors.get(), "BackendCompilerFailed"));
+  if (!PyErr_GivenExceptionMatches(type, PyExc_Exception) ||
+      PyErr_GivenExceptionMatches(type, failed.get())) {
+    PyErr_Restore(type, value, traceback);
+    throw symbolic::PythonError{};
+  }
+  PyRef held[] = {PyRef::steal(type), PyRef::steal(value), PyRef::steal(traceback)};
+  PyRef text = checked(PyObject_Str(value));
+  throw graph::InternalError(std::string(Py_TYPE(value)->tp_name) + ": " + PyUnicode_AsUTF8(text.get()));
+}
+
+std::string name_of(PyObject* bridge) {
+  PyRef name = checked(PyObject_GetAttrString(bridge, "__name__"));
+  return PyUnicode_AsUTF8(name.get());
+}
 
 }  // namespace
 
 std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResult& capture,
                                                      const Config& config, const Bindings& example,
-                                                     std::vector<OutputForm> forms) {
-  // The inside of a call of Function.apply is Python's own business.
-  std::set<int> functions;
-  for (const auto& node : capture.graph->nodes)
-    if (node->op->name == "core.function") functions.insert(node->user_call);
-  for (const auto& node : capture.graph->nodes)
-    if (node->no_grad && !functions.count(node->user_call))
-      throw graph::Unsupported("a no_grad region inside a graph, with a backend in Python");
+                                                     PyObject* globals, std::vector<OutputForm> forms) {
   if (capture.changes_autocast)
     throw graph::Unsupported("torch.autocast inside a graph, with a backend in Python");
   PyRef examples = checked(PyList_New(0));
   for (PyObject* input : example.inputs) append(examples, PyRef::borrow(input));
-  PyRef description = describe_captured(capture);
-  PyRef callable = checked(PyObject_CallFunctionObjArgs(config.backend_callable.get(), description.get(),
-                                                        examples.get(), nullptr));
-  return std::make_unique<CallableGraph>(std::move(callable), std::move(forms));
+  PyRef description = describe_captured(capture, globals);
+  PyRef nesting = checked(PyLong_FromLong(BackendScope::depth()));
+  BackendScope scope;
+  PyRef compiled = PyRef::steal(PyObject_CallFunctionObjArgs(config.backend_callable.get(), description.get(),
+                                                             examples.get(), nesting.get(), nullptr));
+  if (!compiled) throw_bridge_error();
+  PyRef replay = PyRef::borrow(PyTuple_GET_ITEM(compiled.get(), 1));
+  return std::make_unique<CallableGraph>(name_of(config.backend_callable.get()),
+                                         PyRef::borrow(PyTuple_GET_ITEM(compiled.get(), 0)),
+                                         replay.get() == Py_None ? PyRef() : std::move(replay),
+                                         std::move(forms), leaves_nothing_behind(*capture.graph));
 }
 
 }  // namespace cdynamo::frame_eval

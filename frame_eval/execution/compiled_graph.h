@@ -31,9 +31,10 @@ class CompiledGraph {
 std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
                                               std::vector<OutputForm> forms, lowering::CompileReport& report);
 
-// The graph is described to Python, which gives back a callable on the input objects.
+// The graph is described to Python, which gives back a callable on the input objects. `globals`: the function's.
+// Throws graph::Unsupported, graph::InternalError, PythonError (BackendCompilerFailed).
 std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResult& capture,
                                                      const Config& config, const Bindings& example,
-                                                     std::vector<OutputForm> forms);
+                                                     PyObject* globals, std::vector<OutputForm> forms);
 
 }  // namespace cdynamo::frame_eval

@@ -21,12 +21,13 @@ from cdynamo._backends import list_backends, register_backend
 from cdynamo._config import config
 from cdynamo._counters import counters
 from cdynamo._disable import disable
-from cdynamo._errors import GraphBreakError
+from cdynamo._errors import BackendCompilerFailed, GraphBreakError
 from cdynamo._explain import Explanation
 from cdynamo._grad import grad, value_and_grad
 from cdynamo._logs import set_logs
 
 __all__ = [
+    "BackendCompilerFailed",
     "Explanation",
     "GraphBreakError",
     "config",

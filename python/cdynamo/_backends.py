@@ -47,9 +47,7 @@ def resolve(backend: str | Callable) -> tuple[int, Callable | None]:
     if backend == "native":
         return _NATIVE, None
     if backend == "eager":
-        from cdynamo._fx import run_eagerly
-
-        return _EAGER, run_eagerly
+        return _EAGER, _eager
     if backend == "aot_eager":
         return _CALLABLE, _aot_eager
     if callable(backend):
@@ -65,10 +63,15 @@ def resolve(backend: str | Callable) -> tuple[int, Callable | None]:
     raise ValueError(f"unknown backend {backend!r}; there are {', '.join(list_backends())}")
 
 
+def _eager(graph: Any, example_inputs: Sequence[Any]) -> Callable:
+    """The captured calls, one by one, in Python."""
+    return graph.forward
+
+
 def _aot_eager(graph: Any, example_inputs: Sequence[Any]) -> Callable:
     """Forward and backward traced ahead of time by torch, each run operator by operator: to tell apart what fails."""
     if not hasattr(graph, "graph"):  # NumPy's: there is no backward
-        return lambda *inputs: graph.run(inputs)
+        return graph.forward
     from torch._dynamo import lookup_backend
 
     return lookup_backend("aot_eager")(graph, example_inputs)

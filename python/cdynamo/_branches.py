@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 UNKNOWN = object()
@@ -17,14 +18,16 @@ class Replay:
     def __init__(self) -> None:
         self._values: dict[int, Any] = {}
         self._done = 0
+        self._modes = _GradMode()
 
     def truth(self, calls: list[tuple], inputs: dict[int, Any], condition: tuple) -> bool:
         """bool(condition). Raises what that raises."""
         for number, value in inputs.items():
             if number not in self._values:
                 self._values[number] = _copy(value)
-        for call in calls[self._done :]:
-            self._run(call)
+        with self._modes:
+            for call in calls[self._done :]:
+                self._run(call)
         self._done = len(calls)
         value = self._decode(condition)
         return value is not UNKNOWN and bool(value)
@@ -69,6 +72,28 @@ class Replay:
             items = [(self._decode(key), self._decode(value)) for key, value in content]
             return UNKNOWN if any(UNKNOWN in pair for pair in items) else dict(items)
         return UNKNOWN
+
+
+class _GradMode:
+    """The grad mode as the recorded calls have left it, for the time of a `with`; then the caller's again."""
+
+    def __init__(self) -> None:
+        self._mode: bool | None = None
+
+    def __enter__(self) -> None:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return
+        self._outer = torch.is_grad_enabled()
+        if self._mode is not None:
+            torch._C._set_grad_enabled(self._mode)
+
+    def __exit__(self, *exception: object) -> None:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return
+        self._mode = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(self._outer)
 
 
 def _copy(value: Any) -> Any:

@@ -9,7 +9,12 @@ from cdynamo import _C
 # name: (type, default, what it does)
 _SETTINGS: dict[str, tuple[type, Any, str]] = {
     "recompile_limit": (int, 8, "entries of one function before further calls run in Python"),
-    "suppress_errors": (bool, True, "an internal error is logged and the call runs in Python; False raises it"),
+    "suppress_errors": (
+        bool,
+        None,
+        "None: an internal error is logged and the call runs in Python, a backend's error is raised; "
+        "True: both are logged; False: both are raised",
+    ),
     "keep_empty_graphs": (bool, False, "compile functions without tensors too"),
     "disk_cache": (bool, True, "keep machine code on disk between processes"),
     "memory_budget": (float, 1.0, "part of what speed would keep for the backward (0 to 1); the rest is recomputed"),
@@ -32,13 +37,14 @@ class Config:
         expected = _SETTINGS[name][0]
         if expected is float and type(value) is int:
             value = float(value)
-        if type(value) is not expected:
+        unset = value is None and _SETTINGS[name][1] is None
+        if type(value) is not expected and not unset:
             raise TypeError(f"cdynamo.config.{name} takes {expected.__name__}, not {type(value).__name__}")
         if expected is int and value < 1:
             raise ValueError(f"cdynamo.config.{name} must be at least 1, not {value}")
         if expected is float and not 0 <= value <= 1:
             raise ValueError(f"cdynamo.config.{name} must be between 0 and 1, not {value}")
-        _C.set_config(name, float(value))
+        _C.set_config(name, 1.0 if unset else float(value))
         object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:

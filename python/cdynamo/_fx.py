@@ -2,42 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from cdynamo._config import config
+from cdynamo._errors import BackendCompilerFailed, backend_failure
 from cdynamo._graph import Graph, Node, Size, map_leaves
+from cdynamo._numpy_fx import as_array, as_tensor, is_numpy_constant, on_arrays, target_of, uses_torch
 
 
 def to_fx(graph: Graph) -> Any:
-    """A `torch.fx.GraphModule` with one node a call of the user; its output is a tuple."""
+    """A `torch.fx.GraphModule` with one node a call of the user; its inputs are tensors, its output is a tuple."""
     import torch
     from torch import fx
 
-    made = fx.Graph()
+    is_numpy = graph.framework == "numpy"
+
+    root = torch.nn.Module()
+    made = fx.Graph(root)
     nodes: dict[Node, fx.Node] = {}
     sizes: dict[str, Any] = {"min": torch.sym_min, "max": torch.sym_max}
 
     def convert(leaf: Any) -> Any:
         if isinstance(leaf, Node):
             return nodes[leaf]
-        return _size_node(leaf, sizes) if isinstance(leaf, Size) else leaf
+        if isinstance(leaf, Size):
+            return _size_node(leaf, sizes)
+        if not is_numpy or not is_numpy_constant(leaf):
+            return leaf
+        name = f"_constant_{len(root.__dict__)}"  # its text is no expression
+        setattr(root, name, leaf)
+        return made.get_attr(name)
 
     for node in graph.placeholders:
         nodes[node] = made.placeholder(_identifier(node.name))
+    if is_numpy:
+        for node in graph.placeholders:
+            nodes[node] = made.call_function(as_array, (nodes[node],))
     for name, i, dim in graph.symbols:
         proxy = fx.Proxy(nodes[graph.placeholders[i]])
-        sizes[name] = proxy if dim < 0 else proxy.size(dim)
+        sizes[name] = proxy if dim < 0 else proxy.shape[dim]
     for node in graph.nodes:
         if node.op == "placeholder":
             continue
         args = map_leaves(convert, node.args)
         if node.op == "output":
-            made.output(args[0])
+            results = args[0]
+            if is_numpy:
+                results = tuple(made.call_function(as_tensor, (result,)) for result in results)
+            made.output(results)
             continue
-        nodes[node] = made.create_node(node.op, node.target, args, map_leaves(convert, node.kwargs))
+        target = target_of(node.target) if is_numpy and node.op == "call_function" else node.target
+        nodes[node] = made.create_node(node.op, target, args, map_leaves(convert, node.kwargs))
         nodes[node].meta.update(node.meta)
-    return fx.GraphModule(torch.nn.Module(), made)
+    return fx.GraphModule(root, made)
 
 
 def _identifier(name: str) -> str:
@@ -51,49 +72,146 @@ def _size_node(size: Size, sizes: dict[str, Any]) -> Any:
 
 
 def _annotate(module: Any, example_inputs: Sequence[Any]) -> None:
-    """Fills meta["val"] and meta["example_value"] with fake tensors, as torch.compile's own graphs have them."""
+    """Fills meta["val"] and meta["example_value"] with fake tensors, as torch.compile's own graphs have them.
+
+    Where fake tensors cannot follow (sizes that depend on data), the rest goes without.
+    """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-    FakeTensorProp(module, FakeTensorMode(allow_non_fake_inputs=True)).propagate(*example_inputs)
+    try:
+        FakeTensorProp(module, FakeTensorMode(allow_non_fake_inputs=True)).propagate(*example_inputs)
+    except Exception as error:
+        _LOGGER.debug("a graph for a backend goes without fake values: %s", error)
     for node in module.graph.nodes:
         if "val" in node.meta:
             node.meta["example_value"] = node.meta["val"]
 
 
-def run_eagerly(graph: Graph, example_inputs: Sequence[Any]) -> Callable:
-    """The backend "eager": the captured calls, one by one, in Python."""
-    return lambda *inputs: graph.run(inputs)
+_MOST_NESTED = 8  # backends at work inside of one another: more is a backend that compiles its own results
+
+_LOGGER = logging.getLogger("cdynamo")
 
 
-def bridge_to(backend: Callable, is_eager: bool) -> Callable[[dict, list], Callable]:
-    """What the extension calls with a graph's description and the inputs of the call that is being compiled.
+def bridge_to(backend: Callable, is_eager: bool) -> Callable[[dict, list, int], tuple[Callable, Callable | None]]:
+    """What the extension calls with a graph's description, the inputs of the call that is being compiled, and how many
+    backends are at work on this thread.
 
-    Programs that use torch give their backend a GraphModule, others a `cdynamo.Graph`. Returns a callable that takes
-    the graph's inputs and returns its outputs.
+    Programs that use torch give their backend GraphModules on tensors, their NumPy parts too; others a `cdynamo.Graph`.
+    Returns a callable that takes the graph's inputs and returns its outputs, and one that runs the program's calls one
+    by one (None: the same).
+
+    The bridge raises BackendCompilerFailed where the backend fails; with `config.suppress_errors = True` that is
+    logged, and the graph is run call by call.
     """
 
-    def compile_graph(description: dict[str, Any], example_inputs: list[Any]) -> Callable:
-        graph = Graph(description)
-        if is_eager:
-            return backend(graph, example_inputs)
-        if graph.symbols:
-            return _one_for_each_size(graph, lambda inputs: _compile(backend, graph, inputs))
-        return _compile(backend, graph, example_inputs)
+    with_torch = False  # the program has used torch
 
+    def compile_graph(
+        description: dict[str, Any], example_inputs: list[Any], nesting: int
+    ) -> tuple[Callable, Callable | None]:
+        nonlocal with_torch
+        graph = Graph(description)
+        modes = _grad_modes(graph)
+        finish = _with_grad_modes(modes)
+        with_torch = with_torch or description["uses_torch"] or uses_torch(description["globals"])
+        if is_eager:
+            return finish(graph.forward), None
+
+        def compile_for(inputs: Sequence[Any]) -> Callable:
+            with _grad_mode_of_caller(True in modes):
+                return _compile(backend, graph, inputs, with_torch, nesting)
+
+        if graph.symbols:
+            return finish(_one_for_each_size(graph, compile_for)), finish(graph.forward)
+        return finish(compile_for(example_inputs)), finish(graph.forward)
+
+    compile_graph.__name__ = _name_of(backend)
     return compile_graph
 
 
-def _compile(backend: Callable, graph: Graph, example_inputs: Sequence[Any]) -> Callable:
-    if graph.framework == "torch":
-        module = to_fx(graph)
-        _annotate(module, example_inputs)
-        compiled = backend(module, list(example_inputs))
-    else:
-        compiled = backend(graph, example_inputs)
-    if not callable(compiled):
-        raise TypeError(f"the backend {backend!r} returned {type(compiled).__name__}, not a callable")
-    return compiled
+def _grad_modes(graph: Graph) -> list[bool]:
+    """The grad modes that the graph sets, in order.
+
+    What begins without gradients and asks for them later says so first: backends look for gradients where they are
+    called with gradients enabled.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return []
+    setter = torch._C._set_grad_enabled
+    modes = [node.args[0] for node in graph.nodes if node.target is setter]
+    if True in modes and not torch.is_grad_enabled():
+        graph.nodes.insert(len(graph.placeholders), Node("call_function", "_set_grad_enabled", setter, (False,)))
+    return modes
+
+
+@contextmanager
+def _grad_mode_of_caller(enabled: bool) -> Iterator[None]:
+    """Who runs a graph to look at it leaves no grad mode of the graph's behind."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    mode = torch.is_grad_enabled()
+    try:
+        torch._C._set_grad_enabled(mode or enabled)
+        yield
+    finally:
+        torch._C._set_grad_enabled(mode)
+
+
+def _with_grad_modes(modes: list[bool]) -> Callable[[Callable], Callable]:
+    """A callable that ends in the graph's last mode, whether the backend has kept what sets it or not.
+
+    Where it fails, the mode is the caller's.
+    """
+
+    def finish(compiled: Callable) -> Callable:
+        def call(*inputs: Any) -> Any:
+            with _grad_mode_of_caller(True in modes):
+                outputs = compiled(*inputs)
+            torch._C._set_grad_enabled(modes[-1])
+            return outputs
+
+        if not modes:
+            return compiled
+        import torch
+
+        return call
+
+    return finish
+
+
+def _name_of(backend: Callable) -> str:
+    return getattr(backend, "__name__", None) or type(backend).__name__
+
+
+def _compile(backend: Callable, graph: Graph, inputs: Sequence[Any], with_torch: bool, nesting: int) -> Callable:
+    is_numpy = graph.framework == "numpy"
+    given: Any = graph
+    examples = list(inputs)
+    if with_torch:
+        given = to_fx(graph)
+        examples = [as_tensor(value) for value in inputs] if is_numpy else examples
+        _annotate(given, examples)
+    try:
+        if nesting >= _MOST_NESTED:
+            raise RecursionError(f"what it compiles is given to a backend again, {nesting} times over")
+        compiled = backend(given, examples)
+        if not callable(compiled):
+            raise TypeError(f"it returned {type(compiled).__name__}, not a callable")
+        return on_arrays(compiled) if with_torch and is_numpy else compiled
+    except BackendCompilerFailed as failure:  # of a backend that the backend asked
+        if not config.suppress_errors:
+            raise
+        error: Exception = failure
+    except Exception as raised:
+        error = raised
+        if not config.suppress_errors:
+            raise backend_failure(_name_of(backend), raised) from raised
+    _LOGGER.warning("%s; the graph is run call by call", backend_failure(_name_of(backend), error))
+    return graph.forward
 
 
 def _one_for_each_size(graph: Graph, compile_for: Callable[[Sequence[Any]], Callable]) -> Callable:

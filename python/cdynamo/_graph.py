@@ -148,6 +148,12 @@ class Graph:
                 made[node] = node.target(*args, **kwargs)
         raise RuntimeError("the graph has no output")
 
+    def forward(self, *inputs: Any) -> list[Any]:
+        """`run` on the inputs one by one, as a GraphModule's."""
+        return self.run(inputs)
+
+    __call__ = forward
+
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
 

@@ -246,8 +246,6 @@ graph::Sym Executor::size_symbol(const SourcePtr& source, int dim, int64_t value
 int Executor::record_user_call(const PyRef& record) {
   State& s = *state_;
   s.user_call = static_cast<int>(PyList_GET_SIZE(user_calls()));
-  for (const auto& [call, why] : s.request.refused_calls)
-    if (call == s.user_call) break_graph("CD0417", why);
   if (PyList_Append(user_calls(), record.get()) < 0) throw PythonError{};
   return s.user_call;
 }

@@ -356,16 +356,15 @@ class ScalarTypeValue final : public SymbolicValue {
   }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     if (only_constants(args)) return fold_call(ex, object_.get(), args);
-    auto* array = args.positional.size() == 1 ? dynamic_cast<NumpyValue*>(args.positional[0].get()) : nullptr;
-    if (array && args.keywords.empty()) {
-      Value* cast = append_call1(ex, "core.cast", {array->value(), dtype_});
-      return make_numpy_result(ex, cast);
-    }
-    auto* number =
-        args.positional.size() == 1 ? dynamic_cast<DynamicFloatValue*>(args.positional[0].get()) : nullptr;
-    if (!number) break_graph("CD0500", describe());
-    use_framework(ex, graph::Framework::kNumpy);
-    return make_numpy_result(ex, append_call1(ex, "core.cast", {number->value(), dtype_}));
+    const ValuePtr given = args.positional.size() == 1 ? args.positional[0] : nullptr;
+    auto* array = dynamic_cast<NumpyValue*>(given.get());
+    auto* number = dynamic_cast<DynamicFloatValue*>(given.get());
+    if (!number && !(array && args.keywords.empty())) break_graph("CD0500", describe());
+    if (number) use_framework(ex, graph::Framework::kNumpy);
+    return recorded_call(ex, "call_function", object_, args, [&] {
+      return make_numpy_result(
+          ex, append_call1(ex, "core.cast", {array ? array->value() : number->value(), dtype_}));
+    });
   }
 
  private:

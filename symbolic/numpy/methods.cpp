@@ -1,5 +1,7 @@
 #include "symbolic/numpy/methods.h"
 
+#include <algorithm>
+
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/builtin_method.h"
@@ -21,6 +23,7 @@ NumpyValue& array_of(const ValuePtr& self) { return static_cast<NumpyValue&>(*se
 struct PropertyRow {
   const char* name;
   ValuePtr (*read)(Executor& ex, NumpyValue& self);
+  bool is_array = false;  // an operator gives it
 };
 
 ValuePtr ints(Executor& ex, const std::vector<Sym>& values, int64_t factor = 1) {
@@ -52,12 +55,13 @@ constexpr PropertyRow kProperties[] = {
      [](Executor& ex, NumpyValue& self) {
        return make_int(ex, self.array_type().numel() * Sym(int64_t{runtime::bytes(self.array_type().dtype)}));
      }},
-    {"T", transposed},
+    {"T", transposed, true},
     {"real",
      [](Executor& ex, NumpyValue& self) -> ValuePtr {
        if (self.is_scalar()) return self.shared_from_this();
        return numpy_array_value(ex, append_call1(ex, "alias", {self.value()}));
-     }},
+     },
+     true},
     {"__class__",
      [](Executor& ex, NumpyValue& self) {
        PyObject* type = reinterpret_cast<PyObject*>(self.type());
@@ -173,15 +177,29 @@ constexpr const char* kBool = "bool()";
 constexpr const char* kIndex = "use as an index";
 constexpr const char* kText = "formatting";
 
+// A method as a call of the user's.
+template <size_t kSize>
+struct MethodName {
+  char text[kSize];
+  constexpr MethodName(const char (&name)[kSize]) { std::ranges::copy(name, text); }
+};
+template <MethodName kName, auto kApply>
+ValuePtr recorded(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), self);
+  return recorded_call(ex, "call_method", PyRef::borrow(interned(kName.text)), all,
+                       [&] { return kApply(ex, self, args); });
+}
+
 constexpr BuiltinMethodRow kMethods[] = {
-    {"reshape", reshape_method},
-    {"transpose", transpose_method},
-    {"astype", astype_method},
-    {"copy", copy_method},
-    {"__copy__", copy_method},
-    {"flatten", flatten_method},
-    {"ravel", ravel_method},
-    {"fill", fill_method},
+    {"reshape", recorded<"reshape", reshape_method>},
+    {"transpose", recorded<"transpose", transpose_method>},
+    {"astype", recorded<"astype", astype_method>},
+    {"copy", recorded<"copy", copy_method>},
+    {"__copy__", recorded<"__copy__", copy_method>},
+    {"flatten", recorded<"flatten", flatten_method>},
+    {"ravel", recorded<"ravel", ravel_method>},
+    {"fill", recorded<"fill", fill_method>},
     {"item", value_method<kItem>},
     {"tolist", value_method<kToList>},
     {"__float__", value_method<kFloat>},
@@ -250,9 +268,13 @@ ValuePtr numpy_cast(Executor& ex, const NumpyValue& self, DType dtype) {
 }
 
 ValuePtr numpy_property(Executor& ex, NumpyValue& self, std::string_view name) {
-  for (const PropertyRow& row : kProperties)
-    if (name == row.name) return row.read(ex, self);
-  return nullptr;
+  const auto row = std::ranges::find(kProperties, name, &PropertyRow::name);
+  if (row == std::end(kProperties)) return nullptr;
+  if (!row->is_array) return row->read(ex, self);
+  CallArgs args{.positional = {self.shared_from_this(), ex.constant(PyRef::borrow(interned(row->name)))},
+                .keywords = {}};
+  return recorded_call(ex, "call_function", PyRef::borrow(library_object("builtins", "getattr")), args,
+                       [&] { return row->read(ex, self); });
 }
 
 ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name) {

@@ -71,6 +71,7 @@ struct TensorCapture {
   std::shared_ptr<SymbolicValue> grad_mode_effect;
   AutocastState autocast, autocast_before;
   std::shared_ptr<SymbolicValue> autocast_effect;
+  int open_calls = 0;          // UserCalls that have not ended
   bool has_framework = false;  // graph().framework is decided
   std::vector<std::unique_ptr<ArrayInput>> inputs;
   // The input whose storage a value shares; values of their own storage are absent.
@@ -150,18 +151,27 @@ void note_write(Executor& ex, const graph::Value* value);
 // Breaks the graph where `value` is not of the innermost isolated region's own making.
 void refuse_write_outside_region(Executor& ex, const graph::Value* value);
 
-// Runs `body`, and gives the nodes that it appends the index of a user call recorded before it.
-template <typename F>
-ValuePtr recorded_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args, F&& body);
-int begin_user_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args);
-void end_user_call(Executor& ex, int index, size_t first_node, const ValuePtr& result);
+// A call of the user's while its nodes are appended: they get the index of its record. What is recorded inside belongs
+// to it, and where it ends in an exception nothing of it is recorded.
+class UserCall {
+ public:
+  UserCall(Executor& ex, const char* kind, PyRef target, const CallArgs& args);
+  ~UserCall();
+  UserCall(const UserCall&) = delete;
+  void end(const ValuePtr& result);
+
+ private:
+  Executor& ex_;
+  int index_;
+  size_t first_node_;
+  bool ended_ = false;
+};
 
 template <typename F>
 ValuePtr recorded_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args, F&& body) {
-  int index = begin_user_call(ex, kind, std::move(target), args);
-  size_t first_node = ex.graph().nodes.size();
+  UserCall call(ex, kind, std::move(target), args);
   ValuePtr result = body();
-  end_user_call(ex, index, first_node, result);
+  call.end(result);
   return result;
 }
 

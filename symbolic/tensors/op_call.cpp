@@ -3,6 +3,7 @@
 
 #include "graph/core.h"
 #include "graph/op.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/user_call.h"
 #include "symbolic/values/value_tools.h"
@@ -185,20 +186,51 @@ graph::Value* append_call1(Executor& ex, const char* name, std::vector<Arg> args
   return append_call(ex, *op, {.overload = 0, .args = std::move(args)}, in_place).at(0);
 }
 
-int begin_user_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args) {
-  return ex.record_user_call(make_user_call(ex, kind, target.get(), args));
+namespace {
+
+void forget_records(Executor& ex, int from) {
+  PyObject* records = ex.user_calls();
+  if (PyList_SetSlice(records, from, PyList_GET_SIZE(records), nullptr) < 0) throw PythonError{};
 }
 
-void end_user_call(Executor& ex, int index, size_t first_node, const ValuePtr& result) {
-  if (index < 0) return;
+void assign_nodes(Executor& ex, size_t first, int user_call) {
   auto& nodes = ex.graph().nodes;
-  size_t count = nodes.size() - first_node;
-  for (auto node = nodes.rbegin(); count > 0 && node != nodes.rend(); ++node, --count)
-    (*node)->user_call = index;
-  PyObject* records = ex.user_calls();
-  if (!records || !PyList_Check(records) || index >= PyList_GET_SIZE(records)) return;
-  PyRef record = with_result(ex, PyList_GET_ITEM(records, index), result);
-  PyList_SetItem(records, index, record.release());
+  size_t count = nodes.size() - first;
+  for (auto node = nodes.rbegin(); count > 0; ++node, --count) (*node)->user_call = user_call;
+}
+
+}  // namespace
+
+UserCall::UserCall(Executor& ex, const char* kind, PyRef target, const CallArgs& args)
+    : ex_(ex),
+      index_(ex.record_user_call(make_user_call(ex, kind, target.get(), args))),
+      first_node_(ex.graph().nodes.size()) {
+  if (tensor_capture(ex).open_calls == 0)
+    for (const auto& [call, why] : ex.state().request.refused_calls)
+      if (call == index_) {
+        forget_records(ex, index_);
+        break_graph("CD0417", why);
+      }
+  ++tensor_capture(ex).open_calls;
+}
+
+void UserCall::end(const ValuePtr& result) {
+  assign_nodes(ex_, first_node_, index_);
+  forget_records(ex_, index_ + 1);
+  PyRef record = with_result(ex_, PyList_GET_ITEM(ex_.user_calls(), index_), result);
+  ended_ = true;
+  if (PyList_SetItem(ex_.user_calls(), index_, record.release()) < 0) throw PythonError{};
+}
+
+UserCall::~UserCall() {
+  --tensor_capture(ex_).open_calls;
+  if (ended_) return;
+  assign_nodes(ex_, first_node_, -1);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* records = ex_.user_calls();
+  PyList_SetSlice(records, index_, PyList_GET_SIZE(records), nullptr);
+  PyErr_Restore(type, value, traceback);
 }
 
 }  // namespace cdynamo::symbolic

@@ -9,7 +9,7 @@
 //   subscripts) or
 //            "call_method" (target: the name; args[0] is the receiver)
 //   args     a tuple of encoded values; kwargs: a dict from str to encoded values
-//   result   an encoded value, or None where the call gave no tensor (x[0] = y) or did not come to an end
+//   result   an encoded value, or None where the call gave no tensor (x[0] = y)
 //
 // An encoded value is a pair (tag, content):
 //

@@ -26,7 +26,7 @@ ValuePtr is_grad_enabled(Executor& ex, PyObject*, const CallArgs&) {
   return ex.constant(PyRef::borrow(torch_capture(ex).grad_mode ? Py_True : Py_False));
 }
 
-ValuePtr set_grad_enabled(Executor& ex, PyObject*, const CallArgs& args) {
+ValuePtr set_grad_enabled(Executor& ex, PyObject* callable, const CallArgs& args) {
   TensorCapture& capture = torch_capture(ex);
   PyObject* mode = args.positional.size() == 1 ? constant_object(args.positional[0]) : nullptr;
   if (mode != Py_True && mode != Py_False) break_graph("CD0413", "torch.set_grad_enabled");
@@ -34,8 +34,11 @@ ValuePtr set_grad_enabled(Executor& ex, PyObject*, const CallArgs& args) {
     capture.grad_mode_effect = std::make_shared<GradModeEffect>();
     ex.mutated(capture.grad_mode_effect);
   }
-  capture.grad_mode = mode == Py_True;
-  return ex.none();
+  if (capture.grad_mode == (mode == Py_True)) return ex.none();
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    capture.grad_mode = mode == Py_True;
+    return ex.none();
+  });
 }
 
 ValuePtr is_inference_mode(Executor& ex, PyObject*, const CallArgs&) {

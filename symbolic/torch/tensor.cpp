@@ -195,7 +195,10 @@ ValuePtr TensorValue::length(Executor& ex) {
 
 std::optional<std::vector<ValuePtr>> TensorValue::unpack(Executor& ex) {
   if (rank() == 0) break_graph("CD0403", "iteration: a 0-d tensor is not iterable");
-  ValuePtr items = call_named(ex, "unbind", {shared_from_this(), ex.constant_int(0)});
+  CallArgs args{.positional = {shared_from_this()}, .keywords = {}};
+  ValuePtr items =
+      recorded_call(ex, "call_function", PyRef::borrow(library_object("torch", "unbind")), args,
+                    [&] { return call_named(ex, "unbind", {shared_from_this(), ex.constant_int(0)}); });
   return items->unpack(ex);
 }
 

@@ -50,17 +50,12 @@ ValuePtr call_apply(Executor& ex, PyObject*, const CallArgs& args) {
   PyRef target = checked(PyObject_CallOneArg(named, cls));
   return recorded_call(ex, "call_function", std::move(target), own, [&]() -> ValuePtr {
     const CallScope scope(ex);
-    PyObject* records = ex.user_calls();
-    const Py_ssize_t count = PyList_GET_SIZE(records);
-    ValuePtr result;
     try {
-      result = polyfill(ex, PythonSide::kTorchPolyfills, "function_apply")->call(ex, args);
+      return polyfill(ex, PythonSide::kTorchPolyfills, "function_apply")->call(ex, args);
     } catch (const PythonRaise&) {
       if (scope.in_backward()) refuse("whose backward raises");
       throw;
     }
-    if (PyList_SetSlice(records, count, PyList_GET_SIZE(records), nullptr) < 0) throw PythonError{};
-    return result;
   });
 }
 

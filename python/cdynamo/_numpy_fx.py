@@ -1,0 +1,132 @@
+"""Graphs of NumPy's calls as GraphModules of tensors: what the parts of a torch program that pass through NumPy are to
+backends written for torch.compile.
+
+The calls are NumPy's own on memory that tensors and arrays share. Under a backend that traces (fake tensors, functional
+tensors, dispatch modes) they are those of torch's NumPy layer, as in torch.compile's graphs.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from cdynamo._graph import map_leaves
+
+
+def as_tensor(value: Any) -> Any:
+    """The tensor on an array's memory; what has none (numbers, views in reverse, read-only arrays) as it is."""
+    import numpy
+    import torch
+
+    layer = sys.modules.get("torch._numpy")
+    if layer is not None and isinstance(value, layer.ndarray):
+        return value.tensor
+    if isinstance(value, numpy.generic):
+        value = numpy.asarray(value)
+    if not isinstance(value, numpy.ndarray) or not value.flags.writeable:
+        return value
+    try:
+        return torch.from_numpy(value)
+    except (TypeError, ValueError):
+        return value
+
+
+def as_array(value: Any) -> Any:
+    """The array on a tensor's memory; of a tensor that is traced, torch's own ndarray. The rest as it is."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return value
+    if _is_traced(value):
+        import torch._numpy
+
+        return torch._numpy.ndarray(value)
+    return value.detach().numpy()
+
+
+def _is_traced(tensor: Any) -> bool:
+    import torch
+
+    return type(tensor) is not torch.Tensor or torch._C._len_torch_dispatch_stack() > 0
+
+
+class NumpyCall:
+    """A function of NumPy's, and of torch's NumPy layer where an argument is that layer's array."""
+
+    def __init__(self, function: Callable) -> None:
+        self.__wrapped__ = function
+        self.__name__ = self.__qualname__ = getattr(function, "__name__", "call")
+        self.__module__ = "numpy"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        layer = sys.modules.get("torch._numpy")
+        leaves: list[Any] = []
+        map_leaves(leaves.append, [args, kwargs])
+        if layer is None or not any(isinstance(leaf, layer.ndarray) for leaf in leaves):
+            return self.__wrapped__(*args, **kwargs)
+        return _in_torch(self.__wrapped__)(*map_leaves(_known_to_torch, args), **map_leaves(_known_to_torch, kwargs))
+
+
+def _in_torch(function: Callable) -> Callable:
+    """The function of torch's NumPy layer with this one's name."""
+    import numpy
+    import torch._numpy
+
+    for theirs, ours in (
+        (numpy, torch._numpy),
+        (numpy.linalg, torch._numpy.linalg),
+        (numpy.fft, torch._numpy.fft),
+    ):
+        name = getattr(function, "__name__", "")
+        if getattr(theirs, name, None) is function and hasattr(ours, name):
+            return getattr(ours, name)
+    raise NotImplementedError(f"torch's NumPy layer has no {function!r}")
+
+
+def _known_to_torch(leaf: Any) -> Any:
+    import numpy
+    import torch._numpy
+
+    if isinstance(leaf, numpy.dtype) or (isinstance(leaf, type) and issubclass(leaf, numpy.generic)):
+        return torch._numpy.dtype(numpy.dtype(leaf).name)
+    return torch._numpy.asarray(leaf.item(), dtype=leaf.dtype.name) if isinstance(leaf, numpy.generic) else leaf
+
+
+def is_numpy_constant(leaf: Any) -> bool:
+    import numpy
+
+    return isinstance(leaf, (numpy.generic, numpy.dtype))
+
+
+def target_of(target: Any) -> Any:
+    """The target of a node for a call of the user's: operators and getattr find the array's own."""
+    is_numpy = isinstance(target, type) or type(target).__module__.split(".")[0] == "numpy"
+    is_numpy = is_numpy or (getattr(target, "__module__", None) or "").split(".")[0] == "numpy"
+    return NumpyCall(target) if is_numpy else target
+
+
+def on_arrays(compiled: Callable) -> Callable:
+    """What a backend made of such a GraphModule, as a callable of arrays."""
+
+    def call(*inputs: Any) -> list[Any]:
+        return [as_array(output) for output in compiled(*map(as_tensor, inputs))]
+
+    return call
+
+
+def uses_torch(names: dict[str, Any]) -> bool:
+    """Whether the globals of a function name torch or something of torch's."""
+    if "torch" not in sys.modules:
+        return False
+    for value in list(names.values()):
+        if isinstance(value, types.ModuleType):
+            home: Any = types.ModuleType.__getattribute__(value, "__dict__").get("__name__")
+        elif isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+            home = value.__module__
+        else:
+            continue
+        if isinstance(home, str) and home.split(".")[0] == "torch":
+            return True
+    return False
