@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "frame_eval/guards/watch.h"
 #include "frame_eval/hook/frame.h"
 #include "graph/op.h"
@@ -23,12 +24,14 @@ bool is_root(SourceKind kind) {
   }
 }
 
-bool writes(const graph::Node& node, const graph::Value* input) {
-  if (!node.in_place) return false;
-  return std::any_of(node.args.begin(), node.args.end(), [&](const graph::Arg& arg) {
-    auto* value = std::get_if<graph::Value*>(&arg);
-    return value && *value == input;
-  });
+// What the graph's in-place operators take as arguments.
+absl::flat_hash_set<const graph::Value*> written_values(const graph::Graph& graph) {
+  absl::flat_hash_set<const graph::Value*> values;
+  for (const auto& node : graph.nodes)
+    if (node->in_place)
+      for (const graph::Arg& arg : node->args)
+        if (auto* value = std::get_if<graph::Value*>(&arg); value && *value) values.insert(*value);
+  return values;
 }
 
 }  // namespace
@@ -48,23 +51,21 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
   for (size_t i = 0; i < symbol_bindings_.size(); ++i) place_symbol(static_cast<int>(i));
   for (const auto& root : roots_) find_unsettled(*root);
   if (!capture.graph) return;
+  const absl::flat_hash_set<const graph::Value*> written = written_values(*capture.graph);
   for (size_t i = 0; i < num_inputs_; ++i)
-    for (const auto& node : capture.graph->nodes)
-      if (writes(*node, capture.inputs[i].value)) {
-        written_inputs_.push_back(static_cast<int>(i));
-        break;
-      }
+    if (written.contains(capture.inputs[i].value)) written_inputs_.push_back(static_cast<int>(i));
 }
 
 GuardTree::~GuardTree() = default;
 
 GuardNode* GuardTree::node_for(const SourcePtr& source) {
+  if (auto known = nodes_.find(source); known != nodes_.end()) return known->second;
   auto& siblings = is_root(source->kind) || !source->base ? roots_ : node_for(source->base)->children;
-  for (auto& node : siblings)
-    if (symbolic::same_source(*node->source, *source)) return node.get();
   siblings.push_back(std::make_unique<GuardNode>());
-  siblings.back()->source = source;
-  return siblings.back().get();
+  GuardNode* node = siblings.back().get();
+  node->source = source;
+  nodes_.emplace(source, node);
+  return node;
 }
 
 void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& roots) {
@@ -87,7 +88,6 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
     }
   } else if (guard.kind == GuardKind::kSameObject || guard.kind == GuardKind::kDistinctObjects) {
     GuardNode* other = node_for(guard.other);
-    node = node_for(guard.source);  // the tree may have moved
     if (other->slot < 0) other->slot = static_cast<int>(num_slots_++);
     if (node->slot < 0) node->slot = static_cast<int>(num_slots_++);
     leaf.other_slot = other->slot;
@@ -130,8 +130,9 @@ void GuardTree::place_symbol(int symbol) {
     node_for(binding.source)->symbols.push_back(symbol);
     return;
   }
-  for (const TensorLeaf& tensor : tensors_)
-    if (symbolic::same_source(*tensor.source, *binding.source)) binding.input = tensor.view;
+  if (auto node = nodes_.find(binding.source); node != nodes_.end())
+    for (const Leaf& leaf : node->second->leaves)
+      if (leaf.tensor_check >= 0) binding.input = tensors_[leaf.tensor_check].view;
   if (binding.input < 0)
     throw graph::InternalError("size symbol of " + binding.source->name() + " has no tensor guard");
 }

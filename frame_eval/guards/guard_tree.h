@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "frame_eval/guards/guard_node.h"
 #include "frame_eval/guards/guard_trace.h"
 #include "symbolic/interop/tensor_access.h"
@@ -62,6 +63,12 @@ class GuardTree {
     bool same;
     std::string a_name, b_name;
   };
+  struct SourceHash {
+    size_t operator()(const SourcePtr& source) const { return symbolic::hash_source(*source); }
+  };
+  struct SourceEqual {
+    bool operator()(const SourcePtr& a, const SourcePtr& b) const { return symbolic::same_source(*a, *b); }
+  };
   struct TensorLeaf {
     symbolic::TensorCheck check;
     SourcePtr source;
@@ -90,6 +97,7 @@ class GuardTree {
   void explain_symbols(const Bindings& bindings, GuardFailure& failure) const;
 
   std::vector<std::unique_ptr<GuardNode>> roots_;
+  absl::flat_hash_map<SourcePtr, GuardNode*, SourceHash, SourceEqual> nodes_;  // of the whole tree
   mutable GuardTrace trace_;  // of the last walk of the tree; the GIL is held
   std::vector<TensorLeaf> tensors_;
   std::vector<IdentityCheck> identity_checks_;
