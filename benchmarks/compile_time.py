@@ -138,11 +138,13 @@ def diamond(n: int) -> tuple[Callable, list]:
     return program, [torch.randn(64)]
 
 
-WIDE = {f.__name__: f for f in (many_outputs, many_readers, many_readers_of_one, wide_sum, wide_cat, independent, diamond)}
+WIDE = {
+    f.__name__: f for f in (many_outputs, many_readers, many_readers_of_one, wide_sum, wide_cat, independent, diamond)
+}
 
 
 def measure(name: str, steps: int, backward: bool) -> dict[str, float]:
-    """In this process: seconds of the first call, kernels, statements of all kernels, eager's time over the compiled one's."""
+    """In this process: seconds of the first call, kernels, graphs, eager's time over the compiled one's."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     if name in WIDE:

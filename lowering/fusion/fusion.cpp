@@ -4,15 +4,18 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 
 #include "graph/passes/view_step.h"
+#include "graph/time_budget.h"
 #include "lowering/fusion/sequential_kernels.h"
 
 namespace cdynamo::lowering {
 namespace {
 
 constexpr size_t kMostMembers = 96;
-constexpr int kCheap = 4;  // operations that are rather repeated than stored
+constexpr size_t kMostSiblings = 64;  // readers of one value that are tried with each other
+constexpr int kCheap = 4;             // operations that are rather repeated than stored
 constexpr int kSmallPart =
     8;  // a row's mean, a column's weight: reads that do not count beside the element's
 
@@ -195,6 +198,7 @@ class Fusion {
       std::stable_sort(producers.begin(), producers.end(),
                        [](const auto& x, const auto& y) { return x.first > y.first; });
       for (auto [bytes, producer] : producers) try_merge(group_of(*producer), group_of(*node));
+      graph::TimeBudget::check();
     }
   }
 
@@ -209,16 +213,22 @@ class Fusion {
             if (context_.numel_hint(value) > 1) readers[value.id].insert(static_cast<int>(g));
           });
     for (auto& [value, group_ids] : readers) {
-      if (group_ids.size() > 64) continue;
+      // Of very many, neighbours are tried: each with each would be quadratic.
       const std::vector<int> ids(group_ids.begin(), group_ids.end());
-      for (size_t i = 0; i < ids.size(); ++i)
-        for (size_t j = i + 1; j < ids.size(); ++j) {
-          if (groups_[ids[i]].members.empty()) break;
-          if (groups_[ids[j]].members.empty() || depends(ids[i], ids[j]) || depends(ids[j], ids[i])) continue;
-          if (other_region(ids[i], ids[j])) continue;
-          try_merge(ids[i], ids[j]);
-        }
+      for (size_t first = 0; first < ids.size(); first += kMostSiblings)
+        fuse_siblings(std::span(ids).subspan(first, std::min(kMostSiblings, ids.size() - first)));
+      graph::TimeBudget::check();
     }
+  }
+
+  void fuse_siblings(std::span<const int> ids) {
+    for (size_t i = 0; i < ids.size(); ++i)
+      for (size_t j = i + 1; j < ids.size(); ++j) {
+        if (groups_[ids[i]].members.empty()) break;
+        if (groups_[ids[j]].members.empty() || depends(ids[i], ids[j]) || depends(ids[j], ids[i])) continue;
+        if (other_region(ids[i], ids[j])) continue;
+        try_merge(ids[i], ids[j]);
+      }
   }
 
   // b reads something of a directly: vertical fusion has tried that.

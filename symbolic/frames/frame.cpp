@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "graph/time_budget.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/exceptions.h"
@@ -119,6 +120,8 @@ FrameScope::~FrameScope() {
 
 namespace {
 
+constexpr int64_t kTimeCheck = 1024;  // instructions between two looks at the clock
+
 const std::array<OpHandler, kNumOps>& handlers() {
   static const std::array<OpHandler, kNumOps> table = [] {
     std::array<OpHandler, kNumOps> rows{};
@@ -170,6 +173,12 @@ std::string take_python_error() {
   return name + ": " + (utf8 ? utf8 : "?");
 }
 
+// The rest of the time is for compiling what was captured. Once it is decided where the capture stops, it gets there.
+bool is_late(const Executor::State& state) {
+  constexpr double kPart = 0.5;
+  return state.stop_at_step < 0 && graph::TimeBudget::exceeded(kPart);
+}
+
 void step_through(Executor& ex, SymbolicFrame& frame) {
   Executor::State& state = ex.state();
   const std::vector<Instruction>& code = frame.code->program.code;
@@ -177,6 +186,7 @@ void step_through(Executor& ex, SymbolicFrame& frame) {
   while (frame.exit == FrameExit::kNone) {
     if (frame.is_root && !root_step(state, frame)) throw StopReached{};
     if (++state.instructions > kMaxInstructions) break_graph("CD0006", "");
+    if (state.instructions % kTimeCheck == 0 && is_late(state)) break_graph("CD0012", "");
     const Instruction& instruction = code[static_cast<size_t>(frame.pc)];
     frame.next_pc = frame.pc + 1;
     state.user_call = -1;
@@ -185,6 +195,7 @@ void step_through(Executor& ex, SymbolicFrame& frame) {
     try {
       if (frame.injected) throw PythonRaise{std::exchange(frame.injected, nullptr)};
       handler(ex, frame, instruction);
+      if (frame.next_pc < frame.pc) frame.unrolling.turn(state, frame.next_pc);
       frame.pc = frame.next_pc;
     } catch (const PythonRaise& raised) {
       note_root_raise(state, frame);
