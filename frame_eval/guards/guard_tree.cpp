@@ -49,6 +49,7 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
   for (TensorLeaf& tensor : tensors_)
     if (tensor.view < 0) tensor.view = static_cast<int>(num_views_++);
   for (size_t i = 0; i < symbol_bindings_.size(); ++i) place_symbol(static_cast<int>(i));
+  nodes_ = {};
   for (const auto& root : roots_) find_unsettled(*root);
   if (!capture.graph) return;
   const absl::flat_hash_set<const graph::Value*> written = written_values(*capture.graph);

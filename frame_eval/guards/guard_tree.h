@@ -97,7 +97,8 @@ class GuardTree {
   void explain_symbols(const Bindings& bindings, GuardFailure& failure) const;
 
   std::vector<std::unique_ptr<GuardNode>> roots_;
-  absl::flat_hash_map<SourcePtr, GuardNode*, SourceHash, SourceEqual> nodes_;  // of the whole tree
+  absl::flat_hash_map<SourcePtr, GuardNode*, SourceHash, SourceEqual>
+      nodes_;                 // of the whole tree, while it is made
   mutable GuardTrace trace_;  // of the last walk of the tree; the GIL is held
   std::vector<TensorLeaf> tensors_;
   std::vector<IdentityCheck> identity_checks_;

@@ -173,10 +173,16 @@ std::string take_python_error() {
   return name + ": " + (utf8 ? utf8 : "?");
 }
 
-// The rest of the time is for compiling what was captured. Once it is decided where the capture stops, it gets there.
-bool is_late(const Executor::State& state) {
-  constexpr double kPart = 0.5;
-  return state.stop_at_step < 0 && graph::TimeBudget::exceeded(kPart);
+// Half of the time is for compiling what was captured. Once it is decided where the capture stops, it may use that too to get
+// there.
+void stop_when_late(const Executor::State& state) {
+  const bool first = state.stop_at_step < 0;
+  if (!graph::TimeBudget::exceeded(first ? 0.5 : 1)) return;
+  if (first)
+    log_warning(std::string(PyUnicode_AsUTF8(state.request.code->co_name)) + " (line " +
+                std::to_string(state.request.code->co_firstlineno) +
+                "): capture takes longer than config.compile_seconds allows; it ends with a graph break");
+  break_graph("CD0012", "");
 }
 
 void step_through(Executor& ex, SymbolicFrame& frame) {
@@ -186,7 +192,7 @@ void step_through(Executor& ex, SymbolicFrame& frame) {
   while (frame.exit == FrameExit::kNone) {
     if (frame.is_root && !root_step(state, frame)) throw StopReached{};
     if (++state.instructions > kMaxInstructions) break_graph("CD0006", "");
-    if (state.instructions % kTimeCheck == 0 && is_late(state)) break_graph("CD0012", "");
+    if (state.instructions % kTimeCheck == 0) stop_when_late(state);
     const Instruction& instruction = code[static_cast<size_t>(frame.pc)];
     frame.next_pc = frame.pc + 1;
     state.user_call = -1;
