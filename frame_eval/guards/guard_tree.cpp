@@ -1,8 +1,8 @@
 #include "frame_eval/guards/guard_tree.h"
 
 #include <algorithm>
+#include <unordered_set>
 
-#include "absl/container/flat_hash_set.h"
 #include "frame_eval/guards/watch.h"
 #include "frame_eval/hook/frame.h"
 #include "graph/op.h"
@@ -25,8 +25,8 @@ bool is_root(SourceKind kind) {
 }
 
 // What the graph's in-place operators take as arguments.
-absl::flat_hash_set<const graph::Value*> written_values(const graph::Graph& graph) {
-  absl::flat_hash_set<const graph::Value*> values;
+std::unordered_set<const graph::Value*> written_values(const graph::Graph& graph) {
+  std::unordered_set<const graph::Value*> values;
   for (const auto& node : graph.nodes)
     if (node->in_place)
       for (const graph::Arg& arg : node->args)
@@ -52,7 +52,7 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
   nodes_ = {};
   for (const auto& root : roots_) find_unsettled(*root);
   if (!capture.graph) return;
-  const absl::flat_hash_set<const graph::Value*> written = written_values(*capture.graph);
+  const std::unordered_set<const graph::Value*> written = written_values(*capture.graph);
   for (size_t i = 0; i < num_inputs_; ++i)
     if (written.contains(capture.inputs[i].value)) written_inputs_.push_back(static_cast<int>(i));
 }

@@ -13,9 +13,9 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "frame_eval/guards/guard_node.h"
 #include "frame_eval/guards/guard_trace.h"
 #include "symbolic/interop/tensor_access.h"
@@ -97,7 +97,7 @@ class GuardTree {
   void explain_symbols(const Bindings& bindings, GuardFailure& failure) const;
 
   std::vector<std::unique_ptr<GuardNode>> roots_;
-  absl::flat_hash_map<SourcePtr, GuardNode*, SourceHash, SourceEqual>
+  std::unordered_map<SourcePtr, GuardNode*, SourceHash, SourceEqual>
       nodes_;                 // of the whole tree, while it is made
   mutable GuardTrace trace_;  // of the last walk of the tree; the GIL is held
   std::vector<TensorLeaf> tensors_;
