@@ -86,16 +86,22 @@ struct Program {
   }
 };
 
-size_t count_statements(const Graph& graph) {
-  size_t count = 0;
-  const EmitFn counting = [&](std::span<const Kernel> kernels, const graph::SymContext& context,
-                              const EmitOptions& options) {
+// Counts statements as fusion made them.
+class CountingTarget : public InterpretedTarget {
+ public:
+  mutable size_t statements = 0;
+  std::unique_ptr<CompiledModule> emit(std::span<const Kernel> kernels, const graph::SymContext& context,
+                                       const EmitOptions& options) const override {
     for (const Kernel& kernel : kernels)
-      for (const Phase& phase : kernel.phases) count += phase.body.size();
-    return interpret_kernels(kernels, context, options);
-  };
-  compile_with(graph, {}, nullptr, counting);
-  return count;
+      for (const Phase& phase : kernel.phases) statements += phase.body.size();
+    return InterpretedTarget::emit(kernels, context, options);
+  }
+};
+
+size_t count_statements(const Graph& graph) {
+  const CountingTarget target;
+  compile_for(target, graph, {}, nullptr);
+  return target.statements;
 }
 
 TEST(Growth, StatementsGrowWithTheChain) {
