@@ -28,7 +28,9 @@ class PlanMaker {
  public:
   PlanMaker(const Target& target, const graph::Graph& core, const CompileOptions& options,
             CompileReport* report)
-      : target_(target), core_(core), options_(options), report_(report), context_(core, target) {}
+      : target_(target), core_(core), options_(options), report_(report), context_(core, target) {
+    for (size_t i = 0; i < core.inputs.size(); ++i) input_of_[core.inputs[i]->id] = static_cast<int>(i);
+  }
 
   std::unique_ptr<runtime::Executable> run() {
     steps_ = fuse(context_, report_ ? &report_->fusion : nullptr);
@@ -124,11 +126,7 @@ class PlanMaker {
     return layout.buffer;
   }
 
-  bool is_input(int buffer) const {
-    for (const Value* input : core_.inputs)
-      if (input->id == buffer) return true;
-    return false;
-  }
+  bool is_input(int buffer) const { return input_of_.contains(buffer); }
 
   void add_copy(const Value& value, const BufferLayout& destination, const BufferLayout* source = nullptr) {
     Step step;
@@ -239,9 +237,8 @@ class PlanMaker {
     runtime::PlanBuffer buffer;
     if (auto output = output_of_.find(id); output != output_of_.end()) {
       buffer = {runtime::PlanBuffer::kOutput, output->second};
-    } else if (is_input(id)) {
-      for (size_t i = 0; i < core_.inputs.size(); ++i)
-        if (core_.inputs[i]->id == id) buffer = {runtime::PlanBuffer::kInput, static_cast<int>(i)};
+    } else if (auto input = input_of_.find(id); input != input_of_.end()) {
+      buffer = {runtime::PlanBuffer::kInput, input->second};
     } else {
       buffer = {runtime::PlanBuffer::kArena, 0, sizes_.add(arena.offsets.at(id)),
                 sizes_.add(arena_uses_.at(id).bytes)};
@@ -275,18 +272,19 @@ class PlanMaker {
 
   void add_kernel_step(const Kernel& kernel, const CompiledKernel& compiled, const ArenaPlan& arena) {
     PlanStep step{.name = kernel.name};
-    std::set<int> reads, writes;
+    MemorySet reads, writes;
+    bool writes_input = false;
     for (const KernelBuffer& buffer : kernel.buffers) {
       if (buffer.kind != BufferKind::kGlobal) continue;
       step.buffers.push_back(plan_buffer(buffer.plan_buffer, arena));
-      (buffer.written ? writes : reads).insert(buffer.plan_buffer);
+      add_memory(buffer.written ? writes : reads, buffer.plan_buffer, arena);
+      writes_input |= buffer.written && is_input(buffer.plan_buffer);
     }
-    const bool writes_input = std::ranges::any_of(writes, [&](int buffer) { return is_input(buffer); });
-    step.barrier_before = conflicts(reads, writes, arena) ||
+    step.barrier_before = reads.meets(region_writes_) || writes.meets(region_writes_) ||
+                          writes.meets(region_reads_) ||
                           (writes_input && region_may_fail_);  // other threads may have failed
     if (step.barrier_before) {
-      region_reads_.clear();
-      region_writes_.clear();
+      region_reads_ = region_writes_ = {};
       region_may_fail_ = false;
     }
     region_may_fail_ |= may_fail(kernel);
@@ -300,27 +298,15 @@ class PlanMaker {
     plan_.steps.push_back(std::move(step));
   }
 
-  // Two buffers may be the same memory: one value's, or bytes of the arena that both use at different times.
-  // Inputs may overlap inputs.
-  bool same_memory(int a, int b, const ArenaPlan& arena) const {
-    if (a == b) return true;
-    if (is_input(a) && is_input(b)) return true;
-    auto x = arena.offsets.find(a), y = arena.offsets.find(b);
-    if (x == arena.offsets.end() || y == arena.offsets.end()) return false;
-    const Sym a_end = x->second + arena_uses_.at(a).bytes, b_end = y->second + arena_uses_.at(b).bytes;
-    if (!a_end.is_constant() || !b_end.is_constant() || !x->second.is_constant() || !y->second.is_constant())
-      return true;
-    return x->second.constant() < b_end.constant() && y->second.constant() < a_end.constant();
-  }
-
-  bool conflicts(const std::set<int>& reads, const std::set<int>& writes, const ArenaPlan& arena) const {
-    auto meet = [&](const std::set<int>& a, const std::set<int>& b) {
-      for (int x : a)
-        for (int y : b)
-          if (same_memory(x, y, arena)) return true;
-      return false;
-    };
-    return meet(reads, region_writes_) || meet(writes, region_writes_) || meet(writes, region_reads_);
+  // A value's own memory, or bytes of the arena, which other values have at other times.
+  void add_memory(MemorySet& set, int id, const ArenaPlan& arena) const {
+    auto offset = arena.offsets.find(id);
+    if (is_input(id))
+      set.add_input();
+    else if (offset != arena.offsets.end())
+      set.add_arena(offset->second, arena_uses_.at(id).bytes);
+    else
+      set.add_own(id);
   }
 
   runtime::PlanOperand operand(const Value* value, const ArenaPlan& arena) {
@@ -336,8 +322,7 @@ class PlanMaker {
   }
 
   void add_library_step(const Node& node, const ArenaPlan& arena) {
-    region_reads_.clear();
-    region_writes_.clear();
+    region_reads_ = region_writes_ = {};
     PlanStep step{.name = std::string(node.op->name), .user_call = node.user_call};
     step.library = target_.library(context_.kind(node));
     const graph::Args args = args_of(node);
@@ -395,8 +380,9 @@ class PlanMaker {
   SizeTable sizes_;
   runtime::Plan plan_;
   std::map<int, int> buffer_index_;
-  std::set<int> region_reads_, region_writes_;  // of kernels since the last barrier
-  bool region_may_fail_ = false;                // a kernel since the last barrier checks indices
+  std::map<int, int> input_of_;             // value id -> input
+  MemorySet region_reads_, region_writes_;  // of kernels since the last barrier
+  bool region_may_fail_ = false;            // a kernel since the last barrier checks indices
 };
 
 }  // namespace

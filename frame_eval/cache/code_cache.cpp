@@ -10,6 +10,7 @@
 #include "frame_eval/resume/entered_code.h"
 #include "graph/autograd/autograd.h"
 #include "graph/op.h"
+#include "graph/time_budget.h"
 #include "symbolic/entry/capture.h"
 #include "symbolic/interop/counters.h"
 #include "symbolic/interop/logs.h"
@@ -249,14 +250,24 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
     request.assume_dynamic = config_->dynamic;
     request.assume_static = config_->is_static;
     request.dynamic = signature.dynamic;
+    request.leaves_loops = !config_->fullgraph;
     constexpr size_t kMaxRefusals = 32;
     for (;;) {
       const int64_t breaks = counters().graph_breaks.load();
+      const graph::TimeBudget budget(global_config().compile_seconds);
+      bool may_unroll_less = false;
       try {
-        return make_entry(signature, symbolic::capture(request), roots, failed);
+        CaptureResult capture = symbolic::capture(request);
+        may_unroll_less = capture.unrolls_long_loop && request.leaves_loops;
+        return make_entry(signature, std::move(capture), roots, failed);
       } catch (const graph::NoDerivative& refused) {
         if (refused.user_call < 0 || request.refused_calls.size() == kMaxRefusals) throw;
         request.refused_calls.emplace_back(refused.user_call, refused.message);
+        counters().graph_breaks.store(breaks);
+      } catch (const graph::TimeExceeded&) {
+        // Once more, without the loops that made the graph so large.
+        if (request.leaves_long_loops || !may_unroll_less) throw;
+        request.leaves_long_loops = true;
         counters().graph_breaks.store(breaks);
       }
     }

@@ -1,6 +1,7 @@
 #include "frame_eval/guards/guard_tree.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "frame_eval/guards/watch.h"
 #include "frame_eval/hook/frame.h"
@@ -23,12 +24,14 @@ bool is_root(SourceKind kind) {
   }
 }
 
-bool writes(const graph::Node& node, const graph::Value* input) {
-  if (!node.in_place) return false;
-  return std::any_of(node.args.begin(), node.args.end(), [&](const graph::Arg& arg) {
-    auto* value = std::get_if<graph::Value*>(&arg);
-    return value && *value == input;
-  });
+// What the graph's in-place operators take as arguments.
+std::unordered_set<const graph::Value*> written_values(const graph::Graph& graph) {
+  std::unordered_set<const graph::Value*> values;
+  for (const auto& node : graph.nodes)
+    if (node->in_place)
+      for (const graph::Arg& arg : node->args)
+        if (auto* value = std::get_if<graph::Value*>(&arg); value && *value) values.insert(*value);
+  return values;
 }
 
 }  // namespace
@@ -46,25 +49,24 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
   for (TensorLeaf& tensor : tensors_)
     if (tensor.view < 0) tensor.view = static_cast<int>(num_views_++);
   for (size_t i = 0; i < symbol_bindings_.size(); ++i) place_symbol(static_cast<int>(i));
+  nodes_ = {};
   for (const auto& root : roots_) find_unsettled(*root);
   if (!capture.graph) return;
+  const std::unordered_set<const graph::Value*> written = written_values(*capture.graph);
   for (size_t i = 0; i < num_inputs_; ++i)
-    for (const auto& node : capture.graph->nodes)
-      if (writes(*node, capture.inputs[i].value)) {
-        written_inputs_.push_back(static_cast<int>(i));
-        break;
-      }
+    if (written.contains(capture.inputs[i].value)) written_inputs_.push_back(static_cast<int>(i));
 }
 
 GuardTree::~GuardTree() = default;
 
 GuardNode* GuardTree::node_for(const SourcePtr& source) {
+  if (auto known = nodes_.find(source); known != nodes_.end()) return known->second;
   auto& siblings = is_root(source->kind) || !source->base ? roots_ : node_for(source->base)->children;
-  for (auto& node : siblings)
-    if (symbolic::same_source(*node->source, *source)) return node.get();
   siblings.push_back(std::make_unique<GuardNode>());
-  siblings.back()->source = source;
-  return siblings.back().get();
+  GuardNode* node = siblings.back().get();
+  node->source = source;
+  nodes_.emplace(source, node);
+  return node;
 }
 
 void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& roots) {
@@ -87,7 +89,6 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
     }
   } else if (guard.kind == GuardKind::kSameObject || guard.kind == GuardKind::kDistinctObjects) {
     GuardNode* other = node_for(guard.other);
-    node = node_for(guard.source);  // the tree may have moved
     if (other->slot < 0) other->slot = static_cast<int>(num_slots_++);
     if (node->slot < 0) node->slot = static_cast<int>(num_slots_++);
     leaf.other_slot = other->slot;
@@ -130,8 +131,9 @@ void GuardTree::place_symbol(int symbol) {
     node_for(binding.source)->symbols.push_back(symbol);
     return;
   }
-  for (const TensorLeaf& tensor : tensors_)
-    if (symbolic::same_source(*tensor.source, *binding.source)) binding.input = tensor.view;
+  if (auto node = nodes_.find(binding.source); node != nodes_.end())
+    for (const Leaf& leaf : node->second->leaves)
+      if (leaf.tensor_check >= 0) binding.input = tensors_[leaf.tensor_check].view;
   if (binding.input < 0)
     throw graph::InternalError("size symbol of " + binding.source->name() + " has no tensor guard");
 }

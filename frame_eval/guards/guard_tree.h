@@ -13,6 +13,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "frame_eval/guards/guard_node.h"
@@ -62,6 +63,12 @@ class GuardTree {
     bool same;
     std::string a_name, b_name;
   };
+  struct SourceHash {
+    size_t operator()(const SourcePtr& source) const { return symbolic::hash_source(*source); }
+  };
+  struct SourceEqual {
+    bool operator()(const SourcePtr& a, const SourcePtr& b) const { return symbolic::same_source(*a, *b); }
+  };
   struct TensorLeaf {
     symbolic::TensorCheck check;
     SourcePtr source;
@@ -90,6 +97,8 @@ class GuardTree {
   void explain_symbols(const Bindings& bindings, GuardFailure& failure) const;
 
   std::vector<std::unique_ptr<GuardNode>> roots_;
+  std::unordered_map<SourcePtr, GuardNode*, SourceHash, SourceEqual>
+      nodes_;                 // of the whole tree, while it is made
   mutable GuardTrace trace_;  // of the last walk of the tree; the GIL is held
   std::vector<TensorLeaf> tensors_;
   std::vector<IdentityCheck> identity_checks_;

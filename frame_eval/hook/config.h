@@ -29,8 +29,9 @@ struct GlobalConfig {
   bool suppress_errors = true;
   bool keep_empty_graphs = false;
   bool disk_cache = true;
-  double memory_budget = 1;  // graph::PartitionOptions
-  bool disabled = false;     // set_stance("force_eager")
+  double memory_budget = 1;     // graph::PartitionOptions
+  double compile_seconds = 30;  // graph::TimeBudget
+  bool disabled = false;        // set_stance("force_eager")
 };
 inline GlobalConfig& global_config() {
   static GlobalConfig instance;

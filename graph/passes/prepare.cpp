@@ -9,6 +9,7 @@
 #include "graph/autograd/autograd.h"
 #include "graph/op.h"
 #include "graph/passes.h"
+#include "graph/time_budget.h"
 
 namespace cdynamo::graph {
 
@@ -23,6 +24,7 @@ Prepared prepare(const Graph& captured, const DumpFn& dump, bool for_training) {
 
 void optimize(Graph& core, const DumpFn& dump, bool for_training) {
   const auto done = [&](const char* stage) {
+    TimeBudget::check();
     if (dump) dump(stage, core);
   };
   eliminate_dead_code(core);

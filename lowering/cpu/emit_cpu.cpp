@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "graph/op.h"
+#include "graph/time_budget.h"
 #include "lowering/cpu/emit.h"
 #include "lowering/cpu/kernel_emitter.h"
 #include "lowering/loops/kernel_hash.h"
@@ -97,11 +98,20 @@ void compile_units(const std::vector<Unit*>& units, bool keep_text) {
   std::atomic<size_t> next{0};
   std::mutex mutex;
   std::exception_ptr error;
+  graph::TimeBudget* const budget = graph::TimeBudget::current();
+  const std::thread::id owner = std::this_thread::get_id();
   auto work = [&] {
     for (size_t i = next++; i < units.size(); i = next++) {
       try {
+        const int64_t start = graph::processor_nanoseconds();
         compile_unit(*units[i], keep_text);
+        graph::TimeBudget::check();
+        if (budget && std::this_thread::get_id() != owner) {
+          budget->charge(graph::processor_nanoseconds() - start);
+          if (budget->spent_by_others()) throw graph::TimeExceeded();
+        }
       } catch (...) {
+        next = units.size();
         std::lock_guard lock(mutex);
         if (!error) error = std::current_exception();
       }

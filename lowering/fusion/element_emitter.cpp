@@ -1,11 +1,14 @@
 #include "lowering/fusion/element_emitter.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace cdynamo::lowering {
 namespace {
 
-constexpr int kExpensive = 4;                 // operations: more than this is not computed twice
+constexpr int kExpensive = 4;  // operations: more than this is not computed twice
+// Operations that a kernel may compute again: so many, and a part of what it computes once.
+constexpr int kRepeatedAnyway = 32, kRepeatedPart = 4;
 constexpr int64_t kLargestScratch = 1 << 16;  // elements of a row kept in cache
 
 // A ScalarBuilder that catches the constant which a reduction's identity is.
@@ -79,6 +82,10 @@ int ElementEmitter::emit(Stmt stmt) {
 int ElementEmitter::emit_here(Stmt stmt, bool row) {
   const size_t section = 2 * level_ + (row ? 1 : 0);
   while (sections.size() <= section) sections.push_back({sections.size() % 2 == 1, {}});
+  if (repeating_) {
+    repeated_statements_ += stmt.kind == StmtKind::kOp ? context_.costs[stmt.node->id] : 1;
+    if (!may_repeat_ && repeated_statements_ > kMostRepeated) throw too_much_repeated();
+  }
   if (stmt.kind != StmtKind::kStore) {
     stmt.dst = num_registers();
     dtypes_.push_back(stmt.dtype);
@@ -304,6 +311,18 @@ int ElementEmitter::reload(const Value& value, Known& known) {
   return cast(reg, value.type.dtype);
 }
 
+void ElementEmitter::refuse_repeated_statements() const {
+  if (repeated_statements_ > kRepeatedAnyway + (num_registers() - repeated_statements_) / kRepeatedPart)
+    throw too_much_repeated();
+}
+
+// Computed in this kernel before, as another element. The same one at a later level is no other.
+bool ElementEmitter::is_repeated(const Value& value, const std::vector<Index>& index, int mask) {
+  if (is_view(context_.kind(*value.node))) return false;
+  const auto found = known_.find(value.id);
+  return found != known_.end() && !find(value, index, mask);
+}
+
 int ElementEmitter::element(const Value& value, const std::vector<Index>& index, int mask) {
   if (Known* known = find(value, index, mask)) {
     if (visible(*known)) return known->reg;
@@ -323,7 +342,9 @@ int ElementEmitter::element(const Value& value, const std::vector<Index>& index,
   }
   int reg;
   if (computed_here(value)) {
+    const bool outer = std::exchange(repeating_, repeating_ || is_repeated(value, index, mask));
     reg = compute(*value.node, value, index, mask);
+    repeating_ = outer;
   } else {
     const BufferLayout& layout = context_.layouts[value.id];
     if (layout.buffer < 0) throw graph::InternalError("a value that is not in memory is read: " + value.name);

@@ -17,6 +17,11 @@
 
 namespace cdynamo::lowering {
 
+// What a kernel of several nodes may compute again of its own values because they are read at several places: operations,
+// less than what storing and loading them would cost. Without a bound, each step of a chain of stencils would multiply them.
+constexpr int kMostRepeated = 256;  // at most, whatever the kernel's length
+inline CannotFuse too_much_repeated() { return {"too much would be computed again"}; }
+
 struct LoopAxes {
   std::vector<Sym> extents;
   std::vector<char> is_row;  // by axis: inner (row) or outer
@@ -40,6 +45,9 @@ class ElementEmitter : public IndexEmitter {
   // Elements of row-level values that cost much may only be computed once each; set for kernels of several
   // nodes.
   void forbid_repetition() { may_repeat_ = false; }
+  // Throws CannotFuse where too much was emitted for values that had been computed before, at another index or under
+  // another mask.
+  void refuse_repeated_statements() const;
   // Where conditions hold for the whole element (a padded row): statements on rows are masked by it.
   void set_row_mask(const Condition& condition);
 
@@ -93,6 +101,7 @@ class ElementEmitter : public IndexEmitter {
   bool on_row(const Stmt& stmt) const;
   Known* find(const Value& value, const std::vector<Index>& index, int mask);
   int remember(const Value& value, const std::vector<Index>& index, int mask, int reg);
+  bool is_repeated(const Value& value, const std::vector<Index>& index, int mask);
   int reload(const Value& value, Known& known);
   bool worth_keeping(const Value& value);
   int cone_cost(const Value& value, int depth);
@@ -111,6 +120,8 @@ class ElementEmitter : public IndexEmitter {
   const LoopAxes& axes_;
   const std::unordered_set<const Node*>& members_;
   bool may_repeat_ = true;
+  bool repeating_ = false;       // inside of a value that was computed before
+  int repeated_statements_ = 0;  // operations emitted for such values
   int level_ = 0;
   std::optional<Condition> row_condition_;
   std::vector<DType> dtypes_;                          // by register

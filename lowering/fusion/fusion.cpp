@@ -4,15 +4,18 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 
 #include "graph/passes/view_step.h"
+#include "graph/time_budget.h"
 #include "lowering/fusion/sequential_kernels.h"
 
 namespace cdynamo::lowering {
 namespace {
 
 constexpr size_t kMostMembers = 96;
-constexpr int kCheap = 4;  // operations that are rather repeated than stored
+constexpr size_t kMostSiblings = 64;  // readers of one value that are tried with each other
+constexpr int kCheap = 4;             // operations that are rather repeated than stored
 constexpr int kSmallPart =
     8;  // a row's mean, a column's weight: reads that do not count beside the element's
 
@@ -195,6 +198,7 @@ class Fusion {
       std::stable_sort(producers.begin(), producers.end(),
                        [](const auto& x, const auto& y) { return x.first > y.first; });
       for (auto [bytes, producer] : producers) try_merge(group_of(*producer), group_of(*node));
+      graph::TimeBudget::check();
     }
   }
 
@@ -209,16 +213,22 @@ class Fusion {
             if (context_.numel_hint(value) > 1) readers[value.id].insert(static_cast<int>(g));
           });
     for (auto& [value, group_ids] : readers) {
-      if (group_ids.size() > 64) continue;
+      // Of very many, neighbours are tried: each with each would be quadratic.
       const std::vector<int> ids(group_ids.begin(), group_ids.end());
-      for (size_t i = 0; i < ids.size(); ++i)
-        for (size_t j = i + 1; j < ids.size(); ++j) {
-          if (groups_[ids[i]].members.empty()) break;
-          if (groups_[ids[j]].members.empty() || depends(ids[i], ids[j]) || depends(ids[j], ids[i])) continue;
-          if (other_region(ids[i], ids[j])) continue;
-          try_merge(ids[i], ids[j]);
-        }
+      for (size_t first = 0; first < ids.size(); first += kMostSiblings)
+        fuse_siblings(std::span(ids).subspan(first, std::min(kMostSiblings, ids.size() - first)));
+      graph::TimeBudget::check();
     }
+  }
+
+  void fuse_siblings(std::span<const int> ids) {
+    for (size_t i = 0; i < ids.size(); ++i)
+      for (size_t j = i + 1; j < ids.size(); ++j) {
+        if (groups_[ids[i]].members.empty()) break;
+        if (groups_[ids[j]].members.empty() || depends(ids[i], ids[j]) || depends(ids[j], ids[i])) continue;
+        if (other_region(ids[i], ids[j])) continue;
+        try_merge(ids[i], ids[j]);
+      }
   }
 
   // b reads something of a directly: vertical fusion has tried that.
@@ -374,28 +384,47 @@ class Fusion {
   }
 };
 
-// The value has to be in memory: a library call or the caller reads it, through views or not.
-bool must_be_stored(const LoweringContext& context, const Value& value) {
-  if (context.is_output[value.id]) return true;
-  for (const Node* user : context.users[value.id]) {
-    if (is_library_call(context.kind(*user))) return true;
-    if (is_view(context.kind(*user)) && must_be_stored(context, *user->results[0])) return true;
-  }
-  return false;
+// Work below a value counts once for each way to it: over a chain of values with two readers each it doubles at every step.
+template <typename T>
+T saturating_add(T a, T b) {
+  return a > std::numeric_limits<T>::max() - b ? std::numeric_limits<T>::max() : a + b;
 }
 
-int count_readers(const LoweringContext& context, const Value& value) {
-  int count = 0;
-  for (const Node* user : context.users[value.id])
-    count += is_view(context.kind(*user)) ? count_readers(context, *user->results[0]) : 1;
-  return count;
-}
+// Who reads the values of a graph, through views or not.
+class Readers {
+ public:
+  explicit Readers(const LoweringContext& context)
+      : counts_(context.users.size(), 0), stored_(context.users.size(), 0) {
+    for (size_t i = context.order.size(); i-- > 0;)
+      for (const Value* value : context.order[i]->results) add(context, *value);
+  }
+  int count(const Value& value) const { return counts_[value.id]; }
+  // The value has to be in memory: a library call or the caller reads it.
+  bool must_be_stored(const Value& value) const { return stored_[value.id]; }
+
+ private:
+  // Users come later in the graph: theirs are known.
+  void add(const LoweringContext& context, const Value& value) {
+    stored_[value.id] = context.is_output[value.id];
+    for (const Node* user : context.users[value.id]) {
+      const bool view = is_view(context.kind(*user));
+      counts_[value.id] = saturating_add(counts_[value.id], view ? counts_[user->results[0]->id] : 1);
+      stored_[value.id] |= is_library_call(context.kind(*user)) || (view && stored_[user->results[0]->id]);
+    }
+  }
+
+  std::vector<int> counts_;   // by value id
+  std::vector<char> stored_;  // by value id
+};
 
 // Marks cheap nodes with several readers whose operands are hardly larger than their result, together with what only they read.
 class RepeatedNodes {
  public:
   explicit RepeatedNodes(LoweringContext& context)
-      : context_(context), cones_(context.kinds.size()), whole_cones_(context.kinds.size()) {}
+      : context_(context),
+        readers_(context),
+        cones_(context.kinds.size()),
+        whole_cones_(context.kinds.size()) {}
 
   void choose() {
     for (const Node* node : context_.order) {
@@ -405,8 +434,8 @@ class RepeatedNodes {
       if (!is_pointwise(*node)) continue;
       const Value& value = *node->results[0];
       if (mark_for_sequential_reader(*node)) continue;
-      if (cones_[node->id].bytes > 0 && count_readers(context_, value) < 2) continue;
-      if (must_be_stored(context_, value)) continue;
+      if (cones_[node->id].bytes > 0 && readers_.count(value) < 2) continue;
+      if (readers_.must_be_stored(value)) continue;
       if (is_cheap(whole_cones_[node->id], value))
         mark_with_operands(*node);
       else if (is_cheap(cones_[node->id], value))
@@ -426,8 +455,9 @@ class RepeatedNodes {
     Cone cone{context_.costs[node.id], 0};
     graph::for_each_operand(const_cast<Node&>(node), [&](Value*& operand) {
       const bool inside = operand->node && is_inside(*operand->node);
-      if (inside) cone.cost += cones[operand->node->id].cost;
-      cone.bytes += inside ? cones[operand->node->id].bytes : context_.bytes_hint(*operand);
+      if (inside) cone.cost = saturating_add(cone.cost, cones[operand->node->id].cost);
+      cone.bytes =
+          saturating_add(cone.bytes, inside ? cones[operand->node->id].bytes : context_.bytes_hint(*operand));
     });
     return cone;
   }
@@ -439,7 +469,7 @@ class RepeatedNodes {
   // them reads need not be stored first.
   bool mark_for_sequential_reader(const Node& node) {
     const Value& value = *node.results[0];
-    if (count_readers(context_, value) != 1 || must_be_stored(context_, value)) return false;
+    if (readers_.count(value) != 1 || readers_.must_be_stored(value)) return false;
     const Node* reader = &node;
     while (reader == &node || is_view(context_.kind(*reader))) {
       const std::vector<const Node*>& users = context_.users[reader->results[0]->id];
@@ -458,8 +488,8 @@ class RepeatedNodes {
   }
   // One reader, which may compute it for itself.
   bool is_private(const Node& node) const {
-    return is_pointwise(node) && count_readers(context_, *node.results[0]) == 1 &&
-           !must_be_stored(context_, *node.results[0]);
+    return is_pointwise(node) && readers_.count(*node.results[0]) == 1 &&
+           !readers_.must_be_stored(*node.results[0]);
   }
   bool is_cheap(const Cone& cone, const Value& value) const {
     const int64_t bytes = context_.bytes_hint(value);
@@ -475,6 +505,7 @@ class RepeatedNodes {
   }
 
   LoweringContext& context_;
+  const Readers readers_;
   std::vector<Cone> cones_, whole_cones_;  // by node id; the second with private operands inside
 };
 

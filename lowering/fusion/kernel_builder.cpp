@@ -70,9 +70,12 @@ class Attempt : public IndexEmitter {
   // Walks from a value at an index down to what it reads; stops at reductions, which it notes.
   void visit(const Value& value, const std::vector<Index>& index) {
     if (!computed_here(value)) return;
-    for (const auto& seen : visited_[value.id])
-      if (equal(seen, index)) return;
-    visited_[value.id].push_back(index);
+    std::vector<std::vector<Index>>& seen = visited_[value.id];
+    for (const auto& other : seen)
+      if (equal(other, index)) return;
+    if (!seen.empty() && spec_.members.size() > 1 && ++repeated_visits_ > kMostRepeated)
+      throw too_much_repeated();
+    seen.push_back(index);
     if (context_.kind(*value.node) == CoreKind::kReduction) {
       found_.push_back({value.node, index});
       return;
@@ -242,6 +245,7 @@ class Attempt : public IndexEmitter {
       for (auto [node, reg] : accumulated)
         emitter->finish_reduction(*node, placed_.at(node->results[0]->id), reg);
     }
+    if (spec_.members.size() > 1) emitter->refuse_repeated_statements();
     BuiltKernels built;
     built.kernels.push_back(finish(*emitter, axes_));
     return built;
@@ -410,6 +414,7 @@ class Attempt : public IndexEmitter {
   ReductionBlocks blocks_;
   std::vector<const Node*> reductions_;
   std::vector<Found> found_;
+  int repeated_visits_ = 0;  // of values at another index than before
   std::unordered_map<int, std::vector<std::vector<Index>>>
       visited_;  // by value id: the indices at which it is read
   std::unordered_map<int, std::vector<Index>>

@@ -1,6 +1,7 @@
 #include "lowering/fusion/memory_plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace cdynamo::lowering {
 namespace {
@@ -124,6 +125,48 @@ ArenaPlan plan_arena(const LoweringContext& context, const std::map<int, BufferU
   return plan;
 }
 
+void MemorySet::add_arena(const Sym& offset, const Sym& bytes) {
+  const Sym end = offset + bytes;
+  if (!offset.is_constant() || !end.is_constant())
+    any_of_arena_ = true;
+  else if (offset.constant() < end.constant())
+    add_range(offset.constant(), end.constant());
+}
+
+void MemorySet::add_range(int64_t begin, int64_t end) {
+  auto next = arena_.upper_bound(begin);
+  if (next != arena_.begin() && std::prev(next)->second >= begin) --next;
+  for (; next != arena_.end() && next->first <= end; next = arena_.erase(next)) {
+    begin = std::min(begin, next->first);
+    end = std::max(end, next->second);
+  }
+  arena_[begin] = end;
+}
+
+bool MemorySet::meets_arena_of(const MemorySet& other) const {
+  for (auto [begin, end] : arena_) {
+    auto next = other.arena_.lower_bound(end);
+    if (next != other.arena_.begin() && std::prev(next)->second > begin) return true;
+  }
+  return false;
+}
+
+bool MemorySet::meets(const MemorySet& other) const {
+  if (inputs_ && other.inputs_) return true;
+  if ((any_of_arena_ && other.has_arena()) || (has_arena() && other.any_of_arena_)) return true;
+  const bool fewer = own_.size() <= other.own_.size();
+  for (int id : (fewer ? *this : other).own_)
+    if ((fewer ? other : *this).own_.contains(id)) return true;
+  return arena_.size() <= other.arena_.size() ? meets_arena_of(other) : other.meets_arena_of(*this);
+}
+
+void MemorySet::merge(const MemorySet& other) {
+  inputs_ |= other.inputs_;
+  any_of_arena_ |= other.any_of_arena_;
+  own_.insert(other.own_.begin(), other.own_.end());
+  for (auto [begin, end] : other.arena_) add_range(begin, end);
+}
+
 runtime::SizeExpr size_expr(const Sym& size) {
   runtime::SizeExpr result;
   if (size.is_constant())
@@ -134,12 +177,10 @@ runtime::SizeExpr size_expr(const Sym& size) {
 }
 
 runtime::SizeId SizeTable::add(const Sym& size) {
-  for (auto& [known, id] : known_)
-    if (known == size) return id;
-  const runtime::SizeId id = static_cast<runtime::SizeId>(sizes_.size());
-  sizes_.push_back(size_expr(size));
-  known_.push_back({size, id});
-  return id;
+  const auto next = static_cast<runtime::SizeId>(sizes_.size());
+  auto [known, is_new] = known_.try_emplace({size.node(), size.is_constant() ? size.constant() : 0}, next);
+  if (is_new) sizes_.push_back(size_expr(size));
+  return known->second;
 }
 
 }  // namespace cdynamo::lowering

@@ -18,6 +18,7 @@ _SETTINGS: dict[str, tuple[type, Any, str]] = {
     "keep_empty_graphs": (bool, False, "compile functions without tensors too"),
     "disk_cache": (bool, True, "keep machine code on disk between processes"),
     "memory_budget": (float, 1.0, "part of what speed would keep for the backward (0 to 1); the rest is recomputed"),
+    "compile_seconds": (float, 30.0, "processor time for compiling one function; what takes longer is left to Python"),
 }
 
 
@@ -42,8 +43,10 @@ class Config:
             raise TypeError(f"cdynamo.config.{name} takes {expected.__name__}, not {type(value).__name__}")
         if expected is int and value < 1:
             raise ValueError(f"cdynamo.config.{name} must be at least 1, not {value}")
-        if expected is float and not 0 <= value <= 1:
+        if name == "memory_budget" and not 0 <= value <= 1:
             raise ValueError(f"cdynamo.config.{name} must be between 0 and 1, not {value}")
+        if name == "compile_seconds" and not value > 0:
+            raise ValueError(f"cdynamo.config.{name} must be more than 0, not {value}")
         _C.set_config(name, 1.0 if unset else float(value))
         object.__setattr__(self, name, value)
 

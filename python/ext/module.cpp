@@ -87,6 +87,8 @@ PyObject* set_config(PyObject*, PyObject* args) {
     config.disk_cache = value;
   else if (key == "memory_budget")
     config.memory_budget = number;
+  else if (key == "compile_seconds")
+    config.compile_seconds = number;
   else if (key == "disabled")
     config.disabled = value;
   else

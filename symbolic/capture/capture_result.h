@@ -162,6 +162,12 @@ struct CaptureRequest {
   // Calls (by Node::user_call, with the reason) that an earlier attempt to compile could not differentiate:
   // the graph breaks before them.
   std::vector<std::pair<int, std::string>> refused_calls;
+  // Loops that cost much to unroll and gain little are left to Python (symbolic/frames/unrolling.h); not where the program
+  // demands one graph.
+  bool leaves_loops = true;
+  // Also every loop of more nodes: an earlier attempt to compile took too long.
+  bool leaves_long_loops = false;
+  static constexpr int64_t kNodesOfShortLoop = 64;
 };
 
 struct LibraryCall;  // symbolic/torch/library_call.h
@@ -173,7 +179,8 @@ struct CaptureResult {
   std::string skip_reason;  // kSkipFrame: why the frame is left to Python
   bool callees_too =
       false;  // kSkipFrame: the functions that it calls run in Python as well (a gradient is asked for)
-  bool retry_later = false;  // kSkipFrame for this call only (e.g. tracing is active)
+  bool unrolls_long_loop = false;  // of more than CaptureRequest::kNodesOfShortLoop nodes
+  bool retry_later = false;        // kSkipFrame for this call only (e.g. tracing is active)
 
   std::shared_ptr<graph::Graph> graph;  // captured level; may have no nodes
   std::vector<GraphInput> inputs;

@@ -70,6 +70,9 @@ struct Executor::State {
   SymbolicFrame* frame = nullptr;  // innermost
   int depth = 0;
   int64_t instructions = 0;
+  // Operators with the sizes of their results, of the first `nodes_seen` nodes (hashes).
+  std::unordered_set<size_t> sizes_seen;
+  size_t nodes_seen = 0;
   ValuePtr handled;  // the exception that is being handled; null: none
   ValuePtr none_value;
   std::vector<std::weak_ptr<SymbolicValue>>

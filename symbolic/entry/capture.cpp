@@ -8,6 +8,7 @@
 
 #include <new>
 
+#include "graph/time_budget.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/entry/root_frame.h"
@@ -325,6 +326,8 @@ CaptureResult capture_with_retries(const CaptureRequest& request) {
   Stop stop;
   bool moved = false;  // the stop is before a loop or a try that the break is in
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    if (attempt > 0 && graph::TimeBudget::exceeded())
+      return skip(record, "compiling it takes longer than config.compile_seconds allows");
     Attempt run(request, stop);
     Outcome outcome = run.run();
     if (!outcome.arguments_fit) return skip("the arguments do not fit the parameters");

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "graph/time_budget.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/exceptions.h"
@@ -119,6 +120,8 @@ FrameScope::~FrameScope() {
 
 namespace {
 
+constexpr int64_t kTimeCheck = 1024;  // instructions between two looks at the clock
+
 const std::array<OpHandler, kNumOps>& handlers() {
   static const std::array<OpHandler, kNumOps> table = [] {
     std::array<OpHandler, kNumOps> rows{};
@@ -170,6 +173,18 @@ std::string take_python_error() {
   return name + ": " + (utf8 ? utf8 : "?");
 }
 
+// Half of the time is for compiling what was captured. Once it is decided where the capture stops, it may use that too to get
+// there.
+void stop_when_late(const Executor::State& state) {
+  const bool first = state.stop_at_step < 0;
+  if (!graph::TimeBudget::exceeded(first ? 0.5 : 1)) return;
+  if (first)
+    log_warning(std::string(PyUnicode_AsUTF8(state.request.code->co_name)) + " (line " +
+                std::to_string(state.request.code->co_firstlineno) +
+                "): capture takes longer than config.compile_seconds allows; it ends with a graph break");
+  break_graph("CD0012", "");
+}
+
 void step_through(Executor& ex, SymbolicFrame& frame) {
   Executor::State& state = ex.state();
   const std::vector<Instruction>& code = frame.code->program.code;
@@ -177,6 +192,7 @@ void step_through(Executor& ex, SymbolicFrame& frame) {
   while (frame.exit == FrameExit::kNone) {
     if (frame.is_root && !root_step(state, frame)) throw StopReached{};
     if (++state.instructions > kMaxInstructions) break_graph("CD0006", "");
+    if (state.instructions % kTimeCheck == 0) stop_when_late(state);
     const Instruction& instruction = code[static_cast<size_t>(frame.pc)];
     frame.next_pc = frame.pc + 1;
     state.user_call = -1;
@@ -185,6 +201,7 @@ void step_through(Executor& ex, SymbolicFrame& frame) {
     try {
       if (frame.injected) throw PythonRaise{std::exchange(frame.injected, nullptr)};
       handler(ex, frame, instruction);
+      if (frame.next_pc < frame.pc) frame.unrolling.turn(state, frame.next_pc);
       frame.pc = frame.next_pc;
     } catch (const PythonRaise& raised) {
       note_root_raise(state, frame);

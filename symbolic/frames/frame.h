@@ -18,6 +18,7 @@
 #include "symbolic/bytecode/control_flow.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value.h"
+#include "symbolic/frames/unrolling.h"
 
 namespace cdynamo::symbolic {
 
@@ -56,6 +57,7 @@ class SymbolicFrame {
   ValuePtr result;                // what it returned or yielded
   ValuePtr injected;              // an exception that is raised where the frame is resumed (generator.throw)
   SymbolicFrame* back = nullptr;  // the caller, while it runs
+  Unrolling unrolling;
 
   void push(ValuePtr value) { stack.push_back(std::move(value)); }
   ValuePtr pop() {

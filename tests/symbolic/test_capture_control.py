@@ -250,7 +250,7 @@ def test_long_loops_have_a_limit():
 
     found = capture(f)
     assert found["end"] in ("skip", "break")
-    assert found["breaks"][0]["id"] == "CD0006"
+    assert found["breaks"][0]["id"] == "CD0014"
 
 
 def test_wrong_arguments_are_left_to_python():
