@@ -10,22 +10,24 @@
 #include <memory>
 #include <vector>
 
-#include "frame_eval/hook/config.h"
 #include "symbolic/capture/capture_result.h"
 
 namespace cdynamo::frame_eval {
 
 using symbolic::PyRef;
 
+class Owner;
+
 class Continuation {
  public:
   // `capture` ended in kBreak in `code`. Throws graph::InternalError, PythonError.
-  static std::unique_ptr<Continuation> make(PyCodeObject* code, const symbolic::CaptureResult& capture,
-                                            const ConfigPtr& config);
+  static std::unique_ptr<Continuation> make(PyCodeObject* code, const symbolic::CaptureResult& capture);
   virtual ~Continuation() = default;
   // `values`: the stack from the bottom (null: an empty slot), then the locals of capture.local_slots. They are
-  // the running code's alone once it has begun. Of `roots`, the arguments are not looked at.
-  virtual PyRef run(const symbolic::Roots& roots, std::vector<PyRef> values) = 0;
+  // the running code's alone once it has begun. Of `roots`, the arguments are not looked at. Whatever Python
+  // calls on the way is compiled for `owner`.
+  virtual PyRef run(const std::shared_ptr<Owner>& owner, const symbolic::Roots& roots,
+                    std::vector<PyRef> values) = 0;
 };
 
 }  // namespace cdynamo::frame_eval
