@@ -59,7 +59,7 @@ void bring_to_front(std::vector<std::shared_ptr<Entry>>& entries, const std::sha
   if (found != entries.end()) std::rotate(entries.begin(), found, found + 1);
 }
 
-// "Block (model.py:30)" where `code` runs for a module of that class: the place is that of its forward.
+// "Block (model.py:30)": the place is that of its forward.
 std::string name_of_module(PyTypeObject* type) {
   static PyObject* forward = PyUnicode_InternFromString("forward");
   const std::string qualified = type->tp_name;
@@ -70,9 +70,12 @@ std::string name_of_module(PyTypeObject* type) {
   return is_library_code(code) ? name : absl::StrCat(name, " (", place(code), ")");
 }
 
+// What the user knows the code by: the module's class where it is torch's own, or a forward.
 std::string name_of(PyCodeObject* code, PyObject* receiver, const std::string& owner) {
-  if (receiver) return name_of_module(Py_TYPE(receiver));
-  return is_library_code(code) ? owner : where(code);
+  const bool is_library = is_library_code(code);
+  if (receiver && (is_library || PyUnicode_CompareWithASCIIString(code->co_name, "forward") == 0))
+    return name_of_module(Py_TYPE(receiver));
+  return is_library ? owner : where(code);
 }
 
 void set_graph_break_error(const std::string& message) {
