@@ -117,8 +117,22 @@ PyObject* optimized_getattro(PyObject* object, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<OptimizedFunction*>(object)->function, name);
 }
 
-// Pickled as a call that makes it again; functions pickle by name.
+// The name under which its module has it; null without an error where the module has something else there.
+PyRef global_name(PyObject* object) {
+  PyRef module = PyRef::steal(PyObject_GetAttrString(object, "__module__"));
+  PyRef name = PyRef::steal(PyObject_GetAttrString(object, "__qualname__"));
+  PyObject* modules = PyImport_GetModuleDict();  // borrowed
+  PyObject* home =
+      module && PyUnicode_Check(module.get()) ? PyDict_GetItemWithError(modules, module.get()) : nullptr;
+  PyRef found = home && name ? PyRef::steal(PyObject_GetAttr(home, name.get())) : PyRef();
+  PyErr_Clear();
+  return found.get() == object ? name : PyRef();
+}
+
+// Pickled by its name, as a function is, where it stands under that name (a decorated function), else as a call
+// that makes it again.
 PyObject* optimized_reduce(PyObject* object, PyObject*) {
+  if (PyRef name = global_name(object)) return name.release();
   PyObject* optimize = symbolic::find_python_side(symbolic::PythonSide::kOptimize);
   if (!optimize) return nullptr;
   return Py_BuildValue("(O(O))", optimize, reinterpret_cast<OptimizedFunction*>(object)->function);

@@ -210,10 +210,14 @@ class Attempt {
     Executor::State& state = ex_.state();
     std::unordered_map<PyTypeObject*, int> written, looked_at;
     std::vector<ValuePtr> values;
-    const auto is_written = [&](const ValuePtr& value) { return state.mutated_set.contains(value.get()); };
+    const auto is_written = [&](const ValuePtr& value) {
+      auto* object = dynamic_cast<UserObjectValue*>(value.get());
+      return state.mutated_set.contains(value.get()) ||
+             (object && state.mutated_set.contains(object->known_instance_dict()));
+    };
     for (const PyRef& object : state.kept) {
       const auto known = state.by_object.find(object.get());
-      if (known == state.by_object.end() || !known->second->source || !known->second->real_object()) continue;
+      if (known == state.by_object.end() || !known->second->source) continue;
       values.push_back(known->second);
       ++looked_at[values.back()->type()];
       if (is_written(values.back())) ++written[values.back()->type()];
