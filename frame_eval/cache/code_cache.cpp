@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <unordered_set>
 
+#include "absl/strings/str_cat.h"
+#include "frame_eval/cache/entry_pool.h"
+#include "frame_eval/cache/owner.h"
 #include "frame_eval/hook/hook.h"
 #include "frame_eval/reports/events.h"
 #include "frame_eval/resume/continuation.h"
@@ -50,18 +52,32 @@ void count(std::atomic<int64_t>& counter) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-bool same_kwnames(PyObject* a, PyObject* b) {
-  if (a == b) return true;
-  if (!a || !b || PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
-    PyObject *x = PyTuple_GET_ITEM(a, i), *y = PyTuple_GET_ITEM(b, i);
-    if (x != y && PyUnicode_Compare(x, y) != 0) return false;
-  }
-  return true;
-}
-
 bool is_empty(const CaptureResult& capture) {
   return !capture.graph || (capture.graph->nodes.empty() && capture.graph->outputs.empty());
+}
+
+void bring_to_front(std::vector<std::shared_ptr<Entry>>& entries, const std::shared_ptr<Entry>& entry) {
+  const auto found = std::find(entries.begin(), entries.end(), entry);
+  if (found != entries.end()) std::rotate(entries.begin(), found, found + 1);
+}
+
+// "Block (model.py:30)": the place is that of its forward.
+std::string name_of_module(PyTypeObject* type) {
+  static PyObject* forward = PyUnicode_InternFromString("forward");
+  const std::string qualified = type->tp_name;
+  std::string name = qualified.substr(qualified.rfind('.') + 1);
+  PyObject* method = _PyType_Lookup(type, forward);
+  if (!method || !PyFunction_Check(method)) return name;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(method));
+  return is_library_code(code) ? name : absl::StrCat(name, " (", place(code), ")");
+}
+
+// What the user knows the code by: the module's class where it is torch's own, or a forward.
+std::string name_of(PyCodeObject* code, PyObject* receiver, const std::string& owner) {
+  const bool is_library = is_library_code(code);
+  if (receiver && (is_library || PyUnicode_CompareWithASCIIString(code->co_name, "forward") == 0))
+    return name_of_module(Py_TYPE(receiver));
+  return is_library ? owner : where(code);
 }
 
 void set_graph_break_error(const std::string& message) {
@@ -70,56 +86,18 @@ void set_graph_break_error(const std::string& message) {
   if (type) PyErr_SetString(type.get(), message.c_str());
 }
 
-// The entries of all codes, for reset(); a cache unregisters itself when its code object is freed.
-std::unordered_set<CodeCache*>& all_caches() {
-  static auto* caches = new std::unordered_set<CodeCache*>();
-  return *caches;
-}
-
-// What hangs in the code object's extra slot.
-struct CodeExtra {
-  std::vector<std::pair<ConfigPtr, std::shared_ptr<CodeCache>>> caches;
-};
-
-void free_extra(void* pointer) {
-  auto* extra = static_cast<CodeExtra*>(pointer);
-  if (!extra) return;  // CPython asks for every code object that has any extra
-  for (auto& [config, cache] : extra->caches) all_caches().erase(cache.get());
-  delete extra;
-}
-
-Py_ssize_t extra_index() {
-  static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(free_extra);
-  return index;
-}
-
 }  // namespace
 
-std::shared_ptr<CodeCache> code_cache(PyCodeObject* code, const ConfigPtr& config) {
-  PyObject* object = reinterpret_cast<PyObject*>(code);
-  void* pointer = nullptr;
-  if (_PyCode_GetExtra(object, extra_index(), &pointer) < 0) PyErr_Clear();
-  auto* extra = static_cast<CodeExtra*>(pointer);
-  if (!extra) {
-    extra = new CodeExtra();
-    if (_PyCode_SetExtra(object, extra_index(), extra) < 0) {
-      delete extra;
-      throw symbolic::PythonError{};
-    }
-  }
-  for (auto& [key, cache] : extra->caches)
-    if (key == config) return cache;
-  auto cache = std::make_shared<CodeCache>(code, config);
-  extra->caches.emplace_back(config, cache);
-  all_caches().insert(cache.get());
-  return cache;
-}
+CodeCache::CodeCache(Owner& owner, PyCodeObject* code, PyObject* receiver, bool is_root)
+    : owner_(owner),
+      code_(code),
+      name_(is_root ? owner.name() : name_of(code, receiver, owner.name())),
+      is_root_(is_root),
+      has_receiver_(receiver != nullptr),
+      pool_(entry_pool(code, owner.config(), receiver ? Py_TYPE(receiver) : nullptr)) {}
 
-void reset_all_caches() {
-  // Dropping entries may run Python code (destructors) that adds caches: work on a copy.
-  std::vector<CodeCache*> caches(all_caches().begin(), all_caches().end());
-  for (CodeCache* cache : caches)
-    if (all_caches().count(cache)) cache->clear();
+std::string CodeCache::full_name() const {
+  return name_ == owner_.name() ? name_ : absl::StrCat(name_, ", called by ", owner_.name(), ",");
 }
 
 void CodeCache::clear() {
@@ -127,24 +105,23 @@ void CodeCache::clear() {
   for (auto& signature : signatures_) {
     if (signature->compiling) continue;
     auto emptied = std::make_unique<CallSignature>();
-    emptied->bound = signature->bound;
-    emptied->num_positional = signature->num_positional;
-    emptied->kwnames = signature->kwnames;
+    emptied->form = signature->form;
     std::swap(*emptied, *signature);
     dropped.push_back(std::move(emptied));
   }
 }
 
+void CodeCache::retire() {
+  for (auto& signature : signatures_)
+    for (auto& entry : signature->entries) pool_->retire(entry);
+}
+
 CallSignature& CodeCache::signature_for(Py_ssize_t num_positional, PyObject* kwnames, bool bound) {
   for (auto& signature : signatures_)
-    if (signature->num_positional == num_positional && signature->bound == bound &&
-        same_kwnames(signature->kwnames.get(), kwnames))
-      return *signature;
+    if (signature->form.is(num_positional, kwnames, bound)) return *signature;
   signatures_.push_back(std::make_unique<CallSignature>());
   CallSignature& signature = *signatures_.back();
-  signature.num_positional = num_positional;
-  signature.bound = bound;
-  signature.kwnames = PyRef::borrow(kwnames);
+  signature.form = {num_positional, PyRef::borrow(kwnames), bound};
   return signature;
 }
 
@@ -153,82 +130,116 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
   CallSignature& signature = signature_for(num_positional, kwnames, bound);
   if (signature.skip) return signature.callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
   BindingsLease bindings;
-  auto run = [&](std::shared_ptr<Entry> entry) {  // held: reset() may drop it while it runs
-    if (entry->end == End::kSkipFrame)
-      return entry->callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
-    try {
-      result = entry->run(roots, *bindings, owned);
-    } catch (const RunInPython&) {
-      if (entry->graph && entry->graph->stale) std::erase(signature.entries, entry);
-      return Outcome::kSkipFrame;
-    }
-    return Outcome::kDone;
-  };
   for (size_t i = 0; i < signature.entries.size(); ++i) {
-    if (!signature.entries[i]->guards.check(roots, *bindings)) {
+    // Held: another thread, or reset(), may drop it while it is checked or runs.
+    std::shared_ptr<Entry> entry = signature.entries[i];
+    if (!entry->guards.check(roots, *bindings)) {
       count(counters().guard_failures);
       continue;
     }
-    if (i)
-      std::rotate(signature.entries.begin(), signature.entries.begin() + i,
-                  signature.entries.begin() + i + 1);
+    if (i) bring_to_front(signature.entries, entry);
     count(counters().cache_hits);
-    return run(signature.entries[0]);
+    return run(std::move(entry), signature, roots, *bindings, owned, result);
   }
   if (signature.compiling) return Outcome::kSkipFrame;
-  if (!signature.entries.empty() && (!signature.limit_reported || log_enabled(Topic::kRecompiles)))
-    explain_miss(signature, roots);
+  if (std::shared_ptr<Entry> entry = take_over(signature, roots, *bindings)) {
+    count(counters().cache_hits);
+    return run(std::move(entry), signature, roots, *bindings, owned, result);
+  }
+  if (!signature.limit_reported || log_enabled(Topic::kRecompiles)) explain_miss(signature, roots);
   if (at_limit(signature)) return Outcome::kSkipFrame;
   bool failed = false;
   std::shared_ptr<Entry> entry = compile(signature, roots, failed);
   if (failed) return Outcome::kDone;
   if (!entry)
     return signature.skip && signature.callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
-  if (entry->guards.check(roots, *bindings)) return run(entry);
-  symbolic::log_warning("internal error in " + where(code_) + ": the guards of a new entry do not hold (" +
-                        entry->guards.first_failure(roots).text + "); it runs in Python");
+  if (entry->guards.check(roots, *bindings))
+    return run(std::move(entry), signature, roots, *bindings, owned, result);
+  symbolic::log_warning(absl::StrCat("internal error in ", full_name(),
+                                     ": the guards of a new entry do not hold (",
+                                     entry->guards.first_failure(roots).text, "); it runs in Python"));
   signature.skip = true;
   return Outcome::kSkipFrame;
 }
 
-bool CodeCache::at_limit(CallSignature& signature) {
+Outcome CodeCache::run(std::shared_ptr<Entry> entry, CallSignature& signature, const symbolic::Roots& roots,
+                       Bindings& bindings, OwnedArguments owned, PyRef& result) {
+  if (entry->end == End::kSkipFrame)
+    return entry->callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
+  try {
+    result = entry->run(owner_, roots, bindings, owned);
+  } catch (const RunInPython&) {
+    if (entry->graph && entry->graph->stale) std::erase(signature.entries, entry);
+    return Outcome::kSkipFrame;
+  }
+  return Outcome::kDone;
+}
+
+std::shared_ptr<Entry> CodeCache::take_over(CallSignature& signature, const symbolic::Roots& roots,
+                                            Bindings& bindings) {
+  if (signature.limit_reported) return nullptr;
+  for (const std::shared_ptr<Entry>& entry : pool_->entries(signature.form)) {
+    if (std::find(signature.entries.begin(), signature.entries.end(), entry) != signature.entries.end())
+      continue;
+    if ((entry->graph && entry->graph->stale) || !entry->guards.check(roots, bindings, false)) continue;
+    signature.entries.insert(signature.entries.begin(), entry);
+    return entry;
+  }
+  return nullptr;
+}
+
+int CodeCache::limit() const {
   constexpr int kWays = 8;  // through the program, each an entry, where branches are followed
-  const int limit = global_config().recompile_limit * (config_->evicts ? kWays : 1);
-  if (static_cast<int>(signature.entries.size()) < limit) return false;
-  if (config_->evicts) {
+  return global_config().recompile_limit * (owner_.config()->evicts ? kWays : 1);
+}
+
+bool CodeCache::at_limit(CallSignature& signature) {
+  if (static_cast<int>(signature.entries.size()) < limit()) return false;
+  if (owner_.config()->evicts) {
+    const std::shared_ptr<Entry> dropped = std::move(signature.entries.back());
     signature.entries.pop_back();
     return false;
   }
   if (!signature.limit_reported) {
     signature.limit_reported = true;
     symbolic::log_warning(
-        where(code_) + " was compiled " + std::to_string(limit) +
-        " times, which is config.recompile_limit; calls that fit none of these run in Python. "
-        "CDYNAMO_LOGS=recompiles names the reasons.");
+        absl::StrCat(full_name(), " was compiled ", limit(),
+                     " times, which is config.recompile_limit; calls that fit none of these run in Python. "
+                     "CDYNAMO_LOGS=recompiles names the reasons."));
   }
   return true;
+}
+
+// What has to become dynamic for `entry` to fit the call; its text is the reason where there is none yet.
+bool CodeCache::learn_from(const Entry& entry, CallSignature& signature, const symbolic::Roots& roots,
+                           std::string& text) const {
+  bool dynamic = false;
+  const GuardFailure failure = entry.guards.first_failure(roots);
+  if (text.empty()) text = failure.text;
+  for (const symbolic::DynamicHint& hint : failure.now_dynamic) {
+    const bool known =
+        std::any_of(signature.dynamic.begin(), signature.dynamic.end(),
+                    [&](const auto& other) { return other.source == hint.source && other.dim == hint.dim; });
+    if (known || owner_.config()->is_static) continue;
+    signature.dynamic.push_back(hint);
+    dynamic = true;
+  }
+  return dynamic;
 }
 
 void CodeCache::explain_miss(CallSignature& signature, const symbolic::Roots& roots) {
   std::string text;
   bool dynamic = false;
-  for (const auto& entry : signature.entries) {
-    const GuardFailure failure = entry->guards.first_failure(roots);
-    if (text.empty()) text = failure.text;
-    for (const symbolic::DynamicHint& hint : failure.now_dynamic) {
-      const bool known = std::any_of(
-          signature.dynamic.begin(), signature.dynamic.end(),
-          [&](const auto& other) { return other.source == hint.source && other.dim == hint.dim; });
-      if (!known && !config_->is_static) {
-        signature.dynamic.push_back(hint);
-        dynamic = true;
-      }
-    }
-  }
-  if (!log_enabled(Topic::kRecompiles)) return;
-  const bool limit = static_cast<int>(signature.entries.size()) >= global_config().recompile_limit;
-  log(Topic::kRecompiles, where(code_) + (limit ? " is not compiled again: " : " is compiled again: ") +
-                              text + (dynamic && !limit ? "; made dynamic" : ""));
+  // The function may have been made for this call alone: what its predecessors have seen counts as seen.
+  if (signature.entries.empty())
+    for (const auto& entry : pool_->retired(signature.form)) learn_from(*entry, signature, roots, text);
+  for (const auto& entry : std::vector(signature.entries))
+    dynamic |= learn_from(*entry, signature, roots, text);
+  if (signature.entries.empty() || !log_enabled(Topic::kRecompiles)) return;
+  const bool no_more = static_cast<int>(signature.entries.size()) >= limit() && !owner_.config()->evicts;
+  log(Topic::kRecompiles,
+      absl::StrCat(full_name(), no_more ? " is not compiled again: " : " is compiled again: ", text,
+                   dynamic && !no_more ? "; made dynamic" : ""));
 }
 
 std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbolic::Roots& roots,
@@ -239,21 +250,21 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
     ~Compiling() { flag = false; }
   } compiling(signature.compiling);
   HookScope no_hook(nullptr);
+  const PyRef code_lives = PyRef::borrow(reinterpret_cast<PyObject*>(code_));
   count(counters().frames_seen);
   try {
     symbolic::CaptureRequest request;
     request.code = code_;
     request.roots = roots;
-    request.num_positional = signature.num_positional;
-    request.kwnames = signature.kwnames.get();
-    request.bound = signature.bound;
-    request.assume_dynamic = config_->dynamic;
-    request.assume_static = config_->is_static;
+    request.num_positional = signature.form.num_positional;
+    request.kwnames = signature.form.kwnames.get();
+    request.bound = signature.form.bound;
+    request.assume_dynamic = owner_.config()->dynamic;
+    request.assume_static = owner_.config()->is_static;
     request.dynamic = signature.dynamic;
     request.leaves_loops = !config_->fullgraph;
     constexpr size_t kMaxRefusals = 32;
     for (;;) {
-      const int64_t breaks = counters().graph_breaks.load();
       const graph::TimeBudget budget(global_config().compile_seconds);
       bool may_unroll_less = false;
       try {
@@ -263,12 +274,10 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
       } catch (const graph::NoDerivative& refused) {
         if (refused.user_call < 0 || request.refused_calls.size() == kMaxRefusals) throw;
         request.refused_calls.emplace_back(refused.user_call, refused.message);
-        counters().graph_breaks.store(breaks);
       } catch (const graph::TimeExceeded&) {
         // Once more, without the loops that made the graph so large.
         if (request.leaves_long_loops || !may_unroll_less) throw;
         request.leaves_long_loops = true;
-        counters().graph_breaks.store(breaks);
       }
     }
   } catch (const symbolic::PythonError&) {
@@ -276,13 +285,13 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "cdynamo: an error was lost");
   } catch (const graph::Unsupported& unsupported) {
     signature.skip = true;
-    symbolic::log_warning(where(code_) + " runs in Python: " + unsupported.message);
+    symbolic::log_warning(absl::StrCat(full_name(), " runs in Python: ", unsupported.message));
   } catch (const graph::UserError& refused) {  // a write that turns out to be none once views are worked out
     signature.skip = true;
-    symbolic::log_warning(where(code_) + " runs in Python: " + refused.message);
+    symbolic::log_warning(absl::StrCat(full_name(), " runs in Python: ", refused.message));
   } catch (const std::exception& error) {
     signature.skip = true;
-    const std::string text = "internal error while compiling " + where(code_) + ": " + error.what();
+    const std::string text = absl::StrCat("internal error while compiling ", full_name(), ": ", error.what());
     if (!global_config().suppress_errors) {
       failed = true;
       PyErr_SetString(PyExc_RuntimeError, ("cdynamo: " + text).c_str());
@@ -295,26 +304,41 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
   return nullptr;
 }
 
+// What is not worth an entry, or cannot have one.
+bool CodeCache::is_left_to_python(const CaptureResult& capture, const CallSignature& signature) const {
+  if (capture.end == End::kSkipFrame) return true;
+  if (!is_empty(capture) || global_config().keep_empty_graphs) return false;
+  // A helper without tensors is as well off in Python; replaying its side effects would need guards on what
+  // it changes.
+  if (capture.end == End::kReturn) return signature.form.bound || capture.effects.empty();
+  return signature.form.bound && capture.inputs.empty();
+}
+
+std::unique_ptr<CompiledGraph> CodeCache::compile_graph(const CaptureResult& capture, const Entry& entry,
+                                                        const symbolic::Roots& roots,
+                                                        lowering::CompileReport& report) const {
+  std::vector<OutputForm> forms = entry.rebuild.output_forms(entry.num_outputs);
+  if (owner_.config()->backend == BackendKind::kNative)
+    return compile_native(capture, std::move(forms), report);
+  Bindings example;
+  if (!entry.guards.check(roots, example))
+    throw graph::InternalError("the guards of a new entry do not hold");
+  return compile_with_callable(capture, *owner_.config(), example, std::move(forms));
+}
+
 std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureResult capture,
                                              const symbolic::Roots& roots, bool& failed) {
   const auto start = std::chrono::steady_clock::now();
-  CompileEvent event{.code = code_, .capture = &capture};
-  if (capture.end != End::kReturn) counters().graph_breaks += capture.end == End::kBreak;
-  if (config_->fullgraph && capture.end != End::kReturn && !capture.breaks.empty()) {
-    report_compile(event);
-    set_graph_break_error("fullgraph=True, and " + break_report(capture.breaks.back()));
+  CompileEvent event{.code = code_, .name = name_, .is_root = is_root_, .capture = &capture};
+  if (owner_.config()->fullgraph && capture.end != End::kReturn && !capture.breaks.empty()) {
+    const std::string report = break_report(capture.breaks.back());
+    tell(event);
+    set_graph_break_error("fullgraph=True, and " + report);
     failed = true;
     return nullptr;
   }
   // A break before the first instruction of the function's own: what entered code begins with was all.
   if (capture.end == End::kBreak && capture.break_at < origin_of(code_).prologue)
-    capture.end = End::kSkipFrame;
-  const bool empty = is_empty(capture) && !global_config().keep_empty_graphs;
-  // A helper without tensors is as well off in Python; replaying its side effects would need guards on what
-  // it changes.
-  if (capture.end == End::kReturn && empty && (signature.bound || capture.effects.empty()))
-    capture.end = End::kSkipFrame;
-  if (capture.end == End::kBreak && empty && signature.bound && capture.inputs.empty())
     capture.end = End::kSkipFrame;
   const char* stays =
       capture.end == End::kBreak ? Continuation::reason_not_to_enter(code_, capture) : nullptr;
@@ -322,9 +346,10 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     capture.end = End::kSkipFrame;
     capture.skip_reason = stays;
   }
-  if (capture.end == End::kSkipFrame) {
+  if (is_left_to_python(capture, signature)) {
+    capture.end = End::kSkipFrame;
     if (capture.skip_reason.empty()) capture.skip_reason = "it has no tensor operators";
-    report_compile(event);
+    tell(event);
     if (capture.retry_later) return nullptr;
     if (!capture.uses_torch && capture.inputs.empty()) {
       signature.skip = true;
@@ -336,31 +361,34 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     capture.effects.clear();
   }
   auto entry = std::make_shared<Entry>(capture, roots);
-  event.guards = &entry->guards;
-  lowering::CompileReport report;
-  if (capture.end != End::kSkipFrame && !is_empty(capture)) {
-    std::vector<OutputForm> forms = entry->rebuild.output_forms(entry->num_outputs);
-    if (config_->backend == BackendKind::kNative) {
-      entry->graph = compile_native(capture, std::move(forms), report);
-      event.report = &report;
-    } else {
-      Bindings example;
-      if (!entry->guards.check(roots, example))
-        throw graph::InternalError("the guards of a new entry do not hold");
-      entry->graph = compile_with_callable(capture, *config_, example, roots.globals, std::move(forms));
-    }
-    count(counters().graphs_compiled);
-  }
-  if (capture.end == End::kBreak) entry->continuation = Continuation::make(code_, capture, config_);
+  entry->form = signature.form;
+  entry->callees_too = capture.callees_too;
   if (capture.end != End::kSkipFrame) {
+    event.guards = &entry->guards;
+    lowering::CompileReport report;
+    if (!is_empty(capture)) {
+      entry->graph = compile_graph(capture, *entry, roots, report);
+      if (owner_.config()->backend == BackendKind::kNative) event.report = &report;
+      count(counters().graphs_compiled);
+    }
+    if (capture.end == End::kBreak) entry->continuation = Continuation::make(code_, capture);
     if (!signature.entries.empty()) count(counters().recompiles);
     count(counters().frames_compiled);
+    if (has_receiver_ && !is_root_) owner_.count_entry_of_receiver(code_);
     event.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    report_compile(event);
+    tell(event);
   }
-  entry->callees_too = capture.callees_too;
   signature.entries.insert(signature.entries.begin(), entry);
+  pool_->add(entry);
   return entry;
+}
+
+void CodeCache::tell(CompileEvent& event) {
+  // Each place once: what is below it on the stack breaks there as well.
+  CaptureResult& capture = *event.capture;
+  std::erase_if(capture.breaks, [&](const symbolic::BreakRecord& record) { return !owner_.is_new(record); });
+  counters().graph_breaks += static_cast<int64_t>(capture.breaks.size());
+  report_compile(event);
 }
 
 }  // namespace cdynamo::frame_eval

@@ -1,7 +1,9 @@
-// The compiled entries of one code object under one Config, a list for each signature of arguments.
+// The compiled entries that one owner has of one code object (of a module's method: for one module), a list for
+// each form of arguments.
 //
 //   look up: the guards of each entry in turn, the one that held last first
-//   miss:    the reason in the user's terms, what changed becomes dynamic, capture and compile a new entry
+//   miss:    an entry of another owner's that fits is taken over; else the reason in the user's terms, what
+//            changed becomes dynamic, capture and compile a new entry
 //   limit:   after config.recompile_limit entries the old ones still serve and the rest runs eagerly
 #pragma once
 
@@ -9,39 +11,17 @@
 #include <string>
 #include <vector>
 
-#include "frame_eval/execution/compiled_graph.h"
-#include "frame_eval/execution/rebuild.h"
-#include "frame_eval/hook/owned_arguments.h"
+#include "frame_eval/cache/entry.h"
+#include "frame_eval/hook/config.h"
 
 namespace cdynamo::frame_eval {
 
-class Continuation;
-
-// One compiled way through a function: to its end, or to a graph break and on in Python. An entry that ends
-// in kSkipFrame only says that such calls run in Python.
-struct Entry {
-  Entry(const symbolic::CaptureResult& capture, const symbolic::Roots& roots);
-  ~Entry();
-
-  // The function's result; a new reference, null with a Python error.
-  // `owned` is dropped before Python goes on after a graph break.
-  PyRef run(const symbolic::Roots& roots, Bindings& bindings, OwnedArguments owned);
-
-  symbolic::End end;
-  GuardTree guards;
-  Rebuild rebuild;
-  std::unique_ptr<CompiledGraph> graph;        // null: nothing to compute
-  std::unique_ptr<Continuation> continuation;  // kBreak
-  size_t num_outputs = 0;
-  bool callees_too = false;  // kSkipFrame: kSkipFrameAndCallees
-};
+class EntryPool;
+struct CompileEvent;
 
 // Entries for calls that pass their arguments in the same way.
 struct CallSignature {
-  bool bound = false;  // the arguments are a frame's slots
-  Py_ssize_t num_positional = 0;
-  PyRef kwnames;  // tuple or null
-
+  ArgumentForm form;
   std::vector<std::shared_ptr<Entry>> entries;
   std::vector<symbolic::DynamicHint> dynamic;
   bool callees_too = false;  // with skip: kSkipFrameAndCallees
@@ -58,34 +38,46 @@ enum class Outcome : uint8_t {
 
 class CodeCache {
  public:
-  CodeCache(PyCodeObject* code, ConfigPtr config) : code_(code), config_(std::move(config)) {}
+  // `receiver`: the module whose method the code is, or null. `is_root`: the code is that of what was optimized.
+  CodeCache(Owner& owner, PyCodeObject* code, PyObject* receiver, bool is_root);
 
   // Runs a compiled entry for the call, compiling one where that is possible. kDone: `result` is the
-  // function's, null with a Python error set.
+  // function's, null with a Python error set. Its owner lives meanwhile.
   Outcome call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames, bool bound,
                OwnedArguments owned, PyRef& result);
 
-  PyCodeObject* code() const { return code_; }
-  const ConfigPtr& config() const { return config_; }
   void clear();
+  void retire();  // hands all entries to the pool: the owner is gone
 
  private:
   CallSignature& signature_for(Py_ssize_t num_positional, PyObject* kwnames, bool bound);
+  Outcome run(std::shared_ptr<Entry> entry, CallSignature& signature, const symbolic::Roots& roots,
+              Bindings& bindings, OwnedArguments owned, PyRef& result);
+  // Null: none fits.
+  std::shared_ptr<Entry> take_over(CallSignature& signature, const symbolic::Roots& roots,
+                                   Bindings& bindings);
   // Null: run in Python, or (failed) a Python error is set.
   std::shared_ptr<Entry> compile(CallSignature& signature, const symbolic::Roots& roots, bool& failed);
   std::shared_ptr<Entry> make_entry(CallSignature& signature, symbolic::CaptureResult capture,
                                     const symbolic::Roots& roots, bool& failed);
+  bool is_left_to_python(const symbolic::CaptureResult& capture, const CallSignature& signature) const;
+  std::unique_ptr<CompiledGraph> compile_graph(const symbolic::CaptureResult& capture, const Entry& entry,
+                                               const symbolic::Roots& roots,
+                                               lowering::CompileReport& report) const;
+  bool learn_from(const Entry& entry, CallSignature& signature, const symbolic::Roots& roots,
+                  std::string& text) const;
   void explain_miss(CallSignature& signature, const symbolic::Roots& roots);
   bool at_limit(CallSignature& signature);
+  int limit() const;
+  std::string full_name() const;  // with that of what was optimized, where it is another
+  void tell(CompileEvent& event);
 
-  PyCodeObject* code_;  // borrowed: the cache lives in the code object's extra slot
-  ConfigPtr config_;
+  Owner& owner_;
+  PyCodeObject* code_;  // borrowed: the owner forgets this cache when the code object goes
+  std::string name_;    // as reports call what is compiled here
+  bool is_root_, has_receiver_;
+  std::shared_ptr<EntryPool> pool_;
   std::vector<std::unique_ptr<CallSignature>> signatures_;
 };
-
-// The cache of a code object under a config, made at the first call.
-std::shared_ptr<CodeCache> code_cache(PyCodeObject* code, const ConfigPtr& config);
-// Drops every entry of every code object.
-void reset_all_caches();
 
 }  // namespace cdynamo::frame_eval

@@ -1,13 +1,13 @@
 // A frame that the hook has stopped at, run through its code's cache.
 #include <new>
 
-#include "frame_eval/cache/code_cache.h"
+#include "frame_eval/cache/owner.h"
 #include "frame_eval/hook/calls.h"
 #include "frame_eval/hook/hook.h"
 
 namespace cdynamo::frame_eval {
 
-bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code, const ConfigPtr& config,
+bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code, const OwnerPtr& owner,
                   PyObject** result) {
   Py_ssize_t count = 0;
   PyObject** slots = cdynamo_frame_arguments(frame, &count);
@@ -23,7 +23,8 @@ bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code
   PyRef value;
   Outcome outcome = Outcome::kSkipFrame;
   try {
-    outcome = code_cache(code, config)->call(roots, count, nullptr, true, {slots, count}, value);
+    const std::shared_ptr<CodeCache> cache = owner->cache(code, slots, count, false);
+    outcome = cache->call(roots, count, nullptr, true, {slots, count}, value);
   } catch (const symbolic::PythonError&) {
     outcome = Outcome::kDone;
   } catch (const std::bad_alloc&) {

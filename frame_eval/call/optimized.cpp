@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "frame_eval/cache/code_cache.h"
+#include "frame_eval/cache/owner.h"
 #include "frame_eval/hook/calls.h"
 #include "frame_eval/hook/hook.h"
 #include "symbolic/interop/python_side.h"
@@ -15,20 +15,26 @@ namespace {
 
 using symbolic::PyRef;
 
+struct OwnerObject {
+  PyObject_HEAD OwnerPtr owner;
+};
+
 struct OptimizedFunction {
   PyObject_HEAD vectorcallfunc vectorcall;
-  PyObject* function;  // the user's PyFunctionObject
+  PyObject* function;       // the user's PyFunctionObject
+  PyObject* owner;          // an OwnerObject
+  PyTypeObject* view_type;  // null, or: its instances have owners of their own, at `owner_offset`
+  Py_ssize_t owner_offset;
   PyObject* dict;
   PyObject* weak_references;
-  ConfigPtr config;
-  std::shared_ptr<CodeCache> cache;
 };
 
 PyTypeObject* optimized_function_type = nullptr;
+PyTypeObject* owner_type = nullptr;
 
-PyObject* call_python(PyObject* function, const ConfigPtr& config, PyObject* const* args, size_t nargsf,
+PyObject* call_python(PyObject* function, const OwnerPtr& owner, PyObject* const* args, size_t nargsf,
                       PyObject* kwnames, OwnedArguments owned) {
-  HookScope scope(config, reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function)), owned);
+  HookScope scope(owner, reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function)), owned);
   return PyObject_Vectorcall(function, args, nargsf, kwnames);
 }
 
@@ -42,12 +48,21 @@ symbolic::Roots roots_of(PyObject* function, PyObject* const* args, Py_ssize_t n
           .closure = f->func_closure};
 }
 
+const OwnerPtr& owner_of_call(OptimizedFunction* self, PyObject* const* args, Py_ssize_t count) {
+  PyObject* owner = self->owner;
+  if (self->view_type && count > 0 && PyObject_TypeCheck(args[0], self->view_type)) {
+    PyObject* own = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(args[0]) + self->owner_offset);
+    if (own && Py_IS_TYPE(own, owner_type)) owner = own;
+  }
+  return reinterpret_cast<OwnerObject*>(owner)->owner;
+}
+
 PyObject* optimized_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<OptimizedFunction*>(callable);
   // The call may drop the last reference to the callable itself.
-  PyRef held = PyRef::borrow(self->function);
-  ConfigPtr config = self->config;
-  return call_function(held.get(), config, self->cache, args, nargsf, kwnames);
+  const PyRef held = PyRef::borrow(self->function);
+  const OwnerPtr owner = owner_of_call(self, args, PyVectorcall_NARGS(nargsf));
+  return call_function(held.get(), owner, args, nargsf, kwnames, {}, true);
 }
 
 void optimized_dealloc(PyObject* object) {
@@ -56,9 +71,9 @@ void optimized_dealloc(PyObject* object) {
   PyObject_GC_UnTrack(object);
   if (self->weak_references) PyObject_ClearWeakRefs(object);
   Py_CLEAR(self->function);
+  Py_CLEAR(self->owner);
+  Py_CLEAR(self->view_type);
   Py_CLEAR(self->dict);
-  self->config.~ConfigPtr();
-  self->cache.~shared_ptr<CodeCache>();
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -66,6 +81,7 @@ void optimized_dealloc(PyObject* object) {
 int optimized_traverse(PyObject* object, visitproc visit, void* arg) {
   auto* self = reinterpret_cast<OptimizedFunction*>(object);
   Py_VISIT(self->function);
+  Py_VISIT(self->view_type);
   Py_VISIT(self->dict);
   Py_VISIT(Py_TYPE(object));
   return 0;
@@ -73,6 +89,7 @@ int optimized_traverse(PyObject* object, visitproc visit, void* arg) {
 
 int optimized_clear(PyObject* object) {
   auto* self = reinterpret_cast<OptimizedFunction*>(object);
+  Py_CLEAR(self->view_type);
   Py_CLEAR(self->dict);
   return 0;
 }
@@ -100,8 +117,22 @@ PyObject* optimized_getattro(PyObject* object, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<OptimizedFunction*>(object)->function, name);
 }
 
-// Pickled as a call that makes it again; functions pickle by name.
+// The name under which its module has it; null without an error where the module has something else there.
+PyRef global_name(PyObject* object) {
+  PyRef module = PyRef::steal(PyObject_GetAttrString(object, "__module__"));
+  PyRef name = PyRef::steal(PyObject_GetAttrString(object, "__qualname__"));
+  PyObject* modules = PyImport_GetModuleDict();  // borrowed
+  PyObject* home =
+      module && PyUnicode_Check(module.get()) ? PyDict_GetItemWithError(modules, module.get()) : nullptr;
+  PyRef found = home && name ? PyRef::steal(PyObject_GetAttr(home, name.get())) : PyRef();
+  PyErr_Clear();
+  return found.get() == object ? name : PyRef();
+}
+
+// Pickled by its name, as a function is, where it stands under that name (a decorated function), else as a call
+// that makes it again.
 PyObject* optimized_reduce(PyObject* object, PyObject*) {
+  if (PyRef name = global_name(object)) return name.release();
   PyObject* optimize = symbolic::find_python_side(symbolic::PythonSide::kOptimize);
   if (!optimize) return nullptr;
   return Py_BuildValue("(O(O))", optimize, reinterpret_cast<OptimizedFunction*>(object)->function);
@@ -145,11 +176,39 @@ PyType_Spec optimized_spec = {
     .slots = optimized_slots,
 };
 
+void owner_dealloc(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  reinterpret_cast<OwnerObject*>(object)->owner.~OwnerPtr();
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyType_Slot owner_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(owner_dealloc)},
+    {Py_tp_doc,
+     const_cast<char*>("What was optimized: the compiled code that is kept for it ends with this.")},
+    {0, nullptr},
+};
+PyType_Spec owner_spec = {
+    .name = "cdynamo.Owner",
+    .basicsize = sizeof(OwnerObject),
+    .itemsize = 0,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = owner_slots,
+};
+
+PyTypeObject* add_type(PyObject* module, PyType_Spec& spec, const char* name) {
+  PyRef type = PyRef::steal(PyType_FromModuleAndSpec(module, &spec, nullptr));
+  if (!type || PyModule_AddObjectRef(module, name, type.get()) < 0) return nullptr;
+  return reinterpret_cast<PyTypeObject*>(type.release());
+}
+
 }  // namespace
 
-PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared_ptr<CodeCache>& cache,
-                        PyObject* const* args, size_t nargsf, PyObject* kwnames, OwnedArguments owned) {
-  if (global_config().disabled || cdynamo_is_tracing(PyThreadState_Get()) || symbolic::stack_is_low())
+PyObject* call_function(PyObject* function, const OwnerPtr& owner, PyObject* const* args, size_t nargsf,
+                        PyObject* kwnames, OwnedArguments owned, bool is_root) {
+  if (!owner || global_config().disabled || cdynamo_is_tracing(PyThreadState_Get()) ||
+      symbolic::stack_is_low())
     return PyObject_Vectorcall(function, args, nargsf, kwnames);
   const Py_ssize_t num_positional = PyVectorcall_NARGS(nargsf);
   const Py_ssize_t num_arguments = num_positional + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
@@ -157,10 +216,9 @@ PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared
   Outcome outcome = Outcome::kSkipFrame;
   try {
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-    if (!cache || cache->code() != code) cache = code_cache(code, config);
-    std::shared_ptr<CodeCache> held = cache;
+    const std::shared_ptr<CodeCache> cache = owner->cache(code, args, num_positional, is_root);
     const symbolic::Roots roots = roots_of(function, args, num_arguments);
-    outcome = held->call(roots, num_positional, kwnames, false, owned, result);
+    outcome = cache->call(roots, num_positional, kwnames, false, owned, result);
   } catch (const symbolic::PythonError&) {
     return nullptr;
   } catch (const std::bad_alloc&) {
@@ -174,25 +232,47 @@ PyObject* call_function(PyObject* function, const ConfigPtr& config, std::shared
     case Outcome::kSkipFrameAndCallees: return PyObject_Vectorcall(function, args, nargsf, kwnames);
     case Outcome::kSkipFrame: break;
   }
-  return call_python(function, config, args, nargsf, kwnames, owned);
+  return call_python(function, owner, args, nargsf, kwnames, owned);
 }
 
 int add_optimized_function_type(PyObject* module) {
-  PyRef type = PyRef::steal(PyType_FromModuleAndSpec(module, &optimized_spec, nullptr));
-  if (!type) return -1;
-  optimized_function_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type.get()));
-  return PyModule_AddObjectRef(module, "OptimizedFunction", type.get());
+  owner_type = add_type(module, owner_spec, "Owner");
+  optimized_function_type = owner_type ? add_type(module, optimized_spec, "OptimizedFunction") : nullptr;
+  return optimized_function_type ? 0 : -1;
 }
 
-PyRef make_optimized_function(PyObject* function, ConfigPtr config) {
+PyRef make_owner(ConfigPtr config, const char* name) {
+  PyRef object = PyRef::steal(owner_type->tp_alloc(owner_type, 0));
+  if (object)
+    new (&reinterpret_cast<OwnerObject*>(object.get())->owner)
+        OwnerPtr(std::make_shared<Owner>(std::move(config), name));
+  return object;
+}
+
+PyRef make_optimized_function(PyObject* function, PyObject* owner) {
+  if (!Py_IS_TYPE(owner, owner_type)) {
+    PyErr_SetString(PyExc_TypeError, "an Owner expected");
+    return {};
+  }
   PyRef object = PyRef::steal(optimized_function_type->tp_alloc(optimized_function_type, 0));
   if (!object) return object;
   auto* self = reinterpret_cast<OptimizedFunction*>(object.get());
-  new (&self->config) ConfigPtr(std::move(config));
-  new (&self->cache) std::shared_ptr<CodeCache>();
   self->vectorcall = optimized_vectorcall;
   self->function = Py_NewRef(function);
+  self->owner = Py_NewRef(owner);
   return object;
+}
+
+bool set_owner_slot(PyObject* optimized, PyObject* slot) {
+  if (!Py_IS_TYPE(optimized, optimized_function_type) || !Py_IS_TYPE(slot, &PyMemberDescr_Type)) {
+    PyErr_SetString(PyExc_TypeError, "an OptimizedFunction and a slot expected");
+    return false;
+  }
+  auto* self = reinterpret_cast<OptimizedFunction*>(optimized);
+  auto* member = reinterpret_cast<PyMemberDescrObject*>(slot);
+  self->view_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(PyDescr_TYPE(member)));
+  self->owner_offset = member->d_member->offset;
+  return true;
 }
 
 }  // namespace cdynamo::frame_eval

@@ -7,10 +7,19 @@
 
 namespace cdynamo::frame_eval {
 
-// Readies the type and adds it to `module` as "OptimizedFunction". -1 with a Python error on failure.
+// Readies the types and adds them to `module` as "OptimizedFunction" and "Owner". -1 with a Python error on
+// failure.
 int add_optimized_function_type(PyObject* module);
 
-// A new OptimizedFunction for a Python function; null with a Python error.
-symbolic::PyRef make_optimized_function(PyObject* function, ConfigPtr config);
+// An Owner as a Python object; null with a Python error.
+symbolic::PyRef make_owner(ConfigPtr config, const char* name);
+
+// A new OptimizedFunction for a Python function, whose entries are `owner`'s (from make_owner); null with a
+// Python error.
+symbolic::PyRef make_optimized_function(PyObject* function, PyObject* owner);
+
+// From here on `optimized` is the `__call__` of a class of views: `slot`, a member descriptor of that class,
+// holds the owner of each instance. False with a Python error.
+bool set_owner_slot(PyObject* optimized, PyObject* slot);
 
 }  // namespace cdynamo::frame_eval

@@ -58,6 +58,7 @@ GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
                      (pair.same ? " were one object, are two" : " were two objects, are one");
       return failure;
     }
+  if (failure.text = explain_aliases(bindings); !failure.text.empty()) return failure;
   if (!symbol_bindings_.empty()) {
     explain_symbols(bindings, failure);
     if (!failure.text.empty()) return failure;
@@ -67,10 +68,19 @@ GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
   return failure;
 }
 
+std::string GuardTree::explain_aliases(const Bindings& bindings) const {
+  for (const Distinct& written : distinct_)
+    for (const Distinct& other : distinct_)
+      if (written.is_written && &other != &written &&
+          bindings.slots[written.slot] == bindings.slots[other.slot])
+        return written.name + " and " + other.name + " were two objects, are one, and it is written to";
+  return {};
+}
+
 bool GuardTree::explain_node(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots,
                              Bindings& bindings, GuardFailure& failure) const {
   PyRef owner;
-  PyObject* object = access(*node.source, parent, roots, owner);
+  PyObject* object = access(node, parent, roots, owner);
   if (!object) {
     note(failure, node.source->name() + " is not there any more", {});
     return true;

@@ -5,9 +5,11 @@
 namespace cdynamo::frame_eval {
 namespace {
 
-PyObject* dict_item(PyObject* dict, PyObject* key) {
+// Runs no Python code, and so lets no other thread in, unless a key of the dict has the same hash and is no
+// built-in object.
+PyObject* dict_item(PyObject* dict, PyObject* key, Py_hash_t hash) {
   if (!dict || !PyDict_Check(dict)) return nullptr;
-  PyObject* item = PyDict_GetItemWithError(dict, key);
+  PyObject* item = _PyDict_GetItem_KnownHash(dict, key, hash);
   if (!item) PyErr_Clear();
   return item;
 }
@@ -123,14 +125,21 @@ PyObject* instance_dict(PyObject* object) {
   return nullptr;
 }
 
-PyObject* access(const symbolic::Source& source, PyObject* parent, const symbolic::Roots& roots,
-                 PyRef& owner) {
+Py_hash_t hash_of(PyObject* key) {
+  const Py_hash_t hash = key ? PyObject_Hash(key) : 0;
+  if (hash == -1) PyErr_Clear();  // it is in no dict then
+  return hash;
+}
+
+PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots, PyRef& owner) {
+  const symbolic::Source& source = *node.source;
   switch (source.kind) {
     case SourceKind::kArgument:
       return source.index < roots.num_arguments ? roots.arguments[source.index] : nullptr;
     case SourceKind::kFunction: return roots.function;
-    case SourceKind::kGlobal: return source.key ? dict_item(roots.globals, source.key.get()) : roots.globals;
-    case SourceKind::kBuiltin: return dict_item(roots.builtins, source.key.get());
+    case SourceKind::kGlobal:
+      return source.key ? dict_item(roots.globals, source.key.get(), node.key_hash) : roots.globals;
+    case SourceKind::kBuiltin: return dict_item(roots.builtins, source.key.get(), node.key_hash);
     case SourceKind::kClosure:
     case SourceKind::kClosureCell: {
       if (!roots.closure || source.index >= PyTuple_GET_SIZE(roots.closure)) return nullptr;
@@ -139,14 +148,16 @@ PyObject* access(const symbolic::Source& source, PyObject* parent, const symboli
     }
     case SourceKind::kConstant: return source.object.get();
     case SourceKind::kModuleGlobal:
-      return dict_item(PyModule_Check(parent) ? PyModule_GetDict(parent) : parent, source.key.get());
+      return dict_item(PyModule_Check(parent) ? PyModule_GetDict(parent) : parent, source.key.get(),
+                       node.key_hash);
     case SourceKind::kInstanceDict: return instance_dict(parent);
     case SourceKind::kAttribute:
       owner = PyRef::steal(PyObject_GetAttr(parent, source.key.get()));
       if (!owner) PyErr_Clear();
       return owner.get();
     case SourceKind::kItem:
-      return source.key ? dict_item(parent, source.key.get()) : sequence_item(parent, source.index);
+      return source.key ? dict_item(parent, source.key.get(), node.key_hash)
+                        : sequence_item(parent, source.index);
     case SourceKind::kDictValueAt: return dict_entry_at(parent, source.index, false);
     case SourceKind::kDictKeyAt: return dict_entry_at(parent, source.index, true);
     case SourceKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(parent));
@@ -182,10 +193,11 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
       return same_constant(leaf.object.get(), object);
     case GuardKind::kLength: return same_length(object, leaf.index);
     case GuardKind::kDictKeys: return same_keys(leaf.object.get(), object);
-    case GuardKind::kKeyAbsent: return PyDict_Check(object) && !dict_item(object, leaf.object.get());
+    case GuardKind::kKeyAbsent:
+      return PyDict_Check(object) && !dict_item(object, leaf.object.get(), leaf.hash);
     case GuardKind::kAttributeAbsent: {
       PyObject* dict = instance_dict(object);
-      return !dict || !dict_item(dict, leaf.object.get());
+      return !dict || !dict_item(dict, leaf.object.get(), leaf.hash);
     }
     case GuardKind::kTypeUnchanged:
       return object == leaf.object.get() && leaf.type_version != 0 &&
@@ -221,7 +233,10 @@ std::string guard_text(const symbolic::Guard& guard) {
     case GuardKind::kDynamicFloat: return "a float, any value";
     case GuardKind::kFunctionCode: return "function is unchanged";
     case GuardKind::kSameObject: return "is " + guard.other->name();
-    case GuardKind::kDistinctObjects: return "is not " + guard.other->name();
+    case GuardKind::kDistinctObjects:
+      if (guard.other) return "is not " + guard.other->name();
+      return guard.index ? "is written to, and no other object"
+                         : "is none of the objects that are written to";
     case GuardKind::kDistinctTensors: return "shares no memory with what is written";
     case GuardKind::kTensor: break;
   }

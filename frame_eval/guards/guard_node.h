@@ -21,6 +21,7 @@ struct Leaf {
   int index = -1;
   int tensor_check = -1;       // kTensor: index in GuardTree::tensor_checks_
   int other_slot = -1;         // kSameObject, kDistinctObjects: slot of the other object
+  Py_hash_t hash = 0;          // kKeyAbsent, kAttributeAbsent: of `object`
   unsigned type_version = 0;   // kTypeUnchanged
   PyRef defaults, kwdefaults;  // kFunctionCode: as they were, compared by identity
   std::string why;
@@ -28,6 +29,7 @@ struct Leaf {
 
 struct GuardNode {
   SourcePtr source;
+  Py_hash_t key_hash = 0;  // of the source's key: a key's own __hash__ (an enum member's) may be Python code
   std::vector<Leaf> leaves;
   std::vector<std::unique_ptr<GuardNode>> children;
   std::vector<int> inputs;   // graph inputs that this object is
@@ -49,8 +51,10 @@ bool is_settled(const GuardNode& node);
 
 // The child's object, given its parent's (null for roots). Borrowed, or owned through `owner`. Null: the path
 // is broken; no Python error is left set.
-PyObject* access(const symbolic::Source& source, PyObject* parent, const symbolic::Roots& roots,
-                 PyRef& owner);
+PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots, PyRef& owner);
+
+// The hash of a key, once and for all.
+Py_hash_t hash_of(PyObject* key);
 
 // The object's __dict__, null where it has none.
 PyObject* instance_dict(PyObject* object);

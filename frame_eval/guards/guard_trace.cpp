@@ -168,7 +168,7 @@ class Recorder {
 
 bool same_lookup(const TraceStep& step, GuardNode& child, const symbolic::Roots& roots) {
   PyRef none;
-  PyObject* object = access(*child.source, step.object, roots, none);
+  PyObject* object = access(child, step.object, roots, none);
   if (!object) return false;
   if (!is_settled(child)) {
     if (object != child.found) return false;
@@ -189,7 +189,8 @@ bool look_up_again(TraceStep& step, const symbolic::Roots& roots) {
   }
   if (step.owner) {
     for (const Leaf& leaf : step.owner->leaves)
-      if (leaf.kind == GuardKind::kAttributeAbsent && PyDict_GetItemWithError(step.object, leaf.object.get()))
+      if (leaf.kind == GuardKind::kAttributeAbsent &&
+          _PyDict_GetItem_KnownHash(step.object, leaf.object.get(), leaf.hash))
         return false;
     if (PyErr_Occurred()) PyErr_Clear();
     for (const auto& child : step.owner->children)
@@ -212,7 +213,7 @@ bool GuardTree::run_trace(const symbolic::Roots& roots, Bindings& bindings) cons
     PyObject* object = step.object;
     switch (step.kind) {
       case TraceStep::kRoot:
-        if (access(*step.node->source, nullptr, roots, none) != object) {
+        if (access(*step.node, nullptr, roots, none) != object) {
           ++step.node->changes;
           return false;
         }

@@ -43,6 +43,9 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
   if (guard_torch_state_) torch_state_ = symbolic::read_torch_state();
   guard_numpy_errors_ = capture.graph && capture.graph->framework == graph::Framework::kNumpy;
   for (const symbolic::Guard& guard : capture.guards) add_guard(guard, roots);
+  std::stable_partition(distinct_.begin(), distinct_.end(), [](const Distinct& d) { return d.is_written; });
+  num_written_ =
+      std::count_if(distinct_.begin(), distinct_.end(), [](const Distinct& d) { return d.is_written; });
   num_inputs_ = capture.inputs.size();
   for (size_t i = 0; i < num_inputs_; ++i) add_input(capture.inputs[i], static_cast<int>(i));
   num_views_ = num_inputs_;
@@ -65,6 +68,7 @@ GuardNode* GuardTree::node_for(const SourcePtr& source) {
   siblings.push_back(std::make_unique<GuardNode>());
   GuardNode* node = siblings.back().get();
   node->source = source;
+  node->key_hash = hash_of(source->key.get());
   nodes_.emplace(source, node);
   return node;
 }
@@ -73,6 +77,12 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
   if (guard.kind == GuardKind::kDistinctTensors)
     return;  // written inputs are always compared with all others
   GuardNode* node = node_for(guard.source);
+  if (guard.kind == GuardKind::kDistinctObjects && !guard.other) {
+    if (node->slot < 0) node->slot = static_cast<int>(num_slots_++);
+    distinct_.push_back({node->slot, guard.index == 1, guard.source->name()});
+    lines_.push_back(guard.source->name() + ": " + guard_text(guard));
+    return;
+  }
   Leaf leaf{.kind = guard.kind, .object = guard.object, .index = guard.index, .why = guard.why};
   std::string text;
   if (guard.kind == GuardKind::kTensor) {
@@ -97,6 +107,8 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
   } else if (guard.kind == GuardKind::kTypeUnchanged) {
     if (PyType_Check(guard.object.get()))
       leaf.type_version = type_version(reinterpret_cast<PyTypeObject*>(guard.object.get()));
+  } else if (guard.kind == GuardKind::kKeyAbsent || guard.kind == GuardKind::kAttributeAbsent) {
+    leaf.hash = hash_of(guard.object.get());
   } else if (guard.kind == GuardKind::kFunctionCode) {
     PyRef object = symbolic::follow(*guard.source, roots);
     if (object && PyFunction_Check(object.get())) {
@@ -138,7 +150,7 @@ void GuardTree::place_symbol(int symbol) {
     throw graph::InternalError("size symbol of " + binding.source->name() + " has no tensor guard");
 }
 
-bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings) const {
+bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings, bool remembers) const {
   if (guard_torch_state_ && !(symbolic::read_torch_state() == torch_state_)) return false;
   if (guard_numpy_errors_ && symbolic::numpy_reports_errors()) return false;
   bindings.inputs.resize(num_inputs_);
@@ -147,46 +159,54 @@ bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings) const {
   if (num_slots_) bindings.slots.assign(num_slots_, nullptr);
   if (!bindings.owned.empty()) bindings.owned.clear();
   if (!symbol_bindings_.empty()) bindings.symbols.assign(symbol_bindings_.size(), 0);
+  struct Checking {
+    int& checks;
+    explicit Checking(int& under_way) : checks(under_way) { ++checks; }
+    ~Checking() { --checks; }
+  } checking(checks_);
+  bindings.remembers = remembers && checks_ == 1;
   if (!check_roots(roots, bindings)) return false;
   for (const IdentityCheck& pair : identity_checks_)
     if ((bindings.slots[pair.a] == bindings.slots[pair.b]) != pair.same) return false;
+  if (num_written_ && !check_distinct(bindings)) return false;
   if (!symbol_bindings_.empty() && !(bind_symbols(bindings) && check_symbols(bindings))) return false;
   return written_inputs_.empty() || check_overlap(bindings);
 }
 
 bool GuardTree::check_roots(const symbolic::Roots& roots, Bindings& bindings) const {
-  if (!trace_.steps.empty()) {
+  if (bindings.remembers && !trace_.steps.empty()) {
     if (run_trace(roots, bindings)) return true;
     trace_.drop();
     bindings.owned.clear();
   }
   for (const auto& node : roots_)
     if (!check_node(*node, nullptr, roots, bindings)) return false;
-  if (trace_.is_due()) record_trace();
+  if (bindings.remembers && trace_.is_due()) record_trace();
   return true;
 }
 
 bool GuardTree::check_node(GuardNode& node, PyObject* parent, const symbolic::Roots& roots,
                            Bindings& bindings) const {
   PyRef owner;
-  PyObject* object = access(*node.source, parent, roots, owner);
+  PyObject* object = access(node, parent, roots, owner);
   if (!object) return false;
   if (owner) bindings.owned.push_back(std::move(owner));
-  node.found = object;
+  if (bindings.remembers) node.found = object;
   return check_object(node, object, roots, bindings);
 }
 
 bool GuardTree::check_object(GuardNode& node, PyObject* object, const symbolic::Roots& roots,
                              Bindings& bindings) const {
   if (node.slot >= 0) bindings.slots[node.slot] = object;
-  const uint64_t version =
-      node.children.empty() || !PyDict_CheckExact(object) ? 0 : cdynamo_dict_version(object);
+  const uint64_t version = !bindings.remembers || node.children.empty() || !PyDict_CheckExact(object)
+                               ? 0
+                               : cdynamo_dict_version(object);
   if (version && node.seen == object && node.seen_version == version) {
     for (GuardNode* child : node.unsettled)
       if (!check_object(*child, child->found, roots, bindings)) return false;
     return true;
   }
-  node.seen_version = 0;
+  if (bindings.remembers) node.seen_version = 0;
   for (const Leaf& leaf : node.leaves) {
     if (leaf.other_slot >= 0) continue;  // compared when every object is known
     if (leaf.tensor_check >= 0) {
@@ -204,8 +224,10 @@ bool GuardTree::check_object(GuardNode& node, PyObject* object, const symbolic::
   for (int symbol : node.symbols) bindings.symbols[symbol] = PyLong_AsLongLong(object);
   for (const auto& child : node.children)
     if (!check_node(*child, object, roots, bindings)) return false;
-  node.seen = object;
-  node.seen_version = version;
+  if (bindings.remembers) {
+    node.seen = object;
+    node.seen_version = version;
+  }
   return true;
 }
 
@@ -236,6 +258,29 @@ bool GuardTree::check_symbols(const Bindings& bindings) const {
   }
   for (const graph::SymGuard& guard : sym_->guards())
     if (!graph::holds(*sym_, guard, values)) return false;
+  return true;
+}
+
+// No object that is written to is another one of `distinct_`.
+bool GuardTree::check_distinct(const Bindings& bindings) const {
+  constexpr size_t kFew = 64;  // comparisons that are cheaper than a table
+  const auto object = [&](size_t i) { return bindings.slots[distinct_[i].slot]; };
+  if (num_written_ * distinct_.size() <= kFew) {
+    for (size_t i = 0; i < num_written_; ++i)
+      for (size_t k = i + 1; k < distinct_.size(); ++k)
+        if (object(i) == object(k)) return false;
+    return true;
+  }
+  thread_local std::vector<PyObject*> table;  // open addressing
+  size_t size = 64;
+  while (size < 2 * num_written_) size *= 2;
+  table.assign(size, nullptr);
+  for (size_t i = 0; i < distinct_.size(); ++i) {
+    size_t at = (reinterpret_cast<uintptr_t>(object(i)) >> 4) * 0x9E3779B97F4A7C15u >> 32;
+    for (at &= size - 1; table[at]; at = (at + 1) & (size - 1))
+      if (table[at] == object(i)) return false;
+    if (i < num_written_) table[at] = object(i);
+  }
   return true;
 }
 

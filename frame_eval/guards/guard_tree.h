@@ -37,6 +37,7 @@ struct Bindings {
   std::vector<int64_t> strides;  // storage that views may point into
   std::vector<PyObject*> slots;  // objects compared with each other
   std::vector<PyRef> owned;      // objects that an accessor made
+  bool remembers = true;         // the check leaves what it found in the tree
 };
 
 class GuardTree {
@@ -46,7 +47,9 @@ class GuardTree {
   ~GuardTree();
   GuardTree(GuardTree&&) noexcept = default;
 
-  bool check(const symbolic::Roots& roots, Bindings& bindings) const;
+  // `remembers`: the next check may be quicker for what this one found; not where the entry is likely to be
+  // another's.
+  bool check(const symbolic::Roots& roots, Bindings& bindings, bool remembers = true) const;
   GuardFailure first_failure(const symbolic::Roots& roots) const;
   std::string str() const;  // one guard a line, for the log topic "guards"
 
@@ -69,6 +72,12 @@ class GuardTree {
   struct SourceEqual {
     bool operator()(const SourcePtr& a, const SourcePtr& b) const { return symbolic::same_source(*a, *b); }
   };
+  // An object that is written to, or one that might be it in another call: of its type, and looked at.
+  struct Distinct {
+    int slot;
+    bool is_written;
+    std::string name;
+  };
   struct TensorLeaf {
     symbolic::TensorCheck check;
     SourcePtr source;
@@ -89,19 +98,26 @@ class GuardTree {
   void record_trace() const;
   bool bind_symbols(Bindings& bindings) const;
   bool check_symbols(const Bindings& bindings) const;
+  bool check_distinct(const Bindings& bindings) const;
   bool check_overlap(const Bindings& bindings) const;
   bool explain_node(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots, Bindings& bindings,
                     GuardFailure& failure) const;
   bool explain_leaves(const GuardNode& node, PyObject* object, Bindings& bindings,
                       GuardFailure& failure) const;
+  std::string explain_aliases(const Bindings& bindings) const;
   void explain_symbols(const Bindings& bindings, GuardFailure& failure) const;
 
   std::vector<std::unique_ptr<GuardNode>> roots_;
   std::unordered_map<SourcePtr, GuardNode*, SourceHash, SourceEqual>
       nodes_;                 // of the whole tree, while it is made
   mutable GuardTrace trace_;  // of the last walk of the tree; the GIL is held
+  // Checks that are under way. An accessor may let another thread in (an object that it makes starts the garbage
+  // collector, which runs finalizers): what the first check relies on is not changed by the others.
+  mutable int checks_ = 0;
   std::vector<TensorLeaf> tensors_;
   std::vector<IdentityCheck> identity_checks_;
+  std::vector<Distinct> distinct_;  // those that are written to first
+  size_t num_written_ = 0;          // of these
   std::vector<DynamicExtent> dynamic_extents_;
   std::vector<symbolic::SymbolBinding> symbol_bindings_;
   std::shared_ptr<graph::SymContext> sym_;

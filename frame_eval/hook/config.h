@@ -1,5 +1,5 @@
 // What a call of cdynamo.optimize asked for. Python's optimize() checks the values and keeps one object for
-// equal options, so that cache entries are shared between equal calls.
+// equal options, so that what was optimized alike can share cache entries.
 #pragma once
 
 #include <memory>
@@ -17,6 +17,7 @@ struct Config {
       backend_callable;  // kEager, kCallable: (graph description, example inputs) -> callable, in Python
   bool fullgraph = false;
   bool evicts = false;  // at the limit of entries the one that was used longest ago makes room for a new one
+  bool shared = false;  // one object for all calls with equal options
   bool dynamic = false,
        is_static = false;  // dynamic=True, dynamic=False; neither: sizes that change become dynamic
 };

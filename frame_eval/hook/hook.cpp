@@ -10,7 +10,7 @@
 namespace cdynamo::frame_eval {
 namespace {
 
-thread_local ConfigPtr current_config;
+thread_local OwnerPtr current_owner;
 thread_local PyCodeObject* code_to_let_pass = nullptr;
 thread_local OwnedArguments owned_by_let_pass;
 
@@ -48,7 +48,7 @@ Py_ssize_t verdict_index() {
 }
 
 PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
-  if (!current_config || throw_flag || cdynamo_is_tracing(tstate) || symbolic::stack_is_low())
+  if (!current_owner || throw_flag || cdynamo_is_tracing(tstate) || symbolic::stack_is_low())
     return cdynamo_run_default(tstate, frame, throw_flag);
   PyCodeObject* code = cdynamo_frame_code(frame);
   if (code == code_to_let_pass) {
@@ -59,8 +59,7 @@ PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
   PyObject* result = nullptr;
   const CodeVerdict verdict = code_verdict(code);
   if (verdict == CodeVerdict::kSkipFrameAndCallees) return run_with_callees_uncompiled(tstate, frame);
-  if (verdict == CodeVerdict::kCompile &&
-      run_compiled(tstate, frame, code, ConfigPtr(current_config), &result))
+  if (verdict == CodeVerdict::kCompile && run_compiled(tstate, frame, code, OwnerPtr(current_owner), &result))
     return result;
   return cdynamo_run_default(tstate, frame, throw_flag);
 }
@@ -73,12 +72,12 @@ PyObject* run_with_callees_uncompiled(PyThreadState* tstate, CdynamoFrame* frame
   return cdynamo_run_default(tstate, frame, 0);
 }
 
-HookScope::HookScope(ConfigPtr config, PyCodeObject* let_pass, OwnedArguments owned)
-    : previous_(std::move(current_config)),
+HookScope::HookScope(OwnerPtr owner, PyCodeObject* let_pass, OwnedArguments owned)
+    : previous_(std::move(current_owner)),
       previous_pass_(code_to_let_pass),
       previous_owned_(owned_by_let_pass),
-      installed_(config != nullptr) {
-  current_config = std::move(config);
+      installed_(owner != nullptr) {
+  current_owner = std::move(owner);
   code_to_let_pass = let_pass;
   owned_by_let_pass = owned;
   if (installed_) cdynamo_hook_install(evaluate);
@@ -86,12 +85,12 @@ HookScope::HookScope(ConfigPtr config, PyCodeObject* let_pass, OwnedArguments ow
 
 HookScope::~HookScope() {
   if (installed_) cdynamo_hook_uninstall();
-  current_config = std::move(previous_);
+  current_owner = std::move(previous_);
   code_to_let_pass = previous_pass_;
   owned_by_let_pass = previous_owned_;
 }
 
-const ConfigPtr& hook_config() { return current_config; }
+const OwnerPtr& hook_owner() { return current_owner; }
 
 CodeVerdict code_verdict(PyCodeObject* code) {
   PyObject* object = reinterpret_cast<PyObject*>(code);
@@ -102,6 +101,12 @@ CodeVerdict code_verdict(PyCodeObject* code) {
     if (_PyCode_SetExtra(object, verdict_index(), kept) < 0) PyErr_Clear();
   }
   return static_cast<CodeVerdict>(reinterpret_cast<intptr_t>(kept) - 1);
+}
+
+bool is_library_code(PyCodeObject* code) {
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  if (!file) PyErr_Clear();
+  return file && longest_match(folders().libraries, file) > 0;
 }
 
 void set_code_folders(CodeFolders names) { folders() = std::move(names); }

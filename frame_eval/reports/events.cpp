@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "frame_eval/reports/graph_description.h"
 #include "graph/passes.h"
 #include "symbolic/interop/logs.h"
@@ -52,7 +53,7 @@ PyRef event_dict(const CompileEvent& event) {
   static const char* ends[] = {"return", "break", "skip"};
   PyRef dict = PyRef::steal(PyDict_New());
   const symbolic::CaptureResult& capture = *event.capture;
-  put(dict.get(), "where", text(where(event.code)));
+  put(dict.get(), "where", text(event.name));
   put(dict.get(), "code", PyRef::borrow(reinterpret_cast<PyObject*>(event.code)));
   put(dict.get(), "end", text(ends[static_cast<int>(capture.end)]));
   put(dict.get(), "skip_reason", text(capture.skip_reason));
@@ -76,10 +77,12 @@ PyRef event_dict(const CompileEvent& event) {
 
 }  // namespace
 
-std::string where(PyCodeObject* code) {
+std::string place(PyCodeObject* code) {
   const std::string file = std::filesystem::path(utf8(code->co_filename)).filename();
-  return std::string(utf8(code->co_name)) + " (" + file + ":" + std::to_string(code->co_firstlineno) + ")";
+  return absl::StrCat(file, ":", code->co_firstlineno);
 }
+
+std::string where(PyCodeObject* code) { return absl::StrCat(utf8(code->co_name), " (", place(code), ")"); }
 
 std::string break_report(const symbolic::BreakRecord& record) {
   std::string report = "graph break " + record.id + ": " + record.what + "\n";
@@ -102,23 +105,25 @@ std::string disassembly(PyObject* code) {
 
 void report_compile(const CompileEvent& event) {
   const symbolic::CaptureResult& capture = *event.capture;
+  // A helper that is left to Python is nothing that a user has asked about.
+  const bool is_told = event.is_root || capture.end != symbolic::End::kSkipFrame || !capture.breaks.empty();
   if (log_enabled(Topic::kBytecode)) {
     static const char* ends[] = {"all of it is captured", "captured up to a graph break", "runs in Python"};
-    log(Topic::kBytecode, where(event.code) + ": " + ends[static_cast<int>(capture.end)] + "\n" +
+    log(Topic::kBytecode, event.name + ": " + ends[static_cast<int>(capture.end)] + "\n" +
                               disassembly(reinterpret_cast<PyObject*>(event.code)));
   }
   if (log_enabled(Topic::kGraph) && capture.graph)
-    log(Topic::kGraph, where(event.code) + "\n" + graph::print_readable(*capture.graph));
+    log(Topic::kGraph, event.name + "\n" + graph::print_readable(*capture.graph));
   if (log_enabled(Topic::kGuards) && event.guards)
-    log(Topic::kGuards, where(event.code) + "\n" + event.guards->str());
+    log(Topic::kGuards, event.name + "\n" + event.guards->str());
   if (log_enabled(Topic::kGraphBreaks)) {
     for (const symbolic::BreakRecord& record : capture.breaks) log(Topic::kGraphBreaks, break_report(record));
-    if (capture.end == symbolic::End::kSkipFrame && capture.breaks.empty())
-      log(Topic::kGraphBreaks, where(event.code) + " runs in Python: " + capture.skip_reason);
+    if (capture.end == symbolic::End::kSkipFrame && capture.breaks.empty() && is_told)
+      log(Topic::kGraphBreaks, event.name + " runs in Python: " + capture.skip_reason);
   }
   if (log_enabled(Topic::kPerf))
-    log(Topic::kPerf, where(event.code) + ": compiled in " + std::to_string(event.seconds * 1e3) + " ms");
-  if (!listener) return;
+    log(Topic::kPerf, event.name + ": compiled in " + std::to_string(event.seconds * 1e3) + " ms");
+  if (!listener || !is_told) return;
   PyRef dict = event_dict(event);
   PyRef held = PyRef::borrow(listener);
   PyRef done = dict ? PyRef::steal(PyObject_CallOneArg(held.get(), dict.get())) : PyRef();

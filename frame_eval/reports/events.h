@@ -15,12 +15,16 @@ namespace cdynamo::frame_eval {
 
 struct CompileEvent {
   PyCodeObject* code = nullptr;
-  const symbolic::CaptureResult* capture = nullptr;
+  std::string name;      // "Net (model.py:12)": what the user knows it by
+  bool is_root = false;  // it is what was optimized
+  symbolic::CaptureResult* capture = nullptr;
   const lowering::CompileReport* report = nullptr;  // null: no graph, or not the native backend's
   const GuardTree* guards = nullptr;
   double seconds = 0;
 };
 
+// "model.py:12"
+std::string place(PyCodeObject* code);
 // "forward (model.py:12)"
 std::string where(PyCodeObject* code);
 // The report of one graph break, as the user reads it.

@@ -60,7 +60,6 @@ struct ResumePoint {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* code;  // the resume function's
   Py_ssize_t num_cells;
-  ConfigPtr config;
   EntryPoint entry;
   std::shared_ptr<OriginalCode> original;
 };
@@ -82,9 +81,9 @@ PyObject* resume_vectorcall(PyObject* callable, PyObject* const* args, size_t na
     PyRef function = make_function(self->code, PyEval_GetGlobals(), cells.slots, cells.count);
     cells.drop();
     if (PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr) == 0) {
-      std::shared_ptr<CodeCache> cache;
-      result = call_function(function.get(), self->config, cache, arguments.slots, arguments.count, nullptr,
-                             arguments);
+      // Stubs run in continuations only, and these under the owner of the frame that they go on with.
+      const OwnerPtr owner = hook_owner();
+      result = call_function(function.get(), owner, arguments.slots, arguments.count, nullptr, arguments);
       if (!result) note_failed_resume();
     }
   } catch (const symbolic::PythonError&) {
@@ -103,7 +102,6 @@ void resume_dealloc(PyObject* object) {
       self->original->resume_points.erase(known);
   }
   Py_CLEAR(self->code);
-  self->config.~ConfigPtr();
   self->entry.~EntryPoint();
   self->original.~shared_ptr<OriginalCode>();
   type->tp_free(object);
@@ -124,18 +122,14 @@ PyTypeObject* resume_point_type() {
   return ready ? &type : nullptr;
 }
 
-PyRef resume_point(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry, void* context) {
-  const ConfigPtr& config = *static_cast<const ConfigPtr*>(context);
+PyRef resume_point(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry) {
   auto known = original->resume_points.find(entry);
-  if (known != original->resume_points.end() &&
-      reinterpret_cast<ResumePoint*>(known->second)->config == config)
-    return PyRef::borrow(known->second);
+  if (known != original->resume_points.end()) return PyRef::borrow(known->second);
   PyTypeObject* type = resume_point_type();
   if (!type) throw symbolic::PythonError{};
   PyRef code = make_resume_code(original, entry);
   PyRef object = checked(type->tp_alloc(type, 0));
   auto* self = reinterpret_cast<ResumePoint*>(object.get());
-  new (&self->config) ConfigPtr(config);
   new (&self->entry) EntryPoint(entry);
   new (&self->original) std::shared_ptr<OriginalCode>(original);
   self->vectorcall = resume_vectorcall;
@@ -149,8 +143,8 @@ PyRef resume_point(const std::shared_ptr<OriginalCode>& original, const EntryPoi
 
 class PythonContinuation : public Continuation {
  public:
-  PythonContinuation(PyCodeObject* code, const symbolic::CaptureResult& capture, const ConfigPtr& config);
-  PyRef run(const symbolic::Roots& roots, std::vector<PyRef> values) override;
+  PythonContinuation(PyCodeObject* code, const symbolic::CaptureResult& capture);
+  PyRef run(const OwnerPtr& owner, const symbolic::Roots& roots, std::vector<PyRef> values) override;
 
  private:
   PyRef cell(const symbolic::Roots& roots, const std::vector<PyRef>& values, size_t i) const;
@@ -159,7 +153,6 @@ class PythonContinuation : public Continuation {
     int value = -1;    // index in the values of a break
     int closure = -1;  // else index in the function's closure; neither: a new empty cell
   };
-  ConfigPtr config_;
   PyRef code_;
   std::vector<int> arguments_;  // indices in the values of a break
   int first_argument_;  // the first of the arguments is what this one of the cells holds; -1: it is not
@@ -173,9 +166,7 @@ int closure_index(PyCodeObject* code, const std::string& name) {
   return -1;
 }
 
-PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::CaptureResult& capture,
-                                       const ConfigPtr& config)
-    : config_(config) {
+PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::CaptureResult& capture) {
   const CodeOrigin origin = origin_of(code);
   const OriginalCode& original = *origin.original;
   EntryPoint entry;
@@ -216,8 +207,7 @@ PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::Captu
     std::sort(of_original.locals.begin(), of_original.locals.end());
     broken.ways_out.push_back(std::move(of_original));
   }
-  code_ =
-      make_continuation_code(origin.original, entry, broken, resume_point, const_cast<ConfigPtr*>(&config_));
+  code_ = make_continuation_code(origin.original, entry, broken, resume_point);
   if (symbolic::log_enabled(symbolic::Topic::kBytecode))
     symbolic::log(symbolic::Topic::kBytecode,
                   where(code) + ": made to go on in Python after the graph\n" + disassembly(code_.get()));
@@ -230,7 +220,8 @@ PyRef PythonContinuation::cell(const symbolic::Roots& roots, const std::vector<P
   return checked(PyCell_New(nullptr));
 }
 
-PyRef PythonContinuation::run(const symbolic::Roots& roots, std::vector<PyRef> values) {
+PyRef PythonContinuation::run(const OwnerPtr& owner, const symbolic::Roots& roots,
+                              std::vector<PyRef> values) {
   std::vector<PyRef> cells;
   std::vector<PyObject*> cell_pointers, arguments;
   for (size_t i = 0; i < cells_.size(); ++i) {
@@ -246,7 +237,7 @@ PyRef PythonContinuation::run(const symbolic::Roots& roots, std::vector<PyRef> v
   for (int i : arguments_) arguments.push_back(values[i].release());
   values.clear();
   const OwnedArguments owned{arguments.data(), static_cast<Py_ssize_t>(arguments.size())};
-  HookScope hook(config_, reinterpret_cast<PyCodeObject*>(code_.get()), owned);
+  HookScope hook(owner, reinterpret_cast<PyCodeObject*>(code_.get()), owned);
   PyRef result =
       PyRef::steal(PyObject_Vectorcall(function.get(), arguments.data(), arguments.size(), nullptr));
   owned.drop();
@@ -268,9 +259,8 @@ const char* Continuation::reason_not_to_enter(PyCodeObject* code, const symbolic
   return takes_first && has_first ? nullptr : "super() has no first argument to read";
 }
 
-std::unique_ptr<Continuation> Continuation::make(PyCodeObject* code, const symbolic::CaptureResult& capture,
-                                                 const ConfigPtr& config) {
-  return std::make_unique<PythonContinuation>(code, capture, config);
+std::unique_ptr<Continuation> Continuation::make(PyCodeObject* code, const symbolic::CaptureResult& capture) {
+  return std::make_unique<PythonContinuation>(code, capture);
 }
 
 }  // namespace cdynamo::frame_eval

@@ -10,24 +10,26 @@
 #include <memory>
 #include <vector>
 
-#include "frame_eval/hook/config.h"
 #include "symbolic/capture/capture_result.h"
 
 namespace cdynamo::frame_eval {
 
 using symbolic::PyRef;
 
+class Owner;
+
 class Continuation {
  public:
   // Why `code` runs in Python as a whole instead, null: it does not. `capture` ended in kBreak.
   static const char* reason_not_to_enter(PyCodeObject* code, const symbolic::CaptureResult& capture);
   // For a capture that ended in kBreak and has no such reason. Throws graph::InternalError, PythonError.
-  static std::unique_ptr<Continuation> make(PyCodeObject* code, const symbolic::CaptureResult& capture,
-                                            const ConfigPtr& config);
+  static std::unique_ptr<Continuation> make(PyCodeObject* code, const symbolic::CaptureResult& capture);
   virtual ~Continuation() = default;
   // `values`: the stack from the bottom (null: an empty slot), then the locals of capture.local_slots. They are
-  // the running code's alone once it has begun. Of `roots`, the arguments are not looked at.
-  virtual PyRef run(const symbolic::Roots& roots, std::vector<PyRef> values) = 0;
+  // the running code's alone once it has begun. Of `roots`, the arguments are not looked at. Whatever Python
+  // calls on the way is compiled for `owner`.
+  virtual PyRef run(const std::shared_ptr<Owner>& owner, const symbolic::Roots& roots,
+                    std::vector<PyRef> values) = 0;
 };
 
 }  // namespace cdynamo::frame_eval

@@ -303,7 +303,7 @@ PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const Entr
 }
 
 PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
-                             const BrokenCode& broken, ResumeFactory resume, void* context) {
+                             const BrokenCode& broken, ResumeFactory resume) {
   const std::vector<WayOut> ways = broken.whole_loop ? broken.ways_out : ways_out_of(*original, entry);
   const int scratch = 1 + *std::max_element(original->depths.begin(), original->depths.end());
   const EnteredLayout layout = lay_out(*original, entry, scratch + 1);
@@ -337,7 +337,7 @@ PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, cons
       empty = empty_after(*original, entry, way.to);
     const EntryPoint exit{after_landing(original->program, way.to), std::move(empty), way.locals};
     const int stub = static_cast<int>(program.code.size());
-    append_stub(program, *original, layout, way, exit, resume(original, exit, context));
+    append_stub(program, *original, layout, way, exit, resume(original, exit));
     const Instruction& last = original->program.code[way.from];
     if (fall_through[way.from] >= 0 && way.to == way.from + 1)
       program.code[fall_through[way.from]].arg = stub;

@@ -78,8 +78,8 @@ struct BrokenCode {
 // Entered code for a continuation. `resume(entry)` gives the callable for a way out (a new reference); it is
 // called with the closure's cells, the first argument (see OriginalCode), the locals and the non-empty stack
 // items.
-using ResumeFactory = PyRef (*)(const std::shared_ptr<OriginalCode>&, const EntryPoint&, void* context);
+using ResumeFactory = PyRef (*)(const std::shared_ptr<OriginalCode>&, const EntryPoint&);
 PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
-                             const BrokenCode& broken, ResumeFactory resume, void* context);
+                             const BrokenCode& broken, ResumeFactory resume);
 
 }  // namespace cdynamo::frame_eval

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-import os
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
 from cdynamo import _C, _options
+from cdynamo._code_folders import tell_extension
 from cdynamo._explain import Explanation, listening
 from cdynamo._logs import set_logs_from_environment
-from cdynamo._module import can_be_viewed, is_view, make_view, original_of
+from cdynamo._module import can_be_viewed, is_view, make_view
+from cdynamo._owners import name_of, owner_of
 
 
 def optimize(
@@ -53,18 +53,19 @@ def _optimize(fn: Any, options: _options.Options) -> Any:
     if isinstance(fn, _C.OptimizedFunction):
         fn = fn.__wrapped__
     if is_view(fn):
-        fn = original_of(fn)
+        return make_view(fn, options)
     if isinstance(fn, types.FunctionType):
-        return _named_like(_C.make_optimized(fn, options.handle), fn)
+        return _named_like(_C.make_optimized(fn, owner_of(fn, options, name_of(fn))), fn)
     if isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType):
-        return types.MethodType(_C.make_optimized(fn.__func__, options.handle), fn.__self__)
+        owner = owner_of(fn.__self__, options, name_of(fn), fn.__func__)
+        return types.MethodType(_C.make_optimized(fn.__func__, owner), fn.__self__)
     if can_be_viewed(fn):
         return make_view(fn, options)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)
 
-    return _named_like(_C.make_optimized(call, options.handle), fn)
+    return _named_like(_C.make_optimized(call, owner_of(fn, options, name_of(fn))), fn)
 
 
 def _named_like(optimized: Any, fn: Any) -> Any:
@@ -123,22 +124,5 @@ def set_stance(stance: str) -> None:
     _C.set_config("disabled", int(stance == "force_eager"))
 
 
-# What torch.compiler.disable wraps, and checkpoints: what is recomputed has to be what the forward did.
-_PLAIN_TORCH = (("_dynamo",), ("_compile.py",), ("utils", "checkpoint.py"))
-
-
-def _skip_library_code() -> None:
-    """Code of the standard library and of frameworks is inlined when called, never compiled on its own."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    stdlib = os.path.dirname(os.path.abspath(os.__file__))
-    site = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-    packages = ("torch", "numpy", "functorch", "torchgen", "sympy", "networkx", "pytest", "_pytest", "pluggy")
-    skipped = [here, stdlib, "<frozen"] + [os.path.join(path, name) for path in site for name in packages]
-    kept = [os.path.join(path, "torch", "nn", "modules") for path in site] + site + [os.path.join(stdlib, "test")]
-    plain = [os.path.join(here, "_disable.py")]
-    plain += [os.path.join(path, "torch", *rest) for path in site for rest in _PLAIN_TORCH]
-    _C.set_code_folders(skipped, kept, plain)
-
-
-_skip_library_code()
+tell_extension()
 set_logs_from_environment()

@@ -69,7 +69,7 @@ class Explanation:
 
     @property
     def graph_break_count(self) -> int:
-        return sum(frame.end == "break" for frame in self.frames)
+        return len(self.breaks)
 
     @property
     def kernel_count(self) -> int:

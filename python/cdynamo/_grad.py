@@ -8,9 +8,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cdynamo import _options
-from cdynamo._api import _optimize, is_compiling
+from cdynamo import _C, _options
+from cdynamo._api import is_compiling
 from cdynamo._errors import graph_break_error_class
+from cdynamo._owners import name_of
 
 _MOST_WAYS = 64  # as many as compiled code is kept of, or so
 
@@ -72,7 +73,7 @@ def value_and_grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
         slopes = gradients(value, [given[place] for place in places])
         return value, (slopes[0] if isinstance(argnums, int) else tuple(slopes)), branches()
 
-    compiled = None if is_compiling() else _optimize(compute, _options_of(fn))
+    compiled = None if is_compiling() else _C.make_optimized(compute, _owner_of(fn))
     ways: dict[str, str] = {}  # what graphs take, to the path that they were captured for; the last one last
     surprises = 0
 
@@ -121,15 +122,20 @@ def _first_wrong(conditions: tuple[Any, ...], taken: str) -> int | None:
     return None
 
 
-_options_by_code: weakref.WeakKeyDictionary[Any, _options.Options] = weakref.WeakKeyDictionary()
+_owners: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
-def _options_of(fn: Callable[..., Any]) -> _options.Options:
-    """The compiled code of each function is counted on its own; equal code shares it."""
-    code = getattr(fn, "__code__", _options_of.__code__)
-    if code not in _options_by_code:
-        _options_by_code[code] = _options.make(None, None, False, "native", None, evicts=True)
-    return _options_by_code[code]
+@functools.cache
+def _options_of_gradients() -> _options.Options:
+    return _options.make(None, None, False, "native", None, evicts=True)
+
+
+def _owner_of(fn: Callable[..., Any]) -> Any:
+    """The compiled code of each function is counted on its own; equal code shares it, for as long as the code lives."""
+    code = getattr(fn, "__code__", _owner_of.__code__)
+    if code not in _owners:
+        _owners[code] = _C.make_owner(_options_of_gradients().handle, name_of(fn))
+    return _owners[code]
 
 
 def grad(fn: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:

@@ -15,13 +15,14 @@ OPTIONS: dict[str, type] = {}
 
 @dataclass(eq=False)
 class Options:
-    """Equal options share compiled code: see `get`."""
+    """What one call of `optimize` asked for; `shared`: other calls with equal arguments get this object too."""
 
     mode: str
     dynamic: bool | None
     fullgraph: bool
     backend: str | Callable
     options: dict[str, Any] = field(default_factory=dict)
+    shared: bool = False
     handle: Any = None
 
     def as_kwargs(self) -> dict[str, Any]:
@@ -54,17 +55,26 @@ def _checked(mode: Any, dynamic: Any, fullgraph: Any, options: Any) -> None:
             raise ValueError(f"unknown option {name!r}{known}")
 
 
-def make(mode: Any, dynamic: Any, fullgraph: Any, backend: Any, options: Any, *, evicts: bool = False) -> Options:
+def make(
+    mode: Any,
+    dynamic: Any,
+    fullgraph: Any,
+    backend: Any,
+    options: Any,
+    *,
+    evicts: bool = False,
+    shared: bool = False,
+) -> Options:
     """A new Options with compiled code of its own. Raises ValueError, TypeError."""
     _checked(mode, dynamic, fullgraph, options)
     kind, function = resolve(backend)
-    result = Options(mode or "default", dynamic, fullgraph, backend, dict(options or {}))
+    result = Options(mode or "default", dynamic, fullgraph, backend, dict(options or {}), shared)
     bridge = None
     if function is not None:
         from cdynamo._fx import bridge_to
 
         bridge = bridge_to(function, is_eager=kind == 1)
-    result.handle = _C.make_config(kind, bridge, fullgraph, dynamic is True, dynamic is False, evicts)
+    result.handle = _C.make_config(kind, bridge, fullgraph, dynamic is True, dynamic is False, evicts, shared)
     return result
 
 
@@ -75,5 +85,5 @@ def get(mode: Any, dynamic: Any, fullgraph: Any, backend: Any, options: Any) -> 
     _checked(mode, dynamic, fullgraph, options)
     key = (mode or "default", dynamic, fullgraph, backend if isinstance(backend, str) else repr(backend))
     if key not in _interned:
-        _interned[key] = make(mode, dynamic, fullgraph, backend, options)
+        _interned[key] = make(mode, dynamic, fullgraph, backend, options, shared=True)
     return _interned[key]

@@ -3,7 +3,7 @@
 
 #include <Python.h>
 
-#include "frame_eval/cache/code_cache.h"
+#include "frame_eval/cache/owner.h"
 #include "frame_eval/call/optimized.h"
 #include "frame_eval/hook/hook.h"
 #include "frame_eval/reports/events.h"
@@ -28,11 +28,12 @@ void free_config(PyObject* capsule) {
   delete static_cast<fe::ConfigPtr*>(PyCapsule_GetPointer(capsule, kConfigCapsule));
 }
 
-// make_config(backend_kind, backend_callable, fullgraph, dynamic, static, evicts) -> capsule
+// make_config(backend_kind, backend_callable, fullgraph, dynamic, static, evicts, shared) -> capsule
 PyObject* make_config(PyObject*, PyObject* args) {
-  int kind, fullgraph, dynamic, is_static, evicts;
+  int kind, fullgraph, dynamic, is_static, evicts, shared;
   PyObject* callable;
-  if (!PyArg_ParseTuple(args, "iOpppp", &kind, &callable, &fullgraph, &dynamic, &is_static, &evicts))
+  if (!PyArg_ParseTuple(args, "iOppppp", &kind, &callable, &fullgraph, &dynamic, &is_static, &evicts,
+                        &shared))
     return nullptr;
   auto config = std::make_shared<fe::Config>();
   config->backend = static_cast<fe::BackendKind>(kind);
@@ -41,15 +42,32 @@ PyObject* make_config(PyObject*, PyObject* args) {
   config->dynamic = dynamic;
   config->is_static = is_static;
   config->evicts = evicts;
+  config->shared = shared;
   return PyCapsule_New(new fe::ConfigPtr(std::move(config)), kConfigCapsule, free_config);
 }
 
-PyObject* make_optimized(PyObject*, PyObject* args) {
-  PyObject *function, *capsule;
-  if (!PyArg_ParseTuple(args, "O!O!", &PyFunction_Type, &function, &PyCapsule_Type, &capsule)) return nullptr;
+// make_owner(config, name) -> Owner
+PyObject* make_owner(PyObject*, PyObject* args) {
+  PyObject* capsule;
+  const char* name;
+  if (!PyArg_ParseTuple(args, "O!s", &PyCapsule_Type, &capsule, &name)) return nullptr;
   auto* config = static_cast<fe::ConfigPtr*>(PyCapsule_GetPointer(capsule, kConfigCapsule));
-  if (!config) return nullptr;
-  return fe::make_optimized_function(function, *config).release();
+  return config ? fe::make_owner(*config, name).release() : nullptr;
+}
+
+// make_optimized(function, owner) -> OptimizedFunction
+PyObject* make_optimized(PyObject*, PyObject* args) {
+  PyObject *function, *owner;
+  if (!PyArg_ParseTuple(args, "O!O", &PyFunction_Type, &function, &owner)) return nullptr;
+  return fe::make_optimized_function(function, owner).release();
+}
+
+// set_owner_slot(optimized_function, member_descriptor)
+PyObject* set_owner_slot(PyObject*, PyObject* args) {
+  PyObject *optimized, *slot;
+  if (!PyArg_ParseTuple(args, "OO", &optimized, &slot) || !fe::set_owner_slot(optimized, slot))
+    return nullptr;
+  Py_RETURN_NONE;
 }
 
 PyObject* counters(PyObject*, PyObject*) {
@@ -137,11 +155,11 @@ bool to_strings(PyObject* sequence, std::vector<std::string>& strings) {
 }
 
 PyObject* set_code_folders(PyObject*, PyObject* args) {
-  PyObject *skipped, *kept, *plain;
+  PyObject *skipped, *kept, *plain, *libraries;
   fe::CodeFolders names;
-  if (!PyArg_ParseTuple(args, "OOO", &skipped, &kept, &plain)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OOOO", &skipped, &kept, &plain, &libraries)) return nullptr;
   if (!to_strings(skipped, names.skipped) || !to_strings(kept, names.kept) ||
-      !to_strings(plain, names.skipped_with_callees))
+      !to_strings(plain, names.skipped_with_callees) || !to_strings(libraries, names.libraries))
     return nullptr;
   fe::set_code_folders(std::move(names));
   Py_RETURN_NONE;
@@ -196,7 +214,9 @@ PyMethodDef methods[] = {
     {"_operators", operators, METH_NOARGS, nullptr},
     {"eager_form", eager_form, METH_O, nullptr},
     {"make_config", make_config, METH_VARARGS, nullptr},
+    {"make_owner", make_owner, METH_VARARGS, nullptr},
     {"make_optimized", make_optimized, METH_VARARGS, nullptr},
+    {"set_owner_slot", set_owner_slot, METH_VARARGS, nullptr},
     {"counters", counters, METH_NOARGS, nullptr},
     {"reset", reset, METH_NOARGS, nullptr},
     {"set_config", set_config, METH_VARARGS, nullptr},

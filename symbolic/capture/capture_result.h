@@ -34,8 +34,8 @@ enum class GuardKind : uint8_t {
   kDynamicFloat,     // exact float: its value is a graph input
   kFunctionCode,     // x is a function whose __code__ is object, with as many defaults
   kSameObject,       // x is the object that `other` names: one value stood for both
-  kDistinctObjects,  // x is not the object that `other` names: one of them is written to, or they were
-                     // compared
+  kDistinctObjects,  // x is not the object that `other` names: they were compared. No `other`: x, which is
+                     // written to (index 1), is no other object of these; or is none of the written (index 0)
   kDistinctTensors,  // tensors among the graph inputs do not overlap in memory where one of them is written
 };
 

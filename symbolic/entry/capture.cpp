@@ -7,6 +7,7 @@
 #include "symbolic/entry/capture.h"
 
 #include <new>
+#include <unordered_map>
 
 #include "graph/time_budget.h"
 #include "symbolic/capture/executor_state.h"
@@ -207,29 +208,33 @@ class Attempt {
     }
   }
 
-  // An object that is written to and one of its type from another argument are two; another call might pass
-  // one twice.
+  // An object that is written to is none of the others of its type that were looked at, by whatever way they came
+  // in: another call might pass one twice.
   void guard_distinct_objects() {
-    constexpr int kMaxGuards = 64;
     Executor::State& state = ex_.state();
-    int guards = 0;
-    for (size_t i = 0; i < state.mutated.size(); ++i) {
-      ValuePtr written = state.mutated[i];
-      if (!written->source || !written->real_object()) continue;
-      for (const auto& [object, other] : state.by_object) {
-        if (other == written || !other->source || other->type() != written->type()) continue;
-        if (same_source(root_of(*other->source), root_of(*written->source)) || ++guards > kMaxGuards)
-          continue;
-        Guard guard;
-        guard.kind = GuardKind::kDistinctObjects;
-        guard.source = written->source;
-        guard.other = other->source;
-        ex_.guard(std::move(guard));
-      }
+    std::unordered_map<PyTypeObject*, int> written, looked_at;
+    std::vector<ValuePtr> values;
+    const auto is_written = [&](const ValuePtr& value) {
+      auto* object = dynamic_cast<UserObjectValue*>(value.get());
+      return state.mutated_set.contains(value.get()) ||
+             (object && state.mutated_set.contains(object->known_instance_dict()));
+    };
+    for (const PyRef& object : state.kept) {
+      const auto known = state.by_object.find(object.get());
+      if (known == state.by_object.end() || !known->second->source) continue;
+      values.push_back(known->second);
+      ++looked_at[values.back()->type()];
+      if (is_written(values.back())) ++written[values.back()->type()];
+    }
+    for (const ValuePtr& value : values) {
+      if (!written.contains(value->type()) || looked_at[value->type()] < 2) continue;
+      Guard guard;
+      guard.kind = GuardKind::kDistinctObjects;
+      guard.source = value->source;
+      guard.index = is_written(value);
+      ex_.guard(std::move(guard));
     }
   }
-
-  static const Source& root_of(const Source& source) { return source.base ? root_of(*source.base) : source; }
 
   void bind_symbols(CaptureResult& result) {
     for (const auto& symbol : ex_.state().symbols) {

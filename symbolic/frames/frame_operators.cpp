@@ -38,7 +38,7 @@ void compare_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 // Two objects that came in are two; another call might pass one object twice.
 void guard_distinct(Executor& ex, const SymbolicValue& left, const SymbolicValue& right) {
   if (left.type() != right.type() || !left.source || !right.source) return;
-  if (left.as_constant() || right.as_constant() || !left.real_object() || !right.real_object()) return;
+  if (left.as_constant() || right.as_constant()) return;
   if (left.source->kind == SourceKind::kConstant && right.source->kind == SourceKind::kConstant) return;
   Guard guard;
   guard.kind = GuardKind::kDistinctObjects;

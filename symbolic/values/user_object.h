@@ -49,6 +49,8 @@ class UserObjectValue final : public SymbolicValue {
   PyTypeObject* type() const override { return reinterpret_cast<PyTypeObject*>(type_.get()); }
   std::string describe() const override;
   PyObject* real_object() const override { return object_.get(); }
+  // Null: no attribute was looked at.
+  const DictValue* known_instance_dict() const { return dict_.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) override;
   ValuePtr call(Executor& ex, const CallArgs& args) override;

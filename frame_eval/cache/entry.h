@@ -1,0 +1,48 @@
+// Entry: what one capture was compiled to, and for which calls it stands.
+#pragma once
+
+#include <memory>
+
+#include "frame_eval/execution/compiled_graph.h"
+#include "frame_eval/execution/rebuild.h"
+#include "frame_eval/hook/owned_arguments.h"
+
+namespace cdynamo::frame_eval {
+
+class Continuation;
+class Owner;
+using OwnerPtr = std::shared_ptr<Owner>;
+
+// How a call passes its arguments: entries fit calls of one such form.
+struct ArgumentForm {
+  Py_ssize_t num_positional = 0;
+  PyRef kwnames;       // tuple or null
+  bool bound = false;  // the arguments are a frame's slots
+
+  bool is(Py_ssize_t positional, PyObject* names, bool are_bound) const;
+  bool is(const ArgumentForm& other) const {
+    return is(other.num_positional, other.kwnames.get(), other.bound);
+  }
+};
+
+// One compiled way through a function: to its end, or to a graph break and on in Python. An entry that ends
+// in kSkipFrame only says that such calls run in Python.
+struct Entry {
+  Entry(const symbolic::CaptureResult& capture, const symbolic::Roots& roots);
+  ~Entry();
+
+  // The function's result; a new reference, null with a Python error.
+  // `owned` is dropped before Python goes on after a graph break; `owner` compiles what it meets there.
+  PyRef run(Owner& owner, const symbolic::Roots& roots, Bindings& bindings, OwnedArguments owned);
+
+  ArgumentForm form;
+  symbolic::End end;
+  GuardTree guards;
+  Rebuild rebuild;
+  std::unique_ptr<CompiledGraph> graph;        // null: nothing to compute
+  std::unique_ptr<Continuation> continuation;  // kBreak
+  size_t num_outputs = 0;
+  bool callees_too = false;  // kSkipFrame: kSkipFrameAndCallees
+};
+
+}  // namespace cdynamo::frame_eval

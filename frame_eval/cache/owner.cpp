@@ -1,0 +1,153 @@
+#include "frame_eval/cache/owner.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "frame_eval/cache/entry_pool.h"
+#include "symbolic/interop/loaded_object.h"
+#include "symbolic/interop/tensor_access.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+// Modules of one owner and one code that are told apart, and entries that are compiled for them: a program that
+// makes modules without end does not compile without end.
+constexpr int kMostReceivers = 256;
+
+std::unordered_set<Owner*>& all_owners() {
+  static auto* owners = new std::unordered_set<Owner*>();
+  return *owners;
+}
+
+// torch.nn.Module; null where torch is not loaded.
+PyTypeObject* module_type() {
+  static PyObject* type = nullptr;
+  if (!type && symbolic::torch_is_loaded()) type = symbolic::loaded_object("torch.nn.Module").release();
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+
+bool is_module(PyObject* object) {
+  if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
+  PyTypeObject* type = module_type();
+  return type && PyType_IsSubtype(Py_TYPE(object), type);
+}
+
+}  // namespace
+
+Owner::Owner(ConfigPtr config, std::string name) : config_(std::move(config)), name_(std::move(name)) {
+  all_owners().insert(this);
+}
+
+Owner::~Owner() {
+  all_owners().erase(this);
+  for (auto& [code, caches] : caches_) drop_owner(code, this);
+  for (auto& [code, caches] : caches_) {
+    if (caches->common) caches->common->retire();
+    for (auto& [object, receiver] : caches->receivers)
+      if (receiver.cache) receiver.cache->retire();
+  }
+}
+
+std::shared_ptr<CodeCache> Owner::cache(PyCodeObject* code, PyObject* const* args, Py_ssize_t count,
+                                        bool is_root) {
+  PyObject* receiver = count > 0 && args[0] && is_module(args[0]) ? args[0] : nullptr;
+  if (code == last_code_ && receiver == last_receiver_ && last_) return last_;
+  std::shared_ptr<CodeCache> found = find(code, receiver, is_root);
+  last_code_ = code;
+  last_receiver_ = receiver;
+  last_ = found;
+  return found;
+}
+
+std::shared_ptr<CodeCache> Owner::find(PyCodeObject* code, PyObject* receiver, bool is_root) {
+  auto known = caches_.find(code);
+  if (known == caches_.end()) {
+    note_owner(code, this);
+    known = caches_.emplace(code, std::make_unique<Caches>()).first;
+  }
+  Caches& caches = *known->second;
+  if (receiver)
+    if (std::shared_ptr<CodeCache> own = find_own(caches, code, receiver, is_root)) return own;
+  if (!caches.common) caches.common = std::make_shared<CodeCache>(*this, code, nullptr, is_root);
+  return caches.common;
+}
+
+// The module's own. Null: it has none, there are too many.
+std::shared_ptr<CodeCache> Owner::find_own(Caches& caches, PyCodeObject* code, PyObject* receiver,
+                                           bool is_root) {
+  const auto is_alive = [](const Receiver& known) {
+    return reinterpret_cast<PyWeakReference*>(known.weak_reference.get())->wr_object != Py_None;
+  };
+  const auto known = caches.receivers.find(receiver);
+  if (known != caches.receivers.end() && is_alive(known->second)) return known->second.cache;
+  // Dropping entries may run Python code that comes here: it finds the map whole.
+  std::vector<Receiver> dropped;
+  if (known != caches.receivers.end()) {
+    dropped.push_back(std::exchange(known->second, {}));
+    caches.receivers.erase(known);
+  } else if (caches.receivers.size() >= kMostReceivers) {
+    for (auto& [object, other] : caches.receivers)
+      if (!is_alive(other)) dropped.push_back(other);
+    std::erase_if(caches.receivers, [&](const auto& item) { return !is_alive(item.second); });
+  }
+  if (caches.receivers.size() >= kMostReceivers || caches.entries_of_receivers >= kMostReceivers)
+    return nullptr;
+  PyRef reference = PyRef::steal(PyWeakref_NewRef(receiver, nullptr));
+  if (!reference) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  auto cache = std::make_shared<CodeCache>(*this, code, receiver, is_root);
+  caches.receivers.insert_or_assign(receiver, Receiver{std::move(reference), cache});
+  return cache;
+}
+
+void Owner::count_entry_of_receiver(PyCodeObject* code) {
+  const auto found = caches_.find(code);
+  if (found != caches_.end()) ++found->second->entries_of_receivers;
+}
+
+bool Owner::is_new(const symbolic::BreakRecord& record) {
+  std::string place = absl::StrCat(record.id, "|", record.what);
+  std::vector<std::string> ways;  // to the place, the innermost frame first
+  for (auto frame = record.stack.rbegin(); frame != record.stack.rend(); ++frame) {
+    absl::StrAppend(&place, "|", frame->file, ":", frame->line, ":", frame->function);
+    ways.push_back(place);
+  }
+  if (ways.empty()) ways.push_back(place);
+  if (reported_.contains(ways.back())) return false;
+  reported_.insert(ways.begin(), ways.end());
+  return true;
+}
+
+void Owner::clear() {
+  // Dropping entries may run Python code (destructors) that calls what was optimized: work on a copy.
+  std::vector<std::shared_ptr<CodeCache>> all;
+  for (auto& [code, caches] : caches_) {
+    if (caches->common) all.push_back(caches->common);
+    for (auto& [object, receiver] : caches->receivers)
+      if (receiver.cache) all.push_back(receiver.cache);
+    caches->entries_of_receivers = 0;
+  }
+  reported_.clear();
+  for (const std::shared_ptr<CodeCache>& cache : all) cache->clear();
+}
+
+void Owner::forget(PyCodeObject* code) {
+  if (code == last_code_) {
+    last_code_ = nullptr;
+    last_.reset();
+  }
+  auto caches = caches_.extract(code);  // destroyed when the map is whole again
+}
+
+void reset_all_caches() {
+  clear_all_pools();
+  std::vector<std::weak_ptr<Owner>> owners;
+  for (Owner* owner : all_owners()) owners.push_back(owner->weak_from_this());
+  for (const std::weak_ptr<Owner>& weak : owners)
+    if (OwnerPtr owner = weak.lock()) owner->clear();
+}
+
+}  // namespace cdynamo::frame_eval
