@@ -242,6 +242,19 @@ void CodeCache::explain_miss(CallSignature& signature, const symbolic::Roots& ro
                    dynamic && !no_more ? "; made dynamic" : ""));
 }
 
+// Logged, and the call runs in Python; or, as config.suppress_errors says, raised.
+void CodeCache::report_internal_error(const char* what, bool& failed) const {
+  const std::string text = absl::StrCat("internal error while compiling ", full_name(), ": ", what);
+  if (!global_config().suppress_errors) {
+    failed = true;
+    PyErr_SetString(PyExc_RuntimeError, ("cdynamo: " + text).c_str());
+    return;
+  }
+  symbolic::log_warning(text +
+                        "; it runs in Python. Please report this with the function that shows it "
+                        "(config.suppress_errors = False raises it).");
+}
+
 std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbolic::Roots& roots,
                                           bool& failed) {
   struct Compiling {
@@ -262,7 +275,7 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
     request.assume_dynamic = owner_.config()->dynamic;
     request.assume_static = owner_.config()->is_static;
     request.dynamic = signature.dynamic;
-    request.leaves_loops = !config_->fullgraph;
+    request.leaves_loops = !owner_.config()->fullgraph;
     constexpr size_t kMaxRefusals = 32;
     for (;;) {
       const graph::TimeBudget budget(global_config().compile_seconds);
@@ -281,8 +294,8 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
       }
     }
   } catch (const symbolic::PythonError&) {
-    failed = true;
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "cdynamo: an error was lost");
+    failed = PyErr_Occurred() != nullptr;
+    if (!failed) report_internal_error("a Python error was lost", failed);
   } catch (const graph::Unsupported& unsupported) {
     signature.skip = true;
     symbolic::log_warning(absl::StrCat(full_name(), " runs in Python: ", unsupported.message));
@@ -291,15 +304,7 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
     symbolic::log_warning(absl::StrCat(full_name(), " runs in Python: ", refused.message));
   } catch (const std::exception& error) {
     signature.skip = true;
-    const std::string text = absl::StrCat("internal error while compiling ", full_name(), ": ", error.what());
-    if (!global_config().suppress_errors) {
-      failed = true;
-      PyErr_SetString(PyExc_RuntimeError, ("cdynamo: " + text).c_str());
-    } else {
-      symbolic::log_warning(text +
-                            "; it runs in Python. Please report this with the function that shows it "
-                            "(config.suppress_errors = False raises it).");
-    }
+    report_internal_error(error.what(), failed);
   }
   return nullptr;
 }
@@ -323,7 +328,7 @@ std::unique_ptr<CompiledGraph> CodeCache::compile_graph(const CaptureResult& cap
   Bindings example;
   if (!entry.guards.check(roots, example))
     throw graph::InternalError("the guards of a new entry do not hold");
-  return compile_with_callable(capture, *owner_.config(), example, std::move(forms));
+  return compile_with_callable(capture, *owner_.config(), example, roots.globals, std::move(forms));
 }
 
 std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureResult capture,
@@ -337,9 +342,6 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     failed = true;
     return nullptr;
   }
-  // A break before the first instruction of the function's own: what entered code begins with was all.
-  if (capture.end == End::kBreak && capture.break_at < origin_of(code_).prologue)
-    capture.end = End::kSkipFrame;
   const char* stays =
       capture.end == End::kBreak ? Continuation::reason_not_to_enter(code_, capture) : nullptr;
   if (stays) {

@@ -60,6 +60,7 @@ class CodeCache {
   std::shared_ptr<Entry> compile(CallSignature& signature, const symbolic::Roots& roots, bool& failed);
   std::shared_ptr<Entry> make_entry(CallSignature& signature, symbolic::CaptureResult capture,
                                     const symbolic::Roots& roots, bool& failed);
+  void report_internal_error(const char* what, bool& failed) const;
   bool is_left_to_python(const symbolic::CaptureResult& capture, const CallSignature& signature) const;
   std::unique_ptr<CompiledGraph> compile_graph(const symbolic::CaptureResult& capture, const Entry& entry,
                                                const symbolic::Roots& roots,

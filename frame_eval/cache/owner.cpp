@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "frame_eval/cache/entry_pool.h"
+#include "symbolic/frames/decoded_codes.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/tensor_access.h"
 
@@ -47,6 +48,9 @@ Owner::~Owner() {
     for (auto& [object, receiver] : caches->receivers)
       if (receiver.cache) receiver.cache->retire();
   }
+  last_ = nullptr;
+  caches_.clear();
+  symbolic::forget_dead_codes();  // resume functions and continuations
 }
 
 std::shared_ptr<CodeCache> Owner::cache(PyCodeObject* code, PyObject* const* args, Py_ssize_t count,

@@ -31,8 +31,8 @@ Joint make_joint(const Training& training, const std::vector<bool>& cotangents,
   const std::vector<Value*> outputs = graph.outputs;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const bool comes = cotangents.at(i) && training.output_differentiable.at(i);
-    joint.cotangents.push_back(comes ? graph.add_input(outputs[i]->type, absl::StrCat("grad_", outputs[i]->name))
-                                     : nullptr);
+    joint.cotangents.push_back(
+        comes ? graph.add_input(outputs[i]->type, absl::StrCat("grad_", outputs[i]->name)) : nullptr);
   }
   std::vector<Value*> wanted;
   for (size_t i = 0; i < training.input_wanted.size(); ++i)

@@ -315,13 +315,19 @@ bool names_global(PyCodeObject* code, const char* name) {
   return false;
 }
 
+// Up to 3.11 a function of its own, whose argument is the iterator.
+bool is_comprehension(PyCodeObject* code) {
+  return code->co_argcount > 0 &&
+         PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_localsplusnames, 0), ".0") == 0;
+}
+
 const char* reason_to_skip(const CaptureRequest& request) {
   int flags = request.code->co_flags;
   if (flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
     return "generators and coroutines run in Python";
-  if (!(flags & CO_OPTIMIZED) || !(flags & CO_NEWLOCALS))
-    return "module and class bodies run in Python";
+  if (!(flags & CO_OPTIMIZED) || !(flags & CO_NEWLOCALS)) return "module and class bodies run in Python";
   if (names_global(request.code, "locals")) return "it calls locals()";
+  if (is_comprehension(request.code)) return "the iterator of a comprehension has begun";
   return nullptr;
 }
 
@@ -356,7 +362,8 @@ CaptureResult capture_with_retries(const CaptureRequest& request) {
     if (!move_to_handover(*code, outcome, next))
       return skip(record, "the graph break is in a loop that was running when the frame was entered");
     moved = moved || next.step != wanted;
-    if (stop.step >= 0 && next.step >= stop.step) return skip(record, "the frame cannot be rebuilt at the graph break");
+    if (stop.step >= 0 && next.step >= stop.step)
+      return skip(record, "the frame cannot be rebuilt at the graph break");
     stop = std::move(next);
   }
   return skip(record, "the frame cannot be rebuilt at the graph break");

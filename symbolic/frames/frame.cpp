@@ -1,5 +1,6 @@
 #include "symbolic/frames/frame.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -7,6 +8,7 @@
 #include "graph/time_budget.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/frames/decoded_codes.h"
 #include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/interop/logs.h"
@@ -45,18 +47,43 @@ bool is_library_file(const std::string& file) {
 
 }  // namespace
 
+namespace {
+
+using DecodedCodes = absl::flat_hash_map<PyCodeObject*, std::shared_ptr<const DecodedCode>>;
+
+DecodedCodes& decoded_codes() {
+  static auto* codes = new DecodedCodes;
+  return *codes;
+}
+
+}  // namespace
+
+void forget_dead_codes() {
+  // What a code object takes with it may run Python, which may decode others: after the table is whole again.
+  for (std::vector<std::shared_ptr<const DecodedCode>> dead;; dead.clear()) {
+    absl::erase_if(decoded_codes(), [&](auto& row) {
+      const bool is_dead = row.second.use_count() == 1 && Py_REFCNT(row.first) == 1;
+      if (is_dead) dead.push_back(std::move(row.second));
+      return is_dead;
+    });
+    if (dead.empty()) return;
+  }
+}
+
 std::shared_ptr<const DecodedCode> decoded(PyCodeObject* code) {
-  // Codes are kept alive by their entries, so an address names one code. Emptied when programs make code
-  // without end.
-  static auto* cache = new absl::flat_hash_map<PyCodeObject*, std::shared_ptr<const DecodedCode>>;
-  if (auto it = cache->find(code); it != cache->end()) return it->second;
-  if (cache->size() > 8192) cache->clear();
+  // Each row keeps its code object alive, so an address names one code.
+  static size_t most = 256;
+  if (auto it = decoded_codes().find(code); it != decoded_codes().end()) return it->second;
+  if (decoded_codes().size() >= most) {
+    forget_dead_codes();
+    most = std::max<size_t>(256, 2 * decoded_codes().size());
+  }
   auto entry = std::make_shared<DecodedCode>();
   entry->code = PyRef::borrow(reinterpret_cast<PyObject*>(code));
   entry->program = decode(code);
   entry->loops = find_loops(entry->program);
   entry->is_library = is_library_file(entry->file());
-  cache->emplace(code, entry);
+  decoded_codes().insert_or_assign(code, entry);
   return entry;
 }
 

@@ -227,6 +227,8 @@ ValuePtr made_function_attribute(Executor& ex, FunctionValue& function, const Va
                                  PyObject* name) {
   if (is_any(name, {"__name__"})) return ex.constant(PyRef::borrow(function.code()->co_name));
   if (is_any(name, {"__qualname__"})) return qualified_name;
+  // From 3.12 on; functions with type parameters are not made here.
+  if (is_any(name, {"__type_params__"}) && _PyType_Lookup(&PyFunction_Type, name)) return make_tuple(ex, {});
   if (is_any(name, {"__annotations__"}) && !function.annotations) return make_dict(ex, {});
   if (is_any(name, {"__defaults__"})) return function.defaults ? function.defaults : ex.none();
   if (is_any(name, {"__kwdefaults__"}))

@@ -50,7 +50,8 @@ ValuePtr level_gradients(Executor& ex, PyObject*, const CallArgs& args) {
   } else {
     for (const ValuePtr& item : items_of(ex, args.positional[1])) grad_outputs.push_back(float_value(item));
   }
-  if (grad_outputs.size() != outputs.size()) break_graph("CD0418", "a number of gradients that is not that of the outputs");
+  if (grad_outputs.size() != outputs.size())
+    break_graph("CD0418", "a number of gradients that is not that of the outputs");
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i]->node) break_graph("CD0418", "a result that is not computed");
     require_grad_output(ex, outputs[i], grad_outputs[i]);

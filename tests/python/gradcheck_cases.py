@@ -77,6 +77,7 @@ NUMPY = {
     "np.prod": (lambda x: np.prod(x, axis=1), [(2, 3)]),
     "np.nansum": (lambda x: np.nansum(x * x, axis=1), [(2, 3)]),
     "np.nanprod": (lambda x: np.nanprod(x, axis=1), [(2, 3)]),
+    "np.remainder": (lambda x, y: np.remainder(x * 3, y), [(2, 3), (2, 3)]),
     "np.mean": (lambda x: np.mean(x * x, axis=0), [(2, 3)]),
     "np.nanmean": (lambda x: np.nanmean(x * x, axis=0), [(2, 3)]),
     "np.var": (lambda x: np.var(x, axis=1), [(2, 3)]),
@@ -153,6 +154,7 @@ NUMPY_NOT_DIFFERENTIABLE = {
 
 # What no joint graph shows: tests/graph/autograd_test.cpp holds these against differences one by one.
 ELSEWHERE = {
+    "core.addmm": "of half types alone: tests/graph/autograd_samples.inc, tests/python/test_dtypes.py",
     "core.own": "the identity, in gradients alone",
     "core.follow": "the identity, in gradients alone",
     "core.slope": "its gradient is another's: tests/python/test_dtypes.py",

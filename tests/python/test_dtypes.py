@@ -249,3 +249,30 @@ def test_quotients_beyond_the_range_of_float32_are_as_eager_has_them(name):
     y = torch.full_like(x, torch.finfo(torch.bfloat16).tiny)
     for divisor in (y, torch.finfo(torch.bfloat16).tiny, 2.5):
         torch.testing.assert_close(cdynamo.optimize(op)(x, divisor), op(x, divisor), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", HALF_TYPES)
+@pytest.mark.parametrize("shape", [(8,), (5, 8), (2, 3, 8)], ids=str)
+def test_linear_rounds_once(dtype, shape):
+    x, w, b = torch.randn(shape).to(dtype), torch.randn(6, 8).to(dtype), torch.randn(6).to(dtype)
+    exact = F.linear(x.double(), w.double(), b.double())
+    got = cdynamo.optimize(F.linear)(x, w, b)
+    # Half a unit in the last place, and what float32 adds to it.
+    assert ((got.double() - exact).abs() <= exact.abs() * torch.finfo(dtype).eps * 0.51 + 1e-5).all()
+
+
+@pytest.mark.parametrize("dtype", HALF_TYPES)
+@pytest.mark.parametrize("beta, alpha", [(1, 1), (0.5, 2), (0, 1)])
+def test_products_with_an_addend_have_eagers_gradients(dtype, beta, alpha):
+    def program(bias, a, b):
+        if a.ndim == 2:
+            return torch.addmm(bias, a, b, beta=beta, alpha=alpha)
+        return torch.baddbmm(bias, a, b, beta=beta, alpha=alpha)
+
+    for sizes in [((4,), (3, 5), (5, 4)), ((2, 3, 4), (2, 3, 5), (2, 5, 4))]:
+        operands = [torch.randn(size).to(dtype).requires_grad_() for size in sizes]
+        expected, got = program(*operands), cdynamo.optimize(program)(*operands)
+        torch.testing.assert_close(got, expected)
+        grad = torch.randn_like(got)
+        for mine, eager in zip(torch.autograd.grad(got, operands, grad), torch.autograd.grad(expected, operands, grad)):
+            torch.testing.assert_close(mine, eager)

@@ -168,7 +168,7 @@ def test_entries_end_with_what_was_optimized():
         held.scale = 3.0
         return (lambda x: x * held.scale), weakref.ref(held)
 
-    for options in ({"dynamic": False}, {"backend": lambda graph, inputs: lambda *args: graph.run(args)}):
+    for options in ({"dynamic": False}, {"backend": lambda graph, inputs: lambda *args: graph.forward(*args)}):
         function, alive = make()
         fast = cdynamo.optimize(function, **options)
         assert fast(A).tolist() == (A * 3).tolist()
@@ -185,7 +185,7 @@ def test_optimizing_in_a_loop_leaves_nothing_behind():
 
         cdynamo.optimize(Local())(A)
         cdynamo.explain(helper)(A, "ab")
-        cdynamo.optimize(helper, backend=lambda graph, inputs: lambda *args: graph.run(args))(A, "ab")
+        cdynamo.optimize(helper, backend=lambda graph, inputs: lambda *args: graph.forward(*args))(A, "ab")
         cdynamo.optimize(times_length("abc"))(A)
         gc.collect()
 
