@@ -305,6 +305,12 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     capture.end = End::kSkipFrame;
   if (capture.end == End::kBreak && empty && signature.bound && capture.inputs.empty())
     capture.end = End::kSkipFrame;
+  const char* stays =
+      capture.end == End::kBreak ? Continuation::reason_not_to_enter(code_, capture) : nullptr;
+  if (stays) {
+    capture.end = End::kSkipFrame;
+    capture.skip_reason = stays;
+  }
   if (capture.end == End::kSkipFrame) {
     if (capture.skip_reason.empty()) capture.skip_reason = "it has no tensor operators";
     report_compile(event);

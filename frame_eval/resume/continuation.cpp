@@ -162,6 +162,7 @@ class PythonContinuation : public Continuation {
   ConfigPtr config_;
   PyRef code_;
   std::vector<int> arguments_;  // indices in the values of a break
+  int first_argument_;  // the first of the arguments is what this one of the cells holds; -1: it is not
   std::vector<Cell> cells_;
 };
 
@@ -178,9 +179,7 @@ PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::Captu
   const CodeOrigin origin = origin_of(code);
   const OriginalCode& original = *origin.original;
   EntryPoint entry;
-  entry.target = capture.break_at - origin.prologue;
-  if (entry.target >= 0) entry.target = after_landing(original.program, entry.target);
-  if (entry.target < 0) throw graph::InternalError("a graph break in the prologue of a resume function");
+  entry.target = after_landing(original.program, origin.in_original(capture.break_at));
   const int depth = capture.stack_depth;
   for (int i = 0; i < depth; ++i)
     entry.empty_slots.push_back(capture.results[i]->kind == symbolic::RecipeKind::kNull);
@@ -199,6 +198,7 @@ PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::Captu
     else
       locals.emplace_back(slot, value);
   }
+  first_argument_ = original.first_argument;
   std::sort(locals.begin(), locals.end());
   for (auto [slot, value] : locals) {
     entry.locals.push_back(slot);
@@ -210,7 +210,7 @@ PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::Captu
     if (cells_[i].value < 0) cells_[i].closure = closure_index(code, original.names[original.cells[i]]);
   BrokenCode broken{capture.whole_loop, {}};
   for (const symbolic::WayOut& way : capture.ways_out) {
-    symbolic::WayOut of_original{way.from - origin.prologue, way.to - origin.prologue, {}};
+    symbolic::WayOut of_original{origin.in_original(way.from), origin.in_original(way.to), {}};
     for (int slot : way.locals)
       if (int known = original.slot_of(names.at(slot)); known >= 0) of_original.locals.push_back(known);
     std::sort(of_original.locals.begin(), of_original.locals.end());
@@ -238,6 +238,10 @@ PyRef PythonContinuation::run(const symbolic::Roots& roots, std::vector<PyRef> v
     cell_pointers.push_back(cells.back().get());
   }
   PyRef function = make_function(code_.get(), roots.globals, cell_pointers.data(), cell_pointers.size());
+  if (first_argument_ >= 0) {
+    PyObject* first = PyCell_GET(cells[first_argument_].get());
+    arguments.push_back(Py_NewRef(first ? first : Py_None));
+  }
   cells.clear();
   for (int i : arguments_) arguments.push_back(values[i].release());
   values.clear();
@@ -251,6 +255,18 @@ PyRef PythonContinuation::run(const symbolic::Roots& roots, std::vector<PyRef> v
 }
 
 }  // namespace
+
+const char* Continuation::reason_not_to_enter(PyCodeObject* code, const symbolic::CaptureResult& capture) {
+  const CodeOrigin origin = origin_of(code);
+  const OriginalCode& original = *origin.original;
+  if (origin.in_original(capture.break_at) < 0) return "a value on its stack is not captured";
+  if (!original.names_super || original.first_argument >= 0) return nullptr;
+  const std::vector<std::string> names = slot_names(code);
+  const bool has_first = std::any_of(capture.local_slots.begin(), capture.local_slots.end(),
+                                     [&](int slot) { return original.slot_of(names.at(slot)) == 0; });
+  const bool takes_first = reinterpret_cast<PyCodeObject*>(original.code.get())->co_argcount > 0;
+  return takes_first && has_first ? nullptr : "super() has no first argument to read";
+}
 
 std::unique_ptr<Continuation> Continuation::make(PyCodeObject* code, const symbolic::CaptureResult& capture,
                                                  const ConfigPtr& config) {

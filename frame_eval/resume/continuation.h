@@ -19,7 +19,9 @@ using symbolic::PyRef;
 
 class Continuation {
  public:
-  // `capture` ended in kBreak in `code`. Throws graph::InternalError, PythonError.
+  // Why `code` runs in Python as a whole instead, null: it does not. `capture` ended in kBreak.
+  static const char* reason_not_to_enter(PyCodeObject* code, const symbolic::CaptureResult& capture);
+  // For a capture that ended in kBreak and has no such reason. Throws graph::InternalError, PythonError.
   static std::unique_ptr<Continuation> make(PyCodeObject* code, const symbolic::CaptureResult& capture,
                                             const ConfigPtr& config);
   virtual ~Continuation() = default;

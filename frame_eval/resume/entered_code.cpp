@@ -60,12 +60,18 @@ std::shared_ptr<OriginalCode> read_original(PyCodeObject* code) {
   for (const char* kind : {"co_cellvars", "co_freevars"})
     for (const std::string& name : string_tuple(attribute(object, kind).get()))
       original->cells.push_back(original->slot_of(name));
+  const std::vector<std::string> globals = string_tuple(attribute(object, "co_names").get());
+  original->names_super = std::find(globals.begin(), globals.end(), "super") != globals.end();
+  const auto first = std::find(original->cells.begin(), original->cells.end(), 0);
+  if (original->names_super && code->co_argcount > 0 && first != original->cells.end())
+    original->first_argument = static_cast<int>(first - original->cells.begin());
   return original;
 }
 
 // ---- building
 
-// The slots of entered code: parameters (locals, then stack items), the other locals, free variables.
+// The slots of entered code: parameters (the first argument of OriginalCode, locals, stack items), the other
+// locals, free variables.
 struct EnteredLayout {
   std::vector<std::string> varnames, freevars;
   std::vector<int> slot;  // of the original's slot
@@ -81,6 +87,7 @@ EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int
     layout.slot[slot] = static_cast<int>(layout.varnames.size());
     layout.varnames.push_back(original.names[slot]);
   };
+  if (original.first_argument >= 0) layout.varnames.push_back(".first");
   for (int slot : entry.locals) add(slot);
   layout.first_stack = static_cast<int>(layout.varnames.size());
   for (size_t i = 0; i < entry.empty_slots.size(); ++i)
@@ -98,7 +105,10 @@ EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int
   return layout;
 }
 
-std::vector<Instruction> make_prologue(const EntryPoint& entry, const EnteredLayout& layout) {
+// It is on the line that is entered at: a frame that is looked at in its prologue (by a finalizer) is there.
+std::vector<Instruction> make_prologue(const OriginalCode& original, const EntryPoint& entry,
+                                       const EnteredLayout& layout) {
+  const int line = original.program.code[entry.target].line;
   std::vector<Instruction> code;
   if (!layout.freevars.empty())
     code.push_back(make(Op::COPY_FREE_VARS, static_cast<int>(layout.freevars.size())));
@@ -109,6 +119,7 @@ std::vector<Instruction> make_prologue(const EntryPoint& entry, const EnteredLay
   // The stack alone holds its items.
   for (int slot = layout.first_stack; slot < next; ++slot) code.push_back(make(Op::DELETE_FAST, slot));
   code.push_back(make(Op::JUMP, 0));  // its target is set by the caller
+  for (Instruction& instruction : code) instruction.line = instruction.end_line = line;
   return code;
 }
 
@@ -134,6 +145,21 @@ PyRef assemble_entered(const OriginalCode& original, const Program& program, con
   options.flags = code->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS);
   options.replace_layout = true;
   return symbolic::assemble(code, program, options);
+}
+
+// For each instruction that `code` is decoded to: the one of `program`, which it was assembled from. The two
+// are the same but where an opcode says more than was asked for: before 3.13, to convert alone is FORMAT_VALUE,
+// which formats as well. What comes on top stands for the instruction that follows.
+std::vector<int> decoded_from(PyCodeObject* code, const Program& program) {
+  std::vector<int> result;
+  const int size = static_cast<int>(program.code.size());
+  int next = 0;
+  for (const Instruction& instruction : symbolic::decode(code).code) {
+    result.push_back(next);
+    if (next < size && program.code[next].op == instruction.op) ++next;
+  }
+  if (next != size) throw graph::InternalError("a resume function does not decode to what it was made from");
+  return result;
 }
 
 // ---- stubs of a continuation
@@ -174,12 +200,25 @@ std::vector<bool> empty_after(const OriginalCode& original, const EntryPoint& en
   return empty;
 }
 
+// The locals (ascending) that hold values after the instruction at `entry.target` has run.
+std::vector<int> locals_after(const OriginalCode& original, const EntryPoint& entry) {
+  const Instruction& instruction = original.program.code[entry.target];
+  std::vector<int> locals = entry.locals;
+  if (instruction.op == Op::DELETE_FAST) std::erase(locals, instruction.arg);
+  if (instruction.op == Op::STORE_FAST) {
+    auto place = std::lower_bound(locals.begin(), locals.end(), instruction.arg);
+    if (place == locals.end() || *place != instruction.arg) locals.insert(place, instruction.arg);
+  }
+  return locals;
+}
+
 // The ways out of the one instruction that is entered at.
 std::vector<WayOut> ways_out_of(const OriginalCode& original, const EntryPoint& entry) {
   const Instruction& instruction = original.program.code[entry.target];
+  const std::vector<int> locals = locals_after(original, entry);
   std::vector<WayOut> ways;
-  if (symbolic::falls_through(instruction.op)) ways.push_back({entry.target, entry.target + 1, entry.locals});
-  if (symbolic::is_jump(instruction.op)) ways.push_back({entry.target, instruction.arg, entry.locals});
+  if (symbolic::falls_through(instruction.op)) ways.push_back({entry.target, entry.target + 1, locals});
+  if (symbolic::is_jump(instruction.op)) ways.push_back({entry.target, instruction.arg, locals});
   return ways;
 }
 
@@ -199,6 +238,7 @@ void append_stub(Program& program, const OriginalCode& original, const EnteredLa
   code.push_back(symbolic::load_const(std::move(resume)));
   symbolic::append_push_null(code);
   std::vector<int> moved;
+  if (original.first_argument >= 0) moved.push_back(0);
   for (int slot : exit.locals) moved.push_back(layout.slot[slot]);
   for (size_t i = 0; i < exit.empty_slots.size(); ++i)
     if (!exit.empty_slots[i]) moved.push_back(kept[i]);
@@ -240,14 +280,14 @@ std::vector<std::string> slot_names(PyCodeObject* code) {
 
 CodeOrigin origin_of(PyCodeObject* code) {
   if (CodeOrigin* origin = registered_origin(code)) return *origin;
-  CodeOrigin origin{read_original(code), 0};
+  CodeOrigin origin{read_original(code), {}};
   register_origin(reinterpret_cast<PyObject*>(code), origin);
   return origin;
 }
 
 PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry) {
   const EnteredLayout layout = lay_out(*original, entry, 0);
-  Program program{make_prologue(entry, layout), original->program.handlers};
+  Program program{make_prologue(*original, entry, layout), original->program.handlers};
   const int shift = static_cast<int>(program.code.size());
   program.code.back().arg = entry.target + shift;
   for (const Instruction& instruction : original->program.code) {
@@ -256,10 +296,9 @@ PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const Entr
   }
   for (symbolic::Handler& handler : program.handlers) handler.target += shift;
   PyRef code = assemble_entered(*original, program, layout);
-  // Capture stops at an instruction of this code, which is found again in the original by counting.
-  if (symbolic::decode(reinterpret_cast<PyCodeObject*>(code.get())).code.size() != program.code.size())
-    throw graph::InternalError("a resume function does not decode to what it was made from");
-  register_origin(code.get(), {original, shift});
+  std::vector<int> instructions = decoded_from(reinterpret_cast<PyCodeObject*>(code.get()), program);
+  for (int& instruction : instructions) instruction = std::max(instruction - shift, -1);
+  register_origin(code.get(), {original, std::move(instructions)});
   return code;
 }
 
@@ -268,7 +307,7 @@ PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, cons
   const std::vector<WayOut> ways = broken.whole_loop ? broken.ways_out : ways_out_of(*original, entry);
   const int scratch = 1 + *std::max_element(original->depths.begin(), original->depths.end());
   const EnteredLayout layout = lay_out(*original, entry, scratch + 1);
-  Program program{make_prologue(entry, layout), original->program.handlers};
+  Program program{make_prologue(*original, entry, layout), original->program.handlers};
   const int shift = static_cast<int>(program.code.size());
   const int size = static_cast<int>(original->program.code.size());
   std::vector<int> place(size + 1), fall_through(size, -1);

@@ -36,6 +36,10 @@ struct OriginalCode {
   std::vector<std::string> names;  // of the slots (co_localsplusnames)
   int num_plain = 0;               // slots below this are in co_varnames (some may be cells as well)
   std::vector<int> cells;  // slots that are cells or free variables, in the order of entered code's closure
+  // super() looks for the first argument in the first slot. Where that one is a cell and so no parameter of
+  // entered code, what it holds is passed there besides. Index in `cells`; -1: not needed.
+  bool names_super = false;
+  int first_argument = -1;
   std::map<EntryPoint, PyObject*> resume_points;  // borrowed: each takes itself out when it goes
 
   bool is_cell(int slot) const;
@@ -53,7 +57,10 @@ std::vector<std::string> slot_names(PyCodeObject* code);
 // What a code object is: itself, or code entered in the middle of another.
 struct CodeOrigin {
   std::shared_ptr<OriginalCode> original;
-  int prologue = 0;  // instructions before the original's first
+  // By instruction: the one of the original that it stands for, -1 in the prologue. Empty: this is the original.
+  std::vector<int> instructions;
+
+  int in_original(int at) const { return instructions.empty() ? at : instructions.at(at); }
 };
 CodeOrigin origin_of(PyCodeObject* code);
 
@@ -69,7 +76,8 @@ struct BrokenCode {
 };
 
 // Entered code for a continuation. `resume(entry)` gives the callable for a way out (a new reference); it is
-// called with the closure's cells, the locals and the non-empty stack items.
+// called with the closure's cells, the first argument (see OriginalCode), the locals and the non-empty stack
+// items.
 using ResumeFactory = PyRef (*)(const std::shared_ptr<OriginalCode>&, const EntryPoint&, void* context);
 PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
                              const BrokenCode& broken, ResumeFactory resume, void* context);

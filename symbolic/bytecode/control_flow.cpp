@@ -93,6 +93,13 @@ std::vector<Slots> liveness(PyCodeObject* code, const Program& program) {
 
 // ---- which variables are assigned
 
+Slots assigned_after(const Instruction& instruction, Slots assigned) {
+  if (instruction.op == Op::STORE_FAST) assigned[instruction.arg] = true;
+  if (instruction.op == Op::DELETE_FAST || instruction.op == Op::LOAD_FAST_AND_CLEAR)
+    assigned[instruction.arg] = false;
+  return assigned;
+}
+
 // Before each instruction of the region: the slots that are assigned on every way there from `entry`.
 std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& region, int entry,
                                const Slots& bound) {
@@ -104,11 +111,7 @@ std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& 
     changed = false;
     for (int i = 0; i < count_of(program); ++i) {
       if (!region[i] || !reached[i]) continue;
-      Slots after = assigned[i];
-      const Instruction& instruction = program.code[i];
-      if (instruction.op == Op::STORE_FAST) after[instruction.arg] = true;
-      if (instruction.op == Op::DELETE_FAST || instruction.op == Op::LOAD_FAST_AND_CLEAR)
-        after[instruction.arg] = false;
+      const Slots after = assigned_after(program.code[i], assigned[i]);
       auto reach = [&](int next, const Slots& state) {
         if (!reached[next]) reached[next] = changed = true;
         for (size_t slot = 0; slot < state.size(); ++slot)
@@ -199,9 +202,7 @@ std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const s
   const std::vector<int> depths = stack_depths(program);
   for (int i = 0; i < count_of(program); ++i) {
     if (!region[i]) continue;
-    Slots after = assigned[i];
-    if (program.code[i].op == Op::STORE_FAST) after[program.code[i].arg] = true;
-    if (program.code[i].op == Op::DELETE_FAST) after[program.code[i].arg] = false;
+    const Slots after = assigned_after(program.code[i], assigned[i]);
     for_each_successor(program, i, [&](int next) {
       if (region[next] || depths[next] < 0 || depths[next] > depths[entry]) return;
       WayOut way{i, next, {}};

@@ -1,4 +1,5 @@
 // Opcodes of the stack, constants, locals and cells.
+#include <algorithm>
 #include <string>
 
 #include "symbolic/capture/executor_state.h"
@@ -43,6 +44,14 @@ void load_fast_and_clear(Executor& ex, SymbolicFrame& frame, const Instruction& 
   frame.set_local(in.arg, nullptr);
 }
 
+// Whether the frame holds what is in `slot` at another place too.
+bool held_twice(const SymbolicFrame& frame, int slot) {
+  const ValuePtr& value = frame.locals[slot];
+  if (!value) return false;
+  return std::find(frame.stack.begin(), frame.stack.end(), value) != frame.stack.end() ||
+         std::count(frame.locals.begin(), frame.locals.end(), value) > 1;
+}
+
 // What a local held may die with it; where its class has a finalizer, that happens in Python.
 void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
   PyObject* object = nullptr;
@@ -53,7 +62,7 @@ void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
   } else if (frame.locals[slot]) {
     object = frame.locals[slot]->real_object();
   }
-  if (object && _PyType_Lookup(Py_TYPE(object), interned("__del__")))
+  if (object && _PyType_Lookup(Py_TYPE(object), interned("__del__")) && !held_twice(frame, slot))
     break_graph("CD0216", "the end of a local of class " + std::string(Py_TYPE(object)->tp_name));
 }
 

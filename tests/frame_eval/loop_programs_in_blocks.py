@@ -207,6 +207,57 @@ def loops_with_match(x, n):
     return x + 2
 
 
+# ---- super() reads the first argument of its frame
+
+
+class Steps:
+    def step(self, x):
+        say("step")
+        return x + 1
+
+
+class CountedSteps(Steps):
+    def plain(self, x, n):
+        x = x * 2
+        for _ in range(n):
+            x = super().step(x)
+        return x + 2
+
+    def with_self_in_a_closure(self, x, n):
+        def read():
+            return self
+
+        x = x * 2
+        for _ in range(n):
+            bound = super()
+            x = bound.step(x)
+        say("between")
+        bound = super()
+        say(read() is self)
+        return bound.step(x * 2), super().step(x)
+
+    def of_a_class(cls, x, n):
+        x = x * 2
+        for _ in range(n):
+            say(cls.__name__)
+            x = super().step(cls(), x)
+        return x * 2, lambda: cls
+
+    of_a_class = classmethod(of_a_class)
+
+
+def super_in_a_loop(x, n):
+    return CountedSteps().plain(x, n)
+
+
+def super_with_self_in_a_closure(x, n):
+    return CountedSteps().with_self_in_a_closure(x, n)
+
+
+def super_of_a_class(x, n):
+    return CountedSteps.of_a_class(x, n)[0]
+
+
 # ---- closures
 
 

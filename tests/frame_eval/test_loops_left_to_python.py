@@ -63,6 +63,7 @@ def same(got, expected):
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_agrees(program, library):
+    cdynamo.config.suppress_errors = False
     x = LIBRARIES[library]()
     compiled = cdynamo.optimize(program)
     for n in (0, 3, 1, 4, 3, 2):

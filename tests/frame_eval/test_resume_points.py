@@ -1,0 +1,333 @@
+"""Where a function goes on after a graph break: which locals are bound there, what is on its stack, which line it is at."""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import cdynamo
+
+LOG: list[str] = []
+
+
+@cdynamo.disable
+def say(*words):
+    LOG.append(re.sub(" at 0x[0-9a-f]+", "", " ".join(map(str, words))))
+    return words[-1] if words else None
+
+
+class Ends:
+    """Something whose end shows."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __del__(self):
+        LOG.append(f"end of {self.name}")
+
+
+class Shown:
+    def __repr__(self):
+        say("repr")
+        return "<shown>"
+
+    def __format__(self, spec):
+        say("format", spec)
+        return f"[{spec}]"
+
+
+@cdynamo.disable
+def suspended():
+    """A generator that has begun: its class has a finalizer."""
+
+    def numbers():
+        try:
+            yield 1
+            yield 2
+        finally:
+            LOG.append("closed")
+
+    generator = numbers()
+    next(generator)
+    return generator
+
+
+# ---- locals that a break unbinds or binds
+
+
+def del_of_what_has_a_finalizer(x):
+    first, second = Ends("first"), Ends("second")
+    x = x * 2
+    del first
+    say("between")
+    del second, x
+    try:
+        return x  # noqa: F821
+    except UnboundLocalError as error:
+        return str(error)
+
+
+def del_of_a_generator(x):
+    generator = suspended()
+    x = x * 2
+    del generator
+    say("after")
+    return x + 1
+
+
+def del_of_two_generators(x):
+    a, b = suspended(), suspended()
+    x = x * 2
+    say("both")
+    del a, b
+    return x + 1
+
+
+def a_local_is_overwritten(x):
+    value = Ends("old")
+    x = x * 2
+    value = x + 1
+    say("after")
+    return value * 2
+
+
+def a_dead_local_is_overwritten(x):
+    value = suspended()
+    say("made")
+    x = x * 2
+    value = x + 1
+    return value * 2
+
+
+def overwritten_in_a_loop(x):
+    for i in range(3):
+        value = Ends(i)
+        x = x + i
+        say("turn", i)
+    value = None
+    return x * 2, value
+
+
+def a_generator_is_returned_by_a_call(x):
+    x = x * 2
+    generator = suspended()
+    alias = generator
+    del generator
+    say("alias")
+    return x + next(alias)
+
+
+def del_of_a_cell(x):
+    value = Ends("cell")
+
+    def read():
+        return value.name  # noqa: F821
+
+    x = x * 2
+    name = read()
+    del value
+    say("after")
+    try:
+        read()
+    except NameError as error:
+        return x, name, str(error)
+
+
+# ---- what is on the stack
+
+
+def a_large_range_on_the_stack(x):
+    x = x * 2
+    n = len(say(range(10**20, 10**20 + 10, 3)))
+    return x + n
+
+
+def a_generator_on_the_stack(x):
+    x = x * 2
+    return [x, *say(suspended())]
+
+
+def a_type_on_the_stack(x):
+    x = x * 2
+    values = say(Ends)("made").name, say(Shown), x
+    return values[0], x
+
+
+def many_things_on_the_stack(x):
+    return (x + 1, [x * 2, {"a": x, "b": (say("in a dict"), x - say(1))}], f"{say('in a string')}{x.shape}")
+
+
+# ---- formatting, which is one instruction or two
+
+
+def repr_in_a_format(x):
+    x = x * 2
+    text = f"{Shown()!r}"
+    return text, x + 1
+
+
+def repr_and_spec_in_a_format(x):
+    x = x * 2
+    text = f"{Shown()!r:>12}|{Shown()!s:<9}|{Shown():{say('.^')}}"
+    return text, x + 1
+
+
+def nested_formats(x):
+    x = x * 2
+    text = f"{f'{Shown()!r}'} {say(Shown())!a} {say('s')}"
+    return text, x + 1
+
+
+def percent_format(x):
+    x = x * 2
+    text = "%r has %s and %r" % (Shown(), say("s"), "quotes")
+    return text, x + 1
+
+
+# ---- conditions that leave a value on the stack
+
+
+def and_or(x):
+    y = say(0) or x * 2
+    z = say(x) is not None and y
+    return z + (say(None) or 1)
+
+
+def chained_comparison(x):
+    x = x * 2
+    if 0 < say(3) < say(5):
+        x = x + 1
+    if 0 < say(7) < say(5) < say(9):
+        x = x - 1
+    return x
+
+
+def conditional_arguments(x):
+    return max(say(1), 2 if say(True) else 3, *[say(4)]) * x + (x if say(False) else x * 2)
+
+
+# ---- what super() gives, before it is called
+
+
+class Items(list):
+    def append(self, item):
+        inherited = super().append
+        say("append", item)
+        inherited(item)
+
+    def __getitem__(self, i):
+        return super().__getitem__(say(i))
+
+    def __delattr__(self, name):
+        super().__delattr__(say(name))
+
+    def __len__(self):
+        return super().__len__() + say(10)
+
+
+def super_without_a_first_argument(x):
+    def nothing():
+        say("nothing")
+        super()
+
+    def deleted(x):
+        x = x * 2
+        del x
+        say("deleted")
+        super()
+
+    errors = []
+    for f, args in ((nothing, ()), (deleted, (x,))):
+        try:
+            f(*args)
+        except RuntimeError as error:
+            errors.append(str(error))
+    return errors
+
+
+def a_bound_method_stays_bound(x):
+    items, others = Items([x * 2]), Items([x * 3])
+    method = items.pop.__get__(others, Items) if say(False) else items.__getitem__.__get__(others, Items)
+    return method(0)
+
+
+def methods_of_super(x):
+    items = Items([1])
+    x = x * 2
+    items.append(x)
+    items.name = "n"
+    del items.name
+    try:
+        del items.name
+    except AttributeError as error:
+        say(error)
+    try:
+        items[5]
+    except IndexError as error:
+        say(error)
+    return items[1], len(items), hasattr(items, "name")
+
+
+# ---- methods of exceptions that live outside
+
+
+FAILURE = ValueError("outside", 42)
+
+
+def methods_of_an_exception(x):
+    x = x * 2
+    try:
+        FAILURE.__setstate__(42)
+    except TypeError as error:
+        say(error)
+    return x + FAILURE.args[1], FAILURE.with_traceback(None) is FAILURE, FAILURE.__reduce__()[1]
+
+
+PROGRAMS = [
+    program
+    for program in list(globals().values())
+    if getattr(program, "__code__", None) and program.__code__.co_varnames[: program.__code__.co_argcount] == ("x",)
+]
+
+
+def observe(function):
+    LOG.clear()
+    try:
+        outcome = ("returned", function(np.arange(3.0)))
+    except Exception as error:
+        outcome = ("raised", type(error).__name__, str(error))
+    gc.collect()
+    return repr(outcome), list(LOG)
+
+
+@pytest.mark.parametrize("keep_empty", [False, True], ids=["as it is", "empty graphs kept"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_agrees(program, keep_empty):
+    cdynamo.config.suppress_errors = False
+    cdynamo.config.keep_empty_graphs = keep_empty
+    expected = observe(program)
+    compiled = cdynamo.optimize(program)
+    for _ in range(3):
+        assert observe(compiled) == expected
+
+
+def test_a_frame_is_on_a_line_from_its_start():
+    """What looks at frames (a profiler, a finalizer) may do so in a prologue."""
+    lines = []
+
+    def profile(frame, event, argument):
+        if frame.f_code.co_name == "many_things_on_the_stack":
+            lines.append(frame.f_lineno)
+
+    compiled = cdynamo.optimize(many_things_on_the_stack)
+    compiled(np.arange(3.0))
+    sys.setprofile(profile)
+    try:
+        compiled(np.arange(3.0))
+    finally:
+        sys.setprofile(None)
+    assert None not in lines
