@@ -337,6 +337,7 @@ ValuePtr BoundMethodValue::get_attribute(Executor& ex, PyObject* name) {
     return ex.wrap(type, constant_source(type));
   }
   if (is_any(name, {"__call__"})) return shared_from_this();
+  if (is_any(name, {"__get__"})) break_graph("CD0105", "__get__ of a bound method");  // it stays bound
   return function_->get_attribute(ex, name);
 }
 

@@ -241,11 +241,11 @@ ValuePtr BoundDescriptorValue::get_attribute(Executor& ex, PyObject* name) {
   return SymbolicValue::get_attribute(ex, name);
 }
 
+// Bound by the descriptor: by its name, self may have another method (that of a class before super()'s).
 RecipePtr BoundDescriptorValue::recipe(Executor& ex) {
   if (!recipe_) {
-    PyObject* name = reinterpret_cast<PyDescrObject*>(descriptor_.get())->d_name;
-    recipe_ = call_recipe(library_object("builtins", "getattr"),
-                          {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name)});
+    PyRef bind = checked(PyObject_GetAttrString(descriptor_.get(), "__get__"));
+    recipe_ = call_recipe(bind.get(), {self_->recipe(ex)});
   }
   return recipe_;
 }
