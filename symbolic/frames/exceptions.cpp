@@ -123,7 +123,8 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
     raise_error(ex, PyExc_AttributeError,
                 absl::Substitute("'$0' object has no attribute '$1'", describe(), text));
   if (!Py_TYPE(found)->tp_descr_get) return ex.wrap(found, constant_source(found));
-  if (object_) {  // a C getter of a live exception: args, errno ...
+  const bool is_method = PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_METHOD_DESCRIPTOR);
+  if (object_ && !is_method) {  // a C getter of a live exception: args, errno ...
     PyRef value = checked_user(ex, PyObject_GetAttr(object_.get(), name));
     return ex.wrap(value.get(), source ? attribute_source(source, name) : nullptr);
   }
@@ -251,16 +252,26 @@ ValuePtr instance_of(Executor& ex, const ValuePtr& value) {
   raise_error(ex, PyExc_TypeError, "exceptions must derive from BaseException");
 }
 
-// The exception that is handled becomes the context, unless that would close a circle.
+ExceptionValue* context_of(const ExceptionValue& exception) {
+  return dynamic_cast<ExceptionValue*>(exception.context.get());
+}
+
+// The exception that is handled becomes the context, unless that would close a circle; the program may have
+// closed one before (_PyErr_SetObject of Python/errors.c).
 void set_context(Executor& ex, const ValuePtr& raised) {
   const ValuePtr& handled = ex.state().handled;
   auto* exception = dynamic_cast<ExceptionValue*>(raised.get());
   if (!handled || !exception || handled == raised || exception->real_object()) return;
-  for (ValuePtr link = handled; link;) {
-    auto* next = dynamic_cast<ExceptionValue*>(link.get());
-    if (!next) break;
-    if (next->context == raised) next->context = nullptr;
-    link = next->context;
+  auto* at = dynamic_cast<ExceptionValue*>(handled.get());
+  ExceptionValue* slow = at;  // at half the speed: `at` meets it in a circle
+  for (bool slow_moves = false; at; slow_moves = !slow_moves) {
+    if (at->context == raised) {
+      at->context = nullptr;
+      break;
+    }
+    at = context_of(*at);
+    if (at == slow) break;
+    if (slow_moves) slow = context_of(*slow);
   }
   exception->context = handled;
 }

@@ -86,6 +86,38 @@ def chained():
         return error.__cause__.args, error.__context__.args
 
 
+def circles_of_contexts(length):
+    """The program closes a circle of `length` exceptions in the chain; one more is raised while they are handled."""
+    errors = [ValueError(i) for i in range(length)]
+    for i in range(length):
+        errors[i].__context__ = errors[(i + 1) % length]
+    outside = KeyError("outside")
+    outside.__context__ = errors[0]
+    try:
+        try:
+            raise outside
+        except KeyError:
+            raise TypeError(length)
+    except TypeError as error:
+        chain = [error]
+        for _ in range(2 * length + 2):
+            chain.append(chain[-1].__context__)
+        return [link.args for link in chain]
+
+
+def a_context_that_would_close_a_circle():
+    try:
+        try:
+            raise ValueError(1)
+        except ValueError as first:
+            try:
+                raise TypeError(2)
+            except TypeError:
+                raise first
+    except ValueError as error:
+        return error.args, error.__context__.args, error.__context__.__context__
+
+
 def builtin_errors(d, values):
     log = []
     try:
@@ -156,6 +188,11 @@ def in_loop(n):
         (finally_overrides, ()),
         (reraised, ()),
         (chained, ()),
+        (circles_of_contexts, (1,)),
+        (circles_of_contexts, (2,)),
+        (circles_of_contexts, (3,)),
+        (circles_of_contexts, (4,)),
+        (a_context_that_would_close_a_circle, ()),
         (builtin_errors, ({}, [1])),
         (with_statement, ()),
         (unbound, (True,)),
