@@ -58,8 +58,9 @@ ValuePtr method_throw(Executor& ex, const ValuePtr& self, const CallArgs& args) 
 }
 
 ValuePtr method_close(Executor& ex, const ValuePtr& self, const CallArgs&) {
-  generator_of(self).close(ex);
-  return ex.none();
+  ValuePtr returned = generator_of(self).close(ex);
+  constexpr bool kGivesWhatIsReturned = PY_VERSION_HEX >= 0x030D0000;
+  return kGivesWhatIsReturned ? returned : ex.none();
 }
 
 ValuePtr method_iter(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
@@ -182,19 +183,21 @@ ValuePtr GeneratorValue::throw_into(Executor& ex, const ValuePtr& exception) {
   return resume(ex, nullptr, exception);
 }
 
-void GeneratorValue::close(Executor& ex) {
+ValuePtr GeneratorValue::close(Executor& ex) {
   if (!frame_ || !started_) {
     frame_.reset();
     started_ = true;
-    return;
+    return ex.none();
   }
   try {
     ValuePtr exit = make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
     if (throw_into(ex, exit)) raise_error(ex, PyExc_RuntimeError, "generator ignored GeneratorExit");
+    return returned(ex);
   } catch (const PythonRaise& raised) {
     if (!is_exception(raised.exception, PyExc_GeneratorExit) &&
         !is_exception(raised.exception, PyExc_StopIteration))
       throw;
+    return ex.none();
   }
 }
 

@@ -26,7 +26,8 @@ class GeneratorValue final : public SymbolicValue {
   // What it yields next; null when it has returned, and then `returned` is its value. `value` null: None.
   ValuePtr send(Executor& ex, ValuePtr value);
   ValuePtr throw_into(Executor& ex, const ValuePtr& exception);
-  void close(Executor& ex);
+  ValuePtr close(
+      Executor& ex);  // what it returned when GeneratorExit was raised in it; None where it did not
   ValuePtr returned(Executor& ex) const;
 
  private:

@@ -142,6 +142,24 @@ def generator_cleanup():
     return a, b, tuple(seen)
 
 
+def generator_close_result():
+    def gen(result):
+        try:
+            yield 1
+        except GeneratorExit:
+            return result
+
+    def uncaught():
+        yield 1
+        return 2
+
+    waiting, unstarted, ended, other = gen(5), gen(6), gen(7), uncaught()
+    next(waiting), next(other)
+    for _ in ended:
+        pass
+    return waiting.close(), waiting.close(), unstarted.close(), ended.close(), other.close()
+
+
 class Point:
     scale = 2
 
@@ -211,6 +229,7 @@ def context_managers():
         (generator_from, ()),
         (generator_expression, (6,)),
         (generator_cleanup, ()),
+        (generator_close_result, ()),
         (methods, ()),
         (context_managers, ()),
     ],
