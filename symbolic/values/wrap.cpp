@@ -40,6 +40,9 @@ bool is_bound_to_object(PyObject* object) {
 ValuePtr wrap_bound_method(Executor& ex, PyObject* object, const SourcePtr& source) {
   PyRef self = checked(PyObject_GetAttrString(object, "__self__"));
   PyRef name = checked(PyObject_GetAttrString(object, "__name__"));
+  // What the class has under the name may be another one, that of a class before the method's in the MRO.
+  PyObject* found = _PyType_Lookup(Py_TYPE(self.get()), name.get());
+  if (found && PyFunction_Check(found)) return nullptr;
   guard_exact_type(ex, object, source);
   bool known = source->kind == SourceKind::kConstant;
   auto part = [&](const PyRef& value, const char* attribute) {

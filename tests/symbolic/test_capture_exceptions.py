@@ -102,7 +102,7 @@ def circles_of_contexts(length):
         chain = [error]
         for _ in range(2 * length + 2):
             chain.append(chain[-1].__context__)
-        return [link.args for link in chain]
+        return tuple(link.args for link in chain)
 
 
 def a_context_that_would_close_a_circle():
