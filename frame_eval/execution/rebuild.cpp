@@ -79,24 +79,27 @@ Rebuild::Rebuild(std::vector<RecipePtr> results, std::vector<Effect> effects,
   for (const Effect& effect : effects_)
     effect_steps_.push_back(
         {add(effect.target), effect.key ? add(effect.key) : -1, effect.value ? add(effect.value) : -1});
+  step_of_ = {};
 }
 
 int Rebuild::add(const RecipePtr& recipe) {
   if (!recipe) throw graph::InternalError("a recipe is missing");
-  for (size_t i = 0; i < steps_.size(); ++i)
-    if (steps_[i].recipe == recipe.get() && steps_[i].fills < 0) return static_cast<int>(i);
+  if (auto known = step_of_.find(recipe.get()); known != step_of_.end()) return known->second;
   // A container that may hold itself gets its place before its items, so that they find it.
   int place = -1;
   if (is_filled_later(recipe->kind)) {
     place = static_cast<int>(steps_.size());
     steps_.push_back({recipe.get(), {}, -1});
+    step_of_[recipe.get()] = place;
   }
   std::vector<int> items;
   for (const RecipePtr& item : recipe->items) items.push_back(add(item));
   const int here = static_cast<int>(steps_.size());
   if (place >= 0 && items.empty()) return place;
   steps_.push_back({recipe.get(), std::move(items), place});
-  return place >= 0 ? place : here;
+  if (place >= 0) return place;
+  step_of_[recipe.get()] = here;
+  return here;
 }
 
 std::vector<OutputForm> Rebuild::output_forms(size_t num_outputs) const {

@@ -6,6 +6,7 @@
 //   describes
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "frame_eval/execution/compiled_graph.h"
@@ -45,6 +46,7 @@ class Rebuild {
   std::vector<symbolic::Effect> effects_;
   std::shared_ptr<graph::SymContext> sym_;
   std::vector<Step> steps_;  // items come before what holds them, but for containers that hold themselves
+  std::unordered_map<const symbolic::Recipe*, int> step_of_;  // while steps_ are made
   std::vector<int> result_steps_;
   std::vector<EffectSteps> effect_steps_;
   int single_output_ = -1;
