@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import cdynamo
+from cdynamo.polyfills import itertools as polyfills
 
 
 @pytest.fixture(autouse=True)
@@ -134,3 +137,38 @@ def test_thousands_of_operators_in_a_row():
 
     x = np.arange(4.0)
     assert np.allclose(cdynamo.optimize(f)(x), f(x))
+
+
+def test_combinations_and_permutations_are_made_one_after_the_other():
+    def f(x):
+        for a, b in itertools.combinations([1, 2, 3, 4], 2):
+            x = x * a + b
+        for a, b, c in itertools.permutations([1, 2, 3]):
+            x = x - a * b + c
+        return x, list(itertools.combinations("abc", 2)), list(itertools.permutations("abc", 32))
+
+    x = np.ones(3)
+    assert breaks_of(f, x) == []
+    got, expected = cdynamo.optimize(f)(x), f(x)
+    assert np.allclose(got[0], expected[0])
+    assert got[1:] == expected[1:]
+
+
+@pytest.mark.parametrize("size", range(6))
+def test_combinations_and_permutations_of_every_length(size):
+    for r in range(size + 2):
+        assert list(polyfills.permutations(range(size), r)) == list(itertools.permutations(range(size), r))
+        assert list(polyfills.combinations(range(size), r)) == list(itertools.combinations(range(size), r))
+
+
+def test_thousands_of_values_are_handed_over():
+    def f(x):
+        x = x + 1
+        pairs = [(i, str(i)) for i in range(5000)]
+        cdynamo.graph_break()
+        return x * len(pairs), pairs
+
+    x = np.arange(3.0)
+    got, expected = cdynamo.optimize(f)(x), f(x)
+    assert np.array_equal(got[0], expected[0])
+    assert got[1] == expected[1]

@@ -162,16 +162,43 @@ def permutations(iterable, r=None):
     pool = tuple(iterable)
     size = len(pool)
     r = size if r is None else r
-    for indices in product(range(size), repeat=r):
-        if len(set(indices)) == r:
-            yield tuple([pool[i] for i in indices])
+    if r > size or r < 0:
+        return
+    indices = list(range(size))
+    cycles = list(range(size, size - r, -1))
+    yield tuple([pool[i] for i in indices[:r]])
+    while True:
+        for i in range(r - 1, -1, -1):
+            cycles[i] -= 1
+            if cycles[i] == 0:
+                indices.append(indices.pop(i))
+                cycles[i] = size - i
+            else:
+                j = size - cycles[i]
+                indices[i], indices[j] = indices[j], indices[i]
+                yield tuple([pool[k] for k in indices[:r]])
+                break
+        else:
+            return
 
 
 def combinations(iterable, r):
     pool = tuple(iterable)
-    for indices in permutations(range(len(pool)), r):
-        if sorted(indices) == list(indices):
-            yield tuple([pool[i] for i in indices])
+    size = len(pool)
+    if r > size or r < 0:
+        return
+    indices = list(range(r))
+    yield tuple([pool[i] for i in indices])
+    while True:
+        for i in range(r - 1, -1, -1):
+            if indices[i] != i + size - r:
+                break
+        else:
+            return
+        indices[i] += 1
+        for j in range(i + 1, r):
+            indices[j] = indices[j - 1] + 1
+        yield tuple([pool[k] for k in indices])
 
 
 def groupby(iterable, key=None):
