@@ -24,7 +24,7 @@ void refuse_bool(Tensor x) {
   if (x.dtype() == DType::kBool) runtime_error("\"addmm_impl_cpu_\" not implemented for 'Bool'");
 }
 
-Tensor checked_mm(Tensor a, Tensor b) {
+void check_mm(Tensor a, Tensor b) {
   same_dtype(a, b);
   refuse_bool(a);
   require_rank(a, 2, "self");
@@ -32,9 +32,8 @@ Tensor checked_mm(Tensor a, Tensor b) {
   same_size(a, a.size(1), b.size(0),
             "mat1 and mat2 shapes cannot be multiplied (" + a.size(0).str() + "x" + a.size(1).str() +
                 " and " + b.size(0).str() + "x" + b.size(1).str() + ")");
-  return mm(a, b);
 }
-Tensor checked_bmm(Tensor a, Tensor b) {
+void check_bmm(Tensor a, Tensor b) {
   same_dtype(a, b);
   refuse_bool(a);
   require_rank(a, 3, "batch1");
@@ -44,8 +43,9 @@ Tensor checked_bmm(Tensor a, Tensor b) {
                         "].";
   same_size(a, a.size(0), b.size(0), message);
   same_size(a, a.size(2), b.size(1), message);
-  return bmm(a, b);
 }
+Tensor checked_mm(Tensor a, Tensor b) { return check_mm(a, b), mm(a, b); }
+Tensor checked_bmm(Tensor a, Tensor b) { return check_bmm(a, b), bmm(a, b); }
 
 // A product of vectors, as a sum; half types are multiplied and summed in float32.
 Tensor dot(Tensor a, Tensor b) {
@@ -71,11 +71,11 @@ bool is_half(Tensor x) { return x.dtype() == DType::kF16 || x.dtype() == DType::
 
 // beta * addend + alpha * (a @ b) in half types.
 Tensor half_addmm(Tensor a, Tensor b, Tensor addend, double beta = 1, double alpha = 1) {
-  // The checks of a product; nobody reads it.
-  Tensor product = a.rank() == 2 ? checked_mm(a, b) : checked_bmm(a, b);
-  return wrap(
-      *a.builder,
-      a.builder->call1("core.addmm", {a.value, b.value, expand(addend, product.sizes()).value, beta, alpha}));
+  a.rank() == 2 ? check_mm(a, b) : check_bmm(a, b);
+  std::vector<Sym> sizes(a.sizes().begin(), a.sizes().end() - 1);
+  sizes.push_back(b.size(-1));
+  return wrap(*a.builder,
+              a.builder->call1("core.addmm", {a.value, b.value, expand(addend, sizes).value, beta, alpha}));
 }
 
 Tensor batched(Tensor a, Tensor b) {

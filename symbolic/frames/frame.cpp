@@ -45,10 +45,6 @@ bool is_library_file(const std::string& file) {
   return starts_with(file, folder_of("os")) && file.find("site-packages") == std::string::npos;
 }
 
-}  // namespace
-
-namespace {
-
 using DecodedCodes = absl::flat_hash_map<PyCodeObject*, std::shared_ptr<const DecodedCode>>;
 
 DecodedCodes& decoded_codes() {

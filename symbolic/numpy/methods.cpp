@@ -230,34 +230,19 @@ constexpr const char* kSameName[] = {"sum",          "prod",    "mean",     "std
                                      "searchsorted", "nonzero", "compress", "choose"};
 
 // x.sum: calls the table's operator with x in front.
-class BoundFunction final : public SymbolicValue {
+class BoundFunction final : public BoundMethod {
  public:
-  BoundFunction(ValuePtr self, const graph::OpDef& op, std::string name)
-      : self_(std::move(self)), op_(op), name_(std::move(name)) {}
-  PyTypeObject* type() const override { return &PyCFunction_Type; }
-  std::string describe() const override { return "ndarray." + name_; }
+  BoundFunction(ValuePtr self, const graph::OpDef& op, PyRef name)
+      : BoundMethod(std::move(self), std::move(name)), op_(op) {}
+  std::string describe() const override { return std::string("ndarray.") + PyUnicode_AsUTF8(name().get()); }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
-    CallArgs all = args;
-    all.positional.insert(all.positional.begin(), self_);
-    PyRef name = checked(PyUnicode_FromString(name_.c_str()));
-    return recorded_call(ex, "call_method", std::move(name), all,
+    const CallArgs all = with_self(args);
+    return recorded_call(ex, "call_method", name(), all,
                          [&] { return call_numpy_operator(ex, op_, false, all); });
-  }
-  std::optional<bool> truth(Executor&) override { return true; }
-  RecipePtr recipe(Executor& ex) override {
-    if (!recipe_) {
-      PyRef name = checked(PyUnicode_FromString(name_.c_str()));
-      recipe_ = call_recipe(library_object("builtins", "getattr"),
-                            {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name.get())});
-    }
-    return recipe_;
   }
 
  private:
-  ValuePtr self_;
   const graph::OpDef& op_;
-  std::string name_;
-  RecipePtr recipe_;
 };
 
 }  // namespace
@@ -280,9 +265,11 @@ ValuePtr numpy_property(Executor& ex, NumpyValue& self, std::string_view name) {
 ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name) {
   for (const BuiltinMethodRow& row : kMethods)
     if (name == row.name) return std::make_shared<BuiltinMethodValue>(self, row);
-  std::string text(name);
-  if (const graph::OpDef* op = find_numpy_operator("numpy.ndarray." + text))
-    return std::make_shared<BoundFunction>(self, *op, text);
+  const std::string text(name);
+  auto bound = [&](const graph::OpDef& op) {
+    return std::make_shared<BoundFunction>(self, op, checked(PyUnicode_FromString(text.c_str())));
+  };
+  if (const graph::OpDef* op = find_numpy_operator("numpy.ndarray." + text)) return bound(*op);
   std::string function;
   for (const MethodFunction& row : kFunctions)
     if (name == row.method) function = row.function;
@@ -290,7 +277,7 @@ ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name)
     if (name == same) function = same;
   if (function.empty()) return nullptr;
   const graph::OpDef* op = find_numpy_operator("numpy." + function);
-  return op ? std::make_shared<BoundFunction>(self, *op, text) : nullptr;
+  return op ? bound(*op) : nullptr;
 }
 
 }  // namespace cdynamo::symbolic

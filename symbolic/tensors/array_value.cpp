@@ -41,35 +41,36 @@ RecipePtr ArrayValue::recipe(Executor& ex) {
   return recipe_;
 }
 
+std::string BoundMethod::describe() const {
+  return PyUnicode_AsUTF8(name_.get()) + (" of " + self_->describe());
+}
+
+CallArgs BoundMethod::with_self(CallArgs args) const {
+  args.positional.insert(args.positional.begin(), self_);
+  return args;
+}
+
+RecipePtr BoundMethod::recipe(Executor& ex) {
+  if (!recipe_)
+    recipe_ = call_recipe(library_object("builtins", "getattr"),
+                          {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name_.get())});
+  return recipe_;
+}
+
 namespace {
 
-class UnknownMethod final : public SymbolicValue {
+class UnknownMethod final : public BoundMethod {
  public:
   UnknownMethod(ValuePtr self, PyRef name, ValuePtr (*call)(Executor&))
-      : self_(std::move(self)), name_(std::move(name)), call_(call) {}
-  PyTypeObject* type() const override { return &PyCFunction_Type; }
-  std::string describe() const override {
-    return PyUnicode_AsUTF8(name_.get()) + (" of " + self_->describe());
-  }
+      : BoundMethod(std::move(self), std::move(name)), call_(call) {}
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     if (!call_) break_graph("CD0405", describe());
-    CallArgs all = args;
-    all.positional.insert(all.positional.begin(), self_);
-    return recorded_call(ex, "call_method", name_, all, [&] { return call_(ex); });
-  }
-  std::optional<bool> truth(Executor&) override { return true; }
-  RecipePtr recipe(Executor& ex) override {
-    if (!recipe_)
-      recipe_ = call_recipe(library_object("builtins", "getattr"),
-                            {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name_.get())});
-    return recipe_;
+    const CallArgs all = with_self(args);
+    return recorded_call(ex, "call_method", name(), all, [&] { return call_(ex); });
   }
 
  private:
-  ValuePtr self_;
-  PyRef name_;
   ValuePtr (*call_)(Executor&);
-  RecipePtr recipe_;
 };
 
 }  // namespace

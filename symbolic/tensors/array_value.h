@@ -106,6 +106,25 @@ ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& sourc
 // program gets is a copy of it (the value that is returned), since each call of the program makes a new one.
 graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make);
 
+// A built-in method of a tensor or array, read and not yet called.
+class BoundMethod : public SymbolicValue {
+ public:
+  BoundMethod(ValuePtr self, PyRef name) : self_(std::move(self)), name_(std::move(name)) {}
+  PyTypeObject* type() const override { return &PyCFunction_Type; }
+  std::string describe() const override;
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor& ex) override;
+
+ protected:
+  const PyRef& name() const { return name_; }
+  CallArgs with_self(CallArgs args) const;
+
+ private:
+  ValuePtr self_;
+  PyRef name_;
+  RecipePtr recipe_;
+};
+
 // A method that has no rule: reading it is fine. `call` makes the node of a call of it, for bodies of recorded_call;
 // null: a call breaks the graph.
 ValuePtr make_unknown_method(ValuePtr self, PyObject* name, ValuePtr (*call)(Executor& ex));

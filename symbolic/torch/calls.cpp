@@ -38,11 +38,8 @@ ValuePtr apply(Executor& ex, const graph::OpDef& op, bool in_place, const CallAr
   refuse_shape_change(op, in_place);
   BoundCall call = bind_call(ex, op, args, convention, in_place);
   if (!in_place) cast_for_autocast(ex, op, call);
-  if (!in_place && needs_eager_kernel(op, call)) try {
-      return call_library(ex);
-    } catch (const GraphBreak&) {
-      // A call that no node can stand for (sizes that change, say) is computed here.
-    }
+  if (!in_place && needs_eager_kernel(op, call))
+    if (ValuePtr result = try_library(ex)) return result;
   const int overload = call.overload;
   std::vector<graph::Value*> results = append_call(ex, op, std::move(call), in_place);
   if (in_place) return args.positional.empty() ? args.keywords.at(0).value : args.positional[0];

@@ -208,15 +208,17 @@ ValuePtr call_library(Executor& ex) {
   return wrap_tree(ex, tree.get(), results);
 }
 
-ValuePtr call_library_after(Executor& ex, const GraphBreak& broken) {
-  static constexpr std::string_view kNoRule[] = {"CD0401", "CD0404"};
-  for (std::string_view id : kNoRule) {
-    if (broken.record.id != id) continue;
-    try {
-      return call_library(ex);
-    } catch (const GraphBreak&) {
-    }
+ValuePtr try_library(Executor& ex) {
+  try {
+    return call_library(ex);
+  } catch (const GraphBreak&) {
+    return nullptr;
   }
+}
+
+ValuePtr call_library_after(Executor& ex, const GraphBreak& broken) {
+  const bool has_no_rule = broken.record.id == "CD0401" || broken.record.id == "CD0404";
+  if (ValuePtr result = has_no_rule ? try_library(ex) : nullptr) return result;
   throw broken;
 }
 

@@ -42,6 +42,8 @@ class LibraryCalls {
 
 // The user call that is being recorded, as a node; breaks the graph where that cannot be. For bodies of recorded_call.
 ValuePtr call_library(Executor& ex);
+// The same, or null where no node can stand for the call (sizes that change, say).
+ValuePtr try_library(Executor& ex);
 // The same where a rule for the call exists and has broken the graph: throws `broken` again where a node cannot be.
 ValuePtr call_library_after(Executor& ex, const GraphBreak& broken);
 

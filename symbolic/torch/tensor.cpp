@@ -89,31 +89,18 @@ ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& sour
 namespace {
 
 // A method that is an operator: x.add, x.add_.
-class BoundOperator final : public SymbolicValue {
+class BoundOperator final : public BoundMethod {
  public:
   BoundOperator(ValuePtr self, OperatorCallable callable, PyRef name)
-      : self_(std::move(self)), callable_(callable), name_(std::move(name)) {}
-  PyTypeObject* type() const override { return &PyCFunction_Type; }
-  std::string describe() const override { return std::string("Tensor.") + PyUnicode_AsUTF8(name_.get()); }
+      : BoundMethod(std::move(self), std::move(name)), callable_(callable) {}
+  std::string describe() const override { return std::string("Tensor.") + PyUnicode_AsUTF8(name().get()); }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
-    CallArgs all = args;
-    all.positional.insert(all.positional.begin(), self_);
-    return call_operator(ex, *callable_.op, callable_.in_place, "call_method", name_, all,
+    return call_operator(ex, *callable_.op, callable_.in_place, "call_method", name(), with_self(args),
                          Convention::kTorchMethod);
-  }
-  std::optional<bool> truth(Executor&) override { return true; }
-  RecipePtr recipe(Executor& ex) override {
-    if (!recipe_)
-      recipe_ = call_recipe(library_object("builtins", "getattr"),
-                            {self_->recipe(ex), make_recipe(RecipeKind::kConstant, name_.get())});
-    return recipe_;
   }
 
  private:
-  ValuePtr self_;
   OperatorCallable callable_;
-  PyRef name_;
-  RecipePtr recipe_;
 };
 
 // The attribute of torch.Tensor's classes, without running descriptors; borrowed.
