@@ -321,7 +321,7 @@ bool CodeCache::is_left_to_python(const CaptureResult& capture, const CallSignat
 
 std::unique_ptr<CompiledGraph> CodeCache::compile_graph(const CaptureResult& capture, const Entry& entry,
                                                         const symbolic::Roots& roots,
-                                                        lowering::CompileReport& report) const {
+                                                        NativeReport& report) const {
   std::vector<OutputForm> forms = entry.rebuild.output_forms(entry.num_outputs);
   if (owner_.config()->backend == BackendKind::kNative)
     return compile_native(capture, std::move(forms), report);
@@ -367,7 +367,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
   entry->callees_too = capture.callees_too;
   if (capture.end != End::kSkipFrame) {
     event.guards = &entry->guards;
-    lowering::CompileReport report;
+    NativeReport report;
     if (!is_empty(capture)) {
       entry->graph = compile_graph(capture, *entry, roots, report);
       if (owner_.config()->backend == BackendKind::kNative) event.report = &report;

@@ -63,8 +63,7 @@ class CodeCache {
   void report_internal_error(const char* what, bool& failed) const;
   bool is_left_to_python(const symbolic::CaptureResult& capture, const CallSignature& signature) const;
   std::unique_ptr<CompiledGraph> compile_graph(const symbolic::CaptureResult& capture, const Entry& entry,
-                                               const symbolic::Roots& roots,
-                                               lowering::CompileReport& report) const;
+                                               const symbolic::Roots& roots, NativeReport& report) const;
   bool learn_from(const Entry& entry, CallSignature& signature, const symbolic::Roots& roots,
                   std::string& text) const;
   void explain_miss(CallSignature& signature, const symbolic::Roots& roots);

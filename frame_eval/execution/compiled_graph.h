@@ -6,7 +6,7 @@
 
 #include "frame_eval/guards/guard_tree.h"
 #include "frame_eval/hook/config.h"
-#include "lowering/compile.h"
+#include "frame_eval/reports/events.h"
 #include "symbolic/capture/capture_result.h"
 
 namespace cdynamo::frame_eval {
@@ -29,7 +29,7 @@ class CompiledGraph {
 
 // prepare -> lower -> link, all in this process. Throws graph::Unsupported, graph::InternalError.
 std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
-                                              std::vector<OutputForm> forms, lowering::CompileReport& report);
+                                              std::vector<OutputForm> forms, NativeReport& report);
 
 // The graph is described to Python, which gives back a callable on the input objects. `globals`: the function's.
 // Throws graph::Unsupported, graph::InternalError, PythonError (BackendCompilerFailed).

@@ -301,7 +301,8 @@ std::shared_ptr<runtime::Executable> compile_core(const graph::Graph& core, lowe
 
 std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
                                                    const graph::Prepared& prepared,
-                                                   const symbolic::LibraryCalls* library, CompileFn compile) {
+                                                   const symbolic::LibraryCalls* library, CompileFn compile,
+                                                   NativeReport& report) {
   std::vector<bool> wanted, differentiable(prepared.core->outputs.size());
   for (const graph::Value* input : captured.inputs) wanted.push_back(input->requires_grad);
   for (size_t i = 0; i < prepared.outputs.size(); ++i) {
@@ -322,7 +323,7 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
   if (stages_are_noted() || log_enabled(Topic::kAot)) {
     const std::unique_ptr<graph::Graph> joint = graph::make_joint_graph(training->plan());
     if (log_enabled(Topic::kAot)) log(Topic::kAot, "joint\n" + graph::print_readable(*joint));
-    note_stage("joint", *joint, library);
+    report.note_stage("joint", *joint, library);
   }
   return training;
 }
@@ -330,8 +331,7 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
 }  // namespace
 
 std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
-                                              std::vector<OutputForm> forms,
-                                              lowering::CompileReport& report) {
+                                              std::vector<OutputForm> forms, NativeReport& report) {
   const graph::Graph& captured = *capture.graph;
   const bool any_gradient = std::any_of(captured.outputs.begin(), captured.outputs.end(),
                                         [](const graph::Value* output) { return output->requires_grad; });
@@ -340,22 +340,22 @@ std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& cap
   };
   graph::Prepared prepared = graph::prepare(captured, dump, any_gradient);
   // Backwards that are compiled later are no part of this report any more.
-  auto whole = std::make_shared<lowering::CompileReport*>(&report);
+  auto whole = std::make_shared<NativeReport*>(&report);
   const std::shared_ptr<const symbolic::LibraryCalls> library =
       capture.library_calls.empty() ? nullptr
                                     : std::make_shared<symbolic::LibraryCalls>(capture.library_calls);
   const CompileFn compile = [whole, dump, library](const char* name, const graph::Graph& core) {
     dump(name, core);
-    if (*whole) note_stage(name, core, library.get());
+    if (*whole) (*whole)->note_stage(name, core, library.get());
     lowering::CompileReport part;
     auto executable = compile_core(core, part);
     executable->library_context = library;
-    if (*whole) (*whole)->add(part);
+    if (*whole) (*whole)->lowering.add(part);
     return executable;
   };
   std::shared_ptr<TrainingFunction> training;
   if (any_gradient && asks_for_gradients(captured, prepared.outputs))
-    training = compile_training(captured, prepared, library.get(), compile);
+    training = compile_training(captured, prepared, library.get(), compile, report);
   else if (graph::remove_detach(*prepared.core))
     graph::optimize(*prepared.core);
   auto executable = training ? training->forward() : compile("inference", *prepared.core);

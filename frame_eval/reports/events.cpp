@@ -15,9 +15,6 @@ using symbolic::Topic;
 
 PyObject* listener = nullptr;  // owned; Python objects may not be destroyed after the interpreter
 
-// (name, description) of each stage since the last report; owned.
-PyObject* stages = nullptr;
-
 const char* utf8(PyObject* text) {
   const char* result = text ? PyUnicode_AsUTF8(text) : nullptr;
   if (!result) PyErr_Clear();
@@ -66,12 +63,13 @@ PyRef event_dict(const CompileEvent& event) {
   for (const symbolic::BreakRecord& record : capture.breaks)
     PyList_Append(breaks.get(), break_dict(record).get());
   put(dict.get(), "breaks", breaks);
-  put(dict.get(), "kernels", PyRef::steal(PyLong_FromLong(event.report ? event.report->kernels : 0)));
+  put(dict.get(), "kernels",
+      PyRef::steal(PyLong_FromLong(event.report ? event.report->lowering.kernels : 0)));
   put(dict.get(), "library_calls",
-      PyRef::steal(PyLong_FromLong(event.report ? event.report->library_calls : 0)));
+      PyRef::steal(PyLong_FromLong(event.report ? event.report->lowering.library_calls : 0)));
   put(dict.get(), "stages",
-      stages ? PyRef::steal(std::exchange(stages, nullptr)) : PyRef::steal(PyList_New(0)));
-  put(dict.get(), "fusion", text(event.report ? event.report->fusion : ""));
+      event.report && event.report->stages ? event.report->stages : PyRef::steal(PyList_New(0)));
+  put(dict.get(), "fusion", text(event.report ? event.report->lowering.fusion : ""));
   return dict;
 }
 
@@ -132,12 +130,12 @@ void report_compile(const CompileEvent& event) {
 
 bool stages_are_noted() { return listener != nullptr; }
 
-void note_stage(const char* name, const graph::Graph& core, const symbolic::LibraryCalls* library) {
+void NativeReport::note_stage(const char* name, const graph::Graph& core,
+                              const symbolic::LibraryCalls* library) {
   if (!listener) return;
-  if (!stages) stages = PyList_New(0);
+  if (!stages) stages = symbolic::checked(PyList_New(0));
   PyRef description = describe_core(core, library);
-  PyRef item = symbolic::checked(Py_BuildValue("(sO)", name, description.get()));
-  if (!stages || PyList_Append(stages, item.get()) < 0) throw symbolic::PythonError{};
+  append(stages, symbolic::checked(Py_BuildValue("(sO)", name, description.get())));
 }
 
 void set_compile_listener(PyRef new_listener) {

@@ -13,12 +13,22 @@ class LibraryCalls;
 
 namespace cdynamo::frame_eval {
 
+// What the native backend tells of one compile. It is that compile's own: describing a graph calls Python, and other
+// threads compile meanwhile.
+struct NativeReport {
+  lowering::CompileReport lowering;
+  PyRef stages;  // a list of (name, description) of the graphs on the way; null where nobody listens
+
+  // "joint", "forward", "backward"; nothing where nobody listens. Throws PythonError.
+  void note_stage(const char* name, const graph::Graph& core, const symbolic::LibraryCalls* library);
+};
+
 struct CompileEvent {
   PyCodeObject* code = nullptr;
   std::string name;      // "Net (model.py:12)": what the user knows it by
   bool is_root = false;  // it is what was optimized
   symbolic::CaptureResult* capture = nullptr;
-  const lowering::CompileReport* report = nullptr;  // null: no graph, or not the native backend's
+  const NativeReport* report = nullptr;  // null: no graph, or not the native backend's
   const GuardTree* guards = nullptr;
   double seconds = 0;
 };
@@ -34,9 +44,6 @@ std::string break_report(const symbolic::BreakRecord& record);
 std::string disassembly(PyObject* code);
 
 void report_compile(const CompileEvent& event);
-// What the next report tells of the graphs on the way ("joint", "forward", "backward"); nothing where nobody
-// listens.
-void note_stage(const char* name, const graph::Graph& core, const symbolic::LibraryCalls* library);
 bool stages_are_noted();
 // Null: nobody listens.
 void set_compile_listener(PyRef listener);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -104,7 +105,8 @@ class Explanation:
         return "\n".join(lines)
 
 
-_listeners: list[Explanation] = []
+_listeners: tuple[Explanation, ...] = ()
+_listeners_lock = threading.RLock()
 
 
 def _on_event(event: dict[str, Any]) -> None:
@@ -112,15 +114,20 @@ def _on_event(event: dict[str, Any]) -> None:
         explanation._add(event)
 
 
+def _change_listeners(listeners: tuple[Explanation, ...]) -> None:
+    global _listeners
+    _listeners = listeners
+    _C.set_listener(_on_event if listeners else None)
+
+
 @contextmanager
 def listening() -> Iterator[Explanation]:
     """Collects what is compiled while the block runs, in all threads."""
     explanation = Explanation()
-    _listeners.append(explanation)
-    _C.set_listener(_on_event)
+    with _listeners_lock:
+        _change_listeners((*_listeners, explanation))
     try:
         yield explanation
     finally:
-        _listeners.remove(explanation)
-        if not _listeners:
-            _C.set_listener(None)
+        with _listeners_lock:
+            _change_listeners(tuple(other for other in _listeners if other is not explanation))
