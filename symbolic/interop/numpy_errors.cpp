@@ -34,8 +34,8 @@ bool numpy_reports_errors() {
   PyObject* found = nullptr;
   if (PyContextVar_Get(variable, nullptr, &found) < 0) PyErr_Clear();
   PyRef state = PyRef::steal(found);
-  if (!state) return false;  // as it is at the start
-  static PyRef quiet;
+  if (!state) return false;          // as it is at the start
+  static PyRef& quiet = *new PyRef;  // Python objects may not be destroyed after the interpreter
   if (state.get() == quiet.get()) return false;
   if (ask_numpy()) return true;
   quiet = std::move(state);

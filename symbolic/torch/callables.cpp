@@ -1,5 +1,6 @@
 #include "symbolic/torch/callables.h"
 
+#include <memory>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -73,9 +74,10 @@ ValuePtr break_in_polyfill(Executor&, PyObject*, const CallArgs& args) {
 
 // Null until torch is there.
 const Maps* maps() {
-  static Maps* made = nullptr;
-  if (made || !torch_is_loaded()) return made;
-  made = new Maps;
+  static const Maps* kept = nullptr;
+  if (kept || !torch_is_loaded()) return kept;
+  // Looking objects up may run Python, and so another thread: nobody sees the tables before they are complete.
+  auto made = std::make_unique<Maps>();
   for (const graph::OpDef* op : graph::all_ops()) made->add_operator(*op);
   made->add_special(torch_query_functions());
   made->add_special(torch_factory_functions());
@@ -87,7 +89,8 @@ const Maps* maps() {
   made->add_special(user_function_rules());
   made->add_special(foreach_functions());
   made->add_special(function_transform_rules());
-  return made;
+  if (!kept) kept = made.release();
+  return kept;
 }
 
 }  // namespace

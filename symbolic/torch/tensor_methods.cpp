@@ -75,7 +75,9 @@ constexpr PropertyRow kProperties[] = {
      }},
     {"device",
      [](Executor& ex, TensorValue&) {
-       static PyObject* cpu = PyObject_CallFunction(library_object("torch", "device"), "s", "cpu");
+       static PyObject* cpu = nullptr;
+       if (!cpu)  // imports: not in an initializer
+         cpu = checked(PyObject_CallFunction(library_object("torch", "device"), "s", "cpu")).release();
        return ex.constant(PyRef::borrow(cpu));
      }},
     {"layout", [](Executor& ex,

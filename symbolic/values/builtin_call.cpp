@@ -1,5 +1,6 @@
 // Calls of C callables: by identity in the tables, then by kind.
 #include <cstring>
+#include <memory>
 
 #include "absl/container/flat_hash_map.h"
 #include "symbolic/capture/value_factories.h"
@@ -27,14 +28,24 @@ Table make_table(std::initializer_list<std::span<const BuiltinRow>> parts) {
   return table;
 }
 
+// No static's initializer makes a table: it imports modules, so that other threads run meanwhile, and one of them that came
+// to the same static would wait for it with the GIL in its hands. Where two threads make one, the first stays.
+const Table& made_once(const Table*& kept, std::initializer_list<std::span<const BuiltinRow>> parts) {
+  if (!kept) {
+    auto made = std::make_unique<const Table>(make_table(parts));
+    if (!kept) kept = made.release();
+  }
+  return *kept;
+}
+
 const Table& functions() {
-  static const auto* table = new Table(
-      make_table({builtin_functions(), library_functions(), copy_functions(), introspection_functions()}));
-  return *table;
+  static const Table* table = nullptr;
+  return made_once(table,
+                   {builtin_functions(), library_functions(), copy_functions(), introspection_functions()});
 }
 const Table& classes() {
-  static const auto* table = new Table(make_table({builtin_classes()}));
-  return *table;
+  static const Table* table = nullptr;
+  return made_once(table, {builtin_classes()});
 }
 
 // Modules of C whose functions compute from their arguments alone.

@@ -122,7 +122,8 @@ namespace {
 
 // What optimize() gave, called by what is captured: the function that it was made of. Null for other objects.
 ValuePtr wrap_optimized(Executor& ex, PyObject* object, const SourcePtr& source) {
-  static PyObject* type = library_object("cdynamo._C", "OptimizedFunction");
+  static PyObject* type = nullptr;
+  if (!type) type = library_object("cdynamo._C", "OptimizedFunction");  // imports: not in an initializer
   if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != type) return nullptr;
   PyRef wrapped = checked(PyObject_GetAttr(object, interned("__wrapped__")));
   add_guard(ex, GuardKind::kType, source, type);

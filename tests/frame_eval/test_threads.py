@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import textwrap
 import threading
 
 import pytest
@@ -23,6 +25,11 @@ def frequent_switches():
     sys.setswitchinterval(1e-5)
     yield
     sys.setswitchinterval(before)
+
+
+@pytest.fixture(autouse=True)
+def internal_errors_raise():
+    cdynamo.config.suppress_errors = False
 
 
 def run_together(*works) -> None:
@@ -166,6 +173,74 @@ def test_reports_and_counters_meanwhile():
         str(cdynamo.explain(polynomial)(np.ones((2, 3)), 1.0))
 
     run_together(call, call, look)
+
+
+def test_another_thread_compiles_while_a_stage_is_described():
+    from cdynamo import _core_ops
+
+    x = np.ones((2, 3))
+    others: list[threading.Thread] = []
+
+    def compile_another(frame, event, argument) -> None:
+        if frame.f_code is _core_ops.function.__code__ and not others:
+            others.append(threading.Thread(target=lambda: cdynamo.optimize(lambda x: x - 1)(x)))
+            others[0].start()
+            others[0].join()
+
+    sys.setprofile(compile_another)
+    try:
+        explanation = cdynamo.explain(polynomial)(x, 1.0)
+    finally:
+        sys.setprofile(None)
+    assert len(others) == 1
+    np.testing.assert_allclose(explanation.result, polynomial(x, 1.0))
+    stages = {
+        frame.where: [graph.print_readable(print_output=False) for _, graph in frame.stages]
+        for frame in explanation.frames
+    }
+    assert len(stages) == 2
+    for where, (text,) in stages.items():
+        assert ("core.sum" in text) == where.startswith("polynomial")
+
+
+def test_the_first_compiles_of_a_process_happen_in_all():
+    program = """
+        import builtins, threading, time
+        import numpy as np
+        import cdynamo
+
+        cdynamo.config.suppress_errors = False
+        real_import = builtins.__import__
+
+        def slow_import(*args, **kwargs):
+            time.sleep(1e-3)  # other threads run
+            return real_import(*args, **kwargs)
+
+        def of_builtins(x):
+            return sum(abs(x) * len(x.shape) for _ in range(2))
+
+        def of_modules(x):
+            return np.sqrt(x) + isinstance(x, np.ndarray)
+
+        def call(f, barrier, x):
+            fast = cdynamo.optimize(f)
+            barrier.wait()
+            np.testing.assert_array_equal(fast(x), f(x))
+
+        functions = [of_builtins, of_modules, of_builtins, of_modules]
+        barrier = threading.Barrier(len(functions))
+        threads = [threading.Thread(target=call, args=(f, barrier, np.ones(3)), daemon=True) for f in functions]
+        builtins.__import__ = slow_import
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert cdynamo.counters()["graph_breaks"] == 0
+        print("done")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "done\n" and not done.stderr, done.stdout + done.stderr
 
 
 def test_training_steps_in_all():
