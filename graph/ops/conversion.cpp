@@ -122,6 +122,17 @@ bool is_part(Builder& b, const Tensor& written) {
       b.sym().known(Relation::kEq, written.type().numel(), std::get<Value*>(view->args[0])->type.numel());
   return !all || !*all;
 }
+// What is written has to fit in what is written to.
+void check_copy(Graph& graph, const Args& args) {
+  const std::vector<Sym>& target = args.value("self")->type.sizes;
+  const std::vector<Sym> sizes = broadcast_sizes(graph, target, args.value("src")->type.sizes);
+  bool fits = sizes.size() == target.size();
+  for (size_t d = 0; fits && d < target.size(); ++d) fits = graph.sym->guard_eq(sizes[d], target[d], "copy");
+  if (!fits)
+    runtime_error("output with shape " + sizes_text(target) + " doesn't match the broadcast shape " +
+                  sizes_text(sizes));
+}
+
 std::vector<Value*> copy_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self"), src = operand(b, args, "src");
   Tensor copied = expand(cast(src, self.dtype()), expanded(b.sym(), src.type(), self.sizes()).sizes);
@@ -218,7 +229,8 @@ std::vector<OpDef> conversion_ops() {
        .family = Family::kComposite,
        .schemas = {"copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"},
        .body = copy_body,
-       .infer = infer_like_self},
+       .infer = infer_like_self,
+       .check = check_copy},
       {.name = "fill",
        .family = Family::kComposite,
        .schemas = {"fill.Scalar(Tensor self, Scalar value) -> Tensor",
