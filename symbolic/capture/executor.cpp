@@ -13,8 +13,11 @@ Executor::State::State(const CaptureRequest& request)
 }
 
 Executor::State::~State() {
-  for (const std::weak_ptr<SymbolicValue>& value : cyclic)
+  for (const auto& [address, value] : cyclic)
     if (auto alive = value.lock()) alive->forget();
+  // What came in may hold itself too.
+  for (const auto& [object, value] : by_object) value->forget();
+  for (const auto& [source, value] : by_source) value->forget();
 }
 
 Executor::Executor(const CaptureRequest& request) : state_(std::make_unique<State>(request)) {}
@@ -163,6 +166,7 @@ void Executor::mutated(const ValuePtr& value) {
 }
 
 void Executor::changing(const ValuePtr& value, bool is_live) {
+  state_->cyclic[value.get()] = value;
   if (is_live) return mutated(value);
   // Whether it was made outside is not known.
   if (isolated_region() && isolated_region()->pure) break_graph("CD0419", isolated_region()->what);

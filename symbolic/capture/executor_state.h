@@ -75,8 +75,10 @@ struct Executor::State {
   size_t nodes_seen = 0;
   ValuePtr handled;  // the exception that is being handled; null: none
   ValuePtr none_value;
-  std::vector<std::weak_ptr<SymbolicValue>>
-      cyclic;            // made during capture; may hold themselves (a cell and its function)
+  // What was changed, and so may hold itself: a list in itself, a cell and its function.
+  std::unordered_map<const SymbolicValue*, std::weak_ptr<SymbolicValue>> cyclic;
+  // The root's step that made a generator which has died where a handler was waiting for it to be closed; -1: none.
+  std::shared_ptr<int64_t> abandoned_generator = std::make_shared<int64_t>(-1);
   ValuePtr last_raised;  // the exception that was raised last, and where
   std::vector<UserFrame> raise_stack;
 

@@ -155,6 +155,13 @@ void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr&
     }
     attributes_.emplace_back(PyRef::borrow(name), value);
   }
+  ex.state().cyclic[this] = weak_from_this();
+}
+
+void ExceptionValue::forget() {
+  cause = context = nullptr;
+  args_.clear();
+  attributes_.clear();
 }
 
 PyRef ExceptionValue::materialize(Executor& ex) {

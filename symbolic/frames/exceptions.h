@@ -25,6 +25,7 @@ class ExceptionValue final : public SymbolicValue {
   PyRef materialize(Executor& ex) override;
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;
+  void forget() override;
 
   const std::vector<ValuePtr>& args() const { return args_; }
   std::vector<ValuePtr>& args() { return args_; }

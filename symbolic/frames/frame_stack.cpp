@@ -80,7 +80,7 @@ void delete_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 void make_cell(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr contents = frame.local(ex, in.arg);
   auto cell = std::make_shared<CellValue>(std::move(contents));
-  ex.state().cyclic.push_back(cell);
+  ex.state().cyclic[cell.get()] = cell;
   frame.set_local(in.arg, std::move(cell));
 }
 

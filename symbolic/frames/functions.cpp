@@ -302,6 +302,7 @@ void FunctionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& 
     raise_error(ex, PyExc_AttributeError,
                 std::string("'function' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
   if (function_) ex.mutated(shared_from_this());
+  ex.state().cyclic[this] = weak_from_this();
   for (auto& [key, old] : attributes_) {
     if (PyUnicode_Compare(key.get(), name) != 0) continue;
     old = value;

@@ -57,6 +57,8 @@ class FunctionValue final : public SymbolicValue {
   // The names in its __dict__; a live function is told from others by a guard.
   std::vector<PyRef> own_names(Executor& ex);
 
+  void forget() override { attributes_.clear(); }
+
   PyCodeObject* code() const { return reinterpret_cast<PyCodeObject*>(code_.get()); }
   PyObject* globals() const { return globals_.get(); }
   std::vector<ValuePtr> closure(Executor& ex);

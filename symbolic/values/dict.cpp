@@ -163,6 +163,13 @@ void DictValue::remove(PyObject* hash_key) {
   if (complete_ && PyDict_DelItem(index_.get(), hash_key) < 0) throw PythonError{};
 }
 
+void DictValue::forget() {
+  for (Entry& entry : entries_) release(std::move(entry.value));
+  for (Change& change : log_) release(std::move(change.value));
+  entries_.clear();
+  log_.clear();
+}
+
 void DictValue::log_change(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
   ex.changing(shared_from_this(), static_cast<bool>(object_));
   if (!object_) return;

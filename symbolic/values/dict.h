@@ -65,6 +65,7 @@ class DictValue : public SymbolicValue {
   PyRef materialize(Executor& ex) override;
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;
+  void forget() override;
 
  protected:
   // What an instance's __dict__ does otherwise.

@@ -39,6 +39,7 @@ class ListValue final : public SymbolicValue {
   PyRef materialize(Executor& ex) override;
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;
+  void forget() override { release(items_); }
 
  private:
   void guard_length(Executor& ex);

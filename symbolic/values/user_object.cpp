@@ -307,6 +307,13 @@ void UserObjectValue::set_slot(Executor& ex, PyObject* name, const ValuePtr& val
   ex.changing(shared_from_this(), static_cast<bool>(object_));
 }
 
+void UserObjectValue::forget() {
+  slots_.clear();
+  slot_changes_.clear();
+  if (storage_) storage_->forget();
+  if (dict_) dict_->forget();
+}
+
 ValuePtr UserObjectValue::c_attribute(Executor& ex, PyObject* descriptor) {
   PyObject* name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
   std::string_view text = PyUnicode_AsUTF8(name);

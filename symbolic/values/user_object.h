@@ -69,6 +69,7 @@ class UserObjectValue final : public SymbolicValue {
   PyRef materialize(Executor& ex) override;
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;
+  void forget() override;
 
  private:
   ValuePtr slots_find(PyObject* name, bool* known);
