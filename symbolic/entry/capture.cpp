@@ -16,6 +16,7 @@
 #include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
+#include "symbolic/frames/generators.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/select_by_tensor.h"
@@ -98,6 +99,8 @@ class Attempt {
         return outcome;
       }
       bool returned = execute(frame);
+      if (returned) frame.locals.clear();
+      refuse_abandoned_generators();
       running = false;
       hand_over(frame, returned);
       outcome.finished = true;
@@ -139,6 +142,13 @@ class Attempt {
     } catch (const StopReached&) {
       return false;
     }
+  }
+
+  void refuse_abandoned_generators() {
+    Executor::State& state = ex_.state();
+    if (*state.abandoned_generator < 0) return;
+    state.break_step = *state.abandoned_generator;
+    break_graph("CD0103", "that is not run to its end");
   }
 
   void hand_over(SymbolicFrame& frame, bool returned) {
@@ -184,6 +194,8 @@ class Attempt {
   // (weak references, finalizers). Tensors and plain values need not.
   bool outlives_its_uses(const ValuePtr& local) {
     if (dynamic_cast<ArrayValue*>(local.get())) return false;
+    if (auto* generator = dynamic_cast<GeneratorValue*>(local.get()))
+      return generator->may_have_to_be_closed();
     auto* object = dynamic_cast<UserObjectValue*>(local.get());
     if (object && object->is_new()) return object->has_recipe();
     if (local->source) return local->source->kind != SourceKind::kConstant && !local->as_constant();

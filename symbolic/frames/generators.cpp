@@ -1,5 +1,7 @@
 #include "symbolic/frames/generators.h"
 
+#include <algorithm>
+
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/exceptions.h"
@@ -75,7 +77,31 @@ constexpr BuiltinMethodRow kMethods[] = {
 GeneratorValue::GeneratorValue(std::unique_ptr<SymbolicFrame> frame, ValuePtr function,
                                std::vector<ValuePtr> args)
     : frame_(std::move(frame)), function_(std::move(function)), args_(std::move(args)) {}
-GeneratorValue::~GeneratorValue() = default;
+
+// Python runs the handlers as the last reference goes, which capture does not: it is run again and stops before.
+GeneratorValue::~GeneratorValue() {
+  if (has_to_be_closed()) *abandoned_at_ = started_at_;
+}
+
+bool GeneratorValue::has_to_be_closed() const {
+  if (!frame_ || !started_ || running_) return false;
+  // Handlers without PUSH_EXC_INFO are Python's own (CLEANUP_THROW of `yield from`): what they are in comes next.
+  const Program& program = frame_->code->program;
+  int at = frame_->pc - 1;
+  while (program.code[at].handler >= 0) {
+    at = program.handlers[program.code[at].handler].target;
+    if (program.code[at].op == Op::PUSH_EXC_INFO) return true;
+  }
+  return false;
+}
+
+bool GeneratorValue::may_have_to_be_closed() const {
+  if (!frame_ || started_) return has_to_be_closed();
+  const Program& program = frame_->code->program;
+  return std::any_of(program.handlers.begin(), program.handlers.end(), [&](const auto& handler) {
+    return program.code[handler.target].op == Op::PUSH_EXC_INFO;
+  });
+}
 
 std::string GeneratorValue::describe() const {
   return function_ ? "generator of " + function_->describe() : "generator";
@@ -122,6 +148,10 @@ ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const Value
       state.handled = outside;
     }
   } running{state, *this, state.handled};
+  if (!started_) {
+    started_at_ = static_cast<int64_t>(state.root_trace.size()) - 1;
+    abandoned_at_ = state.abandoned_generator;
+  }
   started_ = running_ = true;
   if (handled_) state.handled = handled_;
   frame_->push(value ? value : ex.none());

@@ -29,12 +29,18 @@ class GeneratorValue final : public SymbolicValue {
   ValuePtr close(
       Executor& ex);  // what it returned when GeneratorExit was raised in it; None where it did not
   ValuePtr returned(Executor& ex) const;
+  // It is suspended in a `try` or `with`, whose handlers Python runs when the generator dies.
+  bool has_to_be_closed() const;
+  // The same of one that has not started: it may come to be.
+  bool may_have_to_be_closed() const;
 
  private:
   ValuePtr resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception);
   bool delegate_throw(Executor& ex, const ValuePtr& exception, ValuePtr* yielded);
   std::unique_ptr<SymbolicFrame> frame_;  // null: it has ended
   bool started_ = false, running_ = false;
+  int64_t started_at_ = -1;                // the root's step
+  std::shared_ptr<int64_t> abandoned_at_;  // Executor::State::abandoned_generator
   ValuePtr function_, returned_;
   std::vector<ValuePtr> args_;
   ValuePtr handled_;  // the exception that it was handling when it yielded
