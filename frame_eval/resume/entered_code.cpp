@@ -204,8 +204,11 @@ std::vector<bool> empty_after(const OriginalCode& original, const EntryPoint& en
 std::vector<int> locals_after(const OriginalCode& original, const EntryPoint& entry) {
   const Instruction& instruction = original.program.code[entry.target];
   std::vector<int> locals = entry.locals;
-  if (instruction.op == Op::DELETE_FAST) std::erase(locals, instruction.arg);
-  if (instruction.op == Op::STORE_FAST) {
+  // What a comprehension puts back may be nothing (LOAD_FAST_AND_CLEAR).
+  const bool stores = instruction.op == Op::STORE_FAST && !entry.empty_slots.back();
+  if (instruction.op == Op::DELETE_FAST || (instruction.op == Op::STORE_FAST && !stores))
+    std::erase(locals, instruction.arg);
+  if (stores) {
     auto place = std::lower_bound(locals.begin(), locals.end(), instruction.arg);
     if (place == locals.end() || *place != instruction.arg) locals.insert(place, instruction.arg);
   }

@@ -93,8 +93,9 @@ std::vector<Slots> liveness(PyCodeObject* code, const Program& program) {
 
 // ---- which variables are assigned
 
-Slots assigned_after(const Instruction& instruction, Slots assigned) {
-  if (instruction.op == Op::STORE_FAST) assigned[instruction.arg] = true;
+// `emptied`: slots of which LOAD_FAST_AND_CLEAR may have found nothing, which a STORE_FAST then puts back.
+Slots assigned_after(const Instruction& instruction, Slots assigned, const Slots& emptied) {
+  if (instruction.op == Op::STORE_FAST) assigned[instruction.arg] = !emptied[instruction.arg];
   if (instruction.op == Op::DELETE_FAST || instruction.op == Op::LOAD_FAST_AND_CLEAR)
     assigned[instruction.arg] = false;
   return assigned;
@@ -102,7 +103,7 @@ Slots assigned_after(const Instruction& instruction, Slots assigned) {
 
 // Before each instruction of the region: the slots that are assigned on every way there from `entry`.
 std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& region, int entry,
-                               const Slots& bound) {
+                               const Slots& bound, const Slots& emptied) {
   std::vector<Slots> assigned(program.code.size(), Slots(bound.size(), true));
   std::vector<bool> reached(program.code.size(), false);
   assigned[entry] = bound;
@@ -111,7 +112,7 @@ std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& 
     changed = false;
     for (int i = 0; i < count_of(program); ++i) {
       if (!region[i] || !reached[i]) continue;
-      const Slots after = assigned_after(program.code[i], assigned[i]);
+      const Slots after = assigned_after(program.code[i], assigned[i], emptied);
       auto reach = [&](int next, const Slots& state) {
         if (!reached[next]) reached[next] = changed = true;
         for (size_t slot = 0; slot < state.size(); ++slot)
@@ -129,6 +130,21 @@ std::vector<Slots> assigned_in(const Program& program, const std::vector<bool>& 
     }
   }
   return assigned;
+}
+
+// The slots that an inlined comprehension of the region may find empty and leave empty.
+Slots emptied_in(const Program& program, const std::vector<bool>& region, int entry, const Slots& bound) {
+  Slots emptied(bound.size(), false);
+  for (bool changed = true; changed;) {
+    changed = false;
+    const std::vector<Slots> assigned = assigned_in(program, region, entry, bound, emptied);
+    for (int i = 0; i < count_of(program); ++i) {
+      if (!region[i] || program.code[i].op != Op::LOAD_FAST_AND_CLEAR) continue;
+      const int slot = program.code[i].arg;
+      if (!assigned[i][slot] && !emptied[slot]) emptied[slot] = changed = true;
+    }
+  }
+  return emptied;
 }
 
 Slots cell_slots(PyCodeObject* code, const Program& program) {
@@ -198,11 +214,12 @@ std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const s
   for (int slot : bound) bound_slots[slot] = true;
   const Slots cells = cell_slots(code, program);
   const std::vector<Slots> live = liveness(code, program);
-  const std::vector<Slots> assigned = assigned_in(program, region, entry, bound_slots);
+  const Slots emptied = emptied_in(program, region, entry, bound_slots);
+  const std::vector<Slots> assigned = assigned_in(program, region, entry, bound_slots, emptied);
   const std::vector<int> depths = stack_depths(program);
   for (int i = 0; i < count_of(program); ++i) {
     if (!region[i]) continue;
-    const Slots after = assigned_after(program.code[i], assigned[i]);
+    const Slots after = assigned_after(program.code[i], assigned[i], emptied);
     for_each_successor(program, i, [&](int next) {
       if (region[next] || depths[next] < 0 || depths[next] > depths[entry]) return;
       WayOut way{i, next, {}};
