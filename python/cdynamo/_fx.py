@@ -11,7 +11,7 @@ from typing import Any
 from cdynamo._config import config
 from cdynamo._errors import BackendCompilerFailed, backend_failure
 from cdynamo._graph import Graph, Node, Size, map_leaves
-from cdynamo._numpy_fx import as_array, as_tensor, is_numpy_constant, on_arrays, target_of, uses_torch
+from cdynamo._numpy_fx import as_array, as_tensor, is_array, is_numpy_constant, on_arrays, target_of, uses_torch
 
 
 def to_fx(graph: Graph) -> Any:
@@ -26,16 +26,21 @@ def to_fx(graph: Graph) -> Any:
     nodes: dict[Node, fx.Node] = {}
     sizes: dict[str, Any] = {"min": torch.sym_min, "max": torch.sym_max}
 
+    # What torch takes for a dtype; torch.compile's own graphs have the dtype too.
+    dtypes: dict[Any, Any] = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
     def convert(leaf: Any) -> Any:
         if isinstance(leaf, Node):
             return nodes[leaf]
         if isinstance(leaf, Size):
             return _size_node(leaf, sizes)
-        if not is_numpy or not is_numpy_constant(leaf):
+        if isinstance(leaf, type) and not is_numpy and leaf in dtypes:
+            return dtypes[leaf]
+        if not isinstance(leaf, type) and not (is_numpy and is_numpy_constant(leaf)):
             return leaf
         name = f"_constant_{len(root.__dict__)}"  # its text is no expression
         setattr(root, name, leaf)
-        return made.get_attr(name)
+        return made.create_node("get_attr", name)  # get_attr() would warn of what is no tensor
 
     for node in graph.placeholders:
         nodes[node] = made.placeholder(_identifier(node.name))
@@ -194,7 +199,8 @@ def _compile(backend: Callable, graph: Graph, inputs: Sequence[Any], with_torch:
     if with_torch:
         given = to_fx(graph)
         examples = [as_tensor(value) for value in inputs] if is_numpy else examples
-        _annotate(given, examples)
+        if not any(map(is_array, examples)):  # of which there is no fake: what the graph writes to it would stay
+            _annotate(given, examples)
     try:
         if nesting >= _MOST_NESTED:
             raise RecursionError(f"what it compiles is given to a backend again, {nesting} times over")

@@ -94,6 +94,11 @@ def _known_to_torch(leaf: Any) -> Any:
     return torch._numpy.asarray(leaf.item(), dtype=leaf.dtype.name) if isinstance(leaf, numpy.generic) else leaf
 
 
+def is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
 def is_numpy_constant(leaf: Any) -> bool:
     import numpy
 
@@ -102,8 +107,9 @@ def is_numpy_constant(leaf: Any) -> bool:
 
 def target_of(target: Any) -> Any:
     """The target of a node for a call of the user's: operators and getattr find the array's own."""
-    is_numpy = isinstance(target, type) or type(target).__module__.split(".")[0] == "numpy"
-    is_numpy = is_numpy or (getattr(target, "__module__", None) or "").split(".")[0] == "numpy"
+    holder = type(getattr(target, "__self__", None))  # of a method: np.add.reduce
+    modules = (type(target).__module__, getattr(target, "__module__", None) or "", holder.__module__)
+    is_numpy = isinstance(target, type) or any(module.split(".")[0] == "numpy" for module in modules)
     return NumpyCall(target) if is_numpy else target
 
 

@@ -365,6 +365,8 @@ NUMPY_PROGRAMS = {
     "scalar result": lambda x: x.sum() * 2,
     "several": lambda x: (x.max(), x.argmax(axis=0), x > 1, np.sqrt(x), x[::-1]),
     "dtypes": lambda x: np.ones(3, dtype=np.int16) + np.uint8(3),
+    "classes for dtypes": lambda x: (x.astype(int), x.sum(dtype=np.float32), np.zeros(2, dtype=bool) | (x > 2)),
+    "method of a ufunc": lambda x: np.add.reduce(x),
     "branches of where": lambda x: np.where(x > 2, x, np.float64(0.5)),
 }
 
@@ -389,6 +391,15 @@ def assert_same_objects(got, expected):
         assert got.dtype == expected.dtype and np.array_equal(got, expected)
     else:
         assert torch.equal(got, expected) if isinstance(expected, torch.Tensor) else got == expected
+
+
+def test_classes_for_dtypes(recording):
+    def program(x):
+        return x.to(float), x.sum(dtype=int), torch.ones(3, dtype=bool) | (x > 1)
+
+    x = torch.arange(3.0)
+    assert_same_objects(cdynamo.optimize(program, backend=recording)(x), program(x))
+    assert [node.args[1] for node in recording.given[0].graph.nodes if node.target == "to"] == [torch.float64]
 
 
 # ---- torch programs that pass through NumPy
@@ -447,6 +458,17 @@ def test_memory_that_tensors_cannot_have(recording):
 
     for values in (np.arange(4.0)[::-1], np.broadcast_to(np.float64(2), (3,))):
         assert torch.equal(cdynamo.optimize(program, backend=recording)(values), program(values))
+
+
+def test_memory_that_tensors_cannot_have_is_written_to_once(recording):
+    def program(values):
+        values += 1
+        values[:] = values[::-1]
+        return values
+
+    assert_same_objects(
+        cdynamo.optimize(program, backend=recording)(np.arange(4.0)[::-1]), program(np.arange(4.0)[::-1])
+    )
 
 
 # ---- what is no longer used goes away
