@@ -245,7 +245,9 @@ ValuePtr BoundDescriptorValue::get_attribute(Executor& ex, PyObject* name) {
 RecipePtr BoundDescriptorValue::recipe(Executor& ex) {
   if (!recipe_) {
     PyRef bind = checked(PyObject_GetAttrString(descriptor_.get(), "__get__"));
-    recipe_ = call_recipe(bind.get(), {self_->recipe(ex)});
+    // With the class: CPython 3.12's own default for it crashes where the method takes its defining class.
+    PyObject* owner = reinterpret_cast<PyObject*>(self_->type());
+    recipe_ = call_recipe(bind.get(), {self_->recipe(ex), make_recipe(RecipeKind::kConstant, owner)});
   }
   return recipe_;
 }

@@ -11,6 +11,8 @@ import operator
 import pytest
 from values_check import check
 
+import cdynamo
+
 
 class Point:
     scale = 2
@@ -630,3 +632,20 @@ def test_a_global_container_that_changes_is_seen():
         assert compiled(1) == 8
     finally:
         SETTINGS["deep"][1]["x"] = 2
+
+
+def test_a_method_that_takes_its_defining_class_crosses_a_graph_break(tmp_path):
+    (tmp_path / "empty").touch()
+
+    def run():
+        with open(tmp_path / "empty", "rb", buffering=0) as file:
+            try:
+                return apply(file.readinto, b"")
+            except TypeError:
+                return "refused"
+
+    def apply(method, argument):
+        cdynamo.graph_break()
+        return method(argument)
+
+    assert cdynamo.optimize(run)() == run() == "refused"
