@@ -6,6 +6,7 @@
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/range.h"
+#include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/sym_int.h"
@@ -178,6 +179,7 @@ bool ConstantValue::is_same_object(const SymbolicValue& other) const {
 
 std::optional<std::vector<ValuePtr>> ConstantValue::unpack(Executor& ex) {
   if (!PyUnicode_CheckExact(object_.get()) && !PyBytes_CheckExact(object_.get())) return std::nullopt;
+  require_short(static_cast<size_t>(PyObject_Size(object_.get())), *this);
   PyRef list = checked(PySequence_List(object_.get()));
   std::vector<ValuePtr> items;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)

@@ -6,6 +6,7 @@
 #include "symbolic/values/list.h"
 #include "symbolic/values/range.h"
 #include "symbolic/values/release.h"
+#include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
@@ -337,11 +338,10 @@ ValuePtr IteratorValue::get_attribute(Executor& ex, PyObject* name) {
 }
 
 std::optional<std::vector<ValuePtr>> IteratorValue::unpack(Executor& ex) {
-  constexpr size_t kLimit = 100'000;
   std::vector<ValuePtr> items;
   while (ValuePtr item = next(ex)) {
     items.push_back(std::move(item));
-    if (items.size() > kLimit) break_graph("CD0217", describe());
+    require_short(items.size(), *this);
   }
   return items;
 }

@@ -47,6 +47,7 @@ const ValuePtr& ListValue::item(Executor& ex, size_t index) {
 
 const std::vector<ValuePtr>& ListValue::items(Executor& ex) {
   guard_length(ex);
+  if (object_) require_short(items_.size(), *this);
   for (size_t i = 0; i < items_.size(); ++i) item(ex, i);
   return items_;
 }

@@ -135,8 +135,7 @@ ValuePtr RangeValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
 }
 
 std::optional<std::vector<ValuePtr>> RangeValue::unpack(Executor& ex) {
-  constexpr int64_t kLimit = 1'000'000;
-  if (count(ex) > kLimit) break_graph("CD0217", "a range of " + std::to_string(count_) + " numbers");
+  require_short(static_cast<size_t>(count(ex)), *this);
   std::vector<ValuePtr> items;
   for (int64_t i = 0; i < count_; ++i) items.push_back(at(ex, i));
   return items;

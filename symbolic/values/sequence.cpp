@@ -12,6 +12,10 @@ ValuePtr make_bool(Executor& ex, bool value) {
   return ex.constant(PyRef::borrow(value ? Py_True : Py_False));
 }
 
+void require_short(size_t count, const SymbolicValue& sequence) {
+  if (count > kLongestSequence) break_graph("CD0217", sequence.describe());
+}
+
 Py_ssize_t sequence_index(Executor& ex, const ValuePtr& key, Py_ssize_t size, const char* message) {
   Py_ssize_t index = index_argument(ex, key);
   if (index < 0) index += size;
@@ -78,7 +82,7 @@ Py_ssize_t find_item(Executor& ex, const std::vector<ValuePtr>& items, const Val
 
 std::vector<ValuePtr> repeat_items(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& count) {
   Py_ssize_t times = std::max<Py_ssize_t>(index_argument(ex, count), 0);
-  if (!items.empty() && static_cast<size_t>(times) > 10'000'000 / items.size())
+  if (!items.empty() && static_cast<size_t>(times) > kLongestSequence / items.size())
     break_graph("CD0217", "a sequence repeated " + std::to_string(times) + " times");
   std::vector<ValuePtr> repeated;
   repeated.reserve(items.size() * static_cast<size_t>(times));

@@ -6,6 +6,10 @@
 
 namespace cdynamo::symbolic {
 
+// Capture has a value for each item; longer sequences are Python's. Throws GraphBreak for more than this many.
+constexpr size_t kLongestSequence = 100'000;
+void require_short(size_t count, const SymbolicValue& sequence);
+
 // An index that is in range for a sequence of `size`; negative ones count from the end. Raises IndexError.
 Py_ssize_t sequence_index(Executor& ex, const ValuePtr& key, Py_ssize_t size, const char* message);
 

@@ -48,6 +48,7 @@ const ValuePtr& TupleValue::item(Executor& ex, size_t index) {
 
 const std::vector<ValuePtr>& TupleValue::items(Executor& ex) {
   guard_length(ex);
+  if (object_) require_short(items_.size(), *this);
   for (size_t i = 0; i < items_.size(); ++i) item(ex, i);
   return items_;
 }

@@ -9,6 +9,7 @@
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
+#include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/sym_int.h"
@@ -296,13 +297,12 @@ std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const C
 // ---- protocols
 
 std::vector<ValuePtr> items_of(Executor& ex, const ValuePtr& iterable) {
-  constexpr size_t kLimit = 100'000;
   if (auto items = iterable->unpack(ex)) return *items;
   ValuePtr iterator = iterable->iterate(ex);
   std::vector<ValuePtr> items;
   while (ValuePtr item = iterator->next(ex)) {
     items.push_back(std::move(item));
-    if (items.size() > kLimit) break_graph("CD0217", iterable->describe());
+    require_short(items.size(), *iterable);
   }
   return items;
 }

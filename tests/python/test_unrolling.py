@@ -172,3 +172,18 @@ def test_thousands_of_values_are_handed_over():
     got, expected = cdynamo.optimize(f)(x), f(x)
     assert np.array_equal(got[0], expected[0])
     assert got[1] == expected[1]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda n: len("".join(map(chr, list(range(n // 2)) + list(range(n // 2))))),
+        lambda n: list(range(n))[-1],
+        lambda n: ([0] * n)[-1],
+        lambda n: len(list("ab" * n)),
+    ],
+)
+def test_a_sequence_too_long_to_have_a_value_for_each_item_is_left_to_python(function):
+    n = 1_000_000
+    assert "CD0217" in breaks_of(function, n)
+    assert cdynamo.optimize(function)(n) == function(n)
