@@ -67,16 +67,27 @@ ValuePtr method_close(Executor& ex, const ValuePtr& self, const CallArgs&) {
 
 ValuePtr method_iter(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
 
+constexpr BuiltinMethodRow kIteratorMethods[] = {{"__next__", method_next}, {"__iter__", method_iter}};
 constexpr BuiltinMethodRow kMethods[] = {
-    {"__next__", method_next}, {"send", method_send},     {"throw", method_throw},
-    {"close", method_close},   {"__iter__", method_iter},
-};
+    {"send", method_send}, {"throw", method_throw}, {"close", method_close}};
+
+// What python/cdynamo/polyfills/itertools.py says of a function there; null: nothing.
+PyObject* mark_of(const ValuePtr& function, const char* name) {
+  PyObject* object = function ? function->real_object() : nullptr;
+  if (!object || !PyFunction_Check(object)) return nullptr;
+  PyObject* module = python_side(PythonSide::kItertoolsPolyfills);
+  PyObject* marks = reinterpret_cast<PyFunctionObject*>(object)->func_dict;
+  if (!marks || PyFunction_GET_GLOBALS(object) != PyModule_GetDict(module)) return nullptr;
+  return PyDict_GetItemString(marks, name);
+}
 
 }  // namespace
 
 GeneratorValue::GeneratorValue(std::unique_ptr<SymbolicFrame> frame, ValuePtr function,
                                std::vector<ValuePtr> args)
-    : frame_(std::move(frame)), function_(std::move(function)), args_(std::move(args)) {}
+    : frame_(std::move(frame)), function_(std::move(function)), args_(std::move(args)) {
+  if (PyObject* kind = mark_of(function_, "kind")) type_ = reinterpret_cast<PyTypeObject*>(kind);
+}
 
 // Python runs the handlers as the last reference goes, which capture does not: it is run again and stops before.
 GeneratorValue::~GeneratorValue() {
@@ -108,14 +119,16 @@ std::string GeneratorValue::describe() const {
 }
 
 ValuePtr GeneratorValue::get_attribute(Executor& ex, PyObject* name) {
-  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
-  if (_PyType_Lookup(&PyGen_Type, name)) break_graph("CD0104", PyUnicode_AsUTF8(name));
+  if (ValuePtr method = find_builtin_method(shared_from_this(), name, kIteratorMethods)) return method;
+  if (type_ == &PyGen_Type)
+    if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+  if (_PyType_Lookup(type_, name)) break_graph("CD0104", PyUnicode_AsUTF8(name));
   return builtin_attribute(ex, shared_from_this(), name);
 }
 
 ValuePtr GeneratorValue::returned(Executor& ex) const { return returned_ ? returned_ : ex.none(); }
 
-// An unstarted generator is made by calling its function again.
+// An unstarted generator is made by calling its function again, or what makes the iterator that it stands for.
 RecipePtr GeneratorValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   auto* function = dynamic_cast<FunctionValue*>(function_.get());
@@ -126,7 +139,9 @@ RecipePtr GeneratorValue::recipe(Executor& ex) {
   std::vector<ValuePtr> arguments(args_.begin(), args_.begin() + parameters.positional);
   if (parameters.var_positional)
     for (const ValuePtr& item : items_of(ex, args_[parameters.positional])) arguments.push_back(item);
-  std::vector<RecipePtr> items{function_->recipe(ex)};
+  PyObject* maker = mark_of(function_, "made_by");
+  if (maker == Py_NotImplemented) break_graph("CD0103", "");
+  std::vector<RecipePtr> items{maker ? make_recipe(RecipeKind::kConstant, maker) : function_->recipe(ex)};
   for (const ValuePtr& argument : arguments) items.push_back(argument->recipe(ex));
   return recipe_ = make_recipe(RecipeKind::kCall, nullptr, std::move(items));
 }

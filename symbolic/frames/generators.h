@@ -15,7 +15,7 @@ class GeneratorValue final : public SymbolicValue {
   GeneratorValue(std::unique_ptr<SymbolicFrame> frame, ValuePtr function, std::vector<ValuePtr> args);
   ~GeneratorValue() override;
 
-  PyTypeObject* type() const override { return &PyGen_Type; }
+  PyTypeObject* type() const override { return type_; }
   std::string describe() const override;
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   ValuePtr iterate(Executor& ex) override { return shared_from_this(); }
@@ -41,6 +41,7 @@ class GeneratorValue final : public SymbolicValue {
   bool started_ = false, running_ = false;
   int64_t started_at_ = -1;                // the root's step
   std::shared_ptr<int64_t> abandoned_at_;  // Executor::State::abandoned_generator
+  PyTypeObject* type_ = &PyGen_Type;       // what it stands for: an iterator of itertools, or itself
   ValuePtr function_, returned_;
   std::vector<ValuePtr> args_;
   ValuePtr handled_;  // the exception that it was handling when it yielded

@@ -171,10 +171,10 @@ constexpr BuiltinRow kClasses[] = {
 };
 
 // Iterators of itertools are generators of python/cdynamo/polyfills/itertools.py.
-constexpr const char* kItertools[] = {"chain",        "repeat",      "count",    "product",   "accumulate",
-                                      "islice",       "starmap",     "cycle",    "takewhile", "dropwhile",
-                                      "zip_longest",  "pairwise",    "compress", "groupby",   "filterfalse",
-                                      "permutations", "combinations"};
+constexpr const char* kItertools[] = {
+    "chain",    "repeat",  "count",       "product",      "accumulate",   "islice",
+    "starmap",  "cycle",   "takewhile",   "dropwhile",    "zip_longest",  "pairwise",
+    "compress", "groupby", "filterfalse", "permutations", "combinations", "combinations_with_replacement"};
 
 }  // namespace
 
