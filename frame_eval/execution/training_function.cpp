@@ -250,18 +250,14 @@ bool TrainingFunction::read_cotangents(PyObject* const* cotangents, Py_ssize_t c
 TrainingFunction::CompiledBackward& TrainingFunction::backward_of(const Mask& cotangents,
                                                                   const Mask& gradients,
                                                                   const std::vector<int64_t>& symbols) {
-  auto [found, is_new] = backwards_.try_emplace({cotangents, gradients});
-  if (!is_new) return found->second;
-  try {
-    const size_t known = plan_.function->sym->guards().size();
-    found->second.plan = graph::make_backward(plan_, cotangents, gradients);
-    found->second.executable = compile_("backward", *found->second.plan.graph);
-    check_guards(known, symbols);
-  } catch (...) {
-    backwards_.erase(found);
-    throw;
-  }
-  return found->second;
+  const std::pair<Mask, Mask> masks(cotangents, gradients);
+  if (const auto known = backwards_.find(masks); known != backwards_.end()) return known->second;
+  // Logs call Python while it is compiled: another thread, which may need the same one, does not find half of it.
+  const size_t guards = plan_.function->sym->guards().size();
+  CompiledBackward made{.plan = graph::make_backward(plan_, cotangents, gradients), .executable = nullptr};
+  made.executable = compile_("backward", *made.plan.graph);
+  check_guards(guards, symbols);
+  return backwards_.try_emplace(masks, std::move(made)).first->second;
 }
 
 // A backward that is compiled late may assume more of the sizes than the guards of its forward did.
@@ -368,26 +364,20 @@ PyRef TrainingFunction::run_in_python(PyObject* node, PyObject* saved, const Mas
 TrainingFunction::GradientGraph& TrainingFunction::gradient_graph(const Mask& cotangents,
                                                                   const Mask& gradients,
                                                                   const std::vector<int64_t>& symbols) {
-  auto [found, is_new] = gradient_graphs_.try_emplace({cotangents, gradients});
-  if (!is_new) return found->second;
-  try {
-    const size_t known = plan_.function->sym->guards().size();
-    graph::GradientFunction function = graph::make_gradient_function(plan_, cotangents, gradients);
-    found->second.draws = function.draws;
-    found->second.outputs = function.outputs;
-    found->second.reads = function.reads;
-    std::vector<bool> wanted = plan_.input_wanted;
-    wanted.resize(function.graph->inputs.size() - function.draws.size(), true);
-    wanted.resize(function.graph->inputs.size(), false);
-    std::vector<bool> differentiable(function.graph->outputs.size(), true);
-    found->second.function =
-        make(std::move(function.graph), std::move(wanted), std::move(differentiable), options_, compile_);
-    check_guards(known, symbols);
-  } catch (...) {
-    gradient_graphs_.erase(found);
-    throw;
-  }
-  return found->second;
+  const std::pair<Mask, Mask> masks(cotangents, gradients);
+  if (const auto known = gradient_graphs_.find(masks); known != gradient_graphs_.end()) return known->second;
+  const size_t guards = plan_.function->sym->guards().size();
+  graph::GradientFunction function = graph::make_gradient_function(plan_, cotangents, gradients);
+  std::vector<bool> wanted = plan_.input_wanted;
+  wanted.resize(function.graph->inputs.size() - function.draws.size(), true);
+  wanted.resize(function.graph->inputs.size(), false);
+  std::vector<bool> differentiable(function.graph->outputs.size(), true);
+  GradientGraph made{
+      .function = nullptr, .draws = function.draws, .outputs = function.outputs, .reads = function.reads};
+  made.function =
+      make(std::move(function.graph), std::move(wanted), std::move(differentiable), options_, compile_);
+  check_guards(guards, symbols);
+  return gradient_graphs_.try_emplace(masks, std::move(made)).first->second;
 }
 
 PyRef TrainingFunction::run_differentiably(PyObject* node, PyObject* saved, const Mask& gradients,
