@@ -28,17 +28,25 @@ Entry::Entry(const symbolic::CaptureResult& capture, const symbolic::Roots& root
     : end(capture.end),
       guards(capture, roots),
       rebuild(capture.results, capture.effects, capture.graph ? capture.graph->sym : nullptr),
-      num_outputs(capture.graph ? capture.graph->outputs.size() : 0) {}
+      num_outputs(capture.graph ? capture.graph->outputs.size() : 0) {
+  for (size_t i = 0; i < capture.inputs.size(); ++i) {
+    const symbolic::SourceKind kind = capture.inputs[i].source->kind;
+    if (kind != symbolic::SourceKind::kArgument && kind != symbolic::SourceKind::kConstant)
+      inputs_to_hold.push_back(static_cast<int>(i));
+  }
+}
 
 Entry::~Entry() = default;
 
 PyRef Entry::run(Owner& owner, const symbolic::Roots& roots, Bindings& bindings, OwnedArguments owned) {
-  std::vector<PyRef> outputs;
+  std::vector<PyRef> outputs, made;
+  const bool is_output = end == symbolic::End::kReturn && rebuild.single_output() >= 0;
+  if (!is_output && !rebuild.read_sources(roots, made)) return {};
+  for (int input : inputs_to_hold) bindings.owned.push_back(PyRef::borrow(bindings.inputs[input]));
   if (graph && !graph->run(bindings, outputs)) return {};
-  if (end == symbolic::End::kReturn && rebuild.single_output() >= 0)
-    return std::move(outputs[rebuild.single_output()]);
+  if (is_output) return std::move(outputs[rebuild.single_output()]);
   std::vector<PyRef> results;
-  if (!rebuild.run(roots, bindings, outputs, results)) return {};
+  if (!rebuild.run(std::move(made), bindings, outputs, results)) return {};
   if (end == symbolic::End::kReturn) return std::move(results[0]);
   // What the rest does not need may be freed while it runs.
   outputs.clear();

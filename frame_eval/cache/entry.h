@@ -43,6 +43,9 @@ struct Entry {
   std::unique_ptr<Continuation> continuation;  // kBreak
   size_t num_outputs = 0;
   bool callees_too = false;  // kSkipFrame: kSkipFrameAndCallees
+  // Inputs of the graph that are no arguments: what holds them may let go of them while the graph runs, in another
+  // thread or in Python code that the graph calls.
+  std::vector<int> inputs_to_hold;
 };
 
 }  // namespace cdynamo::frame_eval

@@ -65,6 +65,13 @@ bool replace(PyObject* target, const char* clear, const char* update, PyObject* 
   return static_cast<bool>(PyRef::steal(PyObject_CallMethod(target, update, "O", value)));
 }
 
+bool could_not_make(const Recipe& recipe) {
+  if (!PyErr_Occurred())
+    PyErr_Format(PyExc_SystemError, "cdynamo: a value could not be rebuilt (recipe kind %d)",
+                 static_cast<int>(recipe.kind));
+  return false;
+}
+
 }  // namespace
 
 Rebuild::Rebuild(std::vector<RecipePtr> results, std::vector<Effect> effects,
@@ -121,20 +128,24 @@ std::vector<OutputForm> Rebuild::output_forms(size_t num_outputs) const {
   return forms;
 }
 
-bool Rebuild::run(const symbolic::Roots& roots, const Bindings& bindings, const std::vector<PyRef>& outputs,
+bool Rebuild::read_sources(const symbolic::Roots& roots, std::vector<PyRef>& made) const {
+  made.resize(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].recipe->kind != RecipeKind::kSource) continue;
+    made[i] = symbolic::follow(*steps_[i].recipe->source, roots);
+    if (!made[i]) return could_not_make(*steps_[i].recipe);
+  }
+  return true;
+}
+
+bool Rebuild::run(std::vector<PyRef> made, const Bindings& bindings, const std::vector<PyRef>& outputs,
                   std::vector<PyRef>& results) const {
-  std::vector<PyRef> made(steps_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].fills >= 0) {
       if (!fill(steps_[i], made[steps_[i].fills].get(), made)) return false;
-      continue;
-    }
-    made[i] = make(steps_[i], roots, bindings, outputs, made);
-    if (!made[i] && steps_[i].recipe->kind != RecipeKind::kNull) {
-      if (!PyErr_Occurred())
-        PyErr_Format(PyExc_SystemError, "cdynamo: a value could not be rebuilt (recipe kind %d)",
-                     static_cast<int>(steps_[i].recipe->kind));
-      return false;
+    } else if (steps_[i].recipe->kind != RecipeKind::kSource) {
+      made[i] = make(steps_[i], bindings, outputs, made);
+      if (!made[i] && steps_[i].recipe->kind != RecipeKind::kNull) return could_not_make(*steps_[i].recipe);
     }
   }
   auto at = [&](int step) { return step < 0 ? nullptr : made[step].get(); };
@@ -147,11 +158,10 @@ bool Rebuild::run(const symbolic::Roots& roots, const Bindings& bindings, const 
   return true;
 }
 
-PyRef Rebuild::make(const Step& step, const symbolic::Roots& roots, const Bindings& bindings,
-                    const std::vector<PyRef>& outputs, const std::vector<PyRef>& made) const {
+PyRef Rebuild::make(const Step& step, const Bindings& bindings, const std::vector<PyRef>& outputs,
+                    const std::vector<PyRef>& made) const {
   const Recipe& recipe = *step.recipe;
   switch (recipe.kind) {
-    case RecipeKind::kSource: return symbolic::follow(*recipe.source, roots);
     case RecipeKind::kConstant: return recipe.object;
     case RecipeKind::kTensor:
     case RecipeKind::kNumpyScalar:
@@ -180,6 +190,7 @@ PyRef Rebuild::make(const Step& step, const symbolic::Roots& roots, const Bindin
     case RecipeKind::kBoundMethod:
       return PyRef::steal(PyMethod_New(made[step.items[0]].get(), made[step.items[1]].get()));
     case RecipeKind::kNewObject: return new_object(recipe.object.get());
+    case RecipeKind::kSource:
     case RecipeKind::kNull: return {};
   }
   return {};

@@ -18,8 +18,11 @@ class Rebuild {
   Rebuild(std::vector<symbolic::RecipePtr> results, std::vector<symbolic::Effect> effects,
           std::shared_ptr<graph::SymContext> sym);
 
-  // False with a Python error set. A null result is an empty stack slot.
-  bool run(const symbolic::Roots& roots, const Bindings& bindings, const std::vector<PyRef>& outputs,
+  // Before the graph runs, which may let other threads and Python code in: what comes from the call's sources, one for each
+  // step. False with a Python error set.
+  bool read_sources(const symbolic::Roots& roots, std::vector<PyRef>& made) const;
+  // After it. False with a Python error set. A null result is an empty stack slot.
+  bool run(std::vector<PyRef> made, const Bindings& bindings, const std::vector<PyRef>& outputs,
            std::vector<PyRef>& results) const;
 
   // The form that each output of the graph is asked for in.
@@ -34,8 +37,8 @@ class Rebuild {
     int fills = -1;          // >= 0: the container made by that step gets its items now
   };
   int add(const symbolic::RecipePtr& recipe);
-  PyRef make(const Step& step, const symbolic::Roots& roots, const Bindings& bindings,
-             const std::vector<PyRef>& outputs, const std::vector<PyRef>& made) const;
+  PyRef make(const Step& step, const Bindings& bindings, const std::vector<PyRef>& outputs,
+             const std::vector<PyRef>& made) const;
   bool fill(const Step& step, PyObject* container, const std::vector<PyRef>& made) const;
   bool apply(const symbolic::Effect& effect, PyObject* target, PyObject* key, PyObject* value) const;
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -255,3 +256,68 @@ def test_training_steps_in_all():
         torch.testing.assert_close(got, wanted)
 
     run_together(*[work] * THREADS)
+
+
+def test_a_late_backward_is_compiled_while_another_thread_needs_it():
+    torch = pytest.importorskip("torch")
+
+    @cdynamo.optimize
+    def fast(x, y):
+        return (x * y).tanh(), (x + y).sin()
+
+    def gradient_of_one():
+        return torch.autograd.grad(fast(x, y)[1].sum(), y)[0]  # no backward of all that was compiled with the forward
+
+    x, y = (torch.rand(3, requires_grad=True) for _ in range(2))
+    wanted = torch.cos(x + y).detach()
+    fast(x, y)
+    found: list = []
+
+    def call_in_another_thread(record: logging.LogRecord) -> bool:
+        if not found and record.getMessage().startswith("backward"):
+            found.append(None)
+            thread = threading.Thread(target=lambda: found.append(gradient_of_one()))
+            thread.start()
+            thread.join()
+        return False
+
+    logger = logging.getLogger("cdynamo.aot")
+    logger.addFilter(call_in_another_thread)  # no handler: one that logs holds a lock
+    cdynamo.set_logs(aot=True)
+    try:
+        torch.testing.assert_close(gradient_of_one(), wanted)
+    finally:
+        cdynamo.set_logs(aot=False)
+        logger.removeFilter(call_in_another_thread)
+    assert len(found) == 2
+    torch.testing.assert_close(found[1], wanted)
+
+
+def test_what_holds_inputs_lets_go_of_them_while_the_graph_runs():
+    class Holder:
+        pass
+
+    def make() -> Holder:
+        holder = Holder()
+        holder.weight = np.full(300_000, 2.0)
+        return holder
+
+    holder = make()
+
+    @cdynamo.optimize
+    def fast(x):
+        weight = holder.weight
+        y = x
+        for _ in range(6):
+            y = np.tanh(np.sin(y) * weight + np.exp(-y))
+        return weight, weight[10:], y
+
+    def call(i: int) -> None:
+        weight, part, y = fast(np.ones(300_000))
+        assert weight.shape == (300_000,) and (weight == 2).all() and (part == 2).all() and (y == y[0]).all()
+
+    def change(i: int) -> None:
+        for _ in range(20):
+            holder.weight = np.full(300_000, 2.0)
+
+    run_together(call, change)

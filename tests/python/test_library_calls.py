@@ -213,6 +213,9 @@ class TestCustomOperators:
         library.define("turned(Tensor x) -> Tensor")
         library.impl("turned", lambda x: x.T.contiguous().T, "CPU")
         library.impl("turned", lambda x: torch.empty_like(x), "Meta")  # other strides than on the CPU
+        library.define("let_go(Tensor x) -> Tensor")
+        library.impl("let_go", lambda x: [x * 2, self.holder.clear()][0], "CPU")
+        library.impl("let_go", lambda x: torch.empty_like(x), "Meta")
         yield library
         library._destroy()
 
@@ -227,6 +230,21 @@ class TestCustomOperators:
             return y * 2
 
         assert_same(cdynamo.optimize(f)(matrix), f(matrix))
+
+    @pytest.mark.parametrize("requires_grad", [False, True])
+    def test_that_let_go_of_what_the_graph_reads(self, library, matrix, requires_grad):
+        def f(x):
+            weight = self.holder["weight"]
+            y = torch.ops.cdynamo_test.let_go(x + 1)
+            return weight, weight[1:], y * weight
+
+        compiled = cdynamo.optimize(f)
+        for _ in range(3):
+            self.holder = {"weight": matrix.clone().requires_grad_(requires_grad)}
+            expected = f(matrix)
+            self.holder = {"weight": matrix.clone().requires_grad_(requires_grad)}
+            assert_same(compiled(matrix), expected)
+            assert not self.holder
 
     def test_that_were_foreseen_wrongly(self, library, matrix):
         def f(x):
