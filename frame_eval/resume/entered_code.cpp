@@ -123,10 +123,14 @@ std::vector<Instruction> make_prologue(const OriginalCode& original, const Entry
   return code;
 }
 
-// An instruction of the original as it stands in entered code. What sets up a frame is done by the prologue.
-Instruction renumbered(const Instruction& instruction, const EnteredLayout& layout) {
-  Instruction copy = instruction;
-  if (copy.op == Op::COPY_FREE_VARS || copy.op == Op::MAKE_CELL || copy.op == Op::RETURN_GENERATOR) {
+// An instruction of the original as it stands in entered code. What sets up a frame is done by the prologue; the cells
+// that an inlined comprehension makes (after LOAD_FAST_AND_CLEAR) are its own.
+Instruction renumbered(const Program& program, int at, const EnteredLayout& layout) {
+  Instruction copy = program.code[at];
+  const bool makes_own = copy.op == Op::MAKE_CELL && at > 0 && program.code[at - 1].arg == copy.arg &&
+                         program.code[at - 1].op == Op::LOAD_FAST_AND_CLEAR;
+  if (copy.op == Op::COPY_FREE_VARS || (copy.op == Op::MAKE_CELL && !makes_own) ||
+      copy.op == Op::RETURN_GENERATOR) {
     copy.op = Op::NOP;
     copy.arg = 0;
   } else if (symbolic::op_arg_kind(copy.op) == ArgKind::kLocal) {
@@ -205,7 +209,8 @@ std::vector<int> locals_after(const OriginalCode& original, const EntryPoint& en
   const Instruction& instruction = original.program.code[entry.target];
   std::vector<int> locals = entry.locals;
   // What a comprehension puts back may be nothing (LOAD_FAST_AND_CLEAR).
-  const bool stores = instruction.op == Op::STORE_FAST && !entry.empty_slots.back();
+  const bool stores =
+      instruction.op == Op::STORE_FAST && !entry.empty_slots.back() && !original.is_cell(instruction.arg);
   if (instruction.op == Op::DELETE_FAST || (instruction.op == Op::STORE_FAST && !stores))
     std::erase(locals, instruction.arg);
   if (stores) {
@@ -293,9 +298,9 @@ PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const Entr
   Program program{make_prologue(*original, entry, layout), original->program.handlers};
   const int shift = static_cast<int>(program.code.size());
   program.code.back().arg = entry.target + shift;
-  for (const Instruction& instruction : original->program.code) {
-    program.code.push_back(renumbered(instruction, layout));
-    if (symbolic::is_jump(instruction.op)) program.code.back().arg += shift;
+  for (int i = 0; i < static_cast<int>(original->program.code.size()); ++i) {
+    program.code.push_back(renumbered(original->program, i, layout));
+    if (symbolic::is_jump(program.code.back().op)) program.code.back().arg += shift;
   }
   for (symbolic::Handler& handler : program.handlers) handler.target += shift;
   PyRef code = assemble_entered(*original, program, layout);
@@ -317,7 +322,7 @@ PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, cons
   for (int i = 0; i < size; ++i) {
     const Instruction& instruction = original->program.code[i];
     place[i] = static_cast<int>(program.code.size());
-    program.code.push_back(renumbered(instruction, layout));
+    program.code.push_back(renumbered(original->program, i, layout));
     if (i == entry.target) split_method_load(program.code);
     const bool stubbed =
         std::any_of(ways.begin(), ways.end(), [&](const WayOut& w) { return w.from == i && w.to == i + 1; });
