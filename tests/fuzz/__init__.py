@@ -1,7 +1,7 @@
 """A fuzzer of programs: random Python functions, compiled against plain Python.
 
     PYTHONPATH=tests python -m fuzz --seed 7                      # one program; --show prints it, --help lists the options
-    PYTHONPATH=tests python -m fuzz --count 10000 --out finds     # many, each find made small and written to a file
+    PYTHONPATH=tests python -m fuzz --count 10000 --jobs 4 --out finds     # many, each find made small and written to a file
     PYTHONPATH=tests python -m fuzz --python build/venv-3.12/bin/python --kind torch --backend eager --count 500
     PYTHONPATH=tests python -m fuzz --file finds/torch_7.py       # a program from a file
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fuzz.check import BACKENDS
 from fuzz.programs import KINDS, Program, make_program
-from fuzz.runner import Find, Worker, search
+from fuzz.runner import Find, Worker, search_in
 from fuzz.shrink import shrink
 
 
@@ -22,6 +22,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1, help="how many seeds")
     parser.add_argument("--seconds", type=float, help="stop after so many seconds")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes run programs")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that runs the programs")
     parser.add_argument(
         "--kind", choices=KINDS, action="append", help="only programs of this kind; the others have other seeds"
@@ -42,21 +43,19 @@ def main() -> int:
     if options.show:
         print(make_program(options.seed, kinds).source)
         return 0
-    worker = Worker(options.python, options.limit)
     shrinker = Worker(options.python, options.limit)
     counts: collections.Counter[str] = collections.Counter()
     begun = time.monotonic()
     if options.file:
-        return from_file(worker, options.file, kinds[0], backends)
+        return from_file(shrinker, options.file, kinds[0], backends)
     seeds = iter(range(options.seed, options.seed + options.count))
-    for _, ran, find in search(worker, seeds, kinds, backends):
+    for _, ran, find in search_in(options.jobs, options.python, options.limit, seeds, kinds, backends):
         counts["run" if ran else "left out"] += 1
         if find:
             counts["finds"] += 1
             report(find if options.no_shrink or "only after" in find.what else shrink(find, shrinker), options.out)
         if options.seconds and time.monotonic() - begun > options.seconds:
             break
-    worker.stop()
     shrinker.stop()
     print(f"{counts['run']} programs run, {counts['left out']} left out, {counts['finds']} finds in {time.monotonic() - begun:.0f} s")  # fmt: skip
     return counts["finds"] > 0

@@ -9,6 +9,8 @@ import signal
 import warnings
 from typing import Any
 
+import numpy as np
+
 import cdynamo
 from fuzz import compare
 from fuzz.programs import Program, is_python
@@ -27,13 +29,22 @@ BACKENDS = {"native": "native", "eager": "eager", "callable": interpreted}
 def prepare() -> None:
     """Once in a process that runs programs: settings, and what is there already is left out of garbage collections."""
     gc.disable()
-    gc.collect()
-    gc.freeze()
     cdynamo.config.keep_empty_graphs = True
     cdynamo.config.suppress_errors = False
     warnings.simplefilter("ignore")
     if compare.torch:
         compare.torch.set_num_threads(1)
+    import_backends()
+    forget()
+
+
+def import_backends() -> None:
+    """What is imported and set up with the first graph: forks of this process have it then."""
+    arrays = [np.ones(2), *([compare.torch.ones(2)] if compare.torch else [])]
+    for backend in BACKENDS.values():
+        for array in arrays:
+            cdynamo.optimize(lambda x: x + 1, backend=backend)(array)
+    cdynamo.reset()
 
 
 class TooSlow(BaseException):
@@ -52,7 +63,7 @@ def load(program: Program) -> tuple[dict, Any]:
 
 def run_calls(function: Any, space: dict, trains: bool, done: Any = None) -> list[dict]:
     """What each call does; of the last, also which references are left when all are over."""
-    references = compare.References()
+    references = compare.References(trains)
     seen = [compare.observe(function, make, space, trains, references) for make in space["CALLS"]]
     if done:
         done()

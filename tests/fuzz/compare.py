@@ -29,7 +29,7 @@ class Description:
 
     def __init__(self) -> None:
         self.seen: dict[int, tuple[int, Any]] = {}
-        self.memory: dict[int, int] = {}
+        self.memory: list[tuple[int, int]] = []  # of each block that was met: from where to where
         self.left = MOST
 
     def of(self, x: Any) -> Any:
@@ -43,7 +43,7 @@ class Description:
         if isinstance(x, NAMED):
             return getattr(x, "__qualname__", None) or type(x).__name__
         if (
-            not isinstance(x, (tuple, frozenset)) and type(x) is not float
+            not isinstance(x, (tuple, frozenset, np.generic)) and type(x) is not float
         ):  # what cannot change has no identity to speak of
             if id(x) in self.seen:
                 return "seen", self.seen[id(x)][0]
@@ -83,21 +83,35 @@ class Description:
         except Exception as error:
             return ["raises", self.of(error)]
 
-    def shared(self, address: int) -> int:
-        return self.memory.setdefault(address, len(self.memory)) if address else -1
+    def shared(self, address: int, size: int) -> int:
+        """The number of the block of memory; -1: there is none.
+
+        What lies in a block is the block: a view that came through a tensor names another array as its base.
+        """
+        if size == 0:
+            return -1
+        end = address + size
+        for number, (first, last) in enumerate(self.memory):
+            if address < last and first < end:
+                self.memory[number] = (min(first, address), max(last, end))
+                return number
+        self.memory.append((address, end))
+        return len(self.memory) - 1
 
     def array(self, x: np.ndarray) -> list:
         root = x
         while isinstance(root.base, np.ndarray):
             root = root.base
         layout = tuple(s for s, n in zip(x.strides, x.shape) if n > 1) if x.size > 1 else None
-        memory = self.shared(root.__array_interface__["data"][0] if x.size else 0)
+        low, high = np.lib.array_utils.byte_bounds(root)
+        memory = self.shared(low, high - low if x.size else 0)
         values = x.ravel().tolist() if x.dtype.kind != "O" else [self.of(item) for item in x.ravel().tolist()]
         return [str(x.dtype), x.shape, layout, x.flags.writeable, memory, values[:MOST]]
 
     def tensor(self, x: Any) -> list:
         layout = tuple(s for s, n in zip(x.stride(), x.shape) if n > 1) if x.numel() > 1 else None
-        memory = self.shared(x.untyped_storage().data_ptr() if x.numel() else 0)
+        storage = x.untyped_storage()
+        memory = self.shared(storage.data_ptr(), storage.nbytes() if x.numel() else 0)
         history = (x.requires_grad, x.grad_fn is None)
         return [str(x.dtype), tuple(x.shape), layout, history, memory, x.detach().reshape(-1).tolist()[:MOST]]
 
@@ -180,14 +194,14 @@ def backward(result: Any, args: tuple) -> Any:
 class References:
     """How many references to the arguments of all calls stay when the calls and the compiled code are gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, trains: bool) -> None:
         self.counted: list = []
+        # What cannot change is kept as a constant in more places than programs see. Tensors are kept by results that have
+        # a history: by eager's what each derivative reads, by a compiled function's all its inputs.
+        self.uncounted = (*ATOMS, float, tuple, np.generic, *([torch.Tensor] if trains else []))
 
     def add(self, args: tuple) -> None:
-        # What cannot change is kept as a constant in more places than programs see, and a leaf by its results' history.
-        for x in args:
-            if not isinstance(x, (*ATOMS, float, tuple, np.generic)) and not getattr(x, "requires_grad", False):
-                self.counted.append((x, sys.getrefcount(x)))
+        self.counted += [(x, sys.getrefcount(x)) for x in args if not isinstance(x, self.uncounted)]
 
     def left(self) -> list[int]:
         gc.collect()
@@ -224,7 +238,11 @@ def observe(function: Any, make: Any, space: dict, trains: bool, references: Ref
 
 
 # What eager refuses as soon as it could matter, and compiled code computes as if the operand had been copied.
-REFUSED_BY_EAGER = ("some elements of the input tensor and the written-to tensor refer to a single memory location",)
+REFUSED_BY_EAGER = (
+    "some elements of the input tensor and the written-to tensor refer to a single memory location",
+    # A mark in the tensors that unbind() and the like give, which those that a graph gives do not have.
+    "This view is the output of a function that returns multiple views.",
+)
 
 
 def refused(expected: dict) -> bool:

@@ -186,7 +186,8 @@ NUMPY = {
     "I": ["{A}.size", "int(np.prod({A}.shape))", "np.ndim({A})"],
     "V": ["{A}.strides", "np.float64({I})", "{A}.flags['C_CONTIGUOUS']", "{A}.T.strides"],
 }  # fmt: skip
-NUMPY_STATEMENTS = ["np.add({A}, 1, out={a})", "np.multiply({a}, {A}, out={a})", "{a}.sort()", "{a}.fill({I})", "np.copyto({a}, {A})", "{a}.T[0] = {I}", "{a}.shape = (-1,)", "{a}.resize((3,))", "np.put({a}, [0], {I})", "{a}.ravel()[0] = {I}", "np.add.at({a}, [0, 0], 1)", "{a}.flat[0] = {I}"]  # fmt: skip
+# Not resize(): it asks how many references there are, and whether the memory is NumPy's own.
+NUMPY_STATEMENTS = ["np.add({A}, 1, out={a})", "np.multiply({a}, {A}, out={a})", "{a}.sort()", "{a}.fill({I})", "np.copyto({a}, {A})", "{a}.T[0] = {I}", "{a}.shape = (-1,)", "np.put({a}, [0], {I})", "{a}.ravel()[0] = {I}", "np.add.at({a}, [0, 0], 1)", "{a}.flat[0] = {I}"]  # fmt: skip
 NUMPY_BLOCKS = [
     "with np.errstate(all='ignore'):\n    BODY",
     "for {+i} in np.ndindex({I} % 3 + 1):\n    LOOP",

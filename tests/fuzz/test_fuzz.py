@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from fuzz import grammar, growth, special_values
 from fuzz.programs import KINDS, make_program
-from fuzz.runner import Worker, search
+from fuzz.runner import Worker, search_in
 from fuzz.shrink import shrink
 
 BACKENDS = ("native", "eager", "callable")
@@ -23,17 +24,17 @@ except ImportError:
     HERE = ("python", "numpy")
 
 
-def run(python: str, seeds: range) -> None:
+def run(python: str, seeds: range, jobs: int = 1) -> None:
     """Fails with the first find, made small."""
-    worker = Worker(python, seconds=120)
-    try:
-        for _, _, find in search(worker, iter(seeds), HERE, BACKENDS):
-            assert not find, str(shrink(find, worker))
-    finally:
-        worker.stop()
+    for _, _, find in search_in(jobs, python, 120, iter(seeds), HERE, BACKENDS):
+        if find:
+            worker = Worker(python, seconds=120)
+            try:
+                pytest.fail(str(shrink(find, worker)))
+            finally:
+                worker.stop()
 
 
-@pytest.mark.long  # until what it finds today is mended: containers in themselves, generators left in a try
 def test_programs():
     """Ten seconds or so, other programs on each Python."""
     first = 1_000_000 * sys.version_info.minor
@@ -67,7 +68,7 @@ def interpreters() -> list[str]:
 def test_many_programs(python):
     count = 100_000 // len(interpreters())
     first = 100_000 * interpreters().index(python)
-    run(python, range(first, first + count))
+    run(python, range(first, first + count), jobs=os.cpu_count() or 1)
 
 
 def test_a_seed_gives_one_program():
