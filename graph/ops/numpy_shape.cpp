@@ -72,7 +72,9 @@ Alias at_least_alias(const Node& node) {
 
 std::vector<Value*> split_body(Builder& b, const Args& args) {
   Tensor a = first(b, args);
-  int64_t axis = wrap_dim(args.constant("axis"), a.rank());
+  const int64_t given = args.constant("axis"), rank = a.rank();
+  if (given < -rank || given >= rank) index_error("tuple index out of range");
+  int64_t axis = wrap_dim(given, rank);
   if (args.schema().find("sections") >= 0) {
     int64_t sections = args.constant("sections");
     if (sections <= 0) value_error("number sections must be larger than 0.");
@@ -191,9 +193,12 @@ std::vector<Value*> broadcast_to_body(Builder& b, const Args& args) {
   return forward(b, "broadcast_to", {args["array"], args.sizes("shape")});
 }
 std::vector<Value*> swapaxes_body(Builder& b, const Args& args) {
+  for (const char* axis : {"axis1", "axis2"}) wrap_dim(args.constant(axis), first(b, args).rank(), false);
   return forward(b, "swapaxes", {args["a"], args["axis1"], args["axis2"]});
 }
 std::vector<Value*> moveaxis_body(Builder& b, const Args& args) {
+  for (const char* axes : {"source", "destination"})
+    for (int64_t axis : args.constants(axes)) wrap_dim(axis, first(b, args).rank(), false);
   return b.call(op("movedim"), 1, {args["a"], args.sizes("source"), args.sizes("destination")});
 }
 std::vector<Value*> full_like_body(Builder& b, const Args& args) {

@@ -66,9 +66,10 @@ ValuePtr NumpyValue::get_item(Executor& ex, const ValuePtr& key) {
       ex, "call_function", PyRef::borrow(library_object("operator", "getitem")), args, [&]() -> ValuePtr {
         Selection selection = select_items(ex, value(), key, Framework::kNumpy);
         Value* result = read_selection(ex, selection);
-        // x[2, 3] is a scalar: a copy, which later writes to x do not reach. x[...] is a new array on the
-        // same memory.
-        if (result->type.rank() == 0 && result != value())
+        // x[2, 3] is a scalar: a copy, which later writes to x do not reach; so is x[()]. x[...] is a new array on
+        // the same memory.
+        const bool selects_nothing = key->type() == &PyTuple_Type && items_of(ex, key).empty();
+        if (result->type.rank() == 0 && (result != value() || selects_nothing))
           return make_numpy_result(ex, append_call1(ex, "clone", {result}));
         return numpy_array_value(ex, result == value() ? append_call1(ex, "alias", {result}) : result);
       });

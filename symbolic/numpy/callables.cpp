@@ -142,10 +142,18 @@ ValuePtr write_out(Executor& ex, const std::shared_ptr<NumpyValue>& out, Value* 
   return out;
 }
 
+// ndarray.squeeze gives the array itself where there is nothing to squeeze.
+ValuePtr unsqueezed_argument(const OpDef& op, const CallArgs& args, const std::vector<Value*>& results) {
+  if (op.name != "np.squeeze" || args.positional.empty()) return nullptr;
+  auto array = std::dynamic_pointer_cast<NumpyValue>(args.positional[0]);
+  return array && array->rank() == results.at(0)->type.rank() ? array : nullptr;
+}
+
 bool is_view_or_factory(const OpDef& op, const graph::Node* node) {
   if (node && graph::result_alias(*node) != graph::Alias::kNone) return true;
-  static constexpr std::string_view kArrays[] = {"zeros_like", "ones_like", "full_like", "np.full_like",
-                                                 "empty_like", "core.full", "where",     "np.tensordot"};
+  static constexpr std::string_view kArrays[] = {"zeros_like",   "ones_like",    "full_like",
+                                                 "np.full_like", "empty_like",   "core.full",
+                                                 "where",        "np.tensordot", "np.roll"};
   return std::find(std::begin(kArrays), std::end(kArrays), op.name) != std::end(kArrays);
 }
 
@@ -195,6 +203,10 @@ ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const
   std::vector<Value*> results = append_call(ex, op, std::move(call), in_place);
   if (in_place) return args.positional.at(0);
   if (out) return write_out(ex, out, results.at(0));
+  if (ValuePtr itself = unsqueezed_argument(op, args, results)) return itself;
+  // m[::-1, ...] of no dims is m[()]: a scalar.
+  if (op.name == "np.flip" && results.at(0)->type.rank() == 0)
+    return make_numpy_result(ex, append_call1(ex, "clone", {results[0]}));
   if (schema.num_results == 1 && !schema.result_is_list)
     return is_view_or_factory(op, results.at(0)->node) ? numpy_array_value(ex, results[0])
                                                        : make_numpy_result(ex, results[0]);

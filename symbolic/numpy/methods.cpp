@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/strides.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/builtin_method.h"
@@ -56,12 +57,7 @@ constexpr PropertyRow kProperties[] = {
        return make_int(ex, self.array_type().numel() * Sym(int64_t{runtime::bytes(self.array_type().dtype)}));
      }},
     {"T", transposed, true},
-    {"real",
-     [](Executor& ex, NumpyValue& self) -> ValuePtr {
-       if (self.is_scalar()) return self.shared_from_this();
-       return numpy_array_value(ex, append_call1(ex, "alias", {self.value()}));
-     },
-     true},
+    {"real", [](Executor&, NumpyValue& self) -> ValuePtr { return self.shared_from_this(); }, true},
     {"__class__",
      [](Executor& ex, NumpyValue& self) {
        PyObject* type = reinterpret_cast<PyObject*>(self.type());
@@ -111,8 +107,9 @@ void require_row_major(const CallArgs& args) {
 
 ValuePtr reshape_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_row_major(args);
-  return numpy_array_value(
-      ex, append_call1(ex, "reshape", {array_of(self).value(), int_list(ex, args.positional)}));
+  const std::vector<Sym> sizes = int_list(ex, args.positional);
+  if (sizes.empty() && array_of(self).is_scalar()) return self;
+  return numpy_array_value(ex, append_call1(ex, "reshape", {array_of(self).value(), sizes}));
 }
 
 ValuePtr transpose_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
@@ -153,10 +150,19 @@ ValuePtr flatten_method(Executor& ex, const ValuePtr& self, const CallArgs& args
   return numpy_array_value(ex, append_call1(ex, "clone", {flat}));
 }
 
+// A view of what is contiguous, else a copy, also where a view with other strides could be had.
 ValuePtr ravel_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_row_major(args);
+  if (!graph::is_contiguous(*ex.graph().sym, array_of(self).array_type()))
+    return flatten_method(ex, self, args);
   return numpy_array_value(
       ex, append_call1(ex, "reshape", {array_of(self).value(), std::vector<Sym>{Sym(int64_t{-1})}}));
+}
+
+// There are no complex arrays in graphs.
+ValuePtr same_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "conjugate", args, 0, 0);
+  return self;
 }
 
 ValuePtr fill_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
@@ -200,6 +206,8 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"flatten", recorded<"flatten", flatten_method>},
     {"ravel", recorded<"ravel", ravel_method>},
     {"fill", recorded<"fill", fill_method>},
+    {"conj", recorded<"conj", same_method>},
+    {"conjugate", recorded<"conjugate", same_method>},
     {"item", value_method<kItem>},
     {"tolist", value_method<kToList>},
     {"__float__", value_method<kFloat>},
@@ -221,8 +229,7 @@ constexpr BuiltinMethodRow kMethods[] = {
 struct MethodFunction {
   const char *method, *function;
 };
-constexpr MethodFunction kFunctions[] = {
-    {"__abs__", "absolute"}, {"conj", "conjugate"}, {"__round__", "round"}};
+constexpr MethodFunction kFunctions[] = {{"__abs__", "absolute"}, {"__round__", "round"}};
 constexpr const char* kSameName[] = {"sum",          "prod",    "mean",     "std",      "var",     "max",
                                      "min",          "argmax",  "argmin",   "any",      "all",     "cumsum",
                                      "cumprod",      "clip",    "round",    "dot",      "squeeze", "swapaxes",
@@ -270,6 +277,7 @@ ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name)
     return std::make_shared<BoundFunction>(self, op, checked(PyUnicode_FromString(text.c_str())));
   };
   if (const graph::OpDef* op = find_numpy_operator("numpy.ndarray." + text)) return bound(*op);
+  if (name == "__round__" && !array_of(self).is_scalar()) return nullptr;  // scalars alone have it
   std::string function;
   for (const MethodFunction& row : kFunctions)
     if (name == row.method) function = row.function;
