@@ -103,6 +103,8 @@ int Rebuild::add(const RecipePtr& recipe) {
   for (const RecipePtr& item : recipe->items) items.push_back(add(item));
   const int here = static_cast<int>(steps_.size());
   if (place >= 0 && items.empty()) return place;
+  // It was made on the way: what it is made from is held by a container that holds it (a generator in its own closure).
+  if (auto known = step_of_.find(recipe.get()); place < 0 && known != step_of_.end()) return known->second;
   steps_.push_back({recipe.get(), std::move(items), place});
   if (place >= 0) return place;
   step_of_[recipe.get()] = here;

@@ -143,7 +143,9 @@ RecipePtr GeneratorValue::recipe(Executor& ex) {
   if (maker == Py_NotImplemented) break_graph("CD0103", "");
   std::vector<RecipePtr> items{maker ? make_recipe(RecipeKind::kConstant, maker) : function_->recipe(ex)};
   for (const ValuePtr& argument : arguments) items.push_back(argument->recipe(ex));
-  return recipe_ = make_recipe(RecipeKind::kCall, nullptr, std::move(items));
+  // Where it is in a cell of its own function, it has come by here in the meantime.
+  if (!recipe_) recipe_ = make_recipe(RecipeKind::kCall, nullptr, std::move(items));
+  return recipe_;
 }
 
 ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception) {
