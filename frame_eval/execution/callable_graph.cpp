@@ -2,11 +2,13 @@
 // comes back is called with the input objects. Nothing of a backend's is captured: no hook is on while it runs.
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "frame_eval/execution/compiled_graph.h"
 #include "frame_eval/hook/hook.h"
 #include "frame_eval/reports/graph_description.h"
+#include "graph/index_operands.h"
 #include "graph/op.h"
 #include "symbolic/interop/numpy_access.h"
 
@@ -66,22 +68,33 @@ const graph::Value* storage_of(const graph::Value* value) {
   return value;
 }
 
-bool writes_to_input(const graph::Node& node) {
+void add_written_inputs(const graph::Graph& graph, const graph::Node& node, std::vector<int>& written) {
   const std::vector<graph::Param>& params = node.op->parsed.at(node.overload).params;
   for (size_t i = 0; i < node.args.size() && i < params.size(); ++i) {
     const auto* value = std::get_if<graph::Value*>(&node.args[i]);
     if (!value || !*value || !(params[i].mutated || (i == 0 && node.in_place))) continue;
-    if (!storage_of(*value)->node) return true;
+    const graph::Value* storage = storage_of(*value);
+    const auto input = std::ranges::find(graph.inputs, storage);
+    if (input == graph.inputs.end()) continue;
+    const int index = static_cast<int>(input - graph.inputs.begin());
+    if (std::ranges::find(written, index) == written.end()) written.push_back(index);
   }
-  return false;
 }
 
-// Whether a call that failed on its way may begin anew.
-bool leaves_nothing_behind(const graph::Graph& graph) {
-  return std::ranges::none_of(graph.nodes, [](const auto& node) {
-    return node->op->family == graph::Family::kRandom || node->op->family == graph::Family::kLibrary ||
-           node->op->name == "core.function" || writes_to_input(*node);
-  });
+// What has to be as it was where a call that failed on its way begins anew. Nullopt: that cannot be had.
+std::optional<std::vector<int>> left_behind(const graph::Graph& graph) {
+  std::vector<int> written;
+  bool fails_late = false;
+  for (const auto& node : graph.nodes) {
+    if (node->op->family == graph::Family::kRandom || node->op->family == graph::Family::kLibrary ||
+        node->op->name == "core.function")
+      return std::nullopt;
+    add_written_inputs(graph, *node, written);
+    // Capture has checked all but indices.
+    fails_late |= !written.empty() && graph::takes_indices(*node->op, node->overload, node->args);
+  }
+  if (!written.empty() && !fails_late) return std::nullopt;
+  return written;
 }
 
 bool is_array(PyObject* object) {
@@ -89,16 +102,44 @@ bool is_array(PyObject* object) {
   return api && PyObject_TypeCheck(object, api->array_type);
 }
 
+// Inputs as they are before a graph writes to them.
+class KeptInputs {
+ public:
+  KeptInputs(const Bindings& bindings, const std::vector<int>& written) {
+    for (int input : written) {
+      PyRef memory = PyRef::borrow(bindings.inputs[input]);
+      if (!is_array(memory.get())) {
+        const PyRef history = checked(PyObject_GetAttrString(memory.get(), "requires_grad"));
+        complete_ &= history.get() == Py_False;
+        if (!complete_) return;
+        memory = checked(PyObject_CallMethod(memory.get(), "detach", nullptr));
+      }
+      PyRef copy =
+          checked(PyObject_CallMethod(memory.get(), is_array(memory.get()) ? "copy" : "clone", nullptr));
+      kept_.emplace_back(std::move(memory), std::move(copy));
+    }
+  }
+  bool complete() const { return complete_; }  // what has a history is not put back
+  void put_back() const {
+    for (const auto& [memory, copy] : kept_)
+      if (PyObject_SetItem(memory.get(), Py_Ellipsis, copy.get()) < 0) throw symbolic::PythonError{};
+  }
+
+ private:
+  std::vector<std::pair<PyRef, PyRef>> kept_;
+  bool complete_ = true;
+};
+
 class CallableGraph : public CompiledGraph {
  public:
   // `replay` runs the program's calls one by one; null: `callable` does.
   CallableGraph(std::string backend, PyRef callable, PyRef replay, std::vector<OutputForm> forms,
-                bool runs_again)
+                std::optional<std::vector<int>> left_behind)
       : backend_(std::move(backend)),
         callable_(std::move(callable)),
         replay_(std::move(replay)),
         forms_(std::move(forms)),
-        runs_again_(runs_again) {}
+        left_behind_(std::move(left_behind)) {}
 
   bool run(const Bindings& bindings, std::vector<PyRef>& outputs) override {
     PyRef result = call(bindings);
@@ -112,25 +153,30 @@ class CallableGraph : public CompiledGraph {
       return PyRef::steal(
           PyObject_Vectorcall(callable.get(), bindings.inputs.data(), bindings.inputs.size(), nullptr));
     };
+    if (!left_behind_) return run(callable_);
+    const KeptInputs before(bindings, *left_behind_);
     PyRef result = run(callable_);
-    if (!result && runs_again_ && PyErr_ExceptionMatches(PyExc_Exception) && fails_anyway(run))
+    if (!result && before.complete() && PyErr_ExceptionMatches(PyExc_Exception) && fails_anyway(run, before))
       throw RunInPython{};
     return result;
   }
 
-  // The error is the program's, not the backend's. An error is set before and, where false, after.
+  // The error is the program's, not the backend's; the inputs are as they were before. An error is set before and,
+  // where false, after.
   template <typename Run>
-  bool fails_anyway(const Run& run) const {
-    if (!replay_) return PyErr_Clear(), true;
+  bool fails_anyway(const Run& run, const KeptInputs& before) const {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     const PyRef held[] = {PyRef::steal(type), PyRef::steal(value), PyRef::steal(traceback)};
+    before.put_back();
+    if (!replay_) return true;
     if (run(replay_)) {
       PyErr_Restore(Py_XNewRef(type), Py_XNewRef(value), Py_XNewRef(traceback));
       return false;
     }
     if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;  // an interrupt
     PyErr_Clear();
+    before.put_back();
     return true;
   }
 
@@ -169,7 +215,7 @@ class CallableGraph : public CompiledGraph {
   std::string backend_;
   PyRef callable_, replay_;
   std::vector<OutputForm> forms_;
-  bool runs_again_;
+  std::optional<std::vector<int>> left_behind_;  // inputs that are written to; nullopt: it cannot run again
 };
 
 // What the bridge raised. BackendCompilerFailed goes to the user; another error is one of ours.
@@ -210,10 +256,9 @@ std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResu
                                                              examples.get(), nesting.get(), nullptr));
   if (!compiled) throw_bridge_error();
   PyRef replay = PyRef::borrow(PyTuple_GET_ITEM(compiled.get(), 1));
-  return std::make_unique<CallableGraph>(name_of(config.backend_callable.get()),
-                                         PyRef::borrow(PyTuple_GET_ITEM(compiled.get(), 0)),
-                                         replay.get() == Py_None ? PyRef() : std::move(replay),
-                                         std::move(forms), leaves_nothing_behind(*capture.graph));
+  return std::make_unique<CallableGraph>(
+      name_of(config.backend_callable.get()), PyRef::borrow(PyTuple_GET_ITEM(compiled.get(), 0)),
+      replay.get() == Py_None ? PyRef() : std::move(replay), std::move(forms), left_behind(*capture.graph));
 }
 
 }  // namespace cdynamo::frame_eval

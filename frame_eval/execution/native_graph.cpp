@@ -10,6 +10,7 @@
 #include "frame_eval/execution/training_function.h"
 #include "frame_eval/reports/events.h"
 #include "graph/autograd/autograd.h"
+#include "graph/index_operands.h"
 #include "graph/op.h"
 #include "graph/passes.h"
 #include "runtime/host/arena.h"
@@ -333,6 +334,8 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
 std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
                                               std::vector<OutputForm> forms, NativeReport& report) {
   const graph::Graph& captured = *capture.graph;
+  graph::output_unread_lookups(*capture.graph);
+  forms.resize(captured.outputs.size(), OutputForm::kUnused);
   const bool any_gradient = std::any_of(captured.outputs.begin(), captured.outputs.end(),
                                         [](const graph::Value* output) { return output->requires_grad; });
   const graph::DumpFn dump = [](const char* stage, const graph::Graph& graph) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/core.h"
+#include "graph/index_operands.h"
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/tensors/array_value.h"
@@ -144,6 +145,9 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
     note_written_gradient(ex, std::get<graph::Value*>(call.args.at(0)), any_gradient);
   }
   if (ex.isolated_region()) refuse_written_arguments(ex, op, call);
+  if (graph::indexes_nothing(op, call.overload, call.args))
+    break_graph("CD0403", std::string(op.name) + ": indices where there are no elements");
+  if (any_gradient && capture.grad_mode && op.name == "floor_divide") break_graph("CD0417", "floor_divide");
   const size_t before = ex.graph().nodes.size();
   std::vector<graph::Value*> results;
   try {

@@ -1,0 +1,16 @@
+// Operators that read or write where a tensor of indices says: an index out of range is found when they run.
+#pragma once
+
+#include "graph/op.h"
+
+namespace cdynamo::graph {
+
+bool takes_indices(const OpDef& op, size_t overload, const std::vector<Arg>& args);
+
+// Indices where a tensor has no elements: each framework refuses some of them, in words of its own.
+bool indexes_nothing(const OpDef& op, size_t overload, const std::vector<Arg>& args);
+
+// What nobody reads but may fail becomes an output of the captured graph, without a history.
+void output_unread_lookups(Graph& captured);
+
+}  // namespace cdynamo::graph
