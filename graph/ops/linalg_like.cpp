@@ -338,6 +338,8 @@ std::vector<Value*> trace_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "self");
   if (x.rank() != 2)
     runtime_error("trace: expected a matrix, but got tensor with dim " + std::to_string(x.rank()));
+  if (x.dtype() == DType::kBool && b.graph().framework == Framework::kTorch)
+    runtime_error("\"trace\" not implemented for 'Bool'");
   Tensor diagonal = wrap(b, b.call1("core.diagonal", {x.value, Sym(0), Sym(0), Sym(1)}));
   return one(sum(is_float(x.dtype()) ? diagonal : cast(diagonal, DType::kI64), {0}));
 }

@@ -50,6 +50,7 @@ Tensor checked_bmm(Tensor a, Tensor b) { return check_bmm(a, b), bmm(a, b); }
 // A product of vectors, as a sum; half types are multiplied and summed in float32.
 Tensor dot(Tensor a, Tensor b) {
   same_dtype(a, b);
+  refuse_bool(a);
   same_size(a, a.size(0), b.size(0),
             "inconsistent tensor size, expected tensor " + shape_text(a) + " and src " + shape_text(b) +
                 " to have the same number of elements, but got different");

@@ -42,10 +42,16 @@ void check_hypot(Graph& graph, const Args& args) {
     runtime_error("\"hypot_cpu\" not implemented for integers");
 }
 
+void check_rounding(Graph& graph, const Args& args) {
+  if (graph.framework == Framework::kTorch && args.value("self")->type.dtype == DType::kBool)
+    runtime_error("rounding is not implemented for 'Bool'");
+}
+
 OpDef rounding(std::string_view name, std::string_view schema, ScalarFn scalar, Names names) {
   OpDef op = function(name, schema, scalar, CDYNAMO_DERIVATIVE(d.set(0, full_like(d.grad(), 0.0))),
                       std::move(names));
   op.promotion = Promotion::kCommon;
+  op.check = check_rounding;
   return op;
 }
 
@@ -176,7 +182,8 @@ Scalar round_scalar(ScalarBuilder& b, const Scalar* x, const Args& args) {
   return b.mul(b.round_even(b.div(x[0], scale)), scale);
 }
 
-void check_round(Graph&, const Args& args) {
+void check_round(Graph& graph, const Args& args) {
+  check_rounding(graph, args);
   if (args.has("decimals") && args.constant("decimals") != 0 && !is_float(args.value("self")->type.dtype))
     throw Unsupported("round of integers with decimals");
 }
