@@ -9,7 +9,7 @@
 //   }
 //   cdynamo_hook_install(evaluate);
 //
-// The hook's callback disposes of its frame in one of three ways, once: cdynamo_run_default,
+// The hook's callback disposes of its frame in one of three ways, once: cdynamo_run_default (or cdynamo_run_without_hook),
 // cdynamo_finish_frame or cdynamo_run_function_in_place_of_frame. No PyFrameObject is ever made of an
 // incoming frame: it is not linked into the thread's stack yet, so Python code that runs meanwhile sees its
 // caller on top.
@@ -51,8 +51,14 @@ int cdynamo_frame_is_generator(CdynamoFrame* frame);
 // at lines, branches or instructions is active. Profilers do not count.
 int cdynamo_is_tracing(PyThreadState* tstate);
 
+// Half of the C calls that CPython lets nest (3.12+; it does not count those from Python to Python) are in progress.
+int cdynamo_recursion_is_deep(PyThreadState* tstate);
+
 // ---- the three ways to end
 PyObject* cdynamo_run_default(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag);
+// The same with the hook off until the frame ends, for other threads too: CPython runs what the frame calls in one C frame
+// then, where a hook takes C frames for each call.
+PyObject* cdynamo_run_without_hook(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag);
 // Clears and pops (3.12+; on 3.11 the caller does) a frame that has not started, and returns `result` as it
 // is, null included.
 PyObject* cdynamo_finish_frame(PyThreadState* tstate, CdynamoFrame* frame, PyObject* result);

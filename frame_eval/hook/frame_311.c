@@ -20,6 +20,11 @@ int cdynamo_frame_is_fresh(CdynamoFrame* frame) {
          frame->prev_instr == _PyCode_CODE(frame->f_code) - 1;
 }
 
+int cdynamo_recursion_is_deep(PyThreadState* tstate) {
+  (void)tstate;
+  return 0;
+}
+
 int cdynamo_is_tracing(PyThreadState* tstate) { return tstate->tracing > 0 || tstate->c_tracefunc != NULL; }
 
 // The caller, _PyEval_Vector, clears and pops the frame whatever the result.

@@ -34,6 +34,10 @@ int cdynamo_is_tracing(PyThreadState* tstate) {
           others) != 0;
 }
 
+int cdynamo_recursion_is_deep(PyThreadState* tstate) {
+  return tstate->c_recursion_remaining < C_RECURSION_LIMIT / 2;
+}
+
 // Gives the frame's room on the thread's data stack back: _PyThreadState_PopFrame of Python/pystate.c, which
 // is not exported.
 static void pop_frame(PyThreadState* tstate, CdynamoFrame* frame) {

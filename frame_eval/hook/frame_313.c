@@ -25,6 +25,10 @@ int cdynamo_frame_is_fresh(CdynamoFrame* frame) {
          frame->instr_ptr == _PyCode_CODE(_PyFrame_GetCode(frame));
 }
 
+int cdynamo_recursion_is_deep(PyThreadState* tstate) {
+  return tstate->c_recursion_remaining < Py_C_RECURSION_LIMIT / 2;
+}
+
 int cdynamo_is_tracing(PyThreadState* tstate) {
   if (tstate->tracing > 0 || tstate->c_tracefunc) return 1;
   const uint8_t* tools = tstate->interp->monitors.tools;

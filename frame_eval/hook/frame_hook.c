@@ -58,6 +58,18 @@ PyObject* cdynamo_run_default(PyThreadState* tstate, CdynamoFrame* frame, int th
   return _PyEval_EvalFrameDefault(tstate, frame, throw_flag);
 }
 
+PyObject* cdynamo_run_without_hook(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
+  PyInterpreterState* interpreter = PyInterpreterState_Get();
+  const _PyFrameEvalFunction before = hook_before;
+  const int taken_off = _PyInterpreterState_GetEvalFrameFunc(interpreter) == evaluate_frame;
+  if (taken_off) _PyInterpreterState_SetEvalFrameFunc(interpreter, before);
+  PyObject* result = cdynamo_run_default(tstate, frame, throw_flag);
+  if (taken_off && hook_installs && _PyInterpreterState_GetEvalFrameFunc(interpreter) == before) {
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluate_frame);
+  }
+  return result;
+}
+
 Py_ssize_t cdynamo_count_arguments(const PyCodeObject* code) {
   return code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) +
          ((code->co_flags & CO_VARKEYWORDS) != 0);

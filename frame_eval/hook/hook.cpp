@@ -48,7 +48,9 @@ Py_ssize_t verdict_index() {
 }
 
 PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
-  if (!current_owner || throw_flag || cdynamo_is_tracing(tstate) || symbolic::stack_is_low())
+  if (symbolic::stack_is_low() || cdynamo_recursion_is_deep(tstate))
+    return cdynamo_run_without_hook(tstate, frame, throw_flag);
+  if (!current_owner || throw_flag || cdynamo_is_tracing(tstate))
     return cdynamo_run_default(tstate, frame, throw_flag);
   PyCodeObject* code = cdynamo_frame_code(frame);
   if (code == code_to_let_pass) {

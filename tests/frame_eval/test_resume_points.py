@@ -331,3 +331,26 @@ def test_a_frame_is_on_a_line_from_its_start():
     finally:
         sys.setprofile(None)
     assert None not in lines
+
+
+def test_python_may_recurse_as_deep_below_a_graph_break_as_elsewhere():
+    def down(n):
+        return 0 if n == 0 else 1 + down(n - 1)
+
+    def run(n):
+        cdynamo.graph_break()
+        total = 0
+        try:
+            total = down(n)
+        except RecursionError:
+            return "too deep"
+        return total
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    try:
+        assert cdynamo.optimize(run)(90_000) == 90_000
+        assert cdynamo.optimize(run)(101_000) == "too deep"
+        assert cdynamo.optimize(run)(3) == 3  # the hook is back
+    finally:
+        sys.setrecursionlimit(limit)
