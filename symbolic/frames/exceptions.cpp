@@ -27,7 +27,11 @@ PyObject* python_method(PyTypeObject* type, const char* name) {
 ExceptionValue& exception_of(const ValuePtr& self) { return static_cast<ExceptionValue&>(*self); }
 
 // The traceback of an exception in captured code is made when Python raises it.
-ValuePtr with_traceback(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
+ValuePtr with_traceback(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "with_traceback", args, 1, 1);
+  if (is_none(args.positional[0])) exception_of(self).raised_at = -1;
+  return self;
+}
 
 // BaseException.__init__ keeps its arguments in args.
 ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
@@ -132,7 +136,10 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
 }
 
 void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
-  if (is_name(name, "__traceback__")) return;
+  if (is_name(name, "__traceback__")) {
+    if (value && is_none(value)) raised_at = -1;
+    return;
+  }
   if (object_) break_graph("CD0109", absl::StrCat(describe(), ".", PyUnicode_AsUTF8(name)));
   if (is_name(name, "__cause__")) {
     cause = none_to_null(value);
@@ -182,6 +189,10 @@ PyRef ExceptionValue::materialize(Executor& ex) {
 RecipePtr ExceptionValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
+  if (raised_at >= 0) {
+    ex.state().break_step = raised_at;
+    break_graph("CD0113", describe());
+  }
   std::vector<RecipePtr> arguments = recipes_of(ex, args_);
   bool calls_user = python_method(type(), "__init__") || python_method(type(), "__new__");
   if (calls_user) {

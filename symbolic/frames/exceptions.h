@@ -31,6 +31,8 @@ class ExceptionValue final : public SymbolicValue {
   std::vector<ValuePtr>& args() { return args_; }
   ValuePtr cause, context;  // null: None
   bool suppress_context = false;
+  // The root's step that raised it, from which on it has a traceback; -1: none. Python makes those, so it is not handed over.
+  int64_t raised_at = -1;
 
  private:
   ValuePtr special_attribute(Executor& ex, const char* name);  // null: not one of BaseException's

@@ -171,6 +171,11 @@ void note_root_raise(Executor::State& state, const SymbolicFrame& frame) {
   if (!again) state.root_raise_step = static_cast<int>(state.root_trace.size()) - 1;
 }
 
+void note_traceback(const Executor::State& state, const ValuePtr& exception) {
+  auto* raised = dynamic_cast<ExceptionValue*>(exception.get());
+  if (raised && raised->raised_at < 0) raised->raised_at = static_cast<int64_t>(state.root_trace.size()) - 1;
+}
+
 // The exception table: cuts the stack, pushes the exception and goes to the handler. False: there is none.
 bool unwind(Executor& ex, SymbolicFrame& frame, const ValuePtr& exception) {
   const Instruction& instruction = frame.code->program.code[frame.pc];
@@ -231,6 +236,7 @@ void step_through(Executor& ex, SymbolicFrame& frame) {
       if (state.last_raised != raised.exception) {
         state.last_raised = raised.exception;
         state.raise_stack = ex.user_stack();
+        note_traceback(state, raised.exception);
       }
       if (!unwind(ex, frame, raised.exception)) throw;
     }

@@ -70,3 +70,38 @@ def test_many_breaks_in_one_function():
     exec("\n".join(lines), space)
     fast = cdynamo.optimize(space["f"])
     assert [fast(0) for _ in range(3)] == [400] * 3
+
+
+def caught():
+    try:
+        int("x")
+    except ValueError as error:
+        return error
+
+
+def cleared():
+    try:
+        int("x")
+    except ValueError as error:
+        return error.with_traceback(None)
+
+
+def text_alone(x):
+    try:
+        int("x")
+    except ValueError as error:
+        text = str(error)
+    return x + len(text)
+
+
+def test_an_exception_that_is_returned_has_the_traceback_of_where_it_was_raised():
+    error = cdynamo.optimize(caught)()
+    assert [entry.line for entry in traceback.extract_tb(error.__traceback__)] == ['int("x")']
+    outer = cdynamo.optimize(lambda: [entry.name for entry in traceback.extract_tb(caught().__traceback__)])
+    assert outer() == ["caught"]
+
+
+def test_an_exception_without_a_traceback_breaks_no_graph():
+    assert cdynamo.optimize(cleared)().__traceback__ is None
+    for function, arguments in ((cleared, ()), (text_alone, (1,))):
+        assert not cdynamo.explain(function)(*arguments).breaks

@@ -261,13 +261,26 @@ def test_exceptions_are_returned_as_objects():
         try:
             raise MyError("m", 5)
         except MyError as error:
-            kept = error
+            kept = error.with_traceback(None)
         return kept
 
     found = capture(f)
     assert found["end"] == "return"
     assert "MyError" in found["results"][0]
     assert any(effect.endswith("'code' 5") for effect in found["effects"])
+
+
+def test_an_exception_that_keeps_its_traceback_is_raised_by_python():
+    def f(x):
+        x = x + 1
+        try:
+            raise MyError("m", 5)
+        except MyError as error:
+            kept = error
+        return kept, x
+
+    found = capture(f, 1)
+    assert (found["end"], found["breaks"][0]["id"]) == ("break", "CD0113")
 
 
 def test_result_helper_refuses_breaks():
