@@ -3,6 +3,7 @@
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/class_value.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -70,12 +71,13 @@ PyRef positional_names(Executor& ex, PyTypeObject* type, size_t count) {
 // (subject, class, keyword names -- attributes or None); `arg` positional patterns
 void match_class(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   PyRef keyword_names = frame.pop()->as_constant().value_or(PyRef());
-  PyObject* class_ = frame.pop()->real_object();
+  ValuePtr cls = frame.pop();
+  PyObject* class_ = cls->real_object();
   ValuePtr subject = frame.pop();
   if (!class_ || !PyType_Check(class_) || !keyword_names)
     break_graph("CD0004", "MATCH_CLASS of what is no known class");
   auto* type = reinterpret_cast<PyTypeObject*>(class_);
-  if (!PyType_IsSubtype(subject->type(), type)) return frame.push(ex.none());
+  if (!is_instance(ex, subject, cls)) return frame.push(ex.none());
   guard_class(ex, type);
   size_t count = static_cast<size_t>(in.arg);
   constexpr unsigned long kMatchSelf = 1ul << 22;  // _Py_TPFLAGS_MATCH_SELF

@@ -6,6 +6,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/generators.h"
+#include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/value_tools.h"
 
@@ -251,7 +252,8 @@ ValuePtr made_function_attribute(Executor& ex, FunctionValue& function, const Va
 ValuePtr FunctionValue::own_attribute(Executor& ex, PyObject* name) {
   for (const auto& [key, value] : attributes_)
     if (PyUnicode_Compare(key.get(), name) == 0) return value;
-  if (!function_) return nullptr;
+  PyObject* descriptor = _PyType_Lookup(&PyFunction_Type, name);
+  if (!function_ || (descriptor && is_data_descriptor(descriptor))) return nullptr;
   PyObject* dict = as_function(function_.get())->func_dict;
   PyObject* own = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
   if (own)

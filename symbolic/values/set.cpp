@@ -90,6 +90,8 @@ void SetValue::replace(Executor& ex, const std::vector<ValuePtr>& items) {
 }
 
 std::vector<ValuePtr> SetValue::items(Executor&) {
+  // The mirror has what the live set has, in a table that may have another size, and so another order.
+  if (object_ && !changed_) return inserted_items();
   PyRef keys = checked(PySequence_List(mirror_.get()));
   std::vector<ValuePtr> items;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {

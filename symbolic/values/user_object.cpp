@@ -539,16 +539,8 @@ RecipePtr UserObjectValue::new_object_recipe(Executor& ex) {
   }
   emit_effects(ex);
   if (dict_)
-    for (const DictValue::Entry& entry : dict_->entries(ex)) {
-      if (PyObject* name = constant_object(entry.key); !name || !PyUnicode_CheckExact(name))
-        break_graph("CD0211", describe() + " with an attribute that is no str");
-      Effect effect;
-      effect.kind = EffectKind::kSetAttribute;
-      effect.target = recipe_;
-      effect.key = entry.key->recipe(ex);
-      effect.value = entry.value->recipe(ex);
-      ex.effect(std::move(effect));
-    }
+    for (const DictValue::Entry& entry : dict_->entries(ex))
+      ex.effect(dict_->change_effect(ex, entry.key, entry.value));
   return recipe_;
 }
 

@@ -14,10 +14,10 @@ class AttributeDict final : public DictValue {
   AttributeDict(const ValuePtr& owner, PyRef dict, SourcePtr from);
   explicit AttributeDict(const ValuePtr& owner);  // of a new object
   RecipePtr recipe(Executor& ex) override;
+  Effect change_effect(Executor& ex, const ValuePtr& key, const ValuePtr& value) override;
 
  protected:
   void guard_absent(Executor& ex, PyObject* key) override;
-  Effect change_effect(Executor& ex, const ValuePtr& key, const ValuePtr& value) override;
 
  private:
   std::weak_ptr<SymbolicValue> owner_;

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import enum
 import functools
 import math
+import numbers
 import operator
+from typing import Protocol
 
 import pytest
 from values_check import check
@@ -649,3 +652,69 @@ def test_a_method_that_takes_its_defining_class_crosses_a_graph_break(tmp_path):
         return method(argument)
 
     assert cdynamo.optimize(run)() == run() == "refused"
+
+
+class ReadOnlyProperty(functools.cached_property):
+    def __set__(self, instance, value):
+        raise AttributeError("read only")
+
+
+class WithReadOnlyProperty:
+    @ReadOnlyProperty
+    def value(self):
+        return 5
+
+
+def test_what_is_written_to_a_new_objects_dict_does_not_go_through_its_descriptors():
+    def run():
+        made = WithReadOnlyProperty()
+        return made.value, made
+
+    value, made = cdynamo.optimize(run)()
+    assert (value, made.value, vars(made)) == (5, 5, {"value": 5})
+
+
+def test_an_attribute_of_a_functions_class_is_not_looked_for_in_its_dict():
+    def run():
+        def wrapper():
+            pass
+
+        functools.update_wrapper(wrapper, type)
+        return wrapper.__name__, wrapper.__doc__ == type.__doc__
+
+    assert cdynamo.optimize(run)() == run() == ("type", True)
+
+
+def test_a_class_pattern_asks_isinstance():
+    class Checked(Protocol): ...
+
+    def kind(x):
+        match x:
+            case collections.abc.Mapping():
+                return "mapping"
+            case collections.abc.Sequence():
+                return "sequence"
+            case numbers.Integral():
+                return "integer"
+            case numbers.Number():
+                return "number"
+        return None
+
+    def refused(x):
+        try:
+            match x:
+                case Checked():
+                    return "matched"
+        except TypeError:
+            return "refused"
+
+    for value in ({}, [1], 3, 2.5, None):
+        assert cdynamo.optimize(kind)(value) == kind(value)
+    assert cdynamo.optimize(refused)(1) == refused(1)
+
+
+def test_a_live_set_is_iterated_in_its_own_order():
+    words = set(range(0, 4000, 7))
+    for number in range(0, 3500, 7):
+        words.discard(number)
+    assert cdynamo.optimize(lambda items: [item for item in items])(words) == list(words) != list(set(words))
