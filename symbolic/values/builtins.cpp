@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/substitute.h"
 #include "graph/sizes/sym.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
@@ -135,13 +136,28 @@ ValuePtr round_value(Executor& ex, const CallArgs& args) {
   return bound[1] ? call_method(ex, bound[0], "__round__", {bound[1]})
                   : call_method(ex, bound[0], "__round__");
 }
+// An instance of a class that extends no builtin one; null: it is something else.
+UserObjectValue* plain_object(const ValuePtr& value) {
+  return builtin_storage(value) ? nullptr : dynamic_cast<UserObjectValue*>(value.get());
+}
+
 ValuePtr divide_with_remainder(Executor& ex, const CallArgs& args) {
   require_count(ex, "divmod", args, 2, 2);
   if (all_constants(args.positional)) return folded(ex, "divmod", args);
   const auto& given = args.positional;
-  if (lookup_special(ex, given[0], "__divmod__") && builtin_storage(given[0]) == nullptr &&
-      dynamic_cast<UserObjectValue*>(given[0].get()))
-    return call_method(ex, given[0], "__divmod__", {given[1]});
+  auto* left = plain_object(given[0]);
+  auto* right = plain_object(given[1]);
+  if (left || right) {
+    ValuePtr method = left ? left->special(ex, "__divmod__") : nullptr;
+    ValuePtr result = method ? method->call(ex, positional({given[1]})) : nullptr;
+    if (result && result->real_object() != Py_NotImplemented) return result;
+    method = right ? right->special(ex, "__rdivmod__") : nullptr;
+    result = method ? method->call(ex, positional({given[0]})) : nullptr;
+    if (result && result->real_object() != Py_NotImplemented) return result;
+    raise_error(ex, PyExc_TypeError,
+                absl::Substitute("unsupported operand type(s) for divmod(): '$0' and '$1'",
+                                 type_name(given[0]), type_name(given[1])));
+  }
   return new_tuple({binary_operation(ex, kNbFloorDivide, given[0], given[1]),
                     binary_operation(ex, kNbRemainder, given[0], given[1])});
 }

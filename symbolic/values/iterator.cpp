@@ -104,16 +104,23 @@ class ReversedIterator final : public IteratorValue {
   ReversedIterator(ValuePtr sequence, std::vector<ValuePtr> items)
       : sequence_(std::move(sequence)), items_(std::move(items)), left_(items_.size()) {}
   PyTypeObject* type() const override { return list_in(sequence_) ? &PyListRevIter_Type : &PyReversed_Type; }
-  ValuePtr next(Executor&) override { return left_ ? items_[--left_] : nullptr; }
+  ValuePtr next(Executor&) override {
+    if (left_) return items_[--left_];
+    exhausted_ = true;
+    return nullptr;
+  }
   RecipePtr make_recipe_now(Executor& ex) override {
     RecipePtr fresh = call_recipe(type_object(&PyReversed_Type), {sequence_->recipe(ex)});
-    return advanced_recipe(fresh, static_cast<Py_ssize_t>(items_.size() - left_));
+    // It lets go of the sequence where it has found its end.
+    return advanced_recipe(fresh,
+                           exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(items_.size() - left_));
   }
 
  private:
   ValuePtr sequence_;
   std::vector<ValuePtr> items_;
   size_t left_;
+  bool exhausted_ = false;
 };
 
 // dictiter_iternextkey and its siblings.

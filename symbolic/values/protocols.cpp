@@ -59,6 +59,11 @@ template <int nb_op, bool reflected>
 ValuePtr number(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "number method", args, 1, 1);
   ValuePtr result = self->binary(ex, nb_op, args.positional[0], reflected);
+  // sq_repeat's wrappers take what has __index__.
+  constexpr bool repeats = nb_op == kNbMultiply || nb_op == kNbInplaceMultiply;
+  const PySequenceMethods* sequence = self->type()->tp_as_sequence;
+  if (repeats && !result && sequence && sequence->sq_repeat)
+    result = self->binary(ex, nb_op, ex.constant_int(index_argument(ex, args.positional[0])), reflected);
   return result ? result : ex.constant(PyRef::borrow(Py_NotImplemented));
 }
 template <int py_op>

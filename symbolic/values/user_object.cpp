@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "absl/strings/substitute.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
@@ -113,9 +114,19 @@ const ValuePtr& builtin_storage(const ValuePtr& value) {
   return object ? object->storage() : kNoStorage;
 }
 
+namespace {
+// A class of C's own that is made at run time looks like one of Python's but for its constructor.
+bool has_constructor_of_c(PyTypeObject* type) {
+  PyObject* constructor = own_type_entry(type, interned("__new__"));
+  return constructor && PyCFunction_Check(constructor) &&
+         PyCFunction_GET_SELF(constructor) == reinterpret_cast<PyObject*>(type);
+}
+}  // namespace
+
 PyTypeObject* builtin_base(PyTypeObject* type) {
   while (type && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) &&
-         !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) && own_type_entry(type, interned("__module__")))
+         !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) && own_type_entry(type, interned("__module__")) &&
+         !has_constructor_of_c(type))
     type = type->tp_base;
   return type;
 }
@@ -329,6 +340,9 @@ ValuePtr UserObjectValue::c_attribute(Executor& ex, PyObject* descriptor) {
 
 ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_python) {
   PyObject* found = lookup_type(ex, type(), interned(name));
+  // `__add__ = None`: the class has no such operation, nor what stands in for it.
+  if (found == Py_None && from_python)
+    raise_error(ex, PyExc_TypeError, absl::Substitute("'$0' object has no $1", type()->tp_name, name));
   if (!found || found == Py_None) return nullptr;
   bool c_method = Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type);
   if (from_python && c_method) return nullptr;

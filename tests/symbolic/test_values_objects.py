@@ -718,3 +718,62 @@ def test_a_live_set_is_iterated_in_its_own_order():
     for number in range(0, 3500, 7):
         words.discard(number)
     assert cdynamo.optimize(lambda items: [item for item in items])(words) == list(words) != list(set(words))
+
+
+class Divided:
+    def __rdivmod__(self, other):
+        return "rdivmod", other
+
+    def __divmod__(self, other):
+        return NotImplemented
+
+
+class Two:
+    def __index__(self):
+        return 2
+
+
+class Blocked(Divided):
+    __add__ = __radd__ = __iadd__ = __contains__ = __iter__ = __divmod__ = __rdivmod__ = None
+
+
+def outcome(call):
+    try:
+        return call()
+    except TypeError:
+        return "refused"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: divmod(7, Divided()),
+        lambda x: divmod(Divided(), Divided()),
+        lambda x: divmod(Two(), 2),
+        lambda x: divmod(7, Blocked()),
+        lambda x: Blocked() + 1,
+        lambda x: 1 + Blocked(),
+        lambda x: 1 in Blocked(),
+        lambda x: list(Blocked()),
+        lambda x: x.__mul__(Two()),
+        lambda x: x.__rmul__(Two()),
+        lambda x: (1, 2).__mul__(Two()),
+        lambda x: x.__imul__(Two()) is x,
+        lambda x: x.__mul__("a"),
+    ],
+)
+def test_operations_that_are_blocked_reflected_or_repeat(call):
+    assert cdynamo.optimize(lambda x: outcome(lambda: call(x)))([1, 2]) == outcome(lambda: call([1, 2]))
+
+
+def test_instances_of_classes_of_c_are_made_by_their_own_constructor():
+    limited = pytest.importorskip("_testcapi")
+    if not hasattr(limited, "LimitedVectorCallClass"):
+        pytest.skip("from CPython 3.12 on")
+
+    def run():
+        made = limited.LimitedVectorCallClass()
+        cdynamo.graph_break()
+        return limited.pyobject_vectorcall(made, (), ())
+
+    assert cdynamo.optimize(run)() == run() == "vectorcall called"
