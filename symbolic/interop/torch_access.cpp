@@ -2,7 +2,9 @@
 
 #include <absl/strings/str_cat.h>
 #include <dlfcn.h>
+#include <malloc.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -154,9 +156,13 @@ bool probe_tensor(const Api& api, PyObject* row, int scalar_type) {
 
 // Scans TensorImpls for the one offset at which all of them hold their dispatch keys.
 int find_key_set(PyObject* probes) {
-  constexpr int kImplBytes = 192;  // at most 26 words; every release since 1.8 has at least 24
+  // 22 to 26 words, by release: no further than the smallest of them has memory.
+  size_t bytes = 192;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(probes); ++i)
+    bytes = std::min(
+        bytes, malloc_usable_size(const_cast<char*>(impl(PyTuple_GET_ITEM(PyList_GET_ITEM(probes, i), 0)))));
   int found = -1;
-  for (int offset = 16; offset + 8 <= kImplBytes; offset += 8) {
+  for (int offset = 16; offset + 8 <= static_cast<int>(bytes); offset += 8) {
     bool all = true;
     for (Py_ssize_t i = 0; all && i < PyList_GET_SIZE(probes); ++i) {
       PyObject* row = PyList_GET_ITEM(probes, i);

@@ -1,7 +1,5 @@
 #include "symbolic/values/sym_int.h"
 
-#include <cstdlib>
-
 #include "symbolic/capture/executor.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
@@ -18,7 +16,8 @@ graph::SymContext& context(Executor& ex) { return *ex.graph().sym; }
 
 // Values beyond this are left to Python's own integers: expressions are kept in 64 bits.
 constexpr int64_t kSafe = int64_t{1} << 53;
-bool safe(Executor& ex, const Sym& sym) { return std::llabs(context(ex).hint(sym)) <= kSafe; }
+bool safe(int64_t value) { return -kSafe <= value && value <= kSafe; }
+bool safe(Executor& ex, const Sym& sym) { return safe(context(ex).hint(sym)); }
 // Whether a result is computed right in 64 bits at run time too: by the ranges of its symbols, else by a guard.
 bool fits(Executor& ex, const Sym& result) {
   constexpr int64_t kLargest = int64_t{1} << 62;
@@ -27,8 +26,7 @@ bool fits(Executor& ex, const Sym& result) {
 }
 bool safe_product(Executor& ex, const Sym& a, const Sym& b) {
   int64_t product;
-  return !__builtin_mul_overflow(context(ex).hint(a), context(ex).hint(b), &product) &&
-         std::llabs(product) <= kSafe;
+  return !__builtin_mul_overflow(context(ex).hint(a), context(ex).hint(b), &product) && safe(product);
 }
 
 std::optional<Sym> symbolic_operation(Executor& ex, int nb_op, const Sym& a, const Sym& b) {
