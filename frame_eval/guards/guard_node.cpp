@@ -32,20 +32,33 @@ PyObject* sequence_item(PyObject* object, Py_ssize_t index) {
 
 bool same_constant(PyObject* expected, PyObject* actual);
 
-// Numbers are equal across types, in sets too: {1} == {True}.
-bool has_same_number(PyObject* set, PyObject* number) {
+// Numbers are equal across types, in sets and tuples too: {1} == {True}. Ints alone are not among themselves.
+bool may_equal_others(PyObject* element) {
+  return (PyNumber_Check(element) && !PyLong_CheckExact(element)) || PyTuple_CheckExact(element);
+}
+
+bool any_may_equal_others(PyObject* set) {
   PyRef iterator = PyRef::steal(PyObject_GetIter(set));
   while (PyRef element = PyRef::steal(iterator ? PyIter_Next(iterator.get()) : nullptr))
-    if (same_constant(element.get(), number)) return true;
+    if (may_equal_others(element.get())) return true;
+  return false;
+}
+
+bool has_same_element(PyObject* set, PyObject* wanted) {
+  PyRef iterator = PyRef::steal(PyObject_GetIter(set));
+  while (PyRef element = PyRef::steal(iterator ? PyIter_Next(iterator.get()) : nullptr))
+    if (same_constant(element.get(), wanted)) return true;
   return false;
 }
 
 bool same_elements(PyObject* expected, PyObject* actual) {
   if (PySet_GET_SIZE(expected) != PySet_GET_SIZE(actual)) return false;
+  const bool one_by_one = any_may_equal_others(expected) || any_may_equal_others(actual);
   PyRef iterator = PyRef::steal(PyObject_GetIter(actual));
   while (PyRef element = PyRef::steal(iterator ? PyIter_Next(iterator.get()) : nullptr))
     if (PySet_Contains(expected, element.get()) != 1 ||
-        (PyNumber_Check(element.get()) && !has_same_number(expected, element.get()))) {
+        (one_by_one && (PyNumber_Check(element.get()) || PyTuple_CheckExact(element.get())) &&
+         !has_same_element(expected, element.get()))) {
       PyErr_Clear();
       return false;
     }
@@ -60,6 +73,10 @@ bool same_constant(PyObject* expected, PyObject* actual) {
   if (PyFloat_CheckExact(expected)) {
     const double a = PyFloat_AS_DOUBLE(expected), b = PyFloat_AS_DOUBLE(actual);
     return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+  if (PyComplex_CheckExact(expected)) {
+    const Py_complex a = PyComplex_AsCComplex(expected), b = PyComplex_AsCComplex(actual);
+    return std::memcmp(&a, &b, sizeof a) == 0;  // the signs of zeros, too
   }
   if (PyTuple_CheckExact(expected)) {
     const Py_ssize_t n = PyTuple_GET_SIZE(expected);

@@ -162,8 +162,12 @@ ValuePtr call_object_method(Executor& ex, std::string_view name, const ValuePtr&
       self->set_attribute(ex, attribute.get(), value);
     return ex.none();
   }
-  if (name == "__format__" && args.positional.size() == 1)
-    return format_value(ex, self, 's', args.positional[0]);
+  if (name == "__format__" && args.positional.size() == 1) {
+    if (PyUnicode_GET_LENGTH(string_argument(ex, args.positional[0]).get()) > 0)
+      raise_error(ex, PyExc_TypeError,
+                  "unsupported format string passed to " + type_name(self) + ".__format__");
+    return format_value(ex, self, 's', nullptr);
+  }
   if (name == "__str__") return to_string(ex, self, true);
   break_graph("CD0202", "object." + std::string(name) + " of " + self->describe());
 }

@@ -49,9 +49,10 @@ ValuePtr callable(Executor& ex, const CallArgs& args) {
 }
 
 ValuePtr sorted(Executor& ex, const CallArgs& args) {
-  auto bound = bind_arguments(ex, "sorted", args, {"iterable", "*key?", "*reverse?"});
-  bool reverse = bound[2] && is_true(ex, bound[2]);
-  return new_list(sort_values(ex, items_of(ex, bound[0]), bound[1], reverse));
+  require_count(ex, "sorted", positional(args.positional), 1, 1);
+  auto bound = bind_arguments(ex, "sorted", {{}, args.keywords}, {"*key?", "*reverse?"});
+  bool reverse = bound[1] && is_true(ex, bound[1]);
+  return new_list(sort_values(ex, items_of(ex, args.positional[0]), bound[0], reverse));
 }
 
 // ---- min, max, sum

@@ -312,11 +312,14 @@ ValuePtr DictValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool 
     update_dict(ex, *this, positional({other}));
     return shared_from_this();
   }
-  DictValue* right = dict_in(other);
-  if (nb_op != kNbOr || !right || reflected) return nullptr;
+  DictValue* other_dict = dict_in(other);
+  // defaultdict and OrderedDict have a __ror__ of their own, which gives one of them.
+  if (nb_op != kNbOr || !other_dict || (reflected && type() == &PyDict_Type)) return nullptr;
   auto merged = new_dict(type());
   merged->set_default_factory(default_factory_);
-  for (DictValue* dict : {this, right})
+  DictValue* left = reflected ? other_dict : this;
+  DictValue* right = reflected ? this : other_dict;
+  for (DictValue* dict : {left, right})
     for (const Entry& entry : dict->entries(ex)) merged->store(ex, entry.key, entry.value);
   return merged;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import dataclasses
 import enum
@@ -760,6 +761,13 @@ def outcome(call):
         lambda x: (1, 2).__mul__(Two()),
         lambda x: x.__imul__(Two()) is x,
         lambda x: x.__mul__("a"),
+        lambda x: f"{Two():>9}",
+        lambda x: len("{:s}".format(Two())),
+        lambda x: sorted([2, 1], None),
+        lambda x: sorted(iterable=x),
+        lambda x: {1: 1} | collections.OrderedDict({2: 2}),
+        lambda x: {1: 1} | collections.defaultdict(list, {2: 2}),
+        lambda x: type({1: 1} | collections.OrderedDict({2: 2})),
     ],
 )
 def test_operations_that_are_blocked_reflected_or_repeat(call):
@@ -777,3 +785,13 @@ def test_instances_of_classes_of_c_are_made_by_their_own_constructor():
         return limited.pyobject_vectorcall(made, (), ())
 
     assert cdynamo.optimize(run)() == run() == "vectorcall called"
+
+
+def test_equal_constants_that_differ_are_told_apart():
+    parts = cdynamo.optimize(lambda z: str((z.real, z.imag)))
+    texts = cdynamo.optimize(lambda items: sorted(str(item) for item in items))
+    for z in (0j, complex(0.0, -0.0), complex(-0.0, 0.0)):
+        assert parts(z) == str((z.real, z.imag))
+        assert texts((z,)) == [str(z)]
+    for items in ({1}, {True}, {1.0}, {(1,)}, {(True,)}, {(1.0,)}):
+        assert texts(items) == sorted(str(item) for item in items)
