@@ -61,23 +61,34 @@ void bring_to_front(std::vector<std::shared_ptr<Entry>>& entries, const std::sha
   if (found != entries.end()) std::rotate(entries.begin(), found, found + 1);
 }
 
+std::string class_name(PyTypeObject* type) {
+  const std::string qualified = type->tp_name;
+  return qualified.substr(qualified.rfind('.') + 1);
+}
+
 // "Block (model.py:30)": the place is that of its forward.
 std::string name_of_module(PyTypeObject* type) {
   static PyObject* forward = PyUnicode_InternFromString("forward");
-  const std::string qualified = type->tp_name;
-  std::string name = qualified.substr(qualified.rfind('.') + 1);
+  const std::string name = class_name(type);
   PyObject* method = _PyType_Lookup(type, forward);
   if (!method || !PyFunction_Check(method)) return name;
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(method));
   return is_library_code(code) ? name : absl::StrCat(name, " (", place(code), ")");
 }
 
-// What the user knows the code by: the module's class where it is torch's own, or a forward.
+// The methods of torch.nn.Module that a call of it goes through.
+bool is_call_of_module(PyCodeObject* code) {
+  for (const char* name : {"forward", "_wrapped_call_impl", "_call_impl"})
+    if (PyUnicode_CompareWithASCIIString(code->co_name, name) == 0) return true;
+  return false;
+}
+
+// What the user knows the code by: the module's class where a module is called, or its method where that is torch's.
 std::string name_of(PyCodeObject* code, PyObject* receiver, const std::string& owner) {
-  const bool is_library = is_library_code(code);
-  if (receiver && (is_library || PyUnicode_CompareWithASCIIString(code->co_name, "forward") == 0))
-    return name_of_module(Py_TYPE(receiver));
-  return is_library ? owner : where(code);
+  if (receiver && is_call_of_module(code)) return name_of_module(Py_TYPE(receiver));
+  if (!is_library_code(code)) return where(code);
+  if (!receiver) return owner;
+  return absl::StrCat(class_name(Py_TYPE(receiver)), ".", PyUnicode_AsUTF8(code->co_name));
 }
 
 void set_graph_break_error(const std::string& message) {

@@ -34,6 +34,10 @@ bool is_module(PyObject* object) {
   return type && PyType_IsSubtype(Py_TYPE(object), type);
 }
 
+bool is_alive(const PyRef& weak_reference) {
+  return reinterpret_cast<PyWeakReference*>(weak_reference.get())->wr_object != Py_None;
+}
+
 }  // namespace
 
 Owner::Owner(ConfigPtr config, std::string name) : config_(std::move(config)), name_(std::move(name)) {
@@ -56,35 +60,38 @@ Owner::~Owner() {
 std::shared_ptr<CodeCache> Owner::cache(PyCodeObject* code, PyObject* const* args, Py_ssize_t count,
                                         bool is_root) {
   PyObject* receiver = count > 0 && args[0] && is_module(args[0]) ? args[0] : nullptr;
-  if (code == last_code_ && receiver == last_receiver_ && last_) return last_;
-  std::shared_ptr<CodeCache> found = find(code, receiver, is_root);
+  if (code == last_code_ && receiver == last_receiver_ && last_ &&
+      (!last_reference_ || is_alive(last_reference_)))
+    return last_;
+  PyRef reference;
+  std::shared_ptr<CodeCache> found = find(code, receiver, is_root, &reference);
   last_code_ = code;
+  last_reference_ = std::move(reference);
   last_receiver_ = receiver;
   last_ = found;
   return found;
 }
 
-std::shared_ptr<CodeCache> Owner::find(PyCodeObject* code, PyObject* receiver, bool is_root) {
+std::shared_ptr<CodeCache> Owner::find(PyCodeObject* code, PyObject* receiver, bool is_root,
+                                       PyRef* reference) {
   auto known = caches_.find(code);
   if (known == caches_.end()) {
     note_owner(code, this);
     known = caches_.emplace(code, std::make_unique<Caches>()).first;
   }
   Caches& caches = *known->second;
-  if (receiver)
-    if (std::shared_ptr<CodeCache> own = find_own(caches, code, receiver, is_root)) return own;
+  if (Receiver* own = receiver ? find_own(caches, code, receiver, is_root) : nullptr) {
+    *reference = own->weak_reference;
+    return own->cache;
+  }
   if (!caches.common) caches.common = std::make_shared<CodeCache>(*this, code, nullptr, is_root);
   return caches.common;
 }
 
 // The module's own. Null: it has none, there are too many.
-std::shared_ptr<CodeCache> Owner::find_own(Caches& caches, PyCodeObject* code, PyObject* receiver,
-                                           bool is_root) {
-  const auto is_alive = [](const Receiver& known) {
-    return reinterpret_cast<PyWeakReference*>(known.weak_reference.get())->wr_object != Py_None;
-  };
+Owner::Receiver* Owner::find_own(Caches& caches, PyCodeObject* code, PyObject* receiver, bool is_root) {
   const auto known = caches.receivers.find(receiver);
-  if (known != caches.receivers.end() && is_alive(known->second)) return known->second.cache;
+  if (known != caches.receivers.end() && is_alive(known->second.weak_reference)) return &known->second;
   // Dropping entries may run Python code that comes here: it finds the map whole.
   std::vector<Receiver> dropped;
   if (known != caches.receivers.end()) {
@@ -92,8 +99,8 @@ std::shared_ptr<CodeCache> Owner::find_own(Caches& caches, PyCodeObject* code, P
     caches.receivers.erase(known);
   } else if (caches.receivers.size() >= kMostReceivers) {
     for (auto& [object, other] : caches.receivers)
-      if (!is_alive(other)) dropped.push_back(other);
-    std::erase_if(caches.receivers, [&](const auto& item) { return !is_alive(item.second); });
+      if (!is_alive(other.weak_reference)) dropped.push_back(other);
+    std::erase_if(caches.receivers, [](const auto& item) { return !is_alive(item.second.weak_reference); });
   }
   if (caches.receivers.size() >= kMostReceivers || caches.entries_of_receivers >= kMostReceivers)
     return nullptr;
@@ -103,8 +110,8 @@ std::shared_ptr<CodeCache> Owner::find_own(Caches& caches, PyCodeObject* code, P
     return nullptr;
   }
   auto cache = std::make_shared<CodeCache>(*this, code, receiver, is_root);
-  caches.receivers.insert_or_assign(receiver, Receiver{std::move(reference), cache});
-  return cache;
+  const auto row = caches.receivers.insert_or_assign(receiver, Receiver{std::move(reference), cache});
+  return &row.first->second;
 }
 
 void Owner::count_entry_of_receiver(PyCodeObject* code) {
@@ -141,6 +148,7 @@ void Owner::clear() {
 void Owner::forget(PyCodeObject* code) {
   if (code == last_code_) {
     last_code_ = nullptr;
+    last_reference_ = PyRef();
     last_.reset();
   }
   auto caches = caches_.extract(code);  // destroyed when the map is whole again

@@ -52,16 +52,18 @@ class Owner : public std::enable_shared_from_this<Owner> {
     int entries_of_receivers = 0;
   };
 
-  std::shared_ptr<CodeCache> find(PyCodeObject* code, PyObject* receiver, bool is_root);
-  std::shared_ptr<CodeCache> find_own(Caches& caches, PyCodeObject* code, PyObject* receiver, bool is_root);
+  // `reference`: the weak reference to a receiver whose own cache it is.
+  std::shared_ptr<CodeCache> find(PyCodeObject* code, PyObject* receiver, bool is_root, PyRef* reference);
+  Receiver* find_own(Caches& caches, PyCodeObject* code, PyObject* receiver, bool is_root);
 
   ConfigPtr config_;
   std::string name_;
   std::unordered_map<PyCodeObject*, std::unique_ptr<Caches>> caches_;  // a code object that dies is forgotten
   std::unordered_set<std::string> reported_;  // the places of breaks, and how they are reached
-  // The latest answer of `cache`.
+  // The latest answer of `cache`, as long as its receiver lives.
   PyCodeObject* last_code_ = nullptr;
   PyObject* last_receiver_ = nullptr;  // compared only
+  PyRef last_reference_;               // weak, to a receiver with a cache of its own
   std::shared_ptr<CodeCache> last_;
 };
 

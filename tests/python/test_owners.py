@@ -371,6 +371,41 @@ def test_layers_that_python_calls_have_their_own_entries(watched):
     assert watched.graphs == len(sizes) - 1
 
 
+class Breaks(torch.nn.Linear):
+    def forward(self, x):
+        print(end="")
+        return torch.nn.functional.linear(x, self.weight, self.bias).relu()
+
+
+@cdynamo.disable
+def make(outputs):
+    return Breaks(3, outputs)
+
+
+def test_modules_that_come_to_be_where_others_were(watched):
+    def f(x, outputs):
+        return make(outputs)(x)
+
+    fast, places = cdynamo.optimize(f), set()
+    with watched, torch.no_grad():
+        for outputs in range(2, 32):
+            places.add(id(make(outputs)))
+            assert fast(torch.ones(2, 3), outputs).shape == (2, outputs)
+    assert len(places) < 30
+    assert not [line for line in watched.log if LIMIT in line or line.startswith("Breaks (")]
+
+
+def test_methods_of_torch_are_named_by_class_and_method(watched):
+    def f(x, outputs):
+        return Breaks(3, outputs)(x)
+
+    fast = cdynamo.optimize(f)
+    with watched, torch.no_grad():
+        for outputs in range(2, 6):
+            assert fast(torch.ones(2, 3), outputs).shape == (2, outputs)
+    assert any(line.startswith("Breaks.register_parameter, called by f (test_owners.py:") for line in watched.log)
+
+
 def test_recompilations_name_the_model(watched):
     model, sequential = Net(3), torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
     fast = [cdynamo.optimize(model), cdynamo.optimize(sequential)]
