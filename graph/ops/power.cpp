@@ -6,6 +6,7 @@
 #include "graph/promotion.h"
 #include "graph/reference.h"
 #include "graph/strides.h"
+#include "graph/torch_release.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -168,10 +169,56 @@ void check_clamp(Graph& graph, const Args& args) {
   if (is_all_bool) runtime_error("\"clamp_scalar_cpu\" not implemented for 'Bool'");
 }
 
+constexpr TorchRelease kSharesTies{2, 14};      // from here on operands that are equal share the gradient
+constexpr TorchRelease kFmaxIgnoresNan{2, 15};  // and in 2.14 alone fmax and fmin did not know NaN
+
+// A number as bound. What lies on it has no gradient from 2.14 on.
+void clamp_by_numbers_derivative(Derivative& d) {
+  Tensor x = d.operand(0);
+  const bool strict = torch_release() >= kSharesTies;
+  Tensor inside = full(d.builder, x.sizes(), true, DType::kBool);
+  int at = 1;
+  if (d.args.has("min")) {
+    Tensor low = d.operand(at++);
+    inside = logical_and(inside, strict ? gt(x, low) : ge(x, low));
+  }
+  if (d.args.has("max")) {
+    Tensor high = d.operand(at);
+    inside = logical_and(inside, strict ? lt(x, high) : le(x, high));
+  }
+  d.set(0, where(inside, d.grad(), 0.0));
+}
+
+// Where two of maximum's operands are equal each gets half of the gradient, where one is NaN both get all of it.
+void extreme_derivative(Derivative& d, bool greater) {
+  Tensor x = d.operand(0), y = d.operand(1);
+  Tensor shared = where(eq(x, y), d.grad() * 0.5, d.grad());
+  Tensor below = lt(x, y), above = gt(x, y);
+  d.set(0, where(greater ? below : above, 0.0, shared));
+  d.set(1, where(greater ? above : below, 0.0, shared));
+}
+
+// Two tensors as bounds, from 2.14 on. Of bounds that cross, the upper one is the result.
+void clamp_between_derivative(Derivative& d) {
+  Tensor x = d.operand(0), low = d.operand(1), high = d.operand(2), grad = d.grad(), half = grad * 0.5;
+  Tensor is_range = lt(low, high);
+  Tensor on_low = logical_and(is_range, eq(x, low)), on_high = logical_and(is_range, eq(x, high));
+  Tensor below = logical_and(le(low, high), lt(x, low)),
+         above = logical_or(lt(high, low), logical_and(le(low, high), gt(x, high)));
+  Tensor outside = logical_or(lt(x, low), gt(x, high));
+  d.set(0, where(outside, 0.0, where(logical_or(on_low, on_high), half, grad)));
+  d.set(1, where(below, grad, where(on_low, half, 0.0)));
+  d.set(2, where(above, grad, where(on_high, half, 0.0)));
+}
+
 void clamp_derivative(Derivative& d) {
+  const bool has_low = d.args.has("min"), has_high = d.args.has("max");
+  const Arg& bound = d.args[has_low ? "min" : "max"];
+  if (!std::holds_alternative<Value*>(bound)) return clamp_by_numbers_derivative(d);
+  if (torch_release() >= kSharesTies)
+    return has_low && has_high ? clamp_between_derivative(d) : extreme_derivative(d, has_low);
   Tensor x = d.operand(0), grad = d.grad();
   Tensor inside = full(d.builder, x.sizes(), true, DType::kBool);
-  const bool has_low = d.args.has("min"), has_high = d.args.has("max");
   const int at_low = 1, at_high = has_low ? 2 : 1;
   if (has_low) inside = logical_and(inside, ge(x, d.operand(at_low)));
   if (has_high) inside = logical_and(inside, le(x, d.operand(at_high)));
@@ -189,21 +236,18 @@ void clamp_derivative(Derivative& d) {
   }
 }
 
-// Where the operands are equal each gets half of the gradient, where one is NaN both get all of it.
-void extreme_derivative(Derivative& d, bool greater) {
-  Tensor x = d.operand(0), y = d.operand(1);
-  Tensor shared = where(eq(x, y), d.grad() * 0.5, d.grad());
-  Tensor below = lt(x, y), above = gt(x, y);
-  d.set(0, where(greater ? below : above, 0.0, shared));
-  d.set(1, where(greater ? above : below, 0.0, shared));
-}
-
 // fmax, fmin: an operand that is NaN gets nothing, the other all.
 void ignoring_nan_derivative(Derivative& d, bool greater) {
+  const TorchRelease release = torch_release();
+  if (release >= kSharesTies && release < kFmaxIgnoresNan) return extreme_derivative(d, greater);
   Tensor x = d.operand(0), y = d.operand(1);
   Tensor first = logical_or(greater ? ge(x, y) : le(x, y), isnan(y));
-  d.set(0, where(first, d.grad(), 0.0));
-  d.set(1, where(first, 0.0, d.grad()));
+  const bool shares = release >= kSharesTies;
+  auto half_of_ties = [&](Tensor gradient) {
+    return shares ? where(eq(x, y), d.grad() * 0.5, gradient) : gradient;
+  };
+  d.set(0, half_of_ties(where(first, d.grad(), 0.0)));
+  d.set(1, half_of_ties(where(first, 0.0, d.grad())));
 }
 
 }  // namespace

@@ -19,6 +19,12 @@ PyRef loaded_object(const std::string& path) {
       // A package may have deleted the name of a module of its own (torch.optim.optimizer).
       if (!object)
         object = PyRef::borrow(PyDict_GetItemString(PyImport_GetModuleDict(), path.substr(0, next).c_str()));
+    } else if (PyType_Check(object.get()) && part == "__dict__") {
+      // "torch.Tensor.__dict__.split": as it stands in the class, not bound.
+      PyObject* members = reinterpret_cast<PyTypeObject*>(object.get())->tp_dict;
+      next = path.npos;
+      object =
+          PyRef::borrow(members ? PyDict_GetItemString(members, path.substr(dot + 10).c_str()) : nullptr);
     } else {
       object = PyRef::steal(PyObject_GetAttrString(object.get(), part.c_str()));
     }

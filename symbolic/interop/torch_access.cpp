@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "graph/torch_release.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/interop/py_ref.h"
 
@@ -67,6 +68,8 @@ bool resolve_symbols(Api& api) {
   resolve(libraries, "_ZN2at8autocast20set_autocast_enabledEN3c1010DeviceTypeEb", api.set_autocast_enabled);
   resolve(libraries, "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE", api.autocast_dtype);
   resolve(libraries, "_ZN2at8autocast25is_autocast_cache_enabledEv", api.autocast_cache);
+  resolve(libraries, "_ZN2at9NamesMode10is_enabledEv", api.names_enabled);
+  resolve(libraries, "_ZN2at9NamesMode11set_enabledEb", api.set_names_enabled);
   return resolve(libraries, "aoti_torch_get_data_ptr", api.get_data_ptr) &&
          resolve(libraries, "aoti_torch_get_dim", api.get_dim) &&
          resolve(libraries, "aoti_torch_get_sizes", api.get_sizes) &&
@@ -209,6 +212,19 @@ void find_autocast_key(Api& api) {
     api.autocast_key = key;
 }
 
+// torch reads saved tensors with their dimensions' names out of sight, and recomputes checkpoints meanwhile (2.11): to
+// tensors without names that makes no difference.
+void find_names_key(Api& api) {
+  if (!api.names_enabled || !api.set_names_enabled) return;
+  const bool on = api.names_enabled();
+  const DispatchKeyState before = thread_keys(api);
+  api.set_names_enabled(!on);
+  const DispatchKeyState after = thread_keys(api);
+  api.set_names_enabled(on);
+  const uint64_t key = before.excluded ^ after.excluded;
+  if (std::has_single_bit(key) && before.included == after.included) api.names_key = key;
+}
+
 // as_strided of the first tensor must give the view that was asked for; where it does not, torch's own method
 // is called.
 void probe_as_strided(Api& api, PyObject* tensor) {
@@ -245,15 +261,16 @@ bool probe(Api& api, PyObject* torch) {
   api.context = api.global_context();
   probe_as_strided(api, PyTuple_GET_ITEM(PyList_GET_ITEM(probes, 0), 0));
   find_autocast_key(api);
+  find_names_key(api);
   return find_inference_mask(api, PyDict_GetItemString(globals.get(), "guard_class"));
 }
 
 struct Release {
   std::string text;
-  std::pair<long, long> number;  // (2, 13)
+  graph::TorchRelease number;
 };
 // From 2.10 on a torch.Tensor object holds an at::Tensor right after its header.
-constexpr std::pair<long, long> kOldest{2, 11}, kNewestTested{2, 15};
+constexpr graph::TorchRelease kOldest{2, 11}, kNewestTested{2, 15};
 
 Release release_of(PyObject* torch) {
   PyRef version = PyRef::steal(PyObject_GetAttrString(torch, "__version__"));
@@ -266,7 +283,7 @@ Release release_of(PyObject* torch) {
   return {s, {major, minor}};
 }
 
-std::string name(std::pair<long, long> number) { return absl::StrCat(number.first, ".", number.second); }
+std::string name(graph::TorchRelease number) { return absl::StrCat(number.major, ".", number.minor); }
 
 // Once in a process: what a user should know of the torch that is there.
 void report(const Release& release, bool works) {
@@ -301,6 +318,7 @@ const Api* api() {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   const Release release = release_of(torch);
+  graph::set_torch_release(release.number);
   bool ok = release.number >= kOldest && resolve_symbols(g_api);
   // A mode would answer the probe's calls in place of torch: ask again when it is gone.
   const bool modes = ok && (g_api.function_mode_count() != 0 ||

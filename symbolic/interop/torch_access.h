@@ -77,6 +77,9 @@ struct Api {
   void (*set_autocast_enabled)(int8_t device, bool) = nullptr;
   int8_t (*autocast_dtype)(int8_t device) = nullptr;
   bool (*autocast_cache)() = nullptr;
+  // Optional, together: at::NamesMode.
+  bool (*names_enabled)() = nullptr;
+  void (*set_names_enabled)(bool) = nullptr;
 
   void* context = nullptr;  // at::globalContext()
   void* libc10 = nullptr;
@@ -88,6 +91,7 @@ struct Api {
   uint64_t inference_keys = 0;        // and of one made under inference mode
   DispatchKeyState inference_mask{};  // how inference mode changes the thread's dispatch keys
   uint64_t autocast_key = 0;          // the excluded key that autocast for the CPU changes; 0: unknown
+  uint64_t names_key = 0;             // excluded while dimensions' names are not looked at; 0: unknown
 };
 
 inline constexpr int8_t kCpu = 0;  // c10::DeviceType

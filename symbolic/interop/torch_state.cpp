@@ -10,7 +10,7 @@ TorchState read_torch_state() {
   if (!api) return state;
   torch_access::DispatchKeyState keys = torch_access::thread_keys(*api);
   state.included_keys = keys.included;
-  state.excluded_keys = keys.excluded;
+  state.excluded_keys = keys.excluded & ~api->names_key;
   state.default_dtype = api->default_dtype();
   if (api->grad_mode()) state.flags |= TorchState::kGradMode;
   if (api->inference_mode()) state.flags |= TorchState::kInferenceMode;

@@ -130,6 +130,7 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
 
 constexpr SpecialRow kRows[] = {
     {"torch.autograd.function.Function.apply.__func__", call_apply},
+    {"torch._C._FunctionBase.__dict__.apply", call_apply},  // Function's from torch 2.14 on
     {"cdynamo.polyfills.rules.graph_position", graph_position},
     {"cdynamo.polyfills.rules.own_tensor", own_tensor},
     {"cdynamo.polyfills.rules.enter_backward", enter_backward},

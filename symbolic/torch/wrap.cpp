@@ -1,4 +1,6 @@
 // Values for torch's objects: what capture asks for (capture/value_factories.h).
+#include <utility>
+
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/library_call.h"
@@ -40,7 +42,35 @@ ValuePtr wrap_torch_object(Executor& ex, PyObject* object, const SourcePtr& sour
   return nullptr;
 }
 
+namespace {
+
+// The descriptor that a class method of C's was bound by (Function.apply, from torch 2.14 on); borrowed, null for others.
+PyObject* class_method_descriptor(PyObject* object) {
+  PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
+  if (!self || !PyType_Check(self)) return nullptr;
+  const PyMethodDef* method = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
+  PyObject* found = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(self), interned(method->ml_name));
+  const bool is_bound_by = found && Py_IS_TYPE(found, &PyClassMethodDescr_Type) &&
+                           reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method;
+  return is_bound_by ? found : nullptr;
+}
+
+// With a rule: called as a class method in Python is, with the class as the first argument.
+ValuePtr wrap_class_method(Executor& ex, PyObject* object, const SourcePtr& source) {
+  PyObject* descriptor = class_method_descriptor(object);
+  SpecialFunction special = descriptor ? find_special_function(descriptor) : nullptr;
+  if (!special) return nullptr;
+  if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object);
+  PyObject* cls = PyCFunction_GET_SELF(object);
+  auto rule = std::make_shared<TorchCallable>(PyRef::borrow(descriptor), OperatorCallable{}, special, nullptr,
+                                              constant_source(descriptor));
+  return make_bound_method(ex, std::move(rule), ex.wrap(cls, constant_source(cls)));
+}
+
+}  // namespace
+
 ValuePtr wrap_torch_callable(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (ValuePtr method = wrap_class_method(ex, object, source)) return method;
   SpecialFunction special = find_special_function(object);
   OperatorCallable op = special ? OperatorCallable{} : find_torch_operator(object);
   const char* polyfill = special || op.op ? nullptr : find_torch_polyfill(object);

@@ -18,6 +18,7 @@ def array(*shape: int, shift: float = 0.0) -> np.ndarray:
 
 # The entry that is meant: a function of float64 tensors, and their shapes.
 TORCH = {
+    "aminmax": (lambda x: x.aminmax(dim=0).max * x.aminmax(dim=0).min, [(2, 3)]),
     "alias": (lambda x: x[...] * x, [(2, 3)]),
     "swapaxes": (lambda x: x.swapaxes(0, 1) * 2, [(2, 3)]),
     "mT": (lambda x: torch.adjoint(x) * 2, [(2, 2, 3)]),

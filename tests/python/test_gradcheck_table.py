@@ -36,8 +36,22 @@ SAMPLES = 2  # an operator, in the ordinary run
 LARGE = 64  # numbers in a sample: its Jacobians are checked along random directions only
 
 
+# Operators that differences say nothing about. PyTorch leaves them out as well, each release in its own way.
+NO_DIFFERENCES = {
+    "half": "its results have 11 bits",
+    "bfloat16": "its results have 8 bits",
+    "float": "its results have 24 bits",
+    "normal": "each call draws other numbers",
+    "normal.number_mean": "each call draws other numbers",
+    "masked.logaddexp": "some samples are of infinities alone",
+    "linalg.norm.subgradients_at_zero": "the samples lie where there is no gradient",
+}
+
+
 def is_checked_by_torch(op, test: str) -> bool:
     """Whether PyTorch runs its own test of gradients on this operator: not where it skips it or knows it to fail."""
+    if op.full_name in NO_DIFFERENCES:
+        return False
     for decorator in op.get_decorators("TestBwdGradients", test, "cpu", torch.float64, {}):
         if decorator is unittest.expectedFailure:
             return False

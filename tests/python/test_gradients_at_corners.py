@@ -1,5 +1,6 @@
 """Gradients where a function has no slope, and of NaN and infinity: what eager gives, number for number."""
 
+import itertools
 import math
 
 import pytest
@@ -110,12 +111,21 @@ def gradients(f, columns):
     return torch.autograd.grad(out, inputs, torch.ones_like(out))
 
 
+def gradients_of_eager(f, columns):
+    try:
+        return gradients(f, columns)
+    except RuntimeError as error:
+        if "derivative for aten::" not in str(error):
+            raise
+        pytest.skip(f"this torch has none: {error}")
+
+
 def assert_same(f, columns):
     cdynamo.reset()
     before = cdynamo.counters()["graphs_compiled"]
     got = gradients(cdynamo.optimize(lambda *x: f(*x)), columns)
     assert cdynamo.counters()["graphs_compiled"] > before
-    for mine, eager in zip(got, gradients(f, columns)):
+    for mine, eager in zip(got, gradients_of_eager(f, columns)):
         torch.testing.assert_close(mine, eager, equal_nan=True, rtol=1e-7, atol=1e-12)
 
 
@@ -129,10 +139,16 @@ def test_of_two_operands(name):
     assert_same(BINARY[name], list(zip(*PAIRS)))
 
 
-@pytest.mark.parametrize("bounds", [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
-def test_clamp_between_tensors(bounds):
-    numbers = [-1.0, 0.0, 0.5, 1.0, 2.0, NAN]
-    assert_same(torch.clamp, [numbers, [bounds[0]] * 6, [bounds[1]] * 6])
+CLAMP_NUMBERS = [-INF, -1.0, 0.0, 1.0, INF, NAN]
+
+
+def test_clamp_between_tensors():
+    assert_same(torch.clamp, list(zip(*itertools.product(CLAMP_NUMBERS, repeat=3))))
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.0, None), (None, 1.0)])
+def test_clamp_between_numbers(bounds):
+    assert_same(lambda x: torch.clamp(x, *bounds), [CLAMP_NUMBERS])
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)

@@ -39,6 +39,9 @@ class Reverse(Function):
         return -ctx.strength * grad, None
 
 
+reverse = Reverse.apply
+
+
 class ClippedGradient(Function):
     @staticmethod
     def forward(ctx, x):
@@ -155,6 +158,7 @@ PROGRAMS = {
     "nested": lambda x, y: Relu.apply(Exponential.apply(Reverse.apply(x, 0.3))) * RoundStraightThrough.apply(y),
     "argument_as_it_is": lambda x, y: Reverse.apply(x, 3.0),
     "indices": lambda x, y: Indices.apply(x * y),
+    "a_name_for_apply": lambda x, y: reverse(x, 0.5) + y,
     "same_arguments_twice": lambda x, y: RoundStraightThrough.apply(x) + Relu.apply(x) + ClippedGradient.apply(x) * 9,
 }
 

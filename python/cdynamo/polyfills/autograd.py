@@ -1,7 +1,7 @@
 """What torch does around autograd that capture inlines in this form: checkpoints, Functions of the user."""
 
 import torch
-from torch.autograd.function import Function, _SingleLevelFunction
+from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction
 from torch.utils.checkpoint import noop_context_fn
 
 from cdynamo.polyfills.rules import (
@@ -86,7 +86,7 @@ class FunctionContext:
         return self.to_save
 
     def __getattr__(self, name):
-        if name in _NODE_ATTRIBUTES:
+        if name in _NODE_ATTRIBUTES or hasattr(FunctionCtx, name):
             not_captured("a Function that asks for its node")
         raise AttributeError(name)
 
