@@ -150,11 +150,17 @@ std::vector<Value*> float_power_body(Builder& b, const Args& args) {
   return forward(b, "pow", {wide("self"), wide("exponent")});
 }
 
+// The derivative tells bounds that were numbers from tensors, and they may be tensors by then.
+std::vector<Value*> clamp(Builder& b, const Arg& self, const Arg& low, const Arg& high) {
+  const bool by_tensors = std::holds_alternative<Value*>(low) || std::holds_alternative<Value*>(high);
+  return forward(b, "core.clamp", {self, low, high, by_tensors});
+}
+
 std::vector<Value*> clamp_body(Builder& b, const Args& args) {
   if (!args.has("min") && !args.has("max"))
     runtime_error("torch.clamp: At least one of 'min' or 'max' must not be None");
   auto bound = [&](const char* name) { return args.has(name) ? args[name] : Arg(); };
-  return forward(b, "core.clamp", {args["self"], bound("min"), bound("max")});
+  return clamp(b, args["self"], bound("min"), bound("max"));
 }
 
 void pow_derivative(Derivative& d) {
@@ -213,8 +219,7 @@ void clamp_between_derivative(Derivative& d) {
 
 void clamp_derivative(Derivative& d) {
   const bool has_low = d.args.has("min"), has_high = d.args.has("max");
-  const Arg& bound = d.args[has_low ? "min" : "max"];
-  if (!std::holds_alternative<Value*>(bound)) return clamp_by_numbers_derivative(d);
+  if (!d.args.boolean("by_tensors")) return clamp_by_numbers_derivative(d);
   if (torch_release() >= kSharesTies)
     return has_low && has_high ? clamp_between_derivative(d) : extreme_derivative(d, has_low);
   Tensor x = d.operand(0), grad = d.grad();
@@ -355,7 +360,7 @@ std::vector<OpDef> power_ops() {
        .in_place_variant = false},
       {.name = "core.clamp",
        .family = Family::kPointwise,
-       .schemas = {"core.clamp(Tensor self, Tensor? min, Tensor? max) -> Tensor"},
+       .schemas = {"core.clamp(Tensor self, Tensor? min, Tensor? max, bool by_tensors) -> Tensor"},
        .scalar = clamp_scalar,
        .derivative = clamp_derivative,
        .check = check_clamp,
@@ -371,13 +376,13 @@ std::vector<OpDef> power_ops() {
        .family = Family::kComposite,
        .schemas = {"clamp_min(Tensor self, Scalar min) -> Tensor",
                    "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"},
-       .body = CDYNAMO_BODY(return forward(b, "core.clamp", {args["self"], args["min"], Arg()})),
+       .body = CDYNAMO_BODY(return clamp(b, args["self"], args["min"], Arg())),
        .strides = strides_of_tensors},
       {.name = "clamp_max",
        .family = Family::kComposite,
        .schemas = {"clamp_max(Tensor self, Scalar max) -> Tensor",
                    "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"},
-       .body = CDYNAMO_BODY(return forward(b, "core.clamp", {args["self"], Arg(), args["max"]})),
+       .body = CDYNAMO_BODY(return clamp(b, args["self"], Arg(), args["max"])),
        .strides = strides_of_tensors},
   };
 }

@@ -151,6 +151,8 @@ def check(case: Case, found: Findings, what: str, slow: bool = False) -> None:
     op = case.op
     with listening() as explanation:
         results = tensors_of(case(*case.inputs))
+    if not all(x.isfinite().all() for x in results if x.requires_grad):
+        return  # powers of negative numbers, in some releases' samples: differences say nothing
     captured, joint = entries_in(explanation)
     if not joint:
         if not case.on_products:
