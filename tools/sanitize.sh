@@ -3,7 +3,7 @@
 #   tools/sanitize.sh asan    AddressSanitizer and UndefinedBehaviorSanitizer: the C++ tests, the Python tests
 #   tools/sanitize.sh tsan    ThreadSanitizer: the C++ tests of runtime and lowering, tests/frame_eval/test_threads.py
 # More arguments are pytest's, in place of its usual ones: tools/sanitize.sh asan tests/symbolic -k dict
-# What is not reported, and why, is in tools/sanitizers/*.supp. The build takes half an hour on two cores, once.
+# What is not reported, and why, is in tools/sanitizers/*.supp. The build (-O1) takes half an hour on two cores, once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kind=$1
@@ -57,4 +57,5 @@ if ((${#tests[@]} == 0)); then
   [ "$kind" = tsan ] && tests=(tests/frame_eval/test_threads.py)
 fi
 export PYTHONPATH=$PWD/$package PYTHONMALLOC=malloc ASAN_OPTIONS=${ASAN_OPTIONS/detect_leaks=1/detect_leaks=0}
-LD_PRELOAD=$preload "${plain[@]}" "$python" -m pytest "${tests[@]}" -m "not long" -p no:cacheprovider
+# A report ends the process: what pytest had captured of standard error would be lost with it.
+LD_PRELOAD=$preload "${plain[@]}" "$python" -m pytest "${tests[@]}" -m "not long" -p no:cacheprovider --capture=sys
