@@ -196,6 +196,16 @@ PyObject* loaded_module(const std::string& name) {
   return module;
 }
 
+// _handle_fromlist (importlib): what a package does not have is a module of it, which the import loads.
+void require_names(PyObject* module, const std::string& full, const ValuePtr& names) {
+  PyObject* dict = PyModule_GetDict(module);
+  PyRef wanted = names->as_constant().value_or(PyRef());
+  if (!wanted || !PyTuple_CheckExact(wanted.get()) || !PyDict_GetItemString(dict, "__path__")) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted.get()); ++i)
+    if (PyObject* name = PyTuple_GET_ITEM(wanted.get(), i); !dict_item(dict, name))
+      loaded_module(full + "." + PyUnicode_AsUTF8(name));
+}
+
 // A module that is loaded is the result of its import. PyImport_ImportModuleLevelObject, Python/import.c
 void import_name(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr names = frame.pop();
@@ -205,6 +215,7 @@ void import_name(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   long depth = PyLong_AsLong(level.get());
   std::string full = absolute_name(ex, frame, name, depth);
   PyObject* module = loaded_module(full);
+  require_names(module, full, names);
   bool wants_top = is_none(names) && std::string(name).find('.') != std::string::npos;
   if (wants_top) {
     if (depth > 0) break_graph("CD0005", full);

@@ -270,7 +270,15 @@ ValuePtr make_super(Executor& ex, const CallArgs& args) {
   PyObject* start = pair.first->real_object();
   if (!start || !PyType_Check(start))
     raise_error(ex, PyExc_TypeError, "super() argument 1 must be a type, not " + type_name(pair.first));
-  return std::make_shared<SuperValue>(reinterpret_cast<PyTypeObject*>(start), pair.second);
+  auto* start_type = reinterpret_cast<PyTypeObject*>(start);
+  // supercheck (Objects/typeobject.c); an object may also say that it is one by its __class__.
+  PyObject* real = pair.second->real_object();
+  const bool fits =
+      PyType_IsSubtype(pair.second->type(), start_type) ||
+      (real && PyType_Check(real) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(real), start_type));
+  if (!fits && constant_object(pair.second) && !is_none(pair.second))
+    raise_error(ex, PyExc_TypeError, "super(type, obj): obj must be an instance or subtype of type");
+  return std::make_shared<SuperValue>(start_type, pair.second);
 }
 
 // super_getattro: the MRO of the object's class, or of the object where it is a class itself (classmethods,

@@ -208,7 +208,10 @@ ValuePtr ClassValue::construct(Executor& ex, const CallArgs& args) {
     self = bind_descriptor(ex, constructor, nullptr, cls)->call(ex, with_class);
     if (!PyType_IsSubtype(self->type(), cls)) return self;
   }
-  if (!default_init) bind_descriptor(ex, initializer, self, cls)->call(ex, args);
+  if (default_init) return self;
+  ValuePtr returned = bind_descriptor(ex, initializer, self, cls)->call(ex, args);
+  if (!is_none(returned))
+    raise_error(ex, PyExc_TypeError, "__init__() should return None, not '" + type_name(returned) + "'");
   return self;
 }
 

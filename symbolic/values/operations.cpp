@@ -17,8 +17,14 @@ bool right_first(const ValuePtr& left, const ValuePtr& right) {
   return left->type() != right->type() && PyType_IsSubtype(right->type(), left->type());
 }
 
+// method_is_overloaded (Objects/typeobject.c): a subclass that inherits the reflected method is not asked before its base.
+bool overloads_reflected(int nb_op, const ValuePtr& left, const ValuePtr& right) {
+  PyObject* name = interned(number_method(nb_op, true));
+  return _PyType_Lookup(left->type(), name) != _PyType_Lookup(right->type(), name);
+}
+
 ValuePtr plain_binary(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
-  bool reflected_first = right_first(left, right);
+  bool reflected_first = right_first(left, right) && overloads_reflected(nb_op, left, right);
   if (reflected_first)
     if (ValuePtr result = right->binary(ex, nb_op, left, true)) return result;
   if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;

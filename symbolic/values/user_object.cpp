@@ -192,7 +192,7 @@ ValuePtr UserObjectValue::instance_dict_value(Executor& ex) {
 ValuePtr UserObjectValue::generic_attribute(Executor& ex, PyObject* name) {
   // Looking up the dict may call a key's __eq__, which may change the class.
   PyRef descriptor = PyRef::borrow(lookup_type(ex, type(), name));
-  if (descriptor && is_data_descriptor(descriptor.get()))
+  if (descriptor && is_data_descriptor(descriptor.get()) && Py_TYPE(descriptor.get())->tp_descr_get)
     return bind_descriptor(ex, descriptor.get(), shared_from_this(), type());
   if (DictValue* dict = instance_dict(ex))
     if (ValuePtr value = dict->lookup_string(ex, name)) return value;

@@ -7,6 +7,7 @@ import collections.abc
 import dataclasses
 import enum
 import functools
+import importlib
 import math
 import numbers
 import operator
@@ -738,6 +739,37 @@ class Blocked(Divided):
     __add__ = __radd__ = __iadd__ = __contains__ = __iter__ = __divmod__ = __rdivmod__ = None
 
 
+class Base:
+    def __floordiv__(self, other):
+        return "floordiv"
+
+    def __rfloordiv__(self, other):
+        return "rfloordiv"
+
+
+class Heir(Base):
+    pass
+
+
+class Overrider(Base):
+    def __rfloordiv__(self, other):
+        return "overridden"
+
+
+class WrongInit:
+    def __init__(self):
+        return 1
+
+
+class SetOnly:
+    def __set__(self, instance, value):
+        instance.__dict__["a"] = value
+
+
+class WithSetOnly:
+    a = SetOnly()
+
+
 def outcome(call):
     try:
         return call()
@@ -761,6 +793,10 @@ def outcome(call):
         lambda x: (1, 2).__mul__(Two()),
         lambda x: x.__imul__(Two()) is x,
         lambda x: x.__mul__("a"),
+        lambda x: Base() // Heir(),
+        lambda x: Base() // Overrider(),
+        lambda x: WrongInit(),
+        lambda x: super(Two, 42),
         lambda x: f"{Two():>9}",
         lambda x: len("{:s}".format(Two())),
         lambda x: sorted([2, 1], None),
@@ -795,3 +831,27 @@ def test_equal_constants_that_differ_are_told_apart():
         assert texts((z,)) == [str(z)]
     for items in ({1}, {True}, {1.0}, {(1,)}, {(True,)}, {(1.0,)}):
         assert texts(items) == sorted(str(item) for item in items)
+
+
+def test_a_descriptor_that_only_sets_is_read_from_the_dict():
+    def run(item):
+        before = item.a is WithSetOnly.__dict__["a"]
+        item.a = 42
+        return before, item.a
+
+    assert cdynamo.optimize(run)(WithSetOnly()) == run(WithSetOnly()) == (True, 42)
+
+
+def test_a_module_of_a_package_is_loaded_by_its_import(tmp_path, monkeypatch):
+    (tmp_path / "package_of_one").mkdir()
+    (tmp_path / "package_of_one" / "__init__.py").write_text("")
+    (tmp_path / "package_of_one" / "inside.py").write_text("value = 3")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("package_of_one")
+
+    def run():
+        from package_of_one import inside
+
+        return inside.value
+
+    assert cdynamo.optimize(run)() == 3
