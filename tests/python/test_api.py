@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import pickle
 import subprocess
 import sys
@@ -138,7 +139,7 @@ def test_log_topics_are_checked(caplog):
 def test_unknown_topic_in_the_environment_is_named():
     run = subprocess.run(
         [sys.executable, "-c", "import cdynamo"],
-        env={"CDYNAMO_LOGS": "recompiles,nonsense", "PYTHONPATH": ":".join(sys.path)},
+        env={**os.environ, "CDYNAMO_LOGS": "recompiles,nonsense", "PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,
     )
