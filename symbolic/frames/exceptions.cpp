@@ -138,6 +138,8 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
 void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
   if (is_name(name, "__traceback__")) {
     if (value && is_none(value)) raised_at = -1;
+    if (value && !is_none(value) && value->type() != &PyTraceBack_Type)
+      raise_error(ex, PyExc_TypeError, "__traceback__ must be a traceback or None");
     return;
   }
   if (object_) break_graph("CD0109", absl::StrCat(describe(), ".", PyUnicode_AsUTF8(name)));

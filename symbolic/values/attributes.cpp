@@ -97,8 +97,13 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
   if (!kind->tp_descr_get) return constant_value(ex, descriptor);
   if (kind == &PyStaticMethod_Type) return constant_value(ex, descriptor_function(descriptor).get());
   if (kind == &PyClassMethod_Type) {
-    ValuePtr function = constant_value(ex, descriptor_function(descriptor).get());
-    return make_bound_method(ex, function, constant_value(ex, reinterpret_cast<PyObject*>(owner)));
+    PyRef wrapped = descriptor_function(descriptor);
+    ValuePtr cls = constant_value(ex, reinterpret_cast<PyObject*>(owner));
+    // Properties and other descriptors of a class, which 3.13 has no more.
+    constexpr bool kBindsWhatIsWrapped = PY_VERSION_HEX < 0x030D0000;
+    if (kBindsWhatIsWrapped && Py_TYPE(wrapped.get())->tp_descr_get)
+      return bind_descriptor(ex, wrapped.get(), cls, owner);
+    return make_bound_method(ex, constant_value(ex, wrapped.get()), cls);
   }
   bool is_property = kind->tp_descr_get == PyProperty_Type.tp_descr_get;
   PyObject* cached_property = library_object("functools", "cached_property");

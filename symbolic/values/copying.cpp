@@ -50,8 +50,9 @@ struct Copier {
     PyTypeObject* type = value->type();
     if (type == &PyList_Type) return copy_list(value);
     if (type == &PyTuple_Type) return deep ? copy_tuple(value) : value;
-    if (type == &PyDict_Type || type == ordered_dict_type() || type == default_dict_type())
-      return copy_dict(value);
+    // An OrderedDict from outside may have attributes, as state_dict()'s has.
+    const bool plain_ordered = type == ordered_dict_type() && !value->source;
+    if (type == &PyDict_Type || plain_ordered || type == default_dict_type()) return copy_dict(value);
     if (type == &PySet_Type) return new_set(ex, parts(set_in(value)->items(ex)), &PySet_Type);
     if (UserObjectValue* object = plain_instance(ex, value)) return copy_instance(value, *object);
     break_graph("CD0212", std::string(deep ? "copy.deepcopy" : "copy.copy") + " of " + value->describe());

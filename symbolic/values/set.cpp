@@ -198,7 +198,7 @@ ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 }
 ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set.copy", args, 0, 0);
-  if (self->type() == &PyFrozenSet_Type) return self;
+  if (self->type() == &PyFrozenSet_Type && !set_of(self).has_owner()) return self;
   return new_set(ex, set_of(self).items(ex), set_of(self).type());
 }
 template <int py_op>

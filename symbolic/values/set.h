@@ -22,6 +22,8 @@ class SetValue final : public SymbolicValue {
   std::vector<ValuePtr> inserted_items();
   bool frozen() const { return type_ == &PyFrozenSet_Type; }
   PyObject* keys() const { return mirror_.get(); }
+  // It is what an instance of a subclass extends.
+  bool has_owner() const { return !owner_.expired() || (object_ && Py_TYPE(object_.get()) != type_); }
   void set_owner(std::weak_ptr<SymbolicValue> owner) { owner_ = std::move(owner); }
 
   PyTypeObject* type() const override { return type_; }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import copy
 import dataclasses
 import enum
 import functools
@@ -11,6 +12,7 @@ import importlib
 import math
 import numbers
 import operator
+import sys
 from typing import Protocol
 
 import pytest
@@ -855,3 +857,53 @@ def test_a_module_of_a_package_is_loaded_by_its_import(tmp_path, monkeypatch):
         return inside.value
 
     assert cdynamo.optimize(run)() == 3
+
+
+class OfTheClass:
+    scale = 3
+
+    @classmethod
+    @property
+    def doubled(cls):
+        return 2 * cls.scale
+
+
+class OfTheHeir(OfTheClass):
+    scale = 4
+
+
+class Frozen(frozenset):
+    pass
+
+
+FROZEN = Frozen([2])
+
+
+def wrong_traceback():
+    error = ValueError(1)
+    error.__traceback__ = 5
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: (
+            (OfTheClass.doubled, OfTheHeir.doubled, OfTheHeir().doubled)
+            if sys.version_info < (3, 13)
+            else OfTheClass.doubled.__func__.fget(OfTheHeir)
+        ),
+        lambda: (type(Frozen([1]).copy()), type(FROZEN.copy()), frozenset([1]).copy()),
+        wrong_traceback,
+    ],
+)
+def test_descriptors_copies_and_tracebacks(call):
+    assert cdynamo.optimize(lambda: outcome(call))() == outcome(call)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_of_an_ordered_dict_has_its_attributes(copied):
+    state = collections.OrderedDict(weight=1)
+    state._metadata = [2]
+    result = cdynamo.optimize(lambda items: copied(items))(state)
+    assert (result, result._metadata) == (state, [2])
+    assert cdynamo.optimize(lambda: copied(collections.OrderedDict(a=[1])))() == {"a": [1]}
