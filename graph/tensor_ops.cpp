@@ -61,6 +61,13 @@ Tensor expand(Tensor x, std::vector<Sym> sizes) {
     x = reshape(x, std::move(padded));
     if (x.sizes() == sizes) return x;
   }
+  // core.expand stretches dims of the constant size 1: one that is 1 by a guard becomes that.
+  SymContext& sym = x.builder->sym();
+  for (int d = 0; d < x.rank(); ++d) {
+    const Sym from = x.size(d);
+    if (!from.is_constant() && !sym.guard_eq(from, sizes[d], "expand") && sym.guard_eq(from, 1, "expand"))
+      x = slice(x, d, 0, 1);
+  }
   return call(*x.builder, "core.expand", {x.value, std::move(sizes)});
 }
 
