@@ -1,9 +1,12 @@
 // numpy.ndarray and NumPy's scalars: attributes, items, operators.
+#include <algorithm>
+
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/tensors/tensor_indexing.h"
+#include "symbolic/values/iterator.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
@@ -68,8 +71,11 @@ ValuePtr NumpyValue::get_item(Executor& ex, const ValuePtr& key) {
         Value* result = read_selection(ex, selection);
         // x[2, 3] is a scalar: a copy, which later writes to x do not reach; so is x[()]. x[...] is a new array on
         // the same memory.
-        const bool selects_nothing = key->type() == &PyTuple_Type && items_of(ex, key).empty();
-        if (result->type.rank() == 0 && (result != value() || selects_nothing))
+        const std::vector<ValuePtr> keys =
+            key->type() == &PyTuple_Type ? items_of(ex, key) : std::vector<ValuePtr>{key};
+        const bool has_ellipsis = std::ranges::any_of(
+            keys, [](const ValuePtr& item) { return constant_object(item) == Py_Ellipsis; });
+        if (result->type.rank() == 0 && !has_ellipsis && (result != value() || keys.empty()))
           return make_numpy_result(ex, append_call1(ex, "clone", {result}));
         return numpy_array_value(ex, result == value() ? append_call1(ex, "alias", {result}) : result);
       });
@@ -103,7 +109,32 @@ std::optional<std::vector<ValuePtr>> NumpyValue::unpack(Executor& ex) {
   return items;
 }
 
-ValuePtr NumpyValue::iterate(Executor& ex) { return make_tuple(ex, *unpack(ex))->iterate(ex); }
+namespace {
+
+// Reads each item when it is asked for: scalars are copies, and the loop may write to the array.
+class ArrayIterator final : public IteratorValue {
+ public:
+  ArrayIterator(ValuePtr array, int64_t count) : array_(std::move(array)), count_(count) {}
+  PyTypeObject* type() const override { return &PySeqIter_Type; }
+  ValuePtr next(Executor& ex) override {
+    return position_ < count_ ? array_->get_item(ex, ex.constant_int(position_++)) : nullptr;
+  }
+  RecipePtr make_recipe_now(Executor& ex) override {
+    return advanced_recipe(call_recipe(library_object("builtins", "iter"), {array_->recipe(ex)}), position_);
+  }
+
+ private:
+  ValuePtr array_;
+  int64_t count_, position_ = 0;
+};
+
+}  // namespace
+
+ValuePtr NumpyValue::iterate(Executor& ex) {
+  if (rank() == 0) break_graph("CD0403", "iteration over a 0-dim array");
+  return std::make_shared<ArrayIterator>(
+      shared_from_this(), ex.graph().sym->specialize(array_type().sizes[0], "iteration over an array"));
+}
 
 // ---- operators
 

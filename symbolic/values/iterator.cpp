@@ -38,12 +38,16 @@ PyObject* advance_function() {
   return function;
 }
 
+}  // namespace
+
 RecipePtr advanced_recipe(RecipePtr iterator, Py_ssize_t steps) {
   if (steps == 0) return iterator;
   PyRef number = checked(PyLong_FromSsize_t(steps));
   return call_recipe(advance_function(),
                      {std::move(iterator), make_recipe(RecipeKind::kConstant, number.get())});
 }
+
+namespace {
 
 PyObject* type_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
 

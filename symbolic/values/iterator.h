@@ -23,6 +23,9 @@ class IteratorValue : public SymbolicValue {
   RecipePtr recipe_;
 };
 
+// The iterator that `iterator` gives, so many items further.
+RecipePtr advanced_recipe(RecipePtr iterator, Py_ssize_t steps);
+
 // Over a list, tuple, range, or any object with __getitem__ (PySeqIter).
 ValuePtr new_sequence_iterator(ValuePtr sequence);
 ValuePtr new_reversed_iterator(Executor& ex, const ValuePtr& sequence);
