@@ -132,10 +132,15 @@ std::shared_ptr<SetValue> as_set(Executor& ex, const ValuePtr& iterable) {
 
 Items combine(Executor& ex, int nb_op, SetValue& a, SetValue& b) {
   Items result;
-  for (const ValuePtr& item : a.items(ex)) {
-    bool there = b.contains(ex, item);
-    if (nb_op == kNbOr || there == (nb_op == kNbAnd)) result.push_back(item);
+  if (nb_op == kNbAnd) {
+    // set_intersection: of two that are equal, that of the smaller set stays (True or 1).
+    const bool of_a = b.items(ex).size() > a.items(ex).size();
+    for (const ValuePtr& item : (of_a ? a : b).items(ex))
+      if ((of_a ? b : a).contains(ex, item)) result.push_back(item);
+    return result;
   }
+  for (const ValuePtr& item : a.items(ex))
+    if (nb_op == kNbOr || !b.contains(ex, item)) result.push_back(item);
   if (nb_op == kNbOr || nb_op == kNbXor)
     for (const ValuePtr& item : b.items(ex))
       if (!a.contains(ex, item)) result.push_back(item);
