@@ -130,7 +130,8 @@ ValuePtr to_proxy(Executor& ex, const CallArgs& args) {
 }
 
 ValuePtr type_call(Executor& ex, const CallArgs& args) {
-  if (args.positional.size() != 1) break_graph("CD0216", "type with a name, bases and a namespace");
+  if (args.positional.size() != 1 || !args.keywords.empty())
+    break_graph("CD0216", "type with a name, bases and a namespace");
   return type_of(ex, args.positional[0]);
 }
 ValuePtr new_object(Executor& ex, const CallArgs& args) {
