@@ -62,6 +62,8 @@ bool only_moves_values(Op op) {
     case Op::MAKE_CELL:
     case Op::COPY_FREE_VARS:
     case Op::LOAD_CLOSURE:
+    case Op::MAKE_FUNCTION:  // before 3.13 one instruction with the next
+    case Op::SET_FUNCTION_ATTRIBUTE:
     case Op::JUMP:
     case Op::END_FOR: return true;
     default: return false;
