@@ -19,8 +19,22 @@ from fuzz import prelude
 torch = prelude.torch
 ATOMS = (bool, int, str, bytes, complex, type(None), type(Ellipsis))
 NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodType)
+# What cannot change has no identity to speak of.
+UNCHANGING = (
+    tuple,
+    frozenset,
+    float,
+    range,
+    slice,
+    np.generic,
+    np.dtype,
+    *([torch.device, torch.dtype] if torch else []),
+)
 FLOAT = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?|-?\b(?:nan|inf)\b")
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+NO_VALUE = re.compile(
+    r"UnboundLocalError|cannot access (local|free) variable '\w+' where it is not associated with a value( in enclosing scope)?"
+)
 MOST = 2000  # parts of a description; programs that make more are cut off alike
 
 
@@ -41,14 +55,12 @@ class Description:
         if type(x) is float:
             return "float", x
         if isinstance(x, NAMED):
-            return getattr(x, "__qualname__", None) or type(x).__name__
-        if (
-            not isinstance(x, (tuple, frozenset, np.generic)) and type(x) is not float
-        ):  # what cannot change has no identity to speak of
+            return words(getattr(x, "__qualname__", None) or type(x).__name__)
+        if not isinstance(x, UNCHANGING):
             if id(x) in self.seen:
                 return "seen", self.seen[id(x)][0]
             self.seen[id(x)] = (len(self.seen), x)
-        return (type(x).__qualname__, *self.parts(x))
+        return (words(type(x).__qualname__), *self.parts(x))
 
     def parts(self, x: Any) -> list:
         if isinstance(x, np.ndarray):
@@ -116,8 +128,14 @@ class Description:
         return [str(x.dtype), tuple(x.shape), layout, history, memory, x.detach().reshape(-1).tolist()[:MOST]]
 
 
+def words(text: str) -> str:
+    """Without what may differ: addresses, and whether a variable that has no value is local or free: what a function shares with
+    one inside of it is free in the functions that go on after a graph break."""
+    return NO_VALUE.sub("NameError", ADDRESS.sub("0x", text))
+
+
 def text(x: Any) -> str:
-    return ADDRESS.sub("0x", repr(x))
+    return words(repr(x))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -149,8 +167,14 @@ def described_error(error: BaseException | None, file: str, depth: int = 0) -> A
         return None
     parts = tuple(described_error(e, file, depth + 1) for e in getattr(error, "exceptions", ()))
     linked = [described_error(e, file, depth + 1) for e in (error.__cause__, error.__context__)]
-    words = ADDRESS.sub("0x", str(error))
-    return (type(error).__qualname__, words, lines_of(error, file), *linked, error.__suppress_context__, parts)
+    return (
+        words(type(error).__qualname__),
+        words(str(error)),
+        lines_of(error, file),
+        *linked,
+        error.__suppress_context__,
+        parts,
+    )
 
 
 def forget_frames(error: BaseException | None) -> None:
@@ -231,7 +255,7 @@ def observe(function: Any, make: Any, space: dict, trains: bool, references: Ref
     space["SHARED"].clear()
     space["STATE"].clear()
     space["STATE"]["n"] = 0
-    seen["output"] = ADDRESS.sub("0x", output.getvalue())
+    seen["output"] = words(output.getvalue())
     seen["state"] = (prelude.Item.kind, torch and torch.is_grad_enabled(), str(np.geterr()))
     prelude.Item.kind = "item"
     return seen

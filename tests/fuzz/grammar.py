@@ -230,7 +230,8 @@ NUMPY_BREAKS = [
 
 # Where gradients flow: smooth, so that how a sum is ordered decides nothing.
 TRAINING = {"A": ["{A}.sin()", "{A}.tanh()", "({A} * {A}).mean()", "{A}.sigmoid()", "torch.nn.functional.softplus({A})", "{A}.softmax(-1)", "{A}.exp().clamp(max=9)", "{A}.pow(2).sum(-1)", "{A}.float().cos()"]}  # fmt: skip
-TRAINING_BREAKS = ["{a}.sum().backward()", "{a}.retain_grad()", "{a}.requires_grad_()", "{+v} = torch.autograd.grad({a}.sum(), {a}, allow_unused=True)"]  # fmt: skip
+# Gradients are multiplied by 1: eager's own may be expanded, or not, as its formulas happen to give them.
+TRAINING_BREAKS = ["{a}.sum().backward()", "{a}.retain_grad()", "{a}.requires_grad_()", "{+v} = [v if v is None else v * 1 for v in torch.autograd.grad({a}.sum(), {a}, allow_unused=True)]"]  # fmt: skip
 
 # ---- arguments
 

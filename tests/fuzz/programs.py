@@ -46,6 +46,12 @@ class Scope:
             self.visible[kind].append(name)
 
 
+def from_elsewhere(row: str) -> str:
+    """The row with copies of what it writes to a tensor: eager computes some writes of a tensor's parts to itself in the order
+    of its loops (y.sub_(y[0]) of a transposed y), and refuses others."""
+    return row.replace("{A}", "({A} * True)") if row.startswith("{a}") else row
+
+
 class Tables:
     """The rows for one kind of program."""
 
@@ -60,7 +66,8 @@ class Tables:
             numpy = kind == "numpy"
             parts += [grammar.ARRAYS, grammar.NUMPY if numpy else grammar.TORCH]
             library = grammar.NUMPY_STATEMENTS if numpy else grammar.TORCH_STATEMENTS
-            self.statements += [grammar.ARRAY_STATEMENTS, grammar.ARRAY_STATEMENTS, library]
+            tables = [grammar.ARRAY_STATEMENTS, grammar.ARRAY_STATEMENTS, library]
+            self.statements += tables if numpy else [[*map(from_elsewhere, rows)] for rows in tables]
             self.blocks += [[*grammar.ARRAY_BLOCKS, *(grammar.NUMPY_BLOCKS if numpy else grammar.TORCH_BLOCKS)]]
             self.breaks += [grammar.ARRAY_BREAKS, grammar.NUMPY_BREAKS if numpy else grammar.TORCH_BREAKS]
             self.short["A"] = grammar.ARRAY_SHORT
