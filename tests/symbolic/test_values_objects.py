@@ -679,14 +679,12 @@ def test_what_is_written_to_a_new_objects_dict_does_not_go_through_its_descripto
 
 
 def test_an_attribute_of_a_functions_class_is_not_looked_for_in_its_dict():
-    def run():
-        def wrapper():
-            pass
+    def wrapper():
+        pass
 
-        functools.update_wrapper(wrapper, type)
-        return wrapper.__name__, wrapper.__doc__ == type.__doc__
-
-    assert cdynamo.optimize(run)() == run() == ("type", True)
+    vars(wrapper)["__name__"] = "in the dict"
+    vars(wrapper)["own"] = 1
+    assert cdynamo.optimize(lambda: (wrapper.__name__, wrapper.own))() == ("wrapper", 1)
 
 
 def test_a_class_pattern_asks_isinstance():
