@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds with sanitizers, into a folder of its own, and runs tests under them:
 #   tools/sanitize.sh asan    AddressSanitizer and UndefinedBehaviorSanitizer: the C++ tests, the Python tests
-#   tools/sanitize.sh tsan    ThreadSanitizer: the C++ tests of runtime and lowering, tests/frame_eval/test_threads.py
+#   tools/sanitize.sh tsan    ThreadSanitizer: the C++ tests of runtime and lowering, the Python tests of threads
 # More arguments are pytest's, in place of its usual ones: tools/sanitize.sh asan tests/symbolic -k dict
 # What is not reported, and why, is in tools/sanitizers/*.supp. The build (-O1) takes half an hour on two cores, once.
 set -euo pipefail
@@ -53,8 +53,11 @@ for library in $libraries libstdc++.so; do preload+="$(g++ -print-file-name="$li
 tests=("$@")
 if ((${#tests[@]} == 0)); then
   # Not those that measure this process's memory.
-  [ "$kind" = asan ] && tests=(tests --deselect tests/python/test_memory.py --deselect tests/python/test_training_memory.py)
-  [ "$kind" = tsan ] && tests=(tests/frame_eval/test_threads.py)
+  [ "$kind" = asan ] && tests=(tests --deselect tests/python/test_memory.py --deselect tests/python/test_training_memory.py
+    --deselect tests/python/test_training_loops.py::test_memory_of_some_steps)
+  # Not threads of a forked child, which ThreadSanitizer cannot follow.
+  [ "$kind" = tsan ] && tests=(tests/frame_eval/test_threads.py tests/python/test_threads_and_processes.py
+    --deselect tests/python/test_threads_and_processes.py::test_fork_after_compiling)
 fi
 export PYTHONPATH=$PWD/$package PYTHONMALLOC=malloc ASAN_OPTIONS=${ASAN_OPTIONS/detect_leaks=1/detect_leaks=0}
 # A report ends the process: what pytest had captured of standard error would be lost with it.
