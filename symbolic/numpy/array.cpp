@@ -63,21 +63,29 @@ void NumpyValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {
 
 // ---- items
 
+namespace {
+
+bool has_ellipsis(Executor& ex, const ValuePtr& key) {
+  const std::vector<ValuePtr> keys =
+      key->type() == &PyTuple_Type ? items_of(ex, key) : std::vector<ValuePtr>{key};
+  return std::ranges::any_of(keys, [](const ValuePtr& item) { return constant_object(item) == Py_Ellipsis; });
+}
+
+}  // namespace
+
 ValuePtr NumpyValue::get_item(Executor& ex, const ValuePtr& key) {
   CallArgs args{.positional = {shared_from_this(), key}, .keywords = {}};
   return recorded_call(
       ex, "call_function", PyRef::borrow(library_object("operator", "getitem")), args, [&]() -> ValuePtr {
-        Selection selection = select_items(ex, value(), key, Framework::kNumpy);
+        // Of a scalar, which nothing writes to, a copy is viewed.
+        Value* viewed = is_scalar_ ? append_call1(ex, "clone", {value()}) : value();
+        Selection selection = select_items(ex, viewed, key, Framework::kNumpy);
         Value* result = read_selection(ex, selection);
         // x[2, 3] is a scalar: a copy, which later writes to x do not reach; so is x[()]. x[...] is a new array on
         // the same memory.
-        const std::vector<ValuePtr> keys =
-            key->type() == &PyTuple_Type ? items_of(ex, key) : std::vector<ValuePtr>{key};
-        const bool has_ellipsis = std::ranges::any_of(
-            keys, [](const ValuePtr& item) { return constant_object(item) == Py_Ellipsis; });
-        if (result->type.rank() == 0 && !has_ellipsis && (result != value() || keys.empty()))
+        if (result->type.rank() == 0 && !has_ellipsis(ex, key))
           return make_numpy_result(ex, append_call1(ex, "clone", {result}));
-        return numpy_array_value(ex, result == value() ? append_call1(ex, "alias", {result}) : result);
+        return numpy_array_value(ex, result == viewed ? append_call1(ex, "alias", {result}) : result);
       });
 }
 
@@ -91,6 +99,10 @@ void NumpyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& sou
                   ValuePtr source = source_value;
                   if (Value* held = numpy_graph_value(ex, source_value); held && !graph_value(source_value))
                     source = make_numpy_result(ex, held);
+                  const Value* held = graph_value(source);
+                  if (held && held->type.rank() > 0 && selection.view->type.rank() == 0 &&
+                      selection.indices.empty() && !has_ellipsis(ex, key))
+                    break_graph("CD0403", "an array as one element");
                   write_selection(ex, selection, source, Framework::kNumpy);
                   return nullptr;
                 });

@@ -198,12 +198,17 @@ ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const
   for (ValuePtr& value : args.positional)
     if (!graph_value(value))
       if (Value* held = numpy_graph_value(ex, value)) value = make_numpy_result(ex, held);
+  // A view of a scalar is one of a copy: nothing writes to a scalar.
+  if (op.view || op.alias)
+    for (ValuePtr& value : args.positional)
+      if (auto scalar = std::dynamic_pointer_cast<NumpyValue>(value); scalar && scalar->is_scalar())
+        value = make_numpy_result(ex, append_call1(ex, "clone", {scalar->value()}));
   BoundCall call = bind_call(ex, op, args, Convention::kNumpy, in_place);
   const graph::Schema& schema = op.parsed[call.overload];
   std::vector<Value*> results = append_call(ex, op, std::move(call), in_place);
   if (in_place) return args.positional.at(0);
   if (out) return write_out(ex, out, results.at(0));
-  if (ValuePtr itself = unsqueezed_argument(op, args, results)) return itself;
+  if (ValuePtr itself = unsqueezed_argument(op, given, results)) return itself;
   // m[::-1, ...] of no dims is m[()]: a scalar.
   if (op.name == "np.flip" && results.at(0)->type.rank() == 0)
     return make_numpy_result(ex, append_call1(ex, "clone", {results[0]}));

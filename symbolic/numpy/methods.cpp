@@ -19,6 +19,12 @@ namespace {
 
 NumpyValue& array_of(const ValuePtr& self) { return static_cast<NumpyValue&>(*self); }
 
+// What a view is made of: of a scalar, which nothing writes to, it is a copy.
+Value* viewed(Executor& ex, const ValuePtr& self) {
+  const NumpyValue& array = array_of(self);
+  return array.is_scalar() ? append_call1(ex, "clone", {array.value()}) : array.value();
+}
+
 // ---- properties
 
 struct PropertyRow {
@@ -109,7 +115,7 @@ ValuePtr reshape_method(Executor& ex, const ValuePtr& self, const CallArgs& args
   require_row_major(args);
   const std::vector<Sym> sizes = int_list(ex, args.positional);
   if (sizes.empty() && array_of(self).is_scalar()) return self;
-  return numpy_array_value(ex, append_call1(ex, "reshape", {array_of(self).value(), sizes}));
+  return numpy_array_value(ex, append_call1(ex, "reshape", {viewed(ex, self), sizes}));
 }
 
 ValuePtr transpose_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
@@ -156,7 +162,7 @@ ValuePtr ravel_method(Executor& ex, const ValuePtr& self, const CallArgs& args) 
   if (!graph::is_contiguous(*ex.graph().sym, array_of(self).array_type()))
     return flatten_method(ex, self, args);
   return numpy_array_value(
-      ex, append_call1(ex, "reshape", {array_of(self).value(), std::vector<Sym>{Sym(int64_t{-1})}}));
+      ex, append_call1(ex, "reshape", {viewed(ex, self), std::vector<Sym>{Sym(int64_t{-1})}}));
 }
 
 // There are no complex arrays in graphs.
