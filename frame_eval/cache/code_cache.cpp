@@ -337,8 +337,7 @@ std::unique_ptr<CompiledGraph> CodeCache::compile_graph(const CaptureResult& cap
   if (owner_.config()->backend == BackendKind::kNative)
     return compile_native(capture, std::move(forms), report);
   Bindings example;
-  if (!entry.guards.check(roots, example))
-    throw graph::InternalError("the guards of a new entry do not hold");
+  if (!entry.guards.check(roots, example)) throw graph::Unsupported(entry.guards.first_failure(roots).text);
   return compile_with_callable(capture, *owner_.config(), example, roots.globals, std::move(forms));
 }
 

@@ -84,16 +84,16 @@ void add_written_inputs(const graph::Graph& graph, const graph::Node& node, std:
 // What has to be as it was where a call that failed on its way begins anew. Nullopt: that cannot be had.
 std::optional<std::vector<int>> left_behind(const graph::Graph& graph) {
   std::vector<int> written;
-  bool fails_late = false;
+  bool may_fail = false;
   for (const auto& node : graph.nodes) {
     if (node->op->family == graph::Family::kRandom || node->op->family == graph::Family::kLibrary ||
         node->op->name == "core.function")
       return std::nullopt;
     add_written_inputs(graph, *node, written);
     // Capture has checked all but indices.
-    fails_late |= !written.empty() && graph::takes_indices(*node->op, node->overload, node->args);
+    may_fail |= graph::takes_indices(*node->op, node->overload, node->args);
   }
-  if (!written.empty() && !fails_late) return std::nullopt;
+  if (!written.empty() && !may_fail) return std::nullopt;
   return written;
 }
 
