@@ -104,6 +104,7 @@ void check_alpha(Graph& graph, const Args& args) {
     runtime_error("For integral input tensors, argument alpha must not be a floating point number.");
   if (std::holds_alternative<bool>(alpha) && common_dtype(graph, args) != DType::kBool)
     runtime_error("Boolean alpha only supported for Boolean results.");
+  if (!plain_alpha(args) && common_dtype(graph, args) == DType::kBool) throw Unsupported("alpha of bools");
 }
 
 void check_sub_alpha(Graph& graph, const Args& args) {
