@@ -228,6 +228,12 @@ class References:
         self.counted += [(x, sys.getrefcount(x)) for x in args if not isinstance(x, self.uncounted)]
 
     def left(self) -> list[int]:
+        """What containers among the arguments hold is not counted: a view of an array may keep it, or the array below."""
+        for x, _ in self.counted:
+            if isinstance(x, (list, dict)):
+                x.clear()
+            elif isinstance(x, prelude.Item):
+                vars(x).clear()
         gc.collect()
         return [sys.getrefcount(x) - before for x, before in self.counted]
 
@@ -248,6 +254,7 @@ def observe(function: Any, make: Any, space: dict, trains: bool, references: Ref
             outcome = ("raised", error)
             seen["error"] = described_error(error, file)
             forget_frames(error)
+    gc.collect()  # generators that a frame in a cycle holds are closed, in plain Python as in compiled code
     if trains and outcome[0] == "returned":
         seen["gradients"] = backward(result, args)
     with contextlib.redirect_stdout(output):

@@ -184,7 +184,7 @@ NUMPY = {
         "np.clip({A}, 0, {A})", "np.hstack([{a}, {a}])[..., 1:4]", "np.repeat({A}, 2)[:6]", "np.add.reduce({A})", "np.prod({A}[:1])", "np.nan_to_num({A})", "np.median({A})", "np.trunc({A} / 3)", "np.int64({I}) + {A}", "np.square({A})", "np.negative({A})", "np.split({A}.ravel(), 1)[0]",
     ],
     "I": ["{A}.size", "int(np.prod({A}.shape))", "np.ndim({A})"],
-    "V": ["{A}.strides", "np.float64({I})", "{A}.flags['C_CONTIGUOUS']", "{A}.T.strides"],
+    "V": ["(lambda q: q.size and q.strides)({A})", "np.float64({I})", "{A}.flags['C_CONTIGUOUS']", "(lambda q: q.size and q.T.strides)({A})"],
 }  # fmt: skip
 # Not resize(): it asks how many references there are, and whether the memory is NumPy's own.
 NUMPY_STATEMENTS = ["np.add({A}, 1, out={a})", "np.multiply({a}, {A}, out={a})", "{a}.sort()", "{a}.fill({I})", "np.copyto({a}, {A})", "{a}.T[0] = {I}", "{a}.shape = (-1,)", "np.put({a}, [0], {I})", "{a}.ravel()[0] = {I}", "np.add.at({a}, [0, 0], 1)", "{a}.flat[0] = {I}"]  # fmt: skip
