@@ -64,7 +64,9 @@ class Item:
         return cls(args)
 
     def __eq__(self, other):
-        return isinstance(other, Item) and self.v is other.v
+        if not isinstance(other, Item):
+            return False
+        return self.v == other.v if type(self.v) is type(other.v) is int else self.v is other.v  # ints have no identity
 
     def __hash__(self):
         return 7
