@@ -298,6 +298,7 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
   }
   PyRef object = value->materialize(ex);
   if (!object) break_graph("CD0215", "text of " + value->describe());
+  refuse_long_number(nullptr, object.get());
   return ex.constant(checked_user(ex, repr ? PyObject_Repr(object.get()) : PyObject_Str(object.get())));
 }
 

@@ -200,13 +200,26 @@ PyRef fold_argument(Executor& ex, const ValuePtr& value) {
   bool iterates = is_iterator_type(value->type()) || dynamic_cast<DictViewValue*>(value.get());
   return iterates ? materialize(ex, new_list(items_of(ex, value))) : PyRef();
 }
+
+// Some 10,000 digits. Conversions of numbers take time that grows with the square of that.
+constexpr size_t kMostBits = 1 << 15;
+constexpr Py_ssize_t kMostDigits = 10'000;
+
 }  // namespace
+
+void refuse_long_number(PyObject* callable, PyObject* argument) {
+  const bool is_text = callable == reinterpret_cast<PyObject*>(&PyLong_Type) && PyUnicode_Check(argument);
+  if (PyLong_Check(argument) ? _PyLong_NumBits(argument) > kMostBits
+                             : is_text && PyUnicode_GET_LENGTH(argument) > kMostDigits)
+    break_graph("CD0220", Py_TYPE(argument)->tp_name);
+}
 
 bool try_fold_call(Executor& ex, PyObject* callable, const CallArgs& args, ValuePtr* result) {
   PyRef positional_args = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
   for (size_t i = 0; i < args.positional.size(); ++i) {
     PyRef object = fold_argument(ex, args.positional[i]);
     if (!object) return false;
+    refuse_long_number(callable, object.get());
     PyTuple_SET_ITEM(positional_args.get(), static_cast<Py_ssize_t>(i), object.release());
   }
   PyRef keywords;

@@ -57,6 +57,8 @@ PyRef materialize(Executor& ex, const ValuePtr& value);
 ValuePtr wrap_fresh(Executor& ex, PyRef object);
 // Calls a pure C function on materialized arguments; breaks the graph where one is not known.
 ValuePtr fold_call(Executor& ex, PyObject* callable, const CallArgs& args);
+// Breaks the graph where `callable` would work on an int of thousands of digits, or on the text of one.
+void refuse_long_number(PyObject* callable, PyObject* argument);
 bool try_fold_call(Executor& ex, PyObject* callable, const CallArgs& args, ValuePtr* result);
 
 // ---- errors of the user's program

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -187,3 +188,15 @@ def test_a_sequence_too_long_to_have_a_value_for_each_item_is_left_to_python(fun
     n = 1_000_000
     assert "CD0217" in breaks_of(function, n)
     assert cdynamo.optimize(function)(n) == function(n)
+
+
+@pytest.mark.parametrize("function", [lambda n, s: str(n)[:9], lambda n, s: int(s) % 97, lambda n, s: repr(n)[-3:]])
+def test_numbers_of_thousands_of_digits_are_left_to_python(function):
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        arguments = 7**20_000, "7" * 20_000
+        assert breaks_of(function, *arguments) == ["CD0220"]
+        assert cdynamo.optimize(function)(*arguments) == function(*arguments)
+    finally:
+        sys.set_int_max_str_digits(limit)
