@@ -176,6 +176,7 @@ def test_reports_and_counters_meanwhile():
     run_together(call, call, look)
 
 
+@pytest.mark.native
 def test_another_thread_compiles_while_a_stage_is_described():
     from cdynamo import _core_ops
 
@@ -258,6 +259,7 @@ def test_training_steps_in_all():
     run_together(*[work] * THREADS)
 
 
+@pytest.mark.native
 def test_a_late_backward_is_compiled_while_another_thread_needs_it():
     torch = pytest.importorskip("torch")
 
