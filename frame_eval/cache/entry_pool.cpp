@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "frame_eval/cache/owner.h"
+#include "frame_eval/hook/code_slot.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -44,22 +45,17 @@ void free_extra(void* pointer) {
   delete extra;
 }
 
-Py_ssize_t extra_index() {
-  static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(free_extra);
-  return index;
+const CodeSlot& extra_slot() {
+  static const CodeSlot slot(free_extra);
+  return slot;
 }
 
-CodeExtra* find_extra(PyCodeObject* code) {
-  void* pointer = nullptr;
-  if (_PyCode_GetExtra(reinterpret_cast<PyObject*>(code), extra_index(), &pointer) < 0) PyErr_Clear();
-  return static_cast<CodeExtra*>(pointer);
-}
+CodeExtra* find_extra(PyCodeObject* code) { return static_cast<CodeExtra*>(extra_slot().get(code)); }
 
 CodeExtra& extra_of(PyCodeObject* code) {
   if (CodeExtra* extra = find_extra(code)) return *extra;
   auto extra = std::make_unique<CodeExtra>(code);
-  if (_PyCode_SetExtra(reinterpret_cast<PyObject*>(code), extra_index(), extra.get()) < 0)
-    throw symbolic::PythonError{};
+  if (!extra_slot().set(code, extra.get())) throw symbolic::PythonError{};
   return *extra.release();
 }
 

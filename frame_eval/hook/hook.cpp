@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "frame_eval/hook/calls.h"
+#include "frame_eval/hook/code_slot.h"
 #include "frame_eval/hook/frame.h"
 #include "symbolic/interop/stack_limit.h"
 
@@ -42,9 +43,9 @@ CodeVerdict decide(PyCodeObject* code) {
 }
 
 // The verdict is kept in the code object's extra slot, one more than the value.
-Py_ssize_t verdict_index() {
-  static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(nullptr);
-  return index;
+const CodeSlot& verdict_slot() {
+  static const CodeSlot slot(nullptr);
+  return slot;
 }
 
 PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
@@ -95,12 +96,10 @@ HookScope::~HookScope() {
 const OwnerPtr& hook_owner() { return current_owner; }
 
 CodeVerdict code_verdict(PyCodeObject* code) {
-  PyObject* object = reinterpret_cast<PyObject*>(code);
-  void* kept = nullptr;
-  if (_PyCode_GetExtra(object, verdict_index(), &kept) < 0) PyErr_Clear();
+  void* kept = verdict_slot().get(code);
   if (!kept) {
     kept = reinterpret_cast<void*>(static_cast<intptr_t>(decide(code)) + 1);
-    if (_PyCode_SetExtra(object, verdict_index(), kept) < 0) PyErr_Clear();
+    if (!verdict_slot().set(code, kept)) PyErr_Clear();
   }
   return static_cast<CodeVerdict>(reinterpret_cast<intptr_t>(kept) - 1);
 }

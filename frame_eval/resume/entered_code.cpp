@@ -1,7 +1,9 @@
 #include "frame_eval/resume/entered_code.h"
 
 #include <algorithm>
+#include <memory>
 
+#include "frame_eval/hook/code_slot.h"
 #include "graph/op.h"
 
 namespace cdynamo::frame_eval {
@@ -18,22 +20,19 @@ using symbolic::WayOut;
 
 void free_origin(void* origin) { delete static_cast<CodeOrigin*>(origin); }
 
-Py_ssize_t origin_index() {
-  static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(free_origin);
-  return index;
+const CodeSlot& origin_slot() {
+  static const CodeSlot slot(free_origin);
+  return slot;
 }
 
 CodeOrigin* registered_origin(PyCodeObject* code) {
-  void* origin = nullptr;
-  if (_PyCode_GetExtra(reinterpret_cast<PyObject*>(code), origin_index(), &origin) < 0) PyErr_Clear();
-  return static_cast<CodeOrigin*>(origin);
+  return static_cast<CodeOrigin*>(origin_slot().get(code));
 }
 
 void register_origin(PyObject* code, CodeOrigin origin) {
-  auto* owned = new CodeOrigin(std::move(origin));
-  if (_PyCode_SetExtra(code, origin_index(), owned) == 0) return;
-  delete owned;
-  throw symbolic::PythonError{};
+  auto owned = std::make_unique<CodeOrigin>(std::move(origin));
+  if (!origin_slot().set(reinterpret_cast<PyCodeObject*>(code), owned.get())) throw symbolic::PythonError{};
+  owned.release();
 }
 
 std::vector<std::string> string_tuple(PyObject* tuple) {
