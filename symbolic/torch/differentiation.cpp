@@ -16,6 +16,10 @@ using graph::Arg;
 using graph::Node;
 using graph::Value;
 
+bool is_among(const std::vector<Value*>& values, const Value* value) {
+  return std::ranges::find(values, value) != values.end();
+}
+
 // The values that depend on `root` within the captured graph.
 class Dependents {
  public:
@@ -116,6 +120,21 @@ GradCall read_call(Executor& ex, const CallArgs& args) {
   return call;
 }
 
+// An input of the graph that an output depends on may have a history, which leads to what is asked for past the graph.
+void require_leaves(Executor& ex, const GradCall& call) {
+  for (const auto& input : tensor_capture(ex).inputs) {
+    const Value* value = input->array->value();
+    if (!input->array->requires_grad() || (call.inputs.size() == 1 && is_among(call.inputs, value))) continue;
+    const Dependents dependents(ex, value);
+    if (std::ranges::none_of(call.outputs, [&](const Value* output) { return dependents.contains(output); }))
+      continue;
+    const SourcePtr source = attribute_source(input->array->source, interned("is_leaf"));
+    PyRef is_leaf = checked(PyObject_GetAttr(input->object.get(), interned("is_leaf")));
+    if (is_leaf.get() != Py_True) leave_to_engine();
+    add_guard(ex, GuardKind::kIdentity, source, Py_True);
+  }
+}
+
 }  // namespace
 
 bool depends_on(Executor& ex, const Value* value, const Value* root) {
@@ -166,6 +185,7 @@ ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& a
   // An output that came into the graph has a history that only the engine knows.
   for (size_t i = 0; i < call.outputs.size(); ++i)
     if (!call.outputs[i]->node) leave_to_engine();
+  require_leaves(ex, call);
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     std::vector<Value*> found;
     if (!inputs.empty())
