@@ -51,7 +51,6 @@ std::vector<ValuePtr> slice_items(Executor& ex, const ValuePtr& slice, const std
 ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>& a,
                            const std::vector<ValuePtr>& b) {
   bool equality = py_op == Py_EQ || py_op == Py_NE;
-  if (equality && a.size() != b.size()) return make_bool(ex, py_op == Py_NE);
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
     ValuePtr x = a[i], y = b[i];
     if (values_equal(ex, x, y)) continue;
