@@ -393,19 +393,10 @@ std::vector<int> output_groups(const Training& training) {
   return groups;
 }
 
-bool saves_nothing(const Training& training) {
-  if (!training.saved.empty()) return false;
-  const std::vector<bool> differentiated = on_the_way(training);
-  for (const auto& node : training.function->nodes) {
-    const Linearity linearity = node->op->core.linearity;
-    if (differentiated[node->results.at(0)->id] && linearity != Linearity::kAll &&
-        linearity != Linearity::kAffine)
-      return false;
-  }
-  return true;
-}
+namespace {
 
-std::vector<int> overwritten_inputs(const Training& training) {
+// By value id: does a differentiable output depend on it?
+std::vector<bool> leads_to_outputs(const Training& training) {
   const Graph& function = *training.function;
   std::vector<bool> matters(function.next_value_id());
   for (size_t i = 0; i < function.outputs.size(); ++i)
@@ -414,6 +405,51 @@ std::vector<int> overwritten_inputs(const Training& training) {
     for (const Value* result : (*node)->results)
       if (matters[result->id])
         for_each_operand(**node, [&](Value*& operand) { matters[operand->id] = true; });
+  return matters;
+}
+
+// A number of the operator's, or what its body makes from numbers alone: the triangle of `tril`.
+bool is_own_constant(const Value* value, int user_call) {
+  if (!value->node || value->node->user_call != user_call) return false;
+  bool constant = true;
+  for_each_operand(*value->node, [&](Value*& operand) { constant &= is_own_constant(operand, user_call); });
+  return constant;
+}
+
+// Eager's operator saves no tensor: it is linear in what is differentiated, and nothing else that it reads is a tensor
+// of the program's.
+bool saves_nothing(const Node& node, const std::vector<bool>& differentiated) {
+  const Linearity linearity = node.op->core.linearity;
+  if (linearity == Linearity::kAll || linearity == Linearity::kAffine) return true;
+  const bool is_product = linearity == Linearity::kProduct || linearity == Linearity::kFirst;
+  if (linearity != Linearity::kRest && !is_product) return false;
+  bool constant = true;
+  for_each_operand(const_cast<Node&>(node), [&](Value*& operand) {
+    if (!differentiated[operand->id]) {
+      constant &= is_own_constant(operand, node.user_call);
+    } else if (is_product) {
+      // `x * 2` saves the number; the body of `mean` divides what it has summed.
+      const Node* made = operand->node;
+      constant &= made && made->user_call == node.user_call && made->op != &op("core.cast");
+    }
+  });
+  return constant;
+}
+
+}  // namespace
+
+bool saves_nothing(const Training& training) {
+  if (!training.saved.empty()) return false;
+  const std::vector<bool> differentiated = on_the_way(training), matters = leads_to_outputs(training);
+  return std::ranges::all_of(training.function->nodes, [&](const auto& node) {
+    const int result = node->results.at(0)->id;
+    return !differentiated[result] || !matters[result] || saves_nothing(*node, differentiated);
+  });
+}
+
+std::vector<int> overwritten_inputs(const Training& training) {
+  const Graph& function = *training.function;
+  const std::vector<bool> matters = leads_to_outputs(training);
   std::vector<int> inputs;
   for (const Graph::Mutation& mutation : function.mutations)
     if (matters[function.inputs[mutation.input]->id]) inputs.push_back(mutation.input);
