@@ -13,6 +13,7 @@
 #include "graph/index_operands.h"
 #include "graph/op.h"
 #include "graph/passes.h"
+#include "graph/passes/view_step.h"
 #include "runtime/host/arena.h"
 #include "symbolic/interop/counters.h"
 #include "symbolic/interop/loaded_object.h"
@@ -70,8 +71,9 @@ class NativeGraph : public CompiledGraph {
   std::shared_ptr<TrainingFunction> training_;  // null where no gradient is asked for
   std::shared_ptr<graph::SymContext> sym_;
   std::vector<OutputAlias> outputs_;
-  std::vector<bool> requires_grad_;  // by output, as in eager
-  bool any_history_ = false;         // of them
+  std::vector<bool> requires_grad_;   // by output, as in eager
+  bool any_history_ = false;          // of them
+  std::vector<bool> one_of_several_;  // by output: PyTorch refuses writes to it
   std::vector<OutputForm> forms_;
   std::vector<FreshOutput> fresh_;
   std::vector<int> numbers_;  // graph inputs that are Python numbers
@@ -96,6 +98,7 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
   for (const graph::Value* output : capture.graph->outputs) {
     requires_grad_.push_back(output->requires_grad);
     any_history_ |= output->requires_grad;
+    one_of_several_.push_back(output->requires_grad && graph::is_one_of_several_views(output));
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const bool in_order = outputs_[i].kind == OutputAlias::kFresh && outputs_[i].index == static_cast<int>(i);
@@ -275,8 +278,12 @@ PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols
     if (!detached) return {};
     base = detached.get();
   }
-  return symbolic::as_strided_view(base, extents.data(), extents.data() + rank, static_cast<int>(rank),
-                                   sym_->evaluate(alias.offset, symbols));
+  PyRef view = symbolic::as_strided_view(base, extents.data(), extents.data() + rank, static_cast<int>(rank),
+                                         sym_->evaluate(alias.offset, symbols));
+  if (!view || !one_of_several_[output]) return view;
+  PyRef row = PyRef::steal(PyObject_CallMethod(view.get(), "unsqueeze", "i", 0));
+  PyRef views = row ? PyRef::steal(PyObject_CallMethod(row.get(), "unbind", nullptr)) : PyRef();
+  return views ? PyRef::steal(PySequence_GetItem(views.get(), 0)) : PyRef();
 }
 
 // Is there a result whose history has to reach back through the graph?

@@ -17,6 +17,15 @@ bool same_sizes(SymContext& context, const std::vector<Sym>& a, const std::vecto
                     [&](const Sym& x, const Sym& y) { return same_size(context, x, y); });
 }
 
+bool is_one_of_several_views(const Value* value) {
+  constexpr std::string_view kSeveral[] = {"unbind", "split", "split_with_sizes", "chunk"};
+  while (value->node && result_alias(*value->node) != Alias::kNone) {
+    if (std::ranges::find(kSeveral, value->node->op->name) != std::end(kSeveral)) return true;
+    value = std::get<Value*>(value->node->args.at(0));
+  }
+  return false;
+}
+
 bool is_aliasing_view(const OpDef& op) { return op.core.view != nullptr; }
 
 ViewStep make_view_step(const Node& view) {

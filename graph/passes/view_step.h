@@ -25,6 +25,10 @@ struct ViewStep {
   std::vector<Sym> result_sizes;
 };
 
+// Captured graphs: is it a view that `unbind` or `split` gave with others, or a view of such a one? PyTorch refuses
+// writes to those where it would have to note them.
+bool is_one_of_several_views(const Value* value);
+
 // Is `op` an index map whose result may share its operand's storage?
 bool is_aliasing_view(const OpDef& op);
 ViewStep make_view_step(const Node& view);

@@ -4,6 +4,7 @@
 #include "graph/core.h"
 #include "graph/index_operands.h"
 #include "graph/op.h"
+#include "graph/passes/view_step.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/user_call.h"
@@ -77,6 +78,7 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
   }
   if (!any) return;
   if (is_input) break_graph("CD0416", "an input");
+  if (graph::is_one_of_several_views(target)) break_graph("CD0416", "one of several views");
   base->requires_grad = true;
   for (auto& [view, root] : capture.base_of)
     if (root == base && !capture.cut.count(view)) const_cast<graph::Value*>(view)->requires_grad = true;
