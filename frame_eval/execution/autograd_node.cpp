@@ -122,6 +122,18 @@ bool attach_node(NodeRequest& request) {
 
 PyRef saved_tensors(PyObject* node) { return PyRef::steal(PyObject_GetAttr(node, names().saved_tensors)); }
 
+PyRef unchecked_saved_tensors(PyObject* node) {
+  PyRef saved = PyRef::steal(PyObject_GetAttrString(node, "_raw_saved_tensors"));
+  if (!saved || !PyTuple_Check(saved.get())) return {};
+  PyRef tensors = PyRef::steal(PyTuple_New(PyTuple_GET_SIZE(saved.get())));
+  for (Py_ssize_t i = 0; tensors && i < PyTuple_GET_SIZE(saved.get()); ++i) {
+    PyObject* tensor = PyObject_GetAttrString(PyTuple_GET_ITEM(saved.get(), i), "data");
+    if (!tensor) return {};
+    PyTuple_SET_ITEM(tensors.get(), i, tensor);
+  }
+  return tensors;
+}
+
 int keeps_graph() {
   PyObject* ask = symbolic::library_object("torch._C._autograd", "_get_current_graph_task_keep_graph");
   if (!ask)

@@ -37,6 +37,8 @@ bool attach_node(NodeRequest& request);
 
 // node.saved_tensors: raises PyTorch's errors where they were freed or written to. A tuple.
 PyRef saved_tensors(PyObject* node);
+// The same without the check for writes, and without history. Null where they were freed; may leave an error set.
+PyRef unchecked_saved_tensors(PyObject* node);
 // The node lets them go, unless the graph is kept for another backward. False with a Python error set.
 bool release_saved_tensors(PyObject* node);
 // Is the backward that runs now asked to keep the graph? -1 with a Python error set.

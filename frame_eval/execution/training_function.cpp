@@ -138,12 +138,14 @@ bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t
   ForwardCall forward{.symbols = symbols, .versions = {}};
   for (size_t i = 0; i < plan_.function->inputs.size(); ++i)
     forward.versions.push_back(is_saved_[i] ? -1 : version_of(inputs[i]));
-  request.state = std::make_unique<State>(shared_from_this(), std::move(forward));
   for (int input : node_inputs_) request.inputs.push_back(inputs[input]);
   for (int output : node_outputs_) request.outputs.push_back(fresh[output]);
   for (const SavedValue& saved : plan_.saved)
     request.saved.push_back(saved.kind == SavedValue::kInput ? inputs[saved.index]
                                                              : fresh[saved.index].get());
+  if (node_outputs_.size() > 1)
+    for (PyObject* saved : request.saved) forward.saved_versions.push_back(version_of(saved));
+  request.state = std::make_unique<State>(shared_from_this(), std::move(forward));
   // Higher derivatives start from the inputs again.
   const size_t count = plan_.function->inputs.size();
   request.kept = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
@@ -167,14 +169,15 @@ PyRef TrainingFunction::backward(PyObject* node, ForwardCall& forward, PyObject*
   if (!read_cotangents(cotangents, count, symbols, incoming)) return {};
   for (size_t i = 0; !forward.freed.empty() && i < incoming.defined.size(); ++i)
     if (incoming.defined[i] && forward.freed[group_of_output_[i]]) return raise_second_time();
+  const bool is_compiled = incoming.are_plain && !grad_mode_is_enabled();
+  CompiledBackward* compiled = is_compiled ? &backward_of(incoming.defined, gradients, symbols) : nullptr;
   // Read in any case: raises where they were freed, or written to since.
-  PyRef saved = read_saved(node, forward);
+  PyRef saved = read_saved(node, forward, compiled ? &compiled->reads : nullptr);
   if (!saved) return {};
   if (!incoming.are_plain) return run_in_python(node, saved.get(), gradients, incoming, forward);
-  if (grad_mode_is_enabled()) return run_differentiably(node, saved.get(), gradients, incoming, forward);
-  CompiledBackward& compiled = backward_of(incoming.defined, gradients, symbols);
+  if (!compiled) return run_differentiably(node, saved.get(), gradients, incoming, forward);
   if (!release(node, saved.get(), forward, incoming.defined)) return {};
-  return run(compiled, std::move(saved), incoming, symbols);
+  return run(*compiled, std::move(saved), incoming, symbols);
 }
 
 // What eager would free after a backward from these outputs. What several outputs do not share goes when a backward
@@ -197,21 +200,52 @@ bool TrainingFunction::release(PyObject* node, PyObject* saved, ForwardCall& for
     PyObject* tensor = PyObject_CallMethod(PyTuple_GET_ITEM(saved, i), "detach", nullptr);
     if (!tensor) return false;
     PyTuple_SET_ITEM(forward.rest.get(), i, tensor);
-    forward.rest_versions.push_back(version_of(tensor));
+    // What was written to before, and not read by this backward, stays stale.
+    const bool is_stale = !forward.stale.empty() && forward.stale[i];
+    forward.rest_versions.push_back(is_stale ? -2 : version_of(tensor));
   }
   return static_cast<bool>(forward.rest);
 }
 
-PyRef TrainingFunction::read_saved(PyObject* node, const ForwardCall& forward) const {
+PyRef TrainingFunction::read_saved(PyObject* node, ForwardCall& forward, const Mask* reads) const {
   if (saves_nothing_) return PyRef::steal(PyTuple_New(0));
-  if (!forward.rest) return saved_tensors(node);
+  if (!forward.rest) {
+    PyRef saved = saved_tensors(node);
+    return saved || !reads ? std::move(saved) : read_saved_in_part(node, forward, *reads);
+  }
   for (size_t i = 0; i < forward.rest_versions.size(); ++i)
-    if (version_of(PyTuple_GET_ITEM(forward.rest.get(), i)) != forward.rest_versions[i])
+    if ((!reads || (*reads)[i]) &&
+        version_of(PyTuple_GET_ITEM(forward.rest.get(), i)) != forward.rest_versions[i])
       return raise(
           PyExc_RuntimeError,
           "one of the variables needed for gradient computation has been modified by an inplace operation: "
           "what a compiled function saved for the backward of several results");
   return forward.rest;
+}
+
+// In eager each operator saves for itself, and what an operator has saved that no gradient comes to may be written to.
+// Called with PyTorch's error set, which stays where something that is read was written to, or all was freed.
+PyRef TrainingFunction::read_saved_in_part(PyObject* node, ForwardCall& forward, const Mask& reads) const {
+  if (forward.saved_versions.empty() || !PyErr_ExceptionMatches(PyExc_RuntimeError)) return {};
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Mask stale;
+  PyRef tensors = unchecked_saved_tensors(node);
+  bool usable = tensors && PyTuple_GET_SIZE(tensors.get()) == static_cast<Py_ssize_t>(reads.size());
+  for (size_t i = 0; usable && i < reads.size(); ++i) {
+    stale.push_back(version_of(PyTuple_GET_ITEM(tensors.get(), i)) != forward.saved_versions[i]);
+    usable = !reads[i] || !stale[i];
+  }
+  PyErr_Clear();
+  if (!usable) {
+    PyErr_Restore(type, value, traceback);
+    return {};
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  forward.stale = std::move(stale);
+  return tensors;
 }
 
 TrainingFunction::Mask TrainingFunction::wanted_gradients(const std::vector<bool>& needed) const {
@@ -254,7 +288,13 @@ TrainingFunction::CompiledBackward& TrainingFunction::backward_of(const Mask& co
   if (const auto known = backwards_.find(masks); known != backwards_.end()) return known->second;
   // Logs call Python while it is compiled: another thread, which may need the same one, does not find half of it.
   const size_t guards = plan_.function->sym->guards().size();
-  CompiledBackward made{.plan = graph::make_backward(plan_, cotangents, gradients), .executable = nullptr};
+  CompiledBackward made{
+      .plan = graph::make_backward(plan_, cotangents, gradients), .executable = nullptr, .reads = {}};
+  std::vector<bool> read(made.plan.graph->next_value_id());
+  for (const auto& node : made.plan.graph->nodes)
+    graph::for_each_operand(*node, [&](graph::Value*& operand) { read[operand->id] = true; });
+  for (const graph::Value* output : made.plan.graph->outputs) read[output->id] = true;
+  for (size_t i = 0; i < plan_.saved.size(); ++i) made.reads.push_back(read[made.plan.graph->inputs[i]->id]);
   made.executable = compile_("backward", *made.plan.graph);
   check_guards(guards, symbols);
   return backwards_.try_emplace(masks, std::move(made)).first->second;

@@ -49,6 +49,10 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
     Mask freed;
     PyRef rest;
     std::vector<int64_t> rest_versions;
+    // Where there are several outputs: the versions of what was saved, for backwards that read only some of it.
+    std::vector<int64_t> saved_versions;
+    Mask
+        stale;  // of what was saved: written to since, as the last backward that read only some of it has found
   };
   // Called by the node.
   PyRef backward(PyObject* node, ForwardCall& forward, PyObject* const* cotangents, Py_ssize_t count);
@@ -57,6 +61,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   struct CompiledBackward {
     graph::Backward plan;
     std::shared_ptr<runtime::Executable> executable;
+    Mask reads;  // by saved value
   };
   struct GradientGraph {
     std::shared_ptr<TrainingFunction> function;
@@ -86,7 +91,9 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   bool read_inputs_again(PyObject* node, PyObject* saved, const std::vector<int>& draws,
                          const std::vector<bool>& reads, const Cotangents& cotangents,
                          const ForwardCall& forward, std::vector<PyRef>& inputs) const;
-  PyRef read_saved(PyObject* node, const ForwardCall& forward) const;
+  // `reads`: by saved value, or null where all are read.
+  PyRef read_saved(PyObject* node, ForwardCall& forward, const Mask* reads) const;
+  PyRef read_saved_in_part(PyObject* node, ForwardCall& forward, const Mask& reads) const;
   bool release(PyObject* node, PyObject* saved, ForwardCall& forward, const Mask& cotangents) const;
   PyRef gradient_tuple(const std::vector<int>& inputs, PyObject* const* tensors) const;
   GradientGraph& gradient_graph(const Mask& cotangents, const Mask& gradients,
