@@ -129,8 +129,10 @@ class Partitioner {
         needed_(needed),
         in_memory_(forward.next_value_id()),
         leaves_region_(forward.next_value_id()),
-        written_(forward.inputs.size()) {
+        written_(forward.inputs.size()),
+        is_saved_by_eager_(forward.inputs.size()) {
     for (const Graph::Mutation& mutation : forward.mutations) written_[mutation.input] = true;
+    find_saved_inputs();
     find_in_memory();
     find_region_results();
   }
@@ -153,6 +155,7 @@ class Partitioner {
     }
     for (const Value* value : needed_) network.connect(2 * value->id + 1, sink, kInfinity);
     const std::vector<bool> side = network.cut(source, sink);
+    if (side.empty()) throw InternalError("the backward reads what cannot be kept");
     std::vector<Value*> kept;
     for (int id = 0; id < count; ++id)
       if (side.at(2 * id) && !side[2 * id + 1]) kept.push_back(graph_.value(id));
@@ -184,7 +187,10 @@ class Partitioner {
   // kept, which needs no copy.
   double cost(const Value* value) const {
     const double bytes = bytes_of(*graph_.sym, value->type) + 1;
-    if (is_input(value)) return written_[value->index] ? 2 * bytes : 1e-3 * bytes;
+    if (is_input(value)) {
+      if (written_[value->index]) return 2 * bytes;
+      return is_saved_by_eager_[value->index] ? 1e-3 * bytes : kInfinity;
+    }
     if (is_inside_region(value)) return kInfinity;
     if (is_view(*value->node)) return 2.5 * bytes;
     return in_memory_[value->id] || is_dear(*value->node) ? bytes : 2 * bytes;
@@ -218,6 +224,47 @@ class Partitioner {
       });
   }
 
+  // What the program may write to after the forward, since eager has saved something else, is not read again: of
+  // `(x > 0) * y` eager keeps the mask, and so do we. Which inputs eager saves is told by calls of the program: those
+  // that derivatives read, and operands of calls whose inside is read (where eager has one operator, it saves the
+  // operand). Small ones (a bias) are read again all the same: in place of them something large would be stored.
+  void find_saved_inputs() {
+    std::vector<bool> is_needed(graph_.next_value_id());
+    for (const Value* value : needed_) {
+      is_needed[value->id] = true;
+      note_saved(graph_.value(value->id));
+    }
+    std::vector<bool> visited(graph_.next_value_id());
+    for (const auto& node : graph_.nodes)
+      for_each_operand(*node, [&](Value*& operand) {
+        const bool is_inside = operand->node && operand->node->user_call == node->user_call;
+        if (is_inside && is_needed[operand->id]) note_operands(*operand->node, visited);
+        const double bytes = bytes_of(*graph_.sym, base_of(operand)->type);
+        const bool is_small = 8 * bytes < bytes_of(*graph_.sym, node->results.at(0)->type);
+        if (node->region || node->user_call < 0 || (is_small && !is_view(*node))) note_saved(operand);
+      });
+  }
+
+  void note_saved(const Value* value) {
+    const Value* base = base_of(value);
+    if (is_input(base)) is_saved_by_eager_[base->index] = true;
+  }
+
+  // What comes into the call on the way to this node.
+  void note_operands(Node& node, std::vector<bool>& visited) {
+    std::vector<Node*> open = {&node};
+    while (!open.empty()) {
+      Node& at = *open.back();
+      open.pop_back();
+      if (visited[at.results.at(0)->id]) continue;
+      visited[at.results.at(0)->id] = true;
+      for_each_operand(at, [&](Value*& operand) {
+        note_saved(operand);
+        if (operand->node && operand->node->user_call == node.user_call) open.push_back(operand->node);
+      });
+    }
+  }
+
   void find_in_memory() {
     std::vector<int> users(graph_.next_value_id());
     for (const auto& node : graph_.nodes)
@@ -236,7 +283,8 @@ class Partitioner {
   // By value id: does what a checkpoint computes leave it, as a result of the graph or to be read outside?
   enum Leaves : uint8_t { kNot, kAsResult, kForOthers };
   std::vector<Leaves> leaves_region_;
-  std::vector<bool> written_;  // by input: its content is another after the graph
+  std::vector<bool> written_;            // by input: its content is another after the graph
+  std::vector<bool> is_saved_by_eager_;  // by input
 };
 
 // What the values of equal layers have in common.

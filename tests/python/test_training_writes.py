@@ -1,0 +1,156 @@
+"""Writes between a forward and its backward: what eager accepts, since no operator has saved it, compiled functions accept."""
+
+from __future__ import annotations
+
+import pytest
+
+import cdynamo
+
+torch = pytest.importorskip("torch")
+
+
+def leaf(size):
+    return torch.linspace(-1, 2, size).requires_grad_()
+
+
+# ---- what eager saves is what may not be written to --------------------------------------------------------------------
+
+
+def gradients(function, write, number):
+    """Those of result `number` after `write`; the error's first words where eager or the compiled function refuses."""
+    inputs = [leaf(4), torch.arange(4)]
+    results = function(*inputs)
+    write(*inputs, *results)
+    try:
+        return torch.autograd.grad(results[number].sum(), inputs[0], allow_unused=True)
+    except RuntimeError as error:
+        return str(error).split(":")[0]
+
+
+def write_to(number):
+    def write(*tensors):
+        with torch.no_grad():
+            tensors[number].add_(1)
+
+    return write
+
+
+FUNCTIONS = {
+    "a mask is saved": lambda x, i: ((x > 0) * x,),
+    "a mask of integers is saved": lambda x, i: ((i > 1) * x,),
+    "a product of integers is saved": lambda x, i: ((i * 2) * x,),
+    "a negative is saved": lambda x, i: ((-x).amax(0),),
+    "one operator saves its operand": lambda x, i: (torch.nn.functional.gelu(x),),
+    "an operand is saved": lambda x, i: (i * x,),
+    "of several results": lambda x, i: (x + 1, x * x),
+    "of results of each other": lambda x, i: (lambda y: (y, y.amax(0)))(x + 1),
+    "of several results that share an operand": lambda x, i: (x * i, x.exp()),
+}
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_is_not_saved_may_be_written_to(name, written):
+    function = FUNCTIONS[name]
+    for number in range(len(function(leaf(4), torch.arange(4)))):
+        expected = gradients(function, write_to(written), number)
+        got = gradients(cdynamo.optimize(function), write_to(written), number)
+        if isinstance(expected, tuple) or isinstance(got, str):
+            assert str(got) == str(expected)
+        else:  # something else was saved, which nobody has written to
+            assert str(got) == str(gradients(function, lambda *_: None, number))
+
+
+def test_what_was_written_to_stays_refused_after_another_backward():
+    x, y = leaf(3), leaf(3)
+    a, b = cdynamo.optimize(lambda x, y: (x * x, y * y))(x, y)
+    with torch.no_grad():
+        y.add_(1)
+    a.sum().backward()
+    assert torch.equal(x.grad, 2 * x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        b.sum().backward()
+
+
+# ---- backward twice, where no operator has saved anything ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * 2,
+        lambda x: (x + 1).tril().view(-1),
+        lambda x: (x + 1, x[:, 1:] > x.pow(2).sum(-1, keepdim=True))[0],  # what nobody differentiates
+        lambda x: x.mean(),
+        lambda x: x.triu(1) + x.diagonal(),
+        lambda x: torch.where(torch.arange(2) > 0, x, 0),
+    ],
+)
+def test_backward_twice(function):
+    def twice(f):
+        x = leaf(4).detach().view(2, 2).requires_grad_()
+        loss = f(x).sum()
+        loss.backward()
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            return str(error)
+        return x.grad.tolist()
+
+    assert twice(cdynamo.optimize(function)) == twice(function)
+
+
+# ---- views that come with others -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.unbind()[0],
+        lambda x: next(iter(x)),
+        lambda x: x.chunk(2)[1],
+        lambda x: x.split([1, 1])[0].T,
+        lambda x: x.tensor_split(2)[0],
+        lambda x: x[0],
+    ],
+)
+@pytest.mark.parametrize("breaks", [False, True])
+def test_writes_to_one_of_several_views(view, breaks):
+    def f(x):
+        x = x * 1
+        part = view(x)
+        if breaks:
+            cdynamo.graph_break()
+        part.add_(1)
+        return x.detach()
+
+    def result(f):
+        x = leaf(4).detach().view(2, 2).requires_grad_()
+        try:
+            return f(x).tolist()
+        except RuntimeError as error:
+            return str(error).partition(" is a view ")[2]
+
+    assert result(cdynamo.optimize(f)) == result(f)
+
+
+# ---- gradients past the graph --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [lambda x: x[-1], lambda x: x * x, lambda x: x])
+@pytest.mark.parametrize("after", [lambda x, a: a.sum(), lambda x, a: (a + x.sin()).sum()])
+def test_history_that_begins_before_a_break(before, after):
+    def f(x):
+        a = before(x)
+        cdynamo.graph_break()
+        return torch.autograd.grad(after(x, a), x, allow_unused=True)[0]
+
+    x = leaf(4).detach().view(2, 2).requires_grad_()
+    torch.testing.assert_close(cdynamo.optimize(f)(x), f(x))
+
+
+def test_a_leaf_and_a_result_are_two_entries():
+    f = cdynamo.optimize(lambda x, a: torch.autograd.grad((a * x).sum(), x)[0])
+    x = leaf(3)
+    assert torch.equal(f(x, leaf(3)), leaf(3))
+    torch.testing.assert_close(f(x, x * x), 3 * x.detach() ** 2)
