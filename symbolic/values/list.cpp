@@ -253,11 +253,7 @@ ValuePtr ListValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool 
 
 ValuePtr ListValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   ListValue* list = list_in(other);
-  if (!list) return nullptr;
-  // Tuples of two sizes are compared item by item all the same.
-  if ((py_op == Py_EQ || py_op == Py_NE) && items(ex).size() != list->items(ex).size())
-    return make_bool(ex, py_op == Py_NE);
-  return compare_sequences(ex, py_op, items(ex), list->items(ex));
+  return list ? compare_sequences(ex, py_op, items(ex), list->items(ex), LengthsDiffer::kDecides) : nullptr;
 }
 
 std::optional<std::vector<ValuePtr>> ListValue::unpack(Executor& ex) { return items(ex); }

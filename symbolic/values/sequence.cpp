@@ -27,6 +27,14 @@ namespace {
 Py_ssize_t bound_or(Executor& ex, const ValuePtr& bound, Py_ssize_t missing) {
   return is_none(bound) ? missing : index_argument(ex, bound);
 }
+// Whether comparing the items that both have neither raises nor breaks the graph; nor should it guard a size for nothing.
+bool compares_without_effects(const std::vector<ValuePtr>& a, const std::vector<ValuePtr>& b) {
+  auto is_plain = [](const ValuePtr& value) { return constant_object(value) || is_integer_value(value); };
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (!is_plain(a[i]) || !is_plain(b[i])) return false;
+  return true;
+}
+
 }  // namespace
 
 SliceBounds slice_bounds(Executor& ex, const ValuePtr& value, Py_ssize_t size) {
@@ -49,8 +57,10 @@ std::vector<ValuePtr> slice_items(Executor& ex, const ValuePtr& slice, const std
 }
 
 ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>& a,
-                           const std::vector<ValuePtr>& b) {
+                           const std::vector<ValuePtr>& b, LengthsDiffer lengths) {
   bool equality = py_op == Py_EQ || py_op == Py_NE;
+  bool lengths_decide = lengths == LengthsDiffer::kDecides || compares_without_effects(a, b);
+  if (equality && a.size() != b.size() && lengths_decide) return make_bool(ex, py_op == Py_NE);
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
     ValuePtr x = a[i], y = b[i];
     if (values_equal(ex, x, y)) continue;
@@ -100,9 +110,10 @@ ValuePtr sequence_index_method(Executor& ex, const char* kind, const std::vector
   };
   Py_ssize_t found = find_item(ex, items, args.positional[0], clip(1, 0), clip(2, size));
   if (found < 0) {
-    PyRef object = materialize(ex, args.positional[0]);
-    std::string shown = "value";
-    if (object && std::string_view(kind) == "list") {
+    if (std::string_view(kind) == "list") {
+      PyRef object = materialize(ex, args.positional[0]);
+      if (!object) break_graph("CD0202", "list.index of something that is not in the list");
+      std::string shown;
       PyRef repr = checked_user(ex, PyObject_Repr(object.get()));
       shown = PyUnicode_AsUTF8(repr.get());
       raise_error(ex, PyExc_ValueError, shown + " is not in list");

@@ -20,9 +20,11 @@ struct SliceBounds {
 SliceBounds slice_bounds(Executor& ex, const ValuePtr& slice, Py_ssize_t size);
 std::vector<ValuePtr> slice_items(Executor& ex, const ValuePtr& slice, const std::vector<ValuePtr>& items);
 
-// list_richcompare: the first items that differ decide.
+// Lists of other lengths are unequal whatever they hold; of tuples the items come first, whose comparison may raise.
+enum class LengthsDiffer { kDecides, kComesLast };
+// list_richcompare and tuple_richcompare: the first items that differ decide.
 ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>& a,
-                           const std::vector<ValuePtr>& b);
+                           const std::vector<ValuePtr>& b, LengthsDiffer lengths);
 // The first position in [start, stop) that equals `item`, or -1.
 Py_ssize_t find_item(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& item, Py_ssize_t start,
                      Py_ssize_t stop);

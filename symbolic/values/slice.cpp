@@ -49,7 +49,8 @@ ValuePtr SliceValue::get_attribute(Executor& ex, PyObject* name) {
 ValuePtr SliceValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   auto* slice = dynamic_cast<SliceValue*>(other.get());
   if (!slice) return nullptr;
-  return compare_sequences(ex, py_op, {start_, stop_, step_}, {slice->start_, slice->stop_, slice->step_});
+  return compare_sequences(ex, py_op, {start_, stop_, step_}, {slice->start_, slice->stop_, slice->step_},
+                           LengthsDiffer::kComesLast);
 }
 
 PyRef SliceValue::hash_key(Executor& ex) {

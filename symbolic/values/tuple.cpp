@@ -125,7 +125,8 @@ ValuePtr TupleValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool
 
 ValuePtr TupleValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   TupleValue* tuple = tuple_in(other);
-  return tuple ? compare_sequences(ex, py_op, items(ex), tuple->items(ex)) : nullptr;
+  return tuple ? compare_sequences(ex, py_op, items(ex), tuple->items(ex), LengthsDiffer::kComesLast)
+               : nullptr;
 }
 
 std::optional<std::vector<ValuePtr>> TupleValue::unpack(Executor& ex) { return items(ex); }
