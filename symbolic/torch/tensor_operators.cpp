@@ -65,10 +65,13 @@ bool is_operand(const ValuePtr& value) {
   return number_argument(value) || graph_value(value);
 }
 
-// NotImplemented, unless the operand is NumPy's: tensors take its scalars and arrays, which no graph of torch's holds.
+// NotImplemented, unless tensors take the operand and no graph of torch's holds it: NumPy's scalars and arrays, and
+// complex numbers.
 ValuePtr not_implemented(const ValuePtr& other) {
   if (std::string_view(other->type()->tp_name).starts_with("numpy."))
     break_graph("CD0409", other->describe());
+  if (PyType_IsSubtype(other->type(), &PyComplex_Type))
+    break_graph("CD0401", "a tensor's operator with " + other->describe());
   return nullptr;
 }
 
