@@ -70,8 +70,11 @@ ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
     return folded(ex, name, positional({new_list({})}));  // raises in the version's own words
   }
   bool keyed = bound[0] && !is_none(bound[0]);
-  bool ints = !keyed && std::all_of(items.begin(), items.end(),
-                                    [](const ValuePtr& item) { return as_sym(item).has_value(); });
+  // A bool that is the largest stays one.
+  bool ints = !keyed && std::all_of(items.begin(), items.end(), [](const ValuePtr& item) {
+    PyObject* constant = constant_object(item);
+    return as_sym(item).has_value() && !(constant && PyBool_Check(constant));
+  });
   bool symbolic = std::any_of(items.begin(), items.end(),
                               [](const ValuePtr& item) { return dynamic_cast<SymIntValue*>(item.get()); });
   if (ints && symbolic) {
