@@ -13,7 +13,6 @@ namespace cdynamo::symbolic {
 namespace {
 
 void nop(Executor&, SymbolicFrame&, const Instruction&) {}
-void pop_top(Executor&, SymbolicFrame& frame, const Instruction&) { frame.pop(); }
 void push_null(Executor&, SymbolicFrame& frame, const Instruction&) { frame.push(nullptr); }
 void copy(Executor&, SymbolicFrame& frame, const Instruction& in) {
   frame.push(ValuePtr(frame.peek(in.arg)));
@@ -64,6 +63,20 @@ void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
   }
   if (object && _PyType_Lookup(Py_TYPE(object), interned("__del__")) && !held_twice(frame, slot))
     break_graph("CD0216", "the end of a local of class " + std::string(Py_TYPE(object)->tp_name));
+}
+
+// An item of the stack that a graph break has left: nothing else need hold it, and a generator in a `try` runs its
+// handlers as it dies.
+bool only_stack_holds(const SymbolicFrame& frame, const ValuePtr& value) {
+  return frame.is_root && value && value->source && value->source->kind == SourceKind::kArgument &&
+         value->source->label.starts_with(".stack");
+}
+
+void pop_top(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  ValuePtr value = frame.pop();
+  PyObject* object = only_stack_holds(frame, value) ? value->real_object() : nullptr;
+  if (object && _PyType_Lookup(Py_TYPE(object), interned("__del__")))
+    break_graph("CD0216", "the end of a value of class " + std::string(Py_TYPE(object)->tp_name));
 }
 
 void store_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
