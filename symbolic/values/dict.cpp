@@ -313,8 +313,9 @@ ValuePtr DictValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool 
     return shared_from_this();
   }
   DictValue* other_dict = dict_in(other);
-  // defaultdict and OrderedDict have a __ror__ of their own, which gives one of them.
-  if (nb_op != kNbOr || !other_dict || (reflected && type() == &PyDict_Type)) return nullptr;
+  // Reflected: after a subclass's __or__ that did not know the operand. defaultdict and OrderedDict have a __ror__ of their
+  // own, which gives one of them.
+  if (nb_op != kNbOr || !other_dict) return nullptr;
   auto merged = new_dict(type());
   merged->set_default_factory(default_factory_);
   DictValue* left = reflected ? other_dict : this;
