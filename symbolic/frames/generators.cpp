@@ -107,11 +107,27 @@ bool GeneratorValue::has_to_be_closed() const {
 }
 
 bool GeneratorValue::may_have_to_be_closed() const {
-  if (!frame_ || started_) return has_to_be_closed();
+  if (!frame_) return false;
+  if (started_) return has_to_be_closed() || holds_one_to_be_closed();
+  if (type_ == &PyGen_Type) return true;
   const Program& program = frame_->code->program;
   return std::any_of(program.handlers.begin(), program.handlers.end(), [&](const auto& handler) {
     return program.code[handler.target].op == Op::PUSH_EXC_INFO;
   });
+}
+
+// Generators may hold each other: one that is being asked holds nothing more.
+bool GeneratorValue::holds_one_to_be_closed() const {
+  if (running_ || asked_) return false;
+  const auto has_to_be = [](const ValuePtr& value) {
+    auto* held = dynamic_cast<GeneratorValue*>(value.get());
+    return held && held->may_have_to_be_closed();
+  };
+  asked_ = true;
+  const bool holds =
+      std::ranges::any_of(frame_->locals, has_to_be) || std::ranges::any_of(frame_->stack, has_to_be);
+  asked_ = false;
+  return holds;
 }
 
 std::string GeneratorValue::describe() const {

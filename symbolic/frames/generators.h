@@ -31,14 +31,16 @@ class GeneratorValue final : public SymbolicValue {
   ValuePtr returned(Executor& ex) const;
   // It is suspended in a `try` or `with`, whose handlers Python runs when the generator dies.
   bool has_to_be_closed() const;
-  // The same of one that has not started: it may come to be.
+  // The same of one that has not started, which may come to be, and of one that holds such a generator.
   bool may_have_to_be_closed() const;
 
  private:
+  bool holds_one_to_be_closed() const;
   ValuePtr resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception);
   bool delegate_throw(Executor& ex, const ValuePtr& exception, ValuePtr* yielded);
   std::unique_ptr<SymbolicFrame> frame_;  // null: it has ended
   bool started_ = false, running_ = false;
+  mutable bool asked_ = false;             // holds_one_to_be_closed() is under way
   int64_t started_at_ = -1;                // the root's step
   std::shared_ptr<int64_t> abandoned_at_;  // Executor::State::abandoned_generator
   PyTypeObject* type_ = &PyGen_Type;       // what it stands for: an iterator of itertools, or itself
