@@ -17,11 +17,26 @@ bool same_sizes(SymContext& context, const std::vector<Sym>& a, const std::vecto
                     [&](const Sym& x, const Sym& y) { return same_size(context, x, y); });
 }
 
+namespace {
+
+// What a view is a view of: the first operand, or the one at its place where there are several (broadcast_tensors).
+const Value* viewed_operand(const Value& view) {
+  const Arg& operand = view.node->args.at(0);
+  if (const auto* one = std::get_if<Value*>(&operand)) return *one;
+  const auto* several = std::get_if<std::vector<Value*>>(&operand);
+  const auto& results = view.node->results;
+  const auto at = static_cast<size_t>(std::ranges::find(results, &view) - results.begin());
+  return several && at < several->size() ? several->at(at) : nullptr;
+}
+
+}  // namespace
+
 bool is_one_of_several_views(const Value* value) {
   constexpr std::string_view kSeveral[] = {"unbind", "split", "split_with_sizes", "chunk"};
   while (value->node && result_alias(*value->node) != Alias::kNone) {
     if (std::ranges::find(kSeveral, value->node->op->name) != std::end(kSeveral)) return true;
-    value = std::get<Value*>(value->node->args.at(0));
+    value = viewed_operand(*value);
+    if (!value) return false;
   }
   return false;
 }
