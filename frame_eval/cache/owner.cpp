@@ -47,11 +47,7 @@ Owner::Owner(ConfigPtr config, std::string name) : config_(std::move(config)), n
 Owner::~Owner() {
   all_owners().erase(this);
   for (auto& [code, caches] : caches_) drop_owner(code, this);
-  for (auto& [code, caches] : caches_) {
-    if (caches->common) caches->common->retire();
-    for (auto& [object, receiver] : caches->receivers)
-      if (receiver.cache) receiver.cache->retire();
-  }
+  for (const std::shared_ptr<CodeCache>& cache : all_caches()) cache->retire();
   last_ = nullptr;
   caches_.clear();
   symbolic::forget_dead_codes();  // resume functions and continuations
@@ -114,6 +110,16 @@ Owner::Receiver* Owner::find_own(Caches& caches, PyCodeObject* code, PyObject* r
   return &row.first->second;
 }
 
+std::vector<std::shared_ptr<CodeCache>> Owner::all_caches() const {
+  std::vector<std::shared_ptr<CodeCache>> all;
+  for (const auto& [code, caches] : caches_) {
+    if (caches->common) all.push_back(caches->common);
+    for (const auto& [object, receiver] : caches->receivers)
+      if (receiver.cache) all.push_back(receiver.cache);
+  }
+  return all;
+}
+
 void Owner::count_entry_of_receiver(PyCodeObject* code) {
   const auto found = caches_.find(code);
   if (found != caches_.end()) ++found->second->entries_of_receivers;
@@ -134,13 +140,8 @@ bool Owner::is_new(const symbolic::BreakRecord& record) {
 
 void Owner::clear() {
   // Dropping entries may run Python code (destructors) that calls what was optimized: work on a copy.
-  std::vector<std::shared_ptr<CodeCache>> all;
-  for (auto& [code, caches] : caches_) {
-    if (caches->common) all.push_back(caches->common);
-    for (auto& [object, receiver] : caches->receivers)
-      if (receiver.cache) all.push_back(receiver.cache);
-    caches->entries_of_receivers = 0;
-  }
+  const std::vector<std::shared_ptr<CodeCache>> all = all_caches();
+  for (auto& [code, caches] : caches_) caches->entries_of_receivers = 0;
   reported_.clear();
   for (const std::shared_ptr<CodeCache>& cache : all) cache->clear();
 }

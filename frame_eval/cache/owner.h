@@ -13,6 +13,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "frame_eval/cache/code_cache.h"
 #include "frame_eval/hook/config.h"
@@ -55,6 +56,7 @@ class Owner : public std::enable_shared_from_this<Owner> {
   // `reference`: the weak reference to a receiver whose own cache it is.
   std::shared_ptr<CodeCache> find(PyCodeObject* code, PyObject* receiver, bool is_root, PyRef* reference);
   Receiver* find_own(Caches& caches, PyCodeObject* code, PyObject* receiver, bool is_root);
+  std::vector<std::shared_ptr<CodeCache>> all_caches() const;
 
   ConfigPtr config_;
   std::string name_;

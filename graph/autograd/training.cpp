@@ -408,30 +408,35 @@ std::vector<bool> leads_to_outputs(const Training& training) {
   return matters;
 }
 
-// A number of the operator's, or what its body makes from numbers alone: the triangle of `tril`.
-bool is_own_constant(const Value* value, int user_call) {
-  if (!value->node || value->node->user_call != user_call) return false;
-  bool constant = true;
-  for_each_operand(*value->node, [&](Value*& operand) { constant &= is_own_constant(operand, user_call); });
+// By value id: a number of the operator's, or what its body makes from numbers alone: the triangle of `tril`.
+std::vector<bool> own_constants(const Graph& function) {
+  std::vector<bool> constant(function.next_value_id());
+  for (const auto& node : function.nodes) {
+    bool is_own = true;
+    for_each_operand(*node, [&](Value*& operand) {
+      is_own &= operand->node && operand->node->user_call == node->user_call && constant[operand->id];
+    });
+    for (const Value* result : node->results) constant[result->id] = is_own;
+  }
   return constant;
 }
 
 // Eager's operator saves no tensor: it is linear in what is differentiated, and nothing else that it reads is a tensor
 // of the program's.
-bool saves_nothing(const Node& node, const std::vector<bool>& differentiated) {
+bool saves_nothing(const Node& node, const std::vector<bool>& differentiated,
+                   const std::vector<bool>& own_constant) {
   const Linearity linearity = node.op->core.linearity;
   if (linearity == Linearity::kAll || linearity == Linearity::kAffine) return true;
   const bool is_product = linearity == Linearity::kProduct || linearity == Linearity::kFirst;
   if (linearity != Linearity::kRest && !is_product) return false;
   bool constant = true;
   for_each_operand(const_cast<Node&>(node), [&](Value*& operand) {
-    if (!differentiated[operand->id]) {
-      constant &= is_own_constant(operand, node.user_call);
-    } else if (is_product) {
-      // `x * 2` saves the number; the body of `mean` divides what it has summed.
-      const Node* made = operand->node;
-      constant &= made && made->user_call == node.user_call && made->op != &op("core.cast");
-    }
+    const Node* made = operand->node;
+    const bool is_inside = made && made->user_call == node.user_call;
+    if (!differentiated[operand->id])
+      constant &= is_inside && own_constant[operand->id];
+    else if (is_product)  // `x * 2` saves the number; the body of `mean` divides what it has summed
+      constant &= is_inside && made->op != &op("core.cast");
   });
   return constant;
 }
@@ -440,10 +445,11 @@ bool saves_nothing(const Node& node, const std::vector<bool>& differentiated) {
 
 bool saves_nothing(const Training& training) {
   if (!training.saved.empty()) return false;
-  const std::vector<bool> differentiated = on_the_way(training), matters = leads_to_outputs(training);
+  const std::vector<bool> differentiated = on_the_way(training), matters = leads_to_outputs(training),
+                          own_constant = own_constants(*training.function);
   return std::ranges::all_of(training.function->nodes, [&](const auto& node) {
     const int result = node->results.at(0)->id;
-    return !differentiated[result] || !matters[result] || saves_nothing(*node, differentiated);
+    return !differentiated[result] || !matters[result] || saves_nothing(*node, differentiated, own_constant);
   });
 }
 

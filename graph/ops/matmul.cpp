@@ -68,8 +68,6 @@ Tensor fold(Tensor a, Tensor matrix, F&& multiply) {
   return reshape(product, sizes);
 }
 
-bool is_half(Tensor x) { return x.dtype() == DType::kF16 || x.dtype() == DType::kBF16; }
-
 // beta * addend + alpha * (a @ b) in half types.
 Tensor half_addmm(Tensor a, Tensor b, Tensor addend, double beta = 1, double alpha = 1) {
   a.rank() == 2 ? check_mm(a, b) : check_bmm(a, b);
@@ -147,7 +145,7 @@ std::vector<Value*> addr_body(Builder& b, const Args& args) {
 
 // beta * self + alpha * (a @ b), of matrices or of batches of them.
 Tensor scaled_product(const Args& args, Tensor self, Tensor a, Tensor b) {
-  if (is_half(a) && a.dtype() == b.dtype() && self.dtype() == a.dtype())
+  if (is_half(a.dtype()) && a.dtype() == b.dtype() && self.dtype() == a.dtype())
     return half_addmm(a, b, self, args.number("beta"), args.number("alpha"));
   return scaled_sum(args, self, a.rank() == 3 ? checked_bmm(a, b) : checked_mm(a, b));
 }
@@ -209,7 +207,8 @@ std::vector<Value*> linear_body(Builder& b, const Args& args) {
   if (!args.has("bias")) return one(matmul_of(input, matrix));
   Tensor bias = operand(b, args, "bias");
   if (bias.dtype() != input.dtype()) runtime_error("self and mat2 must have the same dtype");
-  if (!is_half(input) || matrix.rank() != 2 || input.rank() == 0) return one(matmul_of(input, matrix) + bias);
+  if (!is_half(input.dtype()) || matrix.rank() != 2 || input.rank() == 0)
+    return one(matmul_of(input, matrix) + bias);
   return one(
       fold(input, matrix, [&](Tensor rows, Tensor columns) { return half_addmm(rows, columns, bias); }));
 }
