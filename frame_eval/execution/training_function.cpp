@@ -7,6 +7,7 @@
 #include "frame_eval/execution/executable_call.h"
 #include "frame_eval/reports/graph_description.h"
 #include "graph/autograd/autograd.h"
+#include "graph/autograd/eager_graph.h"
 #include "graph/op.h"
 #include "graph/strides.h"
 #include "runtime/host/arena.h"

@@ -58,17 +58,6 @@ Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_
 // For readers.
 std::unique_ptr<Graph> make_joint_graph(const Training& training);
 
-// By output: a number that outputs share whose gradients meet on their way; -1 for those that have none. In eager
-// each such group can be freed by a backward of its own.
-std::vector<int> output_groups(const Training& training);
-
-// Would eager's operators save no tensor either? Their backward may run any number of times.
-bool saves_nothing(const Training& training);
-
-// Inputs that the function writes to and that a differentiable output depends on: what higher derivatives read
-// is what was there before.
-std::vector<int> overwritten_inputs(const Training& training);
-
 // `cotangents`: by output of the function, which come in; `gradients`: by input, which are asked for.
 Backward make_backward(const Training& training, const std::vector<bool>& cotangents,
                        const std::vector<bool>& gradients);
