@@ -37,6 +37,7 @@ const std::vector<Row>& rows() {
       {"index_fill", {"value"}, Rule::kExact},
       {"scatter", {"value"}, Rule::kExact},
       {"clamp", {"min", "max"}, Rule::kBound},
+      {"np.clip", {"min", "max", "a_min", "a_max"}, Rule::kBound, true},
       {"clamp_min", {"min"}, Rule::kBound},
       {"clamp_max", {"max"}, Rule::kBound},
       {"where", {"self", "other"}, Rule::kIntegers},
@@ -46,6 +47,7 @@ const std::vector<Row>& rows() {
       {"pad", {"value"}, Rule::kReal},
       {"constant_pad_nd", {"value"}},
       {"pow", {"exponent"}},
+      {"pow", {"self", "exponent"}, Rule::kExact, true},
       {"threshold", {"threshold", "value"}},
       {"hardtanh", {"min_val", "max_val"}},
       {"linspace", {"start", "end"}},
@@ -111,8 +113,10 @@ void require_fits(Graph& graph, const Arg& number, DType dtype) {
 }
 
 void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DType dtype) {
-  const auto row = std::ranges::find(rows(), op.name, &Row::op);
-  if (row == rows().end() || (graph.framework != Framework::kTorch && !row->numpy)) return;
+  const auto row = std::ranges::find_if(rows(), [&](const Row& one) {
+    return one.op == op.name && (graph.framework == Framework::kTorch || one.numpy);
+  });
+  if (row == rows().end()) return;
   if (row->rule == Rule::kIntegers && is_float(dtype)) return;
   for (const std::string_view param : row->params) {
     if (args.schema().find(param) < 0) continue;
@@ -120,6 +124,8 @@ void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DT
     const auto* sym = std::get_if<Sym>(&number);
     if (row->rule == Rule::kReal && sym && sym->is_constant()) number = static_cast<double>(sym->constant());
     require_fits(graph, number, dtype);
+    if (graph.framework == Framework::kNumpy)
+      check_numpy_integers(graph, Promotion::kCommon, {number}, {dtype});
     if (row->rule == Rule::kNegated && sym) require_fits(graph, 0 - *sym, dtype);
     if (row->rule == Rule::kBound && sym && is_unsigned(dtype) &&
         !graph.sym->guard(Relation::kLe, 0, *sym, "a bound"))
@@ -127,6 +133,24 @@ void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DT
     const bool exact = row->rule == Rule::kExact || row->rule == Rule::kBound || row->rule == Rule::kIntegers;
     if (!exact && is_beyond_double(number))
       throw Unsupported(std::string(op.name) + " with an integer beyond 2^53");
+  }
+}
+
+void check_numpy_integers(Graph& graph, Promotion rule, const std::vector<Arg>& operands,
+                          const std::vector<DType>& dtypes) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const auto* number = std::get_if<Sym>(&operands[i]);
+    const DType dtype = dtypes[i];
+    if (!number || !is_integer(dtype) || dtype == DType::kBool || dtype == DType::kI64) continue;
+    const auto high = static_cast<int64_t>(largest(dtype));
+    const int64_t low = is_unsigned(dtype) ? 0 : -high - 1;
+    if (graph.sym->guard(Relation::kLe, *number, high, "a number's range") &&
+        graph.sym->guard(Relation::kLe, low, *number, "a number's range"))
+      continue;
+    if (rule == Promotion::kCompare)
+      throw Unsupported("numpy: a comparison with an int out of the dtype's range");
+    throw UserError(UserError::Kind::kValue,
+                    "Python integer out of bounds for " + std::string(runtime::info(dtype).name));
   }
 }
 

@@ -13,4 +13,9 @@ void require_fits(Graph& graph, const Arg& number, DType dtype);
 // The same for the arguments of a call of PyTorch's whose result has `dtype`.
 void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DType dtype);
 
+// NumPy (NEP 50): a Python int beside arrays of an integer dtype is converted to it, and has to be in its range. A
+// comparison takes any int, and is left to NumPy where it is out of range.
+void check_numpy_integers(Graph& graph, Promotion rule, const std::vector<Arg>& operands,
+                          const std::vector<DType>& dtypes);
+
 }  // namespace cdynamo::graph

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/broadcast.h"
+#include "graph/converted_numbers.h"
 #include "graph/promotion.h"
 #include "graph/strides.h"
 
@@ -67,6 +68,8 @@ PointwiseCall analyze_pointwise(Graph& graph, const OpDef& op, int overload, con
   if (types.empty()) type_error(std::string(op.name) + "(): no operand is a tensor");
   Promoted dtypes = promote(graph.framework, graph.default_float, op.promotion, promoted, op.name);
   call.operand_dtypes = std::move(dtypes.operands);
+  if (graph.framework == Framework::kNumpy)
+    check_numpy_integers(graph, op.promotion, call.operands, call.operand_dtypes);
   call.result.dtype = dtypes.result;
   call.result.weak = all_weak;
   infer_device(call, call.result);

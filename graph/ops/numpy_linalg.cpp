@@ -68,6 +68,21 @@ Tensor inner(Builder& b, Tensor x, Tensor y) {
   return dot(b, x, permute(y, order));
 }
 
+// A product with a number is numpy.multiply, unless the BLAS multiplies matrices of the dtype: into an array in C order.
+void number_product_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const std::vector<Arg> operands = {args["a"], args["b"]};
+  int64_t least = results[0].rank(), most = 0;
+  for (const Arg& operand : operands) {
+    const auto* value = std::get_if<Value*>(&operand);
+    const int64_t rank = value ? (*value)->type.rank() : 0;
+    least = std::min(least, rank);
+    most = std::max(most, rank);
+  }
+  const bool blas = most <= 2 && (results[0].dtype == DType::kF32 || results[0].dtype == DType::kF64);
+  results[0].strides = least == 0 && !blas ? numpy_operand_strides(*graph.sym, results[0].sizes, operands)
+                                           : contiguous_strides(results[0].sizes);
+}
+
 Tensor outer(Tensor x, Tensor y) { return unsqueeze(numpy_flat(x), 1) * unsqueeze(numpy_flat(y), 0); }
 
 // Sums over the paired dims; the others of x, then those of y.
@@ -176,8 +191,10 @@ std::vector<OpDef> numpy_linalg_ops() {
   return {
       numpy_function("np.matmul", {"np.matmul(Tensor x1, Tensor x2) -> Tensor"}, binary_body<product>,
                      {"np.linalg.matmul"}),
-      numpy_function("np.dot", {"np.dot(Tensor a, Tensor b) -> Tensor"}, binary_body<dot>),
-      numpy_function("np.inner", {"np.inner(Tensor a, Tensor b) -> Tensor"}, binary_body<inner>),
+      numpy_function("np.dot", {"np.dot(Tensor a, Tensor b) -> Tensor"}, binary_body<dot>, {},
+                     number_product_order),
+      numpy_function("np.inner", {"np.inner(Tensor a, Tensor b) -> Tensor"}, binary_body<inner>, {},
+                     number_product_order),
       numpy_function("np.vdot", {"np.vdot(Tensor a, Tensor b) -> Tensor"}, binary_body<vdot_of>),
       numpy_function("np.outer", {"np.outer(Tensor a, Tensor b) -> Tensor"}, binary_body<outer_of>,
                      {"np.linalg.outer"}),

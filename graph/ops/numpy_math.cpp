@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "graph/ops/numpy_rules.h"
+#include "graph/promotion.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -62,13 +63,34 @@ std::vector<Value*> square_body(Builder& b, const Args& args) {
   if (x.dtype() == DType::kBool) x = cast(x, DType::kI8);
   return one(x * x);
 }
+
+// The bounds of a clip: by the names of ndarray.clip, or those of numpy.clip.
+struct Bounds {
+  Arg low, high;
+  bool has_low, has_high;
+};
+Bounds bounds_of(const Args& args) {
+  const bool named = args.schema().find("a_min") >= 0;
+  const char *low = named ? "a_min" : "min", *high = named ? "a_max" : "max";
+  return {args[low], args[high], args.has(low), args.has(high)};
+}
+// One ufunc of three operands: they are promoted together, and a number for an array is one of its own dtype.
 std::vector<Value*> clip_body(Builder& b, const Args& args) {
-  Operand x = any_operand(b, args, "a");
-  bool low = args.has("min"), high = args.has("max");
-  if (!low && !high) return one(operand(b, args, "a"));
-  if (low) x = maximum(x, any_operand(b, args, "min"));
-  if (high) x = minimum(x, any_operand(b, args, "max"));
-  return {std::get<Value*>(x.arg)};
+  Tensor a = numpy_array(b, args, "a");
+  const Bounds bounds = bounds_of(args);
+  if (!bounds.has_low && !bounds.has_high) throw Unsupported("numpy: clip without bounds");
+  std::vector<PromotedOperand> operands = {promoted_operand(a.value)};
+  if (bounds.has_low) operands.push_back(promoted_operand(bounds.low));
+  if (bounds.has_high) operands.push_back(promoted_operand(bounds.high));
+  Tensor x = cast(a, result_type(b.graph().framework, b.graph().default_float, operands));
+  if (bounds.has_low) x = maximum(x, Operand(bounds.low, &b));
+  if (bounds.has_high) x = minimum(x, Operand(bounds.high, &b));
+  return one(x);
+}
+void clip_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  const Bounds bounds = bounds_of(args);
+  results[0].strides =
+      numpy_operand_strides(*graph.sym, results[0].sizes, {args["a"], bounds.low, bounds.high});
 }
 std::vector<Value*> round_body(Builder& b, const Args& args) {
   Tensor a = operand(b, args, "a");
@@ -149,10 +171,7 @@ std::vector<OpDef> numpy_math_ops() {
         numpy("np.clip",
               {"np.clip(Tensor a, Tensor? min=None, Tensor? max=None) -> Tensor",
                "np.clip.named(Tensor a, Tensor? a_min=None, Tensor? a_max=None) -> Tensor"},
-              CDYNAMO_BODY(if (args.schema().find("a_min") >= 0) return forward(
-                               b, "np.clip", {args["a"], args["a_min"], args["a_max"]});
-                           return clip_body(b, args)),
-              {"np.ndarray.clip"}),
+              clip_body, {"np.ndarray.clip"}, clip_order),
         numpy("np.round", {"np.round(Tensor a, int decimals=0) -> Tensor"}, round_body,
               {"np.around", "np.ndarray.round"}, round_order),
         numpy("np.isclose",

@@ -57,6 +57,14 @@ std::vector<Sym> numpy_fortran_or_c(SymContext& sym, TensorType array, const std
   return strides;
 }
 
+std::vector<Sym> numpy_operand_strides(SymContext& sym, const std::vector<Sym>& sizes,
+                                       const std::vector<Arg>& operands) {
+  std::vector<const TensorType*> types;
+  for (const Arg& operand : operands)
+    if (const auto* value = std::get_if<Value*>(&operand); value && *value) types.push_back(&(*value)->type);
+  return numpy_strides(sym, sizes, types);
+}
+
 OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
                      std::vector<std::string_view> more_names, StridesFn strides) {
   more_names.insert(more_names.begin(), name);

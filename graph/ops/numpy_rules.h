@@ -23,6 +23,10 @@ Tensor numpy_flat(Tensor x);
 // Column-major where the array is that and not row-major too (its flags.fnc), else row-major.
 std::vector<Sym> numpy_fortran_or_c(SymContext& sym, TensorType array, const std::vector<Sym>& sizes);
 
+// The memory order of a ufunc's result: that of the arguments that are arrays.
+std::vector<Sym> numpy_operand_strides(SymContext& sym, const std::vector<Sym>& sizes,
+                                       const std::vector<Arg>& operands);
+
 // An entry under NumPy's own name alone.
 OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
                      std::vector<std::string_view> more_names = {}, StridesFn strides = contiguous_results);

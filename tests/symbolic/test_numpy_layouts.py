@@ -41,6 +41,9 @@ ONE = {
     "copy C": lambda a: a.copy(order="C"),
     "astype": lambda a: a.astype(np.float32),
     "clip": lambda a: np.clip(a, -1, 1),
+    "dot": lambda a: np.dot(a, 2.0),
+    "dot of integers": lambda a: np.dot(3, a.astype(np.int64)),
+    "inner of floats": lambda a: np.inner(a.astype(np.float32), np.float32(2)),
     "where": lambda a: np.where(a > 0, a, 0),
     "round": lambda a: np.round(a, 1),
     "rint": lambda a: np.round(a),
@@ -77,6 +80,8 @@ ONE = {
 TWO = {
     "add": lambda a, b: a + b,
     "maximum": lambda a, b: np.maximum(a, b),
+    "clip": lambda a, b: np.clip(a, b, a[0]),
+    "clip of a row": lambda a, b: np.clip(a[0], b, a),
     "compare": lambda a, b: a < b,
     "where": lambda a, b: np.where(a > 0, a, b),
     "broadcast": lambda a, b: a + b[0],

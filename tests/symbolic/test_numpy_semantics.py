@@ -291,3 +291,41 @@ def test_numpy_floats_that_change_compile_twice():
     assert cdynamo.counters()["graphs_compiled"] - before == 2
     np.testing.assert_array_equal(fast(a, 2.0)[0], a * 2.0)
     assert type(fast(a, 2.0)[1]) is float
+
+
+INTS = (-300, -1, 127, 300, 70_000, 2**40)
+WITH_INTS = {
+    "add": lambda a, k: a + k,
+    "rsub": lambda a, k: k - a,
+    "floordiv": lambda a, k: a // k,
+    "mod": lambda a, k: k % (a + 1),
+    "or": lambda a, k: a | k,
+    "compare": lambda a, k: a < k,
+    "maximum": lambda a, k: np.maximum(a, k),
+    "where": lambda a, k: np.where(a > 0, a, k),
+    "full_like": lambda a, k: np.full_like(a, k),
+    "clip": lambda a, k: np.clip(a, 0, k),
+    "power": lambda a, k: np.power(k, a),
+    "hypot": lambda a, k: np.hypot(a, k),
+    "divide": lambda a, k: a / k,
+}
+
+
+@pytest.mark.parametrize("name", WITH_INTS)
+def test_ints_beside_integers_are_in_range(name):
+    function = WITH_INTS[name]
+
+    def outcome(f, *args):
+        try:
+            with np.errstate(all="ignore"):
+                return looks(f(*args))
+        except OverflowError as error:
+            return str(error)
+
+    def looks(result):
+        return result.dtype, result.tolist()
+
+    for dtype in ("int8", "uint8", "int16", "int32", "int64"):
+        a = np.array([0, 3, 100]).astype(dtype)
+        for k in INTS:
+            assert outcome(cdynamo.optimize(function), a, k) == outcome(function, a, k), (dtype, k)
