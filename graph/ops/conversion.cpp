@@ -138,14 +138,17 @@ std::vector<Value*> copy_body(Builder& b, const Args& args) {
   Tensor copied = expand(cast(src, self.dtype()), expanded(b.sym(), src.type(), self.sizes()).sizes);
   return one(is_part(b, self) ? copied : follow(copied, self));
 }
+void check_fill(Graph&, const Args& args) {
+  const auto* value = std::get_if<Value*>(&args["value"]);
+  if (value && (*value)->type.rank() != 0)
+    runtime_error("fill_ only supports 0-dimension value tensor but got tensor with dimensions");
+}
+
 std::vector<Value*> fill_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   const Arg& value = args["value"];
-  if (const auto* tensor = std::get_if<Value*>(&value)) {
-    if ((*tensor)->type.rank() != 0)
-      runtime_error("fill_ only supports 0-dimension value tensor but got tensor with dimensions");
+  if (const auto* tensor = std::get_if<Value*>(&value))
     return one(follow(expand(cast(wrap(b, *tensor), self.dtype()), self.sizes()), self));
-  }
   return one(follow(full_like(self, value), self));
 }
 
@@ -236,7 +239,8 @@ std::vector<OpDef> conversion_ops() {
        .schemas = {"fill.Scalar(Tensor self, Scalar value) -> Tensor",
                    "fill.Tensor(Tensor self, Tensor value) -> Tensor"},
        .body = fill_body,
-       .infer = infer_like_self},
+       .infer = infer_like_self,
+       .check = check_fill},
       {.name = "zero",
        .family = Family::kComposite,
        .schemas = {"zero(Tensor self) -> Tensor"},
