@@ -42,7 +42,11 @@ PyRef describe_captured(const symbolic::CaptureResult& capture, PyObject* global
   }
   PyRef calls = capture.user_calls ? capture.user_calls : checked(PyList_New(0));
   PyRef description = describe(graph, symbols, calls, locations(graph, PyList_GET_SIZE(calls.get())));
-  if (PyDict_SetItemString(description.get(), "uses_torch", capture.uses_torch ? Py_True : Py_False) < 0 ||
+  PyRef numbers = checked(PyList_New(0));
+  for (size_t i = 0; i < capture.inputs.size(); ++i)
+    if (capture.inputs[i].kind == symbolic::InputKind::kFloat) append(numbers, checked(PyLong_FromSize_t(i)));
+  if (PyDict_SetItemString(description.get(), "numbers", numbers.get()) < 0 ||
+      PyDict_SetItemString(description.get(), "uses_torch", capture.uses_torch ? Py_True : Py_False) < 0 ||
       PyDict_SetItemString(description.get(), "globals", globals) < 0)
     throw symbolic::PythonError{};
   return description;

@@ -11,7 +11,16 @@ from typing import Any
 from cdynamo._config import config
 from cdynamo._errors import BackendCompilerFailed, backend_failure
 from cdynamo._graph import Graph, Node, Size, map_leaves
-from cdynamo._numpy_fx import as_array, as_tensor, is_array, is_numpy_constant, on_arrays, target_of, uses_torch
+from cdynamo._numpy_fx import (
+    as_array,
+    as_number,
+    as_tensor,
+    is_array,
+    is_numpy_constant,
+    on_arrays,
+    target_of,
+    uses_torch,
+)
 
 
 def to_fx(graph: Graph) -> Any:
@@ -36,7 +45,7 @@ def to_fx(graph: Graph) -> Any:
             return _size_node(leaf, sizes)
         if isinstance(leaf, type) and not is_numpy and leaf in dtypes:
             return dtypes[leaf]
-        if not isinstance(leaf, type) and not (is_numpy and is_numpy_constant(leaf)):
+        if not isinstance(leaf, type) and not is_numpy_constant(leaf):
             return leaf
         name = f"_constant_{len(root.__dict__)}"  # its text is no expression
         setattr(root, name, leaf)
@@ -45,10 +54,11 @@ def to_fx(graph: Graph) -> Any:
     for node in graph.placeholders:
         nodes[node] = made.placeholder(_identifier(node.name))
     if is_numpy:
-        for node in graph.placeholders:
-            nodes[node] = made.call_function(as_array, (nodes[node],))
+        for i, node in enumerate(graph.placeholders):
+            nodes[node] = made.call_function(as_number if i in graph.numbers else as_array, (nodes[node],))
+    tracer = fx.proxy.GraphAppendingTracer(made)  # one for all: an expression has several symbols
     for name, i, dim in graph.symbols:
-        proxy = fx.Proxy(nodes[graph.placeholders[i]])
+        proxy = fx.Proxy(nodes[graph.placeholders[i]], tracer)
         sizes[name] = proxy if dim < 0 else proxy.shape[dim]
     for node in graph.nodes:
         if node.op == "placeholder":

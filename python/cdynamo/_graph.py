@@ -41,6 +41,7 @@ class Graph:
         self.nodes: list[Node] = []
         self.symbols: list[tuple[str, int, int]] = description["symbols"]  # name, input, dimension (-1: an int input)
         self.framework: str = description["framework"]  # "torch" or "numpy"
+        self.numbers: frozenset[int] = frozenset(description.get("numbers", ()))  # inputs that are floats
         self._readable: str = description["readable"]
         self._dot: str = description["dot"]
         self._values: dict[int, Node] = {}

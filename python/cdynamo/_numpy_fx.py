@@ -46,6 +46,12 @@ def as_array(value: Any) -> Any:
     return value.detach().numpy()
 
 
+def as_number(value: Any) -> Any:
+    """NumPy's scalar of a 0-dim tensor: unlike an array it is never written to."""
+    array = as_array(value)
+    return array[()] if is_array(array) else array
+
+
 def _is_traced(tensor: Any) -> bool:
     import torch
 
@@ -100,9 +106,8 @@ def is_array(value: Any) -> bool:
 
 
 def is_numpy_constant(leaf: Any) -> bool:
-    import numpy
-
-    return isinstance(leaf, (numpy.generic, numpy.dtype))
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(leaf, (numpy.generic, numpy.dtype))
 
 
 def target_of(target: Any) -> Any:
