@@ -138,8 +138,12 @@ std::string repr(PyObject* object) {
 PyObject* instance_dict(PyObject* object) {
   if (PyModule_Check(object)) return PyModule_GetDict(object);
   PyObject** pointer = _PyObject_GetDictPtr(object);
-  if (pointer && *pointer) return *pointer;
-  return nullptr;
+  if (!pointer) return nullptr;
+  if (!*pointer && PyFunction_Check(object)) {  // made when it is first looked at
+    *pointer = PyDict_New();
+    if (!*pointer) PyErr_Clear();
+  }
+  return *pointer;
 }
 
 Py_hash_t hash_of(PyObject* key) {

@@ -264,7 +264,12 @@ ValuePtr FunctionValue::own_attribute(Executor& ex, PyObject* name) {
 
 std::vector<PyRef> FunctionValue::own_names(Executor& ex) {
   std::vector<PyRef> names;
-  PyObject* dict = function_ && materialize(ex) ? as_function(function_.get())->func_dict : nullptr;
+  // Its names are guarded, not itself: an entry would keep alive what each call makes anew.
+  PyRef shown = function_ ? checked(PyObject_GenericGetDict(function_.get(), nullptr)) : PyRef();
+  PyObject* dict = shown.get();
+  if (dict && !is_known())
+    add_guard(ex, GuardKind::kDictKeys, instance_dict_source(source),
+              checked(PySequence_Tuple(checked(PyDict_Keys(dict)).get())).get());
   PyObject *key, *value;
   for (Py_ssize_t at = 0; dict && PyDict_Next(dict, &at, &key, &value);)
     if (own_attribute(ex, key)) names.push_back(PyRef::borrow(key));
