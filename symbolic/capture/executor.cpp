@@ -177,6 +177,8 @@ graph::Graph& Executor::graph() { return *state_->result.graph; }
 graph::Builder& Executor::builder() {
   State& s = *state_;
   if (s.result.graph->nodes.size() > kMaxNodes) break_graph("CD0006", "");
+  if (s.open_calls == 0)
+    throw graph::InternalError("a node of the graph that belongs to no call of the program");
   int location = -1;
   if (const CodeLine place = user_line(s.frame); place.code) {
     auto [it, added] =

@@ -39,7 +39,9 @@ class Executor {
   // A container or cell is about to change; `is_live`: it stands for a live object.
   void changing(const ValuePtr& value, bool is_live);
   graph::Graph& graph();
-  graph::Builder& builder();  // its location is kept at the current user line
+  // Its location is kept at the current user line. Nodes are made inside of a recorded call only (UserCall,
+  // recorded_operator): what a backend in Python is given is made from the calls.
+  graph::Builder& builder();
   // Registers a tensor, array, float or int input of the graph; the same source gives the same input.
   graph::Value* add_input(InputKind kind, SourcePtr source, graph::TensorType type);
   // A symbol for a size or int that is to be dynamic, or its constant: follows the request's dynamic hints.

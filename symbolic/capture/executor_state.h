@@ -97,6 +97,7 @@ struct Executor::State {
   absl::flat_hash_map<std::pair<PyCodeObject*, int>, int> locations;  // code and line to Graph::locations
   absl::flat_hash_map<std::pair<PyCodeObject*, int>, std::string> location_texts;
   int user_call = -1;  // the call whose nodes are being made
+  int open_calls = 0;  // calls that are being recorded, one inside of the other
 };
 
 }  // namespace cdynamo::symbolic

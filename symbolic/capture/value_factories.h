@@ -3,6 +3,7 @@
 // below it (tools/layers.py), and what is declared here is implemented where the sections say.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,12 @@
 #include "symbolic/interop/python_side.h"
 
 namespace cdynamo::symbolic {
+
+// ---- symbolic/tensors
+
+// A call of a function of Python's operator module ("add"), recorded, whose nodes `body` makes.
+ValuePtr recorded_operator(Executor& ex, const char* function, std::vector<ValuePtr> operands,
+                           const std::function<ValuePtr()>& body);
 
 // ---- symbolic/torch
 
@@ -30,6 +37,12 @@ ValuePtr wrap_torch_callable(Executor& ex, PyObject* object, const SourcePtr& so
 ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& source);
 ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source);  // dtypes, scalars
 ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& source);
+
+// An operator or comparison of a known NumPy scalar with a value that is no constant, as binary() and compare() of values.
+// NumPy makes an array of whatever stands beside its scalars: breaks the graph for what is no number.
+ValuePtr numpy_scalar_binary(Executor& ex, const ValuePtr& scalar, int nb_op, const ValuePtr& other,
+                             bool reflected);
+ValuePtr numpy_scalar_compare(Executor& ex, const ValuePtr& scalar, int py_op, const ValuePtr& other);
 
 // ---- symbolic/values
 

@@ -6,6 +6,7 @@
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/tensors/tensor_indexing.h"
+#include "symbolic/values/constant.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -197,8 +198,9 @@ ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool
     std::vector<ValuePtr> operands = reflected ? std::vector{other, self} : std::vector{self, other};
     const char* function = in_place ? row.in_place_function : row.function;
     if (in_place && nb_op == kNbInplaceMatrixMultiply) break_graph("CD0500", "@=");
-    // x**2 is numpy.square(x), which makes int8 of bool, where numpy.power makes int64.
-    if (row.op == kNbPower && array_type().dtype == graph::DType::kBool && !reflected && is_two(other)) {
+    // An array's x**2 is numpy.square(x), which makes int8 of bool, where numpy.power and scalars make int64.
+    if (row.op == kNbPower && array_type().dtype == graph::DType::kBool && !is_scalar_ && !reflected &&
+        is_two(other)) {
       if (in_place) break_graph("CD0500", "**= of bool");
       return recorded_call(ex, "call_function", operator_function(function), positional(operands),
                            [&] { return call_numpy_named(ex, "numpy.square", {self}); });
@@ -222,6 +224,42 @@ ValuePtr NumpyValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   std::vector<ValuePtr> operands = {shared_from_this(), other};
   return recorded_call(ex, "call_function", operator_function(kRows[py_op].function), positional(operands),
                        [&] { return call_numpy_named(ex, kRows[py_op].path, operands); });
+}
+
+namespace {
+
+bool is_number(const ValuePtr& value) {
+  PyTypeObject* type = value->type();
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type;
+}
+
+[[noreturn]] void refuse_beside_scalar(const ValuePtr& scalar, const ValuePtr& other) {
+  break_graph("CD0401", "an operator of " + scalar->describe() + " and " + other->describe());
+}
+
+}  // namespace
+
+ValuePtr numpy_scalar_binary(Executor& ex, const ValuePtr& scalar, int nb_op, const ValuePtr& other,
+                             bool reflected) {
+  if (dynamic_cast<ArrayValue*>(other.get())) return nullptr;  // its own operators take scalars
+  if (!is_number(other)) refuse_beside_scalar(scalar, other);
+  if (Value* held = graph_value(other); held && !other_framework(ex, Framework::kNumpy)) {
+    use_framework(ex, Framework::kNumpy);
+    return std::make_shared<NumpyValue>(held, /*is_scalar=*/true)
+        ->binary(ex, plain_number_operation(nb_op), scalar, !reflected);
+  }
+  PyRef number = other->materialize(ex);
+  if (!number) refuse_beside_scalar(scalar, other);
+  PyObject* object = constant_object(scalar);
+  return wrap_fresh(ex, checked_user(ex, reflected ? apply_number_operation(nb_op, number.get(), object)
+                                                   : apply_number_operation(nb_op, object, number.get())));
+}
+
+ValuePtr numpy_scalar_compare(Executor& ex, const ValuePtr& scalar, int py_op, const ValuePtr& other) {
+  if (dynamic_cast<ArrayValue*>(other.get())) return nullptr;
+  PyRef number = is_number(other) ? other->materialize(ex) : PyRef();
+  if (!number) refuse_beside_scalar(scalar, other);
+  return wrap_fresh(ex, checked_user(ex, PyObject_RichCompare(constant_object(scalar), number.get(), py_op)));
 }
 
 ValuePtr NumpyValue::unary(Executor& ex, Op op) {

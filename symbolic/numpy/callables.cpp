@@ -317,7 +317,7 @@ bool only_constants(const CallArgs& args) {
 ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
   if (special_) return special_(ex, object_.get(), args);
   // numpy.sqrt(2.0) of constants is a constant.
-  if (only_constants(args)) return fold_call(ex, object_.get(), args);
+  if (only_constants(args)) return made_by_numpy(ex, object_.get(), args);
   if (op_)
     return recorded_call(ex, "call_function", object_, args,
                          [&] { return call_numpy_operator(ex, *op_, false, args); });
@@ -372,7 +372,7 @@ class ScalarTypeValue final : public SymbolicValue {
     return SymbolicValue::get_attribute(ex, name);
   }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
-    if (only_constants(args)) return fold_call(ex, object_.get(), args);
+    if (only_constants(args)) return made_by_numpy(ex, object_.get(), args);
     const ValuePtr given = args.positional.size() == 1 ? args.positional[0] : nullptr;
     auto* array = dynamic_cast<NumpyValue*>(given.get());
     auto* number = dynamic_cast<DynamicFloatValue*>(given.get());

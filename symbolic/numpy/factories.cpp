@@ -2,6 +2,7 @@
 // constants alone is made by NumPy once, at capture, and copied where the program could write to it or return
 // it.
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
@@ -29,7 +30,17 @@ ValuePtr embed(Executor& ex, PyRef array) {
   return numpy_array_value(ex, embed_constant(ex, array.get(), make_input));
 }
 
-// Runs the function itself, on arguments that are all known.
+// An array, or a tuple or list that holds one.
+bool holds_array(PyObject* object) {
+  if (PyObject_TypeCheck(object, numpy_access::api()->array_type)) return true;
+  if (!PyTuple_Check(object) && !PyList_Check(object)) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+    if (holds_array(PySequence_Fast_GET_ITEM(object, i))) return true;
+  return false;
+}
+
+}  // namespace
+
 ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
   PyRef positional = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
   PyRef keywords = checked(PyDict_New());
@@ -44,9 +55,15 @@ ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
     if (PyDict_SetItem(keywords.get(), keyword.name.get(), object.get()) < 0) throw PythonError{};
   }
   PyRef result = checked_user(ex, PyObject_Call(callable, positional.get(), keywords.get()));
+  if (!holds_array(result.get())) return wrap_fresh(ex, std::move(result));
+  if (PyTuple_Check(result.get()) || PyList_Check(result.get())) break_graph("CD0415", "a list of arrays");
+  if (!(numpy_access::array(result.get())->flags & numpy_access::kWriteable))
+    break_graph("CD0502", "an array that is not writeable");
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
                        [&] { return embed(ex, std::move(result)); });
 }
+
+namespace {
 
 // numpy.zeros(shape, dtype=float), ones, empty; sizes may be symbolic.
 ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t number) {
@@ -180,7 +197,8 @@ constexpr const char* kCopy = "copy";
 ValuePtr copy_function(Executor& ex, PyObject* callable, const CallArgs& args) {
   auto* scalar = args.positional.empty() ? nullptr : dynamic_cast<NumpyValue*>(args.positional[0].get());
   if (scalar && scalar->is_scalar())
-    return numpy_array_value(ex, append_call1(ex, "clone", {scalar->value()}));
+    return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
+                         [&] { return numpy_array_value(ex, append_call1(ex, "clone", {scalar->value()})); });
   CallArgs all = args;
   if (args.keywords.empty() && args.positional.size() == 1)
     all.keywords.push_back(

@@ -173,6 +173,9 @@ ValuePtr same_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 
 ValuePtr fill_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   ValuePtr value = bind_arguments(ex, "fill", args, {"value"})[0];
+  const graph::Value* held = graph_value(value);
+  if ((held && held->type.rank() > 0) || sequence_items(ex, value))
+    break_graph("CD0403", "fill with more than one value");
   self->set_item(ex, ex.constant(PyRef::borrow(Py_Ellipsis)), value);
   return ex.none();
 }

@@ -12,6 +12,9 @@ ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name)
 // self as another dtype: astype, numpy.float32(x).
 ValuePtr numpy_cast(Executor& ex, const NumpyValue& self, graph::DType dtype);
 
+// Runs the function itself, on arguments that are all known. An array that it gives is made anew in each call.
+ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args);
+
 using NumpySpecial = ValuePtr (*)(Executor& ex, PyObject* callable, const CallArgs& args);
 struct NumpySpecialRow {
   const char* path;  // "numpy.asarray"

@@ -71,7 +71,6 @@ struct TensorCapture {
   std::shared_ptr<SymbolicValue> grad_mode_effect;
   AutocastState autocast, autocast_before;
   std::shared_ptr<SymbolicValue> autocast_effect;
-  int open_calls = 0;          // UserCalls that have not ended
   bool has_framework = false;  // graph().framework is decided
   std::vector<std::unique_ptr<ArrayInput>> inputs;
   // The input whose storage a value shares; values of their own storage are absent.

@@ -6,6 +6,7 @@
 #include "graph/op.h"
 #include "graph/passes/view_step.h"
 #include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/user_call.h"
 #include "symbolic/values/value_tools.h"
@@ -211,13 +212,13 @@ UserCall::UserCall(Executor& ex, const char* kind, PyRef target, const CallArgs&
     : ex_(ex),
       index_(ex.record_user_call(make_user_call(ex, kind, target.get(), args))),
       first_node_(ex.graph().nodes.size()) {
-  if (tensor_capture(ex).open_calls == 0)
+  if (ex.state().open_calls == 0)
     for (const auto& [call, why] : ex.state().request.refused_calls)
       if (call == index_) {
         forget_records(ex, index_);
         break_graph("CD0417", why);
       }
-  ++tensor_capture(ex).open_calls;
+  ++ex.state().open_calls;
 }
 
 void UserCall::end(const ValuePtr& result) {
@@ -229,7 +230,7 @@ void UserCall::end(const ValuePtr& result) {
 }
 
 UserCall::~UserCall() {
-  --tensor_capture(ex_).open_calls;
+  --ex_.state().open_calls;
   if (ended_) return;
   assign_nodes(ex_, first_node_, -1);
   PyObject *type, *value, *traceback;
@@ -237,6 +238,12 @@ UserCall::~UserCall() {
   PyObject* records = ex_.user_calls();
   PyList_SetSlice(records, index_, PyList_GET_SIZE(records), nullptr);
   PyErr_Restore(type, value, traceback);
+}
+
+ValuePtr recorded_operator(Executor& ex, const char* function, std::vector<ValuePtr> operands,
+                           const std::function<ValuePtr()>& body) {
+  return recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", function)),
+                       positional(std::move(operands)), body);
 }
 
 }  // namespace cdynamo::symbolic

@@ -1,6 +1,7 @@
 #include "symbolic/values/constant.h"
 
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/dynamic_float.h"
@@ -141,6 +142,15 @@ ValuePtr ConstantValue::iterate(Executor& ex) {
   break_graph("CD0207", describe());
 }
 
+namespace {
+
+bool is_numpy_scalar(PyObject* object) {
+  const numpy_access::Api* numpy = numpy_access::api();
+  return numpy && PyObject_TypeCheck(object, numpy->generic_type);
+}
+
+}  // namespace
+
 std::optional<bool> ConstantValue::truth(Executor& ex) {
   int result = PyObject_IsTrue(object_.get());
   if (result < 0) raise_current_error(ex);
@@ -161,6 +171,8 @@ ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
       !reflected && plain_number_operation(nb_op) == kNbRemainder && PyUnicode_Check(object_.get());
   auto object = formats ? std::optional(other->materialize(ex)) : other->as_constant();
   if (formats && !*object) break_graph("CD0215", "% formatting with " + other->describe());
+  if (!object && is_numpy_scalar(object_.get()))
+    return numpy_scalar_binary(ex, shared_from_this(), nb_op, other, reflected);
   if (!object) return nullptr;
   PyObject* left = reflected ? object->get() : object_.get();
   PyObject* right = reflected ? object_.get() : object->get();
@@ -169,8 +181,10 @@ ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
 
 ValuePtr ConstantValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   auto object = other->as_constant();
+  if (!object && is_numpy_scalar(object_.get()))
+    return numpy_scalar_compare(ex, shared_from_this(), py_op, other);
   if (!object) return nullptr;
-  return ex.constant(checked_user(ex, PyObject_RichCompare(object_.get(), object->get(), py_op)));
+  return wrap_fresh(ex, checked_user(ex, PyObject_RichCompare(object_.get(), object->get(), py_op)));
 }
 
 bool ConstantValue::is_same_object(const SymbolicValue& other) const {

@@ -1,6 +1,6 @@
 #include "symbolic/values/dynamic_float.h"
 
-#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/value_tools.h"
 
@@ -33,7 +33,9 @@ ValuePtr DynamicFloatValue::get_attribute(Executor& ex, PyObject* name) {
 ValuePtr DynamicFloatValue::unary(Executor& ex, Op op) {
   if (op == Op::UNARY_POSITIVE) return shared_from_this();
   if (op != Op::UNARY_NEGATIVE) return SymbolicValue::unary(ex, op);
-  return std::make_shared<DynamicFloatValue>(ex.builder().call1("neg", {value_}), -now_, roots_);
+  return recorded_operator(ex, "neg", {shared_from_this()}, [&] {
+    return std::make_shared<DynamicFloatValue>(ex.builder().call1("neg", {value_}), -now_, roots_);
+  });
 }
 
 namespace {
@@ -52,7 +54,7 @@ const char* node_name(int nb_op) {
 ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   PyObject* constant = constant_object(other);
   auto* dynamic = dynamic_cast<DynamicFloatValue*>(other.get());
-  bool number = constant && (PyFloat_Check(constant) || PyLong_Check(constant));
+  bool number = constant && (PyFloat_CheckExact(constant) || PyLong_Check(constant));
   if (!dynamic && !number && !is_integer_value(other)) return nullptr;
   const char* name = node_name(nb_op);
   if (!name || (!dynamic && !number)) {
@@ -68,20 +70,21 @@ ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& othe
   PyRef left = checked(PyFloat_FromDouble(reflected ? theirs : now_));
   PyRef right = checked(PyFloat_FromDouble(reflected ? now_ : theirs));
   PyRef now = checked(apply_number_operation(plain_number_operation(nb_op), left.get(), right.get()));
-  if (!dynamic && reflected) {
-    // The first operand of a node is a tensor: number - x is x * -1 + number.
-    if (plain_number_operation(nb_op) == kNbSubtract) {
-      mine_arg = ex.builder().call1("neg", {value_});
-      name = "add";
-    }
-    reflected = false;
-  }
-  graph::Value* result = reflected ? ex.builder().call1(name, {their_arg, mine_arg})
-                                   : ex.builder().call1(name, {mine_arg, their_arg});
-  result->type.weak = true;
   std::vector<FloatRoot> roots = roots_;
   if (dynamic) roots.insert(roots.end(), dynamic->roots_.begin(), dynamic->roots_.end());
-  return std::make_shared<DynamicFloatValue>(result, PyFloat_AS_DOUBLE(now.get()), std::move(roots));
+  const ValuePtr self = shared_from_this();
+  return recorded_operator(ex, name, reflected ? std::vector{other, self} : std::vector{self, other}, [&] {
+    graph::Builder& b = ex.builder();
+    graph::Value* result = nullptr;
+    // The first operand of a node is a tensor: number - x is x * -1 + number.
+    if (reflected && !dynamic && plain_number_operation(nb_op) == kNbSubtract)
+      result = b.call1("add", {b.call1("neg", {value_}), their_arg});
+    else
+      result =
+          reflected && dynamic ? b.call1(name, {their_arg, mine_arg}) : b.call1(name, {mine_arg, their_arg});
+    result->type.weak = true;
+    return std::make_shared<DynamicFloatValue>(result, PyFloat_AS_DOUBLE(now.get()), std::move(roots));
+  });
 }
 
 ValuePtr DynamicFloatValue::compare(Executor& ex, int py_op, const ValuePtr& other) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
+#include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
@@ -189,6 +190,9 @@ ValuePtr wrap_fresh(Executor& ex, PyRef object) {
     PyRef list = checked(PySequence_List(o));
     return new_set(ex, wrap_fresh_items(ex, list.get()), &PySet_Type);
   }
+  // Each call of the program makes one of its own.
+  const numpy_access::Api* numpy = numpy_access::api();
+  if (numpy && PyObject_TypeCheck(o, numpy->array_type)) break_graph("CD0415", "Python objects");
   return ex.constant(std::move(object));
 }
 
