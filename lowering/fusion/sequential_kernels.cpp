@@ -1,5 +1,7 @@
 #include "lowering/fusion/sequential_kernels.h"
 
+#include <algorithm>
+
 namespace cdynamo::lowering {
 namespace {
 
@@ -115,8 +117,10 @@ Kernel build_index_put(const LoweringContext& context, const Node& node) {
   std::vector<Sym> sizes = indices[0]->type.sizes;
   sizes.insert(sizes.end(), self.type.sizes.begin() + static_cast<int64_t>(indices.size()),
                self.type.sizes.end());
-  if (!(values.type.sizes == sizes))
-    throw graph::InternalError("index_put: values of another shape than the indices give");
+  const bool fits = std::ranges::equal(values.type.sizes, sizes, [&](const Sym& a, const Sym& b) {
+    return a == b || context.sym.known(graph::Relation::kEq, a, b) == true;
+  });
+  if (!fits) throw graph::InternalError("index_put: values of another shape than the indices give");
   LoopAxes axes = axes_over(sizes);
   for (size_t d = 0; d < shape_rank; ++d) axes.is_row[d] = 1;
   ElementEmitter emitter(context, axes, no_members());
