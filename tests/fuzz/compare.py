@@ -129,11 +129,13 @@ class Description:
 
 
 VIEW = re.compile(r"Output \d+ of \w+ is a view")
+HISTORY = re.compile(r"grad_fn=<\w+>")
 
 
 def words(text: str) -> str:
-    """Without what may differ: addresses, which view it was that may not be written to, and whether a variable that has no value is local or free: what a function shares with
+    """Without what may differ: addresses, the names of autograd's nodes, which view it was that may not be written to, and whether a variable that has no value is local or free: what a function shares with
     one inside of it is free in the functions that go on after a graph break."""
+    text = HISTORY.sub("grad_fn=<>", text)
     return VIEW.sub("One of several views", NO_VALUE.sub("NameError", ADDRESS.sub("0x", text)))
 
 
