@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
+
+#include "absl/container/flat_hash_set.h"
 
 namespace cdynamo::graph {
 
@@ -25,6 +28,11 @@ void for_each_tensor(const OpDef& op, size_t overload, const std::vector<Arg>& a
         if (item) visit(params[i], *item);
     }
   }
+}
+
+const Value* value_or_null(const Arg& arg) {
+  auto* value = std::get_if<Value*>(&arg);
+  return value ? *value : nullptr;
 }
 
 // Runs whether its results are read or not.
@@ -71,6 +79,58 @@ void output_unread_lookups(Graph& captured) {
     }
     if (needed) for_each_operand(node, [&](Value* operand) { live[operand->id] = true; });
   }
+}
+
+namespace {
+
+// Of args[0] such a node reads some elements only.
+bool reads_a_part(const Node& node) {
+  static constexpr std::array<std::string_view, 8> kNames = {
+      "core.slice",         "core.gather",           "core.index",     "core.diagonal",
+      "core.slice_scatter", "core.diagonal_scatter", "core.index_put", "core.scatter"};
+  return std::ranges::find(kNames, node.op->name) != kNames.end();
+}
+
+// By value id: kernels compute all elements of it.
+std::vector<bool> computed_whole(const Graph& core) {
+  std::vector<bool> whole(core.next_value_id());
+  for (const Value* output : core.outputs) whole[output->id] = true;
+  for (const Graph::Mutation& mutation : core.mutations) whole[mutation.value->id] = true;
+  for (auto it = core.nodes.rbegin(); it != core.nodes.rend(); ++it) {
+    Node& node = **it;
+    if (std::ranges::none_of(node.results, [&](const Value* result) { return whole[result->id]; })) continue;
+    const bool is_gone =
+        node.op->core.kind == CoreKind::kGone;  // what it has besides args[0] is not computed with
+    const Value* first = node.args.empty() ? nullptr : value_or_null(node.args[0]);
+    for_each_operand(node, [&](Value* operand) {
+      if (operand == first ? !reads_a_part(node) : !is_gone) whole[operand->id] = true;
+    });
+  }
+  return whole;
+}
+
+}  // namespace
+
+bool output_dropped_lookups(Graph& captured, const Graph& core) {
+  const auto looks_up = [](const Node& node) { return takes_indices(*node.op, node.overload, node.args); };
+  if (std::ranges::none_of(captured.nodes, [&](const auto& node) { return looks_up(*node); })) return false;
+  const std::vector<bool> whole = computed_whole(core);
+  absl::flat_hash_set<int> calls;  // of the user's, whose lookups all run
+  for (const auto& node : core.nodes)
+    if ((looks_up(*node) && whole[node->results[0]->id]) || node->op->name == "core.library")
+      calls.insert(node->user_call);
+  const size_t known = captured.outputs.size();
+  for (auto it = captured.nodes.begin(); it != captured.nodes.end(); ++it) {
+    const Node& node = **it;
+    if (has_effects(node) || node.user_call < 0 || calls.contains(node.user_call) || !looks_up(node))
+      continue;
+    Value* result = node.results.at(0);
+    Node* copy = captured.add_node(&op("clone"), 0, {result, std::monostate{}}, {result->type});
+    copy->location = node.location;
+    captured.outputs.push_back(copy->results.at(0));
+    captured.nodes.splice(std::next(it), captured.nodes, std::prev(captured.nodes.end()));
+  }
+  return captured.outputs.size() > known;
 }
 
 }  // namespace cdynamo::graph

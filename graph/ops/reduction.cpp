@@ -262,6 +262,16 @@ std::vector<Value*> scan_body(Builder& b, const Args& args, const char* core_op)
   return forward(b, core_op, {x.value, Sym(dim)});
 }
 
+// Where there is nothing to take differences of eager's result is what they would be taken of.
+Alias diff_alias(const Node& node) {
+  const Args args(node.op->parsed[node.overload], node.args);
+  const TensorType& type = args.value("self")->type;
+  if (type.rank() == 0 || args.constant("n") < 1 || args.has("prepend") || args.has("append"))
+    return Alias::kNone;
+  const bool is_empty = type.sizes[wrap_dim(args.constant("dim"), type.rank())] == Sym(int64_t{0});
+  return is_empty ? Alias::kSelf : Alias::kNone;
+}
+
 std::vector<Value*> diff_body(Builder& b, const Args& args) {
   Tensor x = self_of(b, args);
   if (x.rank() == 0) runtime_error("diff expects input to be at least one-dimensional");
@@ -276,7 +286,7 @@ std::vector<Value*> diff_body(Builder& b, const Args& args) {
       runtime_error("diff expects prepend or append to be the same dimension as input");
   if (parts.size() > 1) x = wrap(b, b.call1("cat", {parts, Sym(dim)}));
   if (n < 0) runtime_error("order must be non-negative but got " + std::to_string(n));
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = 0; i < n && !(x.size(dim) == Sym(int64_t{0})); ++i) {
     Sym size = max(x.size(dim) - 1, 0);
     Tensor next = slice(x, dim, min(Sym(1), x.size(dim)), size), previous = slice(x, dim, 0, size);
     x = x.dtype() == DType::kBool ? apply("logical_xor", {next, previous}) : next - previous;
@@ -405,16 +415,16 @@ OpDef scan(std::string_view name, std::string_view schema, BodyFn body) {
 }
 
 std::vector<OpDef> running() {
+  OpDef diff = reduction(  // a difference of slices
+      "diff", {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"},
+      diff_body, {}, nullptr);
+  diff.alias = diff_alias;
   return {
       scan("cumsum", "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
            CDYNAMO_BODY(return scan_body(b, args, "core.cumsum"))),
       scan("cumprod", "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
            CDYNAMO_BODY(return scan_body(b, args, "core.cumprod"))),
-      // A difference of slices.
-      reduction(
-          "diff",
-          {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"},
-          diff_body, {}, nullptr),
+      std::move(diff),
   };
 }
 

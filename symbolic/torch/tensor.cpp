@@ -78,6 +78,9 @@ ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& sour
   read_tensor(object, &info);
   SourcePtr from = source ? source : constant_source(object);
   if (!info.obstacle.empty()) return make_opaque_tensor(ex, object, info.obstacle, from);
+  if (info.requires_grad &&
+      !runtime::is_float(info.view.dtype))  // what a number with a history was written to
+    return make_opaque_tensor(ex, object, "a tensor of integers with a history", from);
   torch_capture(ex);
   if (other_framework(ex, graph::Framework::kTorch))
     return make_opaque_tensor(ex, object, "a tensor in a graph of NumPy's", from);

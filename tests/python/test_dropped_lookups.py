@@ -1,0 +1,87 @@
+"""An index that is out of range is eager's error also where what was looked up is overwritten, or only its sizes are read."""
+
+from __future__ import annotations
+
+import pytest
+
+import cdynamo
+
+torch = pytest.importorskip("torch")
+
+ROWS = torch.tensor([0, 1])
+LOOKUPS = {
+    "indexed": lambda y: y[[0, 1]],
+    "selected": lambda y: y.index_select(0, ROWS),
+    "gathered": lambda y: y.gather(0, ROWS[:, None]),
+    "taken": lambda y: y.take(ROWS * 3),
+    "embedded": lambda y: torch.nn.functional.embedding(ROWS, y),
+}
+USES = {
+    "sizes": lambda a, y: torch.ones_like(a),
+    "shape": lambda a, y: torch.zeros(a.shape),
+    "overwritten": lambda a, y: a.copy_(y.flatten()[0]),
+    "written, then overwritten": lambda a, y: (a.add_(1), a.fill_(2))[1],
+    "a part is overwritten": lambda a, y: (a[0].zero_(), a[1].zero_(), a)[2],
+    "times nothing": lambda a, y: a[:0].sum() + y.sum(),
+    "a part": lambda a, y: a[:1].sum() + y.sum(),
+    "a part of what is computed": lambda a, y: (a * 2 + 1).flatten()[0] + y.sum(),
+    "a part of a sum": lambda a, y: a.reshape(2, -1).sum(1)[0] + y.sum(),
+    "nobody": lambda a, y: y + 1,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("lookup", LOOKUPS)
+@pytest.mark.parametrize("trains", [False, True])
+def test_an_index_out_of_range(lookup, use, trains):
+    def f(y):
+        return USES[use](LOOKUPS[lookup](y * 1), y)
+
+    def run(f, rows):
+        y = torch.arange(3.0 * rows).reshape(rows, 3).requires_grad_(trains)
+        try:
+            result = f(y)
+        except (IndexError, RuntimeError) as error:
+            return type(error), str(error)
+        return result.tolist(), result.requires_grad
+
+    compiled = cdynamo.optimize(f)
+    for rows in (2, 1, 3, 2):
+        assert run(compiled, rows) == run(f, rows)
+
+
+def test_a_difference_of_nothing_is_the_tensor():
+    def f(x):
+        return x.diff() is x, x.diff(n=2, dim=0) is x, x.diff(n=0) is x, x.diff(prepend=x) is x, x.diff()
+
+    for shape in ((3, 0), (0, 3), (0,), (2, 2)):
+        x = torch.ones(shape)
+        *same, result = cdynamo.optimize(f)(x)
+        *expected, plain = f(x)
+        assert same == expected and (result is x) == (plain is x) and torch.equal(result, plain)
+
+
+def test_a_tensor_of_integers_with_a_history_is_left_to_eager():
+    def f(x, w):
+        x[...] = w
+        return x.requires_grad
+
+    def g(x):
+        return x + 1
+
+    def run(f, g):
+        x = torch.ones(2, 3, dtype=torch.int64)
+        first = f(x, torch.ones(()).requires_grad_())
+        try:
+            return first, g(x).requires_grad
+        except RuntimeError as error:
+            return first, str(error)
+
+    def made(w):
+        x = torch.zeros(3, dtype=torch.int64)
+        x.fill_(w)
+        return x.requires_grad
+
+    assert run(cdynamo.optimize(f), cdynamo.optimize(g)) == run(f, g)
+    w = torch.ones(()).requires_grad_()
+    assert cdynamo.optimize(made)(w) == made(w)
