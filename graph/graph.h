@@ -70,7 +70,7 @@ struct Node {
   const OpDef* op = nullptr;
   int overload = 0;       // index in op->schemas
   bool in_place = false;  // the call was op_(): results[0] is the new content of args[0]'s storage
-  bool no_grad = false;   // captured graphs: made under no_grad from what requires grad; the results are cut
+  bool no_grad = false;   // captured graphs: made under no_grad: a view, or from what requires grad (cut)
   std::vector<Arg> args;  // one for each parameter of the schema, defaults filled in
   std::vector<Value*> results;
   // The checkpoint (torch.utils.checkpoint) that the call lies in, the outermost of several; 0: none. What a

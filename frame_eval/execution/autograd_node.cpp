@@ -167,9 +167,9 @@ static bool set_grad_mode(bool enabled) {
   return set && PyRef::steal(PyObject_CallOneArg(set, enabled ? Py_True : Py_False));
 }
 
-WithGradMode::WithGradMode() {
-  if (grad_mode_is_enabled()) return;
-  changed_ = set_grad_mode(true);
+WithGradMode::WithGradMode(bool enabled) : enabled_(enabled) {
+  if (grad_mode_is_enabled() == enabled) return;
+  changed_ = set_grad_mode(enabled);
   failed_ = !changed_;
 }
 
@@ -177,7 +177,7 @@ WithGradMode::~WithGradMode() {
   if (!changed_) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  if (!set_grad_mode(false)) PyErr_WriteUnraisable(nullptr);
+  if (!set_grad_mode(!enabled_)) PyErr_WriteUnraisable(nullptr);
   PyErr_Restore(type, value, traceback);
 }
 

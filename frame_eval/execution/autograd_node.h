@@ -52,17 +52,17 @@ PyRef kept_by(PyObject* node);
 
 bool grad_mode_is_enabled();
 
-// Grad mode is on for as long as this lives.
+// Grad mode is on, or off, for as long as this lives.
 class WithGradMode {
  public:
-  WithGradMode();
+  explicit WithGradMode(bool enabled = true);
   ~WithGradMode();
   WithGradMode(const WithGradMode&) = delete;
   WithGradMode& operator=(const WithGradMode&) = delete;
   bool failed() const { return failed_; }  // with a Python error set
 
  private:
-  bool changed_ = false, failed_ = false;
+  bool enabled_, changed_ = false, failed_ = false;
 };
 
 }  // namespace cdynamo::frame_eval

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "frame_eval/execution/autograd_node.h"
 #include "frame_eval/execution/compiled_graph.h"
 #include "frame_eval/execution/executable_call.h"
@@ -48,6 +49,32 @@ void restore_generator(const PyRef& state) {
   symbolic::checked(PyObject_CallMethod(generator, "set_state", "O", state.get()));
 }
 
+// How a result that is a view is made, so that PyTorch's autograd takes it for what eager's is.
+struct ViewForm {
+  graph::ViewHistory history;
+  bool is_whole = false;  // what `detach` and `.data` give, not a view of it
+  // Its storage was written to after it was made: PyTorch refuses to read its history, or makes it anew (without the
+  // gradient of a leaf).
+  bool is_stale = false;
+  bool is_one_of_several = false;
+};
+
+ViewForm view_form(const graph::Value* output, const std::vector<graph::CapturedWrite>& writes) {
+  ViewForm form{.history = graph::view_history(output)};
+  if (!output->node || graph::result_alias(*output->node) != graph::Alias::kView) return form;
+  const graph::Value* operand = graph::viewed_operand(*output);
+  const std::string_view name = output->node->op->name;
+  form.is_one_of_several =
+      form.history.one_of_several && !form.history.no_grad && runtime::is_float(output->type.dtype);
+  form.is_whole = (name == "detach" || name == "data") && operand == form.history.root;
+  if (form.history.special() || (form.history.root->requires_grad && !form.history.root->node))
+    form.is_stale = std::ranges::any_of(writes, [&](const graph::CapturedWrite& write) {
+      return write.node->id > output->node->id &&
+             graph::view_history(write.target).counter == form.history.counter;
+    });
+  return form;
+}
+
 class NativeGraph : public CompiledGraph {
  public:
   NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms, graph::Prepared prepared,
@@ -66,19 +93,28 @@ class NativeGraph : public CompiledGraph {
   void note_stale_calls();
   bool may_draw_twice_ = false;  // where Python runs the call again, after numbers were drawn
   PyRef view_of(PyObject* base, size_t output, const int64_t* symbols) const;
+  bool make_stale_views(const Bindings& bindings, const std::vector<PyRef>& fresh,
+                        std::vector<PyRef>& outputs) const;
+  bool make_outputs(const Bindings& bindings, const std::vector<PyRef>& overwritten,
+                    std::vector<PyRef>& fresh, void* const* data, std::vector<PyRef>& outputs) const;
+  bool can_read_histories(const Bindings& bindings) const;
+  void note_histories(const symbolic::CaptureResult& capture);
+  void note_writes(const symbolic::CaptureResult& capture, const graph::Graph& core);
 
   std::shared_ptr<runtime::Executable> executable_;
   std::shared_ptr<TrainingFunction> training_;  // null where no gradient is asked for
   std::shared_ptr<graph::SymContext> sym_;
   std::vector<OutputAlias> outputs_;
-  std::vector<bool> requires_grad_;   // by output, as in eager
-  bool any_history_ = false;          // of them
-  std::vector<bool> one_of_several_;  // by output: PyTorch refuses writes to it
+  std::vector<bool> requires_grad_;  // by output, as in eager
+  bool any_history_ = false;         // of them
+  std::vector<ViewForm> views_;      // by output
+  std::vector<int> read_histories_;  // inputs whose histories the results' are made of
+  bool writes_ = false, draws_ = false, any_stale_ = false;
   std::vector<OutputForm> forms_;
   std::vector<FreshOutput> fresh_;
   std::vector<int> numbers_;  // graph inputs that are Python numbers
   std::vector<InputKind> input_kinds_;
-  std::vector<int> written_;  // torch tensors that the graph writes to
+  std::vector<int> written_;  // torch tensors whose count of writes moves on
   std::vector<std::shared_ptr<symbolic::LibraryCall>> library_calls_;
   bool plain_ = true;  // every output is fresh, in order: the common case
 };
@@ -93,13 +129,9 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
       forms_(std::move(forms)),
       library_calls_(capture.library_calls) {
   const bool numpy = capture.graph->framework == graph::Framework::kNumpy;
+  note_histories(capture);
   for (const runtime::OutputSpec& spec : executable_->outputs)
     fresh_.push_back({numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor, FreshTensor(spec)});
-  for (const graph::Value* output : capture.graph->outputs) {
-    requires_grad_.push_back(output->requires_grad);
-    any_history_ |= output->requires_grad;
-    one_of_several_.push_back(output->requires_grad && graph::is_one_of_several_views(output));
-  }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const bool in_order = outputs_[i].kind == OutputAlias::kFresh && outputs_[i].index == static_cast<int>(i);
     plain_ &= in_order;
@@ -118,8 +150,41 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
   }
   for (const auto& node : prepared.core->nodes)
     may_draw_twice_ |= node->op->family == graph::Family::kRandom && !library_calls_.empty();
-  for (const graph::Graph::Mutation& mutation : prepared.core->mutations)
-    if (capture.inputs[mutation.input].kind == InputKind::kTorchTensor) written_.push_back(mutation.input);
+  note_writes(capture, *prepared.core);
+}
+
+void NativeGraph::note_writes(const symbolic::CaptureResult& capture, const graph::Graph& core) {
+  writes_ = !core.mutations.empty();
+  draws_ = std::ranges::any_of(core.nodes,
+                               [](const auto& node) { return node->op->family == graph::Family::kRandom; });
+  absl::flat_hash_set<const graph::Value*> past_counter, counted;  // inputs; past it: through `.data`
+  for (const graph::CapturedWrite& write : graph::captured_writes(*capture.graph)) {
+    const graph::ViewHistory history = graph::view_history(write.target);
+    (history.has_own_counter() ? past_counter : counted).insert(history.root);
+  }
+  for (const graph::Graph::Mutation& mutation : core.mutations) {
+    const graph::Value* input = capture.graph->inputs[mutation.input];
+    if (capture.inputs[mutation.input].kind != InputKind::kTorchTensor) continue;
+    if (!past_counter.contains(input) || counted.contains(input)) written_.push_back(mutation.input);
+  }
+}
+
+// What PyTorch's autograd knows of inputs and results.
+void NativeGraph::note_histories(const symbolic::CaptureResult& capture) {
+  const std::vector<graph::CapturedWrite> writes = graph::captured_writes(*capture.graph);
+  for (const graph::Value* output : capture.graph->outputs) {
+    requires_grad_.push_back(output->requires_grad);
+    any_history_ |= output->requires_grad;
+    views_.push_back(view_form(output, writes));
+    any_stale_ |= views_.back().is_stale;
+  }
+  for (size_t i = 0; i < capture.graph->inputs.size(); ++i) {
+    const bool is_viewed = std::ranges::any_of(outputs_, [&](const OutputAlias& output) {
+      return output.kind == OutputAlias::kViewOfInput && output.index == static_cast<int>(i);
+    });
+    if (capture.graph->inputs[i]->requires_grad && (training_ || is_viewed))
+      read_histories_.push_back(static_cast<int>(i));
+  }
 }
 
 bool NativeGraph::allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data,
@@ -220,25 +285,66 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
   bool wrote_nothing = false;
   const std::vector<PyRef> overwritten = copies_of_overwritten(bindings);
   const PyRef generator_state = may_draw_twice_ ? save_generator() : PyRef();
+  if ((writes_ || draws_) && !can_read_histories(bindings)) {
+    PyErr_Clear();
+    throw RunInPython{};
+  }
+  if (any_stale_ && !make_stale_views(bindings, fresh, outputs)) return false;
   if (!execute_and_note_writes(call, bindings, &wrote_nothing)) {
     if (wrote_nothing) note_stale_calls();
     // An index out of range, or an error of PyTorch's own.
     const bool repeatable =
         wrote_nothing ? PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError)
-                      : written_.empty() && (PyErr_ExceptionMatches(PyExc_IndexError) ||
-                                             PyErr_ExceptionMatches(PyExc_RuntimeError));
+                      : !writes_ && (PyErr_ExceptionMatches(PyExc_IndexError) ||
+                                     PyErr_ExceptionMatches(PyExc_RuntimeError));
     if (!repeatable) return false;
     PyErr_Clear();
     if (generator_state) restore_generator(generator_state);
     throw RunInPython{};
   }
+  if (make_outputs(bindings, overwritten, fresh, data, outputs)) return true;
+  // A history that PyTorch refuses to read.
+  if (writes_ || draws_ || read_histories_.empty() || !PyErr_ExceptionMatches(PyExc_RuntimeError))
+    return false;
+  PyErr_Clear();
+  throw RunInPython{};
+}
+
+// PyTorch refuses to read the history of some views whose storage was written to.
+bool NativeGraph::can_read_histories(const Bindings& bindings) const {
+  static PyObject* name = PyUnicode_InternFromString("grad_fn");
+  for (int input : read_histories_)
+    if (!PyRef::steal(PyObject_GetAttr(bindings.inputs[input], name))) return false;
+  return true;
+}
+
+// Before the graph writes to what they are views of.
+bool NativeGraph::make_stale_views(const Bindings& bindings, const std::vector<PyRef>& fresh,
+                                   std::vector<PyRef>& outputs) const {
+  outputs.resize(outputs_.size());
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const OutputAlias& alias = outputs_[i];
+    if (!views_[i].is_stale || forms_[i] == OutputForm::kUnused) continue;
+    const bool of_input = alias.kind == OutputAlias::kViewOfInput;
+    if (!of_input && alias.kind != OutputAlias::kViewOfOutput) continue;
+    PyObject* base = of_input ? bindings.inputs[alias.index] : fresh[alias.index].get();
+    outputs[i] = view_of(base, i, bindings.symbols.data());
+    if (!outputs[i]) return false;
+    if (!of_input || views_[i].history.has_own_counter()) symbolic::bump_version(outputs[i].get());
+  }
+  return true;
+}
+
+bool NativeGraph::make_outputs(const Bindings& bindings, const std::vector<PyRef>& overwritten,
+                               std::vector<PyRef>& fresh, void* const* data,
+                               std::vector<PyRef>& outputs) const {
   // A function called under no_grad may turn grad mode on, as what follows a graph break within no_grad does.
   std::optional<WithGradMode> history;
   if (any_history_ && history.emplace().failed()) return false;
   if (training_ && !attach_history(bindings, overwritten, fresh)) return false;
   if (!plain_) outputs.resize(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (plain_ && outputs[i]) continue;
+    if ((plain_ || any_stale_) && outputs[i]) continue;
     outputs[i] = make_output(i, bindings, fresh, data);
     if (!outputs[i] && forms_[i] != OutputForm::kUnused) return false;
   }
@@ -263,26 +369,36 @@ PyRef NativeGraph::make_output(size_t i, const Bindings& bindings, const std::ve
   return fresh[alias.index];
 }
 
-// With grad mode on the view has a history where its base has one, unless it is a detached one.
 PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols) const {
   const OutputAlias& alias = outputs_[output];
+  const ViewForm& form = views_[output];
   const size_t rank = alias.sizes.size();
   std::vector<int64_t> extents(2 * rank);
   for (size_t d = 0; d < rank; ++d) {
     extents[d] = sym_->evaluate(alias.sizes[d], symbols);
     extents[rank + d] = sym_->evaluate(alias.strides[d], symbols);
   }
+  const auto strided = [&](PyObject* of) {
+    return symbolic::as_strided_view(of, extents.data(), extents.data() + rank, static_cast<int>(rank),
+                                     sym_->evaluate(alias.offset, symbols));
+  };
+  if (symbolic::tensor_kind(base) == symbolic::TensorKind::kNumpy) return strided(base);
   PyRef detached;
-  if (!requires_grad_[output] && symbolic::requires_grad(base)) {
-    detached = PyRef::steal(PyObject_CallMethod(base, "detach", nullptr));
-    if (!detached) return {};
+  if (form.history.detached || (!requires_grad_[output] && symbolic::requires_grad(base))) {
+    detached = form.history.has_own_counter() ? PyRef::steal(PyObject_GetAttrString(base, "data"))
+                                              : PyRef::steal(PyObject_CallMethod(base, "detach", nullptr));
+    if (!detached || form.is_whole) return detached;
     base = detached.get();
   }
-  PyRef view = symbolic::as_strided_view(base, extents.data(), extents.data() + rank, static_cast<int>(rank),
-                                         sym_->evaluate(alias.offset, symbols));
-  if (!view || !one_of_several_[output]) return view;
-  PyRef row = PyRef::steal(PyObject_CallMethod(view.get(), "unsqueeze", "i", 0));
-  PyRef views = row ? PyRef::steal(PyObject_CallMethod(row.get(), "unbind", nullptr)) : PyRef();
+  // PyTorch notes the mode that a view was made in.
+  const WithGradMode mode(!form.history.no_grad);
+  PyRef view = mode.failed() ? PyRef() : strided(base);
+  if (!view || !form.is_one_of_several) return view;
+  PyRef row = rank ? std::move(view) : PyRef::steal(PyObject_CallMethod(view.get(), "unsqueeze", "i", 0));
+  PyRef views;
+  if (row)
+    views = PyRef::steal(rank ? PyObject_CallMethod(row.get(), "chunk", "i", 1)
+                              : PyObject_CallMethod(row.get(), "unbind", nullptr));
   return views ? PyRef::steal(PySequence_GetItem(views.get(), 0)) : PyRef();
 }
 
@@ -307,6 +423,19 @@ std::shared_ptr<runtime::Executable> compile_core(const graph::Graph& core, lowe
   return executable;
 }
 
+// What is written to through `.data` is read by eager's backward with the new content, by a compiled one with that of
+// before: the write comes in another graph.
+void refuse_writes_past_history(const graph::Graph& captured, const TrainingFunction& training) {
+  for (const graph::CapturedWrite& write : graph::captured_writes(captured)) {
+    const graph::ViewHistory history = graph::view_history(write.target);
+    if (history.has_own_counter() && std::ranges::any_of(training.overwritten(), [&](int input) {
+          return captured.inputs[input] == history.root;
+        }))
+      throw graph::NoDerivative("it writes through .data to what a gradient is computed from",
+                                write.node->user_call);
+  }
+}
+
 std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
                                                    const graph::Prepared& prepared,
                                                    const symbolic::LibraryCalls* library, CompileFn compile,
@@ -328,6 +457,7 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
   auto training =
       TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
                              {.memory_budget = global_config().memory_budget}, std::move(compile));
+  refuse_writes_past_history(captured, *training);
   if (stages_are_noted() || log_enabled(Topic::kAot)) {
     const std::unique_ptr<graph::Graph> joint = graph::make_joint_graph(training->plan());
     if (log_enabled(Topic::kAot)) log(Topic::kAot, "joint\n" + graph::print_readable(*joint));
@@ -342,13 +472,15 @@ std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& cap
                                               std::vector<OutputForm> forms, NativeReport& report) {
   const graph::Graph& captured = *capture.graph;
   graph::output_unread_lookups(*capture.graph);
-  forms.resize(captured.outputs.size(), OutputForm::kUnused);
   const bool any_gradient = std::any_of(captured.outputs.begin(), captured.outputs.end(),
                                         [](const graph::Value* output) { return output->requires_grad; });
   const graph::DumpFn dump = [](const char* stage, const graph::Graph& graph) {
     if (log_enabled(Topic::kAot)) log(Topic::kAot, std::string(stage) + "\n" + graph::print_readable(graph));
   };
   graph::Prepared prepared = graph::prepare(captured, dump, any_gradient);
+  if (graph::output_dropped_lookups(*capture.graph, *prepared.core))
+    prepared = graph::prepare(captured, dump, any_gradient);
+  forms.resize(captured.outputs.size(), OutputForm::kUnused);
   // Backwards that are compiled later are no part of this report any more.
   auto whole = std::make_shared<NativeReport*>(&report);
   const std::shared_ptr<const symbolic::LibraryCalls> library =

@@ -395,7 +395,10 @@ std::vector<OpDef> shapes() {
       view("expand_as", {"expand_as(Tensor self, Tensor other) -> Tensor"}, expand_body, infer_expand),
       view("broadcast_to", {"broadcast_to(Tensor self, int[] size) -> Tensor"}, expand_body, infer_expand),
       view("detach", {"detach(Tensor self) -> Tensor"},
-           CDYNAMO_BODY(return one(detach(self_tensor(b, args)))), infer_self, {"torch.Tensor.data"}),
+           CDYNAMO_BODY(return one(detach(self_tensor(b, args)))), infer_self),
+      // Counts its writes for itself, where what `detach` gives shares the count of its tensor.
+      view("data", {"data(Tensor self) -> Tensor"}, CDYNAMO_BODY(return one(detach(self_tensor(b, args)))),
+           infer_self),
       view("alias", {"alias(Tensor self) -> Tensor"}, self_body, infer_self),
   };
 }

@@ -188,7 +188,7 @@ class Functionalizer {
     if (node.op == function) return write_function_results(node, results);
     const Alias alias = alias_of_call(node);
     for (size_t i = 0; i < node.results.size(); ++i) {
-      if (node.no_grad && alias != Alias::kSelf && runtime::is_float(results[i]->type.dtype))
+      if (is_cut(node, alias, captured_operands) && runtime::is_float(results[i]->type.dtype))
         results[i] = builder_.call1("core.detach", {results[i]});
       if (alias != Alias::kNone)
         bind_alias(node, i, alias, results[i], captured_operands, operands);
@@ -198,6 +198,12 @@ class Functionalizer {
         bind_fresh(node, node.results[i], results[i]);
     }
     write_arguments(node, results);
+  }
+
+  // Views that are made under no_grad are marked whether there is a gradient to cut or not.
+  static bool is_cut(const Node& node, Alias alias, const std::vector<const Value*>& operands) {
+    return node.no_grad && alias != Alias::kSelf &&
+           (alias == Alias::kNone || std::ranges::any_of(operands, &Value::requires_grad));
   }
 
   // A body gives the new contents of the arguments that the schema marks, after the results.

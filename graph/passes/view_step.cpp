@@ -17,28 +17,44 @@ bool same_sizes(SymContext& context, const std::vector<Sym>& a, const std::vecto
                     [&](const Sym& x, const Sym& y) { return same_size(context, x, y); });
 }
 
-namespace {
-
-// What a view is a view of: the first operand, or the one at its place where there are several (broadcast_tensors).
-const Value* viewed_operand(const Value& view) {
+Value* viewed_operand(const Value& view) {
   const Arg& operand = view.node->args.at(0);
   if (const auto* one = std::get_if<Value*>(&operand)) return *one;
   const auto* several = std::get_if<std::vector<Value*>>(&operand);
-  const auto& results = view.node->results;
-  const auto at = static_cast<size_t>(std::ranges::find(results, &view) - results.begin());
+  const auto at = static_cast<size_t>(view.index);
   return several && at < several->size() ? several->at(at) : nullptr;
 }
 
-}  // namespace
-
-bool is_one_of_several_views(const Value* value) {
+ViewHistory view_history(const Value* value) {
   constexpr std::string_view kSeveral[] = {"unbind", "split", "split_with_sizes", "chunk"};
-  while (value->node && result_alias(*value->node) != Alias::kNone) {
-    if (std::ranges::find(kSeveral, value->node->op->name) != std::end(kSeveral)) return true;
-    value = viewed_operand(*value);
-    if (!value) return false;
+  ViewHistory history;
+  for (; value->node; value = viewed_operand(*value)) {
+    const Alias alias = result_alias(*value->node);
+    if (alias == Alias::kNone || !viewed_operand(*value)) break;
+    if (alias == Alias::kSelf) continue;
+    const std::string_view name = value->node->op->name;
+    if (name == "data" && !history.counter) history.counter = value;
+    history.detached |= name == "data" || name == "detach";
+    if (history.detached) continue;
+    history.no_grad |= value->node->no_grad;
+    history.one_of_several |= std::ranges::find(kSeveral, name) != std::end(kSeveral);
   }
-  return false;
+  history.root = value;
+  if (!history.counter) history.counter = value;
+  return history;
+}
+
+std::vector<CapturedWrite> captured_writes(const Graph& captured) {
+  std::vector<CapturedWrite> writes;
+  for (const auto& node : captured.nodes) {
+    if (node->in_place) writes.push_back({node.get(), std::get<Value*>(node->args.at(0))});
+    if (node->overload >= static_cast<int>(node->op->parsed.size())) continue;
+    const std::vector<Param>& params = node->op->parsed[node->overload].params;
+    for (size_t i = 0; i < params.size() && i < node->args.size(); ++i)
+      if (auto* value = std::get_if<Value*>(&node->args[i]); params[i].mutated && value && *value)
+        writes.push_back({node.get(), *value});
+  }
+  return writes;
 }
 
 bool is_aliasing_view(const OpDef& op) { return op.core.view != nullptr; }

@@ -25,9 +25,30 @@ struct ViewStep {
   std::vector<Sym> result_sizes;
 };
 
-// Captured graphs: is it a view that `unbind` or `split` gave with others, or a view of such a one? PyTorch refuses
-// writes to those where it would have to note them.
-bool is_one_of_several_views(const Value* value);
+// Captured graphs: what PyTorch's autograd knows of how a view was made. A view that is `special` is one where it refuses
+// writes that it would have to note, and reads once its storage was written to.
+struct ViewHistory {
+  const Value* root = nullptr;  // the first tensor of the storage
+  const Value* counter =
+      nullptr;            // whose count of writes it shares: the root's, or that of a `.data` on the way
+  bool detached = false;  // `detach` or `.data` is on the way
+  // Since that: a view on the way was made under no_grad (with a base that requires grad it is another leaf) ...
+  bool no_grad = false;
+  bool one_of_several = false;  // ... or by `unbind` or `split`, with others.
+  bool special() const { return no_grad || one_of_several; }
+  bool has_own_counter() const { return counter != root; }
+};
+ViewHistory view_history(const Value* value);
+// What a view is a view of: the first operand, or the one at its place where there are several (broadcast_tensors);
+// null where that is no tensor.
+Value* viewed_operand(const Value& view);
+
+// One write of a captured graph, in the order of execution.
+struct CapturedWrite {
+  const Node* node;
+  const Value* target;
+};
+std::vector<CapturedWrite> captured_writes(const Graph& captured);
 
 // Is `op` an index map whose result may share its operand's storage?
 bool is_aliasing_view(const OpDef& op);

@@ -139,8 +139,8 @@ PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strid
       size_t count = static_cast<size_t>(rank);
       torch_access::OwnedTensor view = api->as_strided(h, {sizes, count}, {strides, count}, &where);
       return PyRef::steal(api->wrap_moved(view));
-    } catch (const std::exception& e) {
-      return error(PyExc_RuntimeError, e.what());
+    } catch (const std::exception&) {
+      // Raised again below, as Python sees it: this one's text is a report on C++.
     }
   }
   PyRef size_tuple = PyRef::steal(PyTuple_New(rank)), stride_tuple = PyRef::steal(PyTuple_New(rank));

@@ -81,12 +81,16 @@ struct TensorCapture {
   absl::flat_hash_map<const graph::Value*, ValuePtr> leaf_gradients;  // .grad, where it was looked at
   absl::flat_hash_set<const graph::Value*> cut;                       // views that no gradient flows through
   absl::flat_hash_set<const graph::Value*> updated_leaves;  // require grad, and were written under no_grad
+  // By graph::ViewHistory::counter: values with a smaller id were made before the last write.
+  absl::flat_hash_map<const graph::Value*, int> written_at;
   std::vector<SelectByTensor> selects_by_tensor;
   int regions = 0;  // checkpoints that were entered
   std::vector<size_t>
       backward_begins;  // nodes of the graph when a Function's backward was entered, outermost first
 };
 TensorCapture& tensor_capture(Executor& ex);
+// A view that was made under no_grad, of what requires grad: for PyTorch it is a leaf of its own.
+bool is_another_leaf(const TensorCapture& capture, const graph::Value* value);
 // Same, once torch is known to be used: reads its state, and leaves the frame to Python where a mode is in
 // the way.
 TensorCapture& torch_capture(Executor& ex);

@@ -20,9 +20,9 @@ using graph::OpDef;
 namespace {
 
 // Operators of float results that are cut from the autograd graph in eager too.
-constexpr std::string_view kWithoutGradient[] = {"detach",    "detach_copy", "zeros_like", "ones_like",
-                                                 "full_like", "empty_like",  "rand_like",  "randn_like",
-                                                 "new_zeros", "new_ones",    "new_full",   "new_empty"};
+constexpr std::string_view kWithoutGradient[] = {
+    "detach",    "detach_copy", "data",      "zeros_like", "ones_like", "full_like", "empty_like",
+    "rand_like", "randn_like",  "new_zeros", "new_ones",   "new_full",  "new_empty"};
 
 bool cuts_gradient(const OpDef& op) {
   return std::ranges::find(kWithoutGradient, op.name) != std::end(kWithoutGradient);
@@ -52,14 +52,25 @@ graph::Value* base_of(TensorCapture& capture, graph::Value* value) {
   return found == capture.base_of.end() ? value : found->second;
 }
 
+// What grad mode makes of an operand that requires grad and is not, or no more, what its node in the graph computes.
+void refuse_other_history(TensorCapture& capture, graph::Value* value) {
+  // A parameter that was updated is a leaf with new content, which the graph cannot tell from the old leaf.
+  if (capture.updated_leaves.count(base_of(capture, value)))
+    break_graph("CD0416", "a parameter that is read again afterwards");
+  if (is_another_leaf(capture, value)) break_graph("CD0422", "made under no_grad");
+  if (capture.written_at.empty() || !value->node) return;
+  const graph::ViewHistory history = graph::view_history(value);
+  const auto written = capture.written_at.find(history.counter);
+  if (history.special() && written != capture.written_at.end() && value->id < written->second)
+    break_graph("CD0422", "written to since");
+}
+
 // Does a gradient flow into one of the operands?
 bool any_requires_grad(TensorCapture& capture, std::vector<Arg> args) {
   bool any = false;
   for_each_value(args, [&](graph::Value* value) {
     any |= value->requires_grad;
-    // A parameter that was updated is a leaf with new content, which the graph cannot tell from the old leaf.
-    if (value->requires_grad && capture.grad_mode && capture.updated_leaves.count(base_of(capture, value)))
-      break_graph("CD0416", "a parameter that is read again afterwards");
+    if (value->requires_grad && capture.grad_mode) refuse_other_history(capture, value);
   });
   return any;
 }
@@ -79,10 +90,12 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
   }
   if (!any) return;
   if (is_input) break_graph("CD0416", "an input");
-  if (graph::is_one_of_several_views(target)) break_graph("CD0416", "one of several views");
+  if (!runtime::is_float(target->type.dtype)) break_graph("CD0416", "a tensor of integers");
+  if (graph::view_history(target).one_of_several) break_graph("CD0416", "one of several views");
   base->requires_grad = true;
   for (auto& [view, root] : capture.base_of)
-    if (root == base && !capture.cut.count(view)) const_cast<graph::Value*>(view)->requires_grad = true;
+    if (root == base && (!capture.cut.count(view) || !graph::view_history(view).detached))
+      const_cast<graph::Value*>(view)->requires_grad = true;
 }
 
 // Eager's kernels give their statistics no history.
@@ -90,40 +103,42 @@ bool is_statistic(const graph::Value& result) {
   return result.index > 0 && result.node->op->name == "native_layer_norm";
 }
 
-const graph::Value* first_operand(const graph::Node& node) {
-  for (const Arg& arg : node.args) {
-    if (auto* value = std::get_if<graph::Value*>(&arg)) return *value;
-    if (auto* list = std::get_if<std::vector<graph::Value*>>(&arg))
-      return list->empty() ? nullptr : list->front();
+// A view's storage, history and, where it is its operand, object.
+void note_view(TensorCapture& capture, const graph::Node& node, graph::Value* result, bool is_self) {
+  graph::Value* base = graph::viewed_operand(*result);
+  if (!base) return;
+  if (auto storage = capture.storage_of.find(base); storage != capture.storage_of.end()) {
+    const int input = storage->second;
+    capture.storage_of[result] = input;
   }
-  return nullptr;
+  if (is_self) result->requires_grad = base->requires_grad;
+  if (auto object = capture.objects.find(base);
+      is_self && node.results.size() == 1 && object != capture.objects.end()) {
+    ValuePtr self = object->second;
+    capture.objects[result] = std::move(self);
+  }
+  capture.base_of[result] = base_of(capture, base);
+  if (capture.cut.count(base) || node.no_grad || cuts_gradient(*node.op)) capture.cut.insert(result);
 }
 
 void note_results(Executor& ex, graph::Node& node, bool any_gradient) {
   TensorCapture& capture = tensor_capture(ex);
   const Alias alias = graph::result_alias(node);
-  graph::Value* base = const_cast<graph::Value*>(first_operand(node));
-  if (any_gradient && !node.in_place && alias != Alias::kSelf) {
+  const bool is_view = alias != Alias::kNone && alias != Alias::kSelf;
+  if (node.in_place) {
+    node.no_grad = any_gradient && !capture.grad_mode;
+  } else if (alias != Alias::kSelf && (any_gradient || (is_view && capture.has_state))) {
     node.no_grad = !capture.grad_mode && !cuts_gradient(*node.op);
-    for (graph::Value* result : node.results)
-      result->requires_grad = capture.grad_mode && !cuts_gradient(*node.op) &&
-                              runtime::is_float(result->type.dtype) && !is_statistic(*result);
-  } else if (any_gradient && node.in_place) {
-    node.no_grad = !capture.grad_mode;
+    for (graph::Value* result : node.results) {
+      const graph::Value* viewed = is_view ? graph::viewed_operand(*result) : nullptr;
+      // A view requires grad where its base does, in any mode.
+      result->requires_grad = (viewed ? viewed->requires_grad : any_gradient && capture.grad_mode) &&
+                              !cuts_gradient(*node.op) && runtime::is_float(result->type.dtype) &&
+                              !is_statistic(*result);
+    }
   }
   if (alias == Alias::kNone) return;
-  auto storage = capture.storage_of.find(base);
-  const int input = storage == capture.storage_of.end() ? -1 : storage->second;
-  auto object = capture.objects.find(base);
-  ValuePtr self = object == capture.objects.end() ? nullptr : object->second;
-  const bool cut = capture.cut.count(base) || node.no_grad || cuts_gradient(*node.op);
-  for (graph::Value* result : node.results) {
-    if (input >= 0) capture.storage_of[result] = input;
-    if (alias == Alias::kSelf) result->requires_grad = base->requires_grad;
-    if (alias == Alias::kSelf && self && node.results.size() == 1) capture.objects[result] = self;
-    capture.base_of[result] = base_of(capture, base);
-    if (cut) capture.cut.insert(result);
-  }
+  for (graph::Value* result : node.results) note_view(capture, node, result, alias == Alias::kSelf);
 }
 
 // Running statistics of batch norm and the like.
@@ -138,6 +153,10 @@ void refuse_written_arguments(Executor& ex, const OpDef& op, const BoundCall& ca
 
 }  // namespace
 
+bool is_another_leaf(const TensorCapture& capture, const graph::Value* value) {
+  return value->requires_grad && capture.cut.count(value) && graph::view_history(value).no_grad;
+}
+
 std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall call, bool in_place) {
   TensorCapture& capture = tensor_capture(ex);
   std::vector<Arg> differentiated = call.args;
@@ -146,6 +165,8 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   if (in_place) {
     note_write(ex, std::get<graph::Value*>(call.args.at(0)));
     note_written_gradient(ex, std::get<graph::Value*>(call.args.at(0)), any_gradient);
+    capture.written_at[graph::view_history(std::get<graph::Value*>(call.args.at(0))).counter] =
+        ex.graph().next_value_id();
   }
   if (ex.isolated_region()) refuse_written_arguments(ex, op, call);
   if (graph::indexes_nothing(op, call.overload, call.args))

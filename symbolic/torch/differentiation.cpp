@@ -73,9 +73,10 @@ std::vector<ValuePtr> one_or_many(Executor& ex, const ValuePtr& value) {
 
 [[noreturn]] void leave_to_engine() { break_graph("CD0400", "torch.autograd.grad"); }
 
-Value* differentiable_tensor(const ValuePtr& value) {
+Value* differentiable_tensor(Executor& ex, const ValuePtr& value) {
   auto* tensor = dynamic_cast<TensorValue*>(value.get());
-  if (!tensor || !tensor->requires_grad()) leave_to_engine();
+  if (!tensor || !tensor->requires_grad() || is_another_leaf(tensor_capture(ex), tensor->value()))
+    leave_to_engine();
   return tensor->value();
 }
 
@@ -97,9 +98,10 @@ GradCall read_call(Executor& ex, const CallArgs& args) {
                      {"outputs", "inputs", "grad_outputs?", "retain_graph?", "create_graph?", "only_inputs?",
                       "allow_unused?", "is_grads_batched?", "materialize_grads?"});
   GradCall call;
-  for (const ValuePtr& item : one_or_many(ex, given[0])) call.outputs.push_back(differentiable_tensor(item));
+  for (const ValuePtr& item : one_or_many(ex, given[0]))
+    call.outputs.push_back(differentiable_tensor(ex, item));
   for (const ValuePtr& item : one_or_many(ex, given[1])) {
-    call.inputs.push_back(differentiable_tensor(item));
+    call.inputs.push_back(differentiable_tensor(ex, item));
     if (ex.state().hooked.count(call.inputs.back()))
       throw SkipFrame{.reason = "a gradient is asked for of a tensor with a hook", .callees_too = true};
   }

@@ -123,7 +123,8 @@ void call_afterwards(Executor& ex, const ValuePtr& tensor, const char* method,
 const Value* hookable(Executor& ex, const ValuePtr& self, const char* method) {
   auto& tensor = static_cast<TensorValue&>(*self);
   // Eager raises; and a part of the program that is run again would register again.
-  if (!tensor.requires_grad() || ex.isolated_region()) break_graph("CD0400", method);
+  if (!tensor.requires_grad() || is_another_leaf(tensor_capture(ex), tensor.value()) || ex.isolated_region())
+    break_graph("CD0400", method);
   return tensor.value();
 }
 

@@ -65,7 +65,7 @@ ValuePtr matrix_transpose(Executor& ex, TensorValue& self) {
   return reversed_dims(ex, self);
 }
 
-ValuePtr detached(Executor& ex, TensorValue& self) { return call_named(ex, "detach", {self_of(self)}); }
+ValuePtr data_of(Executor& ex, TensorValue& self) { return call_named(ex, "data", {self_of(self)}); }
 
 constexpr PropertyRow kProperties[] = {
     {"shape", [](Executor& ex, TensorValue& self) { return make_size(ex, self.array_type().sizes); }},
@@ -93,6 +93,7 @@ constexpr PropertyRow kProperties[] = {
     {"is_leaf",
      [](Executor& ex, TensorValue& self) -> ValuePtr {
        if (!self.requires_grad()) return boolean(ex, true);
+       if (is_another_leaf(tensor_capture(ex), self.value())) break_graph("CD0422", "made under no_grad");
        if (self.source &&
            self.type() != reinterpret_cast<PyTypeObject*>(library_object("torch.nn", "Parameter")))
          break_graph("CD0408", "is_leaf");
@@ -109,7 +110,7 @@ constexpr PropertyRow kProperties[] = {
     {"mT", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "mT", swapped_dims); }},
     {"H", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "H", matrix_transpose); }},
     {"mH", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "mH", swapped_dims); }},
-    {"data", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "data", detached); }},
+    {"data", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "data", data_of); }},
     {"real", [](Executor&, TensorValue& self) { return self_of(self); }},
     {"names",
      [](Executor& ex, TensorValue& self) {

@@ -1,0 +1,279 @@
+"""What PyTorch's autograd knows of a view that a compiled function has made is what it knows of eager's: the mode that it was made
+in, whether others were made with it, whether its storage was written to since, and whose count of writes it shares."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import cdynamo
+
+torch = pytest.importorskip("torch")
+
+VIEWS = {
+    "item": lambda x: x[0],
+    "slice": lambda x: x[1:],
+    "transposed": lambda x: x.T,
+    "unsqueezed": lambda x: x.unsqueeze(0),
+    "view": lambda x: x.view(-1),
+    "reshaped": lambda x: x.reshape(3, 2),
+    "expanded": lambda x: x[:1].expand(2, 3),
+    "unfolded": lambda x: x.unfold(0, 1, 1),
+    "alias": lambda x: x[...],
+    "of a view": lambda x: x.T[1:].unsqueeze(0),
+    "unbind": lambda x: x.unbind(0)[1],
+    "chunk": lambda x: x.chunk(2)[0],
+    "split": lambda x: x.split([1, 1])[1],
+    "of one of several": lambda x: x.unbind(0)[1][1:],
+    "one of several numbers": lambda x: x.unbind(0)[1].unbind(0)[0],
+    "detached": lambda x: x.detach(),
+    "of a detached": lambda x: x.detach()[0],
+    "detached of a view": lambda x: x[0].detach(),
+    "data": lambda x: x.data,
+    "of data": lambda x: x.data.unbind(0)[0],
+    "data of a view": lambda x: x[1:].data,
+    "broadcast": lambda x: torch.broadcast_tensors(x, torch.ones(3, 1, 1))[0],
+    "broadcast second": lambda x: torch.broadcast_tensors(torch.ones(3, 1, 1), x)[1],
+}
+BASES = {
+    "leaf": lambda: torch.arange(6.0).reshape(2, 3).requires_grad_(),
+    "no history": lambda: torch.arange(6.0).reshape(2, 3),
+    "computed": lambda: torch.arange(6.0).reshape(2, 3).requires_grad_() * 2,
+}
+
+
+def no_grad(view, write=None):
+    def f(x):
+        with torch.no_grad():
+            v = view(x)
+            if write:
+                write(x, v)
+        return v
+
+    return f
+
+
+def enable_grad(view, write=None):
+    def f(x):
+        with torch.enable_grad():
+            v = view(x)
+        if write:
+            with torch.no_grad():
+                write(x, v)
+        return v
+
+    return f
+
+
+def of_result(mode):
+    """The same of what the graph has made."""
+
+    def made(view, write=None):
+        def f(x):
+            with torch.enable_grad():
+                y = x * 2
+            return mode(view, write)(y), y
+
+        return f
+
+    return made
+
+
+MODES = {
+    "no_grad": no_grad,
+    "grad": enable_grad,
+    "no_grad, of a result": of_result(no_grad),
+    "grad, of a result": of_result(enable_grad),
+}
+
+
+def outcome(ask):
+    try:
+        return ask()
+    except RuntimeError as error:
+        return re.sub(r"Output \d+ of \w+", "Output", str(error))
+
+
+def asked(v, x):
+    """What it is and what PyTorch lets one do with it; the writes last."""
+    w = torch.ones(()).requires_grad_()
+
+    def use():
+        return (v * w).requires_grad, [g is None for g in torch.autograd.grad((v * v).sum(), [x, v], allow_unused=True)]
+
+    def note():
+        v.mul_(w)
+        return v.requires_grad, v.grad_fn is None, x.requires_grad
+
+    yield "requires grad", v.requires_grad
+    yield "leaf", outcome(lambda: v.is_leaf)
+    yield "history", outcome(lambda: v.grad_fn is None)
+    yield "values", v.tolist(), v.shape, v.stride()
+    yield "used", outcome(use)
+    yield "written", outcome(lambda: v.add_(1).requires_grad)
+    yield "written with a history", outcome(note)
+    yield "after", outcome(lambda: (v.grad_fn is None, x.requires_grad, x.grad_fn is None))
+
+
+def run(function, x, mode):
+    before = x._version
+    with torch.set_grad_enabled(mode):
+        result = function(x)
+        v, y = result if isinstance(result, tuple) else (result, x)
+    written = x._version - before
+    seen = list(asked(v, y))
+    before = v._version
+    y.detach().add_(1)
+    return written, seen, v._version - before
+
+
+def compare(function, base, modes=(True, False)):
+    compiled = cdynamo.optimize(function)
+    for mode in modes:
+        assert run(compiled, base(), mode) == run(function, base(), mode)
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_is_what_eagers_is(view, mode, base):
+    compare(MODES[mode](VIEWS[view]), BASES[base])
+
+
+WRITES = {
+    "the base": lambda x, v: x.mul_(2),
+    "the view": lambda x, v: v.zero_() if 0 not in v.stride() else x.zero_(),
+    "another view": lambda x, v: x[0].add_(1),
+    "an item": lambda x, v: x.__setitem__((slice(None), 0), 1),
+    "data": lambda x, v: x.data.add_(1),
+    "data of a part": lambda x, v: x[0].data.add_(1),
+    "a part of data": lambda x, v: x.data[0].add_(1),
+    "a detached": lambda x, v: x.detach().add_(1),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("view", ["item", "of one of several", "unbind", "transposed", "data", "of data", "detached"])
+@pytest.mark.parametrize("base", ["leaf", "no history"])
+def test_a_view_whose_storage_was_written_to(view, mode, write, base):
+    compare(MODES[mode](VIEWS[view], WRITES[write]), BASES[base])
+
+
+def used_later(use):
+    def f(x, w):
+        with torch.no_grad():
+            v = x[0]
+        return use(v, w), x
+
+    return f
+
+
+USES = {
+    "read": lambda v, w: v * w,
+    "read by the way": lambda v, w: v.sum(),
+    "viewed": lambda v, w: v[1:],
+    "written": lambda v, w: v.add_(1),
+    "written with a history": lambda v, w: v.mul_(w),
+    "an item written": lambda v, w: v.__setitem__(0, 3),
+    "detached": lambda v, w: v.detach(),
+    "its history": lambda v, w: v.grad_fn,
+    "a leaf": lambda v, w: v.is_leaf,
+    "its gradient": lambda v, w: v.grad,
+    "compared": lambda v, w: v > 1,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("base", ["leaf", "no history"])
+def test_a_view_of_no_grad_in_grad_mode(use, base):
+    function = used_later(USES[use])
+
+    def all_of(f):
+        x, w = BASES[base](), torch.ones(3).requires_grad_()
+        try:
+            result, _ = f(x, w)
+        except RuntimeError as error:
+            return str(error), x.tolist(), x._version
+        if not isinstance(result, torch.Tensor):
+            return result
+        leaves = [t for t in (x, w) if t.requires_grad]
+        gradients = result.requires_grad and torch.autograd.grad(result.sum(), leaves, allow_unused=True)
+        return result.tolist(), result.requires_grad, result.is_leaf, str(gradients), x._version
+
+    compiled = cdynamo.optimize(function)
+    for _ in range(2):
+        assert all_of(compiled) == all_of(function)
+
+
+def test_an_input_whose_history_is_refused():
+    """Where the graph writes to something, PyTorch's error comes before the write."""
+
+    def f(v, w, out):
+        out.add_(1)
+        return v * w
+
+    compiled = cdynamo.optimize(f)
+
+    def run(f, stale):
+        x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+        v = x.unbind(0)[0]
+        if stale:
+            with torch.no_grad():
+                x.add_(1)
+        out = torch.zeros(2)
+        return outcome(lambda: f(v, torch.ones(3), out).tolist()), out.tolist()
+
+    for stale in (False, True, False):
+        assert run(compiled, stale) == run(f, stale)
+
+
+@pytest.mark.parametrize("read", [lambda v: v * 2, lambda v: v[1:], lambda v: (v + 1, v[0])])
+def test_an_input_whose_history_is_refused_and_nothing_is_written(read):
+    compiled = cdynamo.optimize(read)
+
+    def run(f, stale):
+        x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+        v = x.unbind(0)[0]
+        if stale:
+            with torch.no_grad():
+                x.add_(1)
+        return outcome(lambda: str(f(v)) if not stale else f(v))
+
+    for stale in (False, True, False):
+        assert (str(run(compiled, stale)).split("grad_fn")[0]) == str(run(read, stale)).split("grad_fn")[0]
+
+
+DATA = {
+    "of what was read": lambda x: (x * x, x.data.add_(1))[0],
+    "of what was read in part": lambda x: (x[0] * x[0], x.data.add_(1))[0],
+    "of what nobody saves": lambda x: (x.chunk(2)[0].sort().values, x.data.add_(1))[0],
+    "before it is read": lambda x: (x.data.mul_(2), x * x)[1],
+    "of an item": lambda x: (x * x, x[0].data.zero_())[0],
+    "and another write": lambda x: (x.data.add_(1), x.detach().add_(1), x + 1)[2],
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_a_write_through_data_is_not_noticed(name):
+    compiled = cdynamo.optimize(DATA[name])
+
+    def run(f):
+        x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+        y = f(x)
+        return y.tolist(), x.tolist(), x._version, outcome(lambda: torch.autograd.grad(y.sum(), x)[0].tolist())
+
+    for _ in range(2):
+        assert run(compiled) == run(DATA[name])
+
+
+def test_broadcast_tensors_requires_grad_by_operand():
+    def f(x, y):
+        a, b = torch.broadcast_tensors(x, y)
+        return a, b, a.requires_grad, b.requires_grad
+
+    for flags in ((True, False), (False, True), (True, True)):
+        x, y = torch.ones(3, 1).requires_grad_(flags[0]), torch.ones(2).requires_grad_(flags[1])
+        a, b, *known = cdynamo.optimize(f)(x, y)
+        assert [a.requires_grad, b.requires_grad, *known] == [*flags, *flags]
