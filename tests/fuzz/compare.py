@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import io
 import math
@@ -43,8 +44,12 @@ class Description:
 
     def __init__(self) -> None:
         self.seen: dict[int, tuple[int, Any]] = {}
-        self.memory: list[tuple[int, int]] = []  # of each block that was met: from where to where
+        self.memory: list[tuple[int, int]] = []  # that was met: from where to where
         self.left = MOST
+
+    def whole(self, x: Any) -> Any:
+        """`of`, with a number for each block of memory."""
+        return numbered(self.of(x), self.blocks())
 
     def of(self, x: Any) -> Any:
         self.left -= 1
@@ -95,20 +100,26 @@ class Description:
         except Exception as error:
             return ["raises", self.of(error)]
 
-    def shared(self, address: int, size: int) -> int:
-        """The number of the block of memory; -1: there is none.
+    def shared(self, address: int, size: int) -> Memory | int:
+        """A place in memory; -1: there is none."""
+        if size == 0:
+            return -1
+        self.memory.append((address, address + size))
+        return Memory(len(self.memory) - 1)
+
+    def blocks(self) -> list[int]:
+        """The number of the block that each place lies in, the first that was met first.
 
         What lies in a block is the block: a view that came through a tensor names another array as its base.
         """
-        if size == 0:
-            return -1
-        end = address + size
-        for number, (first, last) in enumerate(self.memory):
-            if address < last and first < end:
-                self.memory[number] = (min(first, address), max(last, end))
-                return number
-        self.memory.append((address, end))
-        return len(self.memory) - 1
+        blocks, end, block = [0] * len(self.memory), 0, -1
+        for place in sorted(range(len(self.memory)), key=self.memory.__getitem__):
+            first, last = self.memory[place]
+            block += first >= end
+            end = max(end, last)
+            blocks[place] = block
+        numbers: dict[int, int] = {}
+        return [numbers.setdefault(block, len(numbers)) for block in blocks]
 
     def array(self, x: np.ndarray) -> list:
         root = x
@@ -126,6 +137,19 @@ class Description:
         memory = self.shared(storage.data_ptr(), storage.nbytes() if x.numel() else 0)
         history = (x.requires_grad, x.grad_fn is None)
         return [str(x.dtype), tuple(x.shape), layout, history, memory, x.detach().reshape(-1).tolist()[:MOST]]
+
+
+@dataclasses.dataclass
+class Memory:
+    """An index of `Description.memory`."""
+
+    place: int
+
+
+def numbered(x: Any, blocks: list[int]) -> Any:
+    if isinstance(x, Memory):
+        return blocks[x.place]
+    return type(x)([numbered(part, blocks) for part in x]) if isinstance(x, (tuple, list)) else x
 
 
 VIEW = re.compile(r"Output \d+ of \w+ is a view")
@@ -263,7 +287,7 @@ def observe(function: Any, make: Any, space: dict, trains: bool, references: Ref
     if trains and outcome[0] == "returned":
         seen["gradients"] = backward(result, args)
     with contextlib.redirect_stdout(output):
-        seen["objects"] = Description().of((outcome, list(args), space["SHARED"], space["STATE"]))
+        seen["objects"] = Description().whole((outcome, list(args), space["SHARED"], space["STATE"]))
     space["SHARED"].clear()
     space["STATE"].clear()
     space["STATE"]["n"] = 0
@@ -274,7 +298,11 @@ def observe(function: Any, make: Any, space: dict, trains: bool, references: Ref
 
 
 # What eager refuses as soon as it could matter, and compiled code computes as if the operand had been copied.
-REFUSED_BY_EAGER = ("some elements of the input tensor and the written-to tensor refer to a single memory location",)
+# What it gives up halfway has elements that nobody has written.
+REFUSED_BY_EAGER = (
+    "some elements of the input tensor and the written-to tensor refer to a single memory location",
+    "Trying to resize storage that is not resizable",
+)
 # Eager's backward raises where an operator has saved a tensor that was written to since. A compiled backward may read
 # something else: it gives the gradients of what was computed, or raises the same.
 REFUSED_BACKWARD = (

@@ -41,6 +41,9 @@ class Item:
     def __init__(self, v=0):
         self.v = v
 
+    def __repr__(self):  # without an address: programs sort by it, and take it apart
+        return f"<Item of {type(self.v).__name__}>"
+
     def bump(self, by=1):
         self.v = self.v + by if isinstance(self.v, int) else by
         return self.v
