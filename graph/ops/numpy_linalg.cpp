@@ -71,16 +71,17 @@ Tensor inner(Builder& b, Tensor x, Tensor y) {
 // A product with a number is numpy.multiply, unless the BLAS multiplies matrices of the dtype: into an array in C order.
 void number_product_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   const std::vector<Arg> operands = {args["a"], args["b"]};
-  int64_t least = results[0].rank(), most = 0;
+  bool with_number = false;
+  int64_t most = 0;
   for (const Arg& operand : operands) {
     const auto* value = std::get_if<Value*>(&operand);
     const int64_t rank = value ? (*value)->type.rank() : 0;
-    least = std::min(least, rank);
+    with_number |= rank == 0;
     most = std::max(most, rank);
   }
   const bool blas = most <= 2 && (results[0].dtype == DType::kF32 || results[0].dtype == DType::kF64);
-  results[0].strides = least == 0 && !blas ? numpy_operand_strides(*graph.sym, results[0].sizes, operands)
-                                           : contiguous_strides(results[0].sizes);
+  results[0].strides = with_number && !blas ? numpy_operand_strides(*graph.sym, results[0].sizes, operands)
+                                            : contiguous_strides(results[0].sizes);
 }
 
 Tensor outer(Tensor x, Tensor y) { return unsqueeze(numpy_flat(x), 1) * unsqueeze(numpy_flat(y), 0); }

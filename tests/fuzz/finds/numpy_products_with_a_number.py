@@ -7,7 +7,8 @@ STATE = {"n": 0}
 
 def f(x):
     integers, half = x.astype(np.int64), x.astype(np.float16)
-    return [g(a, b) for g in (np.dot, np.inner) for a in (x, integers, half) for b in (a.sum(), 2)]
+    vectors = [g(a[0], b[0]) for g in (np.dot, np.inner) for a in (x, integers) for b in (x > 1, integers)]
+    return vectors, [g(a, b) for g in (np.dot, np.inner) for a in (x, integers, half) for b in (a.sum(), 2)]
 
 
 CALLS = [
