@@ -157,6 +157,7 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
     count(counters().cache_hits);
     return run(std::move(entry), signature, roots, *bindings, owned, result);
   }
+  drop_dead(signature);
   if (!signature.limit_reported || log_enabled(Topic::kRecompiles)) explain_miss(signature, roots);
   if (at_limit(signature)) return Outcome::kSkipFrame;
   bool failed = false;
@@ -204,9 +205,20 @@ int CodeCache::limit() const {
   return global_config().recompile_limit * (owner_.config()->evicts ? kWays : 1);
 }
 
+// What was compiled for classes and objects that are gone. It goes on to count: a class that is made for each call is
+// not worth a compile each.
+void CodeCache::drop_dead(CallSignature& signature) {
+  const auto dead = std::ranges::stable_partition(signature.entries,
+                                                  [](const auto& entry) { return !entry->guards.is_dead(); });
+  const std::vector<std::shared_ptr<Entry>> dropped(dead.begin(), dead.end());
+  signature.entries.erase(dead.begin(), dead.end());
+  signature.dead += static_cast<int>(dropped.size());
+}
+
 bool CodeCache::at_limit(CallSignature& signature) {
-  if (static_cast<int>(signature.entries.size()) < limit()) return false;
+  if (static_cast<int>(signature.entries.size()) + signature.dead < limit()) return false;
   if (owner_.config()->evicts) {
+    if (signature.entries.empty()) return false;
     const std::shared_ptr<Entry> dropped = std::move(signature.entries.back());
     signature.entries.pop_back();
     return false;
@@ -247,7 +259,8 @@ void CodeCache::explain_miss(CallSignature& signature, const symbolic::Roots& ro
   for (const auto& entry : std::vector(signature.entries))
     dynamic |= learn_from(*entry, signature, roots, text);
   if (signature.entries.empty() || !log_enabled(Topic::kRecompiles)) return;
-  const bool no_more = static_cast<int>(signature.entries.size()) >= limit() && !owner_.config()->evicts;
+  const bool no_more =
+      static_cast<int>(signature.entries.size()) + signature.dead >= limit() && !owner_.config()->evicts;
   log(Topic::kRecompiles,
       absl::StrCat(full_name(), no_more ? " is not compiled again: " : " is compiled again: ", text,
                    dynamic && !no_more ? "; made dynamic" : ""));

@@ -23,6 +23,7 @@ struct CompileEvent;
 struct CallSignature {
   ArgumentForm form;
   std::vector<std::shared_ptr<Entry>> entries;
+  int dead = 0;  // entries that were dropped because the classes or objects that they were for are gone
   std::vector<symbolic::DynamicHint> dynamic;
   bool callees_too = false;  // with skip: kSkipFrameAndCallees
   bool skip = false;         // nothing can be captured: always Python
@@ -68,6 +69,7 @@ class CodeCache {
                   std::string& text) const;
   void explain_miss(CallSignature& signature, const symbolic::Roots& roots);
   bool at_limit(CallSignature& signature);
+  static void drop_dead(CallSignature& signature);
   int limit() const;
   std::string full_name() const;  // with that of what was optimized, where it is another
   void tell(CompileEvent& event);

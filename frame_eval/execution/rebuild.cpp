@@ -133,9 +133,14 @@ std::vector<OutputForm> Rebuild::output_forms(size_t num_outputs) const {
 bool Rebuild::read_sources(const symbolic::Roots& roots, std::vector<PyRef>& made) const {
   made.resize(steps_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].recipe->kind != RecipeKind::kSource) continue;
-    made[i] = symbolic::follow(*steps_[i].recipe->source, roots);
-    if (!made[i]) return could_not_make(*steps_[i].recipe);
+    const Recipe& recipe = *steps_[i].recipe;
+    if (recipe.kind == RecipeKind::kSource)
+      made[i] = symbolic::follow(*recipe.source, roots);
+    else if (recipe.kind == RecipeKind::kConstant || recipe.kind == RecipeKind::kNewObject)
+      made[i] = PyRef::borrow(recipe.object.get());
+    else
+      continue;
+    if (!made[i]) return could_not_make(recipe);
   }
   return true;
 }
@@ -145,7 +150,10 @@ bool Rebuild::run(std::vector<PyRef> made, const Bindings& bindings, const std::
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].fills >= 0) {
       if (!fill(steps_[i], made[steps_[i].fills].get(), made)) return false;
-    } else if (steps_[i].recipe->kind != RecipeKind::kSource) {
+    } else if (steps_[i].recipe->kind == RecipeKind::kNewObject) {
+      made[i] = new_object(made[i].get());
+      if (!made[i]) return could_not_make(*steps_[i].recipe);
+    } else if (!made[i]) {
       made[i] = make(steps_[i], bindings, outputs, made);
       if (!made[i] && steps_[i].recipe->kind != RecipeKind::kNull) return could_not_make(*steps_[i].recipe);
     }
@@ -164,7 +172,6 @@ PyRef Rebuild::make(const Step& step, const Bindings& bindings, const std::vecto
                     const std::vector<PyRef>& made) const {
   const Recipe& recipe = *step.recipe;
   switch (recipe.kind) {
-    case RecipeKind::kConstant: return recipe.object;
     case RecipeKind::kTensor:
     case RecipeKind::kNumpyScalar:
     case RecipeKind::kPythonScalar: return outputs.at(recipe.index);
@@ -191,7 +198,8 @@ PyRef Rebuild::make(const Step& step, const Bindings& bindings, const std::vecto
     case RecipeKind::kFunction: return make_function(step.items, made);
     case RecipeKind::kBoundMethod:
       return PyRef::steal(PyMethod_New(made[step.items[0]].get(), made[step.items[1]].get()));
-    case RecipeKind::kNewObject: return new_object(recipe.object.get());
+    case RecipeKind::kConstant:   // read before
+    case RecipeKind::kNewObject:  // by run()
     case RecipeKind::kSource:
     case RecipeKind::kNull: return {};
   }

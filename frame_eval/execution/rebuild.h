@@ -18,8 +18,8 @@ class Rebuild {
   Rebuild(std::vector<symbolic::RecipePtr> results, std::vector<symbolic::Effect> effects,
           std::shared_ptr<graph::SymContext> sym);
 
-  // Before the graph runs, which may let other threads and Python code in: what comes from the call's sources, one for each
-  // step. False with a Python error set.
+  // Before the graph runs, which may let other threads and Python code in: what comes from the call's sources, and constants, one for
+  // each step. False with a Python error set.
   bool read_sources(const symbolic::Roots& roots, std::vector<PyRef>& made) const;
   // After it. False with a Python error set. A null result is an empty stack slot.
   bool run(std::vector<PyRef> made, const Bindings& bindings, const std::vector<PyRef>& outputs,

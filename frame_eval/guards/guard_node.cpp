@@ -121,7 +121,18 @@ bool same_function(const Leaf& leaf, PyObject* object) {
          !function->func_kwdefaults == !leaf.kwdefaults.get();
 }
 
+PyObject* closure_name() {
+  static PyObject* name = PyUnicode_InternFromString("__closure__");
+  return name;
+}
+
+std::string type_name(const ConstantRef& type) {
+  PyObject* object = type.get();
+  return object ? reinterpret_cast<PyTypeObject*>(object)->tp_name : "a class that is gone";
+}
+
 std::string repr(PyObject* object) {
+  if (!object) return "an object that is gone";
   PyRef text = PyRef::steal(PyObject_Repr(object));
   const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (!utf8) {
@@ -173,6 +184,8 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
                        node.key_hash);
     case SourceKind::kInstanceDict: return instance_dict(parent);
     case SourceKind::kAttribute:
+      if (PyFunction_Check(parent) && source.key.get() == closure_name())
+        return PyFunction_GET_CLOSURE(parent);
       owner = PyRef::steal(PyObject_GetAttr(parent, source.key.get()));
       if (!owner) PyErr_Clear();
       return owner.get();
@@ -205,7 +218,7 @@ bool is_settled(const GuardNode& node) {
 
 bool check_leaf(const Leaf& leaf, PyObject* object) {
   switch (leaf.kind) {
-    case GuardKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(object)) == leaf.object.get();
+    case GuardKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(object)) == *leaf.object.place();
     case GuardKind::kIdentity: return object == leaf.object.get();
     case GuardKind::kEquals:
       // Of a set, and of an instance of a subclass of set, the type has a guard of its own.
@@ -214,14 +227,16 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
       return same_constant(leaf.object.get(), object);
     case GuardKind::kLength: return same_length(object, leaf.index);
     case GuardKind::kDictKeys: return same_keys(leaf.object.get(), object);
-    case GuardKind::kKeyAbsent:
-      return PyDict_Check(object) && !dict_item(object, leaf.object.get(), leaf.hash);
+    case GuardKind::kKeyAbsent: {
+      PyObject* key = leaf.object.get();
+      return key && PyDict_Check(object) && !dict_item(object, key, leaf.hash);
+    }
     case GuardKind::kAttributeAbsent: {
       PyObject* dict = instance_dict(object);
       return !dict || !dict_item(dict, leaf.object.get(), leaf.hash);
     }
     case GuardKind::kTypeUnchanged:
-      return object == leaf.object.get() && leaf.type_version != 0 &&
+      return object == *leaf.object.place() && leaf.type_version != 0 &&
              reinterpret_cast<PyTypeObject*>(object)->tp_version_tag == leaf.type_version;
     case GuardKind::kFunctionCode: return same_function(leaf, object);
     case GuardKind::kDynamicFloat: return PyFloat_CheckExact(object);
@@ -241,8 +256,7 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
 
 std::string guard_text(const symbolic::Guard& guard) {
   switch (guard.kind) {
-    case GuardKind::kType:
-      return std::string("type is ") + reinterpret_cast<PyTypeObject*>(guard.object.get())->tp_name;
+    case GuardKind::kType: return "type is " + type_name(guard.object);
     case GuardKind::kIdentity: return "is the same object";
     case GuardKind::kEquals: return "== " + repr(guard.object.get());
     case GuardKind::kLength: return "len == " + std::to_string(guard.index);
@@ -273,8 +287,7 @@ std::string explain_leaf(const Leaf& leaf, const symbolic::Source& source, PyObj
   const std::string name = source.name();
   switch (leaf.kind) {
     case GuardKind::kType:
-      return "type of " + name + " was " + reinterpret_cast<PyTypeObject*>(leaf.object.get())->tp_name +
-             ", is " + Py_TYPE(object)->tp_name;
+      return "type of " + name + " was " + type_name(leaf.object) + ", is " + Py_TYPE(object)->tp_name;
     case GuardKind::kIdentity:
       return name + " is another object than before (was " + repr(leaf.object.get()) + ")";
     case GuardKind::kEquals: return name + " was " + repr(leaf.object.get()) + ", is " + repr(object);

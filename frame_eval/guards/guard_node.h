@@ -10,6 +10,7 @@
 
 namespace cdynamo::frame_eval {
 
+using symbolic::ConstantRef;
 using symbolic::GuardKind;
 using symbolic::PyRef;
 using symbolic::SourceKind;
@@ -17,7 +18,7 @@ using symbolic::SourcePtr;
 
 struct Leaf {
   GuardKind kind;
-  PyRef object;
+  ConstantRef object;
   int index = -1;
   int tensor_check = -1;       // kTensor: index in GuardTree::tensor_checks_
   int other_slot = -1;         // kSameObject, kDistinctObjects: slot of the other object

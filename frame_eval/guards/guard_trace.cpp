@@ -1,5 +1,7 @@
 #include "frame_eval/guards/guard_trace.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_set.h"
 #include "frame_eval/guards/guard_tree.h"
 #include "frame_eval/hook/frame.h"
@@ -44,7 +46,9 @@ class Recorder {
 
   void root(GuardNode& node) {
     switch (node.source->kind) {
-      case SourceKind::kConstant: return object(node, node.found, true);
+      case SourceKind::kConstant:
+        if (node.source->object.is_weak()) return constant(node);
+        return object(node, node.found, true);
       case SourceKind::kArgument:
       case SourceKind::kFunction:
       case SourceKind::kClosure:
@@ -63,6 +67,19 @@ class Recorder {
     return steps_.back();
   }
 
+  // A class or function that may be gone.
+  void constant(GuardNode& node) {
+    const auto is_version = [](const Leaf& leaf) { return leaf.kind == GuardKind::kTypeUnchanged; };
+    if (!node.children.empty() || !std::ranges::all_of(node.leaves, is_version) || !node.inputs.empty() ||
+        node.slot >= 0) {
+      add(TraceStep::kSubtree, nullptr, &node);
+    } else if (node.leaves.empty()) {
+      add(TraceStep::kAlive, node.found).place = node.source->object.place();
+    } else {
+      for (size_t i = 0; i < node.leaves.size(); ++i) leaf(node, static_cast<int>(i), node.found);
+    }
+  }
+
   // `same`: it is known to be the very object that was found, not only something at its address.
   void object(GuardNode& node, PyObject* object, bool same) {
     const bool is_tuple = PyTuple_CheckExact(object);
@@ -79,7 +96,7 @@ class Recorder {
         case SourceKind::kInstanceDict: break;  // by attributes()
         case SourceKind::kModuleGlobal: break;
         case SourceKind::kType:
-          add(TraceStep::kType, object).expected = child->found;
+          add(TraceStep::kClassIs, object).expected = child->found;
           this->object(*child, child->found, true);
           break;
         case SourceKind::kItem:
@@ -149,12 +166,13 @@ class Recorder {
     if (leaf.other_slot >= 0) return;  // compared when every object is known
     switch (leaf.kind) {
       case GuardKind::kAttributeAbsent: return;  // by attributes()
-      case GuardKind::kType: add(TraceStep::kType, object).expected = leaf.object.get(); return;
+      case GuardKind::kType: add(TraceStep::kType, object).place = leaf.object.place(); return;
       case GuardKind::kLength: add(TraceStep::kLength, object, &node).index = index; return;
       case GuardKind::kTensor: add(TraceStep::kTensor, object).index = leaf.tensor_check; return;
       case GuardKind::kTypeUnchanged:
         if (object != leaf.object.get() || !classes_.insert(object).second) return;
-        add(TraceStep::kClass, object).version = leaf.type_version;
+        add(TraceStep::kClass, object).place = leaf.object.place();
+        steps_.back().index = static_cast<int>(leaf.type_version);
         return;
       default: add(TraceStep::kLeaf, object, &node).index = index;
     }
@@ -219,6 +237,9 @@ bool GuardTree::run_trace(const symbolic::Roots& roots, Bindings& bindings) cons
         }
         break;
       case TraceStep::kType:
+        if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != *step.place) return false;
+        break;
+      case TraceStep::kClassIs:
         if (Py_TYPE(object) != step.expected) return false;
         break;
       case TraceStep::kInstance: {
@@ -231,8 +252,13 @@ bool GuardTree::run_trace(const symbolic::Roots& roots, Bindings& bindings) cons
         if ((version == 0 || version != step.version) && !look_up_again(step, roots)) return false;
         break;
       }
+      case TraceStep::kAlive:
+        if (*step.place != object) return false;
+        break;
       case TraceStep::kClass:
-        if (reinterpret_cast<PyTypeObject*>(object)->tp_version_tag != step.version) return false;
+        if (*step.place != object ||
+            reinterpret_cast<PyTypeObject*>(object)->tp_version_tag != static_cast<unsigned>(step.index))
+          return false;
         break;
       case TraceStep::kLength:
         if (PyDict_Check(object) ? PyDict_GET_SIZE(object) != step.node->leaves[step.index].index

@@ -17,11 +17,13 @@ namespace cdynamo::frame_eval {
 struct TraceStep {
   enum Kind : uint8_t {
     kRoot,      // the root `node` still is `object`
-    kType,      // object's class is `expected`
+    kType,      // object's class is what stands at `place`
+    kClassIs,   // object's class is `expected`, which the steps that follow look at
     kInstance,  // object's __dict__ is `expected`
     kDict,      // the dict's version is `version`, else what was looked up in it is looked up again;
                 // `index`: it had a version when this was written
-    kClass,     // the class's version is `version`
+    kAlive,     // the constant `object` is still there
+    kClass,     // the class `object` is still there, and its version is `index`
     kLength,    // its length is `index`
     kLeaf,      // leaf `index` of `node`
     kTensor,    // tensor guard `index`
@@ -35,6 +37,7 @@ struct TraceStep {
   union {
     uint64_t version = 0;
     void* expected;
+    PyObject* const* place;  // ConstantRef::place()
   };
   GuardNode* node = nullptr;   // kDict: the dict's own node, or null
   GuardNode* owner = nullptr;  // kDict: the object whose __dict__ it is, or null

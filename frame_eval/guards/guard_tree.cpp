@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "absl/container/flat_hash_set.h"
 #include "frame_eval/guards/watch.h"
 #include "frame_eval/hook/frame.h"
 #include "graph/op.h"
@@ -46,6 +47,7 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
   std::stable_partition(distinct_.begin(), distinct_.end(), [](const Distinct& d) { return d.is_written; });
   num_written_ =
       std::count_if(distinct_.begin(), distinct_.end(), [](const Distinct& d) { return d.is_written; });
+  add_constants(capture);
   num_inputs_ = capture.inputs.size();
   for (size_t i = 0; i < num_inputs_; ++i) add_input(capture.inputs[i], static_cast<int>(i));
   num_views_ = num_inputs_;
@@ -105,8 +107,8 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
     identity_checks_.push_back({node->slot, other->slot, guard.kind == GuardKind::kSameObject,
                                 guard.source->name(), guard.other->name()});
   } else if (guard.kind == GuardKind::kTypeUnchanged) {
-    if (PyType_Check(guard.object.get()))
-      leaf.type_version = type_version(reinterpret_cast<PyTypeObject*>(guard.object.get()));
+    PyObject* type = guard.object.get();
+    if (type && PyType_Check(type)) leaf.type_version = type_version(reinterpret_cast<PyTypeObject*>(type));
   } else if (guard.kind == GuardKind::kKeyAbsent || guard.kind == GuardKind::kAttributeAbsent) {
     leaf.hash = hash_of(guard.object.get());
   } else if (guard.kind == GuardKind::kFunctionCode) {
@@ -120,6 +122,30 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
   lines_.push_back(guard.source->name() + ": " + guard_text(guard) +
                    (guard.why.empty() ? "" : "   # " + guard.why));
   node->leaves.push_back(std::move(leaf));
+}
+
+// Classes and functions that are part of what is rebuilt have to be there still.
+void GuardTree::add_constants(const symbolic::CaptureResult& capture) {
+  absl::flat_hash_set<const symbolic::Recipe*> seen;
+  std::vector<const symbolic::Recipe*> open;
+  const auto visit = [&](const symbolic::RecipePtr& recipe) {
+    if (recipe && seen.insert(recipe.get()).second) open.push_back(recipe.get());
+  };
+  for (const symbolic::RecipePtr& result : capture.results) visit(result);
+  for (const symbolic::Effect& effect : capture.effects)
+    for (const symbolic::RecipePtr& part : {effect.target, effect.key, effect.value}) visit(part);
+  while (!open.empty()) {
+    const symbolic::Recipe& recipe = *open.back();
+    open.pop_back();
+    for (const symbolic::RecipePtr& item : recipe.items) visit(item);
+    const bool is_made_of_it =
+        recipe.kind == symbolic::RecipeKind::kConstant || recipe.kind == symbolic::RecipeKind::kNewObject;
+    if (!is_made_of_it || !recipe.object.is_weak()) continue;
+    auto source = std::make_shared<symbolic::Source>();
+    source->kind = SourceKind::kConstant;
+    source->object = recipe.object;
+    node_for(source);
+  }
 }
 
 void GuardTree::add_input(const symbolic::GraphInput& input, int index) {
@@ -237,6 +263,21 @@ void GuardTree::find_unsettled(GuardNode& node) {
     find_unsettled(*child);
     if (!is_settled(*child)) node.unsettled.push_back(child.get());
   }
+}
+
+bool GuardTree::is_dead() const {
+  const auto is_gone = [](const ConstantRef& constant) { return constant && !constant.get(); };
+  std::vector<const GuardNode*> open;
+  for (const auto& root : roots_) open.push_back(root.get());
+  while (!open.empty()) {
+    const GuardNode& node = *open.back();
+    open.pop_back();
+    if (is_gone(node.source->object)) return true;
+    for (const Leaf& leaf : node.leaves)
+      if (is_gone(leaf.object)) return true;
+    for (const auto& child : node.children) open.push_back(child.get());
+  }
+  return false;
 }
 
 bool GuardTree::bind_symbols(Bindings& bindings) const {

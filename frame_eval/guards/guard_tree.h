@@ -50,6 +50,8 @@ class GuardTree {
   // `remembers`: the next check may be quicker for what this one found; not where the entry is likely to be
   // another's.
   bool check(const symbolic::Roots& roots, Bindings& bindings, bool remembers = true) const;
+  // A class, function or object that it asks for is gone: it can hold no more.
+  bool is_dead() const;
   GuardFailure first_failure(const symbolic::Roots& roots) const;
   std::string str() const;  // one guard a line, for the log topic "guards"
 
@@ -87,6 +89,7 @@ class GuardTree {
 
   GuardNode* node_for(const SourcePtr& source);
   void add_guard(const symbolic::Guard& guard, const symbolic::Roots& roots);
+  void add_constants(const symbolic::CaptureResult& capture);
   void add_input(const symbolic::GraphInput& input, int index);
   void place_symbol(int symbol);
   static void find_unsettled(GuardNode& node);

@@ -42,7 +42,7 @@ enum class GuardKind : uint8_t {
 struct Guard {
   GuardKind kind;
   SourcePtr source;
-  PyRef object;
+  ConstantRef object;
   int index = -1;
   TensorGuard tensor;
   SourcePtr other;  // kSameObject
@@ -80,7 +80,7 @@ enum class RecipeKind : uint8_t {
 struct Recipe {
   RecipeKind kind;
   SourcePtr source;
-  PyRef object;
+  ConstantRef object;
   int index = -1;
   graph::Sym size;
   std::vector<RecipePtr> items;

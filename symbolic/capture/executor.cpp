@@ -70,7 +70,7 @@ Guard same_object_guard(PyObject* object, const SourcePtr& known, const SourcePt
   if (known->kind == SourceKind::kConstant || other->kind == SourceKind::kConstant) {
     guard.kind = GuardKind::kIdentity;
     guard.source = known->kind == SourceKind::kConstant ? other : known;
-    guard.object = PyRef::borrow(object);
+    guard.object = ConstantRef::weakly(object);
   } else {
     guard.kind = GuardKind::kSameObject;
     guard.source = other;

@@ -19,6 +19,7 @@ std::string text_of(PyObject* object, bool as_repr) {
 
 // Constants are named by what they are, never by a repr that may run the user's code.
 std::string constant_name(PyObject* object) {
+  if (!object) return "<an object that is gone>";
   if (PyModule_Check(object)) {
     const char* name = PyModule_GetName(object);
     if (name) return name;
@@ -112,7 +113,7 @@ PyRef follow_root(const Source& source, const Roots& roots) {
       PyObject* cell = PyTuple_GET_ITEM(roots.closure, source.index);
       return PyRef::borrow(source.kind == SourceKind::kClosure ? PyCell_GET(cell) : cell);
     }
-    case SourceKind::kConstant: return source.object;
+    case SourceKind::kConstant: return PyRef::borrow(source.object.get());
     default: return {};
   }
 }
@@ -145,7 +146,7 @@ std::string Source::name() const {
     case SourceKind::kGlobal: return key ? text_of(key.get(), false) : "globals()";
     case SourceKind::kBuiltin: return text_of(key.get(), false);
     case SourceKind::kModuleGlobal:
-      return base->kind == SourceKind::kConstant && PyModule_Check(base->object.get())
+      return base->kind == SourceKind::kConstant && base->object.get() && PyModule_Check(base->object.get())
                  ? absl::StrCat(base->name(), ".", text_of(key.get(), false))
                  : text_of(key.get(), false);
     case SourceKind::kClosure:

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "symbolic/interop/py_ref.h"
+#include "symbolic/interop/constant_ref.h"
 
 namespace cdynamo::symbolic {
 
@@ -33,7 +33,7 @@ enum class SourceKind : uint8_t {
   kMethodSelf,      // base.__self__ of a bound method
   kMethodFunction,  // base.__func__
   kCellContents,    // base is a cell
-  kConstant,        // an object known since capture, held strongly; needs no guard
+  kConstant,        // an object known since capture; needs no guard
 };
 
 struct Source;
@@ -43,9 +43,9 @@ struct Source {
   SourceKind kind;
   SourcePtr base;
   int index = -1;
-  PyRef key;          // str for attributes and globals; any hashable constant for dict items
-  PyRef object;       // kConstant
-  std::string label;  // kArgument: the parameter's name, for logs
+  PyRef key;           // str for attributes and globals; any hashable constant for dict items
+  ConstantRef object;  // kConstant
+  std::string label;   // kArgument: the parameter's name, for logs
 
   std::string name() const;  // as the user would write it: "self.layers[0].weight"
 };

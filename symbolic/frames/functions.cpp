@@ -113,10 +113,11 @@ std::vector<ValuePtr> FunctionValue::closure(Executor& ex) {
   std::vector<ValuePtr> values;
   PyObject* tuple = as_function(function_.get())->func_closure;
   if (!tuple) return values;
-  SourcePtr tuple_source = is_known() ? nullptr : attribute_source(source, interned("__closure__"));
+  // A known function's cells too are reached through it: they may hold the class that it is a method of.
+  SourcePtr tuple_source = source ? attribute_source(source, interned("__closure__")) : nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
     PyObject* cell = PyTuple_GET_ITEM(tuple, i);
-    values.push_back(ex.wrap(cell, is_known() ? constant_source(cell) : index_source(tuple_source, i)));
+    values.push_back(ex.wrap(cell, source ? index_source(tuple_source, i) : constant_source(cell)));
   }
   return values;
 }

@@ -41,7 +41,7 @@ SourcePtr numbered_source(SourceKind kind, const SourcePtr& base, Py_ssize_t ind
 
 SourcePtr constant_source(PyObject* object) {
   auto source = new_source(SourceKind::kConstant, nullptr);
-  source->object = PyRef::borrow(object);
+  source->object = ConstantRef::to(object);
   return source;
 }
 SourcePtr attribute_source(const SourcePtr& base, PyObject* name) {
@@ -72,7 +72,8 @@ void add_guard(Executor& ex, GuardKind kind, const SourcePtr& source, PyObject* 
   Guard guard;
   guard.kind = kind;
   guard.source = source;
-  guard.object = PyRef::borrow(object);
+  // What is only compared need not live on.
+  guard.object = kind == GuardKind::kIdentity ? ConstantRef::weakly(object) : ConstantRef::to(object);
   guard.index = static_cast<int>(index);
   ex.guard(std::move(guard));
 }
@@ -94,7 +95,7 @@ void guard_class(Executor& ex, PyTypeObject* type) {
 RecipePtr make_recipe(RecipeKind kind, PyObject* object, std::vector<RecipePtr> items) {
   auto recipe = std::make_shared<Recipe>();
   recipe->kind = kind;
-  recipe->object = PyRef::borrow(object);
+  recipe->object = ConstantRef::to(object);
   recipe->items = std::move(items);
   return recipe;
 }
