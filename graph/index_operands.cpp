@@ -37,9 +37,8 @@ const Value* value_or_null(const Arg& arg) {
 
 // Runs whether its results are read or not.
 bool has_effects(const Node& node) {
-  if (node.in_place || node.op->family == Family::kRandom || node.op->family == Family::kLibrary) return true;
   const std::vector<Param>& params = node.op->parsed.at(node.overload).params;
-  return node.op->name == "core.library" || node.op->name == "core.function" ||
+  return node.in_place || node.op->effects != Effects::kNone ||
          std::ranges::any_of(params, [](const Param& param) { return param.mutated; });
 }
 

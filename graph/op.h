@@ -41,6 +41,15 @@ enum class Family : uint8_t {
   kLibrary,      // known by schema only: called through the framework at run time
 };
 
+// What an operator does beside giving its results. Families say it, but of the framework's calls in core graphs, of which the
+// table demands it.
+enum class Effects : uint8_t {
+  kUnset,
+  kNone,     // nothing: not run where nobody reads the results
+  kDraws,    // takes numbers from the framework's generator: those of later calls depend on it
+  kUnknown,  // the framework's, or the user's: run whether the results are read or not
+};
+
 // How operands' dtypes become the dtype that is computed in (NumPy's rules where Graph::framework says so).
 enum class Promotion : uint8_t {
   kCommon,     // the promoted type: add, mul, maximum
@@ -277,6 +286,7 @@ struct OpDef {
   CheckFn check = nullptr;
   bool numbers_as_tensors = false;  // PyTorch's parser lets a Python number stand for a Tensor
   WideScalar wide_scalar = WideScalar::kNone;
+  Effects effects = Effects::kUnset;  // beside writes to operands, which the schema tells
   std::string_view rounded_number =
       {};  // a parameter that eager rounds to the operands' half type: alpha of add
   CoreDef core = {};

@@ -19,12 +19,21 @@ CoreKind kind_of_family(const OpDef& op) {
   }
 }
 
+Effects effects_of_family(const OpDef& op) {
+  switch (op.family) {
+    case Family::kRandom: return Effects::kDraws;
+    case Family::kLibrary: return is_core(op) ? Effects::kUnset : Effects::kUnknown;
+    default: return Effects::kNone;
+  }
+}
+
 // What a core operator has to have beside the facets of its family; `op.core.kind` is set.
 std::string missing_core_facet(const OpDef& op) {
   const CoreDef& core = op.core;
   const bool is_pointwise = op.family == Family::kPointwise;
   if (core.kind == CoreKind::kUnset) return "its kind";
   if (is_library_call(core.kind) && !core.call) return "the arguments of its library call";
+  if (op.effects == Effects::kUnset) return "its effects";
   if (op.name.starts_with("core.") && core.eager.empty()) return "a form in PyTorch (eager)";
   if (core.kind == CoreKind::kLibrary || core.kind == CoreKind::kRandom || is_pointwise) return "";
   if (core.linearity == Linearity::kUnset) return "its linearity";
@@ -59,6 +68,7 @@ struct Table {
 
   void add(OpDef& op) {
     if (op.core.kind == CoreKind::kUnset) op.core.kind = kind_of_family(op);
+    if (op.effects == Effects::kUnset) op.effects = effects_of_family(op);
     std::string missing = missing_facet(op);
     if (missing.empty() && is_core(op)) missing = missing_core_facet(op);
     if (!missing.empty())

@@ -16,7 +16,8 @@ bool eliminate_dead_code(Graph& core, bool keep_random) {
   for (auto it = core.nodes.end(); it != core.nodes.begin();) {
     --it;
     Node& node = **it;
-    bool needed = (node.op->family == Family::kRandom && keep_random) || node.op->name == "core.library";
+    const Effects effects = node.op->effects;
+    bool needed = effects == Effects::kUnknown || (effects == Effects::kDraws && keep_random);
     for (const Value* result : node.results) needed |= live[result->id];
     if (needed) {
       for_each_operand(node, [&](Value* operand) { live[operand->id] = true; });
