@@ -51,6 +51,12 @@ bool recognize_attention(Graph& core);  // matmul, scale, mask, softmax, matmul 
 bool eliminate_common_subexpressions(Graph& core);
 bool eliminate_dead_code(Graph& core, bool keep_random = true);
 
+// After the last differentiation: what stands for derivatives alone (core.h) has done its work.
+bool remove_detach(Graph& core);
+// core.function alone: its readers read what it stands for, those in `values` (results of nodes) too. Operands that
+// nothing but the derivative asked for are free.
+void remove_functions(Graph& core, std::vector<Value*>* values = nullptr);
+
 // Checks every invariant of graph.h and core.h; returns what is broken, one line each (empty: sound).
 std::vector<std::string> verify(const Graph& graph, bool core);
 

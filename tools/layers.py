@@ -34,12 +34,6 @@ NO_PYTHON = ("runtime", "graph", "lowering")  # build and are tested without an 
 
 # What goes the other way all the same: (file, what it includes): why.
 EXCEPTIONS = {
-    ("graph/passes/prepare.cpp", "graph/autograd/autograd.h"): "runs all passes in order, differentiation among them",
-    (
-        "lowering/loops/access.h",
-        "lowering/fusion/lowering_context.h",
-    ): "operands are read through the context of a compile",
-    ("lowering/loops/loop_interpreter.cpp", "lowering/fusion/core_kind.h"): "runs calls of the library by their kind",
     ("python/ext/module.cpp", "tests/ext/methods.h"): "only where CDYNAMO_TEST_HOOKS is on",
 }
 

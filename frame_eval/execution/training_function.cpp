@@ -9,6 +9,7 @@
 #include "graph/autograd/autograd.h"
 #include "graph/autograd/eager_graph.h"
 #include "graph/op.h"
+#include "graph/passes.h"
 #include "graph/strides.h"
 #include "runtime/host/arena.h"
 #include "symbolic/interop/python_side.h"

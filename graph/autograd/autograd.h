@@ -29,10 +29,4 @@ std::vector<bool> reaches(const Graph& graph, const std::vector<Value*>& inputs)
 // By input: does a gradient flow to it from one of these outputs?
 std::vector<bool> inputs_behind(const Graph& graph, const std::vector<bool>& outputs);
 
-// After the last differentiation: what stands for derivatives alone (core.h) has done its work.
-bool remove_detach(Graph& core);
-// core.function alone: its readers read what it stands for, those in `values` (results of nodes) too. Operands that
-// nothing but the derivative asked for are free.
-void remove_functions(Graph& core, std::vector<Value*>* values = nullptr);
-
 }  // namespace cdynamo::graph

@@ -6,7 +6,6 @@
 //   eliminate_common_subexpressions    common_subexpressions.cpp
 //   eliminate_dead_code                dead_code.cpp
 //   verify                             verify.cpp
-#include "graph/autograd/autograd.h"
 #include "graph/op.h"
 #include "graph/passes.h"
 #include "graph/time_budget.h"

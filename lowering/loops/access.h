@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "lowering/fusion/lowering_context.h"
 #include "lowering/loops/index_map.h"
+#include "lowering/loops/lowering_context.h"
 
 namespace cdynamo::lowering {
 

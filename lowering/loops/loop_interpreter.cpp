@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "graph/reference.h"
-#include "lowering/fusion/core_kind.h"
+#include "lowering/loops/core_kind.h"
 #include "runtime/gemm/half.h"
 
 namespace cdynamo::lowering {

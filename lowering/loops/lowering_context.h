@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "lowering/fusion/core_kind.h"
+#include "lowering/loops/core_kind.h"
 
 namespace cdynamo::lowering {
 

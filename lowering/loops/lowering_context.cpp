@@ -1,4 +1,4 @@
-#include "lowering/fusion/lowering_context.h"
+#include "lowering/loops/lowering_context.h"
 
 namespace cdynamo::lowering {
 namespace {
