@@ -59,6 +59,18 @@ CodeExtra& extra_of(PyCodeObject* code) {
   return *extra.release();
 }
 
+std::shared_ptr<Entry> owned(const std::shared_ptr<Entry>& entry) { return entry; }
+std::shared_ptr<Entry> owned(const std::weak_ptr<Entry>& entry) { return entry.lock(); }
+
+// Those for calls of this form, the latest first; `known` has the latest last.
+std::vector<std::shared_ptr<Entry>> latest_of(const auto& known, const ArgumentForm& form) {
+  std::vector<std::shared_ptr<Entry>> found;
+  for (auto at = known.rbegin(); at != known.rend(); ++at)
+    if (std::shared_ptr<Entry> entry = owned(*at); entry && entry->form.is(form))
+      found.push_back(std::move(entry));
+  return found;
+}
+
 }  // namespace
 
 EntryPool::EntryPool(ConfigPtr config, bool keeps_retired)
@@ -82,17 +94,11 @@ void EntryPool::retire(std::shared_ptr<Entry> entry) {
 }
 
 std::vector<std::shared_ptr<Entry>> EntryPool::entries(const ArgumentForm& form) const {
-  std::vector<std::shared_ptr<Entry>> found;
-  for (auto weak = entries_.rbegin(); weak != entries_.rend(); ++weak)
-    if (std::shared_ptr<Entry> entry = weak->lock(); entry && entry->form.is(form)) found.push_back(entry);
-  return found;
+  return latest_of(entries_, form);
 }
 
 std::vector<std::shared_ptr<Entry>> EntryPool::retired(const ArgumentForm& form) const {
-  std::vector<std::shared_ptr<Entry>> found;
-  for (auto entry = retired_.rbegin(); entry != retired_.rend(); ++entry)
-    if ((*entry)->form.is(form)) found.push_back(*entry);
-  return found;
+  return latest_of(retired_, form);
 }
 
 void EntryPool::clear() {
