@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
+from saying import LOG, say
+
 import cdynamo
-
-LOG: list[str] = []
-
-
-@cdynamo.disable
-def say(*words):
-    LOG.append(" ".join(map(str, words)))
-    return len(words)
 
 
 @cdynamo.disable
@@ -24,19 +18,6 @@ def produced(n):
     for i in range(n):
         say("produced", i)
         yield i
-
-
-class Manager:
-    def __init__(self, swallow=False):
-        self.swallow = swallow
-
-    def __enter__(self):
-        say("enter")
-        return self
-
-    def __exit__(self, kind, value, traceback):
-        say("exit", kind and kind.__name__)
-        return self.swallow
 
 
 # ---- for

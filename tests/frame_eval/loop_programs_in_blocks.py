@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from loop_programs import Manager, a_break_in_the_inner_loop, a_for_loop, counted, say
+from loop_programs import a_break_in_the_inner_loop, a_for_loop, counted
+from saying import Manager, say
 
 # ---- with other things on the stack
 

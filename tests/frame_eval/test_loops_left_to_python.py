@@ -15,6 +15,7 @@ import loop_programs
 import loop_programs_in_blocks
 import numpy as np
 import pytest
+from saying import LOG
 
 import cdynamo
 
@@ -42,7 +43,7 @@ if torch:
 
 
 def observe(function, x, n):
-    loop_programs.LOG.clear()
+    LOG.clear()
     x = copy.deepcopy(x)
     try:
         outcome = ("returned", function(x, n))
@@ -53,7 +54,7 @@ def observe(function, x, n):
         outcome[1].sum().backward()
         gradient = x.grad
         outcome = outcome[0], outcome[1].detach()
-    return repr((outcome, gradient)), list(loop_programs.LOG)
+    return repr((outcome, gradient)), list(LOG)
 
 
 def same(got, expected):

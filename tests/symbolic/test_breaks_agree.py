@@ -12,33 +12,13 @@ import dataclasses
 import functools
 
 import pytest
+from saying import LOG, Manager, say
 
 torch = pytest.importorskip("torch")
 
 import cdynamo  # noqa: E402
 
-LOG: list[str] = []
 GLOBAL = 5
-
-
-def say(*words):
-    LOG.append(" ".join(map(str, words)))
-
-
-say._torchdynamo_disable = True
-
-
-class Manager:
-    def __init__(self, swallow=False):
-        self.swallow = swallow
-
-    def __enter__(self):
-        say("enter")
-        return self
-
-    def __exit__(self, kind, value, traceback):
-        say("exit", kind and kind.__name__)
-        return self.swallow
 
 
 def fails(value):
