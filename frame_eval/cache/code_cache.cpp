@@ -15,6 +15,7 @@
 #include "graph/time_budget.h"
 #include "symbolic/entry/capture.h"
 #include "symbolic/interop/counters.h"
+#include "symbolic/interop/interruption.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/interop/python_side.h"
 
@@ -162,7 +163,7 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
   if (at_limit(signature)) return Outcome::kSkipFrame;
   bool failed = false;
   std::shared_ptr<Entry> entry = compile(signature, roots, failed);
-  if (failed) return Outcome::kDone;
+  if (failed || symbolic::raise_interruption()) return Outcome::kDone;
   if (!entry)
     return signature.skip && signature.callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
   if (entry->guards.check(roots, *bindings))

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "graph/torch_release.h"
+#include "symbolic/interop/interruption.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/interop/py_ref.h"
 
@@ -299,6 +300,21 @@ void report(const Release& release, bool works) {
                              ", the newest that cdynamo was tested with"));
 }
 
+// A signal's handler may raise while the probe runs (Ctrl-C, a time limit): that says nothing about torch, and is the
+// program's to handle.
+bool probe_twice(Api& api, PyObject* torch) {
+  const auto is_good = [&] { return resolve_types(api, torch) && probe(api, torch); };
+  if (is_good()) return true;
+  if (!PyErr_Occurred()) return false;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  const bool good = is_good();
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  if (good || !PyErr_ExceptionMatches(PyExc_Exception)) interrupt_later();
+  return good;
+}
+
 }  // namespace
 
 PyTypeObject* tensor_type() {
@@ -323,7 +339,7 @@ const Api* api() {
   // A mode would answer the probe's calls in place of torch: ask again when it is gone.
   const bool modes = ok && (g_api.function_mode_count() != 0 ||
                             (thread_keys(g_api).included != 0 && !g_api.inference_mode()));
-  if (!modes) ok = ok && resolve_types(g_api, torch) && probe(g_api, torch);
+  if (!modes) ok = ok && probe_twice(g_api, torch);
   PyErr_Clear();
   if (!modes) {
     g_status = ok ? Status::kReady : Status::kRefused;
