@@ -116,8 +116,11 @@ bool same_shape(PyObject* defaults, PyObject* known) {
 bool same_function(const Leaf& leaf, PyObject* object) {
   if (!PyFunction_Check(object)) return false;
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  return function->func_code == leaf.object.get() &&
-         same_shape(function->func_defaults, leaf.defaults.get()) &&
+  if (function->func_code != leaf.object.get() || function->vectorcall != leaf.vectorcall) return false;
+  if (leaf.index == symbolic::kSameDefaults)
+    return function->func_defaults == leaf.defaults.get() &&
+           function->func_kwdefaults == leaf.kwdefaults.get();
+  return same_shape(function->func_defaults, leaf.defaults.get()) &&
          !function->func_kwdefaults == !leaf.kwdefaults.get();
 }
 

@@ -20,11 +20,12 @@ struct Leaf {
   GuardKind kind;
   ConstantRef object;
   int index = -1;
-  int tensor_check = -1;       // kTensor: index in GuardTree::tensor_checks_
-  int other_slot = -1;         // kSameObject, kDistinctObjects: slot of the other object
-  Py_hash_t hash = 0;          // kKeyAbsent, kAttributeAbsent: of `object`
-  unsigned type_version = 0;   // kTypeUnchanged
-  PyRef defaults, kwdefaults;  // kFunctionCode: as they were, compared by identity
+  int tensor_check = -1;                // kTensor: index in GuardTree::tensor_checks_
+  int other_slot = -1;                  // kSameObject, kDistinctObjects: slot of the other object
+  Py_hash_t hash = 0;                   // kKeyAbsent, kAttributeAbsent: of `object`
+  unsigned type_version = 0;            // kTypeUnchanged
+  PyRef defaults, kwdefaults;           // kFunctionCode: as they were, compared by identity
+  vectorcallfunc vectorcall = nullptr;  // likewise
   std::string why;
 };
 

@@ -69,15 +69,18 @@ class Recorder {
 
   // A class or function that may be gone.
   void constant(GuardNode& node) {
-    const auto is_version = [](const Leaf& leaf) { return leaf.kind == GuardKind::kTypeUnchanged; };
-    if (!node.children.empty() || !std::ranges::all_of(node.leaves, is_version) || !node.inputs.empty() ||
-        node.slot >= 0) {
+    const auto is_kind = [](GuardKind kind) {
+      return [kind](const Leaf& leaf) { return leaf.kind == kind; };
+    };
+    const bool is_class = !node.leaves.empty() &&
+                          std::ranges::all_of(node.leaves, is_kind(GuardKind::kTypeUnchanged)),
+               is_function = std::ranges::all_of(node.leaves, is_kind(GuardKind::kFunctionCode));
+    if (!node.children.empty() || !node.inputs.empty() || node.slot >= 0 || !(is_class || is_function)) {
       add(TraceStep::kSubtree, nullptr, &node);
-    } else if (node.leaves.empty()) {
-      add(TraceStep::kAlive, node.found).place = node.source->object.place();
-    } else {
-      for (size_t i = 0; i < node.leaves.size(); ++i) leaf(node, static_cast<int>(i), node.found);
+      return;
     }
+    if (!is_class) add(TraceStep::kAlive, node.found).place = node.source->object.place();
+    for (size_t i = 0; i < node.leaves.size(); ++i) leaf(node, static_cast<int>(i), node.found);
   }
 
   // `same`: it is known to be the very object that was found, not only something at its address.

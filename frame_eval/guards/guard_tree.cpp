@@ -108,7 +108,8 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
                                 guard.source->name(), guard.other->name()});
   } else if (guard.kind == GuardKind::kTypeUnchanged) {
     PyObject* type = guard.object.get();
-    if (type && PyType_Check(type)) leaf.type_version = type_version(reinterpret_cast<PyTypeObject*>(type));
+    if (type && PyType_Check(type))
+      leaf.type_version = type_version(reinterpret_cast<PyTypeObject*>(type));
   } else if (guard.kind == GuardKind::kKeyAbsent || guard.kind == GuardKind::kAttributeAbsent) {
     leaf.hash = hash_of(guard.object.get());
   } else if (guard.kind == GuardKind::kFunctionCode) {
@@ -117,6 +118,7 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
       auto* function = reinterpret_cast<PyFunctionObject*>(object.get());
       leaf.defaults = PyRef::borrow(function->func_defaults);
       leaf.kwdefaults = PyRef::borrow(function->func_kwdefaults);
+      leaf.vectorcall = function->vectorcall;
     }
   }
   lines_.push_back(guard.source->name() + ": " + guard_text(guard) +

@@ -32,12 +32,15 @@ enum class GuardKind : uint8_t {
   kTensor,           // metadata of a torch.Tensor or numpy.ndarray: TensorGuard in interop/tensor_access.h
   kDynamicInt,       // exact int that fits int64: its value is symbol `index`
   kDynamicFloat,     // exact float: its value is a graph input
-  kFunctionCode,     // x is a function whose __code__ is object, with as many defaults
+  kFunctionCode,  // x is a function whose __code__ is object, with as many defaults; index kSameDefaults: with the
+                  // same ones
   kSameObject,       // x is the object that `other` names: one value stood for both
   kDistinctObjects,  // x is not the object that `other` names: they were compared. No `other`: x, which is
                      // written to (index 1), is no other object of these; or is none of the written (index 0)
   kDistinctTensors,  // tensors among the graph inputs do not overlap in memory where one of them is written
 };
+
+constexpr int kSameDefaults = 1;
 
 struct Guard {
   GuardKind kind;

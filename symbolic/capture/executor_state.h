@@ -42,6 +42,7 @@ struct Executor::State {
   std::vector<PyRef> kept;  // objects whose address is a key above
 
   // ---- guards
+  absl::flat_hash_set<PyTypeObject*> named_classes;  // all keys of their namespaces are strings
   absl::flat_hash_map<size_t, absl::InlinedVector<size_t, 1>>
       guard_index;  // hash of a guard: indices in result.guards
   SourceMap<graph::Value*> inputs;

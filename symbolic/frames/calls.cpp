@@ -207,8 +207,24 @@ ValuePtr run_function(Executor& ex, FunctionValue& function, std::vector<ValuePt
   return std::move(frame->result);
 }
 
+namespace {
+
+// That of every function, but where PyFunction_SetVectorcall has set another.
+bool has_plain_vectorcall(PyObject* function) {
+  static vectorcallfunc plain = nullptr;  // no initializer: it would run with a lock held, and make an object
+  if (!plain) {
+    auto* made = reinterpret_cast<PyFunctionObject*>(function);
+    const PyRef fresh = checked(PyFunction_New(made->func_code, made->func_globals));
+    plain = reinterpret_cast<PyFunctionObject*>(fresh.get())->vectorcall;
+  }
+  return reinterpret_cast<PyFunctionObject*>(function)->vectorcall == plain;
+}
+
+}  // namespace
+
 ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
   if (PyObject* real = function_.get()) {
+    if (!has_plain_vectorcall(real)) break_graph("CD0212", describe() + ", whose vectorcall is not Python's");
     PyObject* name = PyDict_GetItemString(globals_.get(), "__name__");
     const char* module = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : "";
     if (ValuePtr result = call_own_function(ex, real, module, args)) return result;

@@ -62,7 +62,7 @@ void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
     object = frame.locals[slot]->real_object();
   }
   if (object && _PyType_Lookup(Py_TYPE(object), interned("__del__")) && !held_twice(frame, slot))
-    break_graph("CD0216", "the end of a local of class " + std::string(Py_TYPE(object)->tp_name));
+    break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
 }
 
 // An item of the stack that a graph break has left: nothing else need hold it, and a generator in a `try` runs its
@@ -76,7 +76,7 @@ void pop_top(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr value = frame.pop();
   PyObject* object = only_stack_holds(frame, value) ? value->real_object() : nullptr;
   if (object && _PyType_Lookup(Py_TYPE(object), interned("__del__")))
-    break_graph("CD0216", "the end of a value of class " + std::string(Py_TYPE(object)->tp_name));
+    break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
 }
 
 void store_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {

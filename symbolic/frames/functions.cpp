@@ -103,9 +103,10 @@ ValuePtr wrap_function(Executor&, PyObject* function, SourcePtr source) {
 // not which object it is, so that functions that are made anew each time (lambdas, decorators) stand for each
 // other.
 void FunctionValue::guard_code(Executor& ex) {
-  if (guarded_ || !function_ || is_known()) return;
+  if (guarded_ || !function_ || !source) return;
   guarded_ = true;
-  add_guard(ex, GuardKind::kFunctionCode, source, code_.get());
+  // The defaults of a known function are constants.
+  add_guard(ex, GuardKind::kFunctionCode, source, code_.get(), is_known() ? kSameDefaults : -1);
 }
 
 std::vector<ValuePtr> FunctionValue::closure(Executor& ex) {

@@ -190,7 +190,7 @@ ValuePtr ClassValue::construct(Executor& ex, const CallArgs& args) {
   bool python_class = PyType_HasFeature(cls, Py_TPFLAGS_HEAPTYPE) && builtin_base(cls) != cls;
   if (!python_class) break_graph("CD0212", describe());
   // When an instance dies is for Python to say.
-  if (lookup_type(ex, cls, interned("__del__"))) break_graph("CD0216", describe() + ", which has __del__");
+  if (lookup_type(ex, cls, interned("__del__"))) break_graph("CD0221", describe());
   PyObject* constructor = lookup_type(ex, cls, interned("__new__"));
   PyObject* initializer = lookup_type(ex, cls, interned("__init__"));
   bool default_init = Py_IS_TYPE(initializer, &PyWrapperDescr_Type) &&

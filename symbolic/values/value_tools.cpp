@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
@@ -83,10 +84,37 @@ void guard_exact_type(Executor& ex, PyObject* object, const SourcePtr& source) {
   add_guard(ex, GuardKind::kType, source, reinterpret_cast<PyObject*>(Py_TYPE(object)));
 }
 
+namespace {
+
+bool has_names_only(PyObject* dict) {
+  Py_ssize_t position = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(dict, &position, &key, &value))
+    if (!PyUnicode_CheckExact(key)) return false;
+  return true;
+}
+
+// A lookup along the MRO compares the name with the keys of each class that have its hash.
+void require_names(Executor& ex, PyTypeObject* type) {
+  PyObject* mro = type->tp_mro;
+  if (!mro) return;  // it is being made
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+    if (!PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE) || !ex.state().named_classes.insert(base).second)
+      continue;
+    if (has_names_only(base->tp_dict)) continue;
+    ex.state().named_classes.erase(base);
+    break_graph("CD0222", std::string("class ") + base->tp_name);
+  }
+}
+
+}  // namespace
+
 void guard_class(Executor& ex, PyTypeObject* type) {
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE))
     return;
   PyObject* object = reinterpret_cast<PyObject*>(type);
+  require_names(ex, type);
   add_guard(ex, GuardKind::kTypeUnchanged, constant_source(object), object);
 }
 

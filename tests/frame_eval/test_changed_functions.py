@@ -1,0 +1,142 @@
+"""A function or class that changes after it was compiled with is seen, however it was found."""
+
+import numpy as np
+import pytest
+
+import cdynamo
+
+X = np.arange(4.0)
+
+
+def fresh():
+    class Base:
+        def apply(self, x, k=2.0, *, offset=0.5):
+            return x * k + offset
+
+        @staticmethod
+        def half(x):
+            return x / 2
+
+        @classmethod
+        def make(cls, x):
+            return x + 3
+
+        @property
+        def size(self):
+            return 4.0
+
+    class Derived(Base):
+        def apply(self, x):
+            return super().apply(x)
+
+    return Base, Derived
+
+
+def other(*args):
+    return args[-1] - 7.0
+
+
+def replace_code(function):
+    function.__code__ = other.__code__
+
+
+def replace_defaults(function):
+    function.__defaults__ = (5.0,)
+
+
+def replace_keyword_defaults(function):
+    function.__kwdefaults__ = {"offset": -1.0}
+
+
+CALLS = {
+    "method": (lambda Base, Derived: lambda x, o=Base(): o.apply(x), lambda Base: Base.apply),
+    "super": (lambda Base, Derived: lambda x, o=Derived(): o.apply(x), lambda Base: Base.apply),
+    "staticmethod": (lambda Base, Derived: lambda x, o=Base(): o.half(x), lambda Base: Base.half),
+    "classmethod": (lambda Base, Derived: lambda x, o=Base(): o.make(x), lambda Base: Base.make.__func__),
+    "property": (lambda Base, Derived: lambda x, o=Base(): x * o.size, lambda Base: Base.size.fget),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_method_whose_code_is_replaced(name):
+    make_call, find = CALLS[name]
+    Base, Derived = fresh()
+    plain = make_call(Base, Derived)
+    fast = cdynamo.optimize(plain)
+    np.testing.assert_array_equal(fast(X), plain(X))
+    if name == "property":
+        find(Base).__code__ = (lambda self: 9.0).__code__
+    else:
+        replace_code(find(Base))
+    np.testing.assert_array_equal(fast(X), plain(X))
+
+
+@pytest.mark.parametrize("change", [replace_defaults, replace_keyword_defaults])
+@pytest.mark.parametrize("name", ["method", "super"])
+def test_a_method_whose_defaults_are_replaced(name, change):
+    make_call, find = CALLS[name]
+    Base, Derived = fresh()
+    plain = make_call(Base, Derived)
+    fast = cdynamo.optimize(plain)
+    np.testing.assert_array_equal(fast(X), plain(X))
+    change(find(Base))
+    np.testing.assert_array_equal(fast(X), plain(X))
+
+
+def test_an_unchanged_method_is_not_compiled_again():
+    Base, Derived = fresh()
+    fast = cdynamo.optimize(lambda o, x: o.apply(x))
+    before = cdynamo.counters()["frames_compiled"]
+    for _ in range(5):
+        fast(Derived(), X)
+    assert cdynamo.counters()["frames_compiled"] - before == 1
+
+
+def test_a_function_that_is_called_in_another_way():
+    """PyFunction_SetVectorcall, as profilers of C use it."""
+    set_vectorcall = getattr(pytest.importorskip("_testcapi"), "function_setvectorcall", None)
+    if not set_vectorcall:
+        pytest.skip("3.12 and later have it")
+
+    def scale(x):
+        return x * 2
+
+    fast = cdynamo.optimize(lambda x: scale(x))
+    np.testing.assert_array_equal(fast(X), X * 2)
+    set_vectorcall(scale)
+    assert fast(X) == "overridden"
+    fresh = cdynamo.optimize(lambda x: scale(x))
+    assert fresh(X) == "overridden"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_class_whose_namespace_has_keys_of_its_own():
+    """Their comparison is the program's, and may change the class: it runs when Python looks the name up, once."""
+
+    def run(compile):
+        compared = []
+
+        class Key:
+            def __hash__(self):
+                return hash("factor")
+
+            def __eq__(self, other):
+                compared.append(other)
+                made.__bases__ = (Second,)
+                return False
+
+        class First:
+            factor = offset = 2.0
+
+        class Second:
+            factor = offset = 3.0
+
+        made = type("made", (First,), {Key(): 5})
+
+        def scale(x):
+            y = x + 1
+            return y * made.factor, y * made.offset
+
+        return [result.tolist() for result in compile(scale)(X)], compared
+
+    assert run(cdynamo.optimize) == run(lambda function: function)
