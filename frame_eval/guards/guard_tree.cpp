@@ -4,7 +4,6 @@
 #include <unordered_set>
 
 #include "absl/container/flat_hash_set.h"
-#include "frame_eval/guards/watch.h"
 #include "frame_eval/hook/frame.h"
 #include "graph/op.h"
 #include "symbolic/interop/numpy_errors.h"
@@ -109,7 +108,7 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
   } else if (guard.kind == GuardKind::kTypeUnchanged) {
     PyObject* type = guard.object.get();
     if (type && PyType_Check(type))
-      leaf.type_version = type_version(reinterpret_cast<PyTypeObject*>(type));
+      leaf.type_version = cdynamo_type_version(reinterpret_cast<PyTypeObject*>(type));
   } else if (guard.kind == GuardKind::kKeyAbsent || guard.kind == GuardKind::kAttributeAbsent) {
     leaf.hash = hash_of(guard.object.get());
   } else if (guard.kind == GuardKind::kFunctionCode) {

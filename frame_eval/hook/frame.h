@@ -69,13 +69,13 @@ PyObject* cdynamo_finish_frame(PyThreadState* tstate, CdynamoFrame* frame, PyObj
 PyObject* cdynamo_run_function_in_place_of_frame(PyThreadState* tstate, CdynamoFrame* frame,
                                                  PyObject* function);
 
-// ---- dicts, for watch.h
+// ---- dicts and classes, for guards
 // A number that changes whenever the dict is modified, and that no other dict of the interpreter has ever
 // had. 0: this dict has none (3.13: that of an object whose attributes are stored in the object itself).
 uint64_t cdynamo_dict_version(PyObject* dict);
-// Watchers (PyDict_Watch) are told of each modification. 3.11 has none; 3.13.0 misses attributes that are
-// stored in the object itself (python/cpython#125608).
-int cdynamo_dict_is_watchable(PyObject* dict);
+// The class's version tag, assigned where it has none; 0: it cannot have one. It changes with any attribute of the class or
+// its bases, and no other class ever has the same.
+unsigned cdynamo_type_version(PyTypeObject* type);
 
 // ---- for frame_hook.c: parts of the above that differ between versions
 int cdynamo_frame_is_fresh(

@@ -36,9 +36,12 @@ PyObject* cdynamo_finish_frame(PyThreadState* tstate, CdynamoFrame* frame, PyObj
 
 uint64_t cdynamo_dict_version(PyObject* dict) { return ((PyDictObject*)dict)->ma_version_tag; }
 
-int cdynamo_dict_is_watchable(PyObject* dict) {
-  (void)dict;
-  return 0;
+unsigned cdynamo_type_version(PyTypeObject* type) {
+  // A lookup of an attribute through the type cache gives the type a tag.
+  static PyObject* name = NULL;
+  if (!name) name = PyUnicode_InternFromString("__class__");
+  if (!(type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG)) _PyType_Lookup(type, name);
+  return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
 }
 
 #endif

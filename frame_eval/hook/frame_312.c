@@ -74,9 +74,8 @@ uint64_t cdynamo_dict_version(PyObject* dict) {
   return ((PyDictObject*)dict)->ma_version_tag >> DICT_MAX_WATCHERS;  // below: the watchers' bits
 }
 
-int cdynamo_dict_is_watchable(PyObject* dict) {
-  (void)dict;
-  return 1;
+unsigned cdynamo_type_version(PyTypeObject* type) {
+  return PyUnstable_Type_AssignVersionTag(type) ? type->tp_version_tag : 0;
 }
 
 #endif

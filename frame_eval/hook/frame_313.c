@@ -51,7 +51,9 @@ static int has_inline_values(PyObject* dict) {
   return values && values->embedded;
 }
 
-int cdynamo_dict_is_watchable(PyObject* dict) { return Py_Version >= 0x030D0100 || !has_inline_values(dict); }
+unsigned cdynamo_type_version(PyTypeObject* type) {
+  return PyUnstable_Type_AssignVersionTag(type) ? type->tp_version_tag : 0;
+}
 
 uint64_t cdynamo_dict_version(PyObject* dict) {
   if (has_inline_values(dict)) return 0;

@@ -1,6 +1,5 @@
 #include "tests/ext/frame_debug.h"
 
-#include "frame_eval/guards/watch.h"
 #include "frame_eval/hook/frame.h"
 #include "symbolic/interop/py_ref.h"
 
@@ -38,21 +37,6 @@ PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
   return cdynamo_run_function_in_place_of_frame(tstate, frame, replacement_to_run);
 }
 
-constexpr const char* kWatchCapsule = "cdynamo.watch";
-
-PyObject* ask_watch(PyObject* capsule, PyObject*) {
-  auto* watch = static_cast<Watch*>(PyCapsule_GetPointer(capsule, kWatchCapsule));
-  return watch ? PyBool_FromLong(watch->unchanged()) : nullptr;
-}
-
-PyMethodDef ask_watch_method = {"unchanged", ask_watch, METH_NOARGS, nullptr};
-
-bool add(Watch& watch, PyObject* object) {
-  if (PyDict_Check(object)) return watch.add_dict(object);
-  if (PyType_Check(object)) return watch.add_type(reinterpret_cast<PyTypeObject*>(object));
-  return watch.add_function(object);
-}
-
 }  // namespace
 
 PyObject* debug_run_in_place(PyObject* function, PyObject* replacement, PyObject* arguments,
@@ -73,20 +57,6 @@ PyObject* debug_run_in_place(PyObject* function, PyObject* replacement, PyObject
   seen_frames = outer[2];
   cdynamo_hook_uninstall();
   return result ? PyTuple_Pack(2, result.get(), seen.get()) : nullptr;
-}
-
-PyObject* debug_watch(PyObject* objects) {
-  const PyRef list = PyRef::steal(PySequence_List(objects));
-  if (!list) return nullptr;
-  Watch watch;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-    if (!add(watch, PyList_GET_ITEM(list.get(), i))) Py_RETURN_NONE;
-  }
-  const PyRef capsule =
-      PyRef::steal(PyCapsule_New(new Watch(std::move(watch)), kWatchCapsule, [](PyObject* owner) {
-        delete static_cast<Watch*>(PyCapsule_GetPointer(owner, kWatchCapsule));
-      }));
-  return capsule ? PyCFunction_New(&ask_watch_method, capsule.get()) : nullptr;
 }
 
 PyObject* debug_dict_version(PyObject* dict) {

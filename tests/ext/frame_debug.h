@@ -1,4 +1,4 @@
-// What the tests see of frame.h and watch.h: functions of the extension module. New references, null on
+// What the tests see of frame.h: functions of the extension module. New references, null on
 // error.
 #pragma once
 
@@ -12,9 +12,6 @@ namespace cdynamo::frame_eval {
 // generator)]).
 PyObject* debug_run_in_place(PyObject* function, PyObject* replacement, PyObject* arguments,
                              PyObject* keywords);
-// A callable that says whether the dicts, classes and functions of a sequence are unchanged; None where one
-// cannot be watched.
-PyObject* debug_watch(PyObject* objects);
 // cdynamo_dict_version
 PyObject* debug_dict_version(PyObject* dict);
 // cdynamo_is_tracing of this thread

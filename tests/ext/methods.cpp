@@ -34,7 +34,6 @@ PyObject* run_in_place(PyObject*, PyObject* arguments, PyObject* keywords) {
   return frame_eval::debug_run_in_place(PyTuple_GET_ITEM(arguments, 0), PyTuple_GET_ITEM(arguments, 1),
                                         rest.get(), keywords);
 }
-PyObject* watch(PyObject*, PyObject* objects) { return frame_eval::debug_watch(objects); }
 PyObject* dict_version(PyObject*, PyObject* dict) { return frame_eval::debug_dict_version(dict); }
 PyObject* is_tracing(PyObject*, PyObject*) { return frame_eval::debug_is_tracing(); }
 
@@ -48,7 +47,6 @@ PyMethodDef table[] = {
     {"_opcodes", opcodes, METH_NOARGS, nullptr},
     {"_run_in_place", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_in_place)),
      METH_VARARGS | METH_KEYWORDS, nullptr},
-    {"_watch", watch, METH_O, nullptr},
     {"_dict_version", dict_version, METH_O, nullptr},
     {"_python_side", python_side, METH_NOARGS, nullptr},
     {"_is_tracing", is_tracing, METH_NOARGS, nullptr},

@@ -6,7 +6,7 @@
 namespace cdynamo::test_hooks {
 
 // For PyModule_AddFunctions: _capture(function, arguments), _decode, _roundtrip, _reencode(code, nops), _opcodes,
-// _run_in_place(function, replacement, *arguments, **keywords), _watch, _dict_version, _is_tracing, _python_side.
+// _run_in_place(function, replacement, *arguments, **keywords), _dict_version, _is_tracing, _python_side.
 PyMethodDef* methods();
 
 }  // namespace cdynamo::test_hooks
