@@ -1,0 +1,189 @@
+// What an instance does through its class's special methods: calls, items, iteration, operators, comparison.
+#include "absl/strings/substitute.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/values/attributes.h"
+#include "symbolic/values/builtins.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/iterator.h"
+#include "symbolic/values/sequence.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
+#include "symbolic/values/value_tools.h"
+
+namespace cdynamo::symbolic {
+
+ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_python) {
+  PyObject* found = lookup_type(ex, type(), interned(name));
+  // `__add__ = None`: the class has no such operation, nor what stands in for it.
+  if (found == Py_None && from_python)
+    raise_error(ex, PyExc_TypeError, absl::Substitute("'$0' object has no $1", type()->tp_name, name));
+  if (!found || found == Py_None) return nullptr;
+  bool c_method = Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type);
+  if (from_python && c_method) return nullptr;
+  return bind_descriptor(ex, found, shared_from_this(), type());
+}
+
+namespace {
+// weakref.ref()() where the object is known otherwise too; null: it is not.
+ValuePtr referent(Executor& ex, PyObject* reference, const SourcePtr& source) {
+  PyRef object = checked(PyObject_CallNoArgs(reference));
+  const auto& known = ex.state().by_object;
+  const auto found = known.find(object.get());
+  if (found == known.end() || !found->second->source) return nullptr;
+  add_guard(ex, GuardKind::kIdentity, source, reference);
+  add_guard(ex, GuardKind::kIdentity, found->second->source, object.get());
+  return found->second;
+}
+}  // namespace
+
+ValuePtr UserObjectValue::call(Executor& ex, const CallArgs& args) {
+  check_stack();
+  if (object_ && source && PyWeakref_CheckRefExact(object_.get()) && args.positional.empty())
+    if (ValuePtr value = referent(ex, object_.get(), source)) return value;
+  PyObject* found = lookup_type(ex, type(), interned("__call__"));
+  if (!found)
+    raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not callable");
+  if (ValuePtr forward = module_forward(ex, *this, found)) return forward->call(ex, args);
+  if (Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
+    if (object_) return call_opaque(ex, shared_from_this(), args);
+    return SymbolicValue::call(ex, args);
+  }
+  return bind_descriptor(ex, found, shared_from_this(), type())->call(ex, args);
+}
+
+ValuePtr UserObjectValue::get_item(Executor& ex, const ValuePtr& key) {
+  if (ValuePtr method = special(ex, "__getitem__", true)) return method->call(ex, positional({key}));
+  if (!storage_) {
+    if (!special(ex, "__getitem__"))
+      raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not subscriptable");
+    return SymbolicValue::get_item(ex, key);
+  }
+  // dict_subscript asks the class's __missing__.
+  auto* dict = dynamic_cast<DictValue*>(storage_.get());
+  ValuePtr missing = dict ? special(ex, "__missing__", true) : nullptr;
+  if (!missing) return storage_->get_item(ex, key);
+  ValuePtr value = dict->lookup(ex, key);
+  return value ? value : missing->call(ex, positional({key}));
+}
+
+void UserObjectValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  if (ValuePtr method = special(ex, value ? "__setitem__" : "__delitem__", true)) {
+    method->call(ex, value ? positional({key, value}) : positional({key}));
+  } else if (storage_) {
+    storage_->set_item(ex, key, value);
+  } else {
+    SymbolicValue::set_item(ex, key, value);
+  }
+}
+
+bool UserObjectValue::contains(Executor& ex, const ValuePtr& item) {
+  if (ValuePtr method = special(ex, "__contains__", true))
+    return is_true(ex, method->call(ex, positional({item})));
+  if (storage_) return storage_->contains(ex, item);
+  // _PySequence_IterSearch
+  for (const ValuePtr& other : items_of(ex, shared_from_this()))
+    if (values_equal(ex, other, item)) return true;
+  return false;
+}
+
+ValuePtr UserObjectValue::length(Executor& ex) {
+  if (ValuePtr method = special(ex, "__len__", true)) return method->call(ex, {});
+  if (storage_) return storage_->length(ex);
+  if (special(ex, "__len__")) return SymbolicValue::length(ex);
+  raise_error(ex, PyExc_TypeError, "object of type '" + type_name(shared_from_this()) + "' has no len()");
+}
+
+ValuePtr UserObjectValue::iterate(Executor& ex) {
+  if (ValuePtr method = special(ex, "__iter__", true)) return method->call(ex, {});
+  if (storage_) return storage_->iterate(ex);
+  if (special(ex, "__iter__")) return SymbolicValue::iterate(ex);
+  if (special(ex, "__getitem__", true)) return new_sequence_iterator(shared_from_this());
+  raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not iterable");
+}
+
+ValuePtr UserObjectValue::next(Executor& ex) {
+  ValuePtr method = special(ex, "__next__", true);
+  if (!method) return SymbolicValue::next(ex);
+  try {
+    return method->call(ex, {});
+  } catch (const PythonRaise& raised) {
+    if (!matches_exception(raised, PyExc_StopIteration)) throw;
+    return nullptr;
+  }
+}
+
+std::optional<bool> UserObjectValue::truth(Executor& ex) {
+  if (ValuePtr method = special(ex, "__bool__", true)) return is_true(ex, method->call(ex, {}));
+  if (ValuePtr method = special(ex, "__len__", true)) return is_true(ex, method->call(ex, {}));
+  if (storage_) return storage_->truth(ex);
+  if (special(ex, "__bool__") || special(ex, "__len__")) return SymbolicValue::truth(ex);
+  return true;
+}
+
+ValuePtr UserObjectValue::unary(Executor& ex, Op op) {
+  const char* name = op == Op::UNARY_NEGATIVE ? "__neg__" : op == Op::UNARY_INVERT ? "__invert__" : "__pos__";
+  if (ValuePtr method = special(ex, name, true)) return method->call(ex, {});
+  if (storage_) return storage_->unary(ex, op);
+  return SymbolicValue::unary(ex, op);
+}
+
+namespace {
+// NotImplemented becomes null.
+ValuePtr implemented(const ValuePtr& result) {
+  return result->real_object() == Py_NotImplemented ? nullptr : result;
+}
+
+bool is_number(const ValuePtr& value) {
+  return dynamic_cast<SymIntValue*>(value.get()) || dynamic_cast<DynamicFloatValue*>(value.get());
+}
+
+// The slots of builtin types look at the builtin part of an instance of a subclass, whatever its class adds.
+ValuePtr as_builtin(const ValuePtr& operand) {
+  const ValuePtr& storage = builtin_storage(operand);
+  return storage && dynamic_cast<ConstantValue*>(storage.get()) ? storage : operand;
+}
+}  // namespace
+
+ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  if (ValuePtr method = special(ex, number_method(nb_op, reflected), true))
+    return implemented(method->call(ex, positional({other})));
+  if (!storage_) return nullptr;
+  // str % x asks x for its text.
+  bool formats = plain_number_operation(nb_op) == kNbRemainder && storage_->type() == &PyUnicode_Type;
+  if (formats && reflected) return nullptr;
+  ValuePtr result = storage_->binary(ex, nb_op, formats ? other : as_builtin(other), reflected);
+  // An int or float that is known only at run time takes its own way.
+  if (!result && is_number(other)) result = other->binary(ex, nb_op, storage_, !reflected);
+  if (!result) return nullptr;
+  return result == storage_ ? shared_from_this() : result;
+}
+
+ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  if (ValuePtr method = special(ex, kComparisons[py_op].method, true))
+    return implemented(method->call(ex, positional({other})));
+  if (storage_) {
+    ValuePtr result = storage_->compare(ex, py_op, as_builtin(other));
+    return !result && is_number(other) ? other->compare(ex, kComparisons[py_op].swapped, storage_) : result;
+  }
+  // object_richcompare: != is the opposite of a class's own ==.
+  if (py_op == Py_NE && special(ex, "__eq__", true)) {
+    ValuePtr equal = implemented(special(ex, "__eq__", true)->call(ex, positional({other})));
+    return equal ? make_bool(ex, !is_true(ex, equal)) : nullptr;
+  }
+  bool own_compare = type()->tp_richcompare && type()->tp_richcompare != PyBaseObject_Type.tp_richcompare;
+  bool c_compare = own_compare && !PyType_HasFeature(type(), Py_TPFLAGS_HEAPTYPE);
+  if (!c_compare) return nullptr;
+  // C types that compare by value (functools.partial does not): both have to be known.
+  if (is_same_object(*other) && (py_op == Py_EQ || py_op == Py_NE)) return make_bool(ex, py_op == Py_EQ);
+  break_graph("CD0209", "comparison of " + describe());
+}
+
+std::optional<std::vector<ValuePtr>> UserObjectValue::unpack(Executor& ex) {
+  if (storage_ && !special(ex, "__iter__", true)) return storage_->unpack(ex);
+  return std::nullopt;
+}
+
+}  // namespace cdynamo::symbolic
