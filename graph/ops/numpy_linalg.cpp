@@ -165,19 +165,6 @@ std::vector<Value*> cross_body(Builder& b, const Args& args) {
   return one(concat(parts, parts[0].rank() - 1));
 }
 
-std::vector<Value*> kron_body(Builder& b, const Args& args) {
-  Tensor x = numpy_array(b, args, "a"), y = numpy_array(b, args, "b");
-  while (x.rank() < y.rank()) x = unsqueeze(x, 0);
-  while (y.rank() < x.rank()) y = unsqueeze(y, 0);
-  std::vector<Sym> left, right, sizes;
-  for (int64_t d = 0; d < x.rank(); ++d) {
-    left.insert(left.end(), {x.size(d), 1});
-    right.insert(right.end(), {1, y.size(d)});
-    sizes.push_back(x.size(d) * y.size(d));
-  }
-  return one(reshape(reshape(x, left) * reshape(y, right), sizes));
-}
-
 template <Tensor (*combine)(Builder&, Tensor, Tensor)>
 std::vector<Value*> binary_body(Builder& b, const Args& args) {
   return one(combine(b, numpy_array(b, args, args.schema().params[0].name),
@@ -204,7 +191,9 @@ std::vector<OpDef> numpy_linalg_ops() {
       numpy_function("np.trace", {"np.trace(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"},
                      trace_body, {}, trace_order),
       numpy_function("np.cross", {"np.cross(Tensor a, Tensor b) -> Tensor"}, cross_body),
-      numpy_function("np.kron", {"np.kron(Tensor a, Tensor b) -> Tensor"}, kron_body),
+      numpy_function("np.kron", {"np.kron(Tensor a, Tensor b) -> Tensor"},
+                     CDYNAMO_BODY(return forward(
+                         b, "kron", {numpy_array(b, args, "a").value, numpy_array(b, args, "b").value}))),
   };
 }
 
