@@ -110,7 +110,7 @@ class Description:
     def blocks(self) -> list[int]:
         """The number of the block that each place lies in, the first that was met first.
 
-        What lies in a block is the block: a view that came through a tensor names another array as its base.
+        What overlaps is one block, and what lies in it.
         """
         blocks, end, block = [0] * len(self.memory), 0, -1
         for place in sorted(range(len(self.memory)), key=self.memory.__getitem__):
@@ -122,11 +122,8 @@ class Description:
         return [numbers.setdefault(block, len(numbers)) for block in blocks]
 
     def array(self, x: np.ndarray) -> list:
-        root = x
-        while isinstance(root.base, np.ndarray):
-            root = root.base
         layout = tuple(s for s, n in zip(x.strides, x.shape) if n > 1) if x.size > 1 else None
-        low, high = np.lib.array_utils.byte_bounds(root)
+        low, high = np.lib.array_utils.byte_bounds(x)  # of itself: what it is a view of may not be told (by tensors)
         memory = self.shared(low, high - low if x.size else 0)
         values = x.ravel().tolist() if x.dtype.kind != "O" else [self.of(item) for item in x.ravel().tolist()]
         return [str(x.dtype), x.shape, layout, x.flags.writeable, memory, values[:MOST]]
