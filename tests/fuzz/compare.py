@@ -36,6 +36,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 NO_VALUE = re.compile(
     r"UnboundLocalError|cannot access (local|free) variable '\w+' where it is not associated with a value( in enclosing scope)?"
 )
+MOST_LINES = 100  # of a traceback: how deep a program may recurse depends on how its calls are made
 MOST = 2000  # parts of a description; programs that make more are cut off alike
 
 
@@ -185,7 +186,8 @@ def lines_of(error: BaseException, file: str) -> list[tuple[str, int]]:
     """The traceback's lines in the program and in what it imports."""
     files = (file, prelude.__file__)
     frames = traceback.walk_tb(error.__traceback__)
-    return [(frame.f_code.co_name, line) for frame, line in frames if frame.f_code.co_filename in files]
+    lines = [(frame.f_code.co_name, line) for frame, line in frames if frame.f_code.co_filename in files]
+    return lines[:MOST_LINES]
 
 
 def described_error(error: BaseException | None, file: str, depth: int = 0) -> Any:
