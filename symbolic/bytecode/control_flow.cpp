@@ -206,6 +206,30 @@ std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at)
   return liveness(code, program)[at];
 }
 
+namespace {
+
+// Exceptions that are being handled at each instruction; what they stand for is the thread's, not on the value stack alone.
+std::vector<int> handled_exceptions(const Program& program) {
+  std::vector<int> handled(program.code.size(), -1), work;
+  const auto reach = [&](int at, int count) {
+    if (at < 0 || at >= count_of(program) || handled[at] >= 0) return;
+    handled[at] = count;
+    work.push_back(at);
+  };
+  reach(0, 0);
+  while (!work.empty()) {
+    const int at = work.back();
+    work.pop_back();
+    const Op op = program.code[at].op;
+    reach(handler_of(program, at), handled[at]);
+    const int after = handled[at] + (op == Op::PUSH_EXC_INFO) - (op == Op::POP_EXCEPT);
+    for_each_successor(program, at, [&](int next) { reach(next, after); });
+  }
+  return handled;
+}
+
+}  // namespace
+
 std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region,
                              int entry, const std::vector<int>& bound) {
   std::vector<WayOut> ways;
@@ -216,12 +240,12 @@ std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const s
   const std::vector<Slots> live = liveness(code, program);
   const Slots emptied = emptied_in(program, region, entry, bound_slots);
   const std::vector<Slots> assigned = assigned_in(program, region, entry, bound_slots, emptied);
-  const std::vector<int> depths = stack_depths(program);
+  const std::vector<int> depths = stack_depths(program), handled = handled_exceptions(program);
   for (int i = 0; i < count_of(program); ++i) {
     if (!region[i]) continue;
     const Slots after = assigned_after(program.code[i], assigned[i], emptied);
     for_each_successor(program, i, [&](int next) {
-      if (region[next] || depths[next] < 0 || depths[next] > depths[entry]) return;
+      if (region[next] || depths[next] < 0 || depths[next] > depths[entry] || handled[next] > 0) return;
       WayOut way{i, next, {}};
       for (int slot = 0; slot < code->co_nlocalsplus; ++slot) {
         if (!live[next][slot] || cells[slot]) continue;

@@ -24,8 +24,8 @@ struct WayOut {
 };
 
 // The ways out of `region` (by instruction) for a frame that enters it at `entry` with `bound` slots
-// assigned. What an exception leaves by is left out, and ways where it is not known which variables are
-// assigned.
+// assigned. What an exception leaves by is left out, and ways to where one is handled, and ways where it is not known
+// which variables are assigned.
 std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region,
                              int entry, const std::vector<int>& bound);
 
