@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import linecache
 import random
 import signal
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -82,7 +84,7 @@ def run_plain(program: Program) -> list[dict]:
     try:
         space, _ = load(program)
         seen = run_calls(space["f"], space, program.trains)
-        if program.trains and any(map(compare.backward_refused, seen)):
+        if program.trains and (".data." in program.source or any(map(compare.backward_refused, seen))):
             add_gradients_of_copies(program, seen)
         return seen
     finally:
@@ -90,9 +92,28 @@ def run_plain(program: Program) -> list[dict]:
         signal.signal(signal.SIGALRM, before)
 
 
+@contextlib.contextmanager
+def keeping_graphs() -> Iterator[None]:
+    """What the program itself differentiates can be differentiated once more."""
+    autograd = compare.torch.autograd
+    grad, backward = autograd.grad, autograd.backward
+
+    def keeping_backward(
+        tensors: Any, gradients: Any = None, retain_graph: Any = None, *args: Any, **named: Any
+    ) -> None:
+        backward(tensors, gradients, True, *args, **named)
+
+    autograd.grad = lambda *args, **named: grad(*args, **{**named, "retain_graph": True})
+    autograd.backward = keeping_backward
+    try:
+        yield
+    finally:
+        autograd.grad, autograd.backward = grad, backward
+
+
 def add_gradients_of_copies(program: Program, seen: list[dict]) -> None:
-    """What eager's gradients would be if what its operators save were copied before each write."""
-    with compare.torch.autograd.graph.allow_mutation_on_saved_tensors():
+    """What eager's gradients would be if what its operators save were copied before each write, and no backward freed it."""
+    with compare.torch.autograd.graph.allow_mutation_on_saved_tensors(), keeping_graphs():
         space, _ = load(program)
         for call, again in zip(seen, run_calls(space["f"], space, program.trains), strict=True):
             call["gradients of copies"] = again.get("gradients")
@@ -141,5 +162,10 @@ def mismatch(program: Program, backend: str, expected: list[dict] | None = None)
             return None
         found = compare.difference(ours, plain)
         if found:
-            return f"call {i}: {found}"
+            return f"call {i}: {found}" if is_determined(program) else None
     return None
+
+
+def is_determined(program: Program) -> bool:
+    """Not where it shows memory that nobody has written to."""
+    return all(not compare.difference(a, b) for a, b in zip(run_plain(program), run_plain(program), strict=True))
