@@ -14,9 +14,9 @@ from pathlib import Path
 # Layers and their rooms, each from the bottom up. Rooms in one tuple stand side by side and do not include each other.
 # "" is the layer's own folder; a row may also name files of it (by stem) that stand apart.
 LAYERS = {
-    "runtime": [("",), ("host",), ("gemm",), ("library",), ("plan_executable",)],
+    "runtime": [("",), ("codegen",), ("host",), ("gemm",), ("library",), ("plan_executable",), ("cuda",)],
     "graph": [("sizes",), ("",), ("interpreter",), ("passes",), ("autograd",), ("ops",), ("op_table", "fingerprint")],
-    "lowering": [("loops",), ("target",), ("fusion",), ("math",), ("cpu",), ("",)],
+    "lowering": [("loops",), ("target",), ("fusion",), ("math",), ("codegen",), ("cpu", "gpu"), ("",)],
     "symbolic": [
         ("interop",),
         ("bytecode",),

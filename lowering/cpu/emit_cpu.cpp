@@ -77,7 +77,7 @@ class Module final : public CompiledModule {
 
 // One distinct kernel of the graph.
 struct Unit {
-  const VectorKernel* kernel;
+  const ScheduledKernel* kernel;
   const emit::KernelPlan* plan;
   std::string key;
   Hash128 hash;
@@ -148,7 +148,7 @@ bool load_from_disk(Unit& unit) {
 
 }  // namespace
 
-std::unique_ptr<CompiledModule> emit_cpu(std::span<const VectorKernel> kernels,
+std::unique_ptr<CompiledModule> emit_cpu(std::span<const ScheduledKernel> kernels,
                                          const graph::SymContext& context, const EmitOptions& options) {
   math::define_libm_symbols();
   const runtime::HostTarget& host = runtime::host_target();
@@ -158,7 +158,7 @@ std::unique_ptr<CompiledModule> emit_cpu(std::span<const VectorKernel> kernels,
   std::vector<Unit> units;
   std::map<Hash128, size_t> unit_of_hash;
   std::vector<size_t> unit_of_kernel;
-  for (const VectorKernel& kernel : kernels) {
+  for (const ScheduledKernel& kernel : kernels) {
     plans.push_back(emit::plan_kernel(kernel, context, host));
     std::string key = emitter_version() + "\n" + host.key() + "\n" + serialize(kernel);
     Hash128 hash = runtime::hash_bytes(key);

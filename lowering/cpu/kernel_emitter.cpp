@@ -9,13 +9,17 @@ namespace cdynamo::lowering::emit {
 using namespace llvm;
 using graph::InternalError;
 
-KernelEmitter::KernelEmitter(Module& module, const VectorKernel& kernel, const KernelPlan& plan,
+KernelEmitter::KernelEmitter(Module& module, const ScheduledKernel& kernel, const KernelPlan& plan,
                              const runtime::HostTarget& host)
     : module_(module),
       kernel_(kernel),
       plan_(plan),
       ir_(module.getContext()),
-      builder_(ir_, host.has_avx512) {}
+      builder_(ir_, host.has_avx512),
+      size_(ir_, [this](int symbol) {
+        Value* slot = ir_.CreateConstInBoundsGEP1_64(ir_.getInt64Ty(), symbols_, symbol);
+        return ir_.CreateLoad(ir_.getInt64Ty(), slot, "size");
+      }) {}
 
 void KernelEmitter::emit(const std::string& name) {
   registers_.assign(kernel_.num_registers, {});
@@ -48,6 +52,7 @@ void KernelEmitter::emit_prologue(const std::string& name) {
   function_->addFnAttr("prefer-vector-width", width);
   function_->addFnAttr("min-legal-vector-width", width);
   entry_ = BasicBlock::Create(context, "entry", function_);
+  size_.set_entry(entry_);
   auto* start = BasicBlock::Create(context, "start", function_);
   ir_.SetInsertPoint(entry_);
   Value* buffers = function_->getArg(0);
@@ -67,50 +72,6 @@ void KernelEmitter::emit_prologue(const std::string& name) {
     }
   }
   ir_.SetInsertPoint(start);
-}
-
-// A size as an i64, computed once at the start of the function.
-Value* KernelEmitter::size(const Sym& sym) {
-  if (sym.is_constant()) return ir_.getInt64(sym.constant());
-  for (const auto& [node, value] : sizes_)
-    if (node == sym.node()) return value;
-  const graph::SymNode& node = *sym.node();
-  IRBuilder<>::InsertPointGuard guard(ir_);
-  ir_.SetInsertPoint(entry_->getTerminator());
-  Value* result = nullptr;
-  if (node.kind == graph::SymKind::kSymbol) {
-    Value* slot = ir_.CreateConstInBoundsGEP1_64(ir_.getInt64Ty(), symbols_, node.symbol);
-    result = ir_.CreateLoad(ir_.getInt64Ty(), slot, "size");
-  }
-  for (const Sym& operand : node.operands) {
-    Value* value = size(operand);
-    ir_.SetInsertPoint(entry_->getTerminator());
-    if (!result) {
-      result = value;
-      continue;
-    }
-    switch (node.kind) {
-      case graph::SymKind::kAdd: result = ir_.CreateAdd(result, value); break;
-      case graph::SymKind::kMul: result = ir_.CreateMul(result, value); break;
-      case graph::SymKind::kMin: result = ir_.CreateBinaryIntrinsic(Intrinsic::smin, result, value); break;
-      case graph::SymKind::kMax: result = ir_.CreateBinaryIntrinsic(Intrinsic::smax, result, value); break;
-      case graph::SymKind::kFloorDiv:
-      case graph::SymKind::kMod: {
-        // Python's // and %: the remainder has the divisor's sign.
-        Value *quotient = ir_.CreateSDiv(result, value), *remainder = ir_.CreateSRem(result, value);
-        Value* nonzero = ir_.CreateICmpNE(remainder, ir_.getInt64(0));
-        Value* differ = ir_.CreateICmpSLT(ir_.CreateXor(remainder, value), ir_.getInt64(0));
-        Value* adjust = ir_.CreateAnd(nonzero, differ);
-        result = node.kind == graph::SymKind::kFloorDiv
-                     ? ir_.CreateSub(quotient, ir_.CreateZExt(adjust, ir_.getInt64Ty()))
-                     : ir_.CreateAdd(remainder, ir_.CreateSelect(adjust, value, ir_.getInt64(0)));
-        break;
-      }
-      default: throw InternalError("emission: unknown kind of size expression");
-    }
-  }
-  sizes_.emplace_back(&node, result);
-  return result;
 }
 
 AllocaInst* KernelEmitter::new_alloca(Type* type, const char* name) {
@@ -194,7 +155,7 @@ void KernelEmitter::emit_items() {
 
 // Items [first, last) of the last outer axis, the other outer coordinates being in `axes_`.
 void KernelEmitter::emit_outer_run(Value* first, Value* last) {
-  if (!kernel_.vectorize_outer || num_outer() == 0) {
+  if (!kernel_.lanes_outer || num_outer() == 0) {
     position_ = {};  // phases with a vector axis set it in their innermost loop
     return emit_loop(first, last, 1, false, "outer", [&](Value* i) {
       if (num_outer() > 0) axes_[num_outer() - 1] = i;
@@ -313,7 +274,7 @@ void KernelEmitter::place_phase(int phase) {
     }
     if (stmt.kind == StmtKind::kAxis) depends_on_axis(stmt.axis);
     bool scratch = stmt.buffer >= 0 && kernel_.buffers[stmt.buffer].kind == BufferKind::kRowScratch;
-    if (scratch && kernel_.vectorize_outer && has_vector_axis()) place.varies = true;
+    if (scratch && kernel_.lanes_outer && has_vector_axis()) place.varies = true;
     if (stmt.kind == StmtKind::kStore || stmt.kind == StmtKind::kReduce || stmt.kind == StmtKind::kScan) {
       place.depth = num_inner();
       place.varies = place.varies || has_vector_axis();
@@ -327,7 +288,7 @@ void KernelEmitter::place_phase(int phase) {
     if (stmt.dst >= 0) {
       bool reduced = stmt.kind == StmtKind::kReduce;
       register_depth_[stmt.dst] = reduced ? 0 : place.depth;
-      register_varies_[stmt.dst] = reduced ? kernel_.vectorize_outer && has_vector_axis() : place.varies;
+      register_varies_[stmt.dst] = reduced ? kernel_.lanes_outer && has_vector_axis() : place.varies;
     }
   }
 }

@@ -1,6 +1,6 @@
 // Emission of one kernel of the loop IR as one LLVM function (a runtime::HostKernelFn).
 //
-// The function walks work items; for each it runs the phases. Two shapes, by VectorKernel::vectorize_outer:
+// The function walks work items; for each it runs the phases. Two shapes, by ScheduledKernel::lanes_outer:
 //
 //   false: an item is one outer point; lanes run along the last inner axis of each phase
 //            for item:  for phase:  for inner axes:  { unrolled full vectors; masked rest }
@@ -19,13 +19,15 @@
 #include <string>
 #include <vector>
 
+#include "lowering/codegen/size_emitter.h"
+#include "lowering/codegen/statement_code.h"
 #include "lowering/cpu/emit.h"
 #include "lowering/cpu/vector_builder.h"
 #include "runtime/host/jit.h"
 
 namespace cdynamo::lowering::emit {
 
-// Lanes of a vector, and how many copies of the body are in flight, for one phase (or, with vectorize_outer, for all).
+// Lanes of a vector, and how many copies of the body are in flight, for one phase (or, with lanes_outer, for all).
 struct VectorWidth {
   int lanes = 1;
   int copies = 1;
@@ -33,7 +35,7 @@ struct VectorWidth {
 
 // What emission decides before it emits; also what callers need to know of the work.
 struct KernelPlan {
-  std::vector<VectorWidth> phases;  // one a phase; equal with vectorize_outer
+  std::vector<VectorWidth> phases;  // one a phase; equal with lanes_outer
   // An outer axis (not the last) along which some access is contiguous that is not so along the lanes: an
   // item is then a tile of `tile_rows` points of it by one block of lanes, so that each cache line is used
   // while it is there. -1: none.
@@ -50,7 +52,7 @@ struct KernelPlan {
   Sym scratch_bytes;
   double cost_per_item = 1;
 };
-KernelPlan plan_kernel(const VectorKernel& kernel, const graph::SymContext& context,
+KernelPlan plan_kernel(const ScheduledKernel& kernel, const graph::SymContext& context,
                        const runtime::HostTarget& host);
 
 // How many lanes of a vector the scans of a sequential phase may have, log2(lanes) steps each, so that the order
@@ -59,7 +61,7 @@ int scan_lanes_limit(const Phase& phase);
 
 class KernelEmitter {
  public:
-  KernelEmitter(llvm::Module& module, const VectorKernel& kernel, const KernelPlan& plan,
+  KernelEmitter(llvm::Module& module, const ScheduledKernel& kernel, const KernelPlan& plan,
                 const runtime::HostTarget& host);
   void emit(const std::string& name);
 
@@ -116,13 +118,12 @@ class KernelEmitter {
                        const char* name, const std::function<void(llvm::Value*)>& body);
   void emit_statements(int depth);
   void place_phase(int phase);
-  llvm::Value* size(const Sym& sym);
+  llvm::Value* size(const Sym& sym) { return size_(sym); }
   llvm::Value* lane_mask(llvm::Value* base, llvm::Value* end, int lanes);
 
   // statements.cpp
   void emit_statement(const Stmt& stmt, const Placement& placement);
   llvm::Value* emit_value(const Stmt& stmt, int copy);
-  llvm::Value* emit_op(const Stmt& stmt, int copy);
   llvm::Value* emit_check_index(const Stmt& stmt, int copy);
   llvm::Value* axis_value(int axis, int copy);
   Scalar operand(const Stmt& stmt, int i, int copy);
@@ -160,13 +161,12 @@ class KernelEmitter {
   const Accumulator& accumulator(const Stmt& stmt) const;
   void reset(const Accumulator& accumulator, const std::vector<llvm::AllocaInst*>& slots, DType dtype);
   llvm::Value* linear_inner_index(int copy);
-  void combine(const Stmt& stmt, llvm::Value* value, llvm::Value* index, llvm::Value*& best,
-               llvm::Value*& best_index, bool lower_index_wins);
+  void combine(const Stmt& stmt, Accumulated next, Accumulated& best, bool in_any_order);
   llvm::AllocaInst* new_alloca(llvm::Type* type, const char* name);
 
   // The axis along which lanes run; -1: this phase is executed one point at a time.
   int vector_axis() const {
-    if (kernel_.vectorize_outer) return num_outer() - 1;
+    if (kernel_.lanes_outer) return num_outer() - 1;
     const Phase& phase = kernel_.phases[phase_];
     const bool in_order = phase.sequential && scan_lanes_limit(phase) == 0;
     return num_inner() == 0 || in_order ? -1 : num_outer() + num_inner() - 1;
@@ -178,10 +178,11 @@ class KernelEmitter {
   int axis_depth(int axis) const { return axis < num_outer() ? 0 : axis - num_outer() + 1; }
 
   llvm::Module& module_;
-  const VectorKernel& kernel_;
+  const ScheduledKernel& kernel_;
   const KernelPlan& plan_;
   llvm::IRBuilder<> ir_;
   VectorBuilder builder_;
+  SizeEmitter size_;
 
   llvm::Function* function_ = nullptr;
   llvm::BasicBlock* entry_ = nullptr;
@@ -193,7 +194,6 @@ class KernelEmitter {
   std::vector<DType> register_halves_;  // the half type whose value it surely holds, else float32
   std::vector<bool> register_varies_;
   std::vector<int> register_depth_;
-  std::vector<std::pair<const graph::SymNode*, llvm::Value*>> sizes_;
 
   // Of the phase that is being emitted.
   int phase_ = 0;

@@ -9,7 +9,7 @@ namespace {
 
 // Lanes by the dtype that most of the work is done in: a register of that type is filled, wider ones take
 // several.
-int choose_lanes(const VectorKernel& kernel, const std::vector<const Phase*>& phases, int vector_bytes) {
+int choose_lanes(const ScheduledKernel& kernel, const std::vector<const Phase*>& phases, int vector_bytes) {
   int counts[9] = {};
   for (const Phase* phase : phases) {
     for (const Stmt& stmt : phase->body) {
@@ -49,7 +49,7 @@ VectorWidth fit(VectorWidth width, const Sym& extent) {
   return width;
 }
 
-VectorWidth choose_vector_width(const VectorKernel& kernel, const std::vector<const Phase*>& phases,
+VectorWidth choose_vector_width(const ScheduledKernel& kernel, const std::vector<const Phase*>& phases,
                                 const Sym& extent, int vector_bytes) {
   double cost = 0;
   for (const Phase* phase : phases)
@@ -62,7 +62,7 @@ VectorWidth choose_vector_width(const VectorKernel& kernel, const std::vector<co
 }
 
 // See KernelPlan::tile_axis.
-int choose_tile_axis(const VectorKernel& kernel) {
+int choose_tile_axis(const ScheduledKernel& kernel) {
   const int last = static_cast<int>(kernel.outer.size()) - 1;
   for (const Phase& phase : kernel.phases) {
     for (const Stmt& stmt : phase.body) {
@@ -81,7 +81,7 @@ int choose_tile_axis(const VectorKernel& kernel) {
 
 // A last axis but one of two or four points that are next to each other in memory, and its lanes right behind
 // them: pairs, quarters of a pixel. -1: none.
-int choose_interleaved_axis(const VectorKernel& kernel) {
+int choose_interleaved_axis(const ScheduledKernel& kernel) {
   const int last = static_cast<int>(kernel.outer.size()) - 1, axis = last - 1;
   if (axis < 0 || !(kernel.outer[axis] == Sym(2) || kernel.outer[axis] == Sym(4))) return -1;
   if (kernel.phases.size() != 1 || !kernel.phases[0].inner.empty()) return -1;
@@ -101,7 +101,7 @@ int choose_interleaved_axis(const VectorKernel& kernel) {
 
 // Tiles are square; those that are transposed in registers hold one copy of the body a row, so it has to be
 // short.
-void choose_tile(const VectorKernel& kernel, KernelPlan& plan, VectorWidth& width, int vector_bytes) {
+void choose_tile(const ScheduledKernel& kernel, KernelPlan& plan, VectorWidth& width, int vector_bytes) {
   constexpr double kMaxCost = 10;
   plan.tile_axis = choose_interleaved_axis(kernel);
   if (plan.tile_axis >= 0) {
@@ -126,7 +126,7 @@ void choose_tile(const VectorKernel& kernel, KernelPlan& plan, VectorWidth& widt
 }
 
 // Nanoseconds for one item, at 3 GHz; statement costs are those of 16 float32.
-double item_cost(const VectorKernel& kernel, const KernelPlan& plan, const graph::SymContext& context) {
+double item_cost(const ScheduledKernel& kernel, const KernelPlan& plan, const graph::SymContext& context) {
   double cycles = 2;
   for (size_t p = 0; p < kernel.phases.size(); ++p) {
     const Phase& phase = kernel.phases[p];
@@ -136,8 +136,8 @@ double item_cost(const VectorKernel& kernel, const KernelPlan& plan, const graph
     for (const Sym& extent : phase.inner)
       trips *= static_cast<double>(std::max<int64_t>(context.hint(extent), 1));
     const VectorWidth& width = plan.phases[p];
-    double vectors = std::max(1.0, kernel.vectorize_outer ? trips * width.lanes * width.copies / 16
-                                                          : trips / (width.lanes > 1 ? 16 : 1));
+    double vectors = std::max(1.0, kernel.lanes_outer ? trips * width.lanes * width.copies / 16
+                                                      : trips / (width.lanes > 1 ? 16 : 1));
     cycles += body * vectors;
   }
   if (plan.tile_axis >= 0) cycles *= plan.tile_rows;
@@ -146,11 +146,11 @@ double item_cost(const VectorKernel& kernel, const KernelPlan& plan, const graph
 
 }  // namespace
 
-KernelPlan plan_kernel(const VectorKernel& kernel, const graph::SymContext& context,
+KernelPlan plan_kernel(const ScheduledKernel& kernel, const graph::SymContext& context,
                        const runtime::HostTarget& host) {
   KernelPlan plan;
   plan.work = kernel.outer;
-  if (kernel.vectorize_outer) {
+  if (kernel.lanes_outer) {
     std::vector<const Phase*> all;
     for (const Phase& phase : kernel.phases) all.push_back(&phase);
     VectorWidth width;
@@ -171,7 +171,7 @@ KernelPlan plan_kernel(const VectorKernel& kernel, const graph::SymContext& cont
     }
   }
   int64_t interleaved = 1;
-  if (kernel.vectorize_outer && !plan.phases.empty())
+  if (kernel.lanes_outer && !plan.phases.empty())
     interleaved = int64_t{plan.phases[0].lanes} * plan.phases[0].copies;
   for (const KernelBuffer& buffer : kernel.buffers) {
     if (buffer.kind != BufferKind::kRowScratch) continue;

@@ -11,7 +11,7 @@ using graph::InternalError;
 
 namespace {
 
-bool is_scratch(const VectorKernel& kernel, int buffer) {
+bool is_scratch(const ScheduledKernel& kernel, int buffer) {
   return kernel.buffers[buffer].kind == BufferKind::kRowScratch;
 }
 
@@ -33,7 +33,7 @@ void KernelEmitter::advance_pointers(int depth) {
     }
     // A row scratch of a vectorized outer axis holds its rows interleaved: element e of lane l is at e *
     // block + l.
-    if (is_scratch(kernel_, stmt.buffer) && kernel_.vectorize_outer) {
+    if (is_scratch(kernel_, stmt.buffer) && kernel_.lanes_outer) {
       const VectorWidth width = plan_.phases[phase_];
       offset = ir_.CreateMul(offset, ir_.getInt64(int64_t{width.lanes} * width.copies));
     }
@@ -66,7 +66,7 @@ KernelEmitter::Address KernelEmitter::address(const Stmt& stmt, int copy) {
       copy_stride = size(term.stride);
     }
   }
-  bool scratch_lanes = is_scratch(kernel_, stmt.buffer) && kernel_.vectorize_outer;
+  bool scratch_lanes = is_scratch(kernel_, stmt.buffer) && kernel_.lanes_outer;
   if (scratch_lanes) lane_stride = ir_.getInt64(1);
   out.pointer = uniform ? ir_.CreateGEP(element, statement_pointers_[statement_], uniform)
                         : statement_pointers_[statement_];

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "graph/op.h"
-#include "graph/reference.h"
 #include "lowering/cpu/kernel_emitter.h"
 
 namespace cdynamo::lowering::emit {
@@ -13,22 +12,6 @@ using graph::InternalError;
 namespace {
 
 constexpr int64_t kMostTerms = 64;  // of one float accumulator
-
-enum class ReductionClass { kSelects, kAdds, kOther };
-
-// Found by trying: of 2 and 3 an extremum gives one back, and only a sum gives 5.
-ReductionClass class_of(const graph::ReductionDef& reduction) {
-  graph::ReferenceBuilder builder;
-  const double joined = graph::ReferenceBuilder::real(
-      reduction.combine(builder, builder.constant(2, DType::kF64), builder.constant(3, DType::kF64)));
-  if (joined == 2 || joined == 3) return ReductionClass::kSelects;
-  return joined == 5 ? ReductionClass::kAdds : ReductionClass::kOther;
-}
-
-// Whether the length of the chain and its order show in the result.
-bool rounds(const Stmt& stmt, DType dtype) {
-  return runtime::is_float(dtype) && class_of(*stmt.reduction) != ReductionClass::kSelects;
-}
 
 }  // namespace
 
@@ -78,7 +61,7 @@ void KernelEmitter::begin_reductions() {
   const VectorWidth width = plan_.phases[phase_];
   const bool vector = has_vector_axis();
   const int lanes = vector ? width.lanes : 1;
-  const int copies = !vector ? 1 : kernel_.vectorize_outer ? position_.copies : width.copies;
+  const int copies = !vector ? 1 : kernel_.lanes_outer ? position_.copies : width.copies;
   for (const Stmt& stmt : kernel_.phases[phase_].body) {
     if (stmt.kind != StmtKind::kReduce && stmt.kind != StmtKind::kScan) continue;
     DType dtype = register_dtypes_.at(stmt.operands.at(0));
@@ -156,32 +139,9 @@ Value* KernelEmitter::linear_inner_index(int copy) {
   return index;
 }
 
-// (best, best_index) = combine((best, best_index), (value, index)). An index follows its value; among equal
-// values the lowest wins, for which `value` need only be compared where it may have come earlier.
-void KernelEmitter::combine(const Stmt& stmt, Value* value, Value* index, Value*& best, Value*& best_index,
-                            bool lower_index_wins) {
-  DType dtype = register_dtypes_.at(stmt.operands.at(0));
-  Value* joined = VectorBuilder::value(
-      stmt.reduction->combine(builder_, VectorBuilder::wrap(best, dtype), VectorBuilder::wrap(value, dtype)));
-  if (stmt.reduction->returns_index) {
-    bool f = runtime::is_float(dtype);
-    auto same = [&](Value* a, Value* b) {
-      if (!f) return ir_.CreateICmpEQ(a, b);
-      return ir_.CreateOr(ir_.CreateFCmpOEQ(a, b),
-                          ir_.CreateAnd(ir_.CreateFCmpUNO(a, a), ir_.CreateFCmpUNO(b, b)));
-    };
-    Value* take = ir_.CreateNot(same(joined, best));
-    Value* earlier = ir_.CreateICmpSLT(index, best_index);
-    if (lower_index_wins) {
-      take = ir_.CreateOr(take, ir_.CreateAnd(same(value, best), earlier));
-    } else {
-      // The identity itself may be the winning value: the first element is always taken.
-      Value* none = ConstantInt::get(best_index->getType(), INT64_MAX);
-      take = ir_.CreateOr(take, ir_.CreateICmpEQ(best_index, none));
-    }
-    best_index = ir_.CreateSelect(take, index, best_index);
-  }
-  best = joined;
+void KernelEmitter::combine(const Stmt& stmt, Accumulated next, Accumulated& best, bool in_any_order) {
+  emit::combine(builder_, *stmt.reduction, register_dtypes_.at(stmt.operands.at(0)), next, best,
+                in_any_order);
 }
 
 void KernelEmitter::emit_reduce(const Stmt& stmt, int copy) {
@@ -192,17 +152,18 @@ void KernelEmitter::emit_reduce(const Stmt& stmt, int copy) {
   const int lanes = vector ? static_cast<int>(vector->getNumElements()) : 1;
   Value* old = ir_.CreateLoad(type, slot);
   Value* value = builder_.splat(register_value(stmt.operands.at(0), copy), lanes);
-  Value *best = old, *index = nullptr, *old_index = nullptr, *best_index = nullptr;
+  Accumulated next{value, nullptr}, best{old, nullptr};
+  Value* old_index = nullptr;
   if (stmt.reduction->returns_index) {
-    index = builder_.splat(linear_inner_index(copy), lanes);
-    old_index = best_index = ir_.CreateLoad(index->getType(), target.indices.at(copy));
+    next.index = builder_.splat(linear_inner_index(copy), lanes);
+    old_index = best.index = ir_.CreateLoad(next.index->getType(), target.indices.at(copy));
   }
-  combine(stmt, value, index, best, best_index, false);
+  combine(stmt, next, best, false);
   // With a vectorized outer axis the lanes that are not there accumulate what nobody reads.
-  Value* mask = kernel_.vectorize_outer ? nullptr : position_.mask;
-  ir_.CreateStore(mask ? ir_.CreateSelect(mask, best, old) : best, slot);
-  if (best_index)
-    ir_.CreateStore(mask ? ir_.CreateSelect(mask, best_index, old_index) : best_index,
+  Value* mask = kernel_.lanes_outer ? nullptr : position_.mask;
+  ir_.CreateStore(mask ? ir_.CreateSelect(mask, best.value, old) : best.value, slot);
+  if (best.index)
+    ir_.CreateStore(mask ? ir_.CreateSelect(mask, best.index, old_index) : best.index,
                     target.indices.at(copy));
 }
 
@@ -257,39 +218,42 @@ void KernelEmitter::end_reductions() {
     const Stmt& stmt = *accumulator.stmt;
     if (stmt.kind == StmtKind::kScan) continue;
     const bool indexed = stmt.reduction->returns_index;
-    Registers values, indices;
+    std::vector<Accumulated> found;
     for (size_t copy = 0; copy < accumulator.values.size(); ++copy) {
       AllocaInst* slot = accumulator.values[copy];
-      values.push_back(accumulator.totals.empty()
-                           ? ir_.CreateLoad(slot->getAllocatedType(), slot)
-                           : VectorBuilder::value(builder_.cast(
-                                 VectorBuilder::wrap(total(accumulator, static_cast<int>(copy)), DType::kF64),
-                                 accumulator.dtype)));
-      indices.push_back(
-          indexed ? ir_.CreateLoad(accumulator.indices[copy]->getAllocatedType(), accumulator.indices[copy])
-                  : nullptr);
+      Value* value = accumulator.totals.empty()
+                         ? ir_.CreateLoad(slot->getAllocatedType(), slot)
+                         : VectorBuilder::value(builder_.cast(
+                               VectorBuilder::wrap(total(accumulator, static_cast<int>(copy)), DType::kF64),
+                               accumulator.dtype));
+      found.push_back({value, nullptr});
+      if (indexed)
+        found.back().index =
+            ir_.CreateLoad(accumulator.indices[copy]->getAllocatedType(), accumulator.indices[copy]);
     }
-    if (!kernel_.vectorize_outer) {
-      while (values.size() > 1) {
-        size_t half = values.size() / 2;
-        for (size_t i = 0; i < half; ++i)
-          combine(stmt, values[i + half], indices[i + half], values[i], indices[i], true);
-        values.resize(half), indices.resize(half);
+    if (!kernel_.lanes_outer) {
+      while (found.size() > 1) {
+        size_t half = found.size() / 2;
+        for (size_t i = 0; i < half; ++i) combine(stmt, found[i + half], found[i], true);
+        found.resize(half);
       }
-      for (int lanes = VectorBuilder::lanes(values[0]); lanes > 1; lanes /= 2) {
+      for (int lanes = VectorBuilder::lanes(found[0].value); lanes > 1; lanes /= 2) {
         SmallVector<int, 64> low, high;
         for (int i = 0; i < lanes / 2; ++i) low.push_back(i), high.push_back(i + lanes / 2);
         auto half_of = [&](Value* v, ArrayRef<int> part) {
           Value* piece = ir_.CreateShuffleVector(v, part);
           return lanes == 2 ? ir_.CreateExtractElement(piece, uint64_t{0}) : piece;
         };
-        Value *upper = half_of(values[0], high), *upper_index = indexed ? half_of(indices[0], high) : nullptr;
-        values[0] = half_of(values[0], low);
-        if (indexed) indices[0] = half_of(indices[0], low);
-        combine(stmt, upper, upper_index, values[0], indices[0], true);
+        const Accumulated upper{half_of(found[0].value, high),
+                                indexed ? half_of(found[0].index, high) : nullptr};
+        found[0].value = half_of(found[0].value, low);
+        if (indexed) found[0].index = half_of(found[0].index, low);
+        combine(stmt, upper, found[0], true);
       }
     }
-    registers_[stmt.dst] = indexed ? indices : values;
+    Registers& results = registers_[stmt.dst];
+    results.clear();
+    for (const Accumulated& best : found) results.push_back(indexed ? best.index : best.value);
     if (!indexed && runtime::compute_type(stmt.dtype) != register_dtypes_.at(stmt.operands.at(0)))
       throw InternalError("emission: a reduction's dtype differs from its operand's");
     if (!indexed && runtime::is_half(stmt.dtype))

@@ -31,49 +31,25 @@ void KernelEmitter::emit_statement(const Stmt& stmt, const Placement& placement)
 Value* KernelEmitter::emit_value(const Stmt& stmt, int copy) {
   switch (stmt.kind) {
     case StmtKind::kLoad: return emit_load(stmt, copy);
-    case StmtKind::kConstant:
-      return VectorBuilder::value(runtime::is_float(stmt.dtype)
-                                      ? builder_.cast(builder_.constant(stmt.value, stmt.dtype), stmt.dtype)
-                                      : builder_.constant_int(stmt.int_value, stmt.dtype));
     case StmtKind::kAxis: return axis_value(stmt.axis, copy);
     case StmtKind::kSize: return size(stmt.size);
-    case StmtKind::kPrim: {
-      Scalar operands[3];
-      int count = static_cast<int>(stmt.operands.size());
-      for (int i = 0; i < count; ++i) operands[i] = operand(stmt, i, copy);
-      Scalar result = builder_.prim(stmt.prim, operands, count);
-      return VectorBuilder::value(runtime::is_half(stmt.dtype) ? builder_.round_to(result, stmt.dtype)
-                                                               : result);
-    }
-    case StmtKind::kCast: return VectorBuilder::value(builder_.cast(operand(stmt, 0, copy), stmt.dtype));
-    case StmtKind::kSelect:
-      return VectorBuilder::value(
-          builder_.select(operand(stmt, 0, copy), operand(stmt, 1, copy), operand(stmt, 2, copy)));
-    case StmtKind::kOp: return emit_op(stmt, copy);
     case StmtKind::kCheckIndex: return emit_check_index(stmt, copy);
     case StmtKind::kScan: return emit_scan(stmt, copy);
-    default: throw InternalError("emission: unknown statement");
+    default: break;
   }
-}
-
-Value* KernelEmitter::emit_op(const Stmt& stmt, int copy) {
-  const graph::Node& node = *stmt.node;
   std::vector<Scalar> operands;
   for (size_t i = 0; i < stmt.operands.size(); ++i)
     operands.push_back(operand(stmt, static_cast<int>(i), copy));
-  graph::Args args(node.op->parsed.at(node.overload), node.args);
-  Scalar result = node.op->scalar(builder_, operands.data(), args);
-  if (stmt.dtype != DType::kBF16) return VectorBuilder::value(builder_.cast(result, stmt.dtype));
   // An addition or the like passes its operands' NaNs on, or makes one without payload.
   constexpr int kSimple = 2;
   auto has_short_nans = [&](int reg) {
     auto* number = dyn_cast<ConstantFP>(register_value(reg, copy));
     return register_halves_.at(reg) == DType::kBF16 || (number && !number->isNaN());
   };
-  const bool short_nans = statement_cost(stmt, kernel_) <= kSimple &&
+  const bool short_nans = stmt.kind == StmtKind::kOp && stmt.dtype == DType::kBF16 &&
+                          statement_cost(stmt, kernel_) <= kSimple &&
                           std::all_of(stmt.operands.begin(), stmt.operands.end(), has_short_nans);
-  result = builder_.cast(result, DType::kF32);
-  return VectorBuilder::value(builder_.round_to(result, stmt.dtype, short_nans));
+  return emit_scalar_statement(builder_, stmt, operands, short_nans);
 }
 
 Scalar KernelEmitter::operand(const Stmt& stmt, int i, int copy) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lowering/cpu/emit.h"
-#include "lowering/cpu/schedule.h"
+#include "lowering/loops/schedule.h"
 
 namespace cdynamo::lowering {
 namespace {
@@ -14,12 +14,13 @@ constexpr int64_t kMostBlocks = 4096;
 constexpr int64_t kFewRows = 16;            // fewer outer points do not keep the threads busy
 constexpr int64_t kWorthThreads = 1 << 14;  // elements
 constexpr int64_t kLanes = 32;
+constexpr LaneStyle kVectors{.few = 16, .tiles = true};
 
 }  // namespace
 
 const char* CpuTarget::obstacle(const Kernel& kernel, const graph::SymContext& context) const {
-  return reduces_crosswise(kernel, context) ? "one reduction runs along memory, the other across it"
-                                            : nullptr;
+  return reduces_crosswise(kernel, context, kVectors) ? "one reduction runs along memory, the other across it"
+                                                      : nullptr;
 }
 
 ReductionBlocks CpuTarget::reduction_blocks(const ReductionShape& shape) const {
@@ -33,9 +34,9 @@ ReductionBlocks CpuTarget::reduction_blocks(const ReductionShape& shape) const {
 std::unique_ptr<CompiledModule> CpuTarget::emit(std::span<const Kernel> kernels,
                                                 const graph::SymContext& context,
                                                 const EmitOptions& options) const {
-  std::vector<VectorKernel> scheduled;
+  std::vector<ScheduledKernel> scheduled;
   for (const Kernel& kernel : kernels) {
-    scheduled.push_back(schedule(kernel, context));
+    scheduled.push_back(schedule(kernel, context, kVectors));
     if (options.loop_ir) *options.loop_ir += print(scheduled.back()) + "\n";
   }
   return emit_cpu(scheduled, context, options);

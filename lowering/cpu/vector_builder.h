@@ -1,71 +1,32 @@
-// ScalarBuilder on LLVM IR: one handle is a scalar (uniform over the lanes) or a vector of lanes, and
-// operands of both kinds mix: a uniform operand is broadcast where a vector one meets it. Constants are
-// always uniform.
-//
-// bool is i1; half types never appear (kernels hold them as float32, rounded by `round_to`).
+// The scalar code of kernels on vectors of x86: CodeBuilder with what SIMD registers have and have not, and C's functions
+// for the lanes that polynomials leave to them.
 #pragma once
-
-#include <llvm/IR/IRBuilder.h>
 
 #include <map>
 #include <utility>
 
-#include "lowering/math/math.h"
+#include "lowering/codegen/code_builder.h"
 
 namespace cdynamo::lowering::emit {
 
-using graph::DType;
-using graph::Prim;
-using graph::Scalar;
-
-class VectorBuilder final : public math::MathBuilder {
+class VectorBuilder final : public CodeBuilder {
  public:
-  // New instructions go to `ir`'s insertion point, which `rare` moves to a later block.
-  VectorBuilder(llvm::IRBuilder<>& ir, bool has_avx512) : ir_(ir), has_avx512_(has_avx512) {}
+  VectorBuilder(llvm::IRBuilder<>& ir, bool has_avx512) : CodeBuilder(ir), has_avx512_(has_avx512) {}
 
-  Scalar constant(double value, DType dtype) override;
-  Scalar constant_int(int64_t value, DType dtype) override;
-  Scalar prim(Prim prim, const Scalar* operands, int count) override;
-  Scalar cast(Scalar value, DType dtype) override;
-  Scalar select(Scalar condition, Scalar yes, Scalar no) override;
-  Scalar bitcast(Scalar value, DType dtype) override;
   Scalar rare(Scalar condition, Scalar common, Prim prim, const Scalar* operands, int count) override;
   Scalar scale(Scalar x, Scalar n) override;
   Split split(Scalar x) override;
 
-  // Rounds a float32 to a half dtype and back. `short_nans`: no NaN has a bit set that the half dtype drops.
-  Scalar round_to(Scalar value, DType half, bool short_nans = false);
-  // float32 <-> the 16 bits of a half dtype. `narrow` rounds to nearest even.
-  llvm::Value* widen_half(llvm::Value* bits, DType half);
-  llvm::Value* narrow_half(llvm::Value* value, DType half, bool short_nans = false);
-  // The same for bfloat16, of what is rounded already.
-  llvm::Value* upper_half(llvm::Value* value);
-
-  llvm::IRBuilder<>& ir() { return ir_; }
-  llvm::Value* splat(llvm::Value* value, int lanes);
-  llvm::Type* type(DType dtype, int lanes = 1);          // of a register
-  llvm::Type* storage_type(DType dtype, int lanes = 1);  // in memory: bool is i8, half types are i16
-  // Whether any lane of a bool is true, as i1.
-  llvm::Value* any(llvm::Value* condition);
-
-  static llvm::Value* value(Scalar s) { return static_cast<llvm::Value*>(s.handle); }
-  static Scalar wrap(llvm::Value* value, DType dtype) { return {value, dtype}; }
-  static int lanes(llvm::Value* value);
-
  private:
-  llvm::Value* binary(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b);
-  llvm::Value* to_integer(llvm::Value* v, DType dtype);
-  llvm::Value* opaque(llvm::Value* value);  // to what LLVM knows of the operation that made it
-  llvm::Value* unary(Prim prim, DType dtype, llvm::Value* a);
-  llvm::Value* integer_divide(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b);
-  llvm::Value* float_remainder(DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* to_integer(llvm::Value* v, DType dtype) override;
+  llvm::Value* integer_divide(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b) override;
+  llvm::Value* opaque(llvm::Value* value) override;
   llvm::Value* call_lanes(const math::LibmEntry& entry, DType dtype, llvm::Value* common, llvm::Value* mask,
                           llvm::ArrayRef<llvm::Value*> operands);
   llvm::Value* spill_slot(llvm::Type* type, int which);
   template <typename F>
   llvm::Value* by_register(llvm::ArrayRef<llvm::Value*> operands, int register_lanes, const F& function);
 
-  llvm::IRBuilder<>& ir_;
   bool has_avx512_;
   std::map<std::pair<llvm::Type*, int>, llvm::Value*> spill_slots_;
 };

@@ -137,11 +137,6 @@ void write_perf_map(const std::string& name, const LoadedCode& code) {
 
 }  // namespace
 
-void check_llvm(Error error, const char* what) {
-  if (!error) return;
-  throw JitError(std::string(what) + ": " + toString(std::move(error)));
-}
-
 void define_symbols(std::span<const std::pair<const char*, void*>> symbols) {
   CurrentSession& current = CurrentSession::process();
   std::lock_guard lock(current.mutex);

@@ -11,7 +11,6 @@
 
 #include <absl/functional/function_ref.h>
 
-#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,31 +18,15 @@
 #include <utility>
 #include <vector>
 
-namespace llvm {
-class Module;
-class Error;
-}  // namespace llvm
+#include "runtime/codegen/llvm_compile.h"
 
 namespace cdynamo::runtime {
 
-struct JitError : std::exception {
-  explicit JitError(std::string message) : message(std::move(message)) {}
-  const char* what() const noexcept override { return message.c_str(); }
-  std::string message;
-};
-
-// An error that LLVM would have ended the process with. What was called of LLVM cannot be called again.
-struct FatalError : JitError {
-  using JitError::JitError;
-};
-
-// What code is generated for. Two processes with equal `key()` can run each other's object code.
-struct HostTarget {
-  std::string triple, cpu, features;
+// What code is generated for here. Two processes with equal `key()` can run each other's object code.
+struct HostTarget : CodeTarget {
   int vector_bytes = 16;  // of the registers that emission uses: 64 with AVX-512, 32 with AVX2
   bool has_fma = false;
   bool has_avx512 = false;  // F, BW, DQ and VL: masks and 64-byte registers
-  std::string key() const;
 };
 const HostTarget& host_target();
 
@@ -71,8 +54,5 @@ std::unique_ptr<LoadedCode> load_object(std::string_view object, const std::vect
 // Functions of ours that generated code may call, by name. A name given again with the same address is
 // ignored.
 void define_symbols(std::span<const std::pair<const char*, void*>> symbols);
-
-// The one adapter of LLVM's errors: throws JitError with `what` and LLVM's message where there is one.
-void check_llvm(llvm::Error error, const char* what);
 
 }  // namespace cdynamo::runtime

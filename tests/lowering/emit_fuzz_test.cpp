@@ -21,7 +21,7 @@ class RandomKernel {
     const int phases = 1 + pick(3);
     for (int i = 0; i < phases; ++i) add_phase(i + 1 == phases);
   }
-  VectorKernel kernel() const { return writer_.kernel; }
+  ScheduledKernel kernel() const { return writer_.kernel; }
   const std::vector<int64_t>& symbols() const { return symbols_; }
 
  private:

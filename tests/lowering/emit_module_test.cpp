@@ -14,7 +14,7 @@ namespace {
 using namespace testing;
 
 // y = x + value, with lengths and numbers that no other test uses, so that no code is there yet.
-VectorKernel add_constant(double value, Sym n = 96) {
+ScheduledKernel add_constant(double value, Sym n = 96) {
   KernelWriter w({n}, true);
   w.begin();
   int x = w.load(w.buffer(DType::kF32, n), w.index({{0, 1}}));
@@ -37,7 +37,7 @@ const EmitOptions kMemoryOnly{.use_disk_cache = false};
 
 TEST(EmitModule, EqualKernelsAreCompiledOnce) {
   graph::SymContext context;
-  std::vector<VectorKernel> kernels = {add_constant(1001), add_constant(1002), add_constant(1001),
+  std::vector<ScheduledKernel> kernels = {add_constant(1001), add_constant(1002), add_constant(1001),
                                        add_constant(1001)};
   kernels[2].name = "another name";
   kernels[3].buffers[0].plan_buffer = 17;
@@ -52,7 +52,7 @@ TEST(EmitModule, EqualKernelsAreCompiledOnce) {
 
 TEST(EmitModule, CodeIsSharedWhileItIsHeld) {
   graph::SymContext context;
-  std::vector<VectorKernel> kernels = {add_constant(2001)};
+  std::vector<ScheduledKernel> kernels = {add_constant(2001)};
   auto first = emit_cpu(kernels, context, kMemoryOnly);
   auto second = emit_cpu(kernels, context, kMemoryOnly);
   EXPECT_EQ(second->kernels_compiled, 0);
@@ -66,12 +66,12 @@ TEST(EmitModule, CodeIsSharedWhileItIsHeld) {
 TEST(EmitModule, DifferencesThatMatterAreSeen) {
   graph::SymContext context;
   Sym s = context.new_symbol("s0", 96);
-  std::vector<VectorKernel> kernels = {add_constant(3001), add_constant(3001, 97), add_constant(3001, s),
+  std::vector<ScheduledKernel> kernels = {add_constant(3001), add_constant(3001, 97), add_constant(3001, s),
                                        add_constant(3001, s * Sym(2))};
-  VectorKernel narrow = kernels[0];
-  narrow.vectorize_outer = false;
+  ScheduledKernel narrow = kernels[0];
+  narrow.lanes_outer = false;
   kernels.push_back(narrow);
-  VectorKernel sequential = kernels[0];
+  ScheduledKernel sequential = kernels[0];
   sequential.phases[0].sequential = true;
   kernels.push_back(sequential);
   for (size_t i = 0; i < kernels.size(); ++i)
@@ -80,7 +80,7 @@ TEST(EmitModule, DifferencesThatMatterAreSeen) {
 
 TEST(EmitModule, SecondLoadComesFromDisk) {
   graph::SymContext context;
-  std::vector<VectorKernel> kernels = {add_constant(4001), add_constant(4002)};
+  std::vector<ScheduledKernel> kernels = {add_constant(4001), add_constant(4002)};
   // The process's cache, in the directory that the environment names (see main of these tests) or the user's.
   auto first = emit_cpu(kernels, context, {});
   const int compiled = first->kernels_compiled + first->kernels_from_disk;
@@ -96,7 +96,7 @@ TEST(EmitModule, SecondLoadComesFromDisk) {
 TEST(EmitModule, TextsAreGiven) {
   graph::SymContext context;
   std::string ir, assembly;
-  std::vector<VectorKernel> kernels = {add_constant(5001), add_constant(5001)};
+  std::vector<ScheduledKernel> kernels = {add_constant(5001), add_constant(5001)};
   auto module = emit_cpu(kernels, context,
                          {.use_disk_cache = false, .keep_text = true, .llvm_ir = &ir, .assembly = &assembly});
   EXPECT_NE(ir.find("define void @kernel"), std::string::npos);
@@ -110,7 +110,7 @@ TEST(EmitModule, SeveralThreadsCompileAtOnce) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       graph::SymContext context;
-      std::vector<VectorKernel> kernels;
+      std::vector<ScheduledKernel> kernels;
       for (int i = 0; i < 6; ++i) kernels.push_back(add_constant(6000 + 3 * t + i));
       auto module = emit_cpu(kernels, context, kMemoryOnly);
       for (int i = 0; i < 6; ++i) right += run_one(*module, i) == 6001 + 3 * t + i;
@@ -123,7 +123,7 @@ TEST(EmitModule, SeveralThreadsCompileAtOnce) {
 TEST(EmitModule, PlansSayWhatTheWorkIs) {
   graph::SymContext context;
   Sym n = context.new_symbol("s0", 1000);
-  std::vector<VectorKernel> kernels = {add_constant(7001, n)};
+  std::vector<ScheduledKernel> kernels = {add_constant(7001, n)};
   auto module = emit_cpu(kernels, context, kMemoryOnly);
   int64_t small = 1, large = 100000;
   EXPECT_EQ(context.evaluate(module->kernels[0].grid.at(0), &small), 1);

@@ -31,7 +31,7 @@ bool valid(Prim prim, DType dtype) {
          prim == Prim::k_bit_not || prim == Prim::k_eq || prim == Prim::k_ne;
 }
 
-VectorKernel pointwise(Prim prim, int arity, DType dtype, Sym n) {
+ScheduledKernel pointwise(Prim prim, int arity, DType dtype, Sym n) {
   KernelWriter w({n}, true);
   w.begin();
   std::vector<int> operands;
@@ -70,7 +70,7 @@ TEST(EmitPointwise, EveryPrimitiveOfEveryDType) {
 }
 
 // inner(x, y) and a constant, one on either side of outer.
-VectorKernel pair(const PrimRow& inner, const PrimRow& outer, double constant, bool constant_first) {
+ScheduledKernel pair(const PrimRow& inner, const PrimRow& outer, double constant, bool constant_first) {
   const Sym n = 67;
   KernelWriter w({n}, true);
   w.begin();
@@ -283,7 +283,7 @@ TEST(EmitPointwise, UniformMasks) {
   check(w.kernel, context, {});
 }
 
-VectorKernel embedding(Sym n) {
+ScheduledKernel embedding(Sym n) {
   KernelWriter w({n, Sym(20)}, true);
   w.begin();
   int index = w.load(w.buffer(DType::kI64, n), w.index({{0, 1}}));
@@ -296,7 +296,7 @@ VectorKernel embedding(Sym n) {
 }
 
 // Buffers: 0 the indices, 1 the output, 2 the table.
-VectorKernel gather(Sym n) {
+ScheduledKernel gather(Sym n) {
   KernelWriter w({n}, true);
   w.begin();
   int index = w.check(w.load(w.buffer(DType::kI64, n), w.index({{0, 1}})), 10);
@@ -312,7 +312,7 @@ TEST(EmitPointwise, IndirectLoads) {
   Sym n = context.new_symbol("s0", 16);
   std::vector<int64_t> indices;
   for (int i = 0; i < 37; ++i) indices.push_back(i % 20 - 10);
-  for (const VectorKernel& kernel : {embedding(n), gather(n)})
+  for (const ScheduledKernel& kernel : {embedding(n), gather(n)})
     check(kernel, context, {.symbols = {37}, .contents = {{0, indices}}});
 }
 
@@ -323,7 +323,7 @@ TEST(EmitPointwise, IndexErrors) {
     for (int position : {0, 5, 36}) {
       std::vector<int64_t> indices(37, 3);
       indices[position] = bad;
-      for (const VectorKernel& kernel : {embedding(n), gather(n)}) {
+      for (const ScheduledKernel& kernel : {embedding(n), gather(n)}) {
         int64_t error[3] = {};
         check(kernel, context, {.symbols = {37}, .parts = 1, .contents = {{0, indices}}}, error);
         EXPECT_EQ(error[0], 1);

@@ -8,7 +8,7 @@ namespace {
 using namespace testing;
 
 // Rows of `inner`, reduced; lanes along the last inner axis.
-VectorKernel rows(const graph::ReductionDef& def, DType dtype, Sym outer, std::vector<Sym> inner) {
+ScheduledKernel rows(const graph::ReductionDef& def, DType dtype, Sym outer, std::vector<Sym> inner) {
   KernelWriter w({outer}, false);
   w.begin(inner);
   Sym row = 1;
@@ -27,7 +27,7 @@ VectorKernel rows(const graph::ReductionDef& def, DType dtype, Sym outer, std::v
 }
 
 // Columns of a rows x columns matrix, reduced; lanes across them.
-VectorKernel columns(const graph::ReductionDef& def, DType dtype, Sym rows, Sym columns) {
+ScheduledKernel columns(const graph::ReductionDef& def, DType dtype, Sym rows, Sym columns) {
   KernelWriter w({columns}, true);
   w.begin({rows});
   int x = w.load(w.buffer(dtype, rows * columns), w.index({{0, 1}, {1, columns}}));
@@ -115,13 +115,13 @@ TEST(EmitArgmax, TiesAndNaN) {
   for (int i = 0; i < 40; ++i) values[120 + i] = -INFINITY;            // the identity itself
   std::vector<int64_t> packed(values.size() / 2);
   std::memcpy(packed.data(), values.data(), values.size() * sizeof(float));
-  VectorKernel kernel = rows(kArgmax, DType::kF32, 4, {Sym(40)});
+  ScheduledKernel kernel = rows(kArgmax, DType::kF32, 4, {Sym(40)});
   check(kernel, context, {.contents = {{0, packed}}});
   check(columns(kArgmax, DType::kF32, 4, Sym(40)), context, {.contents = {{0, packed}}});
 }
 
 // Rows in three phases; with `scratch` the exponentials are kept for the last one.
-VectorKernel softmax(Sym outer, Sym n, bool scratch) {
+ScheduledKernel softmax(Sym outer, Sym n, bool scratch) {
   KernelWriter w({outer}, false);
   int x = w.buffer(DType::kF32, outer * n), y = w.buffer(DType::kF32, outer * n, true);
   int row = scratch ? w.buffer(DType::kF32, n, true, BufferKind::kRowScratch) : -1;

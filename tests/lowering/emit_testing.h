@@ -62,13 +62,13 @@ class GuardedBuffer {
 
 // Writes kernels statement by statement.
 struct KernelWriter {
-  VectorKernel kernel;
+  ScheduledKernel kernel;
   int phase = -1;
 
-  explicit KernelWriter(std::vector<Sym> outer, bool vectorize_outer) {
+  explicit KernelWriter(std::vector<Sym> outer, bool lanes_outer) {
     kernel.name = "test";
     kernel.outer = std::move(outer);
-    kernel.vectorize_outer = vectorize_outer;
+    kernel.lanes_outer = lanes_outer;
   }
   void begin(std::vector<Sym> inner = {}, bool sequential = false) {
     kernel.phases.push_back({std::move(inner), {}, sequential});
@@ -212,10 +212,10 @@ struct CheckOptions {
 };
 
 // Runs a kernel compiled and interpreted on the same data and compares every buffer.
-inline void check(const VectorKernel& kernel, const graph::SymContext& context,
+inline void check(const ScheduledKernel& kernel, const graph::SymContext& context,
                   const CheckOptions& options = {}, int64_t* error_out = nullptr) {
   for (const std::string& broken : verify(kernel)) FAIL() << broken << "\n" << print(kernel);
-  std::vector<VectorKernel> kernels = {kernel};
+  std::vector<ScheduledKernel> kernels = {kernel};
   auto module = emit_cpu(kernels, context, {.use_disk_cache = false});
   const CompiledKernel& compiled = module->kernels.at(0);
   const int64_t* symbols = options.symbols.data();

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <utility>
 
-#include "lowering/cpu/schedule.h"
+#include "lowering/loops/schedule.h"
 #include "lowering/cpu/target.h"
 #include "lowering/loops/loop_interpreter.h"
 #include "runtime/host/kernel.h"
@@ -64,7 +64,7 @@ class InterpretedTarget : public CpuTarget {
                                        const EmitOptions& options) const override {
     std::vector<Kernel> scheduled;
     for (const Kernel& kernel : kernels) {
-      scheduled.push_back(schedule(kernel, context));
+      scheduled.push_back(schedule(kernel, context, {.few = 16, .tiles = true}));
       if (options.loop_ir) *options.loop_ir += print(scheduled.back()) + "\n";
       for (const std::string& broken : verify(scheduled.back())) ADD_FAILURE() << broken;
     }

@@ -24,11 +24,11 @@ Stmt load(int dst, int buffer, DType dtype) {
 }
 
 // y = prim(x0, x1) elementwise.
-VectorKernel elementwise(Prim prim, int operands, DType dtype, Sym n) {
-  VectorKernel kernel;
+ScheduledKernel elementwise(Prim prim, int operands, DType dtype, Sym n) {
+  ScheduledKernel kernel;
   kernel.name = "math";
   kernel.outer = {n};
-  kernel.vectorize_outer = true;
+  kernel.lanes_outer = true;
   kernel.phases.resize(1);
   Stmt call{.kind = StmtKind::kPrim, .dst = operands, .dtype = dtype, .prim = prim};
   for (int i = 0; i < operands; ++i) {
@@ -50,7 +50,7 @@ std::vector<T> run(Prim prim, const std::vector<std::vector<T>>& inputs) {
   graph::SymContext context;
   Sym n = context.new_symbol("s0", 64);
   DType dtype = sizeof(T) == 4 ? DType::kF32 : DType::kF64;
-  std::vector<VectorKernel> kernels = {elementwise(prim, static_cast<int>(inputs.size()), dtype, n)};
+  std::vector<ScheduledKernel> kernels = {elementwise(prim, static_cast<int>(inputs.size()), dtype, n)};
   auto module = emit_cpu(kernels, context, {.use_disk_cache = false});
   int64_t size = static_cast<int64_t>(inputs[0].size());
   std::vector<T> out(inputs[0].size());

@@ -1,6 +1,6 @@
 // Order of the loops after the memory they walk, axes collapsed where nothing tells them apart, and the axis along which
 // lanes run.
-#include "lowering/cpu/schedule.h"
+#include "lowering/loops/schedule.h"
 
 #include <algorithm>
 #include <numeric>
@@ -9,8 +9,6 @@
 
 namespace cdynamo::lowering {
 namespace {
-
-constexpr int64_t kFewLanes = 16;
 
 // Calls fn(statement) for each load and store of memory outside the kernel.
 template <typename F>
@@ -40,7 +38,7 @@ struct Walks {
 };
 
 Walks walks_of(const Kernel& kernel, const graph::SymContext& context, const std::vector<Sym>& extents,
-               const Stmt& reduce) {
+               const Stmt& reduce, int64_t few_lanes) {
   const int num_outer = static_cast<int>(kernel.outer.size());
   Walks walks;
   std::vector<char> needed(kernel.num_registers, 0);
@@ -55,7 +53,7 @@ Walks walks_of(const Kernel& kernel, const graph::SymContext& context, const std
       int contiguous = -1;
       bool varies[2] = {};
       for (const IndexTerm& term : stmt.index.terms) {
-        if (term.axis < 0 || term.stride == Sym() || hint_of(context, extents[term.axis]) < kFewLanes / 2)
+        if (term.axis < 0 || term.stride == Sym() || hint_of(context, extents[term.axis]) < few_lanes / 2)
           continue;
         varies[term.axis >= num_outer] = true;
         if (term.stride == Sym(1)) contiguous = term.axis;
@@ -80,7 +78,8 @@ std::vector<Sym> extents_of(const Kernel& kernel) {
 
 class Scheduler {
  public:
-  Scheduler(const Kernel& kernel, const graph::SymContext& context) : context_(context) {
+  Scheduler(const Kernel& kernel, const graph::SymContext& context, LaneStyle style)
+      : context_(context), style_(style) {
     static_cast<Kernel&>(kernel_) = kernel;
     all_extents_ = extents_of(kernel);
     for (size_t axis = 0; axis < all_extents_.size(); ++axis)
@@ -88,10 +87,10 @@ class Scheduler {
     sequential_ = std::ranges::any_of(kernel.phases, &Phase::sequential);
   }
 
-  VectorKernel run() {
+  ScheduledKernel run() {
     order_axes();
     choose_lanes();
-    if (rows_.empty() && !sequential_ && !interleave()) tile_transposition();
+    if (style_.tiles && rows_.empty() && !sequential_ && !interleave()) tile_transposition();
     renumber();
     collapse(outer_, 0);
     collapse(rows_, static_cast<int>(outer_.size()));
@@ -101,7 +100,7 @@ class Scheduler {
     for (int axis : rows_) inner.push_back(extents_[axis]);
     for (Phase& phase : kernel_.phases)
       if (!phase.inner.empty()) phase.inner = inner;
-    kernel_.vectorize_outer = vectorize_outer_ && !kernel_.outer.empty();
+    kernel_.lanes_outer = lanes_outer_ && !kernel_.outer.empty();
     return std::move(kernel_);
   }
 
@@ -163,7 +162,7 @@ class Scheduler {
     int best_score = smoothness(outer_[best], has_rows);
     for (size_t i = outer_.size() - 1; i-- > 0;) {
       const int score = smoothness(outer_[i], has_rows);
-      if (score > best_score && extent_hint(outer_[i]) >= kFewLanes / 2) best = i, best_score = score;
+      if (score > best_score && extent_hint(outer_[i]) >= style_.few / 2) best = i, best_score = score;
     }
     // Rows one after the other where lanes across them would jump from line to line.
     if (has_rows && sequential_ && best_score < 0) return;
@@ -172,13 +171,13 @@ class Scheduler {
       for (int axis : rows_) row *= std::max<int64_t>(1, extent_hint(axis));
       const int inner_score = smoothness(rows_.back(), true);
       const int64_t lanes = extent_hint(outer_[best]);
-      const bool short_row = row < kFewLanes && lanes >= kFewLanes;
+      const bool short_row = row < style_.few && lanes >= style_.few;
       const bool short_inner =
-          extent_hint(rows_.back()) < kFewLanes / 2 && lanes >= kFewLanes && best_score >= 0;
-      vectorize_outer_ = short_row || short_inner || (best_score > inner_score && lanes >= kFewLanes / 2);
-      if (!vectorize_outer_) return;
+          extent_hint(rows_.back()) < style_.few / 2 && lanes >= style_.few && best_score >= 0;
+      lanes_outer_ = short_row || short_inner || (best_score > inner_score && lanes >= style_.few / 2);
+      if (!lanes_outer_) return;
     }
-    vectorize_outer_ = true;
+    lanes_outer_ = true;
     const int axis = outer_[best];
     outer_.erase(outer_.begin() + best);
     outer_.push_back(axis);
@@ -190,7 +189,7 @@ class Scheduler {
     if (outer_.size() < 2) return false;
     const int last = outer_.back(), before = outer_[outer_.size() - 2];
     const Sym& extent = all_extents_[last];
-    if (!(extent == Sym(2) || extent == Sym(4)) || extent_hint(before) < kFewLanes / 2) return false;
+    if (!(extent == Sym(2) || extent == Sym(4)) || extent_hint(before) < style_.few / 2) return false;
     if (walked_as_one(before, last, extent)) return false;
     bool fits = true;
     for_each_statement([&](Stmt& stmt) {
@@ -208,25 +207,27 @@ class Scheduler {
     if (outer_.size() < 2) return;
     const int lane = outer_.back();
     const Sym& extent = all_extents_[lane];
-    if (!extent.is_constant() || extent.constant() % kFewLanes != 0 || extent.constant() <= kFewLanes) return;
+    if (!extent.is_constant() || extent.constant() % style_.few != 0 || extent.constant() <= style_.few)
+      return;
     int reading = -1;
     bool counted = false;
     for_each_statement([&](Stmt& stmt) {
       counted |= stmt.kind == StmtKind::kAxis && stmt.axis == lane;
       if (stmt.kind != StmtKind::kLoad ||
-          std::abs(hint_of(context_, stride_along(stmt.index, lane))) < kFewLanes)
+          std::abs(hint_of(context_, stride_along(stmt.index, lane))) < style_.few)
         return;
       for (int axis : outer_)
-        if (axis != lane && stride_along(stmt.index, axis) == Sym(1) && extent_hint(axis) >= kFewLanes)
+        if (axis != lane && stride_along(stmt.index, axis) == Sym(1) && extent_hint(axis) >= style_.few)
           reading = axis;
     });
     if (reading < 0 || counted) return;
     const int blocks = static_cast<int>(all_extents_.size());
-    all_extents_.push_back(Sym(extent.constant() / kFewLanes));
-    all_extents_[lane] = Sym(kFewLanes);
+    all_extents_.push_back(Sym(extent.constant() / style_.few));
+    all_extents_[lane] = Sym(style_.few);
     for_each_statement([&](Stmt& stmt) {
       const Sym stride = stride_along(stmt.index, lane);
-      if (!(stride == Sym())) stmt.index.terms.push_back({.axis = blocks, .stride = stride * Sym(kFewLanes)});
+      if (!(stride == Sym()))
+        stmt.index.terms.push_back({.axis = blocks, .stride = stride * Sym(style_.few)});
     });
     outer_.pop_back();
     // With the axes that will be one with it.
@@ -302,9 +303,10 @@ class Scheduler {
   }
 
   const graph::SymContext& context_;
-  VectorKernel kernel_;
+  const LaneStyle style_;
+  ScheduledKernel kernel_;
   bool sequential_ = false;
-  bool vectorize_outer_ = false;
+  bool lanes_outer_ = false;
   std::vector<int> outer_, rows_;  // axes in loop order
   std::vector<Sym> all_extents_;   // by axis of the kernel, and of what was added to it
   std::vector<Sym> extents_;       // by position
@@ -312,32 +314,32 @@ class Scheduler {
 
 }  // namespace
 
-VectorKernel schedule(const Kernel& kernel, const graph::SymContext& context) {
-  return Scheduler(kernel, context).run();
+ScheduledKernel schedule(const Kernel& kernel, const graph::SymContext& context, LaneStyle style) {
+  return Scheduler(kernel, context, style).run();
 }
 
 // The sums of a square matrix's rows and of its columns fit the same loops, but whichever axis the lanes take, one of
 // them jumps from line to line.
-bool reduces_crosswise(const Kernel& kernel, const graph::SymContext& context) {
+bool reduces_crosswise(const Kernel& kernel, const graph::SymContext& context, LaneStyle style) {
   const std::vector<Sym> extents = extents_of(kernel);
   bool along = false, across = false;
   for (const Phase& phase : kernel.phases)
     for (const Stmt& stmt : phase.body)
       if (stmt.kind == StmtKind::kReduce) {
-        const Walks walks = walks_of(kernel, context, extents, stmt);
+        const Walks walks = walks_of(kernel, context, extents, stmt, style.few);
         along |= walks.along && !walks.across;
         across |= walks.across && !walks.along;
       }
   return along && across;
 }
 
-std::string print(const VectorKernel& kernel) {
+std::string print(const ScheduledKernel& kernel) {
   return print(static_cast<const Kernel&>(kernel),
-               kernel.vectorize_outer ? "lanes along the last outer axis" : "");
+               kernel.lanes_outer ? "lanes along the last outer axis" : "");
 }
 
-std::string serialize(const VectorKernel& kernel) {
-  return (kernel.vectorize_outer ? "outer " : "inner ") + serialize(static_cast<const Kernel&>(kernel));
+std::string serialize(const ScheduledKernel& kernel) {
+  return (kernel.lanes_outer ? "outer " : "inner ") + serialize(static_cast<const Kernel&>(kernel));
 }
 
 }  // namespace cdynamo::lowering

@@ -12,20 +12,18 @@
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
-#include <llvm/TargetParser/Host.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 #include <llvm/Transforms/Utils/Mem2Reg.h>
 
-#include <algorithm>
-#include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 
-#include "runtime/host/jit.h"
+#include "runtime/codegen/llvm_compile.h"
 
 namespace cdynamo::runtime {
 namespace {
@@ -38,95 +36,48 @@ using namespace llvm;
   throw FatalError(absl::StrCat("LLVM: ", reason));
 }
 
-void initialize_llvm() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    install_fatal_error_handler(on_fatal_error);
-    install_bad_alloc_error_handler(on_fatal_error);
-    InitializeNativeTarget();
-    InitializeNativeTargetAsmPrinter();
-  });
-}
-
-bool has(const StringMap<bool>& features, const char* name) {
-  auto it = features.find(name);
-  return it != features.end() && it->second;
-}
-
-// CDYNAMO_SIMD=sse|avx2|avx512 holds generated code to less than the processor has: to compare, and to test.
-enum class Simd { kSse, kAvx2, kAvx512 };
-Simd simd_limit() {
-  const char* text = std::getenv("CDYNAMO_SIMD");
-  std::string limit = text ? text : "avx512";
-  return limit == "sse" ? Simd::kSse : limit == "avx2" ? Simd::kAvx2 : Simd::kAvx512;
-}
-
-HostTarget detect_host() {
-  HostTarget target;
-  target.triple = sys::getProcessTriple();
-  target.cpu = sys::getHostCPUName().str();
-  const Simd limit = simd_limit();
-  StringMap<bool> features = sys::getHostCPUFeatures();
-  for (auto& feature : features) {
-    StringRef name = feature.first();
-    bool avx512 = name.starts_with("avx512") || name.starts_with("avx10");
-    bool avx = name.starts_with("avx") || name == "fma" || name == "f16c" || name == "vaes" ||
-               name == "vpclmulqdq" || name == "xop" || name == "fma4";
-    if ((avx512 && limit < Simd::kAvx512) || (avx && limit < Simd::kAvx2)) feature.second = false;
-  }
-  std::vector<std::string> names;
-  for (const auto& feature : features) names.push_back((feature.second ? "+" : "-") + feature.first().str());
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names) target.features += (target.features.empty() ? "" : ",") + name;
-  target.has_fma = has(features, "fma");
-  target.has_avx512 = has(features, "avx512f") && has(features, "avx512bw") && has(features, "avx512dq") &&
-                      has(features, "avx512vl");
-  target.vector_bytes = target.has_avx512 ? 64 : has(features, "avx2") ? 32 : 16;
-  return target;
-}
-
-std::unique_ptr<TargetMachine> make_machine() {
+std::unique_ptr<TargetMachine> make_machine(const CodeTarget& code) {
   initialize_llvm();
-  const HostTarget& host = host_target();
   std::string error;
-  const Target* target = TargetRegistry::lookupTarget(host.triple, error);
-  if (!target) throw JitError("LLVM has no target for " + host.triple + ": " + error);
+  const Target* target = TargetRegistry::lookupTarget(code.triple, error);
+  if (!target) throw JitError("LLVM has no target for " + code.triple + ": " + error);
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Strict;
   options.EmulatedTLS = false;
-  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(host.triple, host.cpu, host.features,
+  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(code.triple, code.cpu, code.features,
                                                                      options, Reloc::PIC_, CodeModel::Small,
                                                                      CodeGenOptLevel::Default, /*JIT=*/true));
-  if (!machine) throw JitError("LLVM refused to make a target machine for " + host.cpu);
+  if (!machine) throw JitError("LLVM refused to make a target machine for " + code.cpu);
   return machine;
 }
 
-// Machines are not thread safe: each compilation takes one and gives it back.
+// Machines are not thread safe: each compilation takes one of its target and gives it back.
 class MachinePool {
  public:
   static MachinePool& process() {
     static auto* instance = new MachinePool;
     return *instance;
   }
-  std::unique_ptr<TargetMachine> take() {
+  std::unique_ptr<TargetMachine> take(const CodeTarget& target) {
     {
       std::lock_guard lock(mutex_);
-      if (!idle_.empty()) {
-        std::unique_ptr<TargetMachine> machine = std::move(idle_.back());
-        idle_.pop_back();
+      std::vector<std::unique_ptr<TargetMachine>>& idle = idle_[target.key()];
+      if (!idle.empty()) {
+        std::unique_ptr<TargetMachine> machine = std::move(idle.back());
+        idle.pop_back();
         return machine;
       }
     }
-    return make_machine();
+    return make_machine(target);
   }
-  void give(std::unique_ptr<TargetMachine> machine) {
+  void give(const CodeTarget& target, std::unique_ptr<TargetMachine> machine) {
     std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(machine));
+    idle_[target.key()].push_back(std::move(machine));
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<TargetMachine>> idle_;
+  std::map<std::string, std::vector<std::unique_ptr<TargetMachine>>> idle_;
 };
 
 // Emission leaves little to do: loops, vectors, unrolling and hoisting are already as they should be. What
@@ -177,11 +128,12 @@ struct Compilation {
   std::string errors;  // that LLVM reported and went on
   Module module;
   std::unique_ptr<Module> copy;
-  std::unique_ptr<TargetMachine> machine = MachinePool::process().take();
+  std::unique_ptr<TargetMachine> machine;
   std::unique_ptr<Optimizer> optimizer;
-  CodeGenerator assembly, object;
+  CodeGenerator assembly, code;
 
-  explicit Compilation(const std::string& name) : module(name, context) {
+  Compilation(const CodeTarget& target, const std::string& name)
+      : module(name, context), machine(MachinePool::process().take(target)) {
     // Without a handler LLVM prints what it reports, and an error ends the process.
     context.setDiagnosticHandlerCallBack(
         [](const DiagnosticInfo* info, void* errors) {
@@ -196,7 +148,7 @@ struct Compilation {
   void check() const {
     if (!errors.empty()) throw JitError(absl::StrCat("LLVM: ", errors));
   }
-  std::string run(std::string* assembly_text, std::string* optimized_ir) {
+  std::string run(CodeForm form, std::string* assembly_text, std::string* optimized_ir) {
     std::string broken;
     raw_string_ostream broken_stream(broken);
     if (verifyModule(module, &broken_stream)) throw JitError("generated IR is invalid: " + broken);
@@ -209,43 +161,57 @@ struct Compilation {
       raw_string_ostream stream(*optimized_ir);
       module.print(stream, nullptr);
     }
-    if (assembly_text) {
+    if (assembly_text && form == CodeForm::kObject) {
       // Code generation changes the module, so the text is made from a copy.
       copy = CloneModule(module);
       *assembly_text += assembly.run(*copy, *machine, CodeGenFileType::AssemblyFile);
     }
-    std::string bytes = object.run(module, *machine, CodeGenFileType::ObjectFile);
+    std::string bytes =
+        code.run(module, *machine,
+                 form == CodeForm::kObject ? CodeGenFileType::ObjectFile : CodeGenFileType::AssemblyFile);
     check();
+    if (assembly_text && form == CodeForm::kAssembly) *assembly_text += bytes;
     return bytes;
   }
 };
 
 }  // namespace
 
-const HostTarget& host_target() {
-  static const HostTarget* target = new HostTarget(detect_host());
-  return *target;
+void initialize_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    install_fatal_error_handler(on_fatal_error);
+    install_bad_alloc_error_handler(on_fatal_error);
+    InitializeNativeTarget();
+    InitializeNativeTargetAsmPrinter();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
 }
 
-std::string HostTarget::key() const {
-  return triple + "|" + cpu + "|" + features + "|" + std::to_string(vector_bytes);
+void check_llvm(Error error, const char* what) {
+  if (!error) return;
+  throw JitError(std::string(what) + ": " + toString(std::move(error)));
 }
 
-std::string compile(const std::string& name, absl::FunctionRef<void(llvm::Module&)> emit,
-                    std::string* assembly, std::string* optimized_ir) {
+std::string compile(const CodeTarget& target, CodeForm form, const std::string& name,
+                    absl::FunctionRef<void(llvm::Module&)> emit, std::string* assembly,
+                    std::string* optimized_ir) {
   std::unique_ptr<Compilation> compilation;
   // What was unwound through LLVM's frames leaves LLVM's objects half changed: values that frames which are gone
   // listen to, lists between two states. They are left as they are for ever, the target machine among them.
   auto abandon = [&] { (void)compilation.release(); };
   try {
     initialize_llvm();
-    compilation = std::make_unique<Compilation>(name);
+    compilation = std::make_unique<Compilation>(target, name);
     emit(compilation->module);
-    std::string object = compilation->run(assembly, optimized_ir);
+    std::string code = compilation->run(form, assembly, optimized_ir);
     std::unique_ptr<TargetMachine> machine = std::move(compilation->machine);
     compilation.reset();  // before another compilation has the machine: passes refer to it
-    MachinePool::process().give(std::move(machine));
-    return object;
+    MachinePool::process().give(target, std::move(machine));
+    return code;
   } catch (const FatalError&) {
     abandon();
     throw;

@@ -4,14 +4,14 @@
 #include <algorithm>
 
 #include "graph/op.h"
-#include "lowering/cpu/vector_builder.h"
+#include "lowering/codegen/code_builder.h"
 
 namespace cdynamo::lowering::emit {
 
 using namespace llvm;
 using graph::InternalError;
 
-Scalar VectorBuilder::prim(Prim prim, const Scalar* operands, int count) {
+Scalar CodeBuilder::prim(Prim prim, const Scalar* operands, int count) {
   if (math::is_math(prim)) return math::emit_math(*this, prim, operands, count);
   Value* values[3] = {};
   int width = 1;
@@ -30,12 +30,7 @@ Scalar VectorBuilder::prim(Prim prim, const Scalar* operands, int count) {
   return wrap(result, comparison ? DType::kBool : dtype);
 }
 
-// LLVM 19 loses the sign operation where it merges "is NaN" with "is above 0": max(|x|, 0) became that of x.
-Value* VectorBuilder::opaque(Value* value) {
-  return ir_.CreateUnaryIntrinsic(Intrinsic::arithmetic_fence, value);
-}
-
-Value* VectorBuilder::unary(Prim prim, DType dtype, Value* a) {
+Value* CodeBuilder::unary(Prim prim, DType dtype, Value* a) {
   bool f = runtime::is_float(dtype);
   auto intrinsic = [&](Intrinsic::ID id) { return f ? ir_.CreateUnaryIntrinsic(id, a) : a; };
   switch (prim) {
@@ -76,7 +71,7 @@ CmpInst::Predicate predicate(Prim prim, bool is_float, bool is_signed) {
 
 }  // namespace
 
-Value* VectorBuilder::binary(Prim prim, DType dtype, Value* a, Value* b) {
+Value* CodeBuilder::binary(Prim prim, DType dtype, Value* a, Value* b) {
   bool f = runtime::is_float(dtype), is_signed = dtype != DType::kBool && runtime::info(dtype).is_signed;
   switch (prim) {
     case Prim::k_add: return f ? ir_.CreateFAdd(a, b) : ir_.CreateAdd(a, b);
@@ -112,42 +107,24 @@ Value* VectorBuilder::binary(Prim prim, DType dtype, Value* a, Value* b) {
   }
 }
 
-// b == 0 gives 0, the least integer over -1 wraps. x86 has no vector division of integers: up to 32 bits it
-// is done in float64, where the quotient of two int32 truncates to the exact result.
-Value* VectorBuilder::integer_divide(Prim prim, DType dtype, Value* a, Value* b) {
-  int count = lanes(a);
-  bool is_signed = dtype != DType::kBool && runtime::info(dtype).is_signed;
-  Type* t = type(dtype, count);
+Value* CodeBuilder::integer_divide(Prim prim, DType dtype, Value* a, Value* b) {
+  const bool is_signed = dtype != DType::kBool && runtime::info(dtype).is_signed;
+  Type* t = type(dtype, lanes(a));
   Constant *zero = Constant::getNullValue(t), *one = ConstantInt::get(t, 1);
   Value* b_is_zero = ir_.CreateICmpEQ(b, zero);
-  Value *quotient = nullptr, *remainder = nullptr;
-  if (isa<Constant>(b) && !is_signed) {
-    Value* safe = ir_.CreateSelect(b_is_zero, one, b);
-    quotient = ir_.CreateUDiv(a, safe);
-  } else if (runtime::bytes(dtype) < 8 && !isa<Constant>(b)) {
-    Type* f64 = type(DType::kF64, count);
-    auto widen = [&](Value* v) { return is_signed ? ir_.CreateSIToFP(v, f64) : ir_.CreateUIToFP(v, f64); };
-    Value* divisor = ir_.CreateSelect(b_is_zero, ConstantFP::get(f64, 1.0), widen(b));
-    // The least int32 over -1 is 2^31, which fits the wider conversion and wraps in the truncation.
-    Value* exact = ir_.CreateFDiv(widen(a), divisor);
-    Type* step = type(runtime::bytes(dtype) < 4 ? DType::kI32 : DType::kI64, count);
-    quotient = ir_.CreateTrunc(ir_.CreateFPToSI(exact, step), t);
-  } else {
-    Constant* minus_one = Constant::getAllOnesValue(t);
-    Value* b_is_minus_one = is_signed ? ir_.CreateICmpEQ(b, minus_one) : nullptr;
-    Value* unsafe = is_signed ? ir_.CreateOr(b_is_zero, b_is_minus_one) : b_is_zero;
-    Value* safe = ir_.CreateSelect(unsafe, one, b);
-    quotient = is_signed ? ir_.CreateSDiv(a, safe) : ir_.CreateUDiv(a, safe);
-    if (is_signed) quotient = ir_.CreateSelect(b_is_minus_one, ir_.CreateNeg(a), quotient);
-  }
+  Value* b_is_minus_one = is_signed ? ir_.CreateICmpEQ(b, Constant::getAllOnesValue(t)) : nullptr;
+  Value* unsafe = is_signed ? ir_.CreateOr(b_is_zero, b_is_minus_one) : b_is_zero;
+  Value* safe = ir_.CreateSelect(unsafe, one, b);
+  Value* quotient = is_signed ? ir_.CreateSDiv(a, safe) : ir_.CreateUDiv(a, safe);
+  if (is_signed) quotient = ir_.CreateSelect(b_is_minus_one, ir_.CreateNeg(a), quotient);
   if (prim == Prim::k_div) return ir_.CreateSelect(b_is_zero, zero, quotient);
-  remainder = ir_.CreateSub(a, ir_.CreateMul(quotient, b));
+  Value* remainder = ir_.CreateSub(a, ir_.CreateMul(quotient, b));
   return ir_.CreateSelect(b_is_zero, zero, remainder);
 }
 
 // fmod. While |a / b| is small, trunc(a / b) is off by at most one and a - q*b is exact in one fma; the rest
 // is C's.
-Value* VectorBuilder::float_remainder(DType dtype, Value* a, Value* b) {
+Value* CodeBuilder::float_remainder(DType dtype, Value* a, Value* b) {
   Type* t = a->getType();
   Value* ratio = ir_.CreateFDiv(a, b);
   Value* q = ir_.CreateUnaryIntrinsic(Intrinsic::trunc, ratio);
