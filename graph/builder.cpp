@@ -48,6 +48,42 @@ static void check_in_place(Graph& graph, const OpDef& op, const std::vector<Arg>
   types[0] = target;
 }
 
+// The one device of tensors that are operands. Tensors without dims on the CPU may be with others.
+static std::optional<Device> device_of_operands(const OpDef& op, const std::vector<Arg>& args) {
+  std::optional<Device> device;
+  bool has_dims = false;
+  auto visit = [&](const Value* value) {
+    if (!value) return;
+    const TensorType& type = value->type;
+    if (device && !(type.device == *device)) {
+      const bool number = type.device == Device() && type.rank() == 0;
+      if (number) return;
+      if (!(*device == Device()) || has_dims)
+        throw Unsupported(std::string(op.name) + " of tensors on different devices");
+    }
+    device = type.device;
+    has_dims |= type.rank() > 0;
+  };
+  for (const Arg& arg : args) {
+    if (const auto* value = std::get_if<Value*>(&arg)) visit(*value);
+    if (const auto* list = std::get_if<std::vector<Value*>>(&arg))
+      for (const Value* value : *list) visit(value);
+  }
+  return device;
+}
+
+// Results are where the operands are, or where a factory's device= says.
+void Builder::place(const OpDef& op, const std::vector<Arg>& args, std::vector<TensorType>& types) const {
+  const std::optional<Device> operands = device_of_operands(op, args);
+  Device device = operands.value_or(device_);
+  for (const Arg& arg : args)
+    if (const auto* given = std::get_if<Device>(&arg)) {
+      if (operands && !(*given == *operands)) throw Unsupported(std::string(op.name) + " to another device");
+      device = *given;
+    }
+  for (TensorType& type : types) type.device = device;
+}
+
 std::vector<TensorType> Builder::infer(const OpDef& op, int overload, const std::vector<Arg>& args,
                                        bool in_place) {
   std::vector<TensorType> types;
@@ -66,11 +102,13 @@ std::vector<TensorType> Builder::infer(const OpDef& op, int overload, const std:
   if (!types.empty()) check_converted_numbers(graph_, op, view, types[0].dtype);
   if (op.strides) op.strides(graph_, view, types);
   if (in_place) check_in_place(graph_, op, args, types);
+  place(op, args, types);
   return types;
 }
 
 std::vector<Value*> Builder::append(const OpDef& op, int overload, std::vector<Arg> args,
                                     std::vector<TensorType> types, bool in_place) {
+  place(op, args, types);
   Node* node = graph_.add_node(&op, overload, std::move(args), std::move(types));
   node->in_place = in_place;
   node->location = location_;

@@ -48,13 +48,18 @@ class Builder {
     user_call_ = user_call;
     region_ = region;
   }
+  // Where nodes without tensors among their operands have their results, from here on: on the device of what they are
+  // part of.
+  void set_device(Device device) { device_ = device; }
 
  private:
   std::vector<Value*> call_core(const OpDef& op, int overload, std::vector<Arg> args);
+  void place(const OpDef& op, const std::vector<Arg>& args, std::vector<TensorType>& types) const;
 
   Graph& graph_;
   Level level_;
   int location_ = -1, user_call_ = -1, region_ = 0;
+  Device device_;
 };
 
 // A value with its builder, for bodies that read like the formula.

@@ -15,6 +15,7 @@
 #include "lowering/fusion/in_place.h"
 #include "lowering/fusion/memory_plan.h"
 #include "lowering/fusion/sequential_kernels.h"
+#include "lowering/gpu/target.h"
 #include "lowering/target.h"
 
 namespace cdynamo::lowering {
@@ -294,7 +295,8 @@ class PlanMaker {
                    .items = sizes_.add(product(compiled.grid)),
                    .scratch_bytes = sizes_.add(compiled.scratch_bytes),
                    .cost_per_item = compiled.cost_per_item,
-                   .may_fail = may_fail(kernel)};
+                   .may_fail = may_fail(kernel),
+                   .block = compiled.block};
     plan_.steps.push_back(std::move(step));
   }
 
@@ -399,11 +401,22 @@ void CompileReport::add(const CompileReport& other) {
   plan += other.plan;
 }
 
+// All values of a graph are on one device, but for 0-dim tensors of the CPU, which operators on others take as numbers.
 const Target& target_of(const graph::Graph& core) {
+  const runtime::Device host;
+  runtime::Device device = host;
+  auto visit = [&](const Value& value) {
+    if (value.type.device == host || value.type.device == device) return;
+    if (!(device == host)) throw graph::Unsupported("tensors of two devices in one graph");
+    device = value.type.device;
+  };
+  for (const Value* input : core.inputs) visit(*input);
+  for (const auto& node : core.nodes)
+    for (const Value* value : node->results) visit(*value);
+  if (device == host) return cpu_target();
   for (const Value* input : core.inputs)
-    if (input->type.device.type != runtime::DeviceType::kCPU)
-      throw graph::Unsupported("there is no target for the device of an input");
-  return cpu_target();
+    if (!(input->type.device == device)) throw graph::Unsupported("a tensor of the CPU in a graph of a GPU");
+  return gpu_target(device.index);
 }
 
 std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options,

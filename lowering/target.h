@@ -17,7 +17,7 @@
 
 #include "graph/op.h"
 #include "lowering/loops/loop_ir.h"
-#include "runtime/plan_executable.h"
+#include "runtime/plan.h"
 
 namespace cdynamo::lowering {
 
@@ -27,6 +27,7 @@ struct CompiledKernel {
   std::vector<Sym> grid;       // work items along each dim of the launch
   Sym scratch_bytes;           // private to whoever runs an item
   double cost_per_item = 1;    // rough nanoseconds
+  runtime::BlockShape block;   // a GPU's
 };
 
 // Machine code of one graph; dropping the object frees it.

@@ -9,6 +9,7 @@
 #include "runtime/host/arena.h"
 #include "runtime/host/kernel.h"
 #include "runtime/host/parallel.h"
+#include "runtime/plan_step.h"
 
 namespace cdynamo::runtime {
 namespace {
@@ -24,11 +25,9 @@ constexpr int kMostSizes = 128;
 alignas(64) char nothing[256];  // where empty tensors point
 
 // Steps [begin, end) that run together: kernels in one parallel region, or one library call.
-struct Segment {
+struct Segment : StepLives {
   int begin = 0, end = 0;
   bool library = false;
-  std::vector<int> first_writes, last_reads;  // plan buffers: outputs that begin here, inputs that end
-  std::vector<int> begins, ends;              // of the arena
 };
 
 // A buffer of the arena by itself.
@@ -101,7 +100,8 @@ class PlanExecutable final : public Executable {
     for (const Segment& segment : scattered ? pieces_ : segments_) {
       if (call.memory && !allocate_outputs(segment, frame)) return out_of_memory(error);
       if (scattered && !allocate_blocks(segment, frame, blocks)) return out_of_memory(error);
-      if (segment.library ? !run_library(plan_.steps[segment.begin], frame, error)
+      if (segment.library ? !run_library_step(plan_.steps[segment.begin], Device(), frame.sizes,
+                                              frame.pointers, frame.call->library, error)
                           : !run_kernels(segment, frame, error))
         return false;
       for (int buffer : segment.last_reads)
@@ -113,18 +113,6 @@ class PlanExecutable final : public Executable {
   }
 
  private:
-  static bool out_of_memory(RunError* error) {
-    *error = {RunError::kMemoryError, "not enough memory for the intermediate results of a compiled graph"};
-    return false;
-  }
-
-  static bool index_error(const int64_t* code, RunError* error) {
-    *error = {static_cast<RunError::Kind>(code[0]), "index " + std::to_string(code[1]) +
-                                                        " is out of bounds for dimension with size " +
-                                                        std::to_string(code[2])};
-    return false;
-  }
-
   static double step_cost(const PlanStep& step, const int64_t* sizes) {
     return static_cast<double>(sizes[step.launch.items]) * step.launch.cost_per_item;
   }
@@ -136,37 +124,16 @@ class PlanExecutable final : public Executable {
       if (!apart && !library && !segments.empty() && !segments.back().library)
         segments.back().end = i + 1;
       else
-        segments.push_back({i, i + 1, library});
+        segments.push_back({{}, i, i + 1, library});
     }
-    find_lives(segments);
+    std::vector<int> segment_of;
+    for (size_t segment = 0; segment < segments.size(); ++segment)
+      segment_of.insert(segment_of.end(), segments[segment].end - segments[segment].begin,
+                        static_cast<int>(segment));
+    const std::vector<StepLives> lives = find_lives(plan_, segment_of);
+    for (size_t segment = 0; segment < segments.size(); ++segment)
+      static_cast<StepLives&>(segments[segment]) = lives[segment];
     return segments;
-  }
-
-  // Where in the steps the outputs begin and the inputs end, and what lies between.
-  void find_lives(std::vector<Segment>& segments) const {
-    std::vector<int> first(plan_.buffers.size(), -1), last(plan_.buffers.size(), -1);
-    for (int r = 0; r < static_cast<int>(segments.size()); ++r) {
-      auto use = [&](int buffer) {
-        if (buffer < 0) return;
-        if (first[buffer] < 0) first[buffer] = r;
-        last[buffer] = r;
-      };
-      for (int i = segments[r].begin; i < segments[r].end; ++i) {
-        for (int buffer : plan_.steps[i].buffers) use(buffer);
-        for (const PlanOperand& operand : plan_.steps[i].operands) use(operand.buffer);
-      }
-    }
-    for (size_t buffer = 0; buffer < plan_.buffers.size(); ++buffer) {
-      if (first[buffer] < 0) continue;
-      if (plan_.buffers[buffer].where == PlanBuffer::kOutput)
-        segments[first[buffer]].first_writes.push_back(static_cast<int>(buffer));
-      if (plan_.buffers[buffer].where == PlanBuffer::kInput)
-        segments[last[buffer]].last_reads.push_back(static_cast<int>(buffer));
-      if (plan_.buffers[buffer].where == PlanBuffer::kArena) {
-        segments[first[buffer]].begins.push_back(static_cast<int>(buffer));
-        segments[last[buffer]].ends.push_back(static_cast<int>(buffer));
-      }
-    }
   }
 
   bool allocate_blocks(const Segment& segment, Frame& frame, std::vector<Block>& blocks) const {
@@ -279,61 +246,6 @@ class PlanExecutable final : public Executable {
         writing.clear(std::memory_order_release);
       }
     });
-  }
-
-  bool run_library(const PlanStep& step, Frame& frame, RunError* error) const {
-    constexpr int kMostDims = 8, kMostOperands = 16;
-    int64_t dims_storage[2 * kMostDims * kMostOperands];
-    TensorView view_storage[kMostOperands];
-    std::vector<int64_t> dims_overflow;
-    std::vector<TensorView> views_overflow;
-    size_t dims_needed = 0;
-    for (const PlanOperand& operand : step.operands) dims_needed += 2 * operand.sizes.size();
-    int64_t* dims = dims_storage;
-    TensorView* views = view_storage;
-    if (dims_needed > std::size(dims_storage)) {
-      dims_overflow.resize(dims_needed);
-      dims = dims_overflow.data();
-    }
-    if (step.operands.size() > kMostOperands) {
-      views_overflow.resize(step.operands.size());
-      views = views_overflow.data();
-    }
-    for (size_t i = 0; i < step.operands.size(); ++i) {
-      const PlanOperand& operand = step.operands[i];
-      const size_t rank = operand.sizes.size();
-      views[i] = {.dtype = operand.dtype};
-      if (operand.buffer < 0) continue;
-      for (size_t d = 0; d < rank; ++d) {
-        dims[d] = frame.sizes[operand.sizes[d]];
-        dims[rank + d] = frame.sizes[operand.strides[d]];
-      }
-      char* data = static_cast<char*>(frame.pointers[operand.buffer]) +
-                   frame.sizes[operand.offset] * bytes(operand.dtype);
-      views[i] = {.data = data,
-                  .sizes = dims,
-                  .strides = dims + rank,
-                  .rank = static_cast<int32_t>(rank),
-                  .dtype = operand.dtype};
-      dims += 2 * rank;
-    }
-    int64_t integers[64];
-    for (size_t i = 0; i < step.integers.size() && i < std::size(integers); ++i)
-      integers[i] = frame.sizes[step.integers[i]];
-    const LibraryArgs args{.operands = views,
-                           .num_inputs = step.num_inputs,
-                           .num_operands = static_cast<int>(step.operands.size()),
-                           .integers = integers,
-                           .num_integers = static_cast<int>(step.integers.size()),
-                           .numbers = step.numbers.data(),
-                           .text = step.text,
-                           .user_call = step.user_call,
-                           .callbacks = frame.call->library};
-    try {
-      return step.library(args, error);
-    } catch (const std::bad_alloc&) {
-      return out_of_memory(error);
-    }
   }
 
   Plan plan_;

@@ -1,70 +1,13 @@
-// PlanExecutable: the steps of a compiled graph and the memory they run in. Made by lowering, run on every
-// call.
-//
-// All sizes are numbers of one table of expressions over the size symbols: evaluated once where they are
-// constants, at the start of each call otherwise. Consecutive kernels run in one parallel region, with
-// barriers only where one reads what another wrote; regions too small for threads run on the caller's.
+// The host's executable of a plan. Consecutive kernels run in one parallel region, with barriers only where one reads what
+// another wrote; regions too small for threads run on the caller's.
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "runtime/executable.h"
-#include "runtime/library/library.h"
+#include "runtime/plan.h"
 
 namespace cdynamo::runtime {
-
-using SizeId = int;  // index in Plan::sizes
-
-struct PlanBuffer {
-  enum Where : uint8_t { kInput, kOutput, kArena } where = kArena;
-  int index = 0;       // kInput, kOutput
-  SizeId offset = -1;  // kArena: bytes from the arena's start, a multiple of 64
-  SizeId bytes = -1;   // kArena
-};
-
-struct PlanOperand {
-  int buffer = -1;  // -1: absent (an optional operand)
-  DType dtype = DType::kF32;
-  SizeId offset = -1;  // elements
-  std::vector<SizeId> sizes, strides;
-};
-
-// How a kernel is run, as a description that each device carries out in its own way: the host calls a HostKernelFn for
-// shares of the work items, on several threads; a GPU launches a grid of blocks. Beside its buffers (PlanStep::buffers) a
-// kernel is given the values of the graph's size symbols, by value, and, where it may fail, a slot for three error codes.
-struct Launch {
-  const void* code = nullptr;  // what the device's loader gave: a HostKernelFn, a CUfunction
-  SizeId items = -1;           // work items, which are independent of each other
-  SizeId scratch_bytes = -1;   // memory private to whoever runs an item
-  double cost_per_item = 1;    // nanoseconds
-  bool may_fail = false;       // checks indices
-};
-
-struct PlanStep {
-  std::string name;
-  std::vector<int> buffers;  // kernel: the pointers it takes; library: those of its operands
-  bool barrier_before =
-      false;      // kernel: reads or overwrites what kernels since the last barrier wrote or read
-  Launch launch;  // kernel steps
-  // Library steps.
-  LibraryFn library = nullptr;
-  std::vector<PlanOperand> operands;  // inputs, then outputs
-  int num_inputs = 0;
-  std::vector<SizeId> integers;
-  std::vector<double> numbers;
-  std::string text;
-  int user_call = -1;
-};
-
-struct Plan {
-  std::vector<SizeExpr> sizes;
-  std::vector<PlanBuffer> buffers;
-  std::vector<PlanStep> steps;
-  SizeId arena_bytes = -1;     // -1: no arena
-  std::shared_ptr<void> code;  // keeps the machine code alive
-};
 
 std::unique_ptr<Executable> make_plan_executable(Plan plan);
 

@@ -55,6 +55,7 @@ class ReversePass {
     if (!node.op->derivative)
       throw NoDerivative("no derivative is known of " + std::string(node.op->name), node.user_call);
     b_.set_location(node.location, node.user_call, 0);
+    b_.set_device(node.results.at(0)->type.device);
     Derivative derivative(b_, node, std::move(grads));
     try {
       node.op->derivative(derivative);

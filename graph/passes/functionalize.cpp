@@ -85,6 +85,7 @@ class Functionalizer {
   void execute_nodes() {
     for (const auto& node : captured_.nodes) {
       builder_.set_location(node->location, node->user_call, node->region);
+      if (!node->results.empty()) builder_.set_device(node->results[0]->type.device);
       execute(*node);
     }
     builder_.set_location(-1, -1, 0);

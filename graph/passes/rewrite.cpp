@@ -238,6 +238,7 @@ bool rewrite_nodes(Graph& graph, const std::function<Value*(Builder&, Node&)>& r
     });
     if (node.results.empty()) continue;
     builder.set_location(node.location, node.user_call, node.region);
+    builder.set_device(node.results[0]->type.device);
     const auto last = std::prev(graph.nodes.end());
     Value* result = replacement(builder, node);
     graph.nodes.splice(it, graph.nodes, std::next(last), graph.nodes.end());

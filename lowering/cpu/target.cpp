@@ -4,6 +4,7 @@
 
 #include "lowering/cpu/emit.h"
 #include "lowering/loops/schedule.h"
+#include "runtime/plan_executable.h"
 
 namespace cdynamo::lowering {
 namespace {

@@ -41,27 +41,29 @@ E digamma_positive(E x) {
 
 }  // namespace
 
-E lgamma(E x) {
-  if (x.is_f64()) return library(Prim::k_lgamma, {x});
+E lgamma(E x) { return x.is_f64() ? library(Prim::k_lgamma, {x}) : exact_lgamma(x); }
+
+E exact_lgamma(E x) {
   E wide = x.to(DType::kF64);
   E reflect = wide < 0.5;
   E positive = lgamma_positive(select(reflect, 1 - wide, wide));
   // Gamma(x) Gamma(1 - x) = pi / sin(pi x), the sine of the distance to the nearest integer.
   E distance = wide - round_even(wide);
   E reflected = log(kPi / abs(sin(distance * kPi))) - positive;
-  E result = select(reflect, reflected, positive).to(DType::kF32);
+  E result = select(reflect, reflected, positive).to(x.s.dtype);
   E pole = (x <= 0) & (floor(x) == x);
   result = select((x == 1) | (x == 2), 0.0, result);  // the zeros themselves
   return select(pole | (abs(x) == kInf), kInf, result);
 }
 
-E digamma(E x) {
-  if (x.is_f64()) return library(Prim::k_digamma, {x});
+E digamma(E x) { return x.is_f64() ? library(Prim::k_digamma, {x}) : exact_digamma(x); }
+
+E exact_digamma(E x) {
   E wide = x.to(DType::kF64);
   E reflect = wide < 0;
   E positive = digamma_positive(select(reflect, 1 - wide, wide));
   E distance = wide - round_even(wide);
-  E result = select(reflect, positive - kPi / tan(distance * kPi), positive).to(DType::kF32);
+  E result = select(reflect, positive - kPi / tan(distance * kPi), positive).to(x.s.dtype);
   E nan = x.like(std::numeric_limits<double>::quiet_NaN());
   result = select((x < 0) & (floor(x) == x), nan, result);
   result = select(x == 0, copysign(x.like(kInf), -x), result);

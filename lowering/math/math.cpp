@@ -52,6 +52,14 @@ E library(Prim prim, std::initializer_list<E> operands) {
   return rare(first.with(first.b->constant_int(1, DType::kBool)), first, prim, operands);
 }
 
+Scalar MathBuilder::constant_at(std::span<const double> table, Scalar index) {
+  Scalar result = constant(table[0], DType::kF64);
+  for (size_t i = 1; i < table.size(); ++i)
+    result = select(eq(index, constant_int(static_cast<int64_t>(i), index.dtype)),
+                    constant(table[i], DType::kF64), result);
+  return result;
+}
+
 // In two steps, so that results between the least normal and the least subnormal number round once.
 Scalar MathBuilder::scale(Scalar x, Scalar n) {
   E value{this, x}, exponent{this, n};

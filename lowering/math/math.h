@@ -7,6 +7,8 @@
 // arguments is left to `rare`.
 #pragma once
 
+#include <span>
+
 #include "graph/scalar.h"
 
 namespace cdynamo::lowering::math {
@@ -27,11 +29,17 @@ class MathBuilder : public graph::ScalarBuilder {
     Scalar mantissa, exponent;
   };
   virtual Split split(Scalar x);
+  // table[index] as a float64, for an int32 index into it.
+  virtual Scalar constant_at(std::span<const double> table, Scalar index);
 };
 
 // Whether `prim` is one that emit_math expands.
 bool is_math(Prim prim);
 Scalar emit_math(MathBuilder& b, Prim prim, const Scalar* operands, int count);
+
+// What `rare` stands for on a device without C's functions: right for all arguments, however slow. Of the functions that `rare`
+// is asked for, but for k_rem, which takes a loop.
+Scalar emit_exact(MathBuilder& b, Prim prim, const Scalar* operands, int count);
 
 // C's function for `prim` of float32 or float64, for `rare` and for scalar fallbacks: float(*)(float[,
 // float]) or the double one. Null where C has none. `name` is a name that generated code may import (see

@@ -2,6 +2,9 @@
 // Each part's product is exact in the fma, and the first difference is exact, so the reduced argument is good
 // to its last bit up to the limits below; huge and infinite arguments are C's.
 #include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 #include "lowering/math/coefficients.h"
 #include "lowering/math/expression.h"
@@ -44,7 +47,115 @@ E sin_reduced(E r) {
 
 E is_huge(E magnitude) { return magnitude > magnitude.pick(kLimitF32, kLimitF64); }
 
+// ---- arguments of any size: Payne and Hanek's reduction, in float64
+
+// The binary digits of 2 / pi, 24 at a time.
+constexpr int kChunkBits = 24;
+constexpr std::array<int32_t, 50> kTwoOverPi = {
+    0xA2F983, 0x6E4E44, 0x1529FC, 0x2757D1, 0xF534DD, 0xC0DB62, 0x95993C, 0x439041, 0xFE5163, 0xABDEBB,
+    0xC561B7, 0x246E3A, 0x424DD2, 0xE00649, 0x2EEA09, 0xD1921C, 0xFE1DEB, 0x1CB129, 0xA73EE8, 0x8235F5,
+    0x2EBB44, 0x84E99C, 0x7026B4, 0x5F7E41, 0x3991D6, 0x398353, 0x39F49C, 0x845F8B, 0xBDF928, 0x3B1FF8,
+    0x97FFDE, 0x05980F, 0xEF2F11, 0x8B5A0A, 0x6D1F6D, 0x367ECF, 0x27CB09, 0xB74F46, 0x3F669E, 0x5FEA2D,
+    0x7527BA, 0xC7EBE5, 0xF17B3D, 0x0739F7, 0x8A5292, 0xEA6BFB, 0x5FB11F, 0x8D5D08, 0x560330, 0x46FC7B,
+};
+// Products with them stay in range where the argument is made smaller and they larger by as much.
+constexpr int kShift = 200;
+
+std::array<double, kTwoOverPi.size()> shifted_digits() {
+  std::array<double, kTwoOverPi.size()> result;
+  for (size_t i = 0; i < result.size(); ++i)
+    result[i] = std::ldexp(kTwoOverPi[i], kShift - kChunkBits * (static_cast<int>(i) + 1));
+  return result;
+}
+
+// A number in three parts, each below the last bit of the one before.
+struct Triple {
+  E high, middle, low;
+};
+
+// The rounded sum and what it lost.
+std::pair<E, E> exact_sum(E a, E b) {
+  E sum = a + b;
+  E part = sum - a;
+  return {sum, (a - (sum - part)) + (b - part)};
+}
+
+Triple add(Triple to, E x) {
+  auto [high, lost] = exact_sum(to.high, x);
+  auto [middle, lost_too] = exact_sum(to.middle, lost);
+  return {high, middle, to.low + lost_too};
+}
+
+struct Reduced {
+  E quadrant, angle,
+      rest;  // the argument is quadrant * pi/2 + angle + rest, up to multiples of 2 pi; |angle| <= pi/4
+};
+
+// |x| * 2/pi modulo 4. Products of half of x's digits and a chunk's are exact; so is what is left of each modulo 4. Chunks
+// before the first make multiples of 4 only, those after the last add nothing that shows.
+Reduced reduce_any(E magnitude) {
+  constexpr int kChunks = 10;
+  static const auto digits = shifted_digits();
+  E small = magnitude * std::ldexp(1.0, -kShift);
+  E upper = (small.bits() & small.bits().integer(~int64_t{0x7ffffff})).as_float(), lower = small - upper;
+  E zero = magnitude.like(0);
+  E exponent = magnitude.with(magnitude.b->split(magnitude.s).exponent);
+  E first = at_most(at_least(floor((exponent - 56) * (1.0 / kChunkBits)), 0), kTwoOverPi.size() - kChunks);
+  Triple sum{zero, zero, zero};
+  for (int i = 0; i < kChunks; ++i) {
+    E index = (first + i).to(DType::kI32);
+    E chunk = magnitude.with(magnitude.b->constant_at(digits, index.s));
+    for (E part : {upper, lower}) {
+      E product = part * chunk;
+      sum = add(sum, product - floor(product * 0.25) * 4);
+    }
+  }
+  E quadrant = round_even(sum.high);
+  auto [f, f_lost] = exact_sum(sum.high - quadrant, sum.middle);
+  E f_low = f_lost + sum.low;
+  // What the sum's lower parts carried over.
+  E again = round_even(f);
+  f = f - again;
+  quadrant = quadrant + again;
+  constexpr double kHalfPi = 1.5707963267948966, kHalfPiLow = 6.123233995736766e-17;
+  E angle = f * kHalfPi;
+  E rest = fma(f, kHalfPi, -angle) + fma(f, kHalfPiLow, f_low * kHalfPi);
+  return {quadrant - floor(quadrant * 0.25) * 4, angle, rest};
+}
+
+// sin(angle + rest) and cos(angle + rest).
+E sin_of(const Reduced& r) { return sin_reduced(r.angle) + r.rest * fma(r.angle * r.angle, -0.5, 1.0); }
+E cos_of(const Reduced& r) {
+  constexpr double kHalfPi = 1.5707963267948966, kHalfPiLow = 6.123233995736766e-17;
+  E a = abs(r.angle), rest = select(r.angle < 0, -r.rest, r.rest);
+  E complement = kHalfPi - a;
+  E lost = ((kHalfPi - complement) - a) + (kHalfPiLow - rest);
+  return fma(lost, a, sin_reduced(complement));  // the cosine of the complement is the sine of a
+}
+
+E any_sin(E x, int quadrants_ahead) {
+  E a = abs(x).to(DType::kF64);
+  const Reduced r = reduce_any(a);
+  E q = r.quadrant + quadrants_ahead;
+  q = q - floor(q * 0.25) * 4;
+  E odd = (q == 1) | (q == 3);
+  E result = select(odd, cos_of(r), sin_of(r));
+  result = select(q >= 2, -result, result);
+  return select(a < std::numeric_limits<double>::infinity(), result,
+                std::numeric_limits<double>::quiet_NaN());
+}
+
 }  // namespace
+
+E exact_sin(E x) {
+  E result = any_sin(x, 0).to(x.s.dtype);
+  return select(x < 0, -result, result);
+}
+E exact_cos(E x) { return any_sin(x, 1).to(x.s.dtype); }
+E exact_tan(E x) {
+  E result = (any_sin(x, 0) / any_sin(x, 1)).to(x.s.dtype);
+  return select(x < 0, -result, result);
+}
 
 E sin(E x) {
   E a = abs(x);

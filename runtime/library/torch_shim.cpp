@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "runtime/host/parallel.h"
@@ -40,6 +41,9 @@ struct Shim {
                         double alpha) = nullptr;
   Status (*attention)(Handle query, Handle key, Handle value, double dropout, int32_t is_causal, Handle* mask,
                       double* scale, Handle* result, Handle* logsumexp) = nullptr;
+  Status (*copy)(Handle self, Handle from, int32_t non_blocking) = nullptr;
+  Status (*empty_strided)(int64_t rank, const int64_t* sizes, const int64_t* strides, int32_t dtype,
+                          int32_t device_type, int32_t device_index, Handle* result) = nullptr;
   // The dispatcher takes over the tensors on the stack, and leaves a new handle for the result.
   Status (*call_dispatcher)(const char* op, const char* overload, uint64_t* stack) = nullptr;
   bool complete() const {
@@ -49,11 +53,12 @@ struct Shim {
 };
 
 template <typename F>
-void bind(F& function, const char* name) {
-  function = reinterpret_cast<F>(find_process_symbol(name));
+void bind(F& function, const std::string& name) {
+  function = reinterpret_cast<F>(find_process_symbol(name.c_str()));
 }
 
-Shim bind_shim() {
+Shim bind_shim(DeviceType device) {
+  const std::string own = device == DeviceType::kCPU ? "aoti_torch_cpu_" : "aoti_torch_cuda_";
   Shim result;
   bind(result.create_tensor_from_blob, "aoti_torch_create_tensor_from_blob_v2");
   bind(result.delete_tensor, "aoti_torch_delete_tensor_object");
@@ -61,34 +66,45 @@ Shim bind_shim() {
   bind(result.get_sizes, "aoti_torch_get_sizes");
   bind(result.get_strides, "aoti_torch_get_strides");
   bind(result.get_dim, "aoti_torch_get_dim");
-  bind(result.convolution, "aoti_torch_cpu_convolution");
-  bind(result.convolution_backward, "aoti_torch_cpu_convolution_backward");
-  bind(result.mm_out, "aoti_torch_cpu_mm_out");
-  bind(result.bmm_out, "aoti_torch_cpu_bmm_out");
-  bind(result.addmm_out, "aoti_torch_cpu_addmm_out");
-  bind(result.baddbmm_out, "aoti_torch_cpu_baddbmm_out");
-  bind(result.attention, "aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu");
+  bind(result.convolution, own + "convolution");
+  bind(result.convolution_backward, own + "convolution_backward");
+  bind(result.mm_out, own + "mm_out");
+  bind(result.bmm_out, own + "bmm_out");
+  bind(result.addmm_out, own + "addmm_out");
+  bind(result.baddbmm_out, own + "baddbmm_out");
+  if (device == DeviceType::kCPU)
+    bind(result.attention, "aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu");
+  bind(result.copy, "aoti_torch_copy_");
+  bind(result.empty_strided, "aoti_torch_empty_strided");
   bind(result.call_dispatcher, "aoti_torch_call_dispatcher");
   return result;
 }
 
 // Null while PyTorch is not in the process; it may come later.
-const Shim* shim() {
-  if (!find_process_symbol("aoti_torch_cpu_convolution")) return nullptr;
-  static const Shim bound = bind_shim();
-  return bound.complete() ? &bound : nullptr;
+const Shim* shim(const TensorView& operand) {
+  const bool cuda = operand.device.type == DeviceType::kCUDA;
+  if (!find_process_symbol(cuda ? "aoti_torch_cuda_convolution" : "aoti_torch_cpu_convolution"))
+    return nullptr;
+  static const Shim cpu_bound = bind_shim(DeviceType::kCPU);
+  if (!cuda) return cpu_bound.complete() ? &cpu_bound : nullptr;
+  static const Shim cuda_bound = bind_shim(DeviceType::kCUDA);
+  return cuda_bound.complete() && cuda_bound.copy ? &cuda_bound : nullptr;
 }
 
 // c10::ScalarType by DType.
 constexpr int32_t kTorchTypes[kNumDTypes] = {11, 0, 1, 2, 3, 4, 5, 15, 6, 7};
+
+// As c10 counts them; the CPU has no index.
+int32_t device_type(Device device) { return device.type == DeviceType::kCUDA ? 1 : 0; }
+int32_t device_index(Device device) { return device.type == DeviceType::kCUDA ? device.index : -1; }
 
 class TorchTensor {
  public:
   TorchTensor() = default;
   TorchTensor(const Shim& torch, const TensorView& view) : torch_(&torch) {
     if (torch.create_tensor_from_blob(view.data, view.rank, view.sizes, view.strides, 0,
-                                      kTorchTypes[static_cast<int>(view.dtype)], 0, -1, &handle_, 0, nullptr,
-                                      0) != 0)
+                                      kTorchTypes[static_cast<int>(view.dtype)], device_type(view.device),
+                                      device_index(view.device), &handle_, 0, nullptr, 0) != 0)
       handle_ = nullptr;
   }
   TorchTensor(const Shim& torch, Handle handle) : torch_(&torch), handle_(handle) {}
@@ -106,6 +122,10 @@ class TorchTensor {
 
 // Copies a fresh tensor of PyTorch's into planned memory.
 bool copy_result(const Shim& torch, Handle result, const TensorView& output) {
+  if (output.device.type == DeviceType::kCUDA) {
+    TorchTensor to(torch, output);
+    return to.get() && torch.copy(to.get(), result, 1) == 0;
+  }
   TensorView view{.rank = output.rank, .dtype = output.dtype};
   int64_t *sizes = nullptr, *strides = nullptr, rank = 0;
   if (torch.get_data_ptr(result, &view.data) || torch.get_dim(result, &rank) ||
@@ -141,7 +161,7 @@ bool copy_result(const Shim& torch, Handle result, const TensorView& output) {
 }  // namespace
 
 bool torch_convolution(const LibraryArgs& args) {
-  const Shim* torch = shim();
+  const Shim* torch = shim(args.output());
   if (!torch) return false;
   const int64_t rank = args.operands[0].rank - 2, *at = args.integers;
   TorchTensor input(*torch, args.operands[0]), weight(*torch, args.operands[1]);
@@ -158,7 +178,7 @@ bool torch_convolution(const LibraryArgs& args) {
 }
 
 bool torch_convolution_weight_grad(const LibraryArgs& args) {
-  const Shim* torch = shim();
+  const Shim* torch = shim(args.output());
   if (!torch || !torch->convolution_backward) return false;
   const int64_t rank = args.operands[0].rank - 2, *at = args.integers, no_padding[3] = {0, 0, 0};
   const TensorView &windows_view = args.operands[0], &image_view = args.operands[1],
@@ -183,7 +203,7 @@ bool torch_convolution_weight_grad(const LibraryArgs& args) {
 }
 
 bool torch_matmul(const LibraryArgs& args) {
-  const Shim* torch = shim();
+  const Shim* torch = shim(args.output());
   const TensorView& out = args.output();
   if (!torch) return false;
   auto multiply = out.rank == 3 ? torch->bmm_out : torch->mm_out;
@@ -193,7 +213,7 @@ bool torch_matmul(const LibraryArgs& args) {
 }
 
 bool torch_addmm(const LibraryArgs& args) {
-  const Shim* torch = shim();
+  const Shim* torch = shim(args.output());
   const TensorView& out = args.output();
   if (!torch) return false;
   auto multiply = out.rank == 3 ? torch->baddbmm_out : torch->addmm_out;
@@ -205,7 +225,7 @@ bool torch_addmm(const LibraryArgs& args) {
 }
 
 bool torch_attention(const LibraryArgs& args) {
-  const Shim* torch = shim();
+  const Shim* torch = shim(args.output());
   if (!torch || !torch->attention) return false;
   TorchTensor query(*torch, args.operands[0]), key(*torch, args.operands[1]), value(*torch, args.operands[2]);
   const TensorView& mask_view = args.operands[3];
@@ -222,7 +242,7 @@ bool torch_attention(const LibraryArgs& args) {
 
 bool torch_random(const Distribution& row, const TensorView& out, const TensorView& probabilities,
                   const double* parameters) {
-  const Shim* torch = shim();
+  const Shim* torch = shim(out);
   if (!torch || !torch->call_dispatcher) return false;
   TorchTensor target(*torch, out);
   TorchTensor chances = row.probabilities ? TorchTensor(*torch, probabilities) : TorchTensor();

@@ -51,12 +51,18 @@ void read_torch(PyObject* object, TensorInfo* info) {
     return void(info->obstacle =
                     std::string("a subclass of torch.Tensor (") + Py_TYPE(object)->tp_name + ")");
   uint64_t keys = torch_access::key_set(*api, object);
-  info->inference = keys == api->inference_keys;
-  if (keys != api->plain_keys && !info->inference)
-    return void(
-        info->obstacle =
-            "not a plain strided CPU tensor (its device, its layout, or a lazy conjugate or negative)");
   torch_access::TensorHandle h = torch_access::handle(object);
+  int32_t device_type = 0, device_index = 0;
+  constexpr int32_t kCuda = 1;
+  if (!api->get_device_type(h, &device_type) && device_type == kCuda && torch_access::probe_cuda() &&
+      !api->get_device_index(h, &device_index))
+    info->view.device = {DeviceType::kCUDA, static_cast<int8_t>(device_index)};
+  const bool cuda = info->view.device.type == DeviceType::kCUDA;
+  info->inference = keys == (cuda ? api->cuda_inference_keys : api->inference_keys);
+  if (keys != (cuda ? api->cuda_keys : api->plain_keys) && !info->inference)
+    return void(info->obstacle =
+                    "not a plain strided tensor of the CPU or a CUDA device (its device, its layout, or a "
+                    "lazy conjugate or negative)");
   int32_t scalar_type = -1;
   int64_t rank = 0, *sizes = nullptr, *strides = nullptr;
   if (api->get_dtype(h, &scalar_type) || !torch_access::dtype_of_scalar_type(scalar_type, &info->view.dtype))
@@ -135,7 +141,9 @@ TensorCheck make_tensor_check(const TensorGuard& guard) {
   if (guard.numpy) {
     check.key_set = static_cast<uint64_t>(numpy_access::kTypeNumbers[static_cast<int>(guard.dtype)]);
   } else if (const auto* api = torch_access::api()) {
-    check.key_set = guard.inference ? api->inference_keys : api->plain_keys;
+    const bool cuda = guard.device.type == DeviceType::kCUDA;
+    check.key_set = cuda ? (guard.inference ? api->cuda_inference_keys : api->cuda_keys)
+                         : (guard.inference ? api->inference_keys : api->plain_keys);
   }
   return check;
 }
@@ -165,6 +173,10 @@ inline bool check_torch(const TensorCheck& check, PyObject* object, TensorView* 
       !same_entries(check.strides.data(), strides, check.rank, check.dynamic_strides))
     return false;
   if (api.requires_grad(impl) != check.requires_grad) return false;
+  if (check.device.type == DeviceType::kCUDA) {
+    int32_t index;
+    if (api.get_device_index(h, &index) || index != check.device.index) return false;
+  }
   view->sizes = sizes;
   view->strides = strides;
   return api.get_data_ptr(h, &view->data) == 0;

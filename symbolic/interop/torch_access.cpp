@@ -132,6 +132,15 @@ scalar_types = (6, 2, 11, 7, 15, 6, 6, 6)
 guard_class = torch._C._InferenceMode
 )";
 
+constexpr const char kCudaProbe[] = R"(
+import torch
+with torch._C.DisableTorchFunction():
+    with torch.inference_mode(False):
+        plain = torch.empty_strided((2,), (1,), dtype=torch.float32, device='cuda')
+    with torch.inference_mode():
+        inference = torch.empty_strided((2,), (1,), dtype=torch.float32, device='cuda')
+)";
+
 bool read_ints(PyObject* tuple, const int64_t* values, int64_t count) {
   if (PyTuple_GET_SIZE(tuple) != count) return false;
   for (int64_t i = 0; i < count; ++i)
@@ -348,6 +357,28 @@ const Api* api() {
   PyErr_Restore(type, value, traceback);
   if (modes) return nullptr;
   return ok ? &g_api : nullptr;
+}
+
+bool probe_cuda() {
+  static bool tried = false;
+  if (tried) return g_api.cuda_keys != 0;
+  tried = true;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyRef globals = PyRef::steal(PyDict_New());
+  if (globals && PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins()) == 0) {
+    PyRef done = PyRef::steal(PyRun_String(kCudaProbe, Py_file_input, globals.get(), globals.get()));
+    PyObject* plain = done ? PyDict_GetItemString(globals.get(), "plain") : nullptr;
+    PyObject* inference = done ? PyDict_GetItemString(globals.get(), "inference") : nullptr;
+    int32_t device = 0;
+    if (plain && inference && !g_api.get_device_type(handle(plain), &device) && device == 1) {
+      g_api.cuda_keys = key_set(g_api, plain);
+      g_api.cuda_inference_keys = key_set(g_api, inference);
+    }
+  }
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  return g_api.cuda_keys != 0;
 }
 
 bool dtype_of_scalar_type(int scalar_type, runtime::DType* dtype) {

@@ -90,8 +90,10 @@ struct Api {
   uint64_t plain_keys = 0;            // dispatch keys of a plain strided CPU tensor,
   uint64_t inference_keys = 0;        // and of one made under inference mode
   DispatchKeyState inference_mask{};  // how inference mode changes the thread's dispatch keys
-  uint64_t autocast_key = 0;          // the excluded key that autocast for the CPU changes; 0: unknown
-  uint64_t names_key = 0;             // excluded while dimensions' names are not looked at; 0: unknown
+  // The same of tensors of a GPU, once there has been one: 0 before.
+  uint64_t cuda_keys = 0, cuda_inference_keys = 0;
+  uint64_t autocast_key = 0;  // the excluded key that autocast for the CPU changes; 0: unknown
+  uint64_t names_key = 0;     // excluded while dimensions' names are not looked at; 0: unknown
 };
 
 inline constexpr int8_t kCpu = 0;  // c10::DeviceType
@@ -103,6 +105,8 @@ PyTypeObject* tensor_type();
 
 inline constexpr int kScalarTypes[runtime::kNumDTypes] = {11, 0, 1,  2, 3,
                                                           4,  5, 15, 6, 7};  // c10::ScalarType by DType
+// Finds Api::cuda_keys, when a tensor of a GPU is first met. False where that is none that cdynamo knows.
+bool probe_cuda();
 bool dtype_of_scalar_type(int scalar_type, runtime::DType* dtype);
 
 inline TensorHandle handle(PyObject* tensor) { return reinterpret_cast<char*>(tensor) + sizeof(PyObject); }

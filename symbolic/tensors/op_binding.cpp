@@ -1,5 +1,7 @@
 // Matching Python arguments with a schema, as array_value.h offers it. Mirrors
 // torch/csrc/utils/python_arg_parser.cpp.
+#include <absl/strings/numbers.h>
+
 #include <cmath>
 
 #include "graph/op.h"
@@ -277,14 +279,19 @@ class Binder {
                                              : dtype_of_torch_object(object, dtype);
   }
 
-  // The CPU, however it is said.
+  // The CPU or a GPU with its number, however it is said.
   bool convert_device(const ValuePtr& value, Arg& out) {
     PyObject* object = constant_object(value);
     if (!object) return false;
     PyRef text = PyRef::steal(PyObject_Str(object));
     const char* name = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     if (!name) return PyErr_Clear(), false;
-    if (std::string_view(name) != "cpu" && std::string_view(name) != "cpu:0") return false;
+    const std::string_view device = name, prefix = "cuda:";
+    int index = -1;
+    if (device.starts_with(prefix) && absl::SimpleAtoi(name + prefix.size(), &index) && index >= 0 &&
+        index <= INT8_MAX)
+      return out = graph::Device{runtime::DeviceType::kCUDA, static_cast<int8_t>(index)}, true;
+    if (device != "cpu" && device != "cpu:0") return false;
     out = graph::Device{};
     return true;
   }

@@ -74,11 +74,16 @@ constexpr PropertyRow kProperties[] = {
        return ex.constant(PyRef::borrow(torch_dtype_object(self.array_type().dtype)));
      }},
     {"device",
-     [](Executor& ex, TensorValue&) {
-       static PyObject* cpu = nullptr;
-       if (!cpu)  // imports: not in an initializer
-         cpu = checked(PyObject_CallFunction(library_object("torch", "device"), "s", "cpu")).release();
-       return ex.constant(PyRef::borrow(cpu));
+     [](Executor& ex, TensorValue& self) {
+       const graph::Device device = self.array_type().device;
+       PyObject* make = library_object("torch", "device");
+       return ex.constant(device.type == runtime::DeviceType::kCPU
+                              ? checked(PyObject_CallFunction(make, "s", "cpu"))
+                              : checked(PyObject_CallFunction(make, "si", "cuda", int{device.index})));
+     }},
+    {"is_cuda",
+     [](Executor& ex, TensorValue& self) {
+       return boolean(ex, self.array_type().device.type == runtime::DeviceType::kCUDA);
      }},
     {"layout", [](Executor& ex,
                   TensorValue&) { return ex.constant(PyRef::borrow(library_object("torch", "strided"))); }},
@@ -105,7 +110,10 @@ constexpr PropertyRow kProperties[] = {
        if (self.requires_grad()) break_graph("CD0408", "grad_fn");
        return ex.none();
      }},
-    {"is_cpu", [](Executor& ex, TensorValue&) { return boolean(ex, true); }},
+    {"is_cpu",
+     [](Executor& ex, TensorValue& self) {
+       return boolean(ex, self.array_type().device.type == runtime::DeviceType::kCPU);
+     }},
     {"T", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "T", matrix_transpose); }},
     {"mT", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "mT", swapped_dims); }},
     {"H", [](Executor& ex, TensorValue& self) { return recorded_property(ex, self, "H", matrix_transpose); }},
@@ -119,10 +127,13 @@ constexpr PropertyRow kProperties[] = {
 };
 
 // What no plain tensor is.
-constexpr const char* kFalse[] = {
-    "is_cuda", "is_sparse", "is_quantized", "is_meta",       "is_mkldnn",
-    "is_mps",  "is_mtia",   "is_nested",    "is_xpu",        "is_xla",
-    "is_ipu",  "is_vulkan", "is_maia",      "is_sparse_csr", "_has_symbolic_sizes_strides"};
+constexpr const char* kFalse[] = {"is_sparse",     "is_quantized",
+                                  "is_meta",       "is_mkldnn",
+                                  "is_mps",        "is_mtia",
+                                  "is_nested",     "is_xpu",
+                                  "is_xla",        "is_ipu",
+                                  "is_vulkan",     "is_maia",
+                                  "is_sparse_csr", "_has_symbolic_sizes_strides"};
 
 // ---- methods
 
@@ -206,7 +217,10 @@ ValuePtr same_size_method(Executor& ex, const ValuePtr& self, const CallArgs& ar
   for (size_t d = 0; same && d < a.size(); ++d) same = ex.graph().sym->guard_eq(a[d], b[d], "is_same_size");
   return boolean(ex, same);
 }
-ValuePtr get_device_method(Executor& ex, const ValuePtr&, const CallArgs&) { return ex.constant_int(-1); }
+ValuePtr get_device_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  const graph::Device device = tensor(self).array_type().device;
+  return ex.constant_int(device.type == runtime::DeviceType::kCPU ? -1 : device.index);
+}
 
 template <const char* const& kName>
 ValuePtr value_method(Executor&, const ValuePtr&, const CallArgs&) {

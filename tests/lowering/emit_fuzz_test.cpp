@@ -152,7 +152,7 @@ class RandomKernel {
   std::vector<Register> registers_, carried_;
 };
 
-TEST(EmitFuzz, RandomKernels) {
+void try_kernels(bool gpu) {
   const char* count = std::getenv("CDYNAMO_FUZZ_COUNT");
   for (int seed = 0; seed < (count ? std::atoi(count) : 120); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -162,10 +162,14 @@ TEST(EmitFuzz, RandomKernels) {
     options.whole_values = true;
     options.guard_front = seed % 2 != 0;
     options.symbols = random.symbols();
+    options.gpu = gpu;
     check(random.kernel(), context, options);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
+
+TEST(EmitFuzz, RandomKernels) { try_kernels(false); }
+TEST(EmitFuzz, RandomKernelsOnAGpu) { try_kernels(true); }
 
 }  // namespace
 }  // namespace cdynamo::lowering

@@ -17,6 +17,7 @@
 #include "lowering/loops/loop_interpreter.h"
 #include "runtime/executable.h"
 #include "runtime/host/kernel.h"
+#include "tests/lowering/emulated_gpu.h"
 
 namespace cdynamo::lowering::testing {
 
@@ -206,7 +207,8 @@ struct CheckOptions {
   bool whole_values = false;
   bool guard_front = false;
   std::vector<int64_t> symbols = {};
-  int parts = 3;  // the work items are run in this many calls
+  bool gpu = false;  // emulated
+  int parts = 3;     // the work items are run in this many calls
   // Contents of buffers, by number; others are random.
   std::vector<std::pair<int, std::vector<int64_t>>> contents = {};
 };
@@ -216,7 +218,11 @@ inline void check(const ScheduledKernel& kernel, const graph::SymContext& contex
                   const CheckOptions& options = {}, int64_t* error_out = nullptr) {
   for (const std::string& broken : verify(kernel)) FAIL() << broken << "\n" << print(kernel);
   std::vector<ScheduledKernel> kernels = {kernel};
-  auto module = emit_cpu(kernels, context, {.use_disk_cache = false});
+  std::unique_ptr<CompiledModule> module;
+  if (options.gpu)
+    module = std::make_unique<EmulatedModule>(kernels, context, kSmallGpu);
+  else
+    module = emit_cpu(kernels, context, {.use_disk_cache = false});
   const CompiledKernel& compiled = module->kernels.at(0);
   const int64_t* symbols = options.symbols.data();
   auto value = [&](const Sym& sym) { return context.evaluate(sym, symbols); };

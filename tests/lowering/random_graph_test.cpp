@@ -2,6 +2,7 @@
 // message.
 #include <cmath>
 
+#include "tests/lowering/emulated_gpu.h"
 #include "tests/lowering/lowering_test_util.h"
 
 namespace cdynamo::lowering::testing {
@@ -219,6 +220,7 @@ void run_seeds(uint32_t first, uint32_t count, const Target& target) {
 
 TEST(RandomGraphTest, InterpretedKernels) { run_seeds(0, 400, interpreted_target()); }
 TEST(RandomGraphTest, MachineCode) { run_seeds(10000, 60, cpu_target()); }
+TEST(RandomGraphTest, EmulatedGpu) { run_seeds(20000, 120, emulated_gpu_target()); }
 
 }  // namespace
 }  // namespace cdynamo::lowering::testing

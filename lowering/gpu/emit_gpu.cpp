@@ -1,0 +1,110 @@
+// From scheduled kernels to functions on a device. What is kept on disk is the assembled kernel and, before it, what only
+// emission knows.
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "lowering/codegen/kernel_store.h"
+#include "lowering/gpu/emit.h"
+#include "lowering/loops/kernel_hash.h"
+#include "runtime/codegen/llvm_compile.h"
+#include "runtime/cuda/module.h"
+
+namespace cdynamo::lowering::gpu {
+namespace {
+
+namespace cuda = runtime::cuda;
+
+class Module final : public CompiledModule {
+ public:
+  std::vector<std::shared_ptr<void>> code;
+};
+
+struct LoadedGpuKernel {
+  LoadedGpuKernel(std::string_view cubin, const cuda::DeviceInfo& device, int64_t shared_bytes)
+      : shared_bytes(shared_bytes), kernel(cubin, kFunctionName, device, shared_bytes) {}
+  int64_t shared_bytes;
+  cuda::LoadedKernel kernel;
+};
+
+// What a kernel is given, which its code and its plan say alike.
+std::string describe(const ThreadPlan& plan) {
+  std::string text =
+      absl::StrCat(plan.lanes_outer, " ", plan.outer_threads, " ", plan.inner_threads, " ", plan.outer_vector,
+                   " ", plan.inner_vector, " ", plan.tiles, " ", plan.whole_row, " ", plan.narrow);
+  for (const ScratchPlace& place : plan.scratch) absl::StrAppend(&text, " ", place.where);
+  return text;
+}
+
+emit::KernelSource source_of(const ScheduledKernel& kernel, const ThreadPlan& plan,
+                             const Architecture& architecture, const cuda::DeviceInfo& device) {
+  constexpr size_t kHeader = sizeof(int64_t);
+  return {.key = absl::StrCat(
+              emit::emitter_version(), "\ncuda ", architecture.cpu(), " ", device.compute_capability, " ",
+              reinterpret_cast<uintptr_t>(device.context) != 0, " ", describe(plan), "\n", serialize(kernel)),
+          .compile =
+              [&](std::string* llvm_ir, std::string* assembly) {
+                KernelCode code;
+                const std::string ptx = emit_ptx(kernel, plan, architecture, &code, llvm_ir);
+                if (assembly) *assembly += ptx;
+                std::string object(kHeader, '\0');
+                std::memcpy(object.data(), &code.shared_bytes, kHeader);
+                try {
+                  return object + cuda::assemble(ptx, device);
+                } catch (const cuda::CudaError& error) {
+                  throw runtime::JitError(error.message);
+                }
+              },
+          .load = [&](const std::string& object) -> std::shared_ptr<void> {
+            int64_t shared_bytes = 0;
+            if (object.size() <= kHeader) throw runtime::JitError("a kernel without code");
+            std::memcpy(&shared_bytes, object.data(), kHeader);
+            try {
+              return std::make_shared<LoadedGpuKernel>(std::string_view(object).substr(kHeader), device,
+                                                       shared_bytes);
+            } catch (const cuda::CudaError& error) {
+              throw runtime::JitError(error.message);
+            }
+          }};
+}
+
+}  // namespace
+
+std::string emit_ptx(const ScheduledKernel& kernel, const ThreadPlan& plan, const Architecture& architecture,
+                     KernelCode* code, std::string* llvm_ir) {
+  const runtime::CodeTarget target{"nvptx64-nvidia-cuda", architecture.cpu(), architecture.features()};
+  return runtime::compile(
+      target, runtime::CodeForm::kAssembly, kernel.name,
+      [&](llvm::Module& module) { *code = KernelEmitter(module, kernel, plan).emit(kFunctionName); }, nullptr,
+      llvm_ir);
+}
+
+std::unique_ptr<CompiledModule> emit_gpu(std::span<const ScheduledKernel> kernels,
+                                         const graph::SymContext& context, const Architecture& architecture,
+                                         const cuda::DeviceInfo& device, const EmitOptions& options) {
+  auto out = std::make_unique<Module>();
+  std::vector<ThreadPlan> plans;
+  plans.reserve(kernels.size());
+  std::vector<emit::KernelSource> sources;
+  for (const ScheduledKernel& kernel : kernels) {
+    plans.push_back(plan_threads(kernel, context, architecture));
+    sources.push_back(source_of(kernel, plans.back(), architecture, device));
+  }
+  out->code = emit::obtain_kernels(sources, options, *out);
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const auto& loaded = *static_cast<const LoadedGpuKernel*>(out->code[i].get());
+    const ThreadPlan& plan = plans[i];
+    out->kernels.push_back({.code = loaded.kernel.function(),
+                            .grid = {plan.blocks},
+                            .scratch_bytes = plan.global_scratch,
+                            .block = {.threads = plan.threads(),
+                                      .shared_bytes = loaded.shared_bytes,
+                                      .symbols = symbols_of(kernels[i], plan),
+                                      .takes_scratch = !(plan.global_scratch == Sym()),
+                                      .takes_error = checks_indices(kernels[i])}});
+  }
+  return out;
+}
+
+}  // namespace cdynamo::lowering::gpu

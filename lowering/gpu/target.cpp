@@ -1,0 +1,71 @@
+#include "lowering/gpu/target.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "lowering/gpu/emit.h"
+#include "lowering/loops/schedule.h"
+#include "runtime/cuda/cuda_executable.h"
+#include "runtime/cuda/library.h"
+
+namespace cdynamo::lowering {
+GpuTarget::GpuTarget(int device_index, const runtime::cuda::DeviceInfo& device)
+    : device_index_(device_index),
+      device_(device),
+      architecture_{device.compute_capability, device.processors, device.shared_bytes_per_block} {}
+
+const char* GpuTarget::obstacle(const Kernel& kernel, const graph::SymContext& context) const {
+  return reduces_crosswise(kernel, context, gpu::kThreads)
+             ? "one reduction runs along memory, the other across it"
+             : nullptr;
+}
+
+ReductionBlocks GpuTarget::reduction_blocks(const ReductionShape& shape) const {
+  return gpu::reduction_blocks(shape, architecture_);
+}
+
+std::unique_ptr<CompiledModule> GpuTarget::emit(std::span<const Kernel> kernels,
+                                                const graph::SymContext& context,
+                                                const EmitOptions& options) const {
+  std::vector<ScheduledKernel> scheduled;
+  for (const Kernel& kernel : kernels) {
+    scheduled.push_back(schedule(kernel, context, gpu::kThreads));
+    if (options.loop_ir) *options.loop_ir += print(scheduled.back()) + "\n";
+  }
+  return gpu::emit_gpu(scheduled, context, architecture_, device_, options);
+}
+
+runtime::LibraryFn GpuTarget::library(graph::CoreKind kind) const {
+  using enum graph::CoreKind;
+  switch (kind) {
+    case kMatmul:
+    case kBatchMatmul: return runtime::cuda::library_matmul;
+    case kConvolution: return runtime::cuda::library_convolution;
+    case kConvolutionWeightGrad: return runtime::cuda::library_convolution_weight_grad;
+    case kRandom: return runtime::cuda::library_random;
+    case kLibrary: return runtime::library_callback;
+    default: throw graph::Unsupported("there is no library function for an operator on the GPU");
+  }
+}
+
+std::unique_ptr<runtime::Executable> GpuTarget::make_executable(runtime::Plan plan) const {
+  return runtime::cuda::make_cuda_executable(std::move(plan), device_index_, device_);
+}
+
+const GpuTarget& gpu_target(int index) {
+  static auto* mutex = new std::mutex;
+  static auto* targets = new std::map<int, std::unique_ptr<GpuTarget>>;
+  std::lock_guard lock(*mutex);
+  std::unique_ptr<GpuTarget>& target = (*targets)[index];
+  if (target) return *target;
+  try {
+    target = std::make_unique<GpuTarget>(index, runtime::cuda::device_info(index));
+  } catch (const runtime::cuda::CudaError& error) {
+    throw graph::Unsupported(error.message);
+  }
+  return *target;
+}
+
+}  // namespace cdynamo::lowering

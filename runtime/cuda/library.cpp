@@ -1,0 +1,42 @@
+#include "runtime/cuda/library.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+
+#include "runtime/abseil.h"
+#include "runtime/library/torch_shim.h"
+
+namespace cdynamo::runtime::cuda {
+namespace {
+
+bool refused(RunError* error, std::string_view what) {
+  *error = {RunError::kRuntimeError, absl::StrCat("PyTorch refused ", absl_view(what), " on the GPU")};
+  return false;
+}
+
+}  // namespace
+
+bool library_matmul(const LibraryArgs& args, RunError* error) {
+  const bool done = args.num_inputs > 2 ? torch_addmm(args) : torch_matmul(args);
+  return done || refused(error, "a matrix product");
+}
+
+bool library_convolution(const LibraryArgs& args, RunError* error) {
+  return torch_convolution(args) || refused(error, "a convolution");
+}
+
+bool library_convolution_weight_grad(const LibraryArgs& args, RunError* error) {
+  return torch_convolution_weight_grad(args) || refused(error, "the gradient of a convolution");
+}
+
+bool library_random(const LibraryArgs& args, RunError* error) {
+  const auto* distribution = std::ranges::find(kDistributions, args.text, &Distribution::name);
+  if (distribution != std::end(kDistributions) &&
+      torch_random(*distribution, args.output(), args.operands[0], args.numbers))
+    return true;
+  return refused(error, args.text);
+}
+
+}  // namespace cdynamo::runtime::cuda

@@ -1,0 +1,300 @@
+// A GPU's code without a GPU: the modules that lowering/gpu emits for NVPTX, with the device's intrinsics as functions of ours,
+// compiled for the host and run thread by thread. Threads of a block are fibers; a barrier or a shuffle hands over to the next.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/Module.h>
+#include <ucontext.h>
+
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "lowering/cpu/target.h"
+#include "lowering/gpu/emit.h"
+#include "runtime/host/jit.h"
+#include "runtime/host/kernel.h"
+
+namespace cdynamo::lowering::testing {
+
+// ---- one block at a time
+
+class EmulatedBlock {
+ public:
+  static EmulatedBlock& current() {
+    static thread_local EmulatedBlock block;
+    return block;
+  }
+  // Runs `body` once for each thread of block `index`.
+  void run(int index, int threads, bool synchronizes, const std::function<void()>& body) {
+    index_ = index;
+    if (!synchronizes) {
+      for (thread_ = 0; thread_ < threads; ++thread_) body();
+      return;
+    }
+    body_ = &body;
+    fibers_.resize(threads);
+    for (int t = 0; t < threads; ++t) {
+      Fiber& fiber = fibers_[t];
+      if (!fiber.stack) fiber.stack = std::make_unique<char[]>(kStack);
+      fiber.done = false;
+      getcontext(&fiber.context);
+      fiber.context.uc_stack = {fiber.stack.get(), 0, kStack};
+      fiber.context.uc_link = &home_;
+      makecontext(&fiber.context, reinterpret_cast<void (*)()>(&EmulatedBlock::enter), 0);
+    }
+    // Each turn runs every thread up to its next synchronization, of whatever kind: all threads that go on meet the same ones.
+    for (bool going = true; going;) {
+      going = false;
+      for (thread_ = 0; thread_ < threads; ++thread_) {
+        Fiber& fiber = fibers_[thread_];
+        if (fiber.done) continue;
+        swapcontext(&home_, &fiber.context);
+        going |= !fiber.done;
+      }
+    }
+  }
+  int thread() const { return thread_; }
+  int block() const { return index_; }
+  void yield() { swapcontext(&fibers_[thread_].context, &home_); }
+  int shuffle(int value, int mask) {
+    const int self = thread_;
+    fibers_[self].value = value;
+    yield();
+    const int result = fibers_[self ^ mask].value;
+    yield();  // before anybody writes the next
+    return result;
+  }
+
+ private:
+  static constexpr size_t kStack = 64 << 10;
+  struct Fiber {
+    ucontext_t context;
+    std::unique_ptr<char[]> stack;
+    bool done = false;
+    int value = 0;
+  };
+  static void enter() {
+    EmulatedBlock& block = current();
+    (*block.body_)();
+    block.fibers_[block.thread_].done = true;
+  }
+  int thread_ = 0, index_ = 0;
+  ucontext_t home_;
+  std::vector<Fiber> fibers_;
+  const std::function<void()>* body_ = nullptr;
+};
+
+// ---- the device's functions
+
+alignas(64) inline char emulated_shared_memory[256 << 10];
+
+inline int32_t emulated_thread() { return EmulatedBlock::current().thread(); }
+inline int32_t emulated_block() { return EmulatedBlock::current().block(); }
+inline void emulated_barrier() { EmulatedBlock::current().yield(); }
+inline void emulated_warp_barrier(int32_t) { EmulatedBlock::current().yield(); }
+inline int32_t emulated_shuffle(int32_t, int32_t value, int32_t mask, int32_t) {
+  return EmulatedBlock::current().shuffle(value, mask);
+}
+template <typename From, typename To>
+To emulated_conversion(From x) {
+  if (std::isnan(x)) return sizeof(To) == 8 ? std::numeric_limits<To>::min() : 0;
+  const double limit = std::ldexp(1.0, 8 * sizeof(To) - 1);
+  if (x >= limit) return std::numeric_limits<To>::max();
+  if (x < -limit) return std::numeric_limits<To>::min();
+  return static_cast<To>(x);
+}
+
+struct EmulatedFunction {
+  llvm::Intrinsic::ID intrinsic;
+  const char* name;
+  void* address;
+};
+inline const EmulatedFunction kEmulatedFunctions[] = {
+    {llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, "emulated_thread", reinterpret_cast<void*>(&emulated_thread)},
+    {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, "emulated_block", reinterpret_cast<void*>(&emulated_block)},
+    {llvm::Intrinsic::nvvm_barrier0, "emulated_barrier", reinterpret_cast<void*>(&emulated_barrier)},
+    {llvm::Intrinsic::nvvm_bar_warp_sync, "emulated_warp_barrier",
+     reinterpret_cast<void*>(&emulated_warp_barrier)},
+    {llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, "emulated_shuffle",
+     reinterpret_cast<void*>(&emulated_shuffle)},
+    {llvm::Intrinsic::nvvm_f2i_rz, "emulated_f2i",
+     reinterpret_cast<void*>(&emulated_conversion<float, int32_t>)},
+    {llvm::Intrinsic::nvvm_f2ll_rz, "emulated_f2ll",
+     reinterpret_cast<void*>(&emulated_conversion<float, int64_t>)},
+    {llvm::Intrinsic::nvvm_d2i_rz, "emulated_d2i",
+     reinterpret_cast<void*>(&emulated_conversion<double, int32_t>)},
+    {llvm::Intrinsic::nvvm_d2ll_rz, "emulated_d2ll",
+     reinterpret_cast<void*>(&emulated_conversion<double, int64_t>)},
+};
+
+// Intrinsics to functions, the kernel to an ordinary function, and `run`, which calls it with an array of its parameters.
+inline void make_emulated(llvm::Module& module) {
+  llvm::Function* kernel = module.getFunction(gpu::kFunctionName);
+  kernel->setCallingConv(llvm::CallingConv::C);
+  llvm::NamedMDNode* annotations = module.getNamedMetadata("nvvm.annotations");
+  if (annotations) annotations->eraseFromParent();
+  std::vector<llvm::CallInst*> calls;
+  for (llvm::BasicBlock& block : *kernel)
+    for (llvm::Instruction& instruction : block)
+      if (auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction)) calls.push_back(call);
+  for (llvm::CallInst* call : calls) {
+    if (call->isInlineAsm()) {  // a copy that LLVM is not to see through
+      llvm::IRBuilder<> ir(call);
+      call->replaceAllUsesWith(
+          ir.CreateUnaryIntrinsic(llvm::Intrinsic::arithmetic_fence, call->getArgOperand(0)));
+      call->eraseFromParent();
+      continue;
+    }
+    for (const EmulatedFunction& function : kEmulatedFunctions)
+      if (call->getIntrinsicID() == function.intrinsic) {
+        call->setCalledFunction(module.getOrInsertFunction(function.name, call->getFunctionType()));
+        break;
+      }
+  }
+  llvm::IRBuilder<> ir(module.getContext());
+  auto* run = llvm::Function::Create(llvm::FunctionType::get(ir.getVoidTy(), {ir.getPtrTy()}, false),
+                                     llvm::Function::ExternalLinkage, "run", module);
+  ir.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", run));
+  std::vector<llvm::Value*> arguments;
+  for (llvm::Argument& argument : kernel->args()) {
+    llvm::Value* slot = ir.CreateConstGEP1_64(ir.getInt64Ty(), run->getArg(0), argument.getArgNo());
+    llvm::Value* bits = ir.CreateLoad(ir.getInt64Ty(), slot);
+    arguments.push_back(argument.getType()->isPointerTy() ? ir.CreateIntToPtr(bits, argument.getType())
+                                                          : bits);
+  }
+  ir.CreateCall(kernel, arguments);
+  ir.CreateRetVoid();
+}
+
+// ---- kernels and a target
+
+class EmulatedKernel {
+ public:
+  EmulatedKernel(const ScheduledKernel& kernel, const graph::SymContext& context,
+                 const gpu::Architecture& architecture)
+      : plan(gpu::plan_threads(kernel, context, architecture)),
+        context_(context),
+        symbols_(gpu::symbols_of(kernel, plan)),
+        takes_error_(gpu::checks_indices(kernel)) {
+    static std::once_flag once;
+    std::call_once(once, [] {
+      std::vector<std::pair<const char*, void*>> symbols = {{"shared_memory", emulated_shared_memory}};
+      for (const EmulatedFunction& function : kEmulatedFunctions)
+        symbols.push_back({function.name, function.address});
+      runtime::define_symbols(symbols);
+    });
+    for (const KernelBuffer& buffer : kernel.buffers) buffers_ += buffer.kind == BufferKind::kGlobal;
+    const std::string object = runtime::compile("emulated", [&](llvm::Module& module) {
+      gpu::KernelEmitter(module, kernel, plan).emit(gpu::kFunctionName);
+      make_emulated(module);
+    });
+    code_ = runtime::load_object(object, {"run"});
+  }
+  // Blocks [begin, end); the arguments of a HostKernelFn.
+  void run(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end, int64_t* error) const {
+    std::vector<uint64_t> parameters;
+    for (int i = 0; i < buffers_; ++i) parameters.push_back(reinterpret_cast<uint64_t>(buffers[i]));
+    for (int symbol : symbols_) parameters.push_back(static_cast<uint64_t>(symbols[symbol]));
+    std::vector<char> scratch;
+    if (!(plan.global_scratch == Sym())) {
+      scratch.resize(context_.evaluate(plan.global_scratch, symbols) * end + 16);
+      parameters.push_back((reinterpret_cast<uint64_t>(scratch.data()) + 15) / 16 * 16);
+    }
+    if (takes_error_) parameters.push_back(reinterpret_cast<uint64_t>(error));
+    auto* function = reinterpret_cast<void (*)(const uint64_t*)>(code_->address(0));
+    // Shared memory is one for all.
+    static std::mutex mutex;
+    std::lock_guard lock(mutex);
+    for (int64_t block = begin; block < end; ++block)
+      EmulatedBlock::current().run(static_cast<int>(block), plan.threads(), plan.inner_threads > 1,
+                                   [&] { function(parameters.data()); });
+  }
+  const gpu::ThreadPlan plan;
+
+ private:
+  const graph::SymContext& context_;
+  const std::vector<int> symbols_;
+  const bool takes_error_;
+  int buffers_ = 0;
+  std::unique_ptr<runtime::LoadedCode> code_;
+};
+
+// A HostKernelFn carries no context: each kernel takes one of a fixed number of functions.
+constexpr size_t kEmulatedSlots = 256;
+inline std::array<std::atomic<const EmulatedKernel*>, kEmulatedSlots> emulated_slots;
+
+template <size_t I>
+void run_emulated(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end, void*,
+                  int64_t* error) {
+  emulated_slots[I].load()->run(buffers, symbols, begin, end, error);
+}
+template <size_t... I>
+constexpr std::array<runtime::HostKernelFn, kEmulatedSlots> emulated_functions(std::index_sequence<I...>) {
+  return {&run_emulated<I>...};
+}
+
+class EmulatedModule final : public CompiledModule {
+ public:
+  EmulatedModule(std::span<const ScheduledKernel> given, const graph::SymContext& context,
+                 const gpu::Architecture& architecture) {
+    static constexpr auto kFunctions = emulated_functions(std::make_index_sequence<kEmulatedSlots>());
+    for (const ScheduledKernel& kernel : given) {
+      auto emulated = std::make_unique<EmulatedKernel>(kernel, context, architecture);
+      size_t i = 0;
+      for (const EmulatedKernel* free = nullptr;
+           i < kEmulatedSlots && !emulated_slots[i].compare_exchange_strong(free, emulated.get()); ++i)
+        free = nullptr;
+      if (i == kEmulatedSlots) throw graph::Unsupported("too many kernels for the emulator");
+      kernels.push_back(
+          {.code = reinterpret_cast<const void*>(kFunctions[i]), .grid = {emulated->plan.blocks}});
+      taken_.push_back({i, std::move(emulated)});
+    }
+  }
+  ~EmulatedModule() override {
+    for (auto& [i, kernel] : taken_) emulated_slots[i].store(nullptr);
+  }
+
+ private:
+  std::vector<std::pair<size_t, std::unique_ptr<EmulatedKernel>>> taken_;
+};
+
+// Fuses and schedules as a GPU does, and runs on the host.
+class EmulatedGpuTarget : public CpuTarget {
+ public:
+  explicit EmulatedGpuTarget(gpu::Architecture architecture) : architecture_(architecture) {}
+  const char* obstacle(const Kernel& kernel, const graph::SymContext& context) const override {
+    return reduces_crosswise(kernel, context, gpu::kThreads) ? "crosswise" : nullptr;
+  }
+  ReductionBlocks reduction_blocks(const ReductionShape& shape) const override {
+    return gpu::reduction_blocks(shape, architecture_);
+  }
+  std::unique_ptr<CompiledModule> emit(std::span<const Kernel> kernels, const graph::SymContext& context,
+                                       const EmitOptions& options) const override {
+    std::vector<ScheduledKernel> scheduled;
+    for (const Kernel& kernel : kernels) {
+      scheduled.push_back(schedule(kernel, context, gpu::kThreads));
+      if (options.loop_ir) *options.loop_ir += print(scheduled.back()) + "\n";
+    }
+    return std::make_unique<EmulatedModule>(scheduled, context, architecture_);
+  }
+
+ private:
+  const gpu::Architecture architecture_;
+};
+// Few processors, so that small graphs take the ways of large ones too.
+inline const gpu::Architecture kSmallGpu{
+    .compute_capability = 80, .processors = 2, .shared_bytes_per_block = 16 << 10};
+inline const Target& emulated_gpu_target() {
+  static const EmulatedGpuTarget target(kSmallGpu);
+  return target;
+}
+
+}  // namespace cdynamo::lowering::testing
