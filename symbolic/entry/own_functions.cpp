@@ -15,7 +15,7 @@ namespace {
 using graph::Value;
 
 // variable(x): x as a value of its own.
-ValuePtr make_variable(Executor& ex, PyObject* callable, const CallArgs& args) {
+ValuePtr variable_of(Executor& ex, const CallArgs& args) {
   const ValuePtr given = bind_arguments(ex, "variable", args, {"x"})[0];
   Value* value = graph_value(given);
   if (!value && numpy_is_loaded()) value = numpy_graph_value(ex, given);
@@ -28,10 +28,12 @@ ValuePtr make_variable(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (!runtime::is_float(value->type.dtype)) break_graph("CD0418", given->describe());
   const bool torch = dynamic_cast<TensorValue*>(given.get()) != nullptr;
   if (!torch) use_framework(ex, graph::Framework::kNumpy);
-  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
-    Value* variable = append_call1(ex, "autograd.variable", {value});
-    return torch ? make_tensor(ex, variable) : make_numpy_result(ex, variable);
-  });
+  Value* variable = append_call1(ex, "autograd.variable", {value});
+  return torch ? make_tensor(ex, variable) : make_numpy_result(ex, variable);
+}
+ValuePtr make_variable(Executor& ex, PyObject* callable, const CallArgs& args) {
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
+                       [&] { return variable_of(ex, args); });
 }
 
 // gradients(value, variables): a list.
@@ -68,7 +70,10 @@ ValuePtr is_compiling(Executor& ex, PyObject*, const CallArgs&) {
 ValuePtr optimize(Executor&, PyObject*, const CallArgs& args) {
   return args.positional.size() == 1 ? args.positional[0] : nullptr;
 }
-ValuePtr gradients(Executor& ex, PyObject*, const CallArgs& args) { return gradients_of(ex, args); }
+ValuePtr gradients(Executor& ex, PyObject* callable, const CallArgs& args) {
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
+                       [&] { return gradients_of(ex, args); });
+}
 ValuePtr follow(Executor& ex, PyObject*, const CallArgs& args) { return follow_branches(ex, args); }
 ValuePtr branches(Executor& ex, PyObject*, const CallArgs& args) { return branches_met(ex, args); }
 
