@@ -31,6 +31,7 @@ struct OutputSpec {
 struct RunError {
   enum Kind : uint8_t { kNone, kIndexError, kRuntimeError, kMemoryError, kPythonError } kind = kNone;
   std::string message;
+  bool of_earlier_call = false;  // found out now, of kernels that had not run by then
 };
 
 // Runs graph nodes that only the framework can: Node::user_call names the call. Returns false with a Python

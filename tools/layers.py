@@ -14,7 +14,17 @@ from pathlib import Path
 # Layers and their rooms, each from the bottom up. Rooms in one tuple stand side by side and do not include each other.
 # "" is the layer's own folder; a row may also name files of it (by stem) that stand apart.
 LAYERS = {
-    "runtime": [("",), ("codegen",), ("host",), ("gemm",), ("library",), ("plan",), ("plan_step",), ("plan_executable",), ("cuda",)],
+    "runtime": [
+        ("",),
+        ("codegen",),
+        ("host",),
+        ("gemm",),
+        ("library",),
+        ("plan",),
+        ("plan_step",),
+        ("plan_executable",),
+        ("cuda",),
+    ],
     "graph": [("sizes",), ("",), ("interpreter",), ("passes",), ("autograd",), ("ops",), ("op_table", "fingerprint")],
     "lowering": [("loops",), ("target",), ("fusion",), ("math",), ("codegen",), ("cpu", "gpu"), ("",)],
     "symbolic": [

@@ -116,7 +116,8 @@ bool execute(runtime::Executable& executable, const runtime::Call& given, std::s
   }
   // Inputs are written when all that may fail has run (lowering/fusion/in_place.cpp).
   if (wrote_nothing)
-    *wrote_nothing = error.kind != runtime::RunError::kNone && error.kind != runtime::RunError::kMemoryError;
+    *wrote_nothing = error.kind != runtime::RunError::kNone &&
+                     error.kind != runtime::RunError::kMemoryError && !error.of_earlier_call;
   return done || set_error(error);
 }
 

@@ -3,6 +3,7 @@
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
 
 #include <limits>
 
@@ -15,7 +16,7 @@ using namespace llvm;
 Scalar LaneBuilder::rare(Scalar condition, Scalar common, Prim prim, const Scalar* operands, int count) {
   auto* known = dyn_cast<Constant>(value(condition));
   if (known && known->isNullValue()) return common;
-  if (known) return exact(prim, operands, count);
+  if (known) return wrap(call_exact(prim, operands, count), common.dtype);
   LLVMContext& context = ir_.getContext();
   Function* function = ir_.GetInsertBlock()->getParent();
   BasicBlock* before = ir_.GetInsertBlock();
@@ -24,19 +25,39 @@ Scalar LaneBuilder::rare(Scalar condition, Scalar common, Prim prim, const Scala
   MDBuilder metadata(context);
   ir_.CreateCondBr(value(condition), slow, join, metadata.createBranchWeights(1, 100000));
   ir_.SetInsertPoint(slow);
-  Value* slow_result = value(exact(prim, operands, count));
-  BasicBlock* after = ir_.GetInsertBlock();
+  Value* slow_result = call_exact(prim, operands, count);
   ir_.CreateBr(join);
   ir_.SetInsertPoint(join);
   PHINode* merged = ir_.CreatePHI(slow_result->getType(), 2);
   merged->addIncoming(value(common), before);
-  merged->addIncoming(slow_result, after);
+  merged->addIncoming(slow_result, slow);
   return wrap(merged, common.dtype);
 }
 
-Scalar LaneBuilder::exact(Prim prim, const Scalar* operands, int count) {
-  return prim == Prim::k_rem ? long_division(operands[0], operands[1])
-                             : math::emit_exact(*this, prim, operands, count);
+// A function of the module, made at its first call: code that hardly ever runs had better not be repeated.
+Value* LaneBuilder::call_exact(Prim prim, const Scalar* operands, int count) {
+  Module* module = ir_.GetInsertBlock()->getModule();
+  const DType dtype = operands[0].dtype;
+  const std::string name =
+      "exact_" + std::to_string(static_cast<int>(prim)) + (dtype == DType::kF64 ? "_f64" : "_f32");
+  Function* function = module->getFunction(name);
+  if (!function) {
+    SmallVector<Type*, 2> types(count, type(dtype));
+    function = Function::Create(FunctionType::get(type(dtype), types, false), GlobalValue::InternalLinkage,
+                                name, module);
+    function->addFnAttr(Attribute::NoInline);
+    function->setDoesNotThrow();
+    IRBuilder<> ir(BasicBlock::Create(ir_.getContext(), "entry", function));
+    LaneBuilder inside(ir);
+    SmallVector<Scalar, 2> arguments;
+    for (Argument& argument : function->args()) arguments.push_back(wrap(&argument, dtype));
+    const Scalar result = prim == Prim::k_rem ? inside.long_division(arguments[0], arguments[1])
+                                              : math::emit_exact(inside, prim, arguments.data(), count);
+    ir.CreateRet(value(result));
+  }
+  SmallVector<Value*, 2> arguments;
+  for (int i = 0; i < count; ++i) arguments.push_back(value(operands[i]));
+  return ir_.CreateCall(function, arguments);
 }
 
 // fmod, in float64, as one divides by hand: the divisor times a power of two is subtracted while it fits, exactly.
@@ -60,8 +81,10 @@ Scalar LaneBuilder::long_division(Scalar a, Scalar b) {
   ir_.CreateCondBr(value(bit_and(regular, ge(r, divisor))), step, done);
   ir_.SetInsertPoint(step);
   const Scalar n = sub(split(r).exponent, split(divisor).exponent);
-  const Scalar part = scale(divisor, n);
-  const Scalar fits = select(gt(part, r), mul(part, constant(0.5, f64)), part);
+  // In two steps: a power of two by itself may be beyond what there is.
+  const Scalar below = max(sub(n, constant(1, f64)), zero), half = floor(mul(below, constant(0.5, f64)));
+  const Scalar part = scale(scale(divisor, half), sub(below, half));
+  const Scalar fits = select(ge(sub(r, part), part), add(part, part), part);
   rest->addIncoming(value(sub(r, fits)), ir_.GetInsertBlock());
   ir_.CreateBr(head);
   ir_.SetInsertPoint(done);

@@ -81,9 +81,12 @@ Value* KernelEmitter::emit_check_index(const Stmt& stmt, int copy) {
   ir_.CreateCondBr(bad, fail, good, metadata.createBranchWeights(1, 100000));
   ir_.SetInsertPoint(fail);
   Type* i64 = ir_.getInt64Ty();
-  ir_.CreateStore(index, ir_.CreateConstGEP1_64(i64, error_, 1), /*isVolatile=*/true);
-  ir_.CreateStore(extent, ir_.CreateConstGEP1_64(i64, error_, 2), true);
-  ir_.CreateStore(ir_.getInt64(stmt.int_value), error_, true);
+  auto note = [&](Value* code, int place) {
+    ir_.CreateAlignedStore(code, ir_.CreateConstGEP1_64(i64, error_, place), Align(8), /*isVolatile=*/true);
+  };
+  note(index, 1);
+  note(extent, 2);
+  note(ir_.getInt64(stmt.int_value), 0);
   ir_.CreateRetVoid();
   ir_.SetInsertPoint(good);
   return wanted ? ir_.CreateSelect(wanted, wrapped, zero) : wrapped;

@@ -50,7 +50,9 @@ E exact_lgamma(E x) {
   // Gamma(x) Gamma(1 - x) = pi / sin(pi x), the sine of the distance to the nearest integer.
   E distance = wide - round_even(wide);
   E reflected = log(kPi / abs(sin(distance * kPi))) - positive;
-  E result = select(reflect, reflected, positive).to(x.s.dtype);
+  E magnitude = abs(wide);
+  E finite = select(magnitude < 1e-300, -log(magnitude), select(reflect, reflected, positive));
+  E result = finite.to(x.s.dtype);
   E pole = (x <= 0) & (floor(x) == x);
   result = select((x == 1) | (x == 2), 0.0, result);  // the zeros themselves
   return select(pole | (abs(x) == kInf), kInf, result);

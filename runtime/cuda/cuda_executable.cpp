@@ -80,7 +80,12 @@ class CudaExecutable final : public Executable {
  private:
   bool run_steps(const Call& call, RunError* error) const {
     int64_t codes[3];
-    if (may_fail_ && error_slot(device_).take(codes)) return index_error(codes, error);
+    if (may_fail_ && error_slot(device_).take(codes)) {
+      index_error(codes, error);
+      error->message += " (in an earlier call of a compiled function: kernels on a GPU run on by themselves)";
+      error->of_earlier_call = true;
+      return false;
+    }
     absl::InlinedVector<int64_t, 128> dynamic_sizes;
     const int64_t* sizes = static_sizes_.data();
     if (!is_static_) {

@@ -38,7 +38,7 @@ const EmitOptions kMemoryOnly{.use_disk_cache = false};
 TEST(EmitModule, EqualKernelsAreCompiledOnce) {
   graph::SymContext context;
   std::vector<ScheduledKernel> kernels = {add_constant(1001), add_constant(1002), add_constant(1001),
-                                       add_constant(1001)};
+                                          add_constant(1001)};
   kernels[2].name = "another name";
   kernels[3].buffers[0].plan_buffer = 17;
   auto module = emit_cpu(kernels, context, kMemoryOnly);
@@ -67,7 +67,7 @@ TEST(EmitModule, DifferencesThatMatterAreSeen) {
   graph::SymContext context;
   Sym s = context.new_symbol("s0", 96);
   std::vector<ScheduledKernel> kernels = {add_constant(3001), add_constant(3001, 97), add_constant(3001, s),
-                                       add_constant(3001, s * Sym(2))};
+                                          add_constant(3001, s * Sym(2))};
   ScheduledKernel narrow = kernels[0];
   narrow.lanes_outer = false;
   kernels.push_back(narrow);

@@ -142,9 +142,10 @@ inline void make_emulated(llvm::Module& module) {
   llvm::NamedMDNode* annotations = module.getNamedMetadata("nvvm.annotations");
   if (annotations) annotations->eraseFromParent();
   std::vector<llvm::CallInst*> calls;
-  for (llvm::BasicBlock& block : *kernel)
-    for (llvm::Instruction& instruction : block)
-      if (auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction)) calls.push_back(call);
+  for (llvm::Function& function : module)
+    for (llvm::BasicBlock& block : function)
+      for (llvm::Instruction& instruction : block)
+        if (auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction)) calls.push_back(call);
   for (llvm::CallInst* call : calls) {
     if (call->isInlineAsm()) {  // a copy that LLVM is not to see through
       llvm::IRBuilder<> ir(call);

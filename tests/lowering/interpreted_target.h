@@ -7,9 +7,9 @@
 #include <atomic>
 #include <utility>
 
-#include "lowering/loops/schedule.h"
 #include "lowering/cpu/target.h"
 #include "lowering/loops/loop_interpreter.h"
+#include "lowering/loops/schedule.h"
 #include "runtime/host/kernel.h"
 
 namespace cdynamo::lowering::testing {

@@ -1,0 +1,58 @@
+// Code for GPUs: kernels by hand in the emulator, and the PTX of random ones through NVIDIA's assembler where it is there
+// (CDYNAMO_PTXAS names it).
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/lowering/emit_testing.h"
+
+namespace cdynamo::lowering {
+namespace {
+
+using namespace testing;
+
+// y[i] = x[index[i]]
+KernelWriter gather(Sym n, Sym size) {
+  KernelWriter writer({n}, true);
+  writer.begin();
+  const int x = writer.buffer(DType::kF32, size), index = writer.buffer(DType::kI64, n),
+            y = writer.buffer(DType::kF32, n, true);
+  const int at = writer.check(writer.load(index, KernelWriter::index({{0, 1}})), size);
+  Index where;
+  where.terms.push_back({-1, at, Sym(1)});
+  writer.store(y, KernelWriter::index({{0, 1}}), writer.load(x, where));
+  return writer;
+}
+
+TEST(Gpu, AnIndexOutOfRangeIsNoted) {
+  graph::SymContext context;
+  CheckOptions options;
+  options.gpu = true;
+  options.contents = {{1, {3, 9, -10, 0, 10}}};
+  int64_t error[3] = {};
+  check(gather(5, 10).kernel, context, options, error);
+  EXPECT_EQ(error[0], runtime::RunError::kIndexError);
+  EXPECT_EQ(error[1], 10);
+  EXPECT_EQ(error[2], 10);
+  options.contents = {{1, {3, 9, -10, 0, 9}}};
+  check(gather(5, 10).kernel, context, options);
+}
+
+std::string ptx_of(const ScheduledKernel& kernel, const graph::SymContext& context,
+                   const gpu::Architecture& architecture) {
+  gpu::KernelCode code;
+  return gpu::emit_ptx(kernel, gpu::plan_threads(kernel, context, architecture), architecture, &code);
+}
+
+TEST(Gpu, Ptx) {
+  graph::SymContext context;
+  const std::string ptx =
+      ptx_of(gather(1000, 10).kernel, context, {.compute_capability = 90, .processors = 132});
+  EXPECT_NE(ptx.find(".target sm_90"), std::string::npos);
+  EXPECT_NE(ptx.find(".visible .entry kernel("), std::string::npos);
+  if (std::getenv("CDYNAMO_SHOW_PTX")) std::printf("%s\n", ptx.c_str());
+}
+
+}  // namespace
+}  // namespace cdynamo::lowering
