@@ -1,10 +1,11 @@
 # make demo           set up, build, run examples/tour.py
 # make test           set up, build, run every test on Python 3.11, 3.12 and 3.13, lint and format check
 # make test-long      the fuzzers, gradients of all samples, 10,000 training steps
+# make test-gpu       tests/gpu, on a machine with a CUDA device
 # make test-versions  tests/python with the oldest torch that is supported and with the newest
 # make asan, tsan     tests in builds with sanitizers (build/asan, build/tsan)
 # make wheel          a wheel with LLVM inside, in dist/
-.PHONY: demo test test-long test-versions asan tsan wheel setup build clean format
+.PHONY: demo test test-long test-gpu test-versions asan tsan wheel setup build clean format
 
 PY := .venv/bin/python
 
@@ -16,6 +17,9 @@ test: build
 
 test-long: build
 	$(PY) -m pytest tests -m long --override-ini addopts=-q
+
+test-gpu: build
+	$(PY) -m pytest tests/gpu -rs
 
 test-versions: build
 	bash tools/versions.sh
