@@ -310,7 +310,9 @@ void KernelEmitter::emit_parallel(const Phase& phase) {
   Sym row(1);
   for (const Sym& extent : phase.inner) row = row * extent;
   const int64_t tile = int64_t{plan_.inner_threads} * plan_.inner_vector;
-  if (plan_.whole_row) {
+  if (row == Sym()) {
+    // No point: what is reduced keeps its identity.
+  } else if (plan_.whole_row) {
     const bool whole = row.constant() % tile == 0;
     emit_tiles(phase, index_constant(0), plan_.tiles, whole);
   } else {

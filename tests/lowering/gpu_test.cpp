@@ -39,6 +39,23 @@ TEST(Gpu, AnIndexOutOfRangeIsNoted) {
   check(gather(5, 10).kernel, context, options);
 }
 
+// y[i] = sum over an empty axis: nothing is read.
+TEST(Gpu, EmptyRows) {
+  for (bool lanes_outer : {false, true}) {
+    graph::SymContext context;
+    KernelWriter writer({Sym(70)}, lanes_outer);
+    const int x = writer.buffer(DType::kF32, 1), y = writer.buffer(DType::kF32, 70, true);
+    writer.begin({Sym(0)});
+    const int sum = writer.reduce(kSum, DType::kF32, writer.load(x, KernelWriter::index({{1, 1}})));
+    writer.begin();
+    writer.store(y, KernelWriter::index({{0, 1}}), sum);
+    CheckOptions options;
+    options.gpu = true;
+    options.guard_front = true;
+    check(writer.kernel, context, options);
+  }
+}
+
 std::string ptx_of(const ScheduledKernel& kernel, const graph::SymContext& context,
                    const gpu::Architecture& architecture) {
   gpu::KernelCode code;
