@@ -25,16 +25,25 @@ Scalar LaneBuilder::rare(Scalar condition, Scalar common, Prim prim, const Scala
   MDBuilder metadata(context);
   ir_.CreateCondBr(value(condition), slow, join, metadata.createBranchWeights(1, 100000));
   ir_.SetInsertPoint(slow);
-  Value* slow_result = call_exact(prim, operands, count);
+  // A call costs what is around it registers, even where it is hardly ever made; many copies cost time to assemble.
+  constexpr int kMostCopies = 8;
+  Value* slow_result =
+      exact_copies_++ < kMostCopies ? value(exact(prim, operands, count)) : call_exact(prim, operands, count);
+  BasicBlock* after = ir_.GetInsertBlock();
   ir_.CreateBr(join);
   ir_.SetInsertPoint(join);
   PHINode* merged = ir_.CreatePHI(slow_result->getType(), 2);
   merged->addIncoming(value(common), before);
-  merged->addIncoming(slow_result, slow);
+  merged->addIncoming(slow_result, after);
   return wrap(merged, common.dtype);
 }
 
-// A function of the module, made at its first call: code that hardly ever runs had better not be repeated.
+Scalar LaneBuilder::exact(Prim prim, const Scalar* operands, int count) {
+  return prim == Prim::k_rem ? long_division(operands[0], operands[1])
+                             : math::emit_exact(*this, prim, operands, count);
+}
+
+// A function of the module, made at its first call.
 Value* LaneBuilder::call_exact(Prim prim, const Scalar* operands, int count) {
   Module* module = ir_.GetInsertBlock()->getModule();
   const DType dtype = operands[0].dtype;
@@ -51,9 +60,7 @@ Value* LaneBuilder::call_exact(Prim prim, const Scalar* operands, int count) {
     LaneBuilder inside(ir);
     SmallVector<Scalar, 2> arguments;
     for (Argument& argument : function->args()) arguments.push_back(wrap(&argument, dtype));
-    const Scalar result = prim == Prim::k_rem ? inside.long_division(arguments[0], arguments[1])
-                                              : math::emit_exact(inside, prim, arguments.data(), count);
-    ir.CreateRet(value(result));
+    ir.CreateRet(value(inside.exact(prim, arguments.data(), count)));
   }
   SmallVector<Value*, 2> arguments;
   for (int i = 0; i < count; ++i) arguments.push_back(value(operands[i]));
@@ -99,10 +106,15 @@ Scalar LaneBuilder::constant_at(std::span<const double> table, Scalar index) {
   SmallVector<Constant*, 64> entries;
   for (double entry : table) entries.push_back(ConstantFP::get(ir_.getDoubleTy(), entry));
   auto* type = ArrayType::get(ir_.getDoubleTy(), entries.size());
+  Constant* contents = ConstantArray::get(type, entries);
+  Module* module = ir_.GetInsertBlock()->getModule();
+  GlobalVariable* memory = nullptr;
+  for (GlobalVariable& other : module->globals())
+    if (other.hasInitializer() && other.getInitializer() == contents) memory = &other;
   constexpr unsigned kConstantSpace = 4;
-  auto* memory = new GlobalVariable(*ir_.GetInsertBlock()->getModule(), type, true,
-                                    GlobalValue::InternalLinkage, ConstantArray::get(type, entries), "table",
-                                    nullptr, GlobalValue::NotThreadLocal, kConstantSpace);
+  if (!memory)
+    memory = new GlobalVariable(*module, type, true, GlobalValue::InternalLinkage, contents, "table", nullptr,
+                                GlobalValue::NotThreadLocal, kConstantSpace);
   Value* at = ir_.CreateGEP(type, memory, {ir_.getInt32(0), value(index)});
   return wrap(ir_.CreateLoad(ir_.getDoubleTy(), at), DType::kF64);
 }

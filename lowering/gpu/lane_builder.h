@@ -24,8 +24,11 @@ class LaneBuilder final : public emit::CodeBuilder {
  private:
   llvm::Value* to_integer(llvm::Value* v, DType dtype) override;
   llvm::Value* opaque(llvm::Value* value) override;
+  Scalar exact(Prim prim, const Scalar* operands, int count);
   llvm::Value* call_exact(Prim prim, const Scalar* operands, int count);
   Scalar long_division(Scalar a, Scalar b);
+
+  int exact_copies_ = 0;
 };
 
 }  // namespace cdynamo::lowering::gpu

@@ -152,7 +152,7 @@ class Planner {
     plan_.whole_row = alike_ && row_.is_constant() && tiles * plan_.inner_vector <= kMostInFlight &&
                       tiles * plan_.inner_vector * values_kept() <= 128;
     plan_.tiles = static_cast<int>(plan_.whole_row ? tiles : std::clamp<int64_t>(tiles, 1, 4));
-    if (!plan_.whole_row && body_cost() * plan_.inner_vector > 128) plan_.tiles = 1;
+    if (!plan_.whole_row && body_cost() * plan_.inner_vector > 64) plan_.tiles = 1;
   }
 
   // Roughly the values of a row that a thread holds at once.

@@ -120,13 +120,14 @@ class CudaExecutable final : public Executable {
     return true;
   }
 
-  static void* pointer(const PlanBuffer& buffer, const Call& call, const int64_t* sizes, char* arena) {
+  void* pointer(const PlanBuffer& buffer, const Call& call, const int64_t* sizes, char* arena) const {
+    void* data = nullptr;
     switch (buffer.where) {
-      case PlanBuffer::kInput: return call.inputs[buffer.index].data;
-      case PlanBuffer::kOutput: return call.memory ? nullptr : call.outputs[buffer.index];
-      case PlanBuffer::kArena: return arena ? arena + sizes[buffer.offset] : nullptr;
+      case PlanBuffer::kInput: data = call.inputs[buffer.index].data; break;
+      case PlanBuffer::kOutput: data = call.memory ? nullptr : call.outputs[buffer.index]; break;
+      case PlanBuffer::kArena: data = arena ? arena + sizes[buffer.offset] : nullptr; break;
     }
-    return nullptr;
+    return data ? data : reinterpret_cast<void*>(device_.nothing);
   }
 
   bool launch(const PlanStep& step, const int64_t* sizes, const int64_t* symbols, void* const* pointers,

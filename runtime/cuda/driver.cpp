@@ -37,6 +37,7 @@ constexpr Symbol kSymbols[] = {
     CDYNAMO_DRIVER(func_set_attribute, "cuFuncSetAttribute"),
     CDYNAMO_DRIVER(func_get_attribute, "cuFuncGetAttribute"),
     CDYNAMO_DRIVER(launch_kernel, "cuLaunchKernel"),
+    CDYNAMO_DRIVER(mem_alloc, "cuMemAlloc_v2"),
     CDYNAMO_DRIVER(mem_host_alloc, "cuMemHostAlloc"),
     CDYNAMO_DRIVER(mem_host_get_device_pointer, "cuMemHostGetDevicePointer_v2"),
     CDYNAMO_DRIVER(memcpy_async, "cuMemcpyDtoDAsync_v2"),
@@ -128,7 +129,11 @@ const DeviceInfo& device_info(int index) {
   if (!driver) throw CudaError(100, driver_obstacle());
   std::lock_guard lock(*mutex);
   std::unique_ptr<DeviceInfo>& info = (*devices)[index];
-  if (!info) info = std::make_unique<DeviceInfo>(read_device(*driver, index));
+  if (info) return *info;
+  auto read = std::make_unique<DeviceInfo>(read_device(*driver, index));
+  const CurrentContext current(read->context);
+  check(driver->mem_alloc(&read->nothing, 256), "taking memory of a CUDA device");
+  info = std::move(read);
   return *info;
 }
 

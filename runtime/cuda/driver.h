@@ -43,6 +43,7 @@ struct Driver {
   Result (*launch_kernel)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                           unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream,
                           void** parameters, void** extra);
+  Result (*mem_alloc)(DevicePointer*, size_t);
   Result (*mem_host_alloc)(void**, size_t, unsigned flags);
   Result (*mem_host_get_device_pointer)(DevicePointer*, void* host, unsigned flags);
   Result (*memcpy_async)(DevicePointer to, DevicePointer from, size_t, Stream);
@@ -75,6 +76,7 @@ struct DeviceInfo {
   int64_t shared_bytes_per_block = 0;  // that a kernel may ask for
   int64_t shared_bytes_per_processor = 0;
   Context context = nullptr;  // the primary one, which the framework uses
+  DevicePointer nothing = 0;  // where tensors without elements point
 };
 // Throws CudaError where there is no such device.
 const DeviceInfo& device_info(int index);

@@ -62,19 +62,21 @@ def test_equal_to_eager(name):
     function, make = PROGRAMS[name]
     args = make()
     want = function(*args)
+    before = cdynamo.counters()
     got = cdynamo.optimize(function)(*args)
     torch.testing.assert_close(got, want)
-    counters = cdynamo.counters()
-    assert counters["graphs_compiled"] == 1
-    assert counters["graph_breaks"] == 0
+    after = cdynamo.counters()
+    assert after["graphs_compiled"] - before["graphs_compiled"] == 1
+    assert after["graph_breaks"] == before["graph_breaks"]
 
 
 def test_sizes_change_from_call_to_call():
+    before = cdynamo.counters()["graphs_compiled"]
     compiled = cdynamo.optimize(softmax, dynamic=True)
     for rows, columns in [(4, 100), (7, 1000), (3, 5000), (200, 33)]:
         x = randn(rows, columns)
         torch.testing.assert_close(compiled(x), softmax(x))
-    assert cdynamo.counters()["graphs_compiled"] == 1
+    assert cdynamo.counters()["graphs_compiled"] - before == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
