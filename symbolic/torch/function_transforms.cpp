@@ -104,10 +104,17 @@ class LevelToken final : public SymbolicValue {
 };
 ValuePtr level_token(Executor&, PyObject*, const CallArgs&) { return std::make_shared<LevelToken>(); }
 
+// The nodes of a rule belong to its call.
+template <ValuePtr (*rule)(Executor&, PyObject*, const CallArgs&)>
+ValuePtr recorded(Executor& ex, PyObject* callable, const CallArgs& args) {
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
+                       [&] { return rule(ex, callable, args); });
+}
+
 constexpr SpecialRow kRows[] = {
-    {"cdynamo.polyfills.rules.level_variable", level_variable},
-    {"cdynamo.polyfills.rules.level_gradients", level_gradients},
-    {"cdynamo.polyfills.rules.level_result", level_result},
+    {"cdynamo.polyfills.rules.level_variable", recorded<level_variable>},
+    {"cdynamo.polyfills.rules.level_gradients", recorded<level_gradients>},
+    {"cdynamo.polyfills.rules.level_result", recorded<level_result>},
     {"cdynamo.polyfills.rules.level_token", level_token},
 };
 
