@@ -139,18 +139,18 @@ ValuePtr FunctionValue::positional_default(Executor& ex, int parameter) {
   return at < 0 ? nullptr : items[static_cast<size_t>(at)];
 }
 
+// Their dict may change while the function, and the dict itself, stay the same.
 ValuePtr FunctionValue::keyword_default(Executor& ex, PyObject* name) {
+  ValuePtr dict = keyword_defaults;
   if (function_) {
-    PyObject* dict = as_function(function_.get())->func_kwdefaults;
-    PyObject* object = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+    PyObject* object = as_function(function_.get())->func_kwdefaults;
     if (!object) return nullptr;
-    return ex.wrap(object, is_known()
-                               ? constant_source(object)
-                               : key_source(attribute_source(source, interned("__kwdefaults__")), name));
+    dict = ex.wrap(
+        object, is_known() ? constant_source(object) : attribute_source(source, interned("__kwdefaults__")));
   }
-  if (!keyword_defaults) return nullptr;
+  if (!dict) return nullptr;
   ValuePtr key = ex.constant(PyRef::borrow(name));
-  return keyword_defaults->contains(ex, key) ? keyword_defaults->get_item(ex, key) : nullptr;
+  return dict->contains(ex, key) ? dict->get_item(ex, key) : nullptr;
 }
 
 PyRef FunctionValue::hash_key(Executor& ex) {

@@ -83,6 +83,87 @@ def test_a_method_whose_defaults_are_replaced(name, change):
     np.testing.assert_array_equal(fast(X), plain(X))
 
 
+def keyword_only(x, *, k=2.0, j=1.0):
+    return x * k + j
+
+
+def keyword_calls():
+    def inner(x, *, k=2.0, j=1.0):
+        return x * k + j
+
+    class Holder:
+        def method(self, x, *, k=2.0, j=1.0):
+            return x * k + j
+
+        static = staticmethod(inner)
+
+    listed = [inner]
+    return {
+        "itself": (inner, inner),
+        "closure": (lambda x: inner(x), inner),
+        "in a list": (lambda x: listed[0](x), inner),
+        "global": (lambda x: keyword_only(x), keyword_only),
+        "method": (lambda x, o=Holder(): o.method(x), Holder.method),
+        "staticmethod": (lambda x: Holder.static(x), Holder.static),
+    }
+
+
+IN_PLACE = {
+    "set": lambda defaults: defaults.update(k=5.0),
+    "array": lambda defaults: defaults.update(k=X + 1),
+    "deleted": lambda defaults: defaults.pop("k", None),
+    "cleared": lambda defaults: defaults.clear(),
+    "back": lambda defaults: defaults.update(j=1.0, k=2.0),
+}
+
+
+@pytest.mark.parametrize("changes", [("set", "back", "deleted", "back"), ("array", "set"), ("cleared", "back", "set")])
+@pytest.mark.parametrize("name", keyword_calls())
+def test_keyword_defaults_that_change_in_place(name, changes):
+    plain, function = keyword_calls()[name]
+    fast = cdynamo.optimize(plain)
+    before = dict(function.__kwdefaults__)
+
+    def outcome(run):
+        try:
+            return run(X).tolist()
+        except TypeError as error:
+            return str(error)
+
+    try:
+        assert outcome(fast) == outcome(plain)
+        for change in changes:
+            IN_PLACE[change](function.__kwdefaults__)
+            assert outcome(fast) == outcome(plain), change
+    finally:
+        function.__kwdefaults__.update(before)
+
+
+@pytest.mark.parametrize("found", ["made", "global", "method"])
+def test_keyword_defaults_that_the_function_changes(found):
+    class Holder:
+        def method(self, x, *, k=2.0):
+            return x * k
+
+    def change(x):
+        def made(x, *, k=2.0):
+            return x * k
+
+        function = {"made": made, "global": keyword_only, "method": Holder().method}[found]
+        defaults = function.__kwdefaults__
+        first = function(x)
+        defaults["k"] = defaults["k"] + 1
+        return first, function(x)
+
+    def run(call):
+        try:
+            return [[value.tolist() for value in call(X)] for _ in range(3)]
+        finally:
+            keyword_only.__kwdefaults__["k"] = Holder.method.__kwdefaults__["k"] = 2.0
+
+    assert run(cdynamo.optimize(change)) == run(change)
+
+
 def test_an_unchanged_method_is_not_compiled_again():
     Base, Derived = fresh()
     fast = cdynamo.optimize(lambda o, x: o.apply(x))
