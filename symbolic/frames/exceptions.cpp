@@ -1,5 +1,6 @@
 #include "symbolic/frames/exceptions.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -101,12 +102,8 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
   if (is_name(name, "__class__")) return ex.wrap(type_.get(), constant_source(type_.get()));
   if (!object_)
     if (ValuePtr special = special_attribute(ex, text)) return special;
-  for (const auto& [key, value] : attributes_) {
-    if (PyUnicode_Compare(key.get(), name) != 0) continue;
-    if (value) return value;
-    raise_error(ex, PyExc_AttributeError,
-                absl::Substitute("'$0' object has no attribute '$1'", describe(), text));
-  }
+  for (const auto& [key, value] : attributes_)
+    if (value && PyUnicode_Compare(key.get(), name) == 0) return value;
   guard_class(ex, type());
   if (object_) {
     PyRef dict = PyRef::steal(PyObject_GenericGetDict(object_.get(), nullptr));
@@ -157,12 +154,15 @@ void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr&
     if (found && Py_TYPE(found)->tp_descr_set)
       break_graph("CD0109", absl::StrCat(describe(), ".", PyUnicode_AsUTF8(name)));
     if (python_method(type(), "__setattr__")) break_graph("CD0109", describe() + ".__setattr__");
-    for (auto& [key, old] : attributes_) {
-      if (PyUnicode_Compare(key.get(), name) != 0) continue;
-      old = value;
-      return;
-    }
-    attributes_.emplace_back(PyRef::borrow(name), value);
+    const auto known = std::ranges::find_if(
+        attributes_, [&](const auto& entry) { return PyUnicode_Compare(entry.first.get(), name) == 0; });
+    if (!value && (known == attributes_.end() || !known->second))
+      raise_error(ex, PyExc_AttributeError,
+                  absl::Substitute("'$0' object has no attribute '$1'", describe(), PyUnicode_AsUTF8(name)));
+    if (known != attributes_.end())
+      known->second = value;
+    else
+      attributes_.emplace_back(PyRef::borrow(name), value);
   }
   ex.state().cyclic[this] = weak_from_this();
 }

@@ -200,9 +200,12 @@ void FunctionValue::emit_effects(Executor& ex) {
     else
       emit(EffectKind::kSetAttribute, interned("__annotations__"), annotations->recipe(ex));
   }
+  PyObject* dict = function_ ? as_function(function_.get())->func_dict : nullptr;
   for (const auto& [name, value] : attributes_)
-    emit(value ? EffectKind::kSetAttribute : EffectKind::kDeleteAttribute, name.get(),
-         value ? value->recipe(ex) : nullptr);
+    if (value)
+      emit(EffectKind::kSetAttribute, name.get(), value->recipe(ex));
+    else if (dict && PyDict_GetItemWithError(dict, name.get()))
+      emit(EffectKind::kDeleteAttribute, name.get(), nullptr);
 }
 
 // ---- attributes
@@ -259,8 +262,8 @@ ValuePtr FunctionValue::own_attribute(Executor& ex, PyObject* name) {
   PyObject* dict = as_function(function_.get())->func_dict;
   PyObject* own = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
   if (own)
-    return ex.wrap(own, is_known() ? constant_source(own) : key_source(instance_dict_source(source), name));
-  if (!is_known()) add_guard(ex, GuardKind::kAttributeAbsent, source, name);
+    return ex.wrap(own, source ? key_source(instance_dict_source(source), name) : constant_source(own));
+  if (source) add_guard(ex, GuardKind::kAttributeAbsent, source, name);
   return nullptr;
 }
 
@@ -269,7 +272,7 @@ std::vector<PyRef> FunctionValue::own_names(Executor& ex) {
   // Its names are guarded, not itself: an entry would keep alive what each call makes anew.
   PyRef shown = function_ ? checked(PyObject_GenericGetDict(function_.get(), nullptr)) : PyRef();
   PyObject* dict = shown.get();
-  if (dict && !is_known())
+  if (dict && source)
     add_guard(ex, GuardKind::kDictKeys, instance_dict_source(source),
               checked(PySequence_Tuple(checked(PyDict_Keys(dict)).get())).get());
   PyObject *key, *value;
@@ -301,11 +304,23 @@ ValuePtr FunctionValue::get_attribute(Executor& ex, PyObject* name) {
   if (!function_ || is_any(name, {"__globals__", "__builtins__"}))
     break_graph("CD0105", PyUnicode_AsUTF8(name));
   PyRef value = checked_user(ex, PyObject_GetAttr(function_.get(), name));
-  return ex.wrap(value.get(), is_known() ? constant_source(value.get()) : attribute_source(source, name));
+  return ex.wrap(value.get(), source ? attribute_source(source, name) : constant_source(value.get()));
+}
+
+// What function objects take for an attribute of their own. Others are refused by them, cannot be set or change calls.
+bool can_be_set(PyObject* name, const ValuePtr& value) {
+  if (!value) return false;
+  if (is_any(name, {"__doc__", "__module__"})) return true;
+  const PyTypeObject* type = is_any(name, {"__name__", "__qualname__"}) ? &PyUnicode_Type
+                             : is_any(name, {"__annotations__"})        ? &PyDict_Type
+                             : is_any(name, {"__type_params__"})        ? &PyTuple_Type
+                                                                        : nullptr;
+  return type == value->type();
 }
 
 void FunctionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
-  if (is_any(name, {"__code__", "__defaults__", "__kwdefaults__", "__dict__", "__closure__", "__globals__"}))
+  PyObject* descriptor = _PyType_Lookup(&PyFunction_Type, name);
+  if (descriptor && is_data_descriptor(descriptor) && !can_be_set(name, value))
     break_graph("CD0105", PyUnicode_AsUTF8(name));
   if (!value && !own_attribute(ex, name))
     raise_error(ex, PyExc_AttributeError,

@@ -106,9 +106,10 @@ ValuePtr ConstantValue::get_attribute(Executor& ex, PyObject* name) {
 
 void ConstantValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
   if (!is_plain_constant(object_.get())) return SymbolicValue::set_attribute(ex, name, value);
-  raise_error(
-      ex, PyExc_AttributeError,
-      "'" + std::string(type()->tp_name) + "' object has no attribute '" + PyUnicode_AsUTF8(name) + "'");
+  // Numbers, strings and the like have no attribute that can be set, whatever to: the error is Python's.
+  const int result = PyObject_SetAttr(object_.get(), name, value ? Py_None : nullptr);
+  checked_user(ex, result < 0 ? nullptr : Py_NewRef(Py_None));
+  throw graph::InternalError("an attribute of a constant was set");
 }
 
 ValuePtr ConstantValue::call(Executor& ex, const CallArgs& args) {

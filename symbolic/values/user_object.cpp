@@ -1,7 +1,8 @@
 #include "symbolic/values/user_object.h"
 
-#include <cstring>
+#include <structmember.h>
 
+#include "absl/strings/str_cat.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
@@ -196,11 +197,35 @@ ValuePtr UserObjectValue::generic_attribute(Executor& ex, PyObject* name) {
 }
 
 namespace {
-[[noreturn]] void raise_missing(Executor& ex, const SymbolicValue& self, PyObject* name) {
-  const char* dot = std::strrchr(self.type()->tp_name, '.');
+[[noreturn]] void raise_missing(Executor& ex, const SymbolicValue& self, PyObject* name,
+                                const char* and_what = "") {
   raise_error(ex, PyExc_AttributeError,
-              std::string("'") + (dot ? dot + 1 : self.type()->tp_name) + "' object has no attribute '" +
-                  PyUnicode_AsUTF8(name) + "'");
+              absl::StrCat("'", self.type()->tp_name, "' object has no attribute '", PyUnicode_AsUTF8(name),
+                           "'", and_what));
+}
+
+// PyMember_GetOne
+[[noreturn]] void raise_empty_slot(Executor& ex, const SymbolicValue& self, PyObject* name) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyRef full_name = checked(PyType_GetFullyQualifiedName(self.type()));
+  raise_error(ex, PyExc_AttributeError,
+              absl::StrCat("'", PyUnicode_AsUTF8(full_name.get()), "' object has no attribute '",
+                           PyUnicode_AsUTF8(name), "'"));
+#else
+  raise_missing(ex, self, name);
+#endif
+}
+
+// An object that has no __dict__ to take the attribute; `found` is what its class has of that name.
+[[noreturn]] void raise_not_settable(Executor& ex, const SymbolicValue& self, PyObject* name,
+                                     PyObject* found) {
+  if (found)
+    raise_error(ex, PyExc_AttributeError,
+                absl::StrCat("'", self.type()->tp_name, "' object attribute '", PyUnicode_AsUTF8(name),
+                             "' is read-only"));
+  constexpr bool kSaysWhy = PY_VERSION_HEX >= 0x030D0000;
+  const bool is_generic = self.type()->tp_setattro == PyObject_GenericSetAttr;
+  raise_missing(ex, self, name, kSaysWhy && is_generic ? " and no __dict__ for setting new attributes" : "");
 }
 PyObject* object_entry(const char* name) { return _PyType_Lookup(&PyBaseObject_Type, interned(name)); }
 }  // namespace
@@ -242,7 +267,7 @@ void UserObjectValue::generic_set_attribute(Executor& ex, PyObject* name, const 
   ValuePtr self = shared_from_this();
   PyObject* descriptor = lookup_type(ex, type(), name);
   if (descriptor && is_data_descriptor(descriptor)) {
-    if (Py_TYPE(descriptor) == &PyMemberDescr_Type) return set_slot(ex, name, value);
+    if (Py_TYPE(descriptor) == &PyMemberDescr_Type) return set_slot(ex, descriptor, value);
     if (Py_TYPE(descriptor)->tp_descr_set == PyProperty_Type.tp_descr_set) {
       PyRef setter = checked(PyObject_GetAttrString(descriptor, value ? "fset" : "fdel"));
       if (setter.get() == Py_None)
@@ -264,7 +289,7 @@ void UserObjectValue::generic_set_attribute(Executor& ex, PyObject* name, const 
     return;
   }
   DictValue* dict = instance_dict(ex);
-  if (!dict) raise_missing(ex, *this, name);
+  if (!dict) raise_not_settable(ex, *this, name, descriptor);
   ValuePtr key = ex.constant(PyRef::borrow(name));
   if (value)
     dict->store(ex, key, value);
@@ -297,19 +322,23 @@ ValuePtr UserObjectValue::slot(Executor& ex, PyObject* descriptor) {
     }
     slots_.emplace_back(PyRef::borrow(name), value);
   }
-  if (!value) raise_missing(ex, *this, name);
+  if (!value) raise_empty_slot(ex, *this, name);
   return value;
 }
 
-void UserObjectValue::set_slot(Executor& ex, PyObject* name, const ValuePtr& value) {
+// member_set
+void UserObjectValue::set_slot(Executor& ex, PyObject* descriptor, const ValuePtr& value) {
+  const PyMemberDef& member = *reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
+  PyObject* name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
+  if (member.flags & READONLY) raise_error(ex, PyExc_AttributeError, "readonly attribute");
+  // The others convert what they are given, and are something else once they are deleted.
+  if (member.type != T_OBJECT_EX) return SymbolicValue::set_attribute(ex, name, value);
   bool known = false;
-  for (auto& [key, old] : slots_) {
-    if (PyUnicode_Compare(key.get(), name) != 0) continue;
-    known = true;
-    if (!value && !old) raise_missing(ex, *this, name);
-    old = value;
-  }
-  if (!known) slots_.emplace_back(PyRef::borrow(name), value);
+  ValuePtr old = slots_find(name, &known);
+  if (!value && !known && object_) old = slot(ex, descriptor);
+  if (!value && !old) raise_error(ex, PyExc_AttributeError, PyUnicode_AsUTF8(name));
+  std::erase_if(slots_, [&](const auto& entry) { return PyUnicode_Compare(entry.first.get(), name) == 0; });
+  slots_.emplace_back(PyRef::borrow(name), value);
   slot_changes_.emplace_back(PyRef::borrow(name), value);
   ex.changing(shared_from_this(), static_cast<bool>(object_));
 }

@@ -73,7 +73,7 @@ class UserObjectValue final : public SymbolicValue {
 
  private:
   ValuePtr slots_find(PyObject* name, bool* known);
-  void set_slot(Executor& ex, PyObject* name, const ValuePtr& value);
+  void set_slot(Executor& ex, PyObject* descriptor, const ValuePtr& value);
   RecipePtr new_object_recipe(Executor& ex);
   PyRef type_;
   PyRef object_;  // the live object; null: made during capture

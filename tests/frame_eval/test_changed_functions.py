@@ -164,6 +164,64 @@ def test_keyword_defaults_that_the_function_changes(found):
     assert run(cdynamo.optimize(change)) == run(change)
 
 
+def with_attributes():
+    class Base:
+        def method(self, x):
+            """two words"""
+            return x
+
+        method.scale = 2.0
+
+        def free(x):
+            return x
+
+        free.scale = 2.0
+        free = staticmethod(free)
+
+        def attribute(self, x):
+            return x * self.method.scale
+
+        def of_static(self, x):
+            return x * Base.free.scale
+
+        def with_default(self, x):
+            return x * getattr(self.method, "other", 1.0)
+
+        def asked(self, x):
+            return x * (10.0 if hasattr(Base.method, "other") else 3.0)
+
+        def in_dict(self, x):
+            return x * Base.method.__dict__.get("other", 1.0)
+
+        def names(self, x):
+            return x + len(Base.method.__dict__)
+
+        def doc(self, x):
+            return x + len(Base.method.__doc__)
+
+        def name(self, x):
+            return x + len(Base.method.__name__)
+
+    return Base
+
+
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("name", ["attribute", "of_static", "with_default", "asked", "in_dict", "names", "doc", "name"])
+def test_attributes_of_a_method_that_change(name, bound):
+    Base = with_attributes()
+    plain = getattr(Base(), name)
+    fast = cdynamo.optimize(plain if bound else lambda x, o=Base(): getattr(o, name)(x))
+    np.testing.assert_array_equal(fast(X), plain(X))
+    for function in (Base.method, Base.free):
+        function.scale = function.other = 5.0
+        function.__doc__ = function.__name__ = "another"
+    np.testing.assert_array_equal(fast(X), plain(X))
+    for function in (Base.method, Base.free):
+        function.scale = 6.0
+        del function.other
+    np.testing.assert_array_equal(fast(X), plain(X))
+
+
 def test_an_unchanged_method_is_not_compiled_again():
     Base, Derived = fresh()
     fast = cdynamo.optimize(lambda o, x: o.apply(x))
