@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 
 #include "frame_eval/hook/calls.h"
 #include "frame_eval/hook/hook.h"
@@ -27,13 +28,19 @@ PyRef make_function(PyObject* code, PyObject* globals, PyObject* const* cells, P
 
 // ---- tracebacks: one line for one frame of the program's, however often its graph is broken
 
-// The traceback with which the last resume function of this thread failed; only compared, never followed.
-thread_local PyObject* failed_resume = nullptr;
+// With what the last resume function of this thread failed; only compared, never followed. A group that `except*` raises
+// again has no traceback there.
+struct Failure {
+  PyObject* value;
+  PyObject* traceback;
+  bool operator==(const Failure&) const = default;
+};
+thread_local std::optional<Failure> failed_resume;
 
 void note_failed_resume() {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  failed_resume = traceback;
+  failed_resume = Failure{value, traceback};
   PyErr_Restore(type, value, traceback);
 }
 
@@ -42,15 +49,15 @@ void drop_line_of_stub(PyObject* code) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   auto* line = reinterpret_cast<PyTracebackObject*>(traceback);
-  if (line && line->tb_next && reinterpret_cast<PyObject*>(line->tb_next) == failed_resume) {
+  if (line && failed_resume == Failure{value, reinterpret_cast<PyObject*>(line->tb_next)}) {
     PyRef of = PyRef::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(line->tb_frame)));
     if (of.get() == code) {
-      PyObject* rest = Py_NewRef(reinterpret_cast<PyObject*>(line->tb_next));
+      PyObject* rest = Py_XNewRef(reinterpret_cast<PyObject*>(line->tb_next));
       Py_DECREF(traceback);
       traceback = rest;
     }
   }
-  failed_resume = nullptr;  // what calls this continuation is no stub
+  failed_resume.reset();  // what calls this continuation is no stub
   PyErr_Restore(type, value, traceback);
 }
 

@@ -248,9 +248,10 @@ std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const s
       if (region[next] || depths[next] < 0 || depths[next] > depths[entry] || handled[next] > 0) return;
       WayOut way{i, next, {}};
       for (int slot = 0; slot < code->co_nlocalsplus; ++slot) {
-        if (!live[next][slot] || cells[slot]) continue;
-        if (!after[slot]) return;
-        way.locals.push_back(slot);
+        if (cells[slot]) continue;
+        if (!after[slot] && live[next][slot]) return;
+        // What is not read again is handed on too: it dies with the function, in the order of its locals.
+        if (after[slot]) way.locals.push_back(slot);
       }
       ways.push_back(std::move(way));
     });
