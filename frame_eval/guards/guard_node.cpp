@@ -182,6 +182,9 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
       return source.kind == SourceKind::kClosureCell ? cell : PyCell_GET(cell);
     }
     case SourceKind::kConstant: return source.object.get();
+    case SourceKind::kHandled:
+      owner = PyRef::steal(PyErr_GetHandledException());
+      return owner ? owner.get() : Py_None;
     case SourceKind::kModuleGlobal:
       return dict_item(PyModule_Check(parent) ? PyModule_GetDict(parent) : parent, source.key.get(),
                        node.key_hash);

@@ -19,7 +19,8 @@ bool is_root(SourceKind kind) {
     case SourceKind::kBuiltin:
     case SourceKind::kClosure:
     case SourceKind::kClosureCell:
-    case SourceKind::kConstant: return true;
+    case SourceKind::kConstant:
+    case SourceKind::kHandled: return true;
     default: return false;
   }
 }

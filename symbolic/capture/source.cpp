@@ -114,6 +114,10 @@ PyRef follow_root(const Source& source, const Roots& roots) {
       return PyRef::borrow(source.kind == SourceKind::kClosure ? PyCell_GET(cell) : cell);
     }
     case SourceKind::kConstant: return PyRef::borrow(source.object.get());
+    case SourceKind::kHandled: {
+      PyRef handled = PyRef::steal(PyErr_GetHandledException());
+      return handled ? std::move(handled) : PyRef::borrow(Py_None);
+    }
     default: return {};
   }
 }
@@ -165,6 +169,7 @@ std::string Source::name() const {
     case SourceKind::kMethodFunction: return base->name() + ".__func__";
     case SourceKind::kCellContents: return base->name() + ".cell_contents";
     case SourceKind::kConstant: return constant_name(object.get());
+    case SourceKind::kHandled: return "the exception that the caller handles";
   }
   return "?";
 }

@@ -34,6 +34,7 @@ enum class SourceKind : uint8_t {
   kMethodFunction,  // base.__func__
   kCellContents,    // base is a cell
   kConstant,        // an object known since capture; needs no guard
+  kHandled,         // the exception that the thread handles where the call is made; None: it handles none
 };
 
 struct Source;

@@ -61,6 +61,14 @@ ValuePtr representation(Executor& ex, const ValuePtr& self, const CallArgs&) {
   return ex.constant(checked_user(ex, PyObject_Repr(object.get())));
 }
 
+// Whether the thread handles an exception where captured code is called; that it does not is guarded.
+bool caller_handles(Executor& ex) {
+  const SourcePtr source = derived_source(SourceKind::kHandled, nullptr);
+  if (follow(*source, ex.state().request.roots).get() != Py_None) return true;
+  add_guard(ex, GuardKind::kIdentity, source, Py_None);
+  return false;
+}
+
 constexpr BuiltinMethodRow kMethods[] = {
     {"with_traceback", with_traceback},
     {"__init__", init},
@@ -85,7 +93,10 @@ std::string ExceptionValue::describe() const { return type()->tp_name; }
 ValuePtr ExceptionValue::special_attribute(Executor& ex, const char* name) {
   if (!std::strcmp(name, "args")) return make_tuple(ex, args_);
   if (!std::strcmp(name, "__cause__")) return or_none(ex, cause);
-  if (!std::strcmp(name, "__context__")) return or_none(ex, context);
+  if (!std::strcmp(name, "__context__")) {
+    if (!context && outside_at >= 0 && caller_handles(ex)) break_graph("CD0114", describe());
+    return or_none(ex, context);
+  }
   if (!std::strcmp(name, "__suppress_context__"))
     return ex.constant(PyRef::borrow(suppress_context ? Py_True : Py_False));
   if (!std::strcmp(name, "__traceback__"))
@@ -145,6 +156,7 @@ void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr&
     suppress_context = true;
   } else if (is_name(name, "__context__")) {
     context = none_to_null(value);
+    outside_at = -1;
   } else if (is_name(name, "__suppress_context__")) {
     suppress_context = value && is_true(ex, value);
   } else if (is_name(name, "args") && value) {
@@ -194,6 +206,10 @@ RecipePtr ExceptionValue::recipe(Executor& ex) {
   if (raised_at >= 0) {
     ex.state().break_step = raised_at;
     break_graph("CD0113", describe());
+  }
+  if (!context && outside_at >= 0 && caller_handles(ex)) {
+    ex.state().break_step = outside_at;
+    break_graph("CD0114", describe());
   }
   std::vector<RecipePtr> arguments = recipes_of(ex, args_);
   bool calls_user = python_method(type(), "__init__") || python_method(type(), "__new__");
@@ -261,7 +277,10 @@ ValuePtr construct_exception(Executor& ex, PyTypeObject* type, const CallArgs& a
 
 // ---- raising and matching
 
-ValuePtr handled_exception(Executor& ex) { return or_none(ex, ex.state().handled); }
+ValuePtr handled_exception(Executor& ex) {
+  if (!ex.state().handled && caller_handles(ex)) break_graph("CD0114", "");
+  return ex.state().handled;
+}
 
 namespace {
 
@@ -281,6 +300,7 @@ ExceptionValue* context_of(const ExceptionValue& exception) {
 void set_context(Executor& ex, const ValuePtr& raised) {
   const ValuePtr& handled = ex.state().handled;
   auto* exception = dynamic_cast<ExceptionValue*>(raised.get());
+  if (exception && !handled) exception->outside_at = static_cast<int64_t>(ex.state().root_trace.size()) - 1;
   if (!handled || !exception || handled == raised || exception->real_object()) return;
   auto* at = dynamic_cast<ExceptionValue*>(handled.get());
   ExceptionValue* slow = at;  // at half the speed: `at` meets it in a circle
@@ -298,6 +318,11 @@ void set_context(Executor& ex, const ValuePtr& raised) {
 
 }  // namespace
 
+void raise_new(Executor& ex, const ValuePtr& exception) {
+  set_context(ex, exception);
+  throw PythonRaise{exception};
+}
+
 void raise_value(Executor& ex, const ValuePtr& value, const ValuePtr& cause) {
   ValuePtr instance = instance_of(ex, value);
   auto* exception = dynamic_cast<ExceptionValue*>(instance.get());
@@ -307,8 +332,16 @@ void raise_value(Executor& ex, const ValuePtr& value, const ValuePtr& cause) {
     exception->cause = is_none(cause) ? nullptr : instance_of(ex, cause);
     exception->suppress_context = true;
   }
-  set_context(ex, instance);
-  throw PythonRaise{instance};
+  raise_new(ex, instance);
+}
+
+ValuePtr generator_raised_stop(Executor& ex, const ValuePtr& stop) {
+  ValuePtr message = ex.constant(checked(PyUnicode_FromString("generator raised StopIteration")));
+  auto error = std::make_shared<ExceptionValue>(reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError),
+                                                std::vector<ValuePtr>{message});
+  error->cause = error->context = stop;
+  error->suppress_context = true;
+  return error;
 }
 
 bool exception_matches(Executor& ex, const ValuePtr& exception, const ValuePtr& target) {

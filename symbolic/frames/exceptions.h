@@ -33,6 +33,8 @@ class ExceptionValue final : public SymbolicValue {
   bool suppress_context = false;
   // The root's step that raised it, from which on it has a traceback; -1: none. Python makes those, so it is not handed over.
   int64_t raised_at = -1;
+  int64_t outside_at =
+      -1;  // the step that raised it where captured code handled nothing: a caller may; -1: none
 
  private:
   ValuePtr special_attribute(Executor& ex, const char* name);  // null: not one of BaseException's
@@ -42,12 +44,15 @@ class ExceptionValue final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
-// The exception that an except block is handling; None where there is none.
+// The exception that an except block is handling; null where there is none. One that a caller of captured code handles
+// breaks the graph: it is the thread's.
 ValuePtr handled_exception(Executor& ex);
 
 // `raise value` and `raise value from cause`: a class is called. Sets the context as CPython's
 // _PyErr_SetObject does.
 [[noreturn]] void raise_value(Executor& ex, const ValuePtr& value, const ValuePtr& cause);
+// What a generator raises where a StopIteration leaves it (PEP 479).
+ValuePtr generator_raised_stop(Executor& ex, const ValuePtr& stop);
 // except `target`: target is an exception class or a tuple of them.
 bool exception_matches(Executor& ex, const ValuePtr& exception, const ValuePtr& target);
 // Its class and message, for reports.

@@ -11,7 +11,7 @@ namespace {
 
 void raise_varargs(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   if (in.arg == 0) {
-    ValuePtr handled = ex.state().handled;
+    ValuePtr handled = handled_exception(ex);
     if (!handled) raise_error(ex, PyExc_RuntimeError, "No active exception to reraise");
     throw PythonRaise{handled};
   }
@@ -48,11 +48,7 @@ void break_on_group(Executor&, SymbolicFrame&, const Instruction&) { break_graph
 void stop_iteration_error(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr exception = frame.peek(1);
   if (!PyType_IsSubtype(exception->type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration))) return;
-  ValuePtr message = ex.constant(checked(PyUnicode_FromString("generator raised StopIteration")));
-  ValuePtr error = make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError), {message});
-  auto& replaced = static_cast<ExceptionValue&>(*error);
-  replaced.cause = replaced.context = exception;
-  frame.peek(1) = error;
+  frame.peek(1) = generator_raised_stop(ex, exception);
 }
 
 // Both methods are looked up before either is called.

@@ -22,8 +22,7 @@ bool is_exception(const ValuePtr& value, PyObject* type) {
 [[noreturn]] void raise_stop(Executor& ex, const ValuePtr& value) {
   std::vector<ValuePtr> args;
   if (!is_none(value)) args.push_back(value);
-  throw PythonRaise{
-      make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(args))};
+  raise_new(ex, make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration), std::move(args)));
 }
 
 ValuePtr yielded_or_stop(Executor& ex, const ValuePtr& self, ValuePtr yielded) {
@@ -199,7 +198,7 @@ ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const Value
     frame_.reset();
     if (!is_exception(raised.exception, PyExc_StopIteration)) throw;
     // PEP 479; 3.12 and later say so in bytecode.
-    raise_error(ex, PyExc_RuntimeError, "generator raised StopIteration");
+    throw PythonRaise{generator_raised_stop(ex, raised.exception)};
   }
   ValuePtr result = std::move(frame_->result);
   if (frame_->exit == FrameExit::kYield) return result;

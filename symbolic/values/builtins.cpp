@@ -217,7 +217,7 @@ ValuePtr next_item(Executor& ex, const CallArgs& args) {
     raise_error(ex, PyExc_TypeError, "'" + type_name(args.positional[0]) + "' object is not an iterator");
   if (ValuePtr item = next_value(ex, args.positional[0])) return item;
   if (args.positional.size() == 2) return args.positional[1];
-  throw PythonRaise{make_exception(ex, exception_type(PyExc_StopIteration), {})};
+  raise_new(ex, make_exception(ex, exception_type(PyExc_StopIteration), {}));
 }
 ValuePtr repr(Executor& ex, const CallArgs& args) {
   require_count(ex, "repr", args, 1, 1);

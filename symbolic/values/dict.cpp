@@ -271,7 +271,7 @@ std::vector<DictValue::Entry> DictValue::entries(Executor& ex, bool keys_only) {
 // ---- the data model (Objects/dictobject.c)
 
 void raise_key_error(Executor& ex, const ValuePtr& key) {
-  throw PythonRaise{make_exception(ex, exception_type(PyExc_KeyError), {key})};
+  raise_new(ex, make_exception(ex, exception_type(PyExc_KeyError), {key}));
 }
 
 ValuePtr DictValue::get_attribute(Executor& ex, PyObject* name) {

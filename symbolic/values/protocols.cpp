@@ -24,7 +24,7 @@ PyTypeObject* exception_type(PyObject* exception_class) {
 void raise_error(Executor& ex, PyObject* type, const std::string& message) {
   ValuePtr text = ex.constant(
       checked(PyUnicode_FromStringAndSize(message.data(), static_cast<Py_ssize_t>(message.size()))));
-  throw PythonRaise{make_exception(ex, exception_type(type), {text})};
+  raise_new(ex, make_exception(ex, exception_type(type), {text}));
 }
 
 void raise_current_error(Executor& ex) {
@@ -39,7 +39,7 @@ void raise_current_error(Executor& ex) {
   std::vector<ValuePtr> values;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args.get()); ++i)
     values.push_back(wrap_fresh(ex, PyRef::borrow(PyTuple_GET_ITEM(args.get(), i))));
-  throw PythonRaise{make_exception(ex, Py_TYPE(value.get()), std::move(values))};
+  raise_new(ex, make_exception(ex, Py_TYPE(value.get()), std::move(values)));
 }
 
 PyRef checked_user(Executor& ex, PyObject* new_reference) {
@@ -102,7 +102,7 @@ ValuePtr contains(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 }
 ValuePtr next_item(Executor& ex, const ValuePtr& self, const CallArgs&) {
   if (ValuePtr item = self->next(ex)) return item;
-  throw PythonRaise{make_exception(ex, exception_type(PyExc_StopIteration), {})};
+  raise_new(ex, make_exception(ex, exception_type(PyExc_StopIteration), {}));
 }
 ValuePtr reversed(Executor& ex, const ValuePtr& self, const CallArgs&) {
   return new_reversed_iterator(ex, self);

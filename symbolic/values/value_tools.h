@@ -63,6 +63,8 @@ bool try_fold_call(Executor& ex, PyObject* callable, const CallArgs& args, Value
 
 // ---- errors of the user's program
 PyTypeObject* exception_type(PyObject* exception_class);
+// Raises an exception that an operation has made; what is being handled is its context.
+[[noreturn]] void raise_new(Executor& ex, const ValuePtr& exception);
 [[noreturn]] void raise_error(Executor& ex, PyObject* type, const std::string& message);
 // The Python error that is set in this thread becomes the user's: PythonRaise (PythonError for interrupts, no
 // memory).

@@ -3,6 +3,8 @@
 import pytest
 from test_capture_control import agrees, capture, result_of
 
+import cdynamo
+
 
 class MyError(ValueError):
     def __init__(self, message, code):
@@ -281,6 +283,39 @@ def test_an_exception_that_keeps_its_traceback_is_raised_by_python():
 
     found = capture(f, 1)
     assert (found["end"], found["breaks"][0]["id"]) == ("break", "CD0113")
+
+
+def context_is_none():
+    try:
+        {}["k"]
+    except KeyError as error:
+        return error.__context__ is None
+
+
+def raises_what_is_handled():
+    raise  # noqa: PLE0704
+
+
+@pytest.mark.parametrize("f", [context_is_none, raises_what_is_handled])
+def test_what_a_caller_handles_breaks_the_graph(f):
+    try:
+        raise IndexError
+    except IndexError:
+        found = capture(f)
+    assert found["end"] != "return"
+    assert found["breaks"][0]["id"] == "CD0114"
+
+
+def test_that_no_caller_handles_an_exception_is_guarded():
+    compiled = cdynamo.optimize(context_is_none)
+    for _ in range(2):
+        assert compiled()
+        try:
+            raise IndexError
+        except IndexError:
+            assert not compiled()
+    found = capture(context_is_none)
+    assert (found["end"], found["breaks"]) == ("return", [])
 
 
 def test_result_helper_refuses_breaks():
