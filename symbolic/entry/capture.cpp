@@ -146,10 +146,17 @@ class Attempt {
     }
   }
 
+  // One that holds itself, which a garbage collection would close, is there still.
   void refuse_abandoned_generators() {
     Executor::State& state = ex_.state();
-    if (*state.abandoned_generator < 0) return;
-    state.break_step = *state.abandoned_generator;
+    int64_t first = *state.abandoned_generator;
+    for (const auto& [address, value] : state.cyclic) {
+      auto generator = std::dynamic_pointer_cast<GeneratorValue>(value.lock());
+      if (generator && generator->has_to_be_closed())
+        first = first < 0 ? generator->started_at() : std::min(first, generator->started_at());
+    }
+    if (first < 0) return;
+    state.break_step = first;
     break_graph("CD0103", "that is not run to its end");
   }
 

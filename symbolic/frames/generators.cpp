@@ -141,6 +141,13 @@ ValuePtr GeneratorValue::get_attribute(Executor& ex, PyObject* name) {
   return builtin_attribute(ex, shared_from_this(), name);
 }
 
+// What its frame holds may hold the generator.
+void GeneratorValue::forget() {
+  const std::unique_ptr<SymbolicFrame> frame = std::move(frame_);
+  function_ = returned_ = handled_ = nullptr;
+  args_.clear();
+}
+
 ValuePtr GeneratorValue::returned(Executor& ex) const { return returned_ ? returned_ : ex.none(); }
 
 // An unstarted generator is made by calling its function again, or what makes the iterator that it stands for.
@@ -183,6 +190,7 @@ ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const Value
   if (!started_) {
     started_at_ = static_cast<int64_t>(state.root_trace.size()) - 1;
     abandoned_at_ = state.abandoned_generator;
+    state.cyclic[this] = weak_from_this();
   }
   started_ = running_ = true;
   if (handled_) state.handled = handled_;

@@ -22,6 +22,7 @@ class GeneratorValue final : public SymbolicValue {
   std::optional<bool> truth(Executor&) override { return true; }
   ValuePtr next(Executor& ex) override { return send(ex, nullptr); }
   RecipePtr recipe(Executor& ex) override;
+  void forget() override;
 
   // What it yields next; null when it has returned, and then `returned` is its value. `value` null: None.
   ValuePtr send(Executor& ex, ValuePtr value);
@@ -31,6 +32,7 @@ class GeneratorValue final : public SymbolicValue {
   ValuePtr returned(Executor& ex) const;
   // It is suspended in a `try` or `with`, whose handlers Python runs when the generator dies.
   bool has_to_be_closed() const;
+  int64_t started_at() const { return started_at_; }  // the root's step; -1: it has not started
   // The same of one that has not started, which may come to be, and of one that holds such a generator.
   bool may_have_to_be_closed() const;
 
