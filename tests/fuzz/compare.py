@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import dis
 import gc
 import io
 import math
 import re
 import sys
-import traceback
 import types
 from typing import Any
 
@@ -187,9 +187,26 @@ def floats(words: str) -> list[float]:
 def lines_of(error: BaseException, file: str) -> list[tuple[str, int]]:
     """The traceback's lines in the program and in what it imports."""
     files = (file, prelude.__file__)
-    frames = traceback.walk_tb(error.__traceback__)
-    lines = [(frame.f_code.co_name, line) for frame, line in frames if frame.f_code.co_filename in files]
+    lines, at = [], error.__traceback__
+    while at:
+        if at.tb_frame.f_code.co_filename in files:
+            line = None if at.tb_next else line_of_unbound_local(error, at)
+            lines.append((at.tb_frame.f_code.co_name, at.tb_lineno if line is None else line))
+        at = at.tb_next
     return lines[:MOST_LINES]
+
+
+def line_of_unbound_local(error: BaseException, at: types.TracebackType) -> int | None:
+    """The line that reads the variable. 3.11 runs two instructions as one once the code is warm, and names the first one's."""
+    name = (
+        re.match(r"cannot access local variable '(\w+)'", str(error)) if isinstance(error, UnboundLocalError) else None
+    )
+    code = list(dis.get_instructions(at.tb_frame.f_code)) if name else []
+    place = next((i for i, each in enumerate(code) if each.offset == at.tb_lasti), len(code))
+    for i in range(place, min(place + 2, len(code))):
+        if code[i].opname.startswith("LOAD_FAST") and code[i].argval == name[1]:
+            return code[i].positions.lineno
+    return None
 
 
 def described_error(error: BaseException | None, file: str, depth: int = 0) -> Any:

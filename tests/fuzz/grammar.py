@@ -119,12 +119,19 @@ BLOCKS = [
     "match {V}:\n    case int():\n        BODY\n    case [{+v}, *{+l}]:\n        BODY\n    case {'k': {+v}}:\n        BODY\n    case Item(v={+v}):\n        BODY\n    case _:\n        BODY",
     "produced = steps({I} % 4, log)\nfor {+i} in produced:\n    LOOP\nproduced.close()",
     "produced = steps(3, log)\nlog.append(next(produced))\nBODY\nlog.append(produced.send({V}))\nBODY\nlog.append(produced.throw(Broken({I}, extra=1)))",
+    "produced = steps({I} % 4, log)\nwhile True:\n    try:\n        {+v} = next(produced)\n    except StopIteration:\n        break\n    LOOP",
+    "made = []\nfor {+v} in {L}[:3]:\n    made.append(lambda: ({v}, {V}))\n    LOOP\nlog.extend(each() for each in made)",
+    "for {+i} in range(3):\n    try:\n        LOOP\n    except {K}:\n        LOOP\n    finally:\n        BODY",
+    "try:\n    BODY\n    return {V}\nfinally:\n    BODY",
+    "try:\n    BODY\nexcept {K} as error:\n    log.append(repr(error.__context__))\n    BODY",
+    "{+v} = {V}\nBODY\ndel {v}",
+    "class Local(Item):\n    kind = {S}\n\n    def bump(self, by=1):\n        log.append(super().bump(by))\n        return {V}, __class__.kind\n{+o} = Local({V})\nlog.append({o}.bump({I}))",
 ]  # fmt: skip
 
 # What uses a function that was just made.
 USES = {
     "F": ["log.append(NAME({V}))", "{+v} = NAME({V}, w={I})", "{+l} = [NAME(v) for v in {L}[:3]]", "{+v} = list(map(NAME, {T}))", "for {+i} in range({I} % 4):\n    log.append(NAME({i}))", "{+l} = sorted({L}, key=lambda v: str(NAME(v)))", "try:\n    NAME({V})\nexcept {K}:\n    BODY"],
-    "G": ["{+l} = list(NAME())", "for {+v} in NAME({I}):\n    LOOP", "log.append([v for v in NAME({I}) if {B}])", "{+v}, *{+l} = NAME(3)", "{+v} = NAME()\nlog.append(next({v}, None))", "log.append(dict(enumerate(NAME())))"],
+    "G": ["{+l} = list(NAME())", "for {+v} in NAME({I}):\n    LOOP", "log.append([v for v in NAME({I}) if {B}])", "{+v}, *{+l} = NAME(3)", "{+v} = NAME()\nlog.append(next({v}, None))", "log.append(dict(enumerate(NAME())))", "{+v} = NAME({I})\nnext({v}, None)\nBODY\nlog.append({v}.send({V}))"],
 }  # fmt: skip
 
 # Functions inside: the body sees the outer variables, may write to those declared nonlocal, and `v` and `w` are its own.
@@ -135,6 +142,7 @@ DEFINITIONS = [
     "def {+F}(v, w={I}):\n    if w <= 0:\n        return {V}\n    BODY\n    return SELF(v, w=min(w, 4) - 1)",
     "def {+G}(w=2):\n    for v in range(min(w, 4)):\n        BODY\n        yield {V}",
     "def {+G}(w=2):\n    yield {V}\n    BODY\n    yield from {L}[:3]",
+    "def {+G}(w=2):\n    v = yield w\n    BODY\n    w = yield v, {V}\n    yield w",
     "def {+G}(w=2):\n    try:\n        yield w\n        BODY\n        yield {V}\n    finally:\n        log.append('end')",
 ]
 
@@ -142,6 +150,7 @@ DEFINITIONS = [
 BREAKS = [
     "print(end='')", "print({S}, end=';')", "print('p', {I}, end=';')", "cdynamo.graph_break()", "BREAKER()", "left_alone({V})", "gives_back({V})", "sys.getsizeof({I})", "sys.stdout.write('w')", "eval('1 + 1')",
     "{+i} = left_alone({I})", "{+l} = left_alone({L})", "{+v} = left_alone({V})", "sys._getframe().f_lineno", "locals()", "{+i} = eval('n')", "exec('pass')", "log.append(left_alone({V}))",
+    "log.append(repr(sys.exc_info()[1]))", "log.append(sorted(dir()))",
 ]  # fmt: skip
 BROKEN_VALUES = ["left_alone({0})", "gives_back({0})", "(print(end=''), {0})[1]", "(cdynamo.graph_break(), {0})[-1]"]
 
