@@ -26,6 +26,8 @@ $python tools/layers.py
 environments=$!
 
 echo "== C++"
+CDYNAMO_PTXAS=$(bash tools/ptxas.sh) || true
+export CDYNAMO_PTXAS
 for binary in build/cpython-311/*_tests; do
   "$binary" --gtest_brief=1
 done

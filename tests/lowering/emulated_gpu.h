@@ -21,6 +21,7 @@
 #include "lowering/gpu/emit.h"
 #include "runtime/host/jit.h"
 #include "runtime/host/kernel.h"
+#include "tests/lowering/ptxas.h"
 
 namespace cdynamo::lowering::testing {
 
@@ -198,6 +199,7 @@ class EmulatedKernel {
       make_emulated(module);
     });
     code_ = runtime::load_object(object, {"run"});
+    check_ptx(kernel, plan, architecture);
   }
   // Blocks [begin, end); the arguments of a HostKernelFn.
   void run(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end, int64_t* error) const {

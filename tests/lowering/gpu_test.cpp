@@ -2,8 +2,6 @@
 // (CDYNAMO_PTXAS names it).
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "tests/lowering/emit_testing.h"
 
@@ -69,6 +67,18 @@ TEST(Gpu, Ptx) {
   EXPECT_NE(ptx.find(".target sm_90"), std::string::npos);
   EXPECT_NE(ptx.find(".visible .entry kernel("), std::string::npos);
   if (std::getenv("CDYNAMO_SHOW_PTX")) std::printf("%s\n", ptx.c_str());
+}
+
+// Every kernel that the emulator runs goes to the assembler too.
+TEST(Gpu, PtxIsAssembled) {
+  if (!ptxas()) GTEST_SKIP() << "CDYNAMO_PTXAS names no assembler: the PTX of these tests is not checked";
+  graph::SymContext context;
+  const ScheduledKernel kernel = gather(1000, 10).kernel;
+  for (int capability : {80, 90})
+    EXPECT_EQ(refused_by_ptxas(ptx_of(kernel, context, {.compute_capability = capability}), capability), "");
+  EXPECT_NE(
+      refused_by_ptxas(".version 7.8\n.target sm_80\n.address_size 64\n.entry kernel() { nonsense; }", 80),
+      "");
 }
 
 }  // namespace
