@@ -41,24 +41,44 @@ ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
-// BaseException_str, and by calling the real one what other classes make of it.
-ValuePtr text(Executor& ex, const ValuePtr& self, const CallArgs&) {
-  reprfunc base = reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_str;
-  bool overridden = self->type()->tp_str != base && !python_method(self->type(), "__str__");
-  if (!self->real_object() && !overridden) {
-    const std::vector<ValuePtr>& args = exception_of(self).args();
-    if (args.empty()) return ex.constant(checked(PyUnicode_FromString("")));
-    return format_value(ex, args.size() == 1 ? args[0] : make_tuple(ex, args), 's', nullptr);
-  }
-  PyRef object = self->materialize(ex);
-  if (!object) break_graph("CD0109", "__str__ of " + self->describe());
-  return ex.constant(checked_user(ex, PyObject_Str(object.get())));
+// What the text of an exception is made of. A live one may have other arguments in the next call: they are guarded.
+std::vector<ValuePtr> args_of(Executor& ex, const ValuePtr& self) {
+  if (!self->real_object()) return exception_of(self).args();
+  return items_of(ex, self->get_attribute(ex, interned("args")));
 }
 
-ValuePtr representation(Executor& ex, const ValuePtr& self, const CallArgs&) {
+// One argument stands for itself.
+ValuePtr formatted_args(Executor& ex, const std::vector<ValuePtr>& args, int conversion) {
+  return format_value(ex, args.size() == 1 ? args[0] : make_tuple(ex, args), conversion, nullptr);
+}
+
+// The text that a class in C makes of its exceptions, of one whose arguments are known.
+ValuePtr made_by_class(Executor& ex, const ValuePtr& self, PyObject* (*text_of)(PyObject*),
+                       const char* name) {
   PyRef object = self->materialize(ex);
-  if (!object) break_graph("CD0109", "__repr__ of " + self->describe());
-  return ex.constant(checked_user(ex, PyObject_Repr(object.get())));
+  if (!object) break_graph("CD0109", absl::StrCat(name, " of ", self->describe()));
+  return ex.constant(checked_user(ex, text_of(object.get())));
+}
+
+// BaseException_str
+ValuePtr text(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  reprfunc base = reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_str;
+  if (self->type()->tp_str != base && !python_method(self->type(), "__str__"))
+    return made_by_class(ex, self, PyObject_Str, "__str__");
+  const std::vector<ValuePtr> args = args_of(ex, self);
+  return args.empty() ? ex.constant(checked(PyUnicode_FromString(""))) : formatted_args(ex, args, 's');
+}
+
+// BaseException_repr
+ValuePtr representation(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  reprfunc base = reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_repr;
+  if (!self->real_object() || (self->type()->tp_repr != base && !python_method(self->type(), "__repr__")))
+    return made_by_class(ex, self, PyObject_Repr, "__repr__");
+  const std::vector<ValuePtr> args = args_of(ex, self);
+  PyRef shown = string_argument(ex, formatted_args(ex, args, 'r'));
+  PyRef name = PyRef::steal(PyType_GetName(self->type()));
+  return ex.constant(
+      checked(PyUnicode_FromFormat(args.size() == 1 ? "%U(%U)" : "%U%U", name.get(), shown.get())));
 }
 
 // Whether the thread handles an exception where captured code is called; that it does not is guarded.
@@ -186,7 +206,7 @@ void ExceptionValue::forget() {
 }
 
 PyRef ExceptionValue::materialize(Executor& ex) {
-  if (object_) return object_;
+  if (object_) return {};  // the next call's may have other arguments
   for (const char* method : {"__init__", "__new__", "__str__", "__repr__"})
     if (python_method(type(), method)) return {};
   PyRef args = checked(PyTuple_New(static_cast<Py_ssize_t>(args_.size())));
@@ -358,9 +378,9 @@ bool exception_matches(Executor& ex, const ValuePtr& exception, const ValuePtr& 
 
 std::string exception_text(Executor& ex, const ValuePtr& exception) {
   std::string text = exception->type()->tp_name;
-  PyRef object;
+  PyRef object = PyRef::borrow(exception->real_object());
   try {
-    object = exception->materialize(ex);
+    if (!object) object = exception->materialize(ex);
   } catch (const GraphBreak&) {
   } catch (const PythonRaise&) {
   }
