@@ -12,6 +12,7 @@
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/sequence.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -358,8 +359,10 @@ class ScalarTypeValue final : public SymbolicValue {
   bool is_same_object(const SymbolicValue& other) const override {
     return other.real_object() == object_.get();
   }
+  // type's own: a class is equal to itself; a dtype, which may be asked next, says whether it is this one.
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override {
-    return make_constant(ex, object_)->compare(ex, py_op, other);
+    if ((py_op != Py_EQ && py_op != Py_NE) || !is_same_object(*other)) return nullptr;
+    return make_bool(ex, py_op == Py_EQ);
   }
   RecipePtr recipe(Executor&) override {
     if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());

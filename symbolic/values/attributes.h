@@ -19,6 +19,9 @@ bool is_data_descriptor(PyObject* descriptor);
 ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self,
                                 const CallArgs& args);
 
+// What a special method has returned; NotImplemented becomes null.
+ValuePtr implemented(const ValuePtr& result);
+
 // What `super(...).__init__` gives before it is called: a C method bound to a value.
 class BoundDescriptorValue final : public SymbolicValue {
  public:

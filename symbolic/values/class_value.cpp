@@ -157,10 +157,17 @@ ValuePtr ClassValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool
 }
 
 ValuePtr ClassValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
-  if (py_op != Py_EQ && py_op != Py_NE) return nullptr;
-  if (python_meta_method(ex, type(), "__eq__")) return SymbolicValue::compare(ex, py_op, other);
-  PyObject* object = other->real_object();
-  return make_bool(ex, (object == object_.get()) == (py_op == Py_EQ));
+  const auto by_metaclass = [&](PyObject* own) {
+    return implemented(bind_descriptor(ex, own, shared_from_this(), type())->call(ex, positional({other})));
+  };
+  if (PyObject* own = python_meta_method(ex, type(), kComparisons[py_op].method)) return by_metaclass(own);
+  // object_richcompare: != is the opposite of a class's own ==, and only what is the same is known to be equal.
+  if (PyObject* own = py_op == Py_NE ? python_meta_method(ex, type(), "__eq__") : nullptr) {
+    ValuePtr equal = by_metaclass(own);
+    return equal ? make_bool(ex, !is_true(ex, equal)) : nullptr;
+  }
+  if ((py_op != Py_EQ && py_op != Py_NE) || !is_same_object(*other)) return nullptr;
+  return make_bool(ex, py_op == Py_EQ);
 }
 
 RecipePtr ClassValue::recipe(Executor&) {

@@ -130,11 +130,11 @@ ValuePtr UserObjectValue::unary(Executor& ex, Op op) {
   return SymbolicValue::unary(ex, op);
 }
 
-namespace {
-// NotImplemented becomes null.
 ValuePtr implemented(const ValuePtr& result) {
   return result->real_object() == Py_NotImplemented ? nullptr : result;
 }
+
+namespace {
 
 bool is_number(const ValuePtr& value) {
   return dynamic_cast<SymIntValue*>(value.get()) || dynamic_cast<DynamicFloatValue*>(value.get());
