@@ -181,6 +181,8 @@ bool unwind(Executor& ex, SymbolicFrame& frame, const ValuePtr& exception) {
   const Instruction& instruction = frame.code->program.code[frame.pc];
   if (instruction.handler < 0) return false;
   const Handler& handler = frame.code->program.handlers[instruction.handler];
+  for (size_t i = static_cast<size_t>(handler.depth); i < frame.stack.size(); ++i)
+    refuse_finalizer(frame, frame.stack[i]);
   frame.stack.resize(static_cast<size_t>(handler.depth));
   if (handler.push_lasti) frame.push(ex.constant_int(instruction.offset / 2));
   frame.push(exception);

@@ -87,6 +87,9 @@ void run_frame(Executor& ex, SymbolicFrame& frame);
 // user's stack.
 void with_errors_as_breaks(Executor& ex, const std::function<void()>& work);
 
+// Breaks the graph where `item`, which leaves the stack, may die and has a finalizer: Python runs it in its turn (frame_stack.cpp).
+void refuse_finalizer(const SymbolicFrame& frame, const ValuePtr& item);
+
 // Thrown in the root frame where it reaches stop_at_step.
 struct StopReached {};
 

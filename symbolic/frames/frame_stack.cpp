@@ -72,11 +72,9 @@ bool only_stack_holds(const SymbolicFrame& frame, const ValuePtr& value) {
          value->source->label.starts_with(".stack");
 }
 
-void pop_top(Executor& ex, SymbolicFrame& frame, const Instruction&) {
-  ValuePtr value = frame.pop();
-  PyObject* object = only_stack_holds(frame, value) ? value->real_object() : nullptr;
-  if (object && _PyType_Lookup(Py_TYPE(object), interned("__del__")))
-    break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
+void pop_top(Executor&, SymbolicFrame& frame, const Instruction&) {
+  refuse_finalizer(frame, frame.peek(1));
+  frame.pop();
 }
 
 void store_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
@@ -161,6 +159,12 @@ constexpr OpRow kRows[] = {
 };
 
 }  // namespace
+
+void refuse_finalizer(const SymbolicFrame& frame, const ValuePtr& item) {
+  PyObject* object = only_stack_holds(frame, item) ? item->real_object() : nullptr;
+  if (object && _PyType_Lookup(Py_TYPE(object), interned("__del__")))
+    break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
+}
 
 std::span<const OpRow> stack_ops() { return kRows; }
 
