@@ -169,6 +169,7 @@ PyRef TrainingFunction::backward(PyObject* node, ForwardCall& forward, PyObject*
   const Mask gradients = wanted_gradients(needed);
   Cotangents incoming;
   if (!read_cotangents(cotangents, count, symbols, incoming)) return {};
+  if (incoming.tensors.empty()) return passed_by(node, forward);
   for (size_t i = 0; !forward.freed.empty() && i < incoming.defined.size(); ++i)
     if (incoming.defined[i] && forward.freed[group_of_output_[i]]) return raise_second_time();
   const bool is_compiled = incoming.are_plain && !grad_mode_is_enabled();
@@ -182,11 +183,27 @@ PyRef TrainingFunction::backward(PyObject* node, ForwardCall& forward, PyObject*
   return run(*compiled, std::move(saved), incoming, symbols);
 }
 
+// The engine comes by with no gradient where a compiled function behind this one has results that do not meet; in eager's
+// graph it would not come here, and frees nothing. (The engine itself lets go of what the node has saved.)
+PyRef TrainingFunction::passed_by(PyObject* node, ForwardCall& forward) const {
+  const int keep = keeps_graph();
+  if (keep < 0) return {};
+  const Mask reads(plan_.saved.size(), false);
+  if (!keep && !saves_nothing_ && !forward.rest) {
+    if (PyRef saved = read_saved(node, forward, &reads)) {
+      if (!keep_rest(saved.get(), forward)) return {};
+    } else {
+      PyErr_Clear();  // it was freed, or written to: the next backward says so
+    }
+  }
+  return gradient_tuple({}, nullptr);
+}
+
 // What eager would free after a backward from these outputs. What several outputs do not share goes when a backward
 // has come from each.
 bool TrainingFunction::release(PyObject* node, PyObject* saved, ForwardCall& forward,
                                const Mask& cotangents) const {
-  if (groups_ <= 1 && !saves_nothing_) return release_saved_tensors(node);
+  if (groups_ <= 1 && !saves_nothing_ && !forward.rest) return release_saved_tensors(node);
   const int keep = keeps_graph();
   if (keep) return keep > 0;
   if (saves_nothing_) return release_kept(node);
@@ -196,6 +213,10 @@ bool TrainingFunction::release(PyObject* node, PyObject* saved, ForwardCall& for
   const bool all = std::find(forward.freed.begin(), forward.freed.end(), false) == forward.freed.end();
   if (all) forward.rest = PyRef();
   if (all || forward.rest) return !all || release_saved_tensors(node);
+  return keep_rest(saved, forward);
+}
+
+bool TrainingFunction::keep_rest(PyObject* saved, ForwardCall& forward) const {
   forward.rest = PyRef::steal(PyTuple_New(PyTuple_GET_SIZE(saved)));
   for (Py_ssize_t i = 0; forward.rest && i < PyTuple_GET_SIZE(saved); ++i) {
     // Results among them would hold the node that holds them.

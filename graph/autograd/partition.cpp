@@ -12,6 +12,8 @@ namespace cdynamo::graph {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// By how much it is dearer to keep a result that the program may write to: anything else is kept where it can be.
+constexpr double kWritable = 1000;
 
 // Maximum flow by Dinic's method.
 class FlowNetwork {
@@ -130,9 +132,11 @@ class Partitioner {
         in_memory_(forward.next_value_id()),
         leaves_region_(forward.next_value_id()),
         written_(forward.inputs.size()),
-        is_saved_by_eager_(forward.inputs.size()) {
+        is_given_back_(forward.next_value_id()),
+        is_saved_by_eager_(forward.next_value_id()) {
     for (const Graph::Mutation& mutation : forward.mutations) written_[mutation.input] = true;
-    find_saved_inputs();
+    for (const Value* output : graph_.outputs) is_given_back_[base_of(output)->id] = true;
+    find_saved();
     find_in_memory();
     find_region_results();
   }
@@ -189,9 +193,11 @@ class Partitioner {
     const double bytes = bytes_of(*graph_.sym, value->type) + 1;
     if (is_input(value)) {
       if (written_[value->index]) return 2 * bytes;
-      return is_saved_by_eager_[value->index] ? 1e-3 * bytes : kInfinity;
+      return is_saved_by_eager_[value->id] ? 1e-3 * bytes : kInfinity;
     }
     if (is_inside_region(value)) return kInfinity;
+    if (is_given_back_[base_of(value)->id] && !is_saved_by_eager_[base_of(value)->id])
+      return kWritable * bytes;
     if (is_view(*value->node)) return 2.5 * bytes;
     return in_memory_[value->id] || is_dear(*value->node) ? bytes : 2 * bytes;
   }
@@ -225,10 +231,10 @@ class Partitioner {
   }
 
   // What the program may write to after the forward, since eager has saved something else, is not read again: of
-  // `(x > 0) * y` eager keeps the mask, and so do we. Which inputs eager saves is told by calls of the program: those
+  // `(x > 0) * y` eager keeps the mask, and so do we. Which inputs and results eager saves is told by calls of the program: those
   // that derivatives read, and operands of calls whose inside is read (where eager has one operator, it saves the
   // operand). Small ones (a bias) are read again all the same: in place of them something large would be stored.
-  void find_saved_inputs() {
+  void find_saved() {
     std::vector<bool> is_needed(graph_.next_value_id());
     for (const Value* value : needed_) {
       is_needed[value->id] = true;
@@ -245,10 +251,7 @@ class Partitioner {
       });
   }
 
-  void note_saved(const Value* value) {
-    const Value* base = base_of(value);
-    if (is_input(base)) is_saved_by_eager_[base->index] = true;
-  }
+  void note_saved(const Value* value) { is_saved_by_eager_[base_of(value)->id] = true; }
 
   // What comes into the call on the way to this node.
   void note_operands(Node& node, std::vector<bool>& visited) {
@@ -284,7 +287,8 @@ class Partitioner {
   enum Leaves : uint8_t { kNot, kAsResult, kForOthers };
   std::vector<Leaves> leaves_region_;
   std::vector<bool> written_;            // by input: its content is another after the graph
-  std::vector<bool> is_saved_by_eager_;  // by input
+  std::vector<bool> is_given_back_;      // by value id: the program gets it, or a view of it
+  std::vector<bool> is_saved_by_eager_;  // by value id
 };
 
 // What the values of equal layers have in common.
