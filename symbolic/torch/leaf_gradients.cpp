@@ -93,6 +93,13 @@ void accumulate(Executor& ex, TensorValue& leaf, Value* gradient) {
   ex.mutated(tensor_capture(ex).leaf_gradients.at(leaf.value()));
 }
 
+// The call with which a graph's reader finds the gradient that the engine has left with the leaf.
+void record_gradient(Executor& ex, const std::shared_ptr<TensorValue>& leaf) {
+  const CallArgs args = positional({leaf, ex.constant(PyRef::borrow(interned("grad")))});
+  recorded_call(ex, "call_function", PyRef::borrow(library_object("builtins", "getattr")), args,
+                [&] { return gradient_state(ex, *leaf).now; });
+}
+
 }  // namespace
 
 ValuePtr leaf_gradient(Executor& ex, TensorValue& self) {
@@ -129,7 +136,7 @@ ValuePtr backward_method(Executor& ex, const ValuePtr& self, const CallArgs& arg
   if (leaves.empty()) break_graph("CD0400", "backward()");
   CallArgs all = args;
   all.positional.insert(all.positional.begin(), self);
-  return recorded_call(ex, "call_method", PyRef::borrow(interned("backward")), all, [&]() -> ValuePtr {
+  recorded_call(ex, "call_method", PyRef::borrow(interned("backward")), all, [&]() -> ValuePtr {
     std::vector<Value*> inputs;
     for (const auto& leaf : leaves) inputs.push_back(leaf->value());
     std::vector<Value*> gradients =
@@ -137,6 +144,8 @@ ValuePtr backward_method(Executor& ex, const ValuePtr& self, const CallArgs& arg
     for (size_t i = 0; i < leaves.size(); ++i) accumulate(ex, *leaves[i], gradients[i]);
     return ex.none();
   });
+  for (const auto& leaf : leaves) record_gradient(ex, leaf);
+  return ex.none();
 }
 
 }  // namespace cdynamo::symbolic

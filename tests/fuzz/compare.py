@@ -303,9 +303,10 @@ def observe(function: Any, make: Any, space: dict, trains: bool, references: Ref
             forget_frames(error)
     gc.collect()  # generators that a frame in a cycle holds are closed, in plain Python as in compiled code
     if trains and outcome[0] == "returned":
-        seen["gradients"] = backward(result, args)
+        net = space.get("NET")
+        seen["gradients"] = backward(result, (*args, *(net.parameters() if net else ())))
     with contextlib.redirect_stdout(output):
-        seen["objects"] = Description().whole((outcome, list(args), space["SHARED"], space["STATE"]))
+        seen["objects"] = Description().whole((outcome, list(args), space["SHARED"], space["STATE"], space.get("NET")))
     space["SHARED"].clear()
     space["STATE"].clear()
     space["STATE"]["n"] = 0

@@ -242,6 +242,33 @@ TRAINING = {"A": ["{A}.sin()", "{A}.tanh()", "({A} * {A}).mean()", "{A}.sigmoid(
 # Gradients are multiplied by 1: eager's own may be expanded, or not, as its formulas happen to give them.
 TRAINING_BREAKS = ["{a}.sum().backward()", "{a}.retain_grad()", "{a}.requires_grad_()", "{+v} = [v if v is None else v * 1 for v in torch.autograd.grad({a}.sum(), {a}, allow_unused=True)]"]  # fmt: skip
 
+# ---- modules: NET is the program's own, the same in all calls
+
+MODULES = {
+    "A": [
+        "NET({A}.float())", "NET({A}.float())", "NET({A}.float(), by={I})", "NET(x.float())", "NET(y.float())", "NET.linear({A}.float())", "NET.linear.weight", "NET.linear.weight[0]", "NET.seen", "NET.layers[{I} % 2]({A})",
+        "NET.layers[-1].by", "torch.nn.functional.linear({A}.float(), NET.linear.weight)", "sum(v.sum() for v in NET.parameters())", "NET.state_dict()['seen']", "torch.nn.Sequential(*NET.layers)({A})", "{A}.sin()",
+    ],
+    "I": ["NET.calls", "len(NET.layers)", "NET.scale", "sum(v.numel() for v in NET.parameters())", "len(list(NET.modules()))"],
+    "B": ["NET.training", "hasattr(NET, 'extra')", "isinstance(NET.layers[0], Scale)", "NET.linear.bias is None", "any(v.requires_grad for v in NET.parameters())", "NET.linear.weight.grad is None"],
+    "S": ["type(NET.layers[0]).__name__", "[name for name, _ in NET.named_parameters()][{I} % 3]"],
+    "V": ["NET.extra", "list(NET.state_dict())", "[type(v).__name__ for v in NET.children()]", "NET.linear.weight.grad", "NET.linear.bias", "[v.by for v in NET.layers]"],
+    "L": ["[v(x) for v in NET.layers]", "list(NET.buffers())"],
+}  # fmt: skip
+MODULE_STATEMENTS = [
+    "{+a} = NET({A}.float())", "{+a} = NET(x.float(), by={I})", "NET.calls += 1", "NET.scale = {I}", "NET.train({B})", "NET.eval()", "NET.extra = {A}", "NET.extra = {V}", "del NET.extra", "NET.seen.add_({I})", "NET.seen = NET.seen + 1",
+    "NET.layers.append(Scale({I}))", "NET.layers[0] = Scale(3)", "NET.layers[0].by = {I}", "NET.requires_grad_({B})", "NET.zero_grad()", "NET.linear.weight.requires_grad_({B})", "NET.linear.bias = None",
+    "NET.linear.weight.data.mul_(0.5)", "NET.__dict__['z'] = {I}", "NET.forward = lambda q, by=1: q * by", "NET.register_forward_hook(lambda module, args, result: result * 2)", "NET.linear.register_forward_pre_hook(lambda module, args: (args[0] + 1,))",
+    "NET.linear.weight = torch.nn.Parameter(NET.linear.weight.detach() + 1)", "NET.layers[1].register_buffer('more', {A}.detach())", "NET.double()", "NET.apply(lambda v: log.append(type(v).__name__))", "NET.linear = Scale({I})",
+    "NET({A}.float()).sum().backward()", "NET.linear.weight.grad = None",
+]  # fmt: skip
+MODULE_BLOCKS = [
+    "for {+v} in NET.layers:\n    log.append({v}({A}))\n    LOOP",
+    "for {+s}, {+v} in NET.named_parameters():\n    log.append(({s}, {v}.shape))\n    LOOP",
+    "with torch.no_grad():\n    NET.linear.weight.mul_({I})\n    BODY",
+    "for {+i} in range(3):\n    {+a} = NET(x.float(), by={i})\n    LOOP",
+]
+
 # ---- arguments
 
 VALUES = {

@@ -24,6 +24,7 @@ except ImportError:
 __all__ = [
     "BREAKER", "Broken", "Color", "Item", "Managed", "Pair", "Record", "apply", "cdynamo", "collections", "contextlib", "decorated",
     "fails", "functools", "gives_back", "itertools", "left_alone", "managed", "math", "np", "operator", "steps", "sys", "torch", "twice",
+    *(["Net", "Scale"] if torch else []),
 ]  # fmt: skip
 
 
@@ -99,6 +100,41 @@ class Record:
         self.values.append(value)
         self.n += 1
         return self
+
+
+if torch:
+
+    class Scale(torch.nn.Module):
+        """What it multiplies by may be a number or a tensor."""
+
+        def __init__(self, by):
+            super().__init__()
+            self.by = by
+
+        def forward(self, x):
+            return x * self.by
+
+    class Net(torch.nn.Module):
+        """A parameter, a buffer, layers in a list, and numbers that each call looks at or changes."""
+
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+            with torch.no_grad():
+                self.linear.weight.copy_(torch.arange(9.0).reshape(3, 3) / 9 - 0.5)
+                self.linear.bias.fill_(0.25)
+            self.layers = torch.nn.ModuleList([Scale(2), Scale(torch.nn.Parameter(torch.ones(3) / 2))])
+            self.register_buffer("seen", torch.zeros(()))
+            self.scale, self.calls = 2, 0
+
+        def forward(self, x, by=1):
+            self.calls += 1
+            if self.training:
+                self.seen += 1
+            x = self.linear(x) * by
+            for layer in self.layers:
+                x = layer(x).tanh()
+            return x * self.scale if self.calls % 3 else x
 
 
 Pair = collections.namedtuple("Pair", "left right")

@@ -12,7 +12,7 @@ from fuzz import grammar
 FIELD = re.compile(r"\{(\+?)([A-Za-z])\}")
 # Names of a row that each use of it has for itself.
 OWN_NAME = re.compile(r"\b(fuel|produced|stack|group|error|made|Local)\b")
-KINDS = ("python", "numpy", "torch", "training")
+KINDS = ("python", "numpy", "torch", "training", "modules")
 
 
 class Unfit(Exception):
@@ -27,7 +27,7 @@ class Program:
 
     @property
     def trains(self) -> bool:
-        return self.kind == "training"
+        return self.kind in ("training", "modules")
 
 
 @dataclasses.dataclass
@@ -71,6 +71,10 @@ class Tables:
             self.blocks += [[*grammar.ARRAY_BLOCKS, *(grammar.NUMPY_BLOCKS if numpy else grammar.TORCH_BLOCKS)]]
             self.breaks += [grammar.ARRAY_BREAKS, grammar.NUMPY_BREAKS if numpy else grammar.TORCH_BREAKS]
             self.short["A"] = grammar.ARRAY_SHORT
+        if kind == "modules":
+            parts += [grammar.MODULES]
+            self.statements += [grammar.MODULE_STATEMENTS] * 2
+            self.blocks += [grammar.MODULE_BLOCKS]
         if kind == "training":
             parts += [grammar.TRAINING]
             self.breaks += [grammar.TRAINING_BREAKS]
@@ -288,6 +292,7 @@ class Writer:
                 "",
                 "SHARED = []",
                 "STATE = {'n': 0}",
+                *(["NET = Net()"] if self.kind == "modules" else []),
                 "",
                 f"def f({', '.join(parameters)}):",
                 "    log = []",
@@ -308,7 +313,7 @@ class Writer:
         for part in shape.strip("()").split(","):
             size *= int(part or 1)
         text = row.format(size=f"{size}.0" if "0" not in shape else size, shape=shape, dtype=dtype, tail=tail)
-        if self.kind == "training" and dtype.startswith("float"):
+        if self.kind in ("training", "modules") and dtype.startswith("float"):
             text = f"({text}).requires_grad_()" if not tail else f"({text}).detach().clone().requires_grad_()"
         return text
 
