@@ -116,7 +116,7 @@ bool output_dropped_lookups(Graph& captured, const Graph& core) {
   const std::vector<bool> whole = computed_whole(core);
   absl::flat_hash_set<int> calls;  // of the user's, whose lookups all run
   for (const auto& node : core.nodes)
-    if ((looks_up(*node) && whole[node->results[0]->id]) || node->op->name == "core.library")
+    if ((looks_up(*node) && whole[node->results[0]->id]) || node->op->effects == Effects::kUnknown)
       calls.insert(node->user_call);
   const size_t known = captured.outputs.size();
   for (auto it = captured.nodes.begin(); it != captured.nodes.end(); ++it) {

@@ -132,12 +132,7 @@ void convolution_strides(Graph& graph, const Args& args, std::vector<TensorType>
 }
 
 OpDef convolution(std::string_view name, std::vector<std::string_view> schemas, BodyFn body) {
-  return {.name = name,
-          .family = Family::kComposite,
-          .schemas = std::move(schemas),
-          .body = body,
-          .strides = convolution_strides,
-          .in_place_variant = false};
+  return composite(name, std::move(schemas), body, {}, convolution_strides);
 }
 
 }  // namespace

@@ -70,4 +70,20 @@ void strides_of_tensors(Graph& graph, const Args& args, std::vector<TensorType>&
   results[0].strides = elementwise_strides(*graph.sym, results[0].sizes, operands);
 }
 
+OpDef composite(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+                std::vector<std::string_view> torch_names, StridesFn strides) {
+  return {.name = name,
+          .family = Family::kComposite,
+          .schemas = std::move(schemas),
+          .torch_names = std::move(torch_names),
+          .body = body,
+          .strides = strides,
+          .in_place_variant = false};
+}
+
+OpDef with_in_place_variant(OpDef op) {
+  op.in_place_variant = true;
+  return op;
+}
+
 }  // namespace cdynamo::graph

@@ -84,6 +84,11 @@ inline void require(bool condition, const char* message) {
   if (!condition) runtime_error(message);
 }
 
+// An operator by its body, which writes a fresh row-major result unless `strides` says what eager does.
+OpDef composite(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
+                std::vector<std::string_view> torch_names = {}, StridesFn strides = contiguous_results);
+OpDef with_in_place_variant(OpDef op);
+
 // OpDef::strides where numbers are no operands of eager's iterator, as they are elsewhere.
 void strides_of_tensors(Graph& graph, const Args& args, std::vector<TensorType>& results);
 

@@ -348,54 +348,42 @@ std::vector<Value*> diag_embed_body(Builder& b, const Args& args) {
   return one(permute(made, order));
 }
 
-OpDef composite(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-                StridesFn strides = nullptr, std::vector<std::string_view> torch_names = {},
-                bool in_place_variant = false) {
-  return {.name = name,
-          .family = Family::kComposite,
-          .schemas = std::move(schemas),
-          .torch_names = std::move(torch_names),
-          .body = body,
-          .strides = strides,
-          .in_place_variant = in_place_variant};
-}
-
 }  // namespace
 
 std::vector<OpDef> joining_ops() {
   return {
       composite("cat", {"cat(Tensor[] tensors, int dim=0) -> Tensor"},
-                CDYNAMO_BODY(return one(cat(b, tensors_of(b, args), args.constant("dim")))), cat_strides,
-                {"torch.concat", "torch.concatenate"}),
-      composite("stack", {"stack(Tensor[] tensors, int dim=0) -> Tensor"}, stack_body, contiguous_results),
-      composite("hstack", {"hstack(Tensor[] tensors) -> Tensor"}, stacked_body<1, 0>),
-      composite("vstack", {"vstack(Tensor[] tensors) -> Tensor"}, stacked_body<2, 0>, nullptr,
-                {"torch.row_stack"}),
-      composite("dstack", {"dstack(Tensor[] tensors) -> Tensor"}, stacked_body<3, 2>),
-      composite("column_stack", {"column_stack(Tensor[] tensors) -> Tensor"}, column_stack_body),
-      composite("repeat", {"repeat(Tensor self, int[] repeats) -> Tensor"}, repeat_body, contiguous_results),
-      composite("tile", {"tile(Tensor self, int[] dims) -> Tensor"}, tile_body, contiguous_results),
+                CDYNAMO_BODY(return one(cat(b, tensors_of(b, args), args.constant("dim")))),
+                {"torch.concat", "torch.concatenate"}, cat_strides),
+      composite("stack", {"stack(Tensor[] tensors, int dim=0) -> Tensor"}, stack_body),
+      composite("hstack", {"hstack(Tensor[] tensors) -> Tensor"}, stacked_body<1, 0>, {}, nullptr),
+      composite("vstack", {"vstack(Tensor[] tensors) -> Tensor"}, stacked_body<2, 0>, {"torch.row_stack"},
+                nullptr),
+      composite("dstack", {"dstack(Tensor[] tensors) -> Tensor"}, stacked_body<3, 2>, {}, nullptr),
+      composite("column_stack", {"column_stack(Tensor[] tensors) -> Tensor"}, column_stack_body, {}, nullptr),
+      composite("repeat", {"repeat(Tensor self, int[] repeats) -> Tensor"}, repeat_body),
+      composite("tile", {"tile(Tensor self, int[] dims) -> Tensor"}, tile_body),
       composite("repeat_interleave",
                 {"repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? "
                  "output_size=None) -> Tensor"},
-                repeat_interleave_body, contiguous_results),
-      composite("flip", {"flip(Tensor self, int[] dims) -> Tensor"}, flip_body, preserved_results),
-      composite("fliplr", {"fliplr(Tensor self) -> Tensor"}, flip_body, preserved_results),
-      composite("flipud", {"flipud(Tensor self) -> Tensor"}, flip_body, preserved_results),
-      composite("roll", {"roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor"}, roll_body,
-                contiguous_results),
-      composite("rot90", {"rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor"}, rot90_body),
+                repeat_interleave_body),
+      composite("flip", {"flip(Tensor self, int[] dims) -> Tensor"}, flip_body, {}, preserved_results),
+      composite("fliplr", {"fliplr(Tensor self) -> Tensor"}, flip_body, {}, preserved_results),
+      composite("flipud", {"flipud(Tensor self) -> Tensor"}, flip_body, {}, preserved_results),
+      composite("roll", {"roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor"}, roll_body),
+      composite("rot90", {"rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor"}, rot90_body, {},
+                nullptr),
       composite("constant_pad_nd", {"constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor"},
-                constant_pad_body, contiguous_results),
+                constant_pad_body),
       composite("pad", {"pad(Tensor self, int[] pad, str mode=\"constant\", float? value=None) -> Tensor"},
-                pad_body, contiguous_results),
-      composite("tril", {"tril(Tensor self, int diagonal=0) -> Tensor"}, triangle_body<true>,
-                contiguous_results, {}, /*in_place_variant=*/true),
-      composite("triu", {"triu(Tensor self, int diagonal=0) -> Tensor"}, triangle_body<false>,
-                contiguous_results, {}, /*in_place_variant=*/true),
+                pad_body),
+      with_in_place_variant(
+          composite("tril", {"tril(Tensor self, int diagonal=0) -> Tensor"}, triangle_body<true>)),
+      with_in_place_variant(
+          composite("triu", {"triu(Tensor self, int diagonal=0) -> Tensor"}, triangle_body<false>)),
       composite("diag_embed", {"diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"},
-                diag_embed_body, contiguous_results),
-      composite("diag", {"diag(Tensor self, int diagonal=0) -> Tensor"}, diag_body, contiguous_results),
+                diag_embed_body),
+      composite("diag", {"diag(Tensor self, int diagonal=0) -> Tensor"}, diag_body),
   };
 }
 

@@ -430,22 +430,11 @@ std::vector<Value*> norm_body(Builder& b, const Args& args) {
   return one(p_norm(x, args.number("ord"), dims, keepdim));
 }
 
-OpDef entry(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-            std::vector<std::string_view> torch_names = {}, StridesFn strides = contiguous_results) {
-  return {.name = name,
-          .family = Family::kComposite,
-          .schemas = std::move(schemas),
-          .torch_names = std::move(torch_names),
-          .body = body,
-          .strides = strides,
-          .in_place_variant = false};
-}
-
 // torch.einsum is written in Python over this one, and is inlined.
 OpDef einsum_entry() {
   OpDef op =
-      entry("core.einsum", {"core.einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"},
-            einsum_body, {"torch._C._VariableFunctions.einsum"}, nullptr);
+      composite("core.einsum", {"core.einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"},
+                einsum_body, {"torch._C._VariableFunctions.einsum"}, nullptr);
   op.opinfo = "einsum";
   op.alias = einsum_alias;
   return op;
@@ -456,34 +445,36 @@ OpDef einsum_entry() {
 std::vector<OpDef> linalg_like_ops() {
   return {
       einsum_entry(),
-      entry("core.tensordot",
-            {"core.tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor"},
-            tensordot_body, {"torch._C._VariableFunctions.tensordot"}),
-      entry("kron", {"kron(Tensor self, Tensor other) -> Tensor"}, kron_body, {}, nullptr),
-      entry("linalg_cross", {"linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"}, cross_body,
-            {"torch.linalg.cross"}),
-      entry("cross", {"cross(Tensor self, Tensor other, int? dim=None) -> Tensor"}, cross_body),
-      entry("linalg_vecdot", {"linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor"}, vecdot_body,
-            {"torch.linalg.vecdot"}),
-      entry("trace", {"trace(Tensor self) -> Tensor"}, trace_body),
-      entry("cdist", {"cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"},
-            cdist_body),
-      entry("pairwise_distance",
-            {"pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> "
-             "Tensor"},
-            pairwise_distance_body, {"torch.nn.functional.pairwise_distance"}),
-      entry("linalg_matrix_norm",
-            {"linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, "
-             "*, ScalarType? dtype=None) -> Tensor",
-             "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, "
-             "ScalarType? dtype=None) -> Tensor"},
-            matrix_norm_body, {"torch.linalg.matrix_norm"}),
-      entry("linalg_norm",
-            {"linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, "
-             "ScalarType? dtype=None) -> Tensor",
-             "linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
-             "dtype=None) -> Tensor"},
-            norm_body, {"torch.linalg.norm"}),
+      composite("core.tensordot",
+                {"core.tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor"},
+                tensordot_body, {"torch._C._VariableFunctions.tensordot"}),
+      composite("kron", {"kron(Tensor self, Tensor other) -> Tensor"}, kron_body, {}, nullptr),
+      composite("linalg_cross", {"linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"},
+                cross_body, {"torch.linalg.cross"}),
+      composite("cross", {"cross(Tensor self, Tensor other, int? dim=None) -> Tensor"}, cross_body),
+      composite("linalg_vecdot", {"linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor"}, vecdot_body,
+                {"torch.linalg.vecdot"}),
+      composite("trace", {"trace(Tensor self) -> Tensor"}, trace_body),
+      composite("cdist", {"cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"},
+                cdist_body),
+      composite("pairwise_distance",
+                {"pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> "
+                 "Tensor"},
+                pairwise_distance_body, {"torch.nn.functional.pairwise_distance"}),
+      composite(
+          "linalg_matrix_norm",
+          {"linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, "
+           "*, ScalarType? dtype=None) -> Tensor",
+           "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, "
+           "ScalarType? dtype=None) -> Tensor"},
+          matrix_norm_body, {"torch.linalg.matrix_norm"}),
+      composite(
+          "linalg_norm",
+          {"linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, "
+           "ScalarType? dtype=None) -> Tensor",
+           "linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
+           "dtype=None) -> Tensor"},
+          norm_body, {"torch.linalg.norm"}),
   };
 }
 

@@ -201,11 +201,7 @@ std::vector<Value*> cross_entropy_body(Builder& b, const Args& args) {
 }
 
 OpDef loss(std::string_view name, std::string_view schema, BodyFn body) {
-  return {.name = name,
-          .family = Family::kComposite,
-          .schemas = {schema},
-          .body = body,
-          .in_place_variant = false};
+  return composite(name, {schema}, body, {}, nullptr);
 }
 
 }  // namespace

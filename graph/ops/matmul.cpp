@@ -213,45 +213,33 @@ std::vector<Value*> linear_body(Builder& b, const Args& args) {
       fold(input, matrix, [&](Tensor rows, Tensor columns) { return half_addmm(rows, columns, bias); }));
 }
 
-OpDef product(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-              std::vector<std::string_view> torch_names = {}) {
-  return {.name = name,
-          .family = Family::kComposite,
-          .schemas = std::move(schemas),
-          .torch_names = std::move(torch_names),
-          .body = body,
-          .strides = contiguous_results,
-          .in_place_variant = false};
-}
 // self + a product: there is an in-place variant.
 OpDef added_product(std::string_view name, std::string_view schema, BodyFn body) {
-  OpDef op = product(name, {schema}, body);
-  op.in_place_variant = true;
-  return op;
+  return with_in_place_variant(composite(name, {schema}, body));
 }
 
 }  // namespace
 
 std::vector<OpDef> matmul_ops() {
   return {
-      product("mm", {"mm(Tensor self, Tensor mat2) -> Tensor"},
-              CDYNAMO_BODY(return one(checked_mm(self_of(b, args), operand(b, args, "mat2"))))),
-      product("bmm", {"bmm(Tensor self, Tensor mat2) -> Tensor"},
-              CDYNAMO_BODY(return one(checked_bmm(self_of(b, args), operand(b, args, "mat2"))))),
-      product("matmul", {"matmul(Tensor self, Tensor other) -> Tensor"},
-              CDYNAMO_BODY(return one(matmul_of(self_of(b, args), operand(b, args, "other")))),
-              {"torch.Tensor.__matmul__", "torch.linalg.matmul"}),
-      product("core.rmatmul", {"core.rmatmul(Tensor self, Tensor other) -> Tensor"},
-              CDYNAMO_BODY(return one(matmul_of(operand(b, args, "other"), self_of(b, args)))),
-              {"torch.Tensor.__rmatmul__"}),
-      product("mv", {"mv(Tensor self, Tensor vec) -> Tensor"}, mv_body),
-      product("dot", {"dot(Tensor self, Tensor tensor) -> Tensor"}, dot_body),
-      product("vdot", {"vdot(Tensor self, Tensor other) -> Tensor"}, dot_body),
-      product("inner", {"inner(Tensor self, Tensor other) -> Tensor"}, inner_body),
-      product("outer", {"outer(Tensor self, Tensor vec2) -> Tensor"},
-              CDYNAMO_BODY(return one(outer(self_of(b, args), operand(b, args, "vec2")))),
-              {"torch.ger", "torch.Tensor.ger"}),
-      product("linear", {"linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"}, linear_body),
+      composite("mm", {"mm(Tensor self, Tensor mat2) -> Tensor"},
+                CDYNAMO_BODY(return one(checked_mm(self_of(b, args), operand(b, args, "mat2"))))),
+      composite("bmm", {"bmm(Tensor self, Tensor mat2) -> Tensor"},
+                CDYNAMO_BODY(return one(checked_bmm(self_of(b, args), operand(b, args, "mat2"))))),
+      composite("matmul", {"matmul(Tensor self, Tensor other) -> Tensor"},
+                CDYNAMO_BODY(return one(matmul_of(self_of(b, args), operand(b, args, "other")))),
+                {"torch.Tensor.__matmul__", "torch.linalg.matmul"}),
+      composite("core.rmatmul", {"core.rmatmul(Tensor self, Tensor other) -> Tensor"},
+                CDYNAMO_BODY(return one(matmul_of(operand(b, args, "other"), self_of(b, args)))),
+                {"torch.Tensor.__rmatmul__"}),
+      composite("mv", {"mv(Tensor self, Tensor vec) -> Tensor"}, mv_body),
+      composite("dot", {"dot(Tensor self, Tensor tensor) -> Tensor"}, dot_body),
+      composite("vdot", {"vdot(Tensor self, Tensor other) -> Tensor"}, dot_body),
+      composite("inner", {"inner(Tensor self, Tensor other) -> Tensor"}, inner_body),
+      composite("outer", {"outer(Tensor self, Tensor vec2) -> Tensor"},
+                CDYNAMO_BODY(return one(outer(self_of(b, args), operand(b, args, "vec2")))),
+                {"torch.ger", "torch.Tensor.ger"}),
+      composite("linear", {"linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"}, linear_body),
       added_product(
           "addmm", "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
           addmm_body),

@@ -265,59 +265,47 @@ std::vector<Value*> cosine_similarity_body(Builder& b, const Args& args) {
   return one(cast(sum(unit(to_compute(x)) * unit(to_compute(y)), {dim}), dtype));
 }
 
-OpDef normalization(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-                    StridesFn strides = contiguous_results, std::vector<std::string_view> torch_names = {}) {
-  return {.name = name,
-          .family = Family::kComposite,
-          .schemas = std::move(schemas),
-          .torch_names = std::move(torch_names),
-          .body = body,
-          .strides = strides,
-          .in_place_variant = false};
-}
-
 }  // namespace
 
 std::vector<OpDef> normalization_ops() {
   return {
-      normalization("softmax", {"softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"},
-                    softmax_body<false>, contiguous_results, {"torch.special.softmax"}),
-      normalization("log_softmax",
-                    {"log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"},
-                    softmax_body<true>, contiguous_results, {"torch.special.log_softmax"}),
-      normalization("layer_norm",
-                    {"layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? "
-                     "bias=None, float eps=1e-05, "
-                     "bool cudnn_enable=True) -> Tensor"},
-                    layer_norm_body),
-      normalization("native_layer_norm",
-                    {"native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, "
-                     "float eps) -> "
-                     "(Tensor, Tensor, Tensor)"},
-                    layer_norm_body),
-      normalization(
+      composite("softmax", {"softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"},
+                softmax_body<false>, {"torch.special.softmax"}),
+      composite("log_softmax", {"log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"},
+                softmax_body<true>, {"torch.special.log_softmax"}),
+      composite("layer_norm",
+                {"layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? "
+                 "bias=None, float eps=1e-05, "
+                 "bool cudnn_enable=True) -> Tensor"},
+                layer_norm_body),
+      composite("native_layer_norm",
+                {"native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, "
+                 "float eps) -> "
+                 "(Tensor, Tensor, Tensor)"},
+                layer_norm_body),
+      composite(
           "rms_norm",
           {"rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"},
           rms_norm_body),
-      normalization(
+      composite(
           "batch_norm",
           {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!)? running_mean, Tensor(b!)? "
            "running_var, bool training, "
            "float momentum, float eps, bool cudnn_enabled) -> Tensor"},
-          batch_norm_body, suggested_strides),
-      normalization("group_norm",
-                    {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
-                     "eps=1e-05, "
-                     "bool cudnn_enabled=True) -> Tensor"},
-                    group_norm_body, suggested_strides),
-      normalization("instance_norm",
-                    {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
-                     "Tensor? running_var, "
-                     "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"},
-                    instance_norm_body, suggested_strides),
-      normalization("cosine_similarity",
-                    {"cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"},
-                    cosine_similarity_body),
+          batch_norm_body, {}, suggested_strides),
+      composite("group_norm",
+                {"group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
+                 "eps=1e-05, "
+                 "bool cudnn_enabled=True) -> Tensor"},
+                group_norm_body, {}, suggested_strides),
+      composite("instance_norm",
+                {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
+                 "Tensor? running_var, "
+                 "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"},
+                instance_norm_body, {}, suggested_strides),
+      composite("cosine_similarity",
+                {"cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"},
+                cosine_similarity_body),
   };
 }
 

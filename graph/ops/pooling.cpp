@@ -199,12 +199,7 @@ void adaptive_strides(Graph& graph, const Args& args, std::vector<TensorType>& r
 }
 
 OpDef pooling(std::string_view name, std::string_view schema, BodyFn body, StridesFn strides = pool_strides) {
-  return {.name = name,
-          .family = Family::kComposite,
-          .schemas = {schema},
-          .body = body,
-          .strides = strides,
-          .in_place_variant = false};
+  return composite(name, {schema}, body, {}, strides);
 }
 
 }  // namespace

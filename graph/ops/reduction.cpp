@@ -294,71 +294,60 @@ std::vector<Value*> diff_body(Builder& b, const Args& args) {
   return one(x);
 }
 
-OpDef reduction(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-                std::vector<std::string_view> torch_names = {}, StridesFn strides = contiguous_results) {
-  return {.name = name,
-          .family = Family::kComposite,
-          .schemas = std::move(schemas),
-          .torch_names = std::move(torch_names),
-          .body = body,
-          .strides = strides,
-          .in_place_variant = false};
-}
-
 std::vector<OpDef> totals() {
   return {
-      reduction("sum",
+      composite("sum",
                 {"sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
                  "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) "
                  "-> Tensor"},
                 sum_body<sum>),
-      reduction(
+      composite(
           "prod",
           {"prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
            "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"},
           sum_body<prod>),
-      reduction(
+      composite(
           "nansum",
           {"nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"},
           nansum_body),
-      reduction(
+      composite(
           "mean",
           {"mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
            "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"},
           mean_body),
-      reduction("var",
+      composite("var",
                 {"var(Tensor self, bool unbiased=True) -> Tensor",
                  "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
                  "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
                  "keepdim=False) -> Tensor"},
                 var_body<false, false>),
-      reduction("std",
+      composite("std",
                 {"std(Tensor self, bool unbiased=True) -> Tensor",
                  "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
                  "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
                  "keepdim=False) -> Tensor"},
                 var_body<true, false>),
-      reduction("var_mean",
+      composite("var_mean",
                 {"var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
                  "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, "
                  "Tensor)",
                  "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
                  "keepdim=False) -> (Tensor, Tensor)"},
                 var_body<false, true>),
-      reduction("std_mean",
+      composite("std_mean",
                 {"std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
                  "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, "
                  "Tensor)",
                  "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
                  "keepdim=False) -> (Tensor, Tensor)"},
                 var_body<true, true>),
-      reduction("logsumexp", {"logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"},
+      composite("logsumexp", {"logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"},
                 logsumexp_body, {"torch.special.logsumexp"}),
-      reduction("linalg_vector_norm",
+      composite("linalg_vector_norm",
                 {"linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
                  "ScalarType? dtype=None) -> Tensor"},
                 vector_norm_body, {"torch.linalg.vector_norm"}),
-      reduction("norm",
+      composite("norm",
                 {"norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
                  "norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
                  "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType "
@@ -366,8 +355,8 @@ std::vector<OpDef> totals() {
                  "norm.names(Tensor self, str p, int[1]? dim=None, bool keepdim=False, ScalarType? "
                  "dtype=None) -> Tensor"},
                 norm_body),
-      reduction("dist", {"dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"}, dist_body),
-      reduction("count_nonzero",
+      composite("dist", {"dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"}, dist_body),
+      composite("count_nonzero",
                 {"count_nonzero(Tensor self, int? dim=None) -> Tensor",
                  "count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"},
                 count_nonzero_body),
@@ -376,32 +365,32 @@ std::vector<OpDef> totals() {
 
 std::vector<OpDef> extremes() {
   return {
-      reduction("amax", {"amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"},
+      composite("amax", {"amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"},
                 extreme_body<amax>),
-      reduction("amin", {"amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"},
+      composite("amin", {"amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"},
                 extreme_body<amin>),
-      reduction("max",
+      composite("max",
                 {"max(Tensor self) -> Tensor",
                  "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
                  "max.other(Tensor self, Tensor other) -> Tensor"},
                 max_body<true>),
-      reduction("min",
+      composite("min",
                 {"min(Tensor self) -> Tensor",
                  "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
                  "min.other(Tensor self, Tensor other) -> Tensor"},
                 max_body<false>),
-      reduction("argmax", {"argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"},
+      composite("argmax", {"argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"},
                 argmax_body<true>),
-      reduction("argmin", {"argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"},
+      composite("argmin", {"argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"},
                 argmax_body<false>),
-      reduction("aminmax",
+      composite("aminmax",
                 {"aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"},
                 aminmax_body),
-      reduction("any",
+      composite("any",
                 {"any(Tensor self) -> Tensor", "any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
                  "any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"},
                 truth_body<any>),
-      reduction("all",
+      composite("all",
                 {"all(Tensor self) -> Tensor", "all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
                  "all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"},
                 truth_body<all>),
@@ -409,13 +398,13 @@ std::vector<OpDef> extremes() {
 }
 
 OpDef scan(std::string_view name, std::string_view schema, BodyFn body) {
-  OpDef op = reduction(name, {schema}, body);
+  OpDef op = composite(name, {schema}, body);
   op.in_place_variant = true;
   return op;
 }
 
 std::vector<OpDef> running() {
-  OpDef diff = reduction(  // a difference of slices
+  OpDef diff = composite(  // a difference of slices
       "diff", {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"},
       diff_body, {}, nullptr);
   diff.alias = diff_alias;

@@ -214,19 +214,9 @@ void pixel_strides(Graph& graph, const Args& args, std::vector<TensorType>& resu
 
 // Where the function in `torch` is written in Python over the one in C, that one is the operator and the
 // other is inlined.
-OpDef entry(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-            std::vector<std::string_view> torch_names = {}) {
-  return {.name = name,
-          .family = Family::kComposite,
-          .schemas = std::move(schemas),
-          .torch_names = std::move(torch_names),
-          .body = body,
-          .strides = contiguous_results,
-          .in_place_variant = false};
-}
 OpDef views(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
             AliasFn alias = nullptr, std::vector<std::string_view> torch_names = {}) {
-  OpDef op = entry(name, std::move(schemas), body, std::move(torch_names));
+  OpDef op = composite(name, std::move(schemas), body, std::move(torch_names));
   op.strides = nullptr;
   op.view = alias == nullptr;
   op.alias = alias;
@@ -234,7 +224,7 @@ OpDef views(std::string_view name, std::vector<std::string_view> schemas, BodyFn
 }
 OpDef pixels(std::string_view name, std::string_view schema, BodyFn body,
              std::vector<std::string_view> torch_names = {}) {
-  OpDef op = entry(name, {schema}, body, std::move(torch_names));
+  OpDef op = composite(name, {schema}, body, std::move(torch_names));
   op.strides = pixel_strides;
   return op;
 }
@@ -269,9 +259,9 @@ std::vector<OpDef> shape_like_ops() {
             {"dsplit.int(Tensor self, int sections) -> Tensor[]",
              "dsplit.array(Tensor self, int[] indices) -> Tensor[]"},
             split_body<2>),
-      entry("diagflat", {"diagflat(Tensor self, int offset=0) -> Tensor"}, diagflat_body),
-      entry("core.block_diag", {"core.block_diag(Tensor[] tensors) -> Tensor"}, block_diag_body,
-            {"torch._C._VariableFunctions.block_diag"}),
+      composite("diagflat", {"diagflat(Tensor self, int offset=0) -> Tensor"}, diagflat_body),
+      composite("core.block_diag", {"core.block_diag(Tensor[] tensors) -> Tensor"}, block_diag_body,
+                {"torch._C._VariableFunctions.block_diag"}),
       pixels("pixel_shuffle", "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", pixel_shuffle_body,
              {"torch.nn.functional.pixel_shuffle"}),
       pixels("pixel_unshuffle", "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
