@@ -92,8 +92,10 @@ std::vector<Value*> layer_norm_body(Builder& b, const Args& args) {
   Normalized n = normalize(to_compute(input), dims, args.number("eps"));
   Tensor result = cast(affine(args, n.scaled, shape), input.dtype());
   if (args.schema().num_results == 1) return one(result);
-  // The statistics have the parameters' dtype.
-  DType dtype = args.has("weight") ? operand_dtype(args, "weight") : input.dtype();
+  // The statistics have the parameters' dtype; a GPU's kernel leaves them unrounded.
+  DType dtype = on_gpu(input)        ? runtime::compute_type(input.dtype())
+                : args.has("weight") ? operand_dtype(args, "weight")
+                                     : input.dtype();
   return {result.value, detach(cast(n.mean, dtype)).value, detach(cast(n.rstd, dtype)).value};
 }
 
@@ -225,8 +227,10 @@ std::vector<Value*> group_norm_body(Builder& b, const Args& args) {
   };
   const Normalized n = normalize(grouped, {2}, eps);
   Tensor result = affine(n.scaled);
-  if (statistics_are_rounded(args, input.dtype()))
-    result = with_slope(result, affine(normalized_with_rounded(grouped, n, {2}, eps, input.dtype())));
+  if (statistics_are_rounded(args, input.dtype())) {
+    const Tensor rounded = affine(normalized_with_rounded(grouped, n, {2}, eps, input.dtype()));
+    result = on_gpu(input) ? rounded : with_slope(result, rounded);  // a GPU's forward reads them too
+  }
   return one(cast(result, input.dtype()));
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/library/torch_shim.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -102,6 +103,13 @@ class TorchTensor {
  public:
   TorchTensor() = default;
   TorchTensor(const Shim& torch, const TensorView& view) : torch_(&torch) {
+    const bool is_empty = std::find(view.sizes, view.sizes + view.rank, 0) != view.sizes + view.rank;
+    if (is_empty && torch.empty_strided) {  // there is no memory that it could be over
+      if (torch.empty_strided(view.rank, view.sizes, view.strides, kTorchTypes[static_cast<int>(view.dtype)],
+                              device_type(view.device), device_index(view.device), &handle_) != 0)
+        handle_ = nullptr;
+      return;
+    }
     if (torch.create_tensor_from_blob(view.data, view.rank, view.sizes, view.strides, 0,
                                       kTorchTypes[static_cast<int>(view.dtype)], device_type(view.device),
                                       device_index(view.device), &handle_, 0, nullptr, 0) != 0)
@@ -180,23 +188,32 @@ bool torch_convolution(const LibraryArgs& args) {
 bool torch_convolution_weight_grad(const LibraryArgs& args) {
   const Shim* torch = shim(args.output());
   if (!torch || !torch->convolution_backward) return false;
-  const int64_t rank = args.operands[0].rank - 2, *at = args.integers, no_padding[3] = {0, 0, 0};
+  const int64_t rank = args.operands[0].rank - 2, *at = args.integers;
   const TensorView &windows_view = args.operands[0], &image_view = args.operands[1],
                    &weight_view = args.output();
-  // It refuses, loudly, windows that are not all that there is room for.
+  // Windows that are not all that there is room for are a transposed convolution's operand, and the image the gradient of its
+  // result: the rest is output padding, of which there is less than a stride or a dilation.
+  int64_t output_padding[3] = {0, 0, 0};
+  bool transposed = false;
   for (int64_t d = 0; d < rank; ++d) {
+    const int64_t stride = at[d], padding = at[rank + d], dilation = at[2 * rank + d];
     const int64_t room =
-        image_view.sizes[d + 2] + 2 * at[rank + d] - at[2 * rank + d] * (weight_view.sizes[d + 2] - 1) - 1;
-    if (room < 0 || room / at[d] + 1 != windows_view.sizes[d + 2]) return false;
+        image_view.sizes[d + 2] + 2 * padding - dilation * (weight_view.sizes[d + 2] - 1) - 1;
+    output_padding[d] = room - (windows_view.sizes[d + 2] - 1) * stride;
+    if (room < 0 || output_padding[d] < 0 || output_padding[d] >= std::max(stride, dilation)) return false;
+    transposed |= room / stride + 1 != windows_view.sizes[d + 2];
   }
+  if (!transposed) std::fill_n(output_padding, 3, int64_t{0});
   // Of the weight only the sizes are looked at.
   TorchTensor windows(*torch, windows_view), image(*torch, image_view), weight(*torch, weight_view);
   if (!windows.get() || !image.get() || !weight.get()) return false;
   const int32_t wanted[3] = {0, 1, 0};
   Handle results[3] = {};
-  if (torch->convolution_backward(windows.get(), image.get(), weight.get(), nullptr, 0, at, rank, at + rank,
-                                  rank, at + 2 * rank, rank, 0, no_padding, rank, at[3 * rank], wanted, 3,
-                                  &results[0], &results[1], &results[2]) != 0)
+  const Handle gradient = transposed ? image.get() : windows.get(),
+               operand = transposed ? windows.get() : image.get();
+  if (torch->convolution_backward(gradient, operand, weight.get(), nullptr, 0, at, rank, at + rank, rank,
+                                  at + 2 * rank, rank, transposed, output_padding, rank, at[3 * rank], wanted,
+                                  3, &results[0], &results[1], &results[2]) != 0)
     return false;
   TorchTensor first(*torch, results[0]), second(*torch, results[1]), third(*torch, results[2]);
   return copy_result(*torch, results[1], weight_view);
@@ -238,6 +255,14 @@ bool torch_attention(const LibraryArgs& args) {
     return false;
   TorchTensor owner(*torch, result), second_owner(*torch, logsumexp);
   return copy_result(*torch, result, args.output());
+}
+
+bool torch_copy(const TensorView& from, const TensorView& to) {
+  const bool is_cuda = from.device.type == DeviceType::kCUDA;
+  const Shim* torch = shim(is_cuda ? from : to);
+  if (!torch || !torch->copy) return false;
+  TorchTensor source(*torch, from), target(*torch, to);
+  return source.get() && target.get() && torch->copy(target.get(), source.get(), /*non_blocking=*/0) == 0;
 }
 
 bool torch_random(const Distribution& row, const TensorView& out, const TensorView& probabilities,

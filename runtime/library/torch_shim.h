@@ -12,6 +12,7 @@ bool torch_convolution(const LibraryArgs& args);
 bool torch_convolution_weight_grad(const LibraryArgs& args);
 bool torch_matmul(const LibraryArgs& args);  // of matrices or batches of them
 bool torch_attention(const LibraryArgs& args);
+bool torch_copy(const TensorView& from, const TensorView& to);  // also from one device to another
 
 // The distributions of core.random, each an in-place operator of PyTorch.
 struct Distribution {
