@@ -18,36 +18,6 @@ static std::vector<TensorType> types_of(const std::vector<Value*>& values) {
   return types;
 }
 
-// Runs the body of a composite in a graph of its own, at captured level so that strides come out as eager's.
-static std::vector<TensorType> infer_from_body(Graph& graph, const OpDef& op, const Args& args) {
-  Graph scratch(graph.sym);
-  scratch.framework = graph.framework;
-  scratch.default_float = graph.default_float;
-  Builder builder(scratch, Level::kCaptured);
-  std::vector<TensorType> types = types_of(op.body(builder, args));
-  // What a body returns after the results is the new content of the arguments that the call writes to.
-  const size_t results = args.schema().num_results;
-  if (!args.schema().result_is_list && types.size() > results) types.resize(results);
-  return types;
-}
-
-static void check_in_place(Graph& graph, const OpDef& op, const std::vector<Arg>& args,
-                           std::vector<TensorType>& types) {
-  const auto* self = args.empty() ? nullptr : std::get_if<Value*>(&args[0]);
-  if (!self || !*self) throw InternalError("in-place call of " + std::string(op.name) + " without a tensor");
-  const TensorType& target = (*self)->type;
-  if (!can_cast_in_place(graph.framework, types.at(0).dtype, target.dtype))
-    runtime_error(std::string("result type ") + runtime::info(types[0].dtype).name +
-                  " can't be cast to the desired output type " + runtime::info(target.dtype).name);
-  bool same = types[0].sizes.size() == target.sizes.size();
-  for (size_t i = 0; same && i < target.sizes.size(); ++i)
-    same = graph.sym->guard_eq(types[0].sizes[i], target.sizes[i], "in-place");
-  if (!same)
-    runtime_error("output with shape " + sizes_text(target.sizes) + " doesn't match the broadcast shape " +
-                  sizes_text(types[0].sizes));
-  types[0] = target;
-}
-
 // The one device of tensors that are operands. Tensors without dims on the CPU may be with others.
 static std::optional<Device> device_of_operands(const OpDef& op, const std::vector<Arg>& args) {
   std::optional<Device> device;
@@ -72,16 +42,50 @@ static std::optional<Device> device_of_operands(const OpDef& op, const std::vect
   return device;
 }
 
+// Runs the body of a composite in a graph of its own, at captured level so that strides come out as eager's.
+static std::vector<TensorType> infer_from_body(Graph& graph, const OpDef& op, const Args& args,
+                                               Device device) {
+  Graph scratch(graph.sym);
+  scratch.framework = graph.framework;
+  scratch.default_float = graph.default_float;
+  Builder builder(scratch, Level::kCaptured);
+  builder.set_device(device);
+  std::vector<TensorType> types = types_of(op.body(builder, args));
+  // What a body returns after the results is the new content of the arguments that the call writes to.
+  const size_t results = args.schema().num_results;
+  if (!args.schema().result_is_list && types.size() > results) types.resize(results);
+  return types;
+}
+
+static void check_in_place(Graph& graph, const OpDef& op, const std::vector<Arg>& args,
+                           std::vector<TensorType>& types) {
+  const auto* self = args.empty() ? nullptr : std::get_if<Value*>(&args[0]);
+  if (!self || !*self) throw InternalError("in-place call of " + std::string(op.name) + " without a tensor");
+  const TensorType& target = (*self)->type;
+  if (!can_cast_in_place(graph.framework, types.at(0).dtype, target.dtype))
+    runtime_error(std::string("result type ") + runtime::info(types[0].dtype).name +
+                  " can't be cast to the desired output type " + runtime::info(target.dtype).name);
+  bool same = types[0].sizes.size() == target.sizes.size();
+  for (size_t i = 0; same && i < target.sizes.size(); ++i)
+    same = graph.sym->guard_eq(types[0].sizes[i], target.sizes[i], "in-place");
+  if (!same)
+    runtime_error("output with shape " + sizes_text(target.sizes) + " doesn't match the broadcast shape " +
+                  sizes_text(types[0].sizes));
+  types[0] = target;
+}
+
 // Results are where the operands are, or where a factory's device= says.
 void Builder::place(const OpDef& op, const std::vector<Arg>& args, std::vector<TensorType>& types) const {
-  const std::optional<Device> operands = device_of_operands(op, args);
-  Device device = operands.value_or(device_);
-  for (const Arg& arg : args)
-    if (const auto* given = std::get_if<Device>(&arg)) {
-      if (operands && !(*given == *operands)) throw Unsupported(std::string(op.name) + " to another device");
-      device = *given;
-    }
+  if (op.places_results || op.family == Family::kLibrary) return;
+  const Device device = device_of_results(op, args);
   for (TensorType& type : types) type.device = device;
+}
+
+Device Builder::device_of_results(const OpDef& op, const std::vector<Arg>& args) const {
+  Device device = device_of_operands(op, args).value_or(device_);
+  for (const Arg& arg : args)
+    if (const auto* given = std::get_if<Device>(&arg)) device = *given;
+  return device;
 }
 
 std::vector<TensorType> Builder::infer(const OpDef& op, int overload, const std::vector<Arg>& args,
@@ -95,7 +99,7 @@ std::vector<TensorType> Builder::infer(const OpDef& op, int overload, const std:
     if (op.infer)
       types = op.infer(graph_, view);
     else if (op.body)
-      types = infer_from_body(graph_, op, view);
+      types = infer_from_body(graph_, op, view, device_of_results(op, args));
     else
       throw Unsupported(std::string(op.name) + " has no rule for the types of its results");
   }
@@ -109,6 +113,7 @@ std::vector<TensorType> Builder::infer(const OpDef& op, int overload, const std:
 std::vector<Value*> Builder::append(const OpDef& op, int overload, std::vector<Arg> args,
                                     std::vector<TensorType> types, bool in_place) {
   place(op, args, types);
+  if (level_ == Level::kCore) gather_operands(op, args, types);
   Node* node = graph_.add_node(&op, overload, std::move(args), std::move(types));
   node->in_place = in_place;
   node->location = location_;
@@ -117,10 +122,26 @@ std::vector<Value*> Builder::append(const OpDef& op, int overload, std::vector<A
   return node->results;
 }
 
-static Value* as_operand(Builder& b, const Arg& arg, DType dtype, const std::vector<Sym>& sizes) {
+static Value* as_operand(Builder& b, const Arg& arg, DType dtype, const TensorType& result) {
   const auto* value = std::get_if<Value*>(&arg);
-  if (!value) return full(b, sizes, arg, dtype).value;
-  return expand(cast(wrap(b, *value), dtype), sizes).value;
+  const Builder::OnDevice on_device(b, result.device);
+  if (!value) return full(b, result.sizes, arg, dtype).value;
+  return expand(cast(to_device(wrap(b, *value), result.device), dtype), result.sizes).value;
+}
+
+// Core graphs: 0-dim tensors of the CPU among operands of another device are sent there.
+void Builder::gather_operands(const OpDef& op, std::vector<Arg>& args, const std::vector<TensorType>& types) {
+  if (op.places_results || op.family == Family::kLibrary || types.empty()) return;
+  const Device device = types[0].device;
+  const auto send = [&](Value*& value) {
+    if (value && value->type.rank() == 0 && !(value->type.device == device))
+      value = to_device(wrap(*this, value), device).value;
+  };
+  for (Arg& arg : args) {
+    if (auto* value = std::get_if<Value*>(&arg)) send(*value);
+    if (auto* list = std::get_if<std::vector<Value*>>(&arg))
+      for (Value*& value : *list) send(value);
+  }
 }
 
 static DType dtype_to_compute(Framework framework, const OpDef& op, const Arg& operand, size_t index,
@@ -140,7 +161,7 @@ std::vector<Value*> Builder::call_core(const OpDef& op, int overload, std::vecto
     std::vector<Arg> canonical = canonical_args(op, overload, args);
     for (size_t i = 0; i < call.operands.size(); ++i) {
       const DType dtype = dtype_to_compute(graph_.framework, op, call.operands[i], i, call.operand_dtypes[i]);
-      canonical[call.params[i]] = as_operand(*this, call.operands[i], dtype, call.result.sizes);
+      canonical[call.params[i]] = as_operand(*this, call.operands[i], dtype, call.result);
     }
     // x + alpha * y: eager rounds alpha to the operands' half type first.
     const int alpha = op.rounded_number.empty() ? -1 : op.parsed[0].find(op.rounded_number);

@@ -51,9 +51,24 @@ class Builder {
   // Where nodes without tensors among their operands have their results, from here on: on the device of what they are
   // part of.
   void set_device(Device device) { device_ = device; }
+  // The same while one lives.
+  class OnDevice {
+   public:
+    OnDevice(Builder& builder, Device device) : builder_(builder), before_(builder.device_) {
+      builder.device_ = device;
+    }
+    ~OnDevice() { builder_.device_ = before_; }
+    OnDevice(const OnDevice&) = delete;
+
+   private:
+    Builder& builder_;
+    Device before_;
+  };
 
  private:
   std::vector<Value*> call_core(const OpDef& op, int overload, std::vector<Arg> args);
+  void gather_operands(const OpDef& op, std::vector<Arg>& args, const std::vector<TensorType>& types);
+  Device device_of_results(const OpDef& op, const std::vector<Arg>& args) const;
   void place(const OpDef& op, const std::vector<Arg>& args, std::vector<TensorType>& types) const;
 
   Graph& graph_;
@@ -117,7 +132,8 @@ CDYNAMO_BINARY(remainder) CDYNAMO_BINARY(fmod)
     Tensor where(Tensor condition, Operand yes, Operand no);
 
 Tensor cast(Tensor x, DType dtype);  // itself where it has that dtype
-Tensor to_compute(Tensor x);         // half types to float32
+Tensor to_device(Tensor x, Device device);
+Tensor to_compute(Tensor x);  // half types to float32
 Tensor full(Builder& b, std::vector<Sym> sizes, Arg value, DType dtype);
 Tensor full_like(Tensor x, Arg value);  // same sizes and dtype
 Tensor iota(Builder& b, std::vector<Sym> sizes, int64_t dim, DType dtype);

@@ -198,6 +198,8 @@ enum class CoreKind : uint8_t {
   kIndexPut,
   kReduction,
   kScan,
+  // Between devices: no target computes it, a graph is cut in parts there (lowering/device_parts.h).
+  kTransfer,
   // Steps of their own with operands in memory: CallDef says what they are given, a target what computes them.
   kMatmul,
   kBatchMatmul,
@@ -284,6 +286,8 @@ struct OpDef {
   bool view = false;             // captured graphs: the result shares the first operand's storage
   AliasFn alias = nullptr;       // where that depends on the call: reshape, contiguous, to
   CheckFn check = nullptr;
+  bool places_results =
+      false;  // `infer` says on which device results are; else they are where operands are, or device= says
   bool numbers_as_tensors = false;  // PyTorch's parser lets a Python number stand for a Tensor
   WideScalar wide_scalar = WideScalar::kNone;
   Effects effects = Effects::kUnset;  // beside writes to operands, which the schema tells

@@ -38,6 +38,17 @@ Tensor where(Tensor condition, Operand yes, Operand no) { return apply("where", 
 Tensor cast(Tensor x, DType dtype) {
   return x.dtype() == dtype ? x : call(*x.builder, "core.cast", {x.value, dtype});
 }
+// What is made from nothing is made there.
+Tensor to_device(Tensor x, Device device) {
+  if (x.type().device == device) return x;
+  Builder& b = *x.builder;
+  const Node* node = x.value->node;
+  if (node && (node->op->core.kind == CoreKind::kFull || node->op->core.kind == CoreKind::kIota)) {
+    const Builder::OnDevice on_device(b, device);
+    return wrap(b, b.call(*node->op, node->overload, node->args).at(0));
+  }
+  return call(b, "core.to_device", {x.value, device});
+}
 Tensor to_compute(Tensor x) { return cast(x, runtime::compute_type(x.dtype())); }
 
 // ---- made from nothing ----------------------------------------------------------------------------------

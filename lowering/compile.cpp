@@ -1,5 +1,6 @@
 // The pipeline of lowering:
 //
+//   device_of         is it all on one device?              device_parts.cpp
 //   target_of         the device's target                   target.h, cpu/target.cpp
 //   LoweringContext   what is known of the graph            fusion/lowering_context.cpp
 //   fuse              nodes -> steps of kernels and calls   fusion/fusion.cpp, kernel_builder.cpp, element_emitter.cpp
@@ -12,11 +13,13 @@
 #include <set>
 
 #include "lowering/cpu/target.h"
+#include "lowering/device_parts.h"
 #include "lowering/fusion/in_place.h"
 #include "lowering/fusion/memory_plan.h"
 #include "lowering/fusion/sequential_kernels.h"
 #include "lowering/gpu/target.h"
 #include "lowering/target.h"
+#include "runtime/cuda/transfer.h"
 
 namespace cdynamo::lowering {
 namespace {
@@ -401,27 +404,16 @@ void CompileReport::add(const CompileReport& other) {
   plan += other.plan;
 }
 
-// All values of a graph are on one device, but for 0-dim tensors of the CPU, which operators on others take as numbers.
-const Target& target_of(const graph::Graph& core) {
-  const runtime::Device host;
-  runtime::Device device = host;
-  auto visit = [&](const Value& value) {
-    if (value.type.device == host || value.type.device == device) return;
-    if (!(device == host)) throw graph::Unsupported("tensors of two devices in one graph");
-    device = value.type.device;
-  };
-  for (const Value* input : core.inputs) visit(*input);
-  for (const auto& node : core.nodes)
-    for (const Value* value : node->results) visit(*value);
-  if (device == host) return cpu_target();
-  for (const Value* input : core.inputs)
-    if (!(input->type.device == device)) throw graph::Unsupported("a tensor of the CPU in a graph of a GPU");
+const Target& target_of(runtime::Device device) {
+  if (device.type == runtime::DeviceType::kCPU) return cpu_target();
   return gpu_target(device.index);
 }
 
 std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options,
                                              CompileReport* report) {
-  return compile_for(target_of(core), core, options, report);
+  if (const std::optional<runtime::Device> device = device_of(core))
+    return compile_for(target_of(*device), core, options, report);
+  return compile_parts(core, {target_of, runtime::cuda::device_memory()}, options, report);
 }
 
 std::unique_ptr<runtime::Executable> compile_for(const Target& target, const graph::Graph& core,

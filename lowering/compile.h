@@ -31,9 +31,9 @@ struct CompileReport {
 std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options,
                                              CompileReport* report);
 
-// The target of a graph's device. Throws graph::Unsupported where there is none.
+// The target of a device. Throws graph::Unsupported where there is none.
 class Target;
-const Target& target_of(const graph::Graph& core);
+const Target& target_of(runtime::Device device);
 
 // The same for a given target: the tests' has an interpreter of kernels for emission.
 std::unique_ptr<runtime::Executable> compile_for(const Target& target, const graph::Graph& core,

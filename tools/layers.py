@@ -22,7 +22,7 @@ LAYERS = {
         ("library",),
         ("plan",),
         ("plan_step",),
-        ("plan_executable",),
+        ("plan_executable", "parts_executable"),
         ("cuda",),
     ],
     "graph": [("sizes",), ("",), ("interpreter",), ("passes",), ("autograd",), ("ops",), ("op_table", "fingerprint")],

@@ -38,15 +38,25 @@ union ScalarCell {
   double real;
 };
 
-// The state of the generator that draws use.
-PyRef save_generator() {
-  PyObject* generator = symbolic::library_object("torch", "default_generator");
-  return symbolic::checked(PyObject_CallMethod(generator, "get_state", nullptr));
+// The generator that draws on a device use.
+PyRef generator_of(runtime::Device device) {
+  if (device.type == runtime::DeviceType::kCPU)
+    return PyRef::borrow(symbolic::library_object("torch", "default_generator"));
+  PyObject* all = symbolic::library_object("torch.cuda", "default_generators");
+  return symbolic::checked(PySequence_GetItem(all, device.index));
 }
 
-void restore_generator(const PyRef& state) {
-  PyObject* generator = symbolic::library_object("torch", "default_generator");
-  symbolic::checked(PyObject_CallMethod(generator, "set_state", "O", state.get()));
+std::vector<PyRef> save_generators(const std::vector<runtime::Device>& devices) {
+  std::vector<PyRef> states;
+  for (runtime::Device device : devices)
+    states.push_back(
+        symbolic::checked(PyObject_CallMethod(generator_of(device).get(), "get_state", nullptr)));
+  return states;
+}
+
+void restore_generators(const std::vector<runtime::Device>& devices, const std::vector<PyRef>& states) {
+  for (size_t i = 0; i < states.size(); ++i)
+    symbolic::checked(PyObject_CallMethod(generator_of(devices[i]).get(), "set_state", "O", states[i].get()));
 }
 
 // How a result that is a view is made, so that PyTorch's autograd takes it for what eager's is.
@@ -91,7 +101,7 @@ class NativeGraph : public CompiledGraph {
   bool attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
                       std::vector<PyRef>& fresh) const;
   void note_stale_calls();
-  bool may_draw_twice_ = false;  // where Python runs the call again, after numbers were drawn
+  std::vector<runtime::Device> may_draw_twice_;  // where Python runs the call again, after numbers were drawn
   PyRef view_of(PyObject* base, size_t output, const int64_t* symbols) const;
   bool make_stale_views(const Bindings& bindings, const std::vector<PyRef>& fresh,
                         std::vector<PyRef>& outputs) const;
@@ -148,8 +158,12 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
     const InputKind kind = capture.inputs[i].kind;
     if (kind == InputKind::kFloat || kind == InputKind::kInt) numbers_.push_back(static_cast<int>(i));
   }
-  for (const auto& node : prepared.core->nodes)
-    may_draw_twice_ |= node->op->family == graph::Family::kRandom && !library_calls_.empty();
+  for (const auto& node : prepared.core->nodes) {
+    if (node->op->family != graph::Family::kRandom || library_calls_.empty()) continue;
+    const runtime::Device device = node->results[0]->type.device;
+    if (std::ranges::find(may_draw_twice_, device) == may_draw_twice_.end())
+      may_draw_twice_.push_back(device);
+  }
   note_writes(capture, *prepared.core);
 }
 
@@ -284,7 +298,7 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
   }
   bool wrote_nothing = false;
   const std::vector<PyRef> overwritten = copies_of_overwritten(bindings);
-  const PyRef generator_state = may_draw_twice_ ? save_generator() : PyRef();
+  const std::vector<PyRef> generators = save_generators(may_draw_twice_);
   if ((writes_ || draws_) && !can_read_histories(bindings)) {
     PyErr_Clear();
     throw RunInPython{};
@@ -299,7 +313,7 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
                                      PyErr_ExceptionMatches(PyExc_RuntimeError));
     if (!repeatable) return false;
     PyErr_Clear();
-    if (generator_state) restore_generator(generator_state);
+    restore_generators(may_draw_twice_, generators);
     throw RunInPython{};
   }
   if (make_outputs(bindings, overwritten, fresh, data, outputs)) return true;

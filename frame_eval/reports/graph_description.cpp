@@ -1,5 +1,7 @@
 #include "frame_eval/reports/graph_description.h"
 
+#include "absl/strings/str_cat.h"
+
 #include <utility>
 
 #include "graph/core.h"
@@ -48,7 +50,10 @@ class Encoder {
   PyRef operator()(graph::DType dtype) const {
     return tagged("const", python_text(runtime::info(dtype).name));  // by name: NumPy has dtypes of its own
   }
-  PyRef operator()(graph::Device) const { return tagged("const", python_text("cpu")); }
+  PyRef operator()(graph::Device device) const {
+    const bool cpu = device.type == runtime::DeviceType::kCPU;
+    return tagged("const", python_text(cpu ? "cpu" : absl::StrCat("cuda:", device.index)));
+  }
   PyRef operator()(const std::vector<graph::Value*>& values) const {
     return encode_list(values, encode_value);
   }

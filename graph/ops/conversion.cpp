@@ -51,23 +51,30 @@ DType target_dtype(const Args& args) {
   return args.schema().find("dtype") >= 0 ? dtype_or(args, own) : own;
 }
 
+Device target_device(const Args& args) {
+  if (args.schema().name == "cpu") return {};
+  if (args.schema().find("other") >= 0) return args.value("other")->type.device;
+  return args.has("device") ? std::get<Device>(args["device"]) : args.value("self")->type.device;
+}
+
 // Is the operand returned as it is?
 bool to_is_self(SymContext& sym, const Args& args) {
   const TensorType& self = args.value("self")->type;
   bool copy = args.has("copy") && args.boolean("copy");
-  return !copy && target_dtype(args) == self.dtype &&
+  return !copy && target_dtype(args) == self.dtype && target_device(args) == self.device &&
          has_format(sym, self, memory_format(args, "preserve_format"));
 }
 std::vector<TensorType> infer_to(Graph& graph, const Args& args) {
   TensorType type = args.value("self")->type;
   if (to_is_self(*graph.sym, args)) return {type};
   type.dtype = target_dtype(args);
+  type.device = target_device(args);
   type.strides = strides_for(*graph.sym, type, memory_format(args, "preserve_format"));
   type.weak = false;
   return {type};
 }
 std::vector<Value*> to_body(Builder& b, const Args& args) {
-  return one(cast(operand(b, args, "self"), target_dtype(args)));
+  return one(to_device(cast(operand(b, args, "self"), target_dtype(args)), target_device(args)));
 }
 Alias to_alias(const Node& node) {
   return to_is_self(context_of(self_type(node)), Args(node.op->parsed[node.overload], node.args))
@@ -135,7 +142,8 @@ void check_copy(Graph& graph, const Args& args) {
 
 std::vector<Value*> copy_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self"), src = operand(b, args, "src");
-  Tensor copied = expand(cast(src, self.dtype()), expanded(b.sym(), src.type(), self.sizes()).sizes);
+  Tensor copied = expand(to_device(cast(src, self.dtype()), self.type().device),
+                         expanded(b.sym(), src.type(), self.sizes()).sizes);
   return one(is_part(b, self) ? copied : follow(copied, self));
 }
 void check_fill(Graph&, const Args& args) {
@@ -148,7 +156,8 @@ std::vector<Value*> fill_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   const Arg& value = args["value"];
   if (const auto* tensor = std::get_if<Value*>(&value))
-    return one(follow(expand(cast(wrap(b, *tensor), self.dtype()), self.sizes()), self));
+    return one(follow(
+        expand(to_device(cast(wrap(b, *tensor), self.dtype()), self.type().device), self.sizes()), self));
   return one(follow(full_like(self, value), self));
 }
 
@@ -183,21 +192,24 @@ std::vector<OpDef> conversion_ops() {
        .body = to_body,
        .infer = infer_to,
        .in_place_variant = false,
-       .alias = to_alias},
+       .alias = to_alias,
+       .places_results = true},
       {.name = "type_as",
        .family = Family::kComposite,
        .schemas = {"type_as(Tensor self, Tensor other) -> Tensor"},
        .body = to_body,
        .infer = infer_to,
        .in_place_variant = false,
-       .alias = to_alias},
+       .alias = to_alias,
+       .places_results = true},
       {.name = "cpu",
        .family = Family::kComposite,
        .schemas = {"cpu(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"},
        .body = to_body,
        .infer = infer_to,
        .in_place_variant = false,
-       .alias = to_alias},
+       .alias = to_alias,
+       .places_results = true},
       Conversion<DType::kF32>::entry(
           "core.to_float32", "core.to_float32(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
           {"torch.Tensor.float"}),
@@ -233,14 +245,16 @@ std::vector<OpDef> conversion_ops() {
        .schemas = {"copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"},
        .body = copy_body,
        .infer = infer_like_self,
-       .check = check_copy},
+       .check = check_copy,
+       .places_results = true},
       {.name = "fill",
        .family = Family::kComposite,
        .schemas = {"fill.Scalar(Tensor self, Scalar value) -> Tensor",
                    "fill.Tensor(Tensor self, Tensor value) -> Tensor"},
        .body = fill_body,
        .infer = infer_like_self,
-       .check = check_fill},
+       .check = check_fill,
+       .places_results = true},
       {.name = "zero",
        .family = Family::kComposite,
        .schemas = {"zero(Tensor self) -> Tensor"},

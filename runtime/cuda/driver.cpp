@@ -41,6 +41,7 @@ constexpr Symbol kSymbols[] = {
     CDYNAMO_DRIVER(mem_host_alloc, "cuMemHostAlloc"),
     CDYNAMO_DRIVER(mem_host_get_device_pointer, "cuMemHostGetDevicePointer_v2"),
     CDYNAMO_DRIVER(memcpy_async, "cuMemcpyDtoDAsync_v2"),
+    CDYNAMO_DRIVER(memcpy_to_device_async, "cuMemcpyHtoDAsync_v2"),
     CDYNAMO_DRIVER(link_create, "cuLinkCreate_v2"),
     CDYNAMO_DRIVER(link_add_data, "cuLinkAddData_v2"),
     CDYNAMO_DRIVER(link_complete, "cuLinkComplete"),

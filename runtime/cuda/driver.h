@@ -47,6 +47,7 @@ struct Driver {
   Result (*mem_host_alloc)(void**, size_t, unsigned flags);
   Result (*mem_host_get_device_pointer)(DevicePointer*, void* host, unsigned flags);
   Result (*memcpy_async)(DevicePointer to, DevicePointer from, size_t, Stream);
+  Result (*memcpy_to_device_async)(DevicePointer to, const void* from, size_t, Stream);
   Result (*link_create)(unsigned options, int* keys, void** values, LinkState*);
   Result (*link_add_data)(LinkState, int type, void* data, size_t, const char* name, unsigned options,
                           int* keys, void** values);

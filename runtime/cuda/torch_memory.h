@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 
 #include "runtime/cuda/driver.h"
 
@@ -20,6 +21,13 @@ class DeviceBlock {
   DeviceBlock(DeviceBlock&& other) noexcept : data_(other.data_) { other.data_ = nullptr; }
   DeviceBlock& operator=(DeviceBlock&& other) noexcept;
   char* data() const { return data_; }
+  // The memory is the caller's until it is adopted again.
+  char* release() { return std::exchange(data_, nullptr); }
+  static DeviceBlock adopt(void* data) {
+    DeviceBlock block;
+    block.data_ = static_cast<char*>(data);
+    return block;
+  }
   void free();
 
  private:

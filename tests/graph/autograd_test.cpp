@@ -58,6 +58,7 @@ class SampleMaker {
       case ParamKind::kScalar:
       case ParamKind::kFloat: return 0.7;
       case ParamKind::kBool: return false;
+      case ParamKind::kDevice: return runtime::Device{runtime::DeviceType::kCUDA, 0};
       case ParamKind::kIntList: return std::vector<Sym>{1};
       default: return Sym(1);
     }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "graph/builder.h"
@@ -173,16 +174,14 @@ inline void run_releasing(runtime::Executable& executable, std::vector<Buffer>& 
   executable.run({.inputs = views.data(), .symbols = symbols.data(), .memory = &memory}, error);
 }
 
-// Compiles for `target` (the interpreter of kernels by default), runs on `inputs` and compares outputs and mutated
-// inputs with the interpreter of graphs.
-inline RunResult compile_and_compare(const Graph& graph, const std::vector<DenseTensor>& inputs,
-                                     std::vector<int64_t> symbols = {},
-                                     const Target& target = interpreted_target()) {
+// Compiles, runs on `inputs` and compares outputs and mutated inputs with the interpreter of graphs.
+using CompileFn = std::function<std::unique_ptr<runtime::Executable>(CompileReport*)>;
+inline RunResult run_and_compare(const Graph& graph, const CompileFn& compile,
+                                 const std::vector<DenseTensor>& inputs, std::vector<int64_t> symbols = {}) {
   RunResult result;
   if (symbols.empty())
     for (const auto& symbol : graph.sym->symbols()) symbols.push_back(symbol.hint);
-  std::unique_ptr<runtime::Executable> executable =
-      compile_for(target, graph, {.keep_text = true}, &result.report);
+  std::unique_ptr<runtime::Executable> executable = compile(&result.report);
   std::vector<Buffer> in, out;
   std::vector<runtime::TensorView> views;
   std::vector<void*> pointers;
@@ -219,6 +218,16 @@ inline RunResult compile_and_compare(const Graph& graph, const std::vector<Dense
     expect_close(out[i].read(), result.outputs[i], 0,
                  "output " + std::to_string(i) + " of the second run\n" + text);
   return result;
+}
+
+// The same for `target`, by default the interpreter of kernels.
+inline RunResult compile_and_compare(const Graph& graph, const std::vector<DenseTensor>& inputs,
+                                     std::vector<int64_t> symbols = {},
+                                     const Target& target = interpreted_target()) {
+  const auto compile = [&](CompileReport* report) {
+    return compile_for(target, graph, {.keep_text = true}, report);
+  };
+  return run_and_compare(graph, compile, inputs, std::move(symbols));
 }
 
 }  // namespace cdynamo::lowering::testing
