@@ -97,9 +97,10 @@
 //   core.library(Tensor[] inputs, str name, str attributes, int call, int differentiable)
 //       called at run time by the number `call`; name and attributes are for readers. Results have the types that
 //       capture found. `differentiable`: a bit for each that has a gradient, from bit 10 on one for each float operand
-//       that has; -1: no derivative
+//       that has, and bit 20 where the derivative reads the results; -1: no derivative
 //   core.library_backward(Tensor[] inputs, Tensor[] grads, str name, int call)
-//       the gradients of the inputs of a float type. `call`: that of the operator, and a bit for each result whose
+//       the gradients of the operator's operands of a float type; `inputs` are these, and its results where the derivative
+//       reads them. `call`: that of the operator, and a bit for each result whose
 //       gradient is in `grads`
 #pragma once
 
@@ -109,6 +110,7 @@ namespace cdynamo::graph {
 
 // Numbers of library calls are multiples of 1 << kMostLibraryResults.
 inline constexpr int kMostLibraryResults = 10;
+inline constexpr int kReadsResults = 2 * kMostLibraryResults;  // a bit of `differentiable`
 
 bool is_core(const OpDef& op);
 

@@ -46,8 +46,8 @@ Tensor additive_mask(Builder& b, const Args& args, Tensor query, Tensor key, con
 
 // Eager's plain way: the weights are a tensor, of which dropout takes its share. A row that sees nothing gives
 // 0.
-Tensor with_dropout(Builder& b, const Args& args, Tensor query, Tensor key, Tensor value, const Arg& mask,
-                    double scale) {
+Tensor by_products(Builder& b, const Args& args, Tensor query, Tensor key, Tensor value, const Arg& mask,
+                   double scale) {
   const double infinity = std::numeric_limits<double>::infinity(), root = std::sqrt(std::abs(scale));
   Tensor scores = matmul(query * (scale < 0 ? -root : root), transpose(key, 2, 3) * root);
   if (const auto* given = std::get_if<Value*>(&mask); given && *given) scores = scores + wrap(b, *given);
@@ -59,7 +59,9 @@ Tensor with_dropout(Builder& b, const Args& args, Tensor query, Tensor key, Tens
   Tensor blind = eq(amax(scores, {3}, true), -infinity);
   Tensor weights = wrap(b, b.call1("softmax", {where(blind, 0.0, scores).value, Sym(3)}));
   weights = where(blind, 0.0, weights);
-  return matmul(wrap(b, b.call1("dropout", {weights.value, args.number("dropout_p"), true})), value);
+  if (const double p = args.number("dropout_p"); p > 0)
+    weights = wrap(b, b.call1("dropout", {weights.value, p, true}));
+  return matmul(weights, value);
 }
 
 std::vector<Value*> attention_body(Builder& b, const Args& args) {
@@ -95,10 +97,12 @@ std::vector<Value*> attention_body(Builder& b, const Args& args) {
           : 1 / std::sqrt(static_cast<double>(b.sym().specialize(query.size(-1), "attention's scale")));
   std::vector<Sym> sizes = batch;
   sizes.insert(sizes.end(), {query.size(-2), value.size(-1)});
-  if (args.number("dropout_p") > 0) {
-    Tensor result = with_dropout(b, args, four_dims(query, batch), four_dims(key, batch),
-                                 four_dims(value, batch), mask, scale);
-    return one(reshape(result, sizes));
+  // On a GPU capture has asked which kernel eager would choose (symbolic/torch/attention.cpp): none. Half types are
+  // computed in float32 there.
+  if (args.number("dropout_p") > 0 || on_gpu(query)) {
+    const auto operand_of = [&](Tensor x) { return four_dims(on_gpu(query) ? to_compute(x) : x, batch); };
+    Tensor result = by_products(b, args, operand_of(query), operand_of(key), operand_of(value), mask, scale);
+    return one(reshape(cast(result, query.dtype()), sizes));
   }
   Tensor result = wrap(b, b.call1("core.sdpa", {four_dims(query, batch).value, four_dims(key, batch).value,
                                                 four_dims(value, batch).value, mask, causal, scale}));
@@ -108,8 +112,9 @@ std::vector<Value*> attention_body(Builder& b, const Args& args) {
 // Eager's fused kernel writes in the order of the query's strides; its plain one row-major.
 void attention_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   const TensorType& query = args.value("query")->type;
-  bool fused = args.number("dropout_p") == 0 && query.rank() == 4 && results[0].sizes == query.sizes &&
-               query.strides.back() == Sym(1);
+  const bool gpu = query.device.type == runtime::DeviceType::kCUDA;
+  bool fused = !gpu && args.number("dropout_p") == 0 && query.rank() == 4 &&
+               results[0].sizes == query.sizes && query.strides.back() == Sym(1);
   results[0].strides = fused ? preserved_strides(*graph.sym, query) : contiguous_strides(results[0].sizes);
 }
 

@@ -9,7 +9,7 @@ std::vector<TensorType> infer_library(Graph& graph, const Args& args) {
   throw InternalError("the types of a library call come from capture");
 }
 
-// One call that computes the operator again and differentiates it: for the results whose gradients come in, to all inputs.
+// One call, for the results whose gradients come in, to all inputs. It computes the operator again, or is given its results.
 void library_derivative(Derivative& d) {
   const int64_t differentiable = d.args.constant("differentiable");
   if (differentiable < 0)
@@ -29,6 +29,8 @@ void library_derivative(Derivative& d) {
     if (is_float(operand.dtype()))
       types.push_back(contiguous_type(operand.value, operand.sizes(), operand.dtype()));
   }
+  if (differentiable >> kReadsResults & 1)
+    for (size_t i = 0; i < d.results.size(); ++i) inputs.push_back(d.result(static_cast<int>(i)).value);
   const std::string name(d.args.string("name"));
   const std::vector<Value*> gradients = d.builder.append(
       op("core.library_backward"), 0,

@@ -269,7 +269,8 @@ bool recognize_attention(Graph& core) {
   if (!sdpa) return false;
   const Uses uses = collect_uses(core);
   return rewrite_nodes(core, [&](Builder& builder, Node& node) -> Value* {
-    if (node.results.size() != 1) return nullptr;
+    const bool on_cpu = node.results[0]->type.device.type == runtime::DeviceType::kCPU;
+    if (node.results.size() != 1 || !on_cpu) return nullptr;
     const std::optional<Attention> found = Matcher().match(node.results[0]);
     if (!found || used_elsewhere(*found, node, uses)) return nullptr;
     const size_t rank = found->scores_sizes.size();

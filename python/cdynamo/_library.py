@@ -3,6 +3,7 @@ content, and the call itself."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _CONSTANTS = (type(None), bool, int, float, str, torch.dtype, torch.layout, torch.memory_format, torch.device)
+_CPU = torch.device("cpu")
 _NAMESPACES = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special")
 
 # The types of results by the call's signature, where PyTorch's metadata functions say something else; None: unknown.
@@ -83,7 +85,36 @@ def _is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _type_of(tensor: torch.Tensor) -> tuple:
-    return tensor.dtype, tuple(tensor.shape), tensor.stride()
+    device = _CPU if tensor.device.type == "meta" else tensor.device
+    return tensor.dtype, tuple(tensor.shape), tensor.stride(), device
+
+
+def _without_strides(type: tuple) -> tuple:
+    dtype, sizes, _, device = type
+    return dtype, sizes, device
+
+
+@functools.cache
+def _fake_mode():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode()
+
+
+class _Stage:
+    """Where calls are made on tensors without content: those of the CPU as meta tensors; others know their device."""
+
+    def __init__(self, operands: Sequence[tuple]) -> None:
+        devices = {device for _, _, _, device in operands}
+        if len(devices) > 1:
+            raise Refused("its arguments are on different devices")
+        self.device = next(iter(devices), _CPU)
+        self.mode = contextlib.nullcontext() if self.device.type == "cpu" else _fake_mode()
+
+    def tensor(self, operand: tuple, requires_grad: bool = False) -> torch.Tensor:
+        dtype, sizes, strides, device = operand
+        device = "meta" if device.type == "cpu" else device
+        return torch.empty_strided(sizes, strides, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def _operator(kind: str, target: Any) -> tuple[str, Callable]:
@@ -109,15 +140,14 @@ def _decode(encoded: tuple, tensors: dict[int, Any]) -> Any:
         return (tuple if tag == "tuple" else list)(_decode(item, tensors) for item in content)
     if tag == "const" and isinstance(content, (tuple, list)):
         return type(content)([_decode(("const", item), tensors) for item in content])
-    is_device = isinstance(content, torch.device)
-    if tag != "const" or not isinstance(content, _CONSTANTS) or is_device and content.type != "cpu":
+    if tag != "const" or not isinstance(content, _CONSTANTS):
         raise Refused("an argument is of a kind that nodes do not hold")
     return content
 
 
 def _tree_of(result: Any, leaves: list[torch.Tensor]) -> tuple:
     """Nested results: ("tensor", index), ("none", None), or (type, items) of a tuple, a list or a named one."""
-    if type(result) is torch.Tensor:
+    if type(result) is torch.Tensor or type(result).__name__ == "FakeTensor":
         leaves.append(result)
         return "tensor", len(leaves) - 1
     if result is None:
@@ -127,12 +157,12 @@ def _tree_of(result: Any, leaves: list[torch.Tensor]) -> tuple:
     raise Refused(f"a result is a {type(result).__name__}")
 
 
-def _check_results(results: Sequence[torch.Tensor], operands: Sequence[torch.Tensor]) -> None:
+def _check_results(results: Sequence[torch.Tensor], operands: Sequence[torch.Tensor], device: torch.device) -> None:
     seen = {_storage(operand) for operand in operands}
     for result in results:
         if result.layout != torch.strided or result.is_conj() or result.is_neg() or result.requires_grad:
             raise Refused("a result is no plain tensor")
-        if result.device.type not in ("meta", "cpu"):
+        if _type_of(result)[-1] != device:
             raise Refused("a result is on another device")
         if _storage(result) in seen:
             raise Refused("a result shares memory with an argument or with another result")
@@ -147,7 +177,7 @@ class Call:
         self.name, self._function = _operator(kind, target)
         self.__name__ = self.__qualname__ = self.name.replace("::", "_").replace(".", "_")
         self._ids = list(tensors)
-        self._operands = list(tensors.values())  # dtype, sizes, strides of each
+        self._operands = list(tensors.values())  # dtype, sizes, strides, device of each
         self.types: list[tuple] = []  # of each result
         self.tree: tuple = ()
         # A bit for each result that has a gradient, then, from 10 on, for each float operand; -1: not known.
@@ -166,31 +196,29 @@ class Call:
 
     def infer(self) -> None:
         """Learns the types of the results."""
-        operands = [
-            torch.empty_strided(sizes, strides, dtype=dtype, device="meta") for dtype, sizes, strides in self._operands
-        ]
-        args, kwargs = self._arguments(operands)
-        with torch.no_grad(), warnings.catch_warnings(), _Watch(operands) as watch:
-            warnings.simplefilter("ignore")
-            result = self._function(*args, **kwargs)
+        stage = _Stage(self._operands)
+        with stage.mode:
+            operands = [stage.tensor(operand) for operand in self._operands]
+            args, kwargs = self._arguments(operands)
+            with torch.no_grad(), warnings.catch_warnings(), _Watch(operands) as watch:
+                warnings.simplefilter("ignore")
+                result = self._function(*args, **kwargs)
         leaves: list[torch.Tensor] = []
         self.tree = _tree_of(result, leaves)
         if not watch.operators or not leaves:
             raise Refused("it is no operator of PyTorch's")
-        _check_results(leaves, operands)
+        _check_results(leaves, operands, stage.device)
         types = _observed.get(self._signature, [_type_of(leaf) for leaf in leaves])
         if types is None:
             raise Refused("the types of its results are not known before")
-        if not all(_is_dense(sizes, strides) for _, sizes, strides in types):
+        if not all(_is_dense(sizes, strides) for _, sizes, strides, _ in types):
             raise Refused("elements of a result overlap or leave gaps")
         self.types = types
-        self.differentiable = self._infer_gradients()
+        with stage.mode:
+            self.differentiable = self._infer_gradients(stage)
 
-    def _infer_gradients(self) -> int:
-        operands = [
-            torch.empty_strided(sizes, strides, dtype=dtype, device="meta", requires_grad=dtype.is_floating_point)
-            for dtype, sizes, strides in self._operands
-        ]
+    def _infer_gradients(self, stage: _Stage) -> int:
+        operands = [stage.tensor(operand, operand[0].is_floating_point) for operand in self._operands]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -211,7 +239,8 @@ class Call:
         args, kwargs = self._arguments(operands)
         # The program's hooks are for tensors that it saves, not for these; autocast was off in the forward.
         hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
-        with torch.enable_grad(), torch.autocast("cpu", enabled=False), hooks:
+        device = self._operands[0][-1].type if self._operands else "cpu"
+        with torch.enable_grad(), torch.autocast(device, enabled=False), hooks:
             return list(tensors_of(self._function(*args, **kwargs)))
 
     def derivative(self, incoming: int) -> Callable[..., list[torch.Tensor]]:
@@ -241,16 +270,16 @@ class Call:
         Where `incoming` is not 0: the derivative, as `derivative` has it; outputs that are None are not asked for.
         """
         exact = True
-        for i, (_, sizes, strides) in enumerate(self._operands):
+        for i, (dtype, sizes, strides, device) in enumerate(self._operands):
             if inputs[i].stride() != strides and _is_dense(sizes, strides):
-                inputs[i] = torch.empty_strided(sizes, strides, dtype=inputs[i].dtype).copy_(inputs[i])
+                inputs[i] = torch.empty_strided(sizes, strides, dtype=dtype, device=device).copy_(inputs[i])
             exact &= inputs[i].stride() == strides
         if incoming:
             return self._run_backward(incoming, inputs, outputs)
         results = self(*inputs)
         found = [_type_of(result) for result in results]
         if found != self.types:
-            same = [type[:2] for type in found] == [type[:2] for type in self.types]
+            same = [_without_strides(type) for type in found] == [_without_strides(type) for type in self.types]
             if exact or not same:
                 self.stale = True
                 _observed[self._signature] = found if len(found) == len(self.types) else None
@@ -305,7 +334,7 @@ def fmod_overflows() -> bool:
 def describe(record: tuple, tensors: dict[int, tuple]) -> Call | str:
     """The call that a record of `symbolic/tensors/user_call.h` stands for, or why it cannot be a node.
 
-    `tensors` has dtype, sizes and strides of the graph values among its arguments.
+    `tensors` has dtype, sizes, strides and device of the graph values among its arguments.
     """
     try:
         call = Call(record, tensors)

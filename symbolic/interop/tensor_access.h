@@ -120,19 +120,22 @@ struct TorchState {
     kFunctionDisabled = 32,
     kAutocast = 64,  // torch.autocast("cpu")
     kAutocastCache = 128,
+    kAutocastCuda = 256,
   };
   uint64_t included_keys = 0,
            excluded_keys = 0;  // the thread's dispatch keys: autocast, functorch, dispatch modes, tracing
   uint32_t flags = 0;
-  int32_t default_dtype = -1;   // c10::ScalarType
-  int32_t autocast_dtype = -1;  // the same, for the CPU; -1 where autocast cannot be read
+  int32_t default_dtype = -1;  // c10::ScalarType
+  // The same, by runtime::DeviceType; -1 where autocast cannot be read.
+  std::array<int32_t, 2> autocast_dtypes = {-1, -1};
+  int32_t current_device = 0;  // of CUDA; 0 until a program uses it
   friend bool operator==(const TorchState&, const TorchState&) = default;
   bool grad_mode() const { return flags & kGradMode; }
 };
 TorchState read_torch_state();
 
 // Null when compiled code may run in this state; otherwise what is in the way: "a __torch_dispatch__ mode is
-// active". Inference mode, no_grad and autocast for the CPU are fine.
+// active". Inference mode, no_grad and autocast for the CPU and CUDA are fine.
 const char* torch_state_obstacle(const TorchState& state);
 
 // ---- making results
@@ -157,6 +160,8 @@ void bump_version(PyObject* tensor);
 
 // ---- dtypes
 
+// torch.device(...); a new reference.
+PyRef torch_device_object(runtime::Device device);
 // torch.float32 and the like; borrowed, null when torch is not loaded.
 PyObject* torch_dtype_object(runtime::DType dtype);
 // False for objects that are no torch.dtype or one that cdynamo does not have.

@@ -192,6 +192,13 @@ void bump_version(PyObject* tensor) {
   PyErr_Clear();
 }
 
+PyRef torch_device_object(Device device) {
+  PyObject* make = library_object("torch", "device");
+  return checked(device.type == DeviceType::kCPU
+                     ? PyObject_CallFunction(make, "s", "cpu")
+                     : PyObject_CallFunction(make, "si", "cuda", int{device.index}));
+}
+
 PyObject* torch_dtype_object(DType dtype) {
   const torch_access::Api* api = torch_access::api();
   return api ? api->dtypes[static_cast<int>(dtype)] : nullptr;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "graph/torch_release.h"
+#include "runtime/host/parallel.h"
 #include "symbolic/interop/interruption.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/interop/py_ref.h"
@@ -139,6 +140,7 @@ with torch._C.DisableTorchFunction():
         plain = torch.empty_strided((2,), (1,), dtype=torch.float32, device='cuda')
     with torch.inference_mode():
         inference = torch.empty_strided((2,), (1,), dtype=torch.float32, device='cuda')
+several = torch.cuda.device_count() > 1
 )";
 
 bool read_ints(PyObject* tuple, const int64_t* values, int64_t count) {
@@ -204,22 +206,29 @@ bool find_inference_mask(Api& api, PyObject* guard_class) {
   return left && changed && api.inference_mode() == on;
 }
 
-// Autocast is on where one dispatch key is not excluded. Where the functions do not answer so, capture under
-// autocast is refused.
-void find_autocast_key(Api& api) {
-  if (!api.autocast_enabled || !api.set_autocast_enabled || !api.autocast_dtype || !api.autocast_cache)
-    return;
-  const bool on = api.autocast_enabled(kCpu);
+// The dispatch key of a device's autocast; 0 where the functions do not answer as they should.
+uint64_t autocast_key_of(Api& api, int8_t device) {
+  const bool on = api.autocast_enabled(device);
   const DispatchKeyState before = thread_keys(api);
-  api.set_autocast_enabled(kCpu, !on);
+  api.set_autocast_enabled(device, !on);
   const DispatchKeyState after = thread_keys(api);
-  const bool changed = api.autocast_enabled(kCpu) != on;
-  api.set_autocast_enabled(kCpu, on);
+  const bool changed = api.autocast_enabled(device) != on;
+  api.set_autocast_enabled(device, on);
   const uint64_t key = before.excluded ^ after.excluded;
   runtime::DType dtype;
-  if (changed && std::has_single_bit(key) && before.included == after.included &&
-      dtype_of_scalar_type(api.autocast_dtype(kCpu), &dtype))
-    api.autocast_key = key;
+  return changed && std::has_single_bit(key) && before.included == after.included &&
+                 dtype_of_scalar_type(api.autocast_dtype(device), &dtype)
+             ? key
+             : 0;
+}
+
+// Autocast is on where one dispatch key is not excluded. Where the functions do not answer so, capture under
+// autocast is refused.
+void find_autocast_keys(Api& api) {
+  if (!api.autocast_enabled || !api.set_autocast_enabled || !api.autocast_dtype || !api.autocast_cache)
+    return;
+  const uint64_t cpu = autocast_key_of(api, kCpu), cuda = autocast_key_of(api, kCuda);
+  if (cpu && cuda) api.autocast_keys = cpu | cuda;
 }
 
 // torch reads saved tensors with their dimensions' names out of sight, and recomputes checkpoints meanwhile (2.11): to
@@ -270,7 +279,7 @@ bool probe(Api& api, PyObject* torch) {
   api.inference_keys = key_set(api, PyTuple_GET_ITEM(PyList_GET_ITEM(probes, 7), 0));
   api.context = api.global_context();
   probe_as_strided(api, PyTuple_GET_ITEM(PyList_GET_ITEM(probes, 0), 0));
-  find_autocast_key(api);
+  find_autocast_keys(api);
   find_names_key(api);
   return find_inference_mask(api, PyDict_GetItemString(globals.get(), "guard_class"));
 }
@@ -374,6 +383,9 @@ bool probe_cuda() {
     if (plain && inference && !g_api.get_device_type(handle(plain), &device) && device == 1) {
       g_api.cuda_keys = key_set(g_api, plain);
       g_api.cuda_inference_keys = key_set(g_api, inference);
+      if (PyDict_GetItemString(globals.get(), "several") == Py_True)
+        g_api.current_device =
+            reinterpret_cast<int8_t (*)()>(runtime::find_process_symbol("_ZN3c104cuda14current_deviceEv"));
     }
   }
   PyErr_Clear();

@@ -77,6 +77,8 @@ struct Api {
   void (*set_autocast_enabled)(int8_t device, bool) = nullptr;
   int8_t (*autocast_dtype)(int8_t device) = nullptr;
   bool (*autocast_cache)() = nullptr;
+  int8_t (*current_device)() = nullptr;  // c10::cuda's, where there are several
+
   // Optional, together: at::NamesMode.
   bool (*names_enabled)() = nullptr;
   void (*set_names_enabled)(bool) = nullptr;
@@ -92,11 +94,11 @@ struct Api {
   DispatchKeyState inference_mask{};  // how inference mode changes the thread's dispatch keys
   // The same of tensors of a GPU, once there has been one: 0 before.
   uint64_t cuda_keys = 0, cuda_inference_keys = 0;
-  uint64_t autocast_key = 0;  // the excluded key that autocast for the CPU changes; 0: unknown
-  uint64_t names_key = 0;     // excluded while dimensions' names are not looked at; 0: unknown
+  uint64_t autocast_keys = 0;  // the excluded keys that autocast for the CPU and CUDA changes; 0: unknown
+  uint64_t names_key = 0;      // excluded while dimensions' names are not looked at; 0: unknown
 };
 
-inline constexpr int8_t kCpu = 0;  // c10::DeviceType
+inline constexpr int8_t kCpu = 0, kCuda = 1;  // c10::DeviceType
 
 // Null where torch is not loaded, or is one whose layout does not answer as expected.
 const Api* api();

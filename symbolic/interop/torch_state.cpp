@@ -18,11 +18,14 @@ TorchState read_torch_state() {
   if (api->deterministic_warn_only(api->context)) state.flags |= TorchState::kDeterministicWarnOnly;
   if (api->function_mode_count() != 0) state.flags |= TorchState::kFunctionModes;
   if (api->function_disabled() != 0) state.flags |= TorchState::kFunctionDisabled;
-  if (api->autocast_key) {
+  if (api->autocast_keys) {
     if (api->autocast_enabled(torch_access::kCpu)) state.flags |= TorchState::kAutocast;
+    if (api->autocast_enabled(torch_access::kCuda)) state.flags |= TorchState::kAutocastCuda;
     if (api->autocast_cache()) state.flags |= TorchState::kAutocastCache;
-    state.autocast_dtype = api->autocast_dtype(torch_access::kCpu);
+    for (int8_t device : {torch_access::kCpu, torch_access::kCuda})
+      state.autocast_dtypes[device] = api->autocast_dtype(device);
   }
+  if (api->current_device) state.current_device = api->current_device();
   return state;
 }
 
@@ -36,7 +39,7 @@ const char* torch_state_obstacle(const TorchState& state) {
   if (state.flags & TorchState::kInferenceMode) ordinary = api->inference_mask;
   if (state.included_keys != ordinary.included)
     return "a __torch_dispatch__ mode, a functorch transform or tracing is active";
-  if ((state.excluded_keys ^ ordinary.excluded) & ~api->autocast_key)
+  if ((state.excluded_keys ^ ordinary.excluded) & ~api->autocast_keys)
     return "autocast of another device is on, or dispatch keys are excluded";
   return nullptr;
 }

@@ -111,8 +111,12 @@ TensorCapture& torch_capture(Executor& ex) {
     throw SkipFrame{.reason = obstacle, .retry_later = true};
   capture.grad_mode = capture.state.grad_mode();
   AutocastState& autocast = capture.autocast;
-  autocast.known = torch_access::dtype_of_scalar_type(capture.state.autocast_dtype, &autocast.dtype);
-  autocast.enabled = capture.state.flags & TorchState::kAutocast;
+  autocast.known = true;
+  for (size_t i = 0; i < autocast.devices.size(); ++i)
+    autocast.known &=
+        torch_access::dtype_of_scalar_type(capture.state.autocast_dtypes[i], &autocast.devices[i].dtype);
+  autocast.devices[0].enabled = capture.state.flags & TorchState::kAutocast;
+  autocast.devices[1].enabled = capture.state.flags & TorchState::kAutocastCuda;
   autocast.cache = capture.state.flags & TorchState::kAutocastCache;
   capture.autocast_before = autocast;
   capture.has_state = true;

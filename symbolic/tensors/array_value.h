@@ -2,6 +2,7 @@
 // content is a graph value; TensorCapture is what a capture knows of all of them: inputs, storage, grad mode.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -49,11 +50,19 @@ struct ArrayInput {
   bool written = false;
 };
 
-// torch.autocast for the CPU, as the program has set it since capture began.
+// torch.autocast, as the program has set it since capture began.
 struct AutocastState {
+  struct OfDevice {
+    bool enabled = false;
+    graph::DType dtype{};
+  };
   bool known = false;  // it can be read
-  bool enabled = false, cache = false;
-  graph::DType dtype{};
+  bool cache = false;
+  std::array<OfDevice, 2> devices = {};  // by runtime::DeviceType
+  bool enabled() const { return devices[0].enabled || devices[1].enabled; }
+  void disable() {
+    for (OfDevice& device : devices) device.enabled = false;
+  }
   int nesting = 0;             // how often it was entered less how often it was left
   bool cache_cleared = false;  // the program left a region that it was called in
 };
@@ -147,6 +156,8 @@ BoundCall bind_call(Executor& ex, const graph::OpDef& op, const CallArgs& args, 
                     bool in_place = false);
 // numpy.dtype objects, scalar types (numpy.float32) and the Python types that NumPy takes for a dtype.
 bool numpy_dtype_like(PyObject* object, graph::DType* dtype);
+// What device= names: the CPU or a GPU, "cuda" being the current one; unset for what is none.
+std::optional<graph::Device> device_argument(Executor& ex, const ValuePtr& value);
 // A number as a scalar argument: Sym, double, bool; nullopt for what is none.
 std::optional<graph::Arg> number_argument(const ValuePtr& value);
 // A tensor, or a scalar that the graph holds, as a graph value; null for others.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "graph/op.h"
+#include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sym_int.h"
@@ -67,6 +68,35 @@ bool is_trivial_option(std::string_view name, const ValuePtr& value) {
   if (name == "requires_grad" || name == "pin_memory") return object == Py_False || object == Py_None;
   return false;
 }
+
+// CUDA's current device, which the guard on torch's state covers.
+graph::Device current_cuda_device(Executor& ex) {
+  const int32_t index = read_torch_state().current_device;
+  if (index != torch_capture(ex).state.current_device)  // it was not known when capture began
+    throw SkipFrame{.reason = "CUDA's current device is looked up for the first time", .retry_later = true};
+  return {runtime::DeviceType::kCUDA, static_cast<int8_t>(index)};
+}
+}  // namespace
+
+std::optional<graph::Device> device_argument(Executor& ex, const ValuePtr& value) {
+  PyObject* object = constant_object(value);
+  if (!object || object == Py_None || PyBool_Check(object)) return std::nullopt;
+  PyRef text = PyRef::steal(PyObject_Str(object));
+  const char* name = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!name) return PyErr_Clear(), std::nullopt;
+  std::string_view device = name;
+  if (device == "cpu" || device == "cpu:0") return graph::Device{};
+  const bool is_number = PyLong_Check(object);
+  if (!is_number && !device.starts_with("cuda")) return std::nullopt;
+  if (!torch_access::probe_cuda()) return std::nullopt;  // eager raises its own
+  if (device == "cuda") return current_cuda_device(ex);
+  if (!is_number) device.remove_prefix(std::string_view("cuda:").size());
+  int index = -1;
+  if (!absl::SimpleAtoi(std::string(device), &index) || index < 0 || index > INT8_MAX) return std::nullopt;
+  return graph::Device{runtime::DeviceType::kCUDA, static_cast<int8_t>(index)};
+}
+
+namespace {
 
 class Binder {
  public:
@@ -279,21 +309,10 @@ class Binder {
                                              : dtype_of_torch_object(object, dtype);
   }
 
-  // The CPU or a GPU with its number, however it is said.
   bool convert_device(const ValuePtr& value, Arg& out) {
-    PyObject* object = constant_object(value);
-    if (!object) return false;
-    PyRef text = PyRef::steal(PyObject_Str(object));
-    const char* name = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (!name) return PyErr_Clear(), false;
-    const std::string_view device = name, prefix = "cuda:";
-    int index = -1;
-    if (device.starts_with(prefix) && absl::SimpleAtoi(name + prefix.size(), &index) && index >= 0 &&
-        index <= INT8_MAX)
-      return out = graph::Device{runtime::DeviceType::kCUDA, static_cast<int8_t>(index)}, true;
-    if (device != "cpu" && device != "cpu:0") return false;
-    out = graph::Device{};
-    return true;
+    const std::optional<graph::Device> device = device_argument(ex_, value);
+    if (device) out = *device;
+    return device.has_value();
   }
 
   bool convert_ints(const Param& param, const ValuePtr& value, Arg& out) {

@@ -18,6 +18,8 @@ void call_effect(Executor& ex, const char* function, std::vector<PyObject*> argu
   ex.effect(std::move(effect));
 }
 
+constexpr const char* kDeviceNames[] = {"cpu", "cuda"};  // by runtime::DeviceType
+
 // Stands for the thread's autocast state among the mutated values.
 class AutocastEffect final : public SymbolicValue {
  public:
@@ -26,11 +28,13 @@ class AutocastEffect final : public SymbolicValue {
   void emit_effects(Executor& ex) override {
     const TensorCapture& capture = tensor_capture(ex);
     const AutocastState &now = capture.autocast, &before = capture.autocast_before;
-    PyObject* cpu = interned("cpu");
-    if (now.enabled != before.enabled)
-      call_effect(ex, "set_autocast_enabled", {cpu, boolean_object(now.enabled)});
-    if (now.dtype != before.dtype)
-      call_effect(ex, "set_autocast_dtype", {cpu, torch_dtype_object(now.dtype)});
+    for (size_t i = 0; i < now.devices.size(); ++i) {
+      PyObject* device = interned(kDeviceNames[i]);
+      if (now.devices[i].enabled != before.devices[i].enabled)
+        call_effect(ex, "set_autocast_enabled", {device, boolean_object(now.devices[i].enabled)});
+      if (now.devices[i].dtype != before.devices[i].dtype)
+        call_effect(ex, "set_autocast_dtype", {device, torch_dtype_object(now.devices[i].dtype)});
+    }
     for (int i = 0; i < now.nesting; ++i) call_effect(ex, "autocast_increment_nesting", {});
     for (int i = 0; i > now.nesting; --i) call_effect(ex, "autocast_decrement_nesting", {});
     if (now.cache_cleared) call_effect(ex, "clear_autocast_cache", {});
@@ -50,9 +54,12 @@ AutocastState& changed_state(Executor& ex) {
   return capture.autocast;
 }
 
-bool is_cpu(const ValuePtr& device) {
-  PyObject* name = constant_object(device);
-  return name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "cpu") == 0;
+// Of "cpu" and "cuda"; null for other devices.
+AutocastState::OfDevice* find_device(AutocastState& state, const ValuePtr& device) {
+  PyObject* name = device ? constant_object(device) : nullptr;
+  for (size_t i = 0; name && PyUnicode_Check(name) && i < state.devices.size(); ++i)
+    if (PyUnicode_CompareWithASCIIString(name, kDeviceNames[i]) == 0) return &state.devices[i];
+  return nullptr;
 }
 
 bool flag(const ValuePtr& value, const char* function) {
@@ -61,42 +68,46 @@ bool flag(const ValuePtr& value, const char* function) {
   return object == Py_True;
 }
 
-// Capture does not begin where autocast of another device is on.
+// Without an argument: of CUDA. Capture does not begin where autocast of a third device is on.
 ValuePtr is_enabled(Executor& ex, PyObject*, const CallArgs& args) {
   ValuePtr device = bind_arguments(ex, "is_autocast_enabled", args, {"device_type?"})[0];
-  return boolean(ex, device && is_cpu(device) && autocast_state(ex).enabled);
+  AutocastState state = autocast_state(ex);
+  const AutocastState::OfDevice* found = device ? find_device(state, device) : &state.devices[1];
+  return boolean(ex, found && found->enabled);
 }
 
 ValuePtr is_cpu_enabled(Executor& ex, PyObject*, const CallArgs&) {
-  return boolean(ex, autocast_state(ex).enabled);
+  return boolean(ex, autocast_state(ex).devices[0].enabled);
 }
 
 ValuePtr set_enabled(Executor& ex, PyObject*, const CallArgs& args) {
   constexpr const char* kName = "torch.set_autocast_enabled";
-  if (args.positional.size() != 2 || !is_cpu(args.positional[0])) break_graph("CD0413", kName);
+  if (args.positional.size() != 2) break_graph("CD0413", kName);
+  AutocastState::OfDevice* device = find_device(changed_state(ex), args.positional[0]);
+  if (!device) break_graph("CD0413", kName);
   const bool enabled = flag(args.positional[1], kName);
-  AutocastState& state = changed_state(ex);
-  if (state.enabled != enabled) ex.changes_autocast();
-  state.enabled = enabled;
+  if (device->enabled != enabled) ex.changes_autocast();
+  device->enabled = enabled;
   return ex.none();
 }
 
 ValuePtr get_dtype(Executor& ex, PyObject*, const CallArgs& args) {
-  const AutocastState& state = autocast_state(ex);
-  if (args.positional.size() != 1 || !is_cpu(args.positional[0]) || !state.known)
-    break_graph("CD0413", "torch.get_autocast_dtype");
-  return ex.constant(PyRef::borrow(torch_dtype_object(state.dtype)));
+  AutocastState state = autocast_state(ex);
+  const auto* device = args.positional.size() == 1 ? find_device(state, args.positional[0]) : nullptr;
+  if (!device || !state.known) break_graph("CD0413", "torch.get_autocast_dtype");
+  return ex.constant(PyRef::borrow(torch_dtype_object(device->dtype)));
 }
 
 ValuePtr set_dtype(Executor& ex, PyObject*, const CallArgs& args) {
   constexpr const char* kName = "torch.set_autocast_dtype";
   graph::DType dtype;
-  if (args.positional.size() != 2 || !is_cpu(args.positional[0])) break_graph("CD0413", kName);
+  if (args.positional.size() != 2) break_graph("CD0413", kName);
+  AutocastState::OfDevice* device = find_device(changed_state(ex), args.positional[0]);
+  if (!device) break_graph("CD0413", kName);
   PyObject* object = constant_object(args.positional[1]);
   if (!object || !dtype_of_torch_object(object, &dtype)) break_graph("CD0413", kName);
-  AutocastState& state = changed_state(ex);
-  if (state.dtype != dtype) ex.changes_autocast();
-  state.dtype = dtype;
+  if (device->dtype != dtype) ex.changes_autocast();
+  device->dtype = dtype;
   return ex.none();
 }
 

@@ -3,6 +3,7 @@
 
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/torch/attention.h"
 #include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/eager_kernels.h"
@@ -38,6 +39,7 @@ ValuePtr apply(Executor& ex, const graph::OpDef& op, bool in_place, const CallAr
   refuse_shape_change(op, in_place);
   BoundCall call = bind_call(ex, op, args, convention, in_place);
   if (!in_place) cast_for_autocast(ex, op, call);
+  if (ValuePtr result = try_fused_attention(ex, op, call)) return result;
   if (!in_place && needs_eager_kernel(op, call))
     if (ValuePtr result = try_library(ex)) return result;
   const int overload = call.overload;
@@ -88,7 +90,7 @@ ValuePtr apply_out(Executor& ex, const graph::OpDef& op, const ValuePtr& out_arg
   const std::vector<ValuePtr> outs = one_or_many(ex, out_argument);
   BoundCall call = bind_call(ex, op, rest, convention);
   const TensorCapture& capture = torch_capture(ex);
-  if (!capture.autocast.known || capture.autocast.enabled) break_graph("CD0402", "under autocast");
+  if (!capture.autocast.known || capture.autocast.enabled()) break_graph("CD0402", "under autocast");
   std::vector<graph::Value*> targets;
   for (const ValuePtr& out : outs) {
     auto* tensor = dynamic_cast<TensorValue*>(out.get());

@@ -59,13 +59,15 @@ bool all_known(const Data& data) {
   return true;
 }
 
-// Made once by torch itself: torch.tensor(data, dtype=dtype).
-graph::Value* embed(Executor& ex, const ValuePtr& data, DType dtype) {
+// Made once by torch itself: torch.tensor(data, dtype=dtype, device=device).
+graph::Value* embed(Executor& ex, const ValuePtr& data, DType dtype, graph::Device device) {
   PyRef object = data->materialize(ex);
   if (!object) break_graph("CD0415", "torch.tensor of " + data->describe());
   PyRef positional = checked(PyTuple_Pack(1, object.get()));
   PyRef keywords = checked(PyDict_New());
-  if (PyDict_SetItemString(keywords.get(), "dtype", torch_dtype_object(dtype)) < 0) throw PythonError{};
+  if (PyDict_SetItemString(keywords.get(), "dtype", torch_dtype_object(dtype)) < 0 ||
+      PyDict_SetItemString(keywords.get(), "device", torch_device_object(device).get()) < 0)
+    throw PythonError{};
   PyRef tensor =
       checked_user(ex, PyObject_Call(library_object("torch", "tensor"), positional.get(), keywords.get()));
   return embed_constant(ex, tensor.get(), make_input);
@@ -89,8 +91,14 @@ graph::Value* build(Executor& ex, const Data& data, DType dtype) {
   return data.sizes.size() == 1 ? flat : append_call1(ex, "core.reshape", {flat, data.sizes});
 }
 
-// `dtype` unset: from the data, an empty list being of the default float type.
-graph::Value* from_data(Executor& ex, const ValuePtr& value, std::optional<DType> dtype) {
+struct Options {
+  std::optional<DType> dtype;  // unset: from the data, an empty list being of the default float type
+  std::optional<graph::Device> device;
+};
+
+graph::Value* from_data(Executor& ex, const ValuePtr& value, const Options& options) {
+  std::optional<DType> dtype = options.dtype;
+  const graph::Device device = options.device.value_or(graph::Device{});
   if (graph_value(value)) break_graph("CD0415", "a copy of a tensor, which warns");
   Data data;
   collect(ex, value, 0, data);
@@ -99,27 +107,29 @@ graph::Value* from_data(Executor& ex, const ValuePtr& value, std::optional<DType
     dtype = data.items.empty() || data.category == runtime::Category::kFloat ? ex.graph().default_float
             : data.category == runtime::Category::kInteger                   ? DType::kI64
                                                                              : DType::kBool;
-  if (data.items.size() > 1 && all_known(data)) return embed(ex, value, *dtype);
+  if (data.items.size() > 1 && all_known(data)) return embed(ex, value, *dtype, device);
   if (data.items.size() > kMostPieces) break_graph("CD0415", "so many numbers");
-  return build(ex, data, *dtype);
+  graph::Value* built = build(ex, data, *dtype);
+  return device == graph::Device{} ? built : append_call1(ex, "core.to_device", {built, device});
 }
 
 // dtype=, device=, requires_grad= and pin_memory= of a factory; what is not the usual breaks the graph.
-std::optional<DType> options(const char* function, const ValuePtr& dtype_value, const ValuePtr& device,
-                             std::initializer_list<ValuePtr> flags) {
+Options read_options(Executor& ex, const char* function, const ValuePtr& dtype_value, const ValuePtr& device,
+                     std::initializer_list<ValuePtr> flags) {
+  Options found;
   for (const ValuePtr& flag : flags)
     if (flag && constant_object(flag) != Py_False)
       break_graph("CD0402", std::string(function) + " with requires_grad or pin_memory");
   if (device && !is_none(device)) {
-    PyRef text = PyRef::steal(PyObject_Str(device->real_object() ? device->real_object() : Py_None));
-    if (!text || PyUnicode_CompareWithASCIIString(text.get(), "cpu") != 0)
-      break_graph("CD0402", std::string(function) + " on another device");
+    found.device = device_argument(ex, device);
+    if (!found.device) break_graph("CD0402", std::string(function) + " on another device");
   }
-  if (!dtype_value || is_none(dtype_value)) return std::nullopt;
+  if (!dtype_value || is_none(dtype_value)) return found;
   DType dtype{};
   if (!dtype_value->real_object() || !dtype_of_torch_object(dtype_value->real_object(), &dtype))
     break_graph("CD0402", std::string(function) + " with this dtype");
-  return dtype;
+  found.dtype = dtype;
+  return found;
 }
 
 // torch.tensor(data, dtype=None, device=None, requires_grad=False, pin_memory=False).
@@ -129,20 +139,25 @@ ValuePtr tensor_from_data(Executor& ex, PyObject* callable, const CallArgs& args
     std::vector<ValuePtr> given =
         bind_arguments(ex, "tensor", args, {"data", "dtype?", "device?", "requires_grad?", "pin_memory?"});
     return make_tensor(
-        ex, from_data(ex, given[0], options("torch.tensor", given[1], given[2], {given[3], given[4]})));
+        ex,
+        from_data(ex, given[0], read_options(ex, "torch.tensor", given[1], given[2], {given[3], given[4]})));
   });
 }
 
-// torch.as_tensor(data, dtype=None, device=None): a tensor is returned as it is where its dtype is right.
+// torch.as_tensor(data, dtype=None, device=None): a tensor is returned as it is where its dtype and device are right.
 ValuePtr as_tensor(Executor& ex, PyObject* callable, const CallArgs& args) {
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     use_framework(ex, graph::Framework::kTorch);
     std::vector<ValuePtr> given = bind_arguments(ex, "as_tensor", args, {"data", "dtype?", "device?"});
-    std::optional<DType> dtype = options("torch.as_tensor", given[1], given[2], {});
+    const Options options = read_options(ex, "torch.as_tensor", given[1], given[2], {});
     auto* tensor = dynamic_cast<TensorValue*>(given[0].get());
-    if (!tensor) return make_tensor(ex, from_data(ex, given[0], dtype));
-    return !dtype || *dtype == tensor->array_type().dtype ? given[0]
-                                                          : call_named(ex, "to", {given[0], given[1]});
+    if (!tensor) return make_tensor(ex, from_data(ex, given[0], options));
+    const graph::TensorType& type = tensor->array_type();
+    ValuePtr result = given[0];
+    if (options.dtype.value_or(type.dtype) != type.dtype) result = call_named(ex, "to", {result, given[1]});
+    if (!(options.device.value_or(type.device) == type.device))
+      result = call_named(ex, "to", {result, given[2]});
+    return result;
   });
 }
 
@@ -153,16 +168,18 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-// x.new_tensor(data): of x's dtype.
+// x.new_tensor(data): of x's dtype, on its device.
 ValuePtr new_tensor_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   CallArgs all = args;
   all.positional.insert(all.positional.begin(), self);
   return recorded_call(ex, "call_method", PyRef::borrow(interned("new_tensor")), all, [&]() -> ValuePtr {
     std::vector<ValuePtr> given = bind_arguments(
         ex, "new_tensor", args, {"data", "dtype?", "device?", "requires_grad?", "pin_memory?"});
-    std::optional<DType> dtype = options("new_tensor", given[1], given[2], {given[3], given[4]});
-    return make_tensor(
-        ex, from_data(ex, given[0], dtype.value_or(static_cast<TensorValue&>(*self).array_type().dtype)));
+    Options options = read_options(ex, "new_tensor", given[1], given[2], {given[3], given[4]});
+    const graph::TensorType& type = static_cast<TensorValue&>(*self).array_type();
+    if (!options.dtype) options.dtype = type.dtype;
+    if (!options.device) options.device = type.device;
+    return make_tensor(ex, from_data(ex, given[0], options));
   });
 }
 

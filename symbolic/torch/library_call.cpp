@@ -21,6 +21,13 @@ int64_t integer_attribute(PyObject* object, const char* name) {
   return PyLong_AsLongLong(value.get());
 }
 
+std::string text_attribute(PyObject* object, const char* name) {
+  PyRef text = checked(PyObject_GetAttrString(object, name));
+  const char* utf8 = PyUnicode_AsUTF8(text.get());
+  if (!utf8) throw PythonError{};
+  return utf8;
+}
+
 // ---- capture
 
 PyRef constant_sizes(const std::vector<graph::Sym>& sizes) {
@@ -34,10 +41,9 @@ PyRef constant_sizes(const std::vector<graph::Sym>& sizes) {
 
 PyRef type_tuple(const graph::TensorType& type) {
   PyObject* dtype = torch_dtype_object(type.dtype);
-  if (type.weak || !dtype || !(type.device == graph::Device{}))
-    break_graph("CD0405", "an operand is no plain tensor");
-  return checked(
-      PyTuple_Pack(3, dtype, constant_sizes(type.sizes).get(), constant_sizes(type.strides).get()));
+  if (type.weak || !dtype) break_graph("CD0405", "an operand is no plain tensor");
+  return checked(PyTuple_Pack(4, dtype, constant_sizes(type.sizes).get(), constant_sizes(type.strides).get(),
+                              torch_device_object(type.device).get()));
 }
 
 // The graph values in a record's argument, in order (user_call.h has the form).
@@ -73,8 +79,16 @@ std::vector<graph::Sym> read_sizes(PyObject* tuple) {
   return sizes;
 }
 
+// Results are where the operands are (_library.py sees to it), or where a call without operands says.
+graph::Device read_device(PyObject* object) {
+  const std::string type = text_attribute(object, "type");
+  if (type == "cpu") return {};
+  return {runtime::DeviceType::kCUDA, static_cast<int8_t>(integer_attribute(object, "index"))};
+}
+
 graph::TensorType read_type(PyObject* tuple) {
   graph::TensorType type;
+  type.device = read_device(PyTuple_GET_ITEM(tuple, 3));
   if (!dtype_of_torch_object(PyTuple_GET_ITEM(tuple, 0), &type.dtype))
     break_graph("CD0405", "a result is of a dtype that is not captured");
   type.sizes = read_sizes(PyTuple_GET_ITEM(tuple, 1));
@@ -104,13 +118,6 @@ ValuePtr wrap_tree(Executor& ex, PyObject* tree, const std::vector<graph::Value*
   return std::make_shared<ReturnTypeValue>(type, std::move(items));
 }
 
-std::string text_attribute(PyObject* object, const char* name) {
-  PyRef text = checked(PyObject_GetAttrString(object, name));
-  const char* utf8 = PyUnicode_AsUTF8(text.get());
-  if (!utf8) throw PythonError{};
-  return utf8;
-}
-
 // ---- running
 
 // None for what is absent.
@@ -119,9 +126,11 @@ PyRef tensor_over(const runtime::TensorView& view) {
   const torch_access::Api* api = torch_access::api();
   torch_access::TensorHandle tensor = nullptr;
   const int32_t dtype = torch_access::kScalarTypes[static_cast<int>(view.dtype)];
+  const bool cuda = view.device.type == runtime::DeviceType::kCUDA;
   if (!api || !api->tensor_from_memory ||
-      api->tensor_from_memory(view.data, view.rank, view.sizes, view.strides, 0, dtype, torch_access::kCpu,
-                              -1, &tensor, 0, nullptr, 0) != 0) {
+      api->tensor_from_memory(view.data, view.rank, view.sizes, view.strides, 0, dtype,
+                              cuda ? torch_access::kCuda : torch_access::kCpu, cuda ? view.device.index : -1,
+                              &tensor, 0, nullptr, 0) != 0) {
     PyErr_SetString(PyExc_RuntimeError, "torch cannot make a tensor over given memory");
     return {};
   }
@@ -184,7 +193,7 @@ ValuePtr call_library(Executor& ex) {
   use_framework(ex, graph::Framework::kTorch);
   const TensorCapture& capture = torch_capture(ex);
   const torch_access::Api* api = torch_access::api();
-  if (!capture.autocast.known || capture.autocast.enabled) break_graph("CD0405", "called under autocast");
+  if (!capture.autocast.known || capture.autocast.enabled()) break_graph("CD0405", "called under autocast");
   if (!api || !api->tensor_from_memory) break_graph("CD0405", "this PyTorch gives no way to call it");
   PyObject* records = ex.user_calls();
   PyRef record = PyRef::borrow(PyList_GET_ITEM(records, PyList_GET_SIZE(records) - 1));

@@ -154,11 +154,11 @@ Value* hooked_gradient(Executor& ex, const Value* value, const ValuePtr& hook, c
   std::string why;
   try {
     const AutocastState autocast = capture.autocast;
-    capture.autocast.enabled = false;
+    capture.autocast.disable();
     ex.enter_isolated_region(kHook, 0, /*pure=*/true);
     const ValuePtr result = hook->call(ex, {.positional = {grad_output}, .keywords = {}});
     ex.leave_isolated_region();
-    capture.autocast.enabled = autocast.enabled;
+    capture.autocast.devices = autocast.devices;
     if (is_none(result)) return nullptr;
     if (has_type_of(ex, graph_value(result), value)) return graph_value(result);
     why = "it gives no tensor like its argument";

@@ -73,14 +73,8 @@ constexpr PropertyRow kProperties[] = {
      [](Executor& ex, TensorValue& self) {
        return ex.constant(PyRef::borrow(torch_dtype_object(self.array_type().dtype)));
      }},
-    {"device",
-     [](Executor& ex, TensorValue& self) {
-       const graph::Device device = self.array_type().device;
-       PyObject* make = library_object("torch", "device");
-       return ex.constant(device.type == runtime::DeviceType::kCPU
-                              ? checked(PyObject_CallFunction(make, "s", "cpu"))
-                              : checked(PyObject_CallFunction(make, "si", "cuda", int{device.index})));
-     }},
+    {"device", [](Executor& ex,
+                  TensorValue& self) { return ex.constant(torch_device_object(self.array_type().device)); }},
     {"is_cuda",
      [](Executor& ex, TensorValue& self) {
        return boolean(ex, self.array_type().device.type == runtime::DeviceType::kCUDA);
@@ -262,6 +256,19 @@ ValuePtr type_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   break_graph("CD0408", "type()");
 }
 
+// x.cuda(device=None, ...) is x.to(device).
+ValuePtr cuda_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), self);
+  return recorded_call(ex, "call_method", PyRef::borrow(interned("cuda")), all, [&] {
+    std::vector<ValuePtr> given =
+        bind_arguments(ex, "cuda", args, {"device?", "non_blocking?", "memory_format?"});
+    if (given[2] && !is_none(given[2])) break_graph("CD0402", "cuda() with a memory format");
+    const bool is_current = !given[0] || is_none(given[0]);
+    return call_named(ex, "to", {self, is_current ? ex.constant(PyRef::borrow(interned("cuda"))) : given[0]});
+  });
+}
+
 ValuePtr itself_method(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
 
 constexpr BuiltinMethodRow kMethods[] = {
@@ -303,6 +310,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"register_hook", register_hook_method},
     {"register_post_accumulate_grad_hook", register_post_accumulate_hook_method},
     {"type", type_method},
+    {"cuda", cuda_method},
     {"new_tensor", new_tensor_method},
     {"resolve_conj", itself_method},
     {"resolve_neg", itself_method},

@@ -26,10 +26,10 @@ constexpr const char* kBackward = "the backward of a Function";
 class CallScope {
  public:
   explicit CallScope(Executor& ex)
-      : ex_(ex), capture_(torch_capture(ex)), autocast_(capture_.autocast.enabled) {}
+      : ex_(ex), capture_(torch_capture(ex)), autocast_(capture_.autocast.devices) {}
   ~CallScope() {
     while (ex_.state().isolated_regions.size() > regions_before_) ex_.leave_isolated_region();
-    capture_.autocast.enabled = autocast_;
+    capture_.autocast.devices = autocast_;
   }
   bool in_backward() const { return ex_.state().isolated_regions.size() > regions_before_; }
 
@@ -37,7 +37,7 @@ class CallScope {
   Executor& ex_;
   TensorCapture& capture_;
   const size_t regions_before_ = ex_.state().isolated_regions.size();
-  const bool autocast_;
+  const decltype(AutocastState::devices) autocast_;
 };
 
 // Function.apply(cls, *args). One call of the user's; backends in Python see nothing of its inside.
@@ -93,7 +93,7 @@ std::vector<Value*> values_of(Executor& ex, const ValuePtr& tuple) {
 ValuePtr enter_backward(Executor& ex, PyObject*, const CallArgs& args) {
   ex.enter_isolated_region(kBackward, ex.isolated_region() ? ex.isolated_region()->region : 0);
   TensorCapture& capture = tensor_capture(ex);
-  capture.autocast.enabled = false;
+  capture.autocast.disable();
   capture.backward_begins.push_back(ex.graph().nodes.size());
   std::vector<ValuePtr> grad_outputs;
   for (const Value* of : values_of(ex, args.positional.at(0)))
