@@ -10,7 +10,7 @@ import pytest
 
 import cdynamo
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "examples")]
 
 
 # CDYNAMO_TEST_BACKEND: what `optimize` has for its default backend in this run. tools/test.sh runs the capture tests
@@ -28,6 +28,11 @@ def _change_default_backend() -> None:
 
 if _BACKEND != "native":
     _change_default_backend()
+
+if device := os.environ.get("CDYNAMO_TEST_DEVICE"):
+    from devices import make_default
+
+    make_default(device)
 
 
 def pytest_collection_modifyitems(config, items):
