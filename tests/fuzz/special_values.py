@@ -81,6 +81,9 @@ def mismatches(seed: int) -> list[str]:
         got = cdynamo.optimize(space["f"])(x, y)
     found = []
     for text, ours, plain in zip(expressions, got, expected, strict=True):
-        if differing(ours, plain, signed=not any(word in text for word in UNSIGNED_ZEROS)):
+        signed = not any(word in text for word in UNSIGNED_ZEROS)
+        if not signed and "1.0 / " in text:  # one over such a zero
+            continue
+        if differing(ours, plain, signed):
             found.append(f"seed {seed}: {text}\n  compiled {ours}\n  plain    {plain}")
     return found
