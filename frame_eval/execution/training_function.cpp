@@ -76,11 +76,29 @@ int64_t version_of(PyObject* tensor) {
   return value;
 }
 
+// The tensor as it is now: where `.data` is assigned later, the original is another, and eager's operators mostly hold views.
+PyRef alias_of(PyObject* tensor) {
+  static PyObject* name = PyUnicode_InternFromString("detach");
+  return PyRef::steal(PyObject_CallMethodNoArgs(tensor, name));
+}
+
 std::vector<int64_t> evaluate(const graph::SymContext& sym, const std::vector<graph::Sym>& extents,
                               const std::vector<int64_t>& symbols) {
   std::vector<int64_t> values;
   for (const graph::Sym& extent : extents) values.push_back(sym.evaluate(extent, symbols.data()));
   return values;
+}
+
+// Whether compiled code that was made for this type may read the tensor.
+bool is_of_type(PyObject* tensor, const graph::TensorType& type, const graph::SymContext& sym,
+                const std::vector<int64_t>& symbols) {
+  runtime::TensorView view;
+  if (!read_plain(tensor, view).empty() || view.dtype != type.dtype || view.rank != type.rank()) return false;
+  const std::vector<int64_t> sizes = evaluate(sym, type.sizes, symbols),
+                             strides = evaluate(sym, type.strides, symbols);
+  for (int d = 0; d < view.rank; ++d)
+    if (view.sizes[d] != sizes[d] || (sizes[d] > 1 && view.strides[d] != strides[d])) return false;
+  return true;
 }
 
 // The tensor with these strides (dense), by operations that autograd follows.
@@ -142,9 +160,16 @@ bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t
     forward.versions.push_back(is_saved_[i] ? -1 : version_of(inputs[i]));
   for (int input : node_inputs_) request.inputs.push_back(inputs[input]);
   for (int output : node_outputs_) request.outputs.push_back(fresh[output]);
-  for (const SavedValue& saved : plan_.saved)
-    request.saved.push_back(saved.kind == SavedValue::kInput ? inputs[saved.index]
-                                                             : fresh[saved.index].get());
+  std::vector<PyRef> aliases;
+  for (const SavedValue& saved : plan_.saved) {
+    if (saved.kind == SavedValue::kInput) {
+      aliases.push_back(alias_of(inputs[saved.index]));
+      if (!aliases.back()) return false;
+      request.saved.push_back(aliases.back().get());
+    } else {
+      request.saved.push_back(fresh[saved.index].get());
+    }
+  }
   if (node_outputs_.size() > 1)
     for (PyObject* saved : request.saved) forward.saved_versions.push_back(version_of(saved));
   request.state = std::make_unique<State>(shared_from_this(), std::move(forward));
@@ -220,12 +245,12 @@ bool TrainingFunction::keep_rest(PyObject* saved, ForwardCall& forward) const {
   forward.rest = PyRef::steal(PyTuple_New(PyTuple_GET_SIZE(saved)));
   for (Py_ssize_t i = 0; forward.rest && i < PyTuple_GET_SIZE(saved); ++i) {
     // Results among them would hold the node that holds them.
-    PyObject* tensor = PyObject_CallMethod(PyTuple_GET_ITEM(saved, i), "detach", nullptr);
+    PyRef tensor = alias_of(PyTuple_GET_ITEM(saved, i));
     if (!tensor) return false;
-    PyTuple_SET_ITEM(forward.rest.get(), i, tensor);
     // What was written to before, and not read by this backward, stays stale.
     const bool is_stale = !forward.stale.empty() && forward.stale[i];
-    forward.rest_versions.push_back(is_stale ? -2 : version_of(tensor));
+    forward.rest_versions.push_back(is_stale ? -2 : version_of(tensor.get()));
+    PyTuple_SET_ITEM(forward.rest.get(), i, tensor.release());
   }
   return static_cast<bool>(forward.rest);
 }
@@ -384,6 +409,13 @@ bool TrainingFunction::read_inputs_again(PyObject* node, PyObject* saved, const 
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kept.get()); ++i) {
     inputs.push_back(PyRef::borrow(PyTuple_GET_ITEM(kept.get(), i)));
+    if (reads[i] && !is_of_type(inputs.back().get(), plan_.function->inputs[i]->type, *plan_.function->sym,
+                                forward.symbols)) {
+      raise(PyExc_RuntimeError,
+            "an input of a compiled function, which create_graph=True reads again, has another dtype, shape "
+            "or layout now");
+      return false;
+    }
     if (!reads[i] || forward.versions[i] < 0 || version_of(inputs.back().get()) == forward.versions[i])
       continue;
     raise(PyExc_RuntimeError,

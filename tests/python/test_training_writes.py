@@ -154,3 +154,17 @@ def test_a_leaf_and_a_result_are_two_entries():
     x = leaf(3)
     assert torch.equal(f(x, leaf(3)), leaf(3))
     torch.testing.assert_close(f(x, x * x), 3 * x.detach() ** 2)
+
+
+@pytest.mark.parametrize("other", [lambda w: w.double(), lambda w: w[:2], lambda w: w.repeat(2)[::2]])
+def test_data_that_is_replaced_before_the_backward(other):
+    compiled = cdynamo.optimize(lambda w, x: (w.sin() * x * w).sum())
+    for create_graph in (False, True):
+        w, x = torch.nn.Parameter(torch.arange(4.0)), leaf(4)
+        result, expected = compiled(w, x), w.detach().sin() * w.detach()
+        w.data = other(w.data)
+        if create_graph:
+            with pytest.raises(RuntimeError, match="another dtype, shape or layout"):
+                torch.autograd.grad(result, x, create_graph=True)
+        else:
+            torch.testing.assert_close(torch.autograd.grad(result, x)[0], expected)
