@@ -3,16 +3,13 @@ call whose derivative is PyTorch's own."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from cdynamo._library import _CPU, Mispredicted, _fake_mode
+from cdynamo._library import Mispredicted, _empty
 
 _aten = torch.ops.aten
 
@@ -112,26 +109,12 @@ class _Kernel:
     multiple: int = 1  # the head's size is padded to one of it
 
 
+# By torch.nn.attention.SDPBackend; 0 multiplies matrices.
 _KERNELS = {
-    _aten._scaled_dot_product_flash_attention.default: _Kernel(_flash, _flash_backward, 8),
-    _aten._scaled_dot_product_efficient_attention.default: _Kernel(_efficient, _efficient_backward),
-    _aten._scaled_dot_product_cudnn_attention.default: _Kernel(_cudnn, _cudnn_backward),
+    1: _Kernel(_flash, _flash_backward, 8),
+    2: _Kernel(_efficient, _efficient_backward),
+    3: _Kernel(_cudnn, _cudnn_backward),
 }
-
-
-class _Watch(TorchDispatchMode):
-    """Notes the kernel that is called."""
-
-    kernel: _Kernel | None = None
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func in _KERNELS:
-            self.kernel = _KERNELS[func]
-        return func(*args, **(kwargs or {}))
 
 
 class Attention:
@@ -201,28 +184,26 @@ def describe(operands: Sequence[tuple], options: tuple, gradients: Sequence[bool
     is_causal, scale or None, enable_gqa. `gradients`: which operands have one.
     """
     dropout, causal, scale, gqa = options
-    device = operands[0][-1]
     try:
-        with contextlib.nullcontext() if device == _CPU else _fake_mode(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fakes = [
-                torch.empty_strided(sizes, strides, dtype=dtype, device=device, requires_grad=gradient)
-                for (dtype, sizes, strides, device), gradient in zip(operands, gradients)
-            ]
-            q, k, v, mask = (*fakes, None)[:4]
-            grad_mode = torch.enable_grad() if any(gradients) else torch.no_grad()
-            with grad_mode, torch.autocast(device.type, enabled=False), _Watch() as watch:
-                torch.nn.functional.scaled_dot_product_attention(
-                    q, k, v, mask, dropout, causal, scale=scale, enable_gqa=gqa
-                )
-            kernel = watch.kernel
-            if kernel is None or any(0 in sizes for _, sizes, _, _ in operands):
-                return None
-            scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-            call = Attention(kernel, Options(dropout, causal, scale, any(gradients)), len(operands))
-            padding = -q.shape[-1] % kernel.multiple
-            fakes[:3] = [torch.nn.functional.pad(x, (0, padding)) if padding else x for x in fakes[:3]]
-            call.types = [(x.dtype, tuple(x.shape), x.stride(), x.device) for x in call(*fakes)]
+        # The choice looks at everything but the content.
+        real = [
+            torch.empty_strided(sizes, strides, dtype=dtype, device=device, requires_grad=gradient)
+            for (dtype, sizes, strides, device), gradient in zip(operands, gradients)
+        ]
+        q, k, v, mask = (*real, None)[:4]
+        with torch.set_grad_enabled(any(gradients)):
+            choice = torch._fused_sdp_choice(q, k, v, mask, dropout, causal, scale=scale, enable_gqa=gqa)
+        kernel = _KERNELS.get(choice)
+        no_kernel = kernel is None or any(0 in sizes for _, sizes, _, _ in operands)
+        if no_kernel or mask is not None and causal:  # the latter is an error of eager's
+            return None
+        scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+        call = Attention(kernel, Options(dropout, causal, scale, any(gradients)), len(operands))
+        padding = -q.shape[-1] % kernel.multiple
+        empty = [_empty(operand) for operand in operands]
+        empty[:3] = [torch.nn.functional.pad(x, (0, padding)) if padding else x for x in empty[:3]]
+        device = operands[0][-1]
+        call.types = [(x.dtype, tuple(x.shape), x.stride(), device) for x in call(*empty)]
     except Exception as error:  # eager raises its own
         return f"{type(error).__name__}: {str(error).splitlines()[:1]}"
     return call

@@ -3,7 +3,6 @@ content, and the call itself."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -84,9 +83,9 @@ def _is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-def _type_of(tensor: torch.Tensor) -> tuple:
-    device = _CPU if tensor.device.type == "meta" else tensor.device
-    return tensor.dtype, tuple(tensor.shape), tensor.stride(), device
+def _type_of(tensor: torch.Tensor, device: torch.device) -> tuple:
+    """dtype, sizes, strides and device; tensors without content stand for those of `device`."""
+    return tensor.dtype, tuple(tensor.shape), tensor.stride(), device if tensor.device.type == "meta" else tensor.device
 
 
 def _without_strides(type: tuple) -> tuple:
@@ -94,27 +93,9 @@ def _without_strides(type: tuple) -> tuple:
     return dtype, sizes, device
 
 
-@functools.cache
-def _fake_mode():
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    return FakeTensorMode()
-
-
-class _Stage:
-    """Where calls are made on tensors without content: those of the CPU as meta tensors; others know their device."""
-
-    def __init__(self, operands: Sequence[tuple]) -> None:
-        devices = {device for _, _, _, device in operands}
-        if len(devices) > 1:
-            raise Refused("its arguments are on different devices")
-        self.device = next(iter(devices), _CPU)
-        self.mode = contextlib.nullcontext() if self.device.type == "cpu" else _fake_mode()
-
-    def tensor(self, operand: tuple, requires_grad: bool = False) -> torch.Tensor:
-        dtype, sizes, strides, device = operand
-        device = "meta" if device.type == "cpu" else device
-        return torch.empty_strided(sizes, strides, dtype=dtype, device=device, requires_grad=requires_grad)
+def _empty(operand: tuple, requires_grad: bool = False) -> torch.Tensor:
+    dtype, sizes, strides, _ = operand
+    return torch.empty_strided(sizes, strides, dtype=dtype, device="meta", requires_grad=requires_grad)
 
 
 def _operator(kind: str, target: Any) -> tuple[str, Callable]:
@@ -147,7 +128,7 @@ def _decode(encoded: tuple, tensors: dict[int, Any]) -> Any:
 
 def _tree_of(result: Any, leaves: list[torch.Tensor]) -> tuple:
     """Nested results: ("tensor", index), ("none", None), or (type, items) of a tuple, a list or a named one."""
-    if type(result) is torch.Tensor or type(result).__name__ == "FakeTensor":
+    if type(result) is torch.Tensor:
         leaves.append(result)
         return "tensor", len(leaves) - 1
     if result is None:
@@ -162,7 +143,7 @@ def _check_results(results: Sequence[torch.Tensor], operands: Sequence[torch.Ten
     for result in results:
         if result.layout != torch.strided or result.is_conj() or result.is_neg() or result.requires_grad:
             raise Refused("a result is no plain tensor")
-        if _type_of(result)[-1] != device:
+        if _type_of(result, device)[-1] != device:
             raise Refused("a result is on another device")
         if _storage(result) in seen:
             raise Refused("a result shares memory with an argument or with another result")
@@ -178,6 +159,10 @@ class Call:
         self.__name__ = self.__qualname__ = self.name.replace("::", "_").replace(".", "_")
         self._ids = list(tensors)
         self._operands = list(tensors.values())  # dtype, sizes, strides, device of each
+        devices = {operand[-1] for operand in self._operands} or {_CPU}
+        if len(devices) > 1:
+            raise Refused("its arguments are on different devices")
+        (self._device,) = devices
         self.types: list[tuple] = []  # of each result
         self.tree: tuple = ()
         # A bit for each result that has a gradient, then, from 10 on, for each float operand; -1: not known.
@@ -196,29 +181,26 @@ class Call:
 
     def infer(self) -> None:
         """Learns the types of the results."""
-        stage = _Stage(self._operands)
-        with stage.mode:
-            operands = [stage.tensor(operand) for operand in self._operands]
-            args, kwargs = self._arguments(operands)
-            with torch.no_grad(), warnings.catch_warnings(), _Watch(operands) as watch:
-                warnings.simplefilter("ignore")
-                result = self._function(*args, **kwargs)
+        operands = [_empty(operand) for operand in self._operands]
+        args, kwargs = self._arguments(operands)
+        with torch.no_grad(), warnings.catch_warnings(), _Watch(operands) as watch:
+            warnings.simplefilter("ignore")
+            result = self._function(*args, **kwargs)
         leaves: list[torch.Tensor] = []
         self.tree = _tree_of(result, leaves)
         if not watch.operators or not leaves:
             raise Refused("it is no operator of PyTorch's")
-        _check_results(leaves, operands, stage.device)
-        types = _observed.get(self._signature, [_type_of(leaf) for leaf in leaves])
+        _check_results(leaves, operands, self._device)
+        types = _observed.get(self._signature, [_type_of(leaf, self._device) for leaf in leaves])
         if types is None:
             raise Refused("the types of its results are not known before")
         if not all(_is_dense(sizes, strides) for _, sizes, strides, _ in types):
             raise Refused("elements of a result overlap or leave gaps")
         self.types = types
-        with stage.mode:
-            self.differentiable = self._infer_gradients(stage)
+        self.differentiable = self._infer_gradients()
 
-    def _infer_gradients(self, stage: _Stage) -> int:
-        operands = [stage.tensor(operand, operand[0].is_floating_point) for operand in self._operands]
+    def _infer_gradients(self) -> int:
+        operands = [_empty(operand, operand[0].is_floating_point) for operand in self._operands]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -229,7 +211,11 @@ class Call:
             return -1
         # What the graph makes of gradients is row-major.
         row_major = all(g is None or g.stride() == torch.empty(g.shape, device="meta").stride() for g in gradients)
-        known = [_type_of(result) for result in results] == self.types and len(results) <= 10 and len(gradients) <= 10
+        known = (
+            [_type_of(result, self._device) for result in results] == self.types
+            and len(results) <= 10
+            and len(gradients) <= 10
+        )
         # Which operands have gradients is known where this does not depend on the results that are used.
         if not known or not row_major or len(of) > 1 and len(gradients) > 1:
             return -1
@@ -239,8 +225,7 @@ class Call:
         args, kwargs = self._arguments(operands)
         # The program's hooks are for tensors that it saves, not for these; autocast was off in the forward.
         hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
-        device = self._operands[0][-1].type if self._operands else "cpu"
-        with torch.enable_grad(), torch.autocast(device, enabled=False), hooks:
+        with torch.enable_grad(), torch.autocast(self._device.type, enabled=False), hooks:
             return list(tensors_of(self._function(*args, **kwargs)))
 
     def derivative(self, incoming: int) -> Callable[..., list[torch.Tensor]]:
@@ -277,7 +262,7 @@ class Call:
         if incoming:
             return self._run_backward(incoming, inputs, outputs)
         results = self(*inputs)
-        found = [_type_of(result) for result in results]
+        found = [_type_of(result, self._device) for result in results]
         if found != self.types:
             same = [_without_strides(type) for type in found] == [_without_strides(type) for type in self.types]
             if exact or not same:

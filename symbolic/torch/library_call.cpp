@@ -1,5 +1,7 @@
 #include "symbolic/torch/library_call.h"
 
+#include <algorithm>
+
 #include "graph/core.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/python_side.h"
@@ -120,9 +122,13 @@ ValuePtr wrap_tree(Executor& ex, PyObject* tree, const std::vector<graph::Value*
 
 // ---- running
 
-// None for what is absent.
+// None for what is absent. Over what has no elements there is no memory: it is a tensor of PyTorch's own.
 PyRef tensor_over(const runtime::TensorView& view) {
   if (!view.data) return PyRef::borrow(Py_None);
+  if (std::find(view.sizes, view.sizes + view.rank, 0) != view.sizes + view.rank) {
+    void* data = nullptr;
+    return make_torch_tensor(view.dtype, view.device, view.sizes, view.strides, view.rank, &data);
+  }
   const torch_access::Api* api = torch_access::api();
   torch_access::TensorHandle tensor = nullptr;
   const int32_t dtype = torch_access::kScalarTypes[static_cast<int>(view.dtype)];

@@ -200,6 +200,16 @@ ValuePtr is_signed_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
   return boolean(ex, runtime::info(tensor(self).array_type().dtype).is_signed);
 }
 ValuePtr false_method(Executor& ex, const ValuePtr&, const CallArgs&) { return boolean(ex, false); }
+// Memory can be pinned once CUDA has been initialized; what a graph gives is not.
+ValuePtr is_pinned_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  if (tensor(self).array_type().device.type == runtime::DeviceType::kCUDA || !tensor(self).source)
+    return boolean(ex, false);
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.cuda");
+  PyObject* initialized = module ? PyDict_GetItemString(PyModule_GetDict(module), "_initialized") : nullptr;
+  if (initialized != Py_False) break_graph("CD0408", "is_pinned");
+  add_guard(ex, GuardKind::kEquals, module_global_source(module, interned("_initialized")), initialized);
+  return boolean(ex, false);
+}
 ValuePtr is_inference_method(Executor&, const ValuePtr&, const CallArgs&) {
   break_graph("CD0408", "is_inference");
 }
@@ -285,7 +295,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"is_complex", false_method},
     {"is_conj", false_method},
     {"is_neg", false_method},
-    {"is_pinned", false_method},
+    {"is_pinned", is_pinned_method},
     {"is_inference", is_inference_method},
     {"is_same_size", same_size_method},
     {"get_device", get_device_method},

@@ -285,3 +285,12 @@ def test_wrappers_made_in_forward(breaks):
         assert got[2:4] == expected[2:4]
         assert got[4].__annotations__ == {"x": int} and got[4].__wrapped__ is double and got[4].mark == "own"
     assert breaks() == 0
+
+
+def test_no_tensor_is_pinned_before_cuda_is_used(breaks):
+    def f(x):
+        return x + 1 if x.is_pinned() else x * 2
+
+    x = torch.randn(3)
+    assert torch.equal(cdynamo.optimize(f)(x), x * 2)
+    assert breaks() == 0
