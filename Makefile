@@ -1,7 +1,7 @@
 # make demo           set up, build, run examples/tour.py
 # make test           set up, build, run every test on Python 3.11, 3.12 and 3.13, lint and format check
 # make test-long      the fuzzers, gradients of all samples, 10,000 training steps
-# make test-gpu       tests/gpu, and tests of the CPU on it, on a machine with a CUDA device
+# make test-gpu       tests/gpu, on a machine with a CUDA device
 # make test-versions  tests/python with the oldest torch that is supported and with the newest
 # make asan, tsan     tests in builds with sanitizers (build/asan, build/tsan)
 # make wheel          a wheel with LLVM inside, in dist/
@@ -20,7 +20,6 @@ test-long: build
 
 test-gpu: build
 	$(PY) -m pytest tests/gpu -rs
-	bash tools/gpu_tests.sh $(PY)
 
 test-versions: build
 	bash tools/versions.sh
