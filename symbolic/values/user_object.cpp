@@ -331,8 +331,9 @@ void UserObjectValue::set_slot(Executor& ex, PyObject* descriptor, const ValuePt
   const PyMemberDef& member = *reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
   PyObject* name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
   if (member.flags & READONLY) raise_error(ex, PyExc_AttributeError, "readonly attribute");
-  // The others convert what they are given, and are something else once they are deleted.
-  if (member.type != T_OBJECT_EX) return SymbolicValue::set_attribute(ex, name, value);
+  // Others convert what they are given; a plain object is None once it is deleted.
+  if (member.type != T_OBJECT_EX && !(member.type == T_OBJECT && value))
+    return SymbolicValue::set_attribute(ex, name, value);
   bool known = false;
   ValuePtr old = slots_find(name, &known);
   if (!value && !known && object_) old = slot(ex, descriptor);

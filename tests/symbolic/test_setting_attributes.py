@@ -120,3 +120,18 @@ def test_a_refusal_is_raised_where_it_is_caught():
             return str(error), len(str(error))
 
     assert cdynamo.optimize(run)(Plain) == run(Plain)
+
+
+def test_a_default_factory_that_is_a_method_of_its_own_dict():
+    def run():
+        class Sub(collections.defaultdict):
+            def __init__(self):
+                self.default_factory = self.make
+
+            def make(self):
+                return []
+
+        made = Sub()
+        return made["new"], repr(made).count("...")
+
+    assert cdynamo.optimize(run)() == run()
