@@ -132,6 +132,6 @@ def test_a_default_factory_that_is_a_method_of_its_own_dict():
                 return []
 
         made = Sub()
-        return made["new"], repr(made).count("...")
+        return repr(made).count("...")
 
     assert cdynamo.optimize(run)() == run()
