@@ -203,6 +203,8 @@ def line_of_unbound_local(error: BaseException, at: types.TracebackType) -> int 
     )
     code = list(dis.get_instructions(at.tb_frame.f_code)) if name else []
     place = next((i for i, each in enumerate(code) if each.offset == at.tb_lasti), len(code))
+    if place < len(code) and code[place].opname == "DELETE_FAST":
+        return None
     for i in range(place, min(place + 2, len(code))):
         if code[i].opname.startswith("LOAD_FAST") and code[i].argval == name[1]:
             return code[i].positions.lineno
