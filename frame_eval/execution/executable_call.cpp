@@ -97,7 +97,7 @@ PyRef FreshTensor::make_numpy(const int64_t* symbols, void** data) const {
 }
 
 bool execute(runtime::Executable& executable, const runtime::Call& given, std::span<PyObject* const> inputs,
-             bool* wrote_nothing) {
+             CallFailure* failure) {
   runtime::LibraryCallbacks library{.context = executable.library_context.get(), .call = call_library};
   runtime::Call call = given;
   if (library.context) call.library = &library;
@@ -114,11 +114,14 @@ bool execute(runtime::Executable& executable, const runtime::Call& given, std::s
   } else {
     done = executable.run(call, &error);
   }
+  if (done) return true;
   // Inputs are written when all that may fail has run (lowering/fusion/in_place.cpp).
-  if (wrote_nothing)
-    *wrote_nothing = error.kind != runtime::RunError::kNone &&
-                     error.kind != runtime::RunError::kMemoryError && !error.of_earlier_call;
-  return done || set_error(error);
+  const bool midway = error.kind == runtime::RunError::kNone || error.kind == runtime::RunError::kMemoryError;
+  if (failure)
+    *failure = error.of_earlier_call ? CallFailure::kOfEarlierCall
+               : midway              ? CallFailure::kMidway
+                                     : CallFailure::kBeforeWrites;
+  return set_error(error);
 }
 
 }  // namespace cdynamo::frame_eval

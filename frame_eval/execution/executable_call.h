@@ -36,10 +36,16 @@ struct FreshTensor {
   Extents sizes, strides;
 };
 
-// Without the GIL where the executable takes long; `inputs` are held meanwhile. False with a Python error
-// set; `wrote_nothing` then tells whether the inputs are certain to be as they were.
+// What is known of a call that failed.
+enum class CallFailure : uint8_t {
+  kBeforeWrites,  // the inputs are as they were
+  kMidway,        // some of them may have been written
+  kOfEarlierCall  // kernels of a call before had failed, which is found out now
+};
+
+// Without the GIL where the executable takes long; `inputs` are held meanwhile. False with a Python error set.
 bool execute(runtime::Executable& executable, const runtime::Call& call, std::span<PyObject* const> inputs,
-             bool* wrote_nothing = nullptr);
+             CallFailure* failure = nullptr);
 
 // The same for a call that owns its inputs: each is dropped after the last step that reads it, and each output is allocated before the
 // first that writes it. All outputs are torch tensors; empty on error.

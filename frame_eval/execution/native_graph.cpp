@@ -96,7 +96,8 @@ class NativeGraph : public CompiledGraph {
                     void* const* data) const;
   bool allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data, ScalarCell* cells) const;
   bool execute_and_note_writes(const runtime::Call& call, const Bindings& bindings,
-                               bool* wrote_nothing) const;
+                               CallFailure* failure) const;
+  bool is_repeatable(CallFailure failure) const;
   std::vector<PyRef> copies_of_overwritten(const Bindings& bindings) const;
   bool attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
                       std::vector<PyRef>& fresh) const;
@@ -216,12 +217,12 @@ bool NativeGraph::allocate(const int64_t* symbols, std::vector<PyRef>& fresh, vo
 }
 
 bool NativeGraph::execute_and_note_writes(const runtime::Call& call, const Bindings& bindings,
-                                          bool* wrote_nothing) const {
+                                          CallFailure* failure) const {
   const runtime::FrugalArenas frugal(training_ != nullptr);
-  const bool done = execute(*executable_, call, bindings.inputs, wrote_nothing);
+  const bool done = execute(*executable_, call, bindings.inputs, failure);
   if (done) {
     for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
-  } else if (!*wrote_nothing) {
+  } else if (*failure == CallFailure::kMidway) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
@@ -263,6 +264,19 @@ bool NativeGraph::attach_history(const Bindings& bindings, const std::vector<PyR
   return training_->attach(inputs.data(), bindings.symbols, fresh);
 }
 
+// Whether plain Python is to run the call that failed with the error that is set: it raises what it raises, from its own line.
+bool NativeGraph::is_repeatable(CallFailure failure) const {
+  switch (failure) {
+    case CallFailure::kBeforeWrites:
+      return PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
+    case CallFailure::kMidway:  // an index out of range, or an error of PyTorch's own
+      return !writes_ &&
+             (PyErr_ExceptionMatches(PyExc_IndexError) || PyErr_ExceptionMatches(PyExc_RuntimeError));
+    case CallFailure::kOfEarlierCall: return false;
+  }
+  return false;
+}
+
 bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
   constexpr size_t kSmall = 8;
   const size_t num_fresh = fresh_.size();
@@ -296,7 +310,7 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
     }
     call.inputs = views.data();
   }
-  bool wrote_nothing = false;
+  CallFailure failure{};
   const std::vector<PyRef> overwritten = copies_of_overwritten(bindings);
   const std::vector<PyRef> generators = save_generators(may_draw_twice_);
   if ((writes_ || draws_) && !can_read_histories(bindings)) {
@@ -304,14 +318,9 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
     throw RunInPython{};
   }
   if (any_stale_ && !make_stale_views(bindings, fresh, outputs)) return false;
-  if (!execute_and_note_writes(call, bindings, &wrote_nothing)) {
-    if (wrote_nothing) note_stale_calls();
-    // An index out of range, or an error of PyTorch's own.
-    const bool repeatable =
-        wrote_nothing ? PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError)
-                      : !writes_ && (PyErr_ExceptionMatches(PyExc_IndexError) ||
-                                     PyErr_ExceptionMatches(PyExc_RuntimeError));
-    if (!repeatable) return false;
+  if (!execute_and_note_writes(call, bindings, &failure)) {
+    if (failure == CallFailure::kBeforeWrites) note_stale_calls();
+    if (!is_repeatable(failure)) return false;
     PyErr_Clear();
     restore_generators(may_draw_twice_, generators);
     throw RunInPython{};

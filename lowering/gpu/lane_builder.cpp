@@ -5,6 +5,8 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "graph/op.h"
@@ -17,25 +19,84 @@ Scalar LaneBuilder::rare(Scalar condition, Scalar common, Prim prim, const Scala
   auto* known = dyn_cast<Constant>(value(condition));
   if (known && known->isNullValue()) return common;
   if (known) return wrap(call_exact(prim, operands, count), common.dtype);
+  const Operands kept(operands, operands + count);
+  if (collected_ && prim == collected_prim_) {
+    collected_->push_back({condition, common, kept});
+    return common;
+  }
+  Value* result = branch(value(condition), value(common), [&] { return emit_rare(prim, kept); });
+  return wrap(result, common.dtype);
+}
+
+std::vector<Scalar> LaneBuilder::prims(Prim prim, std::span<const Operands> operands) {
+  std::vector<Scalar> results;
+  std::vector<RareCase> cases;
+  collected_ = &cases;
+  collected_prim_ = prim;
+  for (const Operands& of_one : operands)
+    results.push_back(this->prim(prim, of_one.data(), static_cast<int>(of_one.size())));
+  collected_ = nullptr;
+  if (cases.empty()) return results;
+  Value* any_rare = value(cases[0].condition);
+  for (const RareCase& c : std::span(cases).subspan(1)) any_rare = ir_.CreateOr(any_rare, value(c.condition));
+  // What is rare comes last in each function: its common value is the result.
+  std::vector<Scalar*> of_case;
+  for (const RareCase& c : cases) {
+    auto at = std::ranges::find_if(results, [&](Scalar& r) { return r.handle == c.common.handle; });
+    if (at == results.end()) throw graph::InternalError("emission: a rare case that is not the last step");
+    of_case.push_back(&*at);
+  }
+  Function* function = ir_.GetInsertBlock()->getParent();
+  BasicBlock* before = ir_.GetInsertBlock();
+  auto* slow = BasicBlock::Create(ir_.getContext(), "rare", function);
+  auto* join = BasicBlock::Create(ir_.getContext(), "common", function);
+  MDBuilder metadata(ir_.getContext());
+  ir_.CreateCondBr(any_rare, slow, join, metadata.createBranchWeights(1, 100000));
+  ir_.SetInsertPoint(slow);
+  std::vector<Value*> exact;
+  for (const RareCase& c : cases)
+    exact.push_back(branch(value(c.condition), value(c.common), [&] { return emit_rare(prim, c.operands); }));
+  BasicBlock* after = ir_.GetInsertBlock();
+  ir_.CreateBr(join);
+  ir_.SetInsertPoint(join);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    PHINode* merged = ir_.CreatePHI(exact[i]->getType(), 2);
+    merged->addIncoming(value(cases[i].common), before);
+    merged->addIncoming(exact[i], after);
+    const Scalar result = wrap(merged, cases[i].common.dtype);
+    note_bound(result, bound(cases[i].common));
+    *of_case[i] = result;
+  }
+  return results;
+}
+
+// `inside` where the condition holds, which is hardly ever.
+Value* LaneBuilder::branch(Value* condition, Value* otherwise, const std::function<Value*()>& inside) {
   LLVMContext& context = ir_.getContext();
   Function* function = ir_.GetInsertBlock()->getParent();
   BasicBlock* before = ir_.GetInsertBlock();
   auto* slow = BasicBlock::Create(context, "rare", function);
   auto* join = BasicBlock::Create(context, "common", function);
   MDBuilder metadata(context);
-  ir_.CreateCondBr(value(condition), slow, join, metadata.createBranchWeights(1, 100000));
+  ir_.CreateCondBr(condition, slow, join, metadata.createBranchWeights(1, 100000));
   ir_.SetInsertPoint(slow);
-  // A call costs what is around it registers, even where it is hardly ever made; many copies cost time to assemble.
-  constexpr int kMostCopies = 8;
-  Value* slow_result =
-      exact_copies_++ < kMostCopies ? value(exact(prim, operands, count)) : call_exact(prim, operands, count);
+  Value* result = inside();
   BasicBlock* after = ir_.GetInsertBlock();
   ir_.CreateBr(join);
   ir_.SetInsertPoint(join);
-  PHINode* merged = ir_.CreatePHI(slow_result->getType(), 2);
-  merged->addIncoming(value(common), before);
-  merged->addIncoming(slow_result, after);
-  return wrap(merged, common.dtype);
+  PHINode* merged = ir_.CreatePHI(result->getType(), 2);
+  merged->addIncoming(otherwise, before);
+  merged->addIncoming(result, after);
+  return merged;
+}
+
+// A call costs what is around it registers, even where it is hardly ever made; many copies of long code cost time to assemble.
+Value* LaneBuilder::emit_rare(Prim prim, const Operands& operands) {
+  constexpr int kMostCopies = 8;
+  const bool is_short = operands[0].dtype == DType::kF32 && (prim == Prim::k_sin || prim == Prim::k_cos);
+  const int count = static_cast<int>(operands.size());
+  if (is_short || exact_copies_++ < kMostCopies) return value(exact(prim, operands.data(), count));
+  return call_exact(prim, operands.data(), count);
 }
 
 Scalar LaneBuilder::exact(Prim prim, const Scalar* operands, int count) {
@@ -101,6 +162,48 @@ Scalar LaneBuilder::long_division(Scalar a, Scalar b) {
   const Scalar result = select(none, constant(std::numeric_limits<double>::quiet_NaN(), f64), copysign(r, x));
   return cast(result, dtype);
 }
+
+// The bits of an integral number that is small, as the lowest of the sum with this one's.
+constexpr float kMagic = 0x1.8p23F;
+
+// MathBuilder's, without the conversion to an integer, which a GPU is slow at.
+Scalar LaneBuilder::scale(Scalar x, Scalar n) {
+  if (x.dtype != DType::kF32) return CodeBuilder::scale(x, n);
+  Value* shifted = ir_.CreateBitCast(value(add(n, constant(kMagic, DType::kF32))), ir_.getInt32Ty());
+  Value* k = ir_.CreateSub(shifted, ir_.getInt32(std::bit_cast<int32_t>(kMagic)));
+  Value* half = ir_.CreateAShr(k, 1);
+  auto power = [&](Value* exponent) {
+    Value* bits = ir_.CreateShl(ir_.CreateAdd(exponent, ir_.getInt32(127)), 23);
+    return wrap(ir_.CreateBitCast(bits, ir_.getFloatTy()), DType::kF32);
+  };
+  return mul(mul(x, power(half)), power(ir_.CreateSub(k, half)));
+}
+
+// e^x as the framework's kernels have it, within 2 ULP: 2^n for n within a normal number's range times the device's own 2^f, where f is
+// what is left, and more than that where the result is 0, subnormal or infinite.
+std::optional<Scalar> LaneBuilder::own(Prim prim, Scalar x) {
+  if (prim != Prim::k_exp || x.dtype != DType::kF32) return std::nullopt;
+  const DType f32 = DType::kF32;
+  constexpr double kLog2E = 1.4426950216293335, kLog2ELow = 1.9251366722983221e-8, kRange = 252;
+  Value* part =
+      ir_.CreateIntrinsic(Intrinsic::nvvm_saturate_f, {},
+                          {value(fma(x, constant((kLog2E + kLog2ELow) / kRange, f32), constant(0.5, f32)))});
+  // n + 127 in the lowest bits.
+  const double magic = kMagic + 1;
+  const Scalar shifted = fma(wrap(part, f32), constant(kRange, f32), constant(magic, f32));
+  const Scalar minus_n = sub(constant(magic + kRange / 2, f32), shifted);
+  const Scalar f = fma(x, constant(kLog2ELow, f32), fma(x, constant(kLog2E, f32), minus_n));
+  Value* power = ir_.CreateIntrinsic(Intrinsic::nvvm_ex2_approx_ftz_f, {}, {value(f)});
+  Value* bits = ir_.CreateShl(ir_.CreateBitCast(value(shifted), ir_.getInt32Ty()), 23);
+  return mul(wrap(power, f32), wrap(ir_.CreateBitCast(bits, ir_.getFloatTy()), f32));
+}
+
+double LaneBuilder::bound(Scalar x) const {
+  auto known = bounds_.find(value(x));
+  return known == bounds_.end() ? CodeBuilder::bound(x) : known->second;
+}
+
+void LaneBuilder::note_bound(Scalar x, double bound) { bounds_[value(x)] = bound; }
 
 Scalar LaneBuilder::constant_at(std::span<const double> table, Scalar index) {
   SmallVector<Constant*, 64> entries;

@@ -1,6 +1,14 @@
 // The scalar code of kernels for one thread of a GPU.
 #pragma once
 
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/IR/ValueMap.h>
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "lowering/codegen/code_builder.h"
 
 namespace cdynamo::lowering::gpu {
@@ -16,7 +24,16 @@ class LaneBuilder final : public emit::CodeBuilder {
   // A branch to code that is right everywhere (lowering/math/exact.cpp).
   Scalar rare(Scalar condition, Scalar common, Prim prim, const Scalar* operands, int count) override;
 
+  // The same function of several operands (or pairs), with one branch for all their rare arguments: what is common is not
+  // taken apart by branches.
+  using Operands = llvm::SmallVector<Scalar, 2>;
+  std::vector<Scalar> prims(Prim prim, std::span<const Operands> operands);
+
+  Scalar scale(Scalar x, Scalar n) override;
   Scalar constant_at(std::span<const double> table, Scalar index) override;
+  std::optional<Scalar> own(Prim prim, Scalar x) override;
+  double bound(Scalar x) const override;
+  void note_bound(Scalar x, double bound) override;
 
   // The value of the lane whose number differs in the bits of `mask`, of any dtype.
   llvm::Value* from_lane(llvm::Value* value, int mask);
@@ -24,11 +41,22 @@ class LaneBuilder final : public emit::CodeBuilder {
  private:
   llvm::Value* to_integer(llvm::Value* v, DType dtype) override;
   llvm::Value* opaque(llvm::Value* value) override;
+  struct RareCase {
+    Scalar condition, common;
+    Operands operands;
+  };
+  llvm::Value* emit_rare(Prim prim, const Operands& operands);
+  llvm::Value* branch(llvm::Value* condition, llvm::Value* otherwise,
+                      const std::function<llvm::Value*()>& inside);
   Scalar exact(Prim prim, const Scalar* operands, int count);
   llvm::Value* call_exact(Prim prim, const Scalar* operands, int count);
   Scalar long_division(Scalar a, Scalar b);
 
   int exact_copies_ = 0;
+  llvm::ValueMap<llvm::Value*, double> bounds_;
+  // While `prims` collects them: of this function.
+  std::vector<RareCase>* collected_ = nullptr;
+  Prim collected_prim_{};
 };
 
 }  // namespace cdynamo::lowering::gpu

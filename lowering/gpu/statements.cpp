@@ -17,7 +17,17 @@ void KernelEmitter::emit_statement(const Stmt& stmt, Spread spread) {
     default: break;
   }
   Registers results;
-  for (int copy = 0; copy < copies_of(spread); ++copy) results.push_back(emit_value(stmt, copy));
+  if (stmt.kind == StmtKind::kPrim) {
+    std::vector<LaneBuilder::Operands> operands(copies_of(spread));
+    for (size_t copy = 0; copy < operands.size(); ++copy)
+      for (size_t i = 0; i < stmt.operands.size(); ++i)
+        operands[copy].push_back(operand(stmt, static_cast<int>(i), static_cast<int>(copy)));
+    for (Scalar result : builder_.prims(stmt.prim, operands))
+      results.push_back(
+          LaneBuilder::value(runtime::is_half(stmt.dtype) ? builder_.round_to(result, stmt.dtype) : result));
+  } else {
+    for (int copy = 0; copy < copies_of(spread); ++copy) results.push_back(emit_value(stmt, copy));
+  }
   registers_[stmt.dst] = std::move(results);
 }
 

@@ -35,6 +35,7 @@ Power exp_parts(E x) {
 }
 
 E exp(E x) {
+  if (const auto own = x.b->own(Prim::k_exp, x.s)) return x.with(*own);
   Power power = exp_parts(clamp(x));
   return scale(power.fraction, power.n);
 }

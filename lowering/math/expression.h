@@ -94,7 +94,7 @@ struct LogParts {
 };  // log(x) = f + rest + n ln 2, f exact
 LogParts log_parts(E x);    // for positive finite x
 LogParts log1p_parts(E x);  // of 1 + x > 0
-// For all arguments, without C's functions.
+// For arguments of any size (sine and cosine: not below 1), without C's functions.
 E exact_sin(E), exact_cos(E), exact_tan(E);  // trig.cpp
 E exact_lgamma(E), exact_digamma(E);         // gamma.cpp, of float64
 // C's function for every lane.

@@ -7,6 +7,8 @@
 // arguments is left to `rare`.
 #pragma once
 
+#include <limits>
+#include <optional>
 #include <span>
 
 #include "graph/scalar.h"
@@ -31,6 +33,11 @@ class MathBuilder : public graph::ScalarBuilder {
   virtual Split split(Scalar x);
   // table[index] as a float64, for an int32 index into it.
   virtual Scalar constant_at(std::span<const double> table, Scalar index);
+  // The device's own code for a function of one operand, where it has any.
+  virtual std::optional<Scalar> own(Prim, Scalar) { return std::nullopt; }
+  // What |x| never exceeds, as `note_bound` was told of it (NaN aside): ranges need not be reduced then.
+  virtual double bound(Scalar) const { return std::numeric_limits<double>::infinity(); }
+  virtual void note_bound(Scalar, double) {}
 };
 
 // Whether `prim` is one that emit_math expands.

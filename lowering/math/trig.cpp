@@ -1,6 +1,7 @@
 // sin, cos, tan: subtract the nearest multiple of pi (of pi/2 for tan) in three parts, then a polynomial.
 // Each part's product is exact in the fma, and the first difference is exact, so the reduced argument is good
-// to its last bit up to the limits below; huge and infinite arguments are C's.
+// to its last bit up to the limits below; huge and infinite arguments are C's. Nothing is subtracted from what is known
+// to be small.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -45,9 +46,64 @@ E sin_reduced(E r) {
   return fma(r * t, polynomial(t, kSinF32, kSinF64), r);
 }
 
+E with_sign(E x, E sign) { return (x.bits() ^ sign).as_float(); }
+
+bool is_small(E x) { return x.b->bound(x.s) <= 1.5; }
+
+E at_most_one(E x) {
+  x.b->note_bound(x.s, 1);
+  return x;
+}
+
 E is_huge(E magnitude) { return magnitude > magnitude.pick(kLimitF32, kLimitF64); }
 
-// ---- arguments of any size: Payne and Hanek's reduction, in float64
+// ---- arguments of any size: Payne and Hanek's reduction
+
+// float32, from 1 on: |x| / pi modulo 2 as an i64, in units of 2^-63. x is m * 2^(e - 23) with 24 bits in m; of the digits of 2 / pi those before
+// the (e - 24)th make multiples of 4 only, and those after 96 more add nothing that shows.
+E turns(E magnitude) {
+  // The binary digits of 2 / pi, 32 at a time; the first are those before the point.
+  static constexpr std::array<double, 8> kDigits = {0,          0xA2F9836E, 0x4E441529, 0xFC2757D1,
+                                                    0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB};
+  E bits = magnitude.bits().to(DType::kI64);
+  auto shift_left = [](E x, E by) { return x.with(x.b->shl(x.s, by.s)); };
+  auto shift_right = [](E x, E by) { return x.with(x.b->shr(x.s, by.s)); };
+  auto low_word = [](E x) { return x & x.integer(0xFFFFFFFF); };
+  E m = (bits & bits.integer(0x7FFFFF)) | bits.integer(0x800000);
+  // The window begins at the digit e - 24, the table 32 digits before the first, which counts from 1.
+  E begin = shift_right(bits, bits.integer(23)) + bits.integer(31 - 127 - 24);
+  E first = shift_right(begin, bits.integer(5)).to(DType::kI32);
+  E skipped = bits.integer(32) - (begin & bits.integer(31));
+  auto word = [&](int i) {
+    E digits = first.with(first.b->constant_at(kDigits, (first + first.integer(i)).s));
+    return digits.to(DType::kI64);
+  };
+  auto window = [&](E high, E low) {
+    return low_word(shift_right(shift_left(high, high.integer(32)) | low, skipped));
+  };
+  E digits[] = {word(0), word(1), word(2), word(3)};
+  E low = m * window(digits[2], digits[3]);
+  E middle = m * window(digits[1], digits[2]) + shift_right(low, low.integer(32));
+  E high = m * window(digits[0], digits[1]) + shift_right(middle, middle.integer(32));
+  return shift_left(high, high.integer(32)) | low_word(middle);
+}
+
+// sin(|x| + halves * pi/2)
+E any_sin_f32(E x, int64_t halves) {
+  const int64_t half = int64_t{1} << 62;
+  E sum = turns(abs(x));
+  sum = sum + sum.integer(halves * half);
+  // The nearest multiple of pi, whose parity is the sign, and what is left, up to half a turn to both sides.
+  E nearest = sum + sum.integer(half);
+  E rest = (nearest & nearest.integer(INT64_MAX)) - nearest.integer(half);
+  E angle = rest.to(DType::kF64) * 0x1.921fb54442d18p-62;  // pi * 2^-63
+  E sign = nearest.with(nearest.b->shr(nearest.s, nearest.integer(32).s)).to(DType::kI32);
+  E result = with_sign(sin_reduced(angle.to(DType::kF32)), sign & sign.integer(INT32_MIN));
+  return select(abs(x) < std::numeric_limits<double>::infinity(), result,
+                std::numeric_limits<double>::quiet_NaN());
+}
+
+// float64
 
 // The binary digits of 2 / pi, 24 at a time.
 constexpr int kChunkBits = 24;
@@ -148,35 +204,35 @@ E any_sin(E x, int quadrants_ahead) {
 }  // namespace
 
 E exact_sin(E x) {
-  E result = any_sin(x, 0).to(x.s.dtype);
+  E result = x.is_f64() ? any_sin(x, 0) : any_sin_f32(x, 0);
   return select(x < 0, -result, result);
 }
-E exact_cos(E x) { return any_sin(x, 1).to(x.s.dtype); }
+E exact_cos(E x) { return x.is_f64() ? any_sin(x, 1) : any_sin_f32(x, 1); }
 E exact_tan(E x) {
   E result = (any_sin(x, 0) / any_sin(x, 1)).to(x.s.dtype);
   return select(x < 0, -result, result);
 }
 
+// On |x|, so that the sign of zero is kept.
 E sin(E x) {
   E a = abs(x);
+  if (is_small(x)) return at_most_one(with_sign(sin_reduced(a), sign_bits(x)));
   E shifted = fma(a, 0.31830988618379067, magic(x));
   E n = shifted - magic(x);
-  E result = sin_reduced(reduce(a, n, 1));
-  // On |x|, so that the sign of zero is kept.
-  result = (result.bits() ^ (sign_of_parity(shifted) ^ sign_bits(x))).as_float();
-  return rare(is_huge(a), result, Prim::k_sin, {x});
+  E result = with_sign(sin_reduced(reduce(a, n, 1)), sign_of_parity(shifted) ^ sign_bits(x));
+  return at_most_one(rare(is_huge(a), result, Prim::k_sin, {x}));
 }
 
 // cos(x) = sin(x + pi/2): the nearest odd multiple of pi/2 is subtracted.
 E cos(E x) {
   E a = abs(x);
+  if (is_small(x)) return at_most_one(-sin_reduced(reduce(a, x.like(0.5), 1)));
   E shifted = fma(a, 0.31830988618379067, -0.5) + magic(x);
   E n = (shifted - magic(x)) + 0.5;
-  E result = sin_reduced(reduce(a, n, 1));
   E sign = sign_of_parity(shifted);
   sign = sign ^ sign.integer(x.is_f64() ? INT64_MIN : INT32_MIN);
-  result = (result.bits() ^ sign).as_float();
-  return rare(is_huge(a), result, Prim::k_cos, {x});
+  E result = with_sign(sin_reduced(reduce(a, n, 1)), sign);
+  return at_most_one(rare(is_huge(a), result, Prim::k_cos, {x}));
 }
 
 E tan(E x) {
@@ -206,8 +262,7 @@ E tan(E x) {
   E inverse = 1 / denominator;
   E quotient = numerator * inverse;
   E missing = fma(-quotient, denominator, numerator) + fma(-quotient, denominator_low, numerator_low);
-  E result = fma(missing, inverse, quotient);
-  result = (result.bits() ^ sign_bits(x)).as_float();
+  E result = with_sign(fma(missing, inverse, quotient), sign_bits(x));
   return rare(is_huge(a), result, Prim::k_tan, {x});
 }
 

@@ -113,6 +113,12 @@ To emulated_conversion(From x) {
   return static_cast<To>(x);
 }
 
+inline float emulated_saturate(float x) { return x > 0 ? std::min(x, 1.0F) : 0; }  // NaN too
+inline float emulated_ex2(float x) {
+  const float result = std::exp2(x);
+  return std::fabs(result) < std::numeric_limits<float>::min() ? 0 : result;
+}
+
 struct EmulatedFunction {
   llvm::Intrinsic::ID intrinsic;
   const char* name;
@@ -134,6 +140,8 @@ inline const EmulatedFunction kEmulatedFunctions[] = {
      reinterpret_cast<void*>(&emulated_conversion<double, int32_t>)},
     {llvm::Intrinsic::nvvm_d2ll_rz, "emulated_d2ll",
      reinterpret_cast<void*>(&emulated_conversion<double, int64_t>)},
+    {llvm::Intrinsic::nvvm_saturate_f, "emulated_saturate", reinterpret_cast<void*>(&emulated_saturate)},
+    {llvm::Intrinsic::nvvm_ex2_approx_ftz_f, "emulated_ex2", reinterpret_cast<void*>(&emulated_ex2)},
 };
 
 // Intrinsics to functions, the kernel to an ordinary function, and `run`, which calls it with an array of its parameters.
