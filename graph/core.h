@@ -69,7 +69,7 @@
 //
 //   core.mm(Tensor self, Tensor mat2)                       (M,K) x (K,N)
 //   core.bmm(Tensor self, Tensor mat2)                      (B,M,K) x (B,K,N)
-//   core.addmm(Tensor self, Tensor mat2, Tensor addend, float beta, float alpha)      half types, rounded once
+//   core.addmm(Tensor self, Tensor mat2, Tensor addend, float beta, float alpha)      rounded once
 //   core.convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation,
 //                    bool transposed, int[] output_padding, int groups)
 //   core.convolution_weight_grad(Tensor windows, Tensor image, int[] size, int[] stride, int[] padding,

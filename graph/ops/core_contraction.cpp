@@ -81,7 +81,7 @@ std::vector<OpDef> core_contraction_ops() {
                 .call = CallDef{.tensors = {"self", "mat2"}},
                 .eager = "self.bmm(mat2)"}},
       // beta * addend + alpha * (self @ mat2), of matrices or of batches of them, rounded once: for half types, where a product and
-      // a sum of their own would round twice.
+      // a sum of their own would round twice, and for GPUs, whose library adds in the same kernel.
       {.name = "core.addmm",
        .family = Family::kContraction,
        .schemas = {"core.addmm(Tensor self, Tensor mat2, Tensor addend, float beta, float alpha) -> Tensor"},

@@ -1,4 +1,5 @@
-// Matrix products: mm, bmm, matmul, linear, addmm and their kin. All become core.mm, core.bmm and, for half types, core.addmm.
+// Matrix products: mm, bmm, matmul, linear, addmm and their kin. All become core.mm, core.bmm and, where product and sum are one
+// call, core.addmm.
 #include "graph/ops/entry.h"
 #include "graph/promotion.h"
 
@@ -68,8 +69,14 @@ Tensor fold(Tensor a, Tensor matrix, F&& multiply) {
   return reshape(product, sizes);
 }
 
-// beta * addend + alpha * (a @ b) in half types.
-Tensor half_addmm(Tensor a, Tensor b, Tensor addend, double beta = 1, double alpha = 1) {
+// Whether eager rounds a product and what is added to it once, or has a library that adds for free.
+bool adds_in_product(Tensor a) {
+  return is_half(a.dtype()) ||
+         (is_float(a.dtype()) && a.value->type.device.type == runtime::DeviceType::kCUDA);
+}
+
+// beta * addend + alpha * (a @ b), rounded once.
+Tensor fused_addmm(Tensor a, Tensor b, Tensor addend, double beta = 1, double alpha = 1) {
   a.rank() == 2 ? check_mm(a, b) : check_bmm(a, b);
   std::vector<Sym> sizes(a.sizes().begin(), a.sizes().end() - 1);
   sizes.push_back(b.size(-1));
@@ -145,8 +152,8 @@ std::vector<Value*> addr_body(Builder& b, const Args& args) {
 
 // beta * self + alpha * (a @ b), of matrices or of batches of them.
 Tensor scaled_product(const Args& args, Tensor self, Tensor a, Tensor b) {
-  if (is_half(a.dtype()) && a.dtype() == b.dtype() && self.dtype() == a.dtype())
-    return half_addmm(a, b, self, args.number("beta"), args.number("alpha"));
+  if (adds_in_product(a) && a.dtype() == b.dtype() && self.dtype() == a.dtype())
+    return fused_addmm(a, b, self, args.number("beta"), args.number("alpha"));
   return scaled_sum(args, self, a.rank() == 3 ? checked_bmm(a, b) : checked_mm(a, b));
 }
 
@@ -207,10 +214,10 @@ std::vector<Value*> linear_body(Builder& b, const Args& args) {
   if (!args.has("bias")) return one(matmul_of(input, matrix));
   Tensor bias = operand(b, args, "bias");
   if (bias.dtype() != input.dtype()) runtime_error("self and mat2 must have the same dtype");
-  if (!is_half(input.dtype()) || matrix.rank() != 2 || input.rank() == 0)
+  if (!adds_in_product(input) || matrix.rank() != 2 || input.rank() == 0)
     return one(matmul_of(input, matrix) + bias);
   return one(
-      fold(input, matrix, [&](Tensor rows, Tensor columns) { return half_addmm(rows, columns, bias); }));
+      fold(input, matrix, [&](Tensor rows, Tensor columns) { return fused_addmm(rows, columns, bias); }));
 }
 
 // self + a product: there is an in-place variant.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "runtime/abseil.h"
+#include "runtime/cuda/cublas_lt.h"
 #include "runtime/library/torch_shim.h"
 
 namespace cdynamo::runtime::cuda {
@@ -19,6 +20,7 @@ bool refused(RunError* error, std::string_view what) {
 }  // namespace
 
 bool library_matmul(const LibraryArgs& args, RunError* error) {
+  if (lt_matmul(args)) return true;
   const bool done = args.num_inputs > 2 ? torch_addmm(args) : torch_matmul(args);
   return done || refused(error, "a matrix product");
 }

@@ -24,7 +24,7 @@ struct LibraryArgs {
 using LibraryFn = bool (*)(const LibraryArgs& args, RunError* error);
 
 // (M,K) x (K,N) -> (M,N), or with a leading batch dim on all three. Any strides; any dtype but bool. With a third operand, of the
-// result's sizes and of a half type: beta times that and alpha times the product, rounded once; numbers: beta, alpha.
+// result's sizes and of a floating type (on the CPU a half type): beta times that and alpha times the product, rounded once; numbers: beta, alpha.
 bool library_matmul(const LibraryArgs& args, RunError* error);
 
 // input (N,C,..), weight, bias or absent -> output. integers: stride, padding, dilation and output padding of each
