@@ -45,6 +45,7 @@ class PlanMaker {
     const ArenaPlan arena = plan_arena(context_, arena_uses_);
     emit_kernels();
     runtime::Plan plan = make_plan(arena);
+    plan.replays_launches = options_.replays_launches;
     std::unique_ptr<runtime::Executable> executable = target_.make_executable(std::move(plan));
     describe_outputs(*executable);
     return executable;

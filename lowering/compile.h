@@ -15,6 +15,7 @@ namespace cdynamo::lowering {
 struct CompileOptions {
   bool use_disk_cache = true;
   bool keep_text = false;  // LLVM IR and assembly into the report
+  bool replays_launches = false;
 };
 
 struct CompileReport {

@@ -32,6 +32,7 @@ struct RunError {
   enum Kind : uint8_t { kNone, kIndexError, kRuntimeError, kMemoryError, kPythonError } kind = kNone;
   std::string message;
   bool of_earlier_call = false;  // found out now, of kernels that had not run by then
+  std::string remark;            // for the log, also where there is no error
 };
 
 // Runs graph nodes that only the framework can: Node::user_call names the call. Returns false with a Python

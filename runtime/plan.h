@@ -71,6 +71,8 @@ struct Plan {
   std::vector<PlanStep> steps;
   SizeId arena_bytes = -1;     // -1: no arena
   std::shared_ptr<void> code;  // keeps the machine code alive
+  // A GPU records launches that come again with the same addresses and sizes, and replays them at once (reduce-overhead).
+  bool replays_launches = false;
 };
 
 }  // namespace cdynamo::runtime

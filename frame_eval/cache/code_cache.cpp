@@ -349,7 +349,7 @@ std::unique_ptr<CompiledGraph> CodeCache::compile_graph(const CaptureResult& cap
                                                         NativeReport& report) const {
   std::vector<OutputForm> forms = entry.rebuild.output_forms(entry.num_outputs);
   if (owner_.config()->backend == BackendKind::kNative)
-    return compile_native(capture, std::move(forms), report);
+    return compile_native(capture, std::move(forms), owner_.config()->mode, report);
   Bindings example;
   if (!entry.guards.check(roots, example)) throw graph::Unsupported(entry.guards.first_failure(roots).text);
   return compile_with_callable(capture, *owner_.config(), example, roots.globals, std::move(forms));

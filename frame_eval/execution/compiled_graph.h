@@ -29,7 +29,7 @@ class CompiledGraph {
 
 // prepare -> lower -> link, all in this process. Throws graph::Unsupported, graph::InternalError.
 std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
-                                              std::vector<OutputForm> forms, NativeReport& report);
+                                              std::vector<OutputForm> forms, Mode mode, NativeReport& report);
 
 // The graph is described to Python, which gives back a callable on the input objects. `globals`: the function's.
 // Throws graph::Unsupported, graph::InternalError, PythonError (BackendCompilerFailed).

@@ -1,5 +1,6 @@
 #include "frame_eval/execution/executable_call.h"
 
+#include "symbolic/interop/logs.h"
 #include "symbolic/interop/tensor_access.h"
 #include "symbolic/torch/library_call.h"
 
@@ -114,6 +115,8 @@ bool execute(runtime::Executable& executable, const runtime::Call& given, std::s
   } else {
     done = executable.run(call, &error);
   }
+  if (!error.remark.empty() && symbolic::log_enabled(symbolic::Topic::kPerf))
+    symbolic::log(symbolic::Topic::kPerf, error.remark);
   if (done) return true;
   // Inputs are written when all that may fail has run (lowering/fusion/in_place.cpp).
   const bool midway = error.kind == runtime::RunError::kNone || error.kind == runtime::RunError::kMemoryError;

@@ -434,9 +434,11 @@ bool asks_for_gradients(const graph::Graph& captured, const std::vector<OutputAl
   return false;
 }
 
-std::shared_ptr<runtime::Executable> compile_core(const graph::Graph& core, lowering::CompileReport& report) {
+std::shared_ptr<runtime::Executable> compile_core(const graph::Graph& core, Mode mode,
+                                                  lowering::CompileReport& report) {
   const lowering::CompileOptions options{.use_disk_cache = global_config().disk_cache,
-                                         .keep_text = log_enabled(Topic::kOutputCode)};
+                                         .keep_text = log_enabled(Topic::kOutputCode),
+                                         .replays_launches = replays_launches(mode)};
   std::shared_ptr<runtime::Executable> executable = lowering::compile(core, options, &report);
   symbolic::counters().kernels_compiled += report.kernels_compiled;
   symbolic::counters().kernels_from_disk += report.kernels_from_disk;
@@ -492,7 +494,8 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
 }  // namespace
 
 std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
-                                              std::vector<OutputForm> forms, NativeReport& report) {
+                                              std::vector<OutputForm> forms, Mode mode,
+                                              NativeReport& report) {
   const graph::Graph& captured = *capture.graph;
   graph::output_unread_lookups(*capture.graph);
   const bool any_gradient = std::any_of(captured.outputs.begin(), captured.outputs.end(),
@@ -509,11 +512,11 @@ std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& cap
   const std::shared_ptr<const symbolic::LibraryCalls> library =
       capture.library_calls.empty() ? nullptr
                                     : std::make_shared<symbolic::LibraryCalls>(capture.library_calls);
-  const CompileFn compile = [whole, dump, library](const char* name, const graph::Graph& core) {
+  const CompileFn compile = [whole, dump, library, mode](const char* name, const graph::Graph& core) {
     dump(name, core);
     if (*whole) (*whole)->note_stage(name, core, library.get());
     lowering::CompileReport part;
-    auto executable = compile_core(core, part);
+    auto executable = compile_core(core, mode, part);
     executable->library_context = library;
     if (*whole) (*whole)->lowering.add(part);
     return executable;

@@ -10,9 +10,11 @@
 namespace cdynamo::frame_eval {
 
 enum class BackendKind : uint8_t { kNative, kEager, kCallable };
+enum class Mode : uint8_t { kDefault, kReduceOverhead, kMaxAutotune, kMaxAutotuneNoCudagraphs };
 
 struct Config {
   BackendKind backend = BackendKind::kNative;
+  Mode mode = Mode::kDefault;
   symbolic::PyRef
       backend_callable;  // kEager, kCallable: (graph description, example inputs) -> callable, in Python
   bool fullgraph = false;
@@ -21,6 +23,11 @@ struct Config {
   bool dynamic = false,
        is_static = false;  // dynamic=True, dynamic=False; neither: sizes that change become dynamic
 };
+
+// Whether a GPU's launches are recorded and replayed.
+inline bool replays_launches(Mode mode) {
+  return mode == Mode::kReduceOverhead || mode == Mode::kMaxAutotune;
+}
 
 using ConfigPtr = std::shared_ptr<const Config>;
 

@@ -9,6 +9,7 @@ from typing import Any
 from cdynamo import _C
 from cdynamo._backends import resolve
 
+# In the order of frame_eval::Mode.
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 OPTIONS: dict[str, type] = {}
 
@@ -74,7 +75,16 @@ def make(
         from cdynamo._fx import bridge_to
 
         bridge = bridge_to(function, is_eager=kind == 1)
-    result.handle = _C.make_config(kind, bridge, fullgraph, dynamic is True, dynamic is False, evicts, shared)
+    result.handle = _C.make_config(
+        kind,
+        bridge,
+        fullgraph,
+        dynamic is True,
+        dynamic is False,
+        evicts,
+        shared,
+        MODES.index(result.mode),
+    )
     return result
 
 

@@ -28,15 +28,16 @@ void free_config(PyObject* capsule) {
   delete static_cast<fe::ConfigPtr*>(PyCapsule_GetPointer(capsule, kConfigCapsule));
 }
 
-// make_config(backend_kind, backend_callable, fullgraph, dynamic, static, evicts, shared) -> capsule
+// make_config(backend_kind, backend_callable, fullgraph, dynamic, static, evicts, shared, mode) -> capsule
 PyObject* make_config(PyObject*, PyObject* args) {
-  int kind, fullgraph, dynamic, is_static, evicts, shared;
+  int kind, fullgraph, dynamic, is_static, evicts, shared, mode;
   PyObject* callable;
-  if (!PyArg_ParseTuple(args, "iOppppp", &kind, &callable, &fullgraph, &dynamic, &is_static, &evicts,
-                        &shared))
+  if (!PyArg_ParseTuple(args, "iOpppppi", &kind, &callable, &fullgraph, &dynamic, &is_static, &evicts,
+                        &shared, &mode))
     return nullptr;
   auto config = std::make_shared<fe::Config>();
   config->backend = static_cast<fe::BackendKind>(kind);
+  config->mode = static_cast<fe::Mode>(mode);
   if (callable != Py_None) config->backend_callable = PyRef::borrow(callable);
   config->fullgraph = fullgraph;
   config->dynamic = dynamic;

@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <span>
 
+#include "runtime/cuda/library.h"
+#include "runtime/cuda/replay.h"
 #include "runtime/cuda/torch_memory.h"
 #include "runtime/plan_step.h"
 
@@ -56,9 +60,7 @@ class CudaExecutable final : public Executable {
     is_static_ = std::all_of(plan_.sizes.begin(), plan_.sizes.end(),
                              [](const SizeExpr& size) { return size.is_constant(); });
     for (const SizeExpr& size : plan_.sizes) static_sizes_.push_back(size.constant);
-    std::vector<int> segment_of(plan_.steps.size());
-    for (size_t i = 0; i < segment_of.size(); ++i) segment_of[i] = static_cast<int>(i);
-    lives_ = find_lives(plan_, segment_of);
+    make_segments();
     for (const PlanStep& step : plan_.steps) may_fail_ |= step.launch.block.takes_error;
     if (may_fail_) error_slot(device);
     // The host's part is microseconds, but what the framework does in its calls may wait for the device.
@@ -99,25 +101,82 @@ class CudaExecutable final : public Executable {
     absl::InlinedVector<void*, 96> pointers(plan_.buffers.size());
     for (size_t i = 0; i < pointers.size(); ++i)
       pointers[i] = pointer(plan_.buffers[i], call, sizes, arena.data());
-    const Stream stream = current_stream(device_index_);
     const Device device{DeviceType::kCUDA, static_cast<int8_t>(device_index_)};
-    for (size_t i = 0; i < plan_.steps.size(); ++i) {
-      const PlanStep& step = plan_.steps[i];
+    const Stream stream = current_stream(device_index_);
+    for (const Segment& segment : segments_) {
       if (call.memory)
-        for (int buffer : lives_[i].first_writes) {
+        for (int buffer : segment.lives.first_writes) {
           pointers[buffer] = call.memory->allocate(call.memory->context, plan_.buffers[buffer].index);
           if (!pointers[buffer]) return out_of_memory(error);
         }
-      if (step.library) {
-        if (!run_library_step(step, device, sizes, pointers.data(), call.library, error)) return false;
-      } else if (!launch(step, sizes, call.symbols, pointers.data(), stream, error)) {
+      auto run_all = [&] {
+        error->kind = RunError::kNone;
+        const Recording* recording = Recording::current();
+        for (int i = segment.begin; i < segment.end; ++i) {
+          const PlanStep& step = plan_.steps[i];
+          const bool done = step.library
+                                ? run_library_step(step, device, sizes, pointers.data(), call.library, error)
+                                : launch(step, sizes, call.symbols, pointers.data(),
+                                         recording ? recording->stream() : stream, error);
+          if (!done) return false;
+        }
+        return true;
+      };
+      if (!(segment.replay ? replay(segment, call, pointers, stream, run_all, error) : run_all()))
         return false;
-      }
       if (call.memory)
-        for (int buffer : lives_[i].last_reads)
+        for (int buffer : segment.lives.last_reads)
           call.memory->release(call.memory->context, plan_.buffers[buffer].index);
     }
     return true;
+  }
+
+  // Steps that run together: one, or as many as are recorded and replayed together.
+  struct Segment {
+    int begin = 0, end = 0;
+    StepLives lives;
+    std::vector<int> buffers;  // that its steps read and write
+    std::unique_ptr<ReplayedLaunches> replay;
+  };
+
+  // What takes memory of its own in the framework, or a generator's numbers, is not for recording.
+  static bool is_recordable(const PlanStep& step) { return !step.library || step.library == &library_matmul; }
+
+  void make_segments() {
+    const int count = static_cast<int>(plan_.steps.size());
+    std::vector<int> segment_of(count);
+    for (int i = 0; i < count; ++i) {
+      const bool joins = plan_.replays_launches && i > 0 && is_recordable(plan_.steps[i]) &&
+                         is_recordable(plan_.steps[i - 1]);
+      if (!joins) segments_.push_back({.begin = i});
+      segments_.back().end = i + 1;
+      segment_of[i] = static_cast<int>(segments_.size()) - 1;
+    }
+    std::vector<StepLives> lives = find_lives(plan_, segment_of);
+    constexpr int kFewest = 3;  // a replay costs what two launches cost
+    for (size_t s = 0; s < segments_.size(); ++s) {
+      Segment& segment = segments_[s];
+      segment.lives = std::move(lives[s]);
+      if (segment.end - segment.begin < kFewest) continue;
+      segment.replay = std::make_unique<ReplayedLaunches>();
+      for (int i = segment.begin; i < segment.end; ++i) {
+        const PlanStep& step = plan_.steps[i];
+        segment.buffers.insert(segment.buffers.end(), step.buffers.begin(), step.buffers.end());
+        for (const PlanOperand& operand : step.operands)
+          if (operand.buffer >= 0) segment.buffers.push_back(operand.buffer);
+      }
+      std::ranges::sort(segment.buffers);
+      segment.buffers.erase(std::unique(segment.buffers.begin(), segment.buffers.end()),
+                            segment.buffers.end());
+    }
+  }
+
+  bool replay(const Segment& segment, const Call& call, std::span<void* const> pointers, Stream stream,
+              const std::function<bool()>& run_all, RunError* error) const {
+    absl::InlinedVector<uint64_t, 128> key;
+    for (int buffer : segment.buffers) key.push_back(reinterpret_cast<uint64_t>(pointers[buffer]));
+    for (int i = 0; i < num_symbols; ++i) key.push_back(static_cast<uint64_t>(call.symbols[i]));
+    return segment.replay->run(key, stream, run_all, &error->remark);
   }
 
   void* pointer(const PlanBuffer& buffer, const Call& call, const int64_t* sizes, char* arena) const {
@@ -165,7 +224,7 @@ class CudaExecutable final : public Executable {
   const Driver& driver_;
   bool is_static_ = false, may_fail_ = false;
   std::vector<int64_t> static_sizes_;
-  std::vector<StepLives> lives_;  // of each step
+  std::vector<Segment> segments_;
 };
 
 }  // namespace

@@ -18,6 +18,8 @@ using Module = struct OpaqueModule*;
 using Function = struct OpaqueFunction*;
 using Stream = struct OpaqueStream*;
 using LinkState = struct OpaqueLinkState*;
+using Graph = struct OpaqueGraph*;
+using GraphExec = struct OpaqueGraphExec*;
 using DevicePointer = uint64_t;
 using Result = int;
 
@@ -48,6 +50,15 @@ struct Driver {
   Result (*mem_host_get_device_pointer)(DevicePointer*, void* host, unsigned flags);
   Result (*memcpy_async)(DevicePointer to, DevicePointer from, size_t, Stream);
   Result (*memcpy_to_device_async)(DevicePointer to, const void* from, size_t, Stream);
+  Result (*memset_async)(DevicePointer, unsigned char value, size_t bytes, Stream);
+  Result (*stream_create)(Stream*, unsigned flags);
+  Result (*stream_begin_capture)(Stream, int mode);
+  Result (*stream_end_capture)(Stream, Graph*);
+  Result (*stream_is_capturing)(Stream, int* status);
+  Result (*graph_instantiate)(GraphExec*, Graph, unsigned long long flags);
+  Result (*graph_launch)(GraphExec, Stream);
+  Result (*graph_exec_destroy)(GraphExec);
+  Result (*graph_destroy)(Graph);
   Result (*link_create)(unsigned options, int* keys, void** values, LinkState*);
   Result (*link_add_data)(LinkState, int type, void* data, size_t, const char* name, unsigned options,
                           int* keys, void** values);

@@ -7,6 +7,7 @@
 
 #include "runtime/abseil.h"
 #include "runtime/cuda/cublas_lt.h"
+#include "runtime/cuda/torch_memory.h"
 #include "runtime/library/torch_shim.h"
 
 namespace cdynamo::runtime::cuda {
@@ -21,6 +22,7 @@ bool refused(RunError* error, std::string_view what) {
 
 bool library_matmul(const LibraryArgs& args, RunError* error) {
   if (lt_matmul(args)) return true;
+  if (Recording::current()) return refused(error, "to record a matrix product");
   const bool done = args.num_inputs > 2 ? torch_addmm(args) : torch_matmul(args);
   return done || refused(error, "a matrix product");
 }

@@ -32,26 +32,59 @@ const TorchCuda& torch_cuda() {
   return *bound;
 }
 
+thread_local Recording* current_recording = nullptr;
+
 }  // namespace
 
+Recording* Recording::current() { return current_recording; }
+void Recording::enter() { current_recording = this; }
+void Recording::leave() { current_recording = nullptr; }
+
+// Blocks that were given back serve again: launches of a recording run one after the other.
+char* Recording::take(size_t bytes) {
+  for (Block& block : blocks_)
+    if (!block.taken && block.bytes >= bytes) {
+      block.taken = true;
+      return block.memory.data();
+    }
+  leave();
+  Block block{DeviceBlock(bytes), bytes, true};
+  enter();
+  char* data = block.memory.data();
+  if (data) blocks_.push_back(std::move(block));
+  return data;
+}
+
+void Recording::give_back(const char* data) {
+  for (Block& block : blocks_)
+    if (block.memory.data() == data) block.taken = false;
+}
+
 Stream current_stream(int device_index) {
+  if (current_recording) return current_recording->stream();
   void* stream = nullptr;
   if (torch_cuda().get_current_stream(device_index, &stream) != 0)
     throw CudaError(1, "PyTorch has no current stream for the device");
   return static_cast<Stream>(stream);
 }
 
-DeviceBlock::DeviceBlock(size_t bytes) {
+DeviceBlock::DeviceBlock(size_t bytes) : recording_(current_recording) {
+  if (recording_) {
+    if (bytes > 0) data_ = recording_->take(bytes);
+    return;
+  }
   void* data = nullptr;
   if (bytes > 0 && torch_cuda().raw_alloc(bytes, &data) == 0) data_ = static_cast<char*>(data);
 }
 
 DeviceBlock& DeviceBlock::operator=(DeviceBlock&& other) noexcept {
   std::swap(data_, other.data_);
+  std::swap(recording_, other.recording_);
   return *this;
 }
 
 void DeviceBlock::free() {
+  if (data_ && recording_) return recording_->give_back(std::exchange(data_, nullptr));
   if (data_) torch_cuda().raw_delete(std::exchange(data_, nullptr));
 }
 

@@ -3,22 +3,27 @@
 
 #include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "runtime/cuda/driver.h"
 
 namespace cdynamo::runtime::cuda {
 
-// The framework's current stream of a device; throws CudaError where it has none.
+class Recording;
+
+// The framework's current stream of a device, or that of the thread's recording; throws CudaError where it has none.
 Stream current_stream(int device_index);
 
 // Memory of the current device, for use on its current stream; freed memory may be taken again by what comes later on that
-// stream. data() is null where nothing was asked for or memory ran out.
+// stream. data() is null where nothing was asked for or memory ran out. During a recording it is the recording's.
 class DeviceBlock {
  public:
   DeviceBlock() = default;
   explicit DeviceBlock(size_t bytes);
   ~DeviceBlock() { free(); }
-  DeviceBlock(DeviceBlock&& other) noexcept : data_(other.data_) { other.data_ = nullptr; }
+  DeviceBlock(DeviceBlock&& other) noexcept : data_(other.data_), recording_(other.recording_) {
+    other.data_ = nullptr;
+  }
   DeviceBlock& operator=(DeviceBlock&& other) noexcept;
   char* data() const { return data_; }
   // The memory is the caller's until it is adopted again.
@@ -31,7 +36,32 @@ class DeviceBlock {
   void free();
 
  private:
+  friend class Recording;
   char* data_ = nullptr;
+  Recording* recording_ = nullptr;
+};
+
+// While one is entered, what the thread launches goes to a stream that records it, and the memory that this takes for itself is the
+// recording's for as long as it lives: what is replayed finds it where it was.
+class Recording {
+ public:
+  explicit Recording(Stream stream) : stream_(stream) {}
+  Recording(const Recording&) = delete;
+  void enter();
+  void leave();
+  static Recording* current();  // the thread's; null: none
+  Stream stream() const { return stream_; }
+  char* take(size_t bytes);
+  void give_back(const char* data);
+
+ private:
+  struct Block {
+    DeviceBlock memory;
+    size_t bytes = 0;
+    bool taken = false;
+  };
+  Stream stream_;
+  std::vector<Block> blocks_;
 };
 
 }  // namespace cdynamo::runtime::cuda
