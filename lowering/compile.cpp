@@ -42,6 +42,7 @@ class PlanMaker {
     drop_empty_kernels();
     collect_uses();
     overwrite_intermediates();
+    find_brought();
     const ArenaPlan arena = plan_arena(context_, arena_uses_);
     emit_kernels();
     runtime::Plan plan = make_plan(arena);
@@ -188,6 +189,15 @@ class PlanMaker {
       if (auto found = moved.find(layout.buffer); found != moved.end()) layout.buffer = found->second;
   }
 
+  // Results in memory of the library's own have no place in the arena.
+  void find_brought() {
+    for (const Step& step : steps_.steps) {
+      if (step.kind != Step::kLibrary || !target_.brings_memory(context_.kind(*step.nodes[0]))) continue;
+      const int buffer = layout_of(*step.nodes[0]->results[0]).buffer;
+      if (arena_uses_.erase(buffer) > 0) brought_.insert(buffer);
+    }
+  }
+
   template <typename F>
   void for_each_library_value(const Node& node, F&& fn) const {
     graph::for_each_operand(const_cast<Node&>(node), [&](Value*& value) { fn(*value); });
@@ -244,6 +254,8 @@ class PlanMaker {
       buffer = {runtime::PlanBuffer::kOutput, output->second};
     } else if (auto input = input_of_.find(id); input != input_of_.end()) {
       buffer = {runtime::PlanBuffer::kInput, input->second};
+    } else if (brought_.count(id)) {
+      buffer = {runtime::PlanBuffer::kFromLibrary};
     } else {
       buffer = {runtime::PlanBuffer::kArena, 0, sizes_.add(arena.offsets.at(id)),
                 sizes_.add(arena_uses_.at(id).bytes)};
@@ -382,6 +394,7 @@ class PlanMaker {
   Steps steps_;
   std::map<int, int> output_of_;  // buffer id -> output
   std::map<int, BufferUse> arena_uses_;
+  std::set<int> brought_;
   std::unique_ptr<CompiledModule> module_;
   SizeTable sizes_;
   runtime::Plan plan_;

@@ -65,12 +65,18 @@ class Target {
   virtual const char* obstacle(const Kernel& kernel, const graph::SymContext& context) const = 0;
   virtual ReductionBlocks reduction_blocks(const ReductionShape& shape) const = 0;
 
+  // Whether points of a scatter may write to the same element at the same time: the last wins, or with `adds` all are added. Other
+  // scatters run in the order of their points.
+  virtual bool scatters_in_any_order(DType, bool /*adds*/) const { return false; }
+
   // Structurally equal kernels (buffers, symbols and source lines apart) are emitted once. `context` names the symbols.
   virtual std::unique_ptr<CompiledModule> emit(std::span<const Kernel> kernels,
                                                const graph::SymContext& context,
                                                const EmitOptions& options) const = 0;
   // For the kinds of which graph::is_library_call holds.
   virtual runtime::LibraryFn library(graph::CoreKind kind) const = 0;
+  // Whether it brings the memory of its result, which would have to be copied otherwise.
+  virtual bool brings_memory(graph::CoreKind) const { return false; }
   virtual std::unique_ptr<runtime::Executable> make_executable(runtime::Plan plan) const = 0;
 };
 

@@ -16,7 +16,8 @@ namespace cdynamo::runtime {
 using SizeId = int;  // index in Plan::sizes
 
 struct PlanBuffer {
-  enum Where : uint8_t { kInput, kOutput, kArena } where = kArena;
+  // kFromLibrary: in memory that the library call which computes it brings.
+  enum Where : uint8_t { kInput, kOutput, kArena, kFromLibrary } where = kArena;
   int index = 0;       // kInput, kOutput
   SizeId offset = -1;  // kArena: bytes from the arena's start, a multiple of 64
   SizeId bytes = -1;   // kArena

@@ -101,7 +101,7 @@ class PlanExecutable final : public Executable {
       if (call.memory && !allocate_outputs(segment, frame)) return out_of_memory(error);
       if (scattered && !allocate_blocks(segment, frame, blocks)) return out_of_memory(error);
       if (segment.library ? !run_library_step(plan_.steps[segment.begin], Device(), frame.sizes,
-                                              frame.pointers, frame.call->library, error)
+                                              frame.pointers, frame.call->library, nullptr, error)
                           : !run_kernels(segment, frame, error))
         return false;
       for (int buffer : segment.last_reads)
@@ -163,6 +163,7 @@ class PlanExecutable final : public Executable {
       case PlanBuffer::kInput: data = call.inputs[buffer.index].data; break;
       case PlanBuffer::kOutput: data = call.memory ? nullptr : call.outputs[buffer.index]; break;
       case PlanBuffer::kArena: data = arena ? arena + sizes[buffer.offset] : nullptr; break;
+      case PlanBuffer::kFromLibrary: break;  // a GPU's
     }
     return data ? data : nothing;
   }

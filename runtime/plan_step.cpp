@@ -25,6 +25,7 @@ std::vector<StepLives> find_lives(const Plan& plan, const std::vector<int>& segm
       case PlanBuffer::kOutput: lives[first[buffer]].first_writes.push_back(buffer); break;
       case PlanBuffer::kInput: lives[last[buffer]].last_reads.push_back(buffer); break;
       case PlanBuffer::kArena:
+      case PlanBuffer::kFromLibrary:
         lives[first[buffer]].begins.push_back(buffer);
         lives[last[buffer]].ends.push_back(buffer);
     }
@@ -45,7 +46,7 @@ bool index_error(const int64_t* code, RunError* error) {
 }
 
 bool run_library_step(const PlanStep& step, Device device, const int64_t* sizes, void* const* pointers,
-                      LibraryCallbacks* callbacks, RunError* error) {
+                      LibraryCallbacks* callbacks, BroughtMemory* brought, RunError* error) {
   size_t dims_needed = 0;
   for (const PlanOperand& operand : step.operands) dims_needed += 2 * operand.sizes.size();
   absl::InlinedVector<int64_t, 64> all_dims(dims_needed);
@@ -79,7 +80,8 @@ bool run_library_step(const PlanStep& step, Device device, const int64_t* sizes,
                          .numbers = step.numbers.data(),
                          .text = step.text,
                          .user_call = step.user_call,
-                         .callbacks = callbacks};
+                         .callbacks = callbacks,
+                         .brought = brought};
   try {
     return step.library(args, error);
   } catch (const std::bad_alloc&) {

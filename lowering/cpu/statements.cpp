@@ -18,6 +18,7 @@ void KernelEmitter::emit_statement(const Stmt& stmt, const Placement& placement)
   Registers results;
   for (int copy = 0; copy < copies; ++copy) {
     if (stmt.kind == StmtKind::kStore) {
+      if (stmt.adds) throw graph::InternalError("emission: a CPU stores in order");
       emit_store(stmt, copy);
     } else if (stmt.kind == StmtKind::kReduce) {
       emit_reduce(stmt, copy);

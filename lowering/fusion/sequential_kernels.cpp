@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lowering/target.h"
+
 namespace cdynamo::lowering {
 namespace {
 
@@ -74,6 +76,11 @@ int combine(ElementEmitter& emitter, std::string_view reduce, DType dtype, int b
   return emitter.cast(result, dtype);
 }
 
+// Whether the target writes the points of a scatter in any order.
+bool in_any_order(const LoweringContext& context, DType dtype, std::string_view reduce) {
+  return (reduce.empty() || reduce == "sum") && context.target.scatters_in_any_order(dtype, !reduce.empty());
+}
+
 // Writes value to result[at]; `reduce` empty: overwrites.
 void write(ElementEmitter& emitter, const LoweringContext& context, const Value& result,
            const std::vector<Index>& at, std::string_view reduce, int value) {
@@ -81,14 +88,19 @@ void write(ElementEmitter& emitter, const LoweringContext& context, const Value&
   const DType dtype = result.type.dtype;
   const int buffer = emitter.plan_buffer(layout.buffer, dtype, product(result.type.sizes), true);
   const Index place = emitter.memory_index(layout, at);
-  if (!reduce.empty())
+  const bool adds = !reduce.empty() && in_any_order(context, dtype, reduce);
+  if (!reduce.empty() && !adds)
     value = combine(
         emitter, reduce, dtype,
         emitter.emit_here({.kind = StmtKind::kLoad, .dtype = dtype, .buffer = buffer, .index = place}, true),
         value);
-  emitter.emit_here(
-      {.kind = StmtKind::kStore, .dtype = dtype, .operands = {value}, .buffer = buffer, .index = place},
-      true);
+  emitter.emit_here({.kind = StmtKind::kStore,
+                     .dtype = dtype,
+                     .operands = {value},
+                     .buffer = buffer,
+                     .index = place,
+                     .adds = adds},
+                    true);
 }
 
 Kernel build_scatter(const LoweringContext& context, const Node& node) {
@@ -98,7 +110,8 @@ Kernel build_scatter(const LoweringContext& context, const Node& node) {
   const int64_t dim = args.constant("dim");
   const size_t rank = self.type.sizes.size();
   LoopAxes axes = axes_over(indices.type.sizes);
-  if (rank > 0) axes.is_row[dim] = 1;
+  const bool in_order = !in_any_order(context, result.type.dtype, args.string("reduce"));
+  if (rank > 0 && in_order) axes.is_row[dim] = 1;
   ElementEmitter emitter(context, axes, no_members());
   const int value = emitter.element(src, identity(rank));
   std::vector<Index> at = identity(rank);
@@ -106,7 +119,7 @@ Kernel build_scatter(const LoweringContext& context, const Node& node) {
       emitter.element(indices, at), rank > 0 ? self.type.sizes[dim] : Sym(1), -1, index_error_kind(args));
   if (rank > 0) at[dim] = register_index(checked);
   write(emitter, context, result, at, args.string("reduce"), value);
-  return named(finish_kernel(context, axes, emitter, /*sequential=*/true), node);
+  return named(finish_kernel(context, axes, emitter, in_order), node);
 }
 
 Kernel build_index_put(const LoweringContext& context, const Node& node) {
@@ -122,7 +135,9 @@ Kernel build_index_put(const LoweringContext& context, const Node& node) {
   });
   if (!fits) throw graph::InternalError("index_put: values of another shape than the indices give");
   LoopAxes axes = axes_over(sizes);
-  for (size_t d = 0; d < shape_rank; ++d) axes.is_row[d] = 1;
+  const std::string_view reduce = args.boolean("accumulate") ? "sum" : "";
+  const bool in_order = !in_any_order(context, result.type.dtype, reduce);
+  for (size_t d = 0; d < shape_rank; ++d) axes.is_row[d] = in_order;
   ElementEmitter emitter(context, axes, no_members());
   const int value = emitter.element(values, identity(sizes.size()));
   std::vector<Index> at;
@@ -130,8 +145,8 @@ Kernel build_index_put(const LoweringContext& context, const Node& node) {
     at.push_back(register_index(emitter.check_index(emitter.element(*indices[k], identity(shape_rank)),
                                                     self.type.sizes[k], -1, index_error_kind(args))));
   for (const Index& index : identity(rest, static_cast<int>(shape_rank))) at.push_back(index);
-  write(emitter, context, result, at, args.boolean("accumulate") ? "sum" : "", value);
-  return named(finish_kernel(context, axes, emitter, /*sequential=*/true), node);
+  write(emitter, context, result, at, reduce, value);
+  return named(finish_kernel(context, axes, emitter, in_order), node);
 }
 
 }  // namespace

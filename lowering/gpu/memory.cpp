@@ -282,10 +282,16 @@ void KernelEmitter::store(const Stmt& stmt, const Access& access, const Register
   emit_if(condition, [&] {
     Value* pointer = address(stmt, access.first);
     auto singly = [&] {
-      for (int i = 0; i < access.count; ++i)
-        ir_.CreateAlignedStore(values[i], ir_.CreateConstGEP1_64(element, pointer, i), Align(bytes));
+      for (int i = 0; i < access.count; ++i) {
+        Value* at = ir_.CreateConstGEP1_64(element, pointer, i);
+        if (stmt.adds)
+          ir_.CreateAtomicRMW(element->isFloatingPointTy() ? AtomicRMWInst::FAdd : AtomicRMWInst::Add, at,
+                              values[i], Align(bytes), AtomicOrdering::Monotonic);
+        else
+          ir_.CreateAlignedStore(values[i], at, Align(bytes));
+      }
     };
-    if (access.count == 1) return singly();
+    if (access.count == 1 || stmt.adds) return singly();
     auto wide = [&] {
       auto* type = FixedVectorType::get(element, access.count);
       Value* vector = PoisonValue::get(type);

@@ -9,6 +9,7 @@
 #include "lowering/loops/schedule.h"
 #include "runtime/cuda/cuda_executable.h"
 #include "runtime/cuda/library.h"
+#include "runtime/cuda/torch_memory.h"
 
 namespace cdynamo::lowering {
 GpuTarget::GpuTarget(int device_index, const runtime::cuda::DeviceInfo& device)
@@ -24,6 +25,11 @@ const char* GpuTarget::obstacle(const Kernel& kernel, const graph::SymContext& c
 
 ReductionBlocks GpuTarget::reduction_blocks(const ReductionShape& shape) const {
   return gpu::reduction_blocks(shape, architecture_);
+}
+
+// As eager: unless torch.use_deterministic_algorithms says otherwise, which every graph is guarded by.
+bool GpuTarget::scatters_in_any_order(DType dtype, bool adds) const {
+  return !runtime::cuda::framework_is_deterministic() && (!adds || gpu::adds_atomically(dtype));
 }
 
 std::unique_ptr<CompiledModule> GpuTarget::emit(std::span<const Kernel> kernels,
@@ -48,6 +54,10 @@ runtime::LibraryFn GpuTarget::library(graph::CoreKind kind) const {
     case kLibrary: return runtime::library_callback;
     default: throw graph::Unsupported("there is no library function for an operator on the GPU");
   }
+}
+
+bool GpuTarget::brings_memory(graph::CoreKind kind) const {
+  return kind == graph::CoreKind::kConvolution || kind == graph::CoreKind::kConvolutionWeightGrad;
 }
 
 std::unique_ptr<runtime::Executable> GpuTarget::make_executable(runtime::Plan plan) const {

@@ -12,9 +12,11 @@ class GpuTarget : public Target {
   GpuTarget(int device_index, const runtime::cuda::DeviceInfo& device);
   const char* obstacle(const Kernel& kernel, const graph::SymContext& context) const override;
   ReductionBlocks reduction_blocks(const ReductionShape& shape) const override;
+  bool scatters_in_any_order(DType dtype, bool adds) const override;
   std::unique_ptr<CompiledModule> emit(std::span<const Kernel> kernels, const graph::SymContext& context,
                                        const EmitOptions& options) const override;
   runtime::LibraryFn library(graph::CoreKind kind) const override;
+  bool brings_memory(graph::CoreKind kind) const override;
   std::unique_ptr<runtime::Executable> make_executable(runtime::Plan plan) const override;
 
  private:

@@ -242,6 +242,10 @@ std::string Architecture::cpu() const {
 
 std::string Architecture::features() const { return compute_capability >= 89 ? "+ptx78" : "+ptx71"; }
 
+bool adds_atomically(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kI32 || dtype == DType::kI64;
+}
+
 // Few rows are split until each processor has several blocks.
 ReductionBlocks reduction_blocks(const ReductionShape& shape, const Architecture& architecture) {
   const int64_t rows = shape.results_are_innermost ? (shape.results + kWarp - 1) / kWarp : shape.results;

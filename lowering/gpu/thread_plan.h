@@ -51,6 +51,9 @@ struct ThreadPlan {
   int threads() const { return outer_threads * inner_threads; }
 };
 
+// Whether the device adds to memory in one step.
+bool adds_atomically(DType dtype);
+
 // In how many blocks a reduction is done.
 ReductionBlocks reduction_blocks(const ReductionShape& shape, const Architecture& architecture);
 

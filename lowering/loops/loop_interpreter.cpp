@@ -212,8 +212,13 @@ class ItemInterpreter {
                      : read_element(pointers_[stmt.buffer], address(stmt.index), stmt.dtype, builder_);
         break;
       case StmtKind::kStore:
-        if (!masked_off(stmt))
-          write_element(pointers_[stmt.buffer], address(stmt.index), stmt.dtype, operands[0]);
+        if (masked_off(stmt)) return;
+        if (stmt.adds) {
+          const Scalar before =
+              read_element(pointers_[stmt.buffer], address(stmt.index), stmt.dtype, builder_);
+          operands[0] = builder_.add(before, operands[0]);
+        }
+        write_element(pointers_[stmt.buffer], address(stmt.index), stmt.dtype, operands[0]);
         return;
       case StmtKind::kConstant: result = number(stmt.value, stmt.int_value, stmt.dtype); break;
       case StmtKind::kAxis: result = builder_.constant_int(axes_[stmt.axis], DType::kI64); break;

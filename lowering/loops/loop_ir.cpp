@@ -50,7 +50,8 @@ void print_stmt(std::ostream& out, const Stmt& stmt) {
       mask();
       break;
     case StmtKind::kStore:
-      out << "store b" << stmt.buffer << "[" << print_index(stmt.index) << "] = r" << stmt.operands.at(0);
+      out << "store b" << stmt.buffer << "[" << print_index(stmt.index) << (stmt.adds ? "] += r" : "] = r")
+          << stmt.operands.at(0);
       mask();
       break;
     case StmtKind::kConstant:

@@ -76,6 +76,7 @@ struct Stmt {
   Index index;                        // kLoad, kStore
   double value = 0;                   // kConstant of a float dtype; `other` of a masked kLoad
   int64_t int_value = 0;              // kConstant of an integer or bool dtype; kCheckIndex: a RunError::Kind
+  bool adds = false;                  // kStore: to what is there, as other points may do at the same time
   int axis = -1;                      // kAxis
   Sym size;                           // kSize, kCheckIndex
   graph::Prim prim = {};              // kPrim

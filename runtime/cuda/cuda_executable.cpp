@@ -61,6 +61,8 @@ class CudaExecutable final : public Executable {
                              [](const SizeExpr& size) { return size.is_constant(); });
     for (const SizeExpr& size : plan_.sizes) static_sizes_.push_back(size.constant);
     make_segments();
+    brings_ = std::ranges::any_of(
+        plan_.buffers, [](const PlanBuffer& buffer) { return buffer.where == PlanBuffer::kFromLibrary; });
     for (const PlanStep& step : plan_.steps) may_fail_ |= step.launch.block.takes_error;
     if (may_fail_) error_slot(device);
     // The host's part is microseconds, but what the framework does in its calls may wait for the device.
@@ -103,6 +105,7 @@ class CudaExecutable final : public Executable {
       pointers[i] = pointer(plan_.buffers[i], call, sizes, arena.data());
     const Device device{DeviceType::kCUDA, static_cast<int8_t>(device_index_)};
     const Stream stream = current_stream(device_index_);
+    std::vector<BroughtMemory> brought(brings_ ? plan_.buffers.size() : 0);
     for (const Segment& segment : segments_) {
       if (call.memory)
         for (int buffer : segment.lives.first_writes) {
@@ -114,11 +117,17 @@ class CudaExecutable final : public Executable {
         const Recording* recording = Recording::current();
         for (int i = segment.begin; i < segment.end; ++i) {
           const PlanStep& step = plan_.steps[i];
-          const bool done = step.library
-                                ? run_library_step(step, device, sizes, pointers.data(), call.library, error)
-                                : launch(step, sizes, call.symbols, pointers.data(),
-                                         recording ? recording->stream() : stream, error);
-          if (!done) return false;
+          if (!step.library) {
+            if (!launch(step, sizes, call.symbols, pointers.data(), recording ? recording->stream() : stream,
+                        error))
+              return false;
+            continue;
+          }
+          const int result = brought_by(step);
+          if (!run_library_step(step, device, sizes, pointers.data(), call.library,
+                                result < 0 ? nullptr : &brought[result], error))
+            return false;
+          if (result >= 0) pointers[result] = brought[result].data();
         }
         return true;
       };
@@ -127,8 +136,17 @@ class CudaExecutable final : public Executable {
       if (call.memory)
         for (int buffer : segment.lives.last_reads)
           call.memory->release(call.memory->context, plan_.buffers[buffer].index);
+      if (brings_)
+        for (int buffer : segment.lives.ends) brought[buffer] = {};
     }
     return true;
+  }
+
+  // The buffer whose memory the library call brings; -1: none.
+  int brought_by(const PlanStep& step) const {
+    if (static_cast<int>(step.operands.size()) == step.num_inputs) return -1;
+    const int buffer = step.operands[step.num_inputs].buffer;
+    return buffer >= 0 && plan_.buffers[buffer].where == PlanBuffer::kFromLibrary ? buffer : -1;
   }
 
   // Steps that run together: one, or as many as are recorded and replayed together.
@@ -185,6 +203,7 @@ class CudaExecutable final : public Executable {
       case PlanBuffer::kInput: data = call.inputs[buffer.index].data; break;
       case PlanBuffer::kOutput: data = call.memory ? nullptr : call.outputs[buffer.index]; break;
       case PlanBuffer::kArena: data = arena ? arena + sizes[buffer.offset] : nullptr; break;
+      case PlanBuffer::kFromLibrary: return nullptr;
     }
     return data ? data : reinterpret_cast<void*>(device_.nothing);
   }
@@ -222,7 +241,7 @@ class CudaExecutable final : public Executable {
   const int device_index_;
   const DeviceInfo& device_;
   const Driver& driver_;
-  bool is_static_ = false, may_fail_ = false;
+  bool is_static_ = false, may_fail_ = false, brings_ = false;
   std::vector<int64_t> static_sizes_;
   std::vector<Segment> segments_;
 };

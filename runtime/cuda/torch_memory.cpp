@@ -36,6 +36,16 @@ thread_local Recording* current_recording = nullptr;
 
 }  // namespace
 
+bool framework_is_deterministic() {
+  using GlobalContext = void* (*)();
+  using Deterministic = bool (*)(const void*);
+  GlobalContext context = nullptr;
+  Deterministic deterministic = nullptr;
+  bind(context, "_ZN2at13globalContextEv");
+  bind(deterministic, "_ZNK2at7Context23deterministicAlgorithmsEv");
+  return !context || !deterministic || deterministic(context());
+}
+
 Recording* Recording::current() { return current_recording; }
 void Recording::enter() { current_recording = this; }
 void Recording::leave() { current_recording = nullptr; }

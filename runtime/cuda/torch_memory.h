@@ -11,6 +11,9 @@ namespace cdynamo::runtime::cuda {
 
 class Recording;
 
+// torch.use_deterministic_algorithms
+bool framework_is_deterministic();
+
 // The framework's current stream of a device, or that of the thread's recording; throws CudaError where it has none.
 Stream current_stream(int device_index);
 

@@ -116,7 +116,12 @@ class TorchTensor {
       handle_ = nullptr;
   }
   TorchTensor(const Shim& torch, Handle handle) : torch_(&torch), handle_(handle) {}
-  TorchTensor(const TorchTensor&) = delete;
+  TorchTensor(TorchTensor&& other) noexcept : torch_(other.torch_), handle_(other.release()) {}
+  TorchTensor& operator=(TorchTensor&& other) noexcept {
+    std::swap(torch_, other.torch_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
   ~TorchTensor() {
     if (handle_) torch_->delete_tensor(handle_);
   }
@@ -166,6 +171,43 @@ bool copy_result(const Shim& torch, Handle result, const TensorView& output) {
   return true;
 }
 
+void free_tensor(void* handle) {
+  static const auto free =
+      reinterpret_cast<Status (*)(Handle)>(find_process_symbol("aoti_torch_delete_tensor_object"));
+  free(handle);
+}
+
+bool has_layout(const Shim& torch, Handle tensor, const TensorView& wanted) {
+  int64_t *sizes = nullptr, *strides = nullptr, rank = 0;
+  if (torch.get_dim(tensor, &rank) || torch.get_sizes(tensor, &sizes) ||
+      torch.get_strides(tensor, &strides) || rank != wanted.rank)
+    return false;
+  for (int d = 0; d < wanted.rank; ++d)
+    if (sizes[d] != wanted.sizes[d] || (sizes[d] != 1 && strides[d] != wanted.strides[d])) return false;
+  return true;
+}
+
+// A fresh tensor of PyTorch's as the call's result: as it is where the call brings its memory, else copied into what is planned.
+bool deliver(const Shim& torch, TorchTensor result, const LibraryArgs& args) {
+  const TensorView& output = args.output();
+  if (!args.brought) return copy_result(torch, result.get(), output);
+  if (!has_layout(torch, result.get(), output)) {
+    Handle other = nullptr;
+    if (!torch.empty_strided ||
+        torch.empty_strided(output.rank, output.sizes, output.strides,
+                            kTorchTypes[static_cast<int>(output.dtype)], device_type(output.device),
+                            device_index(output.device), &other) != 0)
+      return false;
+    TorchTensor copy(torch, other);
+    if (torch.copy(other, result.get(), 1) != 0) return false;
+    result = std::move(copy);
+  }
+  void* data = nullptr;
+  if (torch.get_data_ptr(result.get(), &data) != 0) return false;
+  *args.brought = BroughtMemory(data, result.release(), free_tensor);
+  return true;
+}
+
 }  // namespace
 
 bool torch_convolution(const LibraryArgs& args) {
@@ -181,8 +223,7 @@ bool torch_convolution(const LibraryArgs& args) {
                          rank, at + 2 * rank, rank, static_cast<int32_t>(at[4 * rank]), at + 3 * rank, rank,
                          at[4 * rank + 1], &result) != 0)
     return false;
-  TorchTensor owner(*torch, result);
-  return copy_result(*torch, result, args.output());
+  return deliver(*torch, TorchTensor(*torch, result), args);
 }
 
 bool torch_convolution_weight_grad(const LibraryArgs& args) {
@@ -216,7 +257,7 @@ bool torch_convolution_weight_grad(const LibraryArgs& args) {
                                   3, &results[0], &results[1], &results[2]) != 0)
     return false;
   TorchTensor first(*torch, results[0]), second(*torch, results[1]), third(*torch, results[2]);
-  return copy_result(*torch, results[1], weight_view);
+  return deliver(*torch, std::move(second), args);
 }
 
 bool torch_matmul(const LibraryArgs& args) {

@@ -1,6 +1,7 @@
 // Scheduling, fusion and the executor against the interpreter of graphs; kernels are interpreted too.
 #include <cmath>
 
+#include "tests/lowering/emulated_gpu.h"
 #include "tests/lowering/lowering_test_util.h"
 
 namespace cdynamo::lowering::testing {
@@ -40,6 +41,7 @@ class CompileTest : public ::testing::Test {
   // With machine code, then with interpreted kernels.
   RunResult check(std::vector<int64_t> symbols = {}) {
     compile_and_compare(graph, inputs, symbols, interpreted_target());
+    compile_and_compare(graph, inputs, symbols, emulated_gpu_target());
     if (HasFailure()) return {};
     return compile_and_compare(graph, inputs, symbols, cpu_target());
   }

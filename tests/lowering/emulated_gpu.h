@@ -287,6 +287,9 @@ class EmulatedGpuTarget : public CpuTarget {
   ReductionBlocks reduction_blocks(const ReductionShape& shape) const override {
     return gpu::reduction_blocks(shape, architecture_);
   }
+  bool scatters_in_any_order(DType dtype, bool adds) const override {
+    return !adds || gpu::adds_atomically(dtype);
+  }
   std::unique_ptr<CompiledModule> emit(std::span<const Kernel> kernels, const graph::SymContext& context,
                                        const EmitOptions& options) const override {
     std::vector<ScheduledKernel> scheduled;
