@@ -147,6 +147,12 @@ const DeviceInfo& device_info(int index) {
   return *info;
 }
 
+bool is_capturing(Stream stream) {
+  int status = 0;
+  check(find_driver()->stream_is_capturing(stream, &status), "asking whether a stream is capturing");
+  return status != 0;
+}
+
 CurrentContext::CurrentContext(Context context) {
   const Driver& driver = *find_driver();
   check(driver.ctx_get_current(&before_), "asking for the current CUDA context");

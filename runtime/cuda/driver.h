@@ -93,6 +93,9 @@ struct DeviceInfo {
 // Throws CudaError where there is no such device.
 const DeviceInfo& device_info(int index);
 
+// Whether what is launched on the stream is recorded and not run. Throws CudaError.
+bool is_capturing(Stream stream);
+
 // While one lives, the device's primary context is the thread's.
 class CurrentContext {
  public:

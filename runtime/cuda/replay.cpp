@@ -14,12 +14,6 @@ constexpr int kTrials = 64;           // recordings that are made before their u
 constexpr int kRelaxed = 2;           // CUstreamCaptureMode: other work of the process goes on
 constexpr unsigned kNonBlocking = 1;  // CUstream_flags
 
-bool is_capturing(Stream stream) {
-  int status = 0;
-  check(find_driver()->stream_is_capturing(stream, &status), "asking whether a stream is capturing");
-  return status != 0;
-}
-
 // Recordings are made one at a time, on a stream of the current context that is never launched on.
 std::mutex& recording_mutex() {
   static auto* instance = new std::mutex;

@@ -66,9 +66,18 @@ class CudaMemory final : public DeviceMemory {
     char staged[kStaged];
     std::memcpy(staged, data, static_cast<size_t>(size));
     try {
+      const Driver& driver = *find_driver();
       const CurrentContext current(device_info(to.device.index).context);
-      check(find_driver()->memcpy_to_device_async(reinterpret_cast<DevicePointer>(to.data), staged,
-                                                  static_cast<size_t>(size), current_stream(to.device.index)),
+      const Stream stream = current_stream(to.device.index);
+      const void* from = staged;
+      if (is_capturing(stream)) {
+        // A copy that is recorded reads its memory at each replay: for ever.
+        void* kept = nullptr;
+        check(driver.mem_host_alloc(&kept, static_cast<size_t>(size), 0), "taking memory for numbers");
+        from = std::memcpy(kept, staged, static_cast<size_t>(size));
+      }
+      check(driver.memcpy_to_device_async(reinterpret_cast<DevicePointer>(to.data), from,
+                                          static_cast<size_t>(size), stream),
             "copying numbers to a device");
     } catch (const CudaError& failure) {
       *error = {RunError::kRuntimeError, failure.message};
