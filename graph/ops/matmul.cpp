@@ -70,10 +70,7 @@ Tensor fold(Tensor a, Tensor matrix, F&& multiply) {
 }
 
 // Whether eager rounds a product and what is added to it once, or has a library that adds for free.
-bool adds_in_product(Tensor a) {
-  return is_half(a.dtype()) ||
-         (is_float(a.dtype()) && a.value->type.device.type == runtime::DeviceType::kCUDA);
-}
+bool adds_in_product(Tensor a) { return is_half(a.dtype()) || (is_float(a.dtype()) && on_gpu(a)); }
 
 // beta * addend + alpha * (a @ b), rounded once.
 Tensor fused_addmm(Tensor a, Tensor b, Tensor addend, double beta = 1, double alpha = 1) {

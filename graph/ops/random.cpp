@@ -187,6 +187,15 @@ std::vector<Sym> channels_of(Tensor x) {
   return sizes;
 }
 
+// A GPU's kernel draws the mask of a dtype in a way of its own, and rounds once.
+Tensor gpu_dropout(Builder& b, const Args& args, Tensor x) {
+  const double p = args.number("p");
+  Tensor mask =
+      random_values(b, "dropout", place_of(args, x), DType::kBool, p, static_cast<double>(x.dtype()));
+  Tensor wide = to_compute(x);
+  return cast(wide * cast(mask, wide.dtype()) * (1 / (1 - p)), x.dtype());
+}
+
 template <bool of_channels, bool alpha>
 std::vector<Value*> dropout_body(Builder& b, const Args& args) {
   Tensor x = operand(b, args, "input");
@@ -194,6 +203,7 @@ std::vector<Value*> dropout_body(Builder& b, const Args& args) {
   check_float(x.dtype(), "dropout");
   const double p = args.number("p"), kept = 1 - p;
   if (p == 1) return one(x * 0.0);
+  if (!of_channels && !alpha && on_gpu(x)) return one(gpu_dropout(b, args, x));
   // Drawn as bool, which takes less memory: the numbers are the same in every dtype.
   Tensor noise = bernoulli(b, of_channels ? Place{channels_of(x)} : place_of(args, x), DType::kBool, kept);
   noise = cast(noise, x.dtype());

@@ -191,7 +191,7 @@ class CudaExecutable final : public Executable {
 
   bool replay(const Segment& segment, const Call& call, std::span<void* const> pointers, Stream stream,
               const std::function<bool()>& run_all, RunError* error) const {
-    absl::InlinedVector<uint64_t, 128> key;
+    absl::InlinedVector<uint64_t, 128> key{reinterpret_cast<uint64_t>(stream)};
     for (int buffer : segment.buffers) key.push_back(reinterpret_cast<uint64_t>(pointers[buffer]));
     for (int i = 0; i < num_symbols; ++i) key.push_back(static_cast<uint64_t>(call.symbols[i]));
     return segment.replay->run(key, stream, run_all, &error->remark);

@@ -36,6 +36,11 @@ bool library_convolution_weight_grad(const LibraryArgs& args, RunError* error) {
 }
 
 bool library_random(const LibraryArgs& args, RunError* error) {
+  if (args.text == "dropout") {
+    const bool done = torch_dropout_mask(args.output(), args.numbers[0],
+                                         static_cast<DType>(static_cast<int>(args.numbers[1])));
+    return done || refused(error, "dropout");
+  }
   const auto* distribution = std::ranges::find(kDistributions, args.text, &Distribution::name);
   if (distribution != std::end(kDistributions) &&
       torch_random(*distribution, args.output(), args.operands[0], args.numbers))

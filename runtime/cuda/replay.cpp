@@ -32,12 +32,11 @@ Stream recording_stream() {
 }  // namespace
 
 struct ReplayedLaunches::Entry {
-  Entry(std::span<const uint64_t> key, Stream stream) : key(key.begin(), key.end()), recording(stream) {}
+  explicit Entry(std::span<const uint64_t> key) : key(key.begin(), key.end()) {}
   ~Entry() {
     if (executable) find_driver()->graph_exec_destroy(executable);
   }
   const std::vector<uint64_t> key;
-  Recording recording;  // its memory
   GraphExec executable = nullptr;
 };
 
@@ -52,7 +51,7 @@ bool ReplayedLaunches::run(std::span<const uint64_t> key, Stream stream, const s
     if (!given_up_ && !is_capturing(stream)) {
       Entry* entry = find(key);
       if (!entry && is_repeated(key)) {
-        if (std::unique_ptr<Entry> recorded = record(key, launch, remark)) {
+        if (std::unique_ptr<Entry> recorded = record(key, stream, launch, remark)) {
           if (entries_.size() == kMostRecordings) entries_.pop_back();
           entries_.insert(entries_.begin(), std::move(recorded));
           entry = entries_.front().get();
@@ -87,6 +86,7 @@ bool ReplayedLaunches::is_repeated(std::span<const uint64_t> key) {
 }
 
 std::unique_ptr<ReplayedLaunches::Entry> ReplayedLaunches::record(std::span<const uint64_t> key,
+                                                                  Stream stream,
                                                                   const std::function<bool()>& launch,
                                                                   std::string* remark) {
   const Driver& driver = *find_driver();
@@ -98,20 +98,20 @@ std::unique_ptr<ReplayedLaunches::Entry> ReplayedLaunches::record(std::span<cons
   if (++recorded_ > kTrials && replayed_ < 4 * recorded_)
     return give_up("their addresses or sizes are others in most calls");
   std::lock_guard lock(recording_mutex());
-  const Stream stream = recording_stream();
-  if (!stream) return give_up("there is no stream to record them on");
-  auto entry = std::make_unique<Entry>(key, stream);
-  if (driver.stream_begin_capture(stream, kRelaxed) != kSuccess) return give_up("the driver does not record");
+  const Stream recorded_on = recording_stream();
+  if (!recorded_on) return give_up("there is no stream to record them on");
+  auto entry = std::make_unique<Entry>(key);
+  if (driver.stream_begin_capture(recorded_on, kRelaxed) != kSuccess)
+    return give_up("the driver does not record");
   std::string failure;
-  entry->recording.enter();
   try {
+    const Recording recording(recorded_on, stream);
     if (!launch()) failure = "a library call cannot be recorded";
   } catch (const CudaError& error) {
     failure = error.message;
   }
-  entry->recording.leave();
   Graph graph = nullptr;
-  Result result = driver.stream_end_capture(stream, &graph);
+  Result result = driver.stream_end_capture(recorded_on, &graph);
   if (result == kSuccess && failure.empty()) result = driver.graph_instantiate(&entry->executable, graph, 0);
   if (graph) driver.graph_destroy(graph);
   if (!failure.empty()) return give_up(failure);

@@ -22,7 +22,7 @@ class ReplayedLaunches {
  public:
   ReplayedLaunches();
   ~ReplayedLaunches();
-  // Launches on `stream` what `launch` launches on the current one, given that `key` holds all that it depends on. `launch` is called
+  // Launches on `stream` what `launch` launches on the current one, given that `key` holds all that it depends on, the stream too. `launch` is called
   // at most twice, and is false or throws CudaError where it fails. False: it failed. `remark` is filled in where launches turn out
   // not to be recordable.
   bool run(std::span<const uint64_t> key, Stream stream, const std::function<bool()>& launch,
@@ -32,8 +32,8 @@ class ReplayedLaunches {
   struct Entry;
   Entry* find(std::span<const uint64_t> key);
   bool is_repeated(std::span<const uint64_t> key);
-  std::unique_ptr<Entry> record(std::span<const uint64_t> key, const std::function<bool()>& launch,
-                                std::string* remark);
+  std::unique_ptr<Entry> record(std::span<const uint64_t> key, Stream stream,
+                                const std::function<bool()>& launch, std::string* remark);
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Entry>> entries_;  // the one used last comes first

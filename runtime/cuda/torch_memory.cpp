@@ -1,5 +1,6 @@
 #include "runtime/cuda/torch_memory.h"
 
+#include <map>
 #include <utility>
 
 #include "runtime/host/parallel.h"
@@ -47,19 +48,26 @@ bool framework_is_deterministic() {
 }
 
 Recording* Recording::current() { return current_recording; }
-void Recording::enter() { current_recording = this; }
-void Recording::leave() { current_recording = nullptr; }
 
-// Blocks that were given back serve again: launches of a recording run one after the other.
+Recording::Recording(Stream recorded_on, Stream replayed_on)
+    : stream_(recorded_on), blocks_([&]() -> std::vector<Block>& {
+        static auto* blocks = new std::map<Stream, std::vector<Block>>;
+        return (*blocks)[replayed_on];
+      }()) {
+  current_recording = this;
+}
+Recording::~Recording() { current_recording = nullptr; }
+
+// Blocks that were given back serve again: launches run one after the other.
 char* Recording::take(size_t bytes) {
   for (Block& block : blocks_)
     if (!block.taken && block.bytes >= bytes) {
       block.taken = true;
       return block.memory.data();
     }
-  leave();
+  current_recording = nullptr;
   Block block{DeviceBlock(bytes), bytes, true};
-  enter();
+  current_recording = this;
   char* data = block.memory.data();
   if (data) blocks_.push_back(std::move(block));
   return data;

@@ -44,14 +44,14 @@ class DeviceBlock {
   Recording* recording_ = nullptr;
 };
 
-// While one is entered, what the thread launches goes to a stream that records it, and the memory that this takes for itself is the
-// recording's for as long as it lives: what is replayed finds it where it was.
+// While one is entered, what the thread launches goes to a stream that records it, and the memory that this takes for itself is that
+// of all recordings which are replayed on the same stream, one after the other: what is replayed finds it where it was. One thread
+// records at a time.
 class Recording {
  public:
-  explicit Recording(Stream stream) : stream_(stream) {}
+  Recording(Stream recorded_on, Stream replayed_on);
+  ~Recording();
   Recording(const Recording&) = delete;
-  void enter();
-  void leave();
   static Recording* current();  // the thread's; null: none
   Stream stream() const { return stream_; }
   char* take(size_t bytes);
@@ -64,7 +64,7 @@ class Recording {
     bool taken = false;
   };
   Stream stream_;
-  std::vector<Block> blocks_;
+  std::vector<Block>& blocks_;
 };
 
 }  // namespace cdynamo::runtime::cuda

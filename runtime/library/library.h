@@ -68,7 +68,7 @@ bool library_attention(const LibraryArgs& args, RunError* error);
 bool library_attention_backward(const LibraryArgs& args, RunError* error);
 
 // Random numbers from the framework's generator: probabilities or absent -> output. text: the distribution
-// (torch_shim.h lists them). numbers: its two parameters. integers: the dims in the order of eager's memory, or none.
+// (torch_shim.h lists them), or "dropout", the mask of a GPU's. numbers: its two parameters, or the probability and the DType of what is dropped. integers: the dims in the order of eager's memory, or none.
 bool library_random(const LibraryArgs& args, RunError* error);
 
 // The framework's own operator `user_call`, through LibraryCallbacks.

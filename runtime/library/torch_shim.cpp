@@ -306,6 +306,22 @@ bool torch_copy(const TensorView& from, const TensorView& to) {
   return source.get() && target.get() && torch->copy(target.get(), source.get(), /*non_blocking=*/0) == 0;
 }
 
+bool torch_dropout_mask(const TensorView& out, double p, DType dtype) {
+  const Shim* torch = shim(out);
+  if (!torch || !torch->call_dispatcher || !torch->empty_strided) return false;
+  TorchTensor target(*torch, out);
+  // Of the input only the type and the layout count.
+  Handle like = nullptr;
+  if (!target.get() ||
+      torch->empty_strided(out.rank, out.sizes, out.strides, kTorchTypes[static_cast<int>(dtype)],
+                           device_type(out.device), device_index(out.device), &like) != 0)
+    return false;
+  uint64_t stack[3] = {std::bit_cast<uint64_t>(like), std::bit_cast<uint64_t>(p), 0};
+  if (torch->call_dispatcher("aten::native_dropout", "", stack) != 0) return false;
+  TorchTensor dropped(*torch, std::bit_cast<Handle>(stack[0])), mask(*torch, std::bit_cast<Handle>(stack[1]));
+  return torch->copy(target.get(), mask.get(), 1) == 0;
+}
+
 bool torch_random(const Distribution& row, const TensorView& out, const TensorView& probabilities,
                   const double* parameters) {
   const Shim* torch = shim(out);

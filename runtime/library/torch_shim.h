@@ -29,6 +29,8 @@ inline constexpr Distribution kDistributions[] = {
     {"integers", "aten::random_", "to", 1, true, false},
     {"exponential", "aten::exponential_", "", 1, false, false},
 };
+// What a GPU's dropout keeps of a tensor like `out`, but of `dtype`: a bool.
+bool torch_dropout_mask(const TensorView& out, double p, DType dtype);
 bool torch_random(const Distribution& row, const TensorView& out, const TensorView& probabilities,
                   const double* parameters);
 
