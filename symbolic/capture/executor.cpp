@@ -1,5 +1,8 @@
 #include "symbolic/capture/executor.h"
 
+#include <algorithm>
+
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
@@ -96,7 +99,12 @@ ValuePtr Executor::wrap(PyObject* object, SourcePtr source) {
     s.by_source.emplace(source, value);
     return value;
   }
+  // What is read of an object while its value is made may lead back to it: a defaultdict whose factory is a method of its own.
+  if (std::ranges::find(s.being_wrapped, object) != s.being_wrapped.end())
+    break_graph("CD0200", absl::StrCat("a ", Py_TYPE(object)->tp_name, " that refers to itself"));
   s.kept.push_back(PyRef::borrow(object));
+  s.being_wrapped.push_back(object);
+  const absl::Cleanup done = [&] { s.being_wrapped.pop_back(); };
   ValuePtr value = wrap_new(*this, object, source);
   s.by_source.emplace(source, value);
   s.by_object.emplace(object, value);

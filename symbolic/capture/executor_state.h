@@ -39,7 +39,8 @@ struct Executor::State {
   // ---- objects that have a value
   SourceMap<ValuePtr> by_source;
   std::unordered_map<PyObject*, ValuePtr> by_object;
-  std::vector<PyRef> kept;  // objects whose address is a key above
+  std::vector<PyObject*> being_wrapped;  // from the outside in
+  std::vector<PyRef> kept;               // objects whose address is a key above
 
   // ---- guards
   absl::flat_hash_set<PyTypeObject*> named_classes;  // all keys of their namespaces are strings

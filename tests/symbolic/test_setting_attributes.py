@@ -135,3 +135,26 @@ def test_a_default_factory_that_is_a_method_of_its_own_dict():
         return repr(made).count("...")
 
     assert cdynamo.optimize(run)() == run()
+
+
+class MakesItsOwn(collections.defaultdict):
+    def __init__(self):
+        super().__init__()
+        self.default_factory = self.make
+
+    def make(self):
+        return len(self)
+
+
+def read_made_inside():
+    made = MakesItsOwn()
+    return made["new"], made["other"], sorted(made.items())
+
+
+def test_a_factory_that_is_a_method_of_its_dict():
+    """The value of a bound method holds its object, whose value holds the factory."""
+    made = MakesItsOwn()
+    outside = lambda: (made["new"], dict(made))  # noqa: E731
+    assert cdynamo.optimize(read_made_inside)() == read_made_inside()
+    assert cdynamo.optimize(outside)() == (0, {"new": 0})
+    assert outside() == (0, {"new": 0})
