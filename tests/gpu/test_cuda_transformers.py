@@ -50,10 +50,14 @@ def tokens():
     return {"input_ids": ids, "labels": ids}
 
 
+def distance(x, y):
+    return (x.double() - y.double()).norm()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("make", [gpt2, llama, bert, vit])
-def test_a_model_is_one_graph(make, training, dtype):
+def test_a_model_is_one_graph(make, training, dtype, monkeypatch):
     torch.manual_seed(0)
     model, batch = make()
     model = model.to(DEVICE, dtype).train(training)
@@ -70,9 +74,12 @@ def test_a_model_is_one_graph(make, training, dtype):
             return out.logits, [p.grad.clone() for p in model.parameters() if p.grad is not None]
         return out.logits, []
 
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     want = run(model)
     got = run(cdynamo.optimize(model, fullgraph=True))
-    tolerance = 1e-4 if dtype == torch.float32 else 5e-2
-    for x, y in zip((got[0], *got[1]), (want[0], *want[1]), strict=True):
-        error = (x.double() - y.double()).norm() / y.double().norm().clamp_min(1e-6)
-        assert error < tolerance
+    tolerance, least = (1e-4, 1e-3) if dtype == torch.float32 else (5e-2, 1e-1)
+    assert distance(got[0], want[0]) < tolerance * want[0].double().norm()
+    # Some gradients are zero but for rounding, as those of the keys' biases.
+    largest = max((y.double().norm() for y in want[1]), default=0)
+    for x, y in zip(got[1], want[1], strict=True):
+        assert distance(x, y) < tolerance * max(y.double().norm(), least * largest)

@@ -156,7 +156,8 @@ NUMPY_NOT_DIFFERENTIABLE = {
 
 # What no joint graph shows: tests/graph/autograd_test.cpp holds these against differences one by one.
 ELSEWHERE = {
-    "core.addmm": "of half types alone: tests/graph/autograd_samples.inc, tests/python/test_dtypes.py",
+    "core.addmm": "of half types, and on GPUs: tests/graph/autograd_samples.inc, tests/python/test_dtypes.py",
+    "core.to_device": "the identity, from one device to another: tests/gpu/test_cuda_capture.py",
     "core.own": "the identity, in gradients alone",
     "core.follow": "the identity, in gradients alone",
     "core.slope": "its gradient is another's: tests/python/test_dtypes.py",
