@@ -44,6 +44,12 @@ void concat_derivative(Derivative& d) {
 }
 
 // Of one index a row the gradient is written as a choice, which fuses with what is done to it.
+// Zeros to add the gradients of x's elements to: a GPU adds float32 in any order, and half types are rounded once.
+Tensor sums_of(Tensor x) {
+  Tensor zero = full_like(x, 0.0);
+  return on_gpu(x) && is_half(x.dtype()) ? cast(zero, DType::kF32) : zero;
+}
+
 void gather_derivative(Derivative& d) {
   const Tensor self = d.operand(0), index = d.operand(1);
   const int64_t dim = d.args.constant("dim");
@@ -56,15 +62,19 @@ void gather_derivative(Derivative& d) {
     d.set(0, where(hit, d.grad(), 0.0));
     return;
   }
-  Tensor zero = full_like(d.operand(0), 0.0);
-  d.set(0, wrap(d.builder, d.builder.call1("core.scatter", {zero.value, d.operand(1).value, d.grad().value,
-                                                            d.args["dim"], std::string("sum")})));
+  Tensor zero = sums_of(d.operand(0));
+  Tensor sums = wrap(d.builder, d.builder.call1("core.scatter", {zero.value, d.operand(1).value,
+                                                                 cast(d.grad(), zero.dtype()).value,
+                                                                 d.args["dim"], std::string("sum")}));
+  d.set(0, cast(sums, d.operand(0).dtype()));
 }
 
 void index_derivative(Derivative& d) {
-  Tensor zero = full_like(d.operand(0), 0.0);
-  d.set(0, wrap(d.builder,
-                d.builder.call1("core.index_put", {zero.value, d.args["indices"], d.grad().value, true})));
+  Tensor zero = sums_of(d.operand(0));
+  Tensor sums = wrap(
+      d.builder, d.builder.call1("core.index_put",
+                                 {zero.value, d.args["indices"], cast(d.grad(), zero.dtype()).value, true}));
+  d.set(0, cast(sums, d.operand(0).dtype()));
 }
 
 Tensor zeros_like(Tensor x) { return full_like(x, 0.0); }

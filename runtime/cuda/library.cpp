@@ -8,7 +8,10 @@
 #include "runtime/abseil.h"
 #include "runtime/cuda/cublas_lt.h"
 #include "runtime/cuda/torch_memory.h"
+#include "runtime/library/convert.h"
+#include "runtime/library/random_layout.h"
 #include "runtime/library/torch_shim.h"
+#include "runtime/plan_step.h"
 
 namespace cdynamo::runtime::cuda {
 namespace {
@@ -36,16 +39,24 @@ bool library_convolution_weight_grad(const LibraryArgs& args, RunError* error) {
 }
 
 bool library_random(const LibraryArgs& args, RunError* error) {
-  if (args.text == "dropout") {
-    const bool done = torch_dropout_mask(args.output(), args.numbers[0],
-                                         static_cast<DType>(static_cast<int>(args.numbers[1])));
-    return done || refused(error, "dropout");
+  const TensorView& out = args.output();
+  const std::vector<int64_t> strides = packed_strides(args, out);
+  TensorView target = out;
+  DeviceBlock memory;
+  const bool moves = !has_strides(out, strides);
+  if (moves) {
+    memory = DeviceBlock(static_cast<size_t>(count_elements(out) * bytes(out.dtype)));
+    if (!memory.data()) return out_of_memory(error);
+    target.data = memory.data();
+    target.strides = strides.data();
   }
   const auto* distribution = std::ranges::find(kDistributions, args.text, &Distribution::name);
-  if (distribution != std::end(kDistributions) &&
-      torch_random(*distribution, args.output(), args.operands[0], args.numbers))
-    return true;
-  return refused(error, args.text);
+  bool done = false;
+  if (args.text == "dropout")
+    done = torch_dropout_mask(target, args.numbers[0], static_cast<DType>(static_cast<int>(args.numbers[1])));
+  else if (distribution != std::end(kDistributions))
+    done = torch_random(*distribution, target, args.operands[0], args.numbers);
+  return (done && (!moves || torch_copy(target, out))) || refused(error, args.text);
 }
 
 }  // namespace cdynamo::runtime::cuda
