@@ -2,10 +2,11 @@
 # make test           set up, build, run every test on Python 3.11, 3.12 and 3.13, lint and format check
 # make test-long      the fuzzers, gradients of all samples, 10,000 training steps
 # make test-gpu       tests/gpu, on a machine with a CUDA device
+# make bench-gpu      benchmarks/gpu.py, there
 # make test-versions  tests/python with the oldest torch that is supported and with the newest
 # make asan, tsan     tests in builds with sanitizers (build/asan, build/tsan)
 # make wheel          a wheel with LLVM inside, in dist/
-.PHONY: demo test test-long test-gpu test-versions asan tsan wheel setup build clean format
+.PHONY: demo test test-long test-gpu bench-gpu test-versions asan tsan wheel setup build clean format
 
 PY := .venv/bin/python
 
@@ -20,6 +21,9 @@ test-long: build
 
 test-gpu: build
 	$(PY) -m pytest tests/gpu -rs
+
+bench-gpu: build
+	$(PY) benchmarks/gpu.py
 
 test-versions: build
 	bash tools/versions.sh
