@@ -81,14 +81,14 @@ bool in_any_order(const LoweringContext& context, DType dtype, std::string_view 
   return (reduce.empty() || reduce == "sum") && context.target.scatters_in_any_order(dtype, !reduce.empty());
 }
 
-// Writes value to result[at]; `reduce` empty: overwrites.
+// Writes value to result[at]; `reduce` empty: overwrites. Unless in order, numbers are added by the store itself.
 void write(ElementEmitter& emitter, const LoweringContext& context, const Value& result,
-           const std::vector<Index>& at, std::string_view reduce, int value) {
+           const std::vector<Index>& at, std::string_view reduce, bool in_order, int value) {
   const BufferLayout& layout = context.layouts[result.id];
   const DType dtype = result.type.dtype;
   const int buffer = emitter.plan_buffer(layout.buffer, dtype, product(result.type.sizes), true);
   const Index place = emitter.memory_index(layout, at);
-  const bool adds = !reduce.empty() && in_any_order(context, dtype, reduce);
+  const bool adds = !reduce.empty() && !in_order;
   if (!reduce.empty() && !adds)
     value = combine(
         emitter, reduce, dtype,
@@ -118,7 +118,7 @@ Kernel build_scatter(const LoweringContext& context, const Node& node) {
   const int checked = emitter.check_index(
       emitter.element(indices, at), rank > 0 ? self.type.sizes[dim] : Sym(1), -1, index_error_kind(args));
   if (rank > 0) at[dim] = register_index(checked);
-  write(emitter, context, result, at, args.string("reduce"), value);
+  write(emitter, context, result, at, args.string("reduce"), in_order, value);
   return named(finish_kernel(context, axes, emitter, in_order), node);
 }
 
@@ -145,7 +145,7 @@ Kernel build_index_put(const LoweringContext& context, const Node& node) {
     at.push_back(register_index(emitter.check_index(emitter.element(*indices[k], identity(shape_rank)),
                                                     self.type.sizes[k], -1, index_error_kind(args))));
   for (const Index& index : identity(rest, static_cast<int>(shape_rank))) at.push_back(index);
-  write(emitter, context, result, at, reduce, value);
+  write(emitter, context, result, at, reduce, in_order, value);
   return named(finish_kernel(context, axes, emitter, in_order), node);
 }
 

@@ -24,8 +24,7 @@ Scalar LaneBuilder::rare(Scalar condition, Scalar common, Prim prim, const Scala
     collected_->push_back({condition, common, kept});
     return common;
   }
-  Value* result = branch(value(condition), value(common), [&] { return emit_rare(prim, kept); });
-  return wrap(result, common.dtype);
+  return wrap(emit_rare_case(prim, {condition, common, kept}), common.dtype);
 }
 
 std::vector<Scalar> LaneBuilder::prims(Prim prim, std::span<const Operands> operands) {
@@ -46,24 +45,15 @@ std::vector<Scalar> LaneBuilder::prims(Prim prim, std::span<const Operands> oper
     if (at == results.end()) throw graph::InternalError("emission: a rare case that is not the last step");
     of_case.push_back(&*at);
   }
-  Function* function = ir_.GetInsertBlock()->getParent();
-  BasicBlock* before = ir_.GetInsertBlock();
-  auto* slow = BasicBlock::Create(ir_.getContext(), "rare", function);
-  auto* join = BasicBlock::Create(ir_.getContext(), "common", function);
-  MDBuilder metadata(ir_.getContext());
-  ir_.CreateCondBr(any_rare, slow, join, metadata.createBranchWeights(1, 100000));
-  ir_.SetInsertPoint(slow);
-  std::vector<Value*> exact;
-  for (const RareCase& c : cases)
-    exact.push_back(branch(value(c.condition), value(c.common), [&] { return emit_rare(prim, c.operands); }));
-  BasicBlock* after = ir_.GetInsertBlock();
-  ir_.CreateBr(join);
-  ir_.SetInsertPoint(join);
+  std::vector<Value*> common;
+  for (const RareCase& c : cases) common.push_back(value(c.common));
+  const std::vector<Value*> merged = branch(any_rare, common, [&] {
+    std::vector<Value*> exact;
+    for (const RareCase& c : cases) exact.push_back(emit_rare_case(prim, c));
+    return exact;
+  });
   for (size_t i = 0; i < cases.size(); ++i) {
-    PHINode* merged = ir_.CreatePHI(exact[i]->getType(), 2);
-    merged->addIncoming(value(cases[i].common), before);
-    merged->addIncoming(exact[i], after);
-    const Scalar result = wrap(merged, cases[i].common.dtype);
+    const Scalar result = wrap(merged[i], cases[i].common.dtype);
     note_bound(result, bound(cases[i].common));
     *of_case[i] = result;
   }
@@ -71,7 +61,12 @@ std::vector<Scalar> LaneBuilder::prims(Prim prim, std::span<const Operands> oper
 }
 
 // `inside` where the condition holds, which is hardly ever.
-Value* LaneBuilder::branch(Value* condition, Value* otherwise, const std::function<Value*()>& inside) {
+Value* LaneBuilder::emit_rare_case(Prim prim, const RareCase& c) {
+  return branch(value(c.condition), {value(c.common)},
+                [&] { return std::vector{emit_rare(prim, c.operands)}; })[0];
+}
+std::vector<Value*> LaneBuilder::branch(Value* condition, const std::vector<Value*>& otherwise,
+                                        const std::function<std::vector<Value*>()>& inside) {
   LLVMContext& context = ir_.getContext();
   Function* function = ir_.GetInsertBlock()->getParent();
   BasicBlock* before = ir_.GetInsertBlock();
@@ -80,14 +75,17 @@ Value* LaneBuilder::branch(Value* condition, Value* otherwise, const std::functi
   MDBuilder metadata(context);
   ir_.CreateCondBr(condition, slow, join, metadata.createBranchWeights(1, 100000));
   ir_.SetInsertPoint(slow);
-  Value* result = inside();
+  std::vector<Value*> results = inside();
   BasicBlock* after = ir_.GetInsertBlock();
   ir_.CreateBr(join);
   ir_.SetInsertPoint(join);
-  PHINode* merged = ir_.CreatePHI(result->getType(), 2);
-  merged->addIncoming(otherwise, before);
-  merged->addIncoming(result, after);
-  return merged;
+  for (size_t i = 0; i < results.size(); ++i) {
+    PHINode* merged = ir_.CreatePHI(results[i]->getType(), 2);
+    merged->addIncoming(otherwise[i], before);
+    merged->addIncoming(results[i], after);
+    results[i] = merged;
+  }
+  return results;
 }
 
 // A call costs what is around it registers, even where it is hardly ever made; many copies of long code cost time to assemble.

@@ -46,8 +46,10 @@ class LaneBuilder final : public emit::CodeBuilder {
     Operands operands;
   };
   llvm::Value* emit_rare(Prim prim, const Operands& operands);
-  llvm::Value* branch(llvm::Value* condition, llvm::Value* otherwise,
-                      const std::function<llvm::Value*()>& inside);
+  llvm::Value* emit_rare_case(Prim prim, const RareCase& c);
+  // What `inside` gives where the condition holds, else `otherwise`.
+  std::vector<llvm::Value*> branch(llvm::Value* condition, const std::vector<llvm::Value*>& otherwise,
+                                   const std::function<std::vector<llvm::Value*>()>& inside);
   Scalar exact(Prim prim, const Scalar* operands, int count);
   llvm::Value* call_exact(Prim prim, const Scalar* operands, int count);
   Scalar long_division(Scalar a, Scalar b);

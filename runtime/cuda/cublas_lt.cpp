@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/cuda/symbol_table.h"
 #include "runtime/cuda/torch_memory.h"
 #include "runtime/host/parallel.h"
 
@@ -62,10 +63,6 @@ struct Library {
                 size_t workspace_bytes, Stream);
 };
 
-struct Symbol {
-  const char* name;
-  size_t offset;  // in Library
-};
 #define CDYNAMO_LT(member, name) {name, offsetof(Library, member)}
 constexpr Symbol kSymbols[] = {
     CDYNAMO_LT(create, "cublasLtCreate"),
@@ -82,30 +79,20 @@ constexpr Symbol kSymbols[] = {
     CDYNAMO_LT(matmul, "cublasLtMatmul"),
 };
 #undef CDYNAMO_LT
-static_assert(std::size(kSymbols) * sizeof(void*) == sizeof(Library), "a function without a row");
 
 // Null where the process has none: a framework without CUDA libraries of its own.
 const Library* find_library() {
   static const Library* found = []() -> const Library* {
     auto library = std::make_unique<Library>();
-    for (const Symbol& symbol : kSymbols) {
-      void* address = find_process_symbol(symbol.name);
-      if (!address) return nullptr;
-      *reinterpret_cast<void**>(reinterpret_cast<char*>(library.get()) + symbol.offset) = address;
-    }
-    return library.release();
+    return fill_table(*library, kSymbols, find_process_symbol) ? nullptr : library.release();
   }();
   return found;
 }
 
 // torch.backends.cuda.matmul.allow_tf32, asked at each call as eager does.
 bool allows_tf32() {
-  using GlobalContext = void* (*)();
-  using Allows = bool (*)(void*);
-  static const auto context = reinterpret_cast<GlobalContext>(find_process_symbol("_ZN2at13globalContextEv"));
-  static const auto allows =
-      reinterpret_cast<Allows>(find_process_symbol("_ZNK2at7Context15allowTF32CuBLASEv"));
-  return context && allows && allows(context());
+  static const ContextFlag flag("_ZNK2at7Context15allowTF32CuBLASEv");
+  return flag.is_set(/*otherwise=*/false);
 }
 
 // ---- a product as the library has it: matrices by columns

@@ -3,10 +3,11 @@
 #include <absl/strings/str_cat.h>
 #include <dlfcn.h>
 
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+
+#include "runtime/cuda/symbol_table.h"
 
 namespace cdynamo::runtime::cuda {
 namespace {
@@ -15,10 +16,6 @@ namespace {
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kSharedPerProcessor = 81,
               kSharedPerBlockOptin = 97;
 
-struct Symbol {
-  const char* name;
-  size_t offset;  // in Driver
-};
 #define CDYNAMO_DRIVER(member, name) {name, offsetof(Driver, member)}
 constexpr Symbol kSymbols[] = {
     CDYNAMO_DRIVER(init, "cuInit"),
@@ -57,7 +54,6 @@ constexpr Symbol kSymbols[] = {
     CDYNAMO_DRIVER(link_destroy, "cuLinkDestroy"),
 };
 #undef CDYNAMO_DRIVER
-static_assert(std::size(kSymbols) * sizeof(void*) == sizeof(Driver), "a function without a row");
 
 struct Found {
   Driver table{};
@@ -79,13 +75,10 @@ Found search() {
     found.obstacle = "there is no CUDA driver (libcuda.so.1)";
     return found;
   }
-  for (const Symbol& symbol : kSymbols) {
-    void* address = dlsym(library, symbol.name);
-    if (!address) {
-      found.obstacle = absl::StrCat("the CUDA driver is too old: it has no ", symbol.name);
-      return found;
-    }
-    std::memcpy(reinterpret_cast<char*>(&found.table) + symbol.offset, &address, sizeof address);
+  auto find = [&](const char* name) { return dlsym(library, name); };
+  if (const char* missing = fill_table(found.table, kSymbols, find)) {
+    found.obstacle = absl::StrCat("the CUDA driver is too old: it has no ", missing);
+    return found;
   }
   int count = 0;
   Result result = found.table.init(0);

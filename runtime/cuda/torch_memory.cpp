@@ -37,14 +37,13 @@ thread_local Recording* current_recording = nullptr;
 
 }  // namespace
 
+ContextFlag::ContextFlag(const char* symbol) {
+  bind(context_, "_ZN2at13globalContextEv");
+  bind(ask_, symbol);
+}
+
 bool framework_is_deterministic() {
-  using GlobalContext = void* (*)();
-  using Deterministic = bool (*)(const void*);
-  GlobalContext context = nullptr;
-  Deterministic deterministic = nullptr;
-  bind(context, "_ZN2at13globalContextEv");
-  bind(deterministic, "_ZNK2at7Context23deterministicAlgorithmsEv");
-  return !context || !deterministic || deterministic(context());
+  return ContextFlag("_ZNK2at7Context23deterministicAlgorithmsEv").is_set(/*otherwise=*/true);
 }
 
 Recording* Recording::current() { return current_recording; }

@@ -11,6 +11,17 @@ namespace cdynamo::runtime::cuda {
 
 class Recording;
 
+// A setting of the framework that a member function of at::Context, by its mangled name, answers.
+class ContextFlag {
+ public:
+  explicit ContextFlag(const char* symbol);
+  bool is_set(bool otherwise) const { return context_ && ask_ ? ask_(context_()) : otherwise; }
+
+ private:
+  void* (*context_)() = nullptr;
+  bool (*ask_)(const void*) = nullptr;
+};
+
 // torch.use_deterministic_algorithms
 bool framework_is_deterministic();
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/cuda/torch_memory.h"
+#include "runtime/library/convert.h"
 #include "runtime/library/torch_shim.h"
 #include "runtime/plan_step.h"
 
@@ -22,12 +23,6 @@ bool is_row_major(const TensorView& view) {
     expected *= view.sizes[d];
   }
   return true;
-}
-
-int64_t count(const TensorView& view) {
-  int64_t elements = 1;
-  for (int d = 0; d < view.rank; ++d) elements *= view.sizes[d];
-  return elements;
 }
 
 class CudaMemory final : public DeviceMemory {
@@ -52,7 +47,7 @@ class CudaMemory final : public DeviceMemory {
   // A few numbers for a device go through memory of our own that is not pinned: the driver has read it when it returns, and
   // nothing waits for the device. For all else PyTorch knows what has to wait for what.
   bool copy(const TensorView& from, const TensorView& to, RunError* error) const override {
-    const int64_t size = count(from) * bytes(from.dtype);
+    const int64_t size = count_elements(from) * bytes(from.dtype);
     if (is_host(from.device) && !is_host(to.device) && size <= kStaged && is_row_major(from) &&
         is_row_major(to))
       return send(from.data, to, size, error);

@@ -6,6 +6,7 @@
 #include "graph/core.h"
 #include "graph/op.h"
 #include "graph/strides.h"
+#include "symbolic/interop/attributes.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/torch/library_call.h"
@@ -129,18 +130,6 @@ bool result_type(Executor& ex, const std::vector<Value*>& operands, size_t index
 void pad_heads(Executor& ex, std::vector<Value*>& operands, int64_t padding) {
   for (size_t i = 0; i < 3; ++i)
     operands[i] = append_call1(ex, "constant_pad_nd", {operands[i], std::vector<Sym>{0, Sym(padding)}, 0.0});
-}
-
-int64_t integer_attribute(PyObject* object, const char* name) {
-  PyRef value = checked(PyObject_GetAttrString(object, name));
-  return PyLong_AsLongLong(value.get());
-}
-
-std::string text_attribute(PyObject* object, const char* name) {
-  PyRef text = checked(PyObject_GetAttrString(object, name));
-  const char* utf8 = PyUnicode_AsUTF8(text.get());
-  if (!utf8) throw PythonError{};
-  return utf8;
 }
 
 // Null where eager has no kernel for the call, or raises an error.

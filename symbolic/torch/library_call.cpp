@@ -4,6 +4,7 @@
 
 #include "graph/core.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/attributes.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/torch/return_type.h"
@@ -16,18 +17,6 @@ namespace {
 int next_id() {
   static int last = 0;
   return last += 1 << graph::kMostLibraryResults;
-}
-
-int64_t integer_attribute(PyObject* object, const char* name) {
-  PyRef value = checked(PyObject_GetAttrString(object, name));
-  return PyLong_AsLongLong(value.get());
-}
-
-std::string text_attribute(PyObject* object, const char* name) {
-  PyRef text = checked(PyObject_GetAttrString(object, name));
-  const char* utf8 = PyUnicode_AsUTF8(text.get());
-  if (!utf8) throw PythonError{};
-  return utf8;
 }
 
 // ---- capture
