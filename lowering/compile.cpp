@@ -2,6 +2,7 @@
 //
 //   device_of         is it all on one device?              device_parts.cpp
 //   target_of         the device's target                   target.h, cpu/target.cpp
+//   lay_out_channels_last  copies for convolutions        graph/passes/channels_last.cpp
 //   LoweringContext   what is known of the graph            fusion/lowering_context.cpp
 //   fuse              nodes -> steps of kernels and calls   fusion/fusion.cpp, kernel_builder.cpp, element_emitter.cpp
 //   plan_arena        where intermediates live              fusion/memory_plan.cpp
@@ -12,6 +13,7 @@
 #include <map>
 #include <set>
 
+#include "graph/passes/channels_last.h"
 #include "lowering/cpu/target.h"
 #include "lowering/device_parts.h"
 #include "lowering/fusion/in_place.h"
@@ -31,8 +33,10 @@ using runtime::PlanStep;
 class PlanMaker {
  public:
   PlanMaker(const Target& target, const graph::Graph& core, const CompileOptions& options,
-            CompileReport* report)
+            CompileReport* report, const graph::ChannelsLast& channels_last)
       : target_(target), core_(core), options_(options), report_(report), context_(core, target) {
+    context_.channels_last = channels_last.values;
+    context_.turned = channels_last.turned;
     for (size_t i = 0; i < core.inputs.size(); ++i) input_of_[core.inputs[i]->id] = static_cast<int>(i);
   }
 
@@ -423,6 +427,10 @@ const Target& target_of(runtime::Device device) {
   return gpu_target(device.index);
 }
 
+bool gains_by_channels_last(const graph::Node& convolution) {
+  return target_of(convolution.results[0]->type.device).gains_by_channels_last(convolution);
+}
+
 std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options,
                                              CompileReport* report) {
   if (const std::optional<runtime::Device> device = device_of(core))
@@ -432,7 +440,10 @@ std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const Com
 
 std::unique_ptr<runtime::Executable> compile_for(const Target& target, const graph::Graph& core,
                                                  const CompileOptions& options, CompileReport* report) {
-  return PlanMaker(target, core, options, report).run();
+  const graph::ChannelsLast channels_last = graph::lay_out_channels_last(
+      core, [&](const graph::Node& node) { return target.gains_by_channels_last(node); });
+  return PlanMaker(target, channels_last.core ? *channels_last.core : core, options, report, channels_last)
+      .run();
 }
 
 }  // namespace cdynamo::lowering

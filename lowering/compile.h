@@ -36,7 +36,10 @@ std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const Com
 class Target;
 const Target& target_of(runtime::Device device);
 
-// The same for a given target: the tests' has an interpreter of kernels for emission.
+// As graph::Gains: what the target of the convolution's device says.
+bool gains_by_channels_last(const graph::Node& convolution);
+
+// compile for a given target: the tests' has an interpreter of kernels for emission.
 std::unique_ptr<runtime::Executable> compile_for(const Target& target, const graph::Graph& core,
                                                  const CompileOptions& options, CompileReport* report);
 

@@ -63,7 +63,12 @@ class Target {
 
   // Why the loop nest had better not be one kernel; null where it may be.
   virtual const char* obstacle(const Kernel& kernel, const graph::SymContext& context) const = 0;
+  // Why several nodes had better not make this kernel, which some of them may be alone.
+  virtual const char* fusion_obstacle(const Kernel&, const graph::SymContext&) const { return nullptr; }
   virtual ReductionBlocks reduction_blocks(const ReductionShape& shape) const = 0;
+
+  // Whether a convolution, or the gradient of its weight, is faster in channels-last memory (graph/passes/channels_last.h).
+  virtual bool gains_by_channels_last(const graph::Node& /*convolution*/) const { return false; }
 
   // Whether points of a scatter may write to the same element at the same time: the last wins, or with `adds` all are added. Other
   // scatters run in the order of their points.

@@ -479,9 +479,10 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
     const std::vector<bool> behind = graph::inputs_behind(*prepared.core, differentiable);
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = wanted[i] && behind[i];
   }
-  auto training =
-      TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
-                             {.memory_budget = global_config().memory_budget}, std::move(compile));
+  auto training = TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
+                                         {.memory_budget = global_config().memory_budget,
+                                          .gains_by_channels_last = lowering::gains_by_channels_last},
+                                         std::move(compile));
   refuse_writes_past_history(captured, *training);
   if (stages_are_noted() || log_enabled(Topic::kAot)) {
     const std::unique_ptr<graph::Graph> joint = graph::make_joint_graph(training->plan());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/passes/channels_last.h"
 
 namespace cdynamo::graph {
 
@@ -21,6 +22,8 @@ struct PartitionOptions {
   double memory_budget = 1.0;
   // The most bytes that a backward has in memory at a time where these values are kept; null: unknown.
   std::function<double(const std::vector<Value*>&)> peak = {};
+  // What is kept lies as the device's convolutions have it (passes/channels_last.h); null: none has wishes.
+  Gains gains_by_channels_last = {};
 };
 
 // `needed`: values of the core graph `forward` that its backward reads. The result are values to keep, graph

@@ -249,7 +249,7 @@ void settle(Graph& graph) {
   optimize(graph);
 }
 
-void make_forward(Training& training, const std::vector<Value*>& kept) {
+void make_forward(Training& training, const std::vector<Value*>& kept, const PartitionOptions& options) {
   training.forward = training.function->clone();
   Graph& forward = *training.forward;
   remove_functions(forward);
@@ -257,6 +257,9 @@ void make_forward(Training& training, const std::vector<Value*>& kept) {
   std::vector<bool> written(forward.inputs.size());
   for (const Graph::Mutation& mutation : forward.mutations) written[mutation.input] = true;
   const size_t count = forward.outputs.size();
+  std::vector<char> channels_last;
+  if (options.gains_by_channels_last)
+    channels_last = channels_last_values(*training.function, options.gains_by_channels_last);
   for (Value* value : kept) {
     SavedValue saved{.value = value};
     Value* image = forward.value(value->id);
@@ -271,7 +274,8 @@ void make_forward(Training& training, const std::vector<Value*>& kept) {
     } else {
       saved.kind = SavedValue::kExtra;
       saved.index = static_cast<int>(forward.outputs.size());
-      value->type.strides = inner_strides(*value);
+      const bool is_last = !channels_last.empty() && channels_last[value->id];
+      value->type.strides = is_last ? channels_last_strides(value->type.sizes) : inner_strides(*value);
       as_output(builder, image)->type.strides = value->type.strides;
     }
     training.saved.push_back(saved);
@@ -337,7 +341,7 @@ Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_
   };
   std::vector<Value*> kept = partition(*plain, needed, measured);
   for (Value*& value : kept) value = training.function->value(value->id);
-  make_forward(training, kept);
+  make_forward(training, kept, options);
   for (const auto& node : training.function->nodes) {
     if (node->op != &op("core.function")) continue;
     const Args args(node->op->parsed[0], node->args);

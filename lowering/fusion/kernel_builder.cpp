@@ -253,6 +253,9 @@ class Attempt : public IndexEmitter {
 
   Kernel finish(ElementEmitter& emitter, const LoopAxes& axes) {
     Kernel kernel = finish_kernel(context_, axes, emitter);
+    if (spec_.members.size() > 1)
+      if (const char* obstacle = context_.target.fusion_obstacle(kernel, context_.sym))
+        throw CannotFuse{obstacle};
     kernel.nodes = spec_.members;
     kernel.name = kernel_name(spec_.members);
     return kernel;

@@ -112,6 +112,12 @@ bool resolve_view(const LoweringContext& context, const Value& value, BufferLayo
   return true;
 }
 
+static std::vector<Sym> strides_of_inner(const LoweringContext& context, const Value& value) {
+  if (!context.channels_last.empty() && context.channels_last[value.id])
+    return graph::channels_last_strides(value.type.sizes);
+  return graph::inner_strides(value);
+}
+
 std::vector<const Value*> assign_layouts(LoweringContext& context) {
   for (const Value* input : context.graph.inputs)
     context.layouts[input->id] = {input->id, input->type.strides, Sym()};
@@ -135,7 +141,7 @@ std::vector<const Value*> assign_layouts(LoweringContext& context) {
     if (context.is_inline(*node)) continue;
     for (const Value* value : node->results)
       if (context.layouts[value->id].buffer < 0)
-        context.layouts[value->id] = {value->id, graph::inner_strides(*value), Sym()};
+        context.layouts[value->id] = {value->id, strides_of_inner(context, *value), Sym()};
   }
   return owners;
 }

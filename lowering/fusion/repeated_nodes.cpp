@@ -59,7 +59,7 @@ class RepeatedNodes {
       const Value& value = *node->results[0];
       if (mark_for_sequential_reader(*node)) continue;
       if (cones_[node->id].bytes > 0 && readers_.count(value) < 2) continue;
-      if (readers_.must_be_stored(value)) continue;
+      if (readers_.must_be_stored(value) || context_.is_turned(value)) continue;
       if (is_cheap(whole_cones_[node->id], value))
         mark_with_operands(*node);
       else if (is_cheap(cones_[node->id], value))
@@ -113,7 +113,7 @@ class RepeatedNodes {
   // One reader, which may compute it for itself.
   bool is_private(const Node& node) const {
     return is_pointwise(node) && readers_.count(*node.results[0]) == 1 &&
-           !readers_.must_be_stored(*node.results[0]);
+           !readers_.must_be_stored(*node.results[0]) && !context_.is_turned(*node.results[0]);
   }
   bool is_cheap(const Cone& cone, const Value& value) const {
     const int64_t bytes = context_.bytes_hint(value);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "graph/passes/channels_last.h"
 #include "lowering/gpu/emit.h"
 #include "lowering/loops/schedule.h"
 #include "runtime/cuda/cuda_executable.h"
@@ -21,6 +22,14 @@ const char* GpuTarget::obstacle(const Kernel& kernel, const graph::SymContext& c
   return reduces_crosswise(kernel, context, gpu::kThreads)
              ? "one reduction runs along memory, the other across it"
              : nullptr;
+}
+
+const char* GpuTarget::fusion_obstacle(const Kernel& kernel, const graph::SymContext& context) const {
+  return turns_rows(kernel, context, gpu::kThreads) ? "rows run along memory and across it" : nullptr;
+}
+
+bool GpuTarget::gains_by_channels_last(const graph::Node& convolution) const {
+  return graph::gains_by_channels_last(convolution, runtime::cuda::convolutions_use_tf32());
 }
 
 ReductionBlocks GpuTarget::reduction_blocks(const ReductionShape& shape) const {

@@ -11,6 +11,8 @@ class GpuTarget : public Target {
  public:
   GpuTarget(int device_index, const runtime::cuda::DeviceInfo& device);
   const char* obstacle(const Kernel& kernel, const graph::SymContext& context) const override;
+  const char* fusion_obstacle(const Kernel& kernel, const graph::SymContext& context) const override;
+  bool gains_by_channels_last(const graph::Node& convolution) const override;
   ReductionBlocks reduction_blocks(const ReductionShape& shape) const override;
   bool scatters_in_any_order(DType dtype, bool adds) const override;
   std::unique_ptr<CompiledModule> emit(std::span<const Kernel> kernels, const graph::SymContext& context,

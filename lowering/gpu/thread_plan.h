@@ -28,7 +28,7 @@ struct Architecture {
 };
 
 constexpr int kWarp = 32;
-constexpr LaneStyle kThreads{.few = kWarp};
+constexpr LaneStyle kThreads{.few = kWarp, .shares_pieces_of = 16};
 
 // Where a row scratch lies.
 struct ScratchPlace {

@@ -37,6 +37,8 @@ struct LoweringContext {
   std::vector<char> is_output;        // by value id: written to an output or an input after the graph
   std::vector<char> repeated;         // by node id: cheap, computed again wherever it is read
   std::vector<BufferLayout> layouts;  // by value id
+  // By value id, or empty (graph/passes/channels_last.h).
+  std::vector<char> channels_last, turned;
 
   CoreKind kind(const Node& node) const { return kinds[node.id]; }
   int64_t hint(const Sym& sym_size) const {
@@ -46,6 +48,8 @@ struct LoweringContext {
   int64_t bytes_hint(const Value& value) const {
     return numel_hint(value) * runtime::bytes(value.type.dtype);
   }
+  // Stored before it is read: it has another order in memory than what it is computed of.
+  bool is_turned(const Value& value) const { return !turned.empty() && turned[value.id]; }
   bool is_empty(const Value& value) const;  // some size is the constant 0
   // No kernel of its own: a view, a constant, or a cheap node that is repeated at each use.
   bool is_inline(const Node& node) const { return repeated[node.id] || is_view(kind(node)); }

@@ -90,7 +90,10 @@ class Scheduler {
   ScheduledKernel run() {
     order_axes();
     choose_lanes();
-    if (style_.tiles && rows_.empty() && !sequential_ && !interleave()) tile_transposition();
+    if (rows_.empty() && !sequential_) {
+      if (style_.tiles && !interleave()) tile_transposition();
+      if (style_.shares_pieces_of > 0) share_pieces();
+    }
     renumber();
     collapse(outer_, 0);
     collapse(rows_, static_cast<int>(outer_.size()));
@@ -220,18 +223,49 @@ class Scheduler {
         if (axis != lane && stride_along(stmt.index, axis) == Sym(1) && extent_hint(axis) >= style_.few)
           reading = axis;
     });
-    if (reading < 0 || counted) return;
+    if (reading >= 0 && !counted) tile(lane, reading, style_.few);
+  }
+
+  // The same for threads: neighbours share pieces of the axis that is written along, or of the one that is read along, and go on
+  // along the other.
+  void share_pieces() {
+    const int64_t width = style_.shares_pieces_of;
+    int writing = -1, reading = -1;
+    bool counted = false;
+    for_each_statement([&](Stmt& stmt) {
+      counted |= stmt.kind == StmtKind::kAxis;
+      if (stmt.kind != StmtKind::kStore) return;
+      for (int axis : outer_)
+        if (stride_along(stmt.index, axis) == Sym(1) && extent_hint(axis) >= width / 2) writing = axis;
+    });
+    if (writing < 0 || counted) return;
+    for_each_statement([&](Stmt& stmt) {
+      if (stmt.kind != StmtKind::kLoad ||
+          std::abs(hint_of(context_, stride_along(stmt.index, writing))) < width / 2)
+        return;
+      for (int axis : outer_)
+        if (axis != writing && stride_along(stmt.index, axis) == Sym(1) && extent_hint(axis) >= width / 2)
+          reading = axis;
+    });
+    if (reading < 0) return;
+    for (const int64_t points : {width, width / 2})
+      for (const auto& [lane, other] : {std::pair(writing, reading), std::pair(reading, writing)})
+        if (all_extents_[lane].is_constant() && all_extents_[lane].constant() % points == 0)
+          return tile(lane, other, points);
+  }
+
+  // Lanes have `width` points along one axis, and go along the other.
+  void tile(int lane, int other, int64_t width) {
     const int blocks = static_cast<int>(all_extents_.size());
-    all_extents_.push_back(Sym(extent.constant() / style_.few));
-    all_extents_[lane] = Sym(style_.few);
+    all_extents_.push_back(Sym(all_extents_[lane].constant() / width));
+    all_extents_[lane] = Sym(width);
     for_each_statement([&](Stmt& stmt) {
       const Sym stride = stride_along(stmt.index, lane);
-      if (!(stride == Sym()))
-        stmt.index.terms.push_back({.axis = blocks, .stride = stride * Sym(style_.few)});
+      if (!(stride == Sym())) stmt.index.terms.push_back({.axis = blocks, .stride = stride * Sym(width)});
     });
-    outer_.pop_back();
+    std::erase(outer_, lane);
     // With the axes that will be one with it.
-    auto last = std::find(outer_.begin(), outer_.end(), reading), first = last++;
+    auto last = std::find(outer_.begin(), outer_.end(), other), first = last++;
     while (first != outer_.begin() && walked_as_one(first[-1], first[0], all_extents_[first[0]])) --first;
     const std::vector<int> run(first, last);
     outer_.erase(first, last);
@@ -330,6 +364,26 @@ bool reduces_crosswise(const Kernel& kernel, const graph::SymContext& context, L
         along |= walks.along && !walks.across;
         across |= walks.across && !walks.along;
       }
+  return along && across;
+}
+
+bool turns_rows(const Kernel& kernel, const graph::SymContext& context, LaneStyle style) {
+  constexpr size_t kFewestAxes = 4;
+  const std::vector<Sym> extents = extents_of(kernel);
+  const int num_outer = static_cast<int>(kernel.outer.size());
+  if (extents.size() < kFewestAxes || extents.size() == kernel.outer.size()) return false;
+  bool along = false, across = false;
+  for_each_access(kernel, true, [&](const Stmt& stmt) {
+    int contiguous = -1;
+    int64_t points[2] = {1, 1};  // of the outer axes that it varies along, of the inner ones
+    for (const IndexTerm& term : stmt.index.terms) {
+      if (term.axis < 0 || term.stride == Sym()) continue;
+      points[term.axis >= num_outer] *= hint_of(context, extents[term.axis]);
+      if (term.stride == Sym(1)) contiguous = term.axis;
+    }
+    if (contiguous >= 0 && std::min(points[0], points[1]) >= style.few / 2)
+      (contiguous >= num_outer ? along : across) = true;
+  });
   return along && across;
 }
 

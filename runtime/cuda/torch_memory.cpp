@@ -1,6 +1,7 @@
 #include "runtime/cuda/torch_memory.h"
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "runtime/host/parallel.h"
@@ -44,6 +45,17 @@ ContextFlag::ContextFlag(const char* symbol) {
 
 bool framework_is_deterministic() {
   return ContextFlag("_ZNK2at7Context23deterministicAlgorithmsEv").is_set(/*otherwise=*/true);
+}
+
+bool convolutions_use_tf32() {
+  using GlobalContext = void* (*)();
+  using Allows = bool (*)(const void*, std::optional<int>);
+  GlobalContext context = nullptr;
+  Allows allows = nullptr;
+  bind(context, "_ZN2at13globalContextEv");
+  bind(allows, "_ZNK2at7Context14allowTF32CuDNNESt8optionalINS_9Float32OpEE");
+  constexpr int kConvolution = 1;  // at::Float32Op
+  return context && allows && allows(context(), kConvolution);
 }
 
 Recording* Recording::current() { return current_recording; }

@@ -25,6 +25,9 @@ class ContextFlag {
 // torch.use_deterministic_algorithms
 bool framework_is_deterministic();
 
+// torch.backends.cudnn.allow_tf32
+bool convolutions_use_tf32();
+
 // The framework's current stream of a device, or that of the thread's recording; throws CudaError where it has none.
 Stream current_stream(int device_index);
 

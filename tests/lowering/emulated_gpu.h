@@ -17,6 +17,7 @@
 #include <mutex>
 #include <vector>
 
+#include "graph/passes/channels_last.h"
 #include "lowering/cpu/target.h"
 #include "lowering/gpu/emit.h"
 #include "runtime/host/jit.h"
@@ -283,6 +284,12 @@ class EmulatedGpuTarget : public CpuTarget {
   explicit EmulatedGpuTarget(gpu::Architecture architecture) : architecture_(architecture) {}
   const char* obstacle(const Kernel& kernel, const graph::SymContext& context) const override {
     return reduces_crosswise(kernel, context, gpu::kThreads) ? "crosswise" : nullptr;
+  }
+  const char* fusion_obstacle(const Kernel& kernel, const graph::SymContext& context) const override {
+    return turns_rows(kernel, context, gpu::kThreads) ? "rows run along memory and across it" : nullptr;
+  }
+  bool gains_by_channels_last(const graph::Node& convolution) const override {
+    return graph::gains_by_channels_last(convolution, true);
   }
   ReductionBlocks reduction_blocks(const ReductionShape& shape) const override {
     return gpu::reduction_blocks(shape, architecture_);
