@@ -211,6 +211,12 @@ class Partitioner {
     return value;
   }
 
+  // Statistics of half types are of their float32 values, which are no memory of their own.
+  static const Value* before_cast(const Value* value) {
+    const bool is_cast = value->node && value->node->op->core.kind == CoreKind::kCast;
+    return is_cast ? std::get<Value*>(value->node->args[0]) : value;
+  }
+
   void mark(const Value* value) { in_memory_[base_of(value)->id] = true; }
 
   void find_region_results() {
@@ -276,7 +282,7 @@ class Partitioner {
     for (const auto& node : graph_.nodes)
       for_each_operand(*node, [&](Value*& operand) {
         if (reads_memory(*node)) mark(operand);
-        if (node->op->family == Family::kReduction && users[operand->id] > 1) mark(operand);
+        if (node->op->family == Family::kReduction && users[operand->id] > 1) mark(before_cast(operand));
       });
   }
 

@@ -1,4 +1,5 @@
 #include "graph/autograd/training.h"
+#include "graph/strides.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -105,6 +106,38 @@ Training two_layers(const PartitionOptions& options = {}) {
   Tensor hidden = tanh(mm(x, w));
   graph->outputs = {mm(exp(hidden), v).value};
   return make_training(std::move(graph), {false, true, true}, {true}, options);
+}
+
+// What a norm of half values reads again is these, not their float32 copies; and what is between convolutions of a GPU lies as they
+// have it.
+TEST(Training, WhatANormKeeps) {
+  auto graph = std::make_unique<Graph>();
+  Builder b(*graph, Level::kCore);
+  const auto half = [&](std::vector<Sym> sizes, const char* name) {
+    TensorType type;
+    type.dtype = DType::kBF16;
+    type.strides = contiguous_strides(sizes);
+    type.sizes = std::move(sizes);
+    return wrap(b, graph->add_input(type, name));
+  };
+  const std::vector<Sym> one{1, 1}, none{0, 0};
+  Tensor x = half({2, 8, 4, 4}, "x"), w = half({16, 8, 1, 1}, "w");
+  Tensor h = wrap(b, b.call1("core.convolution",
+                             {x.value, w.value, std::monostate{}, one, none, one, false, none, Sym(1)}));
+  Tensor wide = to_compute(h), centred = wide - mean(wide, {0, 2, 3}, true);
+  Tensor scale = rsqrt(mean(centred * centred, {0, 2, 3}, true) + 1e-5);
+  graph->outputs = {cast(centred * scale, DType::kBF16).value};
+  const PartitionOptions options{
+      .gains_by_channels_last = [](const Node& node) { return gains_by_channels_last(node, true); }};
+  const Training training = make_training(std::move(graph), {true, true}, {true}, options);
+  int large = 0;
+  for (const SavedValue& saved : training.saved) {
+    if (saved.kind != SavedValue::kExtra || !(saved.value->type.numel() == Sym(512))) continue;
+    ++large;
+    EXPECT_EQ(saved.value->type.dtype, DType::kBF16);
+    EXPECT_EQ(saved.value->type.strides, channels_last_strides(saved.value->type.sizes));
+  }
+  EXPECT_EQ(large, 1);
 }
 
 DenseTensor ramp(std::vector<int64_t> sizes) {
