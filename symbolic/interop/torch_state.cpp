@@ -1,8 +1,35 @@
 // torch's modes, as tensor_access.h offers them.
+#include <array>
+
+#include "runtime/host/parallel.h"
 #include "symbolic/interop/tensor_access.h"
 #include "symbolic/interop/torch_access.h"
 
 namespace cdynamo::symbolic {
+namespace {
+
+constexpr uint32_t kFirstAttentionFlag = 1u << 16;  // after TorchState::Flag
+
+// Which kernels scaled_dot_product_attention may not choose on a GPU (torch.nn.attention.sdpa_kernel): a flag for each.
+uint32_t attention_flags(const void* context) {
+  using Enabled = bool (*)(const void*);
+  static const auto enabled = [] {
+    std::array<Enabled, 5> found{};
+    size_t i = 0;
+    for (const char* symbol :
+         {"_ZNK2at7Context19userEnabledFlashSDPEv", "_ZNK2at7Context26userEnabledMemEfficientSDPEv",
+          "_ZNK2at7Context18userEnabledMathSDPEv", "_ZNK2at7Context19userEnabledCuDNNSDPEv",
+          "_ZNK2at7Context26userEnabledOverrideableSDPEv"})
+      found[i++] = reinterpret_cast<Enabled>(runtime::find_process_symbol(symbol));
+    return found;
+  }();
+  uint32_t flags = 0;
+  for (size_t i = 0; i < enabled.size(); ++i)
+    if (enabled[i] && !enabled[i](context)) flags |= kFirstAttentionFlag << i;
+  return flags;
+}
+
+}  // namespace
 
 TorchState read_torch_state() {
   TorchState state;
@@ -25,6 +52,7 @@ TorchState read_torch_state() {
     for (int8_t device : {torch_access::kCpu, torch_access::kCuda})
       state.autocast_dtypes[device] = api->autocast_dtype(device);
   }
+  if (api->cuda_keys) state.flags |= attention_flags(api->context);
   if (api->current_device) state.current_device = api->current_device();
   return state;
 }
