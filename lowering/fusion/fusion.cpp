@@ -190,7 +190,7 @@ class Fusion {
       if (group_of(*node) < 0 || groups_[group_of(*node)].alone) continue;
       std::vector<std::pair<int64_t, const Node*>> producers;
       for_each_read(*node, [&](const Value& value) {
-        if (value.node && group_of(*value.node) >= 0)
+        if (value.node && group_of(*value.node) >= 0 && !is_turned_for_several(value, *node))
           producers.push_back({context_.bytes_hint(value), value.node});
       });
       std::stable_sort(producers.begin(), producers.end(),
@@ -198,6 +198,12 @@ class Fusion {
       for (auto [bytes, producer] : producers) try_merge(group_of(*producer), group_of(*node));
       graph::TimeBudget::check();
     }
+  }
+
+  // What is turned around once for several readers has a kernel of its own: the readers are one in another, in the new order.
+  bool is_turned_for_several(const Value& value, const Node& reader) const {
+    return context_.is_turned(value) && context_.users[value.id].size() > 1 &&
+           !context_.is_turned(*reader.results[0]);
   }
 
   // --- side by side ---

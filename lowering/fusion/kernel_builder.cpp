@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/strides.h"
 #include "lowering/loops/domain.h"
 #include "lowering/target.h"
 
@@ -265,12 +266,37 @@ class Attempt : public IndexEmitter {
 
   int64_t extent_hint(int axis) const { return context_.hint(axes_.extents[axis]); }
 
+  // Channels next to each other in memory are not what is reduced.
+  bool runs_across_channels() const {
+    if (context_.channels_last.empty()) return false;
+    return std::ranges::any_of(reductions_, [&](const Node* node) {
+      const graph::Args args = args_of(*node);
+      const std::vector<int64_t> dims = args.constants("dims");
+      return std::ranges::count(dims, 1) == 0 && is_channels_last(*args.value("self"));
+    });
+  }
+
+  // In memory, or computed element by element of what is.
+  bool is_channels_last(const Value& value) const {
+    const Value* at = &value;
+    while (at->type.rank() == 4 && context_.layouts[at->id].buffer < 0 && at->node) {
+      const Value* next = nullptr;
+      graph::for_each_operand(const_cast<Node&>(*at->node), [&](Value*& operand) {
+        if (!next && operand->type.sizes == at->type.sizes) next = operand;
+      });
+      if (!next) return false;
+      at = next;
+    }
+    return at->type.rank() == 4 &&
+           context_.layouts[at->id].strides == graph::channels_last_strides(at->type.sizes);
+  }
+
   bool wants_split() {
     ReductionShape shape;
     for (size_t axis = 0; axis < axes_.extents.size(); ++axis)
       (axes_.is_row[axis] ? shape.length : shape.results) *=
           std::max<int64_t>(1, extent_hint(static_cast<int>(axis)));
-    shape.results_are_innermost = !axes_.is_row.empty() && !axes_.is_row.back();
+    shape.results_are_innermost = !axes_.is_row.empty() && (!axes_.is_row.back() || runs_across_channels());
     blocks_ = context_.target.reduction_blocks(shape);
     if (blocks_.wanted == 0) return false;
     const char* obstacle = split_obstacle();

@@ -21,21 +21,23 @@ DEVICE = "cuda:0"
 
 
 class Block(nn.Module):
-    """A residual block; `groups` for the kernel in the middle."""
+    """A residual block; `groups` for the kernel in the middle. Smooth unless told: where a number is nearly 0, the gradient of relu
+    depends on how it was rounded."""
 
-    def __init__(self, inner, outer, stride=1, groups=1, size=3):
+    def __init__(self, inner, outer, stride=1, groups=1, size=3, activation=F.silu):
         super().__init__()
+        self.activation = activation
         self.layers = nn.Sequential(
             nn.Conv2d(inner, outer, 1, bias=False),
             nn.BatchNorm2d(outer),
-            nn.ReLU(),
+            nn.SiLU(),
             nn.Conv2d(outer, outer, size, stride, size // 2, groups=groups),
             nn.BatchNorm2d(outer),
         )
         self.shortcut = nn.Conv2d(inner, outer, 1, stride)
 
     def forward(self, x):
-        return torch.relu(self.layers(x) + self.shortcut(x))
+        return self.activation(self.layers(x) + self.shortcut(x))
 
 
 class Network(nn.Module):
@@ -46,8 +48,19 @@ class Network(nn.Module):
         self.head = nn.Linear(64, 10)
 
     def forward(self, x):
-        x = F.max_pool2d(torch.relu(self.stem(x)), 3, 2, 1)
+        x = F.avg_pool2d(F.silu(self.stem(x)), 3, 2, 1)
         return self.head(self.blocks(x).mean((2, 3)))
+
+
+class Pooled(nn.Module):
+    """Which of two numbers is the larger may depend on how they were rounded: compared with a wide tolerance."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(16, 32, 3, padding=1)
+
+    def forward(self, x):
+        return F.max_pool2d(torch.relu(self.conv(x)), 3, 2, 1) + F.max_pool2d(x, 3, 2, 1).repeat(1, 2, 1, 1)
 
 
 class UNet(nn.Module):
@@ -74,6 +87,7 @@ MODELS = {
     "block": (lambda: Block(16, 32), (2, 16, 14, 14)),
     "odd sizes": (lambda: Block(17, 35), (3, 17, 7, 9)),
     "unet": (UNet, (2, 16, 16, 16)),
+    "pooled": (Pooled, (2, 16, 14, 14)),
 }
 
 
@@ -127,6 +141,7 @@ def test_equal_to_eager(name, precision, training):
         # As near to the true numbers as eager is; what is nearly 0, as a bias's gradient before a norm, counts by the largest.
         small = 1e-3 * largest / (c.norm().item() + 1e-12)
         allowed = {"tf32": 2e-3, "f32": 2e-5, "bf16": 2e-2}[precision] * max(1.0, small)
+        allowed = max(allowed, 0.1) if name == "pooled" and training else allowed
         assert error(a, c) < 2 * error(b, c) + allowed
 
 

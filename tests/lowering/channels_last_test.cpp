@@ -115,6 +115,24 @@ TEST_F(ChannelsLastTest, Gradients) {
   check();
 }
 
+// A channel's sum runs across memory: it is done in blocks, with channels side by side.
+TEST_F(ChannelsLastTest, StatisticsOfChannels) {
+  Tensor h = convolve(input({2, 8, 16, 16}), input({16, 8, 3, 3})) * 0.0625;
+  output(graph::sum(h, {0, 2, 3}));
+  EXPECT_EQ(count(check().report.plan, "partial"), 1);
+}
+
+// What is turned around for several readers is stored, and they are one kernel.
+TEST_F(ChannelsLastTest, ReadersOfWhatIsTurned) {
+  Tensor h = convolve(input({2, 16, 8, 8}), input({32, 16, 3, 3})) * 0.0625, x = input({2, 32, 8, 8});
+  Tensor turned = graph::where(graph::gt(x, 0.0), x, 0.0);
+  output(graph::sum(turned, {0, 2, 3}));
+  output(graph::sum(turned * h, {0, 2, 3}));
+  const std::string plan = check().report.plan;
+  EXPECT_EQ(count(plan, "kernel fused_gt_where\n"), 1) << plan;
+  EXPECT_EQ(count(plan, "kernel fused_mul_sum_mul_sum\n"), 1) << plan;
+}
+
 TEST_F(ChannelsLastTest, OthersAreLeftAlone) {
   Tensor x = input({2, 16, 6, 6});
   output(relu(convolve(x, input({8, 16, 3, 3}), input({8}).value)));
