@@ -175,9 +175,27 @@ std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes) {
   return strides;
 }
 
+// Strides that are numbers, none of them twice the way to an element.
+static bool is_dense(const TensorType& type) {
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (int d = 0; d < type.rank(); ++d) {
+    if (!type.sizes[d].is_constant() || !type.strides[d].is_constant()) return false;
+    dims.push_back({type.strides[d].constant(), type.sizes[d].constant()});
+  }
+  std::ranges::sort(dims);
+  int64_t expected = 1;
+  for (const auto& [stride, size] : dims) {
+    if (size == 0 || (size != 1 && stride != expected)) return false;
+    expected *= size;
+  }
+  return true;
+}
+
 std::vector<Sym> inner_strides(const Value& value) {
   const std::vector<Sym>& sizes = value.type.sizes;
   const CoreKind kind = value.node ? value.node->op->core.kind : CoreKind::kNone;
+  if (kind == CoreKind::kLibrary && value.type.strides.size() == sizes.size() && is_dense(value.type))
+    return value.type.strides;
   const bool attention =
       sizes.size() == 4 && (kind == CoreKind::kAttention || kind == CoreKind::kAttentionBackward);
   return attention ? strides_in_order(sizes, {3, 1, 2, 0}) : contiguous_strides(sizes);

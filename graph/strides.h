@@ -30,7 +30,7 @@ std::vector<Sym> numpy_concat_strides(SymContext& sym, const std::vector<Sym>& s
                                       const std::vector<const TensorType*>& arrays);
 
 // Where a node's result lies that nobody sees but the graph's own nodes: attention's has the heads side by side, as
-// the product that follows reads it; anything else is row-major.
+// the product that follows reads it; that of the framework's operator as its type says; anything else is row-major.
 std::vector<Sym> inner_strides(const Value& value);
 
 // memory_format=preserve_format: empty_like, clone, to.

@@ -197,9 +197,23 @@ class PlanMaker {
   void find_brought() {
     for (const Step& step : steps_.steps) {
       if (step.kind != Step::kLibrary || !target_.brings_memory(context_.kind(*step.nodes[0]))) continue;
-      const int buffer = layout_of(*step.nodes[0]->results[0]).buffer;
-      if (arena_uses_.erase(buffer) > 0) brought_.insert(buffer);
+      for (const Value* value : step.nodes[0]->results)
+        if (!is_left_out(*value) && is_whole_buffer(*value) && arena_uses_.erase(value->id) > 0)
+          brought_.insert(value->id);
     }
+  }
+
+  bool is_whole_buffer(const Value& value) const {
+    const BufferLayout& layout = context_.layouts[value.id];
+    return layout.buffer == value.id && layout.offset == Sym();
+  }
+
+  // The memory of the result may be the call's own: an intermediate's, or that of an output which is just this value.
+  bool may_bring(const Value& value) const {
+    if (is_left_out(value) || !is_whole_buffer(value)) return false;
+    const auto output = output_of_.find(value.id);
+    return brought_.contains(value.id) ||
+           (output != output_of_.end() && core_.outputs[output->second] == &value);
   }
 
   template <typename F>
@@ -357,6 +371,8 @@ class PlanMaker {
     step.num_inputs = static_cast<int>(step.operands.size());
     for (const Value* value : node.results)
       step.operands.push_back(operand(is_left_out(*value) ? nullptr : value, arena));
+    if (target_.brings_memory(context_.kind(node)))
+      for (const Value* value : node.results) step.brings.push_back(may_bring(*value));
     plan_.steps.push_back(std::move(step));
   }
 

@@ -80,7 +80,7 @@ class Target {
                                                const EmitOptions& options) const = 0;
   // For the kinds of which graph::is_library_call holds.
   virtual runtime::LibraryFn library(graph::CoreKind kind) const = 0;
-  // Whether it brings the memory of its result, which would have to be copied otherwise.
+  // Whether it brings the memory of its results, which would have to be copied otherwise.
   virtual bool brings_memory(graph::CoreKind) const { return false; }
   virtual std::unique_ptr<runtime::Executable> make_executable(runtime::Plan plan) const = 0;
 };

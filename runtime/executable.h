@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/types.h"
@@ -35,12 +36,46 @@ struct RunError {
   std::string remark;            // for the log, also where there is no error
 };
 
+// Memory that a library call took for a result, in the order that the plan foresaw, and who frees it.
+class BroughtMemory {
+ public:
+  // What the owner is: a tensor of the framework's C interface, or an object of who is called back.
+  enum Owner : uint8_t { kHandle, kObject };
+  BroughtMemory() = default;
+  BroughtMemory(void* data, void* owner, Owner kind, void (*free)(void* owner))
+      : data_(data), owner_(owner), kind_(kind), free_(free) {}
+  BroughtMemory(BroughtMemory&& other) noexcept { *this = std::move(other); }
+  BroughtMemory& operator=(BroughtMemory&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(owner_, other.owner_);
+    std::swap(kind_, other.kind_);
+    std::swap(free_, other.free_);
+    return *this;
+  }
+  ~BroughtMemory() {
+    if (free_) free_(owner_);
+  }
+  void* data() const { return data_; }
+  void* owner() const { return owner_; }
+  Owner kind() const { return kind_; }
+  // The owner is the caller's from here on.
+  void* release() {
+    free_ = nullptr;
+    return owner_;
+  }
+
+ private:
+  void *data_ = nullptr, *owner_ = nullptr;
+  Owner kind_ = kHandle;
+  void (*free_)(void* owner) = nullptr;
+};
+
 // Runs graph nodes that only the framework can: Node::user_call names the call. Returns false with a Python
 // error set.
 struct LibraryCallbacks {
   const void* context = nullptr;
   bool (*call)(const void* context, int user_call, const TensorView* inputs, int num_inputs,
-               TensorView* outputs, int num_outputs) = nullptr;
+               TensorView* outputs, int num_outputs, BroughtMemory* const* brought) = nullptr;
 };
 
 // Memory that comes and goes while a plan runs, so that less of it is there at once. Called on the caller's thread, between steps.
@@ -50,7 +85,10 @@ struct MemoryCallbacks {
   // writes, as those without elements are.
   void* (*allocate)(void* context, int output) = nullptr;
   // No step to come reads the input. Never called for an input that is not read, nor when a step failed.
+  // Null: inputs stay.
   void (*release)(void* context, int input) = nullptr;
+  // In place of `allocate`, where a library call brings an output's memory; null: it never does. False where that failed.
+  bool (*adopt)(void* context, int output, BroughtMemory memory) = nullptr;
 };
 
 struct Call {
@@ -70,6 +108,8 @@ class Executable {
   std::vector<OutputSpec> outputs;  // of the fresh outputs, in order
   int num_inputs = 0, num_symbols = 0;
   bool takes_long = false;  // static estimate: worth giving up a lock for
+  bool allocates_late =
+      false;  // had better be called with MemoryCallbacks: it needs less memory, or copies less
   // For LibraryCallbacks::context: what the library calls of the graph stand for, which lives as long as the code.
   std::shared_ptr<const void> library_context;
 };

@@ -60,6 +60,8 @@ struct PlanStep {
   LibraryFn library = nullptr;
   std::vector<PlanOperand> operands;  // inputs, then outputs
   int num_inputs = 0;
+  // By output: it is the whole of its buffer, whose memory the call may bring (kFromLibrary, kOutput); empty: it brings none.
+  std::vector<char> brings;
   std::vector<SizeId> integers;
   std::vector<double> numbers;
   std::string text;

@@ -105,7 +105,8 @@ class PlanExecutable final : public Executable {
                           : !run_kernels(segment, frame, error))
         return false;
       for (int buffer : segment.last_reads)
-        if (call.memory) call.memory->release(call.memory->context, plan_.buffers[buffer].index);
+        if (call.memory && call.memory->release)
+          call.memory->release(call.memory->context, plan_.buffers[buffer].index);
       for (int buffer : segment.ends)
         if (scattered) blocks[buffer].reset();
     }

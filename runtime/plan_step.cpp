@@ -46,7 +46,7 @@ bool index_error(const int64_t* code, RunError* error) {
 }
 
 bool run_library_step(const PlanStep& step, Device device, const int64_t* sizes, void* const* pointers,
-                      LibraryCallbacks* callbacks, BroughtMemory* brought, RunError* error) {
+                      LibraryCallbacks* callbacks, BroughtMemory* const* brought, RunError* error) {
   size_t dims_needed = 0;
   for (const PlanOperand& operand : step.operands) dims_needed += 2 * operand.sizes.size();
   absl::InlinedVector<int64_t, 64> all_dims(dims_needed);
@@ -61,7 +61,10 @@ bool run_library_step(const PlanStep& step, Device device, const int64_t* sizes,
       dims[d] = sizes[operand.sizes[d]];
       dims[rank + d] = sizes[operand.strides[d]];
     }
-    char* data = static_cast<char*>(pointers[operand.buffer]) + sizes[operand.offset] * bytes(operand.dtype);
+    const bool brings = brought && static_cast<int>(i) >= step.num_inputs && brought[i - step.num_inputs];
+    char* data =
+        brings ? nullptr
+               : static_cast<char*>(pointers[operand.buffer]) + sizes[operand.offset] * bytes(operand.dtype);
     views[i] = {.data = data,
                 .sizes = dims,
                 .strides = dims + rank,

@@ -16,9 +16,9 @@ struct StepLives {
 std::vector<StepLives> find_lives(const Plan& plan, const std::vector<int>& segment_of);
 
 // `sizes`: values of the plan's expressions; `pointers`: one a plan buffer.
-// `brought`: where its result is in memory that it brings.
+// `brought`: by output, as LibraryArgs has it.
 bool run_library_step(const PlanStep& step, Device device, const int64_t* sizes, void* const* pointers,
-                      LibraryCallbacks* callbacks, BroughtMemory* brought, RunError* error);
+                      LibraryCallbacks* callbacks, BroughtMemory* const* brought, RunError* error);
 
 // These fill in the error, and are false.
 bool out_of_memory(RunError* error);

@@ -18,10 +18,10 @@ bool set_error(const runtime::RunError& error) {
 
 // Operators that PyTorch runs: steps of a plan that take the GIL back.
 bool call_library(const void* context, int call, const runtime::TensorView* inputs, int num_inputs,
-                  runtime::TensorView* outputs, int num_outputs) {
+                  runtime::TensorView* outputs, int num_outputs, runtime::BroughtMemory* const* brought) {
   const PyGILState_STATE gil = PyGILState_Ensure();
   const bool done = static_cast<const symbolic::LibraryCalls*>(context)->run(call, inputs, num_inputs,
-                                                                             outputs, num_outputs);
+                                                                             outputs, num_outputs, brought);
   PyGILState_Release(gil);
   return done;
 }
@@ -30,7 +30,8 @@ bool call_library(const void* context, int call, const runtime::TensorView* inpu
 struct OwnedMemory {
   const runtime::Executable& executable;
   const int64_t* symbols;
-  std::vector<PyRef> inputs, outputs;
+  std::vector<PyRef>& outputs;
+  std::vector<PyRef> inputs = {};
 
   bool allocate(int output, void** data) {
     outputs[output] = FreshTensor(executable.outputs[output]).make_torch(symbols, data);
@@ -44,10 +45,28 @@ struct OwnedMemory {
     static char nothing;  // where tensors without elements point
     return done && !data ? &nothing : data;
   }
+  static bool adopt_callback(void* context, int output, runtime::BroughtMemory memory) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    PyRef& owned = static_cast<OwnedMemory*>(context)->outputs[output];
+    owned = memory.kind() == runtime::BroughtMemory::kObject
+                ? PyRef::steal(static_cast<PyObject*>(memory.release()))
+                : symbolic::wrap_torch_handle(memory.owner());
+    const bool done = owned.get() != nullptr;
+    PyGILState_Release(gil);
+    return done;
+  }
   static void release_callback(void* context, int input) {
     const PyGILState_STATE gil = PyGILState_Ensure();
     static_cast<OwnedMemory*>(context)->inputs[input] = PyRef();
     PyGILState_Release(gil);
+  }
+  // What no step writes has no elements.
+  bool allocate_rest() {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      void* data = nullptr;
+      if (!outputs[i] && !allocate(static_cast<int>(i), &data)) return false;
+    }
+    return true;
   }
 };
 
@@ -55,16 +74,23 @@ struct OwnedMemory {
 
 std::vector<PyRef> execute_releasing(runtime::Executable& executable, std::vector<PyRef> inputs,
                                      const std::vector<runtime::TensorView>& views, const int64_t* symbols) {
-  OwnedMemory memory{executable, symbols, std::move(inputs), std::vector<PyRef>(executable.outputs.size())};
-  runtime::MemoryCallbacks callbacks{&memory, OwnedMemory::allocate_callback, OwnedMemory::release_callback};
+  std::vector<PyRef> outputs(executable.outputs.size());
+  OwnedMemory memory{executable, symbols, outputs, std::move(inputs)};
+  runtime::MemoryCallbacks callbacks{&memory, OwnedMemory::allocate_callback, OwnedMemory::release_callback,
+                                     OwnedMemory::adopt_callback};
   const runtime::Call call{.inputs = views.data(), .symbols = symbols, .memory = &callbacks};
-  if (!execute(executable, call, {})) return {};
-  // What no step writes has no elements.
-  for (size_t i = 0; i < memory.outputs.size(); ++i) {
-    void* data = nullptr;
-    if (!memory.outputs[i] && !memory.allocate(static_cast<int>(i), &data)) return {};
-  }
-  return std::move(memory.outputs);
+  if (!execute(executable, call, {}) || !memory.allocate_rest()) return {};
+  return outputs;
+}
+
+bool execute_allocating(runtime::Executable& executable, runtime::Call call,
+                        std::span<PyObject* const> inputs, std::vector<PyRef>& outputs,
+                        CallFailure* failure) {
+  OwnedMemory memory{executable, call.symbols, outputs};
+  runtime::MemoryCallbacks callbacks{
+      .context = &memory, .allocate = OwnedMemory::allocate_callback, .adopt = OwnedMemory::adopt_callback};
+  call.memory = &callbacks;
+  return execute(executable, call, inputs, failure) && memory.allocate_rest();
 }
 
 Extents::Extents(std::vector<runtime::SizeExpr> given) : expressions(std::move(given)) {

@@ -47,6 +47,12 @@ enum class CallFailure : uint8_t {
 bool execute(runtime::Executable& executable, const runtime::Call& call, std::span<PyObject* const> inputs,
              CallFailure* failure = nullptr);
 
+// The same, where each output is allocated before the first step that writes it, or is a tensor that a library call gave. All
+// outputs are torch tensors; `outputs` has one entry for each.
+bool execute_allocating(runtime::Executable& executable, runtime::Call call,
+                        std::span<PyObject* const> inputs, std::vector<PyRef>& outputs,
+                        CallFailure* failure = nullptr);
+
 // The same for a call that owns its inputs: each is dropped after the last step that reads it, and each output is allocated before the
 // first that writes it. All outputs are torch tensors; empty on error.
 std::vector<PyRef> execute_releasing(runtime::Executable& executable, std::vector<PyRef> inputs,

@@ -95,7 +95,7 @@ class NativeGraph : public CompiledGraph {
   PyRef make_output(size_t i, const Bindings& bindings, const std::vector<PyRef>& fresh,
                     void* const* data) const;
   bool allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data, ScalarCell* cells) const;
-  bool execute_and_note_writes(const runtime::Call& call, const Bindings& bindings,
+  bool execute_and_note_writes(const runtime::Call& call, const Bindings& bindings, std::vector<PyRef>& fresh,
                                CallFailure* failure) const;
   bool is_repeatable(CallFailure failure) const;
   std::vector<PyRef> copies_of_overwritten(const Bindings& bindings) const;
@@ -127,7 +127,8 @@ class NativeGraph : public CompiledGraph {
   std::vector<InputKind> input_kinds_;
   std::vector<int> written_;  // torch tensors whose count of writes moves on
   std::vector<std::shared_ptr<symbolic::LibraryCall>> library_calls_;
-  bool plain_ = true;  // every output is fresh, in order: the common case
+  bool plain_ = true;            // every output is fresh, in order: the common case
+  bool allocates_late_ = false;  // outputs, which are all torch tensors
 };
 
 NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms,
@@ -154,6 +155,10 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
     if (output.kind == OutputAlias::kViewOfOutput)
       fresh_[output.index].form = numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor;
   plain_ &= outputs_.size() == fresh_.size() && !training_;
+  allocates_late_ = executable_->allocates_late && !any_stale_ &&
+                    std::ranges::all_of(fresh_, [](const FreshOutput& output) {
+                      return output.form == OutputForm::kTorchTensor;
+                    });
   for (size_t i = 0; i < capture.inputs.size(); ++i) {
     input_kinds_.push_back(capture.inputs[i].kind);
     const InputKind kind = capture.inputs[i].kind;
@@ -217,9 +222,10 @@ bool NativeGraph::allocate(const int64_t* symbols, std::vector<PyRef>& fresh, vo
 }
 
 bool NativeGraph::execute_and_note_writes(const runtime::Call& call, const Bindings& bindings,
-                                          CallFailure* failure) const {
+                                          std::vector<PyRef>& fresh, CallFailure* failure) const {
   const runtime::FrugalArenas frugal(training_ != nullptr);
-  const bool done = execute(*executable_, call, bindings.inputs, failure);
+  const bool done = allocates_late_ ? execute_allocating(*executable_, call, bindings.inputs, fresh, failure)
+                                    : execute(*executable_, call, bindings.inputs, failure);
   if (done) {
     for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
   } else if (*failure == CallFailure::kMidway) {
@@ -291,7 +297,7 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
   std::vector<PyRef>& fresh = plain_ ? outputs : own_fresh;
   fresh.resize(num_fresh);
   const int64_t* symbols = bindings.symbols.data();
-  if (!allocate(symbols, fresh, data, cells)) return false;
+  if (!allocates_late_ && !allocate(symbols, fresh, data, cells)) return false;
 
   runtime::Call call{.inputs = bindings.views.data(), .symbols = symbols, .outputs = data};
   std::vector<runtime::TensorView> views;
@@ -318,7 +324,7 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
     throw RunInPython{};
   }
   if (any_stale_ && !make_stale_views(bindings, fresh, outputs)) return false;
-  if (!execute_and_note_writes(call, bindings, &failure)) {
+  if (!execute_and_note_writes(call, bindings, fresh, &failure)) {
     if (failure == CallFailure::kBeforeWrites) note_stale_calls();
     if (!is_repeatable(failure)) return false;
     PyErr_Clear();

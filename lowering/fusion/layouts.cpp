@@ -1,5 +1,6 @@
 // Where values live: inputs and outputs in the caller's memory, views of them as strides, the rest
 // dense.
+#include <algorithm>
 #include <optional>
 
 #include "graph/strides.h"
@@ -112,11 +113,44 @@ bool resolve_view(const LoweringContext& context, const Value& value, BufferLayo
   return true;
 }
 
-static std::vector<Sym> strides_of_inner(const LoweringContext& context, const Value& value) {
+namespace {
+
+// The input whose gradient the `index`-th result of core.library_backward is.
+const Value* differentiated_input(const Node& node, int index) {
+  for (const Value* input : args_of(node).values("inputs"))
+    if (runtime::is_float(input->type.dtype) && index-- == 0) return input;
+  return nullptr;
+}
+
+// Dense, the dims in the order of `input`'s memory, as the framework's gradients mostly are.
+std::vector<Sym> strides_like(const LoweringContext& context, const Value& input) {
+  const std::vector<Sym> row_major = graph::contiguous_strides(input.type.sizes);
+  BufferLayout layout = context.layouts[input.id];
+  if (layout.buffer < 0 && !resolve_view(context, input, &layout)) return row_major;
+  std::vector<size_t> order(row_major.size());
+  for (size_t d = 0; d < order.size(); ++d) order[d] = order.size() - 1 - d;
+  for (const Sym& stride : layout.strides)
+    if (!stride.is_constant() || stride.constant() <= 0) return row_major;
+  std::ranges::stable_sort(order, {}, [&](size_t d) { return layout.strides[d].constant(); });
+  std::vector<Sym> strides(order.size());
+  Sym next = 1;
+  for (size_t d : order) {
+    strides[d] = next;
+    next = next * input.type.sizes[d];
+  }
+  return strides;
+}
+
+std::vector<Sym> strides_of_inner(const LoweringContext& context, const Value& value) {
   if (!context.channels_last.empty() && context.channels_last[value.id])
     return graph::channels_last_strides(value.type.sizes);
-  return graph::inner_strides(value);
+  static const graph::OpDef* backward = &graph::op("core.library_backward");
+  const bool is_gradient = value.node && value.node->op == backward;
+  const Value* input = is_gradient ? differentiated_input(*value.node, value.index) : nullptr;
+  return input ? strides_like(context, *input) : graph::inner_strides(value);
 }
+
+}  // namespace
 
 std::vector<const Value*> assign_layouts(LoweringContext& context) {
   for (const Value* input : context.graph.inputs)

@@ -66,7 +66,8 @@ runtime::LibraryFn GpuTarget::library(graph::CoreKind kind) const {
 }
 
 bool GpuTarget::brings_memory(graph::CoreKind kind) const {
-  return kind == graph::CoreKind::kConvolution || kind == graph::CoreKind::kConvolutionWeightGrad;
+  return kind == graph::CoreKind::kConvolution || kind == graph::CoreKind::kConvolutionWeightGrad ||
+         kind == graph::CoreKind::kLibrary;
 }
 
 std::unique_ptr<runtime::Executable> GpuTarget::make_executable(runtime::Plan plan) const {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from cdynamo._library import Mispredicted, _empty
+from cdynamo._library import Mispredicted, _empty, hand_over
 
 _aten = torch.ops.aten
 
@@ -163,7 +163,7 @@ class Attention:
         with torch.no_grad():
             return self._kernel.backward(tensors[-1], q, k, v, mask, out, lse, rng, self._options, wanted)
 
-    def run(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence[torch.Tensor | None]) -> None:
+    def run(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence) -> list[torch.Tensor | None]:
         """As `_library.Call.run`."""
         for i in range(3):
             if inputs[i].stride(-1) != 1 and inputs[i].shape[-1] != 1:
@@ -172,9 +172,7 @@ class Attention:
             results = self._gradients(inputs, [output is not None for output in outputs])
         else:
             results = self(*inputs)
-        for output, result in zip(outputs, results):
-            if output is not None:
-                output.zero_() if result is None else output.copy_(result)
+        return hand_over(inputs, outputs, results)
 
 
 def describe(operands: Sequence[tuple], options: tuple, gradients: Sequence[bool]) -> Attention | str | None:

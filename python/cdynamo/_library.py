@@ -138,6 +138,30 @@ def _tree_of(result: Any, leaves: list[torch.Tensor]) -> tuple:
     raise Refused(f"a result is a {type(result).__name__}")
 
 
+def hand_over(inputs: Sequence[torch.Tensor], outputs: Sequence, results: Iterable) -> list[torch.Tensor | None]:
+    """A call's results, None being zeros, as its outputs want them: copied into a tensor over planned memory, or, where
+    an output is a type, a tensor of that type whose memory is its own."""
+    taken = {_storage(tensor) for tensor in inputs}
+    given: list[torch.Tensor | None] = []
+    for output, result in zip(outputs, results):
+        if isinstance(output, tuple):
+            dtype, sizes, strides, device = output
+            if result is None:
+                result = torch.empty_strided(sizes, strides, dtype=dtype, device=device).zero_()
+            elif result.stride() != strides or result.dtype != dtype or _storage(result) in taken:
+                result = torch.empty_strided(sizes, strides, dtype=dtype, device=device).copy_(result)
+            elif result._is_view():  # autograd would look at what it is one of
+                base = result.untyped_storage()
+                result = torch.empty(0, dtype=dtype, device=device).set_(base, result.storage_offset(), sizes, strides)
+            taken.add(_storage(result))
+            given.append(result)
+            continue
+        given.append(None)
+        if isinstance(output, torch.Tensor):
+            output.zero_() if result is None else output.copy_(result)
+    return given
+
+
 def _check_results(results: Sequence[torch.Tensor], operands: Sequence[torch.Tensor], device: torch.device) -> None:
     seen = {_storage(operand) for operand in operands}
     for result in results:
@@ -249,8 +273,8 @@ class Call:
         args, kwargs = self._arguments(tensors)
         return list(tensors_of(self._function(*args, **kwargs)))
 
-    def run(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence[torch.Tensor | None]) -> None:
-        """Calls the operator on `inputs`, laid out as in eager, and copies its results to `outputs`.
+    def run(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence) -> list[torch.Tensor | None]:
+        """Calls the operator on `inputs`, laid out as in eager, and gives its results to `outputs` (`hand_over`).
 
         Where `incoming` is not 0: the derivative, as `derivative` has it; outputs that are None are not asked for.
         """
@@ -269,10 +293,14 @@ class Call:
                 self.stale = True
                 _observed[self._signature] = found if len(found) == len(self.types) else None
                 raise Mispredicted(f"{self.name} gave {found}, expected were {self.types}")
-        for output, result in zip(outputs, results):
-            output.copy_(result)
+        return self._hand_over(inputs, outputs, results)
 
-    def _run_backward(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence[torch.Tensor | None]) -> None:
+    def _hand_over(self, inputs, outputs, results) -> list[torch.Tensor | None]:
+        if not self.name.startswith("aten::"):  # a user's operator may keep what it gives
+            results = [r.clone() if r is not None and isinstance(o, tuple) else r for o, r in zip(outputs, results)]
+        return hand_over(inputs, outputs, results)
+
+    def _run_backward(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence) -> list[torch.Tensor | None]:
         asked = iter(outputs)
         operands = [
             _leaf(tensor) if tensor.is_floating_point() and next(asked) is not None else tensor
@@ -280,8 +308,8 @@ class Call:
         ]
         results = self._results_with_history(operands)
         gradients = _gradients(results, dict(zip(_bits(incoming), inputs[len(operands) :])), operands)
-        for output, gradient in zip((output for output in outputs if output is not None), gradients):
-            output.zero_() if gradient is None else output.copy_(gradient)
+        found = iter(gradients)
+        return self._hand_over(inputs, outputs, [None if output is None else next(found, None) for output in outputs])
 
 
 def _mask(bits: Iterable[int]) -> int:

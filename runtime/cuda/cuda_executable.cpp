@@ -61,13 +61,13 @@ class CudaExecutable final : public Executable {
                              [](const SizeExpr& size) { return size.is_constant(); });
     for (const SizeExpr& size : plan_.sizes) static_sizes_.push_back(size.constant);
     make_segments();
-    brings_ = std::ranges::any_of(
-        plan_.buffers, [](const PlanBuffer& buffer) { return buffer.where == PlanBuffer::kFromLibrary; });
+    brings_ = std::ranges::any_of(plan_.steps, [](const PlanStep& step) { return !step.brings.empty(); });
     for (const PlanStep& step : plan_.steps) may_fail_ |= step.launch.block.takes_error;
     if (may_fail_) error_slot(device);
     // The host's part is microseconds, but what the framework does in its calls may wait for the device.
     takes_long =
         std::ranges::any_of(plan_.steps, [](const PlanStep& step) { return step.library != nullptr; });
+    allocates_late = takes_long;
   }
 
   bool run(const Call& call, RunError* error) override {
@@ -82,6 +82,18 @@ class CudaExecutable final : public Executable {
   }
 
  private:
+  using Pointers = absl::InlinedVector<void*, 96>;
+  using Wanted = absl::InlinedVector<BroughtMemory*, 4>;
+
+  // Steps that run together: one, or as many as are recorded and replayed together.
+  struct Segment {
+    int begin = 0, end = 0;
+    StepLives lives;
+    std::vector<int> adopted;  // outputs that it writes first, whose memory its one step may bring
+    std::vector<int> buffers;  // that its steps read and write
+    std::unique_ptr<ReplayedLaunches> replay;
+  };
+
   bool run_steps(const Call& call, RunError* error) const {
     int64_t codes[3];
     if (may_fail_ && error_slot(device_).take(codes)) {
@@ -98,20 +110,18 @@ class CudaExecutable final : public Executable {
     }
     const int64_t arena_bytes = plan_.arena_bytes < 0 ? 0 : sizes[plan_.arena_bytes];
     if (arena_bytes < 0 || arena_bytes > kLargestArena) return out_of_memory(error);
-    const DeviceBlock arena(static_cast<size_t>(arena_bytes));
+    DeviceBlock arena(static_cast<size_t>(arena_bytes));
     if (arena_bytes > 0 && !arena.data()) return out_of_memory(error);
-    absl::InlinedVector<void*, 96> pointers(plan_.buffers.size());
+    Pointers pointers(plan_.buffers.size());
     for (size_t i = 0; i < pointers.size(); ++i)
       pointers[i] = pointer(plan_.buffers[i], call, sizes, arena.data());
     const Device device{DeviceType::kCUDA, static_cast<int8_t>(device_index_)};
     const Stream stream = current_stream(device_index_);
     std::vector<BroughtMemory> brought(brings_ ? plan_.buffers.size() : 0);
+    const bool adopts = call.memory && call.memory->adopt;
     for (const Segment& segment : segments_) {
-      if (call.memory)
-        for (int buffer : segment.lives.first_writes) {
-          pointers[buffer] = call.memory->allocate(call.memory->context, plan_.buffers[buffer].index);
-          if (!pointers[buffer]) return out_of_memory(error);
-        }
+      if (call.memory && !allocate(segment.lives.first_writes, call, pointers)) return out_of_memory(error);
+      if (call.memory && !adopts && !allocate(segment.adopted, call, pointers)) return out_of_memory(error);
       auto run_all = [&] {
         error->kind = RunError::kNone;
         const Recording* recording = Recording::current();
@@ -123,39 +133,60 @@ class CudaExecutable final : public Executable {
               return false;
             continue;
           }
-          const int result = brought_by(step);
+          const Wanted wanted = wanted_of(step, segment, adopts, brought);
           if (!run_library_step(step, device, sizes, pointers.data(), call.library,
-                                result < 0 ? nullptr : &brought[result], error))
+                                wanted.empty() ? nullptr : wanted.data(), error) ||
+              !take(step, wanted, call, pointers, error))
             return false;
-          if (result >= 0) pointers[result] = brought[result].data();
         }
         return true;
       };
       if (!(segment.replay ? replay(segment, call, pointers, stream, run_all, error) : run_all()))
         return false;
-      if (call.memory)
+      if (call.memory && call.memory->release)
         for (int buffer : segment.lives.last_reads)
           call.memory->release(call.memory->context, plan_.buffers[buffer].index);
       if (brings_)
         for (int buffer : segment.lives.ends) brought[buffer] = {};
+      if (&segment == last_of_arena_) arena = {};
     }
     return true;
   }
 
-  // The buffer whose memory the library call brings; -1: none.
-  int brought_by(const PlanStep& step) const {
-    if (static_cast<int>(step.operands.size()) == step.num_inputs) return -1;
-    const int buffer = step.operands[step.num_inputs].buffer;
-    return buffer >= 0 && plan_.buffers[buffer].where == PlanBuffer::kFromLibrary ? buffer : -1;
+  bool allocate(const std::vector<int>& outputs, const Call& call, Pointers& pointers) const {
+    for (int buffer : outputs) {
+      pointers[buffer] = call.memory->allocate(call.memory->context, plan_.buffers[buffer].index);
+      if (!pointers[buffer]) return false;
+    }
+    return true;
   }
 
-  // Steps that run together: one, or as many as are recorded and replayed together.
-  struct Segment {
-    int begin = 0, end = 0;
-    StepLives lives;
-    std::vector<int> buffers;  // that its steps read and write
-    std::unique_ptr<ReplayedLaunches> replay;
-  };
+  // By output of the step: where it puts memory that it brings; empty: it brings none.
+  Wanted wanted_of(const PlanStep& step, const Segment& segment, bool adopts,
+                   std::vector<BroughtMemory>& brought) const {
+    Wanted wanted;
+    for (size_t i = 0; i < step.brings.size(); ++i) {
+      const int buffer = step.operands[step.num_inputs + i].buffer;
+      const bool brings = step.brings[i] && (plan_.buffers[buffer].where == PlanBuffer::kFromLibrary ||
+                                             (adopts && std::ranges::count(segment.adopted, buffer) > 0));
+      wanted.push_back(brings ? &brought[buffer] : nullptr);
+    }
+    return wanted;
+  }
+
+  bool take(const PlanStep& step, const Wanted& wanted, const Call& call, Pointers& pointers,
+            RunError* error) const {
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!wanted[i]) continue;
+      const int buffer = step.operands[step.num_inputs + i].buffer;
+      void* data = wanted[i]->data();
+      pointers[buffer] = data ? data : reinterpret_cast<void*>(device_.nothing);
+      if (plan_.buffers[buffer].where != PlanBuffer::kOutput) continue;
+      if (!call.memory->adopt(call.memory->context, plan_.buffers[buffer].index, std::move(*wanted[i])))
+        return out_of_memory(error);
+    }
+    return true;
+  }
 
   // What takes memory of its own in the framework, or a generator's numbers, is not for recording.
   static bool is_recordable(const PlanStep& step) { return !step.library || step.library == &library_matmul; }
@@ -171,10 +202,13 @@ class CudaExecutable final : public Executable {
       segment_of[i] = static_cast<int>(segments_.size()) - 1;
     }
     std::vector<StepLives> lives = find_lives(plan_, segment_of);
+    const auto is_of_arena = [&](int buffer) { return plan_.buffers[buffer].where == PlanBuffer::kArena; };
     constexpr int kFewest = 3;  // a replay costs what two launches cost
     for (size_t s = 0; s < segments_.size(); ++s) {
       Segment& segment = segments_[s];
       segment.lives = std::move(lives[s]);
+      find_adopted(segment);
+      if (std::ranges::any_of(segment.lives.ends, is_of_arena)) last_of_arena_ = &segment;
       if (segment.end - segment.begin < kFewest) continue;
       segment.replay = std::make_unique<ReplayedLaunches>();
       for (int i = segment.begin; i < segment.end; ++i) {
@@ -186,6 +220,15 @@ class CudaExecutable final : public Executable {
       std::ranges::sort(segment.buffers);
       segment.buffers.erase(std::unique(segment.buffers.begin(), segment.buffers.end()),
                             segment.buffers.end());
+    }
+  }
+
+  void find_adopted(Segment& segment) const {
+    const PlanStep& step = plan_.steps[segment.begin];
+    for (size_t i = 0; i < step.brings.size(); ++i) {
+      const int buffer = step.operands[step.num_inputs + i].buffer;
+      if (step.brings[i] && std::erase(segment.lives.first_writes, buffer) > 0)
+        segment.adopted.push_back(buffer);
     }
   }
 
@@ -244,6 +287,7 @@ class CudaExecutable final : public Executable {
   bool is_static_ = false, may_fail_ = false, brings_ = false;
   std::vector<int64_t> static_sizes_;
   std::vector<Segment> segments_;
+  const Segment* last_of_arena_ = nullptr;  // after it the arena is free
 };
 
 }  // namespace

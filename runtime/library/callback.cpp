@@ -10,7 +10,7 @@ bool library_callback(const LibraryArgs& args, RunError* error) {
   }
   auto* outputs = const_cast<TensorView*>(args.operands + args.num_inputs);
   if (args.callbacks->call(args.callbacks->context, args.user_call, args.operands, args.num_inputs, outputs,
-                           args.num_operands - args.num_inputs))
+                           args.num_operands - args.num_inputs, args.brought))
     return true;
   *error = {RunError::kPythonError, "an operator of the framework failed"};
   return false;

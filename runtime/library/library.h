@@ -10,29 +10,6 @@
 
 namespace cdynamo::runtime {
 
-// Memory that a library call took for its result, and who frees it.
-class BroughtMemory {
- public:
-  BroughtMemory() = default;
-  BroughtMemory(void* data, void* owner, void (*free)(void* owner))
-      : data_(data), owner_(owner), free_(free) {}
-  BroughtMemory(BroughtMemory&& other) noexcept { *this = std::move(other); }
-  BroughtMemory& operator=(BroughtMemory&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(owner_, other.owner_);
-    std::swap(free_, other.free_);
-    return *this;
-  }
-  ~BroughtMemory() {
-    if (free_) free_(owner_);
-  }
-  void* data() const { return data_; }
-
- private:
-  void *data_ = nullptr, *owner_ = nullptr;
-  void (*free_)(void* owner) = nullptr;
-};
-
 struct LibraryArgs {
   const TensorView* operands = nullptr;  // inputs, then outputs; data null: an absent operand
   int num_inputs = 0, num_operands = 0;
@@ -42,7 +19,9 @@ struct LibraryArgs {
   std::string_view text;
   int user_call = -1;
   LibraryCallbacks* callbacks = nullptr;
-  BroughtMemory* brought = nullptr;  // set: the only output has no memory, the call brings it
+  // By output: where the call puts the memory that it brings for it, which then has none of its own. Null: the output's is given.
+  BroughtMemory* const* brought = nullptr;
+  BroughtMemory* brings(int i = 0) const { return brought ? brought[i] : nullptr; }
   const TensorView& output(int i = 0) const { return operands[num_inputs + i]; }
 };
 

@@ -43,6 +43,8 @@ struct Shim {
   Status (*attention)(Handle query, Handle key, Handle value, double dropout, int32_t is_causal, Handle* mask,
                       double* scale, Handle* result, Handle* logsumexp) = nullptr;
   Status (*copy)(Handle self, Handle from, int32_t non_blocking) = nullptr;
+  Status (*reinterpret)(Handle self, int64_t rank, const int64_t* sizes, const int64_t* strides,
+                        int64_t offset, Handle* result) = nullptr;
   Status (*empty_strided)(int64_t rank, const int64_t* sizes, const int64_t* strides, int32_t dtype,
                           int32_t device_type, int32_t device_index, Handle* result) = nullptr;
   // The dispatcher takes over the tensors on the stack, and leaves a new handle for the result.
@@ -76,6 +78,7 @@ Shim bind_shim(DeviceType device) {
   if (device == DeviceType::kCPU)
     bind(result.attention, "aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu");
   bind(result.copy, "aoti_torch_copy_");
+  bind(result.reinterpret, "aoti_torch__reinterpret_tensor");
   bind(result.empty_strided, "aoti_torch_empty_strided");
   bind(result.call_dispatcher, "aoti_torch_call_dispatcher");
   return result;
@@ -177,21 +180,32 @@ void free_tensor(void* handle) {
   free(handle);
 }
 
-bool has_layout(const Shim& torch, Handle tensor, const TensorView& wanted) {
+// `exactly`: along dims of one element too.
+bool has_layout(const Shim& torch, Handle tensor, const TensorView& wanted, bool exactly) {
   int64_t *sizes = nullptr, *strides = nullptr, rank = 0;
   if (torch.get_dim(tensor, &rank) || torch.get_sizes(tensor, &sizes) ||
       torch.get_strides(tensor, &strides) || rank != wanted.rank)
     return false;
   for (int d = 0; d < wanted.rank; ++d)
-    if (sizes[d] != wanted.sizes[d] || (sizes[d] != 1 && strides[d] != wanted.strides[d])) return false;
+    if (sizes[d] != wanted.sizes[d] || ((exactly || sizes[d] != 1) && strides[d] != wanted.strides[d]))
+      return false;
   return true;
 }
 
 // A fresh tensor of PyTorch's as the call's result: as it is where the call brings its memory, else copied into what is planned.
 bool deliver(const Shim& torch, TorchTensor result, const LibraryArgs& args) {
   const TensorView& output = args.output();
-  if (!args.brought) return copy_result(torch, result.get(), output);
-  if (!has_layout(torch, result.get(), output)) {
+  if (!args.brings()) return copy_result(torch, result.get(), output);
+  if (!has_layout(torch, result.get(), output, true)) {
+    Handle other = nullptr;
+    if (has_layout(torch, result.get(), output, false)) {
+      if (!torch.reinterpret ||
+          torch.reinterpret(result.get(), output.rank, output.sizes, output.strides, 0, &other) != 0)
+        return false;
+      result = TorchTensor(torch, other);
+    }
+  }
+  if (!has_layout(torch, result.get(), output, true)) {
     Handle other = nullptr;
     if (!torch.empty_strided ||
         torch.empty_strided(output.rank, output.sizes, output.strides,
@@ -204,7 +218,7 @@ bool deliver(const Shim& torch, TorchTensor result, const LibraryArgs& args) {
   }
   void* data = nullptr;
   if (torch.get_data_ptr(result.get(), &data) != 0) return false;
-  *args.brought = BroughtMemory(data, result.release(), free_tensor);
+  *args.brings() = BroughtMemory(data, result.release(), BroughtMemory::kHandle, free_tensor);
   return true;
 }
 

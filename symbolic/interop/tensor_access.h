@@ -144,6 +144,8 @@ const char* torch_state_obstacle(const TorchState& state);
 // failure.
 PyRef make_torch_tensor(runtime::DType dtype, runtime::Device device, const int64_t* sizes,
                         const int64_t* strides, int rank, void** data);
+// A torch.Tensor of a tensor of PyTorch's C interface (AtenTensorHandle), which stays the caller's.
+PyRef wrap_torch_handle(const void* handle);
 // A new numpy.ndarray; strides count elements.
 PyRef make_numpy_array(runtime::DType dtype, const int64_t* sizes, const int64_t* strides, int rank,
                        void** data);

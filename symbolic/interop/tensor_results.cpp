@@ -56,6 +56,12 @@ T load(const void* data) {
 
 }  // namespace
 
+PyRef wrap_torch_handle(const void* handle) {
+  const torch_access::Api* api = torch_access::api();
+  if (!api) return error(PyExc_RuntimeError, "torch is not loaded");
+  return PyRef::steal(api->wrap(handle));
+}
+
 PyRef make_torch_tensor(DType dtype, Device device, const int64_t* sizes, const int64_t* strides, int rank,
                         void** data) {
   const torch_access::Api* api = torch_access::api();

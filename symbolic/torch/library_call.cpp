@@ -134,10 +134,37 @@ PyRef tensor_over(const runtime::TensorView& view) {
   return object;
 }
 
-PyRef tensors_over(const runtime::TensorView* views, int count) {
+PyRef tuple_of(const int64_t* numbers, int count) {
+  PyRef tuple = PyRef::steal(PyTuple_New(count));
+  for (int i = 0; tuple && i < count; ++i) {
+    PyObject* number = PyLong_FromLongLong(numbers[i]);
+    if (!number) return {};
+    PyTuple_SET_ITEM(tuple.get(), i, number);
+  }
+  return tuple;
+}
+
+// What a tensor that the call brings has to be like: dtype, sizes, strides, device.
+PyRef type_of(const runtime::TensorView& view) {
+  const PyRef sizes = tuple_of(view.sizes, view.rank), strides = tuple_of(view.strides, view.rank),
+              device = torch_device_object(view.device);
+  if (!sizes || !strides || !device) return {};
+  return PyRef::steal(
+      PyTuple_Pack(4, torch_dtype_object(view.dtype), sizes.get(), strides.get(), device.get()));
+}
+
+void free_object(void* object) {
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  Py_DECREF(static_cast<PyObject*>(object));
+  PyGILState_Release(gil);
+}
+
+// `brought`: null, or by tensor.
+PyRef tensors_over(const runtime::TensorView* views, int count,
+                   runtime::BroughtMemory* const* brought = nullptr) {
   PyRef list = PyRef::steal(PyList_New(count));
   for (int i = 0; list && i < count; ++i) {
-    PyRef tensor = tensor_over(views[i]);
+    PyRef tensor = brought && brought[i] ? type_of(views[i]) : tensor_over(views[i]);
     if (!tensor) return {};
     PyList_SET_ITEM(list.get(), i, tensor.release());
   }
@@ -170,7 +197,8 @@ PyObject* LibraryCalls::find(int64_t number) const {
 }
 
 bool LibraryCalls::run(int64_t number, const runtime::TensorView* inputs, int num_inputs,
-                       const runtime::TensorView* outputs, int num_outputs) const {
+                       const runtime::TensorView* outputs, int num_outputs,
+                       runtime::BroughtMemory* const* brought) const {
   const auto found = calls_.find(number / kNumbers * kNumbers);
   if (found == calls_.end()) {
     PyErr_SetString(PyExc_RuntimeError,
@@ -178,10 +206,21 @@ bool LibraryCalls::run(int64_t number, const runtime::TensorView* inputs, int nu
     return false;
   }
   const PyRef call = found->second->object;
-  const PyRef from = tensors_over(inputs, num_inputs), to = tensors_over(outputs, num_outputs);
-  return from && to &&
-         PyRef::steal(PyObject_CallMethod(call.get(), "run", "LOO", static_cast<long long>(number % kNumbers),
-                                          from.get(), to.get()));
+  const PyRef from = tensors_over(inputs, num_inputs), to = tensors_over(outputs, num_outputs, brought);
+  if (!from || !to) return false;
+  const PyRef given = PyRef::steal(PyObject_CallMethod(
+      call.get(), "run", "LOO", static_cast<long long>(number % kNumbers), from.get(), to.get()));
+  if (!given) return false;
+  const torch_access::Api* api = torch_access::api();
+  for (int i = 0; brought && i < num_outputs; ++i) {
+    if (!brought[i]) continue;
+    PyObject* tensor = PyList_GetItem(given.get(), i);
+    void* data = nullptr;
+    if (!tensor || api->get_data_ptr(torch_access::handle(tensor), &data) != 0) return false;
+    *brought[i] =
+        runtime::BroughtMemory(data, Py_NewRef(tensor), runtime::BroughtMemory::kObject, free_object);
+  }
+  return true;
 }
 
 ValuePtr call_library(Executor& ex) {

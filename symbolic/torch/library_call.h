@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
-#include "runtime/types.h"
+#include "runtime/executable.h"
 #include "symbolic/tensors/array_value.h"
 
 namespace cdynamo::symbolic {
@@ -32,9 +32,10 @@ class LibraryCalls {
   // By the `call` of a core.library or core.library_backward node. Borrowed. Throws graph::InternalError where the graph
   // has no such call.
   PyObject* find(int64_t number) const;
-  // Runs a node on memory: the outputs are written. False with a Python error set.
+  // Runs a node on memory: the outputs are written, or brought where `brought` (runtime::LibraryArgs) says so. False with a
+  // Python error set.
   bool run(int64_t number, const runtime::TensorView* inputs, int num_inputs,
-           const runtime::TensorView* outputs, int num_outputs) const;
+           const runtime::TensorView* outputs, int num_outputs, runtime::BroughtMemory* const* brought) const;
 
  private:
   absl::flat_hash_map<int64_t, std::shared_ptr<LibraryCall>> calls_;

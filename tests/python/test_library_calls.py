@@ -277,3 +277,25 @@ def test_a_constant_goes_to_the_library():
         return backward(torch.ones_like(out), x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices)
 
     one_graph(f, torch.randn(1, 2, 6, 6))
+
+
+def test_results_are_handed_over():
+    """A plan asks for a tensor of its own by the type that it foresees; nobody else may have its memory."""
+    from cdynamo._library import hand_over
+
+    given = torch.arange(6.0).reshape(2, 3)
+
+    def wanted(*strides):
+        return torch.float32, (2, 3), strides, torch.device("cpu")
+
+    planned, shared = torch.empty(2, 3), given + 1
+    outputs = [planned, None, wanted(3, 1), wanted(1, 2), *[wanted(3, 1)] * 5]
+    view = (torch.arange(9.0).reshape(3, 3) + 5)[1:]
+    results = [given, given, shared, given + 2, given, shared, None, (given + 3).to(torch.float64), view]
+    found = hand_over([given], outputs, results)
+    assert found[0] is found[1] is None and torch.equal(planned, given)
+    assert found[2] is shared
+    assert found[3].stride() == (1, 2) and torch.equal(found[3], given + 2)
+    for i, expected in ((4, given), (5, shared), (6, torch.zeros(2, 3)), (7, given + 3), (8, view)):
+        assert torch.equal(found[i], expected) and found[i].dtype == torch.float32 and not found[i]._is_view()
+    assert len({x.data_ptr() for x in (given, *found[2:])}) == 8 and found[8].data_ptr() == view.data_ptr()
