@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "frame_eval/hook/frame.h"
+
 namespace cdynamo::frame_eval {
 namespace {
 
@@ -222,6 +224,22 @@ bool is_settled(const GuardNode& node) {
   return true;
 }
 
+namespace {
+
+bool is_unchanged(const Leaf& leaf, PyObject* object) {
+  auto* type = reinterpret_cast<PyTypeObject*>(object);
+  if (leaf.type_version != 0 && type->tp_version_tag == leaf.type_version) return true;
+  if (!leaf.contents) {
+    ClassContents::note_change(type);
+    return false;
+  }
+  if (!leaf.contents->are_those_of(type)) return false;
+  leaf.type_version = cdynamo_type_version(type);
+  return true;
+}
+
+}  // namespace
+
 bool check_leaf(const Leaf& leaf, PyObject* object) {
   switch (leaf.kind) {
     case GuardKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(object)) == *leaf.object.place();
@@ -241,9 +259,7 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
       PyObject* dict = instance_dict(object);
       return !dict || !dict_item(dict, leaf.object.get(), leaf.hash);
     }
-    case GuardKind::kTypeUnchanged:
-      return object == *leaf.object.place() && leaf.type_version != 0 &&
-             reinterpret_cast<PyTypeObject*>(object)->tp_version_tag == leaf.type_version;
+    case GuardKind::kTypeUnchanged: return object == *leaf.object.place() && is_unchanged(leaf, object);
     case GuardKind::kFunctionCode: return same_function(leaf, object);
     case GuardKind::kDynamicFloat: return PyFloat_CheckExact(object);
     case GuardKind::kDynamicInt: {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "frame_eval/guards/class_contents.h"
 #include "symbolic/capture/capture_result.h"
 
 namespace cdynamo::frame_eval {
@@ -20,12 +21,13 @@ struct Leaf {
   GuardKind kind;
   ConstantRef object;
   int index = -1;
-  int tensor_check = -1;                // kTensor: index in GuardTree::tensor_checks_
-  int other_slot = -1;                  // kSameObject, kDistinctObjects: slot of the other object
-  Py_hash_t hash = 0;                   // kKeyAbsent, kAttributeAbsent: of `object`
-  unsigned type_version = 0;            // kTypeUnchanged
-  PyRef defaults, kwdefaults;           // kFunctionCode: as they were, compared by identity
-  vectorcallfunc vectorcall = nullptr;  // likewise
+  int tensor_check = -1;              // kTensor: index in GuardTree::tensor_checks_
+  int other_slot = -1;                // kSameObject, kDistinctObjects: slot of the other object
+  Py_hash_t hash = 0;                 // kKeyAbsent, kAttributeAbsent: of `object`
+  mutable unsigned type_version = 0;  // kTypeUnchanged: with which it was checked last; 0: the class has none
+  std::shared_ptr<const ClassContents> contents;  // kTypeUnchanged: where the version alone says too little
+  PyRef defaults, kwdefaults;                     // kFunctionCode: as they were, compared by identity
+  vectorcallfunc vectorcall = nullptr;            // likewise
   std::string why;
 };
 

@@ -174,6 +174,10 @@ class Recorder {
       case GuardKind::kTensor: add(TraceStep::kTensor, object).index = leaf.tensor_check; return;
       case GuardKind::kTypeUnchanged:
         if (object != leaf.object.get() || !classes_.insert(object).second) return;
+        if (leaf.contents) {
+          add(TraceStep::kLeaf, object, &node).index = index;
+          return;
+        }
         add(TraceStep::kClass, object).place = leaf.object.place();
         steps_.back().index = static_cast<int>(leaf.type_version);
         return;

@@ -58,8 +58,9 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
   for (const auto& root : roots_) find_unsettled(*root);
   if (!capture.graph) return;
   const std::unordered_set<const graph::Value*> written = written_values(*capture.graph);
-  for (size_t i = 0; i < num_inputs_; ++i)
-    if (written.contains(capture.inputs[i].value)) written_inputs_.push_back(static_cast<int>(i));
+  for (const TensorLeaf& tensor : tensors_)
+    if (tensor.view < static_cast<int>(num_inputs_) && written.contains(capture.inputs[tensor.view].value))
+      written_inputs_.push_back(tensor.view);
 }
 
 GuardTree::~GuardTree() = default;
@@ -108,8 +109,10 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
                                 guard.source->name(), guard.other->name()});
   } else if (guard.kind == GuardKind::kTypeUnchanged) {
     PyObject* type = guard.object.get();
-    if (type && PyType_Check(type))
+    if (type && PyType_Check(type)) {
       leaf.type_version = cdynamo_type_version(reinterpret_cast<PyTypeObject*>(type));
+      leaf.contents = ClassContents::of(reinterpret_cast<PyTypeObject*>(type));
+    }
   } else if (guard.kind == GuardKind::kKeyAbsent || guard.kind == GuardKind::kAttributeAbsent) {
     leaf.hash = hash_of(guard.object.get());
   } else if (guard.kind == GuardKind::kFunctionCode) {
@@ -331,10 +334,13 @@ bool GuardTree::check_overlap(const Bindings& bindings) const {
   for (int written : written_inputs_) {
     const char *begin, *end;
     symbolic::memory_range(bindings.views[written], &begin, &end);
-    for (size_t other = 0; other < num_inputs_; ++other) {
-      if (static_cast<int>(other) == written || !bindings.views[other].data) continue;
+    // Inputs that are numbers have no view: what stands at their place in `views` is another entry's.
+    for (const TensorLeaf& other : tensors_) {
+      if (other.view == written || other.view >= static_cast<int>(num_inputs_) ||
+          !bindings.views[other.view].data)
+        continue;
       const char *other_begin, *other_end;
-      symbolic::memory_range(bindings.views[other], &other_begin, &other_end);
+      symbolic::memory_range(bindings.views[other.view], &other_begin, &other_end);
       if (begin < other_end && other_begin < end) return false;
     }
   }

@@ -163,6 +163,83 @@ def test_a_class_that_changes():
     np.testing.assert_allclose(compiled(model, X), X * 4)
 
 
+@pytest.mark.parametrize("base_is_written", [False, True])
+def test_a_class_that_is_written_to_around_every_call(base_is_written, counts):
+    # As DistributedDataParallel does. From 3.13 on a class has a new version a thousand times, then none.
+    class Local(Scale):
+        current = None
+
+        def factor_of(self):
+            return 1.0
+
+        def __call__(self, x):
+            return x * self.factor_of() * self.kind
+
+    model, compiled = Local(2.0), cdynamo.optimize(Local.__call__)
+    written = Scale if base_is_written else Local
+    if base_is_written:
+        Scale.current = None
+        del Local.current
+    try:
+        for i in range(1200):
+            written.current = model
+            written.current = None
+            np.testing.assert_allclose(compiled(model, X), X * 2)
+            if i == 20:
+                compiled_before = counts.frames_compiled
+        assert counts.frames_compiled == compiled_before <= 3
+        Local.factor_of = lambda self: 3.0
+        np.testing.assert_allclose(compiled(model, X), X * 6)
+        warm(compiled, model, X)
+        for i in range(30):
+            Local.factor_of = lambda self, by=float(i): by
+            np.testing.assert_allclose(compiled(model, X), X * 2 * i)
+        Local.factor_of = Scale.factor_of = lambda self: 5.0
+        np.testing.assert_allclose(compiled(model, X), X * 10)
+        del Local.factor_of
+        Scale.factor_of = lambda self: 7.0
+        np.testing.assert_allclose(compiled(model, X), X * 14)
+        Local.kind = 4.0
+        np.testing.assert_allclose(compiled(model, X), X * 28)
+    finally:
+        for name in {"current", "factor_of"} & set(vars(Scale)):
+            delattr(Scale, name)
+
+
+def test_a_class_whose_attribute_is_another_each_time():
+    class Local(Scale):
+        pass
+
+    model, compiled = Local(1.0), cdynamo.optimize(Scale.__call__)
+    for i in range(50):
+        Local.kind = float(i) + 0.5  # floats leave their place to the next one
+        np.testing.assert_allclose(compiled(model, X), X * (i + 0.5))
+
+
+def test_a_number_where_another_entry_had_an_array(counts):
+    # Whether an input that is written to shares memory with others is asked of arrays alone.
+    def total(p, q, r):
+        return p + q + r
+
+    def scale(x, y, factor):
+        x *= factor
+        return y * factor + x
+
+    fast_total, fast_scale = cdynamo.optimize(total), cdynamo.optimize(scale)
+    x, y = X.copy(), X + 1
+    for i in range(12):
+        for arrays in ((x, x, x), (X, x, X)):
+            np.testing.assert_allclose(fast_total(*arrays), total(*arrays))
+        expected = x.copy()
+        wanted = scale(expected, y, 0.5 + i / 7)
+        np.testing.assert_allclose(fast_scale(x, y, 0.5 + i / 7), wanted)
+        np.testing.assert_allclose(x, expected)
+        if i == 4:
+            compiled_before, hits_before = counts.frames_compiled, counts.cache_hits
+    assert counts.frames_compiled == compiled_before
+    assert counts.cache_hits - hits_before == 7 * 3
+
+
 def test_values_at_the_address_of_old_ones():
     # Floats and tuples that are dropped leave their place to the next one of their kind.
     model, compiled = Model(), cdynamo.optimize(Model.__call__)

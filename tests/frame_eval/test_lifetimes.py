@@ -127,6 +127,22 @@ def test_classes_die(make, function):
     assert alive(references) == 0
 
 
+@pytest.mark.parametrize("make", CLASSES, ids=lambda make: make.__name__)
+def test_classes_that_are_written_to_between_calls_die(make):
+    fast = cdynamo.optimize(apply)
+    references = []
+    for _ in range(20):
+        cls = make()
+        obj = cls()
+        for _ in range(4):
+            cls.current = obj
+            cls.current = None
+            assert repr(apply(obj, X)) == repr(fast(obj, X))
+        references += [weakref.ref(cls), weakref.ref(obj)]
+        del cls, obj
+    assert alive(references) == 0
+
+
 def test_instances_die():
     """Of a global, a closure and an argument that is compared by identity."""
 
