@@ -42,7 +42,9 @@ struct Normalized {
 };
 Normalized normalize(Tensor x, const Dims& dims, double eps) {
   Tensor center = mean(x, dims, true), difference = x - center;
-  Tensor squares = difference * difference, rstd = rsqrt(mean(squares, dims, true) + eps);
+  // All squares have one gradient: what flows through the mean is its product with the sum of the differences, which is 0.
+  Tensor squares = with_slope(difference * difference, x, difference * 2.0);
+  Tensor rstd = rsqrt(mean(squares, dims, true) + eps);
   return {difference * rstd, center, rstd, squares};
 }
 
