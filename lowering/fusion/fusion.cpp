@@ -202,8 +202,15 @@ class Fusion {
 
   // What is turned around once for several readers has a kernel of its own: the readers are one in another, in the new order.
   bool is_turned_for_several(const Value& value, const Node& reader) const {
-    return context_.is_turned(value) && context_.users[value.id].size() > 1 &&
-           !context_.is_turned(*reader.results[0]);
+    return context_.is_turned(value) && has_several_readers(value) && !context_.is_turned(*reader.results[0]);
+  }
+
+  // Through what is computed again wherever it is read: a cast of half values.
+  bool has_several_readers(const Value& value) const {
+    const Value* at = &value;
+    while (context_.users[at->id].size() == 1 && context_.is_inline(*context_.users[at->id][0]))
+      at = context_.users[at->id][0]->results[0];
+    return context_.users[at->id].size() > 1;
   }
 
   // --- side by side ---

@@ -133,6 +133,16 @@ TEST_F(ChannelsLastTest, ReadersOfWhatIsTurned) {
   EXPECT_EQ(count(plan, "kernel fused_mul_sum_mul_sum\n"), 1) << plan;
 }
 
+TEST_F(ChannelsLastTest, HalfValuesAreTurnedAsTheyAre) {
+  const DType half = DType::kBF16;
+  Tensor h = convolve(input({2, 16, 8, 8}, half), input({32, 16, 3, 3}, half)),
+         x = input({2, 32, 8, 8}, half);
+  Tensor turned = graph::to_compute(graph::where(graph::gt(x, 0.0), x, 0.0));
+  output(graph::sum(turned, {0, 2, 3}));
+  output(graph::cast(turned * graph::to_compute(h), half));
+  EXPECT_EQ(count(check().report.plan, "kernel fused_gt_where\n"), 1);
+}
+
 TEST_F(ChannelsLastTest, OthersAreLeftAlone) {
   Tensor x = input({2, 16, 6, 6});
   output(relu(convolve(x, input({8, 16, 3, 3}), input({8}).value)));
