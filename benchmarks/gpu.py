@@ -64,6 +64,23 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norms[1](x)), approximate="tanh"))
 
 
+class Residual(nn.Module):
+    """A block of a ResNet."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(nn.Conv2d(size, size, 3, padding=1, bias=False) for _ in range(2))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(size) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        inner = torch.relu(self.norms[0](self.convolutions[0](x)))
+        return torch.relu(self.norms[1](self.convolutions[1](inner)) + x)
+
+
+def residuals(count: int, size: int) -> nn.Module:
+    return nn.Sequential(*(Residual(size) for _ in range(count))).to(DEVICE)
+
+
 def blocks(count: int, size: int, heads: int) -> nn.Module:
     return nn.Sequential(*(Block(size, heads) for _ in range(count))).to(DEVICE)
 
@@ -82,6 +99,10 @@ CASES = {
     "12 blocks, 1 x 64": Case(lambda: (blocks(12, 768, 12), (randn(1, 64, 768),))),
     "perceptron, training": Case(lambda: (perceptron(), (randn(128, 512),)), trains=True),
     "4 blocks, training": Case(lambda: (blocks(4, 256, 4), (randn(4, 512, 256),)), trains=True),
+    "residual block": Case(lambda: (residuals(1, 64), (randn(32, 64, 56, 56),))),
+    "residual, training": Case(lambda: (residuals(1, 64), (randn(32, 64, 56, 56),)), trains=True),
+    "4 residuals": Case(lambda: (residuals(4, 128), (randn(32, 128, 28, 28),))),
+    "4 residuals, training": Case(lambda: (residuals(4, 128), (randn(32, 128, 28, 28),)), trains=True),
 }
 SYSTEMS = {
     "eager": lambda f: f,
