@@ -17,9 +17,12 @@ def make_default(device: str) -> None:
     def on_device(factory):
         @functools.wraps(factory)
         def make(*args, **kwargs):
-            if kwargs.get("device") is None and kwargs.get("out") is None and kwargs.get("generator") is None:
-                kwargs["device"] = device
-            return factory(*args, **kwargs)
+            if kwargs.get("device") is not None or kwargs.get("out") is not None:
+                return factory(*args, **kwargs)
+            if kwargs.get("generator") is not None:  # the CPU's, whose numbers are wanted
+                requires_grad = kwargs.pop("requires_grad", False)
+                return factory(*args, **kwargs).to(device).requires_grad_(requires_grad)
+            return factory(*args, **{**kwargs, "device": device})
 
         return make
 

@@ -246,6 +246,48 @@ def test_loss_scaling():
     compare(make, breaks=None)
 
 
+@pytest.mark.parametrize("init_scale", [2.0**8, 2.0**32], ids=["fits", "overflows at first"])
+@pytest.mark.parametrize("options", [{}, {"foreach": True}, {"fused": True}], ids=str)
+@pytest.mark.parametrize("make_optimizer", [optim.SGD, optim.AdamW])
+def test_loss_scaling_with_autocast(make_optimizer, options, init_scale):
+    def make(model):
+        optimizer = make_optimizer(model.parameters(), lr=0.01, **options)
+        scaler = torch.amp.GradScaler(model[0].weight.device.type, init_scale=init_scale, growth_interval=2)
+
+        def step(x):
+            optimizer.zero_grad()
+            with torch.autocast(x.device.type, dtype=torch.float16):
+                loss = model(x).float().square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            return loss.detach(), scaler.get_scale()
+
+        return step, optimizer
+
+    steps = 20
+    expected, got = train(make, lambda step: step, steps), train(make, cdynamo.optimize, steps)
+    assert [scale for _, scale in got["losses"]] == [scale for _, scale in expected["losses"]]
+    torch.testing.assert_close(got, expected, rtol=2e-2, atol=2e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"foreach": True}, {"foreach": False}, {"fused": True}], ids=str)
+def test_a_step_alone_whose_rate_changes(options, counts, caplog):
+    def result(wrap):
+        model = network()
+        optimizer = optim.Adam(model.parameters(), lr=0.1, **options)
+        step = wrap(lambda: optimizer.step())
+        for i in range(6):
+            optimizer.zero_grad()
+            model(torch.randn(5, 3)).square().mean().backward()
+            optimizer.param_groups[0]["lr"] = 0.1 / (1 + i // 2)
+            step()
+        return [p.detach() for p in model.parameters()]
+
+    torch.testing.assert_close(result(cdynamo.optimize), result(lambda step: step), rtol=1e-4, atol=1e-5)
+    assert "internal error" not in caplog.text
+
+
 def test_factors_that_are_tensors():
     def function(x, y, z, s):
         out = torch.add(x, y, alpha=s), torch.sub(x, y, alpha=s), torch.addcmul(x, y, z, value=s)
