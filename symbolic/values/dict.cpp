@@ -274,7 +274,19 @@ void raise_key_error(Executor& ex, const ValuePtr& key) {
   raise_new(ex, make_exception(ex, exception_type(PyExc_KeyError), {key}));
 }
 
+// An OrderedDict, alone among the dicts that are no instances of a class in Python, may have attributes of its own. They come
+// before its methods. Null: it has no such one.
+ValuePtr DictValue::own_attribute(Executor& ex, PyObject* name) {
+  if (!object_ || !source || type() != ordered_dict_type()) return nullptr;
+  PyObject** dict = _PyObject_GetDictPtr(object_.get());
+  if (PyObject* value = dict && *dict ? PyDict_GetItemWithError(*dict, name) : nullptr)
+    return ex.wrap(value, key_source(instance_dict_source(source), name));
+  add_guard(ex, GuardKind::kAttributeAbsent, source, name);
+  return nullptr;
+}
+
 ValuePtr DictValue::get_attribute(Executor& ex, PyObject* name) {
+  if (auto own = own_attribute(ex, name)) return own;
   if (auto method = find_dict_method(ex, shared_from_this(), name)) return method;
   return builtin_attribute(ex, shared_from_this(), name);
 }

@@ -68,6 +68,7 @@ class DictValue : public SymbolicValue {
   void forget() override;
 
  protected:
+  ValuePtr own_attribute(Executor& ex, PyObject* name);
   // What an instance's __dict__ does otherwise.
   virtual void guard_absent(Executor& ex, PyObject* key);
   virtual SourcePtr value_source(PyObject* key);

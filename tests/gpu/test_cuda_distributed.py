@@ -13,6 +13,8 @@ if torch.cuda.device_count() < 2:
     pytest.skip("two CUDA devices are needed", allow_module_level=True)
 
 
+import cdynamo  # noqa: E402
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "python"))
 import distributed_programs  # noqa: E402
 

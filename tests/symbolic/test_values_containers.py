@@ -442,3 +442,19 @@ def test_sets_are_not_reversible():
         return list(reversed(items))
 
     check(f, (set(),), ({1},), breaks=None)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda d: d.get("a", 3),
+        lambda d: len(d.keys()),
+        lambda d: getattr(d, "get")("a", 3),
+        lambda d: [item for item in d.items()],
+    ],
+)
+def test_attributes_of_an_ordered_dict_come_before_its_methods(use):
+    plain, own = (collections.OrderedDict(a=1) for _ in range(2))
+    own.get, own.keys, own.items = (lambda key, default: 42), (lambda: [1, 2, 3]), (lambda: [("b", 7)])
+    check(use, (plain,), (own,), (plain,), breaks=None)
+    check(use, (own,), (plain,), breaks=None)
