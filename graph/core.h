@@ -33,6 +33,8 @@
 //
 //   core.detach(Tensor self)                                no gradient flows through it
 //   core.own(Tensor self)                                   the gradient that flows through is row-major, and no view
+//   core.copy(Tensor self)                                  a tensor of eager's own: what is written to `self` later is
+//                                                           not read through it
 //   core.follow(Tensor self, Tensor leader)                 `leader` gets a gradient of zeros
 //   core.slope(Tensor self, Tensor source, Tensor? slope)   the gradient goes to `source`, times `slope`, not to `self`
 //   core.unit_strides(Tensor self, int[] strides)           along dims of one element the gradient, a view, has these
@@ -110,7 +112,8 @@ namespace cdynamo::graph {
 
 // Numbers of library calls are multiples of 1 << kMostLibraryResults.
 inline constexpr int kMostLibraryResults = 10;
-inline constexpr int kReadsResults = 2 * kMostLibraryResults;  // a bit of `differentiable`
+// Bits of `differentiable`. From kUnsaved on: operands that eager does not save, so that programs may write to them.
+inline constexpr int kReadsResults = 2 * kMostLibraryResults, kUnsaved = kReadsResults + 1;
 
 bool is_core(const OpDef& op);
 

@@ -51,6 +51,8 @@ bool recognize_attention(Graph& core);  // matmul, scale, mask, softmax, matmul 
 bool eliminate_common_subexpressions(Graph& core);
 bool eliminate_dead_code(Graph& core, bool keep_random = true);
 
+// Before the first: core.copy of what no program can write to, as it is neither an input nor a result.
+void remove_inner_copies(Graph& core);
 // After the last differentiation: what stands for derivatives alone (core.h) has done its work.
 bool remove_detach(Graph& core);
 // core.function alone: its readers read what it stands for, those in `values` (results of nodes) too. Operands that

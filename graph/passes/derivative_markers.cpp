@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "graph/builder.h"
 #include "graph/op.h"
 #include "graph/passes.h"
@@ -49,6 +50,26 @@ void remove_functions(Graph& core, std::vector<Value*>* values) {
           Builder(core, Level::kCore).call1("core.cast", {found->second, found->second->type.dtype});
   if (values)
     for (Value*& value : *values) replace(value);
+}
+
+void remove_inner_copies(Graph& core) {
+  static const OpDef* const copy = &op("core.copy");
+  const auto base_of = [](const Value* value) {
+    while (value->node && (value->node->op == copy || value->node->op->family == Family::kView))
+      value = std::get<Value*>(value->node->args[0]);
+    return value;
+  };
+  absl::flat_hash_set<const Value*> given_back;
+  for (const Value* output : core.outputs) given_back.insert(base_of(output));
+  const auto is_inner = [&](const Node& node) {
+    if (node.op != copy) return false;
+    const Value* base = base_of(node.results[0]);
+    return base->node && !given_back.contains(base);
+  };
+  if (std::ranges::none_of(core.nodes, [&](const auto& node) { return is_inner(*node); })) return;
+  rewrite_nodes(core, [&](Builder&, Node& node) -> Value* {
+    return is_inner(node) ? std::get<Value*>(node.args[0]) : nullptr;
+  });
 }
 
 bool remove_detach(Graph& core) {

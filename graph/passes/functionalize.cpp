@@ -191,6 +191,8 @@ class Functionalizer {
     for (size_t i = 0; i < node.results.size(); ++i) {
       if (is_cut(node, alias, captured_operands) && runtime::is_float(results[i]->type.dtype))
         results[i] = builder_.call1("core.detach", {results[i]});
+      if (alias == Alias::kNone && looks_at(results[i], operands))
+        results[i] = builder_.call1("core.copy", {results[i]});
       if (alias != Alias::kNone)
         bind_alias(node, i, alias, results[i], captured_operands, operands);
       else if (node.in_place && i == 0)
@@ -205,6 +207,17 @@ class Functionalizer {
   static bool is_cut(const Node& node, Alias alias, const std::vector<const Value*>& operands) {
     return node.no_grad && alias != Alias::kSelf &&
            (alias == Alias::kNone || std::ranges::any_of(operands, &Value::requires_grad));
+  }
+
+  // Whether a result, new memory in eager (a clone), is an operand's content or a view of it.
+  static bool looks_at(const Value* result, const std::vector<Value*>& operands) {
+    return std::ranges::any_of(operands,
+                               [&](const Value* operand) { return base_of(operand) == base_of(result); });
+  }
+  static const Value* base_of(const Value* value) {
+    while (value->node && value->node->op->family == Family::kView)
+      value = std::get<Value*>(value->node->args[0]);
+    return value;
   }
 
   // A body gives the new contents of the arguments that the schema marks, after the results.
@@ -228,6 +241,10 @@ class Functionalizer {
   static std::string name_of(const Node& node) { return std::string(node.op->name); }
 
   std::vector<Value*> copy_library_node(const Node& node, std::vector<Arg> args) {
+    const int64_t differentiable = Args(node.op->parsed[node.overload], args).constant("differentiable");
+    auto& operands = std::get<std::vector<Value*>>(args.at(0));
+    for (size_t i = 0; differentiable >= 0 && i < std::min<size_t>(operands.size(), 63 - kUnsaved); ++i)
+      if (differentiable >> (kUnsaved + i) & 1) operands[i] = builder_.call1("core.copy", {operands[i]});
     std::vector<TensorType> types;
     for (const Value* result : node.results) types.push_back(result->type);
     Node* copy = core_.add_node(node.op, node.overload, std::move(args), std::move(types));

@@ -16,7 +16,10 @@ Prepared prepare(const Graph& captured, const DumpFn& dump, bool for_training) {
   if (dump) dump("captured", captured);
   Prepared prepared = functionalize(captured);
   if (dump) dump("functionalize", *prepared.core);
-  if (!for_training) remove_detach(*prepared.core);
+  if (for_training)
+    remove_inner_copies(*prepared.core);
+  else
+    remove_detach(*prepared.core);
   optimize(*prepared.core, dump, for_training);
   return prepared;
 }

@@ -189,7 +189,8 @@ class Call:
         (self._device,) = devices
         self.types: list[tuple] = []  # of each result
         self.tree: tuple = ()
-        # A bit for each result that has a gradient, then, from 10 on, for each float operand; -1: not known.
+        # A bit for each result that has a gradient, from 10 on for each float operand, from 21 on for each operand that
+        # eager does not save for the derivative; -1: not known.
         self.differentiable = -1
         self.stale = False
         args, kwargs = self._arguments(self._operands)
@@ -228,7 +229,8 @@ class Call:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                results = self._results_with_history(operands)
+                saved: set[int] = set()
+                results = self._results_with_history(operands, lambda tensor: saved.add(_storage(tensor)))
                 of = {i: torch.empty_like(result) for i, result in enumerate(results) if result.requires_grad}
                 gradients = _gradients(results, of, operands)
         except Exception:  # PyTorch has no derivative, or cannot tell without content
@@ -243,12 +245,17 @@ class Call:
         # Which operands have gradients is known where this does not depend on the results that are used.
         if not known or not row_major or len(of) > 1 and len(gradients) > 1:
             return -1
-        return _mask(of) | _mask(i for i, gradient in enumerate(gradients) if gradient is not None) << 10
+        has_gradient = (i for i, gradient in enumerate(gradients) if gradient is not None)
+        unsaved = (i for i, operand in enumerate(operands[:40]) if _storage(operand) not in saved)
+        return _mask(of) | _mask(has_gradient) << 10 | _mask(unsaved) << 21
 
-    def _results_with_history(self, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def _results_with_history(
+        self, operands: Sequence[torch.Tensor], note: Callable[[torch.Tensor], Any] = lambda saved: None
+    ) -> list[torch.Tensor]:
+        """The results; what the derivatives save is given to `note`."""
         args, kwargs = self._arguments(operands)
         # The program's hooks are for tensors that it saves, not for these; autocast was off in the forward.
-        hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
+        hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: (note(x), x)[1], lambda x: x)
         with torch.enable_grad(), torch.autocast(self._device.type, enabled=False), hooks:
             return list(tensors_of(self._function(*args, **kwargs)))
 

@@ -158,6 +158,7 @@ NUMPY_NOT_DIFFERENTIABLE = {
 ELSEWHERE = {
     "core.addmm": "of half types, and on GPUs: tests/graph/autograd_samples.inc, tests/python/test_dtypes.py",
     "core.to_device": "the identity, from one device to another: tests/gpu/test_cuda_capture.py",
+    "core.copy": "the identity",
     "core.own": "the identity, in gradients alone",
     "core.follow": "the identity, in gradients alone",
     "core.slope": "its gradient is another's: tests/python/test_dtypes.py",

@@ -61,6 +61,68 @@ def test_what_is_not_saved_may_be_written_to(name, written):
             assert str(got) == str(gradients(function, lambda *_: None, number))
 
 
+COPIES = {
+    "clone": lambda x: x.clone(),
+    "reshape": lambda x: x.T.reshape(4).view(2, 2),
+    "contiguous": lambda x: x.T.contiguous(),
+    "a copy by to": lambda x: x.to(torch.float32, copy=True),
+    "flip": lambda x: x.flip(0),
+    "of a view": lambda x: x[1:].clone().expand(2, 2),
+    "of what is returned": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("how", ["data", "no_grad", "inside"])
+@pytest.mark.parametrize("name", COPIES)
+def test_what_was_copied_may_be_written_to(name, how):
+    copied, weight = COPIES[name], torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+    def f(x, w):
+        base = x * 2 if name == "of what is returned" else x
+        result = (copied(base) if base is x else base.clone()) @ w
+        if how == "inside":
+            x.data.add_(1)
+        return result, base
+
+    def gradients(f):
+        x, w = leaf(4).detach().view(2, 2).requires_grad_(), weight.clone().requires_grad_()
+        result, base = f(x, w)
+        for tensor in (x, base):
+            if how == "data":
+                tensor.data.add_(1)
+            elif how == "no_grad":
+                with torch.no_grad():
+                    tensor.add_(1)
+        result.sum().backward()
+        return x.grad.tolist(), w.grad.tolist()
+
+    assert gradients(cdynamo.optimize(f)) == gradients(f)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sort().values,
+        lambda x: x.sort(descending=True)[0] * 2,
+        lambda x: x.kthvalue(2).values,
+        lambda x: x.renorm(2, 0, 1.0) if x.dim() > 1 else x.median(0).values,
+    ],
+)
+def test_operators_of_pytorch_s_own_read_what_eager_saves(function):
+    def gradients(f):
+        x = torch.tensor([2.0, 1.0, 3.0, 5.0]).requires_grad_()
+        result = f(x)
+        with torch.no_grad():
+            x[1:] = 0
+        try:
+            result.sum().backward()
+        except RuntimeError as error:
+            return str(error)[:60]
+        return x.grad.tolist()
+
+    assert gradients(cdynamo.optimize(function)) == gradients(function)
+
+
 def test_what_was_written_to_stays_refused_after_another_backward():
     x, y = leaf(3), leaf(3)
     a, b = cdynamo.optimize(lambda x, y: (x * x, y * y))(x, y)
