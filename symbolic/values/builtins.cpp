@@ -63,13 +63,19 @@ ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
   CallArgs options{{}, args.keywords};
   auto bound = bind_arguments(ex, name, options, {"*key?", "*default?"});
   require_count(ex, name, positional(args.positional), 1, SIZE_MAX);
-  std::vector<ValuePtr> items =
-      args.positional.size() == 1 ? items_of(ex, args.positional[0]) : args.positional;
+  const bool keyed = bound[0] && !is_none(bound[0]);
+  std::vector<ValuePtr> items, keys;
+  ValuePtr iterator =
+      iterate_value(ex, args.positional.size() == 1 ? args.positional[0] : new_tuple(args.positional));
+  while (ValuePtr item = next_value(ex, iterator)) {
+    keys.push_back(keyed ? bound[0]->call(ex, positional({item})) : item);
+    items.push_back(std::move(item));
+    require_short(items.size(), *iterator);
+  }
   if (items.empty()) {
     if (bound[1]) return bound[1];
     return folded(ex, name, positional({new_list({})}));  // raises in the version's own words
   }
-  bool keyed = bound[0] && !is_none(bound[0]);
   // A bool that is the largest stays one.
   bool ints = !keyed && std::all_of(items.begin(), items.end(), [](const ValuePtr& item) {
     PyObject* constant = constant_object(item);
@@ -83,15 +89,10 @@ ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
       best = largest ? max(best, *as_sym(items[i])) : min(best, *as_sym(items[i]));
     return make_int(ex, best);
   }
-  auto key_of = [&](const ValuePtr& item) { return keyed ? bound[0]->call(ex, positional({item})) : item; };
-  ValuePtr best = items[0], best_key = key_of(items[0]);
-  for (size_t i = 1; i < items.size(); ++i) {
-    ValuePtr key = key_of(items[i]);
-    if (!is_true(ex, compare_operation(ex, largest ? Py_GT : Py_LT, key, best_key))) continue;
-    best = items[i];
-    best_key = key;
-  }
-  return best;
+  size_t best = 0;
+  for (size_t i = 1; i < items.size(); ++i)
+    if (is_true(ex, compare_operation(ex, largest ? Py_GT : Py_LT, keys[i], keys[best]))) best = i;
+  return items[best];
 }
 ValuePtr min_of(Executor& ex, const CallArgs& args) { return extreme(ex, args, false); }
 ValuePtr max_of(Executor& ex, const CallArgs& args) { return extreme(ex, args, true); }

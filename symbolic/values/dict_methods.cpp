@@ -5,6 +5,7 @@
 #include "symbolic/capture/executor.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/iterator.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -125,11 +126,12 @@ void update_dict(Executor& ex, DictValue& dict, const CallArgs& args) {
     if (DictValue* other = dict_in(given); other && iterates_as_dict(ex, given)) {
       for (const DictValue::Entry& entry : other->entries(ex)) dict.set_item(ex, entry.key, entry.value);
     } else if (ValuePtr keys = lookup_special(ex, given, "keys")) {
-      for (const ValuePtr& key : items_of(ex, keys->call(ex, {})))
-        dict.set_item(ex, key, given->get_item(ex, key));
+      ValuePtr iterator = iterate_value(ex, keys->call(ex, {}));
+      while (ValuePtr key = next_value(ex, iterator)) dict.set_item(ex, key, given->get_item(ex, key));
     } else {
       size_t position = 0;
-      for (const ValuePtr& pair : items_of(ex, given)) {
+      ValuePtr iterator = iterate_value(ex, given);
+      while (ValuePtr pair = next_value(ex, iterator)) {
         if (!pair->type()->tp_iter)
           raise_error(ex, PyExc_TypeError,
                       "cannot convert dictionary update sequence element #" + std::to_string(position) +

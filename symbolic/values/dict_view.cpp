@@ -23,7 +23,8 @@ PyTypeObject* DictViewValue::type() const {
 namespace {
 ValuePtr is_disjoint(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "isdisjoint", args, 1, 1);
-  for (const ValuePtr& item : items_of(ex, args.positional[0]))
+  ValuePtr iterator = iterate_value(ex, args.positional[0]);
+  while (ValuePtr item = next_value(ex, iterator))
     if (self->contains(ex, item)) return make_bool(ex, false);
   return make_bool(ex, true);
 }

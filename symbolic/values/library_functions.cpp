@@ -93,7 +93,8 @@ ValuePtr count_elements(Executor& ex, const CallArgs& args) {
   require_count(ex, "_count_elements", args, 2, 2);
   DictValue* dict = dict_in(args.positional[0]);
   if (!dict) break_graph("CD0212", "_count_elements");
-  for (const ValuePtr& item : items_of(ex, args.positional[1])) {
+  ValuePtr iterator = iterate_value(ex, args.positional[1]);
+  while (ValuePtr item = next_value(ex, iterator)) {
     ValuePtr old = dict->lookup(ex, item);
     dict->store(ex, item, binary_operation(ex, kNbAdd, old ? old : ex.constant_int(0), ex.constant_int(1)));
   }

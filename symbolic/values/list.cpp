@@ -78,9 +78,20 @@ ValuePtr append(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 
 ValuePtr extend(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list.extend", args, 1, 1);
-  std::vector<ValuePtr> more = items_of(ex, args.positional[0]);
-  std::vector<ValuePtr>& items = list_of(self).mutable_items(ex);
-  items.insert(items.end(), more.begin(), more.end());
+  const ValuePtr& iterable = args.positional[0];
+  if (iterable->type() == &PyList_Type || iterable->type() == &PyTuple_Type) {
+    const std::vector<ValuePtr> more = items_of(ex, iterable);
+    std::vector<ValuePtr>& items = list_of(self).mutable_items(ex);
+    items.insert(items.end(), more.begin(), more.end());
+    return ex.none();
+  }
+  // One by one: an iterator may look at the list, or raise half-way.
+  ValuePtr iterator = iterate_value(ex, iterable);
+  while (ValuePtr item = next_value(ex, iterator)) {
+    std::vector<ValuePtr>& items = list_of(self).mutable_items(ex);
+    items.push_back(std::move(item));
+    require_short(items.size(), *self);
+  }
   return ex.none();
 }
 

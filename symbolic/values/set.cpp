@@ -163,11 +163,20 @@ ValuePtr update(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_no_keywords(ex, "set operation", args);
   SetValue& set = set_of(self);
   for (const ValuePtr& other : args.positional) {
-    auto more = as_set(ex, other);
-    if (nb_op == kNbOr) {
-      for (const ValuePtr& item : more->items(ex)) set.add(ex, item);
+    if (nb_op == kNbOr || nb_op == kNbSubtract) {
+      if (nb_op == kNbSubtract && set_in(other) == &set) {
+        set.replace(ex, {});
+        continue;
+      }
+      ValuePtr iterator = iterate_value(ex, other);
+      while (ValuePtr item = next_value(ex, iterator)) {
+        if (nb_op == kNbOr)
+          set.add(ex, item);
+        else
+          set.discard(ex, item);
+      }
     } else {
-      set.replace(ex, combine(ex, nb_op, set, *more));
+      set.replace(ex, combine(ex, nb_op, set, *as_set(ex, other)));
     }
   }
   return ex.none();
@@ -213,7 +222,8 @@ ValuePtr relation(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 }
 ValuePtr is_disjoint(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "isdisjoint", args, 1, 1);
-  for (const ValuePtr& item : items_of(ex, args.positional[0]))
+  ValuePtr iterator = iterate_value(ex, args.positional[0]);
+  while (ValuePtr item = next_value(ex, iterator))
     if (set_of(self).contains(ex, item)) return make_bool(ex, false);
   return make_bool(ex, true);
 }
