@@ -146,16 +146,17 @@ bool is_capturing(Stream stream) {
   return status != 0;
 }
 
-CurrentContext::CurrentContext(Context context) {
-  const Driver& driver = *find_driver();
-  check(driver.ctx_get_current(&before_), "asking for the current CUDA context");
-  if (before_ == context) return;
-  check(driver.ctx_set_current(context), "entering a CUDA context");
-  changed_ = true;
+CurrentContext::CurrentContext(Context context) : context_(context) {
+  check(find_driver()->ctx_get_current(&before_), "asking for the current CUDA context");
+  enter();
 }
 
 CurrentContext::~CurrentContext() {
-  if (changed_) find_driver()->ctx_set_current(before_);
+  if (before_ != context_) find_driver()->ctx_set_current(before_);
+}
+
+void CurrentContext::enter() const {
+  if (before_ != context_) check(find_driver()->ctx_set_current(context_), "entering a CUDA context");
 }
 
 }  // namespace cdynamo::runtime::cuda

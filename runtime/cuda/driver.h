@@ -102,10 +102,11 @@ class CurrentContext {
   explicit CurrentContext(Context context);
   ~CurrentContext();
   CurrentContext(const CurrentContext&) = delete;
+  // Once more, where others may have changed it: PyTorch's functions leave the context of its current device.
+  void enter() const;
 
  private:
-  Context before_ = nullptr;
-  bool changed_ = false;
+  Context context_ = nullptr, before_ = nullptr;
 };
 
 }  // namespace cdynamo::runtime::cuda
