@@ -181,7 +181,10 @@ Outcome CodeCache::run(std::shared_ptr<Entry> entry, CallSignature& signature, c
     return entry->callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
   try {
     result = entry->run(owner_, roots, bindings, owned);
-  } catch (const RunInPython&) {
+  } catch (const RunInPython& rerun) {
+    if (symbolic::log_enabled(symbolic::Topic::kPerf) && !rerun.why.empty())
+      symbolic::log(symbolic::Topic::kPerf,
+                    absl::StrCat(full_name(), ": this call runs in Python: ", rerun.why));
     if (entry->graph && entry->graph->stale) std::erase(signature.entries, entry);
     return Outcome::kSkipFrame;
   }

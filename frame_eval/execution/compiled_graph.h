@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "frame_eval/guards/guard_tree.h"
@@ -16,7 +17,9 @@ enum class OutputForm : uint8_t { kUnused, kTorchTensor, kNumpyArray, kNumpyScal
 
 // Thrown by CompiledGraph::run: an operator failed before anything was written. Python runs the call again, and
 // raises the error where the program may catch it.
-struct RunInPython {};
+struct RunInPython {
+  std::string why = {};
+};
 
 class CompiledGraph {
  public:

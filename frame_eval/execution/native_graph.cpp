@@ -38,6 +38,16 @@ union ScalarCell {
   double real;
 };
 
+std::string take_error_text() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  const PyRef held[] = {PyRef::steal(type), PyRef::steal(value), PyRef::steal(traceback)};
+  const PyRef text = value ? PyRef::steal(PyObject_Str(value)) : PyRef();
+  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  PyErr_Clear();
+  return utf8 ? utf8 : "";
+}
+
 // The generator that draws on a device use.
 PyRef generator_of(runtime::Device device) {
   if (device.type == runtime::DeviceType::kCPU)
@@ -327,9 +337,9 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
   if (!execute_and_note_writes(call, bindings, fresh, &failure)) {
     if (failure == CallFailure::kBeforeWrites) note_stale_calls();
     if (!is_repeatable(failure)) return false;
-    PyErr_Clear();
+    RunInPython rerun{take_error_text()};
     restore_generators(may_draw_twice_, generators);
-    throw RunInPython{};
+    throw rerun;
   }
   if (make_outputs(bindings, overwritten, fresh, data, outputs)) return true;
   // A history that PyTorch refuses to read.

@@ -12,7 +12,8 @@ namespace {
 bool follows_operands(const Node& node) {
   const bool is_row_major = node.op->name == "core.own" || node.op->name == "core.follow";
   return node.results.size() == 1 && !is_row_major &&
-         (node.op->family == Family::kPointwise || is_aliasing_view(*node.op));
+         (node.op->family == Family::kPointwise || node.op->core.kind == CoreKind::kTransfer ||
+          is_aliasing_view(*node.op));
 }
 
 bool is_number(const Value* value) { return value->node && value->node->op->core.kind == CoreKind::kFull; }

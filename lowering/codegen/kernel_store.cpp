@@ -1,5 +1,7 @@
 #include "lowering/codegen/kernel_store.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <dlfcn.h>
 #include <sys/stat.h>
 
@@ -132,7 +134,8 @@ std::vector<std::shared_ptr<void>> obtain_kernels(const std::vector<KernelSource
   std::map<Hash128, size_t> unit_of_hash;
   std::vector<size_t> unit_of_source;
   for (const KernelSource& source : sources) {
-    const Hash128 hash = runtime::hash_bytes(source.key);
+    const Hash128 hash = runtime::hash_bytes(
+        source.device == 0 ? source.key : absl::StrCat(source.key, "\ndevice ", source.device));
     auto [it, is_new] = unit_of_hash.try_emplace(hash, units.size());
     if (is_new) units.push_back({&source, hash, nullptr, {}, {}, {}});
     unit_of_source.push_back(it->second);

@@ -13,6 +13,7 @@ namespace cdynamo::lowering::emit {
 // One kernel of a graph, as its target compiles it.
 struct KernelSource {
   std::string key;  // all that the code depends on; equal keys are one kernel
+  int device = 0;   // what is loaded on one is no code of another
   // The code as it is kept on disk. Called on any thread.
   std::function<std::string(std::string* llvm_ir, std::string* assembly)> compile;
   // Loads it; throws runtime::JitError where it does not fit this process (then it is compiled anew).

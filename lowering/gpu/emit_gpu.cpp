@@ -43,6 +43,7 @@ emit::KernelSource source_of(const ScheduledKernel& kernel, const ThreadPlan& pl
   return {.key = absl::StrCat(
               emit::emitter_version(), "\ncuda ", architecture.cpu(), " ", device.compute_capability, " ",
               reinterpret_cast<uintptr_t>(device.context) != 0, " ", describe(plan), "\n", serialize(kernel)),
+          .device = device.index,
           .compile =
               [&](std::string* llvm_ir, std::string* assembly) {
                 KernelCode code;

@@ -73,7 +73,7 @@ class CudaExecutable final : public Executable {
   bool run(const Call& call, RunError* error) override {
     try {
       const CurrentContext current(device_.context);
-      return run_steps(call, current, error);
+      return run_steps(call, error);
     } catch (const CudaError& failure) {
       *error = {failure.code == kOutOfMemory ? RunError::kMemoryError : RunError::kRuntimeError,
                 failure.message};
@@ -94,7 +94,7 @@ class CudaExecutable final : public Executable {
     std::unique_ptr<ReplayedLaunches> replay;
   };
 
-  bool run_steps(const Call& call, const CurrentContext& context, RunError* error) const {
+  bool run_steps(const Call& call, RunError* error) const {
     int64_t codes[3];
     if (may_fail_ && error_slot(device_).take(codes)) {
       index_error(codes, error);
@@ -134,10 +134,10 @@ class CudaExecutable final : public Executable {
             continue;
           }
           const Wanted wanted = wanted_of(step, segment, adopts, brought);
-          const bool done = run_library_step(step, device, sizes, pointers.data(), call.library,
-                                             wanted.empty() ? nullptr : wanted.data(), error);
-          context.enter();
-          if (!done || !take(step, wanted, call, pointers, error)) return false;
+          if (!run_library_step(step, device, sizes, pointers.data(), call.library,
+                                wanted.empty() ? nullptr : wanted.data(), error) ||
+              !take(step, wanted, call, pointers, error))
+            return false;
         }
         return true;
       };

@@ -98,7 +98,7 @@ const Found& found() {
 
 DeviceInfo read_device(const Driver& driver, int index) {
   int device = 0, major = 0, minor = 0, shared = 0, shared_processor = 0;
-  DeviceInfo info;
+  DeviceInfo info{.index = index};
   check(driver.device_get(&device, index), "asking for a CUDA device");
   auto read = [&](int* value, int attribute) {
     check(driver.device_get_attribute(value, attribute, device), "reading an attribute of a CUDA device");
@@ -146,17 +146,16 @@ bool is_capturing(Stream stream) {
   return status != 0;
 }
 
-CurrentContext::CurrentContext(Context context) : context_(context) {
-  check(find_driver()->ctx_get_current(&before_), "asking for the current CUDA context");
-  enter();
+CurrentContext::CurrentContext(Context context) {
+  const Driver& driver = *find_driver();
+  check(driver.ctx_get_current(&before_), "asking for the current CUDA context");
+  if (before_ == context) return;
+  check(driver.ctx_set_current(context), "entering a CUDA context");
+  changed_ = true;
 }
 
 CurrentContext::~CurrentContext() {
-  if (before_ != context_) find_driver()->ctx_set_current(before_);
-}
-
-void CurrentContext::enter() const {
-  if (before_ != context_) check(find_driver()->ctx_set_current(context_), "entering a CUDA context");
+  if (changed_) find_driver()->ctx_set_current(before_);
 }
 
 }  // namespace cdynamo::runtime::cuda

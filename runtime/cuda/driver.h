@@ -83,6 +83,7 @@ void check(Result result, const char* what);
 
 // What is known of a device of this process, by the framework's index.
 struct DeviceInfo {
+  int index = 0;
   int compute_capability = 0;  // 90 for 9.0
   int processors = 0;
   int64_t shared_bytes_per_block = 0;  // that a kernel may ask for
@@ -102,11 +103,10 @@ class CurrentContext {
   explicit CurrentContext(Context context);
   ~CurrentContext();
   CurrentContext(const CurrentContext&) = delete;
-  // Once more, where others may have changed it: PyTorch's functions leave the context of its current device.
-  void enter() const;
 
  private:
-  Context context_ = nullptr, before_ = nullptr;
+  Context before_ = nullptr;
+  bool changed_ = false;
 };
 
 }  // namespace cdynamo::runtime::cuda

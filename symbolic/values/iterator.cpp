@@ -284,7 +284,7 @@ class MapIterator final : public IteratorValue {
       if (!item) return nullptr;
       args.positional.push_back(std::move(item));
     }
-    return function_->call(ex, args);
+    return call_or_end(ex, function_, args);
   }
   RecipePtr make_recipe_now(Executor& ex) override {
     std::vector<RecipePtr> arguments = recipes_of(ex, iterators_);
@@ -306,7 +306,9 @@ class FilterIterator final : public IteratorValue {
   ValuePtr next(Executor& ex) override {
     while (ValuePtr item = next_value(ex, iterator_)) {
       bool plain = is_none(function_) || function_->real_object() == type_object(&PyBool_Type);
-      if (is_true(ex, plain ? item : function_->call(ex, positional({item})))) return item;
+      const ValuePtr accepts = plain ? item : call_or_end(ex, function_, positional({item}));
+      if (!accepts) return nullptr;
+      if (is_true(ex, accepts)) return item;
     }
     return nullptr;
   }
@@ -326,8 +328,8 @@ class CallableIterator final : public IteratorValue {
   PyTypeObject* type() const override { return &PyCallIter_Type; }
   ValuePtr next(Executor& ex) override {
     if (!callable_) return nullptr;
-    ValuePtr item = callable_->call(ex, {});
-    if (!values_equal(ex, sentinel_, item)) return item;
+    ValuePtr item = call_or_end(ex, callable_, {});
+    if (item && !values_equal(ex, sentinel_, item)) return item;
     callable_ = nullptr;
     return nullptr;
   }
@@ -431,5 +433,14 @@ ValuePtr new_filter(Executor& ex, const CallArgs& args) {
 
 ValuePtr iterate_value(Executor& ex, const ValuePtr& value) { return value->iterate(ex); }
 ValuePtr next_value(Executor& ex, const ValuePtr& iterator) { return iterator->next(ex); }
+
+ValuePtr call_or_end(Executor& ex, const ValuePtr& function, const CallArgs& args) {
+  try {
+    return function->call(ex, args);
+  } catch (const PythonRaise& raised) {
+    if (!matches_exception(raised, PyExc_StopIteration)) throw;
+    return nullptr;
+  }
+}
 
 }  // namespace cdynamo::symbolic

@@ -40,5 +40,7 @@ ValuePtr new_callable_iterator(ValuePtr callable, ValuePtr sentinel);
 // iter(x) and next(it) as the builtins do them.
 ValuePtr iterate_value(Executor& ex, const ValuePtr& value);
 ValuePtr next_value(Executor& ex, const ValuePtr& iterator);  // null: exhausted
+// What an iterator calls for its next item: null, too, where that raises StopIteration.
+ValuePtr call_or_end(Executor& ex, const ValuePtr& function, const CallArgs& args);
 
 }  // namespace cdynamo::symbolic

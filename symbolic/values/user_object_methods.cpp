@@ -107,12 +107,7 @@ ValuePtr UserObjectValue::iterate(Executor& ex) {
 ValuePtr UserObjectValue::next(Executor& ex) {
   ValuePtr method = special(ex, "__next__", true);
   if (!method) return SymbolicValue::next(ex);
-  try {
-    return method->call(ex, {});
-  } catch (const PythonRaise& raised) {
-    if (!matches_exception(raised, PyExc_StopIteration)) throw;
-    return nullptr;
-  }
+  return call_or_end(ex, method, {});
 }
 
 std::optional<bool> UserObjectValue::truth(Executor& ex) {

@@ -66,6 +66,22 @@ def test_tensors_of_either_device(name, current, mode):
             torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("current", [0, 1])
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: torch.randn_like(x) + x, lambda x: torch.nn.functional.dropout(x, 0.3) * 2],
+    ids=["randn", "dropout"],
+)
+def test_random_numbers_of_either_device(function, current):
+    fast = cdynamo.optimize(function)
+    with torch.cuda.device(current):
+        for x in both(100, 33) * 2:
+            torch.manual_seed(7)
+            expected = function(x)
+            torch.manual_seed(7)
+            torch.testing.assert_close(fast(x), expected)
+
+
 class TwoStages(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "emit_testing.h"
+#include "lowering/codegen/kernel_store.h"
 #include "lowering/loops/kernel_hash.h"
 #include "runtime/host/kernel_cache.h"
 
@@ -34,6 +35,25 @@ float run_one(const CompiledModule& module, size_t kernel) {
 }
 
 const EmitOptions kMemoryOnly{.use_disk_cache = false};
+
+// The function of a kernel that one device has loaded is no function of another device.
+TEST(EmitModule, EachDeviceLoadsItsOwn) {
+  std::vector<int> loaded;
+  const auto source = [&](int device) {
+    return emit::KernelSource{.key = "a kernel of this test alone",
+                              .device = device,
+                              .compile = [](std::string*, std::string*) { return std::string("code"); },
+                              .load = [&, device](const std::string&) -> std::shared_ptr<void> {
+                                loaded.push_back(device);
+                                return std::make_shared<int>(device);
+                              }};
+  };
+  CompiledModule counts;
+  const auto code = emit::obtain_kernels({source(0), source(1), source(0)}, kMemoryOnly, counts);
+  EXPECT_EQ(loaded, (std::vector<int>{0, 1}));
+  EXPECT_EQ(code[0], code[2]);
+  EXPECT_NE(code[0], code[1]);
+}
 
 TEST(EmitModule, EqualKernelsAreCompiledOnce) {
   graph::SymContext context;
