@@ -182,6 +182,7 @@ Outcome CodeCache::run(std::shared_ptr<Entry> entry, CallSignature& signature, c
   try {
     result = entry->run(owner_, roots, bindings, owned);
   } catch (const RunInPython& rerun) {
+    count(counters().calls_in_python);
     if (symbolic::log_enabled(symbolic::Topic::kPerf) && !rerun.why.empty())
       symbolic::log(symbolic::Topic::kPerf,
                     absl::StrCat(full_name(), ": this call runs in Python: ", rerun.why));

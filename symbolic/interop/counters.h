@@ -16,7 +16,8 @@ namespace cdynamo::symbolic {
   X(guard_failures)         \
   X(kernels_compiled)       \
   X(kernels_from_disk)      \
-  X(library_calls_compiled)
+  X(library_calls_compiled) \
+  X(calls_in_python)
 
 struct Counters {
 #define CDYNAMO_COUNTER(name) std::atomic<int64_t> name{0};

@@ -35,6 +35,12 @@ def test_two_devices(names):
     distributed_programs.run(names, "cuda")
 
 
+@pytest.fixture(autouse=True)
+def _nothing_in_python():
+    with distributed_programs.nothing_in_python("a call"):
+        yield
+
+
 def both(*shape):
     """The same numbers on the second device, on the first, and on the second again."""
     values = torch.randn(*shape)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import tempfile
 from pathlib import Path
@@ -119,10 +120,18 @@ def assert_equal(got: list, wanted: list) -> None:
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+@contextlib.contextmanager
+def nothing_in_python(name: str):
+    """A context that fails where a call of compiled code ran in Python without a word."""
+    import cdynamo
+
+    before = cdynamo.counters()["calls_in_python"]
+    yield
+    assert cdynamo.counters()["calls_in_python"] == before, name
+
+
 def compiles():
     """A context that fails where nothing was compiled, or a function went on in Python for good."""
-    import contextlib
-
     import cdynamo
 
     @contextlib.contextmanager
@@ -436,7 +445,8 @@ def work(rank: int, store: str, folders: list[str], names: list[str], device: st
     dist.init_process_group(backend, init_method=store, rank=rank, world_size=PROCESSES)
     try:
         for name in names:
-            globals()[name](device, rank)
+            with nothing_in_python(name):
+                globals()[name](device, rank)
     finally:
         dist.destroy_process_group()
 
