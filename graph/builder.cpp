@@ -182,12 +182,14 @@ std::vector<Value*> Builder::call_core(const OpDef& op, int overload, std::vecto
 
 // Random operators draw in the order of memory, which is lost in a core graph: the first operand's, or that of a
 // new tensor like it, outermost dim first. Row-major order is left out.
-static void give_memory_order(SymContext& sym, const Schema& schema, std::vector<Arg>& args, bool in_place) {
+static void give_memory_order(const Graph& graph, const Schema& schema, std::vector<Arg>& args,
+                              bool in_place) {
+  SymContext& sym = *graph.sym;
   const int at = schema.find("memory_order");
   const auto* self = at < 0 || args.empty() ? nullptr : std::get_if<Value*>(&args[0]);
   if (!self || !*self) return;
   TensorType type = (*self)->type;
-  if (!in_place) type.strides = preserved_strides(sym, type);
+  if (!in_place) type.strides = preserved_strides(graph, type);
   if (is_contiguous(sym, type)) return;
   std::vector<Sym> order(type.sizes.size());
   for (size_t d = 0; d < order.size(); ++d) order[d] = Sym(d);
@@ -202,7 +204,7 @@ std::vector<Value*> Builder::call(const OpDef& op, int overload, std::vector<Arg
   if (args.size() != schema.params.size())
     throw InternalError(schema.text + ": " + std::to_string(args.size()) + " arguments were given");
   if (level_ == Level::kCaptured) {
-    give_memory_order(*graph_.sym, schema, args, in_place);
+    give_memory_order(graph_, schema, args, in_place);
     std::vector<TensorType> types = infer(op, overload, args, in_place);
     return append(op, overload, std::move(args), std::move(types), in_place);
   }

@@ -45,6 +45,14 @@ static void infer_device(const PointwiseCall& call, TensorType& result) {
   }
 }
 
+static bool casts_array(const PointwiseCall& call) {
+  for (size_t i = 0; i < call.operands.size(); ++i) {
+    const auto* value = std::get_if<Value*>(&call.operands[i]);
+    if (value && (*value)->type.rank() > 0 && (*value)->type.dtype != call.operand_dtypes[i]) return true;
+  }
+  return false;
+}
+
 PointwiseCall analyze_pointwise(Graph& graph, const OpDef& op, int overload, const std::vector<Arg>& args) {
   PointwiseCall call;
   std::vector<Arg> canonical = canonical_args(op, overload, args);
@@ -76,8 +84,9 @@ PointwiseCall analyze_pointwise(Graph& graph, const OpDef& op, int overload, con
   // A number is a 0-dim operand to the iterator, which then looks at the order of dims.
   static const TensorType kNumber;
   if (types.size() < call.operands.size()) types.push_back(&kNumber);
-  const auto strides = graph.framework == Framework::kNumpy ? numpy_strides : elementwise_strides;
-  call.result.strides = strides(*graph.sym, call.result.sizes, types);
+  call.result.strides = graph.framework == Framework::kNumpy
+                            ? numpy_ufunc_strides(*graph.sym, call.result.sizes, types, casts_array(call))
+                            : elementwise_strides(*graph.sym, call.result.sizes, types);
   if (op.check) op.check(graph, Args(op.parsed[0], canonical));
   return call;
 }

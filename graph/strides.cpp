@@ -136,6 +136,12 @@ bool is_contiguous(SymContext& sym, const TensorType& type) {
   return packed(sym, type, row_major_order(type.rank()));
 }
 
+bool is_column_major(SymContext& sym, TensorType type) {
+  std::ranges::reverse(type.sizes);
+  std::ranges::reverse(type.strides);
+  return is_contiguous(sym, type);
+}
+
 bool is_channels_last(SymContext& sym, const TensorType& type) {
   if (type.rank() != 4 && type.rank() != 5) return false;
   return packed(sym, type, channels_last_order(type.rank()));
@@ -162,6 +168,13 @@ bool suggests_channels_last(SymContext& sym, const TensorType& type) {
     if (!equal(sym, type.sizes[dim], 1)) least = least * type.sizes[dim];
   }
   return true;
+}
+
+std::vector<Sym> column_major_strides(std::vector<Sym> sizes) {
+  std::ranges::reverse(sizes);
+  std::vector<Sym> strides = contiguous_strides(sizes);
+  std::ranges::reverse(strides);
+  return strides;
 }
 
 std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes) {
@@ -257,10 +270,36 @@ std::vector<Sym> numpy_concat_strides(SymContext& sym, const std::vector<Sym>& s
   return kept_strides(sym, sizes, arrays, true);
 }
 
-std::vector<Sym> preserved_strides(SymContext& sym, const TensorType& type) {
-  // Only NumPy has negative strides.
-  if (std::any_of(type.strides.begin(), type.strides.end(), [&](const Sym& s) { return less(sym, s, 0); }))
-    return numpy_strides(sym, type.sizes, {&type});
+std::vector<Sym> numpy_ufunc_strides(SymContext& sym, const std::vector<Sym>& sizes,
+                                     const std::vector<const TensorType*>& operands, bool casts) {
+  bool column_major = false;  // and not row-major too
+  bool one_loop = !casts && sizes.size() > 1;
+  for (const TensorType* type : operands) {
+    if (!one_loop) break;
+    if (type->rank() == 0) continue;
+    one_loop = std::ranges::equal(type->sizes, sizes,
+                                  [&](const Sym& a, const Sym& b) { return equal(sym, a, b); }) &&
+               is_column_major(sym, *type) && !is_contiguous(sym, *type);
+    column_major = true;
+  }
+  if (one_loop && column_major) return column_major_strides(sizes);
+  return numpy_strides(sym, sizes, operands);
+}
+
+// PyArray_NewLikeArray: dims of size 1 and expanded ones have their place by their strides, like any other.
+static std::vector<Sym> numpy_copy_strides(SymContext& sym, const TensorType& type) {
+  if (type.rank() <= 1 || is_contiguous(sym, type)) return contiguous_strides(type.sizes);
+  if (is_column_major(sym, type)) return column_major_strides(type.sizes);
+  std::vector<Sym> magnitudes;
+  for (const Sym& stride : type.strides) magnitudes.push_back(magnitude(sym, stride));
+  std::vector<int> order = row_major_order(type.rank());
+  std::ranges::stable_sort(order, [&](int a, int b) { return less(sym, magnitudes[a], magnitudes[b]); });
+  return strides_in_order(type.sizes, order);
+}
+
+std::vector<Sym> preserved_strides(const Graph& graph, const TensorType& type) {
+  SymContext& sym = *graph.sym;
+  if (graph.framework == Framework::kNumpy) return numpy_copy_strides(sym, type);
   if (is_non_overlapping_and_dense(sym, type)) return type.strides;
   return elementwise_strides(sym, type.sizes, {&type});
 }

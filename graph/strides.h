@@ -8,12 +8,14 @@
 namespace cdynamo::graph {
 
 bool is_contiguous(SymContext& sym, const TensorType& type);
+bool is_column_major(SymContext& sym, TensorType type);
 bool is_channels_last(SymContext& sym, const TensorType& type);  // rank 4 (NHWC) and 5 (NDHWC)
 bool is_non_overlapping_and_dense(SymContext& sym, const TensorType& type);
 
 // What suggest_memory_format says: the order of strides is that of channels-last and of it alone.
 bool suggests_channels_last(SymContext& sym, const TensorType& type);
 
+std::vector<Sym> column_major_strides(std::vector<Sym> sizes);
 std::vector<Sym> channels_last_strides(const std::vector<Sym>& sizes);
 
 // TensorIterator's rule for the result of a pointwise operator.
@@ -33,8 +35,13 @@ std::vector<Sym> numpy_concat_strides(SymContext& sym, const std::vector<Sym>& s
 // the product that follows reads it; that of the framework's operator as its type says; anything else is row-major.
 std::vector<Sym> inner_strides(const Value& value);
 
-// memory_format=preserve_format: empty_like, clone, to.
-std::vector<Sym> preserved_strides(SymContext& sym, const TensorType& type);
+// A ufunc's result: that of numpy_strides, but where all operands with dims are in column order and none is cast
+// (`casts`) NumPy takes one loop over the memory, without its iterator, and dims of size 1 have strides of that order.
+std::vector<Sym> numpy_ufunc_strides(SymContext& sym, const std::vector<Sym>& sizes,
+                                     const std::vector<const TensorType*>& operands, bool casts);
+
+// What keeps an array's order: PyTorch's memory_format=preserve_format (empty_like, clone, to), NumPy's order "K".
+std::vector<Sym> preserved_strides(const Graph& graph, const TensorType& type);
 
 // The strides with which a tensor can be seen as `new_sizes` without a copy; nullopt: a copy is needed.
 std::optional<std::vector<Sym>> view_strides(SymContext& sym, const TensorType& type,

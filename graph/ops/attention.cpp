@@ -115,7 +115,7 @@ void attention_strides(Graph& graph, const Args& args, std::vector<TensorType>& 
   const bool gpu = query.device.type == runtime::DeviceType::kCUDA;
   bool fused = !gpu && args.number("dropout_p") == 0 && query.rank() == 4 &&
                results[0].sizes == query.sizes && query.strides.back() == Sym(1);
-  results[0].strides = fused ? preserved_strides(*graph.sym, query) : contiguous_strides(results[0].sizes);
+  results[0].strides = fused ? preserved_strides(graph, query) : contiguous_strides(results[0].sizes);
 }
 
 }  // namespace

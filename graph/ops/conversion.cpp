@@ -8,8 +8,8 @@ std::string_view memory_format(const Args& args, std::string_view otherwise) {
   return args.has("memory_format") ? args.string("memory_format") : otherwise;
 }
 
-std::vector<Sym> strides_for(SymContext& sym, const TensorType& type, std::string_view format) {
-  if (format == "preserve_format") return preserved_strides(sym, type);
+std::vector<Sym> strides_for(const Graph& graph, const TensorType& type, std::string_view format) {
+  if (format == "preserve_format") return preserved_strides(graph, type);
   if (format == "contiguous_format") return contiguous_strides(type.sizes);
   size_t rank = format == "channels_last" ? 4 : 5;
   if (type.sizes.size() != rank)
@@ -28,7 +28,7 @@ std::vector<TensorType> infer_contiguous(Graph& graph, const Args& args) {
   std::string_view format = memory_format(args, "contiguous_format");
   if (format == "preserve_format")
     runtime_error("preserve memory format is unsupported by the contiguous operator");
-  if (!has_format(*graph.sym, type, format)) type.strides = strides_for(*graph.sym, type, format);
+  if (!has_format(*graph.sym, type, format)) type.strides = strides_for(graph, type, format);
   return {type};
 }
 Alias contiguous_alias(const Node& node) {
@@ -40,7 +40,7 @@ Alias contiguous_alias(const Node& node) {
 
 std::vector<TensorType> infer_clone(Graph& graph, const Args& args) {
   TensorType type = args.value(args.schema().params[0].name)->type;
-  type.strides = strides_for(*graph.sym, type, memory_format(args, "preserve_format"));
+  type.strides = strides_for(graph, type, memory_format(args, "preserve_format"));
   type.weak = false;
   return {type};
 }
@@ -69,7 +69,7 @@ std::vector<TensorType> infer_to(Graph& graph, const Args& args) {
   if (to_is_self(*graph.sym, args)) return {type};
   type.dtype = target_dtype(args);
   type.device = target_device(args);
-  type.strides = strides_for(*graph.sym, type, memory_format(args, "preserve_format"));
+  type.strides = strides_for(graph, type, memory_format(args, "preserve_format"));
   type.weak = false;
   return {type};
 }
@@ -93,7 +93,7 @@ struct Conversion {
     TensorType type = args.value("self")->type;
     if (is_self(*graph.sym, args)) return {type};
     type.dtype = dtype;
-    type.strides = strides_for(*graph.sym, type, memory_format(args, "preserve_format"));
+    type.strides = strides_for(graph, type, memory_format(args, "preserve_format"));
     type.weak = false;
     return {type};
   }
@@ -117,7 +117,7 @@ struct Conversion {
 
 std::vector<TensorType> infer_like_self(Graph& graph, const Args& args) {
   TensorType type = args.value("self")->type;
-  type.strides = preserved_strides(*graph.sym, type);
+  type.strides = preserved_strides(graph, type);
   return {type};
 }
 // What is overwritten as a whole has a gradient of zeros; a part that is overwritten has it by its base, unless

@@ -18,7 +18,7 @@ std::vector<TensorType> view_type(const Args& args, std::vector<Sym> sizes, std:
 
 std::vector<TensorType> infer_cast(Graph& graph, const Args& args) {
   TensorType type = args.value("self")->type;
-  type.strides = preserved_strides(*graph.sym, type);
+  type.strides = preserved_strides(graph, type);
   type.dtype = *args.dtype("dtype");
   type.weak = false;
   return {type};

@@ -42,7 +42,7 @@ std::vector<TensorType> infer_like(Graph& graph, const Args& args) {
   type.weak = false;
   std::string_view format = args.has("memory_format") ? args.string("memory_format") : "preserve_format";
   if (format == "preserve_format")
-    type.strides = preserved_strides(*graph.sym, type);
+    type.strides = preserved_strides(graph, type);
   else
     type.strides =
         format == "contiguous_format" ? contiguous_strides(type.sizes) : channels_last_strides(type.sizes);

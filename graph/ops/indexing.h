@@ -34,7 +34,7 @@ inline Dims inverse(const Dims& order) {
 
 // OpDef::strides of what keeps the order of self.
 inline void preserved(Graph& graph, const Args& args, std::vector<TensorType>& results) {
-  results[0].strides = preserved_strides(*graph.sym, args.value("self")->type);
+  results[0].strides = preserved_strides(graph, args.value("self")->type);
 }
 
 inline OpDef indexing(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,

@@ -171,7 +171,7 @@ std::vector<Value*> flip_body(Builder& b, const Args& args) {
   return one(flip(self, dims));
 }
 void preserved_results(Graph& graph, const Args& args, std::vector<TensorType>& results) {
-  results[0].strides = preserved_strides(*graph.sym, args.value("self")->type);
+  results[0].strides = preserved_strides(graph, args.value("self")->type);
 }
 
 Tensor roll_one(Tensor x, int64_t dim, const Sym& shift) {

@@ -80,7 +80,7 @@ void number_product_order(Graph& graph, const Args& args, std::vector<TensorType
     most = std::max(most, rank);
   }
   const bool blas = most <= 2 && (results[0].dtype == DType::kF32 || results[0].dtype == DType::kF64);
-  results[0].strides = with_number && !blas ? numpy_operand_strides(*graph.sym, results[0].sizes, operands)
+  results[0].strides = with_number && !blas ? numpy_operand_strides(*graph.sym, results[0], operands)
                                             : contiguous_strides(results[0].sizes);
 }
 

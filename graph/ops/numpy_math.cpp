@@ -5,6 +5,7 @@
 
 #include "graph/ops/numpy_rules.h"
 #include "graph/promotion.h"
+#include "graph/strides.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -89,8 +90,7 @@ std::vector<Value*> clip_body(Builder& b, const Args& args) {
 }
 void clip_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   const Bounds bounds = bounds_of(args);
-  results[0].strides =
-      numpy_operand_strides(*graph.sym, results[0].sizes, {args["a"], bounds.low, bounds.high});
+  results[0].strides = numpy_operand_strides(*graph.sym, results[0], {args["a"], bounds.low, bounds.high});
 }
 std::vector<Value*> round_body(Builder& b, const Args& args) {
   Tensor a = operand(b, args, "a");
@@ -138,10 +138,17 @@ OpDef numpy(std::string_view name, std::vector<std::string_view> schemas, BodyFn
   return numpy_function(name, std::move(schemas), body, std::move(more_names), strides);
 }
 
-// PyArray_Round: numpy.rint for no decimals, else two steps into an array of its own.
+void unary_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
+  results[0].strides = numpy_operand_strides(*graph.sym, results[0], {args["x"]});
+}
+
+// PyArray_Round: a copy of integers, numpy.rint for no decimals, else two steps into an array of its own.
 void round_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   const auto* array = std::get_if<Value*>(&args["a"]);
-  if (array && args.constant("decimals") != 0 && is_float(results[0].dtype))
+  if (!array) return;
+  if (!is_float(results[0].dtype))
+    results[0].strides = preserved_strides(graph, (*array)->type);
+  else if (args.constant("decimals") != 0)
     results[0].strides = numpy_fortran_or_c(*graph.sym, (*array)->type, results[0].sizes);
 }
 
@@ -162,12 +169,13 @@ std::vector<OpDef> numpy_math_ops() {
         numpy("np.positive", {"np.positive(Tensor x) -> Tensor"},
               CDYNAMO_BODY(if (is_bool(args["x"]))
                                type_error("ufunc 'positive' did not contain a loop for bool");
-                           return forward(b, "clone", {args["x"]}))),
+                           return forward(b, "clone", {args["x"]})),
+              {}, unary_order),
         numpy(
             "np.conjugate", {"np.conjugate(Tensor x) -> Tensor"},
             CDYNAMO_BODY(Tensor x = operand(b, args, "x"); return forward(
                              b, "clone", {x.dtype() == DType::kBool ? cast(x, DType::kI8).value : x.value})),
-            {"np.conj"}),
+            {"np.conj"}, unary_order),
         numpy("np.clip",
               {"np.clip(Tensor a, Tensor? min=None, Tensor? max=None) -> Tensor",
                "np.clip.named(Tensor a, Tensor? a_min=None, Tensor? a_max=None) -> Tensor"},

@@ -47,22 +47,22 @@ DType numpy_common_dtype(Graph& graph, const std::vector<Tensor>& arrays) {
 
 Tensor numpy_flat(Tensor x) { return reshape(x, {x.type().numel()}); }
 
-std::vector<Sym> numpy_fortran_or_c(SymContext& sym, TensorType array, const std::vector<Sym>& sizes) {
-  if (is_contiguous(sym, array)) return contiguous_strides(sizes);
-  std::reverse(array.sizes.begin(), array.sizes.end());
-  std::reverse(array.strides.begin(), array.strides.end());
-  if (!is_contiguous(sym, array)) return contiguous_strides(sizes);
-  std::vector<Sym> strides = contiguous_strides({sizes.rbegin(), sizes.rend()});
-  std::reverse(strides.begin(), strides.end());
-  return strides;
+std::vector<Sym> numpy_fortran_or_c(SymContext& sym, const TensorType& array, const std::vector<Sym>& sizes) {
+  const bool row_major = is_contiguous(sym, array) || !is_column_major(sym, array);
+  return row_major ? contiguous_strides(sizes) : column_major_strides(sizes);
 }
 
-std::vector<Sym> numpy_operand_strides(SymContext& sym, const std::vector<Sym>& sizes,
+std::vector<Sym> numpy_operand_strides(SymContext& sym, const TensorType& result,
                                        const std::vector<Arg>& operands) {
   std::vector<const TensorType*> types;
-  for (const Arg& operand : operands)
-    if (const auto* value = std::get_if<Value*>(&operand); value && *value) types.push_back(&(*value)->type);
-  return numpy_strides(sym, sizes, types);
+  bool casts = false;
+  for (const Arg& operand : operands) {
+    const auto* value = std::get_if<Value*>(&operand);
+    if (!value || !*value) continue;
+    types.push_back(&(*value)->type);
+    casts |= types.back()->rank() > 0 && types.back()->dtype != result.dtype;
+  }
+  return numpy_ufunc_strides(sym, result.sizes, types, casts);
 }
 
 OpDef numpy_function(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,

@@ -21,10 +21,10 @@ DType numpy_common_dtype(Graph& graph, const std::vector<Tensor>& arrays);
 Tensor numpy_flat(Tensor x);
 
 // Column-major where the array is that and not row-major too (its flags.fnc), else row-major.
-std::vector<Sym> numpy_fortran_or_c(SymContext& sym, TensorType array, const std::vector<Sym>& sizes);
+std::vector<Sym> numpy_fortran_or_c(SymContext& sym, const TensorType& array, const std::vector<Sym>& sizes);
 
-// The memory order of a ufunc's result: that of the arguments that are arrays.
-std::vector<Sym> numpy_operand_strides(SymContext& sym, const std::vector<Sym>& sizes,
+// The memory order of the result of a ufunc that computes in the result's dtype: that of the arguments that are arrays.
+std::vector<Sym> numpy_operand_strides(SymContext& sym, const TensorType& result,
                                        const std::vector<Arg>& operands);
 
 // An entry under NumPy's own name alone.

@@ -226,7 +226,7 @@ OpDef copy_of(std::string_view name, std::vector<std::string_view> schemas, Body
 void roll_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   const TensorType& from = args.value("a")->type;
   results[0].strides =
-      args.has("axis") ? preserved_strides(*graph.sym, from) : contiguous_strides(results[0].sizes);
+      args.has("axis") ? preserved_strides(graph, from) : contiguous_strides(results[0].sizes);
 }
 
 void pad_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {

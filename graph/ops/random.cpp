@@ -95,7 +95,7 @@ void check_format(Graph& graph, const Args& args) {
   if (args.has("memory_format")) require_row_major(graph, args, "self");
 }
 void strides_of_self(Graph& graph, const Args& args, std::vector<TensorType>& types) {
-  types.at(0).strides = preserved_strides(*graph.sym, args.value("self")->type);
+  types.at(0).strides = preserved_strides(graph, args.value("self")->type);
 }
 Place place_of(const Args& args, Tensor x) { return {x.sizes(), args.sizes("memory_order")}; }
 

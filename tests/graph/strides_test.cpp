@@ -49,7 +49,26 @@ TEST_F(Strides, ChannelsLastIsKept) {
 TEST_F(Strides, GapsAreNotPreserved) {
   TensorType slice = strided({4, 3}, {6, 1});
   EXPECT_FALSE(is_non_overlapping_and_dense(sym, slice));
-  EXPECT_THAT(preserved_strides(sym, slice), ElementsAre(Sym(3), Sym(1)));
+  EXPECT_THAT(preserved_strides(Graph(), slice), ElementsAre(Sym(3), Sym(1)));
+}
+
+TEST_F(Strides, NumpyCopiesSortAllDims) {
+  Graph graph;
+  graph.framework = Framework::kNumpy;
+  EXPECT_THAT(preserved_strides(graph, strided({4, 3}, {0, 1})), ElementsAre(Sym(1), Sym(4)));
+  EXPECT_THAT(preserved_strides(graph, strided({3, 1}, {1, 3})), ElementsAre(Sym(1), Sym(1)));
+  EXPECT_THAT(preserved_strides(graph, strided({3, 2, 1}, {-2, 6, 100})),
+              ElementsAre(Sym(1), Sym(3), Sym(6)));
+}
+
+TEST_F(Strides, UfuncsOfColumnsTakeOneLoop) {
+  TensorType columns = strided({3, 2, 1}, {1, 3, 6}), rows = strided({3, 2, 1}, {2, 1, 1}), number;
+  const auto strides = [&](std::vector<const TensorType*> operands, bool casts) {
+    return numpy_ufunc_strides(sym, {3, 2, 1}, operands, casts);
+  };
+  EXPECT_THAT(strides({&columns, &number}, false), ElementsAre(Sym(1), Sym(3), Sym(6)));
+  EXPECT_THAT(strides({&columns, &number}, true), ElementsAre(Sym(1), Sym(3), Sym(1)));
+  EXPECT_THAT(strides({&columns, &rows}, false), ElementsAre(Sym(2), Sym(1), Sym(1)));
 }
 
 TEST_F(Strides, ViewsWherePossible) {

@@ -132,6 +132,45 @@ def test_results_lie_as_numpy_s(arity, name):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
 
 
+OF_SIZE_ONE = {
+    "round": lambda a: a.round(),
+    "np.round": lambda a: np.round(a, 2),
+    "copy": lambda a: a.copy("K"),
+    "np.copy": lambda a: np.copy(a),
+    "astype": lambda a: a.astype(np.float32),
+    "zeros_like": lambda a: np.zeros_like(a),
+    "scaled": lambda a: a * 2,
+    "added to itself": lambda a: a + a,
+    "cast": lambda a: a + 0.5,
+    "clip": lambda a: a.clip(0, 2),
+    "floor": lambda a: np.floor(a),
+    "positive": lambda a: +a,
+    "conjugate": lambda a: np.conj(a),
+}
+ARRAYS_OF_ONE = {
+    "column": lambda a: a[:1].T,
+    "columns": lambda a: a[None].T,
+    "part": lambda a: a[:, :1],
+    "one": lambda a: a[:1, :1],
+    "middle": lambda a: a[:, None, ::2],
+    "expanded": lambda a: np.broadcast_to(a[0], (3, 4)),
+    "expanded and turned": lambda a: np.broadcast_to(a[0], (3, 1, 4)).transpose(2, 1, 0),
+    "backwards": lambda a: a[:1, ::-1],
+}
+
+
+@pytest.mark.parametrize("array", ARRAYS_OF_ONE)
+@pytest.mark.parametrize("name", OF_SIZE_ONE)
+def test_strides_of_dims_of_size_one(name, array):
+    """Copies and ufuncs have rules of their own for them."""
+    fast = cdynamo.optimize(OF_SIZE_ONE[name])
+    for dtype in (np.float64, np.int64):
+        a = np.arange(12).astype(dtype).reshape(3, 4)
+        expected, got = OF_SIZE_ONE[name](ARRAYS_OF_ONE[array](a)), fast(ARRAYS_OF_ONE[array](a))
+        assert (got.strides, got.dtype) == (expected.strides, expected.dtype)
+        np.testing.assert_array_equal(got, expected)
+
+
 def test_read_only_views_are_not_written():
     def write(a):
         np.diagonal(a)[0] = 1.0
