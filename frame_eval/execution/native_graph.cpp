@@ -77,6 +77,7 @@ struct ViewForm {
   // gradient of a leaf).
   bool is_stale = false;
   bool is_one_of_several = false;
+  bool is_unbound = false;  // `unbind` made it, which PyTorch names in errors
 };
 
 ViewForm view_form(const graph::Value* output, const std::vector<graph::CapturedWrite>& writes) {
@@ -84,8 +85,8 @@ ViewForm view_form(const graph::Value* output, const std::vector<graph::Captured
   if (!output->node || graph::result_alias(*output->node) != graph::Alias::kView) return form;
   const graph::Value* operand = graph::viewed_operand(*output);
   const std::string_view name = output->node->op->name;
-  form.is_one_of_several =
-      form.history.one_of_several && !form.history.no_grad && runtime::is_float(output->type.dtype);
+  form.is_one_of_several = form.history.one_of_several && !form.history.no_grad;
+  form.is_unbound = name == "unbind";
   form.is_whole = (name == "detach" || name == "data") && operand == form.history.root;
   if (form.history.special() || (form.history.root->requires_grad && !form.history.root->node))
     form.is_stale = std::ranges::any_of(writes, [&](const graph::CapturedWrite& write) {
@@ -433,11 +434,12 @@ PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols
   const WithGradMode mode(!form.history.no_grad);
   PyRef view = mode.failed() ? PyRef() : strided(base);
   if (!view || !form.is_one_of_several) return view;
-  PyRef row = rank ? std::move(view) : PyRef::steal(PyObject_CallMethod(view.get(), "unsqueeze", "i", 0));
+  const bool unbound = form.is_unbound || rank == 0;
+  PyRef row = unbound ? PyRef::steal(PyObject_CallMethod(view.get(), "unsqueeze", "i", 0)) : std::move(view);
   PyRef views;
   if (row)
-    views = PyRef::steal(rank ? PyObject_CallMethod(row.get(), "chunk", "i", 1)
-                              : PyObject_CallMethod(row.get(), "unbind", nullptr));
+    views = PyRef::steal(unbound ? PyObject_CallMethod(row.get(), "unbind", nullptr)
+                                 : PyObject_CallMethod(row.get(), "chunk", "i", 1));
   return views ? PyRef::steal(PySequence_GetItem(views.get(), 0)) : PyRef();
 }
 

@@ -40,6 +40,7 @@ BASES = {
     "leaf": lambda: torch.arange(6.0).reshape(2, 3).requires_grad_(),
     "no history": lambda: torch.arange(6.0).reshape(2, 3),
     "computed": lambda: torch.arange(6.0).reshape(2, 3).requires_grad_() * 2,
+    "integers": lambda: torch.arange(6).reshape(2, 3),
 }
 
 
