@@ -85,8 +85,9 @@ def run_plain(program: Program) -> list[dict]:
     try:
         space, _ = load(program)
         seen = run_calls(space["f"], space, program.trains)
-        if program.trains and (".data." in program.source or any(map(compare.backward_refused, seen))):
-            add_gradients_of_copies(program, seen)
+        refused = any(compare.backward_refused(call) or compare.raised_by_backward(call) for call in seen)
+        if program.trains and (".data." in program.source or refused):
+            add_calls_of_copies(program, seen)
         return seen
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -112,12 +113,12 @@ def keeping_graphs() -> Iterator[None]:
         autograd.grad, autograd.backward = grad, backward
 
 
-def add_gradients_of_copies(program: Program, seen: list[dict]) -> None:
-    """What eager's gradients would be if what its operators save were copied before each write, and no backward freed it."""
+def add_calls_of_copies(program: Program, seen: list[dict]) -> None:
+    """What eager's calls would do, and their gradients be, if what its operators save were copied before each write, and no backward freed it."""
     with compare.torch.autograd.graph.allow_mutation_on_saved_tensors(), keeping_graphs():
         space, _ = load(program)
         for call, again in zip(seen, run_calls(space["f"], space, program.trains), strict=True):
-            call["gradients of copies"] = again.get("gradients")
+            call["copies"] = again
 
 
 def run_compiled(program: Program, backend: str) -> list[dict]:
