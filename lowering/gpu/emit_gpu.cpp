@@ -30,9 +30,9 @@ struct LoadedGpuKernel {
 
 // What a kernel is given, which its code and its plan say alike.
 std::string describe(const ThreadPlan& plan) {
-  std::string text =
-      absl::StrCat(plan.lanes_outer, " ", plan.outer_threads, " ", plan.inner_threads, " ", plan.outer_vector,
-                   " ", plan.inner_vector, " ", plan.tiles, " ", plan.whole_row, " ", plan.narrow);
+  std::string text = absl::StrCat(plan.lanes_outer, " ", plan.scans, " ", plan.outer_threads, " ",
+                                  plan.inner_threads, " ", plan.outer_vector, " ", plan.inner_vector, " ",
+                                  plan.tiles, " ", plan.whole_row, " ", plan.narrow);
   for (const ScratchPlace& place : plan.scratch) absl::StrAppend(&text, " ", place.where);
   return text;
 }

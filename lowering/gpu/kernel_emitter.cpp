@@ -195,7 +195,7 @@ void KernelEmitter::emit_phase(const Phase& phase) {
   begin_reductions(phase);
   if (phase.inner.empty())
     emit_once(phase);
-  else if (phase.sequential)
+  else if (plan_.in_order(phase))
     emit_in_order(phase);
   else
     emit_parallel(phase);
@@ -337,6 +337,7 @@ void KernelEmitter::emit_tiles(const Phase& phase, Value* first_tile, int tiles,
   tile_ = {};
   tile_.tiles = tiles;
   tile_.axes.assign(phase.inner.size(), {});
+  tile_.first = first_tile;
   Value* lane = ir_.CreateMul(ir_.CreateZExt(inner_thread_, index_type_), index_constant(plan_.inner_vector));
   Value* start = ir_.CreateAdd(ir_.CreateMul(first_tile, index_constant(tile)), lane);
   for (int t = 0; t < tiles; ++t) {

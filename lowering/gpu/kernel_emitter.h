@@ -42,6 +42,7 @@ class KernelEmitter {
   // The points of the inner axes that a thread has at the moment.
   struct Tile {
     int tiles = 1;                     // in flight
+    llvm::Value* first = nullptr;      // the number of the first of them in the row
     std::vector<Registers> axes;       // of each inner axis: one value, or one for each tile and inner point
     std::vector<llvm::Value*> exists;  // one a tile; null: all points of it do
     llvm::Value* guard = nullptr;      // beside these; null: none
@@ -50,6 +51,7 @@ class KernelEmitter {
     const Stmt* stmt;
     DType dtype;
     std::vector<llvm::AllocaInst*> values, indices;  // one a copy
+    int64_t shared_offset = -1;                      // kScan: its part of shared memory
   };
   // A run of copies that one access reads or writes.
   struct Access {
@@ -108,15 +110,27 @@ class KernelEmitter {
   void begin_reductions(const Phase& phase);
   void reset(const Accumulator& accumulator, llvm::AllocaInst* slot, llvm::AllocaInst* index);
   void emit_reduce(const Stmt& stmt);
-  llvm::Value* emit_scan(const Stmt& stmt, int copy);
-  void restart_scans();
   void end_reductions(bool in_order);
   void join_lanes(const Accumulator& accumulator, emit::Accumulated& best);
   void join_warps(std::vector<std::vector<emit::Accumulated>>& bests);
   Accumulator& accumulator(const Stmt& stmt);
+  llvm::Value* join(const Accumulator& accumulator, llvm::Value* earlier, llvm::Value* later);
   llvm::Value* linear_inner_index(int copy);
   llvm::AllocaInst* new_alloca(llvm::Type* type, const char* name);
   llvm::Value* shared(int64_t offset);
+
+  // scans.cpp
+  llvm::Value* emit_scan(const Stmt& stmt, int copy);
+  void restart_scans();
+  void emit_scan_of_tiles(const Stmt& stmt);
+  llvm::Value* scan_identity(const Accumulator& accumulator);
+  llvm::Value* scan_warp(const Accumulator& accumulator, llvm::Value* value, int lanes);
+  struct Prefix {
+    llvm::Value *before, *all;  // of the threads of a row before this one, of all of them
+  };
+  Prefix scan_threads(Accumulator& accumulator, llvm::Value* value, llvm::Value* tile);
+  Prefix scan_rows(Accumulator& accumulator, llvm::Value* value, llvm::Value* tile);
+  llvm::Value* scan_slots(Accumulator& accumulator, int64_t count, llvm::Value* tile);
 
   int num_outer() const { return static_cast<int>(kernel_.outer.size()); }
 

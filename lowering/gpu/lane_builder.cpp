@@ -240,20 +240,32 @@ Value* LaneBuilder::opaque(Value* v) {
 }
 
 Value* LaneBuilder::from_lane(Value* v, int mask) {
+  return shuffle(v, Intrinsic::nvvm_shfl_sync_bfly_i32, ir_.getInt32(mask), 31);
+}
+
+Value* LaneBuilder::from_below(Value* v, int by) {
+  return shuffle(v, Intrinsic::nvvm_shfl_sync_up_i32, ir_.getInt32(by), 0);
+}
+
+Value* LaneBuilder::from_lane_at(Value* v, Value* lane) {
+  return shuffle(v, Intrinsic::nvvm_shfl_sync_idx_i32, lane, 31);
+}
+
+// Word by word.
+Value* LaneBuilder::shuffle(Value* v, Intrinsic::ID kind, Value* which, int clamp) {
   Type* type = v->getType();
-  auto shuffle = [&](Value* word) -> Value* {
-    return ir_.CreateIntrinsic(Intrinsic::nvvm_shfl_sync_bfly_i32, {},
-                               {ir_.getInt32(-1), word, ir_.getInt32(mask), ir_.getInt32(31)});
+  auto move = [&](Value* word) -> Value* {
+    return ir_.CreateIntrinsic(kind, {}, {ir_.getInt32(-1), word, which, ir_.getInt32(clamp)});
   };
   const unsigned bits = type->getPrimitiveSizeInBits();
   auto* integer = ir_.getIntNTy(bits);
   Value* raw = ir_.CreateBitCast(v, integer);
   if (bits <= 32) {
-    Value* word = shuffle(ir_.CreateZExt(raw, ir_.getInt32Ty()));
+    Value* word = move(ir_.CreateZExt(raw, ir_.getInt32Ty()));
     return ir_.CreateBitCast(ir_.CreateTrunc(word, integer), type);
   }
-  Value* low = shuffle(ir_.CreateTrunc(raw, ir_.getInt32Ty()));
-  Value* high = shuffle(ir_.CreateTrunc(ir_.CreateLShr(raw, 32), ir_.getInt32Ty()));
+  Value* low = move(ir_.CreateTrunc(raw, ir_.getInt32Ty()));
+  Value* high = move(ir_.CreateTrunc(ir_.CreateLShr(raw, 32), ir_.getInt32Ty()));
   Value* joined = ir_.CreateOr(ir_.CreateZExt(low, ir_.getInt64Ty()),
                                ir_.CreateShl(ir_.CreateZExt(high, ir_.getInt64Ty()), 32));
   return ir_.CreateBitCast(joined, type);

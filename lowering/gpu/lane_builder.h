@@ -2,6 +2,7 @@
 #pragma once
 
 #include <llvm/ADT/SmallVector.h>
+#include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/ValueMap.h>
 
 #include <functional>
@@ -37,8 +38,13 @@ class LaneBuilder final : public emit::CodeBuilder {
 
   // The value of the lane whose number differs in the bits of `mask`, of any dtype.
   llvm::Value* from_lane(llvm::Value* value, int mask);
+  // Of the lane `by` below; the lane's own where there is none.
+  llvm::Value* from_below(llvm::Value* value, int by);
+  // Of lane `lane` (i32).
+  llvm::Value* from_lane_at(llvm::Value* value, llvm::Value* lane);
 
  private:
+  llvm::Value* shuffle(llvm::Value* value, llvm::Intrinsic::ID kind, llvm::Value* which, int clamp);
   llvm::Value* to_integer(llvm::Value* v, DType dtype) override;
   llvm::Value* opaque(llvm::Value* value) override;
   struct RareCase {

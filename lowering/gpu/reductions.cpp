@@ -21,18 +21,20 @@ AllocaInst* KernelEmitter::new_alloca(Type* type, const char* name) {
 
 void KernelEmitter::begin_reductions(const Phase& phase) {
   accumulators_.clear();
-  const bool parallel = !phase.inner.empty() && !phase.sequential;
+  const bool parallel = !phase.inner.empty() && !plan_.in_order(phase);
   const int tiles = parallel ? plan_.tiles * plan_.inner_vector : 1;
   for (const Stmt& stmt : phase.body) {
     if (stmt.kind != StmtKind::kReduce && stmt.kind != StmtKind::kScan) continue;
     DType dtype = register_dtypes_.at(stmt.operands.at(0));
     if (stmt.kind == StmtKind::kScan && emit::rounds(stmt, dtype)) dtype = DType::kF64;
-    Accumulator accumulator{&stmt, dtype, {}, {}};
+    Accumulator accumulator{&stmt, dtype, {}, {}, -1};
     for (int copy = 0; copy < tiles * plan_.outer_vector; ++copy) {
       accumulator.values.push_back(new_alloca(builder_.type(dtype), "accumulator"));
       accumulator.indices.push_back(stmt.reduction->returns_index ? new_alloca(ir_.getInt64Ty(), "best")
                                                                   : nullptr);
       reset(accumulator, accumulator.values.back(), accumulator.indices.back());
+      if (stmt.kind == StmtKind::kScan && parallel)
+        ir_.CreateStore(scan_identity(accumulator), accumulator.values.back());
     }
     accumulators_.push_back(std::move(accumulator));
   }
@@ -76,26 +78,6 @@ void KernelEmitter::emit_reduce(const Stmt& stmt) {
     if (index_slot)
       ir_.CreateStore(tile ? ir_.CreateSelect(tile, best.index, old.index) : best.index, index_slot);
   }
-}
-
-void KernelEmitter::restart_scans() {
-  for (const Accumulator& a : accumulators_)
-    if (a.stmt->kind == StmtKind::kScan)
-      for (size_t copy = 0; copy < a.values.size(); ++copy) reset(a, a.values[copy], a.indices[copy]);
-}
-
-// The first point of the innermost axis is taken as it is: the identity may differ from it in the sign of zero.
-Value* KernelEmitter::emit_scan(const Stmt& stmt, int copy) {
-  Accumulator& target = accumulator(stmt);
-  AllocaInst* slot = target.values.at(copy);
-  const DType operand_dtype = register_dtypes_.at(stmt.operands.at(0));
-  const Scalar old = LaneBuilder::wrap(ir_.CreateLoad(slot->getAllocatedType(), slot), target.dtype);
-  const Scalar next = builder_.cast(operand(stmt, 0, copy), target.dtype);
-  Value* joined = LaneBuilder::value(stmt.reduction->combine(builder_, old, next));
-  Value* first = ir_.CreateICmpEQ(tile_.axes.back()[0], index_constant(0));
-  Value* result = ir_.CreateSelect(first, LaneBuilder::value(next), joined);
-  ir_.CreateStore(result, slot);
-  return LaneBuilder::value(builder_.cast(LaneBuilder::wrap(result, target.dtype), operand_dtype));
 }
 
 // Shared memory at `offset`, an address.

@@ -14,6 +14,9 @@ void KernelEmitter::emit_statement(const Stmt& stmt, Spread spread) {
     case StmtKind::kLoad: return emit_load(stmt, spread);
     case StmtKind::kStore: return emit_store(stmt, spread);
     case StmtKind::kReduce: return emit_reduce(stmt);
+    case StmtKind::kScan:
+      if (!plan_.in_order(*phase_)) return emit_scan_of_tiles(stmt);
+      break;
     default: break;
   }
   Registers results;

@@ -58,9 +58,12 @@ class Planner {
       sequential_ |= phase.sequential;
       alike_ &= phase.inner.empty() || phase.inner == inner_;
     }
-    plan_.lanes_outer = !row || kernel_.lanes_outer || sequential_;
+    plan_.scans = sequential_ && scans_in_tiles();
+    plan_.lanes_outer = !row || kernel_.lanes_outer || (sequential_ && !plan_.scans);
     if (!row)
       plan_pointwise();
+    else if (plan_.scans)
+      plan_scans();
     else if (sequential_)
       plan_.outer_threads = kernel_.outer.empty() ? 1 : kPointwiseThreads / 2;
     else if (plan_.lanes_outer)
@@ -153,6 +156,54 @@ class Planner {
                       tiles * plan_.inner_vector * values_kept() <= 128;
     plan_.tiles = static_cast<int>(plan_.whole_row ? tiles : std::clamp<int64_t>(tiles, 1, 4));
     if (!plan_.whole_row && body_cost() * plan_.inner_vector > 64) plan_.tiles = 1;
+  }
+
+  // Whether all that is sequential are running values: no point reads what another one writes. Short rows that lie next to each
+  // other are one thread's.
+  bool scans_in_tiles() const {
+    bool scans = false;
+    std::vector<const Stmt*> stores;
+    for (const Phase& phase : kernel_.phases)
+      for (const Stmt& stmt : phase.body) {
+        scans |= stmt.kind == StmtKind::kScan;
+        if (stmt.adds || (stmt.kind == StmtKind::kReduce && phase.sequential)) return false;
+        if (stmt.kind == StmtKind::kStore) stores.push_back(&stmt);
+      }
+    for (const Phase& phase : kernel_.phases)
+      for (const Stmt& stmt : phase.body)
+        for (const Stmt* store : stores)
+          if (stmt.kind == StmtKind::kLoad && stmt.buffer == store->buffer && !same(stmt.index, store->index))
+            return false;
+    const int64_t row = hint_of(context_, row_), points = hint_of(context_, plan_.points);
+    return scans && alike_ && inner_.size() == 1 &&
+           (row >= 2 * kWarp || (row > 4 && points < int64_t{architecture_.processors} * 256));
+  }
+
+  // Along rows: a warp or a block for each, with several points a thread. Across them: threads next to each other have
+  // neighbouring rows, and few rows are shared out.
+  void plan_scans() {
+    constexpr int kMostAcross = 16, kPointsAcross = 8;
+    const int64_t row = hint_of(context_, row_), points = hint_of(context_, plan_.points);
+    if (plan_.lanes_outer) {
+      plan_.outer_threads = kWarp;
+      plan_.inner_vector = kPointsAcross;
+      while (plan_.inner_vector > 1 && !is_multiple(inner_[0], plan_.inner_vector)) plan_.inner_vector /= 2;
+      const int64_t wanted = int64_t{architecture_.processors} * 1024;  // threads that keep the device busy
+      while (plan_.inner_threads < kMostAcross && points * plan_.inner_threads < wanted &&
+             row >= int64_t{2} * plan_.inner_threads * plan_.inner_vector)
+        plan_.inner_threads *= 2;
+      while (plan_.threads() < 128 && points >= int64_t{architecture_.processors} * plan_.outer_threads * 2)
+        plan_.outer_threads *= 2;
+      plan_.tiles = plan_.inner_vector == 1 && row >= 4 * plan_.inner_threads ? 4 : 1;
+      return;
+    }
+    plan_.inner_vector = widest_vector(num_outer(), inner_[0]);
+    while (plan_.inner_vector > 1 && row < int64_t{kWarp} * plan_.inner_vector) plan_.inner_vector /= 2;
+    const int64_t units = (row + plan_.inner_vector - 1) / plan_.inner_vector;
+    const int most = points < int64_t{architecture_.processors} * 2 ? kMostRowThreads : kPointwiseThreads;
+    plan_.inner_threads = static_cast<int>(
+        std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(units))), kWarp, most));
+    if (plan_.inner_threads == kWarp && points > 4) plan_.outer_threads = 4;
   }
 
   // Roughly the values of a row that a thread holds at once.

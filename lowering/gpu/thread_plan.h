@@ -9,6 +9,9 @@
 //
 // The inner points of a row are walked in tiles of inner_threads * inner_vector, `tiles` of them in flight. Where those are all
 // (`whole_row`), each thread keeps in registers what later phases read again.
+//
+// A scan whose loop has no other order than that of its running values (`scans`) is walked in tiles too, in which the points of a
+// thread follow each other.
 #pragma once
 
 #include <vector>
@@ -42,6 +45,7 @@ struct ThreadPlan {
   int outer_vector = 1, inner_vector = 1;
   int tiles = 1;
   bool whole_row = false;
+  bool scans = false;
   bool narrow = false;  // indices fit 32 bits
   Sym points;           // of the outer axes
   Sym blocks;
@@ -49,6 +53,8 @@ struct ThreadPlan {
   int64_t shared_scratch = 0;         // bytes a row
   Sym global_scratch;                 // bytes a block
   int threads() const { return outer_threads * inner_threads; }
+  // Whether one thread walks the phase's points one after the other.
+  bool in_order(const Phase& phase) const { return phase.sequential && !scans; }
 };
 
 // Whether the device adds to memory in one step.

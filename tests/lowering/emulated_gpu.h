@@ -66,11 +66,12 @@ class EmulatedBlock {
   int thread() const { return thread_; }
   int block() const { return index_; }
   void yield() { swapcontext(&fibers_[thread_].context, &home_); }
-  int shuffle(int value, int mask) {
+  // What the thread `from` of all that shuffle at once gave.
+  int shuffle(int value, int from) {
     const int self = thread_;
     fibers_[self].value = value;
     yield();
-    const int result = fibers_[self ^ mask].value;
+    const int result = fibers_[from].value;
     yield();  // before anybody writes the next
     return result;
   }
@@ -103,7 +104,17 @@ inline int32_t emulated_block() { return EmulatedBlock::current().block(); }
 inline void emulated_barrier() { EmulatedBlock::current().yield(); }
 inline void emulated_warp_barrier(int32_t) { EmulatedBlock::current().yield(); }
 inline int32_t emulated_shuffle(int32_t, int32_t value, int32_t mask, int32_t) {
-  return EmulatedBlock::current().shuffle(value, mask);
+  EmulatedBlock& block = EmulatedBlock::current();
+  return block.shuffle(value, block.thread() ^ mask);
+}
+inline int32_t emulated_shuffle_up(int32_t, int32_t value, int32_t by, int32_t) {
+  EmulatedBlock& block = EmulatedBlock::current();
+  const int thread = block.thread();
+  return block.shuffle(value, thread % gpu::kWarp >= by ? thread - by : thread);
+}
+inline int32_t emulated_shuffle_at(int32_t, int32_t value, int32_t lane, int32_t) {
+  EmulatedBlock& block = EmulatedBlock::current();
+  return block.shuffle(value, block.thread() / gpu::kWarp * gpu::kWarp + lane % gpu::kWarp);
 }
 template <typename From, typename To>
 To emulated_conversion(From x) {
@@ -133,6 +144,10 @@ inline const EmulatedFunction kEmulatedFunctions[] = {
      reinterpret_cast<void*>(&emulated_warp_barrier)},
     {llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, "emulated_shuffle",
      reinterpret_cast<void*>(&emulated_shuffle)},
+    {llvm::Intrinsic::nvvm_shfl_sync_up_i32, "emulated_shuffle_up",
+     reinterpret_cast<void*>(&emulated_shuffle_up)},
+    {llvm::Intrinsic::nvvm_shfl_sync_idx_i32, "emulated_shuffle_at",
+     reinterpret_cast<void*>(&emulated_shuffle_at)},
     {llvm::Intrinsic::nvvm_f2i_rz, "emulated_f2i",
      reinterpret_cast<void*>(&emulated_conversion<float, int32_t>)},
     {llvm::Intrinsic::nvvm_f2ll_rz, "emulated_f2ll",

@@ -54,6 +54,56 @@ TEST(Gpu, EmptyRows) {
   }
 }
 
+// Rows of `length` points, one after the other or side by side, and what they come to so far.
+KernelWriter running(const graph::ReductionDef& def, DType dtype, int64_t rows, Sym length, bool side_by_side,
+                     bool in_place) {
+  KernelWriter writer({Sym(rows)}, side_by_side);
+  writer.begin({length}, true);
+  const Index at =
+      side_by_side ? KernelWriter::index({{0, 1}, {1, rows}}) : KernelWriter::index({{0, length}, {1, 1}});
+  const int x = writer.buffer(dtype, Sym(rows) * length, in_place),
+            y = in_place ? x : writer.buffer(dtype, Sym(rows) * length, true);
+  writer.store(y, at, writer.scan(def, runtime::compute_type(dtype), writer.load(x, at)));
+  return writer;
+}
+
+// Tiles of several threads, their rests, and rows of several tiles.
+TEST(Gpu, Scans) {
+  struct Case {
+    const graph::ReductionDef& def;
+    DType dtype;
+    int64_t rows, length;
+    bool known;
+  };
+  for (const Case& c : {Case{kSum, DType::kF32, 37, 40, true}, Case{kSum, DType::kF32, 3, 129, true},
+                        Case{kSum, DType::kF32, 37, 500, false}, Case{kSum, DType::kF32, 1, 9000, true},
+                        Case{kSum, DType::kF64, 3, 2104, false}, Case{kSum, DType::kI64, 37, 1024, true},
+                        Case{kSum, DType::kI32, 3, 1, false}, Case{kMax, DType::kF32, 37, 129, false},
+                        Case{kMax, DType::kBF16, 3, 2104, true}, Case{kMax, DType::kI64, 1, 5, true}})
+    for (const bool side_by_side : {false, true}) {
+      graph::SymContext context;
+      const Sym n = c.known ? Sym(c.length) : context.new_symbol("s0", 256);
+      CheckOptions options{.tolerance = 1e-6};
+      options.whole_values = c.dtype == DType::kF64;  // of which every order gives the same sums
+      options.gpu = true;
+      if (!c.known) options.symbols = {c.length};
+      const ScheduledKernel kernel =
+          running(c.def, c.dtype, c.rows, n, side_by_side, c.length % 2 == 0).kernel;
+      EXPECT_TRUE(gpu::plan_threads(kernel, context, kSmallGpu).scans || c.length == 1);
+      check(kernel, context, options);
+    }
+}
+
+// What begins with -0 stays so.
+TEST(Gpu, ScansKeepTheSignOfZero) {
+  graph::SymContext context;
+  CheckOptions options;
+  options.gpu = true;
+  options.contents = {{0, std::vector<int64_t>(2 * 300, std::numeric_limits<int64_t>::min())}};
+  for (const bool side_by_side : {false, true})
+    check(running(kSum, DType::kF64, 2, Sym(300), side_by_side, false).kernel, context, options);
+}
+
 std::string ptx_of(const ScheduledKernel& kernel, const graph::SymContext& context,
                    const gpu::Architecture& architecture) {
   gpu::KernelCode code;
