@@ -210,8 +210,7 @@ Tensor put_slices(Builder& b, const Args& args, Tensor values, bool accumulate,
 Tensor slices_source(Builder& b, const Args& args) {
   Tensor self = self_of(b, args), index = operand(b, args, "index"), source = operand(b, args, "source");
   if (source.dtype() != self.dtype()) runtime_error("self and source expected to have the same dtype");
-  if (std::max(source.rank(), 1) != std::max(self.rank(), 1))
-    throw Unsupported("a source of another rank than self");
+  if (source.rank() != self.rank()) throw Unsupported("a source of another rank than self");
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   for (int64_t d = 0; d < source.rank(); ++d) {
     const Sym expected = d == dim ? index.type().numel() : self.size(d);
