@@ -65,13 +65,13 @@ void drop_line_of_stub(PyObject* code) {
 
 struct ResumePoint {
   PyObject_HEAD vectorcallfunc vectorcall;
-  PyObject* code;  // the resume function's
-  Py_ssize_t num_cells;
+  PyObject* code;        // the resume function's
+  Py_ssize_t num_cells;  // of the closure
   EntryPoint entry;
   std::shared_ptr<OriginalCode> original;
 };
 
-// Called with a list: the cells, the locals, the stack. They are taken out of it, so that nobody but the resumed
+// Called with a list: the closure's cells, then what the code has for parameters. They are taken out of it, so that nobody but the resumed
 // function holds them.
 PyObject* resume_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject*) {
   auto* self = reinterpret_cast<ResumePoint*>(callable);
@@ -141,7 +141,7 @@ PyRef resume_point(const std::shared_ptr<OriginalCode>& original, const EntryPoi
   new (&self->original) std::shared_ptr<OriginalCode>(original);
   self->vectorcall = resume_vectorcall;
   self->code = code.release();
-  self->num_cells = static_cast<Py_ssize_t>(original->cells.size());
+  self->num_cells = static_cast<Py_ssize_t>(original->cells.size()) - original->num_own_cells;
   original->resume_points[entry] = object.get();
   return object;
 }
@@ -164,6 +164,7 @@ class PythonContinuation : public Continuation {
   std::vector<int> arguments_;  // indices in the values of a break
   int first_argument_;  // the first of the arguments is what this one of the cells holds; -1: it is not
   std::vector<Cell> cells_;
+  size_t num_own_cells_ = 0;  // the first of them: parameters
 };
 
 int closure_index(PyCodeObject* code, const std::string& name) {
@@ -197,6 +198,7 @@ PythonContinuation::PythonContinuation(PyCodeObject* code, const symbolic::Captu
       locals.emplace_back(slot, value);
   }
   first_argument_ = original.first_argument;
+  num_own_cells_ = original.num_own_cells;
   std::sort(locals.begin(), locals.end());
   for (auto [slot, value] : locals) {
     entry.locals.push_back(slot);
@@ -230,16 +232,17 @@ PyRef PythonContinuation::cell(const symbolic::Roots& roots, const std::vector<P
 PyRef PythonContinuation::run(const OwnerPtr& owner, const symbolic::Roots& roots,
                               std::vector<PyRef> values) {
   std::vector<PyRef> cells;
-  std::vector<PyObject*> cell_pointers, arguments;
+  std::vector<PyObject*> closure, arguments;
   for (size_t i = 0; i < cells_.size(); ++i) {
     cells.push_back(cell(roots, values, i));
-    cell_pointers.push_back(cells.back().get());
+    if (i >= num_own_cells_) closure.push_back(cells.back().get());
   }
-  PyRef function = make_function(code_.get(), roots.globals, cell_pointers.data(), cell_pointers.size());
+  PyRef function = make_function(code_.get(), roots.globals, closure.data(), closure.size());
   if (first_argument_ >= 0) {
     PyObject* first = PyCell_GET(cells[first_argument_].get());
     arguments.push_back(Py_NewRef(first ? first : Py_None));
   }
+  for (size_t i = 0; i < num_own_cells_; ++i) arguments.push_back(Py_NewRef(cells[i].get()));
   cells.clear();
   for (int i : arguments_) arguments.push_back(values[i].release());
   values.clear();

@@ -56,9 +56,11 @@ std::shared_ptr<OriginalCode> read_original(PyCodeObject* code) {
   original->depths = symbolic::stack_depths(original->program);
   original->names = slot_names(code);
   original->num_plain = static_cast<int>(string_tuple(attribute(object, "co_varnames").get()).size());
-  for (const char* kind : {"co_cellvars", "co_freevars"})
+  for (const char* kind : {"co_cellvars", "co_freevars"}) {
+    original->num_own_cells = static_cast<int>(original->cells.size());
     for (const std::string& name : string_tuple(attribute(object, kind).get()))
       original->cells.push_back(original->slot_of(name));
+  }
   const std::vector<std::string> globals = string_tuple(attribute(object, "co_names").get());
   original->names_super = std::find(globals.begin(), globals.end(), "super") != globals.end();
   const auto first = std::find(original->cells.begin(), original->cells.end(), 0);
@@ -69,10 +71,10 @@ std::shared_ptr<OriginalCode> read_original(PyCodeObject* code) {
 
 // ---- building
 
-// The slots of entered code: parameters (the first argument of OriginalCode, locals, stack items), the other
+// The slots of entered code: parameters (the first argument of OriginalCode, own cells, locals, stack items), the other
 // locals, free variables.
 struct EnteredLayout {
-  std::vector<std::string> varnames, freevars;
+  std::vector<std::string> varnames, cellvars, freevars;
   std::vector<int> slot;  // of the original's slot
   int argcount = 0;
   int first_stack = 0;  // slot of the first stack parameter
@@ -87,6 +89,10 @@ EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int
     layout.varnames.push_back(original.names[slot]);
   };
   if (original.first_argument >= 0) layout.varnames.push_back(".first");
+  for (int i = 0; i < original.num_own_cells; ++i) {
+    add(original.cells[i]);
+    layout.cellvars.push_back(layout.varnames.back());
+  }
   for (int slot : entry.locals) add(slot);
   layout.first_stack = static_cast<int>(layout.varnames.size());
   for (size_t i = 0; i < entry.empty_slots.size(); ++i)
@@ -97,9 +103,9 @@ EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int
   layout.scratch = static_cast<int>(layout.varnames.size());
   for (int i = 0; i < scratch_slots; ++i) layout.varnames.push_back(".scratch" + std::to_string(i));
   int next = static_cast<int>(layout.varnames.size());
-  for (int slot : original.cells) {
-    layout.slot[slot] = next++;
-    layout.freevars.push_back(original.names[slot]);
+  for (size_t i = original.num_own_cells; i < original.cells.size(); ++i) {
+    layout.slot[original.cells[i]] = next++;
+    layout.freevars.push_back(original.names[original.cells[i]]);
   }
   return layout;
 }
@@ -122,14 +128,11 @@ std::vector<Instruction> make_prologue(const OriginalCode& original, const Entry
   return code;
 }
 
-// An instruction of the original as it stands in entered code. What sets up a frame is done by the prologue; the cells
-// that an inlined comprehension makes (after LOAD_FAST_AND_CLEAR) are its own.
+// An instruction of the original as it stands in entered code. What sets up a frame is done by the prologue. MAKE_CELL stays:
+// it is not run again, but CPython looks for it before it takes what a slot holds for a cell (frame.f_locals).
 Instruction renumbered(const Program& program, int at, const EnteredLayout& layout) {
   Instruction copy = program.code[at];
-  const bool makes_own = copy.op == Op::MAKE_CELL && at > 0 && program.code[at - 1].arg == copy.arg &&
-                         program.code[at - 1].op == Op::LOAD_FAST_AND_CLEAR;
-  if (copy.op == Op::COPY_FREE_VARS || (copy.op == Op::MAKE_CELL && !makes_own) ||
-      copy.op == Op::RETURN_GENERATOR) {
+  if (copy.op == Op::COPY_FREE_VARS || copy.op == Op::RETURN_GENERATOR) {
     copy.op = Op::NOP;
     copy.arg = 0;
   } else if (symbolic::op_arg_kind(copy.op) == ArgKind::kLocal) {
@@ -142,6 +145,7 @@ PyRef assemble_entered(const OriginalCode& original, const Program& program, con
   auto* code = reinterpret_cast<PyCodeObject*>(original.code.get());
   symbolic::CodeOptions options;
   options.varnames = layout.varnames;
+  options.cellvars = layout.cellvars;
   options.freevars = layout.freevars;
   options.argcount = layout.argcount;
   options.posonly = options.kwonly = 0;
@@ -249,8 +253,14 @@ void append_stub(Program& program, const OriginalCode& original, const EnteredLa
   for (int slot : exit.locals) moved.push_back(layout.slot[slot]);
   for (size_t i = 0; i < exit.empty_slots.size(); ++i)
     if (!exit.empty_slots[i]) moved.push_back(kept[i]);
-  for (int cell : original.cells) code.push_back(make(Op::LOAD_CLOSURE, layout.slot[cell]));
-  for (int slot : moved) code.push_back(make(Op::LOAD_FAST, slot));
+  const auto own_end = original.cells.begin() + original.num_own_cells;
+  for (auto cell = own_end; cell != original.cells.end(); ++cell)
+    code.push_back(make(Op::LOAD_CLOSURE, layout.slot[*cell]));
+  if (original.first_argument >= 0) code.push_back(make(Op::LOAD_FAST, 0));
+  for (auto cell = original.cells.begin(); cell != own_end; ++cell)
+    code.push_back(make(Op::LOAD_CLOSURE, layout.slot[*cell]));
+  for (int slot : moved)
+    if (original.first_argument < 0 || slot != 0) code.push_back(make(Op::LOAD_FAST, slot));
   // From here on the resumed function alone holds them (ResumePoint empties the list).
   for (int slot : moved) code.push_back(make(Op::DELETE_FAST, slot));
   code.push_back(make(Op::BUILD_LIST, static_cast<int>(original.cells.size() + moved.size())));

@@ -1,7 +1,7 @@
 // Entered code: the code of a function, entered in the middle with a given stack and given locals.
 //
-// Its parameters are the live locals and the stack's items; all its cells and free variables are free
-// variables. A short prologue pushes the stack and jumps to the place; what follows is the original code,
+// Its parameters are its own cells, the live locals and the stack's items. An argument that is captured by inner functions has a
+// cell's slot, which MAKE_CELL fills: entered code comes in behind that, with the cell itself for argument. A short prologue pushes the stack and jumps to the place; what follows is the original code,
 // slots renumbered, so its line table, its exception table and its loops are the original's. Resume functions
 // are made this way, and so are continuations, which differ in one thing: on each way out of the instruction
 // that they enter at, a stub calls a resume function.
@@ -35,7 +35,8 @@ struct OriginalCode {
   std::vector<int> depths;         // stack depth before each instruction
   std::vector<std::string> names;  // of the slots (co_localsplusnames)
   int num_plain = 0;               // slots below this are in co_varnames (some may be cells as well)
-  std::vector<int> cells;  // slots that are cells or free variables, in the order of entered code's closure
+  std::vector<int> cells;          // slots that are cells, then those that are free variables
+  int num_own_cells = 0;           // those that are cells: the function makes them
   // super() looks for the first argument in the first slot. Where that one is a cell and so no parameter of
   // entered code, what it holds is passed there besides. Index in `cells`; -1: not needed.
   bool names_super = false;
@@ -76,8 +77,8 @@ struct BrokenCode {
 };
 
 // Entered code for a continuation. `resume(entry)` gives the callable for a way out (a new reference); it is
-// called with the closure's cells, the first argument (see OriginalCode), the locals and the non-empty stack
-// items.
+// called with the closure's cells, the first argument (see OriginalCode), the function's own cells, the locals and
+// the non-empty stack items.
 using ResumeFactory = PyRef (*)(const std::shared_ptr<OriginalCode>&, const EntryPoint&);
 PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
                              const BrokenCode& broken, ResumeFactory resume);
