@@ -112,7 +112,7 @@ EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int
 
 // It is on the line that is entered at: a frame that is looked at in its prologue (by a finalizer) is there.
 std::vector<Instruction> make_prologue(const OriginalCode& original, const EntryPoint& entry,
-                                       const EnteredLayout& layout) {
+                                       const EnteredLayout& layout, const std::vector<int>& preset) {
   const int line = original.program.code[entry.target].line;
   std::vector<Instruction> code;
   if (!layout.freevars.empty())
@@ -123,6 +123,10 @@ std::vector<Instruction> make_prologue(const OriginalCode& original, const Entry
     code.push_back(empty ? make(Op::PUSH_NULL) : make(Op::LOAD_FAST, next++));
   // The stack alone holds its items.
   for (int slot = layout.first_stack; slot < next; ++slot) code.push_back(make(Op::DELETE_FAST, slot));
+  for (int slot : preset) {
+    code.push_back(symbolic::load_const(PyRef::borrow(Py_None)));
+    code.push_back(make(Op::STORE_FAST, layout.slot[slot]));
+  }
   code.push_back(make(Op::JUMP, 0));  // its target is set by the caller
   for (Instruction& instruction : code) instruction.line = instruction.end_line = line;
   return code;
@@ -223,6 +227,22 @@ std::vector<int> locals_after(const OriginalCode& original, const EntryPoint& en
   return locals;
 }
 
+// The slots that a loop may or may not fill, and that are handed on: until then they hold None, which nobody reads.
+std::vector<int> preset_in(const OriginalCode& original, const EntryPoint& entry,
+                           const std::vector<WayOut>& ways) {
+  auto* code = reinterpret_cast<PyCodeObject*>(original.code.get());
+  std::vector<bool> known = symbolic::live_slots(code, original.program, entry.target);
+  for (int slot : entry.locals) known[slot] = true;
+  std::vector<int> preset;
+  for (const WayOut& way : ways)
+    for (int slot : way.locals)
+      if (!known[slot]) {
+        known[slot] = true;
+        preset.push_back(slot);
+      }
+  return preset;
+}
+
 // The ways out of the one instruction that is entered at.
 std::vector<WayOut> ways_out_of(const OriginalCode& original, const EntryPoint& entry) {
   const Instruction& instruction = original.program.code[entry.target];
@@ -304,7 +324,7 @@ CodeOrigin origin_of(PyCodeObject* code) {
 
 PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry) {
   const EnteredLayout layout = lay_out(*original, entry, 0);
-  Program program{make_prologue(*original, entry, layout), original->program.handlers};
+  Program program{make_prologue(*original, entry, layout, {}), original->program.handlers};
   const int shift = static_cast<int>(program.code.size());
   program.code.back().arg = entry.target + shift;
   for (int i = 0; i < static_cast<int>(original->program.code.size()); ++i) {
@@ -324,7 +344,9 @@ PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, cons
   const std::vector<WayOut> ways = broken.whole_loop ? broken.ways_out : ways_out_of(*original, entry);
   const int scratch = 1 + *std::max_element(original->depths.begin(), original->depths.end());
   const EnteredLayout layout = lay_out(*original, entry, scratch + 1);
-  Program program{make_prologue(*original, entry, layout), original->program.handlers};
+  Program program{make_prologue(*original, entry, layout,
+                                broken.whole_loop ? preset_in(*original, entry, ways) : std::vector<int>()),
+                  original->program.handlers};
   const int shift = static_cast<int>(program.code.size());
   const int size = static_cast<int>(original->program.code.size());
   std::vector<int> place(size + 1), fall_through(size, -1);

@@ -238,6 +238,10 @@ std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const s
   for (int slot : bound) bound_slots[slot] = true;
   const Slots cells = cell_slots(code, program);
   const std::vector<Slots> live = liveness(code, program);
+  for (int i = 0; i < count_of(program); ++i)
+    if (const int slot = program.code[i].arg;
+        region[i] && program.code[i].op == Op::STORE_FAST && !live[entry][slot])
+      bound_slots[slot] = true;
   const Slots emptied = emptied_in(program, region, entry, bound_slots);
   const std::vector<Slots> assigned = assigned_in(program, region, entry, bound_slots, emptied);
   const std::vector<int> depths = stack_depths(program), handled = handled_exceptions(program);

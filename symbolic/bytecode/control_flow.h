@@ -19,8 +19,10 @@ std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at)
 
 // One way on from the instructions that Python executes after a break.
 struct WayOut {
-  int from, to;             // instructions: the last one that Python executes, and the next
-  std::vector<int> locals;  // co_localsplus slots that are live at `to`, all of them assigned; cells left out
+  int from, to;  // instructions: the last one that Python executes, and the next
+  // co_localsplus slots that hold values at `to`, cells left out. What the region may or may not assign, and nobody reads
+  // before, counts: whoever runs the region puts something into it first.
+  std::vector<int> locals;
 };
 
 // The ways out of `region` (by instruction) for a frame that enters it at `entry` with `bound` slots
