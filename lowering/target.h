@@ -66,10 +66,11 @@ class Target {
   // Why several nodes had better not make this kernel, which some of them may be alone.
   virtual const char* fusion_obstacle(const Kernel&, const graph::SymContext&) const { return nullptr; }
   virtual ReductionBlocks reduction_blocks(const ReductionShape& shape) const = 0;
+  // The same of a scan, which then reads its operand twice.
+  virtual ReductionBlocks scan_blocks(const ReductionShape&) const { return {}; }
 
   // Whether a convolution, or the gradient of its weight, is faster in channels-last memory (graph/passes/channels_last.h).
   virtual bool gains_by_channels_last(const graph::Node& /*convolution*/) const { return false; }
-
   // Whether points of a scatter may write to the same element at the same time: the last wins, or with `adds` all are added. Other
   // scatters run in the order of their points.
   virtual bool scatters_in_any_order(DType, bool /*adds*/) const { return false; }

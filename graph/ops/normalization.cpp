@@ -11,9 +11,9 @@ namespace {
 
 // ---- softmax --------------------------------------------------------------------------------------------
 
-// `dtype`: of the result. Eager's log_softmax of a half type rounds the sum and its logarithm where `dim` is the last.
+// `dtype`: of the result. Eager's log_softmax of a half type on the CPU rounds the sum and its logarithm where `dim` is the last.
 Tensor softmax_of(Tensor x, int64_t dim, bool logarithm, DType dtype) {
-  const bool rounds = is_half(dtype) && dim == x.rank() - 1;
+  const bool rounds = is_half(dtype) && dim == x.rank() - 1 && !on_gpu(x);
   auto rounded = [&](Tensor t) { return rounds ? to_compute(cast(t, dtype)) : t; };
   // Any constant gives the same result: no gradient flows to it.
   Tensor shifted = x - detach(amax(x, {dim}, true));

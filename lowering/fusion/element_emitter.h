@@ -59,6 +59,8 @@ class ElementEmitter : public IndexEmitter {
   // accumulator's register.
   int reduce(const Node& node, const std::vector<Index>& operand_index);
   int reduce_register(const Node& node, int operand);
+  // The register, or what leaves the reduction's accumulator as it is where the mask is false.
+  int or_identity(const graph::ReductionDef& reduction, int reg, int mask, DType accumulator);
   void finish_reduction(const Node& node, const std::vector<Index>& index, int accumulator);
 
   int plan_buffer(int id, DType dtype, const Sym& size, bool written);

@@ -50,19 +50,21 @@ int ElementEmitter::reduce_register(const Node& node, int operand) {
                    true);
 }
 
+int ElementEmitter::or_identity(const graph::ReductionDef& reduction, int reg, int mask, DType accumulator) {
+  ConstantCatcher identity;
+  reduction.identity(identity, accumulator);
+  reg = cast(reg, accumulator);
+  return emit(
+      {.kind = StmtKind::kSelect, .dtype = accumulator, .operands = {mask, reg, emit(identity.stmt)}});
+}
+
 int ElementEmitter::reduce(const Node& node, const std::vector<Index>& operand_index) {
   const Value& operand = *args_of(node).value("self");
   int mask = -1;
   if (row_condition_) mask = condition(*row_condition_);
   int reg = element(operand, operand_index, mask);
-  if (mask >= 0) {
-    const DType accumulator = runtime::compute_type(node.results[0]->type.dtype);
-    ConstantCatcher identity;
-    node.op->reduction->identity(identity, accumulator);
-    reg = cast(reg, accumulator);
-    reg =
-        emit({.kind = StmtKind::kSelect, .dtype = accumulator, .operands = {mask, reg, emit(identity.stmt)}});
-  }
+  if (mask >= 0)
+    reg = or_identity(*node.op->reduction, reg, mask, runtime::compute_type(node.results[0]->type.dtype));
   if (!axes_.has_rows())
     return node.op->reduction->returns_index ? constant(0)
                                              : cast(reg, runtime::compute_type(node.results[0]->type.dtype));

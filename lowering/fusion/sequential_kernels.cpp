@@ -1,6 +1,7 @@
 #include "lowering/fusion/sequential_kernels.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "lowering/target.h"
 
@@ -31,6 +32,14 @@ Kernel named(Kernel kernel, const Node& node) {
   return kernel;
 }
 
+// A GPU's eager scans across rows round halves at each step. Longer ones are more exact here, and much faster.
+bool rounds_each_step(const Value& result, int64_t dim) {
+  constexpr int64_t kShort = 16;
+  const Sym& length = result.type.sizes[dim];
+  return runtime::is_half(result.type.dtype) && result.type.device.type == runtime::DeviceType::kCUDA &&
+         dim + 1 < result.type.rank() && length.is_constant() && length.constant() <= kShort;
+}
+
 Kernel build_scan(const LoweringContext& context, const Node& node) {
   const Value &self = *args_of(node).value("self"), &result = *node.results[0];
   const size_t rank = self.type.sizes.size();
@@ -41,18 +50,173 @@ Kernel build_scan(const LoweringContext& context, const Node& node) {
   ElementEmitter emitter(context, axes, no_members());
   const DType accumulator = runtime::compute_type(result.type.dtype);
   const int operand = emitter.cast(emitter.element(self, identity(rank)), accumulator);
-  const int running = emitter.emit_here({.kind = StmtKind::kScan,
-                                         .dtype = accumulator,
-                                         .operands = {operand},
-                                         .node = &node,
-                                         .reduction = node.op->reduction},
-                                        true);
+  const int running = emitter.emit_here(
+      {.kind = StmtKind::kScan,
+       .dtype = rounds_each_step(result, args_of(node).constant("dim")) ? result.type.dtype : accumulator,
+       .operands = {operand},
+       .node = &node,
+       .reduction = node.op->reduction},
+      true);
   const BufferLayout& layout = context.layouts[result.id];
   const int buffer = emitter.plan_buffer(layout.buffer, result.type.dtype, product(result.type.sizes), true);
   emitter.store_to(buffer, result.type.dtype, emitter.memory_index(layout, identity(rank)),
                    emitter.cast(running, result.type.dtype));
   return named(finish_kernel(context, axes, emitter, /*sequential=*/true), node);
 }
+
+// ---- few long rows: what blocks of them come to, the running values of these, and the scan of each block from there
+
+struct ScanOperator {
+  std::string_view name;
+  Prim prim;
+};
+constexpr ScanOperator kScanOperators[] = {{"core.cumsum", Prim::k_add},
+                                           {"core.cumprod", Prim::k_mul},
+                                           {"core.cummax_values", Prim::k_max},
+                                           {"core.cummin_values", Prim::k_min}};
+
+// Of the first size that divides the row, or of about the wanted number of elements, the last block not full.
+int64_t block_size(const Sym& length, int64_t hint, int64_t blocks) {
+  const int64_t least = std::max<int64_t>(1, hint / blocks);
+  if (length.is_constant())
+    for (int64_t size = (least + 15) / 16 * 16; size <= 2 * least; size += 16)
+      if (hint % size == 0) return size;
+  return (least + 1023) / 1024 * 1024;
+}
+
+class BlockedScan {
+ public:
+  // None where the target does not want it.
+  static std::optional<BuiltKernels> build(const LoweringContext& context, const Node& node) {
+    const Value& self = *args_of(node).value("self");
+    const auto* row = std::ranges::find(kScanOperators, node.op->name, &ScanOperator::name);
+    if (self.type.rank() == 0 || self.type.dtype == DType::kBool || row == std::end(kScanOperators))
+      return {};
+    const size_t dim = static_cast<size_t>(args_of(node).constant("dim"));
+    ReductionShape shape{
+        .length = context.hint(self.type.sizes[dim]),
+        .results_are_innermost = dim + 1 < self.type.sizes.size() && !(self.type.sizes.back() == Sym(1))};
+    for (size_t d = 0; d < self.type.sizes.size(); ++d)
+      if (d != dim) shape.results *= std::max<int64_t>(1, context.hint(self.type.sizes[d]));
+    const ReductionBlocks blocks = context.target.scan_blocks(shape);
+    if (blocks.wanted < 2) return {};
+    return BlockedScan(context, node, dim, row->prim,
+                       block_size(self.type.sizes[dim], shape.length, blocks.wanted))
+        .build();
+  }
+
+ private:
+  BlockedScan(const LoweringContext& context, const Node& node, size_t dim, Prim prim, int64_t block)
+      : context_(context),
+        node_(node),
+        self_(*args_of(node).value("self")),
+        result_(*node.results[0]),
+        dim_(static_cast<int>(dim)),
+        prim_(prim),
+        axes_(axes_over(self_.type.sizes)),
+        index_(identity(self_.type.sizes.size())) {
+    // Axis `dim` is the number of the block; the place in it is a new axis at the end.
+    inner_ = static_cast<int>(axes_.extents.size());
+    const Sym length = axes_.extents[dim_];
+    index_[dim_] = add(scale(axis_index(dim_), Sym(block)), axis_index(inner_));
+    axes_.extents[dim_] = floordiv(length + Sym(block - 1), Sym(block));
+    axes_.extents.push_back(Sym(block));
+    axes_.is_row.push_back(1);
+    inside_ = {index_[dim_], Sym(), length};
+    // As scans are computed (loop_ir.h).
+    const DType compute = runtime::compute_type(result_.type.dtype);
+    accumulator_ = runtime::is_float(compute) ? DType::kF64 : compute;
+    // What blocks come to: [other dims..., blocks], row-major.
+    at_ = constant_index(Sym());
+    for (int axis = 0; axis < inner_; ++axis)
+      if (axis != dim_) append(axis);
+    append(dim_);
+  }
+
+  void append(int axis) {
+    at_ = add(scale(at_, axes_.extents[axis]), axis_index(axis));
+    count_ = count_ * axes_.extents[axis];
+  }
+
+  BuiltKernels build() {
+    BuiltKernels built;
+    built.temporaries = {{accumulator_, count_}, {accumulator_, count_}};
+    for (Kernel kernel : {totals(), running_totals(), scans()}) built.kernels.push_back(named(kernel, node_));
+    built.kernels[0].name += "_totals";
+    built.kernels[1].name += "_of_totals";
+    return built;
+  }
+
+  int temporary(ElementEmitter& emitter, int i, bool written) const {
+    return emitter.plan_buffer(kTemporary - i, accumulator_, count_, written);
+  }
+  int value(ElementEmitter& emitter, int mask) const {
+    return emitter.cast(emitter.element(self_, index_, mask), accumulator_);
+  }
+  int accumulate(ElementEmitter& emitter, StmtKind kind, int operand) const {
+    return emitter.emit_here({.kind = kind,
+                              .dtype = accumulator_,
+                              .operands = {operand},
+                              .node = &node_,
+                              .reduction = node_.op->reduction},
+                             true);
+  }
+
+  Kernel totals() const {
+    ElementEmitter emitter(context_, axes_, no_members());
+    const int mask = emitter.condition(inside_);
+    int operand = value(emitter, mask);
+    if (mask >= 0) operand = emitter.or_identity(*node_.op->reduction, operand, mask, accumulator_);
+    const int total = accumulate(emitter, StmtKind::kReduce, operand);
+    emitter.set_level(1);
+    emitter.store_to(temporary(emitter, 0, true), accumulator_, at_, total);
+    return finish_kernel(context_, axes_, emitter);
+  }
+
+  Kernel running_totals() const {
+    LoopAxes axes = axes_;
+    axes.extents[inner_] = Sym(1);  // gone
+    axes.is_row[inner_] = 0;
+    axes.is_row[dim_] = 1;
+    ElementEmitter emitter(context_, axes, no_members());
+    const int total = emitter.load_from(temporary(emitter, 0, false), accumulator_, at_);
+    emitter.store_to(temporary(emitter, 1, true), accumulator_, at_,
+                     accumulate(emitter, StmtKind::kScan, total));
+    return finish_kernel(context_, axes, emitter, /*sequential=*/true);
+  }
+
+  Kernel scans() const {
+    ElementEmitter emitter(context_, axes_, no_members());
+    const int follows = emitter.condition({axis_index(dim_), Sym(1), axes_.extents[dim_]});
+    const int before = emitter.load_from(temporary(emitter, 1, false), accumulator_,
+                                         add(at_, constant_index(Sym(-1))), follows);
+    const int mask = emitter.condition(inside_);
+    const int running = accumulate(emitter, StmtKind::kScan, value(emitter, mask));
+    int result = emitter.emit_here(
+        {.kind = StmtKind::kPrim, .dtype = accumulator_, .operands = {before, running}, .prim = prim_}, true);
+    if (follows >= 0)
+      result = emitter.emit_here(
+          {.kind = StmtKind::kSelect, .dtype = accumulator_, .operands = {follows, result, running}}, true);
+    const BufferLayout& layout = context_.layouts[result_.id];
+    const DType dtype = result_.type.dtype;
+    const int buffer = emitter.plan_buffer(layout.buffer, dtype, product(result_.type.sizes), true);
+    emitter.store_to(buffer, dtype, emitter.memory_index(layout, index_), emitter.cast(result, dtype), mask);
+    return finish_kernel(context_, axes_, emitter, /*sequential=*/true);
+  }
+
+  const LoweringContext& context_;
+  const Node& node_;
+  const Value &self_, &result_;
+  const int dim_;
+  const Prim prim_;
+  int inner_ = 0;
+  LoopAxes axes_;
+  std::vector<Index> index_;  // of an element
+  Condition inside_;          // the row
+  Index at_;                  // of a block's total
+  Sym count_ = Sym(1);
+  DType accumulator_{};
+};
 
 int combine(ElementEmitter& emitter, std::string_view reduce, DType dtype, int before, int value) {
   Prim prim = Prim::k_add;
@@ -172,6 +336,7 @@ Kernel build_copy(const LoweringContext& context, const Value& value, const Buff
 BuiltKernels build_sequential(const LoweringContext& context, const Node& node) {
   BuiltKernels built;
   if (context.kind(node) == CoreKind::kScan) {
+    if (std::optional<BuiltKernels> blocked = BlockedScan::build(context, node)) return std::move(*blocked);
     built.kernels.push_back(build_scan(context, node));
     return built;
   }

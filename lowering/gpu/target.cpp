@@ -36,6 +36,10 @@ ReductionBlocks GpuTarget::reduction_blocks(const ReductionShape& shape) const {
   return gpu::reduction_blocks(shape, architecture_);
 }
 
+ReductionBlocks GpuTarget::scan_blocks(const ReductionShape& shape) const {
+  return gpu::scan_blocks(shape, architecture_);
+}
+
 // As eager: unless torch.use_deterministic_algorithms says otherwise, which every graph is guarded by.
 bool GpuTarget::scatters_in_any_order(DType dtype, bool adds) const {
   return !runtime::cuda::framework_is_deterministic() && (!adds || gpu::adds_atomically(dtype));

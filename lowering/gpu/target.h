@@ -18,6 +18,7 @@ class GpuTarget : public Target {
   std::unique_ptr<CompiledModule> emit(std::span<const Kernel> kernels, const graph::SymContext& context,
                                        const EmitOptions& options) const override;
   runtime::LibraryFn library(graph::CoreKind kind) const override;
+  ReductionBlocks scan_blocks(const ReductionShape& shape) const override;
   bool brings_memory(graph::CoreKind kind) const override;
   std::unique_ptr<runtime::Executable> make_executable(runtime::Plan plan) const override;
 

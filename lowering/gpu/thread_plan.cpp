@@ -166,6 +166,8 @@ class Planner {
     for (const Phase& phase : kernel_.phases)
       for (const Stmt& stmt : phase.body) {
         scans |= stmt.kind == StmtKind::kScan;
+        // Rounded at each step, in order.
+        if (stmt.kind == StmtKind::kScan && runtime::is_half(stmt.dtype)) return false;
         if (stmt.adds || (stmt.kind == StmtKind::kReduce && phase.sequential)) return false;
         if (stmt.kind == StmtKind::kStore) stores.push_back(&stmt);
       }
@@ -307,6 +309,14 @@ ReductionBlocks reduction_blocks(const ReductionShape& shape, const Architecture
   return {std::clamp<int64_t>(std::min(shape.length / block, 4 * enough / std::max<int64_t>(rows, 1)), 2,
                               kMostBlocks / 2),
           kMostBlocks};
+}
+
+// A row that a block has alone is read once, so there is less to gain: only where most processors would have none.
+ReductionBlocks scan_blocks(const ReductionShape& shape, const Architecture& architecture) {
+  const int64_t rows = shape.results_are_innermost ? (shape.results + kWarp - 1) / kWarp : shape.results;
+  const int64_t long_row = shape.results_are_innermost ? 4096 : kLongRow;
+  if (rows * 2 > architecture.processors || shape.length <= long_row) return {};
+  return reduction_blocks(shape, architecture);
 }
 
 ThreadPlan plan_threads(const ScheduledKernel& kernel, const graph::SymContext& context,

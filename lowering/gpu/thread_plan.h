@@ -62,6 +62,7 @@ bool adds_atomically(DType dtype);
 
 // In how many blocks a reduction is done.
 ReductionBlocks reduction_blocks(const ReductionShape& shape, const Architecture& architecture);
+ReductionBlocks scan_blocks(const ReductionShape& shape, const Architecture& architecture);
 
 ThreadPlan plan_threads(const ScheduledKernel& kernel, const graph::SymContext& context,
                         const Architecture& architecture);

@@ -61,7 +61,8 @@ enum class StmtKind : uint8_t {
                 // int_value; dst =
                 // wrapped index, 0 where bad
   kScan,  // dst = running reduction of operands[0] along the last inner axis, this point included; starts
-  // afresh for each point of the other axes; float sums and products run in float64. Only in a sequential phase
+  // afresh for each point of the other axes; float sums and products run in float64, but of a half dtype, whose running
+  // value is rounded to it at each point (a GPU's). Only in a sequential phase
 };
 
 struct Stmt {

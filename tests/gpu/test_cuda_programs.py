@@ -197,3 +197,35 @@ def test_an_index_out_of_range_raises_in_the_next_call():
     with pytest.raises(IndexError, match="index 20 is out of bounds for dimension with size 10"):
         compiled(w, i)
     torch.testing.assert_close(compiled(w, i), w[i] * 2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dim"),
+    [((300, 4096), -1), ((300, 4097), -1), ((2000, 500), 0), ((2_000_000,), 0), ((3, 1_000_003), 1), ((9000, 33), 0),
+     ((64, 100, 50), 1), ((100_000, 16), -1)],
+)  # fmt: skip
+def test_scans_are_as_exact_as_eager(sizes, dim):
+    def scans(x):
+        return x.cumsum(dim), (1 + x * 1e-4).cumprod(dim), x.long().cumsum(dim)
+
+    torch.manual_seed(0)
+    x = randn(*sizes)
+    fast = cdynamo.optimize(scans, fullgraph=True)
+    got, again, eager, exact = fast(x), fast(x), scans(x), scans(x.double())
+    for result, repeated, by_eager, wanted in zip(got, again, eager, exact, strict=True):
+        assert torch.equal(result, repeated)
+        distance = (result.double() - wanted.double()).norm()
+        assert distance <= (by_eager.double() - wanted.double()).norm() + 1e-6 * wanted.double().norm()
+
+
+def test_scans_and_logarithms_of_halves():
+    def function(x):
+        return x.cumsum(0), x.cumsum(1), x.log_softmax(-1), x.log_softmax(0)
+
+    torch.manual_seed(0)
+    x = randn(5, 12, 7, dtype=torch.bfloat16)
+    sums, more_sums, *logarithms = cdynamo.optimize(function, fullgraph=True)(x)
+    expected = function(x)
+    assert torch.equal(sums, expected[0]) and torch.equal(more_sums, expected[1])
+    for got, want in zip(logarithms, expected[2:], strict=True):
+        torch.testing.assert_close(got, want)

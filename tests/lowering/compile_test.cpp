@@ -267,6 +267,22 @@ TEST_F(CompileTest, Scans) {
   check();
 }
 
+TEST_F(CompileTest, LongScans) {
+  for (const char* op : {"core.cumsum", "core.cummax_values"}) {
+    output(call(op, {input({2, 40000}).value, Sym(1)}));
+    output(call(op, {(input({20011}) * 2.0).value, Sym(0)}));
+    output(call(op, {input({3, 5003, 7}).value, Sym(1)}));
+  }
+  for (auto& input : inputs)
+    for (auto& element : input.elements) element.real = std::round(element.real * 4) / 4;  // exact sums
+  check();
+}
+
+TEST_F(CompileTest, LongScanOfAGpuIsDoneInBlocks) {
+  output(call("core.cumsum", {input({40000}).value, Sym(0)}));
+  EXPECT_EQ(compile_and_compare(graph, inputs, {}, emulated_gpu_target()).report.kernels, 3);
+}
+
 TEST_F(CompileTest, LongReductionIsSplitInBlocks) {
   output(sum(sin(input({300000})), {0}));
   const RunResult result = check();

@@ -309,6 +309,9 @@ class EmulatedGpuTarget : public CpuTarget {
   ReductionBlocks reduction_blocks(const ReductionShape& shape) const override {
     return gpu::reduction_blocks(shape, architecture_);
   }
+  ReductionBlocks scan_blocks(const ReductionShape& shape) const override {
+    return gpu::scan_blocks(shape, architecture_);
+  }
   bool scatters_in_any_order(DType dtype, bool adds) const override {
     return !adds || gpu::adds_atomically(dtype);
   }

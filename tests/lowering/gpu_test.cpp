@@ -94,6 +94,20 @@ TEST(Gpu, Scans) {
     }
 }
 
+// The running value is rounded at each step, by one thread.
+TEST(Gpu, ScansOfHalves) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    graph::SymContext context;
+    ScheduledKernel kernel = running(kSum, dtype, 70, Sym(12), true, false).kernel;
+    for (Stmt& stmt : kernel.phases[0].body)
+      if (stmt.kind == StmtKind::kScan) stmt.dtype = dtype;
+    CheckOptions options;
+    options.small_values = true;
+    options.gpu = true;
+    check(kernel, context, options);
+  }
+}
+
 // What begins with -0 stays so.
 TEST(Gpu, ScansKeepTheSignOfZero) {
   graph::SymContext context;
