@@ -55,10 +55,18 @@ struct FollowedName {
   const char* prefix;
 };
 constexpr FollowedName kFollowedNames[] = {
-    {"logging", "Logger.debug"},        {"logging", "Logger.info"},     {"logging", "Logger.warn"},
-    {"logging", "Logger.error"},        {"logging", "Logger.critical"}, {"logging", "Logger.log"},
-    {"inspect", "Signature."},          {"inspect", "Parameter."},      {"inspect", "BoundArguments."},
+    {"logging", "Logger.debug"},
+    {"logging", "Logger.info"},
+    {"logging", "Logger.warn"},
+    {"logging", "Logger.error"},
+    {"logging", "Logger.critical"},
+    {"logging", "Logger.log"},
+    {"inspect", "Signature."},
+    {"inspect", "Parameter."},
+    {"inspect", "BoundArguments."},
     {"logging", "Logger.isEnabledFor"},
+    // What torch.compile puts in place of Module.__init__ and Module.__setstate__ for the rest of the process.
+    {"torch._dynamo.mutation_guard", "install_generation_tagging_init."},
 };
 
 bool is_followed(const char* module, std::string_view qualified_name) {
@@ -83,6 +91,8 @@ struct WrapperRow {
 constexpr WrapperRow kWrappers[] = {
     {"torch.optim.optimizer", "_use_grad", "torch.optim", "optimizer_step"},
     {"torch._compile", "inner", "torch.optim", "wrapped"},
+    // torch.compile disables `_init_group` of all optimizers when it is first called: nobody has asked for that here.
+    {"torch._dynamo.eval_frame", "_fn", "torch.optim", "wrapped"},
 };
 
 bool has_code_name(PyObject* function, const char* name) {
@@ -106,6 +116,12 @@ ValuePtr call_wrapper(Executor& ex, FunctionValue& function, PyObject* real, con
     return polyfill(ex, PythonSide::kTrainingPolyfills, row.polyfill)->call(ex, all);
   }
   return nullptr;
+}
+
+// What torch.compile notes of each module that is made, for its own captures: modules that a graph makes do without.
+bool notes_for_torch_compile(const FunctionValue& function, const char* module) {
+  return std::strcmp(module, "torch._dynamo.mutation_guard") == 0 &&
+         function.describe() == "GenerationTracker.tag()";
 }
 
 // A schedule is numbers that differ from step to step: each would be a graph of its own.
@@ -230,6 +246,7 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
     if (ValuePtr result = call_own_function(ex, real, module, args)) return result;
     if (ValuePtr result = call_library_function(ex, real, args)) return result;
     if (ValuePtr result = call_wrapper(ex, *this, real, module, args)) return result;
+    if (notes_for_torch_compile(*this, module)) return ex.none();
     refuse_schedule(real, module);
     refuse_marked(*this, real, module);
   }

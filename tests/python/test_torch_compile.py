@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import subprocess
 import sys
 
@@ -123,3 +124,53 @@ def test_aot_eager_of_a_numpy_program():
     numpy = pytest.importorskip("numpy")
     x = numpy.arange(4.0)
     assert cdynamo.optimize(lambda x: x * 2 + 1, backend="aot_eager")(x).tolist() == [1, 3, 5, 7]
+
+
+AFTER_TORCH_COMPILE = """
+import torch, cdynamo
+
+torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x, target):
+        for layer in self.layers[:2]:
+            x = layer(x)
+        return torch.nn.CrossEntropyLoss()(x, target)
+
+
+def train(model, optimizer, compiled):
+    def step(x, target):
+        optimizer.zero_grad()
+        loss = model(x, target)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step = cdynamo.optimize(step) if compiled else step
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(4):
+        step(torch.randn(5, 4, generator=generator), torch.arange(5) % 4)
+    return list(model.parameters())
+
+
+for make in (torch.optim.SGD, torch.optim.Adam, torch.optim.Adagrad):
+    results = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        model = Model()
+        results.append(train(model, make(model.parameters(), lr=0.1), compiled))
+    torch.testing.assert_close(*results)
+assert cdynamo.counters()["graph_breaks"] == 0, cdynamo.counters()
+"""
+
+
+def test_what_torch_compile_leaves_behind():
+    """Its first call replaces Module.__init__ and disables parts of optimizers for the rest of the process."""
+    environment = dict(os.environ, CDYNAMO_LOGS="graph_breaks")
+    run = subprocess.run([sys.executable, "-c", AFTER_TORCH_COMPILE], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
