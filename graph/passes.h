@@ -31,13 +31,24 @@ struct Prepared {
 // Called after each stage with its name and the graph as it stands.
 using DumpFn = std::function<void(const char* stage, const Graph&)>;
 
+// Attention that is written out by hand, on a GPU: sizes of query and key are (B, H, L, E) and (B, H, S, E).
+struct AttentionShape {
+  TensorType query, key;
+  Sym value_size;
+  bool for_training = false;
+};
+// Whether one call computes it faster than its products and its softmax.
+using GainsByAttention = std::function<bool(const AttentionShape&)>;
+
 // functionalize (which decomposes) -> simplify -> recognize attention -> common subexpressions -> dead code
 // -> verify. The result has the captured graph's inputs in the same order. `for_training`: what derivatives
 // depend on stays: core.detach and its kin, views of dims of one element.
 // Throws Unsupported, and UserError where eager refuses a write.
-Prepared prepare(const Graph& captured, const DumpFn& dump = {}, bool for_training = false);
+Prepared prepare(const Graph& captured, const DumpFn& dump = {}, bool for_training = false,
+                 const GainsByAttention& gains = {});
 // The stages after functionalize.
-void optimize(Graph& core, const DumpFn& dump = {}, bool for_training = false);
+void optimize(Graph& core, const DumpFn& dump = {}, bool for_training = false,
+              const GainsByAttention& gains = {});
 
 // Captured graph with in-place nodes and views -> core graph without them; writes to inputs become
 // Graph::mutations. Inputs are taken not to overlap each other: capture guards that.
@@ -47,7 +58,8 @@ bool simplify(Graph& core, bool for_training = false);
 // Appends what a captured graph without writes to its inputs computes, as core nodes; gives its outputs.
 std::vector<Value*> expand_captured(Builder& builder, const Graph& captured,
                                     const std::vector<Value*>& inputs);
-bool recognize_attention(Graph& core);  // matmul, scale, mask, softmax, matmul -> core.sdpa
+// matmul, scale, mask, softmax, matmul -> core.sdpa; on a GPU where `gains` says so.
+bool recognize_attention(Graph& core, bool for_training = false, const GainsByAttention& gains = {});
 bool eliminate_common_subexpressions(Graph& core);
 bool eliminate_dead_code(Graph& core, bool keep_random = true);
 

@@ -447,6 +447,10 @@ bool gains_by_channels_last(const graph::Node& convolution) {
   return target_of(convolution.results[0]->type.device).gains_by_channels_last(convolution);
 }
 
+bool gains_by_attention(const graph::AttentionShape& shape) {
+  return target_of(shape.query.device).gains_by_attention(shape);
+}
+
 std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const CompileOptions& options,
                                              CompileReport* report) {
   if (const std::optional<runtime::Device> device = device_of(core))

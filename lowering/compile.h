@@ -8,6 +8,7 @@
 #include <string>
 
 #include "graph/graph.h"
+#include "graph/passes.h"
 #include "runtime/executable.h"
 
 namespace cdynamo::lowering {
@@ -38,6 +39,8 @@ const Target& target_of(runtime::Device device);
 
 // As graph::Gains: what the target of the convolution's device says.
 bool gains_by_channels_last(const graph::Node& convolution);
+// As graph::GainsByAttention.
+bool gains_by_attention(const graph::AttentionShape& shape);
 
 // compile for a given target: the tests' has an interpreter of kernels for emission.
 std::unique_ptr<runtime::Executable> compile_for(const Target& target, const graph::Graph& core,

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "graph/op.h"
+#include "graph/passes.h"
 #include "lowering/loops/loop_ir.h"
 #include "runtime/plan.h"
 
@@ -71,6 +72,9 @@ class Target {
 
   // Whether a convolution, or the gradient of its weight, is faster in channels-last memory (graph/passes/channels_last.h).
   virtual bool gains_by_channels_last(const graph::Node& /*convolution*/) const { return false; }
+  // Whether attention that is written out by hand is faster as one call of the framework's.
+  virtual bool gains_by_attention(const graph::AttentionShape&) const { return false; }
+
   // Whether points of a scatter may write to the same element at the same time: the last wins, or with `adds` all are added. Other
   // scatters run in the order of their points.
   virtual bool scatters_in_any_order(DType, bool /*adds*/) const { return false; }

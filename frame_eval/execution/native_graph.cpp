@@ -522,9 +522,9 @@ std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& cap
   const graph::DumpFn dump = [](const char* stage, const graph::Graph& graph) {
     if (log_enabled(Topic::kAot)) log(Topic::kAot, std::string(stage) + "\n" + graph::print_readable(graph));
   };
-  graph::Prepared prepared = graph::prepare(captured, dump, any_gradient);
+  graph::Prepared prepared = graph::prepare(captured, dump, any_gradient, lowering::gains_by_attention);
   if (graph::output_dropped_lookups(*capture.graph, *prepared.core))
-    prepared = graph::prepare(captured, dump, any_gradient);
+    prepared = graph::prepare(captured, dump, any_gradient, lowering::gains_by_attention);
   forms.resize(captured.outputs.size(), OutputForm::kUnused);
   // Backwards that are compiled later are no part of this report any more.
   auto whole = std::make_shared<NativeReport*>(&report);
@@ -544,7 +544,7 @@ std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& cap
   if (any_gradient && asks_for_gradients(captured, prepared.outputs))
     training = compile_training(captured, prepared, library.get(), compile, report);
   else if (graph::remove_detach(*prepared.core))
-    graph::optimize(*prepared.core);
+    graph::optimize(*prepared.core, {}, false, lowering::gains_by_attention);
   auto executable = training ? training->forward() : compile("inference", *prepared.core);
   *whole = nullptr;
   return std::make_unique<NativeGraph>(capture, std::move(forms), std::move(prepared), std::move(executable),

@@ -12,7 +12,8 @@
 
 namespace cdynamo::graph {
 
-Prepared prepare(const Graph& captured, const DumpFn& dump, bool for_training) {
+Prepared prepare(const Graph& captured, const DumpFn& dump, bool for_training,
+                 const GainsByAttention& gains) {
   if (dump) dump("captured", captured);
   Prepared prepared = functionalize(captured);
   if (dump) dump("functionalize", *prepared.core);
@@ -20,11 +21,11 @@ Prepared prepare(const Graph& captured, const DumpFn& dump, bool for_training) {
     remove_inner_copies(*prepared.core);
   else
     remove_detach(*prepared.core);
-  optimize(*prepared.core, dump, for_training);
+  optimize(*prepared.core, dump, for_training, gains);
   return prepared;
 }
 
-void optimize(Graph& core, const DumpFn& dump, bool for_training) {
+void optimize(Graph& core, const DumpFn& dump, bool for_training, const GainsByAttention& gains) {
   const auto done = [&](const char* stage) {
     TimeBudget::check();
     if (dump) dump(stage, core);
@@ -34,7 +35,7 @@ void optimize(Graph& core, const DumpFn& dump, bool for_training) {
   done("simplify");
 
   eliminate_common_subexpressions(core);
-  if (recognize_attention(core)) simplify(core, for_training);
+  if (recognize_attention(core, for_training, gains)) simplify(core, for_training);
   done("recognize_attention");
 
   while (eliminate_common_subexpressions(core) && simplify(core, for_training)) {

@@ -198,6 +198,15 @@ class Rewriter {
       sizes_ = {s[0], 1, s[1], s[2]};
   }
 
+  // What the call would be of; sizes of four dims.
+  AttentionShape shape(bool for_training) const {
+    AttentionShape shape{found_.query->type, found_.key->type, found_.values->type.sizes.back(),
+                         for_training};
+    shape.query.sizes = {sizes_[0], sizes_[1], sizes_[2], found_.query->type.sizes.back()};
+    shape.key.sizes = {sizes_[0], sizes_[1], sizes_[3], found_.query->type.sizes.back()};
+    return shape;
+  }
+
   Value* build(const TensorType& result) {
     Tensor query = as_heads(found_.query), values = as_heads(found_.values);
     Tensor key = permute(as_heads(found_.key), {0, 1, 3, 2});
@@ -264,18 +273,21 @@ bool used_elsewhere(const Attention& found, const Node& last, const Uses& uses) 
 
 }  // namespace
 
-bool recognize_attention(Graph& core) {
+bool recognize_attention(Graph& core, bool for_training, const GainsByAttention& gains) {
   static const OpDef* const sdpa = find_op("core.sdpa");
   if (!sdpa) return false;
   const Uses uses = collect_uses(core);
   return rewrite_nodes(core, [&](Builder& builder, Node& node) -> Value* {
     const bool on_cpu = node.results[0]->type.device.type == runtime::DeviceType::kCPU;
-    if (node.results.size() != 1 || !on_cpu) return nullptr;
+    if (node.results.size() != 1 || !(on_cpu || gains)) return nullptr;
     const std::optional<Attention> found = Matcher().match(node.results[0]);
     if (!found || used_elsewhere(*found, node, uses)) return nullptr;
     const size_t rank = found->scores_sizes.size();
     if (rank != 3 && rank != 4) return nullptr;
-    return Rewriter(builder, *found).build(node.results[0]->type);
+    Rewriter rewriter(builder, *found);
+    // A GPU's kernel has no masks of that kind.
+    if (!on_cpu && (found->mask.kind != Mask::kNone || !gains(rewriter.shape(for_training)))) return nullptr;
+    return rewriter.build(node.results[0]->type);
   });
 }
 

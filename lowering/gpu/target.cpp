@@ -13,6 +13,12 @@
 #include "runtime/cuda/torch_memory.h"
 
 namespace cdynamo::lowering {
+namespace {
+
+constexpr int64_t kFewestRows = 128;  // of queries and keys, of attention that is worth a call
+
+}  // namespace
+
 GpuTarget::GpuTarget(int device_index, const runtime::cuda::DeviceInfo& device)
     : device_index_(device_index),
       device_(device),
@@ -30,6 +36,27 @@ const char* GpuTarget::fusion_obstacle(const Kernel& kernel, const graph::SymCon
 
 bool GpuTarget::gains_by_channels_last(const graph::Node& convolution) const {
   return graph::gains_by_channels_last(convolution, runtime::cuda::convolutions_use_tf32());
+}
+
+// The framework's memory-efficient attention, which multiplies float32 on tensor cores without TF32's loss (three products for one).
+bool GpuTarget::gains_by_attention(const graph::AttentionShape& shape) const {
+  const graph::TensorType &query = shape.query, &key = shape.key;
+  const auto is_multiple = [](const Sym& size, int64_t of) { return mod(size, Sym(of)) == Sym(0); };
+  const auto at_least = [](const Sym& size, int64_t least) {
+    return size.is_constant() && size.constant() >= least;
+  };
+  if (query.dtype != DType::kF32 || architecture_.compute_capability < 80 ||
+      !runtime::cuda::may_use_efficient_attention() || runtime::cuda::products_use_tf32())
+    return false;
+  // Heads in accesses of four numbers, of at most 128; the gradient of more than 64 takes it longer. Rows whose log-sum-exp the
+  // backward reads as the forward writes it.
+  const Sym &head = query.sizes[3], &rows = query.sizes[2], &columns = key.sizes[2];
+  if (!is_multiple(head, 4) || !is_multiple(shape.value_size, 4) || !head.is_constant() ||
+      !(shape.value_size == head) || head.constant() > (shape.for_training ? 64 : 128))
+    return false;
+  if (shape.for_training && (!is_multiple(rows, 32) || runtime::cuda::framework_is_deterministic()))
+    return false;
+  return at_least(rows, kFewestRows) && at_least(columns, kFewestRows);
 }
 
 ReductionBlocks GpuTarget::reduction_blocks(const ReductionShape& shape) const {
@@ -63,6 +90,8 @@ runtime::LibraryFn GpuTarget::library(graph::CoreKind kind) const {
     case kBatchMatmul: return runtime::cuda::library_matmul;
     case kConvolution: return runtime::cuda::library_convolution;
     case kConvolutionWeightGrad: return runtime::cuda::library_convolution_weight_grad;
+    case kAttention: return runtime::cuda::library_attention;
+    case kAttentionBackward: return runtime::cuda::library_attention_backward;
     case kRandom: return runtime::cuda::library_random;
     case kLibrary: return runtime::library_callback;
     default: throw graph::Unsupported("there is no library function for an operator on the GPU");
@@ -70,8 +99,9 @@ runtime::LibraryFn GpuTarget::library(graph::CoreKind kind) const {
 }
 
 bool GpuTarget::brings_memory(graph::CoreKind kind) const {
-  return kind == graph::CoreKind::kConvolution || kind == graph::CoreKind::kConvolutionWeightGrad ||
-         kind == graph::CoreKind::kLibrary;
+  using enum graph::CoreKind;
+  return kind == kConvolution || kind == kConvolutionWeightGrad || kind == kAttention ||
+         kind == kAttentionBackward || kind == kLibrary;
 }
 
 std::unique_ptr<runtime::Executable> GpuTarget::make_executable(runtime::Plan plan) const {

@@ -19,6 +19,7 @@ class GpuTarget : public Target {
                                        const EmitOptions& options) const override;
   runtime::LibraryFn library(graph::CoreKind kind) const override;
   ReductionBlocks scan_blocks(const ReductionShape& shape) const override;
+  bool gains_by_attention(const graph::AttentionShape& shape) const override;
   bool brings_memory(graph::CoreKind kind) const override;
   std::unique_ptr<runtime::Executable> make_executable(runtime::Plan plan) const override;
 

@@ -89,12 +89,6 @@ const Library* find_library() {
   return found;
 }
 
-// torch.backends.cuda.matmul.allow_tf32, asked at each call as eager does.
-bool allows_tf32() {
-  static const ContextFlag flag("_ZNK2at7Context15allowTF32CuBLASEv");
-  return flag.is_set(/*otherwise=*/false);
-}
-
 // ---- a product as the library has it: matrices by columns
 
 struct Matrix {
@@ -270,7 +264,7 @@ bool run(const Library& library, Problem& problem, const TensorView& output, dou
   const int64_t element = bytes(output.dtype);
   Product product{.device = output.device.index,
                   .dtype = output.dtype,
-                  .tf32 = output.dtype == DType::kF32 && allows_tf32(),
+                  .tf32 = output.dtype == DType::kF32 && products_use_tf32(),
                   .bias = problem.bias != nullptr,
                   .addend = problem.addend.data != nullptr,
                   .batch = output.rank == 3 ? output.sizes[0] : 1};

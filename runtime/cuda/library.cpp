@@ -38,6 +38,14 @@ bool library_convolution_weight_grad(const LibraryArgs& args, RunError* error) {
   return torch_convolution_weight_grad(args) || refused(error, "the gradient of a convolution");
 }
 
+bool library_attention(const LibraryArgs& args, RunError* error) {
+  return torch_efficient_attention(args) || refused(error, "attention");
+}
+
+bool library_attention_backward(const LibraryArgs& args, RunError* error) {
+  return torch_efficient_attention_backward(args) || refused(error, "the gradient of attention");
+}
+
 bool library_random(const LibraryArgs& args, RunError* error) {
   const TensorView& out = args.output();
   const std::vector<int64_t> strides = packed_strides(args, out);

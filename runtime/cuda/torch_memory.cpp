@@ -47,6 +47,16 @@ bool framework_is_deterministic() {
   return ContextFlag("_ZNK2at7Context23deterministicAlgorithmsEv").is_set(/*otherwise=*/true);
 }
 
+bool products_use_tf32() {
+  static const ContextFlag flag("_ZNK2at7Context15allowTF32CuBLASEv");
+  return flag.is_set(false);
+}
+
+bool may_use_efficient_attention() {
+  static const ContextFlag flag("_ZNK2at7Context26userEnabledMemEfficientSDPEv");
+  return flag.is_set(false);
+}
+
 bool convolutions_use_tf32() {
   using GlobalContext = void* (*)();
   using Allows = bool (*)(const void*, std::optional<int>);

@@ -28,6 +28,12 @@ bool framework_is_deterministic();
 // torch.backends.cudnn.allow_tf32
 bool convolutions_use_tf32();
 
+// torch.backends.cuda.matmul.allow_tf32
+bool products_use_tf32();
+
+// torch.backends.cuda.enable_mem_efficient_sdp
+bool may_use_efficient_attention();
+
 // The framework's current stream of a device, or that of the thread's recording; throws CudaError where it has none.
 Stream current_stream(int device_index);
 

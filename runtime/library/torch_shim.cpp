@@ -42,6 +42,16 @@ struct Shim {
                         double alpha) = nullptr;
   Status (*attention)(Handle query, Handle key, Handle value, double dropout, int32_t is_causal, Handle* mask,
                       double* scale, Handle* result, Handle* logsumexp) = nullptr;
+  Status (*efficient_attention)(Handle query, Handle key, Handle value, Handle* bias,
+                                int32_t compute_logsumexp, double dropout, int32_t is_causal, double* scale,
+                                Handle* result, Handle* logsumexp, Handle* seed, Handle* offset) = nullptr;
+  Status (*efficient_attention_backward)(Handle grad, Handle query, Handle key, Handle value, Handle* bias,
+                                         Handle out, Handle* query_starts, Handle* key_starts,
+                                         int64_t longest_query, int64_t longest_key, Handle logsumexp,
+                                         double dropout, Handle seed, Handle offset, int64_t mask_kind,
+                                         int32_t bias_requires_grad, double* scale, int64_t* key_splits,
+                                         int64_t* window, int32_t shared_storage, Handle* query_grad,
+                                         Handle* key_grad, Handle* value_grad, Handle* bias_grad) = nullptr;
   Status (*copy)(Handle self, Handle from, int32_t non_blocking) = nullptr;
   Status (*reinterpret)(Handle self, int64_t rank, const int64_t* sizes, const int64_t* strides,
                         int64_t offset, Handle* result) = nullptr;
@@ -77,6 +87,10 @@ Shim bind_shim(DeviceType device) {
   bind(result.baddbmm_out, own + "baddbmm_out");
   if (device == DeviceType::kCPU)
     bind(result.attention, "aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu");
+  if (device == DeviceType::kCUDA) {
+    bind(result.efficient_attention, "aoti_torch_cuda__scaled_dot_product_efficient_attention");
+    bind(result.efficient_attention_backward, "aoti_torch_cuda__efficient_attention_backward");
+  }
   bind(result.copy, "aoti_torch_copy_");
   bind(result.reinterpret, "aoti_torch__reinterpret_tensor");
   bind(result.empty_strided, "aoti_torch_empty_strided");
@@ -192,33 +206,41 @@ bool has_layout(const Shim& torch, Handle tensor, const TensorView& wanted, bool
   return true;
 }
 
-// A fresh tensor of PyTorch's as the call's result: as it is where the call brings its memory, else copied into what is planned.
-bool deliver(const Shim& torch, TorchTensor result, const LibraryArgs& args) {
-  const TensorView& output = args.output();
-  if (!args.brings()) return copy_result(torch, result.get(), output);
-  if (!has_layout(torch, result.get(), output, true)) {
-    Handle other = nullptr;
-    if (has_layout(torch, result.get(), output, false)) {
-      if (!torch.reinterpret ||
-          torch.reinterpret(result.get(), output.rank, output.sizes, output.strides, 0, &other) != 0)
-        return false;
-      result = TorchTensor(torch, other);
-    }
+// A fresh tensor; null where PyTorch refuses.
+TorchTensor empty_like(const Shim& torch, const TensorView& view) {
+  Handle handle = nullptr;
+  if (!torch.empty_strided ||
+      torch.empty_strided(view.rank, view.sizes, view.strides, kTorchTypes[static_cast<int>(view.dtype)],
+                          device_type(view.device), device_index(view.device), &handle) != 0)
+    return {};
+  return {torch, handle};
+}
+
+// The same memory with the view's sizes and strides; null where PyTorch refuses.
+TorchTensor reinterpreted(const Shim& torch, const TorchTensor& tensor, int64_t rank, const int64_t* sizes,
+                          const int64_t* strides) {
+  Handle handle = nullptr;
+  if (!torch.reinterpret || torch.reinterpret(tensor.get(), rank, sizes, strides, 0, &handle) != 0) return {};
+  return {torch, handle};
+}
+
+// A fresh tensor of PyTorch's as the call's `i`-th result: as it is where the call brings its memory, else copied into what is
+// planned.
+bool deliver(const Shim& torch, TorchTensor result, const LibraryArgs& args, int i = 0) {
+  const TensorView& output = args.output(i);
+  if (!args.brings(i)) return copy_result(torch, result.get(), output);
+  if (!has_layout(torch, result.get(), output, true) && has_layout(torch, result.get(), output, false)) {
+    result = reinterpreted(torch, result, output.rank, output.sizes, output.strides);
+    if (!result.get()) return false;
   }
   if (!has_layout(torch, result.get(), output, true)) {
-    Handle other = nullptr;
-    if (!torch.empty_strided ||
-        torch.empty_strided(output.rank, output.sizes, output.strides,
-                            kTorchTypes[static_cast<int>(output.dtype)], device_type(output.device),
-                            device_index(output.device), &other) != 0)
-      return false;
-    TorchTensor copy(torch, other);
-    if (torch.copy(other, result.get(), 1) != 0) return false;
+    TorchTensor copy = empty_like(torch, output);
+    if (!copy.get() || torch.copy(copy.get(), result.get(), 1) != 0) return false;
     result = std::move(copy);
   }
   void* data = nullptr;
   if (torch.get_data_ptr(result.get(), &data) != 0) return false;
-  *args.brings() = BroughtMemory(data, result.release(), BroughtMemory::kHandle, free_tensor);
+  *args.brings(i) = BroughtMemory(data, result.release(), BroughtMemory::kHandle, free_tensor);
   return true;
 }
 
@@ -310,6 +332,92 @@ bool torch_attention(const LibraryArgs& args) {
     return false;
   TorchTensor owner(*torch, result), second_owner(*torch, logsumexp);
   return copy_result(*torch, result, args.output());
+}
+
+namespace {
+
+// (B, H, L, E) as its kernels have it, (B, L, H, E), without a copy where numbers of a head follow each other.
+struct Heads {
+  Heads(const Shim& torch, const TensorView& view) {
+    const int64_t sizes[4] = {view.sizes[0], view.sizes[2], view.sizes[1], view.sizes[3]},
+                  strides[4] = {view.strides[0], view.strides[2], view.strides[1], view.strides[3]};
+    TensorView turned = view;
+    turned.sizes = sizes;
+    turned.strides = strides;
+    tensor = TorchTensor(torch, turned);
+    if (strides[3] == 1 || !tensor.get()) return;
+    const int64_t dense[4] = {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1};
+    turned.strides = dense;
+    TorchTensor copy = empty_like(torch, turned);
+    if (copy.get() && torch.copy(copy.get(), tensor.get(), 1) == 0) tensor = std::move(copy);
+  }
+  Handle get() const { return tensor.get(); }
+  // Back to (B, H, L, E).
+  static TorchTensor result(const Shim& torch, TorchTensor turned) {
+    int64_t *sizes = nullptr, *strides = nullptr;
+    if (!turned.get() || torch.get_sizes(turned.get(), &sizes) || torch.get_strides(turned.get(), &strides))
+      return {};
+    const int64_t to_sizes[4] = {sizes[0], sizes[2], sizes[1], sizes[3]},
+                  to_strides[4] = {strides[0], strides[2], strides[1], strides[3]};
+    return reinterpreted(torch, turned, 4, to_sizes, to_strides);
+  }
+  TorchTensor tensor;
+};
+
+}  // namespace
+
+bool torch_efficient_attention(const LibraryArgs& args) {
+  const Shim* torch = shim(args.output());
+  if (!torch || !torch->efficient_attention || args.operands[3].data) return false;
+  // The function turns its operands itself.
+  Heads query(*torch, args.operands[0]), key(*torch, args.operands[1]), value(*torch, args.operands[2]);
+  TorchTensor turned[3] = {Heads::result(*torch, std::move(query.tensor)),
+                           Heads::result(*torch, std::move(key.tensor)),
+                           Heads::result(*torch, std::move(value.tensor))};
+  if (!turned[0].get() || !turned[1].get() || !turned[2].get()) return false;
+  const TensorView& rows = args.output(1);
+  double scale = args.numbers[0];
+  Handle results[4] = {};
+  if (torch->efficient_attention(turned[0].get(), turned[1].get(), turned[2].get(), nullptr,
+                                 rows.data || args.brings(1), 0.0, args.integers[0] != 0, &scale, &results[0],
+                                 &results[1], &results[2], &results[3]) != 0)
+    return false;
+  TorchTensor out(*torch, results[0]), logsumexp(*torch, results[1]), seed(*torch, results[2]),
+      offset(*torch, results[3]);
+  if ((rows.data || args.brings(1)) && !deliver(*torch, std::move(logsumexp), args, 1)) return false;
+  return deliver(*torch, std::move(out), args, 0);
+}
+
+bool torch_efficient_attention_backward(const LibraryArgs& args) {
+  const TensorView* operands = args.operands;  // gradient, query, key, value, mask, output, log-sum-exp
+  const Shim* torch = shim(operands[0]);
+  if (!torch || !torch->efficient_attention_backward || operands[4].data) return false;
+  Heads grad(*torch, operands[0]), query(*torch, operands[1]), key(*torch, operands[2]),
+      value(*torch, operands[3]), out(*torch, operands[5]);
+  TorchTensor logsumexp(*torch, operands[6]);
+  // State of random numbers, which nothing reads without dropout.
+  const TensorView number{.rank = 0, .dtype = DType::kI64, .device = operands[0].device};
+  TorchTensor state = empty_like(*torch, number);
+  if (!grad.get() || !query.get() || !key.get() || !value.get() || !out.get() || !logsumexp.get() ||
+      !state.get())
+    return false;
+  constexpr int64_t kNoMask = 0, kCausal = 1;  // sdp::CustomMaskType
+  double scale = args.numbers[0];
+  Handle results[4] = {};
+  if (torch->efficient_attention_backward(
+          grad.get(), query.get(), key.get(), value.get(), nullptr, out.get(), nullptr, nullptr,
+          operands[1].sizes[2], operands[2].sizes[2], logsumexp.get(), 0.0, state.get(), state.get(),
+          args.integers[0] != 0 ? kCausal : kNoMask, 0, &scale, nullptr, nullptr, 0, &results[0], &results[1],
+          &results[2], &results[3]) != 0)
+    return false;
+  TorchTensor owners[4];
+  for (int i = 0; i < 4; ++i) owners[i] = TorchTensor(*torch, results[i]);
+  for (int i = 0; i < 3; ++i) {
+    if (!args.output(i).data && !args.brings(i)) continue;
+    TorchTensor gradient = Heads::result(*torch, std::move(owners[i]));
+    if (!gradient.get() || !deliver(*torch, std::move(gradient), args, i)) return false;
+  }
+  return true;
 }
 
 bool torch_copy(const TensorView& from, const TensorView& to) {

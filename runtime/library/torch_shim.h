@@ -12,6 +12,9 @@ bool torch_convolution(const LibraryArgs& args);
 bool torch_convolution_weight_grad(const LibraryArgs& args);
 bool torch_matmul(const LibraryArgs& args);  // of matrices or batches of them
 bool torch_attention(const LibraryArgs& args);
+// A GPU's, of operands as library_attention and library_attention_backward have them; without a mask.
+bool torch_efficient_attention(const LibraryArgs& args);
+bool torch_efficient_attention_backward(const LibraryArgs& args);
 bool torch_copy(const TensorView& from, const TensorView& to);  // also from one device to another
 
 // The distributions of core.random, each an in-place operator of PyTorch.

@@ -133,5 +133,37 @@ TEST(RecognizeAttention, SoftmaxOverAnotherDimIsLeftAlone) {
   EXPECT_EQ(fused(p, matmul(weights, v)), 0);
 }
 
+// A GPU's target says where one call is faster; its kernel takes no mask that is found here.
+TEST(RecognizeAttention, OfAGpuWhereItGains) {
+  for (const bool gains : {true, false})
+    for (const bool masked : {true, false}) {
+      AttentionProgram p;
+      const auto heads = [&] {
+        Value* x = p.input({2, 64, 3, 8});
+        x->type.device = {runtime::DeviceType::kCUDA, 0};
+        return p.call("transpose", {x, Sym(1), Sym(2)});
+      };
+      Tensor q = heads(), k = heads(), v = heads();
+      Tensor scores = matmul(q, p.transposed(k)) / std::sqrt(8.0);
+      if (masked) {
+        Value* mask = p.input({64, 64});
+        mask->type.device = {runtime::DeviceType::kCUDA, 0};
+        scores = scores + wrap(p.b, mask);
+      }
+      p.graph.outputs = {matmul(p.softmax(scores), v).value};
+      std::vector<AttentionShape> asked;
+      const auto ask = [&](const AttentionShape& shape) {
+        asked.push_back(shape);
+        return gains;
+      };
+      EXPECT_EQ(count(*prepare(p.graph, {}, false, ask).core, "core.sdpa"), gains && !masked);
+      EXPECT_EQ(count(*prepare(p.graph).core, "core.sdpa"), 0);
+      EXPECT_EQ(asked.empty(), masked);
+      if (masked) continue;
+      EXPECT_EQ(asked[0].query.sizes, (std::vector<Sym>{2, 3, 64, 8}));
+      EXPECT_EQ(asked[0].key.sizes, (std::vector<Sym>{2, 3, 64, 8}));
+    }
+}
+
 }  // namespace
 }  // namespace cdynamo::graph
