@@ -64,6 +64,23 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norms[1](x)), approximate="tanh"))
 
 
+class ByHand(nn.Module):
+    """Attention as products and a softmax."""
+
+    def __init__(self, size: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(size, size) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (
+            project(x).view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+            for project in (self.query, self.key, self.value)
+        )
+        weights = (q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(x.shape))
+
+
 class Residual(nn.Module):
     """A block of a ResNet."""
 
@@ -99,6 +116,11 @@ CASES = {
     "12 blocks, 1 x 64": Case(lambda: (blocks(12, 768, 12), (randn(1, 64, 768),))),
     "perceptron, training": Case(lambda: (perceptron(), (randn(128, 512),)), trains=True),
     "4 blocks, training": Case(lambda: (blocks(4, 256, 4), (randn(4, 512, 256),)), trains=True),
+    "attention": Case(lambda: (ByHand(512, 8).to(DEVICE), (randn(32, 1024, 512),))),
+    "attention, training": Case(lambda: (ByHand(512, 8).to(DEVICE), (randn(32, 1024, 512),)), trains=True),
+    "scan of rows": Case(lambda: (lambda x: x.cumsum(-1), (randn(4096, 4096),)), 8 * 4096 * 4096),
+    "scan across rows": Case(lambda: (lambda x: x.cumsum(0), (randn(4096, 4096),)), 8 * 4096 * 4096),
+    "scan of one row": Case(lambda: (lambda x: x.cumsum(-1), (randn(1 << 24),)), 8 << 24),
     "residual block": Case(lambda: (residuals(1, 64), (randn(32, 64, 56, 56),))),
     "residual, training": Case(lambda: (residuals(1, 64), (randn(32, 64, 56, 56),)), trains=True),
     "4 residuals": Case(lambda: (residuals(4, 128), (randn(32, 128, 28, 28),))),
