@@ -38,6 +38,7 @@ PyRef encode_slice(Executor& ex, const ValuePtr& value) {
 }  // namespace
 
 PyRef encode_value(Executor& ex, const ValuePtr& value) {
+  check_stack();  // a list may hold itself
   if (const graph::Value* held = graph_value(value)) return pair("value", checked(PyLong_FromLong(held->id)));
   if (auto* symbolic = dynamic_cast<SymIntValue*>(value.get())) {
     PyRef text = checked(PyUnicode_FromString(symbolic->sym().str().c_str()));
