@@ -1,6 +1,9 @@
 #include "symbolic/capture/source.h"
 
+#include <algorithm>
 #include <functional>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 
 namespace cdynamo::symbolic {
@@ -141,58 +144,87 @@ PyRef follow_edge(const Source& source, PyObject* base) {
   }
 }
 
-}  // namespace
-
-std::string Source::name() const {
-  switch (kind) {
-    case SourceKind::kArgument: return label.empty() ? absl::StrCat("argument ", index) : label;
+// Of a long way (through a linked list) the root and the last steps are named.
+std::string name_within(const Source& source, int steps) {
+  const SourcePtr& base = source.base;
+  if (base && steps == 0) {
+    const Source* root = &source;
+    while (root->base) root = root->base.get();
+    return name_within(*root, 1) + "...";
+  }
+  const auto base_name = [&] { return name_within(*base, steps - 1); };
+  const auto key = [&] { return text_of(source.key.get(), false); };
+  switch (source.kind) {
+    case SourceKind::kArgument:
+      return source.label.empty() ? absl::StrCat("argument ", source.index) : source.label;
     case SourceKind::kFunction: return "<function>";
-    case SourceKind::kGlobal: return key ? text_of(key.get(), false) : "globals()";
-    case SourceKind::kBuiltin: return text_of(key.get(), false);
+    case SourceKind::kGlobal: return source.key ? key() : "globals()";
+    case SourceKind::kBuiltin: return key();
     case SourceKind::kModuleGlobal:
       return base->kind == SourceKind::kConstant && base->object.get() && PyModule_Check(base->object.get())
-                 ? absl::StrCat(base->name(), ".", text_of(key.get(), false))
-                 : text_of(key.get(), false);
+                 ? absl::StrCat(base_name(), ".", key())
+                 : key();
     case SourceKind::kClosure:
-    case SourceKind::kClosureCell: return label.empty() ? absl::StrCat("closure variable ", index) : label;
-    case SourceKind::kInstanceDict: return base->name() + ".__dict__";
-    case SourceKind::kAttribute: return absl::StrCat(base->name(), ".", text_of(key.get(), false));
+    case SourceKind::kClosureCell:
+      return source.label.empty() ? absl::StrCat("closure variable ", source.index) : source.label;
+    case SourceKind::kInstanceDict: return base_name() + ".__dict__";
+    case SourceKind::kAttribute: return absl::StrCat(base_name(), ".", key());
     case SourceKind::kItem:
       // An instance-dict item is what the user writes as an attribute.
-      if (base->kind == SourceKind::kInstanceDict && key && PyUnicode_CheckExact(key.get()))
-        return absl::StrCat(base->base->name(), ".", text_of(key.get(), false));
-      return absl::StrCat(base->name(), "[", key ? key_name(*this) : absl::StrCat(index), "]");
-    case SourceKind::kDictValueAt: return absl::StrCat("list(", base->name(), ".values())[", index, "]");
-    case SourceKind::kDictKeyAt: return absl::StrCat("list(", base->name(), ")[", index, "]");
-    case SourceKind::kType: return absl::StrCat("type(", base->name(), ")");
-    case SourceKind::kMethodSelf: return base->name() + ".__self__";
-    case SourceKind::kMethodFunction: return base->name() + ".__func__";
-    case SourceKind::kCellContents: return base->name() + ".cell_contents";
-    case SourceKind::kConstant: return constant_name(object.get());
+      if (base->kind == SourceKind::kInstanceDict && source.key && PyUnicode_CheckExact(source.key.get()))
+        return absl::StrCat(name_within(*base->base, std::max(steps - 2, 0)), ".", key());
+      return absl::StrCat(base_name(), "[", source.key ? key_name(source) : absl::StrCat(source.index), "]");
+    case SourceKind::kDictValueAt:
+      return absl::StrCat("list(", base_name(), ".values())[", source.index, "]");
+    case SourceKind::kDictKeyAt: return absl::StrCat("list(", base_name(), ")[", source.index, "]");
+    case SourceKind::kType: return absl::StrCat("type(", base_name(), ")");
+    case SourceKind::kMethodSelf: return base_name() + ".__self__";
+    case SourceKind::kMethodFunction: return base_name() + ".__func__";
+    case SourceKind::kCellContents: return base_name() + ".cell_contents";
+    case SourceKind::kConstant: return constant_name(source.object.get());
     case SourceKind::kHandled: return "the exception that the caller handles";
   }
   return "?";
 }
 
+}  // namespace
+
+std::string Source::name() const {
+  constexpr int kNamedSteps = 40;
+  return name_within(*this, kNamedSteps);
+}
+
 bool same_source(const Source& a, const Source& b) {
-  if (&a == &b) return true;
-  if (a.kind != b.kind || a.index != b.index || a.object.get() != b.object.get()) return false;
-  if (!same_key(a.key.get(), b.key.get()) || !a.base != !b.base) return false;
-  return !a.base || same_source(*a.base, *b.base);
+  const Source *x = &a, *y = &b;
+  while (x != y) {
+    if (x->kind != y->kind || x->index != y->index || x->object.get() != y->object.get()) return false;
+    if (!same_key(x->key.get(), y->key.get()) || !x->base != !y->base) return false;
+    if (!x->base) return true;
+    x = x->base.get();
+    y = y->base.get();
+  }
+  return true;
 }
 
 size_t hash_source(const Source& source) {
-  size_t hash =
-      static_cast<size_t>(source.kind) * 0x9E3779B97F4A7C15ull + static_cast<size_t>(source.index + 1);
-  hash = hash * 31 + hash_key_object(source.key.get());
-  hash = hash * 31 + std::hash<const void*>()(source.object.get());
-  return source.base ? hash * 31 + hash_source(*source.base) : hash;
+  size_t hash = 0;
+  for (const Source* at = &source; at; at = at->base.get()) {
+    hash = hash * 31 + static_cast<size_t>(at->kind) * 0x9E3779B97F4A7C15ull +
+           static_cast<size_t>(at->index + 1);
+    hash = hash * 31 + hash_key_object(at->key.get());
+    hash = hash * 31 + std::hash<const void*>()(at->object.get());
+  }
+  return hash;
 }
 
 PyRef follow(const Source& source, const Roots& roots) {
-  if (!source.base) return follow_root(source, roots);
-  PyRef base = follow(*source.base, roots);
-  return base ? follow_edge(source, base.get()) : PyRef();
+  std::vector<const Source*> steps;
+  const Source* root = &source;
+  for (; root->base; root = root->base.get()) steps.push_back(root);
+  PyRef object = follow_root(*root, roots);
+  for (auto step = steps.rbegin(); object && step != steps.rend(); ++step)
+    object = follow_edge(**step, object.get());
+  return object;
 }
 
 }  // namespace cdynamo::symbolic

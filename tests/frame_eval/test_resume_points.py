@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import re
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -354,3 +356,34 @@ def test_python_may_recurse_as_deep_below_a_graph_break_as_elsewhere():
         assert cdynamo.optimize(run)(3) == 3  # the hook is back
     finally:
         sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize("kilobytes", [64, 128, 256, 1024])
+def test_threads_with_small_stacks(kilobytes):
+    """Where there is no room for a compile, Python runs the function."""
+    results = []
+    before = threading.stack_size(kilobytes * 1024)
+    try:
+        compiled = cdynamo.optimize(lambda x: np.sin(x) * 2 + x.sum())
+        thread = threading.Thread(target=lambda: results.append(compiled(np.arange(3.0))))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    np.testing.assert_allclose(results[0], np.sin(np.arange(3.0)) * 2 + 3)
+
+
+def test_an_argument_deep_inside_of_lists():
+    """Compiling takes time in proportion to the depth; what guards say of it names the root and the last steps."""
+
+    def innermost(x):
+        for _ in range(2000):
+            x = x[0]
+        return x + 1
+
+    nested = np.ones(2)
+    for _ in range(2000):
+        nested = [nested]
+    begun = time.monotonic()
+    np.testing.assert_array_equal(cdynamo.optimize(innermost)(nested), np.full(2, 2.0))
+    assert time.monotonic() - begun < 20
