@@ -45,8 +45,8 @@ std::vector<Sym> broadcast_sizes(const Graph& graph, const std::vector<Sym>& a, 
       result[dim] = x;
     else if (sym.guard_eq(x, 1, "broadcast"))
       result[dim] = y;
-    else if (sym.guard_eq(x, y, "broadcast"))
-      result[dim] = x.is_constant() ? x : y.is_constant() ? y : x;
+    else if (sym.expect_eq(x, y, "broadcast"))
+      result[dim] = x.is_constant() || sym.reads_data(y) ? x : y.is_constant() || sym.reads_data(x) ? y : x;
     else
       refuse(graph, a, b, a.size() - back, b.size() - back, dim);
   }

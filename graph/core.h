@@ -85,6 +85,13 @@
 //                    Tensor logsumexp, bool is_causal, float scale)
 //       the gradients of query, key and value
 //
+// Numbers of tensors as sizes
+//
+//   core.read_int(Tensor self, int symbol)
+//       `self`, an int64 or float64 number, rounded towards zero, is the value of the symbol for all nodes that mention it.
+//       Always runs. Where the number is out of the symbol's range, or does not fit what was assumed of it, the call ends in
+//       an error before anything is written
+//
 // Random
 //
 //   core.random(str distribution, Tensor? probability, int[] size, float first, float second, ScalarType dtype,

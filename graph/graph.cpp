@@ -16,8 +16,7 @@ std::vector<Sym> contiguous_strides(const std::vector<Sym>& sizes) {
   Sym next = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = next;
-    bool positive = !sizes[i].is_constant() || sizes[i].constant() > 1;
-    if (positive) next = next * sizes[i];
+    if (!(sizes[i] == Sym(0))) next = next * max(sizes[i], 1);
   }
   return strides;
 }

@@ -200,6 +200,8 @@ enum class CoreKind : uint8_t {
   kScan,
   // Between devices: no target computes it, a graph is cut in parts there (lowering/device_parts.h).
   kTransfer,
+  // A number becomes a size symbol: no target computes it either, a graph is cut there too.
+  kReadInt,
   // Steps of their own with operands in memory: CallDef says what they are given, a target what computes them.
   kMatmul,
   kBatchMatmul,

@@ -51,6 +51,7 @@ class PlanMaker {
     emit_kernels();
     runtime::Plan plan = make_plan(arena);
     plan.replays_launches = options_.replays_launches;
+    plan.times_algorithms = options_.times_algorithms;
     std::unique_ptr<runtime::Executable> executable = target_.make_executable(std::move(plan));
     describe_outputs(*executable);
     return executable;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,6 +22,9 @@ using graph::Value;
 using runtime::Device;
 
 bool is_transfer(const Node& node) { return node.op->core.kind == CoreKind::kTransfer; }
+bool reads_symbol(const Node& node) { return node.op->core.kind == CoreKind::kReadInt; }
+bool is_between_parts(const Node& node) { return is_transfer(node) || reads_symbol(node); }
+int symbol_read(const Node& node) { return std::get<Sym>(node.args.at(1)).node()->symbol; }
 
 template <typename F>
 void for_each_read(const Node& node, F&& fn) {
@@ -69,54 +74,144 @@ bool may_fail(const Node& node) {
            kind == CoreKind::kScan || kind == CoreKind::kConcat || graph::is_view(kind));
 }
 
-// A part, or a copy that a core.to_device stands for.
+// A part, or what stands between two: a copy, a number that becomes a symbol.
 struct Segment {
   Device device;
   std::vector<const Node*> nodes;
-  const Node* transfer = nullptr;
+  const Node* between = nullptr;
+};
+
+// The symbols that the node's sizes and arguments are made of; core.read_int makes one itself.
+std::vector<bool> symbols_of(const Node& node, size_t count) {
+  std::vector<bool> symbols(count);
+  if (reads_symbol(node)) return symbols;
+  for (const graph::Arg& arg : node.args) {
+    if (const auto* size = std::get_if<Sym>(&arg)) graph::mark_symbols(*size, symbols);
+    if (const auto* sizes = std::get_if<std::vector<Sym>>(&arg))
+      for (const Sym& size : *sizes) graph::mark_symbols(size, symbols);
+  }
+  for (const Value* result : node.results)
+    for (const Sym& size : result->type.sizes) graph::mark_symbols(size, symbols);
+  return symbols;
+}
+
+// What is known by when, as parts are put into their order.
+class Readiness {
+ public:
+  explicit Readiness(const Graph& core) : values_(core.inputs.begin(), core.inputs.end()) {
+    const std::vector<graph::SymbolInfo>& infos = core.sym->symbols();
+    std::vector<bool> from_data;
+    for (const graph::SymbolInfo& info : infos) from_data.push_back(info.from_data);
+    for (const auto& node : core.nodes) {
+      if (reads_symbol(*node)) pending_.insert(symbol_read(*node));
+    }
+    if (pending_.empty()) return;
+    for (const auto& node : core.nodes) {
+      const std::vector<bool> used = symbols_of(*node, infos.size());
+      for (size_t i = 0; i < used.size(); ++i)
+        if (used[i] && from_data[i]) needs_[node.get()].push_back(static_cast<int>(i));
+    }
+    // From the end: what a number is read of.
+    for (auto it = core.nodes.rbegin(); it != core.nodes.rend(); ++it) {
+      bool wanted = reads_symbol(**it);
+      for (const Value* result : (*it)->results) wanted |= for_numbers_.contains(result);
+      if (wanted) for_each_read(**it, [&](const Value* operand) { for_numbers_.insert(operand); });
+    }
+  }
+
+  bool can_run(const Node& node) const {
+    bool all = true;
+    for_each_read(node, [&](const Value* operand) { all &= values_.contains(operand); });
+    if (const auto needs = needs_.find(&node); needs != needs_.end())
+      for (int symbol : needs->second) all &= !pending_.contains(symbol);
+    return all;
+  }
+  // As long as numbers are to be read, nothing else is computed: the rest fuses with what comes after.
+  bool is_due(const Node& node) const {
+    return pending_.empty() || reads_symbol(node) ||
+           std::ranges::any_of(node.results,
+                               [&](const Value* result) { return for_numbers_.contains(result); });
+  }
+  void note(const Node& node) {
+    values_.insert(node.results.begin(), node.results.end());
+    if (reads_symbol(node)) pending_.erase(symbol_read(node));
+  }
+
+ private:
+  absl::flat_hash_set<const Value*> values_, for_numbers_;
+  absl::flat_hash_set<int> pending_;  // symbols that are to be read
+  absl::flat_hash_map<const Node*, std::vector<int>> needs_;
 };
 
 // In an order that data allows, with few parts: each takes all that can run on its device by then.
 std::vector<Segment> make_segments(const Graph& core,
                                    const absl::flat_hash_map<const Node*, Device>& placed) {
   std::vector<Segment> segments;
-  absl::flat_hash_set<const Value*> ready(core.inputs.begin(), core.inputs.end());
+  Readiness ready(core);
   std::vector<const Node*> waiting;
   for (const auto& node : core.nodes) waiting.push_back(node.get());
-  const auto can_run = [&](const Node& node) {
-    bool all = true;
-    for_each_read(node, [&](const Value* operand) { all &= ready.contains(operand); });
-    return all;
-  };
   std::vector<Device> devices;
   for (const Node* node : waiting)
     if (std::ranges::find(devices, placed.at(node)) == devices.end()) devices.push_back(placed.at(node));
   std::ranges::sort(devices, device_less);
   const auto take = [&](auto&& wanted, auto&& add) {
     std::erase_if(waiting, [&](const Node* node) {
-      if (!wanted(*node) || !can_run(*node)) return false;
+      if (!wanted(*node) || !ready.is_due(*node) || !ready.can_run(*node)) return false;
       add(node);
-      ready.insert(node->results.begin(), node->results.end());
+      ready.note(*node);
       return true;
     });
   };
   while (!waiting.empty()) {
     const size_t before = waiting.size();
-    const auto add_transfer = [&](const Node* node) {
-      segments.push_back({.device = placed.at(node), .nodes = {}, .transfer = node});
+    const auto add_between = [&](const Node* node) {
+      segments.push_back({.device = placed.at(node), .nodes = {}, .between = node});
     };
     for (Device device : devices) {
-      take(is_transfer, add_transfer);
+      take(is_between_parts, add_between);
       Segment part{.device = device, .nodes = {}};
-      take([&](const Node& node) { return !is_transfer(node) && placed.at(&node) == device; },
+      take([&](const Node& node) { return !is_between_parts(node) && placed.at(&node) == device; },
            [&](const Node* node) { part.nodes.push_back(node); });
       if (!part.nodes.empty()) segments.push_back(std::move(part));
     }
     if (waiting.size() == before)
-      throw graph::InternalError("a graph of several devices goes round in circles");
+      throw graph::InternalError("a graph of several parts goes round in circles");
   }
   return segments;
 }
+
+// What was assumed of a number that is read, and of those that were read before it.
+class Assumptions {
+ public:
+  Assumptions(std::shared_ptr<graph::SymContext> sym, int symbol, std::vector<bool> unread)
+      : sym_(std::move(sym)), symbol_(symbol), unread_(std::move(unread)) {}
+
+  const char* find_broken(const int64_t* symbols) {
+    // In the first call all has been assumed, by what is compiled after this graph too.
+    std::call_once(known_, [&] { find_guards(); });
+    for (const graph::SymGuard& guard : guards_)
+      if (!graph::holds(*sym_, guard, symbols)) return guard.reason.c_str();
+    return nullptr;
+  }
+
+ private:
+  void find_guards() {
+    for (const graph::SymGuard& guard : sym_->guards()) {
+      std::vector<bool> used(sym_->symbols().size());
+      graph::mark_symbols(guard.left, used);
+      graph::mark_symbols(guard.right, used);
+      bool known = used[symbol_];
+      for (size_t i = 0; i < unread_.size(); ++i) known &= !(used[i] && unread_[i]);
+      if (known) guards_.push_back(guard);
+    }
+  }
+
+  const std::shared_ptr<graph::SymContext> sym_;
+  const int symbol_;
+  const std::vector<bool> unread_;
+  std::once_flag known_;
+  std::vector<graph::SymGuard> guards_;
+};
 
 class PartsMaker {
  public:
@@ -133,6 +228,7 @@ class PartsMaker {
     find_readers();
     for (size_t i = 0; i < segments_.size(); ++i) add_segment(i);
     add_copies();
+    add_assumptions();
     std::unique_ptr<runtime::Executable> executable =
         runtime::make_parts_executable(std::move(plan_), devices_.memory);
     executable->num_inputs = static_cast<int>(core_.inputs.size());
@@ -167,14 +263,15 @@ class PartsMaker {
   void find_readers() {
     for (size_t i = 0; i < segments_.size(); ++i) {
       const auto note = [&](const Value* operand) { last_reader_[operand] = i; };
-      if (segments_[i].transfer) for_each_read(*segments_[i].transfer, note);
+      if (segments_[i].between) for_each_read(*segments_[i].between, note);
       for (const Node* node : segments_[i].nodes) for_each_read(*node, note);
     }
     for (const Value* output : core_.outputs) read_at_end_.insert(output);
     // A part writes to inputs itself where nothing reads them later, and nothing that runs later may fail.
     size_t first_safe = 0;
     for (size_t i = 0; i < segments_.size(); ++i)
-      if (std::ranges::any_of(segments_[i].nodes, [](const Node* node) { return may_fail(*node); }))
+      if ((segments_[i].between && reads_symbol(*segments_[i].between)) ||
+          std::ranges::any_of(segments_[i].nodes, [](const Node* node) { return may_fail(*node); }))
         first_safe = i;
     for (const auto& mutation : core_.mutations) {
       const Value* input = core_.inputs[mutation.input];
@@ -200,7 +297,10 @@ class PartsMaker {
   void add_segment(size_t index) {
     const Segment& segment = segments_[index];
     runtime::PartStep step;
-    if (const Node* transfer = segment.transfer) {
+    if (segment.between && reads_symbol(*segment.between)) {
+      step.from = slot_of(*std::get<Value*>(segment.between->args[0]));
+      step.symbol = symbol_read(*segment.between);
+    } else if (const Node* transfer = segment.between) {
       step.from = slot_of(*std::get<Value*>(transfer->args[0]));
       step.to = slot_of(*transfer->results[0]);
     } else {
@@ -275,6 +375,23 @@ class PartsMaker {
     }
   }
 
+  // What was assumed of numbers is checked where the last of them is read.
+  void add_assumptions() {
+    const graph::SymContext& sym = *core_.sym;
+    std::vector<bool> unread;
+    for (const graph::SymbolInfo& info : sym.symbols()) unread.push_back(info.from_data);
+    for (runtime::PartStep& step : plan_.steps) {
+      if (step.symbol < 0) continue;
+      step.min = sym.symbols()[step.symbol].min;
+      step.max = sym.symbols()[step.symbol].max;
+      unread[step.symbol] = false;
+      auto assumptions = std::make_shared<Assumptions>(core_.sym, step.symbol, unread);
+      step.broken_assumption = [assumptions](const int64_t* symbols) {
+        return assumptions->find_broken(symbols);
+      };
+    }
+  }
+
   const Graph& core_;
   const Devices& devices_;
   const CompileOptions& options_;
@@ -291,6 +408,8 @@ class PartsMaker {
 
 std::optional<Device> device_of(const Graph& core) {
   const auto on_cpu = [](const Value* value) { return value->type.device == Device{}; };
+  if (std::ranges::any_of(core.nodes, [](const auto& node) { return reads_symbol(*node); }))
+    return std::nullopt;
   if (std::ranges::all_of(core.inputs, on_cpu) && std::ranges::all_of(core.nodes, [&](const auto& node) {
         return std::ranges::all_of(node->results, on_cpu);
       }))

@@ -1,5 +1,6 @@
-// Graphs on several devices. A graph is cut into parts of one device each, which run in order, with copies between them where
-// core.to_device stands: numbers of the CPU beside tensors of a GPU, or a program that begins on one device and goes on on another.
+// Graphs that are cut into parts, which run in order. Those on several devices have parts of one device each, with copies between
+// them where core.to_device stands: numbers of the CPU beside tensors of a GPU, or a program that begins on one device and goes
+// on on another. Those with sizes that depend on data are cut where core.read_int stands: what has such sizes runs later.
 #pragma once
 
 #include <optional>
@@ -16,7 +17,7 @@ struct Devices {
   const runtime::DeviceMemory& memory;
 };
 
-// The device that all of the graph runs on; unset where there are several. Throws graph::Unsupported where a node reads tensors
+// The device that all of the graph runs on; unset where it has to be cut into parts. Throws graph::Unsupported where a node reads tensors
 // of two.
 std::optional<runtime::Device> device_of(const graph::Graph& core);
 

@@ -30,7 +30,15 @@ struct OutputSpec {
 };
 
 struct RunError {
-  enum Kind : uint8_t { kNone, kIndexError, kRuntimeError, kMemoryError, kPythonError } kind = kNone;
+  enum Kind : uint8_t {
+    kNone,
+    kIndexError,
+    kRuntimeError,
+    kMemoryError,
+    kPythonError,
+    kDeviceMemoryError,  // a GPU's
+    kUnexpectedNumber    // that was read from a tensor; nothing has been written
+  } kind = kNone;
   std::string message;
   bool of_earlier_call = false;  // found out now, of kernels that had not run by then
   std::string remark;            // for the log, also where there is no error
@@ -70,8 +78,8 @@ class BroughtMemory {
   void (*free_)(void* owner) = nullptr;
 };
 
-// Runs graph nodes that only the framework can: Node::user_call names the call. Returns false with a Python
-// error set.
+// Runs graph nodes that only the framework can: Node::user_call names the call. The outputs' views follow the inputs' in memory.
+// Returns false with a Python error set.
 struct LibraryCallbacks {
   const void* context = nullptr;
   bool (*call)(const void* context, int user_call, const TensorView* inputs, int num_inputs,
@@ -94,7 +102,8 @@ struct MemoryCallbacks {
 struct Call {
   const TensorView* inputs = nullptr;
   const int64_t* symbols = nullptr;
-  void* const* outputs = nullptr;  // one a fresh output; the memory must not overlap the inputs'
+  int64_t* read_symbols = nullptr;  // where Executable::reads_symbols: the same array
+  void* const* outputs = nullptr;   // one a fresh output; the memory must not overlap the inputs'
   LibraryCallbacks* library = nullptr;
   MemoryCallbacks* memory = nullptr;  // in place of `outputs`, and frees inputs early
 };
@@ -110,6 +119,9 @@ class Executable {
   bool takes_long = false;  // static estimate: worth giving up a lock for
   bool allocates_late =
       false;  // had better be called with MemoryCallbacks: it needs less memory, or copies less
+  // Numbers that it reads from tensors become symbols, and outputs may have sizes made of them: it is called with
+  // MemoryCallbacks and Call::read_symbols.
+  bool reads_symbols = false;
   // For LibraryCallbacks::context: what the library calls of the graph stand for, which lives as long as the code.
   std::shared_ptr<const void> library_context;
 };

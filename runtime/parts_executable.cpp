@@ -3,6 +3,9 @@
 #include <absl/container/inlined_vector.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
 
 #include "runtime/plan_step.h"
 
@@ -41,7 +44,13 @@ class PartsExecutable final : public Executable {
  public:
   PartsExecutable(PartsPlan plan, const DeviceMemory& memory)
       : plan_(std::move(plan)), memory_(memory), lives_(find_part_lives(plan_)) {
-    takes_long = true;  // a copy to the host waits for the device
+    for (const PartSlot& slot : plan_.slots)
+      takes_long |= !(slot.type.device == Device{});  // a copy to the host waits for the device
+    for (const PartStep& step : plan_.steps) {
+      takes_long |= step.executable && step.executable->takes_long;
+      reads_symbols |= step.symbol >= 0;
+    }
+    allocates_late = reads_symbols;
   }
 
   bool run(const Call& call, RunError* error) override {
@@ -64,16 +73,19 @@ class PartsExecutable final : public Executable {
       size_t dims = 0;
       for (const PartSlot& slot : parts.plan_.slots) dims += 2 * slot.type.sizes.size();
       dims_.reserve(dims);
-      for (size_t i = 0; i < views_.size(); ++i) describe(parts.plan_.slots[i], views_[i]);
+      for (size_t i = 0; i < views_.size(); ++i)
+        if (parts.plan_.slots[i].where == PartSlot::kInput) describe(parts.plan_.slots[i], views_[i]);
     }
     ~Tensors() {
       for (size_t i = 0; i < views_.size(); ++i) end(static_cast<int>(i));
     }
     const TensorView& view(int slot) const { return views_[slot]; }
 
+    // The symbols of its sizes are known.
     bool begin(int index) {
       const PartSlot& slot = parts_.plan_.slots[index];
       TensorView& view = views_[index];
+      describe(slot, view);
       if (slot.where == PartSlot::kOutput) {
         view.data = call_.memory ? call_.memory->allocate(call_.memory->context, slot.index)
                                  : call_.outputs[slot.index];
@@ -112,12 +124,58 @@ class PartsExecutable final : public Executable {
     absl::InlinedVector<int64_t, 64> dims_;  // of all views; never grows beyond what was reserved
   };
 
+  // Within the host nothing else is asked: a program of NumPy's has no framework.
+  bool copy(const TensorView& from, const TensorView& to, RunError* error) const {
+    if (!(from.device == Device{}) || !(to.device == Device{})) return memory_.copy(from, to, error);
+    copy_on_host(from, static_cast<const char*>(from.data), to, static_cast<char*>(to.data), 0);
+    return true;
+  }
+  static void copy_on_host(const TensorView& from, const char* source, const TensorView& to, char* target,
+                           int dim) {
+    const int64_t width = bytes(from.dtype);
+    if (dim == from.rank) {
+      std::memcpy(target, source, static_cast<size_t>(width));
+    } else if (dim == from.rank - 1 && from.strides[dim] == 1 && to.strides[dim] == 1) {
+      std::memcpy(target, source, static_cast<size_t>(from.sizes[dim] * width));
+    } else {
+      for (int64_t i = 0; i < from.sizes[dim]; ++i)
+        copy_on_host(from, source + i * from.strides[dim] * width, to, target + i * to.strides[dim] * width,
+                     dim + 1);
+    }
+  }
+
+  bool read_symbol(const PartStep& step, const Call& call, const TensorView& number, RunError* error) const {
+    union {
+      int64_t integer;
+      double real;
+    } host;
+    const TensorView cell{.data = &host, .dtype = number.dtype};
+    if (!copy(number, cell, error)) return false;
+    const bool is_real = number.dtype == DType::kF64;
+    // Beyond this a double is no int64; what is no number is not within either.
+    constexpr double kLargest = 9.2e18;
+    const bool fits = !is_real || std::abs(host.real) < kLargest;
+    const int64_t value = !fits ? 0 : is_real ? static_cast<int64_t>(host.real) : host.integer;
+    call.read_symbols[step.symbol] = value;
+    if (!fits || value < step.min || value > step.max) {
+      *error = {RunError::kUnexpectedNumber,
+                "a number that was read is out of the range that was compiled for"};
+      return false;
+    }
+    const char* broken = step.broken_assumption ? step.broken_assumption(call.symbols) : nullptr;
+    if (!broken) return true;
+    *error = {RunError::kUnexpectedNumber,
+              std::string("a number that was read is none that was compiled for: ") + broken};
+    return false;
+  }
+
   bool run_step(const PartStep& step, const Call& call, const Tensors& tensors, RunError* error) const {
+    if (step.symbol >= 0) return read_symbol(step, call, tensors.view(step.from), error);
     if (!step.executable) {
       const TensorView &from = tensors.view(step.from), &to = tensors.view(step.to);
       for (int d = 0; d < from.rank; ++d)
         if (from.sizes[d] == 0) return true;
-      return memory_.copy(from, to, error);
+      return copy(from, to, error);
     }
     absl::InlinedVector<TensorView, 16> inputs;
     absl::InlinedVector<void*, 16> outputs;

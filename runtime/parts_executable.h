@@ -1,7 +1,8 @@
-// A graph on several devices: executables of one device each that run one after the other, with copies between them. Tensors
-// between two parts live as long as they are read.
+// A graph on several devices, or with sizes that it reads from tensors: executables of one device each that run one after the
+// other, with copies between them, and numbers that become symbols. Tensors between two parts live as long as they are read.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -16,11 +17,15 @@ struct PartSlot {
   OutputSpec type;
 };
 
-// Runs an executable on slots, or, where there is none, copies one slot to another.
+// Runs an executable on slots, or, where there is none, copies one slot to another, or reads a symbol from one.
 struct PartStep {
   std::unique_ptr<Executable> executable;
   std::vector<int> inputs, outputs;  // slots
   int from = -1, to = -1;
+  int symbol = -1;
+  int64_t min = 0, max = 0;  // of the symbol
+  // What was assumed of it and of those before it: the text of what does not hold, or null.
+  std::function<const char*(const int64_t* symbols)> broken_assumption;
 };
 
 struct PartsPlan {

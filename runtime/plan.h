@@ -76,6 +76,8 @@ struct Plan {
   std::shared_ptr<void> code;  // keeps the machine code alive
   // A GPU records launches that come again with the same addresses and sizes, and replays them at once (reduce-overhead).
   bool replays_launches = false;
+  // Of a library's algorithms those that its heuristics name are timed at the first call (max-autotune).
+  bool times_algorithms = false;
 };
 
 }  // namespace cdynamo::runtime

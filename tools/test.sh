@@ -41,7 +41,9 @@ for backend in eager callable; do
   echo "== Python 3.11, backend $backend"
   for file in tests/symbolic/test_*.py tests/frame_eval/test_*.py; do
     case $file in */test_bytecode.py | */test_frame.py) continue ;; esac
-    CDYNAMO_TEST_BACKEND=$backend $python -m pytest "$file" -m "not long and not native" || failed=1
+    code=0
+    CDYNAMO_TEST_BACKEND=$backend $python -m pytest "$file" -m "not long and not native" || code=$?
+    [ $code = 0 ] || [ $code = 5 ] || failed=1  # 5: all of its tests are native's
   done
 done
 

@@ -7,9 +7,10 @@
 #include "frame_eval/cache/entry_pool.h"
 #include "frame_eval/cache/owner.h"
 #include "frame_eval/hook/hook.h"
+#include "frame_eval/hook/stance.h"
 #include "frame_eval/reports/events.h"
 #include "frame_eval/resume/continuation.h"
-#include "frame_eval/resume/entered_code.h"
+#include "frame_eval/resume/loop_cuts.h"
 #include "graph/autograd/autograd.h"
 #include "graph/op.h"
 #include "graph/time_budget.h"
@@ -137,6 +138,25 @@ CallSignature& CodeCache::signature_for(Py_ssize_t num_positional, PyObject* kwn
   return signature;
 }
 
+// What the stance says of a call that nothing is compiled for; nothing: to compile it.
+std::optional<Outcome> CodeCache::instead_of_compiling(CallSignature& signature) {
+  switch (current_stance()) {
+    case Stance::kDefault: return std::nullopt;
+    case Stance::kForceEager:
+    case Stance::kEagerOnRecompile: return Outcome::kSkipFrameAndCallees;
+    case Stance::kFailOnRecompile:
+      PyErr_SetString(
+          PyExc_RuntimeError,
+          absl::StrCat("Detected recompile when the stance is 'fail_on_recompile'. function: ", full_name())
+              .c_str());
+      return Outcome::kDone;
+    case Stance::kEagerThenCompile:
+      if (std::exchange(signature.called, true)) return std::nullopt;
+      return Outcome::kSkipFrameAndCallees;
+  }
+  return std::nullopt;
+}
+
 Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames,
                         bool bound, OwnedArguments owned, PyRef& result) {
   CallSignature& signature = signature_for(num_positional, kwnames, bound);
@@ -158,6 +178,7 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
     count(counters().cache_hits);
     return run(std::move(entry), signature, roots, *bindings, owned, result);
   }
+  if (const std::optional<Outcome> instead = instead_of_compiling(signature)) return *instead;
   drop_dead(signature);
   if (!signature.limit_reported || log_enabled(Topic::kRecompiles)) explain_miss(signature, roots);
   if (at_limit(signature)) return Outcome::kSkipFrame;
@@ -175,19 +196,35 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
   return Outcome::kSkipFrame;
 }
 
+// Numbers of tensors that keep being others than what was compiled for: the graph is to break where they are read. Not where
+// the program demands one graph.
+void CodeCache::give_up_reading(CallSignature& signature, const std::shared_ptr<Entry>& entry) {
+  constexpr int kMostUnexpected = 8;
+  if (++signature.unexpected_numbers < kMostUnexpected || owner_.config()->fullgraph) return;
+  signature.reads_data = false;
+  std::erase(signature.entries, entry);
+}
+
 Outcome CodeCache::run(std::shared_ptr<Entry> entry, CallSignature& signature, const symbolic::Roots& roots,
                        Bindings& bindings, OwnedArguments owned, PyRef& result) {
   if (entry->end == End::kSkipFrame)
     return entry->callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
   try {
     result = entry->run(owner_, roots, bindings, owned);
+    if (signature.unexpected_numbers) signature.unexpected_numbers = 0;
   } catch (const RunInPython& rerun) {
     count(counters().calls_in_python);
     if (symbolic::log_enabled(symbolic::Topic::kPerf) && !rerun.why.empty())
       symbolic::log(symbolic::Topic::kPerf,
                     absl::StrCat(full_name(), ": this call runs in Python: ", rerun.why));
     if (entry->graph && entry->graph->stale) std::erase(signature.entries, entry);
+    if (rerun.unexpected_number) give_up_reading(signature, entry);
     return Outcome::kSkipFrame;
+  } catch (const MissingSource& missing) {
+    bool failed = false;
+    signature.skip = true;
+    report_internal_error(("no guard says that there is " + missing.name).c_str(), failed);
+    return failed ? Outcome::kDone : Outcome::kSkipFrame;
   }
   return Outcome::kDone;
 }
@@ -305,6 +342,9 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
     request.assume_static = owner_.config()->is_static;
     request.dynamic = signature.dynamic;
     request.leaves_loops = !owner_.config()->fullgraph;
+    request.reads_data = owner_.config()->backend == BackendKind::kNative && signature.reads_data;
+    request.compiles = [](PyCodeObject* code) { return code_verdict(code) == CodeVerdict::kCompile; };
+    add_loop_cuts(code_, request);
     constexpr size_t kMaxRefusals = 32;
     for (;;) {
       const graph::TimeBudget budget(global_config().compile_seconds);
@@ -328,6 +368,10 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
   } catch (const graph::Unsupported& unsupported) {
     signature.skip = true;
     symbolic::log_warning(absl::StrCat(full_name(), " runs in Python: ", unsupported.message));
+  } catch (const graph::DataDependent& unknown) {
+    signature.skip = true;
+    symbolic::log_warning(absl::StrCat(
+        full_name(), " runs in Python: it depends on a number that is read from a tensor: ", unknown.text));
   } catch (const graph::UserError& refused) {  // a write that turns out to be none once views are worked out
     signature.skip = true;
     symbolic::log_warning(absl::StrCat(full_name(), " runs in Python: ", refused.message));
@@ -370,8 +414,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     failed = true;
     return nullptr;
   }
-  const char* stays =
-      capture.end == End::kBreak ? Continuation::reason_not_to_enter(code_, capture) : nullptr;
+  const char* stays = capture.end == End::kBreak ? Continuation::reason_not_to_enter(capture) : nullptr;
   if (stays) {
     capture.end = End::kSkipFrame;
     capture.skip_reason = stays;
@@ -401,7 +444,8 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
       if (owner_.config()->backend == BackendKind::kNative) event.report = &report;
       count(counters().graphs_compiled);
     }
-    if (capture.end == End::kBreak) entry->continuation = Continuation::make(code_, capture);
+    if (capture.end == End::kBreak) entry->continuation = Continuation::make(capture);
+    note_loop_cuts(code_, capture);
     if (!signature.entries.empty()) count(counters().recompiles);
     count(counters().frames_compiled);
     if (has_receiver_ && !is_root_) owner_.count_entry_of_receiver(code_);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,10 @@ struct CallSignature {
   bool callees_too = false;  // with skip: kSkipFrameAndCallees
   bool skip = false;         // nothing can be captured: always Python
   bool limit_reported = false;
-  bool compiling = false;  // a thread is at it: the others run eagerly
+  bool called = false;         // under Stance::kEagerThenCompile
+  bool compiling = false;      // a thread is at it: the others run eagerly
+  bool reads_data = true;      // CaptureRequest::reads_data
+  int unexpected_numbers = 0;  // calls in a row that ended in CallFailure::kUnexpectedNumber
 };
 
 enum class Outcome : uint8_t {
@@ -51,6 +55,8 @@ class CodeCache {
   void retire();  // hands all entries to the pool: the owner is gone
 
  private:
+  std::optional<Outcome> instead_of_compiling(CallSignature& signature);
+  void give_up_reading(CallSignature& signature, const std::shared_ptr<Entry>& entry);
   CallSignature& signature_for(Py_ssize_t num_positional, PyObject* kwnames, bool bound);
   Outcome run(std::shared_ptr<Entry> entry, CallSignature& signature, const symbolic::Roots& roots,
               Bindings& bindings, OwnedArguments owned, PyRef& result);

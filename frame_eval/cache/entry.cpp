@@ -41,7 +41,7 @@ Entry::~Entry() = default;
 PyRef Entry::run(Owner& owner, const symbolic::Roots& roots, Bindings& bindings, OwnedArguments owned) {
   std::vector<PyRef> outputs, made;
   const bool is_output = end == symbolic::End::kReturn && rebuild.single_output() >= 0;
-  if (!is_output && !rebuild.read_sources(roots, made)) return {};
+  if (!is_output) rebuild.read_sources(roots, made);
   for (int input : inputs_to_hold) bindings.owned.push_back(PyRef::borrow(bindings.inputs[input]));
   if (graph && !graph->run(bindings, outputs)) return {};
   if (is_output) return std::move(outputs[rebuild.single_output()]);

@@ -1,7 +1,7 @@
 // A frame that the hook has stopped at, run through its code's cache.
 #include <new>
 
-#include "frame_eval/cache/owner.h"
+#include "frame_eval/call/function_call.h"
 #include "frame_eval/hook/calls.h"
 #include "frame_eval/hook/hook.h"
 
@@ -25,6 +25,7 @@ bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code
   try {
     const std::shared_ptr<CodeCache> cache = owner->cache(code, slots, count, false);
     outcome = cache->call(roots, count, nullptr, true, {slots, count}, value);
+    value = finish_resumptions(std::move(value), owner);
   } catch (const symbolic::PythonError&) {
     outcome = Outcome::kDone;
   } catch (const std::bad_alloc&) {

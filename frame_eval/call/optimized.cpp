@@ -5,10 +5,8 @@
 #include <new>
 
 #include "frame_eval/cache/owner.h"
-#include "frame_eval/hook/calls.h"
-#include "frame_eval/hook/hook.h"
+#include "frame_eval/call/function_call.h"
 #include "symbolic/interop/python_side.h"
-#include "symbolic/interop/stack_limit.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -32,37 +30,23 @@ struct OptimizedFunction {
 PyTypeObject* optimized_function_type = nullptr;
 PyTypeObject* owner_type = nullptr;
 
-PyObject* call_python(PyObject* function, const OwnerPtr& owner, PyObject* const* args, size_t nargsf,
-                      PyObject* kwnames, OwnedArguments owned) {
-  HookScope scope(owner, reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function)), owned);
-  return PyObject_Vectorcall(function, args, nargsf, kwnames);
-}
-
-symbolic::Roots roots_of(PyObject* function, PyObject* const* args, Py_ssize_t num_arguments) {
-  auto* f = reinterpret_cast<PyFunctionObject*>(function);
-  return {.arguments = args,
-          .num_arguments = num_arguments,
-          .function = function,
-          .globals = f->func_globals,
-          .builtins = f->func_builtins,
-          .closure = f->func_closure};
-}
-
-const OwnerPtr& owner_of_call(OptimizedFunction* self, PyObject* const* args, Py_ssize_t count) {
+// An OwnerObject, borrowed.
+PyObject* owner_of_call(OptimizedFunction* self, PyObject* const* args, Py_ssize_t count) {
   PyObject* owner = self->owner;
   if (self->view_type && count > 0 && PyObject_TypeCheck(args[0], self->view_type)) {
     PyObject* own = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(args[0]) + self->owner_offset);
     if (own && Py_IS_TYPE(own, owner_type)) owner = own;
   }
-  return reinterpret_cast<OwnerObject*>(owner)->owner;
+  return owner;
 }
 
 PyObject* optimized_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<OptimizedFunction*>(callable);
   // The call may drop the last reference to the callable itself.
-  const PyRef held = PyRef::borrow(self->function);
-  const OwnerPtr owner = owner_of_call(self, args, PyVectorcall_NARGS(nargsf));
-  return call_function(held.get(), owner, args, nargsf, kwnames, {}, true);
+  const PyRef function = PyRef::borrow(self->function);
+  const PyRef owner = PyRef::borrow(owner_of_call(self, args, PyVectorcall_NARGS(nargsf)));
+  return call_function(function.get(), reinterpret_cast<OwnerObject*>(owner.get())->owner, args, nargsf,
+                       kwnames);
 }
 
 void optimized_dealloc(PyObject* object) {
@@ -204,36 +188,6 @@ PyTypeObject* add_type(PyObject* module, PyType_Spec& spec, const char* name) {
 }
 
 }  // namespace
-
-PyObject* call_function(PyObject* function, const OwnerPtr& owner, PyObject* const* args, size_t nargsf,
-                        PyObject* kwnames, OwnedArguments owned, bool is_root) {
-  if (!owner || global_config().disabled || cdynamo_is_tracing(PyThreadState_Get()) ||
-      symbolic::stack_is_low())
-    return PyObject_Vectorcall(function, args, nargsf, kwnames);
-  const Py_ssize_t num_positional = PyVectorcall_NARGS(nargsf);
-  const Py_ssize_t num_arguments = num_positional + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-  PyRef result;
-  Outcome outcome = Outcome::kSkipFrame;
-  try {
-    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-    const std::shared_ptr<CodeCache> cache = owner->cache(code, args, num_positional, is_root);
-    const symbolic::Roots roots = roots_of(function, args, num_arguments);
-    outcome = cache->call(roots, num_positional, kwnames, false, owned, result);
-  } catch (const symbolic::PythonError&) {
-    return nullptr;
-  } catch (const std::bad_alloc&) {
-    return PyErr_NoMemory();
-  } catch (const std::exception& error) {
-    PyErr_Format(PyExc_SystemError, "cdynamo: %s", error.what());
-    return nullptr;
-  }
-  switch (outcome) {
-    case Outcome::kDone: return result.release();
-    case Outcome::kSkipFrameAndCallees: return PyObject_Vectorcall(function, args, nargsf, kwnames);
-    case Outcome::kSkipFrame: break;
-  }
-  return call_python(function, owner, args, nargsf, kwnames, owned);
-}
 
 int add_optimized_function_type(PyObject* module) {
   owner_type = add_type(module, owner_spec, "Owner");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "frame_eval/execution/compiled_graph.h"
@@ -30,15 +31,25 @@ PyRef locations(const graph::Graph& graph, Py_ssize_t num_calls) {
   return list;
 }
 
+// Symbols that are ints of the program's: a backend gets them behind the inputs, in this order.
+std::vector<int> int_symbols(const symbolic::CaptureResult& capture) {
+  std::vector<int> symbols;
+  for (size_t i = 0; i < capture.symbols.size(); ++i)
+    if (capture.symbols[i].input < 0) symbols.push_back(static_cast<int>(i));
+  return symbols;
+}
+
 PyRef describe_captured(const symbolic::CaptureResult& capture, PyObject* globals) {
   const graph::Graph& graph = *capture.graph;
   PyRef symbols = checked(PyList_New(0));
+  Py_ssize_t next_int = static_cast<Py_ssize_t>(capture.inputs.size());
   for (size_t i = 0; i < capture.symbols.size(); ++i) {
     const symbolic::SymbolBinding& binding = capture.symbols[i];
-    if (binding.input < 0)
-      throw graph::Unsupported("an int argument that is dynamic, with a backend in Python");
+    if (graph.sym->symbols()[i].from_data)
+      throw graph::Unsupported("sizes that depend on data, with a backend in Python");
+    const Py_ssize_t input = binding.input >= 0 ? binding.input : next_int++;
     append(symbols,
-           checked(Py_BuildValue("(sii)", graph.sym->symbols()[i].name.c_str(), binding.input, binding.dim)));
+           checked(Py_BuildValue("(sni)", graph.sym->symbols()[i].name.c_str(), input, binding.dim)));
   }
   PyRef calls = capture.user_calls ? capture.user_calls : checked(PyList_New(0));
   PyRef description = describe(graph, symbols, calls, locations(graph, PyList_GET_SIZE(calls.get())));
@@ -143,16 +154,17 @@ class KeptInputs {
 
 class CallableGraph : public CompiledGraph {
  public:
-  // `replay` runs the program's calls one by one; null: `callable` does.
-  CallableGraph(std::string backend, PyRef callable, PyRef replay, std::vector<OutputForm> forms,
-                std::optional<std::vector<int>> left_behind)
+  // `replay` runs the program's calls one by one; null: `callable` does. `ints`: symbols that come after the inputs.
+  CallableGraph(std::string backend, PyRef callable, PyRef replay, std::vector<int> ints,
+                std::vector<OutputForm> forms, std::optional<std::vector<int>> left_behind)
       : backend_(std::move(backend)),
         callable_(std::move(callable)),
         replay_(std::move(replay)),
+        ints_(std::move(ints)),
         forms_(std::move(forms)),
         left_behind_(std::move(left_behind)) {}
 
-  bool run(const Bindings& bindings, std::vector<PyRef>& outputs) override {
+  bool run(Bindings& bindings, std::vector<PyRef>& outputs) override {
     PyRef result = call(bindings);
     return result && take_outputs(result.get(), outputs);
   }
@@ -160,9 +172,16 @@ class CallableGraph : public CompiledGraph {
  private:
   PyRef call(const Bindings& bindings) const {
     BackendScope scope;
+    std::vector<PyRef> ints;
+    std::vector<PyObject*> with_ints;
+    if (!ints_.empty()) with_ints.assign(bindings.inputs.begin(), bindings.inputs.end());
+    for (int symbol : ints_) {
+      ints.push_back(checked(PyLong_FromLongLong(bindings.symbols[symbol])));
+      with_ints.push_back(ints.back().get());
+    }
+    const std::span<PyObject* const> arguments(ints_.empty() ? bindings.inputs : with_ints);
     const auto run = [&](const PyRef& callable) {
-      return PyRef::steal(
-          PyObject_Vectorcall(callable.get(), bindings.inputs.data(), bindings.inputs.size(), nullptr));
+      return PyRef::steal(PyObject_Vectorcall(callable.get(), arguments.data(), arguments.size(), nullptr));
     };
     if (!left_behind_) return run(callable_);
     const KeptInputs before(bindings, *left_behind_);
@@ -225,6 +244,7 @@ class CallableGraph : public CompiledGraph {
 
   std::string backend_;
   PyRef callable_, replay_;
+  std::vector<int> ints_;
   std::vector<OutputForm> forms_;
   std::optional<std::vector<int>> left_behind_;  // inputs that are written to; nullopt: it cannot run again
 };
@@ -246,6 +266,14 @@ class CallableGraph : public CompiledGraph {
   throw graph::InternalError(std::string(Py_TYPE(value)->tp_name) + ": " + PyUnicode_AsUTF8(text.get()));
 }
 
+// Of those symbols the ones that the graph reads, which `wanted` numbers.
+std::vector<int> chosen(const std::vector<int>& symbols, PyObject* wanted) {
+  std::vector<int> result;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted); ++i)
+    result.push_back(symbols.at(PyLong_AsSize_t(PyTuple_GET_ITEM(wanted, i))));
+  return result;
+}
+
 std::string name_of(PyObject* bridge) {
   PyRef name = checked(PyObject_GetAttrString(bridge, "__name__"));
   return PyUnicode_AsUTF8(name.get());
@@ -260,6 +288,8 @@ std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResu
     throw graph::Unsupported("torch.autocast inside a graph, with a backend in Python");
   PyRef examples = checked(PyList_New(0));
   for (PyObject* input : example.inputs) append(examples, PyRef::borrow(input));
+  const std::vector<int> ints = int_symbols(capture);
+  for (int symbol : ints) append(examples, checked(PyLong_FromLongLong(example.symbols.at(symbol))));
   PyRef description = describe_captured(capture, globals);
   PyRef nesting = checked(PyLong_FromLong(BackendScope::depth()));
   BackendScope scope;
@@ -269,7 +299,8 @@ std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResu
   PyRef replay = PyRef::borrow(PyTuple_GET_ITEM(compiled.get(), 1));
   return std::make_unique<CallableGraph>(
       name_of(config.backend_callable.get()), PyRef::borrow(PyTuple_GET_ITEM(compiled.get(), 0)),
-      replay.get() == Py_None ? PyRef() : std::move(replay), std::move(forms), left_behind(*capture.graph));
+      replay.get() == Py_None ? PyRef() : std::move(replay),
+      chosen(ints, PyTuple_GET_ITEM(compiled.get(), 2)), std::move(forms), left_behind(*capture.graph));
 }
 
 }  // namespace cdynamo::frame_eval

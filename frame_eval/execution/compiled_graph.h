@@ -19,13 +19,15 @@ enum class OutputForm : uint8_t { kUnused, kTorchTensor, kNumpyArray, kNumpyScal
 // raises the error where the program may catch it.
 struct RunInPython {
   std::string why = {};
+  bool unexpected_number = false;  // one that the graph read from a tensor is none that was compiled for
 };
 
 class CompiledGraph {
  public:
   virtual ~CompiledGraph() = default;
-  // Fills one new reference for each output of the captured graph. False with a Python error set.
-  virtual bool run(const Bindings& bindings, std::vector<PyRef>& outputs) = 0;
+  // Fills one new reference for each output of the captured graph, and the symbols that the graph reads from tensors. False with
+  // a Python error set.
+  virtual bool run(Bindings& bindings, std::vector<PyRef>& outputs) = 0;
   // A run has shown that the graph is not what the program computes: it is to be captured again.
   bool stale = false;
 };

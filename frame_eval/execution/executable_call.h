@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "runtime/executable.h"
 #include "symbolic/interop/py_ref.h"
 
@@ -36,22 +37,31 @@ struct FreshTensor {
   Extents sizes, strides;
 };
 
+// A torch tensor for an output of an executable, made once.
+PyRef make_output(const runtime::OutputSpec& spec, const int64_t* symbols, void** data);
+
 // What is known of a call that failed.
 enum class CallFailure : uint8_t {
-  kBeforeWrites,  // the inputs are as they were
-  kMidway,        // some of them may have been written
-  kOfEarlierCall  // kernels of a call before had failed, which is found out now
+  kBeforeWrites,      // the inputs are as they were
+  kUnexpectedNumber,  // as are they here
+  kMidway,            // some of them may have been written
+  kNoMemory,          // the same, for want of memory on a GPU
+  kOfEarlierCall      // kernels of a call before had failed, which is found out now
 };
 
 // Without the GIL where the executable takes long; `inputs` are held meanwhile. False with a Python error set.
-bool execute(runtime::Executable& executable, const runtime::Call& call, std::span<PyObject* const> inputs,
+// Fills in `call.library`, which is valid only meanwhile.
+bool execute(runtime::Executable& executable, runtime::Call& call, std::span<PyObject* const> inputs,
              CallFailure* failure = nullptr);
 
-// The same, where each output is allocated before the first step that writes it, or is a tensor that a library call gave. All
-// outputs are torch tensors; `outputs` has one entry for each.
-bool execute_allocating(runtime::Executable& executable, runtime::Call call,
+// Takes the memory of an output; false with a Python error set.
+using AllocateOutput = absl::FunctionRef<bool(int output, void** data)>;
+
+// The same, where each output is allocated before the first step that writes it, or is a tensor that a library call gave;
+// `outputs` has one entry for each.
+bool execute_allocating(runtime::Executable& executable, runtime::Call& call,
                         std::span<PyObject* const> inputs, std::vector<PyRef>& outputs,
-                        CallFailure* failure = nullptr);
+                        AllocateOutput allocate, CallFailure* failure = nullptr);
 
 // The same for a call that owns its inputs: each is dropped after the last step that reads it, and each output is allocated before the
 // first that writes it. All outputs are torch tensors; empty on error.

@@ -1,4 +1,4 @@
-// The native backend: a graph as machine code, called on the memory of the inputs.
+#include "frame_eval/execution/native_graph.h"
 
 #include <algorithm>
 #include <array>
@@ -6,37 +6,15 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "frame_eval/execution/autograd_node.h"
-#include "frame_eval/execution/compiled_graph.h"
-#include "frame_eval/execution/executable_call.h"
-#include "frame_eval/execution/training_function.h"
-#include "frame_eval/reports/events.h"
-#include "graph/autograd/autograd.h"
-#include "graph/index_operands.h"
 #include "graph/op.h"
-#include "graph/passes.h"
-#include "graph/passes/view_step.h"
 #include "runtime/host/arena.h"
-#include "symbolic/interop/counters.h"
 #include "symbolic/interop/loaded_object.h"
-#include "symbolic/interop/logs.h"
-#include "symbolic/torch/library_call.h"
 
 namespace cdynamo::frame_eval {
 namespace {
 
 using graph::OutputAlias;
 using symbolic::InputKind;
-using symbolic::Topic;
-
-struct FreshOutput {
-  OutputForm form = OutputForm::kTorchTensor;
-  FreshTensor tensor;
-};
-
-union ScalarCell {
-  int64_t integer;
-  double real;
-};
 
 std::string take_error_text() {
   PyObject *type, *value, *traceback;
@@ -69,17 +47,6 @@ void restore_generators(const std::vector<runtime::Device>& devices, const std::
     symbolic::checked(PyObject_CallMethod(generator_of(devices[i]).get(), "set_state", "O", states[i].get()));
 }
 
-// How a result that is a view is made, so that PyTorch's autograd takes it for what eager's is.
-struct ViewForm {
-  graph::ViewHistory history;
-  bool is_whole = false;  // what `detach` and `.data` give, not a view of it
-  // Its storage was written to after it was made: PyTorch refuses to read its history, or makes it anew (without the
-  // gradient of a leaf).
-  bool is_stale = false;
-  bool is_one_of_several = false;
-  bool is_unbound = false;  // `unbind` made it, which PyTorch names in errors
-};
-
 ViewForm view_form(const graph::Value* output, const std::vector<graph::CapturedWrite>& writes) {
   ViewForm form{.history = graph::view_history(output)};
   if (!output->node || graph::result_alias(*output->node) != graph::Alias::kView) return form;
@@ -96,51 +63,7 @@ ViewForm view_form(const graph::Value* output, const std::vector<graph::Captured
   return form;
 }
 
-class NativeGraph : public CompiledGraph {
- public:
-  NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms, graph::Prepared prepared,
-              std::shared_ptr<runtime::Executable> executable, std::shared_ptr<TrainingFunction> training);
-  bool run(const Bindings& bindings, std::vector<PyRef>& outputs) override;
-
- private:
-  PyRef make_output(size_t i, const Bindings& bindings, const std::vector<PyRef>& fresh,
-                    void* const* data) const;
-  bool allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data, ScalarCell* cells) const;
-  bool execute_and_note_writes(const runtime::Call& call, const Bindings& bindings, std::vector<PyRef>& fresh,
-                               CallFailure* failure) const;
-  bool is_repeatable(CallFailure failure) const;
-  std::vector<PyRef> copies_of_overwritten(const Bindings& bindings) const;
-  bool attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
-                      std::vector<PyRef>& fresh) const;
-  void note_stale_calls();
-  std::vector<runtime::Device> may_draw_twice_;  // where Python runs the call again, after numbers were drawn
-  PyRef view_of(PyObject* base, size_t output, const int64_t* symbols) const;
-  bool make_stale_views(const Bindings& bindings, const std::vector<PyRef>& fresh,
-                        std::vector<PyRef>& outputs) const;
-  bool make_outputs(const Bindings& bindings, const std::vector<PyRef>& overwritten,
-                    std::vector<PyRef>& fresh, void* const* data, std::vector<PyRef>& outputs) const;
-  bool can_read_histories(const Bindings& bindings) const;
-  void note_histories(const symbolic::CaptureResult& capture);
-  void note_writes(const symbolic::CaptureResult& capture, const graph::Graph& core);
-
-  std::shared_ptr<runtime::Executable> executable_;
-  std::shared_ptr<TrainingFunction> training_;  // null where no gradient is asked for
-  std::shared_ptr<graph::SymContext> sym_;
-  std::vector<OutputAlias> outputs_;
-  std::vector<bool> requires_grad_;  // by output, as in eager
-  bool any_history_ = false;         // of them
-  std::vector<ViewForm> views_;      // by output
-  std::vector<int> read_histories_;  // inputs whose histories the results' are made of
-  bool writes_ = false, draws_ = false, any_stale_ = false;
-  std::vector<OutputForm> forms_;
-  std::vector<FreshOutput> fresh_;
-  std::vector<int> numbers_;  // graph inputs that are Python numbers
-  std::vector<InputKind> input_kinds_;
-  std::vector<int> written_;  // torch tensors whose count of writes moves on
-  std::vector<std::shared_ptr<symbolic::LibraryCall>> library_calls_;
-  bool plain_ = true;            // every output is fresh, in order: the common case
-  bool allocates_late_ = false;  // outputs, which are all torch tensors
-};
+}  // namespace
 
 NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms,
                          graph::Prepared prepared, std::shared_ptr<runtime::Executable> executable,
@@ -166,17 +89,21 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
     if (output.kind == OutputAlias::kViewOfOutput)
       fresh_[output.index].form = numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor;
   plain_ &= outputs_.size() == fresh_.size() && !training_;
-  allocates_late_ = executable_->allocates_late && !any_stale_ &&
-                    std::ranges::all_of(fresh_, [](const FreshOutput& output) {
-                      return output.form == OutputForm::kTorchTensor;
-                    });
+  if (executable_->reads_symbols && any_stale_)
+    throw graph::Unsupported("views that are written to after they were made, of sizes that depend on data");
+  // A library call may bring tensors only.
+  allocates_late_ = executable_->reads_symbols || (executable_->allocates_late && !any_stale_ &&
+                                                   std::ranges::all_of(fresh_, [](const FreshOutput& output) {
+                                                     return output.form == OutputForm::kTorchTensor;
+                                                   }));
   for (size_t i = 0; i < capture.inputs.size(); ++i) {
     input_kinds_.push_back(capture.inputs[i].kind);
     const InputKind kind = capture.inputs[i].kind;
     if (kind == InputKind::kFloat || kind == InputKind::kInt) numbers_.push_back(static_cast<int>(i));
   }
   for (const auto& node : prepared.core->nodes) {
-    if (node->op->family != graph::Family::kRandom || library_calls_.empty()) continue;
+    if (node->op->family != graph::Family::kRandom || (library_calls_.empty() && !executable_->reads_symbols))
+      continue;
     const runtime::Device device = node->results[0]->type.device;
     if (std::ranges::find(may_draw_twice_, device) == may_draw_twice_.end())
       may_draw_twice_.push_back(device);
@@ -218,28 +145,26 @@ void NativeGraph::note_histories(const symbolic::CaptureResult& capture) {
   }
 }
 
-bool NativeGraph::allocate(const int64_t* symbols, std::vector<PyRef>& fresh, void** data,
-                           ScalarCell* cells) const {
-  for (size_t i = 0; i < fresh_.size(); ++i) {
-    if (fresh_[i].form == OutputForm::kTorchTensor)
-      fresh[i] = fresh_[i].tensor.make_torch(symbols, &data[i]);
-    else if (fresh_[i].form == OutputForm::kNumpyArray)
-      fresh[i] = fresh_[i].tensor.make_numpy(symbols, &data[i]);
-    else
-      data[i] = &cells[i];
-    if (data[i] != &cells[i] && !fresh[i]) return false;
+bool NativeGraph::allocate(size_t i, const int64_t* symbols, PyRef& fresh, void** data,
+                           ScalarCell* cell) const {
+  switch (fresh_[i].form) {
+    case OutputForm::kTorchTensor: fresh = fresh_[i].tensor.make_torch(symbols, data); break;
+    case OutputForm::kNumpyArray: fresh = fresh_[i].tensor.make_numpy(symbols, data); break;
+    default: *data = cell; return true;
   }
-  return true;
+  return static_cast<bool>(fresh);
 }
 
-bool NativeGraph::execute_and_note_writes(const runtime::Call& call, const Bindings& bindings,
-                                          std::vector<PyRef>& fresh, CallFailure* failure) const {
+bool NativeGraph::execute_and_note_writes(runtime::Call& call, const Bindings& bindings,
+                                          std::vector<PyRef>& fresh, const AllocateOutput& allocate,
+                                          CallFailure* failure) const {
   const runtime::FrugalArenas frugal(training_ != nullptr);
-  const bool done = allocates_late_ ? execute_allocating(*executable_, call, bindings.inputs, fresh, failure)
-                                    : execute(*executable_, call, bindings.inputs, failure);
+  const bool done = allocates_late_
+                        ? execute_allocating(*executable_, call, bindings.inputs, fresh, allocate, failure)
+                        : execute(*executable_, call, bindings.inputs, failure);
   if (done) {
     for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
-  } else if (*failure == CallFailure::kMidway) {
+  } else if (*failure == CallFailure::kMidway || *failure == CallFailure::kNoMemory) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     for (int input : written_) symbolic::bump_version(bindings.inputs[input]);
@@ -284,17 +209,20 @@ bool NativeGraph::attach_history(const Bindings& bindings, const std::vector<PyR
 // Whether plain Python is to run the call that failed with the error that is set: it raises what it raises, from its own line.
 bool NativeGraph::is_repeatable(CallFailure failure) const {
   switch (failure) {
+    case CallFailure::kUnexpectedNumber: return true;
     case CallFailure::kBeforeWrites:
       return PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
     case CallFailure::kMidway:  // an index out of range, or an error of PyTorch's own
       return !writes_ &&
              (PyErr_ExceptionMatches(PyExc_IndexError) || PyErr_ExceptionMatches(PyExc_RuntimeError));
+    case CallFailure::kNoMemory:  // numbers that were drawn would be drawn again
+      return !writes_ && (!draws_ || !may_draw_twice_.empty());
     case CallFailure::kOfEarlierCall: return false;
   }
   return false;
 }
 
-bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
+bool NativeGraph::run(Bindings& bindings, std::vector<PyRef>& outputs) {
   constexpr size_t kSmall = 8;
   const size_t num_fresh = fresh_.size();
   std::array<void*, kSmall> small_data;
@@ -308,9 +236,17 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
   std::vector<PyRef>& fresh = plain_ ? outputs : own_fresh;
   fresh.resize(num_fresh);
   const int64_t* symbols = bindings.symbols.data();
-  if (!allocates_late_ && !allocate(symbols, fresh, data, cells)) return false;
+  const auto allocate_output = [&](int i, void** memory) {
+    const bool done = allocate(i, symbols, fresh[i], &data[i], &cells[i]);
+    *memory = data[i];
+    return done;
+  };
+  void* memory = nullptr;
+  for (size_t i = 0; !allocates_late_ && i < num_fresh; ++i)
+    if (!allocate_output(static_cast<int>(i), &memory)) return false;
 
   runtime::Call call{.inputs = bindings.views.data(), .symbols = symbols, .outputs = data};
+  if (executable_->reads_symbols) call.read_symbols = bindings.symbols.data();
   std::vector<runtime::TensorView> views;
   std::vector<ScalarCell> number_cells(numbers_.size());
   if (!numbers_.empty()) {
@@ -335,10 +271,10 @@ bool NativeGraph::run(const Bindings& bindings, std::vector<PyRef>& outputs) {
     throw RunInPython{};
   }
   if (any_stale_ && !make_stale_views(bindings, fresh, outputs)) return false;
-  if (!execute_and_note_writes(call, bindings, fresh, &failure)) {
+  if (!execute_and_note_writes(call, bindings, fresh, allocate_output, &failure)) {
     if (failure == CallFailure::kBeforeWrites) note_stale_calls();
     if (!is_repeatable(failure)) return false;
-    RunInPython rerun{take_error_text()};
+    RunInPython rerun{take_error_text(), failure == CallFailure::kUnexpectedNumber};
     restore_generators(may_draw_twice_, generators);
     throw rerun;
   }
@@ -441,114 +377,6 @@ PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols
     views = PyRef::steal(unbound ? PyObject_CallMethod(row.get(), "unbind", nullptr)
                                  : PyObject_CallMethod(row.get(), "chunk", "i", 1));
   return views ? PyRef::steal(PySequence_GetItem(views.get(), 0)) : PyRef();
-}
-
-// Is there a result whose history has to reach back through the graph?
-bool asks_for_gradients(const graph::Graph& captured, const std::vector<OutputAlias>& outputs) {
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (captured.outputs[i]->requires_grad &&
-        (outputs[i].kind == OutputAlias::kFresh || outputs[i].kind == OutputAlias::kViewOfOutput))
-      return true;
-  return false;
-}
-
-std::shared_ptr<runtime::Executable> compile_core(const graph::Graph& core, Mode mode,
-                                                  lowering::CompileReport& report) {
-  const lowering::CompileOptions options{.use_disk_cache = global_config().disk_cache,
-                                         .keep_text = log_enabled(Topic::kOutputCode),
-                                         .replays_launches = replays_launches(mode)};
-  std::shared_ptr<runtime::Executable> executable = lowering::compile(core, options, &report);
-  symbolic::counters().kernels_compiled += report.kernels_compiled;
-  symbolic::counters().kernels_from_disk += report.kernels_from_disk;
-  symbolic::counters().library_calls_compiled += report.library_calls;
-  if (log_enabled(Topic::kFusion)) log(Topic::kFusion, report.fusion);
-  if (log_enabled(Topic::kOutputCode)) log(Topic::kOutputCode, report.loop_ir + "\n" + report.llvm_ir);
-  return executable;
-}
-
-// What is written to through `.data` is read by eager's backward with the new content, by a compiled one with that of
-// before: the write comes in another graph.
-void refuse_writes_past_history(const graph::Graph& captured, const TrainingFunction& training) {
-  for (const graph::CapturedWrite& write : graph::captured_writes(captured)) {
-    const graph::ViewHistory history = graph::view_history(write.target);
-    if (history.has_own_counter() && std::ranges::any_of(training.overwritten(), [&](int input) {
-          return captured.inputs[input] == history.root;
-        }))
-      throw graph::NoDerivative("it writes through .data to what a gradient is computed from",
-                                write.node->user_call);
-  }
-}
-
-std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
-                                                   const graph::Prepared& prepared,
-                                                   const symbolic::LibraryCalls* library, CompileFn compile,
-                                                   NativeReport& report) {
-  std::vector<bool> wanted, differentiable(prepared.core->outputs.size());
-  for (const graph::Value* input : captured.inputs) wanted.push_back(input->requires_grad);
-  for (size_t i = 0; i < prepared.outputs.size(); ++i) {
-    const OutputAlias& alias = prepared.outputs[i];
-    if (captured.outputs[i]->requires_grad &&
-        (alias.kind == OutputAlias::kFresh || alias.kind == OutputAlias::kViewOfOutput))
-      differentiable[alias.index] = true;
-  }
-  // Whether a gradient that the program has taken depends on an input is known only now.
-  if (std::ranges::any_of(captured.nodes,
-                          [](const auto& node) { return node->op->name == "autograd.grad"; })) {
-    const std::vector<bool> behind = graph::inputs_behind(*prepared.core, differentiable);
-    for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = wanted[i] && behind[i];
-  }
-  auto training = TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
-                                         {.memory_budget = global_config().memory_budget,
-                                          .gains_by_channels_last = lowering::gains_by_channels_last},
-                                         std::move(compile));
-  refuse_writes_past_history(captured, *training);
-  if (stages_are_noted() || log_enabled(Topic::kAot)) {
-    const std::unique_ptr<graph::Graph> joint = graph::make_joint_graph(training->plan());
-    if (log_enabled(Topic::kAot)) log(Topic::kAot, "joint\n" + graph::print_readable(*joint));
-    report.note_stage("joint", *joint, library);
-  }
-  return training;
-}
-
-}  // namespace
-
-std::unique_ptr<CompiledGraph> compile_native(const symbolic::CaptureResult& capture,
-                                              std::vector<OutputForm> forms, Mode mode,
-                                              NativeReport& report) {
-  const graph::Graph& captured = *capture.graph;
-  graph::output_unread_lookups(*capture.graph);
-  const bool any_gradient = std::any_of(captured.outputs.begin(), captured.outputs.end(),
-                                        [](const graph::Value* output) { return output->requires_grad; });
-  const graph::DumpFn dump = [](const char* stage, const graph::Graph& graph) {
-    if (log_enabled(Topic::kAot)) log(Topic::kAot, std::string(stage) + "\n" + graph::print_readable(graph));
-  };
-  graph::Prepared prepared = graph::prepare(captured, dump, any_gradient, lowering::gains_by_attention);
-  if (graph::output_dropped_lookups(*capture.graph, *prepared.core))
-    prepared = graph::prepare(captured, dump, any_gradient, lowering::gains_by_attention);
-  forms.resize(captured.outputs.size(), OutputForm::kUnused);
-  // Backwards that are compiled later are no part of this report any more.
-  auto whole = std::make_shared<NativeReport*>(&report);
-  const std::shared_ptr<const symbolic::LibraryCalls> library =
-      capture.library_calls.empty() ? nullptr
-                                    : std::make_shared<symbolic::LibraryCalls>(capture.library_calls);
-  const CompileFn compile = [whole, dump, library, mode](const char* name, const graph::Graph& core) {
-    dump(name, core);
-    if (*whole) (*whole)->note_stage(name, core, library.get());
-    lowering::CompileReport part;
-    auto executable = compile_core(core, mode, part);
-    executable->library_context = library;
-    if (*whole) (*whole)->lowering.add(part);
-    return executable;
-  };
-  std::shared_ptr<TrainingFunction> training;
-  if (any_gradient && asks_for_gradients(captured, prepared.outputs))
-    training = compile_training(captured, prepared, library.get(), compile, report);
-  else if (graph::remove_detach(*prepared.core))
-    graph::optimize(*prepared.core, {}, false, lowering::gains_by_attention);
-  auto executable = training ? training->forward() : compile("inference", *prepared.core);
-  *whole = nullptr;
-  return std::make_unique<NativeGraph>(capture, std::move(forms), std::move(prepared), std::move(executable),
-                                       std::move(training));
 }
 
 }  // namespace cdynamo::frame_eval

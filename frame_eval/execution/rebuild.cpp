@@ -65,6 +65,20 @@ bool replace(PyObject* target, const char* clear, const char* update, PyObject* 
   return static_cast<bool>(PyRef::steal(PyObject_CallMethod(target, update, "O", value)));
 }
 
+// A list that is being sorted tells by its allocation that it was changed, if only for a time.
+bool replace_list(PyObject* list, PyObject* items) {
+  const bool is_being_sorted = reinterpret_cast<PyListObject*>(list)->allocated == -1;
+  if (is_being_sorted && PyList_Append(list, Py_None) < 0) return false;
+  return PyList_SetSlice(list, 0, PyList_GET_SIZE(list), items) == 0;
+}
+
+bool call_effect(PyObject* target, PyObject* names, PyObject* arguments) {
+  const Py_ssize_t positional = PyTuple_GET_SIZE(arguments) - (names ? PyTuple_GET_SIZE(names) : 0);
+  PyObject* const* items = &PyTuple_GET_ITEM(arguments, 0);
+  return static_cast<bool>(
+      PyRef::steal(PyObject_Vectorcall(target, items, static_cast<size_t>(positional), names)));
+}
+
 bool could_not_make(const Recipe& recipe) {
   if (!PyErr_Occurred())
     PyErr_Format(PyExc_SystemError, "cdynamo: a value could not be rebuilt (recipe kind %d)",
@@ -130,7 +144,7 @@ std::vector<OutputForm> Rebuild::output_forms(size_t num_outputs) const {
   return forms;
 }
 
-bool Rebuild::read_sources(const symbolic::Roots& roots, std::vector<PyRef>& made) const {
+void Rebuild::read_sources(const symbolic::Roots& roots, std::vector<PyRef>& made) const {
   made.resize(steps_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Recipe& recipe = *steps_[i].recipe;
@@ -140,9 +154,11 @@ bool Rebuild::read_sources(const symbolic::Roots& roots, std::vector<PyRef>& mad
       made[i] = PyRef::borrow(recipe.object.get());
     else
       continue;
-    if (!made[i]) return could_not_make(recipe);
+    if (!made[i]) {
+      PyErr_Clear();
+      throw MissingSource{recipe.source ? recipe.source->name() : "a constant"};
+    }
   }
-  return true;
 }
 
 bool Rebuild::run(std::vector<PyRef> made, const Bindings& bindings, const std::vector<PyRef>& outputs,
@@ -233,11 +249,13 @@ bool Rebuild::apply(const Effect& effect, PyObject* target, PyObject* key, PyObj
     case EffectKind::kSetGlobal: return delete_or_set_item(target, key, value) == 0;
     case EffectKind::kDeleteItem:
     case EffectKind::kDeleteGlobal: return PyObject_DelItem(target, key) == 0;
-    case EffectKind::kReplaceList: return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), value) == 0;
+    case EffectKind::kReplaceList: return replace_list(target, value);
+    case EffectKind::kExtendList:
+      return PyList_SetSlice(target, PyList_GET_SIZE(target), PyList_GET_SIZE(target), value) == 0;
     case EffectKind::kReplaceDict: return replace(target, "clear", "update", value);
     case EffectKind::kReplaceSet: return replace(target, "clear", "update", value);
     case EffectKind::kSetCell: return PyCell_Set(target, value) == 0;
-    case EffectKind::kCall: return static_cast<bool>(PyRef::steal(PyObject_Call(target, value, nullptr)));
+    case EffectKind::kCall: return call_effect(target, key, value);
   }
   return false;
 }

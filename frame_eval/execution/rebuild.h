@@ -13,14 +13,20 @@
 
 namespace cdynamo::frame_eval {
 
+// The guards hold and a source that a recipe loads from leads nowhere: what the capture looked at is not all guarded.
+// Nothing has run yet.
+struct MissingSource {
+  std::string name;
+};
+
 class Rebuild {
  public:
   Rebuild(std::vector<symbolic::RecipePtr> results, std::vector<symbolic::Effect> effects,
           std::shared_ptr<graph::SymContext> sym);
 
   // Before the graph runs, which may let other threads and Python code in: what comes from the call's sources, and constants, one for
-  // each step. False with a Python error set.
-  bool read_sources(const symbolic::Roots& roots, std::vector<PyRef>& made) const;
+  // each step. Throws MissingSource.
+  void read_sources(const symbolic::Roots& roots, std::vector<PyRef>& made) const;
   // After it. False with a Python error set. A null result is an empty stack slot.
   bool run(std::vector<PyRef> made, const Bindings& bindings, const std::vector<PyRef>& outputs,
            std::vector<PyRef>& results) const;

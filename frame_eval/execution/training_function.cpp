@@ -148,7 +148,8 @@ std::shared_ptr<TrainingFunction> TrainingFunction::make(std::unique_ptr<Graph> 
   made->overwritten_ = graph::overwritten_inputs(made->plan_);
   made->forward_ = made->compile_("forward", *made->plan_.forward);
   // Compiled now, while what it assumes of sizes can still become guards.
-  made->backward_of(made->plan_.output_differentiable, made->plan_.input_wanted, {});
+  made->backward_of(made->plan_.output_differentiable, made->plan_.input_wanted);
+  made->known_guards_ = made->plan_.function->sym->guards().size();
   return made;
 }
 
@@ -198,7 +199,8 @@ PyRef TrainingFunction::backward(PyObject* node, ForwardCall& forward, PyObject*
   for (size_t i = 0; !forward.freed.empty() && i < incoming.defined.size(); ++i)
     if (incoming.defined[i] && forward.freed[group_of_output_[i]]) return raise_second_time();
   const bool is_compiled = incoming.are_plain && !grad_mode_is_enabled();
-  CompiledBackward* compiled = is_compiled ? &backward_of(incoming.defined, gradients, symbols) : nullptr;
+  CompiledBackward* compiled = is_compiled ? &backward_of(incoming.defined, gradients) : nullptr;
+  if (compiled) check_guards(known_guards_, symbols);
   // Read in any case: raises where they were freed, or written to since.
   PyRef saved = read_saved(node, forward, compiled ? &compiled->reads : nullptr);
   if (!saved) return {};
@@ -330,12 +332,10 @@ bool TrainingFunction::read_cotangents(PyObject* const* cotangents, Py_ssize_t c
 }
 
 TrainingFunction::CompiledBackward& TrainingFunction::backward_of(const Mask& cotangents,
-                                                                  const Mask& gradients,
-                                                                  const std::vector<int64_t>& symbols) {
+                                                                  const Mask& gradients) {
   const std::pair<Mask, Mask> masks(cotangents, gradients);
   if (const auto known = backwards_.find(masks); known != backwards_.end()) return known->second;
   // Logs call Python while it is compiled: another thread, which may need the same one, does not find half of it.
-  const size_t guards = plan_.function->sym->guards().size();
   CompiledBackward made{
       .plan = graph::make_backward(plan_, cotangents, gradients), .executable = nullptr, .reads = {}};
   std::vector<bool> read(made.plan.graph->next_value_id());
@@ -344,7 +344,6 @@ TrainingFunction::CompiledBackward& TrainingFunction::backward_of(const Mask& co
   for (const graph::Value* output : made.plan.graph->outputs) read[output->id] = true;
   for (size_t i = 0; i < plan_.saved.size(); ++i) made.reads.push_back(read[made.plan.graph->inputs[i]->id]);
   made.executable = compile_("backward", *made.plan.graph);
-  check_guards(guards, symbols);
   return backwards_.try_emplace(masks, std::move(made)).first->second;
 }
 
@@ -507,10 +506,12 @@ bool TrainingFunction::call(const std::vector<PyObject*>& inputs, const std::vec
     if (!read_view(inputs[i], views[i])) return false;
   std::vector<void*> data(forward_->outputs.size());
   for (size_t i = 0; i < data.size(); ++i) {
-    outputs.push_back(FreshTensor(forward_->outputs[i]).make_torch(symbols.data(), &data[i]));
+    outputs.push_back(make_output(forward_->outputs[i], symbols.data(), &data[i]));
     if (!outputs.back()) return false;
   }
-  const runtime::Call call{.inputs = views.data(), .symbols = symbols.data(), .outputs = data.data()};
+  std::vector<int64_t> read = symbols;  // once more, from the same tensors
+  runtime::Call call{.inputs = views.data(), .symbols = read.data(), .outputs = data.data()};
+  if (forward_->reads_symbols) call.read_symbols = read.data();
   const runtime::FrugalArenas frugal(true);
   return execute(*forward_, call, inputs) && attach(inputs.data(), symbols, outputs);
 }

@@ -74,8 +74,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
     bool are_plain = true;       // strided CPU tensors, which compiled code reads
   };
 
-  CompiledBackward& backward_of(const Mask& cotangents, const Mask& gradients,
-                                const std::vector<int64_t>& symbols);
+  CompiledBackward& backward_of(const Mask& cotangents, const Mask& gradients);
   bool read_cotangents(PyObject* const* cotangents, Py_ssize_t count, const std::vector<int64_t>& symbols,
                        Cotangents& result) const;
   Mask wanted_gradients(const std::vector<bool>& needed) const;
@@ -116,6 +115,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   std::vector<int> group_of_output_;
   int groups_ = 0;
   bool saves_nothing_ = false;
+  size_t known_guards_ = 0;  // that a call of the forward has been checked by
   std::map<std::pair<Mask, Mask>, CompiledBackward> backwards_;
   std::map<std::pair<Mask, Mask>, GradientGraph> gradient_graphs_;
 };

@@ -138,7 +138,7 @@ void GuardTree::explain_symbols(const Bindings& found, GuardFailure& failure) co
   const auto& infos = sym_->symbols();
   if (!bind_symbols(bindings)) {
     for (size_t i = 0; i < symbol_bindings_.size(); ++i)
-      if (bindings.symbols[i] < infos[i].min || bindings.symbols[i] > infos[i].max) {
+      if (!infos[i].from_data && (bindings.symbols[i] < infos[i].min || bindings.symbols[i] > infos[i].max)) {
         failure.text = infos[i].name + " was " + std::to_string(infos[i].hint) + ", is " +
                        std::to_string(bindings.symbols[i]) + ", which is compiled apart";
         return;
@@ -148,6 +148,7 @@ void GuardTree::explain_symbols(const Bindings& found, GuardFailure& failure) co
   if (check_symbols(bindings)) return;
   failure.text = "a relation between sizes does not hold any more";
   for (const graph::SymGuard& guard : sym_->guards()) {
+    if (sym_->reads_data(guard)) continue;
     const int64_t left = sym_->evaluate(guard.left, bindings.symbols.data());
     const int64_t right = sym_->evaluate(guard.right, bindings.symbols.data());
     static const char* relations[] = {"==", "!=", "<", "<="};

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "frame_eval/hook/frame.h"
+#include "symbolic/interop/deque_access.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -25,11 +26,13 @@ PyObject* dict_entry_at(PyObject* dict, int index, bool want_key) {
   return want_key ? key : value;
 }
 
-PyObject* sequence_item(PyObject* object, Py_ssize_t index) {
+PyObject* sequence_item(PyObject* object, Py_ssize_t index, PyRef& owner) {
   if (PyTuple_Check(object))
     return index < PyTuple_GET_SIZE(object) ? PyTuple_GET_ITEM(object, index) : nullptr;
   if (PyList_Check(object)) return index < PyList_GET_SIZE(object) ? PyList_GET_ITEM(object, index) : nullptr;
-  return nullptr;
+  if (!symbolic::is_deque(object)) return nullptr;
+  owner = symbolic::deque_item(object, index);
+  return owner.get();
 }
 
 bool same_constant(PyObject* expected, PyObject* actual);
@@ -107,7 +110,7 @@ bool same_length(PyObject* object, Py_ssize_t length) {
   if (PyTuple_Check(object)) return PyTuple_GET_SIZE(object) == length;
   if (PyDict_Check(object)) return PyDict_GET_SIZE(object) == length;
   if (PyAnySet_Check(object)) return PySet_GET_SIZE(object) == length;
-  return false;
+  return symbolic::is_deque(object) && symbolic::deque_length(object) == length;
 }
 
 // The defaults that were used have guards of their own; here, that there are as many.
@@ -192,14 +195,16 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
                        node.key_hash);
     case SourceKind::kInstanceDict: return instance_dict(parent);
     case SourceKind::kAttribute:
-      if (PyFunction_Check(parent) && source.key.get() == closure_name())
-        return PyFunction_GET_CLOSURE(parent);
+      if (PyFunction_Check(parent) && source.key.get() == closure_name()) {
+        PyObject* closure = PyFunction_GET_CLOSURE(parent);
+        return closure ? closure : Py_None;
+      }
       owner = PyRef::steal(PyObject_GetAttr(parent, source.key.get()));
       if (!owner) PyErr_Clear();
       return owner.get();
     case SourceKind::kItem:
       return source.key ? dict_item(parent, source.key.get(), node.key_hash)
-                        : sequence_item(parent, source.index);
+                        : sequence_item(parent, source.index, owner);
     case SourceKind::kDictValueAt: return dict_entry_at(parent, source.index, false);
     case SourceKind::kDictKeyAt: return dict_entry_at(parent, source.index, true);
     case SourceKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(parent));

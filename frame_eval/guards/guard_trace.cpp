@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "frame_eval/guards/guard_tree.h"
 #include "frame_eval/hook/frame.h"
+#include "symbolic/interop/deque_access.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -12,7 +13,8 @@ namespace {
 constexpr int kMostChanges = 8;  // of a root, before it is walked as a matter of course
 
 bool is_instance(PyObject* object) {
-  return !PyTuple_Check(object) && !PyList_Check(object) && !PyDict_Check(object) && !PyAnySet_Check(object);
+  return !PyTuple_Check(object) && !PyList_Check(object) && !PyDict_Check(object) &&
+         !PyAnySet_Check(object) && !symbolic::is_deque(object);
 }
 
 // Found in the parent by what its dict holds.

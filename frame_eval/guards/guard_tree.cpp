@@ -169,7 +169,7 @@ void GuardTree::add_input(const symbolic::GraphInput& input, int index) {
 // A symbol is an int, or a size of a tensor, which need not be an input of the graph.
 void GuardTree::place_symbol(int symbol) {
   symbolic::SymbolBinding& binding = symbol_bindings_[symbol];
-  if (binding.input >= 0) return;
+  if (binding.input >= 0 || !binding.source) return;
   if (binding.dim < 0) {
     node_for(binding.source)->symbols.push_back(symbol);
     return;
@@ -289,6 +289,7 @@ bool GuardTree::bind_symbols(Bindings& bindings) const {
   const auto& infos = sym_->symbols();
   for (size_t i = 0; i < symbol_bindings_.size(); ++i) {
     const symbolic::SymbolBinding& binding = symbol_bindings_[i];
+    if (binding.input < 0 && infos[i].from_data) continue;
     if (binding.input >= 0) bindings.symbols[i] = bindings.views[binding.input].sizes[binding.dim];
     if (bindings.symbols[i] < infos[i].min || bindings.symbols[i] > infos[i].max) return false;
   }
@@ -303,7 +304,7 @@ bool GuardTree::check_symbols(const Bindings& bindings) const {
     if (sym_->evaluate(extent.value, values) != actual) return false;
   }
   for (const graph::SymGuard& guard : sym_->guards())
-    if (!graph::holds(*sym_, guard, values)) return false;
+    if (!sym_->reads_data(guard) && !graph::holds(*sym_, guard, values)) return false;
   return true;
 }
 

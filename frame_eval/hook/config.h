@@ -29,6 +29,11 @@ inline bool replays_launches(Mode mode) {
   return mode == Mode::kReduceOverhead || mode == Mode::kMaxAutotune;
 }
 
+// Whether the algorithms of libraries are timed.
+inline bool times_algorithms(Mode mode) {
+  return mode == Mode::kMaxAutotune || mode == Mode::kMaxAutotuneNoCudagraphs;
+}
+
 using ConfigPtr = std::shared_ptr<const Config>;
 
 // cdynamo.config: read at each compile, never on a hit.
@@ -39,7 +44,7 @@ struct GlobalConfig {
   bool disk_cache = true;
   double memory_budget = 1;     // graph::PartitionOptions
   double compile_seconds = 30;  // graph::TimeBudget
-  bool disabled = false;        // set_stance("force_eager")
+  int stance = 0;               // set_stance: see stance.h
 };
 inline GlobalConfig& global_config() {
   static GlobalConfig instance;

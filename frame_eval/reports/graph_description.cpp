@@ -101,7 +101,10 @@ PyRef encode_call(const graph::Node& node, const Encoder& encode, const symbolic
   const graph::Schema& schema = node.op->parsed.at(node.overload);
   PyRef list = checked(PyList_New(0)), keywords = checked(PyDict_New());
   for (size_t i = 0; i < node.args.size(); ++i) {
-    PyRef encoded = std::visit(encode, node.args[i]);
+    const bool is_symbol_read = i == 1 && node.op->core.kind == graph::CoreKind::kReadInt;
+    // The name of what it gives a value to.
+    PyRef encoded = is_symbol_read ? tagged("const", python_text(std::get<graph::Sym>(node.args[i]).str()))
+                                   : std::visit(encode, node.args[i]);
     if (i < schema.params.size() && schema.params[i].keyword_only) {
       if (PyDict_SetItemString(keywords.get(), schema.params[i].name.c_str(), encoded.get()) < 0)
         throw symbolic::PythonError{};

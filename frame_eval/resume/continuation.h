@@ -4,7 +4,8 @@
 // the locals back and jumps to the instruction that broke the graph, which Python executes; on every way out
 // of that instruction a stub hands stack and locals to a resume function, which is compiled in its turn. All
 // else is the original code, its exception table included, so breaks inside `with` and `try` need no special
-// case. Resume functions are always made from the original code, so there is one for each place to resume at.
+// case. A break in a function that capture has followed a call into continues that one's frame, in the middle of those around
+// it, each entered at its call. Resume functions are always made from the original code, so there is one for each place to resume at.
 #pragma once
 
 #include <memory>
@@ -20,12 +21,12 @@ class Owner;
 
 class Continuation {
  public:
-  // Why `code` runs in Python as a whole instead, null: it does not. `capture` ended in kBreak.
-  static const char* reason_not_to_enter(PyCodeObject* code, const symbolic::CaptureResult& capture);
+  // Why the function runs in Python as a whole instead, null: it does not. `capture` ended in kBreak.
+  static const char* reason_not_to_enter(const symbolic::CaptureResult& capture);
   // For a capture that ended in kBreak and has no such reason. Throws graph::InternalError, PythonError.
-  static std::unique_ptr<Continuation> make(PyCodeObject* code, const symbolic::CaptureResult& capture);
+  static std::unique_ptr<Continuation> make(const symbolic::CaptureResult& capture);
   virtual ~Continuation() = default;
-  // `values`: the stack from the bottom (null: an empty slot), then the locals of capture.local_slots. They are
+  // `values`: the results of the capture (null: an empty slot of a stack). They are
   // the running code's alone once it has begun. Of `roots`, the arguments are not looked at. Whatever Python
   // calls on the way is compiled for `owner`.
   virtual PyRef run(const std::shared_ptr<Owner>& owner, const symbolic::Roots& roots,

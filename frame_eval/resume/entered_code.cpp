@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "frame_eval/hook/code_slot.h"
 #include "graph/op.h"
 
@@ -54,6 +55,7 @@ std::shared_ptr<OriginalCode> read_original(PyCodeObject* code) {
   original->code = checked(PyObject_CallNoArgs(replace.get()));
   original->program = symbolic::decode(code);
   original->depths = symbolic::stack_depths(original->program);
+  original->loops = symbolic::find_loops(original->program);
   original->names = slot_names(code);
   original->num_plain = static_cast<int>(string_tuple(attribute(object, "co_varnames").get()).size());
   for (const char* kind : {"co_cellvars", "co_freevars"}) {
@@ -71,17 +73,19 @@ std::shared_ptr<OriginalCode> read_original(PyCodeObject* code) {
 
 // ---- building
 
-// The slots of entered code: parameters (the first argument of OriginalCode, own cells, locals, stack items), the other
-// locals, free variables.
+// The slots of entered code: parameters (the first argument of OriginalCode, own cells, locals, stack items, what is called
+// in place of the program's function and with what), the other locals, free variables.
 struct EnteredLayout {
   std::vector<std::string> varnames, cellvars, freevars;
   std::vector<int> slot;  // of the original's slot
   int argcount = 0;
   int first_stack = 0;  // slot of the first stack parameter
+  int first_inner = 0;  // and of what is called
   int scratch = -1;     // slots that stubs put stack items into; the first takes what is empty
 };
 
-EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int scratch_slots) {
+EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int scratch_slots,
+                      const std::vector<std::string>& inner = {}) {
   EnteredLayout layout;
   layout.slot.assign(original.names.size(), -1);
   auto add = [&](int slot) {
@@ -96,7 +100,9 @@ EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int
   for (int slot : entry.locals) add(slot);
   layout.first_stack = static_cast<int>(layout.varnames.size());
   for (size_t i = 0; i < entry.empty_slots.size(); ++i)
-    if (!entry.empty_slots[i]) layout.varnames.push_back(".stack" + std::to_string(i));
+    if (!entry.empty_slots[i]) layout.varnames.push_back(stack_parameter(static_cast<int>(i)));
+  layout.first_inner = static_cast<int>(layout.varnames.size());
+  layout.varnames.insert(layout.varnames.end(), inner.begin(), inner.end());
   layout.argcount = static_cast<int>(layout.varnames.size());
   for (int slot = 0; slot < original.num_plain; ++slot)
     if (layout.slot[slot] < 0 && !original.is_cell(slot)) add(slot);
@@ -130,6 +136,26 @@ std::vector<Instruction> make_prologue(const OriginalCode& original, const Entry
   code.push_back(make(Op::JUMP, 0));  // its target is set by the caller
   for (Instruction& instruction : code) instruction.line = instruction.end_line = line;
   return code;
+}
+
+constexpr const char* kInner = ".inner";
+
+// What the program calls at `at` is running in a frame of its own: calls that instead, under the same handler.
+void append_inner_call(std::vector<Instruction>& code, const Instruction& at, const EnteredLayout& layout) {
+  const size_t first = code.size();
+  for (int slot = layout.first_inner; slot < layout.argcount; ++slot) {
+    code.push_back(make(Op::LOAD_FAST, slot));
+    if (slot == layout.first_inner) symbolic::append_push_null(code);
+    code.push_back(make(Op::DELETE_FAST, slot));
+  }
+  code.push_back(make(Op::CALL, layout.argcount - layout.first_inner - 1));
+  code.back().handler = at.handler;
+  for (size_t i = first; i < code.size(); ++i) {
+    code[i].line = at.line;
+    code[i].end_line = at.end_line;
+    code[i].column = at.column;
+    code[i].end_column = at.end_column;
+  }
 }
 
 // An instruction of the original as it stands in entered code. What sets up a frame is done by the prologue. MAKE_CELL stays:
@@ -315,72 +341,210 @@ std::vector<std::string> slot_names(PyCodeObject* code) {
   return names;
 }
 
+std::string stack_parameter(int depth) { return ".stack" + std::to_string(depth); }
+
+const CodeOrigin* known_origin(PyCodeObject* code) { return registered_origin(code); }
+
 CodeOrigin origin_of(PyCodeObject* code) {
-  if (CodeOrigin* origin = registered_origin(code)) return *origin;
+  if (const CodeOrigin* origin = known_origin(code)) return *origin;
   CodeOrigin origin{read_original(code), {}};
   register_origin(reinterpret_cast<PyObject*>(code), origin);
   return origin;
 }
 
-PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry) {
-  const EnteredLayout layout = lay_out(*original, entry, 0);
-  Program program{make_prologue(*original, entry, layout, {}), original->program.handlers};
+namespace {
+
+// `prologue` ends in a jump to `target` of the original.
+PyRef assemble_resume_code(const OriginalCode& original, const EnteredLayout& layout,
+                           std::vector<Instruction> prologue, int target, CodeOrigin origin) {
+  Program program{std::move(prologue), original.program.handlers};
   const int shift = static_cast<int>(program.code.size());
-  program.code.back().arg = entry.target + shift;
-  for (int i = 0; i < static_cast<int>(original->program.code.size()); ++i) {
-    program.code.push_back(renumbered(original->program, i, layout));
+  program.code.back().arg = target + shift;
+  for (int i = 0; i < static_cast<int>(original.program.code.size()); ++i) {
+    program.code.push_back(renumbered(original.program, i, layout));
     if (symbolic::is_jump(program.code.back().op)) program.code.back().arg += shift;
   }
   for (symbolic::Handler& handler : program.handlers) handler.target += shift;
-  PyRef code = assemble_entered(*original, program, layout);
-  std::vector<int> instructions = decoded_from(reinterpret_cast<PyCodeObject*>(code.get()), program);
-  for (int& instruction : instructions) instruction = std::max(instruction - shift, -1);
-  register_origin(code.get(), {original, std::move(instructions)});
+  PyRef code = assemble_entered(original, program, layout);
+  origin.instructions = decoded_from(reinterpret_cast<PyCodeObject*>(code.get()), program);
+  for (int& instruction : origin.instructions)
+    instruction = instruction == origin.inner_call ? origin.entered_at : std::max(instruction - shift, -1);
+  register_origin(code.get(), std::move(origin));
   return code;
 }
 
-PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
-                             const BrokenCode& broken, ResumeFactory resume) {
-  const std::vector<WayOut> ways = broken.whole_loop ? broken.ways_out : ways_out_of(*original, entry);
-  const int scratch = 1 + *std::max_element(original->depths.begin(), original->depths.end());
-  const EnteredLayout layout = lay_out(*original, entry, scratch + 1);
-  Program program{make_prologue(*original, entry, layout,
-                                broken.whole_loop ? preset_in(*original, entry, ways) : std::vector<int>()),
-                  original->program.handlers};
-  const int shift = static_cast<int>(program.code.size());
-  const int size = static_cast<int>(original->program.code.size());
-  std::vector<int> place(size + 1), fall_through(size, -1);
+// Parameters for a function whose code is `inner` and for what it is called with.
+std::vector<std::string> inner_parameters(PyCodeObject* inner) {
+  std::vector<std::string> names{kInner};
+  const std::vector<std::string> slots = slot_names(inner);
+  for (int i = 0; i < inner->co_argcount; ++i) names.push_back(absl::StrCat(kInner, ".", slots.at(i)));
+  return names;
+}
+
+}  // namespace
+
+PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry) {
+  const EnteredLayout layout = lay_out(*original, entry, 0);
+  return assemble_resume_code(*original, layout, make_prologue(*original, entry, layout, {}), entry.target,
+                              {.original = original, .instructions = {}, .entered_at = entry.target});
+}
+
+PyRef make_resume_code_at_call(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
+                               PyCodeObject* inner) {
+  const EnteredLayout layout = lay_out(*original, entry, 0, inner_parameters(inner));
+  std::vector<Instruction> prologue = make_prologue(*original, entry, layout, {});
+  const Instruction jump = prologue.back();
+  prologue.pop_back();
+  append_inner_call(prologue, original->program.code[entry.target], layout);
+  CodeOrigin origin{.original = original,
+                    .instructions = {},
+                    .entered_at = entry.target,
+                    .inner_call = static_cast<int>(prologue.size()) - 1,
+                    .below_inner_call = static_cast<int>(entry.empty_slots.size())};
+  prologue.push_back(jump);
+  return assemble_resume_code(*original, layout, std::move(prologue), entry.target + 1, std::move(origin));
+}
+
+namespace {
+
+// The original's code with its stubs: `fall_through` is where a jump to a stub stands, `place` where an instruction does.
+struct ContinuationBody {
+  std::vector<int> place, fall_through;
+};
+
+bool falls_into_stub(const Program& original, const std::vector<WayOut>& ways, int at) {
+  return symbolic::falls_through(original.code[at].op) &&
+         std::ranges::any_of(ways, [&](const WayOut& way) { return way.from == at && way.to == at + 1; });
+}
+
+ContinuationBody append_original(Program& program, const OriginalCode& original, const EnteredLayout& layout,
+                                 const std::vector<WayOut>& ways) {
+  const int size = static_cast<int>(original.program.code.size());
+  ContinuationBody body{std::vector<int>(size + 1), std::vector<int>(size, -1)};
   for (int i = 0; i < size; ++i) {
-    const Instruction& instruction = original->program.code[i];
-    place[i] = static_cast<int>(program.code.size());
-    program.code.push_back(renumbered(original->program, i, layout));
-    if (i == entry.target) split_method_load(program.code);
-    const bool stubbed =
-        std::any_of(ways.begin(), ways.end(), [&](const WayOut& w) { return w.from == i && w.to == i + 1; });
-    if (!stubbed || !symbolic::falls_through(instruction.op)) continue;
-    fall_through[i] = static_cast<int>(program.code.size());
+    body.place[i] = static_cast<int>(program.code.size());
+    program.code.push_back(renumbered(original.program, i, layout));
+    if (!falls_into_stub(original.program, ways, i)) continue;
+    body.fall_through[i] = static_cast<int>(program.code.size());
     program.code.push_back(make(Op::JUMP, 0));
-    program.code.back().line = instruction.line;
+    program.code.back().line = original.program.code[i].line;
   }
   for (int i = 0; i < size; ++i)
-    if (symbolic::is_jump(original->program.code[i].op))
-      program.code[place[i]].arg = place[original->program.code[i].arg];
-  for (symbolic::Handler& handler : program.handlers) handler.target = place[handler.target];
-  program.code[shift - 1].arg = place[entry.target];
+    if (symbolic::is_jump(original.program.code[i].op))
+      program.code[body.place[i]].arg = body.place[original.program.code[i].arg];
+  for (symbolic::Handler& handler : program.handlers) handler.target = body.place[handler.target];
+  return body;
+}
 
+// Whether a comprehension that `entry` stands in may leave one of the locals empty, as it has found it: an exception takes
+// what it has found off the stack and puts it back.
+bool may_put_nothing_back(const OriginalCode& original, const EntryPoint& entry, const WayOut& way) {
+  if (std::ranges::find(entry.empty_slots, true) == entry.empty_slots.end()) return false;
+  return std::ranges::any_of(original.program.code, [&](const Instruction& instruction) {
+    return instruction.op == Op::LOAD_FAST_AND_CLEAR &&
+           std::ranges::find(way.locals, instruction.arg) != way.locals.end();
+  });
+}
+
+// Ways back to loops that are cut, for a frame that has handled an exception of the broken instruction.
+std::vector<WayOut> ways_to_cut_loops(const OriginalCode& original, const EntryPoint& entry) {
+  std::vector<bool> region(original.program.code.size(), true);
+  bool any = false;
+  for (const symbolic::Loop& loop : original.loops) {
+    const auto cut = std::ranges::find(original.cuts, loop.header, &symbolic::LoopCut::header);
+    if (!loop.body[entry.target] || cut == original.cuts.end() || cut->whole || loop.header == entry.target)
+      continue;
+    region[loop.header] = false;
+    any = true;
+  }
+  if (!any || original.program.code[entry.target].handler < 0) return {};
+  auto* code = reinterpret_cast<PyCodeObject*>(original.code.get());
+  bool complete = false;
+  std::vector<WayOut> ways =
+      symbolic::ways_out(code, original.program, region, entry.target, entry.locals, complete);
+  // Where Python goes through a header by itself, all that follows is its own: what is known of the others holds no more.
+  if (!complete) return {};
+  // What nobody reads is handed on as where no exception was raised, so that the same resume function goes on.
+  for (WayOut& way : ways) {
+    const std::vector<bool> live = symbolic::live_slots(code, original.program, way.to);
+    std::erase_if(way.locals,
+                  [&](int slot) { return !live[slot] && !std::ranges::binary_search(entry.locals, slot); });
+  }
+  const auto is_doubtful = [&](const WayOut& way) { return may_put_nothing_back(original, entry, way); };
+  return std::ranges::any_of(ways, is_doubtful) ? std::vector<WayOut>() : ways;
+}
+
+// Never executed: in `frame.f_locals` a slot stands for what its cell holds where a MAKE_CELL comes before the instruction
+// that runs. `code` ends in a jump, and so it does afterwards.
+void append_makers_of_cells(const OriginalCode& original, const EnteredLayout& layout,
+                            std::vector<Instruction>& code) {
+  if (original.num_own_cells == 0) return;
+  const int line = code.back().line;
+  for (int i = 0; i < original.num_own_cells; ++i)
+    code.push_back(make(Op::MAKE_CELL, layout.slot[original.cells[i]]));
+  code.push_back(make(Op::NOP));
+  code[code.size() - original.num_own_cells - 2].arg = static_cast<int>(code.size()) - 1;
+  for (size_t i = code.size() - original.num_own_cells - 1; i < code.size(); ++i)
+    code[i].line = code[i].end_line = line;
+}
+
+}  // namespace
+
+PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
+                             const BrokenCode& broken, ResumeFactory resume) {
+  const int scratch = 1 + *std::max_element(original->depths.begin(), original->depths.end());
+  const std::vector<std::string> inner =
+      broken.is_call ? std::vector<std::string>{kInner} : std::vector<std::string>{};
+  const EnteredLayout layout = lay_out(*original, entry, scratch + 1, inner);
+  const std::vector<WayOut> ways = broken.whole_loop ? broken.ways_out : ways_to_cut_loops(*original, entry);
+  Program program{make_prologue(*original, entry, layout, preset_in(*original, entry, ways)),
+                  original->program.handlers};
+  std::vector<Instruction>& code = program.code;
+  const auto add_stub = [&](const WayOut& way, std::vector<bool> empty) {
+    const EntryPoint exit{after_landing(original->program, way.to), std::move(empty), way.locals};
+    const int stub = static_cast<int>(code.size());
+    append_stub(program, *original, layout, way, exit, resume(original, exit));
+    return stub;
+  };
+  // The broken instruction stands by itself: where the frame comes to it again, after an exception, its stack may look
+  // different.
+  if (!broken.whole_loop) append_makers_of_cells(*original, layout, code);
+  const int first = static_cast<int>(code.size()) - 1;
+  int fall_through = -1;
+  if (!broken.whole_loop) {
+    if (broken.is_call) {
+      code.pop_back();
+      append_inner_call(code, original->program.code[entry.target], layout);
+    } else {
+      code.back() = renumbered(original->program, entry.target, layout);
+      split_method_load(code);
+    }
+    if (symbolic::falls_through(original->program.code[entry.target].op)) {
+      fall_through = static_cast<int>(code.size());
+      code.push_back(make(Op::JUMP, 0));
+      code.back().line = original->program.code[entry.target].line;
+    }
+  }
+  const ContinuationBody body = append_original(program, *original, layout, ways);
+  if (broken.whole_loop) {
+    code[first].arg = body.place[entry.target];
+  } else {
+    for (const WayOut& way : ways_out_of(*original, entry)) {
+      const int stub = add_stub(way, empty_after(*original, entry, way.to));
+      code[way.to == entry.target + 1 && symbolic::falls_through(original->program.code[entry.target].op)
+               ? fall_through
+               : first]
+          .arg = stub;
+    }
+  }
   for (const WayOut& way : ways) {
     std::vector<bool> empty = entry.empty_slots;
-    if (broken.whole_loop)
-      empty.resize(original->depths.at(way.to));  // a loop leaves what is below its own alone
-    else
-      empty = empty_after(*original, entry, way.to);
-    const EntryPoint exit{after_landing(original->program, way.to), std::move(empty), way.locals};
-    const int stub = static_cast<int>(program.code.size());
-    append_stub(program, *original, layout, way, exit, resume(original, exit));
+    empty.resize(original->depths.at(way.to));  // a loop leaves what is below its own alone
+    const int stub = add_stub(way, std::move(empty));
     const Instruction& last = original->program.code[way.from];
-    if (fall_through[way.from] >= 0 && way.to == way.from + 1)
-      program.code[fall_through[way.from]].arg = stub;
-    if (symbolic::is_jump(last.op) && last.arg == way.to) program.code[place[way.from]].arg = stub;
+    if (body.fall_through[way.from] >= 0 && way.to == way.from + 1)
+      code[body.fall_through[way.from]].arg = stub;
+    if (symbolic::is_jump(last.op) && last.arg == way.to) code[body.place[way.from]].arg = stub;
   }
   return assemble_entered(*original, program, layout);
 }

@@ -41,6 +41,8 @@ struct OriginalCode {
   // entered code, what it holds is passed there besides. Index in `cells`; -1: not needed.
   bool names_super = false;
   int first_argument = -1;
+  std::vector<symbolic::Loop> loops;
+  std::vector<symbolic::LoopCut> cuts;            // what captures have learnt of them (loop_cuts.h)
   std::map<EntryPoint, PyObject*> resume_points;  // borrowed: each takes itself out when it goes
 
   bool is_cell(int slot) const;
@@ -60,18 +62,33 @@ struct CodeOrigin {
   std::shared_ptr<OriginalCode> original;
   // By instruction: the one of the original that it stands for, -1 in the prologue. Empty: this is the original.
   std::vector<int> instructions;
+  int entered_at = -1;  // where a resume function begins, in the original
+  // The instruction that calls the resume function of what is resumed inside (-1: there is none), which stands for the call at
+  // `entered_at`, and how deep the stack is below its operands.
+  int inner_call = -1, below_inner_call = 0;
 
   int in_original(int at) const { return instructions.empty() ? at : instructions.at(at); }
 };
 CodeOrigin origin_of(PyCodeObject* code);
+const CodeOrigin* known_origin(PyCodeObject* code);  // null: nobody has asked for it yet
+
+// The name of the parameter of entered code for a stack slot.
+std::string stack_parameter(int depth);
 
 // Entered code for a resume function; its origin is registered.
 PyRef make_resume_code(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry);
 
+// The same, entered at a call whose function is resumed as well: its resume function and the arguments of that, whose code is
+// `inner`, are the last parameters, and are called in place of what the program called. `entry.target` is the instruction that
+// calls, with its operands off the stack.
+PyRef make_resume_code_at_call(const std::shared_ptr<OriginalCode>& original, const EntryPoint& entry,
+                               PyCodeObject* inner);
+
 // What Python executes before the function is resumed: the one instruction at `entry.target` if `whole_loop`
 // is false, else a loop, with the ways out of it that are resumed (in instructions and slots of the
-// original).
+// original). is_call: the instruction is a call with its operands off the stack, and the last parameter is called instead.
 struct BrokenCode {
+  bool is_call = false;
   bool whole_loop = false;
   std::vector<symbolic::WayOut> ways_out;
 };

@@ -149,7 +149,9 @@ std::vector<Value*> index_put_body(Builder& b, const Args& args) {
   std::vector<Sym> shown;
   for (int64_t dim : order) shown.push_back(sizes[dim]);
   std::vector<Sym> whole = broadcast_sizes(b.graph(), values.sizes(), shown);
-  if (whole != shown)
+  bool fits = whole.size() == shown.size();
+  for (size_t d = 0; fits && d < shown.size(); ++d) fits = b.sym().expect_eq(whole[d], shown[d], "index_put");
+  if (!fits)
     runtime_error("shape mismatch: value tensor of shape " + sizes_text(values.sizes()) +
                   " cannot be broadcast to indexing result of shape " + sizes_text(shown));
   Tensor placed = permute(expand(own(values), shown), inverse(order));

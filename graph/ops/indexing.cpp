@@ -79,7 +79,7 @@ void check_gather(Builder& b, Tensor self, Tensor index, int64_t dim, const char
   if (std::max(index.rank(), 1) != std::max(self.rank(), 1))
     runtime_error("Index tensor must have the same number of dimensions as input tensor");
   for (int64_t d = 0; d < index.rank() && self.rank() > 0; ++d)
-    if (d != dim && !b.sym().guard(Relation::kLe, index.size(d), self.size(d), name))
+    if (d != dim && !b.sym().expect(Relation::kLe, index.size(d), self.size(d), name))
       runtime_error("Size does not match at dimension " + std::to_string(d) + " expected index " +
                     sizes_text(index.sizes()) + " to be no larger than self " + sizes_text(self.sizes()) +
                     " apart from dimension " + std::to_string(dim));
@@ -214,7 +214,7 @@ Tensor slices_source(Builder& b, const Args& args) {
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   for (int64_t d = 0; d < source.rank(); ++d) {
     const Sym expected = d == dim ? index.type().numel() : self.size(d);
-    if (!b.sym().guard_eq(source.size(d), expected, "index"))
+    if (!b.sym().expect_eq(source.size(d), expected, "index"))
       index_error("Number of indices should be equal to source.size(dim)");
   }
   return source;

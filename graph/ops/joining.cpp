@@ -46,7 +46,7 @@ Tensor cat(Builder& b, std::vector<Tensor> tensors, int64_t dim) {
   for (Tensor& tensor : kept) {
     bool fits = tensor.rank() == rank;
     for (int64_t d = 0; fits && d < rank; ++d)
-      fits = d == dim || b.sym().guard_eq(tensor.size(d), kept[0].size(d), "cat");
+      fits = d == dim || b.sym().expect_eq(tensor.size(d), kept[0].size(d), "cat");
     if (!fits && torch)
       runtime_error("Sizes of tensors must match except in dimension " + std::to_string(dim) + ".");
     if (!fits)
@@ -79,7 +79,7 @@ std::vector<Value*> stack_body(Builder& b, const Args& args) {
   for (Tensor& tensor : tensors) {
     bool same = tensor.sizes().size() == sizes.size();
     for (size_t d = 0; same && d < sizes.size(); ++d)
-      same = b.sym().guard_eq(tensor.sizes()[d], sizes[d], "stack");
+      same = b.sym().expect_eq(tensor.sizes()[d], sizes[d], "stack");
     if (!same) runtime_error("stack expects each tensor to be equal size");
     tensor = unsqueeze(tensor, dim);
   }

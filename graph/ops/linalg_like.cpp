@@ -260,7 +260,7 @@ std::vector<Value*> tensordot_body(Builder& b, const Args& args) {
       x = sum(x, {left[i]}, true);
     else if (is_one(x, left[i]))
       y = sum(y, {right[i]}, true);
-    else if (!b.sym().guard_eq(x.size(left[i]), y.size(right[i]), "tensordot"))
+    else if (!b.sym().expect_eq(x.size(left[i]), y.size(right[i]), "tensordot"))
       runtime_error("contracted dimensions need to match, but first has size " + x.size(left[i]).str() +
                     " in dim " + std::to_string(left[i]) + " and second has size " + y.size(right[i]).str() +
                     " in dim " + std::to_string(right[i]));
@@ -357,7 +357,7 @@ std::vector<Value*> cdist_body(Builder& b, const Args& args) {
   if (is_half(x.dtype())) throw Unsupported("cdist of half types");
   require_float(x, "cdist");
   if (x.dtype() != y.dtype()) throw Unsupported("cdist of several dtypes");
-  if (!b.sym().guard_eq(x.size(-1), y.size(-1), "cdist"))
+  if (!b.sym().expect_eq(x.size(-1), y.size(-1), "cdist"))
     runtime_error("X1 and X2 must have the same number of columns. X1: " + x.size(-1).str() +
                   " X2: " + y.size(-1).str());
   const double p = args.number("p");

@@ -19,7 +19,7 @@ void require_rank(Tensor x, int rank, const char* what) {
   if (x.rank() != rank) runtime_error(std::string(what) + " must be a matrix" + (rank == 3 ? " batch" : ""));
 }
 void same_size(Tensor x, const Sym& a, const Sym& b, const std::string& message) {
-  if (!x.builder->sym().guard_eq(a, b, "matmul")) runtime_error(message);
+  if (!x.builder->sym().expect_eq(a, b, "matmul")) runtime_error(message);
 }
 void refuse_bool(Tensor x) {
   if (x.dtype() == DType::kBool) runtime_error("\"addmm_impl_cpu_\" not implemented for 'Bool'");

@@ -1,8 +1,11 @@
 // Random numbers: the framework's generator draws them at run time, in the program's order, so that the same
 // seed gives eager's numbers. What eager makes of them (dropout's scaling, a mean that is added) is written
 // here in the operators of the table.
+#include "graph/ops/random.h"
+
 #include <cmath>
 
+#include "absl/container/flat_hash_set.h"
 #include "graph/ops/entry.h"
 #include "graph/strides.h"
 
@@ -312,6 +315,15 @@ std::vector<OpDef> random_ops() {
       dropout("feature_alpha_dropout", "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
               dropout_body<true, true>),
   };
+}
+
+bool draws_random_numbers(const OpDef& op) {
+  static const auto* names = [] {
+    auto* made = new absl::flat_hash_set<std::string>;
+    for (const OpDef& row : random_ops()) made->insert(std::string(row.name));
+    return made;
+  }();
+  return names->contains(std::string(op.name));
 }
 
 }  // namespace cdynamo::graph

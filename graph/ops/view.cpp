@@ -252,7 +252,10 @@ Range slice_range(Graph& graph, const Args& args) {
   if (!sym.guard(Relation::kLt, 0, step, "slice")) runtime_error("slice step must be positive");
   Sym start = clamp_bound(sym, args.has("start") ? args.integer("start") : Sym(0), self.sizes[dim]);
   Sym end = clamp_bound(sym, args.has("end") ? args.integer("end") : self.sizes[dim], self.sizes[dim]);
-  if (sym.guard(Relation::kLt, end, start, "slice")) end = start;
+  if (sym.reads_data(end - start))
+    end = max(end, start);
+  else if (sym.guard(Relation::kLt, end, start, "slice"))
+    end = start;
   return {dim, start, floordiv(end - start + step - 1, step), step};
 }
 
@@ -262,6 +265,8 @@ Range narrow_range(Graph& graph, const Args& args) {
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   SymContext& sym = *graph.sym;
   Sym start = args.integer("start"), length = args.integer("length");
+  if (sym.reads_data(start)) sym.require(Relation::kLe, 0, start, "narrow");
+  if (sym.reads_data(start + length)) sym.require(Relation::kLe, start + length, self.sizes[dim], "narrow");
   if (sym.guard(Relation::kLt, length, 0, "narrow")) runtime_error("narrow(): length must be non-negative.");
   if (sym.guard(Relation::kLt, start, 0 - self.sizes[dim], "narrow") ||
       sym.guard(Relation::kLt, self.sizes[dim], start, "narrow"))

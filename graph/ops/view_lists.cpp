@@ -56,7 +56,7 @@ Parts checked_sizes(Graph& graph, const Args& args, const std::vector<Sym>& size
       runtime_error("split_with_sizes expects split_sizes have only non-negative entries");
     total = total + size;
   }
-  if (!graph.sym->guard_eq(total, args.value("self")->type.sizes[dim], "split"))
+  if (!graph.sym->expect_eq(total, args.value("self")->type.sizes[dim], "split"))
     runtime_error("split_with_sizes expects split_sizes to sum exactly to the size of the dimension");
   return of_sizes(dim, sizes);
 }

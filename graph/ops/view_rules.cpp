@@ -34,7 +34,7 @@ std::vector<Sym> resolve_sizes(SymContext& sym, const TensorType& self, std::vec
                   std::to_string(sym.hint(numel)));
   };
   if (unknown < 0) {
-    if (!sym.guard_eq(numel, known, "view")) invalid();
+    if (!sym.expect_eq(numel, known, "view")) invalid();
     return sizes;
   }
   if (sym.guard_eq(known, 0, "view")) {
@@ -42,7 +42,7 @@ std::vector<Sym> resolve_sizes(SymContext& sym, const TensorType& self, std::vec
     runtime_error("cannot reshape tensor of 0 elements into shape " + sizes_text(sizes) +
                   " because the unspecified dimension size -1 can be any value and is ambiguous");
   }
-  if (!sym.guard_eq(mod(numel, known), 0, "view")) invalid();
+  if (!sym.expect_eq(mod(numel, known), 0, "view")) invalid();
   sizes[unknown] = floordiv(numel, known);
   return sizes;
 }
@@ -120,7 +120,8 @@ TensorType expanded(SymContext& sym, const TensorType& self, std::vector<Sym> si
         runtime_error("expand: -1 isn't allowed in a leading, non-existing dimension " + std::to_string(i));
       sizes[i] = size;
     }
-    if (!(size == sizes[i]) && !sym.guard_eq(size, sizes[i], "expand")) {
+    const bool is_one = !(size == sizes[i]) && sym.reads_data(sizes[i]) && size == Sym(1);
+    if (is_one || (!(size == sizes[i]) && !sym.expect_eq(size, sizes[i], "expand"))) {
       if (!sym.guard_eq(size, 1, "expand"))
         runtime_error("The expanded size of the tensor (" + sizes[i].str() +
                       ") must match the existing size (" + size.str() + ") at non-singleton dimension " +
@@ -143,6 +144,10 @@ Alias alias_always_view(const Node&) { return Alias::kView; }
 
 Sym clamp_bound(SymContext& sym, const Sym& bound, const Sym& size) {
   Sym at = bound;
+  if (sym.reads_data(at)) {  // what counts from the end is left to Python
+    sym.require(Relation::kLe, 0, at, "slice");
+    return min(at, size);
+  }
   if (sym.guard(Relation::kLt, at, 0, "slice")) {
     at = at + size;
     if (sym.guard(Relation::kLt, at, 0, "slice")) return 0;
@@ -151,6 +156,11 @@ Sym clamp_bound(SymContext& sym, const Sym& bound, const Sym& size) {
 }
 
 Sym wrap_index(SymContext& sym, const Sym& index, const Sym& size, const std::string& message) {
+  if (sym.reads_data(index)) {
+    sym.require(Relation::kLe, 0, index, "index");
+    sym.require(Relation::kLt, index, size, "index");
+    return index;
+  }
   if (sym.guard(Relation::kLe, size, index, "index") || sym.guard(Relation::kLt, index, 0 - size, "index"))
     index_error(message);
   return sym.guard(Relation::kLt, index, 0, "index") ? index + size : index;

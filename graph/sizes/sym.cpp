@@ -160,6 +160,30 @@ Sym SymContext::new_symbol(std::string name, int64_t hint, int64_t min, int64_t 
   return Sym(node);
 }
 
+// What is decided with it is checked later on; it should be what most numbers do.
+static constexpr int64_t kHintOfData = 1009;
+
+Sym SymContext::new_data_symbol(int64_t min, int64_t max) {
+  Sym symbol = new_symbol("u" + std::to_string(impl_->symbols.size()), kHintOfData, min, max);
+  impl_->symbols.back().from_data = true;
+  ++impl_->data_symbols;
+  return symbol;
+}
+
+bool SymContext::reads_data(const Sym& expression) const {
+  if (expression.is_constant() || impl_->data_symbols == 0) return false;
+  const SymNode& node = *expression.node();
+  if (node.kind == SymKind::kSymbol) return impl_->symbols[node.symbol].from_data;
+  return std::ranges::any_of(node.operands, [&](const Sym& operand) { return reads_data(operand); });
+}
+
+void mark_symbols(const Sym& expression, std::vector<bool>& symbols) {
+  if (expression.is_constant()) return;
+  const SymNode& node = *expression.node();
+  if (node.kind == SymKind::kSymbol) symbols[node.symbol] = true;
+  for (const Sym& operand : node.operands) mark_symbols(operand, symbols);
+}
+
 const std::vector<SymbolInfo>& SymContext::symbols() const { return impl_->symbols; }
 const std::vector<SymGuard>& SymContext::guards() const { return impl_->guards; }
 Sym SymContext::simplify(const Sym& expression) const { return impl_->resolve(expression); }
@@ -262,7 +286,25 @@ bool SymContext::guard(Relation relation, const Sym& a, const Sym& b, const char
   return result;
 }
 
+bool SymContext::expect(Relation relation, const Sym& a, const Sym& b, const char* reason) {
+  if (!reads_data(a) && !reads_data(b)) return guard(relation, a, b, reason);
+  if (std::optional<bool> answer = known(relation, a, b)) return *answer;
+  require(relation, a, b, reason);
+  return true;
+}
+
+void SymContext::require(Relation relation, const Sym& a, const Sym& b, const char* reason) {
+  if (known(relation, a, b) == std::optional(true)) return;
+  impl_->assume(relation, a, b);
+  impl_->guards.push_back({relation, a, b, reason});
+}
+
 int64_t SymContext::specialize(const Sym& expression, const char* reason) {
+  if (reads_data(expression)) {
+    const Sym fixed = simplify(expression);
+    if (!fixed.is_constant()) throw DataDependent(reason);
+    return fixed.constant();
+  }
   int64_t value = hint(expression);
   guard(Relation::kEq, expression, value, reason);
   return value;

@@ -12,6 +12,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,23 +82,48 @@ struct SymbolInfo {
   std::string name;                  // "s0"
   int64_t hint;                      // the value in the call that is being captured
   int64_t min = 2, max = INT64_MAX;  // sizes 0 and 1 are specialised unless the user asks otherwise
+  // A number that is read from a tensor while the graph runs (core.read_int): it has no value in the call that is being
+  // captured. What is assumed of it is checked when it is known.
+  bool from_data = false;
 };
+
+// A decision on a number that is known only when the graph runs.
+struct DataDependent : std::exception {
+  explicit DataDependent(std::string what) : text(std::move(what)) {}
+  const char* what() const noexcept override { return text.c_str(); }
+  std::string text;
+};
+
+// Marks the symbols that an expression is made of, by index.
+void mark_symbols(const Sym& expression, std::vector<bool>& symbols);
 
 class SymContext {
  public:
   SymContext();
   ~SymContext();
   Sym new_symbol(std::string name, int64_t hint, int64_t min = 2, int64_t max = INT64_MAX);
+  // A symbol whose value the graph reads itself.
+  Sym new_data_symbol(int64_t min, int64_t max);
+  bool reads_data(const Sym& expression) const;  // depends on such a symbol
+  bool reads_data(const SymGuard& guard) const { return reads_data(guard.left) || reads_data(guard.right); }
   const std::vector<SymbolInfo>& symbols() const;
   int64_t hint(const Sym& expression) const;  // its value under the hints
   // Proven from ranges and the guards recorded so far: true, false, or unknown.
   std::optional<bool> known(Relation relation, const Sym& a, const Sym& b) const;
-  // Decides with the hints; records what was assumed when it is not known already.
+  // Decides with the hints; records what was assumed when it is not known already. Numbers that the graph reads are taken for
+  // large and equal to nothing else.
   bool guard(Relation relation, const Sym& a, const Sym& b, const char* reason = "");
   bool guard_eq(const Sym& a, const Sym& b, const char* reason = "") {
     return guard(Relation::kEq, a, b, reason);
   }
-  // Pins an expression to its hint.
+  // As guard, of what makes eager raise an error where it does not hold: numbers that the graph reads are expected to fit.
+  bool expect(Relation relation, const Sym& a, const Sym& b, const char* reason = "");
+  bool expect_eq(const Sym& a, const Sym& b, const char* reason = "") {
+    return expect(Relation::kEq, a, b, reason);
+  }
+  // Records what has to hold, whatever the hints say.
+  void require(Relation relation, const Sym& a, const Sym& b, const char* reason = "");
+  // Pins an expression to its hint. Throws DataDependent where it has none.
   int64_t specialize(const Sym& expression, const char* reason = "");
   const std::vector<SymGuard>& guards() const;
   // The expression with what equalities among the guards say put in: constant where they fix it.

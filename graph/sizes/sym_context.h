@@ -15,6 +15,7 @@ struct SymFactory {
 
 struct SymContext::Impl {
   std::vector<SymbolInfo> symbols;
+  int data_symbols = 0;
   std::vector<Range> ranges;  // of the symbols, narrowed by guards
   std::vector<const SymNode*> symbol_nodes;
   std::vector<SymGuard> guards;

@@ -104,6 +104,7 @@ void KernelEmitter::emit_prologue(const std::string& name) {
   annotate("reqntidx", plan_.threads());
   annotate("reqntidy", 1);
   annotate("reqntidz", 1);
+  if (plan_.resident_blocks > 0) annotate("minctasm", plan_.resident_blocks);
   entry_ = BasicBlock::Create(context, "entry", function_);
   auto* start = BasicBlock::Create(context, "start", function_);
   exit_ = BasicBlock::Create(context, "exit", function_);

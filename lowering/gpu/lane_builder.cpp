@@ -19,52 +19,39 @@ Scalar LaneBuilder::rare(Scalar condition, Scalar common, Prim prim, const Scala
   auto* known = dyn_cast<Constant>(value(condition));
   if (known && known->isNullValue()) return common;
   if (known) return wrap(call_exact(prim, operands, count), common.dtype);
-  const Operands kept(operands, operands + count);
-  if (collected_ && prim == collected_prim_) {
-    collected_->push_back({condition, common, kept});
+  if (collected_) {
+    collected_->push_back(value(condition));
     return common;
   }
-  return wrap(emit_rare_case(prim, {condition, common, kept}), common.dtype);
+  const Operands kept(operands, operands + count);
+  return wrap(
+      branch(value(condition), {value(common)}, [&] { return std::vector{emit_rare(prim, kept)}; })[0],
+      common.dtype);
 }
 
-std::vector<Scalar> LaneBuilder::prims(Prim prim, std::span<const Operands> operands) {
-  std::vector<Scalar> results;
-  std::vector<RareCase> cases;
-  collected_ = &cases;
-  collected_prim_ = prim;
-  for (const Operands& of_one : operands)
-    results.push_back(this->prim(prim, of_one.data(), static_cast<int>(of_one.size())));
+std::vector<Value*> LaneBuilder::together(int count, const std::function<Value*(int)>& emit) {
+  if (count == 1) return {emit(0)};
+  std::vector<Value*> results, conditions;
+  collected_ = &conditions;
+  for (int i = 0; i < count; ++i) results.push_back(emit(i));
   collected_ = nullptr;
-  if (cases.empty()) return results;
-  Value* any_rare = value(cases[0].condition);
-  for (const RareCase& c : std::span(cases).subspan(1)) any_rare = ir_.CreateOr(any_rare, value(c.condition));
-  // What is rare comes last in each function: its common value is the result.
-  std::vector<Scalar*> of_case;
-  for (const RareCase& c : cases) {
-    auto at = std::ranges::find_if(results, [&](Scalar& r) { return r.handle == c.common.handle; });
-    if (at == results.end()) throw graph::InternalError("emission: a rare case that is not the last step");
-    of_case.push_back(&*at);
-  }
-  std::vector<Value*> common;
-  for (const RareCase& c : cases) common.push_back(value(c.common));
-  const std::vector<Value*> merged = branch(any_rare, common, [&] {
+  if (conditions.empty()) return results;
+  Value* any_rare = conditions[0];
+  for (Value* condition : std::span(conditions).subspan(1)) any_rare = ir_.CreateOr(any_rare, condition);
+  const std::vector<Value*> common = results;
+  results = branch(any_rare, common, [&] {
     std::vector<Value*> exact;
-    for (const RareCase& c : cases) exact.push_back(emit_rare_case(prim, c));
+    for (int i = 0; i < count; ++i) exact.push_back(emit(i));
     return exact;
   });
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const Scalar result = wrap(merged[i], cases[i].common.dtype);
-    note_bound(result, bound(cases[i].common));
-    *of_case[i] = result;
-  }
+  for (int i = 0; i < count; ++i)
+    if (const auto known = bounds_.find(common[i]); known != bounds_.end()) {
+      const double bound = known->second;
+      bounds_[results[i]] = bound;
+    }
   return results;
 }
 
-// `inside` where the condition holds, which is hardly ever.
-Value* LaneBuilder::emit_rare_case(Prim prim, const RareCase& c) {
-  return branch(value(c.condition), {value(c.common)},
-                [&] { return std::vector{emit_rare(prim, c.operands)}; })[0];
-}
 std::vector<Value*> LaneBuilder::branch(Value* condition, const std::vector<Value*>& otherwise,
                                         const std::function<std::vector<Value*>()>& inside) {
   LLVMContext& context = ir_.getContext();
@@ -183,6 +170,14 @@ std::optional<Scalar> LaneBuilder::own(Prim prim, Scalar x) {
   if (prim != Prim::k_exp || x.dtype != DType::kF32) return std::nullopt;
   const DType f32 = DType::kF32;
   constexpr double kLog2E = 1.4426950216293335, kLog2ELow = 1.9251366722983221e-8, kRange = 252;
+  if (bound(x) <= 2) {  // 2^n 2^f is the device's 2^x; it is given what the product's rounding lost
+    constexpr double kLn2 = 0.69314718055994531;
+    const Scalar product = mul(x, constant(kLog2E, f32));
+    const Scalar lost = fma(x, constant(kLog2ELow, f32), fma(x, constant(kLog2E, f32), neg(product)));
+    const Scalar power =
+        wrap(ir_.CreateIntrinsic(Intrinsic::nvvm_ex2_approx_ftz_f, {}, {value(product)}), f32);
+    return fma(power, mul(lost, constant(kLn2, f32)), power);
+  }
   Value* part =
       ir_.CreateIntrinsic(Intrinsic::nvvm_saturate_f, {},
                           {value(fma(x, constant((kLog2E + kLog2ELow) / kRange, f32), constant(0.5, f32)))});

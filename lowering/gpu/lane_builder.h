@@ -25,10 +25,9 @@ class LaneBuilder final : public emit::CodeBuilder {
   // A branch to code that is right everywhere (lowering/math/exact.cpp).
   Scalar rare(Scalar condition, Scalar common, Prim prim, const Scalar* operands, int count) override;
 
-  // The same function of several operands (or pairs), with one branch for all their rare arguments: what is common is not
-  // taken apart by branches.
-  using Operands = llvm::SmallVector<Scalar, 2>;
-  std::vector<Scalar> prims(Prim prim, std::span<const Operands> operands);
+  // The values that `emit` makes for each of several points, with one branch for all that is rare among them: what is common is not
+  // taken apart by branches. Behind the branch all are made again. `emit` has no effects but instructions.
+  std::vector<llvm::Value*> together(int count, const std::function<llvm::Value*(int)>& emit);
 
   Scalar scale(Scalar x, Scalar n) override;
   Scalar constant_at(std::span<const double> table, Scalar index) override;
@@ -47,12 +46,8 @@ class LaneBuilder final : public emit::CodeBuilder {
   llvm::Value* shuffle(llvm::Value* value, llvm::Intrinsic::ID kind, llvm::Value* which, int clamp);
   llvm::Value* to_integer(llvm::Value* v, DType dtype) override;
   llvm::Value* opaque(llvm::Value* value) override;
-  struct RareCase {
-    Scalar condition, common;
-    Operands operands;
-  };
+  using Operands = llvm::SmallVector<Scalar, 2>;
   llvm::Value* emit_rare(Prim prim, const Operands& operands);
-  llvm::Value* emit_rare_case(Prim prim, const RareCase& c);
   // What `inside` gives where the condition holds, else `otherwise`.
   std::vector<llvm::Value*> branch(llvm::Value* condition, const std::vector<llvm::Value*>& otherwise,
                                    const std::function<std::vector<llvm::Value*>()>& inside);
@@ -62,9 +57,8 @@ class LaneBuilder final : public emit::CodeBuilder {
 
   int exact_copies_ = 0;
   llvm::ValueMap<llvm::Value*, double> bounds_;
-  // While `prims` collects them: of this function.
-  std::vector<RareCase>* collected_ = nullptr;
-  Prim collected_prim_{};
+  // While `together` collects them: the conditions of what is rare.
+  std::vector<llvm::Value*>* collected_ = nullptr;
 };
 
 }  // namespace cdynamo::lowering::gpu

@@ -19,18 +19,13 @@ void KernelEmitter::emit_statement(const Stmt& stmt, Spread spread) {
       break;
     default: break;
   }
+  const int copies = copies_of(spread);
+  const auto emit_copy = [&](int copy) { return emit_value(stmt, copy); };
   Registers results;
-  if (stmt.kind == StmtKind::kPrim) {
-    std::vector<LaneBuilder::Operands> operands(copies_of(spread));
-    for (size_t copy = 0; copy < operands.size(); ++copy)
-      for (size_t i = 0; i < stmt.operands.size(); ++i)
-        operands[copy].push_back(operand(stmt, static_cast<int>(i), static_cast<int>(copy)));
-    for (Scalar result : builder_.prims(stmt.prim, operands))
-      results.push_back(
-          LaneBuilder::value(runtime::is_half(stmt.dtype) ? builder_.round_to(result, stmt.dtype) : result));
-  } else {
-    for (int copy = 0; copy < copies_of(spread); ++copy) results.push_back(emit_value(stmt, copy));
-  }
+  if (stmt.kind == StmtKind::kPrim || stmt.kind == StmtKind::kOp)
+    results = builder_.together(copies, emit_copy);
+  else
+    for (int copy = 0; copy < copies; ++copy) results.push_back(emit_copy(copy));
   registers_[stmt.dst] = std::move(results);
 }
 

@@ -14,6 +14,7 @@ constexpr int kAccessBytes = 16;       // the widest access
 constexpr int64_t kMostInFlight = 32;  // elements that a thread holds of each value of a row
 constexpr int kPointwiseThreads = 256;
 constexpr int kMostRowThreads = 1024;
+constexpr int kResidentThreads = 1536;  // of a processor: each has 40 registers
 
 constexpr int64_t kLongRow = 1 << 14;  // of a reduction that one block does alone
 constexpr int64_t kBlock = 1 << 13;    // elements of a block of a split reduction, at least
@@ -103,6 +104,13 @@ class Planner {
     return cost;
   }
 
+  bool computes_wide() const {
+    for (const Phase& phase : kernel_.phases)
+      for (const Stmt& stmt : phase.body)
+        if (stmt.dtype == DType::kF64) return true;
+    return false;
+  }
+
   void plan_pointwise() {
     plan_.outer_threads = kPointwiseThreads;
     if (kernel_.outer.empty()) {
@@ -155,7 +163,13 @@ class Planner {
     plan_.whole_row = alike_ && row_.is_constant() && tiles * plan_.inner_vector <= kMostInFlight &&
                       tiles * plan_.inner_vector * values_kept() <= 128;
     plan_.tiles = static_cast<int>(plan_.whole_row ? tiles : std::clamp<int64_t>(tiles, 1, 4));
-    if (!plan_.whole_row && body_cost() * plan_.inner_vector > 64) plan_.tiles = 1;
+    // Two tiles are enough for the loads of one to be under way while the other is computed. So that other warps' are too, a thread
+    // has no more than 40 registers, where these do.
+    if (!plan_.whole_row && body_cost() * plan_.inner_vector > 64) {
+      plan_.tiles = std::min(plan_.tiles, 2);
+      if (plan_.inner_threads <= kMostRowThreads / 2 && body_cost() <= 80 && !computes_wide())
+        plan_.resident_blocks = std::min(kResidentThreads / plan_.threads(), 16);
+    }
   }
 
   // Whether all that is sequential are running values: no point reads what another one writes. Short rows that lie next to each
@@ -306,7 +320,7 @@ ReductionBlocks reduction_blocks(const ReductionShape& shape, const Architecture
   const int64_t long_row = shape.results_are_innermost ? 256 : kLongRow;
   const int64_t block = shape.results_are_innermost ? 64 : kBlock;
   if (rows >= enough || shape.length <= long_row) return {};
-  return {std::clamp<int64_t>(std::min(shape.length / block, 4 * enough / std::max<int64_t>(rows, 1)), 2,
+  return {std::clamp<int64_t>(std::min(shape.length / block, 8 * enough / std::max<int64_t>(rows, 1)), 2,
                               kMostBlocks / 2),
           kMostBlocks};
 }

@@ -47,7 +47,9 @@ struct ThreadPlan {
   bool whole_row = false;
   bool scans = false;
   bool narrow = false;  // indices fit 32 bits
-  Sym points;           // of the outer axes
+  // Blocks that a processor is to have room for: what limits the registers of a thread. 0: the assembler decides.
+  int resident_blocks = 0;
+  Sym points;  // of the outer axes
   Sym blocks;
   std::vector<ScratchPlace> scratch;  // one a buffer of the kernel; global ones are ignored
   int64_t shared_scratch = 0;         // bytes a row

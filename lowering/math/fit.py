@@ -124,6 +124,8 @@ FITS = {
         (pi / 4) ** 2 * mpf("1.001"),
         lambda t: t**2 / cos(sqrt(t)),
     ),
+    # cos(r) = 1 + r^2 g(r^2), |r| <= 1
+    "cos_small": (4, 0, lambda t: (cos(sqrt(t)) - 1) / t, SMALL, mpf("1.001"), lambda t: t / cos(sqrt(t))),
     # asin(x) = x + x^3 g(x^2), |x| <= 1/2
     "asin": (
         5,

@@ -226,6 +226,10 @@ E sin(E x) {
 // cos(x) = sin(x + pi/2): the nearest odd multiple of pi/2 is subtracted.
 E cos(E x) {
   E a = abs(x);
+  if (!x.is_f64() && x.b->bound(x.s) <= 1) {
+    E t = x * x;
+    return at_most_one(fma(t, polynomial(t, kCosSmallF32), 1.0));
+  }
   if (is_small(x)) return at_most_one(-sin_reduced(reduce(a, x.like(0.5), 1)));
   E shifted = fma(a, 0.31830988618379067, -0.5) + magic(x);
   E n = (shifted - magic(x)) + 0.5;

@@ -111,17 +111,22 @@ def reset() -> None:
     _C.reset()
 
 
-_STANCES = ("default", "force_eager")
+# In the order of Stance in frame_eval/hook/stance.h.
+_STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile")
 
 
 def set_stance(stance: str) -> None:
-    """ "default": compiled code runs. "force_eager": every optimized callable runs in plain Python.
+    """What optimized callables do from here on. `torch.compiler.set_stance` is obeyed as well.
+
+    "default": compiled code runs. "force_eager": every optimized callable runs in plain Python.
+    "eager_on_recompile": what is compiled runs, and nothing else is compiled. "fail_on_recompile": what would have to
+    be compiled raises RuntimeError. "eager_then_compile": the first call of a function runs in plain Python.
 
     Raises ValueError for an unknown stance.
     """
     if stance not in _STANCES:
         raise ValueError(f"unknown stance {stance!r}; there are {', '.join(_STANCES)}")
-    _C.set_config("disabled", int(stance == "force_eager"))
+    _C.set_config("stance", _STANCES.index(stance))
 
 
 tell_extension()

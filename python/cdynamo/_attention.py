@@ -122,11 +122,16 @@ class Attention:
     be asked for, the log-sum-exp; with dropout, the state of the random numbers too. Its backward is given these as
     well."""
 
-    def __init__(self, kernel: _Kernel, options: Options, num_operands: int) -> None:
+    def __init__(self, choice: int, options: Options, num_operands: int) -> None:
+        kernel = _KERNELS[choice]
         self.name = "aten::scaled_dot_product_attention"
         self.__name__ = self.__qualname__ = kernel.forward.__name__.strip("_") + "_attention"
         self.attributes = f"{self.__name__}, {options}"
         self.multiple = kernel.multiple
+        # Called as it is without Python (runtime/library/torch_attention.h).
+        self.native = None
+        if choice in (1, 2) and not options.dropout:
+            self.native = (choice, options.causal, options.scale, options.logsumexp)
         self.stale = False
         self.types: list[tuple] = []
         self._kernel, self._options, self._num_operands = kernel, options, num_operands
@@ -196,7 +201,7 @@ def describe(operands: Sequence[tuple], options: tuple, gradients: Sequence[bool
         if no_kernel or mask is not None and causal:  # the latter is an error of eager's
             return None
         scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-        call = Attention(kernel, Options(dropout, causal, scale, any(gradients)), len(operands))
+        call = Attention(choice, Options(dropout, causal, scale, any(gradients)), len(operands))
         padding = -q.shape[-1] % kernel.multiple
         empty = [_empty(operand) for operand in operands]
         empty[:3] = [torch.nn.functional.pad(x, (0, padding)) if padding else x for x in empty[:3]]

@@ -48,6 +48,11 @@ def __getattr__(name: str) -> Callable[..., Any]:
 # What the expressions call.
 
 
+def read_int(self):
+    """The value of a size symbol from here on."""
+    return int(self)
+
+
 def torch_dtype(name):
     import torch
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from cdynamo._config import config
 from cdynamo._errors import BackendCompilerFailed, backend_failure
-from cdynamo._graph import Graph, Node, Size, map_leaves
+from cdynamo._graph import Graph, Node, Size, map_leaves, reads_size
 from cdynamo._numpy_fx import (
     as_array,
     as_number,
@@ -73,6 +73,8 @@ def to_fx(graph: Graph) -> Any:
         target = target_of(node.target) if is_numpy and node.op == "call_function" else node.target
         nodes[node] = made.create_node(node.op, target, args, map_leaves(convert, node.kwargs))
         nodes[node].meta.update(node.meta)
+        if reads_size(node):
+            sizes[node.args[1]] = fx.Proxy(nodes[node], tracer)
     return fx.GraphModule(root, made)
 
 
@@ -108,13 +110,15 @@ _MOST_NESTED = 8  # backends at work inside of one another: more is a backend th
 _LOGGER = logging.getLogger("cdynamo")
 
 
-def bridge_to(backend: Callable, is_eager: bool) -> Callable[[dict, list, int], tuple[Callable, Callable | None]]:
-    """What the extension calls with a graph's description, the inputs of the call that is being compiled, and how many
-    backends are at work on this thread.
+def bridge_to(
+    backend: Callable, is_eager: bool
+) -> Callable[[dict, list, int], tuple[Callable, Callable | None, tuple[int, ...]]]:
+    """What the extension calls with a graph's description, the inputs of the call that is being compiled (tensors, then
+    the program's dynamic ints), and how many backends are at work on this thread.
 
     Programs that use torch give their backend GraphModules on tensors, their NumPy parts too; others a `cdynamo.Graph`.
-    Returns a callable that takes the graph's inputs and returns its outputs, and one that runs the program's calls one
-    by one (None: the same).
+    Returns a callable that takes the graph's inputs and returns its outputs, one that runs the program's calls one by
+    one (None: the same), and which of the ints are among the inputs.
 
     The bridge raises BackendCompilerFailed where the backend fails; with `config.suppress_errors = True` that is
     logged, and the graph is run call by call.
@@ -124,22 +128,24 @@ def bridge_to(backend: Callable, is_eager: bool) -> Callable[[dict, list, int], 
 
     def compile_graph(
         description: dict[str, Any], example_inputs: list[Any], nesting: int
-    ) -> tuple[Callable, Callable | None]:
+    ) -> tuple[Callable, Callable | None, tuple[int, ...]]:
         nonlocal with_torch
         graph = Graph(description)
+        tensors = len(description["inputs"])
+        example_inputs = example_inputs[:tensors] + [example_inputs[tensors + i] for i in graph.ints]
         modes = _grad_modes(graph)
         finish = _with_grad_modes(modes)
         with_torch = with_torch or description["uses_torch"] or uses_torch(description["globals"])
         if is_eager:
-            return finish(graph.forward), None
+            return finish(graph.forward), None, graph.ints
 
         def compile_for(inputs: Sequence[Any]) -> Callable:
             with _grad_mode_of_caller(True in modes):
                 return _compile(backend, graph, inputs, with_torch, nesting)
 
         if graph.symbols:
-            return finish(_one_for_each_size(graph, compile_for)), finish(graph.forward)
-        return finish(compile_for(example_inputs)), finish(graph.forward)
+            return finish(_one_for_each_size(graph, compile_for)), finish(graph.forward), graph.ints
+        return finish(compile_for(example_inputs)), finish(graph.forward), graph.ints
 
     compile_graph.__name__ = _name_of(backend)
     return compile_graph

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,7 +40,8 @@ class Graph:
 
     def __init__(self, description: dict[str, Any]) -> None:
         self.nodes: list[Node] = []
-        self.symbols: list[tuple[str, int, int]] = description["symbols"]  # name, input, dimension (-1: an int input)
+        self.symbols: list[tuple[str, int, int]] = []  # name, input, dimension (-1: an int input)
+        self.ints: tuple[int, ...] = ()  # which of the program's dynamic ints are inputs: those that calls read
         self.framework: str = description["framework"]  # "torch" or "numpy"
         self.numbers: frozenset[int] = frozenset(description.get("numbers", ()))  # inputs that are floats
         self._readable: str = description["readable"]
@@ -48,10 +50,22 @@ class Graph:
         self._names: dict[str, int] = {}
         for value, name in description["inputs"]:
             self._values[value] = self._add("placeholder", name, name)
+        self._add_symbols(description["symbols"], description["calls"])
         for call, location in zip(description["calls"], description["locations"]):
             self._add_call(call, location)
         outputs = tuple(self._value(value) for value in description["outputs"])
         self._add("output", "output", "output", (outputs,))
+
+    def _add_symbols(self, symbols: list[tuple[str, int, int]], calls: list[tuple]) -> None:
+        tensors = len(self.nodes)
+        read = set().union(*(_names_in(call) for call in calls))
+        for name, i, dim in symbols:
+            if i < tensors:
+                self.symbols.append((name, i, dim))
+            elif name in read:
+                self.ints += (i - tensors,)
+                self.symbols.append((name, len(self.nodes), dim))
+                self._add("placeholder", name, name)
 
     def _value(self, value: int) -> Node:
         if value not in self._values:
@@ -128,7 +142,7 @@ class Graph:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Executes the calls one by one on `inputs`, in the order of the placeholders; returns the outputs."""
-        sizes = {"min": min, "max": max, **self.size_values(inputs)} if self.symbols else {}
+        sizes = {"min": min, "max": max, **self.size_values(inputs)}
         made: dict[Node, Any] = dict(zip(self.placeholders, inputs))
 
         def value_of(leaf: Any) -> Any:
@@ -147,6 +161,8 @@ class Graph:
                 made[node] = getattr(args[0], node.target)(*args[1:], **kwargs)
             else:
                 made[node] = node.target(*args, **kwargs)
+                if reads_size(node):
+                    sizes[node.args[1]] = made[node]
         raise RuntimeError("the graph has no output")
 
     def forward(self, *inputs: Any) -> list[Any]:
@@ -163,6 +179,22 @@ class Graph:
         from cdynamo._fx import to_fx
 
         return to_fx(self)
+
+
+def reads_size(node: Node) -> bool:
+    """The call gives the value of a size symbol, which its second argument names: core.read_int."""
+    return getattr(node.target, "__name__", "") == "core_read_int"
+
+
+def _names_in(encoded: Any) -> set[str]:
+    """The symbols that the ints of a call's record are made of."""
+    if isinstance(encoded, tuple) and len(encoded) == 2 and encoded[0] in ("value", "const", "unknown", "int"):
+        return set(re.findall(r"[a-z]+\d+", encoded[1][0])) if encoded[0] == "int" else set()
+    if isinstance(encoded, dict):
+        encoded = tuple(encoded.values())
+    if isinstance(encoded, (tuple, list)):
+        return set().union(*map(_names_in, encoded))
+    return set()
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:

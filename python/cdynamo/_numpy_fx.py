@@ -107,7 +107,7 @@ def is_array(value: Any) -> bool:
 
 def is_numpy_constant(leaf: Any) -> bool:
     numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(leaf, (numpy.generic, numpy.dtype))
+    return numpy is not None and isinstance(leaf, (numpy.generic, numpy.dtype, numpy.ndarray))
 
 
 def target_of(target: Any) -> Any:

@@ -108,8 +108,8 @@ PyObject* set_config(PyObject*, PyObject* args) {
     config.memory_budget = number;
   else if (key == "compile_seconds")
     config.compile_seconds = number;
-  else if (key == "disabled")
-    config.disabled = value;
+  else if (key == "stance")
+    config.stance = static_cast<int>(value);
   else
     return PyErr_Format(PyExc_KeyError, "no setting '%s'", name);
   Py_RETURN_NONE;

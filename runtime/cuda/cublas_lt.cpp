@@ -2,17 +2,23 @@
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/hash/hash.h>
+#include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "runtime/cuda/algorithm_timing.h"
 #include "runtime/cuda/symbol_table.h"
 #include "runtime/cuda/torch_memory.h"
+#include "runtime/host/kernel_cache.h"
 #include "runtime/host/parallel.h"
 
 namespace cdynamo::runtime::cuda {
@@ -46,6 +52,7 @@ constexpr uint32_t kEpilogueBias = 4, kExactReductions = 1 | 2;  // in place, or
 constexpr size_t kWorkspace = size_t{32} << 20;
 
 struct Library {
+  size_t (*get_version)();
   int (*create)(Handle*);
   int (*desc_create)(Descriptor*, int compute_type, int scale_type);
   int (*desc_destroy)(Descriptor);
@@ -65,6 +72,7 @@ struct Library {
 
 #define CDYNAMO_LT(member, name) {name, offsetof(Library, member)}
 constexpr Symbol kSymbols[] = {
+    CDYNAMO_LT(get_version, "cublasLtGetVersion"),
     CDYNAMO_LT(create, "cublasLtCreate"),
     CDYNAMO_LT(desc_create, "cublasLtMatmulDescCreate"),
     CDYNAMO_LT(desc_destroy, "cublasLtMatmulDescDestroy"),
@@ -141,12 +149,14 @@ struct Product {
   int device = 0;
   DType dtype = DType::kF32;
   bool tf32 = false, bias = false, addend = false;
+  bool timed = false;  // its algorithm is the fastest of some, not the first
   int64_t batch = 1;
   Operand left, right, added, result;
 
-  std::array<int64_t, 30> key() const {
-    std::array<int64_t, 30> fields{device, static_cast<int64_t>(dtype), tf32, bias, addend, batch};
-    size_t at = 6;
+  using Key = std::array<int64_t, 31>;
+  Key key() const {
+    Key fields{device, static_cast<int64_t>(dtype), tf32, bias, addend, timed, batch};
+    size_t at = 7;
     for (const Operand* o : {&left, &right, &added, &result})
       for (int64_t field :
            {o->rows, o->columns, o->leading, o->batch_stride, int64_t{o->operation}, int64_t{o->alignment}})
@@ -155,13 +165,20 @@ struct Product {
   }
 };
 
+struct Choice {
+  Algorithm algorithm{};
+  size_t workspace_bytes = 0;
+};
+
 struct Prepared {
   Descriptor descriptor = nullptr;
   Layout left = nullptr, right = nullptr, added = nullptr, result = nullptr;
-  Algorithm algorithm{};
-  size_t workspace_bytes = 0;
-  bool possible = false;
+  std::vector<Choice> choices;  // the best as far as known first; more than one: they have yet to be timed
+  size_t workspace_bytes = 0;   // that any of them needs
+  bool possible() const { return !choices.empty(); }
 };
+
+constexpr int kMostChoices = 8;
 
 // cudaDataType_t and cublasComputeType_t of a product.
 struct Types {
@@ -184,19 +201,60 @@ class Products {
   explicit Products(const Library& library) : library_(library) {}
 
   // Prepared for ever: a process has as many products as shapes.
-  const Prepared& find(const Product& product) {
+  Prepared& find(const Product& product) {
     auto [entry, is_new] = prepared_.try_emplace(product.key());
     if (is_new) entry->second = std::make_unique<Prepared>(prepare(product));
     return *entry->second;
+  }
+  // Only `fastest` is left, in later processes too.
+  void choose(const Product& product, Prepared& prepared, int fastest) const {
+    const Choice choice = prepared.choices.at(fastest);
+    prepared.choices = {choice};
+    prepared.workspace_bytes = choice.workspace_bytes;
+    KernelCache::process().put(cache_key(product), {reinterpret_cast<const char*>(&choice), sizeof choice});
   }
   Handle handle(int device) {
     Handle& handle = handles_[device];
     if (!handle && library_.create(&handle) != 0) handle = nullptr;
     return handle;
   }
+  // Memory for the product that runs next on the stream; null where there is none. Products of a stream run one after the other, so
+  // they share it.
+  char* workspace(int device, Stream stream, size_t bytes) {
+    Workspace& kept = workspaces_[{device, stream}];
+    if (kept.bytes < bytes) {
+      kept.block.free();
+      kept.block = DeviceBlock(bytes);
+      kept.bytes = kept.block.data() ? bytes : 0;
+    }
+    return kept.block.data();
+  }
   std::mutex mutex;
 
  private:
+  struct Workspace {
+    DeviceBlock block;
+    size_t bytes = 0;
+  };
+
+  // What a choice is good for: the library, the kind of device, the product.
+  std::string cache_key(const Product& product) const {
+    Product::Key fields = product.key();
+    const DeviceInfo& device = device_info(product.device);
+    fields[0] = 0;
+    std::string key = absl::StrCat("cublasLt algorithm ", library_.get_version(), " ",
+                                   device.compute_capability, " ", device.processors);
+    for (int64_t field : fields) absl::StrAppend(&key, " ", field);
+    return key;
+  }
+  std::optional<Choice> known_choice(const Product& product) const {
+    const std::optional<std::string> found = KernelCache::process().get(cache_key(product));
+    if (!found || found->size() != sizeof(Choice)) return std::nullopt;
+    Choice choice;
+    std::memcpy(&choice, found->data(), sizeof choice);
+    return choice.workspace_bytes <= kWorkspace ? std::optional(choice) : std::nullopt;
+  }
+
   Layout layout_of(const Operand& operand, int type, int64_t batch) {
     Layout layout = nullptr;
     if (library_.layout_create(&layout, type, static_cast<uint64_t>(operand.rows),
@@ -237,21 +295,26 @@ class Products {
     int attribute = kAlignmentA;
     for (const Operand* operand : {&product.left, &product.right, &added, &product.result})
       good = good && prefer(attribute++, static_cast<uint32_t>(operand->alignment));
-    Heuristic heuristic{};
+    std::array<Heuristic, kMostChoices> heuristics{};
     int found = 0;
     good = good && library_.get_heuristic(handle, result.descriptor, result.left, result.right, result.added,
-                                          result.result, preference, 1, &heuristic, &found) == 0;
+                                          result.result, preference, product.timed ? kMostChoices : 1,
+                                          heuristics.data(), &found) == 0;
     library_.preference_destroy(preference);
-    if (!good || found == 0 || heuristic.state != 0) return result;
-    result.algorithm = heuristic.algorithm;
-    result.workspace_bytes = heuristic.workspace_bytes;
-    result.possible = true;
+    for (int i = 0; good && i < std::min(found, kMostChoices); ++i)
+      if (heuristics[i].state == 0)
+        result.choices.push_back({heuristics[i].algorithm, heuristics[i].workspace_bytes});
+    if (product.timed && result.possible())
+      if (const std::optional<Choice> known = known_choice(product)) result.choices = {*known};
+    for (const Choice& choice : result.choices)
+      result.workspace_bytes = std::max(result.workspace_bytes, choice.workspace_bytes);
     return result;
   }
 
   const Library& library_;
   std::map<int, Handle> handles_;
-  absl::flat_hash_map<std::array<int64_t, 30>, std::unique_ptr<Prepared>> prepared_;
+  std::map<std::pair<int, Stream>, Workspace> workspaces_;
+  absl::flat_hash_map<Product::Key, std::unique_ptr<Prepared>> prepared_;
 };
 
 // d = left @ right (+ addend), matrices by columns. `bias`: a vector along d's rows.
@@ -267,6 +330,7 @@ bool run(const Library& library, Problem& problem, const TensorView& output, dou
                   .tf32 = output.dtype == DType::kF32 && products_use_tf32(),
                   .bias = problem.bias != nullptr,
                   .addend = problem.addend.data != nullptr,
+                  .timed = TimedAlgorithms::are_on(),
                   .batch = output.rank == 3 ? output.sizes[0] : 1};
   if (product.batch > INT32_MAX) return false;
   const auto left = operand_of(problem.left, element), right = operand_of(problem.right, element),
@@ -289,17 +353,31 @@ bool run(const Library& library, Problem& problem, const TensorView& output, dou
     return f64 ? static_cast<const void*>(&wide_factors[i]) : &factors[i];
   };
   std::lock_guard lock(products->mutex);
-  const Prepared& prepared = products->find(product);
-  if (!prepared.possible) return false;
-  const DeviceBlock workspace(prepared.workspace_bytes);
-  if (prepared.workspace_bytes > 0 && !workspace.data()) return false;
+  Prepared& prepared = products->find(product);
+  if (!prepared.possible()) return false;
+  // What is recorded, by us or by the framework, has memory of its own: it is replayed on other streams. The default stream is never.
+  const bool is_recorded = Recording::current() || (stream && is_capturing(stream));
+  const DeviceBlock own(is_recorded ? prepared.workspace_bytes : 0);
+  char* workspace = own.data();
+  if (prepared.workspace_bytes > 0 && !is_recorded)
+    workspace = products->workspace(product.device, stream, prepared.workspace_bytes);
+  if (prepared.workspace_bytes > 0 && !workspace) return false;
   if (product.bias && library.desc_set(prepared.descriptor, kBiasPointer, &problem.bias, sizeof(void*)) != 0)
     return false;
   const void* c = product.addend ? problem.addend.data : problem.d.data;
-  return library.matmul(products->handle(product.device), prepared.descriptor, factor(0), problem.left.data,
-                        prepared.left, problem.right.data, prepared.right, factor(1), c, prepared.added,
-                        problem.d.data, prepared.result, &prepared.algorithm, workspace.data(),
-                        prepared.workspace_bytes, stream) == 0;
+  const auto launch = [&](int choice) {
+    return library.matmul(products->handle(product.device), prepared.descriptor, factor(0), problem.left.data,
+                          prepared.left, problem.right.data, prepared.right, factor(1), c, prepared.added,
+                          problem.d.data, prepared.result, &prepared.choices[choice].algorithm, workspace,
+                          prepared.workspace_bytes, stream) == 0;
+  };
+  // Where the result is not added to itself the launches that are timed write it again and again.
+  const bool times = prepared.choices.size() > 1 && !is_recorded && !(product.addend && c == problem.d.data);
+  if (times)
+    if (const int fastest = find_fastest(stream, static_cast<int>(prepared.choices.size()), launch);
+        fastest >= 0)
+      products->choose(product, prepared, fastest);
+  return launch(0);
 }
 
 }  // namespace

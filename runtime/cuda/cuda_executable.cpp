@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 
+#include "runtime/cuda/algorithm_timing.h"
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/replay.h"
 #include "runtime/cuda/torch_memory.h"
@@ -73,9 +74,12 @@ class CudaExecutable final : public Executable {
   bool run(const Call& call, RunError* error) override {
     try {
       const CurrentContext current(device_.context);
-      return run_steps(call, error);
+      const TimedAlgorithms timed(plan_.times_algorithms);
+      if (run_steps(call, error)) return true;
+      if (error->kind == RunError::kMemoryError) error->kind = RunError::kDeviceMemoryError;
+      return false;
     } catch (const CudaError& failure) {
-      *error = {failure.code == kOutOfMemory ? RunError::kMemoryError : RunError::kRuntimeError,
+      *error = {failure.code == kOutOfMemory ? RunError::kDeviceMemoryError : RunError::kRuntimeError,
                 failure.message};
       return false;
     }

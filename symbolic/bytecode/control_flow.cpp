@@ -1,7 +1,7 @@
 #include "symbolic/bytecode/control_flow.h"
 
 #include <algorithm>
-#include <cstring>
+#include <initializer_list>
 
 namespace cdynamo::symbolic {
 
@@ -51,15 +51,14 @@ bool reads_slot(Op op) {
   }
 }
 
-// Functions that see all of the caller's locals, and super(), which reads the first one and __class__.
-bool reads_frame(PyCodeObject* code) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
-    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_names, i));
-    for (const char* reader : {"locals", "vars", "eval", "exec", "dir", "super", "_getframe"})
-      if (std::strcmp(name, reader) == 0) return true;
-  }
+bool names_one_of(PyCodeObject* code, std::initializer_list<const char*> names) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
+    for (const char* name : names)
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) return true;
   return false;
 }
+
+bool reads_frame(PyCodeObject* code) { return sees_locals(code) || names_super(code); }
 
 bool merge(Slots& into, const Slots& from) {
   bool changed = false;
@@ -174,6 +173,14 @@ bool closes_loop(const Program& program, int header, int latch) {
 
 }  // namespace
 
+bool sees_locals(PyCodeObject* code) {
+  return keeps_frame(code) || names_one_of(code, {"vars", "eval", "exec", "dir"});
+}
+
+bool keeps_frame(PyCodeObject* code) { return names_one_of(code, {"locals", "_getframe", "currentframe"}); }
+
+bool names_super(PyCodeObject* code) { return names_one_of(code, {"super"}); }
+
 std::vector<Loop> find_loops(const Program& program) {
   std::vector<Loop> loops;
   std::vector<std::vector<int>> from;
@@ -222,18 +229,37 @@ std::vector<int> handled_exceptions(const Program& program) {
     work.pop_back();
     const Op op = program.code[at].op;
     reach(handler_of(program, at), handled[at]);
-    const int after = handled[at] + (op == Op::PUSH_EXC_INFO) - (op == Op::POP_EXCEPT);
+    // A resume function may be entered inside of a handler, whose beginning it jumps over.
+    const int after = std::max(handled[at] + (op == Op::PUSH_EXC_INFO) - (op == Op::POP_EXCEPT), 0);
     for_each_successor(program, at, [&](int next) { reach(next, after); });
   }
   return handled;
 }
 
+// Which instructions of the region can be come to from `entry` without leaving it.
+std::vector<bool> reached_in(const Program& program, const std::vector<bool>& region, int entry) {
+  std::vector<bool> reached(program.code.size(), false);
+  std::vector<int> work{entry};
+  while (!work.empty()) {
+    const int at = work.back();
+    work.pop_back();
+    if (!region[at] || reached[at]) continue;
+    reached[at] = true;
+    for_each_successor(program, at, [&](int next) { work.push_back(next); });
+    if (int handler = handler_of(program, at); handler >= 0) work.push_back(handler);
+  }
+  return reached;
+}
+
 }  // namespace
 
+bool handles_exception(const Program& program, int at) { return handled_exceptions(program)[at] > 0; }
+
 std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region,
-                             int entry, const std::vector<int>& bound) {
+                             int entry, const std::vector<int>& bound, bool& complete) {
   std::vector<WayOut> ways;
-  if (reads_frame(code)) return ways;
+  complete = !reads_frame(code);
+  if (!complete) return ways;
   Slots bound_slots(static_cast<size_t>(code->co_nlocalsplus), false);
   for (int slot : bound) bound_slots[slot] = true;
   const Slots cells = cell_slots(code, program);
@@ -245,19 +271,22 @@ std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const s
   const Slots emptied = emptied_in(program, region, entry, bound_slots);
   const std::vector<Slots> assigned = assigned_in(program, region, entry, bound_slots, emptied);
   const std::vector<int> depths = stack_depths(program), handled = handled_exceptions(program);
+  const std::vector<bool> reached = reached_in(program, region, entry);
   for (int i = 0; i < count_of(program); ++i) {
-    if (!region[i]) continue;
+    if (!reached[i]) continue;
     const Slots after = assigned_after(program.code[i], assigned[i], emptied);
     for_each_successor(program, i, [&](int next) {
-      if (region[next] || depths[next] < 0 || depths[next] > depths[entry] || handled[next] > 0) return;
+      if (region[next] || depths[next] < 0) return;
+      bool known = depths[next] <= depths[entry] && handled[next] <= 0;
       WayOut way{i, next, {}};
       for (int slot = 0; slot < code->co_nlocalsplus; ++slot) {
         if (cells[slot]) continue;
-        if (!after[slot] && live[next][slot]) return;
+        known &= after[slot] || !live[next][slot];
         // What is not read again is handed on too: it dies with the function, in the order of its locals.
         if (after[slot]) way.locals.push_back(slot);
       }
-      ways.push_back(std::move(way));
+      complete &= known;
+      if (known) ways.push_back(std::move(way));
     });
   }
   return ways;

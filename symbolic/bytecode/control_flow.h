@@ -14,6 +14,18 @@ struct Loop {
 };
 std::vector<Loop> find_loops(const Program& program);
 
+// Whether it names a function that sees all of its caller's locals (eval, vars, sys._getframe ...).
+bool sees_locals(PyCodeObject* code);
+
+// Whether it names a function whose result shows the locals of the frame later on.
+bool keeps_frame(PyCodeObject* code);
+
+// Whether it names super, which reads the first local and __class__.
+bool names_super(PyCodeObject* code);
+
+// Whether an exception is being handled at the instruction.
+bool handles_exception(const Program& program, int at);
+
 // Slots of co_localsplus that may be read from instruction `at` on, by slot.
 std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at);
 
@@ -27,8 +39,9 @@ struct WayOut {
 
 // The ways out of `region` (by instruction) for a frame that enters it at `entry` with `bound` slots
 // assigned. What an exception leaves by is left out, and ways to where one is handled, and ways where it is not known
-// which variables are assigned.
+// which variables are assigned: then not `complete`, and once Python has gone such a way and comes back to the region, the
+// others say nothing any more.
 std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region,
-                             int entry, const std::vector<int>& bound);
+                             int entry, const std::vector<int>& bound, bool& complete);
 
 }  // namespace cdynamo::symbolic

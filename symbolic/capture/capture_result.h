@@ -96,12 +96,13 @@ enum class EffectKind : uint8_t {
   kSetItem,  // target[key] = value, target an exact dict or list
   kDeleteItem,
   kReplaceList,  // target[:] = value (a kList recipe)
+  kExtendList,   // target.extend(value)
   kReplaceDict,  // target.clear(); target.update(value)
   kReplaceSet,
   kSetGlobal,  // target (a dict)[key] = value
   kDeleteGlobal,
   kSetCell,  // target.cell_contents = value; value null: emptied
-  kCall,     // target(*value.items): a call whose result is not used and that has to happen in order
+  kCall,  // target(*value.items), the last named by key, a tuple or null: its result is not used, its order counts
 };
 
 struct Effect {
@@ -125,7 +126,7 @@ constexpr int64_t kLargestSymbol = int64_t{1} << 53;
 struct SymbolBinding {
   int input = -1;  // >= 0: graph input whose size (dim) it is
   int dim = -1;
-  SourcePtr source;  // else an int
+  SourcePtr source;  // else an int; none: the graph reads it from a tensor
 };
 
 // ---- graph breaks
@@ -151,6 +152,14 @@ struct DynamicHint {
   int dim = -1;        // -1: an int or float
 };
 
+// A loop with a graph break in it is cut at its header: Python takes its turns, and the pieces between the breaks are
+// compiled once.
+struct LoopCut {
+  int header = 0;      // an instruction
+  bool pays = false;   // a piece of it computes something
+  bool whole = false;  // none does: Python executes all turns that are left
+};
+
 struct CaptureRequest {
   PyCodeObject* code = nullptr;
   Roots roots;
@@ -165,6 +174,16 @@ struct CaptureRequest {
   // Calls (by Node::user_call, with the reason) that an earlier attempt to compile could not differentiate:
   // the graph breaks before them.
   std::vector<std::pair<int, std::string>> refused_calls;
+  // The loops of `code`; null: those that its program shows. A resume function is entered inside of some.
+  std::shared_ptr<const std::vector<Loop>> loops;
+  std::vector<LoopCut> cuts;  // by earlier captures
+  std::vector<std::string>
+      counters;  // arguments that change from turn to turn of a loop: numbers in them are dynamic
+  // Whether frames of the code that Python runs are compiled; null: none but the root's. Only such frames are handed over in the
+  // middle of a call.
+  bool (*compiles)(PyCodeObject* code) = nullptr;
+  // Numbers of tensors may be read while the graph runs (symbolic/tensors/data_numbers.h).
+  bool reads_data = true;
   // Loops that cost much to unroll and gain little are left to Python (symbolic/frames/unrolling.h); not where the program
   // demands one graph.
   bool leaves_loops = true;
@@ -174,6 +193,18 @@ struct CaptureRequest {
 };
 
 struct LibraryCall;  // symbolic/torch/library_call.h
+
+// A frame that is handed to Python. Of the results it has one for each item of the stack from the bottom, one for each of
+// `local_slots`, and if it is not the root's one more: the globals.
+struct BrokenFrame {
+  PyRef code;
+  // Instruction index in decode(code). Python executes it next; where a frame follows it is the call of that one's function,
+  // whose operands are off the stack.
+  int at = -1;
+  int stack_depth = 0;
+  std::vector<int> local_slots;  // co_localsplus slots that hold a value there (cells as cells)
+  size_t num_results(bool is_root) const { return stack_depth + local_slots.size() + !is_root; }
+};
 
 enum class End : uint8_t { kReturn, kBreak, kSkipFrame };
 
@@ -196,12 +227,12 @@ struct CaptureResult {
   std::vector<std::shared_ptr<LibraryCall>> library_calls;  // what the graph's core.library nodes name
 
   std::vector<Effect> effects;
-  std::vector<RecipePtr> results;  // kReturn: one. kBreak: the stack from the bottom, then `local_slots`
+  std::vector<RecipePtr> results;  // kReturn: one. kBreak: what the frames need
   // kBreak:
-  int break_at = -1;  // instruction index in decode(code): it is executed by Python next
-  int stack_depth = 0;
-  std::vector<int> local_slots;  // co_localsplus slots that hold a value there (cells as cells)
-  // The break is in a loop: Python executes all of it, from break_at on, and the frame is resumed at these
+  std::vector<BrokenFrame>
+      frames;                 // the root's, and then of each function that it is in the middle of calling
+  std::vector<LoopCut> cuts;  // those of the request, and what this capture has added
+  // Python executes all of a loop, from where the root frame breaks, and the frame is resumed at these
   // ways out. The ways out that are not listed are left to Python as well.
   bool whole_loop = false;
   std::vector<WayOut> ways_out;

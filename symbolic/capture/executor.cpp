@@ -180,6 +180,30 @@ void Executor::changing(const ValuePtr& value, bool is_live) {
   if (isolated_region() && isolated_region()->pure) break_graph("CD0419", isolated_region()->what);
 }
 
+void assign_name(Executor& ex, PyObject* namespace_, PyObject* name, ValuePtr value) {
+  Executor::State& state = ex.state();
+  if (ex.isolated_region()) break_graph("CD0419", ex.isolated_region()->what);
+  PyObject* interned = Py_NewRef(name);
+  PyUnicode_InternInPlace(&interned);
+  state.kept.push_back(PyRef::steal(interned));
+  state.kept.push_back(PyRef::borrow(namespace_));
+  const std::pair<PyObject*, PyObject*> key{namespace_, interned};
+  if (!state.globals.count(key)) state.globals_order.push_back(key);
+  state.globals[key] = std::move(value);
+}
+
+const ValuePtr* assigned_name(Executor& ex, PyObject* namespace_, PyObject* name) {
+  const auto& globals = ex.state().globals;
+  if (globals.empty()) return nullptr;
+  const PyRef interned = [&] {
+    PyObject* text = Py_NewRef(name);
+    PyUnicode_InternInPlace(&text);
+    return PyRef::steal(text);
+  }();
+  const auto found = globals.find({namespace_, interned.get()});
+  return found == globals.end() ? nullptr : &found->second;
+}
+
 graph::Graph& Executor::graph() { return *state_->result.graph; }
 
 graph::Builder& Executor::builder() {
@@ -226,7 +250,15 @@ graph::Value* Executor::add_input(InputKind kind, SourcePtr source, graph::Tenso
 }
 
 namespace {
-bool is_hinted(const CaptureRequest& request, const SourcePtr& source, int dim) {
+// A float is one only by itself: in a container NaN is compared by identity.
+bool is_counter(const CaptureRequest& request, const Source* source, bool is_int) {
+  while (is_int && source->kind == SourceKind::kItem && source->base) source = source->base.get();
+  return source->kind == SourceKind::kArgument &&
+         std::ranges::find(request.counters, source->label) != request.counters.end();
+}
+
+bool is_hinted(const CaptureRequest& request, const SourcePtr& source, int dim, bool is_int) {
+  if (dim < 0 && !request.counters.empty() && is_counter(request, source.get(), is_int)) return true;
   if (request.dynamic.empty()) return false;
   std::string name = source->name();
   for (const DynamicHint& hint : request.dynamic)
@@ -236,15 +268,15 @@ bool is_hinted(const CaptureRequest& request, const SourcePtr& source, int dim) 
 }  // namespace
 
 bool Executor::is_dynamic(const SourcePtr& source) const {
-  return source && !state_->request.assume_static && is_hinted(state_->request, source, -1);
+  return source && !state_->request.assume_static && is_hinted(state_->request, source, -1, false);
 }
 
-graph::Sym Executor::size_symbol(const SourcePtr& source, int dim, int64_t value) {
+graph::Sym Executor::size_symbol(const SourcePtr& source, int dim, int64_t value, bool marked) {
   State& s = *state_;
   if (!source || s.request.assume_static) return graph::Sym(value);
   bool is_size = dim >= 0;
   if (is_size && value < 2) return graph::Sym(value);  // 0 and 1 are specialised
-  bool dynamic = is_hinted(s.request, source, dim) || (is_size && s.request.assume_dynamic);
+  bool dynamic = marked || is_hinted(s.request, source, dim, true) || (is_size && s.request.assume_dynamic);
   if (!dynamic || value > kLargestSymbol || value < -kLargestSymbol) return graph::Sym(value);
   auto [source_it, added] = s.size_sources.try_emplace(source, s.size_sources.size());
   auto [it, fresh] = s.size_symbols.try_emplace({source_it->second, dim});

@@ -44,8 +44,9 @@ class Executor {
   graph::Builder& builder();
   // Registers a tensor, array, float or int input of the graph; the same source gives the same input.
   graph::Value* add_input(InputKind kind, SourcePtr source, graph::TensorType type);
-  // A symbol for a size or int that is to be dynamic, or its constant: follows the request's dynamic hints.
-  graph::Sym size_symbol(const SourcePtr& source, int dim, int64_t value);
+  // A symbol for a size or int that is to be dynamic, or its constant: follows the request's dynamic hints, and marks of the
+  // program's (torch._dynamo.mark_dynamic).
+  graph::Sym size_symbol(const SourcePtr& source, int dim, int64_t value, bool marked = false);
   // An earlier miss has shown that this int or float changes from call to call.
   bool is_dynamic(const SourcePtr& source) const;
   // Records one Python-level call for FX export, as make_user_call (tensors/user_call.h) describes it; returns the

@@ -77,6 +77,7 @@ struct Executor::State {
   size_t nodes_seen = 0;
   ValuePtr handled;  // the exception that is being handled; null: none
   ValuePtr none_value;
+  std::unordered_set<PyObject*> let_go;  // by a local; whether they live is for Python to say
   // What was changed, and so may hold itself: a list in itself, a cell and its function.
   std::unordered_map<const SymbolicValue*, std::weak_ptr<SymbolicValue>> cyclic;
   // The root's step that made a generator which has died where a handler was waiting for it to be closed; -1: none.
@@ -84,11 +85,23 @@ struct Executor::State {
   ValuePtr last_raised;  // the exception that was raised last, and where
   std::vector<UserFrame> raise_stack;
 
+  // ---- where the capture stops
+  // Before the last of these steps: of the root, and then of the linked frames that are called there
+  // (SymbolicFrame::is_linked). Empty: where the graph breaks.
+  std::vector<int64_t> stop_path;
+  std::vector<std::shared_ptr<SymbolicFrame>> stopped_frames;  // that were run there, innermost first
+  const SymbolicValue* callee = nullptr;  // what an instruction of a linked frame calls, for what it returns
+
+  // Another value that is called in place of `callee`, its result unchanged.
+  void hand_call_on(const SymbolicValue& from, const SymbolicValue& to) {
+    if (callee == &from) callee = &to;
+  }
+
   // ---- the root frame
   std::vector<int> root_trace;          // instructions executed, oldest first
   std::vector<int> root_handler_steps;  // steps that raised what is being handled
   int root_raise_step = -1;             // step that raised, outside of any handler
-  int64_t stop_at_step = -1;            // stop before the instruction of this step
+  std::vector<bool> cut_headers;        // stop before these instructions (LoopCut)
   std::vector<int> root_values;         // by step: the next value's id when it began
   int64_t break_step = -1;              // a graph break stops before this step, not where it was met
 
@@ -101,5 +114,10 @@ struct Executor::State {
   int user_call = -1;  // the call whose nodes are being made
   int open_calls = 0;  // calls that are being recorded, one inside of the other
 };
+
+// Assigns a name of a namespace; null: deletes it. An effect at the end of capture.
+void assign_name(Executor& ex, PyObject* namespace_, PyObject* name, ValuePtr value);
+// What was assigned to the name; null: nothing was.
+const ValuePtr* assigned_name(Executor& ex, PyObject* namespace_, PyObject* name);
 
 }  // namespace cdynamo::symbolic

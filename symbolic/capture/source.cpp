@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "symbolic/interop/deque_access.h"
 
 namespace cdynamo::symbolic {
 
@@ -93,7 +94,7 @@ PyRef sequence_item(PyObject* object, Py_ssize_t index) {
   }
   if (PyList_Check(object))
     return index < PyList_GET_SIZE(object) ? PyRef::borrow(PyList_GET_ITEM(object, index)) : PyRef();
-  return {};
+  return is_deque(object) ? deque_item(object, index) : PyRef();
 }
 
 PyRef module_global(PyObject* namespace_, PyObject* key) {

@@ -65,6 +65,8 @@ enum NumberOperation : int {
 
 struct GraphBreak {
   BreakRecord record;
+  // The steps that linked frames have come to (SymbolicFrame::is_linked), outermost first, without the root's.
+  std::vector<int64_t> inner_steps;
 };
 // The row of graph_breaks.def, its `what` completed by `detail`; without the user's stack.
 BreakRecord break_record(const char* id, const std::string& detail);

@@ -22,6 +22,11 @@ namespace cdynamo::symbolic {
 ValuePtr recorded_operator(Executor& ex, const char* function, std::vector<ValuePtr> operands,
                            const std::function<ValuePtr()>& body);
 
+// A tensor or array as it is now, to be shown when the graph has run, whatever is written to it. Null: it is none, or its text
+// names what PyTorch's autograd has made.
+ValuePtr snapshot_of_array(Executor& ex, const ValuePtr& value);
+bool is_array(const ValuePtr& value);
+
 // ---- symbolic/torch
 
 // A tensor or parameter that comes in. Tensors of kinds that are not compiled get a value that breaks when it

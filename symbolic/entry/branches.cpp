@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "graph/ops/random.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/tensors/array_value.h"
@@ -49,7 +50,7 @@ void refuse_effects(Executor& ex) {
   for (const auto& input : tensor_capture(ex).inputs)
     if (input->written) refuse("a write to " + input->array->describe());
   for (const auto& node : ex.graph().nodes)
-    if (node->op->family == graph::Family::kRandom) refuse("random numbers");
+    if (graph::draws_random_numbers(*node->op)) refuse("random numbers");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 // left. Where the frame cannot be handed over at that instruction, an earlier one is taken.
 #include "symbolic/entry/capture.h"
 
+#include <algorithm>
 #include <new>
 #include <unordered_map>
 
@@ -20,6 +21,7 @@
 #include "symbolic/interop/logs.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/select_by_tensor.h"
+#include "symbolic/values/builtins.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
@@ -36,9 +38,11 @@ constexpr int kMaxAttempts = 14;
 struct Outcome {
   bool finished = false;
   bool arguments_fit = true;
-  BreakRecord record;        // not finished: why
-  int64_t step = 0;          // and the step of the root frame where
-  bool at_handover = false;  // the instructions ran; a value could not be handed over
+  BreakRecord record;                // not finished: why
+  int64_t step = 0;                  // and the step of the root frame where
+  std::vector<int64_t> inner_steps;  // and of the frames inside, if Python can be given those as well
+  bool at_handover = false;          // the instructions ran; a value could not be handed over
+  bool stopped = false;              // they ran up to where the frame was to stop
   std::vector<int> trace;
   std::vector<int> handler_steps;
 };
@@ -76,16 +80,21 @@ bool only_returns(const Program& program, int at) {
   return program.code[at].op == Op::RETURN_VALUE;
 }
 
-// Where a run stops: before the instruction of this step. `loop`: what Python executes then, by instruction.
-struct Stop {
-  int64_t step = -1;
-  std::vector<bool> loop;
-};
+const std::vector<Loop>& loops_of(const CaptureRequest& request, const DecodedCode& code) {
+  return request.loops ? *request.loops : code.loops;
+}
+
+const LoopCut* find_cut(const std::vector<LoopCut>& cuts, int header) {
+  const auto found = std::ranges::find(cuts, header, &LoopCut::header);
+  return found == cuts.end() ? nullptr : &*found;
+}
 
 class Attempt {
  public:
-  Attempt(const CaptureRequest& request, const Stop& stop) : request_(request), stop_(stop), ex_(request) {
-    ex_.state().stop_at_step = stop.step;
+  // Stops at `stop_path` (Executor::State), and before the headers of loops that are cut.
+  Attempt(const CaptureRequest& request, std::vector<int64_t> stop_path, std::vector<LoopCut>& cuts)
+      : request_(request), cuts_(cuts), ex_(request) {
+    ex_.state().stop_path = std::move(stop_path);
   }
 
   Outcome run() {
@@ -93,7 +102,10 @@ class Attempt {
     Executor::State& state = ex_.state();
     auto code = decoded(request_.code);
     SymbolicFrame frame(code, PyRef::borrow(request_.roots.globals), PyRef::borrow(request_.roots.builtins));
-    frame.is_root = true;
+    frame.is_root = frame.is_linked = true;
+    frame.level = 0;
+    if (!cuts_.empty()) state.cut_headers.resize(code->program.code.size());
+    for (const LoopCut& cut : cuts_) state.cut_headers[cut.header] = true;
     bool running = true;
     try {
       if (!bind_root_frame(ex_, frame, request_)) {
@@ -104,10 +116,12 @@ class Attempt {
       if (returned) frame.locals.clear();
       refuse_abandoned_generators();
       running = false;
+      outcome.stopped = !returned;
       hand_over(frame, returned);
       outcome.finished = true;
     } catch (GraphBreak& broken) {
       outcome.record = std::move(broken.record);
+      if (running && state.root_handler_steps.empty()) outcome.inner_steps = std::move(broken.inner_steps);
     } catch (const PythonRaise& raised) {
       outcome.record = break_record("CD0101", exception_text(ex_, raised.exception));
       outcome.record.stack = state.raise_stack;
@@ -124,9 +138,12 @@ class Attempt {
     outcome.step = static_cast<int64_t>(state.root_trace.size()) - 1;
     if (outcome.step < 0 && outcome.finished) outcome.step = 0;
     outcome.trace = state.root_trace;
-    if (!outcome.finished && state.break_step >= 0 && state.break_step < outcome.step) {
-      outcome.step = state.break_step;
-      outcome.at_handover = false;
+    if (!outcome.finished && state.break_step >= 0) {
+      outcome.inner_steps.clear();
+      if (state.break_step < outcome.step) {
+        outcome.step = state.break_step;
+        outcome.at_handover = false;
+      }
     }
     outcome.handler_steps = state.root_handler_steps;
     return outcome;
@@ -168,7 +185,7 @@ class Attempt {
       if (returned)
         result.results.push_back(frame.result->recipe(ex_));
       else
-        hand_over_frame(frame, result);
+        hand_over_frames(frame, result);
       emit_effects();
       refuse_outputs_of_select_by_tensor(ex_);
       guard_distinct_objects();
@@ -178,25 +195,78 @@ class Attempt {
     });
   }
 
+  void hand_over_frames(SymbolicFrame& root, CaptureResult& result) {
+    hand_over_frame(root, result);
+    std::vector<std::shared_ptr<SymbolicFrame>>& inner = ex_.state().stopped_frames;
+    for (auto frame = inner.rbegin(); frame != inner.rend(); ++frame) {
+      hand_over_frame(**frame, result);
+      result.results.push_back(make_recipe(RecipeKind::kConstant, (*frame)->globals.get()));
+    }
+    const bool is_root_alone = inner.empty();
+    if (is_root_alone) leave_loop(root, result);
+    result.cuts = cuts_;
+  }
+
   void hand_over_frame(SymbolicFrame& frame, CaptureResult& result) {
-    result.break_at = frame.pc;
-    result.stack_depth = static_cast<int>(frame.stack.size());
+    BrokenFrame& broken = result.frames.emplace_back();
+    broken.code = frame.code->code;
+    broken.at = frame.pc;
+    broken.stack_depth = static_cast<int>(frame.stack.size());
     for (const ValuePtr& value : frame.stack)
       result.results.push_back(value ? value->recipe(ex_) : make_recipe(RecipeKind::kNull));
-    const Program& program = frame.code->program;
-    std::vector<bool> live = live_slots(request_.code, program, frame.pc);
+    std::vector<bool> live = live_slots(frame.code->object(), frame.code->program, frame.pc);
     for (bool is_live : {true, false})
       for (int slot = 0; slot < static_cast<int>(frame.locals.size()); ++slot) {
         if (live[slot] != is_live || !frame.is_bound(slot)) continue;
-        if (!is_live && !frame.pending[slot] && !outlives_its_uses(frame.locals[slot])) continue;
-        result.local_slots.push_back(slot);
+        if (!is_live &&
+            (frame.pending[slot] ? dies_unseen(frame, slot) : !outlives_its_uses(frame.locals[slot])))
+          continue;
+        broken.local_slots.push_back(slot);
         result.results.push_back(frame.pending[slot] ? source_recipe(frame.pending[slot])
                                                      : frame.locals[slot]->recipe(ex_));
       }
-    if (stop_.loop.empty()) return;
+  }
+
+  void leave_loop(const SymbolicFrame& frame, CaptureResult& result) {
+    const std::vector<bool>* loop = loop_left_whole(frame);
+    if (!loop) return;
     result.whole_loop = true;
-    result.ways_out = ways_out(request_.code, program, stop_.loop, frame.pc, result.local_slots);
+    bool complete = false;
+    const Program& program = frame.code->program;
+    result.ways_out =
+        ways_out(request_.code, program, *loop, frame.pc, result.frames[0].local_slots, complete);
+    const std::vector<Loop>& loops = loops_of(request_, *frame.code);
+    const bool comes_back = std::ranges::any_of(
+        loops, [&](const Loop& other) { return other.header != frame.pc && other.body[frame.pc]; });
+    if (!complete && comes_back) result.ways_out.clear();
     std::erase_if(result.ways_out, [&](const WayOut& way) { return only_returns(program, way.to); });
+  }
+
+  // The loop that is cut here, if it does not pay: a turn of it has ended, in which nothing was computed.
+  const std::vector<bool>* loop_left_whole(const SymbolicFrame& frame) {
+    const auto cut = std::ranges::find(cuts_, frame.pc, &LoopCut::header);
+    if (cut == cuts_.end()) return nullptr;
+    const auto loop = std::ranges::find(loops_of(request_, *frame.code), frame.pc, &Loop::header);
+    const std::vector<int>& trace = ex_.state().root_trace;
+    const bool has_turned = !trace.empty() && loop->body[trace.back()];
+    if (has_turned) {
+      cut->pays |= !ex_.state().result.graph->nodes.empty();
+      cut->whole |= !cut->pays;
+    }
+    return cut->whole ? &loop->body : nullptr;
+  }
+
+  // A number, a string or a tensor that no instruction has looked at, and none will: where a loop is cut it is not handed on,
+  // for in the first turn it may not have been there.
+  bool dies_unseen(const SymbolicFrame& frame, int slot) {
+    if (!frame.is_root || !find_cut(cuts_, frame.pc)) return false;
+    const PyRef object = follow(*frame.pending[slot], request_.roots);
+    PyTypeObject* type = object ? Py_TYPE(object.get()) : nullptr;
+    const bool is_plain = type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+                          type == &PyUnicode_Type || type == Py_TYPE(Py_None) ||
+                          (object && tensor_kind(object.get()) != TensorKind::kNone);
+    if (is_plain) add_guard(ex_, GuardKind::kType, frame.pending[slot], reinterpret_cast<PyObject*>(type));
+    return is_plain;
   }
 
   // A local that is not read again stays alive in Python, which shows where something happens when it dies
@@ -207,6 +277,8 @@ class Attempt {
       return generator->may_have_to_be_closed();
     auto* object = dynamic_cast<UserObjectValue*>(local.get());
     if (object && object->is_new()) return object->has_recipe();
+    auto* function = dynamic_cast<FunctionValue*>(local.get());
+    if (function && function->is_handed_out()) return true;
     if (local->source) return local->source->kind != SourceKind::kConstant && !local->as_constant();
     ListValue* list = list_in(local);
     TupleValue* tuple = tuple_in(local);
@@ -227,6 +299,7 @@ class Attempt {
       ValuePtr value = state.mutated[i];
       value->emit_effects(ex_);
     }
+    replay_last(state.result.effects);
   }
 
   // An object that is written to is none of the others of its type that were looked at, by whatever way they came
@@ -269,44 +342,51 @@ class Attempt {
   }
 
   const CaptureRequest& request_;
-  const Stop& stop_;
+  std::vector<LoopCut>& cuts_;
   Executor ex_;
 };
 
 // ---- where to stop instead
 
-// A break in a loop stops before the outermost loop around it, which Python then executes as a whole: the
-// iterations are not handed over one by one, that would nest resume functions as deep as the loop is long.
-// False: the loop was not entered by this frame.
-bool move_before_loops(const DecodedCode& code, const std::vector<int>& trace, Stop& stop) {
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (const Loop& loop : code.loops) {
-      if (!loop.body[trace[stop.step]]) continue;
-      int64_t before = stop.step;
-      while (before >= 0 && loop.body[trace[before]]) --before;
-      if (before < 0 || trace[before + 1] != loop.header || code.program.code[trace[before]].op == Op::JUMP)
-        return false;
-      if (stop.loop.empty()) stop.loop.resize(code.program.code.size());
-      for (size_t i = 0; i < loop.body.size(); ++i)
-        if (loop.body[i]) stop.loop[i] = true;
-      stop.step = before;
-      stop.loop[trace[before]] = true;
-      moved = true;
-    }
-  }
-  return true;
+// What unrolling would cost too much is executed by Python as a whole.
+bool leaves_loop_whole(const BreakRecord& record) {
+  const bool costs = record.id == "CD0013" || record.id == "CD0014" || record.id == "CD0015";
+  return costs && record.stack.size() == 1;  // the loop is the root frame's
 }
 
-// Where the frame can be handed over instead of at `stop.step`. False: nowhere.
-bool move_to_handover(const DecodedCode& code, const Outcome& outcome, Stop& stop) {
-  if (stop.step < 0 || stop.step >= static_cast<int64_t>(outcome.trace.size())) return false;
+// A break in a loop cuts it, and all loops around it: stops where the first of them begins.
+void cut_loops(PyCodeObject* code, const std::vector<Loop>& loops, const Outcome& outcome, int64_t& stop,
+               std::vector<LoopCut>& cuts) {
+  const std::vector<int>& trace = outcome.trace;
+  const int at = trace[stop];
+  const Loop* innermost = nullptr;
+  for (const Loop& loop : loops)
+    if (loop.body[at] && (!innermost || innermost->body[loop.header])) innermost = &loop;
+  for (const Loop& loop : loops) {
+    if (!loop.body[at] || find_cut(cuts, loop.header)) continue;
+    // What sees the frame's locals keeps them alive, in that frame.
+    const bool whole = sees_locals(code) || (&loop == innermost && leaves_loop_whole(outcome.record));
+    cuts.push_back({.header = loop.header, .whole = whole});
+    stop = std::find(trace.begin(), trace.begin() + stop, loop.header) - trace.begin();
+  }
+}
+
+// What a turn calls may differ from turn to turn: it is compiled on its own.
+bool is_in_loop(const std::vector<Loop>& loops, int at) {
+  return std::ranges::any_of(loops, [&](const Loop& loop) { return loop.body[at]; });
+}
+
+// Where the frame can be handed over instead of at `stop`. False: nowhere.
+bool move_to_handover(PyCodeObject* code, const std::vector<Loop>& loops, const Outcome& outcome,
+                      int64_t& stop, std::vector<LoopCut>& cuts) {
+  if (stop < 0 || stop >= static_cast<int64_t>(outcome.trace.size())) return false;
   // Inside an except block what is being handled cannot be handed over: Python raises it again.
   if (!outcome.handler_steps.empty()) {
     if (outcome.handler_steps.front() < 0) return false;
-    stop.step = std::min<int64_t>(stop.step, outcome.handler_steps.front());
+    stop = std::min<int64_t>(stop, outcome.handler_steps.front());
   }
-  return move_before_loops(code, outcome.trace, stop);
+  cut_loops(code, loops, outcome, stop, cuts);
+  return true;
 }
 
 int64_t last_active_step(const DecodedCode& code, const std::vector<int>& trace, int64_t step) {
@@ -330,12 +410,6 @@ CaptureResult skip(const BreakRecord& record, const std::string& reason) {
   return result;
 }
 
-bool names_global(PyCodeObject* code, const char* name) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) return true;
-  return false;
-}
-
 // Up to 3.11 a function of its own, whose argument is the iterator.
 bool is_comprehension(PyCodeObject* code) {
   return code->co_argcount > 0 &&
@@ -347,7 +421,7 @@ const char* reason_to_skip(const CaptureRequest& request) {
   if (flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
     return "generators and coroutines run in Python";
   if (!(flags & CO_OPTIMIZED) || !(flags & CO_NEWLOCALS)) return "module and class bodies run in Python";
-  if (names_global(request.code, "locals")) return "it calls locals()";
+  if (keeps_frame(request.code)) return "it calls locals(), or asks for its frame";
   if (is_comprehension(request.code)) return "the iterator of a comprehension has begun";
   return nullptr;
 }
@@ -355,37 +429,47 @@ const char* reason_to_skip(const CaptureRequest& request) {
 CaptureResult capture_with_retries(const CaptureRequest& request) {
   auto code = decoded(request.code);
   BreakRecord record;
-  Stop stop;
-  bool moved = false;  // the stop is before a loop or a try that the break is in
+  const std::vector<Loop>& loops = loops_of(request, *code);
+  std::vector<LoopCut> cuts = request.cuts;
+  std::vector<int64_t> stop;  // Executor::State::stop_path
+  bool moved = false;         // the stop is before a loop or a try that the break is in
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     if (attempt > 0 && graph::TimeBudget::exceeded())
       return skip(record, "compiling it takes longer than config.compile_seconds allows");
-    Attempt run(request, stop);
+    Attempt run(request, stop, cuts);
     Outcome outcome = run.run();
     if (!outcome.arguments_fit) return skip("the arguments do not fit the parameters");
     if (outcome.finished) {
       CaptureResult result = run.take_result();
       if (result.end != End::kBreak) return result;
-      if (moved && is_empty(result) && result.ways_out.empty())
+      const LoopCut* cut = find_cut(cuts, result.frames[0].at);
+      if (moved && is_empty(result) && result.ways_out.empty() && (!cut || cut->whole))
         return skip(record, "nothing could be captured before the graph break");
-      result.breaks.push_back(std::move(record));
+      if (!record.id.empty()) result.breaks.push_back(std::move(record));
       return result;
     }
     if (attempt == 0 || record.id.empty()) record = outcome.record;
-    Stop next{outcome.step, {}};
+    if (stop.size() > 1 && outcome.at_handover) {  // the root's call is left to Python instead
+      stop.resize(1);
+      continue;
+    }
+    int64_t next = outcome.step;
     if (outcome.at_handover) {
       // The trace ends before the step that could not be handed over.
       int64_t distance = attempt < 6 ? 1 : int64_t{1} << (attempt - 5);
-      next.step = last_active_step(*code, outcome.trace, outcome.step + (stop.step >= 0 ? 1 : 0) - distance);
-      if (next.step < 0) return skip(record, "the frame cannot be rebuilt at the graph break");
+      next = last_active_step(*code, outcome.trace, outcome.step + (outcome.stopped ? 1 : 0) - distance);
+      if (next < 0) return skip(record, "the frame cannot be rebuilt at the graph break");
     }
-    const int64_t wanted = next.step;
-    if (!move_to_handover(*code, outcome, next))
-      return skip(record, "the graph break is in a loop that was running when the frame was entered");
-    moved = moved || next.step != wanted;
-    if (stop.step >= 0 && next.step >= stop.step)
+    const int64_t wanted = next;
+    if (!move_to_handover(request.code, loops, outcome, next, cuts))
+      return skip(record, "the graph break is in a handler of an exception that was raised outside");
+    moved = moved || next != wanted;
+    std::vector<int64_t> earlier{next};
+    if (next == wanted && !is_in_loop(loops, outcome.trace[next]))
+      earlier.insert(earlier.end(), outcome.inner_steps.begin(), outcome.inner_steps.end());
+    if (!stop.empty() && earlier >= stop)
       return skip(record, "the frame cannot be rebuilt at the graph break");
-    stop = std::move(next);
+    stop = std::move(earlier);
   }
   return skip(record, "the frame cannot be rebuilt at the graph break");
 }

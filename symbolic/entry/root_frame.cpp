@@ -1,5 +1,7 @@
 #include "symbolic/entry/root_frame.h"
 
+#include <string_view>
+
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/values/value_tools.h"
@@ -33,7 +35,10 @@ class RootBinder {
 
  private:
   SourcePtr argument(int index, int slot) {
-    return root_source(SourceKind::kArgument, index, slot >= 0 ? frame_.slot_name(slot) : "");
+    // What a resume function hands on is known by the name that it has there (frame_eval/resume/entered_code.h).
+    std::string_view name = slot >= 0 ? frame_.slot_name(slot) : "";
+    while (name.starts_with(".inner.")) name.remove_prefix(std::string_view(".inner.").size());
+    return root_source(SourceKind::kArgument, index, std::string(name));
   }
   void set(int slot, SourcePtr source) { frame_.pending[slot] = std::move(source); }
   ValuePtr wrapped(const SourcePtr& source) {

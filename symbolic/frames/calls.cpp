@@ -1,10 +1,14 @@
 // Calls of Python functions: which are inlined, how arguments become parameters, how the body is run.
+#include <algorithm>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/frames/generators.h"
+#include "symbolic/frames/output.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/value_tools.h"
 
@@ -49,7 +53,7 @@ bool in_module(const char* module, const char* name) {
   return std::strncmp(module, name, length) == 0 && (module[length] == '\0' || module[length] == '.');
 }
 
-// What is followed all the same in those modules: names that start so. Logger._log is an effect (values/introspection.cpp).
+// What is followed all the same in those modules: names that start so. Logger._log is an effect (frames/output.cpp).
 struct FollowedName {
   const char* module;
   const char* prefix;
@@ -65,6 +69,13 @@ constexpr FollowedName kFollowedNames[] = {
     {"inspect", "Parameter."},
     {"inspect", "BoundArguments."},
     {"logging", "Logger.isEnabledFor"},
+    {"warnings", "catch_warnings."},
+    {"warnings", "simplefilter"},
+    {"warnings", "filterwarnings"},
+    {"warnings", "resetwarnings"},
+    {"warnings", "_showwarnmsg"},
+    {"warnings", "WarningMessage."},
+    {"warnings", "deprecated."},
     // What torch.compile puts in place of Module.__init__ and Module.__setstate__ for the rest of the process.
     {"torch._dynamo.mutation_guard", "install_generation_tagging_init."},
 };
@@ -122,6 +133,32 @@ ValuePtr call_wrapper(Executor& ex, FunctionValue& function, PyObject* real, con
 bool notes_for_torch_compile(const FunctionValue& function, const char* module) {
   return std::strcmp(module, "torch._dynamo.mutation_guard") == 0 &&
          function.describe() == "GenerationTracker.tag()";
+}
+
+// torch._dynamo.assume_constant_result: called while capturing, whatever it gives is a constant. Null: it is not marked.
+ValuePtr call_assumed_constant(Executor& ex, PyObject* function, const CallArgs& args) {
+  if (!has_mark(function, "_dynamo_marked_constant")) return nullptr;
+  PyRef arguments = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    PyRef argument = args.positional[i]->materialize(ex);
+    if (!argument && args.positional[i]->real_object())
+      argument = PyRef::borrow(args.positional[i]->real_object());
+    if (!argument) break_graph("CD0215", "assume_constant_result of " + args.positional[i]->describe());
+    PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), argument.release());
+  }
+  if (!args.keywords.empty()) break_graph("CD0215", "assume_constant_result with keywords");
+  PyRef result = checked_user(ex, PyObject_Call(function, arguments.get(), nullptr));
+  return ex.wrap(result.get(), constant_source(result.get()));
+}
+
+// What torch.compile has wrapped, called by what is captured: the function itself. Null: something else.
+ValuePtr call_compiled_by_torch(FunctionValue& function, Executor& ex, const char* module,
+                                const CallArgs& args) {
+  if (std::strcmp(module, "torch._dynamo.eval_frame") != 0 || !function.real_object()) return nullptr;
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function.real_object())->func_dict;
+  PyObject* original = dict ? PyDict_GetItemString(dict, "_torchdynamo_orig_callable") : nullptr;
+  if (!original || !PyFunction_Check(original) || is_disabled(function.real_object())) return nullptr;
+  return function.get_attribute(ex, interned("_torchdynamo_orig_callable"))->call(ex, args);
 }
 
 // A schedule is numbers that differ from step to step: each would be a graph of its own.
@@ -202,7 +239,74 @@ std::vector<ValuePtr> bind_call(Executor& ex, FunctionValue& function, const Cal
   return slots;
 }
 
-ValuePtr run_function(Executor& ex, FunctionValue& function, std::vector<ValuePtr> arguments) {
+namespace {
+
+int level_below(const Executor::State& state, const SymbolicFrame& caller) {
+  const bool stops_below = caller.level >= 0 && caller.level + 1 < std::ssize(state.stop_path) &&
+                           state.stop_path[caller.level] == caller.step;
+  return stops_below ? caller.level + 1 : -1;
+}
+
+// A function that calls itself would be another continuation at each depth.
+bool is_run_around(const SymbolicFrame& frame) {
+  PyCodeObject* code = frame.code->object();
+  for (const SymbolicFrame* caller = frame.back; caller; caller = caller->back) {
+    PyCodeObject* other = caller->code->object();
+    if (other->co_firstlineno == code->co_firstlineno &&
+        PyUnicode_Compare(other->co_filename, code->co_filename) == 0 &&
+        PyUnicode_Compare(other->co_qualname, code->co_qualname) == 0)
+      return true;
+  }
+  return false;
+}
+
+// Whether Python can go on in a linked frame that is no root. In a loop the caller's CALL is left to Python, and then the
+// frame, a root of its own, is cut into turns.
+bool can_be_left(const CaptureRequest& request, SymbolicFrame& frame) {
+  PyCodeObject* code = frame.code->object();
+  if (!request.compiles || !request.compiles(code)) return false;
+  const bool in_loop =
+      std::ranges::any_of(frame.code->loops, [&](const Loop& loop) { return loop.body[frame.pc]; });
+  return !in_loop && !sees_locals(code) && !handles_exception(frame.code->program, frame.pc) &&
+         !is_run_around(frame) && (!names_super(code) || (code->co_argcount > 0 && frame.is_bound(0)));
+}
+
+void note_step(GraphBreak& broken, SymbolicFrame& frame, bool can_be_left) {
+  if (can_be_left)
+    broken.inner_steps.insert(broken.inner_steps.begin(), frame.step);
+  else
+    broken.inner_steps.clear();
+}
+
+void set_arguments(SymbolicFrame& frame, std::span<const ValuePtr> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (auto* unseen = dynamic_cast<UnseenArgument*>(arguments[i].get())) {
+      frame.pending[i] = unseen->source;
+      frame.is_resumed = true;
+    } else {
+      frame.locals[i] = arguments[i];
+    }
+}
+
+// The frame's run, as one that a break can be noted in and that a stop leaves behind.
+void run_linked(Executor& ex, std::unique_ptr<SymbolicFrame>& frame) {
+  FrameScope scope(ex, *frame);
+  frame->level = level_below(ex.state(), *frame->back);
+  try {
+    run_frame(ex, *frame);
+  } catch (GraphBreak& broken) {
+    note_step(broken, *frame, can_be_left(ex.state().request, *frame));
+    throw;
+  } catch (const StopReached&) {
+    ex.state().stopped_frames.push_back(std::move(frame));
+    throw;
+  }
+}
+
+}  // namespace
+
+ValuePtr run_function(Executor& ex, FunctionValue& function, std::vector<ValuePtr> arguments,
+                      bool is_linked) {
   Executor::State& state = ex.state();
   if (state.depth >= kMaxInlineDepth) break_graph("CD0007", "");
   PyObject* real = function.real_object();
@@ -211,8 +315,11 @@ ValuePtr run_function(Executor& ex, FunctionValue& function, std::vector<ValuePt
   auto frame =
       std::make_unique<SymbolicFrame>(decoded(function.code()), PyRef::borrow(function.globals()), builtins);
   frame->closure = function.closure(ex);
-  std::copy(arguments.begin(), arguments.end(), frame->locals.begin());
-  {
+  set_arguments(*frame, arguments);
+  frame->is_linked = is_linked && state.open_calls == 0 && !(function.code()->co_flags & CO_GENERATOR);
+  if (frame->is_linked) {
+    run_linked(ex, frame);
+  } else {
     FrameScope scope(ex, *frame);
     run_frame(ex, *frame);
   }
@@ -239,6 +346,7 @@ bool has_plain_vectorcall(PyObject* function) {
 }  // namespace
 
 ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
+  const bool is_linked = std::exchange(ex.state().callee, nullptr) == this;
   if (PyObject* real = function_.get()) {
     if (!has_plain_vectorcall(real)) break_graph("CD0212", describe() + ", whose vectorcall is not Python's");
     PyObject* name = PyDict_GetItemString(globals_.get(), "__name__");
@@ -246,6 +354,10 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
     if (ValuePtr result = call_own_function(ex, real, module, args)) return result;
     if (ValuePtr result = call_library_function(ex, real, args)) return result;
     if (ValuePtr result = call_wrapper(ex, *this, real, module, args)) return result;
+    if (in_module(module, "warnings"))
+      if (ValuePtr result = call_warnings_function(ex, real, args)) return result;
+    if (ValuePtr result = call_assumed_constant(ex, real, args)) return result;
+    if (ValuePtr result = call_compiled_by_torch(*this, ex, module, args)) return result;
     if (notes_for_torch_compile(*this, module)) return ex.none();
     refuse_schedule(real, module);
     refuse_marked(*this, real, module);
@@ -253,7 +365,7 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
   if (code()->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))
     break_graph("CD0102", describe());
   guard_code(ex);
-  return run_function(ex, *this, bind_call(ex, *this, args));
+  return run_function(ex, *this, bind_call(ex, *this, args), is_linked);
 }
 
 }  // namespace cdynamo::symbolic

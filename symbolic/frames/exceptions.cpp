@@ -37,6 +37,7 @@ ValuePtr with_traceback(Executor& ex, const ValuePtr& self, const CallArgs& args
 // BaseException.__init__ keeps its arguments in args.
 ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_no_keywords(ex, "__init__", args);
+  if (self->real_object()) break_graph("CD0202", "__init__ of " + self->describe());
   exception_of(self).args() = args.positional;
   return ex.none();
 }

@@ -156,9 +156,14 @@ const std::array<OpHandler, kNumOps>& handlers() {
   return table;
 }
 
-// Before each instruction of the root frame. False: the capture ends here.
-bool root_step(Executor::State& state, const SymbolicFrame& frame) {
-  if (state.stop_at_step == static_cast<int64_t>(state.root_trace.size())) return false;
+// Before each instruction of a linked frame. False: the capture ends here.
+bool begin_step(Executor::State& state, SymbolicFrame& frame) {
+  ++frame.step;
+  if (frame.level >= 0 && frame.level + 1 == std::ssize(state.stop_path) &&
+      state.stop_path[frame.level] == frame.step)
+    return false;
+  if (!frame.is_root) return true;
+  if (!state.cut_headers.empty() && state.cut_headers[frame.pc]) return false;
   state.root_trace.push_back(frame.pc);
   state.root_values.push_back(state.result.graph->next_value_id());
   return true;
@@ -206,7 +211,7 @@ std::string take_python_error() {
 // Half of the time is for compiling what was captured. Once it is decided where the capture stops, it may use that too to get
 // there.
 void stop_when_late(const Executor::State& state) {
-  const bool first = state.stop_at_step < 0;
+  const bool first = state.stop_path.empty();
   if (!graph::TimeBudget::exceeded(first ? 0.5 : 1)) return;
   if (first)
     log_warning(std::string(PyUnicode_AsUTF8(state.request.code->co_name)) + " (line " +
@@ -220,7 +225,7 @@ void step_through(Executor& ex, SymbolicFrame& frame) {
   const std::vector<Instruction>& code = frame.code->program.code;
   frame.exit = FrameExit::kNone;
   while (frame.exit == FrameExit::kNone) {
-    if (frame.is_root && !root_step(state, frame)) throw StopReached{};
+    if (frame.is_linked && !begin_step(state, frame)) throw StopReached{};
     if (++state.instructions > kMaxInstructions) break_graph("CD0006", "");
     if (state.instructions % kTimeCheck == 0) stop_when_late(state);
     const Instruction& instruction = code[static_cast<size_t>(frame.pc)];
@@ -240,7 +245,9 @@ void step_through(Executor& ex, SymbolicFrame& frame) {
         state.raise_stack = ex.user_stack();
         note_traceback(state, raised.exception);
       }
-      if (!unwind(ex, frame, raised.exception)) throw;
+      if (unwind(ex, frame, raised.exception)) continue;
+      let_go_of_locals(ex, frame);
+      throw;
     }
   }
 }
@@ -260,6 +267,8 @@ void with_errors_as_breaks(Executor& ex, const std::function<void()>& work) {
     throw;
   } catch (const graph::UserError& error) {
     break_with("CD0111", std::string("(") + error.what() + ")");
+  } catch (const graph::DataDependent& error) {
+    break_with("CD0406", error.what());
   } catch (const graph::Unsupported& error) {
     break_with("CD0112", error.what());
   } catch (const graph::InternalError& error) {
@@ -274,6 +283,9 @@ void with_errors_as_breaks(Executor& ex, const std::function<void()>& work) {
 void run_frame(Executor& ex, SymbolicFrame& frame) {
   with_errors_as_breaks(ex, [&] { step_through(ex, frame); });
 }
+
+RecipePtr UnseenArgument::recipe(Executor&) { return source_recipe(source); }
+
 // ---- what the data model asks of the innermost frame
 
 std::pair<ValuePtr, ValuePtr> super_arguments(Executor& ex) {
@@ -281,7 +293,10 @@ std::pair<ValuePtr, ValuePtr> super_arguments(Executor& ex) {
   PyCodeObject* code = frame.code->object();
   if (code->co_argcount == 0) raise_error(ex, PyExc_RuntimeError, "super(): no arguments");
   ValuePtr self = frame.local(ex, 0);
-  if (auto* cell = dynamic_cast<CellValue*>(self.get())) self = cell->contents(ex);
+  // A cell may be an argument, too.
+  constexpr unsigned char kIsCell = 0x40;  // CO_FAST_CELL (pycore_code.h)
+  const bool in_cell = PyBytes_AS_STRING(code->co_localspluskinds)[0] & kIsCell;
+  if (auto* cell = in_cell ? dynamic_cast<CellValue*>(self.get()) : nullptr) self = cell->contents(ex);
   if (!self) raise_error(ex, PyExc_RuntimeError, "super(): arg[0] deleted");
   int first_free = code->co_nlocalsplus - code->co_nfreevars;
   for (int slot = first_free; slot < code->co_nlocalsplus; ++slot) {

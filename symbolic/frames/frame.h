@@ -53,6 +53,12 @@ class SymbolicFrame {
   std::vector<ValuePtr> stack;  // null: an empty slot (PUSH_NULL)
   int pc = 0, next_pc = 0;      // instruction that is executed, and the one after it
   bool is_root = false;
+  // The root, or what such a frame calls for the result of its CALL: Python can be given the frames up to it as they are.
+  bool is_linked = false;
+  int64_t step = -1;  // linked: how many instructions came before
+  bool is_resumed =
+      false;       // by the root, an inlined frame that was in Python's hands: it alone may hold its locals
+  int level = -1;  // linked, and the capture stops in it or in what it calls: its place in stop_path
   FrameExit exit = FrameExit::kNone;
   ValuePtr result;                // what it returned or yielded
   ValuePtr injected;              // an exception that is raised where the frame is resumed (generator.throw)
@@ -90,8 +96,20 @@ void with_errors_as_breaks(Executor& ex, const std::function<void()>& work);
 // Breaks the graph where `item`, which leaves the stack, may die and has a finalizer: Python runs it in its turn (frame_stack.cpp).
 void refuse_finalizer(const SymbolicFrame& frame, const ValuePtr& item);
 
-// Thrown in the root frame where it reaches stop_at_step.
+// Before a frame ends, the same for the locals of one that was in Python's hands.
+void let_go_of_locals(Executor& ex, SymbolicFrame& frame);
+
+// Thrown in a linked frame at the end of stop_path, and in the root at a loop that is cut.
 struct StopReached {};
+
+// An argument of entered code that it hands on as it is, to the function that it resumes: an instruction of that one looks
+// at it, or none does.
+class UnseenArgument final : public SymbolicValue {
+ public:
+  explicit UnseenArgument(SourcePtr argument) { source = std::move(argument); }
+  PyTypeObject* type() const override { return &PyBaseObject_Type; }
+  RecipePtr recipe(Executor& ex) override;
+};
 
 // For one run of a frame: makes it the innermost one.
 class FrameScope {

@@ -1,6 +1,9 @@
 // Opcodes that make and call functions.
 #include <string>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/values/value_tools.h"
@@ -18,10 +21,17 @@ ValuePtr pop_callable(SymbolicFrame& frame, CallArgs& args) {
   return lower;
 }
 
-void call(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  CallArgs args{frame.pop_many(in.arg), {}};
-  ValuePtr callable = pop_callable(frame, args);
+// Its result is what the callable gives: a function's frame is linked to this one.
+void call_for_result(Executor& ex, SymbolicFrame& frame, CallArgs args) {
+  const ValuePtr callable = pop_callable(frame, args);
+  const SymbolicValue*& callee = ex.state().callee;
+  const absl::Cleanup forget = [&] { callee = nullptr; };
+  callee = frame.is_linked ? callable.get() : nullptr;
   frame.push(callable->call(ex, args));
+}
+
+void call(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  call_for_result(ex, frame, {frame.pop_many(in.arg), {}});
 }
 
 void call_kw(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
@@ -32,8 +42,7 @@ void call_kw(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   for (size_t i = 0; i < num_keywords; ++i)
     args.keywords.push_back({PyRef::borrow(PyTuple_GET_ITEM(names, i)), args.positional[num_positional + i]});
   args.positional.resize(num_positional);
-  ValuePtr callable = pop_callable(frame, args);
-  frame.push(callable->call(ex, args));
+  call_for_result(ex, frame, std::move(args));
 }
 
 void call_function_ex(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
@@ -46,8 +55,7 @@ void call_function_ex(Executor& ex, SymbolicFrame& frame, const Instruction& in)
         break_graph("CD0100", "a function with a keyword that is no string");
       args.keywords.push_back({PyRef::borrow(name), mapping->get_item(ex, key)});
     }
-  ValuePtr callable = pop_callable(frame, args);
-  frame.push(callable->call(ex, args));
+  call_for_result(ex, frame, std::move(args));
 }
 
 void make_function(Executor& ex, SymbolicFrame& frame, const Instruction&) {

@@ -1,5 +1,6 @@
 // Opcodes of jumps, loops and returns.
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -8,11 +9,19 @@ namespace {
 
 void jump(Executor&, SymbolicFrame& frame, const Instruction& in) { frame.jump(in.arg); }
 
+// What the program asserts of numbers that the graph reads is so, or Python raises the error.
+bool is_asserted(Executor& ex, const SymbolicFrame& frame, int otherwise, const ValuePtr& condition) {
+  return frame.code->program.code[otherwise].op == Op::LOAD_ASSERTION_ERROR &&
+         require_relation(ex, condition, "assert");
+}
+
 void pop_jump_if_true(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  if (is_true(ex, frame.pop())) frame.jump(in.arg);
+  const ValuePtr condition = frame.pop();
+  if (is_asserted(ex, frame, frame.pc + 1, condition) || is_true(ex, condition)) frame.jump(in.arg);
 }
 void pop_jump_if_false(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  if (!is_true(ex, frame.pop())) frame.jump(in.arg);
+  const ValuePtr condition = frame.pop();
+  if (!is_asserted(ex, frame, in.arg, condition) && !is_true(ex, condition)) frame.jump(in.arg);
 }
 void pop_jump_if_none(Executor&, SymbolicFrame& frame, const Instruction& in) {
   if (is_none(frame.pop())) frame.jump(in.arg);
@@ -21,7 +30,8 @@ void pop_jump_if_not_none(Executor&, SymbolicFrame& frame, const Instruction& in
   if (!is_none(frame.pop())) frame.jump(in.arg);
 }
 
-void return_value(Executor&, SymbolicFrame& frame, const Instruction&) {
+void return_value(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  let_go_of_locals(ex, frame);
   frame.result = frame.pop();
   frame.exit = FrameExit::kReturn;
 }

@@ -95,13 +95,7 @@ void load_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 }
 
 void assign_global(Executor& ex, SymbolicFrame& frame, PyObject* name, ValuePtr value) {
-  Executor::State& state = ex.state();
-  if (ex.isolated_region()) break_graph("CD0419", ex.isolated_region()->what);
-  std::pair<PyObject*, PyObject*> key{frame.globals.get(), name};  // names in co_names are interned
-  state.kept.push_back(frame.globals);
-  state.kept.push_back(PyRef::borrow(name));
-  if (!state.globals.count(key)) state.globals_order.push_back(key);
-  state.globals[key] = std::move(value);
+  assign_name(ex, frame.globals.get(), name, std::move(value));
 }
 
 void store_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {

@@ -15,10 +15,13 @@ void unary(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 
 void unary_not(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr operand = frame.pop();
-  frame.push(boolean(ex, !is_true(ex, operand)));
+  // `not` of a bool that the graph reads is another one.
+  const bool is_read = operand->type() == &PyBool_Type && !operand->real_object();
+  frame.push(is_read ? operand->unary(ex, Op::UNARY_NOT) : boolean(ex, !is_true(ex, operand)));
 }
 
 void to_bool(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  if (frame.peek(1)->type() == &PyBool_Type) return;  // it need not be known yet
   ValuePtr operand = frame.pop();
   frame.push(boolean(ex, is_true(ex, operand)));
 }
@@ -35,23 +38,26 @@ void compare_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   frame.push(compare_operation(ex, in.arg, left, right));
 }
 
-// Two objects that came in are two; another call might pass one object twice.
-void guard_distinct(Executor& ex, const SymbolicValue& left, const SymbolicValue& right) {
-  if (left.type() != right.type() || !left.source || !right.source) return;
-  if (left.as_constant() || right.as_constant()) return;
-  if (left.source->kind == SourceKind::kConstant && right.source->kind == SourceKind::kConstant) return;
+// Two values that came in are two objects, or one (numbers that are dynamic have a value for each source); it may be otherwise in
+// another call.
+bool guard_identity(Executor& ex, const SymbolicValue& left, const SymbolicValue& right) {
+  if (left.type() != right.type() || !left.source || !right.source) return false;
+  if (left.as_constant() || right.as_constant()) return false;
+  if (left.source->kind == SourceKind::kConstant && right.source->kind == SourceKind::kConstant) return false;
+  const Roots& roots = ex.state().request.roots;
+  const bool same = follow(*left.source, roots).get() == follow(*right.source, roots).get();
   Guard guard;
-  guard.kind = GuardKind::kDistinctObjects;
+  guard.kind = same ? GuardKind::kSameObject : GuardKind::kDistinctObjects;
   guard.source = left.source;
   guard.other = right.source;
   ex.guard(std::move(guard));
+  return same;
 }
 
 void is_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr right = frame.pop();
   ValuePtr left = frame.pop();
-  bool same = left->is_same_object(*right);
-  if (!same) guard_distinct(ex, *left, *right);
+  const bool same = left->is_same_object(*right) || guard_identity(ex, *left, *right);
   frame.push(boolean(ex, same != (in.arg == 1)));
 }
 

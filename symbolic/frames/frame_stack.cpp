@@ -1,11 +1,13 @@
 // Opcodes of the stack, constants, locals and cells.
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
+#include "symbolic/interop/finalizers.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -32,7 +34,15 @@ void load_const(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
               "cannot access local variable '" + name + "' where it is not associated with a value");
 }
 
+// The argument in `slot`, where entered code is to hand it on to what it calls (frame_eval/resume/entered_code.h).
+SourcePtr argument_handed_on(const SymbolicFrame& frame, int slot) {
+  if (!frame.pending[slot] || !std::string_view(frame.slot_name(slot)).starts_with(".inner.")) return nullptr;
+  return frame.pending[slot];
+}
+
 void load_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  if (SourcePtr argument = argument_handed_on(frame, in.arg))
+    return frame.push(std::make_shared<UnseenArgument>(std::move(argument)));
   const ValuePtr& value = frame.local(ex, in.arg);
   if (!value) raise_unbound_local(ex, frame, in.arg);
   frame.push(value);
@@ -51,24 +61,36 @@ bool held_twice(const SymbolicFrame& frame, int slot) {
          std::count(frame.locals.begin(), frame.locals.end(), value) > 1;
 }
 
-// What a local held may die with it; where its class has a finalizer, that happens in Python.
+void let_go(Executor& ex, PyObject* object) {
+  if (runs_code_when_it_dies(object)) break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
+  if (Py_TYPE(object)->tp_weaklistoffset != 0) ex.state().let_go.insert(object);
+}
+
+// The object that is there in this call; null: none, or one that is made during capture.
+PyRef live_local(Executor& ex, const SymbolicFrame& frame, int slot) {
+  if (frame.pending[slot]) return follow(*frame.pending[slot], ex.state().request.roots);
+  return frame.locals[slot] ? PyRef::borrow(frame.locals[slot]->real_object()) : PyRef();
+}
+
+// Whether a frame around this one holds the object as well.
+bool caller_holds(Executor& ex, const SymbolicFrame& frame, const PyRef& object) {
+  for (const SymbolicFrame* caller = frame.back; caller; caller = caller->back)
+    for (int slot = 0; slot < std::ssize(caller->locals); ++slot)
+      if (live_local(ex, *caller, slot).get() == object.get()) return true;
+  return false;
+}
+
+// What a local held may die with it; where that runs code, it happens in Python.
 void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
-  PyObject* object = nullptr;
-  PyRef waiting;
-  if (frame.pending[slot]) {
-    waiting = follow(*frame.pending[slot], ex.state().request.roots);
-    object = waiting.get();
-  } else if (frame.locals[slot]) {
-    object = frame.locals[slot]->real_object();
-  }
-  if (object && _PyType_Lookup(Py_TYPE(object), interned("__del__")) && !held_twice(frame, slot))
-    break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
+  const PyRef object = live_local(ex, frame, slot);
+  if (object && !held_twice(frame, slot) && !(frame.is_resumed && caller_holds(ex, frame, object)))
+    let_go(ex, object.get());
 }
 
 // An item of the stack that a graph break has left: nothing else need hold it, and a generator in a `try` runs its
 // handlers as it dies.
 bool only_stack_holds(const SymbolicFrame& frame, const ValuePtr& value) {
-  return frame.is_root && value && value->source && value->source->kind == SourceKind::kArgument &&
+  return frame.is_linked && value && value->source && value->source->kind == SourceKind::kArgument &&
          value->source->label.starts_with(".stack");
 }
 
@@ -83,6 +105,7 @@ void store_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 }
 
 void delete_fast(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  if (argument_handed_on(frame, in.arg)) return frame.set_local(in.arg, nullptr);
   if (!frame.is_bound(in.arg)) raise_unbound_local(ex, frame, in.arg);
   let_go(ex, frame, in.arg);
   frame.set_local(in.arg, nullptr);
@@ -128,13 +151,25 @@ void load_deref(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   frame.push(std::move(value));
 }
 
+// What the cell held, unless the frame holds it elsewhere.
+void let_go_of_contents(Executor& ex, const SymbolicFrame& frame, const CellValue& cell) {
+  PyObject* object = cell.live_contents();
+  const auto is_it = [&](const ValuePtr& value) { return value && value->real_object() == object; };
+  if (object && std::ranges::none_of(frame.stack, is_it) && std::ranges::none_of(frame.locals, is_it))
+    let_go(ex, object);
+}
+
 void store_deref(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  cell_at(ex, frame, in.arg).set_contents(ex, frame.pop());
+  CellValue& cell = cell_at(ex, frame, in.arg);
+  let_go_of_contents(ex, frame, cell);
+  cell.set_contents(ex, frame.pop());
 }
 
 void delete_deref(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   CellValue& cell = cell_at(ex, frame, in.arg);
-  if (!cell.contents(ex)) raise_unbound_cell(ex, frame, in.arg);
+  const ValuePtr contents = cell.contents(ex);
+  if (!contents) raise_unbound_cell(ex, frame, in.arg);
+  let_go_of_contents(ex, frame, cell);
   cell.set_contents(ex, nullptr);
 }
 
@@ -162,8 +197,13 @@ constexpr OpRow kRows[] = {
 
 void refuse_finalizer(const SymbolicFrame& frame, const ValuePtr& item) {
   PyObject* object = only_stack_holds(frame, item) ? item->real_object() : nullptr;
-  if (object && _PyType_Lookup(Py_TYPE(object), interned("__del__")))
+  if (object && runs_code_when_it_dies(object))
     break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
+}
+
+void let_go_of_locals(Executor& ex, SymbolicFrame& frame) {
+  if (!frame.is_resumed) return;
+  for (int slot = 0; slot < std::ssize(frame.locals); ++slot) let_go(ex, frame, slot);
 }
 
 std::span<const OpRow> stack_ops() { return kRows; }

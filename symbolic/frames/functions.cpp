@@ -1,5 +1,6 @@
 #include "symbolic/frames/functions.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -32,6 +33,11 @@ ValuePtr CellValue::contents(Executor& ex) {
   contents_ = ex.wrap(object, contents_source_);
   loaded_ = true;
   return contents_;
+}
+
+PyObject* CellValue::live_contents() const {
+  if (loaded_) return contents_ ? contents_->real_object() : nullptr;
+  return PyCell_GET(cell_.get());
 }
 
 void CellValue::set_contents(Executor& ex, ValuePtr value) {
@@ -95,7 +101,9 @@ std::string FunctionValue::describe() const {
   return std::string(text ? text : "?") + "()";
 }
 
-ValuePtr wrap_function(Executor&, PyObject* function, SourcePtr source) {
+ValuePtr wrap_function(Executor& ex, PyObject* function, SourcePtr source) {
+  // For those who ask for its type or its attributes; who calls it guards its code.
+  if (source) guard_exact_type(ex, function, source);
   return std::make_shared<FunctionValue>(function, std::move(source));
 }
 
@@ -235,7 +243,11 @@ ValuePtr made_function_attribute(Executor& ex, FunctionValue& function, const Va
   if (is_any(name, {"__qualname__"})) return qualified_name;
   // From 3.12 on; functions with type parameters are not made here.
   if (is_any(name, {"__type_params__"}) && _PyType_Lookup(&PyFunction_Type, name)) return make_tuple(ex, {});
-  if (is_any(name, {"__annotations__"}) && !function.annotations) return make_dict(ex, {});
+  if (is_any(name, {"__annotations__"}) && !function.annotations) {
+    ValuePtr made = make_dict(ex, {});
+    function.set_attribute(ex, name, made);  // whoever reads it again finds the same dict
+    return made;
+  }
   if (is_any(name, {"__defaults__"})) return function.defaults ? function.defaults : ex.none();
   if (is_any(name, {"__kwdefaults__"}))
     return function.keyword_defaults ? function.keyword_defaults : ex.none();
@@ -265,6 +277,12 @@ ValuePtr FunctionValue::own_attribute(Executor& ex, PyObject* name) {
     return ex.wrap(own, source ? key_source(instance_dict_source(source), name) : constant_source(own));
   if (source) add_guard(ex, GuardKind::kAttributeAbsent, source, name);
   return nullptr;
+}
+
+bool FunctionValue::is_renamed() const {
+  return std::ranges::any_of(attributes_, [](const auto& attribute) {
+    return is_any(attribute.first.get(), {"__name__", "__qualname__"});
+  });
 }
 
 std::vector<PyRef> FunctionValue::own_names(Executor& ex) {
@@ -371,6 +389,7 @@ ValuePtr BoundMethodValue::get_attribute(Executor& ex, PyObject* name) {
 ValuePtr BoundMethodValue::call(Executor& ex, const CallArgs& args) {
   CallArgs with_self{{self_}, args.keywords};
   with_self.positional.insert(with_self.positional.end(), args.positional.begin(), args.positional.end());
+  ex.state().hand_call_on(*this, *function_);
   return function_->call(ex, with_self);
 }
 

@@ -21,6 +21,8 @@ class CellValue final : public SymbolicValue {
   PyObject* real_object() const override { return cell_.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   ValuePtr contents(Executor& ex);  // null: empty
+  // The live object in it, without a look at what it is; null: none, or one that is made during capture.
+  PyObject* live_contents() const;
   void set_contents(Executor& ex, ValuePtr value);
   RecipePtr recipe(Executor& ex) override;
   void emit_effects(Executor& ex) override;
@@ -56,6 +58,11 @@ class FunctionValue final : public SymbolicValue {
 
   // The names in its __dict__; a live function is told from others by a guard.
   std::vector<PyRef> own_names(Executor& ex);
+
+  // Its __name__ or __qualname__ was set during capture.
+  bool is_renamed() const;
+  // Made during capture, and Python has got it.
+  bool is_handed_out() const { return !function_ && recipe_; }
 
   void forget() override { attributes_.clear(); }
 
@@ -115,8 +122,10 @@ struct Parameters {
   int total() const { return positional + keyword_only + var_positional + var_keyword; }
 };
 
-// Runs `function`'s code on bound arguments, one for each parameter slot.
-ValuePtr run_function(Executor& ex, FunctionValue& function, std::vector<ValuePtr> arguments);
+// Runs `function`'s code on bound arguments, one for each parameter slot. `is_linked`: an instruction of a linked frame has
+// called it for its result (SymbolicFrame::is_linked).
+ValuePtr run_function(Executor& ex, FunctionValue& function, std::vector<ValuePtr> arguments,
+                      bool is_linked = false);
 // Binds; breaks the graph where the arguments do not fit, so that Python raises its own error.
 std::vector<ValuePtr> bind_call(Executor& ex, FunctionValue& function, const CallArgs& args);
 

@@ -154,7 +154,8 @@ ValuePtr GeneratorValue::returned(Executor& ex) const { return returned_ ? retur
 RecipePtr GeneratorValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   auto* function = dynamic_cast<FunctionValue*>(function_.get());
-  if (started_ || !function) break_graph("CD0103", "");
+  // Of a function whose new name is written when all has been made, it would have the old one.
+  if (started_ || !function || function->is_renamed()) break_graph("CD0103", "");
   // args_ are parameter slots: positional ones, then *args as a tuple.
   const Parameters parameters(function->code());
   if (parameters.keyword_only || parameters.var_keyword) break_graph("CD0103", "with keyword arguments");

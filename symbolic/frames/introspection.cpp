@@ -1,10 +1,11 @@
-// What programs ask of Python itself, and tell it: signatures, which modules are installed, log records, cached
-// functions.
+// What programs ask of Python itself: signatures, which modules are installed, cached functions.
 #include <algorithm>
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/functions.h"
+#include "symbolic/frames/output.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/tuple.h"
@@ -75,61 +76,36 @@ ValuePtr update_wrapper(Executor& ex, const CallArgs& args) {
   return bound[0];
 }
 
-// ---- logging
-
-PyObject* log_function() { return python_side(PythonSide::kLogRecord); }
-
-// logging.Logger._log: the record is made after the graph has run, with the user's line.
-ValuePtr log_record(Executor& ex, const CallArgs& args) {
-  auto bound =
-      bind_arguments(ex, "_log", args,
-                     {"self", "level", "msg", "args", "exc_info?", "extra?", "stack_info?", "stacklevel?"});
-  for (size_t i = 4; i < bound.size(); ++i)
-    if (bound[i]) break_graph("CD0106", "logging with options");
-  for (size_t i = 1; i < 4; ++i)
-    if (!bound[i]->as_constant()) break_graph("CD0106", "logging of values that the graph computes");
-  // Innermost are frames of logging's own: Logger.warning and the like.
-  std::vector<UserFrame> stack = ex.user_stack();
-  while (!stack.empty() && stack.back().file.ends_with("logging/__init__.py")) stack.pop_back();
-  if (stack.empty()) break_graph("CD0106", "logging");
-  const UserFrame& caller = stack.back();
-  auto text = [](const std::string& value) {
-    return make_recipe(RecipeKind::kConstant, checked(PyUnicode_FromString(value.c_str())).get());
-  };
-  Effect effect{.kind = EffectKind::kCall};
-  effect.target = make_recipe(RecipeKind::kConstant, log_function());
-  effect.value = make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, {bound.begin(), bound.begin() + 4}));
-  effect.value->items.push_back(text(caller.file));
-  effect.value->items.push_back(
-      make_recipe(RecipeKind::kConstant, checked(PyLong_FromLong(caller.line)).get()));
-  effect.value->items.push_back(text(caller.function));
-  ex.effect(std::move(effect));
-  return ex.none();
+ValuePtr exception(Executor& ex, const CallArgs& args) {
+  require_count(ex, "exception", args, 0, 0);
+  const ValuePtr handled = handled_exception(ex);
+  return handled ? handled : ex.none();
 }
 
-// Logger.isEnabledFor keeps its answers in a dict, under a lock: the real one is asked first, so that the dict has
-// the answer, which is then read (and guarded) as the program reads it.
-ValuePtr is_enabled_for(Executor& ex, const CallArgs& args) {
-  auto bound = bind_arguments(ex, "isEnabledFor", args, {"self", "level"});
-  PyObject* logger = bound[0]->real_object();
-  auto level = bound[1]->as_constant();
-  if (!logger || !level) break_graph("CD0106", "logging.Logger.isEnabledFor");
-  checked_user(ex, PyObject_CallMethodOneArg(logger, interned("isEnabledFor"), level->get()));
-  if (is_true(ex, bound[0]->get_attribute(ex, interned("disabled"))))
-    return ex.constant(PyRef::borrow(Py_False));
-  return bound[0]->get_attribute(ex, interned("_cache"))->get_item(ex, bound[1]);
+// The traceback of what is handled: Python makes it.
+class TracebackValue final : public SymbolicValue {
+ public:
+  PyTypeObject* type() const override { return &PyTraceBack_Type; }
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor&) override { break_graph("CD0113", "its traceback"); }
+};
+
+ValuePtr exception_info(Executor& ex, const CallArgs& args) {
+  require_count(ex, "exc_info", args, 0, 0);
+  const ValuePtr handled = handled_exception(ex);
+  if (!handled) return make_tuple(ex, {ex.none(), ex.none(), ex.none()});
+  auto* type = reinterpret_cast<PyObject*>(handled->type());
+  return make_tuple(ex, {ex.wrap(type, constant_source(type)), handled, std::make_shared<TracebackValue>()});
 }
 
 constexpr BuiltinRow kFunctions[] = {
-    {"inspect", "signature", signature},        {"functools", "update_wrapper", update_wrapper},
-    {"importlib.util", "find_spec", find_spec}, {"importlib.metadata", "version", version},
-    {"logging", "Logger._log", log_record},     {"logging", "Logger.isEnabledFor", is_enabled_for},
+    {"sys", "exception", exception},
+    {"sys", "exc_info", exception_info},
+    {"inspect", "signature", signature},
+    {"functools", "update_wrapper", update_wrapper},
+    {"importlib.util", "find_spec", find_spec},
+    {"importlib.metadata", "version", version},
 };
-
-// A log record among effects.
-bool is_log(const Effect& effect) {
-  return effect.kind == EffectKind::kCall && effect.target->object.get() == log_function();
-}
 
 }  // namespace
 
@@ -163,8 +139,16 @@ PyRef known_object(Executor& ex, const ValuePtr& value) {
   return {};
 }
 
-// The object that the cache holds, of a function that was seen to have no effects. Null: not all arguments are known.
-ValuePtr cached_object(Executor& ex, PyObject* callable, const CallArgs& args) {
+// A cached function that a module or a class holds; one that is made anew holds other objects in each call.
+bool is_lasting(const SourcePtr& source) {
+  const Source* root = source.get();
+  while (root && root->base) root = root->base.get();
+  return root && (root->kind == SourceKind::kConstant || root->kind == SourceKind::kGlobal);
+}
+
+// The object that the cache holds, of a function that was seen to have no effects. Null: it cannot be known.
+ValuePtr cached_object(Executor& ex, const SymbolicValue& callable, const CallArgs& args) {
+  if (!is_lasting(callable.source)) return nullptr;
   PyRef positional = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
   PyRef keywords = checked(PyDict_New());
   for (size_t i = 0; i < args.positional.size(); ++i) {
@@ -176,45 +160,95 @@ ValuePtr cached_object(Executor& ex, PyObject* callable, const CallArgs& args) {
     PyRef object = known_object(ex, keyword.value);
     if (!object || PyDict_SetItem(keywords.get(), keyword.name.get(), object.get()) < 0) return nullptr;
   }
-  PyRef found = checked_user(ex, PyObject_Call(callable, positional.get(), keywords.get()));
+  PyRef found = checked_user(ex, PyObject_Call(callable.real_object(), positional.get(), keywords.get()));
+  if (callable.source->kind != SourceKind::kConstant)
+    add_guard(ex, GuardKind::kIdentity, callable.source, callable.real_object());
   return ex.wrap(found.get(), constant_source(found.get()));
 }
 
-// Replays a call of the function itself, which is the one to know whether it was called before.
-void replay_call(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
-  if (!args.keywords.empty()) break_graph("CD0202", callable->describe());
+// Makes a call of the cached function itself one of the effects: it counts its calls, holds what they give, and is the
+// one to know whether it was called before.
+void replay_call(Executor& ex, const ValuePtr& callable, const CallArgs& args, bool is_pure) {
+  if (!is_pure && !args.keywords.empty()) break_graph("CD0202", callable->describe());
   Effect effect{.kind = EffectKind::kCall};
   effect.target = callable->recipe(ex);
-  effect.value = make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, args.positional));
+  std::vector<RecipePtr> items = recipes_of(ex, args.positional);
+  PyRef names = checked(PyTuple_New(static_cast<Py_ssize_t>(args.keywords.size())));
+  for (size_t i = 0; i < args.keywords.size(); ++i) {
+    items.push_back(args.keywords[i].value->recipe(ex));
+    PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), PyRef(args.keywords[i].name).release());
+  }
+  if (is_pure) effect.key = make_recipe(RecipeKind::kConstant, names.get());
+  effect.value = make_recipe(RecipeKind::kTuple, nullptr, std::move(items));
   ex.effect(std::move(effect));
 }
 
+// A call of a cached function that has no effects itself: among all calls these alone have a tuple of names.
+bool is_replayed(const Effect& effect) { return effect.kind == EffectKind::kCall && effect.key; }
+
+// Whether the cache tells the argument from what is equal to it. 1, 1.0 and True are one to it, but where it looks at the
+// types of arguments; those of a tuple's items it never looks at. A size that changes from call to call is only an int.
+bool is_told_apart(Executor& ex, const ValuePtr& value, bool typed) {
+  if (PyObject* object = constant_object(value); object && (PyLong_Check(object) || PyFloat_Check(object)))
+    return typed;
+  auto* tuple = tuple_in(value);
+  return !tuple || std::ranges::all_of(tuple->items(ex),
+                                       [&](const ValuePtr& item) { return is_told_apart(ex, item, false); });
+}
+
+bool looks_at_types(PyObject* cached_function) {
+  PyRef parameters = checked(PyObject_CallMethod(cached_function, "cache_parameters", nullptr));
+  return PyDict_GetItemString(parameters.get(), "typed") == Py_True;
+}
+
+// What a call gives that has no effects. Breaks the graph where that is not known.
+ValuePtr cached_result(Executor& ex, const ValuePtr& callable, const CallArgs& args, ValuePtr computed,
+                       bool computes_tensors) {
+  const bool typed = looks_at_types(callable->real_object());
+  const auto told_apart = [&](const ValuePtr& value) { return is_told_apart(ex, value, typed); };
+  const bool all_told_apart = std::ranges::all_of(args.positional, told_apart) &&
+                              std::ranges::all_of(args.keywords, told_apart, &Keyword::value);
+  if (is_plain(computed->type()) && all_told_apart) return computed;
+  // What may be changed, or is told apart by identity, has to be the one that the cache holds.
+  if (!computes_tensors)
+    if (ValuePtr held = cached_object(ex, *callable, args)) return held;
+  // Of sizes that change, the parts of a tuple.
+  if (computed->type() == &PyTuple_Type && tuple_in(computed) && !computes_tensors) return computed;
+  break_graph("CD0202", callable->describe());
+}
+
 }  // namespace
+
+void replay_last(std::vector<Effect>& effects) {
+  std::ranges::stable_partition(effects, std::not_fn(is_replayed));
+}
 
 ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
   Executor::State& state = ex.state();
   std::vector<Effect>& effects = state.result.effects;
   const size_t effects_before = effects.size(), mutated_before = state.mutated.size(),
                globals_before = state.globals_order.size(), nodes_before = ex.graph().nodes.size();
-  ValuePtr result = callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
+  ValuePtr result;
+  try {
+    result = callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
+  } catch (const PythonRaise&) {
+    break_graph("CD0202", callable->describe());
+  }
   const bool same_world =
       state.mutated.size() == mutated_before && state.globals_order.size() == globals_before;
-  if (same_world && is_none(result) && effects.size() > effects_before &&
-      std::all_of(effects.begin() + static_cast<ptrdiff_t>(effects_before), effects.end(), is_log)) {
-    // What it says is said once for all calls.
-    effects.resize(effects_before);
-    replay_call(ex, callable, args);
-    return result;
-  }
-  if (!same_world || effects.size() != effects_before) break_graph("CD0202", callable->describe());
-  if (is_plain(result->type())) return result;
-  // What may be changed, or is told apart by identity, has to be the one that the cache holds.
-  if (ex.graph().nodes.size() == nodes_before)
-    if (ValuePtr held = cached_object(ex, callable->real_object(), args)) return held;
-  // Of sizes that change, the parts of a tuple.
-  if (result->type() == &PyTuple_Type && tuple_in(result) && ex.graph().nodes.size() == nodes_before)
-    return result;
-  break_graph("CD0202", callable->describe());
+  const auto first_effect = effects.begin() + static_cast<ptrdiff_t>(effects_before);
+  const bool only_replayed = std::all_of(first_effect, effects.end(), is_replayed);
+  const bool only_logs = !only_replayed && std::all_of(first_effect, effects.end(), [](const Effect& effect) {
+    return is_log(effect) || is_replayed(effect);
+  });
+  if (!same_world || !(only_replayed || (only_logs && is_none(result))))
+    break_graph("CD0202", callable->describe());
+  // What it says, and the cached functions that it calls, are its own business.
+  effects.erase(effects.begin() + static_cast<ptrdiff_t>(effects_before), effects.end());
+  if (only_replayed)
+    result = cached_result(ex, callable, args, std::move(result), ex.graph().nodes.size() != nodes_before);
+  replay_call(ex, callable, args, only_replayed);
+  return result;
 }
 
 }  // namespace cdynamo::symbolic

@@ -140,6 +140,8 @@ const char* torch_state_obstacle(const TorchState& state);
 
 // ---- making results
 
+// What PyTorch raises where a GPU has no memory left. Borrowed.
+PyObject* device_memory_error();
 // A new torch.Tensor with uninitialised memory; sizes and strides count elements. Null with a Python error on
 // failure.
 PyRef make_torch_tensor(runtime::DType dtype, runtime::Device device, const int64_t* sizes,

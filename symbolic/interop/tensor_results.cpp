@@ -1,6 +1,7 @@
 // New tensors, arrays, views and scalars, as tensor_access.h offers them.
 #include <cstring>
 #include <exception>
+#include <string_view>
 
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/interop/tensor_access.h"
@@ -19,6 +20,11 @@ namespace {
 PyRef error(PyObject* type, const char* message) {
   PyErr_SetString(type, message);
   return {};
+}
+
+// c10::OutOfMemoryError
+bool is_out_of_memory(const std::exception& e) {
+  return std::string_view(e.what()).find("out of memory") != std::string_view::npos;
 }
 
 // The shim writes what went wrong to stderr and returns a code only.
@@ -62,6 +68,12 @@ PyRef wrap_torch_handle(const void* handle) {
   return PyRef::steal(api->wrap(handle));
 }
 
+PyObject* device_memory_error() {
+  PyObject* type = library_object("torch", "OutOfMemoryError");
+  PyErr_Clear();
+  return type ? type : PyExc_MemoryError;
+}
+
 PyRef make_torch_tensor(DType dtype, Device device, const int64_t* sizes, const int64_t* strides, int rank,
                         void** data) {
   const torch_access::Api* api = torch_access::api();
@@ -76,6 +88,16 @@ PyRef make_torch_tensor(DType dtype, Device device, const int64_t* sizes, const 
       object = PyRef::steal(api->wrap_moved(tensor));
     } catch (const std::exception& e) {
       return error(PyExc_RuntimeError, e.what());
+    }
+  } else if (device.type == DeviceType::kCUDA && api->empty_strided_cuda) {
+    try {
+      const size_t count = static_cast<size_t>(rank);
+      torch_access::OwnedTensor tensor =
+          api->empty_strided_cuda({sizes, count}, {strides, count}, static_cast<int8_t>(scalar_type),
+                                  {.type = torch_access::kCuda, .index = device.index, .has_value = true});
+      object = PyRef::steal(api->wrap_moved(tensor));
+    } catch (const std::exception& e) {
+      return error(is_out_of_memory(e) ? device_memory_error() : PyExc_RuntimeError, e.what());
     }
   } else {
     torch_access::TensorHandle tensor = nullptr;

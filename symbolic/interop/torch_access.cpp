@@ -21,8 +21,7 @@
 namespace cdynamo::symbolic::torch_access {
 namespace {
 
-enum class Status : uint8_t { kUnknown, kReady, kRefused };
-Status g_status = Status::kUnknown;
+bool g_refused = false;
 Api g_api;
 PyTypeObject* g_tensor_type = nullptr;
 
@@ -216,19 +215,19 @@ uint64_t autocast_key_of(Api& api, int8_t device) {
   api.set_autocast_enabled(device, on);
   const uint64_t key = before.excluded ^ after.excluded;
   runtime::DType dtype;
-  return changed && std::has_single_bit(key) && before.included == after.included &&
-                 dtype_of_scalar_type(api.autocast_dtype(device), &dtype)
+  return changed && std::has_single_bit(key) && bool(before.excluded & key) == on &&
+                 before.included == after.included && dtype_of_scalar_type(api.autocast_dtype(device), &dtype)
              ? key
              : 0;
 }
 
-// Autocast is on where one dispatch key is not excluded. Where the functions do not answer so, capture under
+// Autocast is on where one dispatch key, which is excluded by default, is not. Where the functions do not answer so, capture under
 // autocast is refused.
 void find_autocast_keys(Api& api) {
   if (!api.autocast_enabled || !api.set_autocast_enabled || !api.autocast_dtype || !api.autocast_cache)
     return;
   const uint64_t cpu = autocast_key_of(api, kCpu), cuda = autocast_key_of(api, kCuda);
-  if (cpu && cuda) api.autocast_keys = cpu | cuda;
+  if (cpu && cuda) api.autocast_keys = {cpu, cuda};
 }
 
 // torch reads saved tensors with their dimensions' names out of sight, and recomputes checkpoints meanwhile (2.11): to
@@ -343,9 +342,10 @@ PyTypeObject* tensor_type() {
   return g_tensor_type = reinterpret_cast<PyTypeObject*>(type);
 }
 
-const Api* api() {
-  if (g_status == Status::kReady) return &g_api;
-  if (g_status == Status::kRefused || !tensor_type()) return nullptr;
+const Api* known_api = nullptr;
+
+const Api* find_api() {
+  if (g_refused || !tensor_type()) return nullptr;
   PyObject* torch = loaded_module("torch");
   // While torch is being imported its last names are missing: ask again later.
   if (!module_item(torch, "compile") || !loaded_module("torch.nn.parameter")) return nullptr;
@@ -360,12 +360,12 @@ const Api* api() {
   if (!modes) ok = ok && probe_twice(g_api, torch);
   PyErr_Clear();
   if (!modes) {
-    g_status = ok ? Status::kReady : Status::kRefused;
+    g_refused = !ok;
+    if (ok) known_api = &g_api;
     report(release, ok);
   }
   PyErr_Restore(type, value, traceback);
-  if (modes) return nullptr;
-  return ok ? &g_api : nullptr;
+  return known_api;
 }
 
 bool probe_cuda() {
@@ -383,6 +383,11 @@ bool probe_cuda() {
     if (plain && inference && !g_api.get_device_type(handle(plain), &device) && device == 1) {
       g_api.cuda_keys = key_set(g_api, plain);
       g_api.cuda_inference_keys = key_set(g_api, inference);
+      if (g_api.wrap_moved)
+        g_api.empty_strided_cuda =
+            reinterpret_cast<decltype(g_api.empty_strided_cuda)>(runtime::find_process_symbol(
+                "_ZN2at6detail18empty_strided_cudaEN3c108ArrayRefIlEES3_NS1_10ScalarTypeESt8optionalINS1_"
+                "6DeviceEE"));
       if (PyDict_GetItemString(globals.get(), "several") == Py_True)
         g_api.current_device =
             reinterpret_cast<int8_t (*)()>(runtime::find_process_symbol("_ZN3c104cuda14current_deviceEv"));

@@ -4,6 +4,7 @@
 
 #include <Python.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,6 +30,12 @@ struct OwnedTensor {
 // std::optional<c10::SymInt>, which is passed by address.
 struct OptionalSize {
   int64_t value;
+  bool has_value;
+};
+
+// std::optional<c10::Device>, which is passed by value.
+struct OptionalDevice {
+  int8_t type, index;
   bool has_value;
 };
 
@@ -62,6 +69,8 @@ struct Api {
   // Optional: a shorter way to a new CPU tensor. at::detail::empty_strided_cpu and
   // THPVariable_Wrap(TensorBase&&).
   OwnedTensor (*empty_strided_cpu)(SizeSpan, SizeSpan, int8_t, bool) = nullptr;
+  // Optional, once there has been a tensor of a GPU: the same of one, at::detail::empty_strided_cuda.
+  OwnedTensor (*empty_strided_cuda)(SizeSpan, SizeSpan, int8_t, OptionalDevice) = nullptr;
   PyObject* (*wrap_moved)(OwnedTensor&) = nullptr;
   // Optional: at::_ops::as_strided::call. A SymInt that is a plain number has the number's bits.
   OwnedTensor (*as_strided)(const void* tensor, SizeSpan, SizeSpan, const OptionalSize*) = nullptr;
@@ -94,14 +103,18 @@ struct Api {
   DispatchKeyState inference_mask{};  // how inference mode changes the thread's dispatch keys
   // The same of tensors of a GPU, once there has been one: 0 before.
   uint64_t cuda_keys = 0, cuda_inference_keys = 0;
-  uint64_t autocast_keys = 0;  // the excluded keys that autocast for the CPU and CUDA changes; 0: unknown
-  uint64_t names_key = 0;      // excluded while dimensions' names are not looked at; 0: unknown
+  // By kCpu and kCuda: the bit of DispatchKeyState::excluded that is set while autocast of that device is on; 0: unknown.
+  std::array<uint64_t, 2> autocast_keys{};
+
+  uint64_t names_key = 0;  // excluded while dimensions' names are not looked at; 0: unknown
 };
 
 inline constexpr int8_t kCpu = 0, kCuda = 1;  // c10::DeviceType
 
 // Null where torch is not loaded, or is one whose layout does not answer as expected.
-const Api* api();
+extern const Api* known_api;  // null: not looked for yet, or not there
+const Api* find_api();
+inline const Api* api() { return known_api ? known_api : find_api(); }
 // torch.Tensor as soon as it exists, also where api() is null.
 PyTypeObject* tensor_type();
 

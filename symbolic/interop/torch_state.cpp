@@ -45,9 +45,9 @@ TorchState read_torch_state() {
   if (api->deterministic_warn_only(api->context)) state.flags |= TorchState::kDeterministicWarnOnly;
   if (api->function_mode_count() != 0) state.flags |= TorchState::kFunctionModes;
   if (api->function_disabled() != 0) state.flags |= TorchState::kFunctionDisabled;
-  if (api->autocast_keys) {
-    if (api->autocast_enabled(torch_access::kCpu)) state.flags |= TorchState::kAutocast;
-    if (api->autocast_enabled(torch_access::kCuda)) state.flags |= TorchState::kAutocastCuda;
+  if (const auto& autocast = api->autocast_keys; autocast[torch_access::kCpu]) {
+    if (keys.excluded & autocast[torch_access::kCpu]) state.flags |= TorchState::kAutocast;
+    if (keys.excluded & autocast[torch_access::kCuda]) state.flags |= TorchState::kAutocastCuda;
     if (api->autocast_cache()) state.flags |= TorchState::kAutocastCache;
     for (int8_t device : {torch_access::kCpu, torch_access::kCuda})
       state.autocast_dtypes[device] = api->autocast_dtype(device);
@@ -67,7 +67,8 @@ const char* torch_state_obstacle(const TorchState& state) {
   if (state.flags & TorchState::kInferenceMode) ordinary = api->inference_mask;
   if (state.included_keys != ordinary.included)
     return "a __torch_dispatch__ mode, a functorch transform or tracing is active";
-  if ((state.excluded_keys ^ ordinary.excluded) & ~api->autocast_keys)
+  const uint64_t autocast = api->autocast_keys[torch_access::kCpu] | api->autocast_keys[torch_access::kCuda];
+  if ((state.excluded_keys ^ ordinary.excluded) & ~autocast)
     return "autocast of another device is on, or dispatch keys are excluded";
   return nullptr;
 }

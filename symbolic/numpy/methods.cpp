@@ -5,6 +5,7 @@
 #include "graph/strides.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/tensors/data_numbers.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -217,11 +218,11 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"fill", recorded<"fill", fill_method>},
     {"conj", recorded<"conj", same_method>},
     {"conjugate", recorded<"conjugate", same_method>},
-    {"item", value_method<kItem>},
-    {"tolist", value_method<kToList>},
-    {"__float__", value_method<kFloat>},
-    {"__int__", value_method<kInt>},
-    {"__bool__", value_method<kBool>},
+    {"item", number_method<read_item, kItem>},
+    {"tolist", number_method<read_list, kToList>},
+    {"__float__", number_method<read_float, kFloat>},
+    {"__int__", number_method<read_int, kInt>},
+    {"__bool__", number_method<read_bool, kBool>},
     {"__index__", value_method<kIndex>},
     {"__str__", value_method<kText>},
     {"__repr__", value_method<kText>},

@@ -191,6 +191,18 @@ void check_overlap(const TensorCapture& capture, const ArrayInput& input) {
 
 namespace {
 
+// What torch._dynamo.mark_dynamic and its siblings note on a tensor: sets of dimensions.
+bool is_marked(PyObject* tensor, int dim, std::initializer_list<const char*> marks) {
+  PyObject** dict = _PyObject_GetDictPtr(tensor);
+  if (!dict || !*dict || PyDict_GET_SIZE(*dict) == 0) return false;
+  const PyRef number = checked(PyLong_FromLong(dim));
+  for (const char* mark : marks) {
+    PyObject* dims = PyDict_GetItemString(*dict, mark);
+    if (dims && PyAnySet_Check(dims) && PySet_Contains(dims, number.get()) == 1) return true;
+  }
+  return false;
+}
+
 std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, const SourcePtr& source,
                                             bool may_change, MakeArray make) {
   auto input = std::make_unique<ArrayInput>();
@@ -203,9 +215,14 @@ std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, cons
   TensorType type;
   type.dtype = info.view.dtype;
   type.device = info.view.device;
-  for (int d = 0; d < info.view.rank; ++d)
-    type.sizes.push_back(may_change ? ex.size_symbol(source, d, info.view.sizes[d])
-                                    : Sym(info.view.sizes[d]));
+  for (int d = 0; d < info.view.rank; ++d) {
+    const bool is_static = !may_change || is_marked(object, d, {"_dynamo_static_indices"});
+    const auto dynamic = {"_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices",
+                          "_dynamo_unbacked_indices"};
+    type.sizes.push_back(is_static
+                             ? Sym(info.view.sizes[d])
+                             : ex.size_symbol(source, d, info.view.sizes[d], is_marked(object, d, dynamic)));
+  }
   type.strides = symbolic_strides(info.view, type.sizes);
 
   Guard guard{.kind = GuardKind::kTensor, .source = source};

@@ -92,6 +92,11 @@ struct TensorCapture {
   absl::flat_hash_set<const graph::Value*> updated_leaves;  // require grad, and were written under no_grad
   // By graph::ViewHistory::counter: values with a smaller id were made before the last write.
   absl::flat_hash_map<const graph::Value*, int> written_at;
+  struct Nonzero {
+    std::vector<graph::Value*> indices;
+    int made_at = 0;  // next_value_id by then
+  };
+  absl::flat_hash_map<const graph::Value*, Nonzero> nonzero;  // see symbolic/tensors/nonzero.h
   std::vector<SelectByTensor> selects_by_tensor;
   int regions = 0;  // checkpoints that were entered
   std::vector<size_t>

@@ -7,6 +7,7 @@
 #include "graph/op.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/array_value.h"
+#include "symbolic/values/data_bool.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -31,6 +32,7 @@ std::optional<Arg> number_argument(const ValuePtr& value) {
 graph::Value* graph_value(const ValuePtr& value) {
   if (auto* array = dynamic_cast<ArrayValue*>(value.get())) return array->value();
   if (auto* number = dynamic_cast<DynamicFloatValue*>(value.get())) return number->value();
+  if (auto* read = dynamic_cast<DataBoolValue*>(value.get())) return read->value();
   return nullptr;
 }
 

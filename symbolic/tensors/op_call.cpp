@@ -180,6 +180,8 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
     break_graph("CD0403", std::string(op.name) + ": " + error.message);
   } catch (const graph::Unsupported& error) {
     break_graph("CD0404", std::string(op.name) + ": " + error.message);
+  } catch (const graph::DataDependent& error) {
+    break_graph("CD0406", std::string(op.name) + ": " + error.text);
   }
   if (ex.graph().nodes.size() > before && !results.empty() && results[0]->node)
     note_results(ex, *results[0]->node, any_gradient);

@@ -4,6 +4,8 @@
 
 #include "graph/converted_numbers.h"
 #include "graph/op.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/tensors/nonzero.h"
 #include "symbolic/tensors/select_by_tensor.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/slice.h"
@@ -146,9 +148,11 @@ class Selector {
   void integer(const Sym& index) {
     const Sym size = selection_.view->type.sizes[dim_];
     graph::SymContext& sym = *ex_.graph().sym;
-    if (!sym.guard(graph::Relation::kLt, index, size, "index") ||
-        !sym.guard(graph::Relation::kLe, Sym(int64_t{0}) - size, index, "index"))
-      break_graph("CD0403", "index out of range");
+    const auto is_inside = [&] {
+      return sym.guard(graph::Relation::kLt, index, size, "index") &&
+             sym.guard(graph::Relation::kLe, Sym(int64_t{0}) - size, index, "index");
+    };
+    if (!sym.reads_data(index) && !is_inside()) break_graph("CD0403", "index out of range");
     // NumPy counts an integer beside index arrays as one of them.
     if (numpy_ && has_arrays_) {
       if (!index.is_constant()) refuse("a symbolic integer beside index arrays");
@@ -160,6 +164,8 @@ class Selector {
   std::optional<Sym> bound(const ValuePtr& value) {
     if (is_none(value)) return std::nullopt;
     if (auto sym = as_sym(value)) return *sym;
+    if (is_array(value))
+      if (auto sym = as_sym(call_method(ex_, value, "__index__"))) return *sym;
     return Sym(static_cast<int64_t>(index_argument(ex_, value)));
   }
 
@@ -245,15 +251,37 @@ Value* fit_source(Executor& ex, Value* source, const graph::TensorType& target) 
                       {source, std::vector<Sym>(sizes.begin() + static_cast<long>(extra), sizes.end())});
 }
 
-// A mask covers the leading dimensions, and has their sizes.
-Value* spread_mask(Executor& ex, Value* mask, const graph::TensorType& target) {
-  std::vector<Sym> sizes = mask->type.sizes;
-  for (size_t d = 0; d < sizes.size(); ++d)
-    if (!ex.graph().sym->guard_eq(sizes[d], target.sizes[d], "mask"))
+// A mask has the sizes of the dimensions that it covers, from `first` on.
+void require_mask_fits(Executor& ex, const Value* mask, const graph::TensorType& target, int first) {
+  for (int d = 0; d < mask->type.rank(); ++d)
+    if (!ex.graph().sym->expect_eq(mask->type.sizes[d], target.sizes[first + d], "mask"))
       break_graph("CD0403", "the mask has another shape than the tensor");
+}
+
+Value* spread_mask(Executor& ex, Value* mask, const graph::TensorType& target) {
+  require_mask_fits(ex, mask, target, 0);
+  std::vector<Sym> sizes = mask->type.sizes;
   if (sizes.size() == target.sizes.size()) return mask;
   sizes.resize(target.sizes.size(), Sym(int64_t{1}));
   return append_call1(ex, "core.reshape", {mask, sizes});
+}
+
+// Masks among the indices become the places of what they select.
+std::vector<Value*> whole_indices(Executor& ex, const Selection& selection) {
+  std::vector<Value*> indices;
+  int dim = 0;
+  for (Value* index : selection.indices) {
+    const bool is_mask = index && index->type.dtype == DType::kBool;
+    if (!is_mask) {
+      indices.push_back(index);
+      ++dim;
+      continue;
+    }
+    require_mask_fits(ex, index, selection.view->type, dim);
+    dim += index->type.rank();
+    for (Value* place : nonzero_indices(ex, index, "a bool mask")) indices.push_back(place);
+  }
+  return indices;
 }
 
 bool is_single_mask(const Selection& selection) { return selection.mask && selection.indices.size() == 1; }
@@ -266,8 +294,7 @@ Selection select_items(Executor& ex, Value* base, const ValuePtr& key, Framework
 
 Value* read_selection(Executor& ex, const Selection& selection) {
   if (selection.indices.empty()) return selection.view;
-  if (selection.mask) break_graph("CD0415", "a bool mask");
-  Value* result = append_call1(ex, "index", {selection.view, selection.indices});
+  Value* result = append_call1(ex, "index", {selection.view, whole_indices(ex, selection)});
   const bool is_view = std::ranges::none_of(
       selection.indices, [](const Value* index) { return index && index->type.rank() > 0; });
   const bool is_number = ex.graph().framework == Framework::kNumpy && result->type.rank() == 0;
@@ -279,15 +306,13 @@ void write_selection(Executor& ex, const Selection& selection, const ValuePtr& v
   Value* held = graph_value(value);
   std::optional<Arg> number = held ? std::nullopt : number_argument(value);
   if (!held && !number) break_graph("CD0415", "assignment of " + value->describe());
-  if (is_single_mask(selection)) {
-    if (held && held->type.rank() > 0) break_graph("CD0415", "a bool mask");
+  if (is_single_mask(selection) && !(held && held->type.rank() > 0)) {
     append_call1(
         ex, "masked_fill",
         {selection.view, spread_mask(ex, selection.mask, selection.view->type), held ? Arg(held) : *number},
         true);
     return;
   }
-  if (selection.mask) break_graph("CD0415", "a bool mask");
   if (!selection.indices.empty()) {
     DType dtype = selection.view->type.dtype;
     if (number && framework == Framework::kTorch) graph::require_fits(ex.graph(), *number, dtype);
@@ -297,7 +322,7 @@ void write_selection(Executor& ex, const Selection& selection, const ValuePtr& v
         break_graph("CD0403", "index_put_: source and destination dtypes differ");
       source = append_call1(ex, "core.cast", {source, dtype});
     }
-    append_call1(ex, "index_put", {selection.view, selection.indices, source}, true);
+    append_call1(ex, "index_put", {selection.view, whole_indices(ex, selection), source}, true);
     return;
   }
   if (held)

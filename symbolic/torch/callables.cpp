@@ -87,6 +87,7 @@ const Maps* maps() {
   made->special.try_emplace(python_side(PythonSide::kNotCaptured), break_in_polyfill);
   made->add_special(checkpoint_rules());
   made->add_special(user_function_rules());
+  made->add_special(data_rules());
   made->add_special(foreach_functions());
   made->add_special(function_transform_rules());
   if (!kept) kept = made.release();

@@ -30,6 +30,7 @@ std::span<const SpecialRow> torch_mode_functions();      // modes.cpp
 std::span<const SpecialRow> torch_autocast_functions();  // autocast.cpp
 std::span<const SpecialRow> checkpoint_rules();          // checkpoint.cpp
 std::span<const SpecialRow> user_function_rules();       // user_function.cpp
+std::span<const SpecialRow> data_rules();                // data_rules.cpp
 std::span<const SpecialRow> foreach_functions();         // foreach.cpp
 std::span<const SpecialRow> function_transform_rules();  // function_transforms.cpp
 
@@ -43,6 +44,10 @@ std::span<const PolyfillRow> torch_polyfills();  // polyfills.cpp
 // The name of the polyfill of a callable, or of the method of torch.Tensor; null: none.
 const char* find_torch_polyfill(PyObject* callable);
 const char* find_tensor_polyfill(std::string_view method);
+
+// torch.repeat_interleave, and the method: data_rules.cpp
+ValuePtr repeat_interleave(Executor& ex, const char* kind, PyRef target, const CallArgs& args,
+                           Convention convention);
 
 // A callable with a rule, as a value; without one it is called in the library.
 class TorchCallable final : public SymbolicValue {

@@ -27,6 +27,7 @@ class LeafGradient final : public SymbolicValue {
   }
 
   ValuePtr now;
+  bool was_assigned = false;  // by the program
 
  private:
   ValuePtr leaf_;
@@ -100,6 +101,15 @@ void record_gradient(Executor& ex, const std::shared_ptr<TensorValue>& leaf) {
                 [&] { return gradient_state(ex, *leaf).now; });
 }
 
+// The engine that a backend's graph calls finds what the program has assigned before.
+void record_assignment(Executor& ex, const std::shared_ptr<TensorValue>& leaf) {
+  LeafGradient& state = gradient_state(ex, *leaf);
+  if (!std::exchange(state.was_assigned, false)) return;
+  const CallArgs args = positional({leaf, ex.constant(PyRef::borrow(interned("grad"))), state.now});
+  recorded_call(ex, "call_function", PyRef::borrow(library_object("builtins", "setattr")), args,
+                [&] { return ex.none(); });
+}
+
 }  // namespace
 
 ValuePtr leaf_gradient(Executor& ex, TensorValue& self) {
@@ -118,6 +128,7 @@ void set_leaf_gradient(Executor& ex, TensorValue& self, const ValuePtr& value) {
     if (!same) break_graph("CD0408", "assignment to grad");
   }
   gradient_state(ex, self).now = value;
+  gradient_state(ex, self).was_assigned = true;
   ex.mutated(tensor_capture(ex).leaf_gradients.at(self.value()));
 }
 
@@ -134,6 +145,8 @@ ValuePtr backward_method(Executor& ex, const ValuePtr& self, const CallArgs& arg
   require_grad_output(ex, loss.value(), grad_output);
   std::vector<std::shared_ptr<TensorValue>> leaves = leaves_of(ex, loss.value());
   if (leaves.empty()) break_graph("CD0400", "backward()");
+  for (const auto& leaf : leaves)
+    if (tensor_capture(ex).leaf_gradients.contains(leaf->value())) record_assignment(ex, leaf);
   CallArgs all = args;
   all.positional.insert(all.positional.begin(), self);
   recorded_call(ex, "call_method", PyRef::borrow(interned("backward")), all, [&]() -> ValuePtr {

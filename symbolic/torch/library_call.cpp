@@ -173,9 +173,24 @@ PyRef tensors_over(const runtime::TensorView* views, int count,
 
 }  // namespace
 
+// cdynamo._attention.Attention.native: kernel, is_causal, scale, gives_logsumexp.
+static std::optional<runtime::FusedAttention> attention_of(PyObject* call) {
+  const PyRef native = PyRef::steal(PyObject_GetAttrString(call, "native"));
+  PyErr_Clear();
+  if (!native || !PyTuple_Check(native.get())) return std::nullopt;
+  const auto item = [&](Py_ssize_t i) { return PyTuple_GET_ITEM(native.get(), i); };
+  return runtime::FusedAttention{
+      .kernel = static_cast<runtime::FusedAttention::Kernel>(PyLong_AsLong(item(0))),
+      .is_causal = item(1) == Py_True,
+      .gives_logsumexp = item(3) == Py_True,
+      .scale = PyFloat_AsDouble(item(2)),
+      .settings = runtime::FusedAttention::current_settings()};
+}
+
 LibraryCall::LibraryCall(PyRef call)
     : id(next_id()),
       object(std::move(call)),
+      attention(attention_of(object.get())),
       differentiable(integer_attribute(object.get(), "differentiable")) {}
 
 bool LibraryCall::is_stale() const {
@@ -194,6 +209,18 @@ PyObject* LibraryCalls::find(int64_t number) const {
   const auto found = calls_.find(number / kNumbers * kNumbers);
   if (found == calls_.end()) throw graph::InternalError("a graph names a library call that it does not hold");
   return found->second->object.get();
+}
+
+bool LibraryCalls::run_native(int64_t number, const runtime::TensorView* inputs, int num_inputs,
+                              int num_outputs, runtime::BroughtMemory* const* brought) const {
+  const auto found = calls_.find(number / kNumbers * kNumbers);
+  if (found == calls_.end() || !found->second->attention) return false;
+  const runtime::LibraryArgs args{.operands = inputs,
+                                  .num_inputs = num_inputs,
+                                  .num_operands = num_inputs + num_outputs,
+                                  .brought = brought};
+  return number % kNumbers == 0 ? torch_fused_attention(*found->second->attention, args)
+                                : torch_fused_attention_backward(*found->second->attention, args);
 }
 
 bool LibraryCalls::run(int64_t number, const runtime::TensorView* inputs, int num_inputs,

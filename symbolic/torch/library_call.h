@@ -6,10 +6,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "runtime/executable.h"
+#include "runtime/library/torch_attention.h"
 #include "symbolic/tensors/array_value.h"
 
 namespace cdynamo::symbolic {
@@ -21,8 +23,9 @@ struct LibraryCall {
   bool is_stale() const;
 
   const int id;
-  const PyRef object;            // cdynamo._library.Call
-  const int64_t differentiable;  // as core.library has it
+  const PyRef object;                                      // cdynamo._library.Call
+  const std::optional<runtime::FusedAttention> attention;  // what it may be called as without Python
+  const int64_t differentiable;                            // as core.library has it
 };
 
 // What the core.library nodes of one graph name.
@@ -32,6 +35,10 @@ class LibraryCalls {
   // By the `call` of a core.library or core.library_backward node. Borrowed. Throws graph::InternalError where the graph
   // has no such call.
   PyObject* find(int64_t number) const;
+  // Runs a node without Python, in a thread that need not hold the GIL. False where it has to be run with it; outputs are as they were
+  // then. The outputs' views follow the inputs' in memory.
+  bool run_native(int64_t number, const runtime::TensorView* inputs, int num_inputs, int num_outputs,
+                  runtime::BroughtMemory* const* brought) const;
   // Runs a node on memory: the outputs are written, or brought where `brought` (runtime::LibraryArgs) says so. False with a
   // Python error set.
   bool run(int64_t number, const runtime::TensorView* inputs, int num_inputs,

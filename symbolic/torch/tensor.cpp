@@ -106,6 +106,20 @@ class BoundOperator final : public BoundMethod {
   OperatorCallable callable_;
 };
 
+// A method that a polyfill states; after a graph break Python has the tensor's own.
+class PolyfilledMethod final : public BoundMethod {
+ public:
+  PolyfilledMethod(ValuePtr self, PyRef name, const char* function)
+      : BoundMethod(std::move(self), std::move(name)), function_(function) {}
+  ValuePtr call(Executor& ex, const CallArgs& args) override {
+    check_autocast_of_polyfill(ex, function_);
+    return polyfill(ex, PythonSide::kTorchPolyfills, function_)->call(ex, with_self(args));
+  }
+
+ private:
+  const char* function_;
+};
+
 // The attribute of torch.Tensor's classes, without running descriptors; borrowed.
 PyObject* class_attribute(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 
@@ -121,10 +135,8 @@ ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
   if (!attribute) return instance_attribute(ex, name);
   if (OperatorCallable callable = find_tensor_operator(text); callable.op)
     return std::make_shared<BoundOperator>(shared_from_this(), callable, PyRef::borrow(name));
-  if (const char* function = find_tensor_polyfill(text)) {
-    check_autocast_of_polyfill(ex, function);
-    return make_bound_method(ex, polyfill(ex, PythonSide::kTorchPolyfills, function), shared_from_this());
-  }
+  if (const char* function = find_tensor_polyfill(text))
+    return std::make_shared<PolyfilledMethod>(shared_from_this(), PyRef::borrow(name), function);
   if (PyFunction_Check(attribute))
     return make_bound_method(ex, ex.wrap(attribute, constant_source(attribute)), shared_from_this());
   if (Py_IS_TYPE(attribute, &PyMethodDescr_Type))

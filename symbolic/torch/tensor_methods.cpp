@@ -1,6 +1,7 @@
 // Attributes of tensors, and methods whose answer is metadata rather than a tensor.
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/tensors/data_numbers.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/leaf_gradients.h"
 #include "symbolic/torch/size.h"
@@ -279,6 +280,14 @@ ValuePtr cuda_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   });
 }
 
+// With a tensor of counts its size depends on data; else it is the operator.
+ValuePtr repeat_interleave_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), self);
+  return repeat_interleave(ex, "call_method", PyRef::borrow(interned("repeat_interleave")), all,
+                           Convention::kTorchMethod);
+}
+
 ValuePtr itself_method(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
 
 constexpr BuiltinMethodRow kMethods[] = {
@@ -300,16 +309,17 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"is_same_size", same_size_method},
     {"get_device", get_device_method},
     {"has_names", false_method},
-    {"item", value_method<kItem>},
-    {"tolist", value_method<kToList>},
+    {"item", number_method<read_item, kItem>},
+    {"tolist", number_method<read_list, kToList>},
     {"numpy", value_method<kNumpy>},
     {"__array__", value_method<kNumpy>},
-    {"is_nonzero", value_method<kNonZero>},
+    {"is_nonzero", number_method<read_bool, kNonZero>},
+    {"repeat_interleave", repeat_interleave_method},
     {"data_ptr", value_method<kDataPointer>},
-    {"__float__", value_method<kFloat>},
-    {"__int__", value_method<kInt>},
-    {"__bool__", value_method<kBool>},
-    {"__index__", value_method<kIndex>},
+    {"__float__", number_method<read_float, kFloat>},
+    {"__int__", number_method<read_int, kInt>},
+    {"__bool__", number_method<read_bool, kBool>},
+    {"__index__", number_method<read_index, kIndex>},
     {"__complex__", value_method<kFloat>},
     {"__format__", value_method<kFormat>},
     {"__repr__", value_method<kFormat>},

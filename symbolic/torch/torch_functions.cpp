@@ -76,8 +76,6 @@ template <const char* const& kWhat>
 ValuePtr break_on(Executor&, PyObject*, const CallArgs&) {
   break_graph("CD0406", kWhat);
 }
-constexpr const char* kEqual = "torch.equal";
-constexpr const char* kAllclose = "torch.allclose";
 
 ValuePtr broadcast_shapes(Executor& ex, PyObject*, const CallArgs& args) {
   std::vector<graph::Sym> result;
@@ -153,8 +151,6 @@ constexpr SpecialRow kRows[] = {
     {"torch.is_nonzero", as_method<kIsNonzero>},
     {"torch.is_inference", as_method<kIsInference>},
     {"torch.is_same_size", as_method<kIsSameSize>},
-    {"torch.equal", break_on<kEqual>},
-    {"torch.allclose", break_on<kAllclose>},
     {"torch.broadcast_shapes", broadcast_shapes},
     {"torch.Size", make_size_from},
     {"torch.promote_types", ask},

@@ -5,6 +5,7 @@
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/dict.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
@@ -46,6 +47,8 @@ ValuePtr tuple_field(Executor& ex, PyObject* descriptor, const ValuePtr& self) {
 
 ValuePtr constant_value(Executor& ex, PyObject* object) { return ex.wrap(object, constant_source(object)); }
 
+ValuePtr class_entry(Executor& ex, PyObject* object) { return ex.wrap(object, class_entry_source(object)); }
+
 ValuePtr bind_property(Executor& ex, PyObject* descriptor, const ValuePtr& self) {
   PyRef getter = checked(PyObject_GetAttrString(descriptor, "fget"));
   if (getter.get() == Py_None) raise_error(ex, PyExc_AttributeError, "unreadable attribute");
@@ -72,7 +75,7 @@ PyRef descriptor_function(PyObject* descriptor) {
 
 // A descriptor whose __get__ is written in Python.
 ValuePtr bind_user_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, PyTypeObject* owner) {
-  ValuePtr value = constant_value(ex, descriptor);
+  ValuePtr value = class_entry(ex, descriptor);
   auto* object = dynamic_cast<UserObjectValue*>(value.get());
   ValuePtr get = object ? object->special(ex, "__get__", true) : nullptr;
   if (!get) break_graph("CD0218", std::string(Py_TYPE(descriptor)->tp_name) + " of " + owner->tp_name);
@@ -94,8 +97,8 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
     ValuePtr function = constant_value(ex, descriptor);
     return self ? make_bound_method(ex, function, self) : function;
   }
-  if (!kind->tp_descr_get) return constant_value(ex, descriptor);
-  if (kind == &PyStaticMethod_Type) return constant_value(ex, descriptor_function(descriptor).get());
+  if (!kind->tp_descr_get) return class_entry(ex, descriptor);
+  if (kind == &PyStaticMethod_Type) return class_entry(ex, descriptor_function(descriptor).get());
   if (kind == &PyClassMethod_Type) {
     PyRef wrapped = descriptor_function(descriptor);
     ValuePtr cls = constant_value(ex, reinterpret_cast<PyObject*>(owner));
@@ -128,7 +131,7 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
         ex, checked(kind->tp_descr_get(descriptor, nullptr, reinterpret_cast<PyObject*>(owner))).get());
   if (is_tuple_getter(descriptor)) return tuple_field(ex, descriptor, self);
   if (std::string_view(kind->tp_name) == "functools._lru_cache_wrapper")
-    return make_bound_method(ex, constant_value(ex, descriptor), self);
+    return make_bound_method(ex, class_entry(ex, descriptor), self);
   if (reinterpret_cast<PyObject*>(kind) == cached_property) return bind_cached_property(ex, descriptor, self);
   return bind_user_descriptor(ex, descriptor, self, owner);
 }
@@ -137,10 +140,26 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
 
 namespace {
 
+// object_init (Objects/typeobject.c): arguments are for a __new__ that looks at them.
+void refuse_excess_arguments(Executor& ex, PyTypeObject* type, const CallArgs& args) {
+  if (args.positional.empty() && args.keywords.empty()) return;
+  if (type->tp_init != PyBaseObject_Type.tp_init)
+    raise_error(ex, PyExc_TypeError,
+                "object.__init__() takes exactly one argument (the instance to initialize)");
+  if (type->tp_new == PyBaseObject_Type.tp_new)
+    raise_error(
+        ex, PyExc_TypeError,
+        std::string(type->tp_name) + ".__init__() takes exactly one argument (the instance to initialize)");
+}
+
 // What object itself implements, on an instance of a Python class.
 ValuePtr call_object_method(Executor& ex, std::string_view name, const ValuePtr& self, const CallArgs& args) {
   auto* object = dynamic_cast<UserObjectValue*>(self.get());
-  if (name == "__init__" || name == "__init_subclass__") return ex.none();
+  if (name == "__init__") {
+    refuse_excess_arguments(ex, self->type(), args);
+    return ex.none();
+  }
+  if (name == "__init_subclass__") return ex.none();
   if (name == "__eq__" || name == "__ne__") {
     require_count(ex, "__eq__", args, 1, 1);
     bool same = self->is_same_object(*args.positional[0]);
@@ -210,6 +229,10 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
     raise_error(ex, PyExc_TypeError,
                 "descriptor '" + std::string(name) + "' for '" + of->tp_name +
                     "' objects doesn't apply to a '" + type_name(self) + "' object");
+  // dict's own method leaves the order that an OrderedDict keeps behind.
+  if (of == &PyDict_Type && PyType_IsSubtype(self->type(), ordered_dict_type()) &&
+      own_type_entry(ordered_dict_type(), header->d_name))
+    break_graph("CD0212", "dict." + std::string(name) + " of an OrderedDict");
   if (of == &PyBaseObject_Type && (object || name.starts_with("__setattr")))
     return call_object_method(ex, name, self, args);
   if (!object) {
@@ -226,6 +249,9 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
     return self->get_attribute(ex, header->d_name)->call(ex, args);
   }
   if (const ValuePtr& storage = object->storage(); storage && PyType_IsSubtype(storage->type(), of)) {
+    // OrderedDict and defaultdict make one of the subclass.
+    if (dict_in(storage) && of != &PyDict_Type && (name == "copy" || name == "__or__" || name == "__ror__"))
+      break_graph("CD0212", std::string(of->tp_name) + "." + std::string(name) + " of a subclass");
     ValuePtr result = storage->get_attribute(ex, header->d_name)->call(ex, args);
     return result == storage ? self : result;
   }
@@ -234,6 +260,7 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
         ex, Py_TYPE(descriptor)->tp_descr_get(descriptor, real, reinterpret_cast<PyObject*>(of)));
     return fold_call(ex, method.get(), args);
   }
+  if (ValuePtr result = call_stream_method(ex, name, self, args)) return result;
   break_graph("CD0212", std::string(of->tp_name) + "." + std::string(name));
 }
 
@@ -250,6 +277,14 @@ ValuePtr BoundDescriptorValue::get_attribute(Executor& ex, PyObject* name) {
   return SymbolicValue::get_attribute(ex, name);
 }
 
+// meth_richcompare, wrapper_richcompare: the same method of the same object.
+ValuePtr BoundDescriptorValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  auto* method = dynamic_cast<BoundDescriptorValue*>(other.get());
+  if (!method || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
+  const bool equal = descriptor_.get() == method->descriptor_.get() && self_->is_same_object(*method->self_);
+  return make_bool(ex, equal == (py_op == Py_EQ));
+}
+
 // Bound by the descriptor: by its name, self may have another method (that of a class before super()'s).
 RecipePtr BoundDescriptorValue::recipe(Executor& ex) {
   if (!recipe_) {
@@ -262,6 +297,17 @@ RecipePtr BoundDescriptorValue::recipe(Executor& ex) {
 }
 
 // ---- super
+
+namespace {
+PyObject* object_class_entry() { return _PyType_Lookup(&PyBaseObject_Type, interned("__class__")); }
+
+[[noreturn]] void refuse_super(Executor& ex, const ValuePtr& self) {
+  // From 3.13 on the error names the object's type.
+  if (PY_VERSION_HEX >= 0x030D0000)
+    break_graph("CD0202", "super of " + self->describe() + ", which is none of its type");
+  raise_error(ex, PyExc_TypeError, "super(type, obj): obj must be an instance or subtype of type");
+}
+}  // namespace
 
 ValuePtr make_super(Executor& ex, const CallArgs& args) {
   require_count(ex, "super", args, 0, 2);
@@ -281,8 +327,10 @@ ValuePtr make_super(Executor& ex, const CallArgs& args) {
   const bool fits =
       PyType_IsSubtype(pair.second->type(), start_type) ||
       (real && PyType_Check(real) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(real), start_type));
-  if (!fits && constant_object(pair.second) && !is_none(pair.second))
-    raise_error(ex, PyExc_TypeError, "super(type, obj): obj must be an instance or subtype of type");
+  const bool says_its_class =
+      lookup_type(ex, pair.second->type(), interned("__class__")) != object_class_entry();
+  if (!fits && says_its_class) break_graph("CD0202", "super of an object with a __class__ of its own");
+  if (!fits && !is_none(pair.second)) refuse_super(ex, pair.second);
   return std::make_shared<SuperValue>(start_type, pair.second);
 }
 
@@ -293,8 +341,7 @@ ValuePtr SuperValue::get_attribute(Executor& ex, PyObject* name) {
   bool is_class =
       real && PyType_Check(real) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(real), start_);
   PyTypeObject* object_type = is_class ? reinterpret_cast<PyTypeObject*>(real) : self_->type();
-  if (!PyType_IsSubtype(object_type, start_))
-    raise_error(ex, PyExc_TypeError, "super(type, obj): obj must be an instance or subtype of type");
+  if (!PyType_IsSubtype(object_type, start_)) refuse_super(ex, self_);
   if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0)
     return constant_value(ex, reinterpret_cast<PyObject*>(&PySuper_Type));
   guard_class(ex, object_type);

@@ -33,6 +33,7 @@ class BoundDescriptorValue final : public SymbolicValue {
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     return call_method_descriptor(ex, descriptor_.get(), self_, args);
   }
+  ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor& ex) override;
 

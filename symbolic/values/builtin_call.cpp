@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
@@ -10,6 +11,8 @@
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/set.h"
+#include "symbolic/values/text.h"
+#include "symbolic/values/tuple.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -40,8 +43,8 @@ const Table& made_once(const Table*& kept, std::initializer_list<std::span<const
 
 const Table& functions() {
   static const Table* table = nullptr;
-  return made_once(table,
-                   {builtin_functions(), library_functions(), copy_functions(), introspection_functions()});
+  return made_once(table, {builtin_functions(), library_functions(), copy_functions(),
+                           introspection_functions(), output_functions(), warning_functions()});
 }
 const Table& classes() {
   static const Table* table = nullptr;
@@ -98,7 +101,11 @@ ValuePtr call_class_method(Executor& ex, PyObject* callable, PyTypeObject* of, c
     PyObject* cls = args.positional.empty() ? nullptr : args.positional[0]->real_object();
     if (!cls || !PyType_Check(cls))
       raise_error(ex, PyExc_TypeError, std::string(of->tp_name) + ".__new__(X): X is not a type object");
-    if (PyExceptionClass_Check(reinterpret_cast<PyObject*>(of)))
+    const bool is_exception = PyExceptionClass_Check(reinterpret_cast<PyObject*>(of));
+    // Without its __init__ a UnicodeError has no attributes, and any arguments.
+    if (is_exception && of->tp_init != reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_init)
+      break_graph("CD0202", std::string(of->tp_name) + ".__new__");
+    if (is_exception)
       return make_exception(ex, reinterpret_cast<PyTypeObject*>(cls), without_first(args).positional);
     return construct_builtin(ex, of, reinterpret_cast<PyTypeObject*>(cls), without_first(args));
   }
@@ -111,12 +118,24 @@ ValuePtr call_class_method(Executor& ex, PyObject* callable, PyTypeObject* of, c
   break_graph("CD0212", std::string(of->tp_name) + "." + name);
 }
 
+// str.format and str.join of what changes from call to call; null: it is none of these.
+ValuePtr text_of_changing(Executor& ex, PyObject* callable, std::string_view name, const CallArgs& args) {
+  PyObject* self = PyCFunction_GET_SELF(callable);
+  if (!self || !PyUnicode_CheckExact(self) || !args.keywords.empty()) return nullptr;
+  if (name == "format") return text_made_later(ex, PyRef::borrow(callable), args.positional);
+  if (name != "join" || args.positional.size() != 1) return nullptr;
+  const ValuePtr& parts = args.positional[0];
+  if (parts->type() != &PyList_Type && parts->type() != &PyTuple_Type) return nullptr;
+  return text_made_later(ex, PyRef::borrow(callable), {new_tuple(items_of(ex, parts))});
+}
+
 ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args) {
   PyObject* self =
       reinterpret_cast<PyCFunctionObject*>(callable)->m_self;  // of static methods too: the class
   const char* name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   if (self && PyType_Check(self))
     return call_class_method(ex, callable, reinterpret_cast<PyTypeObject*>(self), name, args);
+  if (ValuePtr text = text_of_changing(ex, callable, name, args)) return text;
   bool number_or_text = self && (PyUnicode_Check(self) || PyLong_Check(self) || PyFloat_Check(self));
   if (self && (number_or_text || is_plain_constant(self) || is_pure_type(Py_TYPE(self))))
     return fold_call(ex, callable, args);
@@ -133,6 +152,22 @@ ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args)
   std::string full =
       module && PyUnicode_Check(module) ? std::string(PyUnicode_AsUTF8(module)) + "." + name : name;
   break_graph("CD0212", full);
+}
+
+// cfunction_vectorcall_O (Objects/methodobject.c)
+void require_one_argument(Executor& ex, PyObject* callable, const CallArgs& args) {
+  if (!PyCFunction_Check(callable) || !(PyCFunction_GET_FLAGS(callable) & METH_O)) return;
+  if (args.positional.size() == 1 && args.keywords.empty()) return;
+  const auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
+  const char* module =
+      function->m_module && PyUnicode_Check(function->m_module) ? PyUnicode_AsUTF8(function->m_module) : "";
+  const std::string name =
+      absl::StrCat(std::string_view(module) == "builtins" || !*module ? "" : absl::StrCat(module, "."),
+                   function->m_ml->ml_name, "()");
+  raise_error(ex, PyExc_TypeError,
+              args.keywords.empty()
+                  ? absl::StrCat(name, " takes exactly one argument (", args.positional.size(), " given)")
+                  : absl::StrCat(name, " takes no keyword arguments"));
 }
 
 // operator.methodcaller reduces to (methodcaller, (name, *args)), and with keywords to
@@ -230,7 +265,10 @@ ValuePtr call_opaque(Executor& ex, const ValuePtr& callable, const CallArgs& arg
 }
 
 ValuePtr call_builtin(Executor& ex, PyObject* callable, const CallArgs& args) {
-  if (auto row = functions().find(callable); row != functions().end()) return row->second(ex, args);
+  if (auto row = functions().find(callable); row != functions().end()) {
+    require_one_argument(ex, callable, args);
+    return row->second(ex, args);
+  }
   PyTypeObject* kind = Py_TYPE(callable);
   if (kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type) {
     if (args.positional.empty()) raise_error(ex, PyExc_TypeError, "unbound method needs an argument");

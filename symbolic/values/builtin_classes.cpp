@@ -1,11 +1,15 @@
 // What calling a builtin class makes.
 #include <algorithm>
 
+#include <cstring>
+
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/data_bool.h"
+#include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
@@ -34,6 +38,8 @@ ValuePtr convert(Executor& ex, const char* name, std::initializer_list<const cha
   if (args.positional.size() == 1 && args.keywords.empty())
     for (const char* method : methods)
       if (ValuePtr bound = lookup_special(ex, args.positional[0], method)) {
+        if (std::strcmp(method, "__trunc__") == 0)
+          break_graph("CD0216", std::string(name) + " by way of __trunc__, which warns");
         ValuePtr converted = bound->call(ex, {});
         if (converted->type() == type) return converted;
         // float(x) by way of x.__index__().
@@ -48,11 +54,17 @@ ValuePtr convert(Executor& ex, const char* name, std::initializer_list<const cha
 ValuePtr to_int(Executor& ex, const CallArgs& args) {
   if (args.positional.size() == 1 && dynamic_cast<SymIntValue*>(args.positional[0].get()))
     return args.positional[0];
+  if (auto* read =
+          args.positional.size() == 1 ? dynamic_cast<DataBoolValue*>(args.positional[0].get()) : nullptr)
+    return read->number();
   return convert(ex, "int", {"__int__", "__index__", "__trunc__"}, args);
 }
 ValuePtr to_float(Executor& ex, const CallArgs& args) {
   if (args.positional.size() == 1 && dynamic_cast<DynamicFloatValue*>(args.positional[0].get()))
     return args.positional[0];
+  if (auto* read =
+          args.positional.size() == 1 ? dynamic_cast<DataBoolValue*>(args.positional[0].get()) : nullptr)
+    return read->real(ex);
   return convert(ex, "float", {"__float__", "__index__"}, args);
 }
 ValuePtr to_complex(Executor& ex, const CallArgs& args) {
@@ -63,6 +75,7 @@ ValuePtr to_bytes(Executor& ex, const CallArgs& args) { return convert(ex, "byte
 ValuePtr to_bool(Executor& ex, const CallArgs& args) {
   require_count(ex, "bool", args, 0, 1);
   if (args.positional.empty()) return make_bool(ex, false);
+  if (dynamic_cast<DataBoolValue*>(args.positional[0].get())) return args.positional[0];
   std::optional<bool> truth = args.positional[0]->truth(ex);
   if (!truth) truth = follow_branch(ex, args.positional[0]);
   if (truth) return make_bool(ex, *truth);
@@ -129,6 +142,13 @@ ValuePtr to_proxy(Executor& ex, const CallArgs& args) {
   return std::make_shared<MappingProxyValue>(args.positional[0]);
 }
 
+ValuePtr to_method(Executor& ex, const CallArgs& args) {
+  require_count(ex, "method", args, 2, 2);
+  if (!args.positional[0]->type()->tp_call || is_none(args.positional[1]))
+    return fold_call(ex, reinterpret_cast<PyObject*>(&PyMethod_Type), args);  // raises
+  return make_bound_method(ex, args.positional[0], args.positional[1]);
+}
+
 ValuePtr type_call(Executor& ex, const CallArgs& args) {
   if (args.positional.size() != 1 || !args.keywords.empty())
     break_graph("CD0216", "type with a name, bases and a namespace");
@@ -168,6 +188,8 @@ constexpr BuiltinRow kClasses[] = {
     {"types", "MappingProxyType", to_proxy},
     {"collections", "OrderedDict", to_ordered_dict},
     {"collections", "defaultdict", to_default_dict},
+    {"collections", "deque", make_deque},
+    {"types", "MethodType", to_method},
     {"functools", "partial", make_partial},
 };
 

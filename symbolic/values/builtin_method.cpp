@@ -1,5 +1,6 @@
 #include "symbolic/values/builtin_method.h"
 
+#include "symbolic/values/sequence.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -16,6 +17,14 @@ ValuePtr BuiltinMethodValue::get_attribute(Executor& ex, PyObject* name) {
   if (text == "__self__") return self_;
   if (text == "__name__") return ex.constant(PyRef::borrow(interned(row_.name)));
   return SymbolicValue::get_attribute(ex, name);
+}
+
+// meth_richcompare: the same method of the same object.
+ValuePtr BuiltinMethodValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  auto* method = dynamic_cast<BuiltinMethodValue*>(other.get());
+  if (!method || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
+  const bool equal = &row_ == &method->row_ && self_->is_same_object(*method->self_);
+  return make_bool(ex, equal == (py_op == Py_EQ));
 }
 
 RecipePtr BuiltinMethodValue::recipe(Executor& ex) {

@@ -19,6 +19,7 @@ class BuiltinMethodValue final : public SymbolicValue {
   std::string describe() const override { return self_->describe() + "." + row_.name; }
   ValuePtr call(Executor& ex, const CallArgs& args) override { return row_.apply(ex, self_, args); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor& ex) override;
 

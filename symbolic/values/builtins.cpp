@@ -13,6 +13,7 @@
 #include "symbolic/values/list.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/text.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -236,7 +237,6 @@ ValuePtr hash(Executor& ex, const CallArgs& args) {
                                                                                : PyObject_Hash(object.get()));
 }
 ValuePtr identity(Executor&, const CallArgs&) { break_graph("CD0214", "id"); }
-ValuePtr print(Executor&, const CallArgs&) { break_graph("CD0213", "print"); }
 ValuePtr input(Executor&, const CallArgs&) { break_graph("CD0213", "input"); }
 ValuePtr open_file(Executor&, const CallArgs&) { break_graph("CD0213", "open"); }
 ValuePtr introspect(Executor&, const CallArgs&) { break_graph("CD0219", "dir, locals, eval or exec"); }
@@ -268,7 +268,6 @@ constexpr BuiltinRow kFunctions[] = {
     {"builtins", "format", format},
     {"builtins", "hash", hash},
     {"builtins", "id", identity},
-    {"builtins", "print", print},
     {"builtins", "input", input},
     {"builtins", "open", open_file},
     {"builtins", "dir", introspect},
@@ -292,8 +291,30 @@ ValuePtr get_attribute_or_null(Executor& ex, const ValuePtr& object, PyObject* n
   }
 }
 
+namespace {
+// The order that a set shows its items in is its own; an equal one has another.
+bool shows_a_set(PyObject* object) {
+  if (PyAnySet_Check(object)) return PySet_GET_SIZE(object) > 1;
+  if (PyDict_CheckExact(object)) {
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);)
+      if (shows_a_set(key) || shows_a_set(value)) return true;
+    return false;
+  }
+  if (!PyList_CheckExact(object) && !PyTuple_CheckExact(object)) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+    if (shows_a_set(PySequence_Fast_GET_ITEM(object, i))) return true;
+  return false;
+}
+}  // namespace
+
 ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
   check_stack();
+  if (!repr && dynamic_cast<TextValue*>(value.get())) return value;
+  if (is_changing(value)) {
+    PyRef function = PyRef::borrow(library_object("builtins", repr ? "repr" : "str"));
+    if (ValuePtr text = text_made_later(ex, std::move(function), {value})) return text;
+  }
   if (auto* object = dynamic_cast<UserObjectValue*>(value.get())) {
     ValuePtr method = repr ? nullptr : object->special(ex, "__str__", true);
     if (!method) method = object->special(ex, "__repr__", true);
@@ -301,7 +322,7 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
     break_graph("CD0215", "text of " + value->describe());
   }
   PyRef object = value->materialize(ex);
-  if (!object) break_graph("CD0215", "text of " + value->describe());
+  if (!object || shows_a_set(object.get())) break_graph("CD0215", "text of " + value->describe());
   refuse_long_number(nullptr, object.get());
   return ex.constant(checked_user(ex, repr ? PyObject_Repr(object.get()) : PyObject_Str(object.get())));
 }

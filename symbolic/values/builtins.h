@@ -27,8 +27,13 @@ library_functions();  // library_functions.cpp: operator, functools, collections
 
 std::span<const BuiltinRow> copy_functions();  // copying.cpp: copy
 std::span<const BuiltinRow>
-introspection_functions();  // frames/introspection.cpp: inspect, importlib, logging
+introspection_functions();                        // frames/introspection.cpp: inspect, importlib, functools
+std::span<const BuiltinRow> output_functions();   // frames/output.cpp: print, logging
+std::span<const BuiltinRow> warning_functions();  // frames/warnings.cpp
 
+// frames/introspection.cpp: the calls of cached functions that have no effects of their own come after all effects, so that
+// a function whose result is no longer there finds what it reads.
+void replay_last(std::vector<Effect>& effects);
 // frames/introspection.cpp: a call of functools.lru_cache's wrapper: its function, whose results are few and never change.
 ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const CallArgs& args);
 
@@ -43,6 +48,8 @@ bool is_pure_c_object(PyObject* object);
 // sorted() and list.sort(): stable, by `key` (null: none) and <.
 std::vector<ValuePtr> sort_values(Executor& ex, std::vector<ValuePtr> values, const ValuePtr& key,
                                   bool reverse);
+// Methods of files that write text; null: none of them. frames/output.cpp
+ValuePtr call_stream_method(Executor& ex, std::string_view name, const ValuePtr& self, const CallArgs& args);
 // str(x), or repr(x).
 ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr);
 ValuePtr get_attribute_or_null(Executor& ex, const ValuePtr& object, PyObject* name);  // AttributeError: null

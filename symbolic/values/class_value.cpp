@@ -7,6 +7,7 @@
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/sequence.h"
@@ -83,7 +84,7 @@ ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
     return SymbolicValue::get_attribute(ex, name);
   PyObject* meta_attribute = lookup_type(ex, type(), name);
   if (meta_attribute && is_data_descriptor(meta_attribute) && type() != &PyType_Type &&
-      !Py_IS_TYPE(meta_attribute, &PyGetSetDescr_Type))
+      Py_TYPE(meta_attribute)->tp_descr_get && !Py_IS_TYPE(meta_attribute, &PyGetSetDescr_Type))
     return bind_descriptor(ex, meta_attribute, shared_from_this(), type());
   if (PyObject* found = _PyType_Lookup(object(), name)) {
     if (is_enum_class(object()) && Py_TYPE(found) == object()) return constant_value(ex, found);
@@ -199,28 +200,32 @@ ValuePtr ClassValue::construct(Executor& ex, const CallArgs& args) {
   // When an instance dies is for Python to say.
   if (lookup_type(ex, cls, interned("__del__"))) break_graph("CD0221", describe());
   PyObject* constructor = lookup_type(ex, cls, interned("__new__"));
-  PyObject* initializer = lookup_type(ex, cls, interned("__init__"));
-  bool default_init = Py_IS_TYPE(initializer, &PyWrapperDescr_Type) &&
-                      reinterpret_cast<PyDescrObject*>(initializer)->d_type == &PyBaseObject_Type;
   ValuePtr self;
   if (PyCFunction_Check(constructor)) {
-    PyTypeObject* base = builtin_base(cls);
-    bool no_arguments = args.positional.empty() && args.keywords.empty();
-    if (base == &PyBaseObject_Type && default_init && !no_arguments)
-      raise_error(ex, PyExc_TypeError, std::string(cls->tp_name) + "() takes no arguments");
-    self = construct_builtin(ex, base, cls, args);
+    self = construct_builtin(ex, builtin_base(cls), cls, args);
   } else {
     CallArgs with_class = args;
     with_class.positional.insert(with_class.positional.begin(), shared_from_this());
     self = bind_descriptor(ex, constructor, nullptr, cls)->call(ex, with_class);
     if (!PyType_IsSubtype(self->type(), cls)) return self;
   }
-  if (default_init) return self;
-  ValuePtr returned = bind_descriptor(ex, initializer, self, cls)->call(ex, args);
+  PyObject* initializer = lookup_type(ex, self->type(), interned("__init__"));
+  ValuePtr returned = bind_descriptor(ex, initializer, self, self->type())->call(ex, args);
   if (!is_none(returned))
     raise_error(ex, PyExc_TypeError, "__init__() should return None, not '" + type_name(returned) + "'");
   return self;
 }
+
+namespace {
+// object_new (Objects/typeobject.c): arguments are for an __init__ that looks at them.
+void refuse_excess_arguments(Executor& ex, PyTypeObject* type, const CallArgs& args) {
+  if (args.positional.empty() && args.keywords.empty()) return;
+  if (type->tp_new != PyBaseObject_Type.tp_new)
+    raise_error(ex, PyExc_TypeError, "object.__new__() takes exactly one argument (the type to instantiate)");
+  if (type->tp_init == PyBaseObject_Type.tp_init)
+    raise_error(ex, PyExc_TypeError, std::string(type->tp_name) + "() takes no arguments");
+}
+}  // namespace
 
 ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type, const CallArgs& args) {
   bool immutable = base == &PyTuple_Type || base == &PyFrozenSet_Type;
@@ -228,12 +233,15 @@ ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type,
   ValuePtr storage;
   auto first = [&]() -> ValuePtr { return args.positional.empty() ? nullptr : args.positional[0]; };
   if (base == &PyBaseObject_Type) {
+    refuse_excess_arguments(ex, type, args);
   } else if (base == &PyList_Type) {
     storage = new_list({});
   } else if (PyType_IsSubtype(base, &PyDict_Type)) {
     auto dict = new_dict(base);
     if (base == default_dict_type()) dict->set_default_factory(first() ? first() : ex.none());
     storage = dict;
+  } else if (base == deque_type()) {
+    storage = new_deque({}, DequeValue::kUnbounded);
   } else if (base == &PySet_Type) {
     storage = new_set(ex, {}, &PySet_Type);
   } else if (base == &PyFrozenSet_Type) {
@@ -255,11 +263,12 @@ namespace {
 
 // PySequence: a tuple of classes, or a union, one by one.
 template <typename Test>
-bool any_class(Executor& ex, const ValuePtr& classes, const char* function, Test&& test) {
-  check_stack();
+bool any_class(Executor& ex, const ValuePtr& classes, const char* function, Test&& test, int nested = 0) {
+  constexpr int kDeepest = 200;  // Python has a limit of its own
+  if (nested > kDeepest) break_graph("CD0216", std::string(function) + " with deeply nested tuples");
   if (auto* tuple = tuple_in(classes)) {
     for (const ValuePtr& item : tuple->items(ex))
-      if (any_class(ex, item, function, test)) return true;
+      if (any_class(ex, item, function, test, nested + 1)) return true;
     return false;
   }
   PyObject* object = classes->real_object();

@@ -4,6 +4,7 @@
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/data_bool.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/range.h"
@@ -11,7 +12,9 @@
 #include "symbolic/values/set.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/sym_int.h"
+#include "symbolic/values/text.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -137,7 +140,7 @@ ValuePtr ConstantValue::length(Executor& ex) {
 }
 
 ValuePtr ConstantValue::iterate(Executor& ex) {
-  if (auto items = unpack(ex)) return new_sequence_iterator(new_tuple(std::move(*items)));
+  if (auto items = unpack(ex)) return new_constant_iterator(new_tuple(std::move(*items)), shared_from_this());
   if (!type()->tp_iter)
     raise_error(ex, PyExc_TypeError, "'" + std::string(type()->tp_name) + "' object is not iterable");
   break_graph("CD0207", describe());
@@ -170,6 +173,12 @@ ValuePtr ConstantValue::unary(Executor& ex, Op op) {
 ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   bool formats =
       !reflected && plain_number_operation(nb_op) == kNbRemainder && PyUnicode_Check(object_.get());
+  if (formats)
+    if (ValuePtr text = text_made_later(ex, PyRef::borrow(library_object("operator", "mod")),
+                                        {shared_from_this(), other}))
+      return text;
+  const bool is_text = PyUnicode_CheckExact(object_.get()) && dynamic_cast<TextValue*>(other.get());
+  if (is_text && !reflected && plain_number_operation(nb_op) == kNbAdd) return nullptr;  // it answers itself
   auto object = formats ? std::optional(other->materialize(ex)) : other->as_constant();
   if (formats && !*object) break_graph("CD0215", "% formatting with " + other->describe());
   if (!object && is_numpy_scalar(object_.get()))
@@ -189,6 +198,7 @@ ValuePtr ConstantValue::compare(Executor& ex, int py_op, const ValuePtr& other) 
 }
 
 bool ConstantValue::is_same_object(const SymbolicValue& other) const {
+  if (dynamic_cast<const DataBoolValue*>(&other)) return other.is_same_object(*this);
   return this == &other || other.real_object() == object_.get();
 }
 
@@ -207,7 +217,7 @@ RecipePtr ConstantValue::recipe(Executor&) {
   // A float or long string that came in goes out as the same object.
   if (recipe_->kind == RecipeKind::kConstant && source && source->kind != SourceKind::kConstant &&
       (PyFloat_CheckExact(object_.get()) || PyBytes_CheckExact(object_.get()) ||
-       PyComplex_CheckExact(object_.get())))
+       PyComplex_CheckExact(object_.get()) || PyCFunction_Check(object_.get())))
     recipe_ = source_recipe(source);
   return recipe_;
 }
@@ -283,7 +293,28 @@ PyObject* convert(PyObject* object, int conversion) {
 }
 }  // namespace
 
+namespace {
+// The __format__ of an instance's class, where it is not object's; null: it is.
+ValuePtr own_format(Executor& ex, const ValuePtr& value) {
+  auto* object = dynamic_cast<UserObjectValue*>(value.get());
+  return object ? object->special(ex, "__format__", true) : nullptr;
+}
+}  // namespace
+
 ValuePtr format_value(Executor& ex, const ValuePtr& value, int conversion, const ValuePtr& spec) {
+  if (ValuePtr method = conversion ? nullptr : own_format(ex, value)) {
+    ValuePtr text = method->call(ex, positional({spec ? spec : ex.constant(PyRef::borrow(interned("")))}));
+    if (!PyType_IsSubtype(text->type(), &PyUnicode_Type))
+      raise_error(ex, PyExc_TypeError, "__format__ must return a str, not " + type_name(text));
+    return text;
+  }
+  if (is_changing(value) && conversion != 'a') {
+    ValuePtr text = conversion ? to_string(ex, value, conversion == 'r') : value;
+    if (!spec && dynamic_cast<TextValue*>(text.get())) return text;
+    const ValuePtr format = spec ? spec : ex.constant(PyRef::borrow(interned("")));
+    PyRef function = PyRef::borrow(library_object("builtins", "format"));
+    if (ValuePtr made = text_made_later(ex, std::move(function), {text, format})) return made;
+  }
   ValuePtr converted = value;
   PyRef object = materialize(ex, value);
   if (!object && (conversion == 's' || conversion == 'r' || (!conversion && !spec))) {
@@ -299,6 +330,8 @@ ValuePtr format_value(Executor& ex, const ValuePtr& value, int conversion, const
 }
 
 ValuePtr join_strings(Executor& ex, const std::vector<ValuePtr>& parts) {
+  PyRef join = checked(PyObject_GetAttrString(interned(""), "join"));
+  if (ValuePtr text = text_made_later(ex, std::move(join), {new_tuple(parts)})) return text;
   PyRef list = checked(PyList_New(0));
   for (const ValuePtr& part : parts) {
     PyRef text = string_argument(ex, part);

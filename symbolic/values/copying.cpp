@@ -6,6 +6,7 @@
 #include "symbolic/capture/executor.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/set.h"
@@ -53,6 +54,7 @@ struct Copier {
     // An OrderedDict from outside may have attributes, as state_dict()'s has.
     const bool plain_ordered = type == ordered_dict_type() && !value->source;
     if (type == &PyDict_Type || plain_ordered || type == default_dict_type()) return copy_dict(value);
+    if (type == deque_type()) return copy_deque(value);
     if (type == &PySet_Type) return new_set(ex, parts(set_in(value)->items(ex)), &PySet_Type);
     if (UserObjectValue* object = plain_instance(ex, value)) return copy_instance(value, *object);
     break_graph("CD0212", std::string(deep ? "copy.deepcopy" : "copy.copy") + " of " + value->describe());
@@ -68,6 +70,13 @@ struct Copier {
     memo[value.get()] = copied;
     std::vector<ValuePtr> items = parts(list_in(value)->items(ex));
     copied->mutable_items(ex) = std::move(items);
+    return copied;
+  }
+  ValuePtr copy_deque(const ValuePtr& value) {
+    DequeValue& deque = *deque_in(value);
+    auto copied = new_deque({}, deque.max_length(ex));
+    memo[value.get()] = copied;
+    for (ValuePtr& item : parts(deque.items(ex))) copied->append(ex, std::move(item));
     return copied;
   }
   // _deepcopy_tuple: a tuple of what cannot change stays.

@@ -1,6 +1,7 @@
 #include "symbolic/values/dict.h"
 
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/finalizers.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict_methods.h"
@@ -117,6 +118,8 @@ void DictValue::complete(Executor& ex) {
   complete_ = true;
   if (!object_) return;
   PyRef keys = checked(PySequence_Tuple(checked(PyDict_Keys(real_dict())).get()));
+  if (runs_code_when_it_dies(keys.get()))
+    break_graph("CD0221", "what is a key of a dict");  // the guard would hold it
   add_guard(ex, GuardKind::kDictKeys, source, keys.get());
   std::vector<Entry> touched = std::move(entries_);
   PyRef old_index = std::move(index_);
@@ -187,8 +190,18 @@ void DictValue::log_change(Executor& ex, const ValuePtr& key, const ValuePtr& va
   log_.push_back({key, value});
 }
 
+// What stands in the live dict under a key may die as it is overwritten or taken out.
+void DictValue::refuse_finalizer(PyObject* hash_key) const {
+  if (!object_ || replaced_) return;
+  PyObject* old = PyDict_GetItemWithError(real_dict(), hash_key);
+  PyErr_Clear();
+  if (old && runs_code_when_it_dies(old))
+    break_graph("CD0221", std::string("class ") + Py_TYPE(old)->tp_name);
+}
+
 void DictValue::store(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
   PyRef hash_key = key->hash_key(ex);
+  refuse_finalizer(hash_key.get());
   if (!object_) complete_ = true;
   Entry* entry = find(hash_key.get());
   bool there = entry && (entry->value || entry->lazy);
@@ -219,6 +232,8 @@ void DictValue::replace_whole(Executor& ex) {
 
 void DictValue::clear(Executor& ex) {
   // Nothing of the old contents matters but that they go.
+  if (object_ && !replaced_ && runs_code_when_it_dies(real_dict()))
+    break_graph("CD0221", "what is in a dict");
   complete_ = true;
   ex.changing(shared_from_this(), static_cast<bool>(object_));
   replaced_ = static_cast<bool>(object_);
@@ -302,6 +317,8 @@ ValuePtr DictValue::get_item(Executor& ex, const ValuePtr& key) {
 
 void DictValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
   if (value) return store(ex, key, value);
+  if (ValuePtr old = object_ ? lookup(ex, key) : nullptr; old && old->real_object())
+    refuse_finalizer(key->hash_key(ex).get());
   if (!erase(ex, key)) raise_key_error(ex, key);
 }
 

@@ -44,6 +44,7 @@ class DictValue : public SymbolicValue {
   bool changed() const { return !log_.empty() || replaced_; }
   uint64_t version() const { return version_; }  // changes when a key comes or goes
   void set_owner(std::weak_ptr<SymbolicValue> owner) { owner_ = std::move(owner); }
+  bool has_owner() const { return !owner_.expired(); }  // of a subclass
   void set_default_factory(ValuePtr factory) { default_factory_ = std::move(factory); }
   const ValuePtr& default_factory() const { return default_factory_; }
   bool ordered() const;  // an OrderedDict
@@ -89,6 +90,7 @@ class DictValue : public SymbolicValue {
   void remove(PyObject* hash_key);
   void replace_whole(Executor& ex);
   PyObject* real_dict() const { return object_.get(); }
+  void refuse_finalizer(PyObject* hash_key) const;
   void log_change(Executor& ex, const ValuePtr& key, const ValuePtr& value);
   bool is_live(size_t index) const;
 

@@ -6,6 +6,13 @@
 
 namespace cdynamo::symbolic {
 
+namespace {
+ValuePtr derived(graph::Value* value, double now, std::vector<FloatRoot> roots, bool from_data) {
+  value->type.weak = true;
+  return std::make_shared<DynamicFloatValue>(value, now, std::move(roots), from_data);
+}
+}  // namespace
+
 ValuePtr make_dynamic_float(Executor& ex, double now, const SourcePtr& source) {
   add_guard(ex, GuardKind::kDynamicFloat, source);
   graph::TensorType type;
@@ -19,6 +26,7 @@ ValuePtr make_dynamic_float(Executor& ex, double now, const SourcePtr& source) {
 }
 
 double DynamicFloatValue::specialize(Executor& ex) {
+  if (from_data_) break_graph("CD0406", "a float that was read from a tensor");
   for (const FloatRoot& root : roots_) add_guard(ex, GuardKind::kEquals, root.source, root.object.get());
   return now_;
 }
@@ -34,18 +42,19 @@ ValuePtr DynamicFloatValue::unary(Executor& ex, Op op) {
   if (op == Op::UNARY_POSITIVE) return shared_from_this();
   if (op != Op::UNARY_NEGATIVE) return SymbolicValue::unary(ex, op);
   return recorded_operator(ex, "neg", {shared_from_this()}, [&] {
-    return std::make_shared<DynamicFloatValue>(ex.builder().call1("neg", {value_}), -now_, roots_);
+    return derived(ex.builder().call1("neg", {value_}), -now_, roots_, from_data_);
   });
 }
 
 namespace {
 // Only what IEEE arithmetic says alone: Python raises on division by zero, and its ** and % have rules of
-// their own.
-const char* node_name(int nb_op) {
+// their own. `divisor`: what is divided by is a number that is not zero.
+const char* node_name(int nb_op, bool divisor) {
   switch (plain_number_operation(nb_op)) {
     case kNbAdd: return "add";
     case kNbSubtract: return "sub";
     case kNbMultiply: return "mul";
+    case kNbTrueDivide: return divisor ? "div" : nullptr;
     default: return nullptr;
   }
 }
@@ -56,7 +65,8 @@ ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& othe
   auto* dynamic = dynamic_cast<DynamicFloatValue*>(other.get());
   bool number = constant && (PyFloat_CheckExact(constant) || PyLong_Check(constant));
   if (!dynamic && !number && !is_integer_value(other)) return nullptr;
-  const char* name = node_name(nb_op);
+  const bool is_divisor = number && !reflected && PyObject_IsTrue(constant) == 1;
+  const char* name = node_name(nb_op, is_divisor);
   if (!name || (!dynamic && !number)) {
     PyRef mine = materialize(ex), theirs = other->materialize(ex);
     PyObject* left = reflected ? theirs.get() : mine.get();
@@ -73,18 +83,20 @@ ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& othe
   std::vector<FloatRoot> roots = roots_;
   if (dynamic) roots.insert(roots.end(), dynamic->roots_.begin(), dynamic->roots_.end());
   const ValuePtr self = shared_from_this();
-  return recorded_operator(ex, name, reflected ? std::vector{other, self} : std::vector{self, other}, [&] {
-    graph::Builder& b = ex.builder();
-    graph::Value* result = nullptr;
-    // The first operand of a node is a tensor: number - x is x * -1 + number.
-    if (reflected && !dynamic && plain_number_operation(nb_op) == kNbSubtract)
-      result = b.call1("add", {b.call1("neg", {value_}), their_arg});
-    else
-      result =
-          reflected && dynamic ? b.call1(name, {their_arg, mine_arg}) : b.call1(name, {mine_arg, their_arg});
-    result->type.weak = true;
-    return std::make_shared<DynamicFloatValue>(result, PyFloat_AS_DOUBLE(now.get()), std::move(roots));
-  });
+  const char* function = std::string_view(name) == "div" ? "truediv" : name;
+  return recorded_operator(ex, function, reflected ? std::vector{other, self} : std::vector{self, other},
+                           [&] {
+                             graph::Builder& b = ex.builder();
+                             graph::Value* result = nullptr;
+                             // The first operand of a node is a tensor: number - x is x * -1 + number.
+                             if (reflected && !dynamic && plain_number_operation(nb_op) == kNbSubtract)
+                               result = b.call1("add", {b.call1("neg", {value_}), their_arg});
+                             else
+                               result = reflected && dynamic ? b.call1(name, {their_arg, mine_arg})
+                                                             : b.call1(name, {mine_arg, their_arg});
+                             return derived(result, PyFloat_AS_DOUBLE(now.get()), std::move(roots),
+                                            from_data_ || (dynamic && dynamic->from_data_));
+                           });
 }
 
 ValuePtr DynamicFloatValue::compare(Executor& ex, int py_op, const ValuePtr& other) {

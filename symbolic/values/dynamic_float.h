@@ -1,6 +1,6 @@
-// Dynamic float: a Python float that changes from call to call (a learning rate, a schedule). It is a 0-dim
-// float64 input of the graph; arithmetic with numbers makes nodes. What a graph cannot say pins the floats it
-// was computed from.
+// Dynamic float: a Python float that changes from call to call (a learning rate, a schedule), or is read from a tensor
+// (loss.item()). It is a 0-dim float64 value of the graph; arithmetic with numbers makes nodes. What a graph cannot say pins
+// the floats it was computed from, and breaks the graph where one of them is a tensor's.
 #pragma once
 
 #include "graph/graph.h"
@@ -16,11 +16,15 @@ struct FloatRoot {
 
 class DynamicFloatValue final : public SymbolicValue {
  public:
-  DynamicFloatValue(graph::Value* value, double now, std::vector<FloatRoot> roots)
-      : value_(value), now_(now), roots_(std::move(roots)) {}
+  // `from_data`: known when the graph has run.
+  DynamicFloatValue(graph::Value* value, double now, std::vector<FloatRoot> roots, bool from_data = false)
+      : value_(value), now_(now), from_data_(from_data), roots_(std::move(roots)) {}
+  // Of a tensor's element.
+  explicit DynamicFloatValue(graph::Value* value) : DynamicFloatValue(value, 0, {}, true) {}
   graph::Value* value() const { return value_; }  // 0-dim float64, weak
-  double now() const { return now_; }             // in the call that is being captured
-  double specialize(Executor& ex);                // guards the floats behind it
+  bool is_from_data() const { return from_data_; }
+  double now() const { return now_; }  // in the call that is being captured, unless it is from data
+  double specialize(Executor& ex);     // guards the floats behind it
 
   PyTypeObject* type() const override { return &PyFloat_Type; }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
@@ -35,6 +39,7 @@ class DynamicFloatValue final : public SymbolicValue {
  private:
   graph::Value* value_;
   double now_;
+  bool from_data_;
   std::vector<FloatRoot> roots_;
   RecipePtr recipe_;
 };

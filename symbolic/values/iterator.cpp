@@ -3,6 +3,7 @@
 #include "symbolic/capture/executor.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/deque.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/range.h"
 #include "symbolic/values/release.h"
@@ -52,10 +53,22 @@ namespace {
 PyObject* type_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
 
 // listiter_next, tupleiter_next, rangeiter_next: a list may grow or shrink while it is iterated.
+// Changes of a live container, and the contents of a new instance of a subclass, are written when everything has been made.
+template <typename Storage>
+bool is_filled_later(const Storage& storage) {
+  return storage.real_object() ? storage.changed() : storage.has_owner();
+}
+
 class SequenceIterator final : public IteratorValue {
  public:
   explicit SequenceIterator(ValuePtr sequence) : sequence_(std::move(sequence)) {}
+  // Over the items of a string or bytes, which are those of `sequence`.
+  SequenceIterator(ValuePtr sequence, ValuePtr constant)
+      : sequence_(std::move(sequence)),
+        constant_(std::move(constant)),
+        fresh_(checked(PyObject_GetIter(constant_->as_constant()->get()))) {}
   PyTypeObject* type() const override {
+    if (constant_) return Py_TYPE(fresh_.get());
     PyTypeObject* of = sequence_->type();
     if (PyType_IsSubtype(of, &PyList_Type)) return &PyListIter_Type;
     if (PyType_IsSubtype(of, &PyTuple_Type)) return &PyTupleIter_Type;
@@ -73,12 +86,12 @@ class SequenceIterator final : public IteratorValue {
   RecipePtr make_recipe_now(Executor& ex) override {
     // Made before the changes are written back, it would count the old items.
     ListValue* list = list_in(sequence_);
-    if (list && list->changed() && list->real_object())
-      break_graph("CD0211", "an iterator over a list that was changed");
+    if (list && is_filled_later(*list)) break_graph("CD0211", "an iterator over a list that was changed");
     // Advancing it anew would call the program's __getitem__ again.
     if (dynamic_cast<UserObjectValue*>(sequence_.get()) && (position_ > 0 || exhausted_))
       break_graph("CD0211", "an iterator over " + sequence_->describe());
-    RecipePtr fresh = call_recipe(library_object("builtins", "iter"), {sequence_->recipe(ex)});
+    RecipePtr items = (constant_ ? constant_ : sequence_)->recipe(ex);
+    RecipePtr fresh = call_recipe(library_object("builtins", "iter"), {std::move(items)});
     return advanced_recipe(fresh, exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(position_));
   }
 
@@ -97,7 +110,8 @@ class SequenceIterator final : public IteratorValue {
       throw;
     }
   }
-  ValuePtr sequence_;
+  ValuePtr sequence_, constant_;
+  PyRef fresh_;
   size_t position_ = 0;
   bool exhausted_ = false;
 };
@@ -130,7 +144,8 @@ class ReversedIterator final : public IteratorValue {
 // dictiter_iternextkey and its siblings.
 class DictIterator final : public IteratorValue {
  public:
-  DictIterator(ValuePtr dict, DictViewKind kind) : dict_(std::move(dict)), kind_(kind) {}
+  DictIterator(ValuePtr dict, DictViewKind kind)
+      : dict_(std::move(dict)), kind_(kind), version_(dict_in(dict_)->version()) {}
   PyTypeObject* type() const override {
     return kind_ == DictViewKind::kKeys     ? &PyDictIterKey_Type
            : kind_ == DictViewKind::kValues ? &PyDictIterValue_Type
@@ -139,9 +154,9 @@ class DictIterator final : public IteratorValue {
   ValuePtr next(Executor& ex) override {
     DictValue& dict = *dict_in(dict_);
     if (!started_) {
+      if (dict.version() != version_) break_graph("CD0207", "a dict whose keys change");
       started_ = true;
       entries_ = dict.entries(ex, true);
-      version_ = dict.version();
     }
     if (exhausted_) return nullptr;
     if (dict.version() != version_) {
@@ -158,7 +173,7 @@ class DictIterator final : public IteratorValue {
   }
   RecipePtr make_recipe_now(Executor& ex) override {
     // Made before the changes are written back, it would see the dict change under it.
-    if (dict_in(dict_)->changed() && dict_in(dict_)->real_object())
+    if (is_filled_later(*dict_in(dict_)) || dict_in(dict_)->version() != version_)
       break_graph("CD0211", "an iterator over a dict that was changed");
     RecipePtr view = DictViewValue(dict_, kind_).recipe(ex);
     return advanced_recipe(call_recipe(library_object("builtins", "iter"), {view}),
@@ -169,7 +184,7 @@ class DictIterator final : public IteratorValue {
   ValuePtr dict_;
   DictViewKind kind_;
   bool started_ = false, exhausted_ = false;
-  uint64_t version_ = 0;
+  uint64_t version_;
   std::vector<DictValue::Entry> entries_;
   size_t position_ = 0;
 };
@@ -196,7 +211,7 @@ class SetIterator final : public IteratorValue {
     return exhausted_ ? nullptr : items_[position_++];
   }
   RecipePtr make_recipe_now(Executor& ex) override {
-    if (set_in(set_)->changed() && set_in(set_)->real_object())
+    if (is_filled_later(*set_in(set_)) || set_in(set_)->version() != version_)
       break_graph("CD0211", "an iterator over a set that was changed");
     return advanced_recipe(call_recipe(library_object("builtins", "iter"), {set_->recipe(ex)}),
                            exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(position_));
@@ -368,6 +383,9 @@ RecipePtr IteratorValue::recipe(Executor& ex) {
 ValuePtr new_sequence_iterator(ValuePtr sequence) {
   return std::make_shared<SequenceIterator>(std::move(sequence));
 }
+ValuePtr new_constant_iterator(ValuePtr items, ValuePtr constant) {
+  return std::make_shared<SequenceIterator>(std::move(items), std::move(constant));
+}
 ValuePtr new_dict_iterator(ValuePtr dict, DictViewKind kind) {
   return std::make_shared<DictIterator>(std::move(dict), kind);
 }
@@ -381,6 +399,7 @@ ValuePtr new_callable_iterator(ValuePtr callable, ValuePtr sentinel) {
 ValuePtr new_reversed_iterator(Executor& ex, const ValuePtr& sequence) {
   if (auto* object = dynamic_cast<UserObjectValue*>(sequence.get()))
     if (ValuePtr method = object->special(ex, "__reversed__", true)) return method->call(ex, {});
+  if (deque_in(sequence)) return new_deque_iterator(ex, sequence, true);
   if (dict_in(sequence) && !dynamic_cast<MappingProxyValue*>(sequence.get()))
     return std::make_shared<ReversedIterator>(sequence, *dict_in(sequence)->unpack(ex));
   if (auto* view = dynamic_cast<DictViewValue*>(sequence.get()))

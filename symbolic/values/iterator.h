@@ -28,6 +28,7 @@ RecipePtr advanced_recipe(RecipePtr iterator, Py_ssize_t steps);
 
 // Over a list, tuple, range, or any object with __getitem__ (PySeqIter).
 ValuePtr new_sequence_iterator(ValuePtr sequence);
+ValuePtr new_constant_iterator(ValuePtr items, ValuePtr constant);  // over a string or bytes
 ValuePtr new_reversed_iterator(Executor& ex, const ValuePtr& sequence);
 ValuePtr new_dict_iterator(ValuePtr dict, DictViewKind kind);
 ValuePtr new_enumerate(Executor& ex, const CallArgs& args);

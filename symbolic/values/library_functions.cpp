@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
@@ -91,9 +92,21 @@ ValuePtr reduce(Executor& ex, const CallArgs& args) {
 // collections._count_elements(mapping, iterable): what Counter counts with.
 ValuePtr count_elements(Executor& ex, const CallArgs& args) {
   require_count(ex, "_count_elements", args, 2, 2);
-  DictValue* dict = dict_in(args.positional[0]);
+  const ValuePtr& mapping = args.positional[0];
+  DictValue* dict = dict_in(mapping);
   if (!dict) break_graph("CD0212", "_count_elements");
+  const auto is_dicts_own = [&](const char* name) {
+    return lookup_type(ex, mapping->type(), interned(name)) == _PyType_Lookup(&PyDict_Type, interned(name));
+  };
   ValuePtr iterator = iterate_value(ex, args.positional[1]);
+  if (!is_dicts_own("get") || !is_dicts_own("__setitem__")) {
+    ValuePtr get = mapping->get_attribute(ex, interned("get"));
+    while (ValuePtr item = next_value(ex, iterator)) {
+      ValuePtr old = get->call(ex, positional({item, ex.constant_int(0)}));
+      mapping->set_item(ex, item, binary_operation(ex, kNbAdd, old, ex.constant_int(1)));
+    }
+    return ex.none();
+  }
   while (ValuePtr item = next_value(ex, iterator)) {
     ValuePtr old = dict->lookup(ex, item);
     dict->store(ex, item, binary_operation(ex, kNbAdd, old ? old : ex.constant_int(0), ex.constant_int(1)));
@@ -101,7 +114,22 @@ ValuePtr count_elements(Executor& ex, const CallArgs& args) {
   return ex.none();
 }
 
-ValuePtr warn(Executor&, const CallArgs&) { break_graph("CD0213", "warnings.warn"); }
+template <const char* name>
+ValuePtr standard(Executor& ex, const CallArgs& args) {
+  return polyfill(ex, PythonSide::kStandardPolyfills, name)->call(ex, args);
+}
+constexpr char kInsortRight[] = "insort_right", kInsortLeft[] = "insort_left", kHeapPush[] = "heappush",
+               kHeapPop[] = "heappop", kHeapReplace[] = "heapreplace", kHeapPushPop[] = "heappushpop",
+               kHeapify[] = "heapify", kCompareToKey[] = "cmp_to_key", kCountOf[] = "count_of",
+               kIndexOf[] = "index_of", kCall[] = "call";
+
+// sys.intern: the same text.
+ValuePtr intern(Executor& ex, const CallArgs& args) {
+  require_count(ex, "intern", args, 1, 1);
+  PyObject* text = string_argument(ex, args.positional[0]).release();
+  if (PyUnicode_CheckExact(text)) PyUnicode_InternInPlace(&text);
+  return ex.constant(PyRef::steal(text));
+}
 ValuePtr tee(Executor& ex, const CallArgs& args) {
   return polyfill(ex, PythonSide::kItertoolsPolyfills, "tee")->call(ex, args);
 }
@@ -149,9 +177,19 @@ constexpr BuiltinRow kFunctions[] = {
     {"operator", "index", index},
     {"functools", "reduce", reduce},
     {"collections", "_count_elements", count_elements},
-    {"warnings", "warn", warn},
-    {"_warnings", "warn", warn},
     {"itertools", "tee", tee},
+    {"sys", "intern", intern},
+    {"_bisect", kInsortRight, standard<kInsortRight>},
+    {"_bisect", kInsortLeft, standard<kInsortLeft>},
+    {"_heapq", kHeapPush, standard<kHeapPush>},
+    {"_heapq", kHeapPop, standard<kHeapPop>},
+    {"_heapq", kHeapReplace, standard<kHeapReplace>},
+    {"_heapq", kHeapPushPop, standard<kHeapPushPop>},
+    {"_heapq", kHeapify, standard<kHeapify>},
+    {"functools", kCompareToKey, standard<kCompareToKey>},
+    {"_operator", "countOf", standard<kCountOf>},
+    {"_operator", "indexOf", standard<kIndexOf>},
+    {"_operator", kCall, standard<kCall>},
 };
 
 }  // namespace

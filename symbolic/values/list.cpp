@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/finalizers.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/iterator.h"
@@ -29,14 +30,18 @@ ListValue* list_in(const ValuePtr& value) {
   return dynamic_cast<ListValue*>(builtin_storage(value).get());
 }
 
-void ListValue::guard_length(Executor& ex) {
+void ListValue::look_at_length(Executor& ex) {
   if (length_guarded_ || !object_) return;
   length_guarded_ = true;
   add_guard(ex, GuardKind::kLength, source, nullptr, PyList_GET_SIZE(object_.get()));
+  if (appended_.empty()) return;
+  const std::vector<ValuePtr> appended = std::exchange(appended_, {});
+  std::vector<ValuePtr>& items = mutable_items(ex);
+  items.insert(items.end(), appended.begin(), appended.end());
 }
 
 const ValuePtr& ListValue::item(Executor& ex, size_t index) {
-  guard_length(ex);
+  look_at_length(ex);
   ValuePtr& slot = items_[index];
   if (!slot) {
     Py_ssize_t position = static_cast<Py_ssize_t>(index);
@@ -45,23 +50,38 @@ const ValuePtr& ListValue::item(Executor& ex, size_t index) {
   return slot;
 }
 
+void ListValue::know_item(Executor& ex, size_t index, ValuePtr value) {
+  look_at_length(ex);
+  if (items_[index]) return;
+  add_guard(ex, GuardKind::kIdentity, index_source(source, static_cast<Py_ssize_t>(index)),
+            value->real_object());
+  items_[index] = std::move(value);
+}
+
 const std::vector<ValuePtr>& ListValue::items(Executor& ex) {
-  guard_length(ex);
+  look_at_length(ex);
   if (object_) require_short(items_.size(), *this);
   for (size_t i = 0; i < items_.size(); ++i) item(ex, i);
   return items_;
 }
 
 size_t ListValue::size(Executor& ex) {
-  guard_length(ex);
+  look_at_length(ex);
   return items_.size();
 }
 
 std::vector<ValuePtr>& ListValue::mutable_items(Executor& ex) {
   items(ex);
   changed_ = true;
+  ++version_;
   ex.changing(shared_from_this(), static_cast<bool>(object_));
   return items_;
+}
+
+void ListValue::append(Executor& ex, ValuePtr item) {
+  if (!object_ || length_guarded_) return mutable_items(ex).push_back(std::move(item));
+  appended_.push_back(std::move(item));
+  ex.changing(shared_from_this(), true);
 }
 
 // ---- methods (Objects/listobject.c)
@@ -72,7 +92,7 @@ ListValue& list_of(const ValuePtr& self) { return *list_in(self); }
 
 ValuePtr append(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list.append", args, 1, 1);
-  list_of(self).mutable_items(ex).push_back(args.positional[0]);
+  list_of(self).append(ex, args.positional[0]);
   return ex.none();
 }
 
@@ -81,16 +101,15 @@ ValuePtr extend(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   const ValuePtr& iterable = args.positional[0];
   if (iterable->type() == &PyList_Type || iterable->type() == &PyTuple_Type) {
     const std::vector<ValuePtr> more = items_of(ex, iterable);
-    std::vector<ValuePtr>& items = list_of(self).mutable_items(ex);
-    items.insert(items.end(), more.begin(), more.end());
+    for (const ValuePtr& item : more) list_of(self).append(ex, item);
     return ex.none();
   }
   // One by one: an iterator may look at the list, or raise half-way.
   ValuePtr iterator = iterate_value(ex, iterable);
   while (ValuePtr item = next_value(ex, iterator)) {
-    std::vector<ValuePtr>& items = list_of(self).mutable_items(ex);
-    items.push_back(std::move(item));
-    require_short(items.size(), *self);
+    ListValue& list = list_of(self);
+    list.append(ex, std::move(item));
+    require_short(list.count_so_far(), *self);
   }
   return ex.none();
 }
@@ -122,17 +141,20 @@ ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 ValuePtr remove(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list.remove", args, 1, 1);
   ListValue& list = list_of(self);
-  Py_ssize_t found =
-      find_item(ex, list.items(ex), args.positional[0], 0, static_cast<Py_ssize_t>(list.size(ex)));
+  Py_ssize_t found = find_item(ex, list.items(ex), args.positional[0]);
   if (found < 0) raise_error(ex, PyExc_ValueError, "list.remove(x): x not in list");
   std::vector<ValuePtr>& items = list.mutable_items(ex);
-  if (found < static_cast<Py_ssize_t>(items.size())) items.erase(items.begin() + found);
+  if (found >= static_cast<Py_ssize_t>(items.size())) return ex.none();
+  list.refuse_finalizer(items[found]);
+  items.erase(items.begin() + found);
   return ex.none();
 }
 
 ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "list.clear", args, 0, 0);
-  list_of(self).mutable_items(ex).clear();
+  ListValue& list = list_of(self);
+  for (const ValuePtr& item : list.mutable_items(ex)) list.refuse_finalizer(item);
+  list.mutable_items(ex).clear();
   return ex.none();
 }
 
@@ -151,8 +173,20 @@ ValuePtr reverse(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 ValuePtr sort(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   auto bound = bind_arguments(ex, "sort", args, {"*key?", "*reverse?"});
   bool reverse = bound[1] && is_true(ex, bound[1]);
-  std::vector<ValuePtr> sorted = sort_values(ex, list_of(self).items(ex), bound[0], reverse);
-  list_of(self).mutable_items(ex) = std::move(sorted);
+  // Whoever looks at the list meanwhile finds it empty.
+  ListValue& list = list_of(self);
+  std::vector<ValuePtr> items = std::exchange(list.mutable_items(ex), {});
+  const uint64_t version = list.version();
+  std::vector<ValuePtr> sorted;
+  try {
+    sorted = sort_values(ex, items, bound[0], reverse);
+  } catch (const PythonRaise&) {
+    list.mutable_items(ex) = std::move(items);
+    throw;
+  }
+  const bool was_modified = list.version() != version;
+  list.mutable_items(ex) = std::move(sorted);
+  if (was_modified) raise_error(ex, PyExc_ValueError, "list modified during sort");
   return ex.none();
 }
 
@@ -195,6 +229,13 @@ ValuePtr ListValue::get_item(Executor& ex, const ValuePtr& key) {
   return item(ex, static_cast<size_t>(sequence_index(ex, key, count, "list index out of range")));
 }
 
+// What stands at a place of the live list may die as it is overwritten or taken out.
+void ListValue::refuse_finalizer(const ValuePtr& item) const {
+  PyObject* object = object_ ? item->real_object() : nullptr;
+  if (object && runs_code_when_it_dies(object))
+    break_graph("CD0221", std::string("class ") + Py_TYPE(object)->tp_name);
+}
+
 void ListValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
   if (PyType_IsSubtype(key->type(), &PySlice_Type)) return set_slice(ex, key, value);
   if (!is_integer_value(key) && !lookup_special(ex, key, "__index__"))
@@ -202,6 +243,7 @@ void ListValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& valu
   Py_ssize_t index =
       sequence_index(ex, key, static_cast<Py_ssize_t>(size(ex)), "list assignment index out of range");
   std::vector<ValuePtr>& items = mutable_items(ex);
+  refuse_finalizer(items[index]);
   if (value) {
     items[index] = value;
   } else {
@@ -216,6 +258,7 @@ void ListValue::set_slice(Executor& ex, const ValuePtr& slice, const ValuePtr& v
   SliceBounds bounds = slice_bounds(ex, slice, static_cast<Py_ssize_t>(size(ex)));
   std::vector<ValuePtr>& items = mutable_items(ex);
   if (bounds.step == 1) {
+    for (Py_ssize_t i = bounds.start; i < bounds.stop; ++i) refuse_finalizer(items[i]);
     auto first = items.begin() + bounds.start;
     first = items.erase(first, items.begin() + std::max(bounds.start, bounds.stop));
     items.insert(first, given.begin(), given.end());
@@ -229,12 +272,15 @@ void ListValue::set_slice(Executor& ex, const ValuePtr& slice, const ValuePtr& v
     for (Py_ssize_t i = 0; i < bounds.count; ++i) items[bounds.start + i * bounds.step] = given[i];
     return;
   }
-  for (Py_ssize_t i = 0; i < bounds.count; ++i) items[bounds.start + i * bounds.step] = nullptr;
+  for (Py_ssize_t i = 0; i < bounds.count; ++i) {
+    refuse_finalizer(items[bounds.start + i * bounds.step]);
+    items[bounds.start + i * bounds.step] = nullptr;
+  }
   std::erase(items, nullptr);
 }
 
 bool ListValue::contains(Executor& ex, const ValuePtr& wanted) {
-  return find_item(ex, items(ex), wanted, 0, static_cast<Py_ssize_t>(items_.size())) >= 0;
+  return find_item(ex, items(ex), wanted) >= 0;
 }
 
 ValuePtr ListValue::length(Executor& ex) { return ex.constant_int(static_cast<int64_t>(size(ex))); }
@@ -296,9 +342,10 @@ RecipePtr ListValue::recipe(Executor& ex) {
 
 void ListValue::emit_effects(Executor& ex) {
   Effect effect;
-  effect.kind = EffectKind::kReplaceList;
+  const bool only_grew = !appended_.empty();
+  effect.kind = only_grew ? EffectKind::kExtendList : EffectKind::kReplaceList;
   effect.target = recipe(ex);
-  effect.value = make_recipe(RecipeKind::kList, nullptr, recipes_of(ex, items_));
+  effect.value = make_recipe(RecipeKind::kList, nullptr, recipes_of(ex, only_grew ? appended_ : items_));
   ex.effect(std::move(effect));
 }
 

@@ -1,7 +1,9 @@
 #include "symbolic/values/module_value.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_map.h"
-#include "symbolic/capture/executor.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -33,13 +35,35 @@ bool is_definition(PyObject* object) {
 }
 }  // namespace
 
+namespace {
+// What libraries look at in C, or take for constant, is left to Python; of warnings' state this is not so.
+bool takes_assignments(PyObject* module, PyObject* name) {
+  if (Py_TYPE(module)->tp_setattro != PyObject_GenericSetAttr || _PyType_Lookup(Py_TYPE(module), name))
+    return false;
+  if (!is_library_module(module)) return true;
+  static constexpr const char* kNames[] = {"filters", "showwarning", "_showwarnmsg_impl"};
+  const char* own = PyModule_GetName(module);
+  if (!own) PyErr_Clear();
+  return own && std::string_view(own) == "warnings" && std::ranges::any_of(kNames, [&](const char* text) {
+           return PyUnicode_CompareWithASCIIString(name, text) == 0;
+         });
+}
+}  // namespace
+
 // module_getattro (Objects/moduleobject.c)
 ValuePtr ModuleValue::get_attribute(Executor& ex, PyObject* name) {
   PyObject* dict = PyModule_GetDict(object_.get());
+  if (const ValuePtr* assigned = assigned_name(ex, dict, name)) {
+    if (*assigned) return *assigned;
+    if (PyDict_GetItemString(dict, "__getattr__")) return SymbolicValue::get_attribute(ex, name);
+    raise_error(ex, PyExc_AttributeError,
+                describe().insert(7, "'") + "' has no attribute '" + PyUnicode_AsUTF8(name) + "'");
+  }
   PyObject* object = PyDict_GetItemWithError(dict, name);
   if (!object && PyErr_Occurred()) throw PythonError{};
   if (object) {
-    bool fixed = is_definition(object) && is_library_module(object_.get());
+    bool fixed =
+        is_definition(object) && is_library_module(object_.get()) && !takes_assignments(object_.get(), name);
     return ex.wrap(object, fixed ? constant_source(object) : module_global_source(object_.get(), name));
   }
   if (!is_library_module(object_.get())) add_guard(ex, GuardKind::kKeyAbsent, constant_source(dict), name);
@@ -49,6 +73,15 @@ ValuePtr ModuleValue::get_attribute(Executor& ex, PyObject* name) {
   PyRef made = PyRef::steal(PyObject_GetAttr(object_.get(), name));
   if (!made) raise_current_error(ex);
   return ex.wrap(made.get(), constant_source(made.get()));
+}
+
+void ModuleValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  if (!takes_assignments(object_.get(), name)) return SymbolicValue::set_attribute(ex, name, value);
+  PyObject* dict = PyModule_GetDict(object_.get());
+  const ValuePtr* assigned = assigned_name(ex, dict, name);
+  if (!value && !(assigned ? static_cast<bool>(*assigned) : PyDict_Contains(dict, name) == 1))
+    return SymbolicValue::set_attribute(ex, name, value);
+  assign_name(ex, dict, name, value);
 }
 
 RecipePtr ModuleValue::recipe(Executor&) {

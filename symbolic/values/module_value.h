@@ -13,6 +13,7 @@ class ModuleValue final : public SymbolicValue {
   std::optional<PyRef> as_constant() const override { return object_; }
   PyObject* real_object() const override { return object_.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) override;
   std::optional<bool> truth(Executor&) override { return true; }
   bool is_same_object(const SymbolicValue& other) const override {
     return other.real_object() == object_.get();

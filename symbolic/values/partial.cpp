@@ -1,6 +1,6 @@
 #include "symbolic/values/partial.h"
 
-#include "symbolic/capture/executor.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/value_tools.h"
@@ -74,6 +74,7 @@ ValuePtr PartialValue::get_attribute(Executor& ex, PyObject* name) {
 }
 
 ValuePtr PartialValue::call(Executor& ex, const CallArgs& args) {
+  ex.state().hand_call_on(*this, *function_);
   return function_->call(ex, merged(bound_, args));
 }
 

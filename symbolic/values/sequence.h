@@ -26,8 +26,8 @@ enum class LengthsDiffer { kDecides, kComesLast };
 ValuePtr compare_sequences(Executor& ex, int py_op, const std::vector<ValuePtr>& a,
                            const std::vector<ValuePtr>& b, LengthsDiffer lengths);
 // The first position in [start, stop) that equals `item`, or -1.
-Py_ssize_t find_item(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& item, Py_ssize_t start,
-                     Py_ssize_t stop);
+Py_ssize_t find_item(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& item,
+                     Py_ssize_t start = 0, Py_ssize_t stop = PY_SSIZE_T_MAX);
 std::vector<ValuePtr> repeat_items(Executor& ex, const std::vector<ValuePtr>& items, const ValuePtr& count);
 // The `index(value, start, stop)` and `count(value)` methods.
 ValuePtr sequence_index_method(Executor& ex, const char* kind, const std::vector<ValuePtr>& items,

@@ -1,6 +1,7 @@
 #include "symbolic/values/set.h"
 
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/finalizers.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/iterator.h"
@@ -24,6 +25,7 @@ SetValue::SetValue(Executor& ex, PyObject* object, SourcePtr from, PyTypeObject*
   PyRef list = checked(PySequence_List(object));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(list.get(), i);
+    if (runs_code_when_it_dies(item)) break_graph("CD0221", "what is in a set");  // the guard would hold it
     // The guard compares by identity or value, so the elements are known.
     insert(ex, is_plain_constant(item) || PyTuple_CheckExact(item) ? ex.constant(PyRef::borrow(item))
                                                                    : ex.wrap(item, constant_source(item)));

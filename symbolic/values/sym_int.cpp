@@ -80,7 +80,46 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"__int__", to_index},
 };
 
+// A relation of numbers that the graph reads.
+class DataRelation final : public SymbolicValue {
+ public:
+  DataRelation(Relation relation, Sym left, Sym right)
+      : relation_(relation), left_(std::move(left)), right_(std::move(right)) {}
+  PyTypeObject* type() const override { return &PyBool_Type; }
+  std::string describe() const override { return "a comparison of a number that was read from a tensor"; }
+  std::optional<bool> truth(Executor& ex) override {
+    if (std::optional<bool> known = context(ex).known(relation_, left_, right_)) return known;
+    break_graph("CD0406", describe());
+  }
+  PyRef materialize(Executor& ex) override { return PyRef::borrow(*truth(ex) ? Py_True : Py_False); }
+  PyRef hash_key(Executor& ex) override { return materialize(ex); }
+  RecipePtr recipe(Executor& ex) override {
+    return make_recipe(RecipeKind::kConstant, materialize(ex).get());
+  }
+  bool require(Executor& ex, const char* reason) const {
+    const std::optional<bool> known = context(ex).known(relation_, left_, right_);
+    if (known == std::optional(false)) return false;
+    context(ex).require(relation_, left_, right_, reason);
+    return true;
+  }
+
+ private:
+  const Relation relation_;
+  const Sym left_, right_;
+};
+
+ValuePtr compared(Executor& ex, Relation relation, const Sym& a, const Sym& b, const char* reason) {
+  if (!context(ex).known(relation, a, b) && context(ex).reads_data({relation, a, b, {}}))
+    return std::make_shared<DataRelation>(relation, a, b);
+  return ex.constant(PyRef::borrow(context(ex).guard(relation, a, b, reason) ? Py_True : Py_False));
+}
+
 }  // namespace
+
+bool require_relation(Executor& ex, const ValuePtr& condition, const char* reason) {
+  auto* relation = dynamic_cast<DataRelation*>(condition.get());
+  return relation && relation->require(ex, reason);
+}
 
 ValuePtr make_int(Executor& ex, const Sym& sym) {
   if (sym.is_constant()) return ex.constant_int(sym.constant());
@@ -113,8 +152,9 @@ ValuePtr SymIntValue::get_attribute(Executor& ex, PyObject* name) {
   return ex.constant(checked_user(ex, PyObject_GetAttr(number.get(), name)));
 }
 
+// What depends on data is decided where it is proven, else known when the graph has run.
 std::optional<bool> SymIntValue::truth(Executor& ex) {
-  return context(ex).guard(Relation::kNe, sym_, Sym(0), "truth of an int");
+  return is_true(ex, compared(ex, Relation::kNe, sym_, Sym(0), "truth of an int"));
 }
 
 ValuePtr SymIntValue::unary(Executor& ex, Op op) {
@@ -152,7 +192,7 @@ ValuePtr SymIntValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
     return ex.constant(checked_user(ex, PyObject_RichCompare(mine.get(), constant, py_op)));
   }
   auto decide = [&](Relation relation, const Sym& a, const Sym& b) {
-    return ex.constant(PyRef::borrow(context(ex).guard(relation, a, b, "comparison") ? Py_True : Py_False));
+    return compared(ex, relation, a, b, "comparison");
   };
   switch (py_op) {
     case Py_LT: return decide(Relation::kLt, sym_, *sym);

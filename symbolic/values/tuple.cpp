@@ -94,7 +94,7 @@ ValuePtr TupleValue::get_item(Executor& ex, const ValuePtr& key) {
 }
 
 bool TupleValue::contains(Executor& ex, const ValuePtr& wanted) {
-  return find_item(ex, items(ex), wanted, 0, static_cast<Py_ssize_t>(items_.size())) >= 0;
+  return find_item(ex, items(ex), wanted) >= 0;
 }
 
 ValuePtr TupleValue::length(Executor& ex) {

@@ -8,6 +8,7 @@
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/deque.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/sequence.h"
@@ -88,6 +89,7 @@ void own_storage(const std::shared_ptr<UserObjectValue>& owner) {
   SymbolicValue* storage = owner->storage().get();
   if (auto* list = dynamic_cast<ListValue*>(storage)) list->set_owner(owner);
   if (auto* dict = dynamic_cast<DictValue*>(storage)) dict->set_owner(owner);
+  if (auto* deque = dynamic_cast<DequeValue*>(storage)) deque->set_owner(owner);
   if (auto* set = dynamic_cast<SetValue*>(storage); set && !set->frozen()) set->set_owner(owner);
 }
 }  // namespace
@@ -141,6 +143,7 @@ ValuePtr storage_of_object(Executor& ex, PyObject* object, const SourcePtr& sour
     }
     return dict;
   }
+  if (is_deque(object)) return std::make_shared<DequeValue>(object, source);
   if (PyAnySet_Check(object))
     return std::make_shared<SetValue>(ex, object, source,
                                       PySet_Check(object) ? &PySet_Type : &PyFrozenSet_Type);
@@ -172,6 +175,8 @@ DictValue* UserObjectValue::instance_dict(Executor&) {
       dict_ = std::make_shared<AttributeDict>(shared_from_this());
     } else {
       PyRef dict = checked(PyObject_GenericGetDict(object_.get(), nullptr));
+      // Looking up a name would run what other keys compare themselves with.
+      if (!has_names_only(dict.get())) break_graph("CD0222", describe());
       dict_ = std::make_shared<AttributeDict>(shared_from_this(), dict, instance_dict_source(source));
     }
   }
@@ -401,6 +406,8 @@ RecipePtr UserObjectValue::new_object_recipe(Executor& ex) {
     PyRef constructor = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), "__new__"));
     std::vector<RecipePtr> arguments = {make_recipe(RecipeKind::kConstant, type_.get())};
     if (immutable) arguments.push_back(storage_->recipe(ex));
+    // What it holds may hold it, and has come by here in the meantime.
+    if (recipe_) return recipe_;
     recipe_ = call_recipe(constructor.get(), std::move(arguments));
     if (!immutable) storage_->emit_effects(ex);
   }

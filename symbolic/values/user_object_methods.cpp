@@ -5,6 +5,7 @@
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/dict.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
@@ -22,6 +23,9 @@ ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_pyth
     raise_error(ex, PyExc_TypeError, absl::Substitute("'$0' object has no $1", type()->tp_name, name));
   if (!found || found == Py_None) return nullptr;
   bool c_method = Py_IS_TYPE(found, &PyWrapperDescr_Type) || Py_IS_TYPE(found, &PyMethodDescr_Type);
+  // `__eq__ = str.__eq__` in a subclass of int refuses its instances.
+  if (c_method && !PyType_IsSubtype(type(), reinterpret_cast<PyDescrObject*>(found)->d_type))
+    break_graph("CD0218", absl::Substitute("$0 of $1", name, describe()));
   if (from_python && c_method) return nullptr;
   return bind_descriptor(ex, found, shared_from_this(), type());
 }
@@ -32,7 +36,8 @@ ValuePtr referent(Executor& ex, PyObject* reference, const SourcePtr& source) {
   PyRef object = checked(PyObject_CallNoArgs(reference));
   const auto& known = ex.state().by_object;
   const auto found = known.find(object.get());
-  if (found == known.end() || !found->second->source) return nullptr;
+  if (found == known.end() || !found->second->source || ex.state().let_go.contains(object.get()))
+    return nullptr;
   add_guard(ex, GuardKind::kIdentity, source, reference);
   add_guard(ex, GuardKind::kIdentity, found->second->source, object.get());
   return found->second;
@@ -46,12 +51,16 @@ ValuePtr UserObjectValue::call(Executor& ex, const CallArgs& args) {
   PyObject* found = lookup_type(ex, type(), interned("__call__"));
   if (!found)
     raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not callable");
-  if (ValuePtr forward = module_forward(ex, *this, found)) return forward->call(ex, args);
+  const auto call_on = [&](const ValuePtr& method) {
+    ex.state().hand_call_on(*this, *method);
+    return method->call(ex, args);
+  };
+  if (ValuePtr forward = module_forward(ex, *this, found)) return call_on(forward);
   if (Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
     if (object_) return call_opaque(ex, shared_from_this(), args);
     return SymbolicValue::call(ex, args);
   }
-  return bind_descriptor(ex, found, shared_from_this(), type())->call(ex, args);
+  return call_on(bind_descriptor(ex, found, shared_from_this(), type()));
 }
 
 ValuePtr UserObjectValue::get_item(Executor& ex, const ValuePtr& key) {
@@ -145,7 +154,13 @@ ValuePtr as_builtin(const ValuePtr& operand) {
 ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   if (ValuePtr method = special(ex, number_method(nb_op, reflected), true))
     return implemented(method->call(ex, positional({other})));
-  if (!storage_) return nullptr;
+  if (!storage_) {
+    if (special(ex, number_method(nb_op, reflected))) break_graph("CD0209", "operator of " + describe());
+    return nullptr;
+  }
+  // OrderedDict and defaultdict make one of the subclass.
+  if (dict_in(storage_) && storage_->type() != &PyDict_Type && nb_op == kNbOr)
+    break_graph("CD0209", "| of " + describe());
   // str % x asks x for its text.
   bool formats = plain_number_operation(nb_op) == kNbRemainder && storage_->type() == &PyUnicode_Type;
   if (formats && reflected) return nullptr;
@@ -168,8 +183,9 @@ ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other
     ValuePtr equal = implemented(special(ex, "__eq__", true)->call(ex, positional({other})));
     return equal ? make_bool(ex, !is_true(ex, equal)) : nullptr;
   }
-  bool own_compare = type()->tp_richcompare && type()->tp_richcompare != PyBaseObject_Type.tp_richcompare;
-  bool c_compare = own_compare && !PyType_HasFeature(type(), Py_TPFLAGS_HEAPTYPE);
+  PyObject* found = lookup_type(ex, type(), interned(kComparisons[py_op].method));
+  const bool c_compare = found && Py_IS_TYPE(found, &PyWrapperDescr_Type) &&
+                         reinterpret_cast<PyDescrObject*>(found)->d_type != &PyBaseObject_Type;
   if (!c_compare) return nullptr;
   // C types that compare by value (functools.partial does not): both have to be known.
   if (is_same_object(*other) && (py_op == Py_EQ || py_op == Py_NE)) return make_bool(ex, py_op == Py_EQ);

@@ -45,6 +45,11 @@ SourcePtr constant_source(PyObject* object) {
   source->object = ConstantRef::to(object);
   return source;
 }
+SourcePtr class_entry_source(PyObject* object) {
+  auto source = new_source(SourceKind::kConstant, nullptr);
+  source->object = ConstantRef::weakly(object);
+  return source;
+}
 SourcePtr attribute_source(const SourcePtr& base, PyObject* name) {
   return named_source(SourceKind::kAttribute, base, name);
 }
@@ -84,8 +89,6 @@ void guard_exact_type(Executor& ex, PyObject* object, const SourcePtr& source) {
   add_guard(ex, GuardKind::kType, source, reinterpret_cast<PyObject*>(Py_TYPE(object)));
 }
 
-namespace {
-
 bool has_names_only(PyObject* dict) {
   Py_ssize_t position = 0;
   PyObject *key, *value;
@@ -93,6 +96,8 @@ bool has_names_only(PyObject* dict) {
     if (!PyUnicode_CheckExact(key)) return false;
   return true;
 }
+
+namespace {
 
 // A lookup along the MRO compares the name with the keys of each class that have its hash.
 void require_names(Executor& ex, PyTypeObject* type) {
@@ -129,9 +134,12 @@ RecipePtr make_recipe(RecipeKind kind, PyObject* object, std::vector<RecipePtr> 
 }
 
 RecipePtr source_recipe(const SourcePtr& source) {
-  if (source->kind == SourceKind::kConstant) return make_recipe(RecipeKind::kConstant, source->object.get());
-  auto recipe = make_recipe(RecipeKind::kSource);
-  recipe->source = source;
+  const bool is_constant = source->kind == SourceKind::kConstant;
+  auto recipe = make_recipe(is_constant ? RecipeKind::kConstant : RecipeKind::kSource);
+  if (is_constant)
+    recipe->object = source->object;  // as weak as it is there
+  else
+    recipe->source = source;
   return recipe;
 }
 
@@ -175,8 +183,12 @@ Py_ssize_t index_argument(Executor& ex, const ValuePtr& value) {
     if (index == -1 && PyErr_Occurred()) raise_current_error(ex);
     return index;
   }
-  if (ValuePtr method = lookup_special(ex, value, "__index__"))
-    return index_argument(ex, method->call(ex, {}));
+  if (ValuePtr method = lookup_special(ex, value, "__index__")) {
+    ValuePtr index = method->call(ex, {});
+    // What is no int is an error, and of a subclass there is a warning.
+    if (index->type() != &PyLong_Type) break_graph("CD0212", "__index__ that gives a " + type_name(index));
+    return index_argument(ex, index);
+  }
   raise_error(ex, PyExc_TypeError,
               absl::StrCat("'", type_name(value), "' object cannot be interpreted as an integer"));
 }
@@ -371,10 +383,6 @@ bool values_equal(Executor& ex, const ValuePtr& a, const ValuePtr& b) {
 
 bool is_iterator_type(PyTypeObject* type) { return _PyType_Lookup(type, interned("__next__")) != nullptr; }
 
-std::string type_name(const ValuePtr& value) {
-  const char* name = value->type()->tp_name;
-  const char* dot = std::strrchr(name, '.');
-  return dot ? dot + 1 : name;
-}
+std::string type_name(const ValuePtr& value) { return value->type()->tp_name; }
 
 }  // namespace cdynamo::symbolic

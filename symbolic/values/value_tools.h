@@ -13,7 +13,11 @@
 namespace cdynamo::symbolic {
 
 // ---- sources
+bool has_names_only(PyObject* dict);  // all keys are strings
+
 SourcePtr constant_source(PyObject* object);
+// What a guarded class holds: it dies with the class where its own class allows that.
+SourcePtr class_entry_source(PyObject* object);
 SourcePtr attribute_source(const SourcePtr& base, PyObject* name);
 SourcePtr index_source(const SourcePtr& base, Py_ssize_t index);
 SourcePtr key_source(const SourcePtr& base, PyObject* key);
@@ -89,8 +93,8 @@ ValuePtr call_method(Executor& ex, const ValuePtr& self, const char* name,
 // A method of the object's class, bound (special methods skip the instance); null where the class has none.
 ValuePtr lookup_special(Executor& ex, const ValuePtr& self, const char* name);
 bool values_equal(Executor& ex, const ValuePtr& a,
-                  const ValuePtr& b);       // identity, then ==, as PyObject_RichCompareBool
-bool is_iterator_type(PyTypeObject* type);  // has __next__
-std::string type_name(const ValuePtr& value);
+                  const ValuePtr& b);          // identity, then ==, as PyObject_RichCompareBool
+bool is_iterator_type(PyTypeObject* type);     // has __next__
+std::string type_name(const ValuePtr& value);  // as errors name it: of a class of C with its module
 
 }  // namespace cdynamo::symbolic

@@ -5,6 +5,7 @@
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/module_value.h"
@@ -104,6 +105,10 @@ ValuePtr wrap_container(Executor& ex, PyObject* object, const SourcePtr& source)
     if (type == default_dict_type()) return storage_of_object(ex, object, source);
     return std::make_shared<DictValue>(PyRef::borrow(object), source, type);
   }
+  if (type == deque_type()) {
+    guard_exact_type(ex, object, source);
+    return std::make_shared<DequeValue>(object, source);
+  }
   if (type == &PySet_Type || type == &PyFrozenSet_Type) {
     guard_exact_type(ex, object, source);
     return std::make_shared<SetValue>(ex, object, source, type);
@@ -139,7 +144,9 @@ ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
   if (ValuePtr value = wrap_constant(ex, object, source)) return value;
   if (ValuePtr value = wrap_container(ex, object, source)) return value;
   if (PyType_Check(object)) return make_class(ex, object, source);
-  if (PyModule_Check(object)) {
+  PyObject* getattribute =
+      PyModule_Check(object) ? _PyType_Lookup(Py_TYPE(object), interned("__getattribute__")) : nullptr;
+  if (getattribute && !PyFunction_Check(getattribute)) {
     if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object);
     return std::make_shared<ModuleValue>(PyRef::borrow(object), source);
   }

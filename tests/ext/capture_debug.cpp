@@ -17,9 +17,9 @@ constexpr const char* kGuardNames[] = {
     "key absent",    "attribute absent", "type unchanged", "tensor",         "dynamic int",
     "dynamic float", "function code",    "same object",    "not the object", "distinct tensors",
 };
-constexpr const char* kEffectNames[] = {"set attribute", "delete attribute", "set item",    "delete item",
-                                        "replace list",  "replace dict",     "replace set", "set global",
-                                        "delete global", "set cell",         "call"};
+constexpr const char* kEffectNames[] = {"set attribute", "delete attribute", "set item",     "delete item",
+                                        "replace list",  "extend list",      "replace dict", "replace set",
+                                        "set global",    "delete global",    "set cell",     "call"};
 constexpr const char* kEndNames[] = {"return", "break", "skip"};
 
 std::string repr(PyObject* object) {
@@ -146,7 +146,8 @@ PyRef describe(const CaptureResult& result, PyCodeObject* code) {
   RecipePrinter printer;
   for (const RecipePtr& recipe : result.results) results.push_back(printer.text(recipe));
   for (const Effect& effect : result.effects) effects.push_back(effect_text(printer, effect));
-  for (int slot : result.local_slots)
+  const BrokenFrame* root = result.frames.empty() ? nullptr : &result.frames[0];
+  for (int slot : root ? root->local_slots : std::vector<int>())
     locals.push_back(PyUnicode_AsUTF8(PyTuple_GET_ITEM(code->co_localsplusnames, slot)));
   put(dict, "inputs", list(inputs));
   put(dict, "guards", list(guards));
@@ -161,14 +162,14 @@ PyRef describe(const CaptureResult& result, PyCodeObject* code) {
     exits.push_back(text);
   }
   put(dict, "ways_out", list(exits));
-  put(dict, "stack_depth", checked(PyLong_FromLong(result.stack_depth)));
+  put(dict, "stack_depth", checked(PyLong_FromLong(root ? root->stack_depth : 0)));
   PyRef breaks = checked(PyList_New(0));
   for (const BreakRecord& record : result.breaks)
     if (PyList_Append(breaks.get(), break_dict(record).get()) < 0) throw PythonError{};
   put(dict, "breaks", breaks);
-  if (result.break_at >= 0) {
+  if (root) {
     Program program = decode(code);
-    const Instruction& at = program.code[static_cast<size_t>(result.break_at)];
+    const Instruction& at = program.code[static_cast<size_t>(root->at)];
     put(dict, "break_at",
         string(std::string(op_name(at.op)) + " line " + std::to_string(at.line - code->co_firstlineno)));
   } else {

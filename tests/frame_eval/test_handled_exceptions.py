@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from saying import shout
 
 import cdynamo
 
@@ -16,7 +17,7 @@ def broken_out_of(x, m):
         try:
             {}["k"]
         except KeyError:
-            print(end="")
+            shout(end="")
             if m > 1:
                 break
     return x + 1
@@ -27,7 +28,7 @@ def broken_out_of_a_for(x, m):
         try:
             {}["k"]
         except KeyError:
-            print(end="")
+            shout(end="")
             if m > 1:
                 break
     return x + 1
@@ -39,7 +40,7 @@ def gone_on_with(x, m):
         try:
             {}["k"]
         except KeyError:
-            print(end="")
+            shout(end="")
             continue
     return x + 1
 
@@ -49,7 +50,7 @@ def returned_from(x, m):
         try:
             {}["k"]
         except KeyError:
-            print(end="")
+            shout(end="")
             if m > 1:
                 return x + 1
 
@@ -59,7 +60,7 @@ def loop_in_it(x, m):
         {}["k"]
     except KeyError:
         for _ in range(m):
-            print(end="")
+            shout(end="")
         x = x * 2
         x = x + 1
     return x + 1
@@ -70,7 +71,7 @@ def loop_in_it_left(x, m):
         {}["k"]
     except KeyError:
         while m:
-            print(end="")
+            shout(end="")
             if m > 1:
                 break
         x = x * 2
@@ -85,7 +86,7 @@ def loop_with_an_else(x, m):
             k = 2
             while k:
                 k -= 1
-                print(end="")
+                shout(end="")
             else:
                 if m > 1:
                     break
@@ -100,7 +101,7 @@ def two_of_them(x, m):
             try:
                 [][1]
             except IndexError:
-                print(end="")
+                shout(end="")
                 if m > 1:
                     break
     return x + 1
@@ -112,7 +113,7 @@ def swallowed(x, m):
             return self
 
         def __exit__(self, *args):
-            print(end="")
+            shout(end="")
             return True
 
     while m:
@@ -129,11 +130,11 @@ def left_by_finally(x, m):
             {}["k"]
         except KeyError:
             try:
-                print(end="")
+                shout(end="")
                 if m > 1:
                     break
             finally:
-                print(end="")
+                shout(end="")
     return x + 1
 
 

@@ -387,3 +387,19 @@ def test_an_argument_deep_inside_of_lists():
     begun = time.monotonic()
     np.testing.assert_array_equal(cdynamo.optimize(innermost)(nested), np.full(2, 2.0))
     assert time.monotonic() - begun < 20
+
+
+def test_eval_sees_what_cells_hold():
+    """At the broken instruction itself, too: `frame.f_locals` has no cells in it."""
+
+    def program(x, n):
+        x = x + 1
+        m = eval("n")
+
+        def inner():
+            return n
+
+        m += n
+        return x * m + inner()
+
+    np.testing.assert_array_equal(cdynamo.optimize(program)(np.ones(2), 3), program(np.ones(2), 3))

@@ -3,6 +3,7 @@
 import traceback
 
 import pytest
+from saying import shout
 
 import cdynamo
 
@@ -15,36 +16,36 @@ def all_frames():
 
 
 def say(*args):
-    print(*args)
+    shout(*args)
 
 
 def fails(n):
-    print("fails", n)
+    shout("fails", n)
     return 1 // n
 
 
 def straight(n):
-    print("a")
-    print("b")
+    shout("a")
+    shout("b")
     n = n - 1
-    print("c")
+    shout("c")
     return fails(n)
 
 
 def guarded(n):
     with open("/dev/null", "w") as sink:
-        print("a", file=sink)
+        shout("a", file=sink)
         try:
-            print("b", file=sink)
+            shout("b", file=sink)
             return straight(n)
         finally:
-            print("c", file=sink)
+            shout("c", file=sink)
 
 
 def recursive(n):
-    print(n)
+    shout(n)
     if n == 0:
-        print("end")
+        shout("end")
         return 1 // n
     return recursive(n - 1)
 

@@ -229,3 +229,52 @@ def test_scans_and_logarithms_of_halves():
     assert torch.equal(sums, expected[0]) and torch.equal(more_sums, expected[1])
     for got, want in zip(logarithms, expected[2:], strict=True):
         torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_no_memory_is_the_framework_s_error(mode):
+    x = torch.ones(1 << 21, 1, device=DEVICE)
+    functions = [
+        lambda x: x.expand(1 << 21, 1 << 20) + 1,
+        lambda x: ((x.expand(1 << 21, 1 << 20) + 1).cumsum(0) * 2).sum(),  # an intermediate
+    ]
+    for function in functions:
+        fast = cdynamo.optimize(function, mode=mode)
+        for _ in range(2):
+            with pytest.raises(torch.OutOfMemoryError):
+                fast(x)
+    assert torch.equal(cdynamo.optimize(lambda x: x + 1)(x), x + 1)
+
+
+@pytest.mark.parametrize("scale", [1.0, 3e5])
+@pytest.mark.parametrize("size", [1, 5, 4099, 100_000])
+def test_some_huge_arguments_among_others(size, scale):
+    """The branch to what is rare is one for all points of a thread; others keep what they had."""
+    torch.manual_seed(0)
+    x = randn(size)
+    x[:: max(1, size // 7)] *= scale
+
+    def f(x):
+        return x.sin(), x.cos() * 2 + x.tan(), x.sin().cos()
+
+    with torch.no_grad():
+        for got, want in zip(cdynamo.optimize(f)(x), f(x.double()), strict=True):
+            torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "max-autotune-no-cudagraphs"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_products_by_the_algorithm_that_is_fastest_here(mode, dtype):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(96, 200), nn.ReLU(), nn.Linear(200, 33)).to(DEVICE, dtype)
+    left, right = randn(3, 40, 96, dtype=dtype), randn(3, 96, 40, dtype=dtype)
+
+    def f(left, right):
+        return model(left), left @ right + 1, torch.baddbmm(left @ right, left, right, beta=0.5)
+
+    with torch.no_grad():
+        fast = cdynamo.optimize(f, mode=mode, fullgraph=True)
+        for _ in range(4):  # timed, and replayed
+            for got, want in zip(fast(left, right), f(left, right), strict=True):
+                tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+                torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance * want.abs().max().item())

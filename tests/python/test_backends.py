@@ -481,3 +481,57 @@ def test_nested_backends_of_others_are_not_refused(recording):
     x = torch.ones(2)
     assert torch.equal(cdynamo.optimize(in_three_parts, backend=outer)(x), in_three_parts(x))
     gc.collect()
+
+
+def test_ints_that_change_are_inputs(recording):
+    """As in torch.compile's graphs. An int that the graph does not read is none."""
+
+    def program(x, n, unused):
+        return x.sum() * n + x[:, : n // 2].sum(), unused
+
+    compiled = cdynamo.optimize(program, backend=recording)
+    x = torch.arange(24.0).reshape(3, 8)
+    for n in (4, 5, 6, 5):
+        assert compiled(x, n, n + 9) == program(x, n, n + 9)
+    assert [inputs[1:] for inputs in recording.inputs] == [[], [5], [6]]
+
+
+def test_ints_that_change_beside_arrays(recording):
+    compiled = cdynamo.optimize(lambda x, n: x * n + np.float32(1), backend=recording)
+    for n in (4, 5, 6):
+        result = compiled(np.ones(3, np.float32), n)
+        np.testing.assert_array_equal(result, np.full(3, n + 1, np.float32), strict=True)
+
+
+def test_gradients_that_the_program_takes_away(recording):
+    """The engine that the graph calls finds none, as in eager."""
+    layer = torch.nn.Linear(3, 2)
+
+    def step(x):
+        layer.zero_grad()
+        layer(x).sum().backward()
+        first = layer.bias.grad.clone()
+        layer.bias.grad = torch.full((2,), 5.0)
+        layer(x).sum().backward()
+        return first, layer.bias.grad.clone(), layer.weight.grad.clone()
+
+    x = torch.ones(4, 3)
+    expected = step(x)
+    compiled = cdynamo.optimize(step, backend=recording)
+    for _ in range(3):
+        for got, wanted in zip(compiled(x), expected, strict=True):
+            assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize("backend", ["eager", lambda module, inputs: module.forward])
+def test_a_backward_after_an_assignment_to_grad(backend):
+    def program(layer, x):
+        layer(x).sum().backward()
+        layer.zero_grad()
+        layer.bias.sum().backward()
+        return layer.bias.grad
+
+    layer = nn.Linear(3, 3)
+    compiled = cdynamo.optimize(program, backend=backend)
+    for _ in range(2):
+        assert torch.equal(compiled(layer, torch.ones(2, 3)), torch.ones(3))

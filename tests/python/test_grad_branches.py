@@ -159,3 +159,19 @@ def test_tensors():
     compiled = cdynamo.grad(two_ways)
     for sign, expected in ((1, 2.0), (-1, 3.0), (1, 2.0)):
         assert compiled(sign * torch.ones(3)).tolist() == [expected] * 3
+
+
+def test_random_numbers_before_a_branch_are_refused():
+    """To see which way a call goes they would be drawn twice."""
+    torch = pytest.importorskip("torch")
+
+    def noisy(draw):
+        def fn(x):
+            noise = draw(x)
+            return (x * noise).sum() if x.sum() > 0 else x.sum()
+
+        return fn
+
+    for draw in (lambda x: torch.rand(3), lambda x: torch.dropout(x, 0.5, True), lambda x: torch.empty(3).normal_()):
+        with pytest.raises(cdynamo.GraphBreakError):
+            cdynamo.grad(noisy(draw))(torch.ones(3))

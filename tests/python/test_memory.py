@@ -5,6 +5,7 @@ import sys
 import weakref
 
 import pytest
+from saying import shout
 
 import cdynamo
 
@@ -22,7 +23,7 @@ def scaled(a, s):
 
 def broken(a):
     b = a * 2
-    print(end="")
+    shout(end="")
     return b + 1
 
 

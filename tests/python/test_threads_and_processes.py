@@ -13,6 +13,7 @@ import threading
 import time
 
 import pytest
+from saying import shout
 
 import cdynamo
 
@@ -68,7 +69,7 @@ def test_threads_share_one_entry():
 
 def with_break(x, n):
     y = x * 2
-    print(end="")
+    shout(end="")
     for _ in range(n):
         y = y + 1
     return y

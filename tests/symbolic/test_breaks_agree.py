@@ -390,4 +390,4 @@ def test_code_after_a_loop_with_breaks_is_compiled(counts):
     compiled = cdynamo.optimize(break_in_for)
     with torch.no_grad():
         compiled(torch.ones(3), 2)
-    assert counts.graphs_compiled == 2
+    assert counts.graphs_compiled == 3  # before it, a turn of it, after it

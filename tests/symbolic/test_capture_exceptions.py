@@ -1,6 +1,7 @@
 """Exceptions inside captured code: raise, try, finally, with; and what is left to Python."""
 
 import pytest
+from saying import shout
 from test_capture_control import agrees, capture, result_of
 
 import cdynamo
@@ -222,7 +223,7 @@ def test_a_break_in_try_is_at_the_call():
     def f(x):
         try:
             y = x + 1
-            print(y)
+            shout(y)
         except ValueError:
             return 0
         return y
@@ -235,7 +236,7 @@ def test_a_break_in_try_is_at_the_call():
 def test_a_break_in_with_hands_the_exit_method_over():
     def f(manager):
         with manager:
-            print("x")
+            shout("x")
         return 1
 
     found = capture(f, Manager([]))
@@ -250,7 +251,7 @@ def test_a_break_in_a_handler_goes_back_to_what_raised():
         try:
             raise ValueError(1)
         except ValueError:
-            print("handled")
+            shout("handled")
         return 1
 
     found = capture(f, [])
@@ -320,4 +321,4 @@ def test_that_no_caller_handles_an_exception_is_guarded():
 
 def test_result_helper_refuses_breaks():
     with pytest.raises(AssertionError):
-        result_of(lambda: print())
+        result_of(lambda: shout())

@@ -730,3 +730,11 @@ def test_cpu_of_a_cpu_tensor():
         return same is x, x.cpu(memory_format=torch.channels_last) + 1
 
     check(function, torch.ones(2, 3, 4, 5))
+
+
+def test_broadcast_tensors_gives_back_what_has_the_shape():
+    fast = cdynamo.optimize(lambda x, y: torch.broadcast_tensors(x, y), fullgraph=True)
+    for x, y in ((torch.ones(2, 3), torch.ones(3)), (torch.ones(3), torch.zeros(3))):
+        for run in (fast, torch.broadcast_tensors):
+            a, b = run(x, y)
+            assert a is x and (b is y) == (y.shape == x.shape) and b.shape == x.shape

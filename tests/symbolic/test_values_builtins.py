@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import functools
 import itertools
 import operator
+import sys
+import types
 
 import pytest
+from saying import shout
 from values_check import check
 
 import cdynamo
@@ -175,7 +179,7 @@ def test_bool_int_and_float_are_told_apart():
 
 def prints(x):
     x.append(1)
-    print("effect")
+    shout("effect")
     x.append(2)
     return x
 
@@ -215,7 +219,7 @@ def test_functions_in_c_that_write_to_their_arguments():
 def test_locals():
     def f(x):
         y = x + 1
-        print(end="")
+        shout(end="")
         z = locals()
         return sorted(z.items()), y
 
@@ -248,7 +252,7 @@ def test_iterator_over_getitem_that_is_used_up():
         s = Sequence(n)
         it = iter(s)
         first = list(it)
-        print(end="")
+        shout(end="")
         return first, list(it), s.asked
 
     check(f, (3,), breaks=None)
@@ -453,3 +457,30 @@ def test_ranges_that_leave_64_bits():
         return len(range(2)), [n for n, _ in zip(reversed(numbers), range(2))]
 
     check(program, (0, 10, 3), (-(2**40), 2**63 - 1, 2**60), (2**70, 2**70 + 5, 2), (-4, -(2**63), 1), breaks=None)
+
+
+def test_methods_made_by_hand_and_exit_stacks():
+    class Held:
+        def __init__(self):
+            self.log = []
+
+        def note(self, *words):
+            self.log.append(words)
+            return len(self.log)
+
+    held = Held()
+
+    def program():
+        method = types.MethodType(lambda self, word: self.note(word), held)
+        with contextlib.ExitStack() as stack:
+            stack.callback(held.note, "callback")
+            stack.push(lambda *error: held.note("push") and False)
+            method("inside")
+        return (
+            held.log[-3:],
+            sys.exception() if hasattr(sys, "exception") else None,
+            sys.exc_info(),
+            method.__self__ is held,
+        )
+
+    check(program)

@@ -458,3 +458,19 @@ def test_attributes_of_an_ordered_dict_come_before_its_methods(use):
     own.get, own.keys, own.items = (lambda key, default: 42), (lambda: [1, 2, 3]), (lambda: [("b", 7)])
     check(use, (plain,), (own,), (plain,), breaks=None)
     check(use, (own,), (plain,), breaks=None)
+
+
+def appended_is_found(values, item, wanted):
+    values.append(item)
+    return wanted in values, values
+
+
+def appended_is_removed(values, item, wanted):
+    values.append(item)
+    values.remove(wanted)
+    return values
+
+
+def test_what_was_just_appended_to_a_given_list():
+    check(appended_is_found, ([0, 1], 7, 7), ([0, 1], "a", "a"), ([0, 1], 7, 8))
+    check(appended_is_removed, ([0, 1], 7, 7), ([0, 1], "a", "a"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from saying import shout
 from values_check import canonical, check
 
 import cdynamo
@@ -170,11 +171,11 @@ def broken_straight(l, d, o):
     l.append(1)
     made = [l, {"n": l}]
     o.a = made
-    print("one")
+    shout("one")
     made[0].append(2)
     made[1]["m"] = o
     d["k"] = made
-    print("two")
+    shout("two")
     d["k"][1]["n"].append(3)
     return made, d, o.a is made
 
@@ -182,7 +183,7 @@ def broken_straight(l, d, o):
 def broken_loop(l):
     out = []
     for i, x in enumerate(l):
-        print(x)
+        shout(x)
         out.append((i, x))
         if len(l) < 5:
             l.append(x)
@@ -192,7 +193,7 @@ def broken_loop(l):
 def broken_dict_loop(d):
     total = 0
     for key, value in d.items():
-        print(key)
+        shout(key)
         d[key] = value + 1
         total += d[key]
     return total
@@ -201,7 +202,7 @@ def broken_dict_loop(d):
 def broken_callee(l):
     def inner(m):
         m.append("in")
-        print("inner")
+        shout("inner")
         m.append("out")
         return m
 
@@ -214,7 +215,7 @@ def broken_callee(l):
 def broken_with_objects(x):
     box = Box(x)
     box.list = [box]
-    print(box.a)
+    shout(box.a)
     box.b = box.list
     box.list.append(x)
     return box, box.b is box.list, box.list[0] is box
@@ -227,14 +228,14 @@ def broken_iterators(l):
     next(z)
     r = range(3)
     s = slice(1, None)
-    print(a)
+    shout(a)
     return list(it), list(z), list(r), l[s]
 
 
 def broken_try(l):
     try:
         l.append(1)
-        print("try")
+        shout("try")
         l.append(2)
         raise ValueError("x")
     except ValueError as error:

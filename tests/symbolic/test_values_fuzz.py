@@ -6,6 +6,7 @@ import linecache
 import random
 
 import pytest
+from saying import shout
 from values_check import check
 
 
@@ -75,7 +76,7 @@ def program(seed: int, breaks: bool) -> str:
             if block.startswith("try"):
                 lines += [indent + "except Exception as error:", indent * 2 + "log.append(type(error).__name__)"]
         elif breaks and choose.random() < 0.15:
-            lines.append(indent + "print(end='')")
+            lines.append(indent + "shout(end='')")
         else:
             lines.append(indent + expand(choose.choice(STATEMENTS)))
     return "\n".join([*lines, "    return log, l, d, s, o, n, m, t"]) + "\n"
@@ -85,7 +86,7 @@ def run(seed: int, breaks: bool) -> None:
     text = program(seed, breaks)
     name = f"<program {seed}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    namespace = {"Item": Item}
+    namespace = {"Item": Item, "shout": shout}
     exec(compile(text, name, "exec", dont_inherit=True), namespace)
     shared = [1, 2]
     calls = [([1, "a", 3], {"k": 1}, {1}, Item(2), 1, 2), (shared, {"k": shared}, {"k", 2}, Item(shared), 3, 0)]

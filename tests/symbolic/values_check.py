@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import types
 
@@ -22,6 +23,8 @@ def canonical(x, seen=None):
     parts = [type(x).__qualname__]
     if isinstance(x, (list, tuple)):
         parts += [canonical(item, seen) for item in x]
+    elif isinstance(x, collections.deque):
+        parts += [x.maxlen, *[canonical(item, seen) for item in x]]
     elif isinstance(x, dict):
         parts += [(canonical(k, seen), canonical(v, seen)) for k, v in x.items()]
     elif isinstance(x, (set, frozenset)):

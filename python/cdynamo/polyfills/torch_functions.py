@@ -3,6 +3,20 @@
 import torch
 
 from cdynamo.polyfills.autograd import checkpoint, function_apply  # noqa: F401
+from cdynamo.polyfills.control_flow import associative_scan, conditional, map_steps, scan  # noqa: F401
+from cdynamo.polyfills.data_dependent import (  # noqa: F401
+    allclose,
+    argwhere,
+    bincount,
+    check_is_size,
+    equal,
+    masked_select,
+    nonzero,
+    repeat_interleave,
+    unique,
+    unique_consecutive,
+    where_true,
+)
 from cdynamo.polyfills.function_transforms import func_grad, func_grad_and_value, func_vjp  # noqa: F401
 from cdynamo.polyfills.recurrent import (  # noqa: F401
     gru,
@@ -15,7 +29,7 @@ from cdynamo.polyfills.recurrent import (  # noqa: F401
     rnn_tanh_cell,
     weights_have_changed,
 )
-from cdynamo.polyfills.rules import not_captured
+from cdynamo.polyfills.rules import not_captured, required
 from cdynamo.polyfills.training import group_by_device_and_dtype, no_range, number_of, stacked  # noqa: F401
 
 
@@ -154,7 +168,8 @@ def trace(input):
 
 def broadcast_tensors(*tensors):
     shape = torch.broadcast_shapes(*[t.shape for t in tensors])
-    return tuple(t.expand(shape) for t in tensors)
+    # As expand() of C++ the function gives back what has the shape already.
+    return tuple(t if t.shape == shape else t.expand(shape) for t in tensors)
 
 
 def meshgrid(*tensors, indexing=None):
@@ -252,6 +267,8 @@ def check_with(error_type, cond, message):
     """torch._check and its kin."""
     if type(cond) is not bool:
         not_captured("a check of what is no bool")
+    if required(cond):
+        return
     if not cond:
         not_captured("a check that fails")
 

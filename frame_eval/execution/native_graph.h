@@ -1,0 +1,85 @@
+// NativeGraph: the native backend's graph, machine code that is called on the memory of the inputs.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "frame_eval/execution/compiled_graph.h"
+#include "frame_eval/execution/executable_call.h"
+#include "frame_eval/execution/training_function.h"
+#include "graph/autograd/autograd.h"
+#include "graph/passes.h"
+#include "graph/passes/view_step.h"
+#include "symbolic/torch/library_call.h"
+
+namespace cdynamo::frame_eval {
+
+union ScalarCell {
+  int64_t integer;
+  double real;
+};
+
+struct FreshOutput {
+  OutputForm form = OutputForm::kTorchTensor;
+  FreshTensor tensor;
+};
+
+// How a result that is a view is made, so that PyTorch's autograd takes it for what eager's is.
+struct ViewForm {
+  graph::ViewHistory history;
+  bool is_whole = false;  // what `detach` and `.data` give, not a view of it
+  // Its storage was written to after it was made: PyTorch refuses to read its history, or makes it anew (without the
+  // gradient of a leaf).
+  bool is_stale = false;
+  bool is_one_of_several = false;
+  bool is_unbound = false;  // `unbind` made it, which PyTorch names in errors
+};
+
+class NativeGraph : public CompiledGraph {
+ public:
+  NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms, graph::Prepared prepared,
+              std::shared_ptr<runtime::Executable> executable, std::shared_ptr<TrainingFunction> training);
+  bool run(Bindings& bindings, std::vector<PyRef>& outputs) override;
+
+ private:
+  PyRef make_output(size_t i, const Bindings& bindings, const std::vector<PyRef>& fresh,
+                    void* const* data) const;
+  // Memory of the fresh output `i`; a number lies in `cell`.
+  bool allocate(size_t i, const int64_t* symbols, PyRef& fresh, void** data, ScalarCell* cell) const;
+  bool execute_and_note_writes(runtime::Call& call, const Bindings& bindings, std::vector<PyRef>& fresh,
+                               const AllocateOutput& allocate, CallFailure* failure) const;
+  bool is_repeatable(CallFailure failure) const;
+  std::vector<PyRef> copies_of_overwritten(const Bindings& bindings) const;
+  bool attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
+                      std::vector<PyRef>& fresh) const;
+  void note_stale_calls();
+  PyRef view_of(PyObject* base, size_t output, const int64_t* symbols) const;
+  bool make_stale_views(const Bindings& bindings, const std::vector<PyRef>& fresh,
+                        std::vector<PyRef>& outputs) const;
+  bool make_outputs(const Bindings& bindings, const std::vector<PyRef>& overwritten,
+                    std::vector<PyRef>& fresh, void* const* data, std::vector<PyRef>& outputs) const;
+  bool can_read_histories(const Bindings& bindings) const;
+  void note_histories(const symbolic::CaptureResult& capture);
+  void note_writes(const symbolic::CaptureResult& capture, const graph::Graph& core);
+
+  std::shared_ptr<runtime::Executable> executable_;
+  std::shared_ptr<TrainingFunction> training_;  // null where no gradient is asked for
+  std::shared_ptr<graph::SymContext> sym_;
+  std::vector<graph::OutputAlias> outputs_;
+  std::vector<bool> requires_grad_;  // by output, as in eager
+  bool any_history_ = false;         // of them
+  std::vector<ViewForm> views_;      // by output
+  std::vector<int> read_histories_;  // inputs whose histories the results' are made of
+  bool writes_ = false, draws_ = false, any_stale_ = false;
+  std::vector<OutputForm> forms_;
+  std::vector<FreshOutput> fresh_;
+  std::vector<int> numbers_;  // graph inputs that are Python numbers
+  std::vector<symbolic::InputKind> input_kinds_;
+  std::vector<int> written_;                     // torch tensors whose count of writes moves on
+  std::vector<runtime::Device> may_draw_twice_;  // where Python runs the call again, after numbers were drawn
+  std::vector<std::shared_ptr<symbolic::LibraryCall>> library_calls_;
+  bool plain_ = true;  // every output is fresh, in order: the common case
+  bool allocates_late_ = false;
+};
+
+}  // namespace cdynamo::frame_eval

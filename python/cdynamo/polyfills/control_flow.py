@@ -1,0 +1,103 @@
+"""torch.cond, scan, map and associative_scan: branches as both ways where nothing shows it, loops unrolled."""
+
+import torch
+from torch.utils import _pytree as pytree
+
+from cdynamo.polyfills.rules import changes_so_far, not_captured
+
+MOST_STEPS = 64
+
+
+def conditional(pred, true_fn, false_fn, operands=()):
+    """On a tensor both ways are computed. Eager takes one: no gradient may flow (one of infinity times 0 is none), and
+    neither way may write or draw random numbers."""
+    if isinstance(pred, (bool, int, float)):
+        return true_fn(*operands) if pred else false_fn(*operands)
+    if not isinstance(pred, torch.Tensor) or pred.numel() != 1:
+        not_captured("cond on what is no tensor of one element")
+    before = changes_so_far()
+    taken, spec = pytree.tree_flatten(true_fn(*operands))
+    left, other_spec = pytree.tree_flatten(false_fn(*operands))
+    if changes_so_far() != before:
+        not_captured("cond with branches that write or draw random numbers")
+    if spec != other_spec:
+        not_captured("cond with branches that give other structures")
+    pred = pred.reshape(()).to(torch.bool)
+    return pytree.tree_unflatten([selected(pred, a, b) for a, b in zip(taken, left)], spec)
+
+
+def selected(pred, a, b):
+    if a is None and b is None:
+        return None
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        not_captured("cond with branches that give other things than tensors")
+    if a.requires_grad or b.requires_grad:
+        not_captured("cond whose branches need gradients")
+    if a.shape != b.shape or a.dtype != b.dtype or a.stride() != b.stride():
+        not_captured("cond with branches that give other sizes")
+    return torch.where(pred, a, b)
+
+
+def steps_of(leaves, dim=0):
+    """The number of steps along `dim`."""
+    if not leaves or not all(isinstance(leaf, torch.Tensor) and leaf.dim() > dim for leaf in leaves):
+        not_captured("a loop over what are no tensors")
+    count = leaves[0].shape[dim]
+    if any(leaf.shape[dim] != count for leaf in leaves) or not 0 < count <= MOST_STEPS:
+        not_captured("a loop over sizes that differ, over nothing, or over many")
+    return count
+
+
+def stacked(results):
+    """The leaves of the results of all steps, one over the other."""
+    flat = [pytree.tree_flatten(result) for result in results]
+    spec = flat[0][1]
+    columns = zip(*[leaves for leaves, _ in flat])
+    return pytree.tree_unflatten([None if column[0] is None else torch.stack(column) for column in columns], spec)
+
+
+def map_steps(f, xs, *args):
+    leaves, spec = pytree.tree_flatten(xs)
+    steps = range(steps_of(leaves))
+    return stacked([f(pytree.tree_unflatten([leaf[i] for leaf in leaves], spec), *args) for i in steps])
+
+
+def along_first(xs, dim, reverse):
+    leaves, spec = pytree.tree_flatten(xs)
+    if leaves and dim < 0:
+        dim += leaves[0].dim()
+    steps_of(leaves, dim)
+    if dim != 0:
+        leaves = [torch.movedim(leaf, dim, 0) for leaf in leaves]
+    if reverse:
+        leaves = [torch.flip(leaf, [0]) for leaf in leaves]
+    return leaves, spec, dim
+
+
+def back_along(out, dim, reverse):
+    if reverse:
+        out = pytree.tree_map(lambda leaf: leaf.flip([0]), out)
+    if dim != 0:
+        out = pytree.tree_map(lambda leaf: torch.movedim(leaf, 0, dim) if dim < leaf.dim() else leaf, out)
+    return out
+
+
+def scan(combine_fn, init, xs, *, dim=0, reverse=False):
+    leaves, spec, dim = along_first(xs, dim, reverse)
+    carry, results = init, []
+    for i in range(steps_of(leaves)):
+        carry, out = combine_fn(carry, pytree.tree_unflatten([leaf[i] for leaf in leaves], spec))
+        results.append(out)
+    return carry, back_along(stacked(results), dim, reverse)
+
+
+def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise"):
+    leaves, spec, dim = along_first(xs, dim, reverse)
+    if combine_mode not in ("pointwise", "generic") or (
+        combine_mode == "pointwise" and leaves[0].device.type != "cuda"
+    ):
+        not_captured("associative_scan in this mode")
+    results = [pytree.tree_unflatten([leaf[0] for leaf in leaves], spec)]
+    for i in range(1, steps_of(leaves)):
+        results.append(combine_fn(results[-1], pytree.tree_unflatten([leaf[i] for leaf in leaves], spec)))
+    return back_along(stacked(results), dim, reverse)

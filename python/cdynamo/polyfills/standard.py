@@ -1,0 +1,137 @@
+"""Functions of the standard library that C implements, as its Python does: heapq, bisect, functools, operator."""
+
+from bisect import bisect_left, bisect_right
+
+
+def insort_right(a, x, lo=0, hi=None, *, key=None):
+    if key is None:
+        lo = bisect_right(a, x, lo, hi)
+    else:
+        lo = bisect_right(a, key(x), lo, hi, key=key)
+    a.insert(lo, x)
+
+
+def insort_left(a, x, lo=0, hi=None, *, key=None):
+    if key is None:
+        lo = bisect_left(a, x, lo, hi)
+    else:
+        lo = bisect_left(a, key(x), lo, hi, key=key)
+    a.insert(lo, x)
+
+
+def heappush(heap, item):
+    heap.append(item)
+    sift_down(heap, 0, len(heap) - 1)
+
+
+def heappop(heap):
+    last = heap.pop()
+    if heap:
+        smallest = heap[0]
+        heap[0] = last
+        sift_up(heap, 0)
+        return smallest
+    return last
+
+
+def heapreplace(heap, item):
+    smallest = heap[0]
+    heap[0] = item
+    sift_up(heap, 0)
+    return smallest
+
+
+def heappushpop(heap, item):
+    if heap and heap[0] < item:
+        item, heap[0] = heap[0], item
+        sift_up(heap, 0)
+    return item
+
+
+def heapify(x):
+    for i in reversed(range(len(x) // 2)):
+        sift_up(x, i)
+
+
+def sift_down(heap, start, place):
+    item = heap[place]
+    while place > start:
+        parent = (place - 1) >> 1
+        if not item < heap[parent]:
+            break
+        heap[place] = heap[parent]
+        place = parent
+    heap[place] = item
+
+
+def sift_up(heap, place):
+    end = len(heap)
+    start = place
+    item = heap[place]
+    child = 2 * place + 1
+    while child < end:
+        right = child + 1
+        if right < end and not heap[child] < heap[right]:
+            child = right
+        heap[place] = heap[child]
+        place = child
+        child = 2 * place + 1
+    heap[place] = item
+    sift_down(heap, start, place)
+
+
+class Keys:
+    """What functools.cmp_to_key returns."""
+
+    def __init__(self, compare):
+        self.compare = compare
+
+    def __call__(self, obj):
+        return Key(self.compare, obj)
+
+
+class Key:
+    __slots__ = ["compare", "obj"]
+    __hash__ = None
+
+    def __init__(self, compare, obj):
+        self.compare = compare
+        self.obj = obj
+
+    def __lt__(self, other):
+        return self.compare(self.obj, other.obj) < 0
+
+    def __gt__(self, other):
+        return self.compare(self.obj, other.obj) > 0
+
+    def __eq__(self, other):
+        return self.compare(self.obj, other.obj) == 0
+
+    def __le__(self, other):
+        return self.compare(self.obj, other.obj) <= 0
+
+    def __ge__(self, other):
+        return self.compare(self.obj, other.obj) >= 0
+
+
+def cmp_to_key(mycmp):
+    return Keys(mycmp)
+
+
+def count_of(a, b):
+    count = 0
+    for item in a:
+        if item is b or item == b:
+            count += 1
+    return count
+
+
+def index_of(a, b):
+    for i, item in enumerate(a):
+        if item is b or item == b:
+            return i
+    raise ValueError("sequence.index(x): x not in sequence")
+
+
+def call(obj, /, *args, **kwargs):
+    return obj(*args, **kwargs)

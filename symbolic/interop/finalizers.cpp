@@ -1,0 +1,73 @@
+#include "symbolic/interop/finalizers.h"
+
+#include <string_view>
+
+#include "symbolic/interop/deque_access.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+PyObject* class_entry(PyTypeObject* type, const char* name) {
+  PyRef text = PyRef::steal(PyUnicode_InternFromString(name));
+  return text ? _PyType_Lookup(type, text.get()) : nullptr;
+}
+
+// torch.compile notes each module that is made in a weak dictionary of its own.
+bool is_of_torch(PyObject* callback) {
+  if (!PyFunction_Check(callback)) return false;
+  PyObject* name = PyDict_GetItemString(PyFunction_GET_GLOBALS(callback), "__name__");
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  return text && std::string_view(text).starts_with("torch.");
+}
+
+// Tensors are in weak dictionaries of PyTorch's own, and classes in those of ABCs, which look at nothing else.
+bool has_callback(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (type->tp_weaklistoffset == 0 || PyType_Check(object)) return false;
+  PyObject* first = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + type->tp_weaklistoffset);
+  auto* reference = reinterpret_cast<PyWeakReference*>(first);
+  for (; reference; reference = reference->wr_next)
+    if (reference->wr_callback && !is_of_torch(reference->wr_callback))
+      return !class_entry(type, "__torch_function__");
+  return false;
+}
+
+// One that waits in a `try` runs its handlers.
+bool is_suspended_generator(PyObject* object) {
+  if (!PyGen_CheckExact(object)) return false;
+  PyRef suspended = PyRef::steal(PyObject_GetAttrString(object, "gi_suspended"));
+  PyErr_Clear();
+  return suspended.get() == Py_True;
+}
+
+bool is_told(PyObject* object, int depth) {
+  constexpr Py_ssize_t kMany = 64;  // of more items the first are looked at
+  if (class_entry(Py_TYPE(object), "__del__") || has_callback(object) || is_suspended_generator(object))
+    return true;
+  if (depth == 0) return false;
+  if (PyDict_CheckExact(object)) {
+    PyObject *key, *value;
+    Py_ssize_t seen = 0;
+    for (Py_ssize_t at = 0; seen < kMany && PyDict_Next(object, &at, &key, &value); ++seen)
+      if (is_told(key, depth - 1) || is_told(value, depth - 1)) return true;
+    return false;
+  }
+  if (deque_type() == Py_TYPE(object)) {
+    for (Py_ssize_t i = 0; i < deque_length(object) && i < kMany; ++i)
+      if (PyRef item = deque_item(object, i); item && is_told(item.get(), depth - 1)) return true;
+    return false;
+  }
+  if (!PyList_CheckExact(object) && !PyTuple_CheckExact(object)) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object) && i < kMany; ++i)
+    if (PyObject* item = PySequence_Fast_GET_ITEM(object, i); item && is_told(item, depth - 1)) return true;
+  return false;
+}
+
+}  // namespace
+
+bool runs_code_when_it_dies(PyObject* object) {
+  constexpr int kNested = 2;
+  return is_told(object, kNested);
+}
+
+}  // namespace cdynamo::symbolic

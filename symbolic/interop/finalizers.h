@@ -1,0 +1,13 @@
+// Whether Python code runs as an object dies: where the last reference to it may go, the graph breaks, so that it dies in
+// its turn.
+#pragma once
+
+#include "symbolic/interop/py_ref.h"
+
+namespace cdynamo::symbolic {
+
+// Its class has __del__, a weak reference to it a callback, or it is a generator that waits; or it is a container of what is
+// so.
+bool runs_code_when_it_dies(PyObject* object);
+
+}  // namespace cdynamo::symbolic

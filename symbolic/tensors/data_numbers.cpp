@@ -1,0 +1,114 @@
+#include "symbolic/tensors/data_numbers.h"
+
+#include "graph/op.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/values/data_bool.h"
+#include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+using graph::DType;
+using graph::Sym;
+using graph::Value;
+
+// The element of a tensor of one, of a dtype that holds each of its values, on the host.
+Value* only_element(Executor& ex, const ArrayValue& tensor, DType dtype, const char* what) {
+  const graph::TensorType& type = tensor.array_type();
+  if (!ex.state().request.reads_data || ex.isolated_region()) break_graph("CD0406", what);
+  // Under cdynamo.grad a derivative would be left out without a word.
+  if (ex.state().branches) break_graph("CD0406", what);
+  if (!ex.graph().sym->guard_eq(type.numel(), 1, what)) break_graph("CD0406", what);
+  Value* element = append_call1(ex, "reshape", {tensor.value(), std::vector<Sym>{}});
+  if (type.dtype != dtype) element = append_call1(ex, "core.cast", {element, dtype});
+  if (!(type.device == graph::Device{}))
+    element = append_call1(ex, "core.to_device", {element, graph::Device{}});
+  return append_call1(ex, "clone", {element});
+}
+
+template <typename F>
+ValuePtr recorded_read(Executor& ex, const ArrayValue& tensor, const char* method, F&& read) {
+  const ValuePtr self = const_cast<ArrayValue&>(tensor).shared_from_this();
+  return recorded_call(ex, "call_method", PyRef::borrow(interned(method)), positional({self}), [&] {
+    const WithoutGradient no_gradient(ex);
+    return read();
+  });
+}
+
+}  // namespace
+
+Sym read_data_symbol(Executor& ex, Value* element, int64_t min) {
+  const Sym symbol = ex.graph().sym->new_data_symbol(min, kLargestSymbol);
+  ex.state().symbols.push_back({symbol.node()->symbol, nullptr, -1});
+  append_call1(ex, "core.read_int", {element, symbol});
+  return symbol;
+}
+
+ValuePtr read_int(Executor& ex, const ArrayValue& tensor, const char* what) {
+  return recorded_read(ex, tensor, "__int__", [&] {
+    const bool is_real = runtime::is_float(tensor.array_type().dtype);
+    Value* element = only_element(ex, tensor, is_real ? DType::kF64 : DType::kI64, what);
+    return make_int(ex, read_data_symbol(ex, element, -kLargestSymbol));
+  });
+}
+
+ValuePtr read_float(Executor& ex, const ArrayValue& tensor, const char* what) {
+  return recorded_read(ex, tensor, "__float__", [&] {
+    Value* element = only_element(ex, tensor, DType::kF64, what);
+    element->type.weak = true;
+    return std::make_shared<DynamicFloatValue>(element);
+  });
+}
+
+ValuePtr read_index(Executor& ex, const ArrayValue& tensor, const char* what) {
+  const DType dtype = tensor.array_type().dtype;
+  if (runtime::is_float(dtype) || dtype == DType::kBool) break_graph("CD0406", what);
+  return read_int(ex, tensor, what);
+}
+
+ValuePtr read_bool(Executor& ex, const ArrayValue& tensor, const char* what) {
+  return recorded_read(ex, tensor, "__bool__", [&] {
+    Value* element = only_element(ex, tensor, DType::kBool, what);
+    element->type.weak = true;
+    return std::make_shared<DataBoolValue>(element, [&ex, element] {
+      const WithoutGradient no_gradient(ex);
+      return recorded_operator(ex, "index", {}, [&] {
+        Value* number = append_call1(ex, "clone", {append_call1(ex, "core.cast", {element, DType::kI64})});
+        const Sym symbol = read_data_symbol(ex, number, 0);
+        ex.graph().sym->require(graph::Relation::kLe, symbol, 1, "a bool");
+        return make_int(ex, symbol);
+      });
+    });
+  });
+}
+
+namespace {
+constexpr int64_t kMostNumbers = 64;  // of a tolist()
+
+ValuePtr numbers_of(Executor& ex, const ValuePtr& value, const char* what) {
+  auto& array = dynamic_cast<ArrayValue&>(*value);
+  if (array.rank() == 0) return read_item(ex, array, what);
+  std::vector<ValuePtr> items;
+  const int64_t count = *array.array_type().sizes[0].maybe_constant();
+  for (int64_t i = 0; i < count; ++i)
+    items.push_back(numbers_of(ex, value->get_item(ex, ex.constant_int(i)), what));
+  return make_list(ex, std::move(items));
+}
+}  // namespace
+
+ValuePtr read_list(Executor& ex, const ArrayValue& tensor, const char* what) {
+  const auto count = tensor.array_type().numel().maybe_constant();
+  if (!ex.state().request.reads_data || !count || *count > kMostNumbers) break_graph("CD0406", what);
+  return numbers_of(ex, const_cast<ArrayValue&>(tensor).shared_from_this(), what);
+}
+
+ValuePtr read_item(Executor& ex, const ArrayValue& tensor, const char* what) {
+  if (tensor.array_type().dtype == DType::kBool) return read_bool(ex, tensor, what);
+  return runtime::is_float(tensor.array_type().dtype) ? read_float(ex, tensor, what)
+                                                      : read_int(ex, tensor, what);
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,85 @@
+// What PyTorch's functions whose results depend on data are stated with (python/cdynamo/polyfills/data_dependent.py).
+#include <algorithm>
+
+#include "graph/op.h"
+#include "graph/ops/random.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/loaded_object.h"
+#include "symbolic/tensors/nonzero.h"
+#include "symbolic/torch/callables.h"
+#include "symbolic/torch/tensor.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+// nonzero_columns(tensor)
+ValuePtr nonzero_columns(Executor& ex, PyObject* function, const CallArgs& args) {
+  auto* array = args.positional.size() == 1 ? dynamic_cast<ArrayValue*>(args.positional[0].get()) : nullptr;
+  if (!array) break_graph("CD0401", "nonzero");
+  return recorded_call(ex, "call_function", PyRef::borrow(function), args, [&] {
+    std::vector<ValuePtr> columns;
+    for (graph::Value* index : nonzero_indices(ex, array->value(), "nonzero"))
+      columns.push_back(make_tensor(ex, index));
+    return make_tuple(ex, std::move(columns));
+  });
+}
+
+// required(condition): from here on a relation of numbers that the graph reads holds. False: it is none, or is known not to.
+ValuePtr required(Executor& ex, PyObject*, const CallArgs& args) {
+  const bool holds = args.positional.size() == 1 && require_relation(ex, args.positional[0], "torch._check");
+  return ex.constant(PyRef::borrow(holds ? Py_True : Py_False));
+}
+
+// changes_so_far()
+ValuePtr changes_so_far(Executor& ex, PyObject*, const CallArgs&) {
+  const Executor::State& state = ex.state();
+  const TensorCapture& capture = tensor_capture(ex);
+  int64_t count = static_cast<int64_t>(state.result.effects.size() + state.mutated.size() +
+                                       state.globals_order.size() + capture.written_at.size());
+  for (const auto& [history, written] : capture.written_at) count += written;
+  for (const auto& input : capture.inputs) count += input->written;
+  for (const auto& node : state.result.graph->nodes) count += graph::draws_random_numbers(*node->op);
+  return ex.constant_int(count);
+}
+
+// torch.where(condition) is nonzero.
+ValuePtr where(Executor& ex, PyObject* function, const CallArgs& args) {
+  if (args.positional.size() == 1 && args.keywords.empty())
+    return polyfill(ex, PythonSide::kTorchPolyfills, "where_true")->call(ex, args);
+  const OperatorCallable op = find_torch_operator(function);
+  return call_operator(ex, *op.op, op.in_place, "call_function", PyRef::borrow(function), args,
+                       Convention::kTorchFunction);
+}
+
+ValuePtr repeat_interleave_function(Executor& ex, PyObject* function, const CallArgs& args) {
+  return repeat_interleave(ex, "call_function", PyRef::borrow(function), args, Convention::kTorchFunction);
+}
+
+constexpr SpecialRow kRows[] = {
+    {"cdynamo.polyfills.rules.nonzero_columns", nonzero_columns},
+    {"cdynamo.polyfills.rules.required", required},
+    {"cdynamo.polyfills.rules.changes_so_far", changes_so_far},
+    {"torch.where", where},
+    {"torch.repeat_interleave", repeat_interleave_function},
+};
+
+}  // namespace
+
+ValuePtr repeat_interleave(Executor& ex, const char* kind, PyRef target, const CallArgs& args,
+                           Convention convention) {
+  const auto is_tensor = [](const ValuePtr& value) { return is_array(value); };
+  const bool by_tensor =
+      args.positional.size() == 1
+          ? args.keywords.empty() || std::ranges::any_of(args.keywords, is_tensor, &Keyword::value)
+          : args.positional.size() > 1 && is_tensor(args.positional[1]);
+  if (by_tensor) return polyfill(ex, PythonSide::kTorchPolyfills, "repeat_interleave")->call(ex, args);
+  return call_operator(ex, *graph::find_op("repeat_interleave"), false, kind, std::move(target), args,
+                       convention);
+}
+
+std::span<const SpecialRow> data_rules() { return kRows; }
+
+}  // namespace cdynamo::symbolic

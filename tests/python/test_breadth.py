@@ -1,0 +1,398 @@
+"""Ordinary Python around tensors, a program for each kind of it: one graph, and what plain Python gives and leaves behind."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import enum
+import functools
+import itertools
+import logging
+import math
+import operator
+import re
+import string
+import types
+import typing
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.utils import _pytree as pytree  # noqa: E402
+
+import cdynamo  # noqa: E402
+
+LOGGER = logging.getLogger("test_breadth")
+LOGGER.setLevel(logging.INFO)
+X = torch.tensor([[-1.0, 0.5, 2.0], [0.25, -0.75, 4.0]])
+
+
+def opcodes(x):
+    first, *middle, last = range(5)
+    merged = {**{"a": first}, "b": [*middle, last]}
+    if (count := len(merged)) > 1:
+        x = x * count
+    log = []
+
+    def inner():
+        nonlocal count
+        for i in range(3):
+            try:
+                if i == 1:
+                    continue
+                count += i
+            finally:
+                log.append(i)
+        return f"{count:>3}|{count!r}|{merged=}"
+
+    match {"kind": "circle", "radius": 2, "more": 1}:
+        case {"kind": "square"}:
+            x = x - 1
+        case {"kind": "circle", "radius": int(radius), **rest}:
+            x = x * radius + len(rest)
+    text = inner()
+    del merged["a"]
+    return x, text, log, merged, [y for y in range(9) if y % 2 if y > 3], {k: v for k, v in zip("ab", (1, 2))}
+
+
+def generators(x):
+    log = []
+
+    def running():
+        total = 0
+        try:
+            while True:
+                given = yield total
+                if given is None:
+                    return total
+                total += given
+        finally:
+            log.append("closed")
+
+    def both():
+        result = yield from inner()
+        yield result * 10
+
+    def inner():
+        yield 1
+        return 5
+
+    accumulator = running()
+    next(accumulator)
+    accumulator.send(2)
+    x = x * accumulator.send(3)
+    try:
+        accumulator.send(None)
+    except StopIteration as stop:
+        log.append(stop.value)
+    thrown = running()
+    next(thrown)
+    try:
+        thrown.throw(KeyError("k"))
+    except KeyError as error:
+        log.append(str(error))
+    return x + sum(both()), log
+
+
+class Named:
+    def __set_name__(self, owner, name):
+        self.name = "_" + name
+
+    def __get__(self, instance, owner):
+        return self if instance is None else getattr(instance, self.name, 7)
+
+    def __set__(self, instance, value):
+        setattr(instance, self.name, value * 2)
+
+
+class Vector:
+    __slots__ = ("_scale", "parts")
+    scale = Named()
+
+    def __init__(self, *parts):
+        self.parts = list(parts)
+
+    def __add__(self, other):
+        return Vector(*map(operator.add, self.parts, other.parts))
+
+    def __iter__(self):
+        return iter(self.parts)
+
+    def __len__(self):
+        return len(self.parts)
+
+    def __getitem__(self, i):
+        return self.parts[i]
+
+    def __contains__(self, item):
+        return any(item == part for part in self.parts)
+
+    def __eq__(self, other):
+        return isinstance(other, Vector) and self.parts == other.parts
+
+    def __call__(self, x):
+        return x * self[0]
+
+    def __enter__(self):
+        self.scale = 3
+        return self
+
+    def __exit__(self, *error):
+        self.parts.append(error[0] is None)
+        return True
+
+    def __format__(self, spec):
+        return spec.join(map(str, self.parts))
+
+
+class Lenient:
+    def __getattr__(self, name):
+        if name.startswith("size_"):
+            return int(name[5:])
+        raise AttributeError(name)
+
+
+def classes(x):
+    a = Vector(1, 2) + Vector(3, 4)
+    with a as entered:
+        x = x * entered.scale
+        raise ValueError("swallowed")
+    lenient = Lenient()
+    return (
+        a(x), list(a), len(a), 6 in a, a == Vector(4, 6, False), f"{a:-}", lenient.size_3, hasattr(lenient, "other"),
+        getattr(lenient, "other", None), [*a][::-1], type(a).__name__, isinstance(a, collections.abc.Iterable), Vector.scale.name,
+    )  # fmt: skip
+
+
+class Mode(enum.Enum):
+    SUM = "sum"
+    MEAN = "mean"
+
+
+class Point(typing.NamedTuple):
+    x: int
+    y: int = 2
+
+
+@dataclasses.dataclass(order=True)
+class Setting:
+    rate: float
+    names: list = dataclasses.field(default_factory=list)
+
+    def __post_init__(self):
+        self.half = self.rate / 2
+
+
+def records(x):
+    setting = Setting(0.5)
+    other = dataclasses.replace(setting, rate=0.25)
+    setting.names.append(Mode("sum").name)
+    point = Point(1)._replace(y=5)
+    space = types.MappingProxyType({"k": 2})
+    return (
+        x * setting.half + point.y,
+        other,
+        setting > other,
+        Mode.SUM is Mode["SUM"],
+        [m.value for m in Mode],
+        point,
+        space["k"],
+    )
+
+
+def containers(x):
+    recent = collections.deque(maxlen=3)
+    for i in range(5):
+        recent.append(x + i)
+    counted = collections.Counter("abracadabra")
+    counted.update("aab")
+    counted["z"] -= 1
+    ordered = collections.OrderedDict(a=1, b=2, c=3)
+    ordered.move_to_end("a")
+    grouped = collections.defaultdict(list)
+    for key, value in zip("aba", range(3)):
+        grouped[key].append(value)
+    chain = collections.ChainMap({"a": 1}, {"b": 2})
+    return (
+        torch.stack(list(recent)).sum(0), len(recent), counted.most_common(2), list(ordered), ordered.popitem(last=False), dict(grouped),
+        chain["b"], counted,
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=None)
+def cached(n):
+    return n * 2
+
+
+@contextlib.contextmanager
+def noted(log):
+    log.append("in")
+    try:
+        yield len(log)
+    finally:
+        log.append("out")
+
+
+def standard_library(x):
+    log = []
+    with contextlib.ExitStack() as stack:
+        x = x * stack.enter_context(noted(log))
+        stack.callback(log.append, "called")
+        stack.enter_context(contextlib.suppress(KeyError))
+        {}["missing"]
+    scaled = functools.partial(operator.mul, cached(2))
+    found = re.match(r"(\w)(\d+)", "a12")
+    return (
+        scaled(x), log, functools.reduce(operator.add, [1, 2, 3]), list(itertools.accumulate([1, 2, 3])),
+        list(itertools.islice(itertools.count(3, 2), 3)), [(k, list(g)) for k, g in itertools.groupby("aab")],
+        list(itertools.zip_longest([1], [2, 3], fillvalue=0)), operator.itemgetter(0, 1)("ab"), math.gcd(4, 6), math.isclose(1, 1 + 1e-12),
+        found.groups(), string.ascii_letters[:3], "{:.2f} {a}".format(2.5, a="z"), typing.cast(int, 3),
+        sorted([3, 1, 2], key=functools.cmp_to_key(lambda a, b: b - a)),
+    )  # fmt: skip
+
+
+def output(x):
+    print("rows", x.shape[0], [1, "a"], sep=": ")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.warn("not shown")
+    with warnings.catch_warnings(record=True) as log:
+        warnings.simplefilter("always")
+        warnings.warn("recorded", UserWarning)
+    LOGGER.info("loss of %s", tuple(x.shape))
+    print(x * 2)
+    return x + 1, [str(entry.message) for entry in log]
+
+
+class Holder:
+    def __init__(self):
+        self.count, self.items, self.named, self.seen, self.total = 1, [1], {"a": 1}, {1}, torch.ones(3)
+
+
+COUNTER = 0
+
+
+def effects(x, holder):
+    global COUNTER
+    COUNTER += 1
+    holder.count += COUNTER
+    holder.new = [x * 2, holder]
+    holder.named.update(z=holder.items)
+    holder.items.insert(0, x.sum())
+    holder.items[1:] = [holder.count]
+    holder.seen |= {2, 3}
+    holder.seen.discard(1)
+    holder.total += x[0]
+    holder.named.pop("a", None)
+    child = Holder()
+    child.parent = holder
+    try:
+        holder.half = "done"
+        holder.named["missing"]
+    except KeyError:
+        holder.child = child
+    x[1] = 5
+    return x.t(), child
+
+
+def errors(x):
+    said = []
+    for wrong in (
+        lambda: [][1], lambda: {}["a"], lambda: int("z"), lambda: 1 / 0, lambda: "a" + 1, lambda: None(), lambda: next(iter([])), lambda: [] < 1,
+        lambda: len(), lambda: (1).missing, lambda: {[]: 1}, lambda: collections.deque().pop(),
+    ):  # fmt: skip
+        try:
+            wrong()
+        except Exception as error:
+            said.append((type(error).__name__, str(error)))
+    try:
+        try:
+            raise KeyError("inner")
+        except KeyError as error:
+            raise ValueError("outer") from error
+    except ValueError as error:
+        said.append((str(error), repr(error.__cause__), error.__suppress_context__))
+    return x + 1, said
+
+
+def trees(x):
+    leaves, spec = pytree.tree_flatten({"a": [x, (1, x + 1)], "b": None})
+    doubled = pytree.tree_map(
+        lambda v: v * 2 if isinstance(v, torch.Tensor) else v, pytree.tree_unflatten(leaves, spec)
+    )
+    normal = torch.distributions.Normal(x, x.abs() + 1, validate_args=False)
+    return doubled, normal.log_prob(x + 1), normal.entropy()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [opcodes, generators, classes, records, containers, standard_library, output, errors, trees],
+    ids=lambda program: program.__name__,
+)
+def test_one_graph(program, counts, capsys):
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    for _ in range(3):
+        expected = program(X.clone())
+        said = capsys.readouterr().out
+        assert_same(compiled(X.clone()), expected)
+        assert capsys.readouterr().out == said
+    assert counts.graphs_compiled == 1 and counts.recompiles == 0
+
+
+def test_effects():
+    global COUNTER
+    compiled, left = cdynamo.optimize(effects, fullgraph=True), []
+    for run in (effects, compiled):
+        COUNTER, holder, x = 0, Holder(), X.clone()
+        results = [run(x, holder) for _ in range(2)]
+        assert holder.new[1] is holder and holder.child is results[1][1] and holder.child.parent is holder
+        holder.new, holder.child.parent, results[0][1].parent = holder.new[:1], None, None
+        left.append(
+            (COUNTER, vars(holder.child), {**vars(holder), "child": None}, x, [result[0] for result in results])
+        )
+    assert_same(left[1], left[0])
+
+
+class Hooked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.utils.parametrizations.weight_norm(nn.Linear(4, 2)))
+        self.layers[0].register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+        self.layers[0].register_forward_hook(lambda module, args, output: output + 1)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        sizes = {name: tuple(p.shape) for name, p in self.named_parameters()}
+        return self.layers(x) * len(sizes)
+
+
+def test_a_module_with_hooks_and_parametrizations(counts):
+    results = []
+    for wrap in (lambda model: model, lambda model: cdynamo.optimize(model, fullgraph=True)):
+        model = Hooked()
+        run = wrap(model)
+        for _ in range(2):
+            run(X).sum().backward()
+        results.append(([p.grad for p in model.parameters()], model.calls))
+    assert_same(results[1], results[0])
+
+
+def assert_same(got, expected):
+    if isinstance(expected, torch.Tensor):
+        torch.testing.assert_close(got, expected)
+        assert got.stride() == expected.stride()
+    elif isinstance(expected, dict):
+        assert type(got) is type(expected) and list(got) == list(expected)
+        for key in expected:
+            assert_same(got[key], expected[key])
+    elif isinstance(expected, (tuple, list)):
+        assert type(got) is type(expected) and len(got) == len(expected)
+        for one, other in zip(got, expected):
+            assert_same(one, other)
+    else:
+        assert got == expected

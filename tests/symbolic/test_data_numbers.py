@@ -1,0 +1,444 @@
+"""Numbers and sizes that only the graph knows: `.item()`, masks, nonzero ... are read while it runs, and cut no graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from asserting_programs import checks, failing_assertion
+
+import cdynamo
+
+pytestmark = pytest.mark.native  # for backends in Python the graph breaks there, as torch.compile's does
+
+
+def item(x):
+    return x * x.sum().item() + 1
+
+
+def items_of_several_kinds(x):
+    return x.sum().item(), (x > 0).sum().item(), float(x[0, 0]), int(x[0, 1] * 100), x.half().max().item()
+
+
+def arithmetic_of_floats(x):
+    loss = (x**2).mean()
+    return loss, loss.item() / 3 - 1.5, -(2 - loss.item()) * 2 + loss.item()
+
+
+def arithmetic_of_ints(x):
+    n = (x > 0).sum().item()
+    return n * 2 - 1, (n + 5) // 3, n % 4, x * n, min(n, 3), max(n, 7)
+
+
+def an_index(x):
+    i = int(x.argmax())
+    return x.reshape(-1)[i] * 2
+
+
+def a_slice(x):
+    n = (x > 0).sum().item()
+    flat = x.reshape(-1)
+    return flat[:n], flat[n:].sum(), flat[n : n + 3], n
+
+
+def sizes_of_new_tensors(x):
+    n = int((x > 0).sum())
+    return torch.zeros(n) + x.sum(), torch.arange(n) * 2, x.new_ones(n, 2)
+
+
+def a_mask(x):
+    return x[x > 0] * 2 + 1
+
+
+def a_sum_of_a_mask(x):
+    return x[x > 0].sum()
+
+
+def a_mask_of_rows(x):
+    return x[x.sum(1) > 0].sum(0)
+
+
+def a_mask_of_columns(x):
+    return x[:, x.sum(0) > 0] * 3
+
+
+def a_mask_of_what_is_transposed(x):
+    return x.t()[(x > 0).t()], x.t()[:, x.sum(1) > 0]
+
+
+def masks_in_a_row(x):
+    positive = x[x > 0]
+    return positive[positive > 0.5].sum() + positive[positive <= 0.5].mean()
+
+
+def writing_by_a_mask(x):
+    y = x.clone()
+    mask = y > 0
+    y[mask] = y[mask] * 2
+    y[y < -1] = 7
+    return y
+
+
+def adding_by_a_mask(x):
+    y = x * 1
+    y[y > 0] += 10
+    return y
+
+
+def one_mask_twice(x):
+    mask = x > 0
+    y = x.sin()
+    return x[mask] + y[mask], (x[mask] * y[mask]).sum()
+
+
+def sizes_of_what_is_selected(x):
+    y = x[x > 0]
+    return len(y), y.shape, y.numel(), y.mean()
+
+
+def nonzero(x):
+    return (x > 1).nonzero(), torch.nonzero(x, as_tuple=True), torch.argwhere(x > 0)
+
+
+def where_of_one(x):
+    rows, columns = torch.where(x > 1)
+    return x[rows, columns].sum() + rows.sum()
+
+
+def masked_select(x):
+    return torch.masked_select(x, x > 0), x.masked_select(x.sum(0) > 0)
+
+
+def unique(x):
+    return torch.unique((x * 2).round()), torch.unique((x * 2).round(), return_inverse=True, return_counts=True)
+
+
+def bincount(x):
+    places = x.abs().round().long().reshape(-1)
+    return torch.bincount(places), torch.bincount(places, x.reshape(-1), minlength=12)
+
+
+def joined(x):
+    return torch.cat([x[x > 0], x.reshape(-1)]), torch.stack([x[x > 0], x[x > 0] * 2])
+
+
+def routed(x):
+    """A mixture of experts."""
+    choice, out = x.argmax(1), torch.zeros_like(x)
+    for expert in range(5):
+        rows = torch.where(choice == expert)[0]
+        out = out.index_add(0, rows, torch.tanh(x[rows]) * (expert + 1))
+    return out
+
+
+def lists(x):
+    places = (x > 0).sum(1).tolist()
+    return (
+        x[0].tolist(),
+        x[:, :2].tolist(),
+        places,
+        x.sum().tolist(),
+        x[0, : places[1]],
+        (x > 1).any(0).tolist(),
+        places[0] + places[1],
+    )
+
+
+def pieces_by_counts(x):
+    counts = (x > 0).sum(1)
+    return torch.split(torch.arange(20.0)[: counts.sum()], counts.tolist())
+
+
+def bools(x):
+    some, every = bool((x > 2).any()), (x > -9).all().item()
+    return (
+        x * some,
+        x + every,
+        not some,
+        some & every,
+        some | False,
+        some ^ True,
+        some + 2,
+        -every,
+        some,
+        every,
+        int(some),
+        float(every),
+    )
+
+
+def comparisons_of_tensors(x):
+    return (
+        torch.equal(x, x * 1),
+        torch.equal(x, x[1:]),
+        torch.allclose(x, x + 1e-9),
+        x.equal(x + 1),
+        x.sum().is_nonzero(),
+    )
+
+
+def text_of_a_bool(x):
+    return f"{bool(x.any())} {(x > 2).any().item()!s:>6}"
+
+
+def repeated(x):
+    counts = (x > 0).sum(1)
+    return (
+        torch.repeat_interleave(x, counts, dim=0), x.repeat_interleave(torch.tensor([1, 0, 2, 1, 3]), 1), x.repeat_interleave(2, dim=-1),
+        torch.repeat_interleave(counts), x[0].repeat_interleave(torch.tensor(2)), torch.repeat_interleave(x, 3),
+    )  # fmt: skip
+
+
+def unique_along(x):
+    signs = (x > 0).int()
+    return torch.unique(signs, dim=0), torch.unique(signs, dim=1, return_inverse=True, return_counts=True)
+
+
+def unique_consecutive(x):
+    signs = (x > 0).int()
+    return (
+        torch.unique_consecutive(signs), torch.unique_consecutive(signs, return_inverse=True, return_counts=True),
+        signs.unique_consecutive(dim=0), torch.unique_consecutive(signs, dim=1, return_inverse=True),
+    )  # fmt: skip
+
+
+PROGRAMS = [
+    item, items_of_several_kinds, arithmetic_of_floats, arithmetic_of_ints, an_index, a_slice, sizes_of_new_tensors, a_mask,
+    a_sum_of_a_mask, a_mask_of_rows, a_mask_of_columns, a_mask_of_what_is_transposed, masks_in_a_row, writing_by_a_mask,
+    adding_by_a_mask, one_mask_twice, sizes_of_what_is_selected, nonzero, where_of_one, masked_select, unique, bincount, checks,
+    joined, routed, lists, pieces_by_counts, bools, comparisons_of_tensors, text_of_a_bool, repeated, unique_along, unique_consecutive,
+]  # fmt: skip
+
+
+def examples():
+    """Among them nothing, one element, and all."""
+    generator = torch.Generator().manual_seed(0)
+    given = [torch.randn(4, 5, generator=generator) for _ in range(4)]
+    one = -torch.ones(4, 5)
+    one[2, 3] = 4
+    return [*given, -given[0].abs(), one, given[1].abs() + 0.1, given[2]]
+
+
+def assert_same(got, expected):
+    assert type(got) is type(expected)
+    if isinstance(expected, torch.Tensor):
+        torch.testing.assert_close(got, expected, equal_nan=True)
+        assert got.stride() == expected.stride()
+    elif isinstance(expected, (tuple, list)):
+        assert len(got) == len(expected)
+        for one, other in zip(got, expected):
+            assert_same(one, other)
+    else:
+        assert got == (expected if isinstance(expected, str) else pytest.approx(expected, rel=1e-5))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_one_graph(program, counts):
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    for x in examples():
+        assert_same(compiled(x), program(x))
+    assert counts.graphs_compiled == 1
+    assert counts.recompiles == 0
+
+
+def repeated_rows(x):
+    return x.repeat_interleave((x > 0).sum(1), 0).pow(2)
+
+
+def by_a_bool(x):
+    return x.pow(2) * bool((x > 0).any()) + (x > 9).any().item()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        item,
+        a_sum_of_a_mask,
+        a_mask_of_rows,
+        masks_in_a_row,
+        writing_by_a_mask,
+        adding_by_a_mask,
+        where_of_one,
+        routed,
+        repeated_rows,
+        by_a_bool,
+    ],
+    ids=lambda program: program.__name__,
+)
+def test_gradients(program, counts):
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    for x in examples():
+        if program is masks_in_a_row and not (x > 0.5).any():
+            continue  # a mean of nothing
+        mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+        weights = torch.linspace(0.5, 1.5, program(x).numel()).reshape(program(x).shape)
+        (compiled(mine) * weights).sum().backward()
+        (program(theirs) * weights).sum().backward()
+        torch.testing.assert_close(mine.grad, theirs.grad)
+    assert counts.graphs_compiled == 1
+
+
+def test_second_derivatives():
+    x = torch.randn(6, 4)
+    results = []
+    for function in (
+        cdynamo.optimize(lambda x: (x[x > 0] ** 3).sum(), fullgraph=True),
+        lambda x: (x[x > 0] ** 3).sum(),
+    ):
+        y = x.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(function(y), y, create_graph=True)
+        (second,) = torch.autograd.grad((gradient * torch.arange(4.0)).sum(), y)
+        results.append((gradient.detach(), second))
+    for got, expected in zip(*results):
+        torch.testing.assert_close(got, expected)
+
+
+def test_rows_and_columns_change_without_recompiling(counts):
+    compiled = cdynamo.optimize(one_mask_twice, fullgraph=True, dynamic=True)
+    for rows in (3, 4, 7, 2):
+        x = torch.randn(rows, rows + 2)
+        assert_same(compiled(x), one_mask_twice(x))
+    assert counts.graphs_compiled == 1
+
+
+def numpy_item(a):
+    return a * a.sum().item() + float(a[0]) - int(a.max())
+
+
+def numpy_mask(a):
+    return a[a > 0].sum(), a[a > 0] * 2
+
+
+def numpy_write(a):
+    b = a * 1
+    b[b > 0] = b[b > 0] * 2
+    return b
+
+
+@pytest.mark.parametrize("program", [numpy_item, numpy_mask, numpy_write], ids=lambda program: program.__name__)
+def test_numpy(program, counts):
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    for seed in range(4):
+        a = np.random.default_rng(seed).normal(size=30)
+        got, expected = compiled(a), program(a)
+        for i in range(len(expected)) if isinstance(expected, tuple) else [...]:
+            np.testing.assert_allclose(got[i], expected[i])
+    assert counts.graphs_compiled == 1
+
+
+def test_a_branch_breaks_there_and_nowhere_else(counts):
+    def program(x):
+        n = (x > 0).sum().item()
+        y = x * n
+        if n > 10:
+            y = y - 1
+        return y * 2
+
+    compiled = cdynamo.optimize(program)
+    for x in examples():
+        assert_same(compiled(x), program(x))
+    assert counts.graph_breaks == 1
+
+
+@pytest.mark.parametrize(
+    ("places", "weights"),
+    [
+        (torch.tensor([1, 2, 1]), torch.ones(2)),
+        (torch.tensor([1, 2, 1]), torch.ones(3, 1)),
+        (torch.tensor([1.0, 2.0, 1.0]), None),
+        (torch.tensor([1.0, 2.0, 1.0], dtype=torch.float16), None),
+        (torch.tensor([1, -2, 1]), None),
+    ],
+    ids=["fewer weights", "weights in a column", "floats", "half floats", "negative"],
+)
+def test_what_bincount_refuses(places, weights):
+    with pytest.raises(RuntimeError) as expected:
+        torch.bincount(places, weights)
+    compiled = cdynamo.optimize(lambda places, weights: torch.bincount(places + 0, weights) + 1)
+    with pytest.raises(type(expected.value)) as got:
+        compiled(places, weights)
+    assert str(got.value) == str(expected.value)
+
+
+def test_what_eager_refuses_raises_its_error():
+    def program(x, y):
+        return x[x > 0] + y
+
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    x = torch.tensor([1.0, -1.0, 2.0, 3.0, -2.0])
+    assert_same(compiled(x, torch.ones(3)), program(x, torch.ones(3)))
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):
+        compiled(x.abs(), torch.ones(3))
+    with pytest.raises(IndexError):
+        cdynamo.optimize(lambda x: x[int(x.sum() * 10)], fullgraph=True)(x)
+    with pytest.raises(AssertionError, match="too many"):
+        cdynamo.optimize(failing_assertion, fullgraph=True)(x)
+
+
+def test_nothing_is_written_where_a_number_does_not_fit():
+    def program(x, y):
+        y += 1
+        return x[: int(y.sum())] * 2, x[int(y[0])]
+
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    x = torch.arange(6.0)
+    for start in (1.0, 0.0, 2.0, -4.0):
+        mine, theirs = torch.full((2,), start), torch.full((2,), start)
+        assert_same(compiled(x, mine), program(x, theirs))
+        assert_same(mine, theirs)
+
+
+def test_numbers_that_keep_being_unexpected_are_read_in_python(counts):
+    """Here the strides of the result are other ones."""
+    compiled = cdynamo.optimize(a_mask_of_columns)
+    x = -torch.ones(4, 5)
+    x[:, 2] = 3
+    for _ in range(20):
+        assert_same(compiled(x), a_mask_of_columns(x))
+    assert counts.calls_in_python <= 8
+    for x in examples():
+        assert_same(compiled(x), a_mask_of_columns(x))
+
+
+def test_numbers_beyond_what_a_float_holds():
+    x = torch.tensor([2**60 + 1, 3])
+    compiled = cdynamo.optimize(lambda x: (x.max().item() + 1, x.min().item()), fullgraph=True)
+    assert compiled(x) == (2**60 + 2, 3)
+    assert compiled(x // 2**20) == (2**40 + 1, 0)
+    with pytest.raises(ValueError):
+        cdynamo.optimize(lambda x: int(x.sum()), fullgraph=True)(torch.tensor([float("nan")]))
+    with pytest.raises(OverflowError):
+        cdynamo.optimize(lambda x: int(x.sum()), fullgraph=True)(torch.tensor([float("inf")]))
+
+
+def test_in_a_module_under_training(counts):
+    class Masked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.outer = torch.nn.Linear(5, 8), torch.nn.Linear(8, 1)
+
+        def forward(self, x):
+            hidden = torch.relu(self.inner(x))
+            kept = hidden[hidden.sum(1) > hidden.sum(1).mean()]
+            return self.outer(kept).mean() * len(kept)
+
+    torch.manual_seed(0)
+    model = Masked()
+    compiled = cdynamo.optimize(model, fullgraph=True)
+    for _ in range(4):
+        x = torch.randn(16, 5)
+        gradients = []
+        for run in (model, compiled):
+            model.zero_grad()
+            run(x).backward()
+            gradients.append([p.grad.clone() for p in model.parameters()])
+        for got, expected in zip(*gradients):
+            torch.testing.assert_close(got, expected)
+    assert counts.graphs_compiled == 1
+
+
+def test_a_method_that_a_break_leaves_on_the_stack_is_the_tensor_s():
+    """`x.nonzero` is looked up before its argument breaks the graph."""
+    x = torch.tensor([1.0, 0.0, 2.0])
+    compiled = cdynamo.optimize(lambda x: x.nonzero(as_tuple=bool(x.sum() > 1))[0] + 1)
+    assert torch.equal(compiled(x), torch.tensor([1, 3]))
