@@ -5,6 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
+# A test that hangs ends its run, with where it stood.
+tests="pytest -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true"
 torch=$($python -c 'from importlib.metadata import version; print(version("torch").split("+")[0])')
 
 echo "== format and lint"
@@ -34,7 +36,7 @@ done
 
 echo "== Python 3.11"
 failed=0
-$python -m pytest tests -m "not long" || failed=1
+$python -m $tests tests -m "not long" || failed=1
 
 # What is captured, run by other backends: the same results. A process for each file.
 for backend in eager callable; do
@@ -42,7 +44,7 @@ for backend in eager callable; do
   for file in tests/symbolic/test_*.py tests/frame_eval/test_*.py; do
     case $file in */test_bytecode.py | */test_frame.py) continue ;; esac
     code=0
-    CDYNAMO_TEST_BACKEND=$backend $python -m pytest "$file" -m "not long and not native" || code=$?
+    CDYNAMO_TEST_BACKEND=$backend $python -m $tests "$file" -m "not long and not native" || code=$?
     [ $code = 0 ] || [ $code = 5 ] || failed=1  # 5: all of its tests are native's
   done
 done
@@ -61,7 +63,7 @@ done
 # Side by side, a thread each: 3.11's tests had them all.
 declare -A processes=()
 for version in "${versions[@]}"; do
-  OMP_NUM_THREADS=1 "build/venv-$version/bin/python" -m pytest tests -m "not long" -p no:cacheprovider \
+  OMP_NUM_THREADS=1 "build/venv-$version/bin/python" -m $tests tests -m "not long" -p no:cacheprovider \
     >"build/tests-$version.log" 2>&1 &
   processes[$version]=$!
 done
