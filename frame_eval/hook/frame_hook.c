@@ -14,8 +14,13 @@ static int hook_installs = 0;
 static _PyFrameEvalFunction hook_before = NULL;  // what evaluated frames before ours was installed
 // The function whose next frame the hook of this thread runs without looking at it; not owned, compared only.
 static _Thread_local PyObject* function_to_run = NULL;
+// The frame that this thread has given to the hook that was before ours.
+static _Thread_local CdynamoFrame* handed_on = NULL;
 
 static PyObject* evaluate_frame(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
+  // The other hook is before ours and after it (it was taken off and put on again): without this the two would hand the
+  // frame to each other for ever.
+  if (frame == handed_on) return _PyEval_EvalFrameDefault(tstate, frame, throw_flag);
   if (function_to_run && function_to_run == cdynamo_frame_function(frame)) {
     function_to_run = NULL;
     return cdynamo_run_default(tstate, frame, throw_flag);
@@ -54,8 +59,13 @@ void cdynamo_hook_uninstall(void) {
 int cdynamo_hook_count(void) { return hook_installs; }
 
 PyObject* cdynamo_run_default(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
-  if (hook_before && hook_before != evaluate_frame) return hook_before(tstate, frame, throw_flag);
-  return _PyEval_EvalFrameDefault(tstate, frame, throw_flag);
+  if (!hook_before || hook_before == evaluate_frame || hook_before == _PyEval_EvalFrameDefault)
+    return _PyEval_EvalFrameDefault(tstate, frame, throw_flag);
+  CdynamoFrame* outer = handed_on;
+  handed_on = frame;
+  PyObject* result = hook_before(tstate, frame, throw_flag);
+  handed_on = outer;
+  return result;
 }
 
 PyObject* cdynamo_run_without_hook(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {

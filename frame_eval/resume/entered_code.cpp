@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "frame_eval/hook/code_slot.h"
+#include "frame_eval/hook/hook.h"
 #include "graph/op.h"
+#include "symbolic/interop/loaded_object.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -171,6 +173,14 @@ Instruction renumbered(const Program& program, int at, const EnteredLayout& layo
   return copy;
 }
 
+// Where a program uses both, torch.compile's hook sees the frames of entered code as well, whose constants it cannot copy.
+void hide_from_torch_compile(PyObject* code) {
+  const PyRef skip_code = symbolic::loaded_object("torch._dynamo.eval_frame.skip_code");
+  if (!skip_code) return;
+  HookScope nothing_is_compiled(nullptr, nullptr);
+  symbolic::checked(PyObject_CallOneArg(skip_code.get(), code));
+}
+
 PyRef assemble_entered(const OriginalCode& original, const Program& program, const EnteredLayout& layout) {
   auto* code = reinterpret_cast<PyCodeObject*>(original.code.get());
   symbolic::CodeOptions options;
@@ -181,7 +191,9 @@ PyRef assemble_entered(const OriginalCode& original, const Program& program, con
   options.posonly = options.kwonly = 0;
   options.flags = code->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS);
   options.replace_layout = true;
-  return symbolic::assemble(code, program, options);
+  PyRef entered = symbolic::assemble(code, program, options);
+  hide_from_torch_compile(entered.get());
+  return entered;
 }
 
 // For each instruction that `code` is decoded to: the one of `program`, which it was assembled from. The two

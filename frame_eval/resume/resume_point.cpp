@@ -117,6 +117,13 @@ void resume_dealloc(PyObject* object) {
   type->tp_free(object);
 }
 
+// It never changes. Tools that copy code objects (torch.compile does) copy their constants.
+PyObject* resume_copy(PyObject* object, PyObject*) { return Py_NewRef(object); }
+
+PyMethodDef resume_methods[] = {{"__copy__", resume_copy, METH_NOARGS, nullptr},
+                                {"__deepcopy__", resume_copy, METH_O, nullptr},
+                                {nullptr, nullptr, 0, nullptr}};
+
 PyTypeObject* resume_point_type() {
   static PyTypeObject type = [] {
     PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -125,6 +132,7 @@ PyTypeObject* resume_point_type() {
     t.tp_dealloc = resume_dealloc;
     t.tp_vectorcall_offset = offsetof(ResumePoint, vectorcall);
     t.tp_call = PyVectorcall_Call;
+    t.tp_methods = resume_methods;
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL;
     return t;
   }();

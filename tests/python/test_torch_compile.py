@@ -174,3 +174,48 @@ def test_what_torch_compile_leaves_behind():
     environment = dict(os.environ, CDYNAMO_LOGS="graph_breaks")
     run = subprocess.run([sys.executable, "-c", AFTER_TORCH_COMPILE], env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+# What runs in a process of its own: which of the two is loaded, and installed, first.
+ONE_INSIDE_THE_OTHER = """
+import torch, cdynamo
+
+def leave(x):
+    return x * 2
+
+def inside(x):
+    y = x + 1
+    cdynamo.graph_break()
+    y = leave(inner(y))
+    return y.sin()
+
+def around(x):
+    x = x + 3
+    torch._dynamo.graph_break()
+    return middle(x) - 1
+
+def conditional(x):
+    return torch.cond(x.sum() > 0, lambda x: x.log(), lambda x: x * 0, (x,)).sum()
+
+x = torch.ones(3)
+middle = inner = leave
+wanted = inside(x), inside(x + 3) - 1
+inner = torch.compile(leave, backend="eager")
+middle = cdynamo.optimize(inside)
+outer = torch.compile(around, backend="eager")
+compiled = cdynamo.optimize(conditional)
+for order in ORDER:
+    for step in order:
+        if step == "m": torch.testing.assert_close(middle(x), wanted[0])
+        if step == "i": torch.testing.assert_close(inner(x), leave(x))
+        if step == "o": torch.testing.assert_close(outer(x), wanted[1])
+        if step == "c": torch.testing.assert_close(compiled(x.clone().requires_grad_()), conditional(x))
+"""
+
+
+@pytest.mark.parametrize("order", ["mmiocmoc", "ommoic", "ccomic"])
+def test_one_inside_the_other(order):
+    """Each is a hook on Python's frames, which hands on to the one before it; both may be before the other."""
+    program = ONE_INSIDE_THE_OTHER.replace("ORDER", repr([order, order]))
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
