@@ -105,6 +105,13 @@ class Readiness {
     for (const auto& node : core.nodes) {
       if (reads_symbol(*node)) pending_.insert(symbol_read(*node));
     }
+    std::map<Device, const Value*, decltype(&device_less)> drawn(device_less);
+    for (const auto& node : core.nodes) {
+      if (node->op->core.kind != CoreKind::kRandom) continue;
+      const Value*& before = drawn[node->results.at(0)->type.device];
+      if (before) drawn_before_[node.get()] = before;
+      before = node->results.at(0);
+    }
     if (pending_.empty()) return;
     for (const auto& node : core.nodes) {
       const std::vector<bool> used = symbols_of(*node, infos.size());
@@ -115,13 +122,18 @@ class Readiness {
     for (auto it = core.nodes.rbegin(); it != core.nodes.rend(); ++it) {
       bool wanted = reads_symbol(**it);
       for (const Value* result : (*it)->results) wanted |= for_numbers_.contains(result);
-      if (wanted) for_each_read(**it, [&](const Value* operand) { for_numbers_.insert(operand); });
+      if (!wanted) continue;
+      for_each_read(**it, [&](const Value* operand) { for_numbers_.insert(operand); });
+      if (const auto before = drawn_before_.find(it->get()); before != drawn_before_.end())
+        for_numbers_.insert(before->second);
     }
   }
 
   bool can_run(const Node& node) const {
     bool all = true;
     for_each_read(node, [&](const Value* operand) { all &= values_.contains(operand); });
+    if (const auto before = drawn_before_.find(&node); before != drawn_before_.end())
+      all &= values_.contains(before->second);
     if (const auto needs = needs_.find(&node); needs != needs_.end())
       for (int symbol : needs->second) all &= !pending_.contains(symbol);
     return all;
@@ -141,6 +153,7 @@ class Readiness {
   absl::flat_hash_set<const Value*> values_, for_numbers_;
   absl::flat_hash_set<int> pending_;  // symbols that are to be read
   absl::flat_hash_map<const Node*, std::vector<int>> needs_;
+  absl::flat_hash_map<const Node*, const Value*> drawn_before_;  // random numbers come in the graph's order
 };
 
 // In an order that data allows, with few parts: each takes all that can run on its device by then.
