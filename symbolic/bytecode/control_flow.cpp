@@ -51,10 +51,16 @@ bool reads_slot(Op op) {
   }
 }
 
+constexpr std::initializer_list<const char*> kFrameGetters = {"locals", "_getframe", "currentframe"};
+
+bool is_one_of(PyObject* name, std::initializer_list<const char*> names) {
+  return std::ranges::any_of(
+      names, [&](const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; });
+}
+
 bool names_one_of(PyCodeObject* code, std::initializer_list<const char*> names) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
-    for (const char* name : names)
-      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) return true;
+    if (is_one_of(PyTuple_GET_ITEM(code->co_names, i), names)) return true;
   return false;
 }
 
@@ -174,10 +180,20 @@ bool closes_loop(const Program& program, int header, int latch) {
 }  // namespace
 
 bool sees_locals(PyCodeObject* code) {
-  return keeps_frame(code) || names_one_of(code, {"vars", "eval", "exec", "dir"});
+  return names_one_of(code, kFrameGetters) || names_one_of(code, {"vars", "eval", "exec", "dir"});
 }
 
-bool keeps_frame(PyCodeObject* code) { return names_one_of(code, {"locals", "_getframe", "currentframe"}); }
+bool keeps_frame(PyCodeObject* code, const Program& program) {
+  if (!names_one_of(code, kFrameGetters)) return false;
+  for (int at = 0; at < count_of(program); ++at) {
+    const Instruction& instruction = program.code[at];
+    if (symbolic::op_arg_kind(instruction.op) != ArgKind::kName || instruction.value) continue;
+    PyObject* name = PyTuple_GetItem(code->co_names, instruction.arg);
+    if (!name) throw PythonError{};
+    if (is_one_of(name, kFrameGetters) && !only_raises(program, at)) return true;
+  }
+  return false;
+}
 
 bool names_super(PyCodeObject* code) { return names_one_of(code, {"super"}); }
 
@@ -254,6 +270,28 @@ std::vector<bool> reached_in(const Program& program, const std::vector<bool>& re
 }  // namespace
 
 bool handles_exception(const Program& program, int at) { return handled_exceptions(program)[at] > 0; }
+
+bool only_raises(const Program& program, int at) {
+  constexpr size_t kMost = 256;  // instructions looked at
+  std::vector<int> waiting = {at};
+  std::vector<bool> seen(program.code.size());
+  for (size_t looked = 0; !waiting.empty(); ++looked) {
+    const int now = waiting.back();
+    waiting.pop_back();
+    if (seen[now]) continue;
+    seen[now] = true;
+    const Op op = program.code[now].op;
+    const bool raises = op == Op::RAISE_VARARGS || op == Op::RERAISE;
+    if (looked >= kMost || (!raises && !falls_through(op) && !is_jump(op))) return false;
+    bool goes_back = false;
+    for_each_successor(program, now, [&](int next) {
+      goes_back |= next <= now;
+      waiting.push_back(next);
+    });
+    if (goes_back) return false;
+  }
+  return true;
+}
 
 std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region,
                              int entry, const std::vector<int>& bound, bool& complete) {

@@ -17,14 +17,18 @@ std::vector<Loop> find_loops(const Program& program);
 // Whether it names a function that sees all of its caller's locals (eval, vars, sys._getframe ...).
 bool sees_locals(PyCodeObject* code);
 
-// Whether it names a function whose result shows the locals of the frame later on.
-bool keeps_frame(PyCodeObject* code);
+// Whether it names a function whose result shows the locals of the frame later on. Where it is about to raise an exception does not
+// count (what pytest makes of `assert` looks at locals() there).
+bool keeps_frame(PyCodeObject* code, const Program& program);
 
 // Whether it names super, which reads the first local and __class__.
 bool names_super(PyCodeObject* code);
 
 // Whether an exception is being handled at the instruction.
 bool handles_exception(const Program& program, int at);
+
+// Whether all that the program can do from the instruction on is to raise an exception; handlers of it are not looked at.
+bool only_raises(const Program& program, int at);
 
 // Slots of co_localsplus that may be read from instruction `at` on, by slot.
 std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at);

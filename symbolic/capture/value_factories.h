@@ -111,6 +111,10 @@ std::string source_line(PyCodeObject* code, int line);
 // The frames that run, outermost first.
 std::vector<UserFrame> frames_to(const SymbolicFrame* innermost);
 
+// From here on the condition, which only the graph knows, is true or, where `expected` is false, false; a call where it is not
+// runs in Python. False: that cannot be said of it.
+bool require_truth(Executor& ex, const ValuePtr& condition, bool expected, const char* reason);
+
 // ---- symbolic/entry
 
 // Which way a branch goes on a value that is known only when the graph has run; nothing where branches are not

@@ -421,13 +421,13 @@ const char* reason_to_skip(const CaptureRequest& request) {
   if (flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
     return "generators and coroutines run in Python";
   if (!(flags & CO_OPTIMIZED) || !(flags & CO_NEWLOCALS)) return "module and class bodies run in Python";
-  if (keeps_frame(request.code)) return "it calls locals(), or asks for its frame";
   if (is_comprehension(request.code)) return "the iterator of a comprehension has begun";
   return nullptr;
 }
 
 CaptureResult capture_with_retries(const CaptureRequest& request) {
   auto code = decoded(request.code);
+  if (keeps_frame(request.code, code->program)) return skip("it calls locals(), or asks for its frame");
   BreakRecord record;
   const std::vector<Loop>& loops = loops_of(request, *code);
   std::vector<LoopCut> cuts = request.cuts;

@@ -1,6 +1,7 @@
 // Opcodes of jumps, loops and returns.
+#include "symbolic/bytecode/control_flow.h"
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
-#include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -9,19 +10,24 @@ namespace {
 
 void jump(Executor&, SymbolicFrame& frame, const Instruction& in) { frame.jump(in.arg); }
 
-// What the program asserts of numbers that the graph reads is so, or Python raises the error.
-bool is_asserted(Executor& ex, const SymbolicFrame& frame, int otherwise, const ValuePtr& condition) {
-  return frame.code->program.code[otherwise].op == Op::LOAD_ASSERTION_ERROR &&
-         require_relation(ex, condition, "assert");
+// What the program raises an error about, otherwise: where that depends on data it is so, or Python raises the error.
+bool is_asserted(Executor& ex, const SymbolicFrame& frame, int otherwise, const ValuePtr& condition,
+                 bool expected) {
+  return !constant_object(condition) && only_raises(frame.code->program, otherwise) &&
+         require_truth(ex, condition, expected, "what else is an error");
 }
 
 void pop_jump_if_true(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   const ValuePtr condition = frame.pop();
-  if (is_asserted(ex, frame, frame.pc + 1, condition) || is_true(ex, condition)) frame.jump(in.arg);
+  if (is_asserted(ex, frame, frame.pc + 1, condition, true)) return frame.jump(in.arg);
+  if (is_asserted(ex, frame, in.arg, condition, false)) return;
+  if (is_true(ex, condition)) frame.jump(in.arg);
 }
 void pop_jump_if_false(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   const ValuePtr condition = frame.pop();
-  if (!is_asserted(ex, frame, in.arg, condition) && !is_true(ex, condition)) frame.jump(in.arg);
+  if (is_asserted(ex, frame, in.arg, condition, true)) return;
+  if (is_asserted(ex, frame, frame.pc + 1, condition, false)) return frame.jump(in.arg);
+  if (!is_true(ex, condition)) frame.jump(in.arg);
 }
 void pop_jump_if_none(Executor&, SymbolicFrame& frame, const Instruction& in) {
   if (is_none(frame.pop())) frame.jump(in.arg);

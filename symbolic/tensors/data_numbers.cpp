@@ -85,6 +85,25 @@ ValuePtr read_bool(Executor& ex, const ArrayValue& tensor, const char* what) {
   });
 }
 
+bool require_truth(Executor& ex, const ValuePtr& condition, bool expected, const char* reason) {
+  if (!ex.state().request.reads_data || ex.isolated_region() || ex.state().branches) return false;
+  ValuePtr read = condition;
+  if (dynamic_cast<SymIntValue*>(condition.get()))
+    read = compare_operation(ex, Py_NE, condition, ex.constant_int(0));
+  if (require_relation(ex, read, expected, reason)) return true;
+  if (auto* array = dynamic_cast<ArrayValue*>(condition.get())) {
+    const graph::TensorType& type = array->array_type();
+    if (array->truth(ex) || !ex.graph().sym->guard_eq(type.numel(), 1, reason)) return false;
+    read = read_bool(ex, *array, reason);
+  }
+  auto* known_later = dynamic_cast<DataBoolValue*>(read.get());
+  if (!known_later) return false;
+  const auto number = as_sym(known_later->number());
+  if (!number) return false;
+  ex.graph().sym->require(graph::Relation::kEq, *number, expected ? 1 : 0, reason);
+  return true;
+}
+
 namespace {
 constexpr int64_t kMostNumbers = 64;  // of a tolist()
 

@@ -29,7 +29,8 @@ ValuePtr nonzero_columns(Executor& ex, PyObject* function, const CallArgs& args)
 
 // required(condition): from here on a relation of numbers that the graph reads holds. False: it is none, or is known not to.
 ValuePtr required(Executor& ex, PyObject*, const CallArgs& args) {
-  const bool holds = args.positional.size() == 1 && require_relation(ex, args.positional[0], "torch._check");
+  const bool holds =
+      args.positional.size() == 1 && require_truth(ex, args.positional[0], true, "torch._check");
   return ex.constant(PyRef::borrow(holds ? Py_True : Py_False));
 }
 

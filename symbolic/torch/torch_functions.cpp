@@ -126,6 +126,9 @@ ValuePtr random_call(Executor&, PyObject* callable, const CallArgs&) {
   break_graph("CD0412", text ? text : "a random function");
 }
 
+// What a class has for a lazy property; it is looked at by isinstance alone.
+ValuePtr lazy_property(Executor& ex, PyObject* cls, const CallArgs& args) { return fold_call(ex, cls, args); }
+
 // torch.jit.annotate(type, value) is the value.
 ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) {
   return bind_arguments(ex, "annotate", args, {"the_type", "the_value"})[1];
@@ -134,6 +137,7 @@ ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) {
 constexpr SpecialRow kRows[] = {
     {"torch.autograd.grad", torch_autograd_grad},
     {"torch.jit.annotate", annotated},
+    {"torch.distributions.utils._lazy_property_and_property", lazy_property},
     {"torch._C._has_torch_function",
      [](Executor& ex, PyObject* f, const CallArgs& args) -> ValuePtr {
        if (args.positional.size() != 1) break_graph("CD0401", "has_torch_function");
@@ -193,7 +197,6 @@ constexpr SpecialRow kRows[] = {
     {"torch.FloatTensor", tensor_class_call},
     {"torch.nn.Parameter", tensor_class_call},
     {"torch.randperm", random_call},
-    {"torch.multinomial", random_call},
     {"torch.poisson", random_call},
     {"torch.manual_seed", random_call},
 };

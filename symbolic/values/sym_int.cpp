@@ -96,7 +96,8 @@ class DataRelation final : public SymbolicValue {
   RecipePtr recipe(Executor& ex) override {
     return make_recipe(RecipeKind::kConstant, materialize(ex).get());
   }
-  bool require(Executor& ex, const char* reason) const {
+  bool require(Executor& ex, bool holds, const char* reason) const {
+    if (!holds) return negated().require(ex, true, reason);
     const std::optional<bool> known = context(ex).known(relation_, left_, right_);
     if (known == std::optional(false)) return false;
     context(ex).require(relation_, left_, right_, reason);
@@ -104,6 +105,16 @@ class DataRelation final : public SymbolicValue {
   }
 
  private:
+  DataRelation negated() const {
+    switch (relation_) {
+      case Relation::kEq: return {Relation::kNe, left_, right_};
+      case Relation::kNe: return {Relation::kEq, left_, right_};
+      case Relation::kLt: return {Relation::kLe, right_, left_};
+      case Relation::kLe: return {Relation::kLt, right_, left_};
+    }
+    throw graph::InternalError("a relation of another kind");
+  }
+
   const Relation relation_;
   const Sym left_, right_;
 };
@@ -116,9 +127,9 @@ ValuePtr compared(Executor& ex, Relation relation, const Sym& a, const Sym& b, c
 
 }  // namespace
 
-bool require_relation(Executor& ex, const ValuePtr& condition, const char* reason) {
+bool require_relation(Executor& ex, const ValuePtr& condition, bool holds, const char* reason) {
   auto* relation = dynamic_cast<DataRelation*>(condition.get());
-  return relation && relation->require(ex, reason);
+  return relation && relation->require(ex, holds, reason);
 }
 
 ValuePtr make_int(Executor& ex, const Sym& sym) {

@@ -34,8 +34,8 @@ class SymIntValue final : public SymbolicValue {
 // A constant where the expression is one.
 ValuePtr make_int(Executor& ex, const graph::Sym& sym);
 // A comparison of numbers that the graph reads from tensors, which is not known: from here on it holds, and a call where it does
-// not runs in Python. False: it is nothing of the kind.
-bool require_relation(Executor& ex, const ValuePtr& condition, const char* reason);
+// not runs in Python; where `holds` is false, that it does not hold. False: it is nothing of the kind.
+bool require_relation(Executor& ex, const ValuePtr& condition, bool holds, const char* reason);
 // The expression of an int: a SymInt or an int constant (not bool's arithmetic, bools count) that fits int64.
 std::optional<graph::Sym> as_sym(const ValuePtr& value);
 

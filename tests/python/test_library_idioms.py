@@ -35,6 +35,26 @@ def test_view_of_static_sizes_by_ints_that_change(breaks):
     assert breaks() == 0
 
 
+def test_masks_of_transformer_encoders(breaks):
+    """In inference eager takes a mask of numbers for one of bools, not as added."""
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    x, padding = torch.randn(3, 5, 16), torch.zeros(3, 5, dtype=torch.bool)
+    padding[0, 3:] = padding[2, 4:] = True
+    causal = nn.Transformer.generate_square_subsequent_mask(5)
+    with torch.no_grad():
+        for masks in (
+            {"src_key_padding_mask": padding},
+            {"src_key_padding_mask": torch.zeros(3, 5).masked_fill(padding, -torch.inf)},
+            {"mask": causal},
+            {"mask": causal.isinf(), "src_key_padding_mask": padding},
+            {"mask": torch.randn(5, 5)},
+        ):
+            fast = cdynamo.optimize(lambda x, masks: encoder(x, **masks))
+            torch.testing.assert_close(fast(x, masks), encoder(x, **masks), equal_nan=True)
+    assert breaks() == 0
+
+
 def test_norms_of_sizes_that_change(breaks):
     fast = cdynamo.optimize(lambda x, n, w: nn.functional.layer_norm(x, (n,), w))
     for n in (4, 6, 8, 10):

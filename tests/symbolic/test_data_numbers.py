@@ -202,11 +202,26 @@ def unique_consecutive(x):
     )  # fmt: skip
 
 
+def errors_that_do_not_happen(x):
+    y = x * 2
+    if not torch.isfinite(y).all():
+        raise ValueError("not finite")
+    if (x > 100).any() or torch.isnan(x).any():
+        names = [f"{i}: {v}" for i, v in enumerate(x.shape)]
+        raise ValueError(f"too large: {x.max().item():.1f} {names}")
+    n = (x > 0).sum().item()
+    if n > 1000:
+        raise IndexError if x.dim() > 1 else ValueError
+    assert (y.abs() < 1000).all(), "large"
+    return y + n
+
+
 PROGRAMS = [
     item, items_of_several_kinds, arithmetic_of_floats, arithmetic_of_ints, an_index, a_slice, sizes_of_new_tensors, a_mask,
     a_sum_of_a_mask, a_mask_of_rows, a_mask_of_columns, a_mask_of_what_is_transposed, masks_in_a_row, writing_by_a_mask,
     adding_by_a_mask, one_mask_twice, sizes_of_what_is_selected, nonzero, where_of_one, masked_select, unique, bincount, checks,
     joined, routed, lists, pieces_by_counts, bools, comparisons_of_tensors, text_of_a_bool, repeated, unique_along, unique_consecutive,
+    errors_that_do_not_happen,
 ]  # fmt: skip
 
 
@@ -324,6 +339,108 @@ def test_numpy(program, counts):
         for i in range(len(expected)) if isinstance(expected, tuple) else [...]:
             np.testing.assert_allclose(got[i], expected[i])
     assert counts.graphs_compiled == 1
+
+
+def test_errors_that_depend_on_data(counts):
+    def program(x, log, total):
+        total += 1
+        log.append(len(log))
+        y = torch.nn.functional.dropout(x, 0.5) + torch.rand(3)
+        if not (y >= 0).all():
+            raise ValueError(f"negative: {int((x < 0).sum())}")
+        return y.sqrt()
+
+    def handled(x, log, total):
+        try:
+            return program(x, log, total)
+        except ValueError as error:
+            return str(error), program(-x, log, total)
+
+    for function, fullgraph in ((program, True), (handled, False)):
+        compiled = cdynamo.optimize(function, fullgraph=fullgraph)
+        for seed, sign in enumerate((1, -1, 1, 1, *[-1] * 12, 1, 1)):
+            results = []
+            for run in (function, compiled):
+                torch.manual_seed(seed)
+                log, total = [], torch.zeros(())
+                try:
+                    result = run(sign * (torch.arange(3.0) + 2), log, total)
+                except ValueError as error:
+                    result = str(error)
+                results.append((result, log, total, torch.rand(2)))
+            assert_same(results[1], results[0])
+    assert counts.calls_in_python > 0
+
+
+def test_random_numbers_come_in_their_order():
+    """What is read of the second is computed before what the first is for."""
+
+    def program(x):
+        first, second, third = torch.randn(3), torch.rand(4), torch.rand(2)
+        n = (second > 0.5).sum().item()
+        return x * first + n, torch.ones(n), third, torch.randn(2)
+
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    for seed in range(4):
+        results = []
+        for run in (program, compiled):
+            torch.manual_seed(seed)
+            results.append((run(torch.ones(3)), torch.rand(1)))
+        assert_same(results[1], results[0])
+
+
+def test_multinomial(counts):
+    def program(weights, many):
+        chosen = torch.multinomial(weights, 1)
+        return chosen, weights.multinomial(num_samples=many), torch.multinomial(weights[0], 1, replacement=True)
+
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        for rows, columns in ((1, 5), (3, 50), (40, 7)):
+            compiled = cdynamo.optimize(program, fullgraph=True, dynamic=False)
+            weights = torch.rand(rows, columns).to(dtype)
+            weights[:, 2] = 0
+            results = []
+            for run in (program, compiled):
+                torch.manual_seed(rows)
+                results.append((run(weights, 4), torch.rand(1)))
+            assert_same(results[1], results[0])
+    assert counts.graph_breaks == counts.calls_in_python == 0
+    for wrong in (torch.tensor([[1.0, -1, 2, 3, 4]]), torch.zeros(1, 5), torch.full((1, 5), float("nan"))):
+        with pytest.raises(RuntimeError, match="probability tensor|sum of probabilities"):
+            compiled(wrong, 4)
+
+
+def test_distributions_in_one_graph(counts, monkeypatch):
+    from torch import distributions
+
+    # torch.compile turns it off.
+    monkeypatch.setattr(distributions.Distribution, "_validate_args", True)
+
+    def program(logits, value, loc):
+        choice = distributions.Categorical(logits=logits)
+        action = choice.sample()
+        normal = distributions.Normal(loc, torch.ones_like(loc))
+        point = normal.rsample()
+        coin = distributions.Bernoulli(probs=torch.sigmoid(loc))
+        both = distributions.Independent(normal, 1)
+        divergence = distributions.kl_divergence(normal, distributions.Normal(0.0, 1.0))
+        return (
+            action, choice.log_prob(action), choice.entropy(), point, normal.log_prob(value), coin.log_prob(coin.sample()),
+            both.log_prob(value), divergence,
+        )  # fmt: skip
+
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    for rows in (2, 2, 5):
+        torch.manual_seed(rows)
+        given = torch.randn(rows, 4), torch.randn(rows, 3), torch.randn(rows, 3)
+        results = []
+        for run in (program, compiled):
+            torch.manual_seed(1)
+            results.append((run(*given), torch.rand(1)))
+        assert_same(results[1], results[0])
+    assert counts.calls_in_python == 0
+    with pytest.raises(ValueError, match="Expected parameter logits"):
+        compiled(torch.full((2, 4), float("nan")), torch.zeros(2, 3), torch.zeros(2, 3))
 
 
 def test_a_branch_breaks_there_and_nowhere_else(counts):

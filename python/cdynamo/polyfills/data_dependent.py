@@ -143,8 +143,34 @@ def equal(input, other):
     return (input == other).all().item()
 
 
+def is_all_true(input):
+    return input.all()
+
+
+def is_any_true(input):
+    return input.any()
+
+
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     return torch.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan).all().item()
+
+
+def multinomial(input, num_samples, replacement=False, *, generator=None):
+    """The largest of probabilities over exponential random numbers, as eager's where that is what it does."""
+    if generator is not None or not input.is_floating_point() or input.device.type != "cpu":
+        not_captured("multinomial of this kind")
+    if not 0 < input.dim() <= 2 or input.numel() == 0 or (replacement and num_samples != 1):
+        not_captured("multinomial of this kind")
+    if not 0 < num_samples <= input.shape[-1] or input.shape[-1] > 2**24:
+        not_captured("multinomial of this kind")
+    input = input.detach()
+    valid = (input.max() < float("inf")) & (input.min() >= 0)
+    if not required((valid & (input.sum(-1) != 0).all()).item()):
+        not_captured("multinomial of what are no probabilities")
+    chances = input / torch.empty_like(input).exponential_()
+    if num_samples == 1:
+        return chances.argmax(dim=-1, keepdim=True)
+    return torch.topk(chances, num_samples).indices
 
 
 BINCOUNT_DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)

@@ -10,7 +10,10 @@ from cdynamo.polyfills.data_dependent import (  # noqa: F401
     bincount,
     check_is_size,
     equal,
+    is_all_true,
+    is_any_true,
     masked_select,
+    multinomial,
     nonzero,
     repeat_interleave,
     unique,
@@ -58,9 +61,8 @@ def native_multi_head_attention(
 
 
 def expanded_mask(mask, mask_type, scores):
-    """Type 0: (length, length); 1: padding, (batch, length); 2: the shape of the scores."""
-    if mask.dtype != torch.bool:
-        not_captured("a mask that is added")
+    """Type 0: (length, length); 1: padding, (batch, length); 2: the shape of the scores. Eager makes bools of it."""
+    mask = mask.to(torch.bool)
     if mask_type == 1:
         return mask[:, None, None, :]
     return mask
