@@ -389,7 +389,9 @@ bool CodeCache::is_left_to_python(const CaptureResult& capture, const CallSignat
   // A helper without tensors is as well off in Python; replaying its side effects would need guards on what
   // it changes.
   if (capture.end == End::kReturn) return signature.form.bound || capture.effects.empty();
-  return signature.form.bound && capture.inputs.empty();
+  // What the turns of a loop compute is not known yet.
+  const bool has_turns = std::ranges::any_of(capture.cuts, [](const auto& cut) { return !cut.whole; });
+  return signature.form.bound && capture.inputs.empty() && !has_turns;
 }
 
 std::unique_ptr<CompiledGraph> CodeCache::compile_graph(const CaptureResult& capture, const Entry& entry,

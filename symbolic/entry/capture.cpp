@@ -410,18 +410,11 @@ CaptureResult skip(const BreakRecord& record, const std::string& reason) {
   return result;
 }
 
-// Up to 3.11 a function of its own, whose argument is the iterator.
-bool is_comprehension(PyCodeObject* code) {
-  return code->co_argcount > 0 &&
-         PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_localsplusnames, 0), ".0") == 0;
-}
-
 const char* reason_to_skip(const CaptureRequest& request) {
   int flags = request.code->co_flags;
   if (flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
     return "generators and coroutines run in Python";
   if (!(flags & CO_OPTIMIZED) || !(flags & CO_NEWLOCALS)) return "module and class bodies run in Python";
-  if (is_comprehension(request.code)) return "the iterator of a comprehension has begun";
   return nullptr;
 }
 

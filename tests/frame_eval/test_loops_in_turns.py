@@ -314,7 +314,6 @@ def test_an_appended_list_that_is_read_afterwards():
 
 
 @pytest.mark.native
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="a comprehension is a function of its own")
 def test_a_comprehension_is_cut_too(counts):
     def f(tensors):
         return [(say(i), t * 2 + 1)[1] for i, t in enumerate(tensors)]
