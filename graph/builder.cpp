@@ -47,7 +47,7 @@ static std::vector<TensorType> infer_from_body(Graph& graph, const OpDef& op, co
                                                Device device) {
   Graph scratch(graph.sym);
   scratch.framework = graph.framework;
-  scratch.default_float = graph.default_float;
+  scratch.torch_float = graph.torch_float;
   Builder builder(scratch, Level::kCaptured);
   builder.set_device(device);
   std::vector<TensorType> types = types_of(op.body(builder, args));

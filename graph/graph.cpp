@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_map.h"
 #include "graph/op.h"
 
@@ -46,11 +48,18 @@ Value* Graph::add_input(TensorType type, std::string name) {
   return value;
 }
 
+bool Graph::has_nodes_of(Framework rules) const {
+  return nodes.empty()
+             ? framework == rules
+             : std::ranges::any_of(nodes, [&](const auto& node) { return node->framework == rules; });
+}
+
 Node* Graph::add_node(const OpDef* op, int overload, std::vector<Arg> args, std::vector<TensorType> types) {
   auto owned = std::make_unique<Node>();
   Node* node = owned.get();
   node->op = op;
   node->overload = overload;
+  node->framework = framework;
   node->args = std::move(args);
   node->id = next_node_id_++;
   nodes.push_back(std::move(owned));
@@ -62,7 +71,7 @@ Node* Graph::add_node(const OpDef* op, int overload, std::vector<Arg> args, std:
 std::unique_ptr<Graph> Graph::clone() const {
   auto copy = std::make_unique<Graph>(sym);
   copy->framework = framework;
-  copy->default_float = default_float;
+  copy->torch_float = torch_float;
   copy->locations = locations;
   copy->next_node_id_ = next_node_id_;
   absl::flat_hash_map<const Node*, Node*> node_map;

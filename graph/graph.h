@@ -53,6 +53,9 @@ struct Value {
   bool requires_grad = false;  // captured graphs: as the tensor's is in eager
 };
 
+// Which library a call is one of: it decides promotion, default dtypes, strides and errors.
+enum class Framework : uint8_t { kTorch, kNumpy };
+
 // The argument of a node. A Scalar of the schema is a Sym, double or bool; optional and absent is monostate;
 // `Tensor?[]` holds null pointers for None. A `Graph` is a function of captured level: what autograd.function
 // differentiates as.
@@ -79,11 +82,9 @@ struct Node {
   int region = 0;
   int location = -1;   // index in Graph::locations
   int user_call = -1;  // the capture's own record of the Python call; -1 for nodes made by passes
+  Framework framework = Framework::kTorch;  // whose rules the call follows
   int id = -1;
 };
-
-// Which library the program is written against: it decides promotion, default dtypes and names.
-enum class Framework : uint8_t { kTorch, kNumpy };
 
 struct Graph {
   explicit Graph(std::shared_ptr<SymContext> context = std::make_shared<SymContext>());
@@ -91,8 +92,9 @@ struct Graph {
   Graph(const Graph&) = delete;
 
   std::shared_ptr<SymContext> sym;
+  // Whose rules the nodes follow that are added next. One graph may hold nodes of both; between two calls it is torch's then.
   Framework framework = Framework::kTorch;
-  DType default_float = DType::kF32;       // torch.get_default_dtype(); float64 for NumPy
+  DType torch_float = DType::kF32;         // torch.get_default_dtype()
   std::list<std::unique_ptr<Node>> nodes;  // execution order
   std::vector<Value*> inputs;
   std::vector<Value*> outputs;  // may repeat values and may name inputs
@@ -105,6 +107,9 @@ struct Graph {
   std::vector<Mutation> mutations;
   std::vector<SourceLocation> locations;
 
+  DType default_float() const { return framework == Framework::kNumpy ? DType::kF64 : torch_float; }
+  // Whether a node follows these rules; of a graph without nodes, whether the next one would.
+  bool has_nodes_of(Framework rules) const;
   Value* add_input(TensorType type, std::string name);
   // Appends a node with `types.size()` results. Does no inference: see Builder.
   Node* add_node(const OpDef* op, int overload, std::vector<Arg> args, std::vector<TensorType> types);

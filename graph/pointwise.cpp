@@ -74,7 +74,7 @@ PointwiseCall analyze_pointwise(Graph& graph, const OpDef& op, int overload, con
     first = false;
   }
   if (types.empty()) type_error(std::string(op.name) + "(): no operand is a tensor");
-  Promoted dtypes = promote(graph.framework, graph.default_float, op.promotion, promoted, op.name);
+  Promoted dtypes = promote(graph.framework, graph.default_float(), op.promotion, promoted, op.name);
   call.operand_dtypes = std::move(dtypes.operands);
   if (graph.framework == Framework::kNumpy)
     check_numpy_integers(graph, op.promotion, call.operands, call.operand_dtypes);

@@ -330,7 +330,7 @@ class PartsMaker {
   std::unique_ptr<Graph> make_part(size_t index, runtime::PartStep& step) {
     auto part = std::make_unique<Graph>(core_.sym);
     part->framework = core_.framework;
-    part->default_float = core_.default_float;
+    part->torch_float = core_.torch_float;
     part->locations = core_.locations;
     absl::flat_hash_map<const Value*, Value*> inside;
     const auto enter = [&](const Value* value) {

@@ -39,7 +39,24 @@ std::vector<int> int_symbols(const symbolic::CaptureResult& capture) {
   return symbols;
 }
 
-PyRef describe_captured(const symbolic::CaptureResult& capture, PyObject* globals) {
+// Which calls are NumPy's, which inputs and outputs its arrays and scalars.
+PyRef numpy_parts(const symbolic::CaptureResult& capture, const std::vector<OutputForm>& forms) {
+  PyRef calls = checked(PySet_New(nullptr)), inputs = checked(PySet_New(nullptr)),
+        outputs = checked(PySet_New(nullptr));
+  const auto add = [](const PyRef& set, size_t number) {
+    if (PySet_Add(set.get(), checked(PyLong_FromSize_t(number)).get()) < 0) throw symbolic::PythonError{};
+  };
+  for (const auto& node : capture.graph->nodes)
+    if (node->framework == graph::Framework::kNumpy && node->user_call >= 0) add(calls, node->user_call);
+  for (size_t i = 0; i < capture.inputs.size(); ++i)
+    if (capture.inputs[i].kind == symbolic::InputKind::kNumpyArray) add(inputs, i);
+  for (size_t i = 0; i < forms.size(); ++i)
+    if (forms[i] == OutputForm::kNumpyArray || forms[i] == OutputForm::kNumpyScalar) add(outputs, i);
+  return checked(Py_BuildValue("(OOO)", calls.get(), inputs.get(), outputs.get()));
+}
+
+PyRef describe_captured(const symbolic::CaptureResult& capture, PyObject* globals,
+                        const std::vector<OutputForm>& forms) {
   const graph::Graph& graph = *capture.graph;
   PyRef symbols = checked(PyList_New(0));
   Py_ssize_t next_int = static_cast<Py_ssize_t>(capture.inputs.size());
@@ -57,6 +74,7 @@ PyRef describe_captured(const symbolic::CaptureResult& capture, PyObject* global
   for (size_t i = 0; i < capture.inputs.size(); ++i)
     if (capture.inputs[i].kind == symbolic::InputKind::kFloat) append(numbers, checked(PyLong_FromSize_t(i)));
   if (PyDict_SetItemString(description.get(), "numbers", numbers.get()) < 0 ||
+      PyDict_SetItemString(description.get(), "numpy", numpy_parts(capture, forms).get()) < 0 ||
       PyDict_SetItemString(description.get(), "uses_torch", capture.uses_torch ? Py_True : Py_False) < 0 ||
       PyDict_SetItemString(description.get(), "globals", globals) < 0)
     throw symbolic::PythonError{};
@@ -290,7 +308,7 @@ std::unique_ptr<CompiledGraph> compile_with_callable(const symbolic::CaptureResu
   for (PyObject* input : example.inputs) append(examples, PyRef::borrow(input));
   const std::vector<int> ints = int_symbols(capture);
   for (int symbol : ints) append(examples, checked(PyLong_FromLongLong(example.symbols.at(symbol))));
-  PyRef description = describe_captured(capture, globals);
+  PyRef description = describe_captured(capture, globals, forms);
   PyRef nesting = checked(PyLong_FromLong(BackendScope::depth()));
   BackendScope scope;
   PyRef compiled = PyRef::steal(PyObject_CallFunctionObjArgs(config.backend_callable.get(), description.get(),

@@ -47,6 +47,29 @@ void restore_generators(const std::vector<runtime::Device>& devices, const std::
     symbolic::checked(PyObject_CallMethod(generator_of(devices[i]).get(), "set_state", "O", states[i].get()));
 }
 
+OutputForm holder(OutputForm form) {
+  if (form == OutputForm::kNumpyScalar) return OutputForm::kNumpyArray;
+  return form == OutputForm::kPythonScalar ? OutputForm::kTorchTensor : form;
+}
+
+// torch.from_numpy(array). `array` may be null, with an error set.
+PyRef tensor_on(const PyRef& array) {
+  return array
+             ? PyRef::steal(PyObject_CallOneArg(symbolic::library_object("torch", "from_numpy"), array.get()))
+             : PyRef();
+}
+
+bool is_array(PyObject* object) { return symbolic::tensor_kind(object) == symbolic::TensorKind::kNumpy; }
+
+// An array as a tensor for PyTorch's autograd, a copy where PyTorch would warn that it may be written to.
+PyRef as_tensor(PyObject* object) {
+  if (!is_array(object)) return PyRef::borrow(object);
+  symbolic::TensorInfo info;
+  symbolic::read_tensor(object, &info);
+  return tensor_on(info.writeable ? PyRef::borrow(object)
+                                  : PyRef::steal(PyObject_CallMethod(object, "copy", nullptr)));
+}
+
 ViewForm view_form(const graph::Value* output, const std::vector<graph::CapturedWrite>& writes) {
   ViewForm form{.history = graph::view_history(output)};
   if (!output->node || graph::result_alias(*output->node) != graph::Alias::kView) return form;
@@ -74,21 +97,25 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
       outputs_(std::move(prepared.outputs)),
       forms_(std::move(forms)),
       library_calls_(capture.library_calls) {
-  const bool numpy = capture.graph->framework == graph::Framework::kNumpy;
+  const bool is_numpy = capture.graph->framework == graph::Framework::kNumpy;
   note_histories(capture);
   for (const runtime::OutputSpec& spec : executable_->outputs)
-    fresh_.push_back({numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor, FreshTensor(spec)});
+    fresh_.push_back({is_numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor, FreshTensor(spec)});
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const bool in_order = outputs_[i].kind == OutputAlias::kFresh && outputs_[i].index == static_cast<int>(i);
     plain_ &= in_order;
     if (outputs_[i].kind == OutputAlias::kFresh && forms_[i] != OutputForm::kUnused)
       fresh_[outputs_[i].index].form = forms_[i];
   }
-  // What is seen through a view lies in an array, even where it is a scalar too.
+  // What is seen through a view lies in an array or a tensor, even where it is a number too.
   for (const OutputAlias& output : outputs_)
     if (output.kind == OutputAlias::kViewOfOutput)
-      fresh_[output.index].form = numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor;
+      fresh_[output.index].form = holder(fresh_[output.index].form);
   plain_ &= outputs_.size() == fresh_.size() && !training_;
+  mixes_arrays_ = capture.graph->has_nodes_of(graph::Framework::kNumpy) ||
+                  std::ranges::any_of(capture.inputs, [](const symbolic::GraphInput& input) {
+                    return input.kind == InputKind::kNumpyArray;
+                  });
   if (executable_->reads_symbols && any_stale_)
     throw graph::Unsupported("views that are written to after they were made, of sizes that depend on data");
   // A library call may bring tensors only.
@@ -186,12 +213,13 @@ std::vector<PyRef> NativeGraph::copies_of_overwritten(const Bindings& bindings) 
   std::vector<PyRef> copies;
   if (!training_) return copies;
   for (int input : training_->overwritten()) {
-    PyObject* tensor = bindings.inputs[input];
-    PyRef sizes = symbolic::checked(PyObject_GetAttrString(tensor, "shape"));
-    PyRef strides = symbolic::checked(PyObject_CallMethod(tensor, "stride", nullptr));
-    PyRef copy =
-        symbolic::checked(PyObject_CallMethod(tensor, "new_empty_strided", "OO", sizes.get(), strides.get()));
-    symbolic::checked(PyObject_CallMethod(copy.get(), "copy_", "O", tensor));
+    const PyRef tensor = as_tensor(bindings.inputs[input]);
+    if (!tensor) throw symbolic::PythonError{};
+    PyRef sizes = symbolic::checked(PyObject_GetAttrString(tensor.get(), "shape"));
+    PyRef strides = symbolic::checked(PyObject_CallMethod(tensor.get(), "stride", nullptr));
+    PyRef copy = symbolic::checked(
+        PyObject_CallMethod(tensor.get(), "new_empty_strided", "OO", sizes.get(), strides.get()));
+    symbolic::checked(PyObject_CallMethod(copy.get(), "copy_", "O", tensor.get()));
     copies.push_back(std::move(copy));
   }
   return copies;
@@ -200,10 +228,27 @@ std::vector<PyRef> NativeGraph::copies_of_overwritten(const Bindings& bindings) 
 // One node of PyTorch's autograd for the results.
 bool NativeGraph::attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
                                  std::vector<PyRef>& fresh) const {
-  if (overwritten.empty()) return training_->attach(bindings.inputs.data(), bindings.symbols, fresh);
+  if (overwritten.empty() && !mixes_arrays_)
+    return training_->attach(bindings.inputs.data(), bindings.symbols, fresh);
   std::vector<PyObject*> inputs(bindings.inputs.begin(), bindings.inputs.end());
   for (size_t i = 0; i < overwritten.size(); ++i) inputs[training_->overwritten()[i]] = overwritten[i].get();
-  return training_->attach(inputs.data(), bindings.symbols, fresh);
+  if (!mixes_arrays_) return training_->attach(inputs.data(), bindings.symbols, fresh);
+  // Arrays are tensors on the same memory to PyTorch's autograd.
+  std::vector<PyRef> held;
+  for (PyObject*& input : inputs) {
+    held.push_back(as_tensor(input));
+    if (!held.back()) return false;
+    input = held.back().get();
+  }
+  std::vector<PyRef> tensors;
+  for (const PyRef& output : fresh) {
+    tensors.push_back(output ? as_tensor(output.get()) : PyRef());
+    if (output && !tensors.back()) return false;
+  }
+  if (!training_->attach(inputs.data(), bindings.symbols, tensors)) return false;
+  for (size_t i = 0; i < fresh.size(); ++i)
+    if (fresh[i] && !is_array(fresh[i].get())) fresh[i] = std::move(tensors[i]);
+  return true;
 }
 
 // Whether plain Python is to run the call that failed with the error that is set: it raises what it raises, from its own line.
@@ -358,7 +403,14 @@ PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols
     return symbolic::as_strided_view(of, extents.data(), extents.data() + rank, static_cast<int>(rank),
                                      sym_->evaluate(alias.offset, symbols));
   };
-  if (symbolic::tensor_kind(base) == symbolic::TensorKind::kNumpy) return strided(base);
+  const bool is_numpy = is_array(base);
+  if (is_numpy && forms_[output] != OutputForm::kTorchTensor) return strided(base);
+  if (is_numpy) return tensor_on(strided(base));
+  if (forms_[output] == OutputForm::kNumpyArray) {
+    const PyRef tensor = PyRef::steal(PyObject_CallMethod(base, "detach", nullptr));
+    const PyRef view = tensor ? strided(tensor.get()) : PyRef();
+    return view ? PyRef::steal(PyObject_CallMethod(view.get(), "numpy", nullptr)) : PyRef();
+  }
   PyRef detached;
   if (form.history.detached || (!requires_grad_[output] && symbolic::requires_grad(base))) {
     detached = form.history.has_own_counter() ? PyRef::steal(PyObject_GetAttrString(base, "data"))

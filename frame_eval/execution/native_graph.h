@@ -80,6 +80,7 @@ class NativeGraph : public CompiledGraph {
   std::vector<std::shared_ptr<symbolic::LibraryCall>> library_calls_;
   bool plain_ = true;  // every output is fresh, in order: the common case
   bool allocates_late_ = false;
+  bool mixes_arrays_ = false;  // inputs or results are arrays
 };
 
 }  // namespace cdynamo::frame_eval

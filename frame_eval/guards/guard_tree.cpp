@@ -42,7 +42,7 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
       sym_(capture.graph ? capture.graph->sym : nullptr),
       guard_torch_state_(capture.uses_torch) {
   if (guard_torch_state_) torch_state_ = symbolic::read_torch_state();
-  guard_numpy_errors_ = capture.graph && capture.graph->framework == graph::Framework::kNumpy;
+  guard_numpy_errors_ = capture.graph && capture.graph->has_nodes_of(graph::Framework::kNumpy);
   for (const symbolic::Guard& guard : capture.guards) add_guard(guard, roots);
   std::stable_partition(distinct_.begin(), distinct_.end(), [](const Distinct& d) { return d.is_written; });
   num_written_ =

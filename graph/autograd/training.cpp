@@ -150,7 +150,7 @@ class Extractor {
 std::unique_ptr<Graph> empty_like(const Graph& graph) {
   auto made = std::make_unique<Graph>(graph.sym);
   made->framework = graph.framework;
-  made->default_float = graph.default_float;
+  made->torch_float = graph.torch_float;
   made->locations = graph.locations;
   return made;
 }

@@ -105,7 +105,7 @@ std::vector<Value*> isclose_body(Builder& b, const Args& args) {
   Tensor close = eq(self, other);
   if (args.boolean("equal_nan")) close = logical_or(close, logical_and(isnan(self), isnan(other)));
   if (rtol == 0 && atol == 0) return one(close);
-  DType wide = is_float(self.dtype()) ? self.dtype() : b.graph().default_float;
+  DType wide = is_float(self.dtype()) ? self.dtype() : b.graph().default_float();
   Tensor x = cast(self, wide), y = cast(other, wide);
   Tensor allowed = abs(y * rtol) + atol, error = abs(x - y);
   Tensor finite = apply("isfinite", {error});

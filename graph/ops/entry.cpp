@@ -12,7 +12,7 @@ namespace cdynamo::graph {
 DType common_dtype(Graph& graph, std::initializer_list<const Arg*> operands) {
   std::vector<PromotedOperand> promoted;
   for (const Arg* arg : operands) promoted.push_back(promoted_operand(*arg));
-  return result_type(graph.framework, graph.default_float, promoted);
+  return result_type(graph.framework, graph.default_float(), promoted);
 }
 
 DType common_dtype(Graph& graph, const Args& args) {

@@ -13,7 +13,7 @@ namespace {
 // The dtype of a number given as a fill value.
 DType dtype_of_number(const Graph& graph, const Arg& number) {
   if (std::holds_alternative<bool>(number)) return DType::kBool;
-  return std::holds_alternative<double>(number) ? graph.default_float : DType::kI64;
+  return std::holds_alternative<double>(number) ? graph.default_float() : DType::kI64;
 }
 
 std::vector<Sym> size_argument(Graph& graph, const Args& args) {
@@ -27,7 +27,7 @@ std::vector<Sym> size_argument(Graph& graph, const Args& args) {
 
 template <int value>
 std::vector<Value*> filled_body(Builder& b, const Args& args) {
-  return one(full(b, size_argument(b.graph(), args), Sym(value), dtype_or(args, b.graph().default_float)));
+  return one(full(b, size_argument(b.graph(), args), Sym(value), dtype_or(args, b.graph().default_float())));
 }
 std::vector<Value*> full_body(Builder& b, const Args& args) {
   const Arg& value = args["fill_value"];
@@ -93,7 +93,7 @@ std::vector<Value*> arange_body(Builder& b, const Args& args) {
   Arg step = args.schema().find("step") >= 0 ? args["step"] : Arg(Sym(1));
   Arg end = args["end"];
   bool real = is_real(start) || is_real(end) || is_real(step);
-  DType dtype = dtype_or(args, real ? b.graph().default_float : DType::kI64);
+  DType dtype = dtype_or(args, real ? b.graph().default_float() : DType::kI64);
   if (dtype == DType::kBool) throw Unsupported("arange of bool");
   auto as_sym = [](const Arg& arg) {
     return std::holds_alternative<bool>(arg) ? Sym(std::get<bool>(arg)) : std::get<Sym>(arg);
@@ -145,7 +145,7 @@ std::vector<Value*> linspace_body(Builder& b, const Args& args) {
   double start = args.number("start"), end = args.number("end");
   int64_t steps = args.constant("steps");
   if (steps < 0) runtime_error("number of steps must be non-negative");
-  DType dtype = dtype_or(args, b.graph().default_float);
+  DType dtype = dtype_or(args, b.graph().default_float());
   if (steps == 1) return one(full(b, {1}, args["start"], dtype));
   if (!is_float(dtype)) {
     start = integer_bound(args, "start", dtype);
@@ -167,11 +167,11 @@ std::vector<Value*> eye_body(Builder& b, const Args& args) {
     if (b.sym().guard(Relation::kLt, size, 0, "eye"))
       runtime_error("n must be greater or equal to 0, got " + size.str());
   Tensor hit = eq(iota(b, {rows, columns}, 0, DType::kI64), iota(b, {rows, columns}, 1, DType::kI64));
-  return one(cast(hit, dtype_or(args, b.graph().default_float)));
+  return one(cast(hit, dtype_or(args, b.graph().default_float())));
 }
 
 std::vector<Value*> scalar_tensor_body(Builder& b, const Args& args) {
-  return one(full(b, {}, args["s"], dtype_or(args, b.graph().default_float)));
+  return one(full(b, {}, args["s"], dtype_or(args, b.graph().default_float())));
 }
 
 OpDef factory(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,

@@ -19,7 +19,7 @@ DType common_dtype(Graph& graph, const std::vector<Tensor>& tensors) {
   std::vector<PromotedOperand> operands;
   for (const Tensor& tensor : tensors)
     operands.push_back({tensor.dtype(), tensor.type().weak, tensor.rank() > 0});
-  return result_type(graph.framework, graph.default_float, operands);
+  return result_type(graph.framework, graph.default_float(), operands);
 }
 
 Tensor cat(Builder& b, std::vector<Tensor> tensors, int64_t dim) {

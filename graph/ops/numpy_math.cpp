@@ -83,7 +83,7 @@ std::vector<Value*> clip_body(Builder& b, const Args& args) {
   std::vector<PromotedOperand> operands = {promoted_operand(a.value)};
   if (bounds.has_low) operands.push_back(promoted_operand(bounds.low));
   if (bounds.has_high) operands.push_back(promoted_operand(bounds.high));
-  Tensor x = cast(a, result_type(b.graph().framework, b.graph().default_float, operands));
+  Tensor x = cast(a, result_type(b.graph().framework, b.graph().default_float(), operands));
   if (bounds.has_low) x = maximum(x, Operand(bounds.low, &b));
   if (bounds.has_high) x = minimum(x, Operand(bounds.high, &b));
   return one(x);

@@ -42,7 +42,7 @@ DType numpy_float_dtype(DType dtype) { return is_float(dtype) ? dtype : DType::k
 DType numpy_common_dtype(Graph& graph, const std::vector<Tensor>& arrays) {
   std::vector<PromotedOperand> operands;
   for (const Tensor& array : arrays) operands.push_back({array.dtype(), array.type().weak, array.rank() > 0});
-  return result_type(graph.framework, graph.default_float, operands);
+  return result_type(graph.framework, graph.default_float(), operands);
 }
 
 Tensor numpy_flat(Tensor x) { return reshape(x, {x.type().numel()}); }

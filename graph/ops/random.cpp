@@ -104,7 +104,7 @@ Place place_of(const Args& args, Tensor x) { return {x.sizes(), args.sizes("memo
 
 // ---- factories ------------------------------------------------------------------------------------------
 
-DType float_or_default(Builder& b, const Args& args) { return dtype_or(args, b.graph().default_float); }
+DType float_or_default(Builder& b, const Args& args) { return dtype_or(args, b.graph().default_float()); }
 DType dtype_like(const Args& args) { return dtype_or(args, operand_dtype(args, "self")); }
 
 std::vector<Value*> rand_body(Builder& b, const Args& args) {

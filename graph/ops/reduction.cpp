@@ -190,7 +190,7 @@ std::vector<Value*> count_nonzero_body(Builder& b, const Args& args) {
 
 std::vector<Value*> logsumexp_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
-  DType dtype = is_float(self.dtype()) ? self.dtype() : b.graph().default_float;
+  DType dtype = is_float(self.dtype()) ? self.dtype() : b.graph().default_float();
   Tensor x = cast(self, dtype);  // eager calls operator by operator: half types round at each
   Dims dims = wrap_dims(args.constants("dim"), x.rank());
   bool keepdim = keepdim_of(args);

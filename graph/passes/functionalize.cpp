@@ -83,12 +83,15 @@ class Functionalizer {
   }
 
   void execute_nodes() {
+    const Framework between = core_.framework;
     for (const auto& node : captured_.nodes) {
       builder_.set_location(node->location, node->user_call, node->region);
+      core_.framework = node->framework;
       if (!node->results.empty()) builder_.set_device(node->results[0]->type.device);
       execute(*node);
     }
     builder_.set_location(-1, -1, 0);
+    core_.framework = between;
   }
 
   void bind_input(int index, Value* content) {
@@ -366,7 +369,7 @@ class Functionalizer {
 Prepared functionalize(const Graph& captured) {
   auto core = std::make_unique<Graph>(captured.sym);
   core->framework = captured.framework;
-  core->default_float = captured.default_float;
+  core->torch_float = captured.torch_float;
   core->locations = captured.locations;
   Graph& graph = *core;
   return Functionalizer(captured, graph).run(std::move(core));

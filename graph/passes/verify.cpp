@@ -41,7 +41,7 @@ class Verifier {
  public:
   Verifier(const Graph& graph, bool core) : graph_(graph), core_(core), scratch_(graph.sym) {
     scratch_.framework = graph.framework;
-    scratch_.default_float = graph.default_float;
+    scratch_.torch_float = graph.torch_float;
   }
 
   std::vector<std::string> run() {
@@ -75,6 +75,7 @@ class Verifier {
   }
 
   void check_node(Node& node) {
+    scratch_.framework = node.framework;
     if (!node.op || node.overload < 0 || node.overload >= static_cast<int>(node.op->parsed.size())) {
       complain(name_of(node) + ": no such operator or overload");
       for (const Value* result : node.results) define(result);

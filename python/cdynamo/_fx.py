@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from cdynamo._config import config
@@ -15,6 +16,7 @@ from cdynamo._numpy_fx import (
     as_array,
     as_number,
     as_tensor,
+    call_of,
     is_array,
     is_numpy_constant,
     on_arrays,
@@ -28,8 +30,7 @@ def to_fx(graph: Graph) -> Any:
     import torch
     from torch import fx
 
-    is_numpy = graph.framework == "numpy"
-
+    has_arrays = graph.has_arrays or graph.framework == "numpy"
     root = torch.nn.Module()
     made = fx.Graph(root)
     nodes: dict[Node, fx.Node] = {}
@@ -38,7 +39,7 @@ def to_fx(graph: Graph) -> Any:
     # What torch takes for a dtype; torch.compile's own graphs have the dtype too.
     dtypes: dict[Any, Any] = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
-    def convert(leaf: Any) -> Any:
+    def convert(leaf: Any, is_numpy: bool) -> Any:
         if isinstance(leaf, Node):
             return nodes[leaf]
         if isinstance(leaf, Size):
@@ -53,8 +54,8 @@ def to_fx(graph: Graph) -> Any:
 
     for node in graph.placeholders:
         nodes[node] = made.placeholder(_identifier(node.name))
-    if is_numpy:
-        for i, node in enumerate(graph.placeholders):
+    for i, node in enumerate(graph.placeholders):
+        if has_arrays and i in graph.array_inputs | graph.numbers:
             nodes[node] = made.call_function(as_number if i in graph.numbers else as_array, (nodes[node],))
     tracer = fx.proxy.GraphAppendingTracer(made)  # one for all: an expression has several symbols
     for name, i, dim in graph.symbols:
@@ -63,15 +64,20 @@ def to_fx(graph: Graph) -> Any:
     for node in graph.nodes:
         if node.op == "placeholder":
             continue
-        args = map_leaves(convert, node.args)
+        converted = partial(convert, is_numpy=node.is_numpy)
+        args = map_leaves(converted, node.args)
         if node.op == "output":
-            results = args[0]
-            if is_numpy:
-                results = tuple(made.call_function(as_tensor, (result,)) for result in results)
-            made.output(results)
+            outputs = enumerate(args[0])
+            made.output(
+                tuple(made.call_function(as_tensor, (x,)) if i in graph.array_outputs else x for i, x in outputs)
+            )
             continue
-        target = target_of(node.target) if is_numpy and node.op == "call_function" else node.target
-        nodes[node] = made.create_node(node.op, target, args, map_leaves(convert, node.kwargs))
+        op, target = node.op, node.target
+        if node.is_numpy:
+            target = target_of(target) if op == "call_function" else target
+        elif has_arrays:
+            op, target = call_of(op, target)
+        nodes[node] = made.create_node(op, target, args, map_leaves(converted, node.kwargs))
         nodes[node].meta.update(node.meta)
         if reads_size(node):
             sizes[node.args[1]] = fx.Proxy(nodes[node], tracer)
@@ -209,12 +215,12 @@ def _name_of(backend: Callable) -> str:
 
 
 def _compile(backend: Callable, graph: Graph, inputs: Sequence[Any], with_torch: bool, nesting: int) -> Callable:
-    is_numpy = graph.framework == "numpy"
+    has_arrays = graph.has_arrays or graph.framework == "numpy"
     given: Any = graph
     examples = list(inputs)
     if with_torch:
         given = to_fx(graph)
-        examples = [as_tensor(value) for value in inputs] if is_numpy else examples
+        examples = [as_tensor(value) for value in inputs] if has_arrays else examples
         if not any(map(is_array, examples)):  # of which there is no fake: what the graph writes to it would stay
             _annotate(given, examples)
     try:
@@ -223,7 +229,7 @@ def _compile(backend: Callable, graph: Graph, inputs: Sequence[Any], with_torch:
         compiled = backend(given, examples)
         if not callable(compiled):
             raise TypeError(f"it returned {type(compiled).__name__}, not a callable")
-        return on_arrays(compiled) if with_torch and is_numpy else compiled
+        return on_arrays(compiled, graph.array_outputs) if with_torch and has_arrays else compiled
     except BackendCompilerFailed as failure:  # of a backend that the backend asked
         if not config.suppress_errors:
             raise

@@ -19,6 +19,7 @@ class Node:
     args: tuple = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     meta: dict[str, Any] = field(default_factory=dict)
+    is_numpy: bool = False  # a call of NumPy's
 
     def __repr__(self) -> str:
         return self.name
@@ -44,6 +45,8 @@ class Graph:
         self.ints: tuple[int, ...] = ()  # which of the program's dynamic ints are inputs: those that calls read
         self.framework: str = description["framework"]  # "torch" or "numpy"
         self.numbers: frozenset[int] = frozenset(description.get("numbers", ()))  # inputs that are floats
+        # By number: calls that are NumPy's, inputs and outputs that are its arrays or scalars.
+        numpy_calls, self.array_inputs, self.array_outputs = description.get("numpy", (set(), set(), set()))
         self._readable: str = description["readable"]
         self._dot: str = description["dot"]
         self._values: dict[int, Node] = {}
@@ -51,8 +54,8 @@ class Graph:
         for value, name in description["inputs"]:
             self._values[value] = self._add("placeholder", name, name)
         self._add_symbols(description["symbols"], description["calls"])
-        for call, location in zip(description["calls"], description["locations"]):
-            self._add_call(call, location)
+        for i, (call, location) in enumerate(zip(description["calls"], description["locations"])):
+            self._add_call(call, location, i in numpy_calls)
         outputs = tuple(self._value(value) for value in description["outputs"])
         self._add("output", "output", "output", (outputs,))
 
@@ -79,7 +82,7 @@ class Graph:
         self.nodes.append(node)
         return node
 
-    def _add_call(self, call: tuple, location: tuple | None) -> None:
+    def _add_call(self, call: tuple, location: tuple | None, is_numpy: bool = False) -> None:
         kind, target, args, kwargs, result = call
         name = target if kind == "call_method" else getattr(target, "__name__", "call")
         node = self._add(
@@ -89,6 +92,7 @@ class Graph:
             tuple(self._decode(arg) for arg in args),
             {key: self._decode(value) for key, value in kwargs.items()},
         )
+        node.is_numpy = is_numpy
         if location:
             file, line, function, text = location
             node.meta["stack_trace"] = f'  File "{file}", line {line}, in {function}\n    {text}\n'
@@ -121,6 +125,11 @@ class Graph:
         if tag == "slice":
             return slice(*(self._decode(item) for item in content))
         raise RuntimeError(f"an argument has no form in a graph: {content}")
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether NumPy's arrays come in, go out or are called."""
+        return bool(self.array_inputs or self.array_outputs) or any(node.is_numpy for node in self.nodes)
 
     @property
     def placeholders(self) -> list[Node]:

@@ -1,4 +1,4 @@
-"""Graphs of NumPy's calls as GraphModules of tensors: what the parts of a torch program that pass through NumPy are to
+"""GraphModules of tensors for graphs that call NumPy: what the parts of a torch program that pass through NumPy are to
 backends written for torch.compile.
 
 The calls are NumPy's own on memory that tensors and arrays share. Under a backend that traces (fake tensors, functional
@@ -33,7 +33,7 @@ def as_tensor(value: Any) -> Any:
         return value
 
 
-def as_array(value: Any) -> Any:
+def as_array(value: Any, force: bool = False) -> Any:
     """The array on a tensor's memory; of a tensor that is traced, torch's own ndarray. The rest as it is."""
     import torch
 
@@ -110,6 +110,41 @@ def is_numpy_constant(leaf: Any) -> bool:
     return numpy is not None and isinstance(leaf, (numpy.generic, numpy.dtype, numpy.ndarray))
 
 
+def tensor_of_data(data: Any, **options: Any) -> Any:
+    """torch.tensor, of an array that is traced too."""
+    import torch
+
+    layer = sys.modules.get("torch._numpy")
+    if layer is None or not isinstance(data, layer.ndarray):
+        return torch.tensor(data, **options)
+    return data.tensor.clone().to(**options) if options else data.tensor.clone()
+
+
+def tensor_on_data(data: Any, dtype: Any = None, **options: Any) -> Any:
+    """torch.as_tensor and torch.asarray, of an array that is traced too."""
+    import torch
+
+    layer = sys.modules.get("torch._numpy")
+    if layer is None or not isinstance(data, layer.ndarray):
+        return torch.as_tensor(data, dtype=dtype, **options)
+    return data.tensor if dtype is None else data.tensor.to(dtype)
+
+
+def call_of(op: str, target: Any) -> tuple[str, Any]:
+    """The node for a call of PyTorch's on arrays, or one that gives arrays."""
+    import torch
+
+    if op == "call_method" and target == "numpy":
+        return "call_function", as_array
+    others = {
+        torch.from_numpy: as_tensor,
+        torch.tensor: tensor_of_data,
+        torch.as_tensor: tensor_on_data,
+        torch.asarray: tensor_on_data,
+    }
+    return op, others.get(target, target)
+
+
 def target_of(target: Any) -> Any:
     """The target of a node for a call of the user's: operators and getattr find the array's own."""
     holder = type(getattr(target, "__self__", None))  # of a method: np.add.reduce
@@ -118,11 +153,12 @@ def target_of(target: Any) -> Any:
     return NumpyCall(target) if is_numpy else target
 
 
-def on_arrays(compiled: Callable) -> Callable:
-    """What a backend made of such a GraphModule, as a callable of arrays."""
+def on_arrays(compiled: Callable, arrays: set[int]) -> Callable:
+    """What a backend made of such a GraphModule, as a callable of arrays that gives `arrays` of its outputs as such."""
 
     def call(*inputs: Any) -> list[Any]:
-        return [as_array(output) for output in compiled(*map(as_tensor, inputs))]
+        outputs = compiled(*map(as_tensor, inputs))
+        return [as_array(output) if i in arrays else output for i, output in enumerate(outputs)]
 
     return call
 

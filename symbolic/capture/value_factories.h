@@ -14,6 +14,10 @@
 #include "symbolic/capture/value.h"
 #include "symbolic/interop/python_side.h"
 
+namespace cdynamo::graph {
+struct Value;
+}
+
 namespace cdynamo::symbolic {
 
 // ---- symbolic/tensors
@@ -32,6 +36,8 @@ bool is_array(const ValuePtr& value);
 // A tensor or parameter that comes in. Tensors of kinds that are not compiled get a value that breaks when it
 // is used.
 ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& source);
+// A tensor of the graph's own making.
+ValuePtr make_tensor(Executor& ex, graph::Value* value);
 // Another object of a kind that is torch's: dtypes, devices, Size ... Null: none of these.
 ValuePtr wrap_torch_object(Executor& ex, PyObject* object, const SourcePtr& source);
 // A callable, class or context manager that has a rule (torch.*, Tensor methods): it is not inlined. Null: no rule.
@@ -40,6 +46,7 @@ ValuePtr wrap_torch_callable(Executor& ex, PyObject* object, const SourcePtr& so
 // ---- symbolic/numpy: as above
 
 ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& source);
+ValuePtr numpy_array_value(Executor& ex, graph::Value* value);
 ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source);  // dtypes, scalars
 ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& source);
 

@@ -22,12 +22,12 @@ ValuePtr variable_of(Executor& ex, const CallArgs& args) {
   if (!value) {
     PyObject* number = constant_object(given);
     if (!number || !PyFloat_CheckExact(number)) break_graph("CD0418", given->describe());
-    use_framework(ex, graph::Framework::kNumpy);
+    const FrameworkRules rules(ex, graph::Framework::kNumpy);
     value = append_call1(ex, "full", {std::vector<graph::Sym>{}, PyFloat_AS_DOUBLE(number)});
   }
   if (!runtime::is_float(value->type.dtype)) break_graph("CD0418", given->describe());
   const bool torch = dynamic_cast<TensorValue*>(given.get()) != nullptr;
-  if (!torch) use_framework(ex, graph::Framework::kNumpy);
+  const FrameworkRules rules(ex, torch ? graph::Framework::kTorch : graph::Framework::kNumpy);
   Value* variable = append_call1(ex, "autograd.variable", {value});
   return torch ? make_tensor(ex, variable) : make_numpy_result(ex, variable);
 }

@@ -5,6 +5,7 @@
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/numpy_values.h"
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/tensors/tensor_indexing.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/iterator.h"
@@ -76,7 +77,7 @@ bool has_ellipsis(Executor& ex, const ValuePtr& key) {
 
 ValuePtr NumpyValue::get_item(Executor& ex, const ValuePtr& key) {
   CallArgs args{.positional = {shared_from_this(), key}, .keywords = {}};
-  return recorded_call(
+  return numpy_call(
       ex, "call_function", PyRef::borrow(library_object("operator", "getitem")), args, [&]() -> ValuePtr {
         // Of a scalar, which nothing writes to, a copy is viewed.
         Value* viewed = is_scalar_ ? append_call1(ex, "clone", {value()}) : value();
@@ -90,29 +91,30 @@ ValuePtr NumpyValue::get_item(Executor& ex, const ValuePtr& key) {
       });
 }
 
-void NumpyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& source_value) {
-  if (!source_value || is_scalar_) break_graph("CD0503", "item assignment");
+void NumpyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& given) {
+  if (!given || is_scalar_) break_graph("CD0503", "item assignment");
+  const ValuePtr source_value = is_tensor(given) ? array_of_tensor(ex, given) : given;
   CallArgs args{.positional = {shared_from_this(), key, source_value}, .keywords = {}};
-  recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args,
-                [&]() -> ValuePtr {
-                  note_write(ex, value());
-                  Selection selection = select_items(ex, value(), key, Framework::kNumpy);
-                  ValuePtr source = source_value;
-                  if (Value* held = numpy_graph_value(ex, source_value); held && !graph_value(source_value))
-                    source = make_numpy_result(ex, held);
-                  const Value* held = graph_value(source);
-                  if (held && held->type.rank() > 0 && selection.view->type.rank() == 0 &&
-                      selection.indices.empty() && !has_ellipsis(ex, key))
-                    break_graph("CD0403", "an array as one element");
-                  // NumPy makes a Python int of it first, which raises for NaN and what is out of range.
-                  const auto* scalar = dynamic_cast<const NumpyValue*>(source.get());
-                  if (scalar && scalar->is_scalar() && held && runtime::is_float(held->type.dtype) &&
-                      selection.indices.empty() && !runtime::is_float(array_type().dtype) &&
-                      array_type().dtype != graph::DType::kBool)
-                    break_graph("CD0403", "a float as an element of integers");
-                  write_selection(ex, selection, source, Framework::kNumpy);
-                  return nullptr;
-                });
+  numpy_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args,
+             [&]() -> ValuePtr {
+               note_write(ex, value());
+               Selection selection = select_items(ex, value(), key, Framework::kNumpy);
+               ValuePtr source = source_value;
+               if (Value* held = numpy_graph_value(ex, source_value); held && !graph_value(source_value))
+                 source = make_numpy_result(ex, held);
+               const Value* held = graph_value(source);
+               if (held && held->type.rank() > 0 && selection.view->type.rank() == 0 &&
+                   selection.indices.empty() && !has_ellipsis(ex, key))
+                 break_graph("CD0403", "an array as one element");
+               // NumPy makes a Python int of it first, which raises for NaN and what is out of range.
+               const auto* scalar = dynamic_cast<const NumpyValue*>(source.get());
+               if (scalar && scalar->is_scalar() && held && runtime::is_float(held->type.dtype) &&
+                   selection.indices.empty() && !runtime::is_float(array_type().dtype) &&
+                   array_type().dtype != graph::DType::kBool)
+                 break_graph("CD0403", "a float as an element of integers");
+               write_selection(ex, selection, source, Framework::kNumpy);
+               return nullptr;
+             });
 }
 
 ValuePtr NumpyValue::length(Executor& ex) {
@@ -192,7 +194,16 @@ PyRef operator_function(const char* name) { return PyRef::borrow(library_object(
 
 }  // namespace
 
+// tensor + array: NumPy's reflected operator, as the tensor's gives up. array + tensor is an error, and a scalar leaves it to the
+// tensor.
+ValuePtr NumpyValue::beside_tensor(Executor& ex, int nb_op, const ValuePtr& tensor, bool reflected) {
+  if (is_scalar_) return nullptr;
+  if (!reflected) break_graph("CD0409", "an operator of an array and a tensor");
+  return wrapped_for_tensor(ex, binary(ex, nb_op, array_of_tensor(ex, tensor), true));
+}
+
 ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  if (is_tensor(other)) return beside_tensor(ex, nb_op, other, reflected);
   for (const OperatorRow& row : kOperators) {
     if (nb_op != row.op && nb_op != row.in_place) continue;
     if (!is_operand(other))
@@ -208,11 +219,11 @@ ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool
     if (row.op == kNbPower && array_type().dtype == graph::DType::kBool && !is_scalar_ && !reflected &&
         is_two(other)) {
       if (in_place) break_graph("CD0500", "**= of bool");
-      return recorded_call(ex, "call_function", operator_function(function), positional(operands),
-                           [&] { return call_numpy_named(ex, "numpy.square", {self}); });
+      return numpy_call(ex, "call_function", operator_function(function), positional(operands),
+                        [&] { return call_numpy_named(ex, "numpy.square", {self}); });
     }
-    return recorded_call(ex, "call_function", operator_function(function), positional(operands),
-                         [&] { return call_numpy_named(ex, row.path, operands, in_place); });
+    return numpy_call(ex, "call_function", operator_function(function), positional(operands),
+                      [&] { return call_numpy_named(ex, row.path, operands, in_place); });
   }
   return nullptr;
 }
@@ -224,12 +235,14 @@ ValuePtr NumpyValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   static constexpr Row kRows[] = {{"numpy.less", "lt"},    {"numpy.less_equal", "le"},
                                   {"numpy.equal", "eq"},   {"numpy.not_equal", "ne"},
                                   {"numpy.greater", "gt"}, {"numpy.greater_equal", "ge"}};  // Py_LT ... Py_GE
+  if (is_tensor(other) && is_scalar_) return nullptr;
+  if (is_tensor(other)) break_graph("CD0409", "a comparison of an array and a tensor");
   if (!is_operand(other))
     break_graph("CD0401",
                 std::string(kRows[py_op].function) + " of " + describe() + " and " + other->describe());
   std::vector<ValuePtr> operands = {shared_from_this(), other};
-  return recorded_call(ex, "call_function", operator_function(kRows[py_op].function), positional(operands),
-                       [&] { return call_numpy_named(ex, kRows[py_op].path, operands); });
+  return numpy_call(ex, "call_function", operator_function(kRows[py_op].function), positional(operands),
+                    [&] { return call_numpy_named(ex, kRows[py_op].path, operands); });
 }
 
 namespace {
@@ -249,7 +262,7 @@ ValuePtr numpy_scalar_binary(Executor& ex, const ValuePtr& scalar, int nb_op, co
                              bool reflected) {
   if (dynamic_cast<ArrayValue*>(other.get())) return nullptr;  // its own operators take scalars
   if (!is_number(other)) refuse_beside_scalar(scalar, other);
-  if (Value* held = graph_value(other); held && !other_framework(ex, Framework::kNumpy)) {
+  if (Value* held = graph_value(other); held) {
     use_framework(ex, Framework::kNumpy);
     return std::make_shared<NumpyValue>(held, /*is_scalar=*/true)
         ->binary(ex, plain_number_operation(nb_op), scalar, !reflected);
@@ -279,8 +292,8 @@ ValuePtr NumpyValue::unary(Executor& ex, Op op) {
   std::vector<ValuePtr> operands = {shared_from_this()};
   for (const Row& row : kRows)
     if (row.op == op)
-      return recorded_call(ex, "call_function", operator_function(row.function), positional(operands),
-                           [&] { return call_numpy_named(ex, row.path, operands); });
+      return numpy_call(ex, "call_function", operator_function(row.function), positional(operands),
+                        [&] { return call_numpy_named(ex, row.path, operands); });
   return SymbolicValue::unary(ex, op);
 }
 

@@ -10,6 +10,7 @@
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/numpy_values.h"
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sequence.h"
@@ -192,7 +193,7 @@ bool numpy_dtype_like(PyObject* object, DType* dtype) {
 }
 
 ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const CallArgs& given) {
-  use_framework(ex, graph::Framework::kNumpy);
+  const FrameworkRules rules(ex, graph::Framework::kNumpy);
   CallArgs args = given;
   std::shared_ptr<NumpyValue> out = take_out(ex, op, args, true);
   refuse_ufunc_options(args);
@@ -257,8 +258,8 @@ class UfuncReduce final : public SymbolicValue {
     if (all.positional.size() < 2 && !keyword_of(all, "axis", &axis))
       all.keywords.push_back({checked(PyUnicode_FromString("axis")), ex.constant_int(0)});
     PyRef target = checked(PyObject_GetAttrString(ufunc_->real_object(), "reduce"));
-    return recorded_call(ex, "call_function", std::move(target), all,
-                         [&] { return call_numpy_operator(ex, op_, false, all); });
+    return numpy_call(ex, "call_function", std::move(target), all,
+                      [&] { return call_numpy_operator(ex, op_, false, all); });
   }
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor& ex) override {
@@ -301,6 +302,7 @@ class NumpyCallable final : public SymbolicValue {
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
 
  private:
+  ValuePtr call_implementation(Executor& ex, const CallArgs& args);
   PyRef object_;
   const OpDef* op_;
   NumpySpecial special_;
@@ -316,13 +318,22 @@ bool only_constants(const CallArgs& args) {
 }
 
 ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
+  if (holds_tensor(ex, args)) {
+    const auto call = [&](const CallArgs& arrays) { return NumpyCallable::call(ex, arrays); };
+    if (ValuePtr result = call_with_tensors(ex, object_.get(), args, call)) return result;
+    return call_implementation(ex, args);
+  }
   if (special_) return special_(ex, object_.get(), args);
   // numpy.sqrt(2.0) of constants is a constant.
   if (only_constants(args)) return made_by_numpy(ex, object_.get(), args);
   if (op_)
-    return recorded_call(ex, "call_function", object_, args,
-                         [&] { return call_numpy_operator(ex, *op_, false, args); });
-  // A function that dispatches: its Python implementation is inlined.
+    return numpy_call(ex, "call_function", object_, args,
+                      [&] { return call_numpy_operator(ex, *op_, false, args); });
+  return call_implementation(ex, args);
+}
+
+// A function that dispatches: its Python implementation is inlined.
+ValuePtr NumpyCallable::call_implementation(Executor& ex, const CallArgs& args) {
   PyRef implementation = PyRef::steal(PyObject_GetAttrString(object_.get(), "_implementation"));
   if (!implementation) PyErr_Clear();
   if (implementation && PyFunction_Check(implementation.get()))
@@ -376,12 +387,12 @@ class ScalarTypeValue final : public SymbolicValue {
   }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     if (only_constants(args)) return made_by_numpy(ex, object_.get(), args);
-    const ValuePtr given = args.positional.size() == 1 ? args.positional[0] : nullptr;
+    ValuePtr given = args.positional.size() == 1 ? args.positional[0] : nullptr;
+    if (given && is_tensor(given)) given = array_of_tensor(ex, given);
     auto* array = dynamic_cast<NumpyValue*>(given.get());
     auto* number = dynamic_cast<DynamicFloatValue*>(given.get());
     if (!number && !(array && args.keywords.empty())) break_graph("CD0500", describe());
-    if (number) use_framework(ex, graph::Framework::kNumpy);
-    return recorded_call(ex, "call_function", object_, args, [&] {
+    return numpy_call(ex, "call_function", object_, args, [&] {
       return make_numpy_result(
           ex, append_call1(ex, "core.cast", {array ? array->value() : number->value(), dtype_}));
     });
@@ -410,8 +421,6 @@ ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& sourc
   TensorInfo info;
   read_tensor(object, &info);
   if (!info.obstacle.empty()) return make_opaque_tensor(ex, object, info.obstacle, from);
-  if (other_framework(ex, graph::Framework::kNumpy))
-    return make_opaque_tensor(ex, object, "an array in a graph of PyTorch's", from);
   return wrap_array_input(ex, object, from, make_input);
 }
 
@@ -422,8 +431,7 @@ ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& sour
   DType dtype;
   if (!scalar && !dtype_of_numpy_object(object, &dtype)) return nullptr;
   // A float64 that changes from call to call is an input, as Python's floats are.
-  if (scalar && is_float64(object) && ex.is_dynamic(source) &&
-      !other_framework(ex, graph::Framework::kNumpy)) {
+  if (scalar && is_float64(object) && ex.is_dynamic(source)) {
     guard_exact_type(ex, object, source);
     use_framework(ex, graph::Framework::kNumpy);
     graph::TensorType type;

@@ -1,9 +1,14 @@
 // Arrays from nothing and from Python data: numpy.zeros, arange, asarray and the like. What depends on
 // constants alone is made by NumPy once, at capture, and copied where the program could write to it or return
 // it.
+#include <algorithm>
+
+#include "graph/promotion.h"
+#include "graph/strides.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
+#include "symbolic/tensors/nonzero.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
@@ -59,8 +64,8 @@ ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (PyTuple_Check(result.get()) || PyList_Check(result.get())) break_graph("CD0415", "a list of arrays");
   if (!(numpy_access::array(result.get())->flags & numpy_access::kWriteable))
     break_graph("CD0502", "an array that is not writeable");
-  return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
-                       [&] { return embed(ex, std::move(result)); });
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args,
+                    [&] { return embed(ex, std::move(result)); });
 }
 
 namespace {
@@ -81,8 +86,7 @@ ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t 
     if (!size) break_graph("CD0401", "a shape");
     sizes.push_back(*size);
   }
-  use_framework(ex, graph::Framework::kNumpy);
-  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
     return numpy_array_value(ex, append_call1(ex, "core.full", {sizes, Sym(number), dtype}));
   });
 }
@@ -99,8 +103,8 @@ ValuePtr like(Executor& ex, PyObject* callable, const CallArgs& args, const char
   if (given[1] && !is_none(given[1]) &&
       !(given[1]->real_object() && numpy_dtype_like(given[1]->real_object(), &dtype)))
     break_graph("CD0502", "this dtype");
-  return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
-                       [&] { return numpy_array_value(ex, append_call1(ex, op, {array->value(), dtype})); });
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args,
+                    [&] { return numpy_array_value(ex, append_call1(ex, op, {array->value(), dtype})); });
 }
 ValuePtr zeros_like(Executor& ex, PyObject* f, const CallArgs& args) {
   return like(ex, f, args, "zeros_like");
@@ -149,7 +153,7 @@ ValuePtr convert(Executor& ex, PyObject* callable, const CallArgs& args, bool co
   bool has_dtype = dtype_value && !is_none(dtype_value);
   if (has_dtype && !(dtype_value->real_object() && numpy_dtype_like(dtype_value->real_object(), &dtype)))
     break_graph("CD0502", "this dtype");
-  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     ValuePtr result = array ? data : stacked(ex, *items);
     auto& value = static_cast<NumpyValue&>(*result);
     if (has_dtype && value.array_type().dtype != dtype)
@@ -164,6 +168,65 @@ ValuePtr array_function(Executor& ex, PyObject* f, const CallArgs& args) {
 }
 ValuePtr asarray_function(Executor& ex, PyObject* f, const CallArgs& args) {
   return convert(ex, f, args, false);
+}
+
+// The array itself where it is row-major and has dims.
+ValuePtr ascontiguousarray(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const ValuePtr given = args.positional.size() == 1 && args.keywords.empty() ? args.positional[0] : nullptr;
+  auto* array = dynamic_cast<NumpyValue*>(given.get());
+  if (!array) return made_by_numpy(ex, callable, args);
+  const graph::TensorType& type = array->array_type();
+  if (type.rank() > 0 && graph::is_contiguous(*ex.graph().sym, type)) return given;
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    Value* copy = append_call1(ex, "clone", {array->value(), std::string("contiguous_format")});
+    if (type.rank() == 0) copy = append_call1(ex, "reshape", {copy, std::vector<Sym>{Sym(1)}});
+    return numpy_array_value(ex, copy);
+  });
+}
+
+// numpy.copyto(target, source): target[...] = source, for a cast that is allowed.
+ValuePtr copyto(Executor& ex, PyObject*, const CallArgs& args) {
+  if (args.positional.size() != 2 || !args.keywords.empty())
+    break_graph("CD0501", "copyto with these arguments");
+  auto* target = dynamic_cast<NumpyValue*>(args.positional[0].get());
+  const Value* source = numpy_graph_value(ex, args.positional[1]);
+  if (!target || target->is_scalar() || !source || source->type.weak ||
+      !graph::can_cast_in_place(graph::Framework::kNumpy, source->type.dtype, target->array_type().dtype))
+    break_graph("CD0500", "copyto");
+  target->set_item(ex, ex.constant(PyRef::borrow(Py_Ellipsis)), args.positional[1]);
+  return ex.none();
+}
+
+// The places of what is not zero, as columns of one array where there are several.
+ValuePtr nonzero_columns(Executor& ex, const NumpyValue& array) {
+  const std::vector<Value*> indices = nonzero_indices(ex, array.value(), "nonzero");
+  std::vector<ValuePtr> columns;
+  if (indices.size() == 1)
+    return make_tuple(ex, {numpy_array_value(ex, append_call1(ex, "clone", {indices[0]}))});
+  Value* table = append_call1(ex, "stack", {indices, Sym(1)});
+  for (size_t i = 0; i < indices.size(); ++i)
+    columns.push_back(numpy_array_value(ex, append_call1(ex, "select", {table, Sym(1), Sym(i)})));
+  return make_tuple(ex, std::move(columns));
+}
+
+ValuePtr nonzero_function(Executor& ex, PyObject* callable, const CallArgs& args) {
+  auto* array = args.positional.size() == 1 && args.keywords.empty()
+                    ? dynamic_cast<NumpyValue*>(args.positional[0].get())
+                    : nullptr;
+  if (!array) break_graph("CD0500", "nonzero");
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args,
+                    [&] { return nonzero_columns(ex, *array); });
+}
+
+// numpy.where(condition) is nonzero.
+ValuePtr where_function(Executor& ex, PyObject* callable, const CallArgs& args) {
+  if (args.positional.size() == 1) return nonzero_function(ex, callable, args);
+  if (std::ranges::all_of(args.positional,
+                          [](const ValuePtr& value) { return value->as_constant().has_value(); }))
+    return made_by_numpy(ex, callable, args);
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    return call_numpy_operator(ex, *find_numpy_operator("numpy.where"), false, args);
+  });
 }
 
 ValuePtr dtype_of(Executor& ex, PyObject* callable, const CallArgs& args) {
@@ -197,8 +260,8 @@ constexpr const char* kCopy = "copy";
 ValuePtr copy_function(Executor& ex, PyObject* callable, const CallArgs& args) {
   auto* scalar = args.positional.empty() ? nullptr : dynamic_cast<NumpyValue*>(args.positional[0].get());
   if (scalar && scalar->is_scalar())
-    return recorded_call(ex, "call_function", PyRef::borrow(callable), args,
-                         [&] { return numpy_array_value(ex, append_call1(ex, "clone", {scalar->value()})); });
+    return numpy_call(ex, "call_function", PyRef::borrow(callable), args,
+                      [&] { return numpy_array_value(ex, append_call1(ex, "clone", {scalar->value()})); });
   CallArgs all = args;
   if (args.keywords.empty() && args.positional.size() == 1)
     all.keywords.push_back(
@@ -258,7 +321,11 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.ones_like", ones_like},
     {"numpy.array", array_function},
     {"numpy.asarray", asarray_function},
-    {"numpy.ascontiguousarray", made_by_numpy},
+    {"numpy.asanyarray", asarray_function},
+    {"numpy.copyto", copyto},
+    {"numpy.nonzero", nonzero_function},
+    {"numpy.where", where_function},
+    {"numpy.ascontiguousarray", ascontiguousarray},
     {"numpy.full", made_by_numpy},
     {"numpy.arange", made_by_numpy},
     {"numpy.linspace", made_by_numpy},

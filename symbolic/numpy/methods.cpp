@@ -6,6 +6,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/tensors/data_numbers.h"
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -181,6 +182,12 @@ ValuePtr fill_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return ex.none();
 }
 
+ValuePtr nonzero_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "nonzero", args, 0, 0);
+  PyObject* function = library_object("numpy", "nonzero");
+  return ex.wrap(function, constant_source(function))->call(ex, positional({self}));
+}
+
 template <const char* const& kName>
 ValuePtr value_method(Executor&, const ValuePtr&, const CallArgs&) {
   break_graph("CD0406", kName);
@@ -203,8 +210,8 @@ template <MethodName kName, auto kApply>
 ValuePtr recorded(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   CallArgs all = args;
   all.positional.insert(all.positional.begin(), self);
-  return recorded_call(ex, "call_method", PyRef::borrow(interned(kName.text)), all,
-                       [&] { return kApply(ex, self, args); });
+  return numpy_call(ex, "call_method", PyRef::borrow(interned(kName.text)), all,
+                    [&] { return kApply(ex, self, args); });
 }
 
 constexpr BuiltinMethodRow kMethods[] = {
@@ -216,6 +223,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"flatten", recorded<"flatten", flatten_method>},
     {"ravel", recorded<"ravel", ravel_method>},
     {"fill", recorded<"fill", fill_method>},
+    {"nonzero", nonzero_method},
     {"conj", recorded<"conj", same_method>},
     {"conjugate", recorded<"conjugate", same_method>},
     {"item", number_method<read_item, kItem>},
@@ -253,9 +261,9 @@ class BoundFunction final : public BoundMethod {
       : BoundMethod(std::move(self), std::move(name)), op_(op) {}
   std::string describe() const override { return std::string("ndarray.") + PyUnicode_AsUTF8(name().get()); }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
-    const CallArgs all = with_self(args);
-    return recorded_call(ex, "call_method", name(), all,
-                         [&] { return call_numpy_operator(ex, op_, false, all); });
+    const CallArgs all = with_self(with_arrays(ex, args));
+    return numpy_call(ex, "call_method", name(), all,
+                      [&] { return call_numpy_operator(ex, op_, false, all); });
   }
 
  private:
@@ -275,8 +283,8 @@ ValuePtr numpy_property(Executor& ex, NumpyValue& self, std::string_view name) {
   if (!row->is_array) return row->read(ex, self);
   CallArgs args{.positional = {self.shared_from_this(), ex.constant(PyRef::borrow(interned(row->name)))},
                 .keywords = {}};
-  return recorded_call(ex, "call_function", PyRef::borrow(library_object("builtins", "getattr")), args,
-                       [&] { return row->read(ex, self); });
+  return numpy_call(ex, "call_function", PyRef::borrow(library_object("builtins", "getattr")), args,
+                    [&] { return row->read(ex, self); });
 }
 
 ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name) {

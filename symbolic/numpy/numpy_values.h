@@ -1,7 +1,10 @@
 // NumPy's objects as symbolic values: arrays, scalars, dtypes, functions and ufuncs.
 #pragma once
 
+#include <functional>
+
 #include "graph/op.h"
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/tensors/array_value.h"
 
 namespace cdynamo::symbolic {
@@ -11,7 +14,8 @@ class NumpyValue final : public ArrayValue {
  public:
   NumpyValue(graph::Value* value, bool is_scalar, SourcePtr from = nullptr)
       : ArrayValue(value, std::move(from)), is_scalar_(is_scalar) {}
-  bool is_scalar() const { return is_scalar_; }
+  bool is_scalar() const override { return is_scalar_; }
+  graph::Framework framework() const override { return graph::Framework::kNumpy; }
 
   PyTypeObject* type() const override;
   std::string describe() const override {
@@ -36,14 +40,27 @@ class NumpyValue final : public ArrayValue {
   }
 
  private:
+  ValuePtr beside_tensor(Executor& ex, int nb_op, const ValuePtr& tensor, bool reflected);
   bool is_scalar_;
   RecipePtr read_only_;  // what makes an output that is not writeable
 };
 
 // ---- calls
+// recorded_call under NumPy's rules.
+template <typename F>
+ValuePtr numpy_call(Executor& ex, const char* kind, PyRef target, const CallArgs& args, F&& body) {
+  const FrameworkRules rules(ex, graph::Framework::kNumpy);
+  return recorded_call(ex, kind, std::move(target), args, std::forward<F>(body));
+}
+
 // 0-dim results are scalars, as NumPy's functions and ufuncs give them.
 ValuePtr make_numpy_result(Executor& ex, graph::Value* value);
-ValuePtr numpy_array_value(Executor& ex, graph::Value* value);
+// What NumPy gives where a tensor was among its arguments: Tensor.__array_wrap__ of each result.
+ValuePtr wrapped_for_tensor(Executor& ex, const ValuePtr& result);
+// A call of NumPy's with tensors among the arguments; `call` makes the same call with arrays in their place. Null: the function's
+// Python is to be inlined, for it asks for methods of its arguments.
+ValuePtr call_with_tensors(Executor& ex, PyObject* function, const CallArgs& args,
+                           const std::function<ValuePtr(const CallArgs&)>& call);
 ValuePtr call_numpy_operator(Executor& ex, const graph::OpDef& op, bool in_place, const CallArgs& args);
 // The operator of the table with this NumPy name ("numpy.add", "numpy.ndarray.sum"); null: none.
 const graph::OpDef* find_numpy_operator(std::string_view path);

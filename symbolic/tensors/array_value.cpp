@@ -125,29 +125,42 @@ TensorCapture& torch_capture(Executor& ex) {
   return capture;
 }
 
-bool other_framework(Executor& ex, Framework framework) {
-  return tensor_capture(ex).has_framework && ex.graph().framework != framework;
+namespace {
+
+void apply_rules(Executor& ex) {
+  const TensorCapture& capture = tensor_capture(ex);
+  const Framework between = capture.uses_numpy && !capture.uses_torch ? Framework::kNumpy : Framework::kTorch;
+  ex.graph().framework = capture.rules.empty() ? between : capture.rules.back();
 }
+
+}  // namespace
 
 void use_framework(Executor& ex, Framework framework) {
   TensorCapture& capture = tensor_capture(ex);
-  graph::Graph& graph = ex.graph();
-  if (capture.has_framework) {
-    if (graph.framework != framework) break_graph("CD0409", "");
-    return;
-  }
-  capture.has_framework = true;
-  graph.framework = framework;
-  if (framework == Framework::kNumpy && numpy_reports_errors())
+  bool& known = framework == Framework::kNumpy ? capture.uses_numpy : capture.uses_torch;
+  if (known) return;
+  if (framework == Framework::kTorch) {
+    torch_capture(ex);
+    if (!torch_access::dtype_of_scalar_type(capture.state.default_dtype, &ex.graph().torch_float))
+      throw SkipFrame{.reason = "torch's default dtype is not supported"};
+  } else if (numpy_reports_errors()) {
     throw SkipFrame{
         .reason = "numpy.errstate asks for floating-point errors to be raised or reported by a callback",
         .retry_later = true};
-  graph.default_float = graph::DType::kF64;
-  if (framework == Framework::kTorch) {
-    torch_capture(ex);
-    if (!torch_access::dtype_of_scalar_type(capture.state.default_dtype, &graph.default_float))
-      throw SkipFrame{.reason = "torch's default dtype is not supported"};
   }
+  known = true;
+  apply_rules(ex);
+}
+
+FrameworkRules::FrameworkRules(Executor& ex, Framework framework) : ex_(ex) {
+  use_framework(ex, framework);
+  tensor_capture(ex).rules.push_back(framework);
+  apply_rules(ex);
+}
+
+FrameworkRules::~FrameworkRules() {
+  tensor_capture(ex_).rules.pop_back();
+  apply_rules(ex_);
 }
 
 namespace {
@@ -284,8 +297,7 @@ bool is_read_only_view(const graph::Value* value) {
 void note_write(Executor& ex, const graph::Value* value) {
   TensorCapture& capture = tensor_capture(ex);
   refuse_write_to_select_by_tensor(ex, value);
-  if (ex.graph().framework == Framework::kNumpy && is_read_only_view(value))
-    break_graph("CD0411", "a read-only array");
+  if (is_read_only_view(value)) break_graph("CD0411", "a read-only array");
   const std::vector<Sym>& sizes = value->type.sizes;
   for (size_t d = 0; d < sizes.size(); ++d)
     if (value->type.strides[d] == Sym(int64_t{0}) &&

@@ -30,6 +30,10 @@ class ArrayValue : public SymbolicValue {
 
   bool requires_grad() const { return value_->requires_grad; }
 
+  virtual graph::Framework framework() const = 0;
+  // One of NumPy's scalars, known only at run time: what x.sum() gives of an array.
+  virtual bool is_scalar() const { return false; }
+
  protected:
   virtual RecipeKind output_kind() const { return RecipeKind::kTensor; }
   RecipePtr recipe_;
@@ -80,7 +84,10 @@ struct TensorCapture {
   std::shared_ptr<SymbolicValue> grad_mode_effect;
   AutocastState autocast, autocast_before;
   std::shared_ptr<SymbolicValue> autocast_effect;
-  bool has_framework = false;  // graph().framework is decided
+  bool uses_torch = false, uses_numpy = false;  // a tensor, an array or a call of theirs was met
+  std::vector<graph::Framework> rules;          // see FrameworkRules, innermost last
+  absl::flat_hash_set<const graph::Value*>
+      shared;  // storage that is both a tensor's and an array's, by its base
   std::vector<std::unique_ptr<ArrayInput>> inputs;
   // The input whose storage a value shares; values of their own storage are absent.
   absl::flat_hash_map<const graph::Value*, int> storage_of;
@@ -103,18 +110,29 @@ struct TensorCapture {
       backward_begins;  // nodes of the graph when a Function's backward was entered, outermost first
 };
 TensorCapture& tensor_capture(Executor& ex);
+const graph::Value* base_of(const TensorCapture& capture, const graph::Value* value);
 // A view that was made under no_grad, of what requires grad: for PyTorch it is a leaf of its own.
 bool is_another_leaf(const TensorCapture& capture, const graph::Value* value);
 // Same, once torch is known to be used: reads its state, and leaves the frame to Python where a mode is in
 // the way.
 TensorCapture& torch_capture(Executor& ex);
-// The graph becomes the framework's, or breaks where it is the other's already.
+// The program uses the framework: its state is read and guarded.
 void use_framework(Executor& ex, graph::Framework framework);
+
+// Calls that are captured while one lives follow the framework's rules (graph::Node::framework). The innermost counts; outside of all
+// they are torch's in a program that has used torch.
+class FrameworkRules {
+ public:
+  FrameworkRules(Executor& ex, graph::Framework framework);
+  ~FrameworkRules();
+  FrameworkRules(const FrameworkRules&) = delete;
+
+ private:
+  Executor& ex_;
+};
 
 // A tensor or array that is handed around and not compiled.
 ValuePtr make_opaque_tensor(Executor& ex, PyObject* object, std::string obstacle, const SourcePtr& source);
-// The graph is the other framework's already.
-bool other_framework(Executor& ex, graph::Framework framework);
 
 // Registers an input: guard, sizes, storage. `make` makes its value from the graph input.
 using MakeArray = std::shared_ptr<ArrayValue> (*)(graph::Value*, const SourcePtr&, PyObject*);

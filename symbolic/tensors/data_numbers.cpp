@@ -31,6 +31,7 @@ Value* only_element(Executor& ex, const ArrayValue& tensor, DType dtype, const c
 
 template <typename F>
 ValuePtr recorded_read(Executor& ex, const ArrayValue& tensor, const char* method, F&& read) {
+  const FrameworkRules rules(ex, tensor.framework());
   const ValuePtr self = const_cast<ArrayValue&>(tensor).shared_from_this();
   return recorded_call(ex, "call_method", PyRef::borrow(interned(method)), positional({self}), [&] {
     const WithoutGradient no_gradient(ex);

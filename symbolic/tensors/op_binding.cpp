@@ -7,6 +7,7 @@
 #include "graph/op.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/array_value.h"
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/data_bool.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sym_int.h"
@@ -124,8 +125,7 @@ class Binder {
     size_t self = convention_ == Convention::kTorchMethod ? 1 : 0;
     // x.view(2, 3): all that is left is one list of ints.
     bool varargs = slots.size() == self + 1 && schema.params[slots.back()].kind == ParamKind::kIntList &&
-                   values.size() > self && is_integer_value(values[self]) &&
-                   convention_ != Convention::kNumpy;
+                   values.size() > self && integer(values[self]) && convention_ != Convention::kNumpy;
     size_t plain = varargs ? self : values.size();
     if (plain > slots.size()) return false;
     for (size_t i = 0; i < plain; ++i)
@@ -159,6 +159,7 @@ class Binder {
       const char* name = PyUnicode_AsUTF8(keyword.name.get());
       int index = find_keyword(schema, name);
       if (index < 0) {
+        if (convention_ == Convention::kTorchMethod && std::string_view(name) == "out") return false;
         if (is_trivial_option(name, keyword.value)) continue;
         return false;
       }
@@ -193,10 +194,12 @@ class Binder {
   std::optional<Sym> integer(const ValuePtr& value) const {
     PyObject* object = constant_object(value);
     if (object && PyBool_Check(object)) return std::nullopt;
-    return as_sym(value);
+    return as_sym(convention_ == Convention::kNumpy ? value : without_numpy_scalar(ex_, value));
   }
 
-  bool convert(const Param& param, const ValuePtr& value, Arg& out) {
+  bool convert(const Param& param, const ValuePtr& given, Arg& out) {
+    const bool is_kept = convention_ == Convention::kNumpy || param.kind == ParamKind::kBool;
+    const ValuePtr value = is_kept ? given : without_numpy_scalar(ex_, given);
     switch (param.kind) {
       case ParamKind::kTensor: return convert_tensor(param, value, out);
       case ParamKind::kTensorList: return convert_tensors(param, value, out);
@@ -222,6 +225,13 @@ class Binder {
 
   bool convert_tensor(const Param& param, const ValuePtr& value, Arg& out) {
     const bool numbers = param.accepts_number || convention_ == Convention::kNumpy;
+    if (auto* array = dynamic_cast<ArrayValue*>(value.get()); array && !is_own(*array)) {
+      if (convention_ == Convention::kNumpy || !array->is_scalar() ||
+          !(numbers || has_scalar_overload(param.name)))
+        return false;
+      out = number_of_scalar(ex_, *array);
+      return true;
+    }
     if (graph::Value* held = graph_value(value)) {
       // A number that the graph holds is no tensor: it stands where a number may, in this overload or in
       // another.
@@ -230,6 +240,10 @@ class Binder {
       return true;
     }
     return numbers && convert_number(value, out);
+  }
+
+  bool is_own(const ArrayValue& array) const {
+    return (array.framework() == graph::Framework::kNumpy) == (convention_ == Convention::kNumpy);
   }
 
   bool has_scalar_overload(std::string_view name) const {
@@ -244,6 +258,8 @@ class Binder {
     if (!items) return false;
     std::vector<graph::Value*> values;
     for (const ValuePtr& item : *items) {
+      auto* array = dynamic_cast<ArrayValue*>(item.get());
+      if (array && !is_own(*array)) return false;
       graph::Value* held = graph_value(item);
       if (!held && !(param.list_elements_optional && is_none_object(item))) return false;
       values.push_back(held);

@@ -48,8 +48,23 @@ void for_each_value(std::vector<Arg>& args, F&& fn) {
 }
 
 graph::Value* base_of(TensorCapture& capture, graph::Value* value) {
-  auto found = capture.base_of.find(value);
-  return found == capture.base_of.end() ? value : found->second;
+  return const_cast<graph::Value*>(base_of(std::as_const(capture), const_cast<const graph::Value*>(value)));
+}
+
+// Eager's backward reads what it has saved from memory. PyTorch counts no write from across the border to NumPy, so the backward
+// finds there what was written, and says nothing.
+void refuse_write_to_saved(Executor& ex, const graph::Value* target) {
+  TensorCapture& capture = tensor_capture(ex);
+  const graph::Value* base = base_of(std::as_const(capture), target);
+  if (!capture.grad_mode || !capture.shared.contains(base)) return;
+  const graph::Value* counter = graph::view_history(target).counter;
+  for (const auto& node : ex.graph().nodes) {
+    if (std::ranges::none_of(node->results, &graph::Value::requires_grad)) continue;
+    graph::for_each_operand(*node, [&](const graph::Value* operand) {
+      if (base_of(std::as_const(capture), operand) == base && graph::view_history(operand).counter != counter)
+        break_graph("CD0416", "what a backward may read, past PyTorch's autograd");
+    });
+  }
 }
 
 // What grad mode makes of an operand that requires grad and is not, or no more, what its node in the graph computes.
@@ -153,6 +168,11 @@ void refuse_written_arguments(Executor& ex, const OpDef& op, const BoundCall& ca
 
 }  // namespace
 
+const graph::Value* base_of(const TensorCapture& capture, const graph::Value* value) {
+  auto found = capture.base_of.find(value);
+  return found == capture.base_of.end() ? value : found->second;
+}
+
 bool is_another_leaf(const TensorCapture& capture, const graph::Value* value) {
   return value->requires_grad && capture.cut.count(value) && graph::view_history(value).no_grad;
 }
@@ -164,6 +184,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   const bool any_gradient = capture.has_state && any_requires_grad(capture, std::move(differentiated));
   if (in_place) {
     note_write(ex, std::get<graph::Value*>(call.args.at(0)));
+    refuse_write_to_saved(ex, std::get<graph::Value*>(call.args.at(0)));
     note_written_gradient(ex, std::get<graph::Value*>(call.args.at(0)), any_gradient);
     capture.written_at[graph::view_history(std::get<graph::Value*>(call.args.at(0))).counter] =
         ex.graph().next_value_id();

@@ -27,7 +27,7 @@ class Taker {
                                     int user_call) {
     auto made = std::make_shared<Graph>(outer_.sym);
     made->framework = outer_.framework;
-    made->default_float = outer_.default_float;
+    made->torch_float = outer_.torch_float;
     find_saved(grad_outputs, results, gradients);
     for (const std::vector<Value*>* inputs : {&grad_outputs, &std::as_const(saved), &results})
       for (const Value* input : *inputs) {
@@ -67,6 +67,7 @@ class Taker {
     for (const Value* result : node.results) types.push_back(result->type);
     Node* made = to.add_node(node.op, node.overload, std::move(image.args), std::move(types));
     made->in_place = node.in_place;
+    made->framework = node.framework;
     made->no_grad = node.no_grad;
     made->location = node.location;
     made->user_call = user_call;

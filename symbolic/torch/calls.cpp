@@ -35,7 +35,7 @@ void refuse_shape_change(const graph::OpDef& op, bool in_place) {
 
 ValuePtr apply(Executor& ex, const graph::OpDef& op, bool in_place, const CallArgs& args,
                Convention convention) {
-  use_framework(ex, graph::Framework::kTorch);
+  const FrameworkRules rules(ex, graph::Framework::kTorch);
   refuse_shape_change(op, in_place);
   BoundCall call = bind_call(ex, op, args, convention, in_place);
   if (!in_place) cast_for_autocast(ex, op, call);
@@ -84,7 +84,7 @@ void refuse_overlap(Executor& ex, const graph::OpDef& op, graph::Value* out, std
 // The call without out=, then a copy: for tensors of the result's dtype and sizes, where eager neither casts nor resizes.
 ValuePtr apply_out(Executor& ex, const graph::OpDef& op, const ValuePtr& out_argument, const CallArgs& args,
                    Convention convention) {
-  use_framework(ex, graph::Framework::kTorch);
+  const FrameworkRules rules(ex, graph::Framework::kTorch);
   CallArgs rest = args;
   std::erase_if(rest.keywords, [&](const Keyword& other) { return other.value == out_argument; });
   const std::vector<ValuePtr> outs = one_or_many(ex, out_argument);

@@ -1,8 +1,12 @@
 // Tensors from Python data and from nothing: torch.tensor([...]), torch.zeros(...), with torch's defaults for
 // dtype and device. zeros, ones, full, arange and the like are operators of the table where it has them; what
 // is here needs rules of its own.
+#include <algorithm>
+
 #include "graph/converted_numbers.h"
 #include "graph/op.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/constant.h"
@@ -96,15 +100,35 @@ struct Options {
   std::optional<graph::Device> device;
 };
 
+// A copy of an array or of one of NumPy's scalars, laid out like it.
+graph::Value* from_array(Executor& ex, const ArrayValue& array, const Options& options) {
+  if (ex.state().branches) break_graph("CD0418", "a tensor of an array");
+  for (const Sym& stride : array.array_type().strides)
+    if (!ex.graph().sym->guard(graph::Relation::kLe, 0, stride, "a stride"))
+      break_graph("CD0409", "a tensor of an array with negative strides");
+  graph::Value* copy = append_call1(ex, "clone", {append_call1(ex, "data", {array.value()})});
+  const DType dtype = options.dtype.value_or(copy->type.dtype);
+  if (dtype != copy->type.dtype) copy = append_call1(ex, "core.cast", {copy, dtype});
+  const graph::Device device = options.device.value_or(graph::Device{});
+  return device == graph::Device{} ? copy : append_call1(ex, "core.to_device", {copy, device});
+}
+
 graph::Value* from_data(Executor& ex, const ValuePtr& value, const Options& options) {
   std::optional<DType> dtype = options.dtype;
   const graph::Device device = options.device.value_or(graph::Device{});
-  if (graph_value(value)) break_graph("CD0415", "a copy of a tensor, which warns");
+  if (is_tensor(value)) break_graph("CD0415", "a copy of a tensor, which warns");
+  if (auto* array = dynamic_cast<ArrayValue*>(value.get())) return from_array(ex, *array, options);
+  if (is_numpy_number(value)) {
+    DType known{};
+    PyRef its_dtype = checked(PyObject_GetAttrString(constant_object(value), "dtype"));
+    if (!dtype_of_numpy_object(its_dtype.get(), &known)) break_graph("CD0415", value->describe());
+    return from_data(ex, without_numpy_scalar(ex, value), {.dtype = dtype.value_or(known), .device = device});
+  }
   Data data;
   collect(ex, value, 0, data);
   if (!data.regular) break_graph("CD0415", value->describe());
   if (!dtype)
-    dtype = data.items.empty() || data.category == runtime::Category::kFloat ? ex.graph().default_float
+    dtype = data.items.empty() || data.category == runtime::Category::kFloat ? ex.graph().default_float()
             : data.category == runtime::Category::kInteger                   ? DType::kI64
                                                                              : DType::kBool;
   if (data.items.size() > 1 && all_known(data)) return embed(ex, value, *dtype, device);
@@ -135,7 +159,7 @@ Options read_options(Executor& ex, const char* function, const ValuePtr& dtype_v
 // torch.tensor(data, dtype=None, device=None, requires_grad=False, pin_memory=False).
 ValuePtr tensor_from_data(Executor& ex, PyObject* callable, const CallArgs& args) {
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
-    use_framework(ex, graph::Framework::kTorch);
+    const FrameworkRules rules(ex, graph::Framework::kTorch);
     std::vector<ValuePtr> given =
         bind_arguments(ex, "tensor", args, {"data", "dtype?", "device?", "requires_grad?", "pin_memory?"});
     return make_tensor(
@@ -144,12 +168,22 @@ ValuePtr tensor_from_data(Executor& ex, PyObject* callable, const CallArgs& args
   });
 }
 
+// torch.from_numpy(array)
+ValuePtr from_numpy(Executor& ex, PyObject*, const CallArgs& args) {
+  require_no_keywords(ex, "from_numpy", args);
+  require_count(ex, "from_numpy", args, 1, 1);
+  const ValuePtr& given = args.positional[0];
+  if (is_numpy_array(given)) return tensor_of_array(ex, given);
+  raise_error(ex, PyExc_TypeError, std::string("expected np.ndarray (got ") + type_name(given) + ")");
+}
+
 // torch.as_tensor(data, dtype=None, device=None): a tensor is returned as it is where its dtype and device are right.
 ValuePtr as_tensor(Executor& ex, PyObject* callable, const CallArgs& args) {
   return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
-    use_framework(ex, graph::Framework::kTorch);
+    const FrameworkRules rules(ex, graph::Framework::kTorch);
     std::vector<ValuePtr> given = bind_arguments(ex, "as_tensor", args, {"data", "dtype?", "device?"});
     const Options options = read_options(ex, "torch.as_tensor", given[1], given[2], {});
+    if (is_numpy_array(given[0])) given[0] = tensor_of_array(ex, given[0]);
     auto* tensor = dynamic_cast<TensorValue*>(given[0].get());
     if (!tensor) return make_tensor(ex, from_data(ex, given[0], options));
     const graph::TensorType& type = tensor->array_type();
@@ -161,7 +195,56 @@ ValuePtr as_tensor(Executor& ex, PyObject* callable, const CallArgs& args) {
   });
 }
 
+// torch.asarray(data) of what is no tensor.
+ValuePtr as_array(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const bool is_plain = std::ranges::all_of(args.keywords, [](const Keyword& keyword) {
+    const std::string_view name = PyUnicode_AsUTF8(keyword.name.get());
+    return name == "dtype" || name == "device";
+  });
+  if (!is_plain || args.positional.size() != 1 || is_tensor(args.positional[0]))
+    break_graph("CD0402", "torch.asarray with these arguments");
+  return as_tensor(ex, callable, args);
+}
+
+// torch.FloatTensor(data), torch.Tensor(data) of an array, whose memory is shared where its dtype is right, or of a sequence.
+ValuePtr of_class(Executor& ex, PyObject* callable, const CallArgs& args, std::optional<DType> class_dtype) {
+  const ValuePtr given = args.positional.size() == 1 && args.keywords.empty() ? args.positional[0] : nullptr;
+  const bool is_sequence = given && (given->type() == &PyList_Type || given->type() == &PyTuple_Type);
+  if (!given || !(is_numpy_array(given) || is_sequence))
+    break_graph("CD0415", "the constructor of a tensor class");
+  return recorded_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
+    const FrameworkRules rules(ex, graph::Framework::kTorch);
+    const DType dtype = class_dtype.value_or(ex.graph().default_float());
+    if (is_sequence) {
+      if (!runtime::is_float(dtype)) break_graph("CD0415", "the constructor of a tensor class of integers");
+      return make_tensor(ex, from_data(ex, given, {.dtype = dtype, .device = {}}));
+    }
+    const ValuePtr tensor = tensor_of_array(ex, given);
+    if (static_cast<TensorValue&>(*tensor).array_type().dtype == dtype) return tensor;
+    return call_named(ex, "to", {tensor, ex.constant(PyRef::borrow(torch_dtype_object(dtype)))});
+  });
+}
+template <DType kDType>
+ValuePtr of_typed_class(Executor& ex, PyObject* callable, const CallArgs& args) {
+  return of_class(ex, callable, args, kDType);
+}
+ValuePtr of_default_class(Executor& ex, PyObject* callable, const CallArgs& args) {
+  return of_class(ex, callable, args, std::nullopt);
+}
+
 constexpr SpecialRow kRows[] = {
+    {"torch.asarray", as_array},
+    {"torch.Tensor", of_default_class},
+    {"torch.HalfTensor", of_typed_class<DType::kF16>},
+    {"torch.FloatTensor", of_typed_class<DType::kF32>},
+    {"torch.DoubleTensor", of_typed_class<DType::kF64>},
+    {"torch.ByteTensor", of_typed_class<DType::kU8>},
+    {"torch.CharTensor", of_typed_class<DType::kI8>},
+    {"torch.ShortTensor", of_typed_class<DType::kI16>},
+    {"torch.IntTensor", of_typed_class<DType::kI32>},
+    {"torch.LongTensor", of_typed_class<DType::kI64>},
+    {"torch.BoolTensor", of_typed_class<DType::kBool>},
+    {"torch.from_numpy", from_numpy},
     {"torch.tensor", tensor_from_data},
     {"torch.as_tensor", as_tensor},
 };

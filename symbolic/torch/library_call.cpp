@@ -7,6 +7,7 @@
 #include "symbolic/interop/attributes.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/torch_access.h"
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/value_tools.h"
@@ -251,7 +252,7 @@ bool LibraryCalls::run(int64_t number, const runtime::TensorView* inputs, int nu
 }
 
 ValuePtr call_library(Executor& ex) {
-  use_framework(ex, graph::Framework::kTorch);
+  const FrameworkRules rules(ex, graph::Framework::kTorch);
   const TensorCapture& capture = torch_capture(ex);
   const torch_access::Api* api = torch_access::api();
   if (!capture.autocast.known || capture.autocast.enabled()) break_graph("CD0405", "called under autocast");
@@ -260,6 +261,10 @@ ValuePtr call_library(Executor& ex) {
   PyRef record = PyRef::borrow(PyList_GET_ITEM(records, PyList_GET_SIZE(records) - 1));
   PyRef types = checked(PyDict_New());
   std::vector<graph::Value*> operands = values_of_record(ex, record.get(), types.get());
+  for (const graph::Value* operand : operands)
+    if (const auto object = capture.objects.find(operand);
+        object != capture.objects.end() && !is_tensor(object->second))
+      break_graph("CD0409", object->second->describe() + " as an argument of PyTorch's");
   PyObject* describe = find_python_side(PythonSide::kDescribeLibraryCall);
   if (!describe) {  // what it imports of PyTorch's is not there in this version
     PyErr_Clear();

@@ -6,6 +6,7 @@
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/torch_access.h"
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/tensors/tensor_indexing.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/library_call.h"
@@ -82,8 +83,6 @@ ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& sour
       !runtime::is_float(info.view.dtype))  // what a number with a history was written to
     return make_opaque_tensor(ex, object, "a tensor of integers with a history", from);
   torch_capture(ex);
-  if (other_framework(ex, graph::Framework::kTorch))
-    return make_opaque_tensor(ex, object, "a tensor in a graph of NumPy's", from);
   return wrap_array_input(ex, object, from, make_input);
 }
 
@@ -176,12 +175,16 @@ ValuePtr TensorValue::get_item(Executor& ex, const ValuePtr& key) {
       });
 }
 
-void TensorValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& source_value) {
-  if (!source_value) break_graph("CD0403", "deletion of a tensor's item");
-  CallArgs args{.positional = {shared_from_this(), key, source_value}, .keywords = {}};
+void TensorValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& given) {
+  if (!given) break_graph("CD0403", "deletion of a tensor's item");
+  if (is_numpy_array(given)) break_graph("CD0409", "an array as an item of a tensor");
+  CallArgs args{.positional = {shared_from_this(), key, given}, .keywords = {}};
   recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args,
                 [&]() -> ValuePtr {
                   note_write(ex, value());
+                  ValuePtr source_value = without_numpy_scalar(ex, given);
+                  if (auto* scalar = dynamic_cast<ArrayValue*>(given.get()); scalar && scalar->is_scalar())
+                    source_value = make_tensor(ex, number_of_scalar(ex, *scalar));
                   write_selection(ex, select_items(ex, value(), key, graph::Framework::kTorch), source_value,
                                   graph::Framework::kTorch);
                   return nullptr;

@@ -3,6 +3,7 @@
 // code, which is inlined.
 #pragma once
 
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/tensors/array_value.h"
 
 namespace cdynamo::symbolic {
@@ -14,6 +15,7 @@ class TensorValue final : public ArrayValue {
       : ArrayValue(value, std::move(from)), type_(type) {}
 
   PyTypeObject* type() const override { return type_; }
+  graph::Framework framework() const override { return graph::Framework::kTorch; }
   std::string describe() const override { return "tensor " + type_text(array_type()); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) override;
@@ -34,8 +36,6 @@ class TensorValue final : public ArrayValue {
 
 ValuePtr self_of(ArrayValue& array);
 
-// The result of an operator.
-ValuePtr make_tensor(Executor& ex, graph::Value* value);
 // torch.Size of these sizes.
 ValuePtr make_size(Executor& ex, const std::vector<graph::Sym>& sizes);
 

@@ -19,11 +19,6 @@ constexpr const char* kHook = "a hook of a tensor";
 
 // ---- who reads a tensor
 
-const Value* base_of(const TensorCapture& capture, const Value* value) {
-  auto found = capture.base_of.find(value);
-  return found == capture.base_of.end() ? value : found->second;
-}
-
 // A Function of the user, whose results have their history from it.
 bool is_function(const Node& node) {
   if (node.op->name != "core.function") return false;

@@ -2,6 +2,7 @@
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/tensors/data_numbers.h"
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/leaf_gradients.h"
 #include "symbolic/torch/size.h"
@@ -233,7 +234,6 @@ ValuePtr value_method(Executor&, const ValuePtr&, const CallArgs&) {
 }
 constexpr const char* kItem = "item()";
 constexpr const char* kToList = "tolist()";
-constexpr const char* kNumpy = "numpy()";
 constexpr const char* kNonZero = "is_nonzero()";
 constexpr const char* kDataPointer = "data_ptr()";
 constexpr const char* kFloat = "float()";
@@ -288,6 +288,14 @@ ValuePtr repeat_interleave_method(Executor& ex, const ValuePtr& self, const Call
                            Convention::kTorchMethod);
 }
 
+// x.numpy(*, force=False)
+ValuePtr numpy_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  const ValuePtr force = bind_arguments(ex, "numpy", args, {"*force?"})[0];
+  PyObject* wanted = force ? constant_object(force) : Py_False;
+  if (wanted != Py_True && wanted != Py_False) break_graph("CD0409", "numpy() with this argument");
+  return array_of_tensor(ex, self, wanted == Py_True);
+}
+
 ValuePtr itself_method(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
 
 constexpr BuiltinMethodRow kMethods[] = {
@@ -311,8 +319,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"has_names", false_method},
     {"item", number_method<read_item, kItem>},
     {"tolist", number_method<read_list, kToList>},
-    {"numpy", value_method<kNumpy>},
-    {"__array__", value_method<kNumpy>},
+    {"numpy", numpy_method},
     {"is_nonzero", number_method<read_bool, kNonZero>},
     {"repeat_interleave", repeat_interleave_method},
     {"data_ptr", value_method<kDataPointer>},

@@ -1,4 +1,5 @@
 // Python's operators on torch.Tensor, as torch/_tensor.py and the methods of TensorBase define them.
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/constant.h"
@@ -61,15 +62,12 @@ const OperatorRow* find_row(int nb_op, bool* in_place) {
 
 // What a tensor's operators take as the other operand; others give NotImplemented.
 bool is_operand(const ValuePtr& value) {
-  if (dynamic_cast<TensorValue*>(value.get())) return true;
-  return number_argument(value) || graph_value(value);
+  if (is_numpy_array(value)) return false;
+  return number_argument(value) || graph_value(value) || is_numpy_number(value);
 }
 
-// NotImplemented, unless tensors take the operand and no graph of torch's holds it: NumPy's scalars and arrays, and
-// complex numbers.
+// NotImplemented, unless tensors take the operand and no graph of torch's holds it: complex numbers.
 ValuePtr not_implemented(const ValuePtr& other) {
-  if (std::string_view(other->type()->tp_name).starts_with("numpy."))
-    break_graph("CD0409", other->describe());
   if (PyType_IsSubtype(other->type(), &PyComplex_Type))
     break_graph("CD0401", "a tensor's operator with " + other->describe());
   return nullptr;
@@ -103,6 +101,7 @@ ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
 
 ValuePtr TensorValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   static constexpr const char* kOps[] = {"lt", "le", "eq", "ne", "gt", "ge"};  // Py_LT ... Py_GE
+  if (is_numpy_array(other)) break_graph("CD0409", "a comparison of a tensor and an array");
   if (!is_operand(other)) return not_implemented(other);
   ValuePtr self = shared_from_this();
   return recorded_call(ex, "call_function", operator_function(kOps[py_op]), operands({self, other}),

@@ -193,8 +193,6 @@ constexpr SpecialRow kRows[] = {
     {"torch._C._are_functorch_transforms_active", always_false},
     {"torch._C._functorch.peek_interpreter_stack", always_none},
     {"torch.overrides.is_tensor_like", is_tensor},
-    {"torch.Tensor", tensor_class_call},
-    {"torch.FloatTensor", tensor_class_call},
     {"torch.nn.Parameter", tensor_class_call},
     {"torch.randperm", random_call},
     {"torch.poisson", random_call},

@@ -233,7 +233,7 @@ void check_operator(const OpDef& def, int overload, std::string_view text) {
   const std::string name = std::string(def.parsed[overload].text) + " with " + std::string(text);
   Graph graph;
   graph.framework = def.name.starts_with("np.") ? Framework::kNumpy : Framework::kTorch;
-  graph.default_float = DType::kF64;
+  graph.torch_float = DType::kF64;
   Builder b(graph, Level::kCore);
   SampleMaker sample(graph, def.parsed[overload], text);
   try {

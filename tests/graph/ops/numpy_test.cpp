@@ -22,7 +22,7 @@ struct NumpyProgram {
   std::vector<DenseTensor> inputs;
   NumpyProgram() {
     graph.framework = Framework::kNumpy;
-    graph.default_float = DType::kF64;
+    graph.torch_float = DType::kF64;
   }
   Value* array(std::vector<int64_t> sizes, std::vector<double> values, DType dtype = DType::kF64) {
     inputs.push_back(DenseTensor::of(sizes, std::move(values), dtype));

@@ -1,0 +1,616 @@
+"""Programs that mix PyTorch and NumPy: one graph each, with each framework's own results, views of one memory, and gradients."""
+
+import copy
+import os
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import cdynamo
+
+READS_NUMBERS = os.environ.get("CDYNAMO_TEST_BACKEND", "native") == "native"  # within a graph
+
+
+def f32(*sizes):
+    return torch.arange(1.0, 1 + int(np.prod(sizes, dtype=int))).reshape(sizes) / 4
+
+
+def f64(*sizes):
+    return np.arange(1.0, 1 + int(np.prod(sizes, dtype=int))).reshape(sizes) / 4
+
+
+def leaf(*sizes):
+    return f32(*sizes).requires_grad_()
+
+
+def facts(value):
+    """What is the same of two equal results: types, dtypes, strides, values."""
+    if isinstance(value, (tuple, list)):
+        return [type(value), *map(facts, value)]
+    if isinstance(value, dict):
+        return {key: facts(item) for key, item in value.items()}
+    if isinstance(value, torch.Tensor):
+        return [type(value), value.dtype, tuple(value.shape), value.stride(), value.requires_grad]
+    if isinstance(value, np.ndarray):
+        return [type(value), value.dtype, value.shape, value.strides, value.flags.writeable]
+    return [type(value), getattr(value, "dtype", None)]
+
+
+def leaves(value):
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return [x for item in value for x in leaves(item)] if isinstance(value, (tuple, list)) else [value]
+
+
+def on_memory(value):
+    """The array on the memory of a tensor or an array."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().numpy()
+    return value if isinstance(value, np.ndarray) else np.zeros(0)
+
+
+def sharing(values):
+    return [[np.shares_memory(on_memory(a), on_memory(b)) for b in values] for a in values]
+
+
+def assert_equal(got, expected):
+    assert facts(got) == facts(expected)
+    for a, b in zip(leaves(got), leaves(expected), strict=True):
+        if isinstance(a, (torch.Tensor, np.ndarray, np.generic, float)):
+            a, b = (x.detach() if isinstance(x, torch.Tensor) else x for x in (a, b))
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-6, atol=1e-7)
+        else:
+            assert a == b
+
+
+def fresh(args):
+    return copy.deepcopy(args)
+
+
+def check(function, *args, calls=2, fullgraph=READS_NUMBERS):
+    compiled = cdynamo.optimize(function, fullgraph=fullgraph)
+    for _ in range(calls):
+        theirs, ours = fresh(args), fresh(args)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy's on __array_wrap__
+            expected = function(*theirs)
+        got = compiled(*ours)
+        assert_equal(got, expected)
+        assert_equal(ours, theirs)
+        assert sharing(leaves([got, ours])) == sharing(leaves([expected, theirs]))
+        differentiable = [x for x in leaves(expected) if isinstance(x, torch.Tensor) and x.requires_grad]
+        if differentiable:
+            sum(x.sum() for x in differentiable).backward()
+            sum(x.sum() for x in leaves(got) if isinstance(x, torch.Tensor) and x.requires_grad).backward()
+            for a, b in zip(leaves(ours), leaves(theirs), strict=True):
+                if isinstance(b, torch.Tensor) and b.is_leaf:
+                    assert (a.grad is None) == (b.grad is None)
+                    if b.grad is not None:
+                        torch.testing.assert_close(a.grad, b.grad)
+
+
+ROUND_TRIPS = [
+    ("numpy", lambda x: x.numpy(), f32(3)),
+    ("numpy of a result", lambda x: (x * 2).numpy(), f32(3)),
+    ("numpy and the tensor", lambda x: ((y := x * 2), y.numpy()), f32(3)),
+    ("detach", lambda x: (x.detach().numpy(), x * 2), leaf(3)),
+    ("force", lambda x: x.numpy(force=True) + 1, leaf(3)),
+    ("asarray", lambda x: np.asarray(x), f32(3)),
+    ("asarray with a dtype", lambda x: np.asarray(x, dtype=np.float64), f32(3)),
+    ("array", lambda x: np.array(x), f32(2, 3)),
+    ("array of a transpose", lambda x: np.array(x.T), f32(2, 3)),
+    ("array of a list", lambda x: np.array([x[0], x[1]]), f32(2, 3)),
+    ("__array__", lambda x: x.__array__(), f32(3)),
+    ("__array__ with a dtype", lambda x: x.__array__(np.float64), f32(3)),
+    ("from_numpy", lambda a: torch.from_numpy(a), f64(3)),
+    ("from_numpy of a result", lambda a: torch.from_numpy(a + 1), f64(3)),
+    ("from_numpy of a slice", lambda a: torch.from_numpy(a[::2]), f64(5)),
+    ("from_numpy of bools", lambda a: torch.from_numpy(a > 1), f64(5)),
+    ("as_tensor", lambda a: torch.as_tensor(a), f64(3)),
+    ("as_tensor with a dtype", lambda a: torch.as_tensor(a, dtype=torch.float32), f64(3)),
+    ("tensor", lambda a: torch.tensor(a), f64(3)),
+    ("tensor of a transpose", lambda a: torch.tensor(a.T), f64(2, 3)),
+    ("tensor of columns", lambda a: torch.tensor(a[:, ::2]), f64(2, 3)),
+    ("tensor with a dtype", lambda a: torch.tensor(a, dtype=torch.float32), f64(3)),
+    ("tensor of a NumPy scalar", lambda a: torch.tensor(a.sum()), f64(3)),
+    ("tensor of constants", lambda x: x + torch.tensor(np.float64(2)) + torch.tensor(np.float32(1)), f32(3)),
+    ("new_tensor", lambda x: x.new_tensor(x.numpy().astype(np.float64)), f32(3)),
+    ("round trip", lambda x: torch.from_numpy(np.sin(x.numpy())) * 2, f32(3)),
+    ("round trip of an array", lambda a: torch.exp(torch.from_numpy(a)).numpy().sum(axis=0), f64(2, 3)),
+    ("a view and back", lambda x: torch.from_numpy(x.numpy().T), f32(2, 3)),
+    ("0-dim", lambda x: x.sum().numpy(), f32(3)),
+    ("0-dim to a scalar", lambda x: x.sum().numpy()[()], f32(3)),
+    ("0-dim and on", lambda x: x.sum().numpy() + 1, f32(3)),
+    ("0-dim back", lambda x: torch.from_numpy(x.sum().numpy()) + x, f32(3)),
+    ("cumulated", lambda x: torch.from_numpy(np.cumsum(x.numpy(), dtype=np.float64)), f32(4)),
+    ("contiguous", lambda x: torch.from_numpy(np.ascontiguousarray(x.numpy().T)), f32(2, 3)),
+]
+
+
+@pytest.mark.parametrize("name, function, arg", ROUND_TRIPS, ids=[row[0] for row in ROUND_TRIPS])
+def test_one_as_the_other(name, function, arg):
+    check(function, arg)
+
+
+X, I, A, B = f32(3), torch.tensor([0, 2]), f64(3), np.array([True, False, True])
+TOGETHER = [
+    ("tensor + array", lambda x, a: x + a, X, A),
+    ("tensor - array", lambda x, a: x - a, X, A),
+    ("tensor ** array", lambda x, a: x**a, X, A),
+    ("tensor @ array", lambda x, a: x @ a, X, A),
+    ("bools", lambda x, a: (x > 0.5) & (a > 0.5), X, A),
+    ("transposed", lambda x, a: x.T + a.T, f32(2, 3), f64(2, 3)),
+    ("0-dim tensor * array", lambda x, a: x.sum() * a, X, A),
+    ("tensor * float64", lambda x, a: x * a.sum(), X, A),
+    ("float64 * tensor", lambda x, a: a.sum() * x, X, A),
+    ("float64 - tensor", lambda x, a: a.sum() - x, X, A),
+    ("ints * float64", lambda i, a: i * a.max(), I, A),
+    ("ints * int64", lambda i, a: i * a.argmax(), I, A),
+    ("ints // int64", lambda i, a: i // np.int64(2), I, A),
+    ("ints / int64", lambda i, a: i / np.int64(2), I, A),
+    ("0-dim + float64", lambda x, a: x.sum() + a.sum(), X, A),
+    ("float64 < tensor", lambda x, a: (a.mean() < x, x < a.mean(), x.sum() > a.sum()), X, A),
+    ("constants", lambda x, a: (x * np.float64(2), np.float32(2) * x, np.int64(2) * x, x ** np.float64(2)), X, A),
+    ("constants and ints", lambda i, a: (i * np.float64(2), np.int64(3) * i), I, A),
+    ("clamp", lambda x, a: torch.clamp(x, max=np.float64(0.5)), X, A),
+    ("where", lambda x, a: torch.where(x > 0.5, x, np.float64(2)), X, A),
+    ("full", lambda x, a: torch.full((np.int64(2), 3), np.float32(2)) + x, X, A),
+    ("sizes", lambda x, a: x.reshape(np.int64(1), -1).repeat(np.int64(2), 1), X, A),
+    ("shape", lambda x, a: np.zeros(x.shape) + a, X, A),
+    ("size of an array", lambda x, a: torch.zeros(a.shape[0]) + x, X, A),
+    ("integer division", lambda i, a: (torch.from_numpy(i.numpy() // 2), i // 2), torch.tensor([-3, 5]), A),
+    ("true division", lambda i, a: (i.numpy() / 2, i / 2), torch.tensor([-3, 5]), A),
+    ("remainders", lambda i, a: (i.numpy() % -2, i % -2), torch.tensor([-3, 5]), A),
+    ("promotion", lambda x, a: (x.numpy() * a, x * torch.from_numpy(a), x.numpy() * 2.5, x * 2.5), X, A),
+    ("small ints", lambda i, a: (i.numpy() + 1, i + 1, i.numpy() * 0.5, i * 0.5), I.to(torch.int8), A),
+    ("means of ints", lambda i, a: i.numpy().mean() + torch.ones(2), I, A),
+    ("array by tensor", lambda i, a: a[i], I, A),
+    ("array by 0-dim", lambda i, a: a[i[1]] + 1, I, A),
+    ("tensor by array", lambda i, x: x[i], np.array([0, 2]), X),
+    ("tensor by bools", lambda b, x: x[b], B, X),
+    ("array by bools", lambda x, a: a[x > 0.5], X, A),
+    ("rows by array", lambda i, x: x[i, i], np.array([0, 1]), f32(2, 3)),
+    ("float", lambda x, a: float(x.numpy().mean()) * a, X, A),
+    ("int", lambda x, a: a * x.item(), f32(1), A),
+    ("dot", lambda x, a: a.dot(x), X, A),
+]
+
+
+@pytest.mark.parametrize("name, function, x, y", TOGETHER, ids=[row[0] for row in TOGETHER])
+def test_both_in_one_expression(name, function, x, y):
+    check(function, x, y)
+
+
+OF_TENSORS = [
+    lambda x: np.sin(x),
+    lambda x: np.add(x, x),
+    lambda x: np.add(x, 1),
+    lambda x: np.isnan(x),
+    lambda x: np.greater(x, 1),
+    lambda x: np.maximum(x, 0.5),
+    lambda x: np.divmod(x, 2),
+    lambda x: np.sqrt(x.sum()),
+    lambda x: np.matmul(x, x.T),
+    lambda x: np.concatenate([x, x]),
+    lambda x: np.concatenate([x, x.numpy().astype(np.float64)], axis=1),
+    lambda x: np.stack([x, x]),
+    lambda x: np.vstack([x, x]),
+    lambda x: np.where(x > 1, x, 0),
+    lambda x: np.dot(x, x.T),
+    lambda x: np.clip(x, 0.5, 1),
+    lambda x: np.abs(x),
+    lambda x: np.expand_dims(x, 0),
+    lambda x: np.transpose(x),
+    lambda x: np.reshape(x, (3, 2)),
+    lambda x: np.zeros_like(x),
+    lambda x: np.ones_like(x) + np.copy(x),
+    lambda x: np.ravel(x),
+    lambda x: np.tile(x, 2),
+    lambda x: np.diff(x),
+    lambda x: np.outer(x[0], x[1]),
+    lambda x: np.argmax(x),
+    lambda x: np.cumsum(x, axis=0),
+    lambda x: np.round(x),
+    lambda x: np.linalg.norm(x),
+    lambda x: np.squeeze(x[None]),
+    lambda x: np.float64(x[0, 0]),
+    lambda x: np.float32(x.sum()),
+    lambda x: np.shape(x)[0],
+    lambda x: np.array_equal(x, x.numpy()) and 1,
+    lambda x: np.einsum("ij,kj->ik", x, x),
+    lambda x: np.tensordot(x, x, ((1,), (1,))),
+]
+
+
+@pytest.mark.parametrize("function", OF_TENSORS, ids=range(len(OF_TENSORS)))
+def test_numpy_functions_of_tensors(function):
+    check(function, f32(2, 3), fullgraph=False)
+
+
+def add_in_place(x, a):
+    x += a  # a new tensor: the tensor's operator gives up, and so its name is bound to what NumPy's gives
+    return x
+
+
+def items_by_bools(x, a):
+    x[a > 0.5] = 0
+    a[x > 0.1] = 7
+
+
+def items(x, a):
+    x[0] = a[1]
+    x[1] = np.float64(3)
+    a[0] = x[1]
+    a[1:] = x[1:]
+
+
+@pytest.mark.parametrize("function", [add_in_place, items_by_bools, items])
+def test_assignments(function):
+    check(function, X, A)
+
+
+# ---- views of one memory
+
+
+def write_through_the_array(x):
+    a = x.numpy()
+    a[0] = 7
+    a *= 2
+    return x + 1
+
+
+def write_through_the_tensor(x):
+    a = x.numpy()
+    x.add_(1)
+    return a.sum(), a
+
+
+def write_to_an_argument(a):
+    t = torch.from_numpy(a)
+    t[1:] = 5
+    return a * 2
+
+
+def write_to_the_array_of_a_tensor(a):
+    t = torch.from_numpy(a)
+    a += 1
+    return t.sum(), t
+
+
+def write_to_a_result(x):
+    y = x * 2
+    y.numpy()[1] = -1
+    return y, y.sum()
+
+
+def views_of_views(x):
+    rows = x.numpy().T[1:]
+    rows += 10
+    back = torch.from_numpy(rows)
+    back[0].zero_()
+    return rows, back, x
+
+
+def two_results_on_one_memory(x):
+    y = x.exp()
+    return y, y.numpy(), y.numpy()[1:], torch.from_numpy(y.numpy())
+
+
+def only_the_view(x):
+    return (x * 3).numpy()[::2]
+
+
+@pytest.mark.parametrize(
+    "function", [write_through_the_array, write_through_the_tensor, write_to_a_result, only_the_view]
+)
+def test_writes_are_seen(function):
+    check(function, f32(5))
+
+
+@pytest.mark.parametrize("function", [write_to_an_argument, write_to_the_array_of_a_tensor])
+def test_writes_to_arrays_are_seen(function):
+    check(function, f64(5))
+
+
+@pytest.mark.parametrize("function", [views_of_views, two_results_on_one_memory])
+def test_views_share_memory(function):
+    check(function, f32(3, 4))
+
+
+def test_one_memory_in_two_arguments():
+    def f(a, t):
+        a += 1
+        return t * 2
+
+    compiled = cdynamo.optimize(f)
+    for _ in range(2):
+        a = np.ones(3)
+        np.testing.assert_array_equal(compiled(a, torch.from_numpy(a)), [4, 4, 4])
+        a, t = np.ones(3), torch.ones(3, dtype=torch.float64)
+        np.testing.assert_array_equal(compiled(a, t), [2, 2, 2])
+
+
+# ---- gradients
+
+
+def with_a_metric(w, x, target):
+    prediction = torch.tanh(x @ w)
+    loss = (prediction - target).square().mean()
+    error = np.abs(prediction.detach().numpy() - target.numpy())
+    return loss, error.max(), error.mean(axis=0)
+
+
+def weights_of_numpy(w, x, target):
+    weights = np.exp(-np.abs(target.numpy()))
+    weights /= weights.sum()
+    return ((x @ w - target).square() * torch.from_numpy(weights)).sum(), weights
+
+
+def through_a_cut(w, x, target):
+    scale = float(np.linalg.norm(w.detach().numpy()))
+    return (w / scale).sum() + (x @ w).sum()
+
+
+def numbers_of_numpy(w, x, target):
+    return (w * target.numpy().mean()).sum() * np.float64(0.5)
+
+
+def under_no_grad(w, x, target):
+    with torch.no_grad():
+        a = w.numpy() * 2
+    return (w * torch.from_numpy(a)).sum(), a
+
+
+@pytest.mark.parametrize("function", [with_a_metric, weights_of_numpy, through_a_cut, numbers_of_numpy, under_no_grad])
+def test_gradients_flow_through_the_torch_part(function):
+    check(function, leaf(3, 2), f32(4, 3), f32(4, 2) / 2)
+
+
+def test_arrays_as_data():
+    def step(w, batch, labels):
+        x = torch.from_numpy(batch).float() / 255
+        logits = x @ w
+        loss = torch.nn.functional.cross_entropy(logits, torch.as_tensor(labels))
+        correct = (logits.detach().numpy().argmax(axis=1) == labels).mean()
+        return loss, correct
+
+    images = np.arange(24, dtype=np.uint8).reshape(4, 6) * 10
+    check(step, leaf(6, 3), images, np.array([0, 2, 1, 1]))
+
+
+def test_writes_past_the_gradient():
+    def f(w, x):
+        w.detach().numpy()[0] = 3
+        return x * 2
+
+    check(f, leaf(3), f32(3))
+
+
+def after_it_was_read(w, x):
+    y = x * 2
+    z = w * y
+    y.numpy()[0] = 100
+    return z
+
+
+def after_it_was_shared(w, x):
+    a = np.ones(3, dtype=np.float32)
+    z = w * torch.from_numpy(a) * x
+    a += 1
+    return z
+
+
+def to_an_input(w, x):
+    z = w * x
+    x.numpy()[0] = 100
+    return z
+
+
+def to_an_array(w, x):
+    return numpy_input(w, x.numpy())
+
+
+def numpy_input(w, a):
+    z = w * torch.from_numpy(a)
+    a += 1
+    return z
+
+
+def to_what_is_copied(w, x):
+    z = (w * (x * 2).exp()) ** 2
+    x.numpy()[0] = 100
+    return z
+
+
+@pytest.mark.parametrize(
+    "function", [after_it_was_read, after_it_was_shared, to_an_input, to_an_array, to_what_is_copied]
+)
+def test_a_backward_reads_what_numpy_has_written(function):
+    check(function, leaf(3), f32(3), fullgraph=False)
+
+
+def test_a_backward_reads_what_was_written_to_an_array():
+    check(numpy_input, leaf(3), f32(3).numpy(), fullgraph=False)
+
+
+def test_no_derivative_is_left_out():
+    def f(a):
+        return (torch.from_numpy(a) ** 2).numpy().sum()
+
+    with pytest.raises(cdynamo.GraphBreakError):
+        cdynamo.grad(f)(f64(3))
+
+
+def test_training_with_data_of_numpy():
+    def train(step):
+        torch.manual_seed(0)
+        generator = np.random.default_rng(0)
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        history = []
+        compiled = step(model)
+        for _ in range(5):
+            x = generator.normal(size=(8, 3)).astype(np.float32)
+            y = x.sum(axis=1, keepdims=True)
+            optimizer.zero_grad()
+            loss, worst = compiled(x, y)
+            loss.backward()
+            optimizer.step()
+            history.append((loss.item(), float(worst)))
+        return history
+
+    def step(model):
+        def run(x, y):
+            prediction = model(torch.from_numpy(x))
+            loss = torch.nn.functional.mse_loss(prediction, torch.from_numpy(y))
+            return loss, np.abs(prediction.detach().numpy() - y).max()
+
+        return run
+
+    got = train(lambda model: cdynamo.optimize(step(model), fullgraph=True))
+    np.testing.assert_allclose(got, train(step), rtol=1e-5)
+
+
+# ---- whole programs
+
+
+def policy_step(state, weights):
+    """An environment in NumPy, a policy in torch."""
+    observation = torch.as_tensor(state, dtype=torch.float32)
+    action = torch.tanh(weights @ observation).numpy()
+    position, velocity = state[0], state[1]
+    velocity = velocity + 0.1 * float(action[0]) - 0.05 * np.sin(position)
+    state = np.array([position + velocity, velocity])
+    reward = -np.abs(state).sum()
+    return state, reward
+
+
+def normalized(image):
+    image = (image.astype(np.float32) - image.mean()) / image.std()
+    return torch.from_numpy(image).permute(1, 0).contiguous().numpy()
+
+
+def attention_mask(x):
+    mask = np.tril(np.ones((x.shape[0], x.shape[0]), dtype=bool))
+    scores = (x @ x.T).masked_fill(~torch.from_numpy(mask), float("-inf"))
+    return torch.softmax(scores, -1).numpy()
+
+
+def positions(x):
+    position = np.arange(x.shape[0])[:, None] / 10000 ** (np.arange(x.shape[1])[None] / x.shape[1])
+    return x + torch.from_numpy(np.sin(position)).to(x.dtype)
+
+
+def discounted(rewards, values):
+    returns, running = np.zeros_like(rewards), 0.0
+    for t in reversed(range(len(rewards))):
+        running = rewards[t] + 0.9 * running
+        returns[t] = running
+    advantage = torch.from_numpy(returns).float() - values
+    return (advantage - advantage.mean()) / advantage.std()
+
+
+PROGRAMS = [
+    (policy_step, f64(2), f32(1, 2)),
+    (normalized, np.arange(12, dtype=np.uint8).reshape(3, 4)),
+    (attention_mask, f32(4, 3)),
+    (positions, f32(4, 6)),
+    (discounted, f64(5), f32(5)),
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda row: row[0].__name__)
+def test_a_program(program):
+    check(*program, calls=1 if program[0] is policy_step else 2)
+
+
+def test_sizes_that_change(counts):
+    def f(a, x):
+        return torch.from_numpy(np.cumsum(a) * 2)[: x.shape[0]] + x, x.numpy().sum()
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    for n in range(3, 8):
+        assert_equal(compiled(f64(n), f32(n)), f(f64(n), f32(n)))
+    assert counts.recompiles == 1
+
+
+def test_a_rollout():
+    rollout = cdynamo.optimize(policy_step, fullgraph=READS_NUMBERS)
+    mine = theirs = np.array([0.1, 0.2])
+    for _ in range(5):
+        (mine, ours), (theirs, reward) = rollout(mine, f32(1, 2)), policy_step(theirs, f32(1, 2))
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+        np.testing.assert_allclose(ours, reward, rtol=1e-6)
+
+
+# ---- errors are eager's
+
+
+@pytest.mark.parametrize(
+    "function, arg",
+    [
+        (lambda x: x.numpy(), leaf(3)),
+        (lambda x: np.asarray(x * 2), leaf(3)),
+        (lambda x: np.sin(x), leaf(3)),
+        (lambda x: x + np.ones(3), leaf(3)),
+        (lambda x: x.to(torch.bfloat16).numpy(), f32(3)),
+        (lambda x: torch.from_numpy(x), f32(3)),
+        (lambda x: torch.from_numpy(np.float64(3)) + x, f32(3)),
+        (lambda a: torch.from_numpy(a[::-1]), f64(3)),
+        (lambda a: torch.sin(a), f64(3)),
+        (lambda a: torch.stack([torch.ones(3), a]), f64(3)),
+        (lambda a: a + torch.ones(3), f64(3)),
+        (lambda a: a @ torch.ones(3), f64(3)),
+        (lambda a: a < torch.ones(3), f64(3)),
+        (lambda a: torch.ones(3).__setitem__(slice(None), a), f64(3)),
+        (lambda x: np.sum(x), f32(3)),
+        (lambda x: np.add(x, x, out=x), f32(3)),
+    ],
+    ids=range(16),
+)
+def test_errors(function, arg):
+    with pytest.raises(Exception) as expected:
+        function(arg)
+    with pytest.raises(Exception) as got:
+        cdynamo.optimize(function)(arg)
+    assert (type(got.value), str(got.value)) == (type(expected.value), str(expected.value))
+
+
+def test_an_error_that_is_caught():
+    def f(x):
+        try:
+            a = x.numpy()
+        except RuntimeError:
+            a = x.detach().numpy() * 2
+        return a
+
+    check(f, leaf(3))
+
+
+# ---- what backends get
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_a_backend_gets_a_graph_of_tensors(trace):
+    seen = []
+
+    def backend(module, inputs):
+        seen.append((module, [type(x) for x in inputs]))
+        if not trace:
+            return module
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        traced = make_fx(module, tracing_mode="fake")(*inputs)
+        assert all(isinstance(n.target, (str, torch._ops.OpOverload)) for n in traced.graph.nodes if n.op != "output")
+        return traced
+
+    def f(x, a):
+        y = torch.from_numpy(np.sin(x.numpy()) + a)
+        return y * 2, y.numpy().sum(axis=0)
+
+    compiled = cdynamo.optimize(f, backend=backend, fullgraph=True)
+    assert_equal(compiled(f32(2, 3), f64(2, 3)), f(f32(2, 3), f64(2, 3)))
+    (module, kinds) = seen[0]
+    assert isinstance(module, torch.fx.GraphModule) and kinds == [torch.Tensor] * 2
