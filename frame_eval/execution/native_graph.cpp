@@ -59,6 +59,17 @@ PyRef tensor_on(const PyRef& array) {
              : PyRef();
 }
 
+// tensor.detach().numpy()
+PyRef array_on(PyObject* tensor) {
+  static PyObject *const detach = PyUnicode_InternFromString("detach"), *const numpy =
+                                                                            PyUnicode_InternFromString(
+                                                                                "numpy");
+  const PyRef detached = symbolic::requires_grad(tensor)
+                             ? PyRef::steal(PyObject_CallMethodNoArgs(tensor, detach))
+                             : PyRef::borrow(tensor);
+  return detached ? PyRef::steal(PyObject_CallMethodNoArgs(detached.get(), numpy)) : PyRef();
+}
+
 bool is_array(PyObject* object) { return symbolic::tensor_kind(object) == symbolic::TensorKind::kNumpy; }
 
 // An array as a tensor for PyTorch's autograd, a copy where PyTorch would warn that it may be written to.
@@ -101,6 +112,7 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
   note_histories(capture);
   for (const runtime::OutputSpec& spec : executable_->outputs)
     fresh_.push_back({is_numpy ? OutputForm::kNumpyArray : OutputForm::kTorchTensor, FreshTensor(spec)});
+  if (!training_ && !any_stale_) take_for_fresh();
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const bool in_order = outputs_[i].kind == OutputAlias::kFresh && outputs_[i].index == static_cast<int>(i);
     plain_ &= in_order;
@@ -136,6 +148,20 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
       may_draw_twice_.push_back(device);
   }
   note_writes(capture, *prepared.core);
+}
+
+// What the program has only as y.detach(), y.numpy() or from_numpy(y) is made as that.
+void NativeGraph::take_for_fresh() {
+  std::vector<bool> held(fresh_.size());
+  for (const OutputAlias& output : outputs_)
+    if (output.kind == OutputAlias::kFresh) held[output.index] = true;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    OutputAlias& output = outputs_[i];
+    if (output.kind != OutputAlias::kViewOfOutput || !views_[i].is_whole || held[output.index]) continue;
+    if (forms_[i] == OutputForm::kUnused) continue;
+    output.kind = OutputAlias::kFresh;
+    held[output.index] = true;
+  }
 }
 
 void NativeGraph::note_writes(const symbolic::CaptureResult& capture, const graph::Graph& core) {
@@ -405,11 +431,10 @@ PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols
   };
   const bool is_numpy = is_array(base);
   if (is_numpy && forms_[output] != OutputForm::kTorchTensor) return strided(base);
-  if (is_numpy) return tensor_on(strided(base));
+  if (is_numpy) return tensor_on(form.is_whole ? PyRef::borrow(base) : strided(base));
   if (forms_[output] == OutputForm::kNumpyArray) {
-    const PyRef tensor = PyRef::steal(PyObject_CallMethod(base, "detach", nullptr));
-    const PyRef view = tensor ? strided(tensor.get()) : PyRef();
-    return view ? PyRef::steal(PyObject_CallMethod(view.get(), "numpy", nullptr)) : PyRef();
+    const PyRef array = array_on(base);
+    return array && !form.is_whole ? strided(array.get()) : array;
   }
   PyRef detached;
   if (form.history.detached || (!requires_grad_[output] && symbolic::requires_grad(base))) {

@@ -60,6 +60,7 @@ class NativeGraph : public CompiledGraph {
                     std::vector<PyRef>& fresh, void* const* data, std::vector<PyRef>& outputs) const;
   bool can_read_histories(const Bindings& bindings) const;
   void note_histories(const symbolic::CaptureResult& capture);
+  void take_for_fresh();
   void note_writes(const symbolic::CaptureResult& capture, const graph::Graph& core);
 
   std::shared_ptr<runtime::Executable> executable_;

@@ -1,95 +1,11 @@
 """Programs that mix PyTorch and NumPy: one graph each, with each framework's own results, views of one memory, and gradients."""
 
-import copy
-import os
-import warnings
-
 import numpy as np
 import pytest
 import torch
+from memory_check import READS_NUMBERS, assert_equal, check, f32, f64, leaf
 
 import cdynamo
-
-READS_NUMBERS = os.environ.get("CDYNAMO_TEST_BACKEND", "native") == "native"  # within a graph
-
-
-def f32(*sizes):
-    return torch.arange(1.0, 1 + int(np.prod(sizes, dtype=int))).reshape(sizes) / 4
-
-
-def f64(*sizes):
-    return np.arange(1.0, 1 + int(np.prod(sizes, dtype=int))).reshape(sizes) / 4
-
-
-def leaf(*sizes):
-    return f32(*sizes).requires_grad_()
-
-
-def facts(value):
-    """What is the same of two equal results: types, dtypes, strides, values."""
-    if isinstance(value, (tuple, list)):
-        return [type(value), *map(facts, value)]
-    if isinstance(value, dict):
-        return {key: facts(item) for key, item in value.items()}
-    if isinstance(value, torch.Tensor):
-        return [type(value), value.dtype, tuple(value.shape), value.stride(), value.requires_grad]
-    if isinstance(value, np.ndarray):
-        return [type(value), value.dtype, value.shape, value.strides, value.flags.writeable]
-    return [type(value), getattr(value, "dtype", None)]
-
-
-def leaves(value):
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    return [x for item in value for x in leaves(item)] if isinstance(value, (tuple, list)) else [value]
-
-
-def on_memory(value):
-    """The array on the memory of a tensor or an array."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().numpy()
-    return value if isinstance(value, np.ndarray) else np.zeros(0)
-
-
-def sharing(values):
-    return [[np.shares_memory(on_memory(a), on_memory(b)) for b in values] for a in values]
-
-
-def assert_equal(got, expected):
-    assert facts(got) == facts(expected)
-    for a, b in zip(leaves(got), leaves(expected), strict=True):
-        if isinstance(a, (torch.Tensor, np.ndarray, np.generic, float)):
-            a, b = (x.detach() if isinstance(x, torch.Tensor) else x for x in (a, b))
-            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-6, atol=1e-7)
-        else:
-            assert a == b
-
-
-def fresh(args):
-    return copy.deepcopy(args)
-
-
-def check(function, *args, calls=2, fullgraph=READS_NUMBERS):
-    compiled = cdynamo.optimize(function, fullgraph=fullgraph)
-    for _ in range(calls):
-        theirs, ours = fresh(args), fresh(args)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # NumPy's on __array_wrap__
-            expected = function(*theirs)
-        got = compiled(*ours)
-        assert_equal(got, expected)
-        assert_equal(ours, theirs)
-        assert sharing(leaves([got, ours])) == sharing(leaves([expected, theirs]))
-        differentiable = [x for x in leaves(expected) if isinstance(x, torch.Tensor) and x.requires_grad]
-        if differentiable:
-            sum(x.sum() for x in differentiable).backward()
-            sum(x.sum() for x in leaves(got) if isinstance(x, torch.Tensor) and x.requires_grad).backward()
-            for a, b in zip(leaves(ours), leaves(theirs), strict=True):
-                if isinstance(b, torch.Tensor) and b.is_leaf:
-                    assert (a.grad is None) == (b.grad is None)
-                    if b.grad is not None:
-                        torch.testing.assert_close(a.grad, b.grad)
-
 
 ROUND_TRIPS = [
     ("numpy", lambda x: x.numpy(), f32(3)),
