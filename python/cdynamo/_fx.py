@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ def to_fx(graph: Graph) -> Any:
     root = torch.nn.Module()
     made = fx.Graph(root)
     nodes: dict[Node, fx.Node] = {}
+    arrays: set[Node] = set()  # what gives arrays or NumPy's scalars
     sizes: dict[str, Any] = {"min": torch.sym_min, "max": torch.sym_max}
 
     # What torch takes for a dtype; torch.compile's own graphs have the dtype too.
@@ -56,6 +58,7 @@ def to_fx(graph: Graph) -> Any:
         nodes[node] = made.placeholder(_identifier(node.name))
     for i, node in enumerate(graph.placeholders):
         if has_arrays and i in graph.array_inputs | graph.numbers:
+            arrays.add(node)
             nodes[node] = made.call_function(as_number if i in graph.numbers else as_array, (nodes[node],))
     tracer = fx.proxy.GraphAppendingTracer(made)  # one for all: an expression has several symbols
     for name, i, dim in graph.symbols:
@@ -76,7 +79,12 @@ def to_fx(graph: Graph) -> Any:
         if node.is_numpy:
             target = target_of(target) if op == "call_function" else target
         elif has_arrays:
-            op, target = call_of(op, target)
+            operands: list[Any] = []
+            map_leaves(operands.append, [node.args, node.kwargs])
+            op, target = call_of(op, target, any(isinstance(x, Node) and x in arrays for x in operands))
+        is_part = node.target is operator.getitem and isinstance(node.args[0], Node) and node.args[0] in arrays
+        if node.is_numpy or target is as_array or is_part:
+            arrays.add(node)
         nodes[node] = made.create_node(op, target, args, map_leaves(converted, node.kwargs))
         nodes[node].meta.update(node.meta)
         if reads_size(node):

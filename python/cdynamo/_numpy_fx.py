@@ -130,7 +130,40 @@ def tensor_on_data(data: Any, dtype: Any = None, **options: Any) -> Any:
     return data.tensor if dtype is None else data.tensor.to(dtype)
 
 
-def call_of(op: str, target: Any) -> tuple[str, Any]:
+class TorchCall:
+    """A call of PyTorch's with arrays (as indices) or NumPy's scalars among the arguments.
+
+    Of those of torch's NumPy layer it takes the tensors, scalars in the dtype that a number would have there.
+    """
+
+    def __init__(self, op: str, target: Any) -> None:
+        self.__wrapped__ = target
+        self._method = target if op == "call_method" else None
+        self.__name__ = self.__qualname__ = self._method or getattr(target, "__name__", "call")
+        self.__module__ = "cdynamo"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        layer = sys.modules.get("torch._numpy")
+        tensors: list[Any] = []
+        map_leaves(lambda leaf: tensors.append(leaf) if isinstance(leaf, torch.Tensor) else None, args)
+
+        def convert(leaf: Any) -> Any:
+            if layer is None or not isinstance(leaf, layer.ndarray):
+                return leaf
+            tensor = leaf.tensor
+            if tensor.dim() > 0 or not tensors or not tensor.is_floating_point():
+                return tensor
+            return tensor.to(torch.result_type(tensors[0], 1.0))
+
+        args, kwargs = map_leaves(convert, args), map_leaves(convert, kwargs)
+        if self._method is not None:
+            return getattr(args[0], self._method)(*args[1:], **kwargs)
+        return self.__wrapped__(*args, **kwargs)
+
+
+def call_of(op: str, target: Any, takes_arrays: bool) -> tuple[str, Any]:
     """The node for a call of PyTorch's on arrays, or one that gives arrays."""
     import torch
 
@@ -142,7 +175,9 @@ def call_of(op: str, target: Any) -> tuple[str, Any]:
         torch.as_tensor: tensor_on_data,
         torch.asarray: tensor_on_data,
     }
-    return op, others.get(target, target)
+    if callable(target) and target in others:
+        return op, others[target]
+    return ("call_function", TorchCall(op, target)) if takes_arrays else (op, target)
 
 
 def target_of(target: Any) -> Any:

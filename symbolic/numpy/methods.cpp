@@ -235,6 +235,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"__str__", value_method<kText>},
     {"__repr__", value_method<kText>},
     {"__format__", value_method<kText>},
+    {"__array__", same_method},
     {"__len__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->length(ex); }},
     {"__iter__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->iterate(ex); }},
     {"__getitem__",

@@ -20,6 +20,7 @@ ROUND_TRIPS = [
     ("array of a list", lambda x: np.array([x[0], x[1]]), f32(2, 3)),
     ("__array__", lambda x: x.__array__(), f32(3)),
     ("__array__ with a dtype", lambda x: x.__array__(np.float64), f32(3)),
+    ("__array__ of an array", lambda a: (a.__array__(), np.asanyarray(a)), f64(3)),
     ("from_numpy", lambda a: torch.from_numpy(a), f64(3)),
     ("from_numpy of a result", lambda a: torch.from_numpy(a + 1), f64(3)),
     ("from_numpy of a slice", lambda a: torch.from_numpy(a[::2]), f64(5)),
@@ -524,9 +525,10 @@ def test_a_backend_gets_a_graph_of_tensors(trace):
 
     def f(x, a):
         y = torch.from_numpy(np.sin(x.numpy()) + a)
-        return y * 2, y.numpy().sum(axis=0)
+        copied = torch.tensor(a) * torch.as_tensor(a, dtype=torch.float32)
+        return y * 2, y.numpy().sum(axis=0), copied, x * a.sum(), x.sum() + a.sum(), x[np.array([1, 0])]
 
     compiled = cdynamo.optimize(f, backend=backend, fullgraph=True)
     assert_equal(compiled(f32(2, 3), f64(2, 3)), f(f32(2, 3), f64(2, 3)))
     (module, kinds) = seen[0]
-    assert isinstance(module, torch.fx.GraphModule) and kinds == [torch.Tensor] * 2
+    assert isinstance(module, torch.fx.GraphModule) and set(kinds) == {torch.Tensor}
