@@ -123,6 +123,9 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
   for (const OutputAlias& output : outputs_)
     if (output.kind == OutputAlias::kViewOfOutput)
       fresh_[output.index].form = holder(fresh_[output.index].form);
+  // So does what a backward may read.
+  for (FreshOutput& output : fresh_)
+    if (training_) output.form = holder(output.form);
   plain_ &= outputs_.size() == fresh_.size() && !training_;
   mixes_arrays_ = capture.graph->has_nodes_of(graph::Framework::kNumpy) ||
                   std::ranges::any_of(capture.inputs, [](const symbolic::GraphInput& input) {

@@ -175,9 +175,22 @@ ValuePtr TensorValue::get_item(Executor& ex, const ValuePtr& key) {
       });
 }
 
+namespace {
+
+// float32 and the like; a float64 is a float of Python's, too.
+bool is_float_of_numpy_alone(const ValuePtr& value) {
+  if (!is_numpy_number(value)) return false;
+  const PyTypeObject* type = value->type();
+  return !PyType_IsSubtype(value->type(), &PyFloat_Type) &&
+         std::string_view(type->tp_name).find("float") != std::string_view::npos;
+}
+
+}  // namespace
+
 void TensorValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& given) {
   if (!given) break_graph("CD0403", "deletion of a tensor's item");
-  if (is_numpy_array(given)) break_graph("CD0409", "an array as an item of a tensor");
+  if (is_numpy_array(given) || is_float_of_numpy_alone(given))
+    break_graph("CD0409", "what is assigned to an item of a tensor");
   CallArgs args{.positional = {shared_from_this(), key, given}, .keywords = {}};
   recorded_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args,
                 [&]() -> ValuePtr {

@@ -95,7 +95,8 @@ def check(function, *args, calls=2, fullgraph=READS_NUMBERS):
         if any(isinstance(x, torch.Tensor) and x.requires_grad for x in leaves(expected)):
             a, b = backward(got, ours), backward(expected, theirs)
             if isinstance(a, str) or isinstance(b, str):
-                assert isinstance(a, str) == isinstance(b, str), (a, b)
+                # Where eager's backward refuses what was written to since, the compiled one may have what was there.
+                assert isinstance(b, str), (a, b)
             else:
                 torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 

@@ -274,13 +274,21 @@ def numbers_of_numpy(w, x, target):
     return (w * target.numpy().mean()).sum() * np.float64(0.5)
 
 
+def numbers_that_are_returned(w, x, target):
+    largest = target.numpy().max()
+    return w * largest, largest, w * target.sum().item(), target.sum().item()
+
+
 def under_no_grad(w, x, target):
     with torch.no_grad():
         a = w.numpy() * 2
     return (w * torch.from_numpy(a)).sum(), a
 
 
-@pytest.mark.parametrize("function", [with_a_metric, weights_of_numpy, through_a_cut, numbers_of_numpy, under_no_grad])
+@pytest.mark.parametrize(
+    "function",
+    [with_a_metric, weights_of_numpy, through_a_cut, numbers_of_numpy, numbers_that_are_returned, under_no_grad],
+)
 def test_gradients_flow_through_the_torch_part(function):
     check(function, leaf(3, 2), f32(4, 3), f32(4, 2) / 2)
 
@@ -465,6 +473,14 @@ def test_a_rollout():
 # ---- errors are eager's
 
 
+def a_float32_for_an_item(x):
+    x[0] = x.numpy().max()
+
+
+def a_known_float32_for_an_item(x):
+    x[0] = np.float32(2)
+
+
 @pytest.mark.parametrize(
     "function, arg",
     [
@@ -482,10 +498,12 @@ def test_a_rollout():
         (lambda a: a @ torch.ones(3), f64(3)),
         (lambda a: a < torch.ones(3), f64(3)),
         (lambda a: torch.ones(3).__setitem__(slice(None), a), f64(3)),
+        (a_float32_for_an_item, f32(3)),
+        (a_known_float32_for_an_item, f32(3)),
         (lambda x: np.sum(x), f32(3)),
         (lambda x: np.add(x, x, out=x), f32(3)),
     ],
-    ids=range(16),
+    ids=range(18),
 )
 def test_errors(function, arg):
     with pytest.raises(Exception) as expected:
