@@ -31,11 +31,17 @@ DType moment_dtype(const Args& args, DType dtype) {
   return args.has("dtype") ? *args.dtype("dtype") : numpy_float_dtype(dtype);
 }
 
+Dims moment_axes(const Args& args, int64_t rank) {
+  if (rank == 0 && args.has("axis") && !args.constants("axis").empty())
+    value_error("axis is out of bounds for array of dimension 0");
+  return numpy_axes(args, rank);
+}
+
 std::vector<Value*> mean_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
   const DType dtype = moment_dtype(args, a.dtype());
   Tensor x = cast(a, runtime::compute_type(dtype));
-  return one(cast(mean(x, numpy_axes(args, a.rank()), numpy_keepdims(args)), dtype));
+  return one(cast(mean(x, moment_axes(args, a.rank()), numpy_keepdims(args)), dtype));
 }
 
 Tensor without_kept(Tensor x, const Dims& dims, bool keepdims) {
@@ -49,7 +55,7 @@ std::vector<Value*> var_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
   const DType dtype = moment_dtype(args, a.dtype());
   Tensor x = cast(a, runtime::compute_type(dtype));
-  const Dims dims = numpy_axes(args, a.rank());
+  const Dims dims = moment_axes(args, a.rank());
   Tensor difference = x - mean(x, dims, true);
   const double ddof = args.number("ddof");
   if (ddof != std::floor(ddof)) throw Unsupported("numpy: a fractional ddof");
@@ -62,7 +68,7 @@ std::vector<Value*> nanmean_body(Builder& b, const Args& args) {
   Tensor a = numpy_array(b, args, "a");
   const DType dtype = moment_dtype(args, a.dtype());
   Tensor x = cast(a, runtime::compute_type(dtype));
-  const Dims dims = numpy_axes(args, a.rank());
+  const Dims dims = moment_axes(args, a.rank());
   Tensor missing = isnan(x);
   Tensor count = sum(cast(logical_not(missing), x.dtype()), dims, numpy_keepdims(args));
   return one(cast(sum(where(missing, 0.0, x), dims, numpy_keepdims(args)) / count, dtype));

@@ -18,6 +18,10 @@ Tensor numpy_array(Builder& b, const Args& args, std::string_view name) {
 
 Dims numpy_axes(const Args& args, int64_t rank) {
   if (args.has("out")) throw Unsupported("numpy: out= in front of other arguments");
+  // Ufuncs take 0 and -1 for an array without axes.
+  if (rank == 0 && args.has("axis"))
+    for (int64_t axis : args.constants("axis"))
+      if (axis != 0 && axis != -1) value_error("axis is out of bounds for array of dimension 0");
   if (rank == 0 || !args.has("axis")) return wrap_dims({}, rank);
   return wrap_dims(args.constants("axis"), rank, /*empty_is_all=*/false);
 }

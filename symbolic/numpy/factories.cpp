@@ -178,9 +178,11 @@ ValuePtr ascontiguousarray(Executor& ex, PyObject* callable, const CallArgs& arg
   const graph::TensorType& type = array->array_type();
   if (type.rank() > 0 && graph::is_contiguous(*ex.graph().sym, type)) return given;
   return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
-    Value* copy = append_call1(ex, "clone", {array->value(), std::string("contiguous_format")});
-    if (type.rank() == 0) copy = append_call1(ex, "reshape", {copy, std::vector<Sym>{Sym(1)}});
-    return numpy_array_value(ex, copy);
+    const bool is_view = type.rank() == 0 && !array->is_scalar();
+    Value* row = is_view ? array->value()
+                         : append_call1(ex, "clone", {array->value(), std::string("contiguous_format")});
+    if (type.rank() == 0) row = append_call1(ex, "reshape", {row, std::vector<Sym>{Sym(1)}});
+    return numpy_array_value(ex, row);
   });
 }
 

@@ -34,9 +34,11 @@ def facts(value):
     if isinstance(value, dict):
         return {key: facts(item) for key, item in value.items()}
     if isinstance(value, torch.Tensor):
-        return [type(value), value.dtype, tuple(value.shape), value.stride(), value.requires_grad]
+        strides = value.stride() if value.numel() else None  # NumPy has several for an array without elements
+        return [type(value), value.dtype, tuple(value.shape), strides, value.requires_grad]
     if isinstance(value, np.ndarray):
-        return [type(value), value.dtype, value.shape, value.strides, value.flags.writeable]
+        strides = value.strides if value.size else None
+        return [type(value), value.dtype, value.shape, strides, value.flags.writeable]
     return [type(value), getattr(value, "dtype", None)]
 
 

@@ -42,6 +42,11 @@ ROUND_TRIPS = [
     ("0-dim and on", lambda x: x.sum().numpy() + 1, f32(3)),
     ("0-dim back", lambda x: torch.from_numpy(x.sum().numpy()) + x, f32(3)),
     ("cumulated", lambda x: torch.from_numpy(np.cumsum(x.numpy(), dtype=np.float64)), f32(4)),
+    (
+        "contiguous and 0-dim",
+        lambda x: (np.ascontiguousarray(x.sum().numpy()), np.ascontiguousarray(x[0].numpy())),
+        f32(3),
+    ),
     ("contiguous", lambda x: torch.from_numpy(np.ascontiguousarray(x.numpy().T)), f32(2, 3)),
 ]
 
@@ -501,9 +506,12 @@ def a_known_float32_for_an_item(x):
         (a_float32_for_an_item, f32(3)),
         (a_known_float32_for_an_item, f32(3)),
         (lambda x: np.sum(x), f32(3)),
+        (lambda x: x.sum().numpy().mean(axis=-1), f32(3)),
+        (lambda x: np.asarray(x.sum()).std(axis=0), f32(3)),
+        (lambda x: x.sum().numpy().sum(axis=1), f32(3)),
         (lambda x: np.add(x, x, out=x), f32(3)),
     ],
-    ids=range(18),
+    ids=range(21),
 )
 def test_errors(function, arg):
     with pytest.raises(Exception) as expected:
