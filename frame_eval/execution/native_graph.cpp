@@ -72,13 +72,15 @@ PyRef array_on(PyObject* tensor) {
 
 bool is_array(PyObject* object) { return symbolic::tensor_kind(object) == symbolic::TensorKind::kNumpy; }
 
-// An array as a tensor for PyTorch's autograd, a copy where PyTorch would warn that it may be written to.
+// An array as a tensor for PyTorch's autograd, a copy where there is none on its memory or PyTorch would warn.
 PyRef as_tensor(PyObject* object) {
   if (!is_array(object)) return PyRef::borrow(object);
   symbolic::TensorInfo info;
   symbolic::read_tensor(object, &info);
-  return tensor_on(info.writeable ? PyRef::borrow(object)
-                                  : PyRef::steal(PyObject_CallMethod(object, "copy", nullptr)));
+  const runtime::TensorView& view = info.view;
+  const bool runs_back = std::any_of(view.strides, view.strides + view.rank, [](int64_t s) { return s < 0; });
+  return tensor_on(info.writeable && !runs_back ? PyRef::borrow(object)
+                                                : PyRef::steal(PyObject_CallMethod(object, "copy", nullptr)));
 }
 
 ViewForm view_form(const graph::Value* output, const std::vector<graph::CapturedWrite>& writes) {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from memory_check import READS_NUMBERS, assert_equal, check, f32, f64, leaf
+from memory_check import READS_NUMBERS, assert_equal, backward, check, f32, f64, leaf
 
 import cdynamo
 
@@ -308,6 +308,20 @@ def test_arrays_as_data():
 
     images = np.arange(24, dtype=np.uint8).reshape(4, 6) * 10
     check(step, leaf(6, 3), images, np.array([0, 2, 1, 1]))
+
+
+def read_backwards(w, a):
+    return w * torch.from_numpy(a * 2), w * torch.from_numpy(a.copy()), a / 2
+
+
+@pytest.mark.parametrize("view", [lambda a: a[::-1], lambda a: a[:, ::-1], lambda a: np.broadcast_to(a[0], (3, 3))])
+def test_arrays_that_no_tensor_shares_memory_with(view):
+    compiled = cdynamo.optimize(read_backwards, fullgraph=True)
+    for _ in range(2):
+        ours, theirs = leaf(3, 3), leaf(3, 3)
+        got, expected = compiled(ours, view(f64(3, 3))), read_backwards(theirs, view(f64(3, 3)))
+        assert_equal(got, expected)
+        torch.testing.assert_close(backward(got, ours), backward(expected, theirs))
 
 
 def test_writes_past_the_gradient():
