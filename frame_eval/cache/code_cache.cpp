@@ -416,6 +416,13 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     failed = true;
     return nullptr;
   }
+  if (owner_.config()->fullgraph && capture.refused) {
+    tell(event);
+    set_graph_break_error(
+        absl::StrCat("fullgraph=True, and ", full_name(), " runs in Python: ", capture.skip_reason));
+    failed = true;
+    return nullptr;
+  }
   const char* stays = capture.end == End::kBreak ? Continuation::reason_not_to_enter(capture) : nullptr;
   if (stays) {
     capture.end = End::kSkipFrame;

@@ -211,6 +211,7 @@ enum class End : uint8_t { kReturn, kBreak, kSkipFrame };
 struct CaptureResult {
   End end = End::kSkipFrame;
   std::string skip_reason;  // kSkipFrame: why the frame is left to Python
+  bool refused = false;     // kSkipFrame: no code of this kind is captured, whatever it computes
   bool callees_too =
       false;  // kSkipFrame: the functions that it calls run in Python as well (a gradient is asked for)
   bool unrolls_long_loop = false;  // of more than CaptureRequest::kNodesOfShortLoop nodes

@@ -404,6 +404,12 @@ CaptureResult skip(std::string reason) {
   return result;
 }
 
+CaptureResult refuse(std::string reason) {
+  CaptureResult result = skip(std::move(reason));
+  result.refused = true;
+  return result;
+}
+
 CaptureResult skip(const BreakRecord& record, const std::string& reason) {
   CaptureResult result = skip(reason + " (" + record.id + ": " + record.what + ")");
   result.breaks.push_back(record);
@@ -420,7 +426,7 @@ const char* reason_to_skip(const CaptureRequest& request) {
 
 CaptureResult capture_with_retries(const CaptureRequest& request) {
   auto code = decoded(request.code);
-  if (keeps_frame(request.code, code->program)) return skip("it calls locals(), or asks for its frame");
+  if (keeps_frame(request.code, code->program)) return refuse("it calls locals(), or asks for its frame");
   BreakRecord record;
   const std::vector<Loop>& loops = loops_of(request, *code);
   std::vector<LoopCut> cuts = request.cuts;
@@ -470,7 +476,7 @@ CaptureResult capture_with_retries(const CaptureRequest& request) {
 }  // namespace
 
 CaptureResult capture(const CaptureRequest& request) {
-  if (const char* reason = reason_to_skip(request)) return skip(reason);
+  if (const char* reason = reason_to_skip(request)) return refuse(reason);
   if (PyObject* function = request.roots.function;
       function && PyFunction_Check(function) && is_disabled(function)) {
     CaptureResult result = skip("it is marked with disable");

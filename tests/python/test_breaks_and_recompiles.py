@@ -50,6 +50,20 @@ def test_data_dependent_branch_takes_both_ways(counts):
     assert counts.graph_breaks == 1 and counts.graphs_compiled == 3
 
 
+def test_fullgraph_of_what_is_not_captured():
+    def sees_its_locals(x):
+        y = x + 1
+        return len(locals()), y
+
+    def generates(x):
+        yield x + 1
+
+    for function, reason in ((sees_its_locals, "locals"), (generates, "generators")):
+        with pytest.raises(cdynamo.GraphBreakError, match=f"{function.__name__} .*runs in Python: .*{reason}"):
+            cdynamo.optimize(function, fullgraph=True)(np.ones(3))
+    assert cdynamo.optimize(sees_its_locals)(np.ones(1))[0] == 2
+
+
 def test_fullgraph_raises_the_report():
     with pytest.raises(cdynamo.GraphBreakError, match="print"):
         cdynamo.optimize(prints, fullgraph=True)(np.ones(3))
