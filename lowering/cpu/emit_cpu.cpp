@@ -5,6 +5,7 @@
 #include "lowering/codegen/kernel_store.h"
 #include "lowering/cpu/emit.h"
 #include "lowering/cpu/kernel_emitter.h"
+#include "lowering/loops/kernel_hash.h"
 #include "runtime/host/jit.h"
 
 namespace cdynamo::lowering {
@@ -17,9 +18,10 @@ class Module final : public CompiledModule {
   std::vector<std::shared_ptr<void>> code;
 };
 
-emit::KernelSource source_of(const ScheduledKernel& kernel, const emit::KernelPlan& plan) {
+emit::KernelSource source_of(const ScheduledKernel& kernel, const emit::KernelPlan& plan,
+                             const SizeFacts& facts) {
   const runtime::HostTarget& host = runtime::host_target();
-  return {.key = emit::emitter_version() + "\n" + host.key() + "\n" + serialize(kernel),
+  return {.key = emit::emitter_version() + "\n" + host.key() + "\n" + serialize(kernel) + facts.about(kernel),
           .compile =
               [&](std::string* llvm_ir, std::string* assembly) {
                 auto emit = [&](llvm::Module& module) {
@@ -41,9 +43,10 @@ std::unique_ptr<CompiledModule> emit_cpu(std::span<const ScheduledKernel> kernel
   std::vector<emit::KernelPlan> plans;
   plans.reserve(kernels.size());
   std::vector<emit::KernelSource> sources;
+  const SizeFacts facts(context);
   for (const ScheduledKernel& kernel : kernels) {
     plans.push_back(emit::plan_kernel(kernel, context, runtime::host_target()));
-    sources.push_back(source_of(kernel, plans.back()));
+    sources.push_back(source_of(kernel, plans.back(), facts));
   }
   out->code = emit::obtain_kernels(sources, options, *out);
   for (size_t i = 0; i < kernels.size(); ++i) {

@@ -37,37 +37,38 @@ std::string describe(const ThreadPlan& plan) {
   return text;
 }
 
-emit::KernelSource source_of(const ScheduledKernel& kernel, const ThreadPlan& plan,
+emit::KernelSource source_of(const ScheduledKernel& kernel, const ThreadPlan& plan, const SizeFacts& facts,
                              const Architecture& architecture, const cuda::DeviceInfo& device) {
   constexpr size_t kHeader = sizeof(int64_t);
-  return {.key = absl::StrCat(
-              emit::emitter_version(), "\ncuda ", architecture.cpu(), " ", device.compute_capability, " ",
-              reinterpret_cast<uintptr_t>(device.context) != 0, " ", describe(plan), "\n", serialize(kernel)),
-          .device = device.index,
-          .compile =
-              [&](std::string* llvm_ir, std::string* assembly) {
-                KernelCode code;
-                const std::string ptx = emit_ptx(kernel, plan, architecture, &code, llvm_ir);
-                if (assembly) *assembly += ptx;
-                std::string object(kHeader, '\0');
-                std::memcpy(object.data(), &code.shared_bytes, kHeader);
-                try {
-                  return object + cuda::assemble(ptx, device);
-                } catch (const cuda::CudaError& error) {
-                  throw runtime::JitError(error.message);
-                }
-              },
-          .load = [&](const std::string& object) -> std::shared_ptr<void> {
-            int64_t shared_bytes = 0;
-            if (object.size() <= kHeader) throw runtime::JitError("a kernel without code");
-            std::memcpy(&shared_bytes, object.data(), kHeader);
+  return {
+      .key = absl::StrCat(emit::emitter_version(), "\ncuda ", architecture.cpu(), " ",
+                          device.compute_capability, " ", reinterpret_cast<uintptr_t>(device.context) != 0,
+                          " ", describe(plan), "\n", serialize(kernel), facts.about(kernel)),
+      .device = device.index,
+      .compile =
+          [&](std::string* llvm_ir, std::string* assembly) {
+            KernelCode code;
+            const std::string ptx = emit_ptx(kernel, plan, architecture, &code, llvm_ir);
+            if (assembly) *assembly += ptx;
+            std::string object(kHeader, '\0');
+            std::memcpy(object.data(), &code.shared_bytes, kHeader);
             try {
-              return std::make_shared<LoadedGpuKernel>(std::string_view(object).substr(kHeader), device,
-                                                       shared_bytes);
+              return object + cuda::assemble(ptx, device);
             } catch (const cuda::CudaError& error) {
               throw runtime::JitError(error.message);
             }
-          }};
+          },
+      .load = [&](const std::string& object) -> std::shared_ptr<void> {
+        int64_t shared_bytes = 0;
+        if (object.size() <= kHeader) throw runtime::JitError("a kernel without code");
+        std::memcpy(&shared_bytes, object.data(), kHeader);
+        try {
+          return std::make_shared<LoadedGpuKernel>(std::string_view(object).substr(kHeader), device,
+                                                   shared_bytes);
+        } catch (const cuda::CudaError& error) {
+          throw runtime::JitError(error.message);
+        }
+      }};
 }
 
 }  // namespace
@@ -88,9 +89,10 @@ std::unique_ptr<CompiledModule> emit_gpu(std::span<const ScheduledKernel> kernel
   std::vector<ThreadPlan> plans;
   plans.reserve(kernels.size());
   std::vector<emit::KernelSource> sources;
+  const SizeFacts facts(context);
   for (const ScheduledKernel& kernel : kernels) {
     plans.push_back(plan_threads(kernel, context, architecture));
-    sources.push_back(source_of(kernel, plans.back(), architecture, device));
+    sources.push_back(source_of(kernel, plans.back(), facts, architecture, device));
   }
   out->code = emit::obtain_kernels(sources, options, *out);
   for (size_t i = 0; i < kernels.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 namespace cdynamo::lowering {
@@ -167,7 +168,62 @@ void write_stmt(std::string& out, const Stmt& stmt, const std::vector<DType>& dt
   out += "{" + recorder.text + "}\n";
 }
 
+std::vector<bool> symbols_of(const Kernel& kernel, size_t count) {
+  std::vector<bool> used(count);
+  const auto mark = [&](const std::vector<Sym>& sizes) {
+    for (const Sym& size : sizes) graph::mark_symbols(size, used);
+  };
+  mark(kernel.outer);
+  for (const KernelBuffer& buffer : kernel.buffers) mark({buffer.size});
+  for (const Phase& phase : kernel.phases) {
+    mark(phase.inner);
+    for (const Stmt& stmt : phase.body) {
+      mark({stmt.size, stmt.index.offset});
+      for (const IndexTerm& term : stmt.index.terms) mark({term.stride});
+    }
+  }
+  return used;
+}
+
 }  // namespace
+
+SizeFacts::SizeFacts(const graph::SymContext& context) : context_(context) {
+  for (const graph::SymGuard& guard : context.guards()) {
+    std::vector<bool>& symbols = mentioned_.emplace_back(context.symbols().size());
+    graph::mark_symbols(guard.left, symbols);
+    graph::mark_symbols(guard.right, symbols);
+  }
+}
+
+std::string SizeFacts::about(const Kernel& kernel) const {
+  const std::vector<graph::SymbolInfo>& symbols = context_.symbols();
+  std::vector<bool> used = symbols_of(kernel, symbols.size());
+  if (std::ranges::none_of(used, std::identity())) return {};
+  std::string out;
+  std::vector<bool> told(mentioned_.size());
+  // A guard may tie a symbol of the kernel's to one of which another guard says something.
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (size_t i = 0; i < told.size(); ++i) {
+      bool matters = false;
+      for (size_t s = 0; s < used.size(); ++s) matters |= mentioned_[i][s] && used[s];
+      if (told[i] || !matters) continue;
+      told[i] = grows = true;
+      for (size_t s = 0; s < used.size(); ++s) used[s] = used[s] || mentioned_[i][s];
+      const graph::SymGuard& guard = context_.guards()[i];
+      out += "fact " + std::to_string(static_cast<int>(guard.relation)) + " ";
+      write_size(out, guard.left);
+      out += " ";
+      write_size(out, guard.right);
+      out += "\n";
+    }
+  }
+  for (size_t s = 0; s < used.size(); ++s)
+    if (used[s])
+      out += "symbol " + std::to_string(s) + " " + std::to_string(symbols[s].min) + " " +
+             std::to_string(symbols[s].max) + "\n";
+  return out;
+}
 
 std::string serialize(const Kernel& kernel) {
   std::string out = "kernel";

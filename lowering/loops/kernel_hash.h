@@ -7,11 +7,27 @@
 
 #include <string>
 
+#include <vector>
+
+#include "graph/sizes/sym.h"
 #include "lowering/loops/loop_ir.h"
 
 namespace cdynamo::lowering {
 
 std::string serialize(const Kernel& kernel);
+
+// What is known of the symbols in kernels' sizes. Code depends on that as well: what emission computes of sizes (quotients,
+// remainders) is simplified by it.
+class SizeFacts {
+ public:
+  explicit SizeFacts(const graph::SymContext& context);
+  // As text; empty where all sizes are constants.
+  std::string about(const Kernel& kernel) const;
+
+ private:
+  const graph::SymContext& context_;
+  std::vector<std::vector<bool>> mentioned_;  // by guard: the symbols
+};
 
 // Rough cycles of one execution of a statement on sixteen float32.
 double statement_cost(const Stmt& stmt, const Kernel& kernel);

@@ -68,3 +68,26 @@ def test_a_full_disk(tmp_path):
 @pytest.mark.parametrize("place", ["/proc/cdynamo/kernels", "/dev/null/kernels", "/dev/null"])
 def test_a_directory_that_cannot_be_made(place):
     assert run(place) == "1 False"
+
+
+SIZES_OF_ONE_KERNEL = """
+import cdynamo, numpy as np
+
+def joined(a, b):
+    c = np.concatenate([a, b], axis=1) * 2
+    return c, c.shape[1] < 17
+
+compiled = cdynamo.optimize(joined)
+for n in (6, 7, 8, 12, 15, 16, 17, 30, 33, 100):
+    for dtype in ("int64", "float64", "int8"):
+        a, b = np.arange(2 * n).reshape(2, n).astype(dtype), np.ones((2, 1), dtype)
+        mine, theirs = compiled(a, b), joined(a, b)
+        np.testing.assert_array_equal(mine[0], theirs[0])
+        assert mine[1] == theirs[1]
+"""
+
+
+def test_what_is_known_of_sizes_is_part_of_a_kernel():
+    """Rows of fewer than 17 are one run of lanes: code made for these is not the code of the same kernel for longer ones."""
+    done = subprocess.run([sys.executable, "-c", SIZES_OF_ONE_KERNEL], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
