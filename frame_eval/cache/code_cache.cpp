@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "frame_eval/cache/entry_pool.h"
 #include "frame_eval/cache/owner.h"
+#include "frame_eval/cache/passes_arrays.h"
 #include "frame_eval/hook/hook.h"
 #include "frame_eval/hook/stance.h"
 #include "frame_eval/reports/events.h"
@@ -383,7 +384,8 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
 }
 
 // What is not worth an entry, or cannot have one.
-bool CodeCache::is_left_to_python(const CaptureResult& capture, const CallSignature& signature) const {
+bool CodeCache::is_left_to_python(const CaptureResult& capture, const CallSignature& signature,
+                                  const symbolic::Roots& roots) const {
   if (capture.end == End::kSkipFrame) return true;
   if (!is_empty(capture) || global_config().keep_empty_graphs) return false;
   // A helper without tensors is as well off in Python; replaying its side effects would need guards on what
@@ -391,7 +393,7 @@ bool CodeCache::is_left_to_python(const CaptureResult& capture, const CallSignat
   if (capture.end == End::kReturn) return signature.form.bound || capture.effects.empty();
   // What the turns of a loop compute is not known yet.
   const bool has_turns = std::ranges::any_of(capture.cuts, [](const auto& cut) { return !cut.whole; });
-  return signature.form.bound && capture.inputs.empty() && !has_turns;
+  return signature.form.bound && capture.inputs.empty() && !(has_turns && passes_arrays(roots));
 }
 
 std::unique_ptr<CompiledGraph> CodeCache::compile_graph(const CaptureResult& capture, const Entry& entry,
@@ -428,7 +430,9 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     capture.end = End::kSkipFrame;
     capture.skip_reason = stays;
   }
-  if (is_left_to_python(capture, signature)) {
+  if (is_left_to_python(capture, signature, roots)) {
+    // Where there is nothing to compute, nothing is broken.
+    if (signature.form.bound && is_empty(capture) && !passes_arrays(roots)) capture.breaks.clear();
     capture.end = End::kSkipFrame;
     if (capture.skip_reason.empty()) capture.skip_reason = "it has no tensor operators";
     tell(event);

@@ -68,7 +68,8 @@ class CodeCache {
   std::shared_ptr<Entry> make_entry(CallSignature& signature, symbolic::CaptureResult capture,
                                     const symbolic::Roots& roots, bool& failed);
   void report_internal_error(const char* what, bool& failed) const;
-  bool is_left_to_python(const symbolic::CaptureResult& capture, const CallSignature& signature) const;
+  bool is_left_to_python(const symbolic::CaptureResult& capture, const CallSignature& signature,
+                         const symbolic::Roots& roots) const;
   std::unique_ptr<CompiledGraph> compile_graph(const symbolic::CaptureResult& capture, const Entry& entry,
                                                const symbolic::Roots& roots, NativeReport& report) const;
   bool learn_from(const Entry& entry, CallSignature& signature, const symbolic::Roots& roots,

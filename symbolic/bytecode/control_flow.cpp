@@ -285,7 +285,7 @@ bool only_raises(const Program& program, int at) {
     if (looked >= kMost || (!raises && !falls_through(op) && !is_jump(op))) return false;
     bool goes_back = false;
     for_each_successor(program, now, [&](int next) {
-      goes_back |= next <= now;
+      goes_back |= next < at;
       waiting.push_back(next);
     });
     if (goes_back) return false;

@@ -99,6 +99,11 @@ void refuse_finalizer(const SymbolicFrame& frame, const ValuePtr& item);
 // Before a frame ends, the same for the locals of one that was in Python's hands.
 void let_go_of_locals(Executor& ex, SymbolicFrame& frame);
 
+// Where one way of the jump does nothing but raise an error, which depends on data: the condition's truth on the other way, which
+// is taken from here on (Python raises the error). Nothing otherwise, or where there is no such jump.
+std::optional<bool> asserted_truth(Executor& ex, const SymbolicFrame& frame, int jump_at,
+                                   const ValuePtr& condition);
+
 // Thrown in a linked frame at the end of stop_path, and in the root at a loop that is cut.
 struct StopReached {};
 

@@ -10,24 +10,17 @@ namespace {
 
 void jump(Executor&, SymbolicFrame& frame, const Instruction& in) { frame.jump(in.arg); }
 
-// What the program raises an error about, otherwise: where that depends on data it is so, or Python raises the error.
-bool is_asserted(Executor& ex, const SymbolicFrame& frame, int otherwise, const ValuePtr& condition,
-                 bool expected) {
-  return !constant_object(condition) && only_raises(frame.code->program, otherwise) &&
-         require_truth(ex, condition, expected, "what else is an error");
+bool jump_on_truth(Executor& ex, SymbolicFrame& frame) {
+  const ValuePtr condition = frame.pop();
+  const std::optional<bool> asserted = asserted_truth(ex, frame, frame.pc, condition);
+  return asserted ? *asserted : is_true(ex, condition);
 }
 
 void pop_jump_if_true(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  const ValuePtr condition = frame.pop();
-  if (is_asserted(ex, frame, frame.pc + 1, condition, true)) return frame.jump(in.arg);
-  if (is_asserted(ex, frame, in.arg, condition, false)) return;
-  if (is_true(ex, condition)) frame.jump(in.arg);
+  if (jump_on_truth(ex, frame)) frame.jump(in.arg);
 }
 void pop_jump_if_false(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  const ValuePtr condition = frame.pop();
-  if (is_asserted(ex, frame, in.arg, condition, true)) return;
-  if (is_asserted(ex, frame, frame.pc + 1, condition, false)) return frame.jump(in.arg);
-  if (!is_true(ex, condition)) frame.jump(in.arg);
+  if (!jump_on_truth(ex, frame)) frame.jump(in.arg);
 }
 void pop_jump_if_none(Executor&, SymbolicFrame& frame, const Instruction& in) {
   if (is_none(frame.pop())) frame.jump(in.arg);
@@ -80,6 +73,20 @@ constexpr OpRow kRows[] = {
 };
 
 }  // namespace
+
+std::optional<bool> asserted_truth(Executor& ex, const SymbolicFrame& frame, int jump_at,
+                                   const ValuePtr& condition) {
+  if (constant_object(condition)) return std::nullopt;
+  const Program& program = frame.code->program;
+  const Instruction& jump = program.code[jump_at];
+  const bool jumps_if = jump.op == Op::POP_JUMP_IF_TRUE;
+  if (!jumps_if && jump.op != Op::POP_JUMP_IF_FALSE) return std::nullopt;
+  const bool jump_raises = only_raises(program, jump.arg), next_raises = only_raises(program, jump_at + 1);
+  if (jump_raises == next_raises) return std::nullopt;
+  const bool truth = next_raises ? jumps_if : !jumps_if;
+  if (!require_truth(ex, condition, truth, "what else is an error")) return std::nullopt;
+  return truth;
+}
 
 std::span<const OpRow> control_ops() { return kRows; }
 

@@ -23,7 +23,8 @@ void unary_not(Executor& ex, SymbolicFrame& frame, const Instruction&) {
 void to_bool(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   if (frame.peek(1)->type() == &PyBool_Type) return;  // it need not be known yet
   ValuePtr operand = frame.pop();
-  frame.push(boolean(ex, is_true(ex, operand)));
+  const std::optional<bool> asserted = asserted_truth(ex, frame, frame.pc + 1, operand);
+  frame.push(boolean(ex, asserted ? *asserted : is_true(ex, operand)));
 }
 
 void binary_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {

@@ -49,6 +49,7 @@ constexpr PolyfillRow kRows[] = {
     {"torch.Tensor.unique_consecutive", "unique_consecutive"},
     {"torch.equal", "equal"},
     {"torch.Tensor.equal", "equal"},
+    {"torch.isin", "isin"},
     {"torch._is_all_true", "is_all_true"},
     {"torch._is_any_true", "is_any_true"},
     {"torch.allclose", "allclose"},

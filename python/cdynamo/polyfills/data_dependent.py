@@ -143,6 +143,22 @@ def equal(input, other):
     return (input == other).all().item()
 
 
+MOST_TESTED = 64
+
+
+def isin(elements, test_elements, *, assume_unique=False, invert=False):
+    """Of few elements that are looked for: each with each."""
+    if not isinstance(test_elements, torch.Tensor):
+        found = elements == test_elements
+    elif not isinstance(elements, torch.Tensor) or elements.device != test_elements.device:
+        not_captured("isin of these operands")
+    elif test_elements.numel() > MOST_TESTED or elements.numel() == 0:
+        not_captured("isin of many elements")
+    else:
+        found = (elements.unsqueeze(-1) == test_elements.reshape(-1)).any(-1)
+    return ~found if invert else found
+
+
 def is_all_true(input):
     return input.all()
 

@@ -12,6 +12,7 @@ from cdynamo.polyfills.data_dependent import (  # noqa: F401
     equal,
     is_all_true,
     is_any_true,
+    isin,
     masked_select,
     multinomial,
     nonzero,
