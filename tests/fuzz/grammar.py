@@ -183,6 +183,8 @@ ARRAY_STATEMENTS = [
     "{+a} = {A}", "{+a} = {A}", "{+a} = {A}", "{+a} = {A}", "{+a} = {A}", "{+a} = {a} + {A}", "{a} += {A}", "{a} += 1", "{a} -= {A}", "{a} *= 2", "{a}[0] = {I}", "{a}[{I} % 2] = {A}", "{a}[...] = {A}", "{a}[:, 0] = {I}", "{a}[1:] += {I}", "{a}[{A} > {I}] = {I}", "{a}[0] += {A}",
     "{l}.append({A})", "{d}['a'] = {A}", "{o}.v = {A}", "{o}.v = {o}.v + {A}", "SHARED.append({A})", "STATE['a'] = {A}", "{+a}, {+a} = {A}, {A}", "log.append({A})", "log.append({A}.shape)", "{a} = {a} * 2", "{+a} = {a}", "{a}[:] = {a}[::-1]" , "{+a} = STATE.get('a', {a}) + 1", "{+a} = {a}[:1]",
     "for {+i} in range(3): {a} = {a} + {i}", "for {+i} in range(2): {a} += {i}", "if {B}: {a} = {A}", "{a} //= 2",
+    "if not ({A} < 9).all(): raise ValueError({S})", "if ({A} > {I} + 9).any(): raise Broken({I})", "assert ({a} < 30).all(), {S}", "if {A}.sum().item() > 40: raise KeyError({S})",
+    "{+l} = [left_alone(v) + {I} for v in {A}[:2]]", "{+l} = [v * 2 for v in {A}[:2] if gives_back({I}) > 1]", "{+a} = {A}.ravel()[({A} > {I}).ravel()[:1].sum():]",
 ]  # fmt: skip
 
 NUMPY = {
@@ -209,6 +211,7 @@ TORCH = {
         "{A}.to({A}.dtype)", "torch.full_like({A}, {I})", "{A}.roll(1)", "{A}.flip(0)", "{A}.t()", "{A}.transpose(0, -1)", "{A}.unsqueeze({I} % 2)", "{A}.view(-1)", "{A}.expand(2, *{A}.shape)[0]", "{A}.narrow(0, 0, 1)", "{A}.diff()", "{A}.sort().values", "{A}.max(0).values", "{A}.min(-1)[1]", "torch.tensor([{I}, {I}, 1])", "{A}.amax(0)",
         "{A}.unbind(0)[0]", "{A}.split(1)[-1]", "{A}.chunk(2)[0]", "{A}.contiguous()", "{A}.permute(*range({A}.dim())[::-1])", "{A}.masked_fill({A} > {I}, 0)", "{A}.index_select(0, torch.tensor([0]))", "torch.nn.functional.relu({A})", "{A}.new_zeros(3)", "{A}.cumsum(-1)", "{A}.logical_not()", "{A}.norm()", "{A}.clamp(min={I})", "torch.outer({A}, {A})[:3, :3]",
         "{A}.view({A}.shape)", "{A}.tril()", "{A}.mT", "{A}.nonzero()", "{A}.diagonal()", "{A}.add({A}, alpha=2)", "torch.add({A}, {I})", "{A}.take(torch.tensor([0]))", "{A}.repeat(2)[:6]", "torch.nn.functional.pad({A}, (1, 1))[..., :3]", "{A}.isnan()", "{A}.data", "{A}.unfold(0, 1, 1)", "torch.linalg.vector_norm({A})", "{A}.select(0, 0)", "{A}.tile(2)[..., :3]", "{A}.square()",
+        "torch.isin({A}, torch.tensor([0, 1, 2]))", "torch.from_numpy(np.asarray({A}.detach()) + 1)", "torch.as_tensor(np.sqrt(abs({A}.detach().numpy())))",
     ],
     "I": ["{A}.dim()", "{A}.numel()", "{A}.size(0)", "{A}.storage_offset()"],
     "B": ["{A}.is_contiguous()", "{A}.is_floating_point()", "{A}.requires_grad", "torch.is_grad_enabled()", "torch.is_tensor({V})"],
