@@ -207,9 +207,10 @@ def _names_in(encoded: Any) -> set[str]:
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """`tree` with `function` applied to what is no tuple, list, dict or slice."""
+    """`tree` with `function` applied to what is no tuple, list, dict or slice; a torch.Size is a tuple then."""
     if isinstance(tree, (tuple, list)):
-        return type(tree)([map_leaves(function, item) for item in tree])
+        items = [map_leaves(function, item) for item in tree]
+        return items if isinstance(tree, list) else tuple(items)
     if isinstance(tree, dict):
         return {key: map_leaves(function, value) for key, value in tree.items()}
     if isinstance(tree, slice):

@@ -9,6 +9,7 @@ import cdynamo
 
 ROUND_TRIPS = [
     ("numpy", lambda x: x.numpy(), f32(3)),
+    ("numpy of a view", lambda x: x.view(x.shape).detach().numpy(), f32(3)),
     ("numpy of a result", lambda x: (x * 2).numpy(), f32(3)),
     ("numpy and the tensor", lambda x: ((y := x * 2), y.numpy()), f32(3)),
     ("detach", lambda x: (x.detach().numpy(), x * 2), leaf(3)),
