@@ -389,6 +389,31 @@ def test_random_numbers_come_in_their_order():
         assert_same(results[1], results[0])
 
 
+def test_isin(counts):
+    def program(x, places):
+        return (
+            torch.isin(x, places),
+            torch.isin(x, 2),
+            torch.isin(x, places[:0], invert=True),
+            torch.isin(x.float(), 0.5),
+        )
+
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    for n in (3, 4, 6, 0):
+        x = torch.arange(2 * n).reshape(2, n) % 5
+        assert_same(compiled(x, torch.tensor([1, 4])), program(x, torch.tensor([1, 4])))
+    assert counts.graph_breaks == 0
+    for wrong in (torch, torch.ones(2, dtype=torch.bool)):
+        mine, theirs = cdynamo.optimize(lambda x: torch.isin(x, wrong)), lambda x: torch.isin(x, wrong)
+        try:
+            expected = theirs(x)
+        except Exception as error:
+            with pytest.raises(type(error)):
+                mine(x)
+        else:
+            assert_same(mine(x), expected)
+
+
 def test_multinomial(counts):
     def program(weights, many):
         chosen = torch.multinomial(weights, 1)

@@ -144,17 +144,20 @@ def equal(input, other):
 
 
 MOST_TESTED = 64
+TESTED_DTYPES = (torch.int64, torch.int32, torch.float32, torch.float64)
 
 
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Of few elements that are looked for: each with each."""
-    if not isinstance(test_elements, torch.Tensor):
-        found = elements == test_elements
-    elif not isinstance(elements, torch.Tensor) or elements.device != test_elements.device:
+    if not isinstance(elements, torch.Tensor) or elements.dtype not in TESTED_DTYPES:
         not_captured("isin of these operands")
-    elif test_elements.numel() > MOST_TESTED or elements.numel() == 0:
-        not_captured("isin of many elements")
+    if type(test_elements) in (int, float):
+        found = elements == test_elements
     else:
+        if not isinstance(test_elements, torch.Tensor) or test_elements.dtype != elements.dtype:
+            not_captured("isin of these operands")
+        if test_elements.numel() > MOST_TESTED or elements.device != test_elements.device:
+            not_captured("isin of many elements")
         found = (elements.unsqueeze(-1) == test_elements.reshape(-1)).any(-1)
     return ~found if invert else found
 
