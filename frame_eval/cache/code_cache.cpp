@@ -100,6 +100,14 @@ void set_graph_break_error(const std::string& message) {
   if (type) PyErr_SetString(type.get(), message.c_str());
 }
 
+// Up to 3.11 a function of its own, whose argument is the iterator.
+bool is_comprehension(PyCodeObject* code) {
+  if (code->co_argcount == 0) return false;
+  PyRef names = PyRef::steal(PyCode_GetVarnames(code));
+  if (!names) throw symbolic::PythonError{};
+  return PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), 0), ".0") == 0;
+}
+
 }  // namespace
 
 CodeCache::CodeCache(Owner& owner, PyCodeObject* code, PyObject* receiver, bool is_root)
@@ -391,9 +399,11 @@ bool CodeCache::is_left_to_python(const CaptureResult& capture, const CallSignat
   // A helper without tensors is as well off in Python; replaying its side effects would need guards on what
   // it changes.
   if (capture.end == End::kReturn) return signature.form.bound || capture.effects.empty();
-  // What the turns of a loop compute is not known yet.
+  if (!signature.form.bound || !capture.inputs.empty()) return false;
+  // What the turns of a comprehension compute is not known yet. The turns of other loops may call layer after layer: these have
+  // entries of their own.
   const bool has_turns = std::ranges::any_of(capture.cuts, [](const auto& cut) { return !cut.whole; });
-  return signature.form.bound && capture.inputs.empty() && !(has_turns && passes_arrays(roots));
+  return !(has_turns && is_comprehension(code_) && passes_arrays(roots));
 }
 
 std::unique_ptr<CompiledGraph> CodeCache::compile_graph(const CaptureResult& capture, const Entry& entry,
