@@ -7,6 +7,7 @@
 #include "absl/strings/substitute.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/value_tools.h"
@@ -111,6 +112,12 @@ ExceptionValue::ExceptionValue(PyObject* object, SourcePtr from)
 
 std::string ExceptionValue::describe() const { return type()->tp_name; }
 
+// ExitStack hands the traceback on to context managers (3.13). As `with` does here, it gives them none.
+static bool runs_in_contextlib(Executor& ex) {
+  PyObject* module = ex.frame() ? PyDict_GetItemString(ex.frame()->globals.get(), "__name__") : nullptr;
+  return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "contextlib") == 0;
+}
+
 ValuePtr ExceptionValue::special_attribute(Executor& ex, const char* name) {
   if (!std::strcmp(name, "args")) return make_tuple(ex, args_);
   if (!std::strcmp(name, "__cause__")) return or_none(ex, cause);
@@ -120,8 +127,10 @@ ValuePtr ExceptionValue::special_attribute(Executor& ex, const char* name) {
   }
   if (!std::strcmp(name, "__suppress_context__"))
     return ex.constant(PyRef::borrow(suppress_context ? Py_True : Py_False));
-  if (!std::strcmp(name, "__traceback__"))
+  if (!std::strcmp(name, "__traceback__")) {
+    if (runs_in_contextlib(ex)) return ex.none();
     throw SkipFrame{.reason = "it reads an exception's traceback, which captured code does not have"};
+  }
   bool is_stop = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
   bool is_exit = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_SystemExit));
   if ((is_stop && !std::strcmp(name, "value")) || (is_exit && !std::strcmp(name, "code")))
