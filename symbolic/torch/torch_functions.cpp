@@ -126,9 +126,6 @@ ValuePtr random_call(Executor&, PyObject* callable, const CallArgs&) {
   break_graph("CD0412", text ? text : "a random function");
 }
 
-// What a class has for a lazy property; it is looked at by isinstance alone.
-ValuePtr lazy_property(Executor& ex, PyObject* cls, const CallArgs& args) { return fold_call(ex, cls, args); }
-
 // torch.jit.annotate(type, value) is the value.
 ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) {
   return bind_arguments(ex, "annotate", args, {"the_type", "the_value"})[1];
@@ -137,7 +134,8 @@ ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) {
 constexpr SpecialRow kRows[] = {
     {"torch.autograd.grad", torch_autograd_grad},
     {"torch.jit.annotate", annotated},
-    {"torch.distributions.utils._lazy_property_and_property", lazy_property},
+    // What a class has for a lazy property; it is looked at by isinstance alone.
+    {"torch.distributions.utils._lazy_property_and_property", ask},
     {"torch._C._has_torch_function",
      [](Executor& ex, PyObject* f, const CallArgs& args) -> ValuePtr {
        if (args.positional.size() != 1) break_graph("CD0401", "has_torch_function");
