@@ -10,6 +10,7 @@
 //   the plan          what the executor runs                below
 #include "lowering/compile.h"
 
+#include <atomic>
 #include <map>
 #include <set>
 
@@ -425,6 +426,8 @@ class PlanMaker {
   bool region_may_fail_ = false;            // a kernel since the last barrier checks indices
 };
 
+std::atomic<const Target*> host_target = nullptr;
+
 }  // namespace
 
 void CompileReport::add(const CompileReport& other) {
@@ -439,9 +442,12 @@ void CompileReport::add(const CompileReport& other) {
   plan += other.plan;
 }
 
+void replace_cpu_target(const Target* target) { host_target = target; }
+
 const Target& target_of(runtime::Device device) {
-  if (device.type == runtime::DeviceType::kCPU) return cpu_target();
-  return gpu_target(device.index);
+  if (device.type != runtime::DeviceType::kCPU) return gpu_target(device.index);
+  const Target* replacement = host_target;
+  return replacement ? *replacement : cpu_target();
 }
 
 bool gains_by_channels_last(const graph::Node& convolution) {

@@ -36,6 +36,8 @@ std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const Com
 // The target of a device. Throws graph::Unsupported where there is none.
 class Target;
 const Target& target_of(runtime::Device device);
+// Tests run what is for the CPU on another target whose memory is the host's; null: on the CPU's own.
+void replace_cpu_target(const Target* target);
 
 // As graph::Gains: what the target of the convolution's device says.
 bool gains_by_channels_last(const graph::Node& convolution);

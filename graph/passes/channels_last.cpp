@@ -119,7 +119,7 @@ class Marker {
 };
 
 bool has_channels_last_strides(const Value& value) {
-  return value.type.strides == channels_last_strides(value.type.sizes);
+  return value.type.rank() == 4 && value.type.strides == channels_last_strides(value.type.sizes);
 }
 
 class Layouter {

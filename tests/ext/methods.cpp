@@ -3,6 +3,7 @@
 #include "symbolic/interop/python_side.h"
 #include "tests/ext/bytecode_debug.h"
 #include "tests/ext/capture_debug.h"
+#include "tests/ext/emulated_target.h"
 #include "tests/ext/frame_debug.h"
 
 namespace cdynamo::test_hooks {
@@ -55,6 +56,9 @@ PyMethodDef table[] = {
 
 }  // namespace
 
-PyMethodDef* methods() { return table; }
+PyMethodDef* methods() {
+  choose_target();  // asked once, as the module is made
+  return table;
+}
 
 }  // namespace cdynamo::test_hooks

@@ -88,6 +88,18 @@ TEST_F(ChannelsLastTest, OperandsThatAreViews) {
   check();
 }
 
+// Inputs and outputs of fewer dims, behind views: only those of four have that order.
+TEST_F(ChannelsLastTest, ValuesOfOtherRanks) {
+  Tensor x = input({2, 8, 3, 3});
+  Tensor h = convolve(x, input({16, 8, 3, 3}), {}, 1, 0) * 0.0625;  // 2 x 16 x 1 x 1
+  Tensor row = relu(input({2, 16}));
+  output(row);
+  output(relu(h + graph::reshape(row, {2, 16, 1, 1})));
+  output(relu(h * graph::reshape(input({32}), {2, 16, 1, 1})));
+  output(convolve(graph::reshape(row, {2, 2, 4, 2}), input({3, 2, 1, 1}), {}, 1, 0));  // does not gain
+  check();
+}
+
 TEST_F(ChannelsLastTest, Pooling) {
   Tensor h = relu(convolve(input({2, 8, 8, 8}), input({16, 8, 3, 3})));
   Tensor windows = graph::wrap(

@@ -8,8 +8,6 @@
 #include <llvm/IR/Module.h>
 #include <ucontext.h>
 
-#include <array>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -160,8 +158,13 @@ inline const EmulatedFunction kEmulatedFunctions[] = {
     {llvm::Intrinsic::nvvm_ex2_approx_ftz_f, "emulated_ex2", reinterpret_cast<void*>(&emulated_ex2)},
 };
 
-// Intrinsics to functions, the kernel to an ordinary function, and `run`, which calls it with an array of its parameters.
-inline void make_emulated(llvm::Module& module) {
+// A HostKernelFn hands work items [begin, end) to this, with the EmulatedKernel that it belongs to.
+inline void run_emulated(const void* kernel, void* const* buffers, const int64_t* symbols, int64_t begin,
+                         int64_t end, int64_t* error);
+
+// Intrinsics to functions, the kernel to an ordinary function, `run`, which calls it with an array of its parameters, and
+// `items`, a HostKernelFn of `owner`.
+inline void make_emulated(llvm::Module& module, const void* owner) {
   llvm::Function* kernel = module.getFunction(gpu::kFunctionName);
   kernel->setCallingConv(llvm::CallingConv::C);
   llvm::NamedMDNode* annotations = module.getNamedMetadata("nvvm.annotations");
@@ -198,6 +201,18 @@ inline void make_emulated(llvm::Module& module) {
   }
   ir.CreateCall(kernel, arguments);
   ir.CreateRetVoid();
+  llvm::Type *pointer = ir.getPtrTy(), *integer = ir.getInt64Ty();
+  auto* items = llvm::Function::Create(
+      llvm::FunctionType::get(ir.getVoidTy(), {pointer, pointer, integer, integer, pointer, pointer}, false),
+      llvm::Function::ExternalLinkage, "items", module);
+  ir.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", items));
+  const llvm::FunctionCallee emulated = module.getOrInsertFunction(
+      "run_emulated",
+      llvm::FunctionType::get(ir.getVoidTy(), {pointer, pointer, pointer, integer, integer, pointer}, false));
+  llvm::Value* self = ir.CreateIntToPtr(ir.getInt64(reinterpret_cast<uint64_t>(owner)), pointer);
+  ir.CreateCall(emulated, {self, items->getArg(0), items->getArg(1), items->getArg(2), items->getArg(3),
+                           items->getArg(5)});
+  ir.CreateRetVoid();
 }
 
 // ---- kernels and a target
@@ -207,12 +222,13 @@ class EmulatedKernel {
   EmulatedKernel(const ScheduledKernel& kernel, const graph::SymContext& context,
                  const gpu::Architecture& architecture)
       : plan(gpu::plan_threads(kernel, context, architecture)),
-        context_(context),
         symbols_(gpu::symbols_of(kernel, plan)),
         takes_error_(gpu::checks_indices(kernel)) {
     static std::once_flag once;
     std::call_once(once, [] {
-      std::vector<std::pair<const char*, void*>> symbols = {{"shared_memory", emulated_shared_memory}};
+      std::vector<std::pair<const char*, void*>> symbols = {
+          {"shared_memory", emulated_shared_memory},
+          {"run_emulated", reinterpret_cast<void*>(&run_emulated)}};
       for (const EmulatedFunction& function : kEmulatedFunctions)
         symbols.push_back({function.name, function.address});
       runtime::define_symbols(symbols);
@@ -220,11 +236,13 @@ class EmulatedKernel {
     for (const KernelBuffer& buffer : kernel.buffers) buffers_ += buffer.kind == BufferKind::kGlobal;
     const std::string object = runtime::compile("emulated", [&](llvm::Module& module) {
       gpu::KernelEmitter(module, kernel, plan).emit(gpu::kFunctionName);
-      make_emulated(module);
+      make_emulated(module, this);
     });
-    code_ = runtime::load_object(object, {"run"});
+    code_ = runtime::load_object(object, {"run", "items"});
     check_ptx(kernel, plan, architecture);
   }
+  EmulatedKernel(const EmulatedKernel&) = delete;
+  const void* items() const { return code_->address(1); }
   // Blocks [begin, end); the arguments of a HostKernelFn.
   void run(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end, int64_t* error) const {
     std::vector<uint64_t> parameters;
@@ -232,7 +250,7 @@ class EmulatedKernel {
     for (int symbol : symbols_) parameters.push_back(static_cast<uint64_t>(symbols[symbol]));
     std::vector<char> scratch;
     if (!(plan.global_scratch == Sym())) {
-      scratch.resize(context_.evaluate(plan.global_scratch, symbols) * end + 16);
+      scratch.resize(sizes_.evaluate(plan.global_scratch, symbols) * end + 16);
       parameters.push_back((reinterpret_cast<uint64_t>(scratch.data()) + 15) / 16 * 16);
     }
     if (takes_error_) parameters.push_back(reinterpret_cast<uint64_t>(error));
@@ -247,50 +265,31 @@ class EmulatedKernel {
   const gpu::ThreadPlan plan;
 
  private:
-  const graph::SymContext& context_;
+  const graph::SymContext sizes_;  // only evaluates
   const std::vector<int> symbols_;
   const bool takes_error_;
   int buffers_ = 0;
   std::unique_ptr<runtime::LoadedCode> code_;
 };
 
-// A HostKernelFn carries no context: each kernel takes one of a fixed number of functions.
-constexpr size_t kEmulatedSlots = 256;
-inline std::array<std::atomic<const EmulatedKernel*>, kEmulatedSlots> emulated_slots;
-
-template <size_t I>
-void run_emulated(void* const* buffers, const int64_t* symbols, int64_t begin, int64_t end, void*,
-                  int64_t* error) {
-  emulated_slots[I].load()->run(buffers, symbols, begin, end, error);
-}
-template <size_t... I>
-constexpr std::array<runtime::HostKernelFn, kEmulatedSlots> emulated_functions(std::index_sequence<I...>) {
-  return {&run_emulated<I>...};
+inline void run_emulated(const void* kernel, void* const* buffers, const int64_t* symbols, int64_t begin,
+                         int64_t end, int64_t* error) {
+  static_cast<const EmulatedKernel*>(kernel)->run(buffers, symbols, begin, end, error);
 }
 
 class EmulatedModule final : public CompiledModule {
  public:
   EmulatedModule(std::span<const ScheduledKernel> given, const graph::SymContext& context,
                  const gpu::Architecture& architecture) {
-    static constexpr auto kFunctions = emulated_functions(std::make_index_sequence<kEmulatedSlots>());
     for (const ScheduledKernel& kernel : given) {
-      auto emulated = std::make_unique<EmulatedKernel>(kernel, context, architecture);
-      size_t i = 0;
-      for (const EmulatedKernel* free = nullptr;
-           i < kEmulatedSlots && !emulated_slots[i].compare_exchange_strong(free, emulated.get()); ++i)
-        free = nullptr;
-      if (i == kEmulatedSlots) throw graph::Unsupported("too many kernels for the emulator");
-      kernels.push_back(
-          {.code = reinterpret_cast<const void*>(kFunctions[i]), .grid = {emulated->plan.blocks}});
-      taken_.push_back({i, std::move(emulated)});
+      emulated_.push_back(std::make_unique<EmulatedKernel>(kernel, context, architecture));
+      kernels.push_back({.code = emulated_.back()->items(), .grid = {emulated_.back()->plan.blocks}});
     }
-  }
-  ~EmulatedModule() override {
-    for (auto& [i, kernel] : taken_) emulated_slots[i].store(nullptr);
+    kernels_compiled = static_cast<int>(given.size());
   }
 
  private:
-  std::vector<std::pair<size_t, std::unique_ptr<EmulatedKernel>>> taken_;
+  std::vector<std::unique_ptr<EmulatedKernel>> emulated_;
 };
 
 // Fuses and schedules as a GPU does, and runs on the host.

@@ -1,7 +1,6 @@
 // PTX through NVIDIA's assembler, where CDYNAMO_PTXAS names one (tools/ptxas.sh).
 #pragma once
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "lowering/gpu/emit.h"
@@ -41,7 +40,7 @@ inline std::string refused_by_ptxas(const std::string& ptx, int compute_capabili
   return said.empty() ? "it ended with " + std::to_string(status) : said;
 }
 
-// One kernel's PTX, for two generations of GPUs in turn.
+// One kernel's PTX, for two generations of GPUs in turn. Throws what the assembler says.
 inline void check_ptx(const ScheduledKernel& kernel, const gpu::ThreadPlan& plan,
                       gpu::Architecture architecture) {
   if (!ptxas()) return;
@@ -50,7 +49,7 @@ inline void check_ptx(const ScheduledKernel& kernel, const gpu::ThreadPlan& plan
   gpu::KernelCode code;
   const std::string ptx = gpu::emit_ptx(kernel, plan, architecture, &code);
   const std::string refused = refused_by_ptxas(ptx, architecture.compute_capability);
-  if (!refused.empty()) ADD_FAILURE() << refused << "\n" << print(kernel) << "\n" << ptx;
+  if (!refused.empty()) throw std::runtime_error(refused + "\n" + print(kernel) + "\n" + ptx);
 }
 
 }  // namespace cdynamo::lowering::testing
