@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 #include <string_view>
 
 #include "absl/container/flat_hash_set.h"
@@ -42,6 +43,58 @@ bool has_effects(const Node& node) {
          std::ranges::any_of(params, [](const Param& param) { return param.mutated; });
 }
 
+// Arithmetic of `name` with a number, which it is taken without.
+std::optional<Sym> strip(const Value*& value, std::string_view name) {
+  if (!value->node || value->node->op->name != name) return std::nullopt;
+  const Args args(value->node->op->parsed[value->node->overload], value->node->args);
+  const Sym* number = std::get_if<Sym>(&args["other"]);
+  if (!number || !args.value("self")) return std::nullopt;
+  value = args.value("self");
+  return *number;
+}
+
+// How many elements a mask has of which these are the places, as capture makes them; nothing for other values.
+std::optional<Sym> size_of_mask(const Value& places) {
+  const auto made_by = [](const Value* value, std::string_view name) {
+    return value && value->node && value->node->op->name == name;
+  };
+  if (!made_by(&places, "core.slice")) return std::nullopt;
+  const Value* slots = value_or_null(places.node->args[0]);
+  if (!made_by(slots, "core.scatter")) return std::nullopt;
+  const Value* numbers = Args(slots->node->op->parsed[slots->node->overload], slots->node->args).value("src");
+  return made_by(numbers, "core.iota") ? std::optional(numbers->type.sizes[0]) : std::nullopt;
+}
+
+// x[mask] and the like: of dim d, places // step % size; of the first, places // step.
+bool is_in_range(const Graph& captured, const Node& node) {
+  if (node.op->name != "index") return false;
+  const Args args(node.op->parsed[node.overload], node.args);
+  const std::vector<Value*> indices = args.values("indices");
+  const std::vector<Sym>& sizes = args.value("self")->type.sizes;
+  bool first = true;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (!indices[d]) continue;
+    const Value* at = indices[d];
+    Sym most = sizes[d];
+    if (first) {
+      if (const std::optional<Sym> step = strip(at, "floor_divide")) most = most * *step;
+    } else {
+      const std::optional<Sym> size = strip(at, "remainder");
+      if (!size || captured.sym->known(Relation::kEq, *size, sizes[d]) != true) return false;
+      strip(at, "floor_divide");
+    }
+    const std::optional<Sym> elements = size_of_mask(*at);
+    if (!elements || (first && captured.sym->known(Relation::kEq, *elements, most) != true)) return false;
+    first = false;
+  }
+  return !first;
+}
+
+// Whether it may find an index that is out of range.
+bool looks_up(const Graph& captured, const Node& node) {
+  return takes_indices(*node.op, node.overload, node.args) && !is_in_range(captured, node);
+}
+
 }  // namespace
 
 bool takes_indices(const OpDef& op, size_t overload, const std::vector<Arg>& args) {
@@ -70,7 +123,7 @@ void output_unread_lookups(Graph& captured) {
     Node& node = **it;
     bool needed = has_effects(node);
     for (const Value* result : node.results) needed |= live[result->id];
-    if (!needed && takes_indices(*node.op, node.overload, node.args)) {
+    if (!needed && looks_up(captured, node)) {
       Value* result = node.results.at(0);
       result->requires_grad = false;
       captured.outputs.push_back(result);
@@ -111,17 +164,19 @@ std::vector<bool> computed_whole(const Graph& core) {
 }  // namespace
 
 bool output_dropped_lookups(Graph& captured, const Graph& core) {
-  const auto looks_up = [](const Node& node) { return takes_indices(*node.op, node.overload, node.args); };
-  if (std::ranges::none_of(captured.nodes, [&](const auto& node) { return looks_up(*node); })) return false;
+  const auto may_fail = [&](const auto& node) { return looks_up(captured, *node); };
+  if (std::ranges::none_of(captured.nodes, may_fail)) return false;
   const std::vector<bool> whole = computed_whole(core);
   absl::flat_hash_set<int> calls;  // of the user's, whose lookups all run
   for (const auto& node : core.nodes)
-    if ((looks_up(*node) && whole[node->results[0]->id]) || node->op->effects == Effects::kUnknown)
+    if ((takes_indices(*node->op, node->overload, node->args) && whole[node->results[0]->id]) ||
+        node->op->effects == Effects::kUnknown)
       calls.insert(node->user_call);
   const size_t known = captured.outputs.size();
   for (auto it = captured.nodes.begin(); it != captured.nodes.end(); ++it) {
     const Node& node = **it;
-    if (has_effects(node) || node.user_call < 0 || calls.contains(node.user_call) || !looks_up(node))
+    if (has_effects(node) || node.user_call < 0 || calls.contains(node.user_call) ||
+        !looks_up(captured, node))
       continue;
     Value* result = node.results.at(0);
     Node* copy = captured.add_node(&op("clone"), 0, {result, std::monostate{}}, {result->type});

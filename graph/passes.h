@@ -40,8 +40,8 @@ struct AttentionShape {
 // Whether one call computes it faster than its products and its softmax.
 using GainsByAttention = std::function<bool(const AttentionShape&)>;
 
-// functionalize (which decomposes) -> simplify -> recognize attention -> common subexpressions -> dead code
-// -> verify. The result has the captured graph's inputs in the same order. `for_training`: what derivatives
+// functionalize (which decomposes) -> simplify -> recognize attention -> sums over masks -> common subexpressions
+// -> dead code -> verify. The result has the captured graph's inputs in the same order. `for_training`: what derivatives
 // depend on stays: core.detach and its kin, views of dims of one element.
 // Throws Unsupported, and UserError where eager refuses a write.
 Prepared prepare(const Graph& captured, const DumpFn& dump = {}, bool for_training = false,
@@ -60,6 +60,8 @@ std::vector<Value*> expand_captured(Builder& builder, const Graph& captured,
                                     const std::vector<Value*>& inputs);
 // matmul, scale, mask, softmax, matmul -> core.sdpa; on a GPU where `gains` says so.
 bool recognize_attention(Graph& core, bool for_training = false, const GainsByAttention& gains = {});
+// Sums over what a mask selects are sums over all elements, of 0 for the others.
+bool sum_where_selected(Graph& core);
 bool eliminate_common_subexpressions(Graph& core);
 bool eliminate_dead_code(Graph& core, bool keep_random = true);
 

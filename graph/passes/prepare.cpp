@@ -3,6 +3,7 @@
 //   functionalize                      functionalize.cpp, view_step.cpp   writes and views become values; decomposition
 //   simplify                           simplify.cpp, rewrites.cpp         exact algebra, views, constant folding
 //   recognize_attention                recognize_attention.cpp            matmul, scale, mask, softmax, matmul -> core.sdpa
+//   sum_where_selected                 masked_sums.cpp                    x[mask].sum()
 //   eliminate_common_subexpressions    common_subexpressions.cpp
 //   eliminate_dead_code                dead_code.cpp
 //   verify                             verify.cpp
@@ -37,6 +38,8 @@ void optimize(Graph& core, const DumpFn& dump, bool for_training, const GainsByA
   eliminate_common_subexpressions(core);
   if (recognize_attention(core, for_training, gains)) simplify(core, for_training);
   done("recognize_attention");
+  if (sum_where_selected(core)) simplify(core, for_training);
+  done("sum_where_selected");
 
   while (eliminate_common_subexpressions(core) && simplify(core, for_training)) {
   }
