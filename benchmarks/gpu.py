@@ -121,6 +121,8 @@ CASES = {
     "scan of rows": Case(lambda: (lambda x: x.cumsum(-1), (randn(4096, 4096),)), 8 * 4096 * 4096),
     "scan across rows": Case(lambda: (lambda x: x.cumsum(0), (randn(4096, 4096),)), 8 * 4096 * 4096),
     "scan of one row": Case(lambda: (lambda x: x.cumsum(-1), (randn(1 << 24),)), 8 << 24),
+    "sum under a mask": Case(lambda: (lambda x, m: x[m].sum(), (randn(1 << 24), randn(1 << 24) > 0)), 5 << 24),
+    "what a mask selects": Case(lambda: (lambda x, m: x[m], (randn(1 << 24), randn(1 << 24) > 0))),
     "residual block": Case(lambda: (residuals(1, 64), (randn(32, 64, 56, 56),))),
     "residual, training": Case(lambda: (residuals(1, 64), (randn(32, 64, 56, 56),)), trains=True),
     "4 residuals": Case(lambda: (residuals(4, 128), (randn(32, 128, 28, 28),))),
