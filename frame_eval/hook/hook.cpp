@@ -6,6 +6,7 @@
 #include "frame_eval/hook/calls.h"
 #include "frame_eval/hook/code_slot.h"
 #include "frame_eval/hook/frame.h"
+#include "symbolic/interop/moving_call.h"
 #include "symbolic/interop/stack_limit.h"
 
 namespace cdynamo::frame_eval {
@@ -54,6 +55,7 @@ PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
   if (!current_owner || throw_flag || cdynamo_is_tracing(tstate))
     return cdynamo_run_default(tstate, frame, throw_flag);
   PyCodeObject* code = cdynamo_frame_code(frame);
+  symbolic::drop_moved_arguments(code);
   if (code == code_to_let_pass) {
     code_to_let_pass = nullptr;
     std::exchange(owned_by_let_pass, {}).drop();  // the frame has references of its own

@@ -9,6 +9,7 @@
 #include "frame_eval/resume/resume_point.h"
 #include "graph/op.h"
 #include "symbolic/interop/logs.h"
+#include "symbolic/interop/moving_call.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -69,6 +70,12 @@ std::vector<symbolic::WayOut> ways_out_of(const symbolic::CaptureResult& capture
   return ways;
 }
 
+// What stands below a function and its arguments on the stack.
+bool begins_call(const symbolic::Recipe& recipe) {
+  return recipe.kind == symbolic::RecipeKind::kNull ||
+         (recipe.kind == symbolic::RecipeKind::kConstant && recipe.object.get() == symbolic::moving_call());
+}
+
 FrameMaker::FrameMaker(const symbolic::CaptureResult& capture, size_t index, size_t first) {
   const symbolic::BrokenFrame& frame = capture.frames[index];
   const bool is_root = index == 0, is_last = index + 1 == capture.frames.size();
@@ -79,7 +86,7 @@ FrameMaker::FrameMaker(const symbolic::CaptureResult& capture, size_t index, siz
   const int begin = static_cast<int>(first);
   const int depth = calls_inner ? origin.below_inner_call : frame.stack_depth;
   for (int i = depth; i < frame.stack_depth; ++i)
-    if (capture.results[begin + i]->kind != symbolic::RecipeKind::kNull) callee_.push_back(begin + i);
+    if (!begins_call(*capture.results[begin + i])) callee_.push_back(begin + i);
   EntryPoint entry;
   entry.target = after_landing(original.program, origin.in_original(frame.at));
   for (int i = 0; i < depth; ++i)

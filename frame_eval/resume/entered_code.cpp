@@ -8,6 +8,7 @@
 #include "frame_eval/hook/hook.h"
 #include "graph/op.h"
 #include "symbolic/interop/loaded_object.h"
+#include "symbolic/interop/moving_call.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -145,12 +146,17 @@ constexpr const char* kInner = ".inner";
 // What the program calls at `at` is running in a frame of its own: calls that instead, under the same handler.
 void append_inner_call(std::vector<Instruction>& code, const Instruction& at, const EnteredLayout& layout) {
   const size_t first = code.size();
+  const int num_arguments = layout.argcount - layout.first_inner - 1;
+  if (num_arguments > 0) {
+    code.push_back(symbolic::load_const(PyRef::borrow(symbolic::moving_call())));
+    symbolic::append_push_null(code);
+  }
   for (int slot = layout.first_inner; slot < layout.argcount; ++slot) {
     code.push_back(make(Op::LOAD_FAST, slot));
-    if (slot == layout.first_inner) symbolic::append_push_null(code);
+    if (num_arguments == 0) symbolic::append_push_null(code);
     code.push_back(make(Op::DELETE_FAST, slot));
   }
-  code.push_back(make(Op::CALL, layout.argcount - layout.first_inner - 1));
+  code.push_back(make(Op::CALL, num_arguments == 0 ? 0 : num_arguments + 1));
   code.back().handler = at.handler;
   for (size_t i = first; i < code.size(); ++i) {
     code[i].line = at.line;

@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "symbolic/interop/moving_call.h"
 #include "symbolic/interop/py_ref.h"
 
 namespace cdynamo::frame_eval {
@@ -26,10 +27,7 @@ PyObject* vectorcall(PyObject* callable, PyObject* const*, size_t, PyObject*) {
     return PyErr_Format(PyExc_TypeError, "%s: it has been called", Py_TYPE(callable)->tp_name);
   WaitingFrame frame = std::exchange(self.frame, {});
   if (self.owner) return run_frame(self.owner, std::move(frame)).release();
-  PyObject* result =
-      PyObject_Vectorcall(frame.function.get(), frame.arguments.data(), frame.arguments.size(), nullptr);
-  drop_arguments(frame);
-  return result;
+  return symbolic::call_moving(frame.function.get(), frame.arguments).release();
 }
 
 void dealloc(PyObject* object) {

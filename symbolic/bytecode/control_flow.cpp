@@ -52,6 +52,8 @@ bool reads_slot(Op op) {
 }
 
 constexpr std::initializer_list<const char*> kFrameGetters = {"locals", "_getframe", "currentframe"};
+// What shows which objects plain Python would have made: how many, how large, who refers to them.
+constexpr std::initializer_list<const char*> kMemoryReaders = {"getsizeof", "getrefcount", "get_referrers"};
 
 bool is_one_of(PyObject* name, std::initializer_list<const char*> names) {
   return std::ranges::any_of(
@@ -184,13 +186,14 @@ bool sees_locals(PyCodeObject* code) {
 }
 
 bool keeps_frame(PyCodeObject* code, const Program& program) {
-  if (!names_one_of(code, kFrameGetters)) return false;
+  if (!names_one_of(code, kFrameGetters) && !names_one_of(code, kMemoryReaders)) return false;
   for (int at = 0; at < count_of(program); ++at) {
     const Instruction& instruction = program.code[at];
     if (symbolic::op_arg_kind(instruction.op) != ArgKind::kName || instruction.value) continue;
     PyObject* name = PyTuple_GetItem(code->co_names, instruction.arg);
     if (!name) throw PythonError{};
-    if (is_one_of(name, kFrameGetters) && !only_raises(program, at)) return true;
+    const bool looks = is_one_of(name, kFrameGetters) || is_one_of(name, kMemoryReaders);
+    if (looks && !only_raises(program, at)) return true;
   }
   return false;
 }
@@ -291,6 +294,52 @@ bool only_raises(const Program& program, int at) {
     if (goes_back) return false;
   }
   return true;
+}
+
+namespace {
+
+// What can be reached from a jump without going back, and where these ways end: headers of loops, and the function's end.
+struct WaysOn {
+  std::vector<int> order;  // instructions, as they are met; empty where they are too many
+  std::vector<int> ends;
+};
+
+WaysOn ways_on(const Program& program, int jump_at, int avoided) {
+  constexpr size_t kMost = 512;
+  WaysOn ways;
+  std::vector<bool> seen(program.code.size());
+  std::vector<int> waiting = {jump_at};
+  while (!waiting.empty() && ways.order.size() < kMost) {
+    const int at = waiting.back();
+    waiting.pop_back();
+    if (at == avoided || seen[at]) continue;
+    seen[at] = true;
+    if (at != jump_at) ways.order.push_back(at);
+    const Op op = program.code[at].op;
+    if (op == Op::RAISE_VARARGS || op == Op::RERAISE) continue;
+    if (!falls_through(op) && !is_jump(op)) ways.ends.push_back(kEndOfFunction);
+    for_each_successor(program, at, [&](int next) {
+      if (next > jump_at)
+        waiting.push_back(next);
+      else if (next != avoided)
+        ways.ends.push_back(next);
+    });
+  }
+  if (!waiting.empty()) ways.order.clear();
+  return ways;
+}
+
+}  // namespace
+
+int meeting_of(const Program& program, int jump_at) {
+  const WaysOn all = ways_on(program, jump_at, kNoMeeting);
+  if (all.order.empty() || all.ends.empty()) return kNoMeeting;
+  std::vector<int> candidates = all.order;
+  std::ranges::sort(candidates);
+  for (int at : candidates)
+    if (const WaysOn others = ways_on(program, jump_at, at); others.ends.empty()) return at;
+  const bool one_end = std::ranges::all_of(all.ends, [&](int end) { return end == all.ends[0]; });
+  return one_end ? all.ends[0] : kNoMeeting;
 }
 
 std::vector<WayOut> ways_out(PyCodeObject* code, const Program& program, const std::vector<bool>& region,

@@ -30,6 +30,11 @@ bool handles_exception(const Program& program, int at);
 // Whether all that the program can do from the instruction on is to raise an exception; handlers of it are not looked at.
 bool only_raises(const Program& program, int at);
 
+// Where the two ways of a conditional jump meet: the first instruction that all ways on come by, those left out that only raise an
+// exception. Loops are not followed: the header of one that the jump is in may be it.
+constexpr int kEndOfFunction = -1, kNoMeeting = -3;
+int meeting_of(const Program& program, int jump_at);
+
 // Slots of co_localsplus that may be read from instruction `at` on, by slot.
 std::vector<bool> live_slots(PyCodeObject* code, const Program& program, int at);
 

@@ -310,6 +310,11 @@ const Executor::IsolatedRegion* Executor::isolated_region() const {
 void Executor::enter_isolated_region(std::string what, int region, bool pure) {
   state_->isolated_regions.push_back({std::move(what), region, graph().next_value_id(), pure});
 }
+void Executor::advancing() const {
+  for (const IsolatedRegion& region : state_->isolated_regions)
+    if (region.may_be_left_out) break_graph("CD0419", region.what);
+}
+
 void Executor::leave_isolated_region() { state_->isolated_regions.pop_back(); }
 
 // ---- running

@@ -118,11 +118,21 @@ std::string source_line(PyCodeObject* code, int line);
 // The frames that run, outermost first.
 std::vector<UserFrame> frames_to(const SymbolicFrame* innermost);
 
+// A Python bool that the graph computes: `element` is a 0-dim bool.
+ValuePtr make_data_bool(Executor& ex, graph::Value* element);
+
 // From here on the condition, which only the graph knows, is true or, where `expected` is false, false; a call where it is not
 // runs in Python. False: that cannot be said of it.
 bool require_truth(Executor& ex, const ValuePtr& condition, bool expected, const char* reason);
 
+// Breaks the graph where eager may have one object for the two tensors, and the graph has two.
+void refuse_unknown_identity(Executor& ex, const ValuePtr& left, const ValuePtr& right);
+
 // ---- symbolic/entry
+
+// A branch on data whose both ways are computed (entry/both_ways.cpp): the frame goes on where they meet. False: the condition is no
+// such data. Breaks the graph where they cannot be.
+bool take_both_ways(Executor& ex, SymbolicFrame& frame, int jump_at, const ValuePtr& condition);
 
 // Which way a branch goes on a value that is known only when the graph has run; nothing where branches are not
 // followed (entry/branches.h).

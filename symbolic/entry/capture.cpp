@@ -20,7 +20,7 @@
 #include "symbolic/frames/generators.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/tensors/array_value.h"
-#include "symbolic/tensors/select_by_tensor.h"
+#include "symbolic/tensors/possible_alias.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/tuple.h"
@@ -187,7 +187,7 @@ class Attempt {
       else
         hand_over_frames(frame, result);
       emit_effects();
-      refuse_outputs_of_select_by_tensor(ex_);
+      refuse_outputs_of_possible_aliases(ex_);
       guard_distinct_objects();
       bind_symbols(result);
       if (result.graph->framework == graph::Framework::kTorch && !result.graph->nodes.empty())
@@ -426,7 +426,8 @@ const char* reason_to_skip(const CaptureRequest& request) {
 
 CaptureResult capture_with_retries(const CaptureRequest& request) {
   auto code = decoded(request.code);
-  if (keeps_frame(request.code, code->program)) return refuse("it calls locals(), or asks for its frame");
+  if (keeps_frame(request.code, code->program))
+    return refuse("it calls locals(), asks for its frame, or looks at the memory that its objects take");
   BreakRecord record;
   const std::vector<Loop>& loops = loops_of(request, *code);
   std::vector<LoopCut> cuts = request.cuts;

@@ -220,11 +220,14 @@ void stop_when_late(const Executor::State& state) {
   break_graph("CD0012", "");
 }
 
-void step_through(Executor& ex, SymbolicFrame& frame) {
+constexpr int kToTheEnd = -2;
+
+// `until`: an instruction that is not executed any more.
+void step_through(Executor& ex, SymbolicFrame& frame, int until) {
   Executor::State& state = ex.state();
   const std::vector<Instruction>& code = frame.code->program.code;
   frame.exit = FrameExit::kNone;
-  while (frame.exit == FrameExit::kNone) {
+  while (frame.exit == FrameExit::kNone && frame.pc != until) {
     if (frame.is_linked && !begin_step(state, frame)) throw StopReached{};
     if (++state.instructions > kMaxInstructions) break_graph("CD0006", "");
     if (state.instructions % kTimeCheck == 0) stop_when_late(state);
@@ -236,9 +239,13 @@ void step_through(Executor& ex, SymbolicFrame& frame) {
     try {
       if (frame.injected) throw PythonRaise{std::exchange(frame.injected, nullptr)};
       handler(ex, frame, instruction);
-      if (frame.next_pc < frame.pc) frame.unrolling.turn(state, frame.next_pc);
+      if (frame.next_pc < frame.pc) {
+        if (until != kToTheEnd && frame.next_pc != until) break_graph("CD0001", "one way of it is a loop");
+        frame.unrolling.turn(state, frame.next_pc);
+      }
       frame.pc = frame.next_pc;
     } catch (const PythonRaise& raised) {
+      if (until != kToTheEnd) throw;
       note_root_raise(state, frame);
       if (state.last_raised != raised.exception) {
         state.last_raised = raised.exception;
@@ -281,8 +288,10 @@ void with_errors_as_breaks(Executor& ex, const std::function<void()>& work) {
 }
 
 void run_frame(Executor& ex, SymbolicFrame& frame) {
-  with_errors_as_breaks(ex, [&] { step_through(ex, frame); });
+  with_errors_as_breaks(ex, [&] { step_through(ex, frame, kToTheEnd); });
 }
+
+void run_until(Executor& ex, SymbolicFrame& frame, int meeting) { step_through(ex, frame, meeting); }
 
 RecipePtr UnseenArgument::recipe(Executor&) { return source_recipe(source); }
 

@@ -88,6 +88,8 @@ class SymbolicFrame {
 // Runs until the frame returns, yields, or raises what it has no handler for. Sets frame.exit and
 // frame.result.
 void run_frame(Executor& ex, SymbolicFrame& frame);
+// Runs one way of a branch, up to the instruction where the other one comes by, too; it may not go back on the way, nor raise.
+void run_until(Executor& ex, SymbolicFrame& frame, int meeting);
 
 // Runs `work` and turns errors of ours, and Python's that are not the user's, into graph breaks with the
 // user's stack.

@@ -79,6 +79,7 @@ std::vector<ValuePtr> unpacked(Executor& ex, const ValuePtr& sequence, size_t at
   ValuePtr iterator = sequence->iterate(ex);
   std::vector<ValuePtr> items;
   while (items.size() <= at_most) {
+    ex.advancing();
     ValuePtr item = iterator->next(ex);
     if (!item) break;
     items.push_back(std::move(item));

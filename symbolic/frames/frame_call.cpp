@@ -6,6 +6,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
+#include "symbolic/interop/moving_call.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -23,7 +24,11 @@ ValuePtr pop_callable(SymbolicFrame& frame, CallArgs& args) {
 
 // Its result is what the callable gives: a function's frame is linked to this one.
 void call_for_result(Executor& ex, SymbolicFrame& frame, CallArgs args) {
-  const ValuePtr callable = pop_callable(frame, args);
+  ValuePtr callable = pop_callable(frame, args);
+  if (constant_object(callable) == moving_call()) {
+    callable = std::move(args.positional.at(0));
+    args.positional.erase(args.positional.begin());
+  }
   const SymbolicValue*& callee = ex.state().callee;
   const absl::Cleanup forget = [&] { callee = nullptr; };
   callee = frame.is_linked ? callable.get() : nullptr;

@@ -10,17 +10,18 @@ namespace {
 
 void jump(Executor&, SymbolicFrame& frame, const Instruction& in) { frame.jump(in.arg); }
 
-bool jump_on_truth(Executor& ex, SymbolicFrame& frame) {
+void jump_on_truth(Executor& ex, SymbolicFrame& frame, const Instruction& in, bool wanted) {
   const ValuePtr condition = frame.pop();
   const std::optional<bool> asserted = asserted_truth(ex, frame, frame.pc, condition);
-  return asserted ? *asserted : is_true(ex, condition);
+  if (!asserted && take_both_ways(ex, frame, frame.pc, condition)) return;
+  if ((asserted ? *asserted : is_true(ex, condition)) == wanted) frame.jump(in.arg);
 }
 
 void pop_jump_if_true(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  if (jump_on_truth(ex, frame)) frame.jump(in.arg);
+  jump_on_truth(ex, frame, in, true);
 }
 void pop_jump_if_false(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  if (!jump_on_truth(ex, frame)) frame.jump(in.arg);
+  jump_on_truth(ex, frame, in, false);
 }
 void pop_jump_if_none(Executor&, SymbolicFrame& frame, const Instruction& in) {
   if (is_none(frame.pop())) frame.jump(in.arg);
@@ -42,6 +43,7 @@ void get_iter(Executor& ex, SymbolicFrame& frame, const Instruction&) {
 
 void for_iter(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr iterator = frame.peek(1);
+  ex.advancing();
   ValuePtr item = iterator->next(ex);
   if (item) {
     frame.push(std::move(item));

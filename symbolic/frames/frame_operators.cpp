@@ -1,5 +1,7 @@
 // Opcodes of operators, comparisons and subscripts.
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/constant.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -24,6 +26,7 @@ void to_bool(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   if (frame.peek(1)->type() == &PyBool_Type) return;  // it need not be known yet
   ValuePtr operand = frame.pop();
   const std::optional<bool> asserted = asserted_truth(ex, frame, frame.pc + 1, operand);
+  if (!asserted && take_both_ways(ex, frame, frame.pc + 1, operand)) return;
   frame.push(boolean(ex, asserted ? *asserted : is_true(ex, operand)));
 }
 
@@ -43,7 +46,8 @@ void compare_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 // another call.
 bool guard_identity(Executor& ex, const SymbolicValue& left, const SymbolicValue& right) {
   if (left.type() != right.type() || !left.source || !right.source) return false;
-  if (left.as_constant() || right.as_constant()) return false;
+  const auto constant = left.as_constant();
+  if (constant && is_plain_constant(constant->get())) return false;
   if (left.source->kind == SourceKind::kConstant && right.source->kind == SourceKind::kConstant) return false;
   const Roots& roots = ex.state().request.roots;
   const bool same = follow(*left.source, roots).get() == follow(*right.source, roots).get();
@@ -59,6 +63,7 @@ void is_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr right = frame.pop();
   ValuePtr left = frame.pop();
   const bool same = left->is_same_object(*right) || guard_identity(ex, *left, *right);
+  if (!same) refuse_unknown_identity(ex, left, right);
   frame.push(boolean(ex, same != (in.arg == 1)));
 }
 

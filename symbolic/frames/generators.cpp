@@ -172,6 +172,7 @@ RecipePtr GeneratorValue::recipe(Executor& ex) {
 }
 
 ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception) {
+  ex.advancing();
   if (running_) raise_error(ex, PyExc_ValueError, "generator already executing");
   if (!frame_) return nullptr;
   if (!started_ && value && !is_none(value))

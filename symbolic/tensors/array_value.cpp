@@ -4,9 +4,11 @@
 #include <numeric>
 
 #include "graph/op.h"
+#include "graph/ops/random.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/interop/numpy_errors.h"
 #include "symbolic/interop/torch_access.h"
-#include "symbolic/tensors/select_by_tensor.h"
+#include "symbolic/tensors/possible_alias.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -284,6 +286,17 @@ void refuse_write_outside_region(Executor& ex, const graph::Value* value) {
   if (!own || capture.storage_of.count(value)) break_graph("CD0419", region->what);
 }
 
+int64_t changes_so_far(Executor& ex) {
+  const Executor::State& state = ex.state();
+  const TensorCapture& capture = tensor_capture(ex);
+  int64_t count = static_cast<int64_t>(state.result.effects.size() + state.mutated.size() +
+                                       state.globals_order.size() + capture.written_at.size());
+  for (const auto& [history, written] : capture.written_at) count += written;
+  for (const auto& input : capture.inputs) count += input->written;
+  for (const auto& node : state.result.graph->nodes) count += graph::draws_random_numbers(*node->op);
+  return count;
+}
+
 bool is_read_only_view(const graph::Value* value) {
   static constexpr const char* kReadOnly[] = {"np.broadcast_to", "np.diagonal", "np.diag"};
   while (value->node && graph::result_alias(*value->node) != graph::Alias::kNone) {
@@ -296,7 +309,7 @@ bool is_read_only_view(const graph::Value* value) {
 
 void note_write(Executor& ex, const graph::Value* value) {
   TensorCapture& capture = tensor_capture(ex);
-  refuse_write_to_select_by_tensor(ex, value);
+  refuse_write_to_possible_alias(ex, value);
   if (is_read_only_view(value)) break_graph("CD0411", "a read-only array");
   const std::vector<Sym>& sizes = value->type.sizes;
   for (size_t d = 0; d < sizes.size(); ++d)

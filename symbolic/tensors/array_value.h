@@ -71,9 +71,10 @@ struct AutocastState {
   bool cache_cleared = false;  // the program left a region that it was called in
 };
 
-// See symbolic/tensors/select_by_tensor.h.
-struct SelectByTensor {
+// See symbolic/tensors/possible_alias.h.
+struct PossibleAlias {
   const graph::Value *from, *result;
+  const char* broken;
   int64_t step;  // of the root frame
 };
 
@@ -104,7 +105,7 @@ struct TensorCapture {
     int made_at = 0;  // next_value_id by then
   };
   absl::flat_hash_map<const graph::Value*, Nonzero> nonzero;  // see symbolic/tensors/nonzero.h
-  std::vector<SelectByTensor> selects_by_tensor;
+  std::vector<PossibleAlias> possible_aliases;
   int regions = 0;  // checkpoints that were entered
   std::vector<size_t>
       backward_begins;  // nodes of the graph when a Function's backward was entered, outermost first
@@ -130,6 +131,9 @@ class FrameworkRules {
  private:
   Executor& ex_;
 };
+
+// Grows with each side effect, write to a tensor and draw of random numbers that capture has met.
+int64_t changes_so_far(Executor& ex);
 
 // A tensor or array that is handed around and not compiled.
 ValuePtr make_opaque_tensor(Executor& ex, PyObject* object, std::string obstacle, const SourcePtr& source);

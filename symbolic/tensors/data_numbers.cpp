@@ -18,7 +18,8 @@ using graph::Value;
 // The element of a tensor of one, of a dtype that holds each of its values, on the host.
 Value* only_element(Executor& ex, const ArrayValue& tensor, DType dtype, const char* what) {
   const graph::TensorType& type = tensor.array_type();
-  if (!ex.state().request.reads_data || ex.isolated_region()) break_graph("CD0406", what);
+  const Executor::IsolatedRegion* region = ex.isolated_region();
+  if (!ex.state().request.reads_data || (region && !region->may_be_left_out)) break_graph("CD0406", what);
   // Under cdynamo.grad a derivative would be left out without a word.
   if (ex.state().branches) break_graph("CD0406", what);
   if (!ex.graph().sym->guard_eq(type.numel(), 1, what)) break_graph("CD0406", what);
@@ -70,20 +71,22 @@ ValuePtr read_index(Executor& ex, const ArrayValue& tensor, const char* what) {
   return read_int(ex, tensor, what);
 }
 
-ValuePtr read_bool(Executor& ex, const ArrayValue& tensor, const char* what) {
-  return recorded_read(ex, tensor, "__bool__", [&] {
-    Value* element = only_element(ex, tensor, DType::kBool, what);
-    element->type.weak = true;
-    return std::make_shared<DataBoolValue>(element, [&ex, element] {
-      const WithoutGradient no_gradient(ex);
-      return recorded_operator(ex, "index", {}, [&] {
-        Value* number = append_call1(ex, "clone", {append_call1(ex, "core.cast", {element, DType::kI64})});
-        const Sym symbol = read_data_symbol(ex, number, 0);
-        ex.graph().sym->require(graph::Relation::kLe, symbol, 1, "a bool");
-        return make_int(ex, symbol);
-      });
+ValuePtr make_data_bool(Executor& ex, Value* element) {
+  element->type.weak = true;
+  return std::make_shared<DataBoolValue>(element, [&ex, element] {
+    const WithoutGradient no_gradient(ex);
+    return recorded_operator(ex, "index", {}, [&] {
+      Value* number = append_call1(ex, "clone", {append_call1(ex, "core.cast", {element, DType::kI64})});
+      const Sym symbol = read_data_symbol(ex, number, 0);
+      ex.graph().sym->require(graph::Relation::kLe, symbol, 1, "a bool");
+      return make_int(ex, symbol);
     });
   });
+}
+
+ValuePtr read_bool(Executor& ex, const ArrayValue& tensor, const char* what) {
+  return recorded_read(ex, tensor, "__bool__",
+                       [&] { return make_data_bool(ex, only_element(ex, tensor, DType::kBool, what)); });
 }
 
 bool require_truth(Executor& ex, const ValuePtr& condition, bool expected, const char* reason) {

@@ -6,7 +6,7 @@
 #include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/tensors/nonzero.h"
-#include "symbolic/tensors/select_by_tensor.h"
+#include "symbolic/tensors/possible_alias.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/sym_int.h"
@@ -298,7 +298,7 @@ Value* read_selection(Executor& ex, const Selection& selection) {
   const bool is_view = std::ranges::none_of(
       selection.indices, [](const Value* index) { return index && index->type.rank() > 0; });
   const bool is_number = ex.graph().framework == Framework::kNumpy && result->type.rank() == 0;
-  if (is_view && !is_number) note_select_by_tensor(ex, selection.view, result);
+  if (is_view && !is_number) note_possible_alias(ex, selection.view, result, "CD0421", current_root_step(ex));
   return result;
 }
 

@@ -36,14 +36,7 @@ ValuePtr required(Executor& ex, PyObject*, const CallArgs& args) {
 
 // changes_so_far()
 ValuePtr changes_so_far(Executor& ex, PyObject*, const CallArgs&) {
-  const Executor::State& state = ex.state();
-  const TensorCapture& capture = tensor_capture(ex);
-  int64_t count = static_cast<int64_t>(state.result.effects.size() + state.mutated.size() +
-                                       state.globals_order.size() + capture.written_at.size());
-  for (const auto& [history, written] : capture.written_at) count += written;
-  for (const auto& input : capture.inputs) count += input->written;
-  for (const auto& node : state.result.graph->nodes) count += graph::draws_random_numbers(*node->op);
-  return ex.constant_int(count);
+  return ex.constant_int(symbolic::changes_so_far(ex));
 }
 
 // torch.where(condition) is nonzero.

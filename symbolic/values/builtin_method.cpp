@@ -28,6 +28,7 @@ ValuePtr BuiltinMethodValue::compare(Executor& ex, int py_op, const ValuePtr& ot
 }
 
 RecipePtr BuiltinMethodValue::recipe(Executor& ex) {
+  if (!recipe_ && source) recipe_ = source_recipe(source);
   if (!recipe_) {
     recipe_ = call_recipe(library_object("builtins", "getattr"),
                           {self_->recipe(ex), make_recipe(RecipeKind::kConstant, interned(row_.name))});

@@ -77,8 +77,14 @@ ValuePtr freshly(Executor& ex, PyObject* object) {
 ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
   guard_class(ex, object());
-  if (is_class_property(text))
-    return freshly(ex, checked_user(ex, PyObject_GetAttr(object_.get(), name)).get());
+  if (is_class_property(text)) {
+    PyRef property = checked_user(ex, PyObject_GetAttr(object_.get(), name));
+    // A metaclass's mro() sees new bases before the version of the class changes.
+    if (type() != &PyType_Type && text == "__bases__")
+      add_guard(ex, GuardKind::kIdentity, attribute_source(constant_source(object_.get()), name),
+                property.get());
+    return freshly(ex, property.get());
+  }
   if (text == "__class__") return type_of(ex, shared_from_this());
   if (text == "__dict__" || text == "__subclasses__" || text == "mro")
     return SymbolicValue::get_attribute(ex, name);
@@ -264,7 +270,7 @@ namespace {
 // PySequence: a tuple of classes, or a union, one by one.
 template <typename Test>
 bool any_class(Executor& ex, const ValuePtr& classes, const char* function, Test&& test, int nested = 0) {
-  constexpr int kDeepest = 200;  // Python has a limit of its own
+  constexpr int kDeepest = 20;  // Python has a limit of its own, by how deep it is in calls
   if (nested > kDeepest) break_graph("CD0216", std::string(function) + " with deeply nested tuples");
   if (auto* tuple = tuple_in(classes)) {
     for (const ValuePtr& item : tuple->items(ex))

@@ -1,5 +1,7 @@
 #include "symbolic/values/constant.h"
 
+#include "absl/algorithm/container.h"
+
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/builtins.h"
@@ -170,6 +172,23 @@ ValuePtr ConstantValue::unary(Executor& ex, Op op) {
   return ex.constant(checked_user(ex, result));
 }
 
+namespace {
+
+// What answers every type but its own (and the numbers among themselves) with NotImplemented, by the slots of CPython's
+// types; other C types may ask the operand (decimal.Decimal takes any numbers.Rational), and Python alone knows.
+bool refuses_strangers(const PyTypeObject* type) {
+  const PyTypeObject* kTypes[] = {&PyLong_Type,     &PyFloat_Type,        &PyComplex_Type, &PyBool_Type,
+                                  &PyUnicode_Type,  &PyBytes_Type,        &PyRange_Type,   &PySlice_Type,
+                                  Py_TYPE(Py_None), Py_TYPE(Py_Ellipsis), &PyCode_Type};
+  return absl::c_linear_search(kTypes, type);
+}
+
+bool compares_by_identity(const PyTypeObject* type) {
+  return !type->tp_richcompare || type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+}  // namespace
+
 ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   bool formats =
       !reflected && plain_number_operation(nb_op) == kNbRemainder && PyUnicode_Check(object_.get());
@@ -183,6 +202,9 @@ ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
   if (formats && !*object) break_graph("CD0215", "% formatting with " + other->describe());
   if (!object && is_numpy_scalar(object_.get()))
     return numpy_scalar_binary(ex, shared_from_this(), nb_op, other, reflected);
+  const bool formats_bytes = PyBytes_Check(object_.get()) && plain_number_operation(nb_op) == kNbRemainder;
+  if (!object && type()->tp_as_number && (!refuses_strangers(type()) || formats_bytes))
+    break_graph("CD0209", "operator of " + describe() + " with " + other->describe());
   if (!object) return nullptr;
   PyObject* left = reflected ? object->get() : object_.get();
   PyObject* right = reflected ? object_.get() : object->get();
@@ -193,6 +215,8 @@ ValuePtr ConstantValue::compare(Executor& ex, int py_op, const ValuePtr& other) 
   auto object = other->as_constant();
   if (!object && is_numpy_scalar(object_.get()))
     return numpy_scalar_compare(ex, shared_from_this(), py_op, other);
+  if (!object && !refuses_strangers(type()) && !compares_by_identity(type()))
+    break_graph("CD0209", "comparison of " + describe() + " with " + other->describe());
   if (!object) return nullptr;
   return wrap_fresh(ex, checked_user(ex, PyObject_RichCompare(object_.get(), object->get(), py_op)));
 }
@@ -212,14 +236,24 @@ std::optional<std::vector<ValuePtr>> ConstantValue::unpack(Executor& ex) {
   return items;
 }
 
+namespace {
+// Numbers and texts that CPython has one object of.
+bool is_singleton(PyObject* object) {
+  if (PyUnicode_CheckExact(object)) return PyUnicode_CHECK_INTERNED(object) != 0;
+  if (!PyLong_CheckExact(object)) return PyBool_Check(object) || object == Py_None || object == Py_Ellipsis;
+  int overflow = 0;
+  const long number = PyLong_AsLongAndOverflow(object, &overflow);
+  return !overflow && number >= -5 && number <= 256;
+}
+}  // namespace
+
+// What came in goes out as the same object, also where an equal one came in when it was compiled.
 RecipePtr ConstantValue::recipe(Executor&) {
-  if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());
-  // A float or long string that came in goes out as the same object.
-  if (recipe_->kind == RecipeKind::kConstant && source && source->kind != SourceKind::kConstant &&
-      (PyFloat_CheckExact(object_.get()) || PyBytes_CheckExact(object_.get()) ||
-       PyComplex_CheckExact(object_.get()) || PyCFunction_Check(object_.get())))
-    recipe_ = source_recipe(source);
-  return recipe_;
+  if (recipe_) return recipe_;
+  const bool came_in = source && source->kind != SourceKind::kConstant;
+  const bool is_data = is_plain_constant(object_.get()) || PyCFunction_Check(object_.get());
+  const bool by_source = came_in && is_data && !is_singleton(object_.get());
+  return recipe_ = by_source ? source_recipe(source) : make_recipe(RecipeKind::kConstant, object_.get());
 }
 
 // ---- numbers

@@ -253,21 +253,37 @@ bool call_own(PyObject* deque, const char* method, PyObject* argument) {
       PyRef::steal(PyObject_CallMethod(type, method, argument ? "OO" : "O", deque, argument)));
 }
 
-// extend(deque, items) and replace(deque, items): effects.
+// What is done to a deque (args[0]) with the items in args[1] when the graph has run.
 PyObject* extend(PyObject*, PyObject* const* args, Py_ssize_t) {
   return call_own(args[0], "extend", args[1]) ? Py_NewRef(Py_None) : nullptr;
 }
 PyObject* replace_items(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return call_own(args[0], "clear", nullptr) ? extend(self, args, count) : nullptr;
 }
-PyCFunction as_c_function(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+// As assignments do: an iterator over the deque goes on.
+PyObject* assign_items(PyObject*, PyObject* const* args, Py_ssize_t) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[1]); ++i) {
+    PyObject* item = PyList_GET_ITEM(args[1], i);
+    if (deque_item(args[0], i).get() != item &&
+        deque_type()->tp_as_sequence->sq_ass_item(args[0], i, item) < 0)
+      return nullptr;
+  }
+  return Py_NewRef(Py_None);
 }
-PyMethodDef kExtend = {"extend_deque", as_c_function(extend), METH_FASTCALL, "deque.extend(deque, items)"};
-PyMethodDef kReplace = {"replace_deque", as_c_function(replace_items), METH_FASTCALL, "Exchanges its items."};
-PyObject* effect_function(bool only_grew) {
-  static PyObject* functions[] = {PyCFunction_New(&kReplace, nullptr), PyCFunction_New(&kExtend, nullptr)};
-  return functions[only_grew];
+
+enum class Change { kReplace, kExtend, kAssign };
+PyObject* effect_function(Change change) {
+  auto function = [](auto* body) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(body));
+  };
+  static PyMethodDef definitions[] = {
+      {"replace_deque", function(replace_items), METH_FASTCALL, "Exchanges its items."},
+      {"extend_deque", function(extend), METH_FASTCALL, "deque.extend(deque, items)"},
+      {"assign_deque", function(assign_items), METH_FASTCALL, "deque[i] = items[i]"}};
+  static PyObject* functions[] = {PyCFunction_New(&definitions[0], nullptr),
+                                  PyCFunction_New(&definitions[1], nullptr),
+                                  PyCFunction_New(&definitions[2], nullptr)};
+  return functions[static_cast<int>(change)];
 }
 
 }  // namespace
@@ -285,12 +301,12 @@ RecipePtr DequeValue::recipe(Executor& ex) {
 
 void DequeValue::emit_effects(Executor& ex) {
   const bool only_grew = !appended_.empty();
+  const Change change = only_grew ? Change::kExtend : version_ == 0 ? Change::kAssign : Change::kReplace;
   PyRef initializer;
   if (!object_)
     initializer = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(deque_type()), "__init__"));
   Effect effect{.kind = EffectKind::kCall};
-  effect.target =
-      make_recipe(RecipeKind::kConstant, object_ ? effect_function(only_grew) : initializer.get());
+  effect.target = make_recipe(RecipeKind::kConstant, object_ ? effect_function(change) : initializer.get());
   std::vector<RecipePtr> arguments{recipe(ex)};
   arguments.push_back(
       make_recipe(RecipeKind::kList, nullptr, recipes_of(ex, only_grew ? appended_ : items_)));

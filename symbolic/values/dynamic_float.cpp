@@ -99,10 +99,37 @@ ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& othe
                            });
 }
 
+namespace {
+
+// What a float of the graph is compared with: a float, or an integer that is one. Nothing for other values.
+std::optional<graph::Arg> comparable(const ValuePtr& other) {
+  if (auto* dynamic = dynamic_cast<DynamicFloatValue*>(other.get())) return dynamic->value();
+  PyObject* constant = constant_object(other);
+  if (!constant) return std::nullopt;
+  if (PyFloat_CheckExact(constant)) return PyFloat_AS_DOUBLE(constant);
+  if (!PyLong_CheckExact(constant)) return std::nullopt;
+  constexpr int64_t kExact = int64_t{1} << 53;
+  int overflow = 0;
+  const int64_t number = PyLong_AsLongLongAndOverflow(constant, &overflow);
+  if (overflow || number > kExact || number < -kExact) return std::nullopt;
+  return static_cast<double>(number);
+}
+
+constexpr const char* kComparisonNames[] = {"lt", "le", "eq", "ne", "gt", "ge"};  // by Py_LT ...
+
+}  // namespace
+
 ValuePtr DynamicFloatValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   PyObject* constant = constant_object(other);
+  auto* dynamic = dynamic_cast<DynamicFloatValue*>(other.get());
   bool number = constant && (PyFloat_Check(constant) || PyLong_Check(constant));
-  if (!number && !is_integer_value(other) && !dynamic_cast<DynamicFloatValue*>(other.get())) return nullptr;
+  if (!number && !is_integer_value(other) && !dynamic) return nullptr;
+  const std::optional<graph::Arg> theirs_in_graph =
+      from_data_ || (dynamic && dynamic->from_data_) ? comparable(other) : std::nullopt;
+  if (theirs_in_graph)
+    return recorded_operator(ex, kComparisonNames[py_op], {shared_from_this(), other}, [&] {
+      return make_data_bool(ex, ex.builder().call1(kComparisonNames[py_op], {value_, *theirs_in_graph}));
+    });
   PyRef mine = materialize(ex), theirs = other->materialize(ex);
   return ex.constant(checked_user(ex, PyObject_RichCompare(mine.get(), theirs.get(), py_op)));
 }

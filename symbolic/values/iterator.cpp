@@ -366,6 +366,7 @@ ValuePtr IteratorValue::get_attribute(Executor& ex, PyObject* name) {
 }
 
 std::optional<std::vector<ValuePtr>> IteratorValue::unpack(Executor& ex) {
+  ex.advancing();
   std::vector<ValuePtr> items;
   while (ValuePtr item = next(ex)) {
     items.push_back(std::move(item));
@@ -451,7 +452,10 @@ ValuePtr new_filter(Executor& ex, const CallArgs& args) {
 }
 
 ValuePtr iterate_value(Executor& ex, const ValuePtr& value) { return value->iterate(ex); }
-ValuePtr next_value(Executor& ex, const ValuePtr& iterator) { return iterator->next(ex); }
+ValuePtr next_value(Executor& ex, const ValuePtr& iterator) {
+  ex.advancing();
+  return iterator->next(ex);
+}
 
 ValuePtr call_or_end(Executor& ex, const ValuePtr& function, const CallArgs& args) {
   try {

@@ -101,6 +101,7 @@ ValuePtr contains(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   return make_bool(ex, self->contains(ex, args.positional[0]));
 }
 ValuePtr next_item(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  ex.advancing();
   if (ValuePtr item = self->next(ex)) return item;
   raise_new(ex, make_exception(ex, exception_type(PyExc_StopIteration), {}));
 }

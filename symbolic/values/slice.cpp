@@ -71,6 +71,7 @@ PyRef SliceValue::materialize(Executor& ex) {
 
 RecipePtr SliceValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
+  if (source) return recipe_ = source_recipe(source);
   return first_recipe(recipe_,
                       make_recipe(RecipeKind::kSlice, nullptr, recipes_of(ex, {start_, stop_, step_})));
 }

@@ -1,6 +1,7 @@
 #include "symbolic/values/sym_int.h"
 
 #include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/value_tools.h"
@@ -93,8 +94,18 @@ class DataRelation final : public SymbolicValue {
   }
   PyRef materialize(Executor& ex) override { return PyRef::borrow(*truth(ex) ? Py_True : Py_False); }
   PyRef hash_key(Executor& ex) override { return materialize(ex); }
-  RecipePtr recipe(Executor& ex) override {
-    return make_recipe(RecipeKind::kConstant, materialize(ex).get());
+  RecipePtr recipe(Executor& ex) override { return as_bool(ex)->recipe(ex); }
+  ValuePtr as_bool(Executor& ex) {
+    if (bool_) return bool_;
+    if (std::optional<bool> known = context(ex).known(relation_, left_, right_))
+      return bool_ = ex.constant(PyRef::borrow(*known ? Py_True : Py_False));
+    const ValuePtr left = make_int(ex, left_), right = make_int(ex, right_);
+    return bool_ = recorded_operator(ex, name(), {left, right}, [&] {
+             const auto number = [&](const Sym& sym) {
+               return ex.builder().call1("core.full", {std::vector<Sym>{}, sym, graph::DType::kI64});
+             };
+             return make_data_bool(ex, ex.builder().call1(name(), {number(left_), number(right_)}));
+           });
   }
   bool require(Executor& ex, bool holds, const char* reason) const {
     if (!holds) return negated().require(ex, true, reason);
@@ -115,8 +126,19 @@ class DataRelation final : public SymbolicValue {
     throw graph::InternalError("a relation of another kind");
   }
 
+  const char* name() const {
+    switch (relation_) {
+      case Relation::kEq: return "eq";
+      case Relation::kNe: return "ne";
+      case Relation::kLt: return "lt";
+      case Relation::kLe: return "le";
+    }
+    throw graph::InternalError("a relation of another kind");
+  }
+
   const Relation relation_;
   const Sym left_, right_;
+  ValuePtr bool_;
 };
 
 ValuePtr compared(Executor& ex, Relation relation, const Sym& a, const Sym& b, const char* reason) {
@@ -130,6 +152,11 @@ ValuePtr compared(Executor& ex, Relation relation, const Sym& a, const Sym& b, c
 bool require_relation(Executor& ex, const ValuePtr& condition, bool holds, const char* reason) {
   auto* relation = dynamic_cast<DataRelation*>(condition.get());
   return relation && relation->require(ex, holds, reason);
+}
+
+ValuePtr data_bool_of(Executor& ex, const ValuePtr& condition) {
+  auto* relation = dynamic_cast<DataRelation*>(condition.get());
+  return relation ? relation->as_bool(ex) : nullptr;
 }
 
 ValuePtr make_int(Executor& ex, const Sym& sym) {

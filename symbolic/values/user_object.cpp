@@ -185,6 +185,10 @@ DictValue* UserObjectValue::instance_dict(Executor&) {
 
 ValuePtr UserObjectValue::instance_dict_value(Executor& ex) {
   instance_dict(ex);
+  if (!object_) {
+    dict_->keep_owner(shared_from_this());
+    ex.state().cyclic[this] = weak_from_this();
+  }
   return dict_;
 }
 
@@ -394,7 +398,21 @@ RecipePtr UserObjectValue::recipe(Executor& ex) {
   return new_object_recipe(ex);
 }
 
+// A class of the polyfills says what makes the object that its instances stand for, and of which attributes; null for others.
+RecipePtr UserObjectValue::stood_for(Executor& ex) {
+  PyObject* module = _PyType_Lookup(type(), interned("__module__"));
+  if (!module || !PyUnicode_Check(module) ||
+      PyUnicode_CompareWithASCIIString(module, "cdynamo.polyfills.standard") != 0)
+    return nullptr;
+  PyObject* made_by = _PyType_Lookup(type(), interned("made_by"));
+  std::vector<RecipePtr> arguments;
+  for (Py_ssize_t i = 1; made_by && i < PyTuple_GET_SIZE(made_by); ++i)
+    arguments.push_back(get_attribute(ex, PyTuple_GET_ITEM(made_by, i))->recipe(ex));
+  return made_by ? call_recipe(PyTuple_GET_ITEM(made_by, 0), std::move(arguments)) : nullptr;
+}
+
 RecipePtr UserObjectValue::new_object_recipe(Executor& ex) {
+  if (RecipePtr other = stood_for(ex)) return first_recipe(recipe_, std::move(other));
   PyTypeObject* base = builtin_base(type());
   bool immutable = storage_ && (dynamic_cast<TupleValue*>(storage_.get()) ||
                                 dynamic_cast<ConstantValue*>(storage_.get()) ||

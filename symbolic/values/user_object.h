@@ -15,12 +15,19 @@ class AttributeDict final : public DictValue {
   explicit AttributeDict(const ValuePtr& owner);  // of a new object
   RecipePtr recipe(Executor& ex) override;
   Effect change_effect(Executor& ex, const ValuePtr& key, const ValuePtr& value) override;
+  // A dict that the program has got hold of is made as its object's, also where nothing else refers to the object any more.
+  void keep_owner(ValuePtr owner) { kept_ = std::move(owner); }
+  void forget() override {
+    DictValue::forget();
+    release(std::move(kept_));
+  }
 
  protected:
   void guard_absent(Executor& ex, PyObject* key) override;
 
  private:
   std::weak_ptr<SymbolicValue> owner_;
+  ValuePtr kept_;
   PyRef owner_type_;
   RecipePtr own_recipe_;
 };
@@ -74,6 +81,7 @@ class UserObjectValue final : public SymbolicValue {
  private:
   ValuePtr slots_find(PyObject* name, bool* known);
   void set_slot(Executor& ex, PyObject* descriptor, const ValuePtr& value);
+  RecipePtr stood_for(Executor& ex);
   RecipePtr new_object_recipe(Executor& ex);
   PyRef type_;
   PyRef object_;  // the live object; null: made during capture

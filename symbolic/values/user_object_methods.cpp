@@ -152,7 +152,9 @@ ValuePtr as_builtin(const ValuePtr& operand) {
 }  // namespace
 
 ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
-  if (ValuePtr method = special(ex, number_method(nb_op, reflected), true))
+  // binary_op1 and SLOT1BINFULL: the reflected method is for an operand of another class.
+  const bool is_asked = !reflected || other->type() != type();
+  if (ValuePtr method = is_asked ? special(ex, number_method(nb_op, reflected), true) : nullptr)
     return implemented(method->call(ex, positional({other})));
   if (!storage_) {
     if (special(ex, number_method(nb_op, reflected))) break_graph("CD0209", "operator of " + describe());

@@ -10,6 +10,7 @@
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
@@ -358,7 +359,7 @@ std::vector<ValuePtr> items_of(Executor& ex, const ValuePtr& iterable) {
   if (auto items = iterable->unpack(ex)) return *items;
   ValuePtr iterator = iterable->iterate(ex);
   std::vector<ValuePtr> items;
-  while (ValuePtr item = iterator->next(ex)) {
+  while (ValuePtr item = next_value(ex, iterator)) {
     items.push_back(std::move(item));
     require_short(items.size(), *iterable);
   }

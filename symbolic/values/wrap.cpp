@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
@@ -10,6 +11,7 @@
 #include "symbolic/values/list.h"
 #include "symbolic/values/module_value.h"
 #include "symbolic/values/partial.h"
+#include "symbolic/values/range.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/tuple.h"
@@ -53,7 +55,9 @@ ValuePtr wrap_bound_method(Executor& ex, PyObject* object, const SourcePtr& sour
   part(name, "__name__");
   ValuePtr owner = part(self, "__self__");
   try {
-    return owner->get_attribute(ex, name.get());
+    ValuePtr method = owner->get_attribute(ex, name.get());
+    if (dynamic_cast<BuiltinMethodValue*>(method.get())) method->source = source;
+    return method;
   } catch (const GraphBreak&) {
     return nullptr;
   }
@@ -72,13 +76,12 @@ ValuePtr wrap_slice(Executor& ex, PyObject* object, const SourcePtr& source) {
     PyRef value = checked(PyObject_GetAttrString(object, name));
     return ex.wrap(value.get(), attribute_source(source, interned(name)));
   };
-  if (PySlice_Check(object)) return make_slice(ex, part("start"), part("stop"), part("step"));
+  ValuePtr start = part("start"), stop = part("stop"), step = part("step");
   CallArgs args;
-  for (const char* name : {"start", "stop", "step"}) args.positional.push_back(part(name));
-  return ex
-      .wrap(reinterpret_cast<PyObject*>(&PyRange_Type),
-            constant_source(reinterpret_cast<PyObject*>(&PyRange_Type)))
-      ->call(ex, args);
+  args.positional = {start, stop, step};
+  ValuePtr value = PySlice_Check(object) ? make_slice(ex, start, stop, step) : make_range(ex, args);
+  value->source = source;
+  return value;
 }
 
 // What a known inspect.Signature holds: it never changes.

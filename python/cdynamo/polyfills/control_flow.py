@@ -26,6 +26,11 @@ def conditional(pred, true_fn, false_fn, operands=()):
     return pytree.tree_unflatten([selected(pred, a, b) for a, b in zip(taken, left)], spec)
 
 
+def selected_by(condition, a, b):
+    """What a branch on `condition`, a tensor of one element, leaves in a variable."""
+    return selected(condition.reshape(()).to(a.device, torch.bool), a, b)
+
+
 def selected(pred, a, b):
     if a is None and b is None:
         return None

@@ -1,5 +1,6 @@
 """Functions of the standard library that C implements, as its Python does: heapq, bisect, functools, operator."""
 
+import functools
 from bisect import bisect_left, bisect_right
 
 
@@ -80,8 +81,14 @@ def sift_up(heap, place):
     sift_down(heap, start, place)
 
 
+def _wrapped_key(compare, obj):
+    return functools.cmp_to_key(compare)(obj)
+
+
 class Keys:
     """What functools.cmp_to_key returns."""
+
+    made_by = functools.cmp_to_key, "compare"
 
     def __init__(self, compare):
         self.compare = compare
@@ -91,6 +98,7 @@ class Keys:
 
 
 class Key:
+    made_by = _wrapped_key, "compare", "obj"
     __slots__ = ["compare", "obj"]
     __hash__ = None
 

@@ -3,7 +3,7 @@
 import torch
 
 from cdynamo.polyfills.autograd import checkpoint, function_apply  # noqa: F401
-from cdynamo.polyfills.control_flow import associative_scan, conditional, map_steps, scan  # noqa: F401
+from cdynamo.polyfills.control_flow import associative_scan, conditional, map_steps, scan, selected_by  # noqa: F401
 from cdynamo.polyfills.data_dependent import (  # noqa: F401
     allclose,
     argwhere,
