@@ -81,6 +81,7 @@ class UserObjectValue final : public SymbolicValue {
  private:
   ValuePtr slots_find(PyObject* name, bool* known);
   void set_slot(Executor& ex, PyObject* descriptor, const ValuePtr& value);
+  ValuePtr annotation(Executor& ex, const ValuePtr& key);
   RecipePtr stood_for(Executor& ex);
   RecipePtr new_object_recipe(Executor& ex);
   PyRef type_;

@@ -63,7 +63,24 @@ ValuePtr UserObjectValue::call(Executor& ex, const CallArgs& args) {
   return call_on(bind_descriptor(ex, found, shared_from_this(), type()));
 }
 
+namespace {
+bool is_of_typing(PyTypeObject* type) {
+  PyObject* module = _PyType_Lookup(type, interned("__module__"));
+  return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "typing") == 0;
+}
+}  // namespace
+
+// List[int]: what typing makes of known classes is known, whatever other modules put in place of its helpers.
+ValuePtr UserObjectValue::annotation(Executor& ex, const ValuePtr& key) {
+  const PyRef argument = object_ && is_of_typing(type()) ? key->materialize(ex) : PyRef();
+  if (!argument) return nullptr;
+  if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object_.get());
+  const PyRef made = checked_user(ex, PyObject_GetItem(object_.get(), argument.get()));
+  return ex.wrap(made.get(), constant_source(made.get()));
+}
+
 ValuePtr UserObjectValue::get_item(Executor& ex, const ValuePtr& key) {
+  if (ValuePtr known = annotation(ex, key)) return known;
   if (ValuePtr method = special(ex, "__getitem__", true)) return method->call(ex, positional({key}));
   if (!storage_) {
     if (!special(ex, "__getitem__"))

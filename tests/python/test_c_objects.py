@@ -11,8 +11,9 @@ import weakref
 from collections import deque
 from fractions import Fraction
 
-import cdynamo
 import pytest
+
+import cdynamo
 
 
 @pytest.fixture(autouse=True)

@@ -314,3 +314,15 @@ def test_no_tensor_is_pinned_before_cuda_is_used(breaks):
     x = torch.randn(3)
     assert torch.equal(cdynamo.optimize(f)(x), x * 2)
     assert breaks() == 0
+
+
+def test_annotations_of_typing_are_known():
+    from typing import Callable, Dict, List, Optional
+
+    def program(x):
+        parts = torch.jit.annotate(List[torch.Tensor], [])
+        parts.append(x + 1)
+        return parts[0] * 2, Dict[str, int], Callable[[int], str], Optional[int]
+
+    x = torch.ones(2)
+    assert str(cdynamo.optimize(program, fullgraph=True)(x)) == str(program(x))

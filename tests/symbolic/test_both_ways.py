@@ -1,7 +1,8 @@
 """Branches on data whose both ways are compiled: one graph, and whatever way the program goes, its results, objects and writes."""
 
-import cdynamo
 import pytest
+
+import cdynamo
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
