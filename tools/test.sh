@@ -50,7 +50,7 @@ for backend in eager callable; do
 done
 
 echo "== Python 3.11, a GPU's code in the emulator"
-names="core_ops dtypes layers models numpy_programs optimizers programs random_and_norms recurrent training"
+names="core_ops dtypes layers models numpy_programs optimizers programs random_and_norms recurrent sizes_across_widths training"
 CDYNAMO_TEST_TARGET=emulated-gpu $python -m $tests $(printf 'tests/python/test_%s.py ' $names) -m "not long" || failed=1
 
 wait $environments
