@@ -16,32 +16,6 @@ std::vector<bool> differentiated_values(const Training& training) {
   return reaches(*training.function, wanted);
 }
 
-std::vector<int> output_groups(const Training& training) {
-  const Graph& function = *training.function;
-  const std::vector<bool> differentiated = differentiated_values(training);
-  std::vector<int> group(
-      function.next_value_id());  // a forest: each value to one of its group, roots to themselves
-  std::iota(group.begin(), group.end(), 0);
-  const auto root = [&](int id) {
-    while (group[id] != id) id = group[id] = group[group[id]];
-    return id;
-  };
-  for (const auto& node : function.nodes) {
-    const int first = node->results.at(0)->id;
-    for (const Value* result : node->results) group[root(result->id)] = root(first);
-    for_each_operand(*node, [&](Value*& operand) {
-      if (operand->node && differentiated[operand->id]) group[root(operand->id)] = root(first);
-    });
-  }
-  std::vector<int> groups(function.outputs.size(), -1);
-  absl::flat_hash_map<int, int> numbers;
-  for (size_t i = 0; i < groups.size(); ++i)
-    if (training.output_differentiable[i])
-      groups[i] =
-          numbers.emplace(root(function.outputs[i]->id), static_cast<int>(numbers.size())).first->second;
-  return groups;
-}
-
 namespace {
 
 // By value id: does a differentiable output depend on it?
@@ -91,6 +65,42 @@ bool saves_nothing(const Node& node, const std::vector<bool>& differentiated,
 }
 
 }  // namespace
+
+std::vector<int> output_groups(const Training& training) {
+  const Graph& function = *training.function;
+  const std::vector<bool> differentiated = differentiated_values(training);
+  std::vector<int> group(
+      function.next_value_id());  // a forest: each value to one of its group, roots to themselves
+  std::iota(group.begin(), group.end(), 0);
+  const auto root = [&](int id) {
+    while (group[id] != id) id = group[id] = group[group[id]];
+    return id;
+  };
+  // By value id: eager's graph of it, up to the inputs, saves a tensor. What is before it alone is never freed, and is
+  // shared by outputs that do not meet: a bias that is expanded once for two products.
+  std::vector<bool> saves(function.next_value_id());
+  const std::vector<bool> own_constant = own_constants(function);
+  for (const auto& node : function.nodes) {
+    const int first = node->results.at(0)->id;
+    bool is_deep = !saves_nothing(*node, differentiated, own_constant);
+    for_each_operand(*node, [&](Value*& operand) {
+      if (!saves[operand->id]) return;
+      is_deep = true;
+      group[root(operand->id)] = root(first);
+    });
+    for (const Value* result : node->results) {
+      group[root(result->id)] = root(first);
+      saves[result->id] = is_deep && differentiated[result->id];
+    }
+  }
+  std::vector<int> groups(function.outputs.size(), -1);
+  absl::flat_hash_map<int, int> numbers;
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (training.output_differentiable[i])
+      groups[i] =
+          numbers.emplace(root(function.outputs[i]->id), static_cast<int>(numbers.size())).first->second;
+  return groups;
+}
 
 bool saves_nothing(const Training& training) {
   if (!training.saved.empty()) return false;

@@ -11,8 +11,8 @@ namespace cdynamo::graph {
 // By value id of the function: does a gradient flow through it to an input?
 std::vector<bool> differentiated_values(const Training& training);
 
-// By output: a number that outputs share whose gradients meet on their way; -1 for those that have none. In eager
-// each such group can be freed by a backward of its own.
+// By output: a number that outputs share whose gradients meet on their way in something that saves a tensor; -1 for those
+// that have none. In eager each such group can be freed by a backward of its own.
 std::vector<int> output_groups(const Training& training);
 
 // Would eager's operators save no tensor either? Their backward may run any number of times.

@@ -294,6 +294,25 @@ def test_losses_of_one_call_whose_gradients_do_not_meet():
         torch.testing.assert_close(got, expected)
 
 
+APART = {
+    "what is expanded once": lambda x, w: (x.sin() * w, x.cos() * w),
+    "a number added": lambda x, w: ((w + 1) * x, (w + 1).exp()),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_losses_that_share_what_saves_nothing(name):
+    results = []
+    for f in (APART[name], cdynamo.optimize(APART[name])):
+        x, w = torch.linspace(0, 1, 6).reshape(2, 3).requires_grad_(), torch.linspace(1, 2, 3).requires_grad_()
+        a, b = f(x, w)
+        a.sum().backward()
+        b.sum().backward()
+        results.append((x.grad, w.grad))
+    for got, expected in zip(*results):
+        torch.testing.assert_close(got, expected)
+
+
 def test_what_waits_for_the_other_backward_may_not_be_written_to():
     function = lambda x, y: (x.exp(), y.exp())
     for f in (function, cdynamo.optimize(function)):
