@@ -62,7 +62,7 @@ std::vector<Value*> expand_captured(Builder& builder, const Graph& captured,
 bool recognize_attention(Graph& core, bool for_training = false, const GainsByAttention& gains = {});
 // Sums over what a mask selects are sums over all elements, of 0 for the others.
 bool sum_where_selected(Graph& core);
-bool eliminate_common_subexpressions(Graph& core);
+bool eliminate_common_subexpressions(Graph& core, bool for_training = false);
 bool eliminate_dead_code(Graph& core, bool keep_random = true);
 
 // Before the first: core.copy of what no program can write to, as it is neither an input nor a result.

@@ -9,20 +9,21 @@
 
 namespace cdynamo::graph {
 
-bool eliminate_common_subexpressions(Graph& core) {
+bool eliminate_common_subexpressions(Graph& core, bool for_training) {
   absl::flat_hash_map<std::string, Value*> seen;
   NodeKey key([](const Value* value) { return value->id; },
               [](NodeKey& out, const Sym& size) {
                 out.add_number(reinterpret_cast<intptr_t>(size.node()));
                 if (size.is_constant()) out.add_number(size.constant());
               });
-  return rewrite_nodes(core, [&](Builder&, Node& node) -> Value* {
+  const auto earlier = [&](Builder&, Node& node) -> Value* {
     if (node.op->family == Family::kRandom || node.op->family == Family::kLibrary || node.results.size() != 1)
       return nullptr;
     key.add(node);
     const auto [found, is_new] = seen.emplace(key.take(), node.results[0]);
     return is_new ? nullptr : found->second;
-  });
+  };
+  return rewrite_nodes(core, earlier, /*outputs_stay=*/for_training);
 }
 
 }  // namespace cdynamo::graph

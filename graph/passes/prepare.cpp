@@ -35,13 +35,13 @@ void optimize(Graph& core, const DumpFn& dump, bool for_training, const GainsByA
   simplify(core, for_training);
   done("simplify");
 
-  eliminate_common_subexpressions(core);
+  eliminate_common_subexpressions(core, for_training);
   if (recognize_attention(core, for_training, gains)) simplify(core, for_training);
   done("recognize_attention");
   if (sum_where_selected(core)) simplify(core, for_training);
   done("sum_where_selected");
 
-  while (eliminate_common_subexpressions(core) && simplify(core, for_training)) {
+  while (eliminate_common_subexpressions(core, for_training) && simplify(core, for_training)) {
   }
   done("eliminate_common_subexpressions");
 

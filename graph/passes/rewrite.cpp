@@ -196,7 +196,7 @@ namespace {
 bool is_computed(const Value* value) { return value->node && value->node->op->family != Family::kView; }
 
 // Outputs move to the replacement only where they stay results of nodes and pairwise different.
-bool forward_outputs(Graph& graph, const absl::flat_hash_map<Value*, Value*>& forward) {
+bool forward_outputs(Graph& graph, const absl::flat_hash_map<Value*, Value*>& forward, bool outputs_stay) {
   bool changed = false;
   absl::flat_hash_set<Value*> taken(graph.outputs.begin(), graph.outputs.end());
   for (Value*& output : graph.outputs) {
@@ -204,6 +204,7 @@ bool forward_outputs(Graph& graph, const absl::flat_hash_map<Value*, Value*>& fo
     if (found == forward.end() || !found->second->node || taken.count(found->second)) continue;
     Value* target = found->second;
     if (target->type.sizes != output->type.sizes) continue;
+    if (outputs_stay && target->node->user_call != output->node->user_call) continue;
     target->type.strides = output->type.strides;
     taken.erase(output);
     taken.insert(target);
@@ -221,7 +222,8 @@ bool forward_outputs(Graph& graph, const absl::flat_hash_map<Value*, Value*>& fo
 
 }  // namespace
 
-bool rewrite_nodes(Graph& graph, const std::function<Value*(Builder&, Node&)>& replacement) {
+bool rewrite_nodes(Graph& graph, const std::function<Value*(Builder&, Node&)>& replacement,
+                   bool outputs_stay) {
   absl::flat_hash_map<Value*, Value*> forward;  // never chained: targets are looked up when they are entered
   const auto resolve = [&](Value* value) {
     const auto found = forward.find(value);
@@ -244,7 +246,7 @@ bool rewrite_nodes(Graph& graph, const std::function<Value*(Builder&, Node&)>& r
     graph.nodes.splice(it, graph.nodes, std::next(last), graph.nodes.end());
     if (result) forward[node.results[0]] = resolve(result);
   }
-  return forward_outputs(graph, forward) || changed;
+  return forward_outputs(graph, forward, outputs_stay) || changed;
 }
 
 }  // namespace cdynamo::graph

@@ -13,11 +13,11 @@ bool simplify(Graph& core, bool for_training) {
   constexpr int kMaxSweeps = 16;  // each sweep shortens chains; a graph settles in two or three
   bool changed = false;
   for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
-    const bool swept = rewrite_nodes(core, [&](Builder& builder, Node& node) -> Value* {
+    const auto simpler = [&](Builder& builder, Node& node) -> Value* {
       if (Value* constant = fold_constants(builder, node)) return constant;
       return rewrites->apply(builder, node);
-    });
-    if (!swept) break;
+    };
+    if (!rewrite_nodes(core, simpler, /*outputs_stay=*/for_training)) break;
     eliminate_dead_code(core);
     changed = true;
   }

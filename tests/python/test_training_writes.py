@@ -42,6 +42,8 @@ FUNCTIONS = {
     "a negative is saved": lambda x, i: ((-x).amax(0),),
     "one operator saves its operand": lambda x, i: (torch.nn.functional.gelu(x),),
     "an operand is saved": lambda x, i: (i * x,),
+    "a result has the content of what is saved": lambda x, i: (x.exp() * 1,),
+    "a call is made twice": lambda x, i: (x.exp() * 2, x.exp() + 0, x.exp()),
     "of several results": lambda x, i: (x + 1, x * x),
     "of results of each other": lambda x, i: (lambda y: (y, y.amax(0)))(x + 1),
     "of several results that share an operand": lambda x, i: (x * i, x.exp()),
