@@ -482,12 +482,6 @@ std::vector<WayOut> ways_to_cut_loops(const OriginalCode& original, const EntryP
       symbolic::ways_out(code, original.program, region, entry.target, entry.locals, complete);
   // Where Python goes through a header by itself, all that follows is its own: what is known of the others holds no more.
   if (!complete) return {};
-  // What nobody reads is handed on as where no exception was raised, so that the same resume function goes on.
-  for (WayOut& way : ways) {
-    const std::vector<bool> live = symbolic::live_slots(code, original.program, way.to);
-    std::erase_if(way.locals,
-                  [&](int slot) { return !live[slot] && !std::ranges::binary_search(entry.locals, slot); });
-  }
   const auto is_doubtful = [&](const WayOut& way) { return may_put_nothing_back(original, entry, way); };
   return std::ranges::any_of(ways, is_doubtful) ? std::vector<WayOut>() : ways;
 }

@@ -160,3 +160,35 @@ def test_recursion_without_python_frames_ends_as_in_python():
         return isinstance(nested[0], list), nested == nested
 
     assert cdynamo.optimize(deep)(3_000) == (True, True)
+
+
+def test_what_an_exception_s_handler_has_made_lives_through_the_next_turn():
+    """The second generator is made, and the first one closed, after what the second turn does before."""
+    log = []
+
+    def steps():
+        try:
+            yield 0
+        finally:
+            log.append("closed")
+
+    def program(fails):
+        for turn in range(3):
+            try:
+                fails(turn)
+            except ValueError:
+                log.append("handled")
+                made = steps()
+                next(made)
+                log.append("made")
+
+    @cdynamo.disable
+    def fails(turn):
+        raise ValueError
+
+    logs = []
+    for function in (program, cdynamo.optimize(program)):
+        function(fails)
+        logs.append(list(log))
+        log.clear()
+    assert logs[0] == logs[1]
