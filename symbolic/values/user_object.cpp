@@ -168,7 +168,7 @@ std::string UserObjectValue::describe() const {
                                              : name.substr(name.rfind('.') + 1) + " object";
 }
 
-DictValue* UserObjectValue::instance_dict(Executor&) {
+DictValue* UserObjectValue::instance_dict(Executor& ex) {
   if (!has_dict_) return nullptr;
   if (!dict_) {
     if (!object_) {
@@ -178,6 +178,11 @@ DictValue* UserObjectValue::instance_dict(Executor&) {
       // Looking up a name would run what other keys compare themselves with.
       if (!has_names_only(dict.get())) break_graph("CD0222", describe());
       dict_ = std::make_shared<AttributeDict>(shared_from_this(), dict, instance_dict_source(source));
+      // Where the dict has come in by itself (`d = vars(o)` before a graph break), it is one with the attributes.
+      if (!ex.state().by_object.try_emplace(dict.get(), dict_).second) {
+        dict_ = nullptr;
+        break_graph("CD0223", describe());
+      }
     }
   }
   return dict_.get();

@@ -148,6 +148,23 @@ def set_by_name(p):
     return vars(p), p.direct, hasattr(p, "x")
 
 
+def own_dict_after_a_break(p):
+    attributes = vars(p)
+    cdynamo.graph_break()
+    p.more = 1
+    seen = list(attributes)
+    attributes["less"] = 2
+    return seen, p.less
+
+
+def own_dict_before_its_object(p):
+    attributes = vars(p)
+    cdynamo.graph_break()
+    attributes["less"] = 2
+    p.more = 1
+    return list(attributes), p.less
+
+
 def returned_objects(p):
     q = Point(p, [p])
     q.self = q
@@ -161,10 +178,24 @@ def aliased_objects(p, q):
 
 @pytest.mark.parametrize(
     "fn",
-    [attributes, methods, operators, properties, inheritance, no_attribute, set_by_name, returned_objects],
+    [
+        attributes,
+        methods,
+        operators,
+        properties,
+        inheritance,
+        no_attribute,
+        set_by_name,
+        returned_objects,
+    ],
 )
 def test_instances(fn):
     check(fn, (Point(3, 4),), (Point(1),))
+
+
+@pytest.mark.parametrize("fn", [own_dict_after_a_break, own_dict_before_its_object])
+def test_the_dict_of_an_object_s_attributes_beside_it(fn):
+    check(fn, (Point(3, 4),), (Point(1),), breaks=None)
 
 
 def test_an_error_after_a_change():
