@@ -90,7 +90,14 @@ constexpr PropertyRow kProperties[] = {
      [](Executor& ex, TensorValue& self) {
        return make_int(ex, self.array_type().numel() * Sym(int64_t{runtime::bytes(self.array_type().dtype)}));
      }},
-    {"requires_grad", [](Executor& ex, TensorValue& self) { return boolean(ex, self.requires_grad()); }},
+    {"requires_grad",
+     [](Executor& ex, TensorValue& self) {
+       // PyTorch asks the tensor that all are views of, which need not require grad where the input is a view itself.
+       const TensorCapture& capture = tensor_capture(ex);
+       if (is_another_leaf(capture, self.value()) && !base_of(capture, self.value())->node)
+         break_graph("CD0422", "made under no_grad");
+       return boolean(ex, self.requires_grad());
+     }},
     {"is_leaf",
      [](Executor& ex, TensorValue& self) -> ValuePtr {
        if (!self.requires_grad()) return boolean(ex, true);

@@ -44,6 +44,17 @@ BASES = {
 }
 
 
+def test_requires_grad_of_a_view_made_under_no_grad():
+    """PyTorch asks the tensor that both are views of."""
+
+    def f(x):
+        with torch.no_grad():
+            return x[0].requires_grad, (x * 2).requires_grad, (x * 2)[0].requires_grad
+
+    for make in (BASES["leaf"], lambda: torch.ones(2, 3).requires_grad_(), BASES["computed"], BASES["no history"]):
+        assert cdynamo.optimize(f)(make()) == f(make())
+
+
 def no_grad(view, write=None):
     def f(x):
         with torch.no_grad():
