@@ -114,8 +114,10 @@ def keeping_graphs() -> Iterator[None]:
 
 
 def add_calls_of_copies(program: Program, seen: list[dict]) -> None:
-    """What eager's calls would do, and their gradients be, if what its operators save were copied before each write, and no backward freed it."""
-    with compare.torch.autograd.graph.allow_mutation_on_saved_tensors(), keeping_graphs():
+    """What eager's calls would do, and their gradients be, if its operators saved copies, and no backward freed them."""
+    # Not allow_mutation_on_saved_tensors(): it copies before writes, and misses those through views of another place.
+    copies = compare.torch.autograd.graph.saved_tensors_hooks(lambda saved: saved.detach().clone(), lambda copy: copy)
+    with copies, keeping_graphs():
         space, _ = load(program)
         for call, again in zip(seen, run_calls(space["f"], space, program.trains), strict=True):
             call["copies"] = again
@@ -123,7 +125,7 @@ def add_calls_of_copies(program: Program, seen: list[dict]) -> None:
 
 def run_compiled(program: Program, backend: str) -> list[dict]:
     space, _ = load(program)
-    function = cdynamo.optimize(space["f"], backend=BACKENDS[backend])
+    function = cdynamo.optimize(space["f"], backend=BACKENDS[backend], dynamic=space.get("DYNAMIC"))
     return run_calls(function, space, program.trains, done=cdynamo.reset)
 
 

@@ -260,7 +260,7 @@ def backward(result: Any, args: tuple) -> Any:
     try:
         grads = torch.autograd.grad([root.double().sum() for root in roots], wanted, allow_unused=True)
     except RuntimeError as error:
-        return "RuntimeError", str(error).split(":")[0].split(".")[0]
+        return "RuntimeError", words(str(error)).split(":")[0].split(".")[0]
     return [None if grad is None else (str(grad.dtype), tuple(grad.shape), grad.reshape(-1).tolist()) for grad in grads]
 
 
@@ -323,6 +323,8 @@ def observe(function: Any, make: Any, space: dict, trains: bool, references: Ref
 REFUSED_BY_EAGER = (
     "some elements of the input tensor and the written-to tensor refer to a single memory location",
     "Trying to resize storage that is not resizable",
+    # `np.ndarray.ravel()` in warm code of CPython 3.12 and later: its instruction passes one argument fewer than there are.
+    "missing required positional argument -1",
 )
 # Eager's backward raises where an operator has saved a tensor that was written to since. A compiled backward may read
 # something else: it gives the gradients of what was computed, or raises the same. What a compiled function differentiates
@@ -331,6 +333,7 @@ REFUSED_BY_EAGER = (
 REFUSED_BACKWARD = (
     "one of the variables needed for gradient computation has been modified by an inplace operation",
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed)",
+    "One of several views and its base or another view of its base has been modified inplace",
 )
 
 

@@ -286,6 +286,11 @@ SHAPES = {
     "x": ["(2, 3)", "(2, 3)", "(3, 3)", "(4, 3)", "(1, 3)", "(0, 3)"],
     "y": ["(3,)", "(3,)", "(3,)", "(2, 3)", "(1,)", "()"],
 }
+# In place of the 3 above, in some of the programs: numbers of lanes of a vector, one less and one more. In others calls differ in it.
+WIDTHS = [15, 16, 17, 33]
+# How a program is compiled where not by default, and how it tells of a dim whose size may change.
+DYNAMIC = ["True", "False"]
+MARKS = ["marked({0}, 0)", "marked({0}, -1)"]
 DTYPES = ["float32", "float64", "float64", "int64", "float32", "bool"]
 NUMPY_ARRAY = "np.arange({size}).reshape({shape}).astype(np.{dtype}){tail}"
 TORCH_ARRAY = "torch.arange({size}).reshape({shape}).to(torch.{dtype}){tail}"

@@ -23,7 +23,7 @@ except ImportError:
 
 __all__ = [
     "BREAKER", "Broken", "Color", "Item", "Managed", "Pair", "Record", "apply", "cdynamo", "collections", "contextlib", "decorated",
-    "fails", "functools", "gives_back", "itertools", "left_alone", "managed", "math", "np", "operator", "steps", "sys", "torch", "twice",
+    "fails", "functools", "gives_back", "itertools", "left_alone", "managed", "marked", "math", "np", "operator", "steps", "sys", "torch", "twice",
     *(["Net", "Scale"] if torch else []),
 ]  # fmt: skip
 
@@ -176,6 +176,12 @@ def managed(log, tell=False):
         log.append(("key", len(error.args)))
     finally:
         log.append("out")
+
+
+def marked(x, dim):
+    """Its size there may change."""
+    x._dynamo_dynamic_indices = {dim % x.ndim}  # mark_dynamic() without the import
+    return x
 
 
 def twice(x, *, by=2):

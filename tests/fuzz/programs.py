@@ -109,6 +109,7 @@ class Writer:
 
     def __init__(self, seed: str, kind: str) -> None:
         self.random = random.Random(seed)
+        self.sizes = random.Random(f"{seed} sizes")  # of its own: what is computed is chosen apart from the sizes
         self.kind = kind
         self.tables = TABLES[kind]
         self.breaks = self.random.choice([0, 0.05, 0.15, 0.4])
@@ -286,12 +287,14 @@ class Writer:
         if star:
             parameters.insert(star, "*")
         calls = self.calls(bool(star), bool(arrays))
+        dynamic = self.sizes.choice([None, None, *grammar.DYNAMIC]) if arrays else None
         return "\n".join(
             [
                 "from fuzz.prelude import *",
                 "",
                 "SHARED = []",
                 "STATE = {'n': 0}",
+                *([f"DYNAMIC = {dynamic}"] if dynamic else []),
                 *(["NET = Net()"] if self.kind == "modules" else []),
                 "",
                 f"def f({', '.join(parameters)}):",
@@ -307,6 +310,7 @@ class Writer:
 
     def array(self, name: str, shape: str, dtype: str, tail: str) -> str:
         row = grammar.NUMPY_ARRAY if self.kind == "numpy" else grammar.TORCH_ARRAY
+        shape = self.widened(shape)
         if dtype == "bool" and "-" in tail or self.kind != "numpy" and "-1]" in tail or "[" in tail and shape == "()":
             tail = ""
         size = 1
@@ -315,7 +319,24 @@ class Writer:
         text = row.format(size=f"{size}.0" if "0" not in shape else size, shape=shape, dtype=dtype, tail=tail)
         if self.kind in ("training", "modules") and dtype.startswith("float"):
             text = f"({text}).requires_grad_()" if not tail else f"({text}).detach().clone().requires_grad_()"
+        if self.mark and self.kind != "numpy" and shape != "()":
+            text = self.mark.format(text)
         return text
+
+    def widened(self, shape: str) -> str:
+        """The shape in this call's width; modules have layers of 3 features, so their arrays grow in the number of rows."""
+        if not self.width:
+            return shape
+        if self.kind == "modules":
+            return re.sub(r"^\([2-9], ", f"({self.width}, ", shape)
+        return re.sub(r"\b3\b(?=,?\)$)", str(self.width), shape)
+
+    def choose_width(self, first: bool) -> None:
+        """In half of the programs all is as small as the shapes say; in a quarter calls are of several widths."""
+        if first:
+            self.widths = self.sizes.choice([[None], [None], [self.sizes.choice(grammar.WIDTHS)], [None, *grammar.WIDTHS]])  # fmt: skip
+            self.mark = self.sizes.choice([None, None, None, *grammar.MARKS])
+        self.width = self.sizes.choice(self.widths)
 
     def calls(self, keywords: bool, arrays: bool) -> list[str]:
         """Arguments of the first call; then the same again, or with some of it changed."""
@@ -340,8 +361,10 @@ class Writer:
                 call = f"(lambda {'x' if arrays else 'y'}: {call})({made['x'] if arrays else values['d']})"
             return call
 
+        self.choose_width(first=True)
         result = [text()]
         for _ in range(choose([1, 2, 3, 4])):
+            self.choose_width(first=False)
             if self.chance(0.35):
                 result.append(choose(result))
                 continue
