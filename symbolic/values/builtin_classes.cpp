@@ -65,6 +65,9 @@ ValuePtr to_float(Executor& ex, const CallArgs& args) {
   if (auto* read =
           args.positional.size() == 1 ? dynamic_cast<DataBoolValue*>(args.positional[0].get()) : nullptr)
     return read->real(ex);
+  if (auto* integer =
+          args.positional.size() == 1 ? dynamic_cast<SymIntValue*>(args.positional[0].get()) : nullptr)
+    return float_of_int(ex, args.positional[0], integer->sym());
   return convert(ex, "float", {"__float__", "__index__"}, args);
 }
 ValuePtr to_complex(Executor& ex, const CallArgs& args) {

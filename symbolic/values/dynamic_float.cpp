@@ -2,6 +2,7 @@
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -25,9 +26,43 @@ ValuePtr make_dynamic_float(Executor& ex, double now, const SourcePtr& source) {
   return value;
 }
 
+namespace {
+// The nodes of float(integer), within a recorded call.
+std::shared_ptr<DynamicFloatValue> real_value(Executor& ex, const graph::Sym& integer) {
+  const graph::SymContext& context = *ex.graph().sym;
+  graph::Value* number =
+      ex.builder().call1("core.full", {std::vector<graph::Sym>{}, integer, graph::DType::kI64});
+  const bool from_data = context.reads_data(integer);
+  const double now = from_data ? 0 : static_cast<double>(context.hint(integer));
+  return std::static_pointer_cast<DynamicFloatValue>(
+      derived(ex.builder().call1("core.cast", {number, graph::DType::kF64}), now,
+              {{.source = nullptr, .object = {}, .integer = integer}}, from_data));
+}
+}  // namespace
+
+ValuePtr float_of_int(Executor& ex, const ValuePtr& self, const graph::Sym& integer) {
+  return recorded_operator(ex, "truediv", {self, ex.constant_int(1)},
+                           [&] { return real_value(ex, integer); });
+}
+
+ValuePtr quotient_by_int(Executor& ex, double dividend, const ValuePtr& self, const graph::Sym& divisor) {
+  return recorded_operator(ex, "truediv", {ex.constant(checked(PyFloat_FromDouble(dividend))), self}, [&] {
+    const auto real = real_value(ex, divisor);
+    graph::Builder& b = ex.builder();
+    graph::Value* number = b.call1("core.full", {std::vector<graph::Sym>{}, dividend, graph::DType::kF64});
+    return derived(b.call1("div", {number, real->value()}), dividend / real->now(), real->roots(),
+                   real->is_from_data());
+  });
+}
+
 double DynamicFloatValue::specialize(Executor& ex) {
   if (from_data_) break_graph("CD0406", "a float that was read from a tensor");
-  for (const FloatRoot& root : roots_) add_guard(ex, GuardKind::kEquals, root.source, root.object.get());
+  for (const FloatRoot& root : roots_) {
+    if (root.integer)
+      ex.graph().sym->specialize(*root.integer, "int in a float that is used as a constant");
+    else
+      add_guard(ex, GuardKind::kEquals, root.source, root.object.get());
+  }
   return now_;
 }
 
@@ -60,12 +95,26 @@ const char* node_name(int nb_op, bool divisor) {
 }
 }  // namespace
 
-ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+namespace {
+// An int of the graph as the other operand, a float; null: it is none, or Python has to do it.
+ValuePtr real_of(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  auto* integer = dynamic_cast<SymIntValue*>(other.get());
+  const bool divides = plain_number_operation(nb_op) == kNbTrueDivide && !reflected;
+  if (!integer || !node_name(nb_op, divides)) return nullptr;
+  if (divides && !ex.graph().sym->guard(graph::Relation::kNe, integer->sym(), graph::Sym(0), "a divisor"))
+    return nullptr;
+  return float_of_int(ex, other, integer->sym());
+}
+}  // namespace
+
+ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& given, bool reflected) {
+  const ValuePtr real = real_of(ex, nb_op, given, reflected);
+  const ValuePtr& other = real ? real : given;
   PyObject* constant = constant_object(other);
   auto* dynamic = dynamic_cast<DynamicFloatValue*>(other.get());
   bool number = constant && (PyFloat_CheckExact(constant) || PyLong_Check(constant));
   if (!dynamic && !number && !is_integer_value(other)) return nullptr;
-  const bool is_divisor = number && !reflected && PyObject_IsTrue(constant) == 1;
+  const bool is_divisor = !reflected && (real || (number && PyObject_IsTrue(constant) == 1));
   const char* name = node_name(nb_op, is_divisor);
   if (!name || (!dynamic && !number)) {
     PyRef mine = materialize(ex), theirs = other->materialize(ex);

@@ -8,10 +8,11 @@
 
 namespace cdynamo::symbolic {
 
-// A float of the call that a dynamic float is computed from.
+// A number of the call that a dynamic float is computed from: a float, or an expression of sizes and ints.
 struct FloatRoot {
   SourcePtr source;
   PyRef object;
+  std::optional<graph::Sym> integer = {};
 };
 
 class DynamicFloatValue final : public SymbolicValue {
@@ -23,6 +24,7 @@ class DynamicFloatValue final : public SymbolicValue {
   explicit DynamicFloatValue(graph::Value* value) : DynamicFloatValue(value, 0, {}, true) {}
   graph::Value* value() const { return value_; }  // 0-dim float64, weak
   bool is_from_data() const { return from_data_; }
+  const std::vector<FloatRoot>& roots() const { return roots_; }
   double now() const { return now_; }  // in the call that is being captured, unless it is from data
   double specialize(Executor& ex);     // guards the floats behind it
 
@@ -30,7 +32,7 @@ class DynamicFloatValue final : public SymbolicValue {
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   std::optional<bool> truth(Executor& ex) override { return specialize(ex) != 0.0; }
   ValuePtr unary(Executor& ex, Op op) override;
-  ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) override;
+  ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& given, bool reflected) override;
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
   PyRef hash_key(Executor& ex) override { return materialize(ex); }
   PyRef materialize(Executor& ex) override;
@@ -45,5 +47,8 @@ class DynamicFloatValue final : public SymbolicValue {
 };
 
 ValuePtr make_dynamic_float(Executor& ex, double now, const SourcePtr& source);
+// float(i), and number / i where i is known not to be zero; `self` is i.
+ValuePtr float_of_int(Executor& ex, const ValuePtr& self, const graph::Sym& integer);
+ValuePtr quotient_by_int(Executor& ex, double dividend, const ValuePtr& self, const graph::Sym& divisor);
 
 }  // namespace cdynamo::symbolic

@@ -1,9 +1,12 @@
 #include "symbolic/values/sym_int.h"
 
+#include <cmath>
+
 #include "symbolic/capture/executor.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -202,6 +205,39 @@ ValuePtr SymIntValue::unary(Executor& ex, Op op) {
   return SymbolicValue::unary(ex, op);
 }
 
+// As a float, where the operation is one of floats that the graph can do: with a float, or a division by a number. Null: it is
+// none. Python divides ints as they are, which is the same while they are floats.
+ValuePtr SymIntValue::real_operand(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  const int operation = plain_number_operation(nb_op);
+  const bool is_sum = operation == kNbAdd || operation == kNbSubtract || operation == kNbMultiply;
+  PyObject* constant = constant_object(other);
+  const bool with_float = constant && PyFloat_CheckExact(constant);
+  bool is_division = operation == kNbTrueDivide && !reflected && constant;
+  if (is_division && PyLong_CheckExact(constant)) {
+    const auto divisor = as_sym(other);
+    is_division = divisor && safe(ex, *divisor) &&
+                  context(ex).guard(Relation::kLe, sym_, Sym(kSafe), "a float") &&
+                  context(ex).guard(Relation::kLe, Sym(-kSafe), sym_, "a float");
+  }
+  const bool is_captured = (is_sum && with_float) || (is_division && PyObject_IsTrue(constant) == 1);
+  return is_captured ? float_of_int(ex, shared_from_this(), sym_) : nullptr;
+}
+
+// number / i, where the graph can do it; null: it cannot.
+ValuePtr SymIntValue::quotient(Executor& ex, const ValuePtr& dividend) {
+  PyObject* constant = constant_object(dividend);
+  const bool is_float = constant && PyFloat_CheckExact(constant);
+  if (!is_float && !(constant && PyLong_CheckExact(constant))) return nullptr;
+  if (!context(ex).guard(Relation::kNe, sym_, Sym(0), "a divisor")) return nullptr;
+  if (is_float) return quotient_by_int(ex, PyFloat_AS_DOUBLE(constant), shared_from_this(), sym_);
+  const auto number = as_sym(dividend);
+  const bool fits = number && safe(ex, *number) &&
+                    context(ex).guard(Relation::kLe, sym_, Sym(kSafe), "a float") &&
+                    context(ex).guard(Relation::kLe, Sym(-kSafe), sym_, "a float");
+  return fits ? quotient_by_int(ex, static_cast<double>(number->constant()), shared_from_this(), sym_)
+              : nullptr;
+}
+
 ValuePtr SymIntValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   PyObject* constant = constant_object(other);
   bool is_int = is_integer_value(other);
@@ -214,6 +250,10 @@ ValuePtr SymIntValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
       if (result && fits(ex, *result)) return make_int(ex, *result);
     }
   }
+  if (const ValuePtr real = real_operand(ex, nb_op, other, reflected))
+    return real->binary(ex, nb_op, other, reflected);
+  if (reflected && plain_number_operation(nb_op) == kNbTrueDivide)
+    if (ValuePtr result = quotient(ex, other)) return result;
   PyRef mine = materialize(ex);
   PyRef theirs = other->materialize(ex);
   PyObject* left = reflected ? theirs.get() : mine.get();
@@ -221,11 +261,34 @@ ValuePtr SymIntValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
   return ex.constant(checked_user(ex, apply_number_operation(nb_op, left, right)));
 }
 
+namespace {
+// An int is compared with a float that it is far from, or cannot be: the same for all ints of 64 bits.
+std::optional<bool> same_for_all(int py_op, double number) {
+  constexpr double kBeyond = 0x1p63;
+  const bool is_equality = py_op == Py_EQ || py_op == Py_NE;
+  if (std::isnan(number)) return py_op == Py_NE;
+  if (is_equality && (std::abs(number) >= kBeyond || std::floor(number) != number)) return py_op == Py_NE;
+  if (number >= kBeyond) return py_op == Py_LT || py_op == Py_LE;
+  if (number < -kBeyond) return py_op == Py_GT || py_op == Py_GE;
+  return std::nullopt;
+}
+
+// The int that an int compares with as with `number`: i < 2.5 is i < 3. Nothing where it is not exact.
+std::optional<int64_t> bound_of(int py_op, double number) {
+  if (!(std::abs(number) <= static_cast<double>(kSafe))) return std::nullopt;
+  return static_cast<int64_t>(py_op == Py_LT || py_op == Py_GE ? std::ceil(number) : std::floor(number));
+}
+}  // namespace
+
 ValuePtr SymIntValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   auto sym = as_sym(other);
   if (!sym) {
     PyObject* constant = constant_object(other);
     if (!constant || !PyFloat_CheckExact(constant)) return nullptr;
+    if (const auto known = same_for_all(py_op, PyFloat_AS_DOUBLE(constant)))
+      return ex.constant(PyRef::borrow(*known ? Py_True : Py_False));
+    if (const auto bound = bound_of(py_op, PyFloat_AS_DOUBLE(constant)))
+      return compare(ex, py_op, ex.constant_int(*bound));
     PyRef mine = materialize(ex);
     return ex.constant(checked_user(ex, PyObject_RichCompare(mine.get(), constant, py_op)));
   }

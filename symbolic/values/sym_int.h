@@ -27,6 +27,8 @@ class SymIntValue final : public SymbolicValue {
   RecipePtr recipe(Executor& ex) override;
 
  private:
+  ValuePtr real_operand(Executor& ex, int nb_op, const ValuePtr& other, bool reflected);
+  ValuePtr quotient(Executor& ex, const ValuePtr& dividend);
   graph::Sym sym_;
   RecipePtr recipe_;
 };
