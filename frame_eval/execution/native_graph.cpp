@@ -72,8 +72,20 @@ PyRef array_on(PyObject* tensor) {
 
 bool is_array(PyObject* object) { return symbolic::tensor_kind(object) == symbolic::TensorKind::kNumpy; }
 
-// An array as a tensor for PyTorch's autograd, a copy where there is none on its memory or PyTorch would warn.
+// A tensor of no dims on the host, whatever the default device is.
+PyRef number_as_tensor(PyObject* number) {
+  const char* dtype = PyFloat_CheckExact(number) ? "float64" : "int64";
+  PyRef arguments = PyRef::steal(PyTuple_Pack(1, number));
+  PyRef options = PyRef::steal(
+      Py_BuildValue("{s:O,s:s}", "dtype", symbolic::library_object("torch", dtype), "device", "cpu"));
+  if (!arguments || !options) return {};
+  PyObject* make = symbolic::library_object("torch", "scalar_tensor");
+  return PyRef::steal(PyObject_Call(make, arguments.get(), options.get()));
+}
+
+// An array or a number as a tensor for PyTorch's autograd, a copy where there is none on its memory or PyTorch would warn.
 PyRef as_tensor(PyObject* object) {
+  if (PyFloat_CheckExact(object) || PyLong_CheckExact(object)) return number_as_tensor(object);
   if (!is_array(object)) return PyRef::borrow(object);
   symbolic::TensorInfo info;
   symbolic::read_tensor(object, &info);
@@ -259,12 +271,11 @@ std::vector<PyRef> NativeGraph::copies_of_overwritten(const Bindings& bindings) 
 // One node of PyTorch's autograd for the results.
 bool NativeGraph::attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
                                  std::vector<PyRef>& fresh) const {
-  if (overwritten.empty() && !mixes_arrays_)
+  if (overwritten.empty() && !mixes_arrays_ && numbers_.empty())
     return training_->attach(bindings.inputs.data(), bindings.symbols, fresh);
   std::vector<PyObject*> inputs(bindings.inputs.begin(), bindings.inputs.end());
   for (size_t i = 0; i < overwritten.size(); ++i) inputs[training_->overwritten()[i]] = overwritten[i].get();
-  if (!mixes_arrays_) return training_->attach(inputs.data(), bindings.symbols, fresh);
-  // Arrays are tensors on the same memory to PyTorch's autograd.
+  // Arrays are tensors on the same memory to PyTorch's autograd, and numbers tensors that nobody writes to.
   std::vector<PyRef> held;
   for (PyObject*& input : inputs) {
     held.push_back(as_tensor(input));

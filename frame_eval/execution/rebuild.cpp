@@ -195,6 +195,7 @@ PyRef Rebuild::make(const Step& step, const Bindings& bindings, const std::vecto
       return PyRef::steal(PyLong_FromLongLong(recipe.size.is_constant()
                                                   ? recipe.size.constant()
                                                   : sym_->evaluate(recipe.size, bindings.symbols.data())));
+    case RecipeKind::kInput: return PyRef::borrow(bindings.inputs.at(recipe.index));
     case RecipeKind::kTuple: return tuple_of(step.items, 0, made);
     case RecipeKind::kList: return PyRef::steal(PyList_New(0));
     case RecipeKind::kDict: return PyRef::steal(PyDict_New());

@@ -59,6 +59,8 @@ GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
       return failure;
     }
   if (failure.text = explain_aliases(bindings); !failure.text.empty()) return failure;
+  if (!symbol_bindings_.empty()) bind_sizes(bindings);
+  if (explain_computed(bindings, failure)) return failure;
   if (!symbol_bindings_.empty()) {
     explain_symbols(bindings, failure);
     if (!failure.text.empty()) return failure;
@@ -75,6 +77,23 @@ std::string GuardTree::explain_aliases(const Bindings& bindings) const {
           bindings.slots[written.slot] == bindings.slots[other.slot])
         return written.name + " and " + other.name + " were two objects, are one, and it is written to";
   return {};
+}
+
+bool GuardTree::explain_computed(Bindings& bindings, GuardFailure& failure) const {
+  for (const auto& computed : computed_) {
+    const GuardNode& node = computed->node;
+    PyRef number = computed->compute(bindings.slots, sym_.get(), bindings.symbols.data());
+    PyObject* object = number.get();
+    if (!object) {
+      failure.text = node.source->name() + " cannot be computed any more";
+      return true;
+    }
+    bindings.owned.push_back(std::move(number));
+    if (node.slot >= 0) bindings.slots[node.slot] = object;
+    if (explain_leaves(node, object, bindings, failure) || !failure.text.empty()) return true;
+    for (int symbol : node.symbols) bindings.symbols[symbol] = PyLong_AsLongLong(object);
+  }
+  return false;
 }
 
 bool GuardTree::explain_node(const GuardNode& node, PyObject* parent, const symbolic::Roots& roots,
@@ -131,12 +150,9 @@ bool GuardTree::explain_leaves(const GuardNode& node, PyObject* object, Bindings
   return false;
 }
 
-void GuardTree::explain_symbols(const Bindings& found, GuardFailure& failure) const {
-  Bindings bindings;
-  bindings.views = found.views;
-  bindings.symbols = found.symbols;
+void GuardTree::explain_symbols(const Bindings& bindings, GuardFailure& failure) const {
   const auto& infos = sym_->symbols();
-  if (!bind_symbols(bindings)) {
+  if (!symbols_in_range(bindings)) {
     for (size_t i = 0; i < symbol_bindings_.size(); ++i)
       if (!infos[i].from_data && (bindings.symbols[i] < infos[i].min || bindings.symbols[i] > infos[i].max)) {
         failure.text = infos[i].name + " was " + std::to_string(infos[i].hint) + ", is " +

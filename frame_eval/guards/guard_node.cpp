@@ -211,8 +211,34 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
     case SourceKind::kMethodSelf: return PyMethod_Check(parent) ? PyMethod_GET_SELF(parent) : nullptr;
     case SourceKind::kMethodFunction: return PyMethod_Check(parent) ? PyMethod_GET_FUNCTION(parent) : nullptr;
     case SourceKind::kCellContents: return PyCell_Check(parent) ? PyCell_GET(parent) : nullptr;
+    case SourceKind::kComputed: break;  // ComputedNode
   }
   return nullptr;
+}
+
+PyRef ComputedNode::compute(const std::vector<PyObject*>& objects, const graph::SymContext* sym,
+                            const int64_t* symbols) const {
+  const symbolic::Computation& computation = *node.source->computation;
+  PyObject* numbers[symbolic::Computation::kMostOperands];
+  PyRef made[symbolic::Computation::kMostOperands];
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const symbolic::Computation::Operand& operand = computation.operands[i];
+    if (slots[i] >= 0) {
+      numbers[i] = objects[slots[i]];
+    } else if (operand.constant) {
+      numbers[i] = operand.constant.get();
+    } else {
+      // What an expression relies on, such as a divisor that is not zero, is checked after this.
+      try {
+        made[i] = PyRef::steal(PyLong_FromLongLong(sym->evaluate(operand.integer, symbols)));
+      } catch (const std::domain_error&) {
+        return {};
+      }
+      numbers[i] = made[i].get();
+    }
+    if (!numbers[i]) return PyErr_Clear(), PyRef();
+  }
+  return computation.call(numbers);
 }
 
 bool is_settled(const GuardNode& node) {

@@ -50,6 +50,16 @@ struct GuardNode {
   int changes = 0;  // roots: how often it was another object than the trace had
 };
 
+// A number that Python computes from others, once the tree has been walked.
+struct ComputedNode {
+  GuardNode node;
+  std::vector<int> slots;  // of the operands; -1: an expression of symbols, or a constant
+
+  // Null, without an error: it cannot be computed. `symbols`: the values of size symbols.
+  PyRef compute(const std::vector<PyObject*>& objects, const graph::SymContext* sym,
+                const int64_t* symbols) const;
+};
+
 // True when an object that is still the same one cannot fail the node's checks.
 bool is_settled(const GuardNode& node);
 

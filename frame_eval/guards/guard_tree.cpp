@@ -67,6 +67,7 @@ GuardTree::~GuardTree() = default;
 
 GuardNode* GuardTree::node_for(const SourcePtr& source) {
   if (auto known = nodes_.find(source); known != nodes_.end()) return known->second;
+  if (source->kind == SourceKind::kComputed) return computed_node(source);
   auto& siblings = is_root(source->kind) || !source->base ? roots_ : node_for(source->base)->children;
   siblings.push_back(std::make_unique<GuardNode>());
   GuardNode* node = siblings.back().get();
@@ -76,13 +77,29 @@ GuardNode* GuardTree::node_for(const SourcePtr& source) {
   return node;
 }
 
+int GuardTree::slot_of(const SourcePtr& source) {
+  GuardNode* node = node_for(source);
+  if (node->slot < 0) node->slot = static_cast<int>(num_slots_++);
+  return node->slot;
+}
+
+GuardNode* GuardTree::computed_node(const SourcePtr& source) {
+  auto computed = std::make_unique<ComputedNode>();
+  computed->node.source = source;
+  for (const symbolic::Computation::Operand& operand : source->computation->operands)
+    computed->slots.push_back(operand.source ? slot_of(operand.source) : -1);
+  computed_.push_back(std::move(computed));
+  GuardNode* node = &computed_.back()->node;
+  nodes_.emplace(source, node);
+  return node;
+}
+
 void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& roots) {
   if (guard.kind == GuardKind::kDistinctTensors)
     return;  // written inputs are always compared with all others
   GuardNode* node = node_for(guard.source);
   if (guard.kind == GuardKind::kDistinctObjects && !guard.other) {
-    if (node->slot < 0) node->slot = static_cast<int>(num_slots_++);
-    distinct_.push_back({node->slot, guard.index == 1, guard.source->name()});
+    distinct_.push_back({slot_of(guard.source), guard.index == 1, guard.source->name()});
     lines_.push_back(guard.source->name() + ": " + guard_text(guard));
     return;
   }
@@ -101,11 +118,8 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
         dynamic_extents_.push_back({leaf.tensor_check, static_cast<int>(d), true, guard.tensor.strides[d]});
     }
   } else if (guard.kind == GuardKind::kSameObject || guard.kind == GuardKind::kDistinctObjects) {
-    GuardNode* other = node_for(guard.other);
-    if (other->slot < 0) other->slot = static_cast<int>(num_slots_++);
-    if (node->slot < 0) node->slot = static_cast<int>(num_slots_++);
-    leaf.other_slot = other->slot;
-    identity_checks_.push_back({node->slot, other->slot, guard.kind == GuardKind::kSameObject,
+    leaf.other_slot = slot_of(guard.other);
+    identity_checks_.push_back({slot_of(guard.source), leaf.other_slot, guard.kind == GuardKind::kSameObject,
                                 guard.source->name(), guard.other->name()});
   } else if (guard.kind == GuardKind::kTypeUnchanged) {
     PyObject* type = guard.object.get();
@@ -200,7 +214,9 @@ bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings, bool rem
   for (const IdentityCheck& pair : identity_checks_)
     if ((bindings.slots[pair.a] == bindings.slots[pair.b]) != pair.same) return false;
   if (num_written_ && !check_distinct(bindings)) return false;
-  if (!symbol_bindings_.empty() && !(bind_symbols(bindings) && check_symbols(bindings))) return false;
+  if (!symbol_bindings_.empty()) bind_sizes(bindings);
+  if (!computed_.empty() && !compute_numbers(roots, bindings)) return false;
+  if (!symbol_bindings_.empty() && !(symbols_in_range(bindings) && check_symbols(bindings))) return false;
   return written_inputs_.empty() || check_overlap(bindings);
 }
 
@@ -285,12 +301,28 @@ bool GuardTree::is_dead() const {
   return false;
 }
 
-bool GuardTree::bind_symbols(Bindings& bindings) const {
-  const auto& infos = sym_->symbols();
+void GuardTree::bind_sizes(Bindings& bindings) const {
   for (size_t i = 0; i < symbol_bindings_.size(); ++i) {
     const symbolic::SymbolBinding& binding = symbol_bindings_[i];
-    if (binding.input < 0 && infos[i].from_data) continue;
     if (binding.input >= 0) bindings.symbols[i] = bindings.views[binding.input].sizes[binding.dim];
+  }
+}
+
+bool GuardTree::compute_numbers(const symbolic::Roots& roots, Bindings& bindings) const {
+  for (const auto& computed : computed_) {
+    PyRef number = computed->compute(bindings.slots, sym_.get(), bindings.symbols.data());
+    if (!number) return false;
+    PyObject* object = number.get();
+    bindings.owned.push_back(std::move(number));
+    if (!check_object(computed->node, object, roots, bindings)) return false;
+  }
+  return true;
+}
+
+bool GuardTree::symbols_in_range(const Bindings& bindings) const {
+  const auto& infos = sym_->symbols();
+  for (size_t i = 0; i < symbol_bindings_.size(); ++i) {
+    if (symbol_bindings_[i].input < 0 && infos[i].from_data) continue;
     if (bindings.symbols[i] < infos[i].min || bindings.symbols[i] > infos[i].max) return false;
   }
   return true;

@@ -88,6 +88,8 @@ class GuardTree {
   };
 
   GuardNode* node_for(const SourcePtr& source);
+  GuardNode* computed_node(const SourcePtr& source);
+  int slot_of(const SourcePtr& source);
   void add_guard(const symbolic::Guard& guard, const symbolic::Roots& roots);
   void add_constants(const symbolic::CaptureResult& capture);
   void add_input(const symbolic::GraphInput& input, int index);
@@ -99,7 +101,9 @@ class GuardTree {
   bool check_roots(const symbolic::Roots& roots, Bindings& bindings) const;
   bool run_trace(const symbolic::Roots& roots, Bindings& bindings) const;
   void record_trace() const;
-  bool bind_symbols(Bindings& bindings) const;
+  void bind_sizes(Bindings& bindings) const;
+  bool compute_numbers(const symbolic::Roots& roots, Bindings& bindings) const;
+  bool symbols_in_range(const Bindings& bindings) const;
   bool check_symbols(const Bindings& bindings) const;
   bool check_distinct(const Bindings& bindings) const;
   bool check_overlap(const Bindings& bindings) const;
@@ -108,9 +112,11 @@ class GuardTree {
   bool explain_leaves(const GuardNode& node, PyObject* object, Bindings& bindings,
                       GuardFailure& failure) const;
   std::string explain_aliases(const Bindings& bindings) const;
+  bool explain_computed(Bindings& bindings, GuardFailure& failure) const;
   void explain_symbols(const Bindings& bindings, GuardFailure& failure) const;
 
   std::vector<std::unique_ptr<GuardNode>> roots_;
+  std::vector<std::unique_ptr<ComputedNode>> computed_;  // operands first
   std::unordered_map<SourcePtr, GuardNode*, SourceHash, SourceEqual>
       nodes_;                 // of the whole tree, while it is made
   mutable GuardTrace trace_;  // of the last walk of the tree; the GIL is held

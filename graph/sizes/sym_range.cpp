@@ -279,10 +279,23 @@ Sym SymContext::Impl::resolve(const Sym& expression) const {
   return to_sym(multiply_back(*this, std::move(result)));
 }
 
+// A sum's constant comes last.
+static int64_t constant_term(const Sym& sum) {
+  if (sum.is_constant()) return sum.constant();
+  if (sum.node()->kind != SymKind::kAdd) return 0;
+  return sum.node()->operands.back().maybe_constant().value_or(0);
+}
+
+// Arithmetic of expressions wraps around.
+static bool can_subtract(const Sym& a, const Sym& b) {
+  int64_t difference;
+  return !__builtin_sub_overflow(constant_term(a), constant_term(b), &difference);
+}
+
 bool SymContext::Impl::proves_nonnegative(const Sym& difference) const {
   if (range(difference).low >= 0) return true;
   for (const Sym& fact : nonnegative)
-    if (range(difference - fact).low >= 0) return true;
+    if (can_subtract(difference, fact) && range(difference - fact).low >= 0) return true;
   return false;
 }
 

@@ -65,6 +65,7 @@ enum class RecipeKind : uint8_t {
   kNumpyScalar,   // output `index` (0-dim), as a NumPy scalar
   kPythonScalar,  // output `index` (0-dim), as float, int or bool
   kInt,           // the value of `size`
+  kInput,         // input `index` of the captured graph
   kTuple,
   kList,
   kSet,

@@ -38,6 +38,7 @@ struct Executor::State {
 
   // ---- objects that have a value
   SourceMap<ValuePtr> by_source;
+  SourceMap<double> computed_inputs;  // floats that Python computes, as they are in this call
   std::unordered_map<PyObject*, ValuePtr> by_object;
   std::vector<PyObject*> being_wrapped;  // from the outside in
   std::vector<PyRef> kept;               // objects whose address is a key above

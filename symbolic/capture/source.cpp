@@ -184,6 +184,7 @@ std::string name_within(const Source& source, int steps) {
     case SourceKind::kCellContents: return base_name() + ".cell_contents";
     case SourceKind::kConstant: return constant_name(source.object.get());
     case SourceKind::kHandled: return "the exception that the caller handles";
+    case SourceKind::kComputed: return source.computation->name();
   }
   return "?";
 }
@@ -200,6 +201,7 @@ bool same_source(const Source& a, const Source& b) {
   while (x != y) {
     if (x->kind != y->kind || x->index != y->index || x->object.get() != y->object.get()) return false;
     if (!same_key(x->key.get(), y->key.get()) || !x->base != !y->base) return false;
+    if (!same_computation(x->computation.get(), y->computation.get())) return false;
     if (!x->base) return true;
     x = x->base.get();
     y = y->base.get();
@@ -214,6 +216,7 @@ size_t hash_source(const Source& source) {
            static_cast<size_t>(at->index + 1);
     hash = hash * 31 + hash_key_object(at->key.get());
     hash = hash * 31 + std::hash<const void*>()(at->object.get());
+    hash = hash * 31 + hash_computation(at->computation.get());
   }
   return hash;
 }

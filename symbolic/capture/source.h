@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "symbolic/capture/computation.h"
 #include "symbolic/interop/constant_ref.h"
 
 namespace cdynamo::symbolic {
@@ -35,6 +36,7 @@ enum class SourceKind : uint8_t {
   kCellContents,    // base is a cell
   kConstant,        // an object known since capture; needs no guard
   kHandled,         // the exception that the thread handles where the call is made; None: it handles none
+  kComputed,        // a number that Python computes from others: only guards and graph inputs name one
 };
 
 struct Source;
@@ -47,6 +49,7 @@ struct Source {
   PyRef key;           // str for attributes and globals; any hashable constant for dict items
   ConstantRef object;  // kConstant
   std::string label;   // kArgument: the parameter's name, for logs
+  std::shared_ptr<const Computation> computation;  // kComputed
 
   std::string name() const;  // as the user would write it: "self.layers[0].weight"
 };

@@ -22,6 +22,9 @@ PyRef live_inputs(Executor& ex) {
   };
   for (const auto& input : tensor_capture(ex).inputs) add(input->array->value(), input->object.get());
   for (const GraphInput& input : ex.state().result.inputs) {
+    const auto& computed = ex.state().computed_inputs;
+    if (const auto number = computed.find(input.source); number != computed.end())
+      add(input.value, checked(PyFloat_FromDouble(number->second)).get());
     const auto found = ex.state().by_source.find(input.source);
     if (found == ex.state().by_source.end()) continue;
     if (auto* number = dynamic_cast<DynamicFloatValue*>(found->second.get()))

@@ -256,6 +256,7 @@ ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type,
     storage = new_tuple(first() ? items_of(ex, first()) : std::vector<ValuePtr>());
   } else if (base == &PyLong_Type || base == &PyFloat_Type || base == &PyUnicode_Type) {
     storage = fold_call(ex, as_object(base), args);
+    if (type != base) storage = ex.constant(materialize(ex, storage));  // what instances are made of
   } else {
     break_graph("CD0216", std::string("class ") + type->tp_name);
   }

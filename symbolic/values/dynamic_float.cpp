@@ -1,6 +1,8 @@
 #include "symbolic/values/dynamic_float.h"
 
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -8,27 +10,40 @@
 namespace cdynamo::symbolic {
 
 namespace {
-ValuePtr derived(graph::Value* value, double now, std::vector<FloatRoot> roots, bool from_data) {
+ValuePtr derived(graph::Value* value, double now, std::vector<FloatRoot> roots, SourcePtr origin,
+                 bool from_data) {
   value->type.weak = true;
-  return std::make_shared<DynamicFloatValue>(value, now, std::move(roots), from_data);
+  return std::make_shared<DynamicFloatValue>(value, now, std::move(roots), std::move(origin), from_data);
 }
-}  // namespace
 
-ValuePtr make_dynamic_float(Executor& ex, double now, const SourcePtr& source) {
+graph::Value* float_input(Executor& ex, const SourcePtr& source) {
   add_guard(ex, GuardKind::kDynamicFloat, source);
   graph::TensorType type;
   type.dtype = graph::DType::kF64;
   type.weak = true;
-  auto value =
-      std::make_shared<DynamicFloatValue>(ex.add_input(InputKind::kFloat, source, type), now,
-                                          std::vector<FloatRoot>{{source, checked(PyFloat_FromDouble(now))}});
+  return ex.add_input(InputKind::kFloat, source, type);
+}
+}  // namespace
+
+DynamicFloatValue::DynamicFloatValue(Executor& ex, SourcePtr origin, double now, std::vector<FloatRoot> roots)
+    : make_input_([this, &ex] {
+        ex.state().computed_inputs.emplace(origin_, now_);
+        return float_input(ex, origin_);
+      }),
+      now_(now),
+      roots_(std::move(roots)),
+      origin_(std::move(origin)) {}
+
+ValuePtr make_dynamic_float(Executor& ex, double now, const SourcePtr& source) {
+  std::vector<FloatRoot> roots{{source, checked(PyFloat_FromDouble(now))}};
+  auto value = std::make_shared<DynamicFloatValue>(float_input(ex, source), now, std::move(roots), source);
   value->source = source;
   return value;
 }
 
 namespace {
 // The nodes of float(integer), within a recorded call.
-std::shared_ptr<DynamicFloatValue> real_value(Executor& ex, const graph::Sym& integer) {
+std::shared_ptr<DynamicFloatValue> real_value(Executor& ex, const ValuePtr& self, const graph::Sym& integer) {
   const graph::SymContext& context = *ex.graph().sym;
   graph::Value* number =
       ex.builder().call1("core.full", {std::vector<graph::Sym>{}, integer, graph::DType::kI64});
@@ -36,21 +51,24 @@ std::shared_ptr<DynamicFloatValue> real_value(Executor& ex, const graph::Sym& in
   const double now = from_data ? 0 : static_cast<double>(context.hint(integer));
   return std::static_pointer_cast<DynamicFloatValue>(
       derived(ex.builder().call1("core.cast", {number, graph::DType::kF64}), now,
-              {{.source = nullptr, .object = {}, .integer = integer}}, from_data));
+              {{.source = nullptr, .object = {}, .integer = integer}},
+              computed_source(ex, reinterpret_cast<PyObject*>(&PyFloat_Type), {self}), from_data));
 }
 }  // namespace
 
 ValuePtr float_of_int(Executor& ex, const ValuePtr& self, const graph::Sym& integer) {
   return recorded_operator(ex, "truediv", {self, ex.constant_int(1)},
-                           [&] { return real_value(ex, integer); });
+                           [&] { return real_value(ex, self, integer); });
 }
 
 ValuePtr quotient_by_int(Executor& ex, double dividend, const ValuePtr& self, const graph::Sym& divisor) {
-  return recorded_operator(ex, "truediv", {ex.constant(checked(PyFloat_FromDouble(dividend))), self}, [&] {
-    const auto real = real_value(ex, divisor);
+  const ValuePtr number = ex.constant(checked(PyFloat_FromDouble(dividend)));
+  return recorded_operator(ex, "truediv", {number, self}, [&] {
+    const auto real = real_value(ex, self, divisor);
     graph::Builder& b = ex.builder();
-    graph::Value* number = b.call1("core.full", {std::vector<graph::Sym>{}, dividend, graph::DType::kF64});
-    return derived(b.call1("div", {number, real->value()}), dividend / real->now(), real->roots(),
+    graph::Value* full = b.call1("core.full", {std::vector<graph::Sym>{}, dividend, graph::DType::kF64});
+    return derived(b.call1("div", {full, real->value()}), dividend / real->now(), real->roots(),
+                   computed_source(ex, operator_function(kNbTrueDivide), {number, self}),
                    real->is_from_data());
   });
 }
@@ -77,7 +95,8 @@ ValuePtr DynamicFloatValue::unary(Executor& ex, Op op) {
   if (op == Op::UNARY_POSITIVE) return shared_from_this();
   if (op != Op::UNARY_NEGATIVE) return SymbolicValue::unary(ex, op);
   return recorded_operator(ex, "neg", {shared_from_this()}, [&] {
-    return derived(ex.builder().call1("neg", {value_}), -now_, roots_, from_data_);
+    return derived(ex.builder().call1("neg", {value()}), -now_, roots_,
+                   computed_source(ex, library_object("operator", "neg"), {shared_from_this()}), from_data_);
   });
 }
 
@@ -117,6 +136,10 @@ ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& give
   const bool is_divisor = !reflected && (real || (number && PyObject_IsTrue(constant) == 1));
   const char* name = node_name(nb_op, is_divisor);
   if (!name || (!dynamic && !number)) {
+    const ValuePtr self = shared_from_this();
+    if (ValuePtr result = computed_number(ex, operator_function(nb_op),
+                                          reflected ? std::vector{other, self} : std::vector{self, other}))
+      return result;
     PyRef mine = materialize(ex), theirs = other->materialize(ex);
     PyObject* left = reflected ? theirs.get() : mine.get();
     PyObject* right = reflected ? mine.get() : theirs.get();
@@ -124,8 +147,8 @@ ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& give
   }
   double theirs = dynamic ? dynamic->now_ : PyFloat_AsDouble(constant);
   if (theirs == -1.0 && PyErr_Occurred()) raise_current_error(ex);
-  graph::Arg mine_arg = value_;
-  graph::Arg their_arg = dynamic ? graph::Arg(dynamic->value_) : graph::Arg(theirs);
+  graph::Arg mine_arg = value();
+  graph::Arg their_arg = dynamic ? graph::Arg(dynamic->value()) : graph::Arg(theirs);
   PyRef left = checked(PyFloat_FromDouble(reflected ? theirs : now_));
   PyRef right = checked(PyFloat_FromDouble(reflected ? now_ : theirs));
   PyRef now = checked(apply_number_operation(plain_number_operation(nb_op), left.get(), right.get()));
@@ -133,19 +156,20 @@ ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& give
   if (dynamic) roots.insert(roots.end(), dynamic->roots_.begin(), dynamic->roots_.end());
   const ValuePtr self = shared_from_this();
   const char* function = std::string_view(name) == "div" ? "truediv" : name;
-  return recorded_operator(ex, function, reflected ? std::vector{other, self} : std::vector{self, other},
-                           [&] {
-                             graph::Builder& b = ex.builder();
-                             graph::Value* result = nullptr;
-                             // The first operand of a node is a tensor: number - x is x * -1 + number.
-                             if (reflected && !dynamic && plain_number_operation(nb_op) == kNbSubtract)
-                               result = b.call1("add", {b.call1("neg", {value_}), their_arg});
-                             else
-                               result = reflected && dynamic ? b.call1(name, {their_arg, mine_arg})
-                                                             : b.call1(name, {mine_arg, their_arg});
-                             return derived(result, PyFloat_AS_DOUBLE(now.get()), std::move(roots),
-                                            from_data_ || (dynamic && dynamic->from_data_));
-                           });
+  const auto operands = reflected ? std::vector{other, self} : std::vector{self, other};
+  return recorded_operator(ex, function, operands, [&] {
+    graph::Builder& b = ex.builder();
+    graph::Value* result = nullptr;
+    // The first operand of a node is a tensor: number - x is x * -1 + number.
+    if (reflected && !dynamic && plain_number_operation(nb_op) == kNbSubtract)
+      result = b.call1("add", {b.call1("neg", {value()}), their_arg});
+    else
+      result =
+          reflected && dynamic ? b.call1(name, {their_arg, mine_arg}) : b.call1(name, {mine_arg, their_arg});
+    return derived(result, PyFloat_AS_DOUBLE(now.get()), std::move(roots),
+                   computed_source(ex, operator_function(nb_op), operands),
+                   from_data_ || (dynamic && dynamic->from_data_));
+  });
 }
 
 namespace {
@@ -177,15 +201,30 @@ ValuePtr DynamicFloatValue::compare(Executor& ex, int py_op, const ValuePtr& oth
       from_data_ || (dynamic && dynamic->from_data_) ? comparable(other) : std::nullopt;
   if (theirs_in_graph)
     return recorded_operator(ex, kComparisonNames[py_op], {shared_from_this(), other}, [&] {
-      return make_data_bool(ex, ex.builder().call1(kComparisonNames[py_op], {value_, *theirs_in_graph}));
+      return make_data_bool(ex, ex.builder().call1(kComparisonNames[py_op], {value(), *theirs_in_graph}));
     });
+  if (ValuePtr result = computed_number(ex, comparison_function(py_op), {shared_from_this(), other}))
+    return result;
   PyRef mine = materialize(ex), theirs = other->materialize(ex);
   return ex.constant(checked_user(ex, PyObject_RichCompare(mine.get(), theirs.get(), py_op)));
+}
+
+std::optional<bool> DynamicFloatValue::truth(Executor& ex) {
+  const ValuePtr is_true = compare(ex, Py_NE, ex.constant(checked(PyFloat_FromDouble(0.0))));
+  return is_true->truth(ex);
 }
 
 RecipePtr DynamicFloatValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
+  const graph::Value* held = value();
+  const auto& inputs = ex.state().result.inputs;
+  for (size_t i = 0; i < inputs.size() && make_input_; ++i)
+    if (inputs[i].value == held) {
+      recipe_ = make_recipe(RecipeKind::kInput);
+      recipe_->index = static_cast<int>(i);
+      return recipe_;
+    }
   recipe_ = make_recipe(RecipeKind::kPythonScalar);
   recipe_->index = static_cast<int>(ex.graph().outputs.size());
   ex.graph().outputs.push_back(value_);

@@ -1,7 +1,10 @@
 // Dynamic float: a Python float that changes from call to call (a learning rate, a schedule), or is read from a tensor
-// (loss.item()). It is a 0-dim float64 value of the graph; arithmetic with numbers makes nodes. What a graph cannot say pins
-// the floats it was computed from, and breaks the graph where one of them is a tensor's.
+// (loss.item()). It is a 0-dim float64 value of the graph; arithmetic with numbers makes nodes. What the graph has no operator
+// for Python computes at the call (computed_number.h); what it cannot either pins the floats it was computed from, and
+// breaks the graph where one of them is a tensor's.
 #pragma once
+
+#include <functional>
 
 #include "graph/graph.h"
 #include "symbolic/capture/value.h"
@@ -17,12 +20,20 @@ struct FloatRoot {
 
 class DynamicFloatValue final : public SymbolicValue {
  public:
-  // `from_data`: known when the graph has run.
-  DynamicFloatValue(graph::Value* value, double now, std::vector<FloatRoot> roots, bool from_data = false)
-      : value_(value), now_(now), from_data_(from_data), roots_(std::move(roots)) {}
+  // Of a node. `origin`: where it is found in another call, if anywhere; `from_data`: known when the graph has run.
+  DynamicFloatValue(graph::Value* value, double now, std::vector<FloatRoot> roots, SourcePtr origin,
+                    bool from_data = false)
+      : value_(value),
+        now_(now),
+        from_data_(from_data),
+        roots_(std::move(roots)),
+        origin_(std::move(origin)) {}
   // Of a tensor's element.
-  explicit DynamicFloatValue(graph::Value* value) : DynamicFloatValue(value, 0, {}, true) {}
-  graph::Value* value() const { return value_; }  // 0-dim float64, weak
+  explicit DynamicFloatValue(graph::Value* value) : DynamicFloatValue(value, 0, {}, nullptr, true) {}
+  // An input of the graph, once something of the graph asks for it.
+  DynamicFloatValue(Executor& ex, SourcePtr origin, double now, std::vector<FloatRoot> roots);
+  graph::Value* value() const { return value_ ? value_ : value_ = make_input_(); }  // 0-dim float64, weak
+  const SourcePtr& origin() const { return origin_; }
   bool is_from_data() const { return from_data_; }
   const std::vector<FloatRoot>& roots() const { return roots_; }
   double now() const { return now_; }  // in the call that is being captured, unless it is from data
@@ -30,7 +41,7 @@ class DynamicFloatValue final : public SymbolicValue {
 
   PyTypeObject* type() const override { return &PyFloat_Type; }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
-  std::optional<bool> truth(Executor& ex) override { return specialize(ex) != 0.0; }
+  std::optional<bool> truth(Executor& ex) override;
   ValuePtr unary(Executor& ex, Op op) override;
   ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& given, bool reflected) override;
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
@@ -39,10 +50,12 @@ class DynamicFloatValue final : public SymbolicValue {
   RecipePtr recipe(Executor& ex) override;
 
  private:
-  graph::Value* value_;
+  mutable graph::Value* value_ = nullptr;
+  std::function<graph::Value*()> make_input_;
   double now_;
-  bool from_data_;
+  bool from_data_ = false;
   std::vector<FloatRoot> roots_;
+  SourcePtr origin_;
   RecipePtr recipe_;
 };
 

@@ -5,6 +5,7 @@
 #include "symbolic/capture/executor.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/value_tools.h"
@@ -254,6 +255,10 @@ ValuePtr SymIntValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
     return real->binary(ex, nb_op, other, reflected);
   if (reflected && plain_number_operation(nb_op) == kNbTrueDivide)
     if (ValuePtr result = quotient(ex, other)) return result;
+  const ValuePtr self = shared_from_this();
+  if (ValuePtr result = computed_number(ex, operator_function(nb_op),
+                                        reflected ? std::vector{other, self} : std::vector{self, other}))
+    return result;
   PyRef mine = materialize(ex);
   PyRef theirs = other->materialize(ex);
   PyObject* left = reflected ? theirs.get() : mine.get();
@@ -289,9 +294,15 @@ ValuePtr SymIntValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
       return ex.constant(PyRef::borrow(*known ? Py_True : Py_False));
     if (const auto bound = bound_of(py_op, PyFloat_AS_DOUBLE(constant)))
       return compare(ex, py_op, ex.constant_int(*bound));
+    if (ValuePtr result = computed_number(ex, comparison_function(py_op), {shared_from_this(), other}))
+      return result;
     PyRef mine = materialize(ex);
     return ex.constant(checked_user(ex, PyObject_RichCompare(mine.get(), constant, py_op)));
   }
+  // An int of the graph is far from what hardly fits, where differences would not.
+  if (sym->is_constant() && std::abs(static_cast<double>(sym->constant())) > 0x1p62)
+    return ex.constant(
+        PyRef::borrow(*same_for_all(py_op, sym->constant() < 0 ? -0x1p64 : 0x1p64) ? Py_True : Py_False));
   auto decide = [&](Relation relation, const Sym& a, const Sym& b) {
     return compared(ex, relation, a, b, "comparison");
   };

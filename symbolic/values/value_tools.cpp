@@ -8,6 +8,7 @@
 #include "absl/strings/substitute.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"
@@ -261,6 +262,8 @@ void refuse_long_number(PyObject* callable, PyObject* argument) {
 }
 
 bool try_fold_call(Executor& ex, PyObject* callable, const CallArgs& args, ValuePtr* result) {
+  if (args.keywords.empty() && is_numeric_function(callable))
+    if ((*result = computed_number(ex, callable, args.positional))) return true;
   PyRef positional_args = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
   for (size_t i = 0; i < args.positional.size(); ++i) {
     PyRef object = fold_argument(ex, args.positional[i]);

@@ -77,6 +77,7 @@ class RecipePrinter {
       case RecipeKind::kConstant: return repr(recipe.object.get());
       case RecipeKind::kTensor: return "output " + std::to_string(recipe.index);
       case RecipeKind::kNumpyScalar: return "numpy scalar of output " + std::to_string(recipe.index);
+      case RecipeKind::kInput: return "input " + std::to_string(recipe.index);
       case RecipeKind::kPythonScalar: return "number of output " + std::to_string(recipe.index);
       case RecipeKind::kInt: return recipe.size.str();
       case RecipeKind::kTuple: return "(" + items(recipe) + (recipe.items.size() == 1 ? ",)" : ")");

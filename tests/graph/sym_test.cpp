@@ -129,6 +129,16 @@ class Fuzz {
   std::vector<Sym> symbols_;
 };
 
+// Differences of what is near the ends of 64 bits wrap around: nothing follows from them.
+TEST(SymGuards, FactsBesideLargeNumbers) {
+  constexpr int64_t kSymbol = int64_t{1} << 53, kLarge = int64_t{1} << 62;
+  SymContext context;
+  const Sym i = context.new_symbol("i", 4, -kSymbol, kSymbol);
+  EXPECT_TRUE(context.guard(Relation::kLe, i * i, Sym(kLarge)));
+  EXPECT_TRUE(context.guard(Relation::kLe, Sym(-kLarge), i * i));
+  EXPECT_TRUE(context.guard(Relation::kLt, i, i * i));
+}
+
 TEST(SymFuzz, NormalFormKeepsTheValue) {
   for (unsigned seed = 0; seed < 3000; ++seed) {
     Fuzz fuzz(seed);

@@ -1,0 +1,74 @@
+#include "symbolic/capture/computation.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "symbolic/capture/source.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+bool is_number(PyObject* object) { return PyFloat_CheckExact(object) || PyLong_CheckExact(object); }
+
+std::string text_of(PyObject* object) {
+  PyRef text = PyRef::steal(PyObject_Repr(object));
+  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!utf8) PyErr_Clear();
+  return utf8 ? utf8 : "?";
+}
+
+// Floats bit by bit: -0.0 is another one than 0.0.
+bool same_number(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyFloat_CheckExact(a))
+    return std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(a)) == std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(b));
+  const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+bool same_operand(const Computation::Operand& a, const Computation::Operand& b) {
+  if (!a.source != !b.source || !(a.integer == b.integer)) return false;
+  return a.source ? same_source(*a.source, *b.source) : same_number(a.constant.get(), b.constant.get());
+}
+
+}  // namespace
+
+std::string Computation::name() const {
+  PyRef name = PyRef::steal(PyObject_GetAttrString(function.get(), "__name__"));
+  const char* utf8 = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  if (!utf8) PyErr_Clear();
+  const auto add = [](std::string* text, const Operand& operand) {
+    absl::StrAppend(text, operand.source     ? operand.source->name()
+                          : operand.constant ? text_of(operand.constant.get())
+                                             : operand.integer.str());
+  };
+  return absl::StrCat(utf8 ? utf8 : "?", "(", absl::StrJoin(operands, ", ", add), ")");
+}
+
+PyRef Computation::call(PyObject* const* numbers) const {
+  if (!std::all_of(numbers, numbers + operands.size(), is_number)) return {};
+  PyRef number = PyRef::steal(PyObject_Vectorcall(function.get(), numbers, operands.size(), nullptr));
+  if (!number) PyErr_Clear();
+  return number;
+}
+
+bool same_computation(const Computation* a, const Computation* b) {
+  if (a == b) return true;
+  return a && b && a->function.get() == b->function.get() &&
+         std::ranges::equal(a->operands, b->operands, same_operand);
+}
+
+size_t hash_computation(const Computation* computation) {
+  if (!computation) return 0;
+  size_t hash = absl::HashOf(computation->function.get(), computation->operands.size());
+  for (const Computation::Operand& operand : computation->operands)
+    if (operand.source) hash = absl::HashOf(hash, hash_source(*operand.source));
+  return hash;
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,41 @@
+// Computation: a number that changes from call to call, as a C function of other numbers: 0.9 ** step, math.cos(angle),
+// rate < 0.1. Python itself computes it at each call, so that its rounding, its errors and its types are Python's. Sources of the
+// kind kComputed name one; guards and the graph's inputs refer to them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/sizes/sym.h"
+#include "symbolic/interop/py_ref.h"
+
+namespace cdynamo::symbolic {
+
+struct Source;
+
+struct Computation {
+  // One of: the number that a source names, an expression of sizes and ints, a number known since capture.
+  struct Operand {
+    std::shared_ptr<const Source> source;
+    graph::Sym integer;
+    PyRef constant;
+  };
+
+  static constexpr int kMostSteps = 64;  // they are computed at each call
+  static constexpr size_t kMostOperands = 4;
+
+  PyRef function;  // of C, and pure: it is called with exact ints and floats alone
+  std::vector<Operand> operands;
+  int steps = 1;  // calls, those of the operands included
+
+  std::string name() const;  // "pow(0.9, step)"
+  // The number; null without an error where an operand is no exact int or float, or Python refuses it.
+  PyRef call(PyObject* const* numbers) const;
+};
+
+// Structural equality and hash, as of sources.
+bool same_computation(const Computation* a, const Computation* b);
+size_t hash_computation(const Computation* computation);
+
+}  // namespace cdynamo::symbolic
