@@ -28,6 +28,8 @@ constexpr size_t kMaxNodes = 20'000;
 
 struct FollowedBranches;  // symbolic/entry/branches.h
 
+struct AbandonedGenerator;  // symbolic/frames/abandoned_generators.h
+
 struct Executor::State {
   explicit State(const CaptureRequest& request);
   ~State();
@@ -81,8 +83,8 @@ struct Executor::State {
   std::unordered_set<PyObject*> let_go;  // by a local; whether they live is for Python to say
   // What was changed, and so may hold itself: a list in itself, a cell and its function.
   std::unordered_map<const SymbolicValue*, std::weak_ptr<SymbolicValue>> cyclic;
-  // The root's step that made a generator which has died where a handler was waiting for it to be closed; -1: none.
-  std::shared_ptr<int64_t> abandoned_generator = std::make_shared<int64_t>(-1);
+  // Those that have died where a handler was waiting for them to be closed; null: no generator has started.
+  std::shared_ptr<std::vector<AbandonedGenerator>> abandoned_generators;
   ValuePtr last_raised;  // the exception that was raised last, and where
   std::vector<UserFrame> raise_stack;
 

@@ -14,6 +14,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/entry/root_frame.h"
+#include "symbolic/frames/abandoned_generators.h"
 #include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
@@ -114,7 +115,7 @@ class Attempt {
       }
       bool returned = execute(frame);
       if (returned) frame.locals.clear();
-      refuse_abandoned_generators();
+      refuse_abandoned_generators(ex_);
       running = false;
       outcome.stopped = !returned;
       hand_over(frame, returned);
@@ -161,20 +162,6 @@ class Attempt {
     } catch (const StopReached&) {
       return false;
     }
-  }
-
-  // One that holds itself, which a garbage collection would close, is there still.
-  void refuse_abandoned_generators() {
-    Executor::State& state = ex_.state();
-    int64_t first = *state.abandoned_generator;
-    for (const auto& [address, value] : state.cyclic) {
-      auto generator = std::dynamic_pointer_cast<GeneratorValue>(value.lock());
-      if (generator && generator->has_to_be_closed())
-        first = first < 0 ? generator->started_at() : std::min(first, generator->started_at());
-    }
-    if (first < 0) return;
-    state.break_step = first;
-    break_graph("CD0103", "that is not run to its end");
   }
 
   void hand_over(SymbolicFrame& frame, bool returned) {

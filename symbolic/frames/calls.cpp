@@ -135,7 +135,7 @@ ValuePtr call_wrapper(Executor& ex, FunctionValue& function, PyObject* real, con
 // What torch.compile notes of each module that is made, for its own captures: modules that a graph makes do without.
 bool notes_for_torch_compile(const FunctionValue& function, const char* module) {
   return std::strcmp(module, "torch._dynamo.mutation_guard") == 0 &&
-         function.describe() == "GenerationTracker.tag()";
+         function.describe().ends_with("GenerationTracker.tag()");
 }
 
 // torch._dynamo.assume_constant_result: called while capturing, whatever it gives is a constant. Null: it is not marked.

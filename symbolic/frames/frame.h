@@ -95,6 +95,9 @@ void run_until(Executor& ex, SymbolicFrame& frame, int meeting);
 // user's stack.
 void with_errors_as_breaks(Executor& ex, const std::function<void()>& work);
 
+// What LOAD_GLOBAL finds; null: there is no such name (frame_names.cpp).
+ValuePtr find_global(Executor& ex, SymbolicFrame& frame, const Instruction& in);
+
 // Breaks the graph where `item`, which leaves the stack, may die and has a finalizer: Python runs it in its turn (frame_stack.cpp).
 void refuse_finalizer(const SymbolicFrame& frame, const ValuePtr& item);
 

@@ -74,7 +74,10 @@ ValuePtr load_builtin(Executor& ex, SymbolicFrame& frame, PyObject* name) {
   return ex.wrap(object, builtin_source(ex, frame.builtins.get(), name));
 }
 
-ValuePtr find_global(Executor& ex, SymbolicFrame& frame, PyObject* name) {
+}  // namespace
+
+ValuePtr find_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  PyObject* name = name_of(frame, in);
   PyObject* globals = frame.globals.get();
   const auto& assigned = ex.state().globals;
   if (auto it = assigned.find({globals, name}); it != assigned.end()) {
@@ -86,11 +89,13 @@ ValuePtr find_global(Executor& ex, SymbolicFrame& frame, PyObject* name) {
   return load_builtin(ex, frame, name);
 }
 
+namespace {
+
 void load_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
-  PyObject* name = name_of(frame, in);
-  ValuePtr value = find_global(ex, frame, name);
+  ValuePtr value = find_global(ex, frame, in);
   if (!value)
-    raise_error(ex, PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
+    raise_error(ex, PyExc_NameError,
+                std::string("name '") + PyUnicode_AsUTF8(name_of(frame, in)) + "' is not defined");
   frame.push(std::move(value));
 }
 

@@ -88,22 +88,20 @@ GeneratorValue::GeneratorValue(std::unique_ptr<SymbolicFrame> frame, ValuePtr fu
   if (PyObject* kind = mark_of(function_, "kind")) type_ = reinterpret_cast<PyTypeObject*>(kind);
 }
 
-// Python runs the handlers as the last reference goes, which capture does not: it is run again and stops before.
 GeneratorValue::~GeneratorValue() {
-  if (has_to_be_closed()) *abandoned_at_ = started_at_;
+  if (!has_to_be_closed()) return;
+  frame_->locals.clear();
+  frame_->stack.clear();
+  abandoned_->push_back(abandoned());
 }
 
 bool GeneratorValue::has_to_be_closed() const {
   if (!frame_ || !started_ || running_) return false;
   // Handlers without PUSH_EXC_INFO are Python's own (CLEANUP_THROW of `yield from`): what they are in comes next.
-  const Program& program = frame_->code->program;
-  int at = frame_->pc - 1;
-  while (program.code[at].handler >= 0) {
-    at = program.handlers[program.code[at].handler].target;
-    if (program.code[at].op == Op::PUSH_EXC_INFO) return true;
-  }
-  return false;
+  return is_in_handler(*frame_);
 }
+
+AbandonedGenerator GeneratorValue::abandoned() const { return {.started_at = started_at_, .frame = frame_}; }
 
 bool GeneratorValue::may_have_to_be_closed() const {
   if (!frame_) return false;
@@ -143,7 +141,7 @@ ValuePtr GeneratorValue::get_attribute(Executor& ex, PyObject* name) {
 
 // What its frame holds may hold the generator.
 void GeneratorValue::forget() {
-  const std::unique_ptr<SymbolicFrame> frame = std::move(frame_);
+  const std::shared_ptr<SymbolicFrame> frame = std::move(frame_);
   function_ = returned_ = handled_ = nullptr;
   args_.clear();
 }
@@ -191,7 +189,9 @@ ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const Value
   } running{state, *this, state.handled};
   if (!started_) {
     started_at_ = static_cast<int64_t>(state.root_trace.size()) - 1;
-    abandoned_at_ = state.abandoned_generator;
+    if (!state.abandoned_generators)
+      state.abandoned_generators = std::make_shared<std::vector<AbandonedGenerator>>();
+    abandoned_ = state.abandoned_generators;
     state.cyclic[this] = weak_from_this();
   }
   started_ = running_ = true;

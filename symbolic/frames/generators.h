@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "symbolic/capture/value.h"
+#include "symbolic/frames/abandoned_generators.h"
 #include "symbolic/frames/frame.h"
 
 namespace cdynamo::symbolic {
@@ -30,9 +32,8 @@ class GeneratorValue final : public SymbolicValue {
   ValuePtr close(
       Executor& ex);  // what it returned when GeneratorExit was raised in it; None where it did not
   ValuePtr returned(Executor& ex) const;
-  // It is suspended in a `try` or `with`, whose handlers Python runs when the generator dies.
-  bool has_to_be_closed() const;
-  int64_t started_at() const { return started_at_; }  // the root's step; -1: it has not started
+  bool has_to_be_closed() const;  // it is suspended in a handler (is_in_handler)
+  AbandonedGenerator abandoned() const;
   // The same of one that has not started, which may come to be, and of one that holds such a generator.
   bool may_have_to_be_closed() const;
 
@@ -40,12 +41,12 @@ class GeneratorValue final : public SymbolicValue {
   bool holds_one_to_be_closed() const;
   ValuePtr resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception);
   bool delegate_throw(Executor& ex, const ValuePtr& exception, ValuePtr* yielded);
-  std::unique_ptr<SymbolicFrame> frame_;  // null: it has ended
+  std::shared_ptr<SymbolicFrame> frame_;  // null: it has ended
   bool started_ = false, running_ = false;
-  mutable bool asked_ = false;             // holds_one_to_be_closed() is under way
-  int64_t started_at_ = -1;                // the root's step
-  std::shared_ptr<int64_t> abandoned_at_;  // Executor::State::abandoned_generator
-  PyTypeObject* type_ = &PyGen_Type;       // what it stands for: an iterator of itertools, or itself
+  mutable bool asked_ = false;                                  // holds_one_to_be_closed() is under way
+  int64_t started_at_ = -1;                                     // the root's step; -1: it has not started
+  std::shared_ptr<std::vector<AbandonedGenerator>> abandoned_;  // Executor::State::abandoned_generators
+  PyTypeObject* type_ = &PyGen_Type;  // what it stands for: an iterator of itertools, or itself
   ValuePtr function_, returned_;
   std::vector<ValuePtr> args_;
   ValuePtr handled_;  // the exception that it was handling when it yielded
