@@ -67,6 +67,12 @@
 //
 //   core.cumsum, core.cumprod, core.cummax_values, core.cummin_values (Tensor self, int dim)
 //
+// What a mask selects. All of one dim; `counts` is what core.running_counts gives for the mask and `block`
+//
+//   core.running_counts(Tensor self, int block)             of true elements, at the end of each block of `block` elements
+//   core.compress(Tensor self, Tensor mask, Tensor counts, int block, int count)
+//       the elements of self where the mask is true, in order: `count` of them
+//
 // Contractions: the node's dtype is the operands'; accumulated in the compute type
 //
 //   core.mm(Tensor self, Tensor mat2)                       (M,K) x (K,N)

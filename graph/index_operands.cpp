@@ -53,16 +53,13 @@ std::optional<Sym> strip(const Value*& value, std::string_view name) {
   return *number;
 }
 
-// How many elements a mask has of which these are the places, as capture makes them; nothing for other values.
+// How many elements a mask has of which these are the places, as capture makes them (symbolic/tensors/nonzero.cpp); nothing for
+// other values.
 std::optional<Sym> size_of_mask(const Value& places) {
-  const auto made_by = [](const Value* value, std::string_view name) {
-    return value && value->node && value->node->op->name == name;
-  };
-  if (!made_by(&places, "core.slice")) return std::nullopt;
-  const Value* slots = value_or_null(places.node->args[0]);
-  if (!made_by(slots, "core.scatter")) return std::nullopt;
-  const Value* numbers = Args(slots->node->op->parsed[slots->node->overload], slots->node->args).value("src");
-  return made_by(numbers, "core.iota") ? std::optional(numbers->type.sizes[0]) : std::nullopt;
+  if (!places.node || places.node->op->name != "core.compress") return std::nullopt;
+  const Value* numbers = value_or_null(places.node->args[0]);
+  const bool are_places = numbers && numbers->node && numbers->node->op->name == "core.iota";
+  return are_places ? std::optional(numbers->type.sizes[0]) : std::nullopt;
 }
 
 // x[mask] and the like: of dim d, places // step % size; of the first, places // step.

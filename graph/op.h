@@ -198,6 +198,8 @@ enum class CoreKind : uint8_t {
   kIndexPut,
   kReduction,
   kScan,
+  kRunningCounts,
+  kCompress,
   // Between devices: no target computes it, a graph is cut in parts there (lowering/device_parts.h).
   kTransfer,
   // A number becomes a size symbol: no target computes it either, a graph is cut there too.
@@ -216,6 +218,11 @@ constexpr bool is_view(CoreKind kind) { return kind >= CoreKind::kFull && kind <
 constexpr bool is_elementwise(CoreKind kind) {
   return kind == CoreKind::kPointwise || kind == CoreKind::kCast ||
          (kind >= CoreKind::kConcat && kind <= CoreKind::kDiagonalScatter);
+}
+// Kernels of their own, which read their operands element by element.
+constexpr bool is_sequential(CoreKind kind) {
+  return kind == CoreKind::kScatter || kind == CoreKind::kIndexPut || kind == CoreKind::kScan ||
+         kind == CoreKind::kRunningCounts || kind == CoreKind::kCompress;
 }
 constexpr bool is_library_call(CoreKind kind) { return kind >= CoreKind::kMatmul; }
 

@@ -62,6 +62,8 @@ std::vector<Value*> expand_captured(Builder& builder, const Graph& captured,
 bool recognize_attention(Graph& core, bool for_training = false, const GainsByAttention& gains = {});
 // Sums over what a mask selects are sums over all elements, of 0 for the others.
 bool sum_where_selected(Graph& core);
+// Elements that a mask selects are brought together without their places.
+bool compress_selected(Graph& core);
 bool eliminate_common_subexpressions(Graph& core, bool for_training = false);
 bool eliminate_dead_code(Graph& core, bool keep_random = true);
 

@@ -71,7 +71,8 @@ bool device_less(Device a, Device b) { return a.type != b.type ? a.type < b.type
 bool may_fail(const Node& node) {
   const CoreKind kind = node.op->core.kind;
   return !(kind == CoreKind::kPointwise || kind == CoreKind::kCast || kind == CoreKind::kReduction ||
-           kind == CoreKind::kScan || kind == CoreKind::kConcat || graph::is_view(kind));
+           kind == CoreKind::kScan || kind == CoreKind::kRunningCounts || kind == CoreKind::kCompress ||
+           kind == CoreKind::kConcat || graph::is_view(kind));
 }
 
 // A part, or what stands between two: a copy, a number that becomes a symbol.

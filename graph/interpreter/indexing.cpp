@@ -156,4 +156,23 @@ void interpret_scan(const KernelCall& call, Results& results) {
   });
 }
 
+void interpret_running_counts(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
+  const std::vector<Element>& flags = call.tensor("self").elements;
+  const size_t block = static_cast<size_t>(call.integer("block"));
+  int64_t count = 0;
+  for (size_t i = 0; i < flags.size(); ++i) {
+    count += flags[i].integer != 0;
+    out.elements[i / block].integer = count;
+  }
+}
+
+void interpret_compress(const KernelCall& call, Results& results) {
+  DenseTensor& out = results[0];
+  const std::vector<Element>&from = call.tensor("self").elements, &flags = call.tensor("mask").elements;
+  size_t at = 0;
+  for (size_t i = 0; i < flags.size(); ++i)
+    if (flags[i].integer != 0) out.elements.at(at++) = from[i];
+}
+
 }  // namespace cdynamo::graph

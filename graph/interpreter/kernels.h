@@ -32,7 +32,8 @@ InterpretKernel interpret_full, interpret_iota, interpret_expand, interpret_perm
     interpret_slice, interpret_diagonal, interpret_window, interpret_pad, interpret_detach;
 // indexing.cpp
 InterpretKernel interpret_concat, interpret_gather, interpret_index, interpret_slice_scatter,
-    interpret_diagonal_scatter, interpret_scatter, interpret_index_put, interpret_scan;
+    interpret_diagonal_scatter, interpret_scatter, interpret_index_put, interpret_scan,
+    interpret_running_counts, interpret_compress;
 // reductions.cpp
 InterpretKernel interpret_reduction;
 // contractions.cpp

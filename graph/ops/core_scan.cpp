@@ -1,4 +1,4 @@
-// The core's scans: running sums, products and extrema along one dim.
+// The core's scans: running sums, products and extrema along one dim; what a mask selects.
 #include "graph/interpreter/kernels.h"
 #include "graph/ops/core_reduction.h"
 #include "graph/ops/entry.h"
@@ -69,10 +69,64 @@ OpDef scan(std::string_view name, std::string_view schema, const ReductionDef& r
                    .eager = eager}};
 }
 
+// ---- what a mask selects
+
+std::vector<TensorType> infer_running_counts(Graph&, const Args& args) {
+  const Value* self = args.value("self");
+  if (self->type.rank() != 1 || self->type.dtype != DType::kBool)
+    throw InternalError("core.running_counts of what is no mask of one dim");
+  const Sym block = args.integer("block");
+  return {contiguous_type(self, {floordiv(self->type.sizes[0] + block - Sym(1), block)}, DType::kI64)};
+}
+
+std::vector<TensorType> infer_compress(Graph&, const Args& args) {
+  const Value *self = args.value("self"), *mask = args.value("mask");
+  if (self->type.rank() != 1 || mask->type.rank() != 1 || mask->type.dtype != DType::kBool)
+    throw InternalError("core.compress of more than one dim");
+  return {contiguous_type(self, {args.integer("count")}, self->type.dtype)};
+}
+
+// Each selected element has a place of its own.
+void compress_derivative(Derivative& d) {
+  const Tensor self = d.operand(0);
+  const Tensor all = iota(d.builder, self.sizes(), 0, DType::kI64);
+  Value* places = d.builder.call1(
+      "core.compress", {all.value, d.args["mask"], d.args["counts"], d.args["block"], d.args["count"]});
+  d.set(0, wrap(d.builder, d.builder.call1("core.scatter", {full_like(self, 0.0).value, places,
+                                                            d.grad().value, Sym(0), std::string()})));
+}
+
+OpDef running_counts() {
+  return {.name = "core.running_counts",
+          .family = Family::kIndexing,
+          .schemas = {"core.running_counts(Tensor self, int block) -> Tensor"},
+          .infer = infer_running_counts,
+          .differentiable = false,
+          .core = {.kind = CoreKind::kRunningCounts,
+                   .linearity = Linearity::kNone,
+                   .interpret = interpret_running_counts,
+                   .eager = "running_counts(self, block)"}};
+}
+
+OpDef compress() {
+  return {
+      .name = "core.compress",
+      .family = Family::kIndexing,
+      .schemas = {"core.compress(Tensor self, Tensor mask, Tensor counts, int block, int count) -> Tensor"},
+      .infer = infer_compress,
+      .derivative = compress_derivative,
+      .core = {.kind = CoreKind::kCompress,
+               .linearity = Linearity::kFirst,
+               .interpret = interpret_compress,
+               .eager = "self.masked_select(mask)"}};
+}
+
 }  // namespace
 
 std::vector<OpDef> core_scan_ops() {
   return {
+      running_counts(),
+      compress(),
       scan("core.cumsum", "core.cumsum(Tensor self, int dim) -> Tensor", kSumReduction, cumsum_derivative,
            "self.cumsum(dim, dtype=self.dtype)"),
       scan("core.cumprod", "core.cumprod(Tensor self, int dim) -> Tensor", kProdReduction, cumprod_derivative,

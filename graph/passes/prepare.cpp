@@ -3,7 +3,8 @@
 //   functionalize                      functionalize.cpp, view_step.cpp   writes and views become values; decomposition
 //   simplify                           simplify.cpp, rewrites.cpp         exact algebra, views, constant folding
 //   recognize_attention                recognize_attention.cpp            matmul, scale, mask, softmax, matmul -> core.sdpa
-//   sum_where_selected                 masked_sums.cpp                    x[mask].sum()
+//   sum_where_selected                 selections.cpp                     x[mask].sum()
+//   compress_selected                  selections.cpp                     x[mask]
 //   eliminate_common_subexpressions    common_subexpressions.cpp
 //   eliminate_dead_code                dead_code.cpp
 //   verify                             verify.cpp
@@ -40,6 +41,8 @@ void optimize(Graph& core, const DumpFn& dump, bool for_training, const GainsByA
   done("recognize_attention");
   if (sum_where_selected(core)) simplify(core, for_training);
   done("sum_where_selected");
+  if (compress_selected(core)) simplify(core, for_training);
+  done("compress_selected");
 
   while (eliminate_common_subexpressions(core, for_training) && simplify(core, for_training)) {
   }

@@ -274,10 +274,8 @@ class Fusion {
       if (is_library_call(kind)) {
         step.kind = Step::kLibrary;
       } else {
-        const bool sequential =
-            kind == CoreKind::kScan || kind == CoreKind::kScatter || kind == CoreKind::kIndexPut;
-        BuiltKernels built =
-            sequential ? build_sequential(context_, first) : build_kernels(context_, spec_of(group.members));
+        BuiltKernels built = graph::is_sequential(kind) ? build_sequential(context_, first)
+                                                        : build_kernels(context_, spec_of(group.members));
         adopt(built, result.temporaries);
         step.kernels = std::move(built.kernels);
       }

@@ -100,8 +100,7 @@ class RepeatedNodes {
       if (users.size() != 1) return false;
       reader = users[0];
     }
-    const CoreKind kind = context_.kind(*reader);
-    if (kind != CoreKind::kScan && kind != CoreKind::kScatter && kind != CoreKind::kIndexPut) return false;
+    if (!graph::is_sequential(context_.kind(*reader))) return false;
     if (whole_cones_[node.id].cost <= 2 * kCheap)
       mark_with_operands(node);
     else if (cones_[node.id].cost <= 2 * kCheap)

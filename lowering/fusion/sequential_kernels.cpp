@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "lowering/fusion/selection_kernels.h"
 #include "lowering/target.h"
 
 namespace cdynamo::lowering {
@@ -334,6 +335,8 @@ Kernel build_copy(const LoweringContext& context, const Value& value, const Buff
 }
 
 BuiltKernels build_sequential(const LoweringContext& context, const Node& node) {
+  if (context.kind(node) == CoreKind::kRunningCounts) return build_running_counts(context, node);
+  if (context.kind(node) == CoreKind::kCompress) return build_compress(context, node);
   BuiltKernels built;
   if (context.kind(node) == CoreKind::kScan) {
     if (std::optional<BuiltKernels> blocked = BlockedScan::build(context, node)) return std::move(*blocked);

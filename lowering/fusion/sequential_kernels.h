@@ -1,4 +1,4 @@
-// Kernels whose loops run in order: scans, scatter and index_put.
+// Kernels whose loops run in order: scans, scatter and index_put; what masks select (selection_kernels.h).
 #pragma once
 
 #include "lowering/fusion/kernel_builder.h"

@@ -53,6 +53,13 @@ def read_int(self):
     return int(self)
 
 
+def running_counts(self, block):
+    import torch
+
+    padded = torch.nn.functional.pad(self, (0, -self.shape[0] % block))
+    return padded.reshape(-1, block).sum(1).cumsum(0)
+
+
 def torch_dtype(name):
     import torch
 

@@ -1,5 +1,7 @@
 #include "symbolic/tensors/nonzero.h"
 
+#include <algorithm>
+
 #include "graph/op.h"
 #include "graph/passes/view_step.h"
 #include "symbolic/capture/executor_state.h"
@@ -14,26 +16,33 @@ using graph::Value;
 
 using Sizes = std::vector<Sym>;
 
-// The row-major places of the true elements of `flags`, which has one dimension: each is written where the count of those before
-// it says, the others behind the last.
+// Elements of a block: so many that there are far fewer blocks than elements, so few that a device is busy with them. Where one of
+// about that size divides all elements, each block is whole.
+int64_t block_size(const Sym& size) {
+  constexpr int64_t kLeast = 16, kBlock = 4096;
+  if (!size.is_constant()) return kBlock;
+  const int64_t count = size.constant();
+  if (count <= kBlock) return std::max(kLeast, count);
+  for (int64_t block = kBlock; block <= 4 * kBlock; block += kLeast)
+    if (count % block == 0) return block;
+  return kBlock;
+}
+
+// The row-major places of the true elements of `flags`, which has one dimension.
 Value* places(Executor& ex, Value* flags) {
   graph::SymContext& sym = *ex.graph().sym;
-  const Sym size = flags->type.sizes[0];
+  const Sym size = flags->type.sizes[0], block = block_size(size);
   const auto call = [&](const char* op, std::vector<graph::Arg> args) {
     return append_call1(ex, op, std::move(args));
   };
-  Value* count = call("core.cumsum", {call("core.cast", {flags, DType::kI64}), Sym(0)});
+  Value* counts = call("core.running_counts", {flags, block});
+  const Sym last = counts->type.sizes[0] - Sym(1);
   Value* total =
-      call("core.reshape", {call("core.slice", {count, Sizes{size - 1}, Sizes{1}, Sizes{1}}), Sizes{}});
+      call("core.reshape", {call("core.slice", {counts, Sizes{last}, Sizes{1}, Sizes{1}}), Sizes{}});
   const Sym found = read_data_symbol(ex, call("clone", {total}), 0);
   sym.require(graph::Relation::kLe, found, size, "the number of elements that are not zero");
-  Value* behind = call("core.expand", {call("core.full", {Sizes{1}, found, DType::kI64}), Sizes{size}});
-  Value* before = call("sub", {count, Sym(1)});
-  Value* slots =
-      call("core.scatter", {call("core.full", {Sizes{found + 1}, Sym(0), DType::kI64}),
-                            call("where", {flags, before, behind}),
-                            call("core.iota", {Sizes{size}, Sym(0), DType::kI64}), Sym(0), std::string()});
-  return call("core.slice", {slots, Sizes{0}, Sizes{found}, Sizes{1}});
+  Value* all = call("core.iota", {Sizes{size}, Sym(0), DType::kI64});
+  return call("core.compress", {all, flags, counts, block, found});
 }
 
 }  // namespace

@@ -283,6 +283,33 @@ TEST_F(CompileTest, LongScanOfAGpuIsDoneInBlocks) {
   EXPECT_EQ(compile_and_compare(graph, inputs, {}, emulated_gpu_target()).report.kernels, 3);
 }
 
+// Of masks of one block, of whole ones and of one that is not; the elements as they are, and computed.
+TEST_F(CompileTest, WhatAMaskSelects) {
+  struct Case {
+    int64_t size, block;
+  };
+  for (const auto [size, block] :
+       {Case{1, 16}, {100, 100}, {1000, 1000}, {1000, 256}, {8192, 4096}, {9001, 4096}}) {
+    Tensor x = input({size}), mask = input({size}, DType::kBool);
+    int64_t count = 0;
+    for (graph::Element& element : inputs.back().elements) {
+      element.integer = (count * 7 + size) % 5 < 3 || count % 64 > 40;
+      count += 1;
+    }
+    count = std::ranges::count_if(inputs.back().elements, [](const auto& e) { return e.integer != 0; });
+    Tensor counts = call("core.running_counts", {mask.value, Sym(block)});
+    output(counts);
+    const auto selected = [&](Tensor of) {
+      output(call("core.compress", {of.value, mask.value, counts.value, Sym(block), Sym(count)}));
+    };
+    selected(x);
+    selected(x * 2.0);
+    selected(cast(x, DType::kBF16));
+    selected(graph::iota(builder, {size}, 0, DType::kI64));
+  }
+  check();
+}
+
 TEST_F(CompileTest, LongReductionIsSplitInBlocks) {
   output(sum(sin(input({300000})), {0}));
   const RunResult result = check();

@@ -165,6 +165,7 @@ ELSEWHERE = {
     "core.unit_strides": "the identity, in gradients alone",
     "core.cummax_values": "within the derivative of cumprod, of integers",
     "core.cummin_values": "as cummax_values",
+    "core.compress": "its sizes depend on data: tests/python/test_masked_sums.py",
     "core.div_trunc": "its slope is zero: nothing of it is left",
     "core.masked_fill": "becomes where",
     "np.full_like": "depends on no number of its operand",

@@ -1,15 +1,19 @@
-// Sums over what a mask selects, x[mask].sum(), ((x[mask] - y[mask]) ** 2).mean(): the selected elements need not be
-// brought together.
+// What a mask selects, without its places.
 //
-// What capture makes of the mask (symbolic/tensors/nonzero.cpp), `places` of which there are as many as a data symbol says:
-//   counts = cumsum(cast(flags));   u = read_int(counts[-1])
-//   places = scatter(full(u + 1), where(flags, counts - 1, u), iota)[:u]
-// A sum over element-by-element operations on index(x, places) becomes one over all elements,
+// What capture makes of a mask (symbolic/tensors/nonzero.cpp): `places`, of which there are as many as a data symbol says,
+//   counts = running_counts(flags, block);   u = read_int(counts[-1])
+//   places = compress(iota, flags, counts, block, u)
+// A sum over element-by-element operations on index(x, places), as x[mask].sum() or ((x[mask] - y[mask]) ** 2).mean(), becomes one over
+// all elements,
 //   sum(where(flags, f(where(flags, x, 1)), 0))
 // The inner `where` keeps what f has for elements that are not selected out of the gradient: 0 * inf.
+//
+// Where nothing else reads the places, index(x, places) becomes compress(x, flags, counts, block, u).
 #include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "graph/builder.h"
@@ -25,66 +29,34 @@ bool is(const Value* value, std::string_view name) {
 }
 Value* operand(const Value* value, int index) { return std::get<Value*>(value->node->args[index]); }
 
-// Through views of a count.
-const Value* behind_reshapes(const Value* value) {
-  while (is(value, "core.reshape") || is(value, "core.copy")) value = operand(value, 0);
-  return value;
-}
-
-// The last element of a scan of one dim; null for anything else.
-Value* scan_of_last(const Value* value) {
-  if (!is(value, "core.slice") || !is(operand(value, 0), "core.cumsum")) return nullptr;
-  Value* scan = operand(value, 0);
+// Of the last element of running counts, which may be the only one; null for anything else.
+Value* counts_of_last(Value* value) {
+  if (is(value, "core.running_counts")) return value->type.sizes[0] == Sym(1) ? value : nullptr;
+  if (!is(value, "core.slice") || !is(operand(value, 0), "core.running_counts")) return nullptr;
+  Value* counts = operand(value, 0);
   const Args args = args_of(*value->node);
-  const bool last = scan->type.rank() == 1 && args.sizes("start")[0] == scan->type.sizes[0] - Sym(1) &&
-                    args.sizes("size")[0] == Sym(1);
-  return last ? scan : nullptr;
+  const bool last =
+      args.sizes("start")[0] == counts->type.sizes[0] - Sym(1) && args.sizes("size")[0] == Sym(1);
+  return last ? counts : nullptr;
 }
 
 struct Selection {
   Value* flags = nullptr;  // (n)
-  Sym count;               // of them that are true
+  Value* places = nullptr;
 };
 
 class Selections {
  public:
-  explicit Selections(const Graph& core) : sym_(*core.sym) {
-    for (const auto& node : core.nodes) {
-      if (node->op->name != "core.read_int") continue;
-      const Args args = args_of(*node);
-      if (const Value* scan = scan_of_last(behind_reshapes(args.value("self"))))
-        counts_.push_back({args.integer("symbol"), scan});
-    }
-  }
-  bool empty() const { return counts_.empty(); }
+  explicit Selections(const Graph& core)
+      : sym_(*core.sym), empty_(std::ranges::none_of(core.nodes, [](const auto& node) {
+          return node->op->core.kind == CoreKind::kCompress;
+        })) {}
+  bool empty() const { return empty_; }
 
   // Of the places of a mask's true elements, in their order.
-  std::optional<Selection> of_places(const Value* places) const {
-    if (!is(places, "core.slice") || places->type.rank() != 1) return std::nullopt;
-    const Args slice = args_of(*places->node);
-    const Value* slots = operand(places, 0);
-    if (!(slice.sizes("start")[0] == Sym(0)) || !(slice.sizes("step")[0] == Sym(1)) ||
-        !is(slots, "core.scatter"))
-      return std::nullopt;
-    const Args scatter = args_of(*slots->node);
-    const Value *to = scatter.value("index"), *from = scatter.value("src");
-    if (!scatter.string("reduce").empty() || !is(from, "core.iota") || !is(to, "where")) return std::nullopt;
-    Value *flags = operand(to, 0), *before = operand(to, 1), *behind = operand(to, 2);
-    const Sym& count = places->type.sizes[0];
-    if (is(behind, "core.expand")) behind = operand(behind, 0);
-    if (!is(behind, "core.full") || !std::holds_alternative<Sym>(args_of(*behind->node)["value"]) ||
-        !(args_of(*behind->node).integer("value") == count))
-      return std::nullopt;
-    if (!is(before, "sub") || constant_of(operand(before, 1)) != 1.0 ||
-        !is(operand(before, 0), "core.cumsum"))
-      return std::nullopt;
-    const Value* scan = operand(before, 0);
-    const Value* counted = operand(scan, 0);
-    if (!is(counted, "core.cast") || operand(counted, 0) != flags || flags->type.dtype != DType::kBool)
-      return std::nullopt;
-    for (const auto& [symbol, of] : counts_)
-      if (symbol == count && of == scan) return Selection{flags, count};
-    return std::nullopt;
+  static std::optional<Selection> of_places(Value* places) {
+    if (!is(places, "core.compress") || !is(operand(places, 0), "core.iota")) return std::nullopt;
+    return Selection{args_of(*places->node).value("mask"), places};
   }
 
   // Of core.index where it takes one element of `self` for each place: the indices of dim d are
@@ -94,10 +66,10 @@ class Selections {
     const std::vector<Value*> indices = args.values("indices");
     const std::vector<Sym>& sizes = args.value("self")->type.sizes;
     if (indices.size() != sizes.size() || index->type.rank() != 1) return std::nullopt;
-    const Value* places = nullptr;
+    Value* places = nullptr;
     Sym step = 1;
     for (size_t d = sizes.size(); d-- > 0; step = step * sizes[d]) {
-      const Value* at = indices[d];
+      Value* at = indices[d];
       if (d > 0 && !take(at, "remainder", sizes[d])) return std::nullopt;
       if (!(step == Sym(1)) && !take(at, "floor_divide", step)) return std::nullopt;
       if (places && at != places) return std::nullopt;
@@ -109,7 +81,7 @@ class Selections {
   }
 
  private:
-  static bool take(const Value*& at, std::string_view op, const Sym& by) {
+  static bool take(Value*& at, std::string_view op, const Sym& by) {
     if (!is(at, op) || !is(operand(at, 1), "core.full")) return false;
     const Args full = args_of(*operand(at, 1)->node);
     if (!std::holds_alternative<Sym>(full["value"]) || !(full.integer("value") == by)) return false;
@@ -117,7 +89,7 @@ class Selections {
     return true;
   }
   const SymContext& sym_;
-  std::vector<std::pair<Sym, const Value*>> counts_;
+  const bool empty_;
 };
 
 // The operations between selected elements and a sum of them. None that may raise an error.
@@ -244,15 +216,46 @@ absl::flat_hash_map<const Node*, Selection> sums_of(Graph& core, const Selection
   return sums;
 }
 
-// The count alone needs no scan.
+// The count alone needs no blocks.
 void count_by_sums(Graph& core) {
   eliminate_dead_code(core);
   const Users users = users_of(core);
   rewrite_nodes(core, [&](Builder& builder, Node& node) -> Value* {
-    Value* scan = scan_of_last(node.results[0]);
-    if (!scan || users.at(scan).size() != 1 || runtime::is_float(scan->type.dtype)) return nullptr;
-    return reshape(graph::sum(wrap(builder, operand(scan, 0)), {0}), {1}).value;
+    Value* counts = counts_of_last(node.results[0]);
+    if (!counts || std::ranges::any_of(users.at(counts), [&](const Node* user) {
+          return !user || user->op->core.kind == CoreKind::kCompress;
+        }))
+      return nullptr;
+    const Tensor flags = wrap(builder, operand(counts, 0));
+    return reshape(graph::sum(cast(flags, DType::kI64), {0}), {1}).value;
   });
+}
+
+// Of each place of which nothing but elements are read: those reads.
+absl::flat_hash_map<const Node*, Selection> reads_of_places(Graph& core, const Selections& selections) {
+  absl::flat_hash_map<const Node*, Selection> reads;
+  absl::flat_hash_set<const Value*> places;
+  for (const auto& node : core.nodes)
+    if (node->op->core.kind == CoreKind::kIndex)
+      if (const std::optional<Selection> found = selections.of_index(node->results[0])) {
+        reads.emplace(node.get(), *found);
+        places.insert(found->places);
+      }
+  if (reads.empty()) return reads;
+  const Users users = users_of(core);
+  const std::function<bool(const Value*)> only_reads = [&](const Value* value) {
+    const auto found = users.find(value);
+    return found == users.end() || std::ranges::all_of(found->second, [&](const Node* user) {
+             if (!user) return false;
+             if (reads.contains(user)) return operand(user->results[0], 0) != value;
+             return user->op->family == Family::kPointwise && only_reads(user->results[0]);
+           });
+  };
+  absl::flat_hash_set<const Value*> elsewhere;
+  for (const Value* value : places)
+    if (!only_reads(value)) elsewhere.insert(value);
+  absl::erase_if(reads, [&](const auto& read) { return elsewhere.contains(read.second.places); });
+  return reads;
 }
 
 }  // namespace
@@ -267,6 +270,22 @@ bool sum_where_selected(Graph& core) {
     return found == sums.end() ? nullptr : Spread(builder, found->second).sum(operand(node.results[0], 0));
   });
   count_by_sums(core);
+  return true;
+}
+
+bool compress_selected(Graph& core) {
+  const Selections selections(core);
+  if (selections.empty()) return false;
+  const absl::flat_hash_map<const Node*, Selection> reads = reads_of_places(core, selections);
+  if (reads.empty()) return false;
+  rewrite_nodes(core, [&](Builder& builder, Node& node) -> Value* {
+    const auto found = reads.find(&node);
+    if (found == reads.end()) return nullptr;
+    std::vector<Arg> args = found->second.places->node->args;
+    const Tensor x = wrap(builder, operand(node.results[0], 0));
+    args[0] = reshape(x, found->second.flags->type.sizes).value;
+    return builder.call1("core.compress", std::move(args));
+  });
   return true;
 }
 

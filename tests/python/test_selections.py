@@ -1,0 +1,75 @@
+"""What a mask selects: elements, their places, and what is made of them, over one block of the mask and several."""
+
+from __future__ import annotations
+
+import pytest
+
+import cdynamo
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.native
+
+# Of x and a mask m.
+SELECTIONS = {
+    "elements": lambda x, m: x[m],
+    "elements of something computed": lambda x, m: (x * 2 + 1)[m] - 1,
+    "two tensors": lambda x, m: (x[m], x.abs()[m] * x[m]),
+    "masked_select": lambda x, m: torch.masked_select(x, m),
+    "places": lambda x, m: m.nonzero(),
+    "places of a computed mask": lambda x, m: (x > 0.5).nonzero(as_tuple=True),
+    "places and elements": lambda x, m: (m.nonzero(), x[m]),
+    "transposed": lambda x, m: x.t()[m.t()] if x.dim() == 2 else x.flip(0)[m.flip(0)],
+    "another dtype": lambda x, m: (x.bfloat16()[m], x.long()[m], x.double()[m], (x > 0)[m]),
+    "written": lambda x, m: x.clone().masked_scatter(m, x * 3),
+    "assigned": lambda x, m: torch.where(m, x, 0).index_put((m,), x[m] * 2),
+    "number of them": lambda x, m: (x[m].shape[0], m.sum()),
+    "mask of a mask": lambda x, m: x[m][x[m] > 0],
+}
+SIZES = [(1,), (7,), (100, 41), (4096,), (5000,), (3, 8192), (9001,)]
+
+
+def both(f, x, mask, trains=False):
+    for function in (cdynamo.optimize(f), f):
+        leaf = x.clone().requires_grad_(trains)
+        results = function(leaf, mask)
+        results = list(results) if isinstance(results, tuple) else [results]
+        losses = [(r.float() * r.float()).sum() for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
+        yield results + (list(torch.autograd.grad(sum(losses), [leaf])) if losses else [])
+
+
+@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_results(name, trains):
+    torch.manual_seed(0)
+    for sizes in SIZES:
+        for share in (0.5, 0.01, 1.0, 0.0):
+            cdynamo.reset()
+            x, mask = torch.randn(sizes), torch.rand(sizes) < share
+            for got, wanted in zip(*both(SELECTIONS[name], x, mask, trains), strict=True):
+                if isinstance(wanted, torch.Tensor):
+                    torch.testing.assert_close(got, wanted)
+                else:
+                    assert got == wanted
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_sizes_that_change(name, counts):
+    fast = cdynamo.optimize(SELECTIONS[name], dynamic=True)
+    for n in (1000, 1001, 15, 16, 4096, 4097, 20000, 2):
+        x = torch.randn(n)
+        got, wanted = fast(x, x > 0), SELECTIONS[name](x, x > 0)
+        for a, b in zip(*((r if isinstance(r, tuple) else (r,)) for r in (got, wanted)), strict=True):
+            assert torch.equal(a, b) if isinstance(b, torch.Tensor) else a == b
+
+
+def test_elements_need_no_places():
+    x = torch.randn(100, 100)
+    for trains in (False, True):
+        (graph,) = cdynamo.explain(lambda x, m: x[m] * 2)(x.requires_grad_(trains), x > 0).stage(
+            "joint" if trains else "inference"
+        )
+        text = graph.print_readable(False)
+        assert "core.compress(" in text and "core.index(" not in text and "core.index_put(" not in text
+    (graph,) = cdynamo.explain(lambda x, m: (x[m], m.nonzero()))(x.detach(), x > 0).stage("inference")
+    assert "core.index(" in graph.print_readable(False)
