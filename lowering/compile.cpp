@@ -10,6 +10,7 @@
 //   the plan          what the executor runs                below
 #include "lowering/compile.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <set>
@@ -53,6 +54,7 @@ class PlanMaker {
     runtime::Plan plan = make_plan(arena);
     plan.replays_launches = options_.replays_launches;
     plan.times_algorithms = options_.times_algorithms;
+    plan.debugs = options_.debugs;
     std::unique_ptr<runtime::Executable> executable = target_.make_executable(std::move(plan));
     describe_outputs(*executable);
     return executable;
@@ -307,8 +309,23 @@ class PlanMaker {
     return std::move(plan_);
   }
 
+  // The lines of the program that the nodes come from, each once.
+  std::string origin_of(const std::vector<const Node*>& nodes) const {
+    constexpr size_t kMost = 6;
+    std::vector<std::string> lines;
+    for (const Node* node : nodes) {
+      if (node->location < 0 || node->location >= static_cast<int>(core_.locations.size())) continue;
+      const graph::SourceLocation& at = core_.locations[node->location];
+      const std::string line = at.file + ":" + std::to_string(at.line);
+      if (lines.size() < kMost && std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
+    }
+    std::string origin;
+    for (const std::string& line : lines) origin += (origin.empty() ? "" : ", ") + line;
+    return origin;
+  }
+
   void add_kernel_step(const Kernel& kernel, const CompiledKernel& compiled, const ArenaPlan& arena) {
-    PlanStep step{.name = kernel.name};
+    PlanStep step{.name = kernel.name, .origin = origin_of(kernel.nodes)};
     MemorySet reads, writes;
     bool writes_input = false;
     for (const KernelBuffer& buffer : kernel.buffers) {
@@ -361,7 +378,8 @@ class PlanMaker {
 
   void add_library_step(const Node& node, const ArenaPlan& arena) {
     region_reads_ = region_writes_ = {};
-    PlanStep step{.name = std::string(node.op->name), .user_call = node.user_call};
+    PlanStep step{
+        .name = std::string(node.op->name), .origin = origin_of({&node}), .user_call = node.user_call};
     step.library = target_.library(context_.kind(node));
     const graph::Args args = args_of(node);
     const graph::CallDef& call = *node.op->core.call;

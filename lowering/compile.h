@@ -15,8 +15,8 @@ namespace cdynamo::lowering {
 
 struct CompileOptions {
   bool use_disk_cache = true;
-  bool keep_text = false;                                   // LLVM IR and assembly into the report
-  bool replays_launches = false, times_algorithms = false;  // runtime::Plan
+  bool keep_text = false;  // LLVM IR and assembly into the report
+  bool replays_launches = false, times_algorithms = false, debugs = false;  // runtime::Plan
 };
 
 struct CompileReport {

@@ -52,6 +52,7 @@ struct Launch {
 
 struct PlanStep {
   std::string name;
+  std::string origin;        // where the program asks for it: "model.py:12, model.py:14"; empty: not known
   std::vector<int> buffers;  // kernel: the pointers it takes; library: those of its operands
   bool barrier_before =
       false;      // kernel: reads or overwrites what kernels since the last barrier wrote or read
@@ -78,6 +79,8 @@ struct Plan {
   bool replays_launches = false;
   // Of a library's algorithms those that its heuristics name are timed at the first call (max-autotune).
   bool times_algorithms = false;
+  // Each step by itself and waited for, so that its errors name it (CDYNAMO_DEBUG=1).
+  bool debugs = false;
 };
 
 }  // namespace cdynamo::runtime

@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include "runtime/host/arena.h"
+#include "runtime/host/crash_note.h"
 #include "runtime/host/kernel.h"
 #include "runtime/host/parallel.h"
 #include "runtime/plan_step.h"
@@ -52,10 +54,12 @@ class PlanExecutable final : public Executable {
                              [](const SizeExpr& size) { return size.is_constant(); });
     if (is_static_)
       for (const SizeExpr& size : plan_.sizes) static_sizes_.push_back(size.constant);
-    segments_ = make_segments(/*apart=*/false);
+    segments_ = make_segments(/*apart=*/plan_.debugs);
     pieces_ = make_segments(/*apart=*/true);
-    single_ = plan_.steps.size() == 1 && !plan_.steps[0].library && plan_.arena_bytes < 0 && is_static_ &&
-              plan_.buffers.size() <= kMostPointers &&
+    if (plan_.debugs)
+      for (const PlanStep& step : plan_.steps) notes_.push_back(describe(step));
+    single_ = plan_.steps.size() == 1 && !plan_.debugs && !plan_.steps[0].library && plan_.arena_bytes < 0 &&
+              is_static_ && plan_.buffers.size() <= kMostPointers &&
               static_sizes_[plan_.steps[0].launch.scratch_bytes] == 0 &&
               step_cost(plan_.steps[0], static_sizes_.data()) < kWorthThreads;
     if (is_static_) {
@@ -100,10 +104,14 @@ class PlanExecutable final : public Executable {
     for (const Segment& segment : scattered ? pieces_ : segments_) {
       if (call.memory && !allocate_outputs(segment, frame)) return out_of_memory(error);
       if (scattered && !allocate_blocks(segment, frame, blocks)) return out_of_memory(error);
+      std::optional<CrashNote> note;
+      if (plan_.debugs) note.emplace(notes_[segment.begin]);
       if (segment.library ? !run_library_step(plan_.steps[segment.begin], Device(), frame.sizes,
                                               frame.pointers, frame.call->library, nullptr, error)
-                          : !run_kernels(segment, frame, error))
+                          : !run_kernels(segment, frame, error)) {
+        if (plan_.debugs) error->message += ", in " + notes_[segment.begin];
         return false;
+      }
       for (int buffer : segment.last_reads)
         if (call.memory && call.memory->release)
           call.memory->release(call.memory->context, plan_.buffers[buffer].index);
@@ -253,6 +261,7 @@ class PlanExecutable final : public Executable {
   Plan plan_;
   bool is_static_ = false, single_ = false;
   std::vector<int64_t> static_sizes_;
+  std::vector<std::string> notes_;  // by step, where errors name them
   std::vector<Segment> segments_,
       pieces_;  // pieces: each step for itself, so that memory comes and goes in between
 };

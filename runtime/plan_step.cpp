@@ -45,6 +45,11 @@ bool index_error(const int64_t* code, RunError* error) {
   return false;
 }
 
+std::string describe(const PlanStep& step) {
+  const std::string name = (step.library ? "call of " : "kernel ") + step.name;
+  return step.origin.empty() ? name : name + " (" + step.origin + ")";
+}
+
 bool run_library_step(const PlanStep& step, Device device, const int64_t* sizes, void* const* pointers,
                       LibraryCallbacks* callbacks, BroughtMemory* const* brought, RunError* error) {
   size_t dims_needed = 0;

@@ -24,4 +24,7 @@ bool run_library_step(const PlanStep& step, Device device, const int64_t* sizes,
 bool out_of_memory(RunError* error);
 bool index_error(const int64_t* code, RunError* error);  // of a kernel's three error codes
 
+// For errors: "kernel fused_exp_sum (model.py:12)".
+std::string describe(const PlanStep& step);
+
 }  // namespace cdynamo::runtime

@@ -29,7 +29,8 @@ std::shared_ptr<runtime::Executable> compile_core(const graph::Graph& core, Mode
   const lowering::CompileOptions options{.use_disk_cache = global_config().disk_cache,
                                          .keep_text = log_enabled(Topic::kOutputCode),
                                          .replays_launches = replays_launches(mode),
-                                         .times_algorithms = times_algorithms(mode)};
+                                         .times_algorithms = times_algorithms(mode),
+                                         .debugs = global_config().debug};
   std::shared_ptr<runtime::Executable> executable = lowering::compile(core, options, &report);
   symbolic::counters().kernels_compiled += report.kernels_compiled;
   symbolic::counters().kernels_from_disk += report.kernels_from_disk;

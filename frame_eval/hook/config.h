@@ -42,6 +42,7 @@ struct GlobalConfig {
   bool suppress_errors = true;
   bool keep_empty_graphs = false;
   bool disk_cache = true;
+  bool debug = false;           // runtime::Plan::debugs
   double memory_budget = 1;     // graph::PartitionOptions
   double compile_seconds = 30;  // graph::TimeBudget
   int stance = 0;               // set_stance: see stance.h

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from cdynamo import _C
@@ -17,6 +18,11 @@ _SETTINGS: dict[str, tuple[type, Any, str]] = {
     ),
     "keep_empty_graphs": (bool, False, "compile functions without tensors too"),
     "disk_cache": (bool, True, "keep machine code on disk between processes"),
+    "debug": (
+        bool,
+        os.environ.get("CDYNAMO_DEBUG", "") not in ("", "0"),
+        "each kernel by itself and waited for: errors and crashes name it and its lines (also CDYNAMO_DEBUG=1)",
+    ),
     "memory_budget": (float, 1.0, "part of what speed would keep for the backward (0 to 1); the rest is recomputed"),
     "compile_seconds": (float, 30.0, "processor time for compiling one function; what takes longer is left to Python"),
 }

@@ -104,6 +104,8 @@ PyObject* set_config(PyObject*, PyObject* args) {
     config.keep_empty_graphs = value;
   else if (key == "disk_cache")
     config.disk_cache = value;
+  else if (key == "debug")
+    config.debug = value;
   else if (key == "memory_budget")
     config.memory_budget = number;
   else if (key == "compile_seconds")

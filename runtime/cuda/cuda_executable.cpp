@@ -9,6 +9,7 @@
 #include <span>
 
 #include "runtime/cuda/algorithm_timing.h"
+#include "runtime/cuda/faults.h"
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/replay.h"
 #include "runtime/cuda/torch_memory.h"
@@ -79,8 +80,7 @@ class CudaExecutable final : public Executable {
       if (error->kind == RunError::kMemoryError) error->kind = RunError::kDeviceMemoryError;
       return false;
     } catch (const CudaError& failure) {
-      *error = {failure.code == kOutOfMemory ? RunError::kDeviceMemoryError : RunError::kRuntimeError,
-                failure.message};
+      *error = run_error(failure, plan_.debugs);
       return false;
     }
   }
@@ -102,7 +102,10 @@ class CudaExecutable final : public Executable {
     int64_t codes[3];
     if (may_fail_ && error_slot(device_).take(codes)) {
       index_error(codes, error);
-      error->message += " (in an earlier call of a compiled function: kernels on a GPU run on by themselves)";
+      error->message +=
+          " (in an earlier call of a compiled function: kernels on a GPU run on by themselves; with "
+          "CDYNAMO_DEBUG=1 they are "
+          "waited for)";
       error->of_earlier_call = true;
       return false;
     }
@@ -133,14 +136,15 @@ class CudaExecutable final : public Executable {
           const PlanStep& step = plan_.steps[i];
           if (!step.library) {
             if (!launch(step, sizes, call.symbols, pointers.data(), recording ? recording->stream() : stream,
-                        error))
+                        error) ||
+                !examine(step, stream, error))
               return false;
             continue;
           }
           const Wanted wanted = wanted_of(step, segment, adopts, brought);
           if (!run_library_step(step, device, sizes, pointers.data(), call.library,
                                 wanted.empty() ? nullptr : wanted.data(), error) ||
-              !take(step, wanted, call, pointers, error))
+              !take(step, wanted, call, pointers, error) || !examine(step, stream, error))
             return false;
         }
         return true;
@@ -155,6 +159,18 @@ class CudaExecutable final : public Executable {
       if (&segment == last_of_arena_) arena = {};
     }
     return true;
+  }
+
+  // With CDYNAMO_DEBUG=1: waits for the step, whose errors these are. Not where it is only recorded.
+  bool examine(const PlanStep& step, Stream stream, RunError* error) const {
+    if (!plan_.debugs || is_capturing(stream)) return true;
+    check(driver_.stream_synchronize(stream), describe(step).c_str());
+    int64_t codes[3];
+    if (!step.launch.block.takes_error || !error_slot(device_).take(codes)) return true;
+    index_error(codes, error);
+    error->message += ", in " + describe(step);
+    error->of_earlier_call = true;  // PyTorch's own kernels would end the device's context
+    return false;
   }
 
   bool allocate(const std::vector<int>& outputs, const Call& call, Pointers& pointers) const {
@@ -199,7 +215,7 @@ class CudaExecutable final : public Executable {
     const int count = static_cast<int>(plan_.steps.size());
     std::vector<int> segment_of(count);
     for (int i = 0; i < count; ++i) {
-      const bool joins = plan_.replays_launches && i > 0 && is_recordable(plan_.steps[i]) &&
+      const bool joins = plan_.replays_launches && !plan_.debugs && i > 0 && is_recordable(plan_.steps[i]) &&
                          is_recordable(plan_.steps[i - 1]);
       if (!joins) segments_.push_back({.begin = i});
       segments_.back().end = i + 1;

@@ -41,6 +41,7 @@ constexpr Symbol kSymbols[] = {
     CDYNAMO_DRIVER(memcpy_to_device_async, "cuMemcpyHtoDAsync_v2"),
     CDYNAMO_DRIVER(memset_async, "cuMemsetD8Async"),
     CDYNAMO_DRIVER(stream_create, "cuStreamCreate"),
+    CDYNAMO_DRIVER(stream_synchronize, "cuStreamSynchronize"),
     CDYNAMO_DRIVER(stream_begin_capture, "cuStreamBeginCapture_v2"),
     CDYNAMO_DRIVER(stream_end_capture, "cuStreamEndCapture"),
     CDYNAMO_DRIVER(stream_is_capturing, "cuStreamIsCapturing"),
@@ -96,8 +97,8 @@ Found search() {
   return found;
 }
 
-const Found& found() {
-  static const auto* result = new Found(search());
+Found& found() {
+  static auto* result = new Found(search());
   return *result;
 }
 
@@ -124,6 +125,8 @@ DeviceInfo read_device(const Driver& driver, int index) {
 
 const Driver* find_driver() { return found().ready ? &found().table : nullptr; }
 const std::string& driver_obstacle() { return found().obstacle; }
+
+void replace_driver(const Driver& driver) { found() = {driver, /*ready=*/true, ""}; }
 
 void check(Result result, const char* what) {
   if (result == kSuccess) return;

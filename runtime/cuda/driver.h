@@ -53,6 +53,7 @@ struct Driver {
   Result (*memcpy_to_device_async)(DevicePointer to, const void* from, size_t, Stream);
   Result (*memset_async)(DevicePointer, unsigned char value, size_t bytes, Stream);
   Result (*stream_create)(Stream*, unsigned flags);
+  Result (*stream_synchronize)(Stream);
   Result (*stream_begin_capture)(Stream, int mode);
   Result (*stream_end_capture)(Stream, Graph*);
   Result (*stream_is_capturing)(Stream, int* status);
@@ -83,6 +84,9 @@ struct CudaError : std::exception {
 const Driver* find_driver();
 // Why find_driver() is null.
 const std::string& driver_obstacle();
+
+// For tests: the driver from here on, before any device was asked for.
+void replace_driver(const Driver& driver);
 
 // Throws CudaError: "launching a kernel: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)".
 void check(Result result, const char* what);

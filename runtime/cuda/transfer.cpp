@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/cuda/faults.h"
 #include "runtime/cuda/torch_memory.h"
 #include "runtime/library/convert.h"
 #include "runtime/library/torch_shim.h"
@@ -53,10 +54,22 @@ class CudaMemory final : public DeviceMemory {
       return send(from.data, to, size, error);
     if (torch_copy(from, to)) return true;
     *error = {RunError::kRuntimeError, "PyTorch refused a copy between devices"};
+    find_fault(is_host(from.device) ? to.device : from.device, error);
     return false;
   }
 
  private:
+  // Whether it is that kernels before went wrong.
+  static void find_fault(Device device, RunError* error) {
+    if (is_host(device)) return;
+    try {
+      const CurrentContext current(device_info(device.index).context);
+      check(find_driver()->stream_synchronize(current_stream(device.index)), "waiting for a device");
+    } catch (const CudaError& failure) {
+      *error = run_error(failure);
+    }
+  }
+
   static bool send(const void* data, const TensorView& to, int64_t size, RunError* error) {
     char staged[kStaged];
     std::memcpy(staged, data, static_cast<size_t>(size));
@@ -75,7 +88,7 @@ class CudaMemory final : public DeviceMemory {
                                           static_cast<size_t>(size), stream),
             "copying numbers to a device");
     } catch (const CudaError& failure) {
-      *error = {RunError::kRuntimeError, failure.message};
+      *error = run_error(failure);
       return false;
     }
     return true;
