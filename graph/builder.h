@@ -51,6 +51,7 @@ class Builder {
   // Where nodes without tensors among their operands have their results, from here on: on the device of what they are
   // part of.
   void set_device(Device device) { device_ = device; }
+  Device device() const { return device_; }
   // The same while one lives.
   class OnDevice {
    public:

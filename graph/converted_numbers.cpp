@@ -112,6 +112,24 @@ void require_fits(Graph& graph, const Arg& number, DType dtype) {
                   " without overflow");
 }
 
+namespace {
+// A number that the graph holds: eager raises an error where it does not fit, which is known at run time. An element of a
+// tensor fits where its dtype does.
+bool fits_whatever_it_is(const Value* number, DType dtype) {
+  if (dtype == DType::kF64 || dtype == DType::kBool) return true;
+  for (const Node* node = number->node; node && !node->args.empty(); node = number->node) {
+    const auto* operand = std::get_if<Value*>(&node->args[0]);
+    const std::string_view op = node->op->name;
+    if (!operand || !(op == "clone" || op == "reshape" || op == "core.cast" || op == "core.to_device")) break;
+    number = *operand;
+    const DType held = number->type.dtype;
+    if (held == dtype || held == DType::kBool) return true;
+    if (is_float(held) && is_float(dtype) && largest(held) <= largest(dtype)) return true;
+  }
+  return number->type.dtype == DType::kBool;
+}
+}  // namespace
+
 void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DType dtype) {
   const auto row = std::ranges::find_if(rows(), [&](const Row& one) {
     return one.op == op.name && (graph.framework == Framework::kTorch || one.numpy);
@@ -122,6 +140,10 @@ void check_converted_numbers(Graph& graph, const OpDef& op, const Args& args, DT
     if (args.schema().find(param) < 0) continue;
     Arg number = args[param];
     const auto* sym = std::get_if<Sym>(&number);
+    const auto* held = std::get_if<Value*>(&number);
+    if (held && (*held)->type.weak && graph.framework == Framework::kTorch && row->op != "fill" &&
+        row->rule == Rule::kExact && !fits_whatever_it_is(*held, dtype))
+      throw Unsupported(std::string(op.name) + " with a number that may not fit");
     if (row->rule == Rule::kReal && sym && sym->is_constant()) number = static_cast<double>(sym->constant());
     require_fits(graph, number, dtype);
     if (graph.framework == Framework::kNumpy)

@@ -298,6 +298,7 @@ struct OpDef {
   bool places_results =
       false;  // `infer` says on which device results are; else they are where operands are, or device= says
   bool numbers_as_tensors = false;  // PyTorch's parser lets a Python number stand for a Tensor
+  bool numbers_of_graph = false;    // for its Scalars weak 0-dim values may stand
   WideScalar wide_scalar = WideScalar::kNone;
   Effects effects = Effects::kUnset;  // beside writes to operands, which the schema tells
   std::string_view rounded_number =

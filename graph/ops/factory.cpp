@@ -12,6 +12,8 @@ namespace {
 
 // The dtype of a number given as a fill value.
 DType dtype_of_number(const Graph& graph, const Arg& number) {
+  if (const auto* held = std::get_if<Value*>(&number))
+    return is_float((*held)->type.dtype) ? graph.default_float() : (*held)->type.dtype;
   if (std::holds_alternative<bool>(number)) return DType::kBool;
   return std::holds_alternative<double>(number) ? graph.default_float() : DType::kI64;
 }
@@ -25,6 +27,13 @@ std::vector<Sym> size_argument(Graph& graph, const Args& args) {
   return sizes;
 }
 
+// `number` may be one that the graph holds.
+std::vector<Value*> filled_with(Builder& b, std::vector<Sym> sizes, const Arg& number, DType dtype) {
+  if (const auto* held = std::get_if<Value*>(&number))
+    return one(own(expand(to_device(cast(wrap(b, *held), dtype), b.device()), std::move(sizes))));
+  return one(full(b, std::move(sizes), number, dtype));
+}
+
 template <int value>
 std::vector<Value*> filled_body(Builder& b, const Args& args) {
   return one(full(b, size_argument(b.graph(), args), Sym(value), dtype_or(args, b.graph().default_float())));
@@ -32,7 +41,7 @@ std::vector<Value*> filled_body(Builder& b, const Args& args) {
 std::vector<Value*> full_body(Builder& b, const Args& args) {
   const Arg& value = args["fill_value"];
   DType dtype = dtype_or(args, dtype_of_number(b.graph(), value));
-  return one(full(b, size_argument(b.graph(), args), value, dtype));
+  return filled_with(b, size_argument(b.graph(), args), value, dtype);
 }
 
 // ---- _like: the operand's sizes, strides where they are dense -------------------------------------------
@@ -57,7 +66,7 @@ std::vector<Value*> filled_like_body(Builder& b, const Args& args) {
 std::vector<Value*> full_like_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self");
   DType dtype = dtype_or(args, self.dtype());
-  return one(full(b, self.sizes(), args["fill_value"], dtype));
+  return filled_with(b, self.sizes(), args["fill_value"], dtype);
 }
 template <int value>
 std::vector<Value*> new_body(Builder& b, const Args& args) {
@@ -66,7 +75,7 @@ std::vector<Value*> new_body(Builder& b, const Args& args) {
 }
 std::vector<Value*> new_full_body(Builder& b, const Args& args) {
   DType dtype = dtype_or(args, operand_dtype(args, "self"));
-  return one(full(b, size_argument(b.graph(), args), args["fill_value"], dtype));
+  return filled_with(b, size_argument(b.graph(), args), args["fill_value"], dtype);
 }
 
 // ---- ranges ---------------------------------------------------------------------------------------------
@@ -181,12 +190,18 @@ OpDef factory(std::string_view name, std::vector<std::string_view> schemas, Body
           .schemas = std::move(schemas),
           .opinfo = opinfo,
           .body = body,
+          .strides = contiguous_results,
           .differentiable = false,
           .in_place_variant = false};
+}
+OpDef filling(OpDef op) {
+  op.numbers_of_graph = true;
+  return op;
 }
 OpDef like(std::string_view name, std::string_view schema, BodyFn body) {
   OpDef op = factory(name, {schema}, body);
   op.infer = infer_like;
+  op.strides = nullptr;
   return op;
 }
 
@@ -197,7 +212,8 @@ std::vector<OpDef> factory_ops() {
       factory("zeros", {"zeros(int[] size, " FACTORY_OPTIONS ") -> Tensor"}, filled_body<0>),
       factory("ones", {"ones(int[] size, " FACTORY_OPTIONS ") -> Tensor"}, filled_body<1>),
       factory("empty", {"empty.memory_format(int[] size, " FACTORY_OPTIONS ") -> Tensor"}, filled_body<0>),
-      factory("full", {"full(int[] size, Scalar fill_value, " FACTORY_OPTIONS ") -> Tensor"}, full_body),
+      filling(
+          factory("full", {"full(int[] size, Scalar fill_value, " FACTORY_OPTIONS ") -> Tensor"}, full_body)),
       like("zeros_like",
            "zeros_like(Tensor self, " FACTORY_OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
            filled_like_body<0>),
@@ -207,18 +223,18 @@ std::vector<OpDef> factory_ops() {
       like("empty_like",
            "empty_like(Tensor self, " FACTORY_OPTIONS ", MemoryFormat? memory_format=None) -> Tensor",
            filled_like_body<0>),
-      like("full_like",
-           "full_like(Tensor self, Scalar fill_value, " FACTORY_OPTIONS
-           ", MemoryFormat? memory_format=None) -> Tensor",
-           full_like_body),
+      filling(like("full_like",
+                   "full_like(Tensor self, Scalar fill_value, " FACTORY_OPTIONS
+                   ", MemoryFormat? memory_format=None) -> Tensor",
+                   full_like_body)),
       factory("new_zeros", {"new_zeros(Tensor self, int[] size, " FACTORY_OPTIONS ") -> Tensor"},
               new_body<0>),
       factory("new_ones", {"new_ones(Tensor self, int[] size, " FACTORY_OPTIONS ") -> Tensor"}, new_body<1>),
       factory("new_empty", {"new_empty(Tensor self, int[] size, " FACTORY_OPTIONS ") -> Tensor"},
               new_body<0>),
-      factory("new_full",
-              {"new_full(Tensor self, int[] size, Scalar fill_value, " FACTORY_OPTIONS ") -> Tensor"},
-              new_full_body),
+      filling(factory("new_full",
+                      {"new_full(Tensor self, int[] size, Scalar fill_value, " FACTORY_OPTIONS ") -> Tensor"},
+                      new_full_body)),
       factory("arange",
               {"arange(Scalar end, " FACTORY_OPTIONS ") -> Tensor",
                "arange.start_step(Scalar start, Scalar end, Scalar step=1, " FACTORY_OPTIONS ") -> Tensor"},

@@ -152,7 +152,11 @@ std::vector<Value*> float_power_body(Builder& b, const Args& args) {
 
 // The derivative tells bounds that were numbers from tensors, and they may be tensors by then.
 std::vector<Value*> clamp(Builder& b, const Arg& self, const Arg& low, const Arg& high) {
-  const bool by_tensors = std::holds_alternative<Value*>(low) || std::holds_alternative<Value*>(high);
+  const auto is_tensor = [](const Arg& bound) {
+    const auto* value = std::get_if<Value*>(&bound);
+    return value && !(*value)->type.weak;
+  };
+  const bool by_tensors = is_tensor(low) || is_tensor(high);
   return forward(b, "core.clamp", {self, low, high, by_tensors});
 }
 
@@ -371,7 +375,8 @@ std::vector<OpDef> power_ops() {
                    "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"},
        .torch_names = {"torch.clip", "torch.Tensor.clip", "torch.Tensor.clip_"},
        .body = clamp_body,
-       .strides = strides_of_tensors},
+       .strides = strides_of_tensors,
+       .numbers_of_graph = true},
       {.name = "clamp_min",
        .family = Family::kComposite,
        .schemas = {"clamp_min(Tensor self, Scalar min) -> Tensor",

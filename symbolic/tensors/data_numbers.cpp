@@ -65,6 +65,10 @@ ValuePtr read_float(Executor& ex, const ArrayValue& tensor, const char* what) {
   });
 }
 
+bool is_readable_number(const ArrayValue& tensor) {
+  return tensor.framework() == graph::Framework::kTorch && tensor.rank() == 0 && !tensor.requires_grad();
+}
+
 ValuePtr read_index(Executor& ex, const ArrayValue& tensor, const char* what) {
   const DType dtype = tensor.array_type().dtype;
   if (runtime::is_float(dtype) || dtype == DType::kBool) break_graph("CD0406", what);

@@ -1,5 +1,6 @@
 // Matching Python arguments with a schema, as array_value.h offers it. Mirrors
 // torch/csrc/utils/python_arg_parser.cpp.
+#include <absl/container/flat_hash_map.h>
 #include <absl/strings/numbers.h>
 
 #include <cmath>
@@ -7,6 +8,7 @@
 #include "graph/op.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/array_value.h"
+#include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/data_bool.h"
 #include "symbolic/values/dynamic_float.h"
@@ -103,8 +105,12 @@ namespace {
 
 class Binder {
  public:
-  Binder(Executor& ex, const OpDef& op, const CallArgs& call, Convention convention)
-      : ex_(ex), op_(op), call_(call), convention_(convention) {}
+  // What binds where nothing before it does: numbers of the graph where a parameter takes them; tensors of one element for
+  // numbers, as PyTorch's parser has it; numbers that are pinned to what they are.
+  enum class Pass : uint8_t { kAsGiven, kReadTensors, kPinned };
+
+  Binder(Executor& ex, const OpDef& op, const CallArgs& call, Convention convention, Pass pass)
+      : ex_(ex), op_(op), call_(call), convention_(convention), pass_(pass) {}
 
   bool bind(const Schema& schema, std::vector<Arg>& out) {
     // A method's receiver is an object of its class.
@@ -190,8 +196,19 @@ class Binder {
     return convert(param, value, out[index]);
   }
 
+  // The number in a tensor where numbers are read from tensors; else the value.
+  ValuePtr number_in(const ValuePtr& value) {
+    auto* array = dynamic_cast<ArrayValue*>(value.get());
+    if (pass_ != Pass::kReadTensors || !array || !is_readable_number(*array)) return value;
+    ValuePtr& number = read_[value];
+    if (!number) number = read_item(ex_, *array, op_.name.data());
+    return number;
+  }
+
   // An int or SymInt, no bool.
-  std::optional<Sym> integer(const ValuePtr& value) const {
+  std::optional<Sym> integer(const ValuePtr& given) {
+    const ValuePtr value = number_in(given);
+    if (dynamic_cast<DataBoolValue*>(value.get())) return std::nullopt;
     PyObject* object = constant_object(value);
     if (object && PyBool_Check(object)) return std::nullopt;
     return as_sym(convention_ == Convention::kNumpy ? value : without_numpy_scalar(ex_, value));
@@ -203,7 +220,7 @@ class Binder {
     switch (param.kind) {
       case ParamKind::kTensor: return convert_tensor(param, value, out);
       case ParamKind::kTensorList: return convert_tensors(param, value, out);
-      case ParamKind::kScalar: return convert_number(value, out);
+      case ParamKind::kScalar: return convert_scalar(value, out);
       case ParamKind::kInt: return convert_int(value, out);
       case ParamKind::kFloat: return convert_float(value, out);
       case ParamKind::kBool: return convert_bool(value, out);
@@ -268,8 +285,18 @@ class Binder {
     return true;
   }
 
+  bool convert_scalar(const ValuePtr& given, Arg& out) {
+    const ValuePtr value = number_in(given);
+    auto* real = dynamic_cast<DynamicFloatValue*>(value.get());
+    const bool is_read = (real && real->is_from_data()) || dynamic_cast<DataBoolValue*>(value.get());
+    if (!is_read) return convert_number(value, out);
+    if (op_.numbers_of_graph) return out = graph_value(value), true;
+    return pass_ == Pass::kPinned && convert_number(value, out);
+  }
+
   // A float that changes from call to call is pinned where the schema wants a number.
-  bool convert_number(const ValuePtr& value, Arg& out) {
+  bool convert_number(const ValuePtr& given, Arg& out) {
+    const ValuePtr value = number_in(given);
     if (auto* number = dynamic_cast<DynamicFloatValue*>(value.get()))
       return out = number->specialize(ex_), true;
     if (std::optional<Arg> number = number_argument(value)) {
@@ -387,7 +414,9 @@ class Binder {
   const OpDef& op_;
   const CallArgs& call_;
   Convention convention_;
+  Pass pass_;
   std::vector<bool> given_;
+  absl::flat_hash_map<ValuePtr, ValuePtr> read_;  // number_in
 };
 
 std::string describe_arguments(const CallArgs& args) {
@@ -403,15 +432,18 @@ std::string describe_arguments(const CallArgs& args) {
 
 BoundCall bind_call(Executor& ex, const OpDef& op, const CallArgs& args, Convention convention,
                     bool in_place) {
-  Binder binder(ex, op, args, convention);
   const bool numpy = convention == Convention::kNumpy;
-  // NumPy's own signatures go first for NumPy's programs, and are not torch's.
-  for (bool own : {true, false}) {
-    if (own && !numpy) continue;
-    for (size_t i = 0; i < op.parsed.size(); ++i) {
-      if (op.parsed[i].name.starts_with("np.") != own) continue;
-      BoundCall call{.overload = static_cast<int>(i)};
-      if (binder.bind(op.parsed[i], call.args)) return call;
+  for (const auto pass : {Binder::Pass::kAsGiven, Binder::Pass::kReadTensors, Binder::Pass::kPinned}) {
+    if (numpy && pass == Binder::Pass::kReadTensors) continue;
+    Binder binder(ex, op, args, convention, pass);
+    // NumPy's own signatures go first for NumPy's programs, and are not torch's.
+    for (bool own : {true, false}) {
+      if (own && !numpy) continue;
+      for (size_t i = 0; i < op.parsed.size(); ++i) {
+        if (op.parsed[i].name.starts_with("np.") != own) continue;
+        BoundCall call{.overload = static_cast<int>(i)};
+        if (binder.bind(op.parsed[i], call.args)) return call;
+      }
     }
   }
   for (const Keyword& keyword : args.keywords)

@@ -6,6 +6,7 @@
 #include "graph/converted_numbers.h"
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
+#include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/tensor.h"
@@ -32,6 +33,13 @@ struct Data {
 constexpr size_t kMostItems = 1 << 20;
 constexpr size_t kMostPieces = 256;  // of numbers that are not all known
 
+runtime::Category category_of(const Arg& number) {
+  if (std::holds_alternative<bool>(number)) return runtime::Category::kBool;
+  if (std::holds_alternative<double>(number)) return runtime::Category::kFloat;
+  const auto* held = std::get_if<graph::Value*>(&number);
+  return held ? runtime::info((*held)->type.dtype).category : runtime::Category::kInteger;
+}
+
 void collect(Executor& ex, const ValuePtr& value, size_t depth, Data& out) {
   if (auto items = sequence_items(ex, value)) {
     Sym count = static_cast<int64_t>(items->size());
@@ -43,13 +51,14 @@ void collect(Executor& ex, const ValuePtr& value, size_t depth, Data& out) {
       if (out.regular) collect(ex, item, depth + 1, out);
     return;
   }
+  if (auto* element = dynamic_cast<ArrayValue*>(value.get()); element && is_readable_number(*element))
+    return collect(ex, read_item(ex, *element, "torch.tensor"), depth, out);
   std::optional<Arg> number = number_argument(value);
+  if (!number)
+    if (graph::Value* held = graph_value(value); held && held->type.weak) number = held;
   if (!number || depth != out.sizes.size() || out.items.size() >= kMostItems)
     return void(out.regular = false);
-  runtime::Category category = std::holds_alternative<bool>(*number)     ? runtime::Category::kBool
-                               : std::holds_alternative<double>(*number) ? runtime::Category::kFloat
-                                                                         : runtime::Category::kInteger;
-  out.category = std::max(out.category, category);
+  out.category = std::max(out.category, category_of(*number));
   out.items.push_back(*number);
 }
 
@@ -58,9 +67,10 @@ std::shared_ptr<ArrayValue> make_input(graph::Value* value, const SourcePtr& sou
 }
 
 bool all_known(const Data& data) {
-  for (const Arg& item : data.items)
-    if (const Sym* sym = std::get_if<Sym>(&item); sym && !sym->is_constant()) return false;
-  return true;
+  return std::ranges::none_of(data.items, [](const Arg& item) {
+    const Sym* sym = std::get_if<Sym>(&item);
+    return std::holds_alternative<graph::Value*>(item) || (sym && !sym->is_constant());
+  });
 }
 
 // Made once by torch itself: torch.tensor(data, dtype=dtype, device=device).
@@ -77,17 +87,26 @@ graph::Value* embed(Executor& ex, const ValuePtr& data, DType dtype, graph::Devi
   return embed_constant(ex, tensor.get(), make_input);
 }
 
+// A tensor of one number.
+graph::Value* piece(Executor& ex, const Arg& number, const std::vector<Sym>& sizes, DType dtype) {
+  const auto* held = std::get_if<graph::Value*>(&number);
+  if (!held) return append_call1(ex, "core.full", {sizes, number, dtype});
+  graph::Value* one = append_call1(ex, "core.cast", {*held, dtype});
+  one = append_call1(ex, "clone", {append_call1(ex, "expand", {one, sizes, false})});
+  one->type.weak = false;
+  return one;
+}
+
 graph::Value* build(Executor& ex, const Data& data, DType dtype) {
   for (const Arg& item : data.items) graph::require_fits(ex.graph(), item, dtype);
-  if (data.sizes.empty()) return append_call1(ex, "core.full", {std::vector<Sym>{}, data.items.at(0), dtype});
-  if (data.items.empty()) return append_call1(ex, "core.full", {data.sizes, Sym(int64_t{0}), dtype});
+  if (data.sizes.empty()) return piece(ex, data.items.at(0), {}, dtype);
+  if (data.items.empty()) return piece(ex, Sym(int64_t{0}), data.sizes, dtype);
   std::vector<graph::Value*> pieces;
   // Runs of equal numbers are one piece.
   for (size_t i = 0; i < data.items.size();) {
     size_t end = i + 1;
     while (end < data.items.size() && data.items[end] == data.items[i]) ++end;
-    pieces.push_back(append_call1(
-        ex, "core.full", {std::vector<Sym>{Sym(static_cast<int64_t>(end - i))}, data.items[i], dtype}));
+    pieces.push_back(piece(ex, data.items[i], {Sym(static_cast<int64_t>(end - i))}, dtype));
     i = end;
   }
   graph::Value* flat =

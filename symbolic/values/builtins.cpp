@@ -9,6 +9,7 @@
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/sequence.h"
@@ -58,6 +59,15 @@ ValuePtr sorted(Executor& ex, const CallArgs& args) {
 
 // ---- min, max, sum
 
+bool is_read_float(const ValuePtr& value) {
+  auto* number = dynamic_cast<DynamicFloatValue*>(value.get());
+  return number && number->is_from_data();
+}
+bool is_plain_float(const ValuePtr& value) {
+  PyObject* constant = constant_object(value);
+  return dynamic_cast<DynamicFloatValue*>(value.get()) || (constant && PyFloat_CheckExact(constant));
+}
+
 // min_max (Python/bltinmodule.c): the first of equal items stays.
 ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
   const char* name = largest ? "max" : "min";
@@ -89,6 +99,11 @@ ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
     for (size_t i = 1; i < items.size(); ++i)
       best = largest ? max(best, *as_sym(items[i])) : min(best, *as_sym(items[i]));
     return make_int(ex, best);
+  }
+  if (!keyed && std::ranges::all_of(items, is_plain_float) && std::ranges::any_of(items, is_read_float)) {
+    ValuePtr best = items[0];
+    for (size_t i = 1; i < items.size(); ++i) best = extreme_float(ex, best, items[i], largest);
+    return best;
   }
   size_t best = 0;
   for (size_t i = 1; i < items.size(); ++i)
@@ -129,7 +144,10 @@ ValuePtr all_true(Executor& ex, const CallArgs& args) {
 ValuePtr absolute(Executor& ex, const CallArgs& args) {
   require_count(ex, "abs", args, 1, 1);
   const ValuePtr& value = args.positional[0];
-  if (dynamic_cast<SymIntValue*>(value.get())) {
+  if (is_read_float(value)) return absolute_float(ex, value);
+  if (auto* integer = dynamic_cast<SymIntValue*>(value.get())) {
+    const graph::Sym& number = integer->sym();
+    if (ex.graph().sym->reads_data(number)) return make_int(ex, max(number, 0 - number));
     bool negative = is_true(ex, compare_operation(ex, Py_LT, value, ex.constant_int(0)));
     return negative ? value->unary(ex, Op::UNARY_NEGATIVE) : value;
   }

@@ -209,6 +209,29 @@ ValuePtr DynamicFloatValue::compare(Executor& ex, int py_op, const ValuePtr& oth
   return ex.constant(checked_user(ex, PyObject_RichCompare(mine.get(), theirs.get(), py_op)));
 }
 
+namespace {
+graph::Value* held(Executor& ex, const ValuePtr& number) {
+  if (auto* real = dynamic_cast<DynamicFloatValue*>(number.get())) return real->value();
+  const double known = PyFloat_AS_DOUBLE(constant_object(number));
+  return ex.builder().call1("core.full", {std::vector<graph::Sym>{}, known, graph::DType::kF64});
+}
+}  // namespace
+
+ValuePtr absolute_float(Executor& ex, const ValuePtr& number) {
+  return recorded_operator(ex, "abs", {number}, [&] {
+    return derived(ex.builder().call1("abs", {held(ex, number)}), 0, {}, nullptr, true);
+  });
+}
+
+ValuePtr extreme_float(Executor& ex, const ValuePtr& first, const ValuePtr& later, bool greater) {
+  const char* comparison = greater ? "gt" : "lt";
+  return recorded_operator(ex, comparison, {later, first}, [&] {
+    graph::Builder& b = ex.builder();
+    graph::Value *x = held(ex, first), *y = held(ex, later);
+    return derived(b.call1("where", {b.call1(comparison, {y, x}), y, x}), 0, {}, nullptr, true);
+  });
+}
+
 std::optional<bool> DynamicFloatValue::truth(Executor& ex) {
   const ValuePtr is_true = compare(ex, Py_NE, ex.constant(checked(PyFloat_FromDouble(0.0))));
   return is_true->truth(ex);

@@ -59,6 +59,10 @@ class DynamicFloatValue final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
+// Of floats, at least one of which is read from a tensor: abs(number); the later one where it is greater (less).
+ValuePtr absolute_float(Executor& ex, const ValuePtr& number);
+ValuePtr extreme_float(Executor& ex, const ValuePtr& first, const ValuePtr& later, bool greater);
+
 ValuePtr make_dynamic_float(Executor& ex, double now, const SourcePtr& source);
 // float(i), and number / i where i is known not to be zero; `self` is i.
 ValuePtr float_of_int(Executor& ex, const ValuePtr& self, const graph::Sym& integer);

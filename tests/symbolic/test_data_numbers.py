@@ -216,7 +216,54 @@ def errors_that_do_not_happen(x):
     return y + n
 
 
+def tensors_as_sizes(x):
+    n = (x > 0).sum()
+    return torch.zeros(n, 2) + x.sum(), torch.arange(n), torch.full((3, n), 2.5), torch.eye(n), x.new_full((n,), n)
+
+
+def tensors_as_indices(x):
+    i = (x > 0).sum() % 4
+    return x.select(0, i), x.narrow(0, i, 1), x[i] * 2, torch.roll(x, i), x.unsqueeze(0).repeat(1, i + 1, 1)
+
+
+def filled_with_what_is_read(x):
+    n, low = (x > 0).sum(), x.min().item()
+    return [
+        torch.full((2, 3), low), torch.full((2,), n), torch.full((), n, dtype=torch.float64), torch.full((2,), n > 3),
+        torch.full_like(x, low), torch.full_like(x, n), torch.full_like(x.int(), n), x.new_full((2,), low), x.t().masked_fill(x.t() > 0, low),
+        torch.full((2,), low * 1.5, dtype=torch.float64), torch.full((2,), x.half().max()), torch.full((2,), x.half().max(), dtype=torch.half),
+    ]  # fmt: skip
+
+
+def clamped_by_what_is_read(x):
+    low, high = x.quantile(0.25).item(), x.mean().item() + 1
+    return x.clamp(low, high), x.clamp(min=low), x.clamp(max=high), x.clamp_min(low), x.clamp(low, 0.5)
+
+
+def tensors_of_what_is_read(x):
+    n, low = int((x > 0).sum()), x.min().item()
+    return [
+        torch.tensor(low), torch.tensor(n), torch.tensor(low > 0), torch.tensor([low, 2.0, low]), torch.tensor([n, 3]), torch.tensor([n, low]),
+        torch.tensor([[low, n], [1, 2]], dtype=torch.float64), torch.as_tensor(low), torch.tensor([x[0, 0], x[1, 1]]), torch.tensor([low > 0, low < -1]),
+        torch.tensor([(x > 0).sum(), n]), x.new_tensor([low, low]), torch.tensor(low, dtype=torch.float64) * 2, torch.tensor(low, dtype=torch.half),
+    ]  # fmt: skip
+
+
+def extremes_of_what_is_read(x):
+    low, high, n = x.min().item(), x.max().item(), int(x.sum() * 10)
+    return (
+        abs(low),
+        abs(n),
+        max(low, 0.5),
+        min(high, 1.0, low),
+        max([low, high, -high]),
+        max(0.0, low) + x,
+        abs(low) * x,
+    )
+
+
 PROGRAMS = [
+    tensors_as_sizes, tensors_as_indices, filled_with_what_is_read, clamped_by_what_is_read, tensors_of_what_is_read, extremes_of_what_is_read,
     item, items_of_several_kinds, arithmetic_of_floats, arithmetic_of_ints, an_index, a_slice, sizes_of_new_tensors, a_mask,
     a_sum_of_a_mask, a_mask_of_rows, a_mask_of_columns, a_mask_of_what_is_transposed, masks_in_a_row, writing_by_a_mask,
     adding_by_a_mask, one_mask_twice, sizes_of_what_is_selected, nonzero, where_of_one, masked_select, unique, bincount, checks,
@@ -264,9 +311,19 @@ def by_a_bool(x):
     return x.pow(2) * bool((x > 0).any()) + (x > 9).any().item()
 
 
+def clamped(x):
+    return x.pow(2).clamp(x.min().item(), x.abs().mean().item())
+
+
+def filled(x):
+    return x.pow(3).masked_fill(x > 0, x.min().item()) * torch.full((5,), x.max().item())
+
+
 @pytest.mark.parametrize(
     "program",
     [
+        clamped,
+        filled,
         item,
         a_sum_of_a_mask,
         a_mask_of_rows,
@@ -291,6 +348,51 @@ def test_gradients(program, counts):
         (program(theirs) * weights).sum().backward()
         torch.testing.assert_close(mine.grad, theirs.grad)
     assert counts.graphs_compiled == 1
+
+
+def extreme_of_nan(x):
+    y = x / 0
+    low, high = y.min().item(), y.max().item()
+    return [str(number) for number in (max(low, 0.5), max(0.5, low), min(low, high), min(0.0, high), abs(low))]
+
+
+def negative_zeros(x):
+    zero = (x[0, 0] * 0.0).item()
+    return [str(number) for number in (max(zero, 0.0), max(0.0, zero), min(zero, -zero), abs(zero))]
+
+
+@pytest.mark.parametrize("program", [extreme_of_nan, negative_zeros])
+def test_extremes_are_pythons(program):
+    compiled = cdynamo.optimize(program)
+    for x in [*examples(), torch.zeros(2, 2), -torch.ones(2, 2)]:
+        assert compiled(x) == program(x)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: torch.full((2,), x.max().item() * 1e38, dtype=torch.half),
+        lambda x: torch.full((2,), x.max().item() * 1e300),
+        lambda x: x.masked_fill(x > 0, x.max().item() * 1e300),
+        lambda x: torch.full((2,), x.clone().requires_grad_().sum()),
+        lambda x: torch.zeros(x.sum()),
+        lambda x: torch.zeros(x.sum().bool()),
+        lambda x: torch.zeros(-(x > 0).sum() - 1),
+        lambda x: x.narrow(0, x.sum(), 1),
+        lambda x: torch.full((2,), x),
+        lambda x: x.select(0, (x < 100).sum()),
+    ],
+)
+def test_numbers_that_eager_refuses(program):
+    compiled = cdynamo.optimize(program)
+    for x in examples():
+        try:
+            expected = program(x)
+        except Exception as error:
+            with pytest.raises(type(error)):
+                compiled(x)
+        else:
+            assert_same(compiled(x), expected)
 
 
 def test_second_derivatives():
