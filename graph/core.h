@@ -65,7 +65,7 @@
 //
 // Scans along `dim`, shape kept
 //
-//   core.cumsum, core.cumprod, core.cummax_values, core.cummin_values (Tensor self, int dim)
+//   core.cumsum, core.cumprod, core.cummax_values, core.cummin_values, core.logcumsumexp (Tensor self, int dim)
 //
 // What a mask selects. All of one dim; `counts` is what core.running_counts gives for the mask and `block`
 //

@@ -251,7 +251,8 @@ class PlanMaker {
       if (!problems.empty())
         throw graph::InternalError("broken kernel: " + problems[0] + "\n" + print(kernel));
     }
-    EmitOptions emit_options{.use_disk_cache = options_.use_disk_cache};
+    EmitOptions emit_options{.use_disk_cache = options_.use_disk_cache,
+                             .offers_variants = options_.times_algorithms};
     if (report_ && options_.keep_text) {
       emit_options.keep_text = true;
       emit_options.loop_ir = &report_->loop_ir;
@@ -344,13 +345,45 @@ class PlanMaker {
     region_may_fail_ |= may_fail(kernel);
     region_reads_.merge(reads);
     region_writes_.merge(writes);
-    step.launch = {.code = compiled.code,
-                   .items = sizes_.add(product(compiled.grid)),
-                   .scratch_bytes = sizes_.add(compiled.scratch_bytes),
-                   .cost_per_item = compiled.cost_per_item,
-                   .may_fail = may_fail(kernel),
-                   .block = compiled.block};
+    step.launch = launch_of(compiled, kernel);
+    if (!compiled.variants.empty() && find_overwritten(kernel, step.overwritten)) {
+      for (const CompiledKernel& variant : compiled.variants)
+        step.variants.push_back(launch_of(variant, kernel));
+      step.variants_key = compiled.variants_key;
+    }
     plan_.steps.push_back(std::move(step));
+  }
+
+  runtime::Launch launch_of(const CompiledKernel& compiled, const Kernel& kernel) {
+    return {.code = compiled.code,
+            .items = sizes_.add(product(compiled.grid)),
+            .scratch_bytes = sizes_.add(compiled.scratch_bytes),
+            .cost_per_item = compiled.cost_per_item,
+            .may_fail = may_fail(kernel),
+            .block = compiled.block};
+  }
+
+  // Of the kernel's buffers those that it reads and writes; false where it cannot run several times for the sake of its time: what is
+  // read and written is the program's, or holds indices.
+  bool find_overwritten(const Kernel& kernel, std::vector<int>& overwritten) const {
+    std::set<int> read, written;
+    for (const Phase& phase : kernel.phases)
+      for (const Stmt& stmt : phase.body) {
+        if (stmt.buffer < 0 || kernel.buffers[stmt.buffer].kind != BufferKind::kGlobal) continue;
+        const int id = kernel.buffers[stmt.buffer].plan_buffer;
+        if (stmt.kind == StmtKind::kLoad || stmt.adds) read.insert(id);
+        if (stmt.kind == StmtKind::kStore) written.insert(id);
+      }
+    int position = 0;
+    for (const KernelBuffer& buffer : kernel.buffers) {
+      if (buffer.kind != BufferKind::kGlobal) continue;
+      if (read.contains(buffer.plan_buffer) && written.contains(buffer.plan_buffer)) {
+        if (!arena_uses_.contains(buffer.plan_buffer) || may_fail(kernel)) return false;
+        overwritten.push_back(position);
+      }
+      ++position;
+    }
+    return true;
   }
 
   // A value's own memory, or bytes of the arena, which other values have at other times.

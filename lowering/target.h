@@ -29,6 +29,10 @@ struct CompiledKernel {
   Sym scratch_bytes;           // private to whoever runs an item
   double cost_per_item = 1;    // rough nanoseconds
   runtime::BlockShape block;   // a GPU's
+  // Other ways to run it, one of which may be faster: to be timed on the device (EmitOptions::offers_variants). The number of the
+  // fastest, this one is 0, is then kept on disk under the key.
+  std::vector<CompiledKernel> variants;
+  std::string variants_key;
 };
 
 // Machine code of one graph; dropping the object frees it.
@@ -42,6 +46,7 @@ class CompiledModule {
 
 struct EmitOptions {
   bool use_disk_cache = true;
+  bool offers_variants = false;
   bool keep_text = false;  // fill the three below
   std::string* loop_ir = nullptr;
   std::string* llvm_ir = nullptr;

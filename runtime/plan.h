@@ -57,6 +57,11 @@ struct PlanStep {
   bool barrier_before =
       false;      // kernel: reads or overwrites what kernels since the last barrier wrote or read
   Launch launch;  // kernel steps
+  // Other ways to launch it, which are timed at the first call (max-autotune): the number of the fastest, `launch` is 0, is kept on
+  // disk under the key. `overwritten`: of `buffers`, those of the arena that it reads and writes.
+  std::vector<Launch> variants;
+  std::string variants_key;
+  std::vector<int> overwritten;
   // Library steps.
   LibraryFn library = nullptr;
   std::vector<PlanOperand> operands;  // inputs, then outputs

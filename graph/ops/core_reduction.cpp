@@ -41,13 +41,19 @@ Scalar larger(ScalarBuilder& b, Scalar x, Scalar y) {
 Scalar smaller(ScalarBuilder& b, Scalar x, Scalar y) {
   return x.dtype == DType::kBool ? b.bit_and(x, y) : b.min(x, y);
 }
+// log(exp(x) + exp(y)); equal infinities give themselves.
+Scalar log_of_sum(ScalarBuilder& b, Scalar x, Scalar y) {
+  const Scalar sum = b.add(b.max(x, y), b.log1p(b.exp(b.neg(b.abs(b.sub(x, y))))));
+  const Scalar infinite = b.eq(b.abs(x), b.constant(std::numeric_limits<double>::infinity(), x.dtype));
+  return b.select(b.bit_and(infinite, b.eq(x, y)), x, sum);
+}
 Scalar either(ScalarBuilder& b, Scalar x, Scalar y) { return b.bit_or(x, y); }
 Scalar both(ScalarBuilder& b, Scalar x, Scalar y) { return b.bit_and(x, y); }
 
 }  // namespace
 
 const ReductionDef kSumReduction{zero, add}, kProdReduction{one, mul}, kGreatest{lowest, larger},
-    kLeast{highest, smaller};
+    kLeast{highest, smaller}, kLogSumExp{lowest, log_of_sum};
 
 namespace {
 

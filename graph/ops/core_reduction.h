@@ -5,6 +5,6 @@
 
 namespace cdynamo::graph {
 
-extern const ReductionDef kSumReduction, kProdReduction, kGreatest, kLeast;
+extern const ReductionDef kSumReduction, kProdReduction, kGreatest, kLeast, kLogSumExp;
 
 }  // namespace cdynamo::graph

@@ -1,4 +1,6 @@
 // The core's scans: running sums, products and extrema along one dim; what a mask selects.
+#include <limits>
+
 #include "graph/interpreter/kernels.h"
 #include "graph/ops/core_reduction.h"
 #include "graph/ops/entry.h"
@@ -54,6 +56,19 @@ void cumulative_extreme_derivative(Derivative& d) {
   Tensor index = scanned("core.cummax_values", place, dim);
   d.set(0, wrap(d.builder, d.builder.call1("core.scatter", {full_like(x, 0.0).value, index.value,
                                                             d.grad().value, Sym(dim), std::string("sum")})));
+}
+
+// Of element k: the sum over i >= k of g[i] * exp(x[k] - result[i]), in logarithms, which do not overflow.
+void logcumsumexp_derivative(Derivative& d) {
+  const Tensor x = d.operand(0), result = d.result(), grad = d.grad();
+  const int64_t dim = d.args.constant("dim");
+  const auto part = [&](Tensor share) {
+    Tensor there = gt(share, 0.0);
+    Tensor logs =
+        where(there, log(where(there, share, 1.0)) - result, -std::numeric_limits<double>::infinity());
+    return exp(flip(scanned("core.logcumsumexp", flip(logs, {dim}), dim), {dim}) + x);
+  };
+  d.set(0, part(grad) - part(-grad));
 }
 
 OpDef scan(std::string_view name, std::string_view schema, const ReductionDef& reduction,
@@ -135,6 +150,8 @@ std::vector<OpDef> core_scan_ops() {
            cumulative_extreme_derivative, "self.cummax(dim).values"),
       scan("core.cummin_values", "core.cummin_values(Tensor self, int dim) -> Tensor", kLeast,
            cumulative_extreme_derivative, "self.cummin(dim).values"),
+      scan("core.logcumsumexp", "core.logcumsumexp(Tensor self, int dim) -> Tensor", kLogSumExp,
+           logcumsumexp_derivative, "self.logcumsumexp(dim)"),
   };
 }
 

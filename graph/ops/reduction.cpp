@@ -262,6 +262,32 @@ std::vector<Value*> scan_body(Builder& b, const Args& args, const char* core_op)
   return forward(b, core_op, {x.value, Sym(dim)});
 }
 
+// Values, and where they come from: of equal elements the last so far, as is NaN once there was one.
+template <bool largest>
+std::vector<Value*> cumulative_extreme_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args);
+  const int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  if (self.rank() == 0) return {self.value, full(b, {}, Sym(0), DType::kI64).value};
+  const bool is_bool = self.dtype() == DType::kBool;
+  Tensor x = is_bool ? cast(self, DType::kU8) : self;
+  const auto scanned = [&](Tensor of, bool most) {
+    return wrap(b, b.call1(most ? "core.cummax_values" : "core.cummin_values", {of.value, Sym(dim)}));
+  };
+  Tensor values = scanned(x, largest);
+  Tensor hit = eq(x, values);
+  if (is_float(x.dtype())) hit = logical_or(hit, isnan(x));
+  Tensor indices = scanned(where(hit, iota(b, x.sizes(), dim, DType::kI64), 0), true);
+  return {(is_bool ? cast(values, DType::kBool) : values).value, indices.value};
+}
+
+std::vector<Value*> logcumsumexp_body(Builder& b, const Args& args) {
+  Tensor self = self_of(b, args);
+  const int64_t dim = wrap_dim(args.constant("dim"), self.rank());
+  if (!is_float(self.dtype())) throw Unsupported("logcumsumexp of integers");
+  if (self.rank() == 0) return one(self);
+  return forward(b, "core.logcumsumexp", {self.value, Sym(dim)});
+}
+
 // Where there is nothing to take differences of eager's result is what they would be taken of.
 Alias diff_alias(const Node& node) {
   const Args args(node.op->parsed[node.overload], node.args);
@@ -399,7 +425,7 @@ std::vector<OpDef> extremes() {
 
 OpDef scan(std::string_view name, std::string_view schema, BodyFn body) {
   OpDef op = composite(name, {schema}, body);
-  op.in_place_variant = true;
+  op.in_place_variant = schema.ends_with("-> Tensor");
   return op;
 }
 
@@ -413,6 +439,11 @@ std::vector<OpDef> running() {
            CDYNAMO_BODY(return scan_body(b, args, "core.cumsum"))),
       scan("cumprod", "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
            CDYNAMO_BODY(return scan_body(b, args, "core.cumprod"))),
+      scan("logcumsumexp", "logcumsumexp(Tensor self, int dim) -> Tensor", logcumsumexp_body),
+      scan("cummax", "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+           cumulative_extreme_body<true>),
+      scan("cummin", "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+           cumulative_extreme_body<false>),
       std::move(diff),
   };
 }

@@ -1,6 +1,7 @@
 #include "lowering/fusion/sequential_kernels.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "lowering/fusion/selection_kernels.h"
@@ -67,14 +68,43 @@ Kernel build_scan(const LoweringContext& context, const Node& node) {
 
 // ---- few long rows: what blocks of them come to, the running values of these, and the scan of each block from there
 
+int emit_prim(ElementEmitter& emitter, Prim prim, DType dtype, std::vector<int> operands) {
+  return emitter.emit(
+      {.kind = StmtKind::kPrim, .dtype = dtype, .operands = std::move(operands), .prim = prim});
+}
+
+// What a block begins with, joined with its running values.
+using JoinFn = int (*)(ElementEmitter&, DType, int before, int running);
+
+template <Prim prim>
+int join_by(ElementEmitter& emitter, DType dtype, int before, int running) {
+  return emit_prim(emitter, prim, dtype, {before, running});
+}
+
+// log(exp(x) + exp(y)); equal infinities give themselves.
+int join_logarithms(ElementEmitter& emitter, DType dtype, int x, int y) {
+  const auto prim = [&](Prim prim, std::vector<int> operands, DType of) {
+    return emit_prim(emitter, prim, of, std::move(operands));
+  };
+  const int infinity = emitter.emit(
+      {.kind = StmtKind::kConstant, .dtype = dtype, .value = std::numeric_limits<double>::infinity()});
+  int tail = prim(Prim::k_abs, {prim(Prim::k_sub, {x, y}, dtype)}, dtype);
+  for (Prim next : {Prim::k_neg, Prim::k_exp, Prim::k_log1p}) tail = prim(next, {tail}, dtype);
+  const int sum = prim(Prim::k_add, {prim(Prim::k_max, {x, y}, dtype), tail}, dtype);
+  const int infinite = prim(Prim::k_eq, {prim(Prim::k_abs, {x}, dtype), infinity}, DType::kBool);
+  const int same = prim(Prim::k_bit_and, {infinite, prim(Prim::k_eq, {x, y}, DType::kBool)}, DType::kBool);
+  return emitter.emit({.kind = StmtKind::kSelect, .dtype = dtype, .operands = {same, x, sum}});
+}
+
 struct ScanOperator {
   std::string_view name;
-  Prim prim;
+  JoinFn join;
 };
-constexpr ScanOperator kScanOperators[] = {{"core.cumsum", Prim::k_add},
-                                           {"core.cumprod", Prim::k_mul},
-                                           {"core.cummax_values", Prim::k_max},
-                                           {"core.cummin_values", Prim::k_min}};
+constexpr ScanOperator kScanOperators[] = {{"core.cumsum", join_by<Prim::k_add>},
+                                           {"core.cumprod", join_by<Prim::k_mul>},
+                                           {"core.cummax_values", join_by<Prim::k_max>},
+                                           {"core.cummin_values", join_by<Prim::k_min>},
+                                           {"core.logcumsumexp", join_logarithms}};
 
 // Of the first size that divides the row, or of about the wanted number of elements, the last block not full.
 int64_t block_size(const Sym& length, int64_t hint, int64_t blocks) {
@@ -101,19 +131,19 @@ class BlockedScan {
       if (d != dim) shape.results *= std::max<int64_t>(1, context.hint(self.type.sizes[d]));
     const ReductionBlocks blocks = context.target.scan_blocks(shape);
     if (blocks.wanted < 2) return {};
-    return BlockedScan(context, node, dim, row->prim,
+    return BlockedScan(context, node, dim, row->join,
                        block_size(self.type.sizes[dim], shape.length, blocks.wanted))
         .build();
   }
 
  private:
-  BlockedScan(const LoweringContext& context, const Node& node, size_t dim, Prim prim, int64_t block)
+  BlockedScan(const LoweringContext& context, const Node& node, size_t dim, JoinFn join, int64_t block)
       : context_(context),
         node_(node),
         self_(*args_of(node).value("self")),
         result_(*node.results[0]),
         dim_(static_cast<int>(dim)),
-        prim_(prim),
+        join_(join),
         axes_(axes_over(self_.type.sizes)),
         index_(identity(self_.type.sizes.size())) {
     // Axis `dim` is the number of the block; the place in it is a new axis at the end.
@@ -193,8 +223,7 @@ class BlockedScan {
                                          add(at_, constant_index(Sym(-1))), follows);
     const int mask = emitter.condition(inside_);
     const int running = accumulate(emitter, StmtKind::kScan, value(emitter, mask));
-    int result = emitter.emit_here(
-        {.kind = StmtKind::kPrim, .dtype = accumulator_, .operands = {before, running}, .prim = prim_}, true);
+    int result = join_(emitter, accumulator_, before, running);
     if (follows >= 0)
       result = emitter.emit_here(
           {.kind = StmtKind::kSelect, .dtype = accumulator_, .operands = {follows, result, running}}, true);
@@ -209,7 +238,7 @@ class BlockedScan {
   const Node& node_;
   const Value &self_, &result_;
   const int dim_;
-  const Prim prim_;
+  const JoinFn join_;
   int inner_ = 0;
   LoopAxes axes_;
   std::vector<Index> index_;  // of an element

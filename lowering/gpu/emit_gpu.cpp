@@ -1,15 +1,18 @@
 // From scheduled kernels to functions on a device. What is kept on disk is the assembled kernel and, before it, what only
 // emission knows.
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "lowering/codegen/kernel_store.h"
 #include "lowering/gpu/emit.h"
 #include "lowering/loops/kernel_hash.h"
 #include "runtime/codegen/llvm_compile.h"
 #include "runtime/cuda/module.h"
+#include "runtime/host/kernel_cache.h"
 
 namespace cdynamo::lowering::gpu {
 namespace {
@@ -30,9 +33,10 @@ struct LoadedGpuKernel {
 
 // What a kernel is given, which its code and its plan say alike.
 std::string describe(const ThreadPlan& plan) {
-  std::string text = absl::StrCat(plan.lanes_outer, " ", plan.scans, " ", plan.outer_threads, " ",
-                                  plan.inner_threads, " ", plan.outer_vector, " ", plan.inner_vector, " ",
-                                  plan.tiles, " ", plan.whole_row, " ", plan.narrow);
+  std::string text =
+      absl::StrCat(plan.lanes_outer, " ", plan.scans, " ", plan.outer_threads, " ", plan.inner_threads, " ",
+                   plan.outer_vector, " ", plan.inner_vector, " ", plan.tiles, " ", plan.whole_row, " ",
+                   plan.narrow, " ", plan.resident_blocks);
   for (const ScratchPlace& place : plan.scratch) absl::StrAppend(&text, " ", place.where);
   return text;
 }
@@ -71,6 +75,26 @@ emit::KernelSource source_of(const ScheduledKernel& kernel, const ThreadPlan& pl
       }};
 }
 
+// Of plans one of which is known to be the fastest, that one.
+void keep_known(std::vector<ThreadPlan>& plans, const std::string& key) {
+  const std::optional<std::string> known = runtime::KernelCache::process().get(key);
+  size_t number = 0;
+  if (!known || !absl::SimpleAtoi(*known, &number) || number >= plans.size()) return;
+  plans = {ThreadPlan(plans[number])};
+}
+
+CompiledKernel describe(const ScheduledKernel& kernel, const ThreadPlan& plan,
+                        const LoadedGpuKernel& loaded) {
+  return {.code = loaded.kernel.function(),
+          .grid = {plan.blocks},
+          .scratch_bytes = plan.global_scratch,
+          .block = {.threads = plan.threads(),
+                    .shared_bytes = loaded.shared_bytes,
+                    .symbols = symbols_of(kernel, plan),
+                    .takes_scratch = !(plan.global_scratch == Sym()),
+                    .takes_error = checks_indices(kernel)}};
+}
+
 }  // namespace
 
 std::string emit_ptx(const ScheduledKernel& kernel, const ThreadPlan& plan, const Architecture& architecture,
@@ -86,26 +110,32 @@ std::unique_ptr<CompiledModule> emit_gpu(std::span<const ScheduledKernel> kernel
                                          const graph::SymContext& context, const Architecture& architecture,
                                          const cuda::DeviceInfo& device, const EmitOptions& options) {
   auto out = std::make_unique<Module>();
-  std::vector<ThreadPlan> plans;
-  plans.reserve(kernels.size());
+  std::vector<std::vector<ThreadPlan>> plans;  // of each kernel: the one to begin with, and others
+  std::vector<std::string> keys;
   std::vector<emit::KernelSource> sources;
   const SizeFacts facts(context);
+  plans.reserve(kernels.size());
   for (const ScheduledKernel& kernel : kernels) {
-    plans.push_back(plan_threads(kernel, context, architecture));
-    sources.push_back(source_of(kernel, plans.back(), facts, architecture, device));
+    plans.push_back(options.offers_variants
+                        ? plan_variants(kernel, context, architecture)
+                        : std::vector<ThreadPlan>{plan_threads(kernel, context, architecture)});
+    keys.push_back(absl::StrCat("fastest of ", plans.back().size(), ", ", device.processors, "\n",
+                                source_of(kernel, plans.back()[0], facts, architecture, device).key));
+    if (plans.back().size() > 1) keep_known(plans.back(), keys.back());
+    for (const ThreadPlan& plan : plans.back())
+      sources.push_back(source_of(kernel, plan, facts, architecture, device));
   }
   out->code = emit::obtain_kernels(sources, options, *out);
+  size_t next = 0;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    const auto& loaded = *static_cast<const LoadedGpuKernel*>(out->code[i].get());
-    const ThreadPlan& plan = plans[i];
-    out->kernels.push_back({.code = loaded.kernel.function(),
-                            .grid = {plan.blocks},
-                            .scratch_bytes = plan.global_scratch,
-                            .block = {.threads = plan.threads(),
-                                      .shared_bytes = loaded.shared_bytes,
-                                      .symbols = symbols_of(kernels[i], plan),
-                                      .takes_scratch = !(plan.global_scratch == Sym()),
-                                      .takes_error = checks_indices(kernels[i])}});
+    std::vector<CompiledKernel> ways;
+    for (const ThreadPlan& plan : plans[i])
+      ways.push_back(
+          describe(kernels[i], plan, *static_cast<const LoadedGpuKernel*>(out->code[next++].get())));
+    CompiledKernel& kernel = out->kernels.emplace_back(std::move(ways[0]));
+    ways.erase(ways.begin());
+    kernel.variants = std::move(ways);
+    kernel.variants_key = keys[i];
   }
   return out;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 #include "lowering/loops/kernel_hash.h"
 
@@ -47,8 +48,9 @@ const Phase* looping_phase(const Kernel& kernel) {
 
 class Planner {
  public:
-  Planner(const ScheduledKernel& kernel, const graph::SymContext& context, const Architecture& architecture)
-      : kernel_(kernel), context_(context), architecture_(architecture) {}
+  Planner(const ScheduledKernel& kernel, const graph::SymContext& context, const Architecture& architecture,
+          Variation variation)
+      : kernel_(kernel), context_(context), architecture_(architecture), variation_(variation) {}
 
   ThreadPlan run() {
     plan_.points = product_of(kernel_.outer);
@@ -78,8 +80,15 @@ class Planner {
     return plan_;
   }
 
+  // Of the points of all axes.
+  int64_t work() const { return hint_of(context_, plan_.points) * hint_of(context_, row_); }
+
  private:
   int num_outer() const { return static_cast<int>(kernel_.outer.size()); }
+
+  static int vary(int value, int by, int least, int most) {
+    return std::clamp(by < 0 ? value >> -by : value << by, std::min(least, value), std::max(most, value));
+  }
 
   // How many points along `axis` (the last of its kind, with this extent) one access may have.
   int widest_vector(int axis, const Sym& extent) const {
@@ -124,6 +133,8 @@ class Planner {
       plan_.outer_vector /= 2;
     const int64_t threads = hint_of(context_, plan_.points) / plan_.outer_vector;
     while (plan_.outer_threads > kWarp && plan_.outer_threads / 2 >= threads) plan_.outer_threads /= 2;
+    plan_.outer_threads = vary(plan_.outer_threads, variation_.threads, kWarp, kMostRowThreads / 2);
+    plan_.outer_vector = vary(plan_.outer_vector, std::min(variation_.in_flight, 0), 1, plan_.outer_vector);
   }
 
   // Lanes across rows: warps of neighbours, as many of them one above the other as the rows are long and the points few.
@@ -133,12 +144,13 @@ class Planner {
     const int64_t wanted = int64_t{architecture_.processors} * 512;  // threads that keep the device busy
     int inner = 1;
     while (inner < 32 && inner * 8 <= row && points * inner < wanted) inner *= 2;
-    plan_.inner_threads = inner;
+    plan_.inner_threads = vary(inner, variation_.threads, 1, 32);
     while (plan_.outer_threads * plan_.inner_threads < 128 && plan_.outer_threads < points &&
            points >= int64_t{architecture_.processors} * plan_.outer_threads * 2)
       plan_.outer_threads *= 2;
     // A few rows in flight hide the latency of their loads.
     plan_.tiles = row / plan_.inner_threads >= 4 && body_cost() < 64 ? 4 : 1;
+    plan_.tiles = vary(plan_.tiles, variation_.in_flight, 1, 8);
   }
 
   // Lanes along rows: a warp for a short one, a block for a long one.
@@ -156,6 +168,7 @@ class Planner {
         static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))), kWarp, kMostRowThreads / 2));
     if (units > int64_t{plan_.inner_threads} * 8 && points < architecture_.processors * 2)
       plan_.inner_threads = kMostRowThreads;
+    plan_.inner_threads = vary(plan_.inner_threads, variation_.threads, kWarp, kMostRowThreads);
     // Warps with a row each share a block.
     if (plan_.inner_threads == kWarp && points > 4) plan_.outer_threads = 4;
     const int64_t tile = int64_t{plan_.inner_threads} * plan_.inner_vector;
@@ -163,6 +176,7 @@ class Planner {
     plan_.whole_row = alike_ && row_.is_constant() && tiles * plan_.inner_vector <= kMostInFlight &&
                       tiles * plan_.inner_vector * values_kept() <= 128;
     plan_.tiles = static_cast<int>(plan_.whole_row ? tiles : std::clamp<int64_t>(tiles, 1, 4));
+    if (!plan_.whole_row) plan_.tiles = vary(plan_.tiles, variation_.in_flight, 1, 8);
     // Two tiles are enough for the loads of one to be under way while the other is computed. So that other warps' are too, a thread
     // has no more than 40 registers, where these do.
     if (!plan_.whole_row && body_cost() * plan_.inner_vector > 64) {
@@ -219,6 +233,8 @@ class Planner {
     const int most = points < int64_t{architecture_.processors} * 2 ? kMostRowThreads : kPointwiseThreads;
     plan_.inner_threads = static_cast<int>(
         std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(units))), kWarp, most));
+    plan_.inner_threads = vary(plan_.inner_threads, variation_.threads, kWarp, kMostRowThreads);
+    plan_.inner_vector = vary(plan_.inner_vector, std::min(variation_.in_flight, 0), 1, plan_.inner_vector);
     if (plan_.inner_threads == kWarp && points > 4) plan_.outer_threads = 4;
   }
 
@@ -290,6 +306,7 @@ class Planner {
   const ScheduledKernel& kernel_;
   const graph::SymContext& context_;
   const Architecture& architecture_;
+  const Variation variation_;
   ThreadPlan plan_;
   std::vector<Sym> inner_;
   Sym row_;
@@ -334,8 +351,27 @@ ReductionBlocks scan_blocks(const ReductionShape& shape, const Architecture& arc
 }
 
 ThreadPlan plan_threads(const ScheduledKernel& kernel, const graph::SymContext& context,
-                        const Architecture& architecture) {
-  return Planner(kernel, context, architecture).run();
+                        const Architecture& architecture, Variation variation) {
+  return Planner(kernel, context, architecture, variation).run();
+}
+
+std::vector<ThreadPlan> plan_variants(const ScheduledKernel& kernel, const graph::SymContext& context,
+                                      const Architecture& architecture, int64_t fewest_points) {
+  constexpr Variation kVariations[] = {
+      {.threads = 1}, {.threads = -1}, {.threads = -2}, {.in_flight = 1}, {.in_flight = -1}};
+  Planner planner(kernel, context, architecture, {});
+  std::vector<ThreadPlan> plans = {planner.run()};
+  if (planner.work() < fewest_points) return plans;
+  const auto shape = [](const ThreadPlan& plan) {
+    return std::tuple(plan.outer_threads, plan.inner_threads, plan.outer_vector, plan.inner_vector,
+                      plan.tiles, plan.whole_row, plan.resident_blocks);
+  };
+  for (const Variation& variation : kVariations) {
+    ThreadPlan plan = plan_threads(kernel, context, architecture, variation);
+    if (std::ranges::none_of(plans, [&](const ThreadPlan& other) { return shape(other) == shape(plan); }))
+      plans.push_back(std::move(plan));
+  }
+  return plans;
 }
 
 }  // namespace cdynamo::lowering::gpu

@@ -66,7 +66,17 @@ bool adds_atomically(DType dtype);
 ReductionBlocks reduction_blocks(const ReductionShape& shape, const Architecture& architecture);
 ReductionBlocks scan_blocks(const ReductionShape& shape, const Architecture& architecture);
 
+// A plan beside the one that is thought best: powers of two.
+struct Variation {
+  int threads = 0;    // by which a block's threads, or those that share a row, are more
+  int in_flight = 0;  // by which the points that a thread has at once are more
+};
+
 ThreadPlan plan_threads(const ScheduledKernel& kernel, const graph::SymContext& context,
-                        const Architecture& architecture);
+                        const Architecture& architecture, Variation variation = {});
+
+// The plan that is thought best, and others of which one may be faster: none for kernels of fewer points.
+std::vector<ThreadPlan> plan_variants(const ScheduledKernel& kernel, const graph::SymContext& context,
+                                      const Architecture& architecture, int64_t fewest_points = 1 << 16);
 
 }  // namespace cdynamo::lowering::gpu

@@ -7,12 +7,15 @@
 #include <cstring>
 #include <functional>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "runtime/cuda/algorithm_timing.h"
 #include "runtime/cuda/faults.h"
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/replay.h"
 #include "runtime/cuda/torch_memory.h"
+#include "runtime/host/kernel_cache.h"
 #include "runtime/plan_step.h"
 
 namespace cdynamo::runtime::cuda {
@@ -63,6 +66,8 @@ class CudaExecutable final : public Executable {
                              [](const SizeExpr& size) { return size.is_constant(); });
     for (const SizeExpr& size : plan_.sizes) static_sizes_.push_back(size.constant);
     make_segments();
+    fastest_ = std::make_unique<std::atomic<int>[]>(plan_.steps.size());
+    for (size_t i = 0; i < plan_.steps.size(); ++i) fastest_[i] = -1;
     brings_ = std::ranges::any_of(plan_.steps, [](const PlanStep& step) { return !step.brings.empty(); });
     for (const PlanStep& step : plan_.steps) may_fail_ |= step.launch.block.takes_error;
     if (may_fail_) error_slot(device);
@@ -271,10 +276,45 @@ class CudaExecutable final : public Executable {
     return data ? data : reinterpret_cast<void*>(device_.nothing);
   }
 
+  // A step's kernel, the fastest of its variants as far as that is known.
   bool launch(const PlanStep& step, const int64_t* sizes, const int64_t* symbols, void* const* pointers,
               Stream stream, RunError* error) const {
-    const BlockShape& block = step.launch.block;
-    const int64_t blocks = sizes[step.launch.items];
+    if (step.variants.empty()) return launch(step, step.launch, sizes, symbols, pointers, stream, error);
+    std::atomic<int>& fastest = fastest_[&step - plan_.steps.data()];
+    if (fastest.load() < 0 && sizes[step.launch.items] > 0 && !Recording::current() && !is_capturing(stream))
+      fastest.store(find_fastest_variant(step, sizes, symbols, pointers, stream));
+    return launch(step, variant(step, std::max(0, fastest.load())), sizes, symbols, pointers, stream, error);
+  }
+
+  static const Launch& variant(const PlanStep& step, int number) {
+    return number == 0 ? step.launch : step.variants[number - 1];
+  }
+
+  // Each runs some times; what they would overwrite and read again is memory of their own, of whatever content.
+  int find_fastest_variant(const PlanStep& step, const int64_t* sizes, const int64_t* symbols,
+                           void* const* pointers, Stream stream) const {
+    Pointers trial(pointers, pointers + plan_.buffers.size());
+    std::vector<DeviceBlock> blocks;
+    for (int position : step.overwritten) {
+      const int buffer = step.buffers[position];
+      blocks.emplace_back(static_cast<size_t>(sizes[plan_.buffers[buffer].bytes]));
+      trial[buffer] = blocks.back().data();
+      if (!trial[buffer]) return 0;
+    }
+    const int count = static_cast<int>(step.variants.size()) + 1;
+    const int fastest =
+        std::max(0, find_fastest(stream, count, [&](int number) {
+                   RunError ignored;
+                   return launch(step, variant(step, number), sizes, symbols, trial.data(), stream, &ignored);
+                 }));
+    KernelCache::process().put(step.variants_key, std::to_string(fastest));
+    return fastest;
+  }
+
+  bool launch(const PlanStep& step, const Launch& launch, const int64_t* sizes, const int64_t* symbols,
+              void* const* pointers, Stream stream, RunError* error) const {
+    const BlockShape& block = launch.block;
+    const int64_t blocks = sizes[launch.items];
     if (blocks <= 0) return true;
     if (blocks > kMostBlocks) {
       *error = {RunError::kRuntimeError, "a kernel over more points than a GPU has blocks"};
@@ -282,7 +322,7 @@ class CudaExecutable final : public Executable {
     }
     DeviceBlock scratch;
     if (block.takes_scratch) {
-      scratch = DeviceBlock(static_cast<size_t>(sizes[step.launch.scratch_bytes] * blocks));
+      scratch = DeviceBlock(static_cast<size_t>(sizes[launch.scratch_bytes] * blocks));
       if (!scratch.data()) return out_of_memory(error);
     }
     absl::InlinedVector<uint64_t, kMostParameters> values;
@@ -292,7 +332,7 @@ class CudaExecutable final : public Executable {
     if (block.takes_error) values.push_back(error_slot(device_).address());
     absl::InlinedVector<void*, kMostParameters> parameters;
     for (uint64_t& value : values) parameters.push_back(&value);
-    const auto function = static_cast<Function>(const_cast<void*>(step.launch.code));
+    const auto function = static_cast<Function>(const_cast<void*>(launch.code));
     check(driver_.launch_kernel(
               function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(block.threads), 1, 1,
               static_cast<unsigned>(block.shared_bytes), stream, parameters.data(), nullptr),
@@ -306,6 +346,7 @@ class CudaExecutable final : public Executable {
   const Driver& driver_;
   bool is_static_ = false, may_fail_ = false, brings_ = false;
   std::vector<int64_t> static_sizes_;
+  std::unique_ptr<std::atomic<int>[]> fastest_;  // by step: of its variants; -1: they have yet to be timed
   std::vector<Segment> segments_;
   const Segment* last_of_arena_ = nullptr;  // after it the arena is free
 };

@@ -8,6 +8,7 @@
 #include <llvm/IR/Module.h>
 #include <ucontext.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -221,7 +222,10 @@ class EmulatedKernel {
  public:
   EmulatedKernel(const ScheduledKernel& kernel, const graph::SymContext& context,
                  const gpu::Architecture& architecture)
-      : plan(gpu::plan_threads(kernel, context, architecture)),
+      : EmulatedKernel(kernel, architecture, gpu::plan_threads(kernel, context, architecture)) {}
+  EmulatedKernel(const ScheduledKernel& kernel, const gpu::Architecture& architecture,
+                 gpu::ThreadPlan thread_plan)
+      : plan(std::move(thread_plan)),
         symbols_(gpu::symbols_of(kernel, plan)),
         takes_error_(gpu::checks_indices(kernel)) {
     static std::once_flag once;
@@ -281,8 +285,12 @@ class EmulatedModule final : public CompiledModule {
  public:
   EmulatedModule(std::span<const ScheduledKernel> given, const graph::SymContext& context,
                  const gpu::Architecture& architecture) {
+    static std::atomic<size_t> turn = 0;
     for (const ScheduledKernel& kernel : given) {
-      emulated_.push_back(std::make_unique<EmulatedKernel>(kernel, context, architecture));
+      // Every other kernel by a plan that is not the first choice.
+      std::vector<gpu::ThreadPlan> plans = gpu::plan_variants(kernel, context, architecture, 1);
+      const size_t number = turn++ % 2 == 0 ? 0 : turn / 2 % plans.size();
+      emulated_.push_back(std::make_unique<EmulatedKernel>(kernel, architecture, std::move(plans[number])));
       kernels.push_back({.code = emulated_.back()->items(), .grid = {emulated_.back()->plan.blocks}});
     }
     kernels_compiled = static_cast<int>(given.size());

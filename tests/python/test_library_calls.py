@@ -40,7 +40,7 @@ def matrix():
         lambda x: torch.linalg.cholesky(x).T * 2,
         lambda x: torch.searchsorted(x[0].sort().values, x.relu()),
         lambda x: x.kthvalue(2, dim=0).values * 2,
-        lambda x: (x * 3).logcumsumexp(1),
+        lambda x: torch.special.bessel_j0(x * 3),
         lambda x: torch.special.i1(x) + torch.i0(x.T),
         lambda x: torch.nn.functional.grid_sample(x[None, None], x.tanh()[None, None, :, :2], align_corners=False),
         lambda x: torch.ops.aten.hypot.default(x, x + 1),

@@ -1,8 +1,27 @@
-// Faults of kernels as a call reports them, with a driver that only says that something happened.
+// What an executable asks of the driver: faults of kernels as a call reports them, variants that are timed. The driver here only says
+// that something happened.
 #include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <optional>
 
 #include "runtime/cuda/cuda_executable.h"
 #include "runtime/cuda/torch_memory.h"
+#include "runtime/host/kernel_cache.h"
+
+// What PyTorch exports (torch/csrc/inductor/aoti_torch/c/shim.h).
+#define CDYNAMO_EXPORTED extern "C" __attribute__((visibility("default")))
+CDYNAMO_EXPORTED int32_t aoti_torch_get_current_cuda_stream(int32_t, void** stream) {
+  return *stream = nullptr, 0;
+}
+CDYNAMO_EXPORTED int32_t aoti_torch_cuda_caching_allocator_raw_alloc(uint64_t bytes, void** data) {
+  return *data = std::malloc(bytes), 0;
+}
+CDYNAMO_EXPORTED int32_t aoti_torch_cuda_caching_allocator_raw_delete(void* data) {
+  return std::free(data), 0;
+}
 
 namespace cdynamo::runtime::cuda {
 namespace {
@@ -15,7 +34,11 @@ constexpr Result kIllegalAddress = 700;
 struct FakeDriver {
   Result launch_result = kSuccess, wait_result = kSuccess;
   int launches = 0, waits = 0;
-  int64_t index = 0;  // that a kernel finds out of range; 0: none
+  const void* launched = nullptr;
+  bool notes_pointers = false;
+  std::vector<uint64_t> pointers;             // the first of each launch outside of recordings
+  std::map<const void*, float> milliseconds;  // that kernels take; others take 1
+  int64_t index = 0;                          // that a kernel finds out of range; 0: none
   int64_t slot[8] = {};
 };
 FakeDriver fake;
@@ -36,9 +59,20 @@ void put_fake_driver() {
     };
     driver.stream_is_capturing = [](Stream, int* status) { return *status = 0, kSuccess; };
     driver.stream_synchronize = [](Stream) { return ++fake.waits, fake.wait_result; };
-    driver.launch_kernel = [](Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                              Stream, void**, void**) {
+    driver.event_create = [](Event* event, unsigned) { return *event = nullptr, kSuccess; };
+    driver.event_record = [](Event, Stream) { return kSuccess; };
+    driver.event_synchronize = [](Event) { return kSuccess; };
+    driver.event_destroy = [](Event) { return kSuccess; };
+    driver.event_elapsed_time = [](float* took, Event, Event) {
+      const auto found = fake.milliseconds.find(fake.launched);
+      return *took = found == fake.milliseconds.end() ? 1 : found->second, kSuccess;
+    };
+    driver.launch_kernel = [](Function function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                              unsigned, Stream, void** parameters, void**) {
       ++fake.launches;
+      fake.launched = function;
+      if (!Recording::current() && fake.notes_pointers)
+        fake.pointers.push_back(*static_cast<uint64_t*>(parameters[0]));
       if (fake.index) {
         const int64_t codes[3] = {RunError::kIndexError, fake.index, 4};
         std::copy_n(codes, 3, fake.slot);
@@ -70,16 +104,50 @@ class CudaDebug : public ::testing::Test {
     plan.steps[1].launch.block.takes_error = true;
     return make_cuda_executable(std::move(plan), 0, device_info(0));
   }
-  // On a stream of its own: there is no framework.
   RunError run(Executable& executable) {
     RunError error;
-    const auto stream = reinterpret_cast<Stream>(&fake);
-    const Recording recording(stream, stream);
     done = executable.run({}, &error);
     return error;
   }
   bool done = false;
 };
+
+using CudaVariants = CudaDebug;
+
+TEST_F(CudaVariants, TheFastestIsTimedOnceAndKept) {
+  static const char code[3] = {};
+  const std::string key = "variants of a test " + std::to_string(getpid());
+  Plan plan;
+  plan.sizes = {SizeExpr{.constant = 1}, SizeExpr{}, SizeExpr{.constant = 256}};
+  plan.buffers = {{.offset = 1, .bytes = 2}};
+  plan.arena_bytes = 2;
+  const auto launch = [](const char* of) {
+    return Launch{.code = of, .items = 0, .scratch_bytes = 1, .block = {.threads = 32}};
+  };
+  plan.steps = {{.name = "sum", .buffers = {0}, .launch = launch(&code[0])}};
+  plan.steps[0].variants = {launch(&code[1]), launch(&code[2])};
+  plan.steps[0].variants_key = key;
+  plan.steps[0].overwritten = {0};
+  fake.notes_pointers = true;
+  fake.milliseconds = {{&code[0], 3.0F}, {&code[1], 0.5F}, {&code[2], 2.0F}};
+  const std::unique_ptr<Executable> executable = make_cuda_executable(std::move(plan), 0, device_info(0));
+  {  // what is recorded is not timed
+    const Recording recording(nullptr, nullptr);
+    run(*executable);
+  }
+  EXPECT_EQ(fake.launches, 1);
+  EXPECT_EQ(fake.launched, &code[0]);
+  run(*executable);
+  EXPECT_EQ(fake.launched, &code[1]);
+  EXPECT_GT(fake.launches, 10);
+  // The trials write to memory of their own.
+  EXPECT_NE(fake.pointers.front(), fake.pointers.back());
+  EXPECT_EQ(std::ranges::count(fake.pointers, fake.pointers.back()), 1);
+  EXPECT_EQ(KernelCache::process().get(key), "1");
+  fake.launches = 0;
+  run(*executable);
+  EXPECT_EQ(fake.launches, 1);
+}
 
 TEST_F(CudaDebug, AFaultNamesItsKernelAndItsLines) {
   fake.wait_result = kIllegalAddress;
