@@ -260,6 +260,10 @@ class Attempt {
   // (weak references, finalizers). Tensors and plain values need not.
   bool outlives_its_uses(const ValuePtr& local) {
     if (dynamic_cast<ArrayValue*>(local.get())) return false;
+    if (auto* cell = dynamic_cast<CellValue*>(local.get()); cell && !cell->real_object()) {
+      const ValuePtr contents = cell->contents(ex_);
+      return contents && outlives_its_uses(contents);
+    }
     if (auto* generator = dynamic_cast<GeneratorValue*>(local.get()))
       return generator->may_have_to_be_closed();
     auto* object = dynamic_cast<UserObjectValue*>(local.get());

@@ -217,8 +217,9 @@ ValuePtr ConstantValue::compare(Executor& ex, int py_op, const ValuePtr& other) 
     return numpy_scalar_compare(ex, shared_from_this(), py_op, other);
   if (!object && !refuses_strangers(type()) && !compares_by_identity(type()))
     break_graph("CD0209", "comparison of " + describe() + " with " + other->describe());
-  if (!object) return nullptr;
-  return wrap_fresh(ex, checked_user(ex, PyObject_RichCompare(object_.get(), object->get(), py_op)));
+  if (!object || !type()->tp_richcompare) return nullptr;
+  PyRef result = checked_user(ex, type()->tp_richcompare(object_.get(), object->get(), py_op));
+  return result.get() == Py_NotImplemented ? nullptr : wrap_fresh(ex, std::move(result));
 }
 
 bool ConstantValue::is_same_object(const SymbolicValue& other) const {

@@ -31,6 +31,23 @@ ValuePtr plain_binary(Executor& ex, int nb_op, const ValuePtr& left, const Value
   return reflected_first ? nullptr : right->binary(ex, nb_op, left, true);
 }
 
+// A sequence is repeated by what has __index__, where neither operand knows the other (PyNumber_Multiply). Null: no sequence.
+ValuePtr repeated(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
+  const auto repeats = [](const ValuePtr& value) {
+    const PySequenceMethods* methods = value->type()->tp_as_sequence;
+    return methods && methods->sq_repeat;
+  };
+  const bool is_left = repeats(left);
+  if (!is_left && !repeats(right)) return nullptr;
+  const ValuePtr &sequence = is_left ? left : right, &count = is_left ? right : left;
+  if (is_integer_value(count)) return nullptr;
+  const PyNumberMethods* methods = count->type()->tp_as_number;
+  if (!methods || !methods->nb_index)
+    raise_error(ex, PyExc_TypeError,
+                absl::Substitute("can't multiply sequence by non-int of type '$0'", type_name(count)));
+  return sequence->binary(ex, nb_op, ex.constant_int(index_argument(ex, count)), !is_left);
+}
+
 }  // namespace
 
 ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
@@ -38,6 +55,8 @@ ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const V
   if (plain != nb_op)
     if (ValuePtr result = left->binary(ex, nb_op, right, false)) return result;
   if (ValuePtr result = plain_binary(ex, plain, left, right)) return result;
+  if (plain == kNbMultiply)
+    if (ValuePtr result = repeated(ex, nb_op, left, right)) return result;
   raise_error(ex, PyExc_TypeError,
               absl::Substitute("unsupported operand type(s) for $0: '$1' and '$2'", number_symbol(nb_op),
                                type_name(left), type_name(right)));

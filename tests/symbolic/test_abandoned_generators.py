@@ -152,3 +152,16 @@ def test_the_report_names_the_generator(capfd):
     compiled = cdynamo.optimize(lambda x: x + next(finishing(2)), fullgraph=True)
     with pytest.raises(Exception, match=r"not run to its end: finishing \(.*test_abandoned_generators.py:\d+\)"):
         compiled(np.arange(3.0))
+
+
+def test_a_variable_of_an_inner_function_keeps_its_generator_to_the_end():
+    def program(x):
+        def used():
+            return left
+
+        left = finishing(2)
+        log.append(next(left))
+        log.append("after")
+        return x * 2
+
+    agree(program, True)

@@ -44,6 +44,38 @@ def a_made_class_takes_init_of_what_new_gives():
     return C("1"), type(C(1)) is D, C(1).foo, D("1"), D(2).foo
 
 
+class Count:
+    """An index, and nothing else."""
+
+    def __index__(self):
+        return 2
+
+
+def sequences_are_repeated_by_what_is_an_index():
+    items = [1]
+    items *= Count()
+    text = "a".join("bc")
+    return (
+        "ab" * Count(),
+        Count() * (1, 2),
+        text * Count(),
+        items,
+        raised(operator.mul, text, 2.5),
+        raised(operator.mul, [1], "a"),
+    )
+
+
+def errors_of_comparisons_name_their_operands():
+    empty = tuple(i for i in range(0))
+    return (
+        raised(operator.gt, empty, 1),
+        raised(operator.lt, 1, empty),
+        raised(operator.le, None, empty),
+        empty == 1,
+        1 != empty,
+    )
+
+
 def object_refuses_excess_arguments():
     class Neither:
         pass

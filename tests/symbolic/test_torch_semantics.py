@@ -738,3 +738,17 @@ def test_broadcast_tensors_gives_back_what_has_the_shape():
         for run in (fast, torch.broadcast_tensors):
             a, b = run(x, y)
             assert a is x and (b is y) == (y.shape == x.shape) and b.shape == x.shape
+
+
+def test_sequences_repeated_by_tensors():
+    def f(x):
+        log = []
+        for text in ("ab", str(x.shape), [1], (2, 3)):
+            try:
+                log += [(x.sum() > 0) * text, text * x.long().sum(), text * x.sum()]
+            except TypeError as error:
+                log.append(str(error))
+        return log, x * 2
+
+    check(f, torch.ones(3), compiled=False)
+    check(f, -torch.ones(2), compiled=False)
