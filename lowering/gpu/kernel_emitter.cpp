@@ -149,9 +149,6 @@ std::vector<Value*> KernelEmitter::split_point(Value* point, const std::vector<S
 // stores nothing.
 void KernelEmitter::emit_points() {
   Value* block = ir_.CreateIntrinsic(Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {}, {});
-  // The last first: the kernel before went through the same memory from its start, and the end is still in the cache.
-  if (plan_.scans)
-    block = ir_.CreateSub(ir_.CreateTrunc(size(plan_.blocks - Sym(1)), ir_.getInt32Ty()), block);
   thread_ = ir_.CreateIntrinsic(Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
   const int major = plan_.lanes_outer ? plan_.outer_threads : plan_.inner_threads;
   Value* fast = plan_.threads() == major ? thread_ : ir_.CreateAnd(thread_, ir_.getInt32(major - 1));

@@ -106,6 +106,17 @@ class Planner {
     return widest;
   }
 
+  // What a mask selects is written one by one: threads next to each other had better write near each other.
+  int widest_selected() const {
+    int widest = 8;
+    for (const Phase& phase : kernel_.phases)
+      for (const Stmt& stmt : phase.body)
+        if (stmt.kind == StmtKind::kStore &&
+            std::ranges::any_of(stmt.index.terms, [](const IndexTerm& term) { return term.reg >= 0; }))
+          widest = std::min(widest, 2 * kAccessBytes / runtime::bytes(kernel_.buffers[stmt.buffer].dtype));
+    return widest;
+  }
+
   double body_cost() const {
     double cost = 0;
     for (const Phase& phase : kernel_.phases)
@@ -227,7 +238,7 @@ class Planner {
       plan_.tiles = plan_.inner_vector == 1 && row >= 4 * plan_.inner_threads ? 4 : 1;
       return;
     }
-    plan_.inner_vector = widest_vector(num_outer(), inner_[0]);
+    plan_.inner_vector = std::min(widest_vector(num_outer(), inner_[0]), widest_selected());
     while (plan_.inner_vector > 1 && row < int64_t{kWarp} * plan_.inner_vector) plan_.inner_vector /= 2;
     const int64_t units = (row + plan_.inner_vector - 1) / plan_.inner_vector;
     const int most = points < int64_t{architecture_.processors} * 2 ? kMostRowThreads : kPointwiseThreads;
