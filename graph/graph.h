@@ -83,6 +83,8 @@ struct Node {
   int location = -1;   // index in Graph::locations
   int user_call = -1;  // the capture's own record of the Python call; -1 for nodes made by passes
   Framework framework = Framework::kTorch;  // whose rules the call follows
+  bool is_merged =
+      false;  // it stands for several calls of the program, each with a history of its own in eager
   int id = -1;
 };
 

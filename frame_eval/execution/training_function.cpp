@@ -197,12 +197,17 @@ PyRef TrainingFunction::backward(PyObject* node, ForwardCall& forward, PyObject*
   if (!read_cotangents(cotangents, count, symbols, incoming)) return {};
   if (incoming.tensors.empty()) return passed_by(node, forward);
   for (size_t i = 0; !forward.freed.empty() && i < incoming.defined.size(); ++i)
-    if (incoming.defined[i] && forward.freed[group_of_output_[i]]) return raise_second_time();
+    if (incoming.defined[i] && group_of_output_[i] >= 0 && forward.freed[group_of_output_[i]])
+      return raise_second_time();
   const bool is_compiled = incoming.are_plain && !grad_mode_is_enabled();
   CompiledBackward* compiled = is_compiled ? &backward_of(incoming.defined, gradients) : nullptr;
   if (compiled) check_guards(known_guards_, symbols);
   // Read in any case: raises where they were freed, or written to since.
   PyRef saved = read_saved(node, forward, compiled ? &compiled->reads : nullptr);
+  if (!saved && compiled && may_run_again(*compiled, incoming)) {
+    PyErr_Clear();
+    return run(*compiled, fill_ins(incoming), incoming, symbols);
+  }
   if (!saved) return {};
   if (!incoming.are_plain) return run_in_python(node, saved.get(), gradients, incoming, forward);
   if (!compiled) return run_differentiably(node, saved.get(), gradients, incoming, forward);
@@ -230,17 +235,34 @@ PyRef TrainingFunction::passed_by(PyObject* node, ForwardCall& forward) const {
 // has come from each.
 bool TrainingFunction::release(PyObject* node, PyObject* saved, ForwardCall& forward,
                                const Mask& cotangents) const {
-  if (groups_ <= 1 && !saves_nothing_ && !forward.rest) return release_saved_tensors(node);
+  const bool is_one = std::ranges::all_of(node_outputs_, [&](int i) { return group_of_output_[i] == 0; });
+  if (is_one && !saves_nothing_ && !forward.rest) return release_saved_tensors(node);
   const int keep = keeps_graph();
   if (keep) return keep > 0;
   if (saves_nothing_) return release_kept(node);
   forward.freed.resize(groups_);
   for (size_t i = 0; i < cotangents.size(); ++i)
-    if (cotangents[i]) forward.freed[group_of_output_[i]] = true;
+    if (cotangents[i] && group_of_output_[i] >= 0) forward.freed[group_of_output_[i]] = true;
   const bool all = std::find(forward.freed.begin(), forward.freed.end(), false) == forward.freed.end();
   if (all) forward.rest = PyRef();
   if (all || forward.rest) return !all || release_saved_tensors(node);
   return keep_rest(saved, forward);
+}
+
+// Eager saves nothing for these outputs, and neither do we: what other outputs have freed is not missed.
+bool TrainingFunction::may_run_again(const CompiledBackward& compiled, const Cotangents& cotangents) const {
+  for (size_t i = 0; i < cotangents.defined.size(); ++i)
+    if (cotangents.defined[i] && group_of_output_[i] >= 0) return false;
+  return std::ranges::none_of(compiled.reads, std::identity());
+}
+
+// In place of saved tensors that are not read.
+PyRef TrainingFunction::fill_ins(const Cotangents& cotangents) const {
+  const Py_ssize_t count = static_cast<Py_ssize_t>(plan_.saved.size());
+  PyRef tensors = symbolic::checked(PyTuple_New(count));
+  for (Py_ssize_t i = 0; i < count; ++i)
+    PyTuple_SET_ITEM(tensors.get(), i, Py_NewRef(cotangents.tensors.at(0).get()));
+  return tensors;
 }
 
 bool TrainingFunction::keep_rest(PyObject* saved, ForwardCall& forward) const {

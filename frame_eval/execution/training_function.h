@@ -94,6 +94,8 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   PyRef read_saved(PyObject* node, ForwardCall& forward, const Mask* reads) const;
   PyRef read_saved_in_part(PyObject* node, ForwardCall& forward, const Mask& reads) const;
   bool release(PyObject* node, PyObject* saved, ForwardCall& forward, const Mask& cotangents) const;
+  bool may_run_again(const CompiledBackward& compiled, const Cotangents& cotangents) const;
+  PyRef fill_ins(const Cotangents& cotangents) const;
   bool keep_rest(PyObject* saved, ForwardCall& forward) const;
   PyRef passed_by(PyObject* node, ForwardCall& forward) const;
   PyRef gradient_tuple(const std::vector<int>& inputs, PyObject* const* tensors) const;

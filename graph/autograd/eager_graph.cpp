@@ -79,6 +79,9 @@ std::vector<int> output_groups(const Training& training) {
   // By value id: eager's graph of it, up to the inputs, saves a tensor. What is before it alone is never freed, and is
   // shared by outputs that do not meet: a bias that is expanded once for two products.
   std::vector<bool> saves(function.next_value_id());
+  // By value id: whose groups a reader belongs to. A node that stands for several calls is none of them: each reader has one
+  // of its own, on what the calls share.
+  std::vector<std::vector<int>> shared(function.next_value_id());
   const std::vector<bool> own_constant = own_constants(function);
   for (const auto& node : function.nodes) {
     const int first = node->results.at(0)->id;
@@ -86,17 +89,24 @@ std::vector<int> output_groups(const Training& training) {
     for_each_operand(*node, [&](Value*& operand) {
       if (!saves[operand->id]) return;
       is_deep = true;
-      group[root(operand->id)] = root(first);
+      for (int id : shared[operand->id]) {
+        group[root(id)] = root(first);
+        if (node->is_merged) shared[first].push_back(id);
+      }
     });
+    if (!node->is_merged) shared[first] = {first};
+    std::ranges::sort(shared[first]);
+    shared[first].erase(std::ranges::unique(shared[first]).begin(), shared[first].end());
     for (const Value* result : node->results) {
       group[root(result->id)] = root(first);
+      shared[result->id] = shared[first];
       saves[result->id] = is_deep && differentiated[result->id];
     }
   }
   std::vector<int> groups(function.outputs.size(), -1);
   absl::flat_hash_map<int, int> numbers;
   for (size_t i = 0; i < groups.size(); ++i)
-    if (training.output_differentiable[i])
+    if (training.output_differentiable[i] && saves[function.outputs[i]->id])
       groups[i] =
           numbers.emplace(root(function.outputs[i]->id), static_cast<int>(numbers.size())).first->second;
   return groups;

@@ -12,7 +12,8 @@ namespace cdynamo::graph {
 std::vector<bool> differentiated_values(const Training& training);
 
 // By output: a number that outputs share whose gradients meet on their way in something that saves a tensor; -1 for those
-// that have none. In eager each such group can be freed by a backward of its own.
+// that have none, and whose gradients meet no such thing. In eager each such group can be freed by a backward of its own;
+// where nothing is saved any number of backwards may run.
 std::vector<int> output_groups(const Training& training);
 
 // Would eager's operators save no tensor either? Their backward may run any number of times.

@@ -21,7 +21,10 @@ bool eliminate_common_subexpressions(Graph& core, bool for_training) {
       return nullptr;
     key.add(node);
     const auto [found, is_new] = seen.emplace(key.take(), node.results[0]);
-    return is_new ? nullptr : found->second;
+    if (is_new) return nullptr;
+    Node& first = *found->second->node;
+    first.is_merged |= node.is_merged || first.user_call != node.user_call;
+    return found->second;
   };
   return rewrite_nodes(core, earlier, /*outputs_stay=*/for_training);
 }

@@ -313,6 +313,43 @@ def test_losses_that_share_what_saves_nothing(name):
         torch.testing.assert_close(got, expected)
 
 
+def second_reader_of_one(x):
+    y = x.exp()
+    return y.tanh() * 2, y.tanh() * 3
+
+
+CALLED_TWICE = {
+    "what saves": lambda x: (x.tanh() * 2, x.tanh() * 3),
+    "what saves, and is returned": lambda x: (x.tanh() * 2, x.tanh()),
+    "what saves nothing, and is returned": lambda x: ((x + 1) * x.detach(), x + 1),
+    "several operators": lambda x: (x.softmax(-1) * 2, x.softmax(-1).log()),
+    "on what is shared": second_reader_of_one,
+}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0), (0, 0), (1, 1), (0, 1, 0), (1, 1, 0), (0, 1, 1)])
+@pytest.mark.parametrize("name", CALLED_TWICE)
+def test_equal_calls_have_a_history_each(name, order):
+    def backwards(f):
+        x = torch.linspace(-1, 1, 4).requires_grad_()
+        results, done = f(x), []
+        for i in order:
+            try:
+                results[i].sum().backward()
+            except RuntimeError as error:
+                done.append(str(error))
+            else:
+                done.append(x.grad.clone())
+        return done
+
+    function = CALLED_TWICE[name]
+    for got, expected in zip(backwards(cdynamo.optimize(function)), backwards(function), strict=True):
+        if isinstance(expected, str) or isinstance(got, str):
+            assert got == expected
+        else:
+            torch.testing.assert_close(got, expected)
+
+
 def test_what_waits_for_the_other_backward_may_not_be_written_to():
     function = lambda x, y: (x.exp(), y.exp())
     for f in (function, cdynamo.optimize(function)):
