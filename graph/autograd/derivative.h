@@ -32,4 +32,10 @@ struct Derivative {
 Tensor permute_folded(Tensor x, Dims dims);
 inline Tensor transpose_folded(Tensor matrix) { return permute_folded(matrix, {1, 0}); }
 
+// core.argmax (core.argmin) of the operand and dims of this core.max (core.min), where the graph has it: eager's operator
+// saves the index and not its operand. Null where there is none.
+Value* index_of_extreme(const Graph& graph, const Node& extreme);
+// Appends it for those of one dim; what is not read is dead code.
+void add_indices_of_extremes(Graph& function);
+
 }  // namespace cdynamo::graph

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "graph/autograd/autograd.h"
+#include "graph/autograd/derivative.h"
 #include "graph/autograd/eager_graph.h"
 #include "graph/autograd/gradient_strides.h"
 #include "graph/autograd/linearity.h"
@@ -324,6 +325,7 @@ void refuse_random_in_regions(const Graph& function) {
 Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_wanted,
                        std::vector<bool> output_differentiable, const PartitionOptions& options) {
   refuse_random_in_regions(*function);
+  add_indices_of_extremes(*function);
   Training training{.function = std::move(function),
                     .input_wanted = std::move(input_wanted),
                     .output_differentiable = std::move(output_differentiable),

@@ -151,7 +151,8 @@ void selected_derivative(Derivative& d, const char* index_op) {
   const Dims dims = d.args.constants("dims");
   Tensor x = d.operand(0);
   if (dims.size() == 1) {
-    Tensor index = reduce(index_op, x, dims, true);
+    Value* known = index_of_extreme(d.builder.graph(), d.node);
+    Tensor index = known ? unsqueeze(wrap(d.builder, known), dims[0]) : reduce(index_op, x, dims, true);
     Tensor hit = eq(iota(d.builder, x.sizes(), dims[0], DType::kI64), index);
     d.set(0, where(hit, restore(d, d.grad()), 0.0));
     return;

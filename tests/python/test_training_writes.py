@@ -42,6 +42,7 @@ FUNCTIONS = {
     "a negative is saved": lambda x, i: ((-x).amax(0),),
     "one operator saves its operand": lambda x, i: (torch.nn.functional.gelu(x),),
     "an operand is saved": lambda x, i: (i * x,),
+    "an index is saved": lambda x, i: (x.view(2, 2).max(0).values, x.view(2, 2).min(1, keepdim=True)[0], x * 1),
     "a result has the content of what is saved": lambda x, i: (x.exp() * 1,),
     "a call is made twice": lambda x, i: (x.exp() * 2, x.exp() + 0, x.exp()),
     "of several results": lambda x, i: (x + 1, x * x),
@@ -61,6 +62,22 @@ def test_what_is_not_saved_may_be_written_to(name, written):
             assert str(got) == str(expected)
         else:  # something else was saved, which nobody has written to
             assert str(got) == str(gradients(function, lambda *_: None, number))
+
+
+@pytest.mark.parametrize("largest", [torch.max, torch.min])
+def test_the_operand_of_a_largest_element_may_be_written_to_inside(largest):
+    def f(x):
+        values = largest(x, 0).values
+        x *= 2
+        return values, x
+
+    compiled = cdynamo.optimize(f)
+
+    def gradient(f):
+        x = torch.tensor([[1.0, 5.0, 2.0], [4.0, 3.0, 2.0]], requires_grad=True)
+        return torch.autograd.grad(sum(result.sum() for result in f(x * 1)), x)[0]
+
+    assert torch.equal(gradient(compiled), gradient(f))
 
 
 COPIES = {
