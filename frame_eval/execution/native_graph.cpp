@@ -74,7 +74,7 @@ bool is_array(PyObject* object) { return symbolic::tensor_kind(object) == symbol
 
 // A tensor of no dims on the host, whatever the default device is.
 PyRef number_as_tensor(PyObject* number) {
-  const char* dtype = PyFloat_CheckExact(number) ? "float64" : "int64";
+  const char* dtype = PyFloat_Check(number) ? "float64" : "int64";
   PyRef arguments = PyRef::steal(PyTuple_Pack(1, number));
   PyRef options = PyRef::steal(
       Py_BuildValue("{s:O,s:s}", "dtype", symbolic::library_object("torch", dtype), "device", "cpu"));
@@ -85,7 +85,7 @@ PyRef number_as_tensor(PyObject* number) {
 
 // An array or a number as a tensor for PyTorch's autograd, a copy where there is none on its memory or PyTorch would warn.
 PyRef as_tensor(PyObject* object) {
-  if (PyFloat_CheckExact(object) || PyLong_CheckExact(object)) return number_as_tensor(object);
+  if (PyFloat_Check(object) || PyLong_Check(object)) return number_as_tensor(object);
   if (!is_array(object)) return PyRef::borrow(object);
   symbolic::TensorInfo info;
   symbolic::read_tensor(object, &info);

@@ -573,3 +573,18 @@ def test_a_backend_gets_a_graph_of_tensors(trace):
     assert_equal(compiled(f32(2, 3), f64(2, 3)), f(f32(2, 3), f64(2, 3)))
     (module, kinds) = seen[0]
     assert isinstance(module, torch.fx.GraphModule) and set(kinds) == {torch.Tensor}
+
+
+def test_a_numpy_number_that_a_backward_reads():
+    def f(x, n):
+        return x * n, n + 1
+
+    compiled = cdynamo.optimize(f)
+    for n in (2.0, 3.0, 4.5):
+        x = torch.arange(3.0, dtype=torch.float64).requires_grad_()
+        result, more = compiled(x, np.float64(n))
+        expected, expected_more = f(x, np.float64(n))
+        assert torch.equal(result, expected)
+        assert type(more) is type(expected_more) and more == expected_more
+        result.sum().backward()
+        assert x.grad.tolist() == [n] * 3
