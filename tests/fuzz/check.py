@@ -114,13 +114,28 @@ def keeping_graphs() -> Iterator[None]:
 
 
 def add_calls_of_copies(program: Program, seen: list[dict]) -> None:
-    """What eager's calls would do, and their gradients be, if its operators saved copies, and no backward freed them."""
+    """What eager's calls would do, and their gradients be, if its operators saved copies, and no backward freed them; with
+    copies of all, and of what eager would refuse to read alone (not of what is written to through `.data`)."""
     # Not allow_mutation_on_saved_tensors(): it copies before writes, and misses those through views of another place.
-    copies = compare.torch.autograd.graph.saved_tensors_hooks(lambda saved: saved.detach().clone(), lambda copy: copy)
-    with copies, keeping_graphs():
-        space, _ = load(program)
-        for call, again in zip(seen, run_calls(space["f"], space, program.trains), strict=True):
-            call["copies"] = again
+    for which, unpack in (("copies", copy_of), ("copies of written", copy_where_written)):
+        hooks = compare.torch.autograd.graph.saved_tensors_hooks(alias_and_copy, unpack)
+        with hooks, keeping_graphs():
+            space, _ = load(program)
+            for call, again in zip(seen, run_calls(space["f"], space, program.trains), strict=True):
+                call[which] = again
+
+
+def alias_and_copy(saved: Any) -> tuple[Any, Any, int]:
+    return saved.detach(), saved.detach().clone(), saved._version
+
+
+def copy_of(saved: tuple[Any, Any, int]) -> Any:
+    return saved[1]
+
+
+def copy_where_written(saved: tuple[Any, Any, int]) -> Any:
+    alias, copy, version = saved
+    return alias if alias._version == version else copy
 
 
 def run_compiled(program: Program, backend: str) -> list[dict]:
