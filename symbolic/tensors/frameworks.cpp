@@ -58,6 +58,12 @@ void require_tensor_form(Executor& ex, const Value* array) {
       break_graph("CD0409", "a tensor of an array with negative strides");
 }
 
+// As NumPy has them of an array without items that is made of a tensor.
+void zero_strides_if_empty(graph::TensorType& type) {
+  if (std::ranges::find(type.sizes, Sym(int64_t{0})) == type.sizes.end()) return;
+  std::ranges::fill(type.strides, Sym(int64_t{0}));
+}
+
 // The leaves of arguments, of which lists and tuples may hold some.
 template <typename F>
 ValuePtr map_leaves(Executor& ex, const ValuePtr& value, F&& leaf) {
@@ -99,6 +105,7 @@ ValuePtr array_of_tensor(Executor& ex, const ValuePtr& tensor, bool force) {
   return recorded_call(ex, "call_method", PyRef::borrow(interned("numpy")), args, [&] {
     Value* shared = append_call1(ex, "data", {self.value()});
     shared->type.weak = false;
+    zero_strides_if_empty(shared->type);
     return numpy_array_value(ex, shared);
   });
 }
