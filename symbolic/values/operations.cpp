@@ -48,14 +48,6 @@ ValuePtr repeated(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr&
   return sequence->binary(ex, nb_op, ex.constant_int(index_argument(ex, count)), !is_left);
 }
 
-ValuePtr compare_constants(Executor& ex, int py_op, const ValuePtr& left, const ValuePtr& right) {
-  const auto left_object = left->as_constant();
-  const auto right_object = left_object ? right->as_constant() : std::nullopt;
-  if (!right_object) return nullptr;
-  return wrap_fresh(ex,
-                    checked_user(ex, PyObject_RichCompare(left_object->get(), right_object->get(), py_op)));
-}
-
 }  // namespace
 
 ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
@@ -76,8 +68,6 @@ ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const 
   if (reflected_first)
     if (ValuePtr result = right->compare(ex, kComparisons[py_op].swapped, left)) return result;
   if (ValuePtr result = left->compare(ex, py_op, right)) return result;
-  // Not the other way round: an error says which operand was the left one.
-  if (ValuePtr result = compare_constants(ex, py_op, left, right)) return result;
   if (!reflected_first)
     if (ValuePtr result = right->compare(ex, kComparisons[py_op].swapped, left)) return result;
   if (py_op == Py_EQ || py_op == Py_NE) {

@@ -37,6 +37,7 @@ TORCH = {
     "upsample_nearest3d": (lambda x: F.interpolate(x * x, size=(2, 2, 4)), [(1, 1, 2, 1, 2)]),
     "core.prod": (lambda x: x.prod(1), [(2, 3)]),
     "core.min": (lambda x: (x * x).min(0)[0], [(2, 3)]),
+    "core.logcumsumexp": (lambda x: x.logcumsumexp(1), [(2, 3)]),
     "core.broadcast_tensors": (lambda x, y: _VF.broadcast_tensors([x * x, y * y]), [(2, 3), (3,)]),
     "core.meshgrid": (lambda x, y: _VF.meshgrid([x * x, y * y], indexing="ij"), [(2,), (3,)]),
     "core.sdpa": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), [(1, 1, 3, 2)] * 3),
