@@ -51,6 +51,7 @@ struct Value {
   std::string name;            // "add_3": unique in its graph
   int id = -1;                 // dense, unique in its graph
   bool requires_grad = false;  // captured graphs: as the tensor's is in eager
+  bool has_history = false;    // inputs of those: the engine calls something of the program's behind it
 };
 
 // Which library a call is one of: it decides promotion, default dtypes, strides and errors.

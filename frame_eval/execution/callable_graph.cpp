@@ -11,6 +11,7 @@
 #include "frame_eval/reports/graph_description.h"
 #include "graph/index_operands.h"
 #include "graph/op.h"
+#include "graph/passes/view_step.h"
 #include "symbolic/interop/numpy_access.h"
 
 namespace cdynamo::frame_eval {
@@ -101,7 +102,13 @@ const graph::Value* storage_of(const graph::Value* value) {
   return value;
 }
 
-void add_written_inputs(const graph::Graph& graph, const graph::Node& node, std::vector<int>& written) {
+struct WrittenInput {
+  int input;
+  bool changes_history;  // a write is one that autograd records
+};
+
+void add_written_inputs(const graph::Graph& graph, const graph::Node& node,
+                        std::vector<WrittenInput>& written) {
   const std::vector<graph::Param>& params = node.op->parsed.at(node.overload).params;
   for (size_t i = 0; i < node.args.size() && i < params.size(); ++i) {
     const auto* value = std::get_if<graph::Value*>(&node.args[i]);
@@ -110,7 +117,12 @@ void add_written_inputs(const graph::Graph& graph, const graph::Node& node, std:
     const auto input = std::ranges::find(graph.inputs, storage);
     if (input == graph.inputs.end()) continue;
     const int index = static_cast<int>(input - graph.inputs.begin());
-    if (std::ranges::find(written, index) == written.end()) written.push_back(index);
+    const auto known = std::ranges::find(written, index, &WrittenInput::input);
+    const bool is_recorded = !node.no_grad && !graph::view_history(*value).detached;
+    if (known == written.end())
+      written.push_back({index, is_recorded});
+    else
+      known->changes_history |= is_recorded;
   }
 }
 
@@ -124,8 +136,8 @@ bool may_run_again(const graph::Node& node) {
 }
 
 // What has to be as it was where a call that failed on its way begins anew. Nullopt: that cannot be had.
-std::optional<std::vector<int>> left_behind(const graph::Graph& graph) {
-  std::vector<int> written;
+std::optional<std::vector<WrittenInput>> left_behind(const graph::Graph& graph) {
+  std::vector<WrittenInput> written;
   bool may_fail = false;
   for (const auto& node : graph.nodes) {
     if (!may_run_again(*node)) return std::nullopt;
@@ -145,12 +157,12 @@ bool is_array(PyObject* object) {
 // Inputs as they are before a graph writes to them.
 class KeptInputs {
  public:
-  KeptInputs(const Bindings& bindings, const std::vector<int>& written) {
-    for (int input : written) {
+  KeptInputs(const Bindings& bindings, const std::vector<WrittenInput>& written) {
+    for (const auto& [input, changes_history] : written) {
       PyRef memory = PyRef::borrow(bindings.inputs[input]);
       if (!is_array(memory.get())) {
         const PyRef history = checked(PyObject_GetAttrString(memory.get(), "requires_grad"));
-        complete_ &= history.get() == Py_False;
+        complete_ &= !changes_history || history.get() == Py_False;
         if (!complete_) return;
         memory = checked(PyObject_CallMethod(memory.get(), "detach", nullptr));
       }
@@ -174,7 +186,7 @@ class CallableGraph : public CompiledGraph {
  public:
   // `replay` runs the program's calls one by one; null: `callable` does. `ints`: symbols that come after the inputs.
   CallableGraph(std::string backend, PyRef callable, PyRef replay, std::vector<int> ints,
-                std::vector<OutputForm> forms, std::optional<std::vector<int>> left_behind)
+                std::vector<OutputForm> forms, std::optional<std::vector<WrittenInput>> left_behind)
       : backend_(std::move(backend)),
         callable_(std::move(callable)),
         replay_(std::move(replay)),
@@ -264,7 +276,8 @@ class CallableGraph : public CompiledGraph {
   PyRef callable_, replay_;
   std::vector<int> ints_;
   std::vector<OutputForm> forms_;
-  std::optional<std::vector<int>> left_behind_;  // inputs that are written to; nullopt: it cannot run again
+  std::optional<std::vector<WrittenInput>>
+      left_behind_;  // inputs that are written to; nullopt: it cannot run again
 };
 
 // What the bridge raised. BackendCompilerFailed goes to the user; another error is one of ours.

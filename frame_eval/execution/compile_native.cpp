@@ -57,8 +57,11 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
                                                    const graph::Prepared& prepared,
                                                    const symbolic::LibraryCalls* library, CompileFn compile,
                                                    NativeReport& report) {
-  std::vector<bool> wanted, differentiable(prepared.core->outputs.size());
-  for (const graph::Value* input : captured.inputs) wanted.push_back(input->requires_grad);
+  std::vector<bool> wanted, history, differentiable(prepared.core->outputs.size());
+  for (const graph::Value* input : captured.inputs) {
+    wanted.push_back(input->requires_grad);
+    history.push_back(input->has_history);
+  }
   for (size_t i = 0; i < prepared.outputs.size(); ++i) {
     const OutputAlias& alias = prepared.outputs[i];
     if (captured.outputs[i]->requires_grad &&
@@ -72,6 +75,7 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = wanted[i] && behind[i];
   }
   auto training = TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
+                                         std::move(history),
                                          {.memory_budget = global_config().memory_budget,
                                           .gains_by_channels_last = lowering::gains_by_channels_last},
                                          std::move(compile));

@@ -102,7 +102,8 @@ ViewForm view_form(const graph::Value* output, const std::vector<graph::Captured
   const std::string_view name = output->node->op->name;
   form.is_one_of_several = form.history.one_of_several && !form.history.no_grad;
   form.is_unbound = name == "unbind";
-  form.is_whole = (name == "detach" || name == "data") && operand == form.history.root;
+  form.is_whole =
+      (name == "detach" || name == "data" || name == "from_numpy") && operand == form.history.root;
   if (form.history.special() || (form.history.root->requires_grad && !form.history.root->node))
     form.is_stale = std::ranges::any_of(writes, [&](const graph::CapturedWrite& write) {
       return write.node->id > output->node->id &&
@@ -206,11 +207,17 @@ void NativeGraph::note_histories(const symbolic::CaptureResult& capture) {
     views_.push_back(view_form(output, writes));
     any_stale_ |= views_.back().is_stale;
   }
+  std::vector<bool> is_recorded(
+      capture.graph->next_value_id());  // eager's autograd notes a call that reads it
+  for (const auto& node : capture.graph->nodes)
+    if (std::ranges::any_of(node->results, [](const graph::Value* result) { return result->requires_grad; }))
+      graph::for_each_operand(*node, [&](graph::Value*& operand) { is_recorded[operand->id] = true; });
   for (size_t i = 0; i < capture.graph->inputs.size(); ++i) {
+    const graph::Value* input = capture.graph->inputs[i];
     const bool is_viewed = std::ranges::any_of(outputs_, [&](const OutputAlias& output) {
       return output.kind == OutputAlias::kViewOfInput && output.index == static_cast<int>(i);
     });
-    if (capture.graph->inputs[i]->requires_grad && (training_ || is_viewed))
+    if (input->requires_grad && (training_ || is_viewed || is_recorded[input->id]))
       read_histories_.push_back(static_cast<int>(i));
   }
 }
@@ -453,7 +460,11 @@ PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols
     return array && !form.is_whole ? strided(array.get()) : array;
   }
   PyRef detached;
-  if (form.history.detached || (!requires_grad_[output] && symbolic::requires_grad(base))) {
+  if (form.history.own_storage) {
+    detached = tensor_on(array_on(base));
+    if (!detached || form.is_whole) return detached;
+    base = detached.get();
+  } else if (form.history.detached || (!requires_grad_[output] && symbolic::requires_grad(base))) {
     detached = form.history.has_own_counter() ? PyRef::steal(PyObject_GetAttrString(base, "data"))
                                               : PyRef::steal(PyObject_CallMethod(base, "detach", nullptr));
     if (!detached || form.is_whole) return detached;

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "frame_eval/execution/executable_call.h"
+#include "frame_eval/execution/training_saved.h"
 #include "frame_eval/reports/graph_description.h"
 #include "graph/autograd/autograd.h"
-#include "graph/autograd/eager_graph.h"
 #include "graph/op.h"
 #include "graph/passes.h"
 #include "graph/strides.h"
@@ -26,33 +26,6 @@ using graph::Gradient;
 using graph::Graph;
 using graph::SavedValue;
 
-class State : public NodeState {
- public:
-  State(std::shared_ptr<TrainingFunction> function, TrainingFunction::ForwardCall forward)
-      : function_(std::move(function)), forward_(std::move(forward)) {}
-  PyRef backward(PyObject* node, PyObject* const* cotangents, Py_ssize_t count) override {
-    return function_->backward(node, forward_, cotangents, count);
-  }
-
- private:
-  std::shared_ptr<TrainingFunction> function_;
-  TrainingFunction::ForwardCall forward_;
-};
-
-PyRef raise(PyObject* type, const std::string& message) {
-  PyErr_SetString(type, message.c_str());
-  return {};
-}
-
-PyRef raise_second_time() {
-  return raise(
-      PyExc_RuntimeError,
-      "Trying to backward through the graph a second time (or directly access saved tensors after they "
-      "have already been freed). Saved intermediate values of the graph are freed when you call "
-      ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
-      "graph a second time or if you need to access saved tensors after calling backward.");
-}
-
 // The obstacle to reading it, or empty.
 std::string read_plain(PyObject* tensor, runtime::TensorView& view) {
   symbolic::TensorInfo info;
@@ -65,21 +38,6 @@ bool read_view(PyObject* tensor, runtime::TensorView& view) {
   const std::string obstacle = read_plain(tensor, view);
   if (!obstacle.empty()) raise(PyExc_RuntimeError, "a compiled backward got " + obstacle);
   return obstacle.empty();
-}
-
-// Counts the writes to a tensor; -1 where it has no such count.
-int64_t version_of(PyObject* tensor) {
-  static PyObject* name = PyUnicode_InternFromString("_version");
-  PyRef version = PyRef::steal(PyObject_GetAttr(tensor, name));
-  const int64_t value = version ? PyLong_AsLongLong(version.get()) : -1;
-  if (PyErr_Occurred()) PyErr_Clear();
-  return value;
-}
-
-// The tensor as it is now: where `.data` is assigned later, the original is another, and eager's operators mostly hold views.
-PyRef alias_of(PyObject* tensor) {
-  static PyObject* name = PyUnicode_InternFromString("detach");
-  return PyRef::steal(PyObject_CallMethodNoArgs(tensor, name));
 }
 
 std::vector<int64_t> evaluate(const graph::SymContext& sym, const std::vector<graph::Sym>& extents,
@@ -119,11 +77,9 @@ PyRef with_strides(PyObject* tensor, const std::vector<int64_t>& strides) {
 
 }  // namespace
 
-std::shared_ptr<TrainingFunction> TrainingFunction::make(std::unique_ptr<Graph> function,
-                                                         std::vector<bool> input_wanted,
-                                                         std::vector<bool> output_differentiable,
-                                                         const graph::PartitionOptions& options,
-                                                         CompileFn compile) {
+std::shared_ptr<TrainingFunction> TrainingFunction::make(
+    std::unique_ptr<Graph> function, std::vector<bool> input_wanted, std::vector<bool> output_differentiable,
+    std::vector<bool> input_has_history, const graph::PartitionOptions& options, CompileFn compile) {
   auto made = std::make_shared<TrainingFunction>();
   made->options_ = options;
   made->compile_ = std::move(compile);
@@ -131,71 +87,68 @@ std::shared_ptr<TrainingFunction> TrainingFunction::make(std::unique_ptr<Graph> 
   // Where no gradient flows at all the results have a history all the same.
   std::vector<bool> behind = graph::inputs_behind(*function, output_differentiable);
   if (std::ranges::none_of(behind, std::identity())) behind.assign(behind.size(), true);
-  for (size_t i = 0; i < input_wanted.size(); ++i) {
-    input_wanted[i] = input_wanted[i] && behind[i];
-    if (input_wanted[i]) made->node_inputs_.push_back(static_cast<int>(i));
-  }
-  for (size_t i = 0; i < output_differentiable.size(); ++i)
-    if (output_differentiable[i]) made->node_outputs_.push_back(static_cast<int>(i));
+  for (size_t i = 0; i < input_wanted.size(); ++i) input_wanted[i] = input_wanted[i] && behind[i];
   made->plan_ = graph::make_training(std::move(function), std::move(input_wanted),
                                      std::move(output_differentiable), options);
-  made->is_saved_.resize(made->plan_.function->inputs.size());
-  for (const SavedValue& saved : made->plan_.saved)
-    if (saved.kind == SavedValue::kInput) made->is_saved_[saved.index] = true;
+  made->plan_.input_has_history = std::move(input_has_history);
   made->group_of_output_ = graph::output_groups(made->plan_);
-  for (int group : made->group_of_output_) made->groups_ = std::max(made->groups_, group + 1);
-  made->saves_nothing_ = graph::saves_nothing(made->plan_);
   made->overwritten_ = graph::overwritten_inputs(made->plan_);
   made->forward_ = made->compile_("forward", *made->plan_.forward);
-  // Compiled now, while what it assumes of sizes can still become guards.
-  made->backward_of(made->plan_.output_differentiable, made->plan_.input_wanted);
+  made->make_parts();
   made->known_guards_ = made->plan_.function->sym->guards().size();
   return made;
 }
 
-bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t>& symbols,
-                              std::vector<PyRef>& fresh) {
-  NodeRequest request;
-  ForwardCall forward{.symbols = symbols, .versions = {}};
-  for (size_t i = 0; i < plan_.function->inputs.size(); ++i)
-    forward.versions.push_back(is_saved_[i] ? -1 : version_of(inputs[i]));
-  for (int input : node_inputs_) request.inputs.push_back(inputs[input]);
-  for (int output : node_outputs_) request.outputs.push_back(fresh[output]);
-  std::vector<PyRef> aliases;
-  for (const SavedValue& saved : plan_.saved) {
-    if (saved.kind == SavedValue::kInput) {
-      aliases.push_back(alias_of(inputs[saved.index]));
-      if (!aliases.back()) return false;
-      request.saved.push_back(aliases.back().get());
-    } else {
-      request.saved.push_back(fresh[saved.index].get());
-    }
+// Backwards are compiled now, while what they assume of sizes can still become guards.
+void TrainingFunction::make_parts() {
+  const size_t saved = plan_.saved.size();
+  Mask is_read(saved);  // by the backward of any part
+  std::vector<Mask> reads;
+  for (graph::History& history : graph::histories(plan_)) {
+    NodePart part{.history = std::move(history)};
+    Mask outputs(plan_.output_differentiable.size()), inputs(plan_.input_wanted.size());
+    for (int output : part.history.outputs) outputs[output] = true;
+    for (int input : part.history.inputs) inputs[input] = true;
+    reads.push_back(backward_of(outputs, inputs).reads);
+    for (size_t i = 0; i < saved; ++i) is_read[i] = is_read[i] || reads.back()[i];
+    parts_.push_back(std::move(part));
   }
-  if (node_outputs_.size() > 1)
-    for (PyObject* saved : request.saved) forward.saved_versions.push_back(version_of(saved));
-  request.state = std::make_unique<State>(shared_from_this(), std::move(forward));
-  // Higher derivatives start from the inputs again.
-  const size_t count = plan_.function->inputs.size();
-  request.kept = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
-  if (!request.kept) return false;
-  for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(request.kept.get(), i, Py_NewRef(inputs[i]));
-  if (!attach_node(request)) return false;
-  for (size_t i = 0; i < node_outputs_.size(); ++i) fresh[node_outputs_[i]] = std::move(request.outputs[i]);
-  return true;
+  int groups = 0;
+  for (int group : group_of_output_) groups = std::max(groups, group + 1);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    NodePart& part = parts_[i];
+    // What only higher derivatives read is kept by each.
+    for (size_t k = 0; k < saved; ++k)
+      if (reads[i][k] || !is_read[k]) part.saved.push_back(static_cast<int>(k));
+    part.saves_input.resize(plan_.function->inputs.size());
+    for (int index : part.saved)
+      if (plan_.saved[index].kind == SavedValue::kInput) part.saves_input[plan_.saved[index].index] = true;
+    part.elsewhere.assign(groups, true);
+    bool is_free = false;  // an output whose gradients meet nothing that is saved
+    for (int output : part.history.outputs) {
+      const int group = group_of_output_[output];
+      if (group >= 0) part.elsewhere[group] = false;
+      is_free |= group < 0;
+    }
+    const auto own = std::ranges::count(part.elsewhere, false);
+    part.is_one_group = own == 1 && !is_free;
+    part.saves_nothing = own == 0 && part.saved.empty();
+  }
 }
 
-PyRef TrainingFunction::backward(PyObject* node, ForwardCall& forward, PyObject* const* cotangents,
-                                 Py_ssize_t count) {
+PyRef TrainingFunction::backward(int history, PyObject* node, ForwardCall& forward,
+                                 PyObject* const* cotangents, Py_ssize_t count) {
+  const NodePart& part = parts_[history];
   const std::vector<int64_t>& symbols = forward.symbols;
   const std::vector<bool> needed = needed_gradients(node);
-  if (needed.size() != node_inputs_.size()) {
+  if (needed.size() != part.history.inputs.size()) {
     if (PyErr_Occurred()) return {};
     return raise(PyExc_SystemError, "an autograd node has another number of inputs");
   }
-  const Mask gradients = wanted_gradients(needed);
+  const Mask gradients = wanted_gradients(part, needed);
   Cotangents incoming;
-  if (!read_cotangents(cotangents, count, symbols, incoming)) return {};
-  if (incoming.tensors.empty()) return passed_by(node, forward);
+  if (!read_cotangents(part, cotangents, count, symbols, incoming)) return {};
+  if (incoming.tensors.empty()) return passed_by(part, node, forward);
   for (size_t i = 0; !forward.freed.empty() && i < incoming.defined.size(); ++i)
     if (incoming.defined[i] && group_of_output_[i] >= 0 && forward.freed[group_of_output_[i]])
       return raise_second_time();
@@ -203,139 +156,39 @@ PyRef TrainingFunction::backward(PyObject* node, ForwardCall& forward, PyObject*
   CompiledBackward* compiled = is_compiled ? &backward_of(incoming.defined, gradients) : nullptr;
   if (compiled) check_guards(known_guards_, symbols);
   // Read in any case: raises where they were freed, or written to since.
-  PyRef saved = read_saved(node, forward, compiled ? &compiled->reads : nullptr);
+  PyObject* const filler = incoming.tensors.at(0).get();
+  PyRef saved = read_saved(part, node, forward, compiled ? &compiled->reads : nullptr);
   if (!saved && compiled && may_run_again(*compiled, incoming)) {
     PyErr_Clear();
-    return run(*compiled, fill_ins(incoming), incoming, symbols);
+    return run(part, *compiled, all_saved(part, nullptr, filler), incoming, symbols);
   }
   if (!saved) return {};
-  if (!incoming.are_plain) return run_in_python(node, saved.get(), gradients, incoming, forward);
-  if (!compiled) return run_differentiably(node, saved.get(), gradients, incoming, forward);
-  if (!release(node, saved.get(), forward, incoming.defined)) return {};
-  return run(*compiled, std::move(saved), incoming, symbols);
+  PyRef all = all_saved(part, saved.get(), filler);
+  if (!all) return {};
+  if (!incoming.are_plain) return run_in_python(part, node, all.get(), gradients, incoming, forward);
+  if (!compiled) return run_differentiably(part, node, all.get(), gradients, incoming, forward);
+  if (!release(part, node, saved.get(), forward, incoming.defined)) return {};
+  saved = PyRef();
+  return run(part, *compiled, std::move(all), incoming, symbols);
 }
 
-// The engine comes by with no gradient where a compiled function behind this one has results that do not meet; in eager's
-// graph it would not come here, and frees nothing. (The engine itself lets go of what the node has saved.)
-PyRef TrainingFunction::passed_by(PyObject* node, ForwardCall& forward) const {
-  const int keep = keeps_graph();
-  if (keep < 0) return {};
-  const Mask reads(plan_.saved.size(), false);
-  if (!keep && !saves_nothing_ && !forward.rest) {
-    if (PyRef saved = read_saved(node, forward, &reads)) {
-      if (!keep_rest(saved.get(), forward)) return {};
-    } else {
-      PyErr_Clear();  // it was freed, or written to: the next backward says so
-    }
-  }
-  return gradient_tuple({}, nullptr);
-}
-
-// What eager would free after a backward from these outputs. What several outputs do not share goes when a backward
-// has come from each.
-bool TrainingFunction::release(PyObject* node, PyObject* saved, ForwardCall& forward,
-                               const Mask& cotangents) const {
-  const bool is_one = std::ranges::all_of(node_outputs_, [&](int i) { return group_of_output_[i] == 0; });
-  if (is_one && !saves_nothing_ && !forward.rest) return release_saved_tensors(node);
-  const int keep = keeps_graph();
-  if (keep) return keep > 0;
-  if (saves_nothing_) return release_kept(node);
-  forward.freed.resize(groups_);
-  for (size_t i = 0; i < cotangents.size(); ++i)
-    if (cotangents[i] && group_of_output_[i] >= 0) forward.freed[group_of_output_[i]] = true;
-  const bool all = std::find(forward.freed.begin(), forward.freed.end(), false) == forward.freed.end();
-  if (all) forward.rest = PyRef();
-  if (all || forward.rest) return !all || release_saved_tensors(node);
-  return keep_rest(saved, forward);
-}
-
-// Eager saves nothing for these outputs, and neither do we: what other outputs have freed is not missed.
-bool TrainingFunction::may_run_again(const CompiledBackward& compiled, const Cotangents& cotangents) const {
-  for (size_t i = 0; i < cotangents.defined.size(); ++i)
-    if (cotangents.defined[i] && group_of_output_[i] >= 0) return false;
-  return std::ranges::none_of(compiled.reads, std::identity());
-}
-
-// In place of saved tensors that are not read.
-PyRef TrainingFunction::fill_ins(const Cotangents& cotangents) const {
-  const Py_ssize_t count = static_cast<Py_ssize_t>(plan_.saved.size());
-  PyRef tensors = symbolic::checked(PyTuple_New(count));
-  for (Py_ssize_t i = 0; i < count; ++i)
-    PyTuple_SET_ITEM(tensors.get(), i, Py_NewRef(cotangents.tensors.at(0).get()));
-  return tensors;
-}
-
-bool TrainingFunction::keep_rest(PyObject* saved, ForwardCall& forward) const {
-  forward.rest = PyRef::steal(PyTuple_New(PyTuple_GET_SIZE(saved)));
-  for (Py_ssize_t i = 0; forward.rest && i < PyTuple_GET_SIZE(saved); ++i) {
-    // Results among them would hold the node that holds them.
-    PyRef tensor = alias_of(PyTuple_GET_ITEM(saved, i));
-    if (!tensor) return false;
-    // What was written to before, and not read by this backward, stays stale.
-    const bool is_stale = !forward.stale.empty() && forward.stale[i];
-    forward.rest_versions.push_back(is_stale ? -2 : version_of(tensor.get()));
-    PyTuple_SET_ITEM(forward.rest.get(), i, tensor.release());
-  }
-  return static_cast<bool>(forward.rest);
-}
-
-PyRef TrainingFunction::read_saved(PyObject* node, ForwardCall& forward, const Mask* reads) const {
-  if (saves_nothing_) return PyRef::steal(PyTuple_New(0));
-  if (!forward.rest) {
-    PyRef saved = saved_tensors(node);
-    return saved || !reads ? std::move(saved) : read_saved_in_part(node, forward, *reads);
-  }
-  for (size_t i = 0; i < forward.rest_versions.size(); ++i)
-    if ((!reads || (*reads)[i]) &&
-        version_of(PyTuple_GET_ITEM(forward.rest.get(), i)) != forward.rest_versions[i])
-      return raise(
-          PyExc_RuntimeError,
-          "one of the variables needed for gradient computation has been modified by an inplace operation: "
-          "what a compiled function saved for the backward of several results");
-  return forward.rest;
-}
-
-// In eager each operator saves for itself, and what an operator has saved that no gradient comes to may be written to.
-// Called with PyTorch's error set, which stays where something that is read was written to, or all was freed.
-PyRef TrainingFunction::read_saved_in_part(PyObject* node, ForwardCall& forward, const Mask& reads) const {
-  if (forward.saved_versions.empty() || !PyErr_ExceptionMatches(PyExc_RuntimeError)) return {};
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  Mask stale;
-  PyRef tensors = unchecked_saved_tensors(node);
-  bool usable = tensors && PyTuple_GET_SIZE(tensors.get()) == static_cast<Py_ssize_t>(reads.size());
-  for (size_t i = 0; usable && i < reads.size(); ++i) {
-    stale.push_back(version_of(PyTuple_GET_ITEM(tensors.get(), i)) != forward.saved_versions[i]);
-    usable = !reads[i] || !stale[i];
-  }
-  PyErr_Clear();
-  if (!usable) {
-    PyErr_Restore(type, value, traceback);
-    return {};
-  }
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
-  forward.stale = std::move(stale);
-  return tensors;
-}
-
-TrainingFunction::Mask TrainingFunction::wanted_gradients(const std::vector<bool>& needed) const {
+TrainingFunction::Mask TrainingFunction::wanted_gradients(const NodePart& part,
+                                                          const std::vector<bool>& needed) const {
   Mask gradients(plan_.input_wanted.size());
-  for (size_t i = 0; i < needed.size(); ++i) gradients[node_inputs_[i]] = needed[i];
+  for (size_t i = 0; i < needed.size(); ++i) gradients[part.history.inputs[i]] = needed[i];
   return gradients;
 }
 
-bool TrainingFunction::read_cotangents(PyObject* const* cotangents, Py_ssize_t count,
+bool TrainingFunction::read_cotangents(const NodePart& part, PyObject* const* cotangents, Py_ssize_t count,
                                        const std::vector<int64_t>& symbols, Cotangents& result) const {
-  if (count != static_cast<Py_ssize_t>(node_outputs_.size())) {
+  if (count != static_cast<Py_ssize_t>(part.history.outputs.size())) {
     raise(PyExc_SystemError, "an autograd node got another number of gradients than it has outputs");
     return false;
   }
   result.defined.assign(plan_.output_differentiable.size(), false);
   for (Py_ssize_t i = 0; i < count; ++i) {
     if (cotangents[i] == Py_None) continue;
-    const graph::TensorType& expected = plan_.function->outputs[node_outputs_[i]]->type;
+    const graph::TensorType& expected = plan_.function->outputs[part.history.outputs[i]]->type;
     runtime::TensorView view;
     PyRef tensor = PyRef::borrow(cotangents[i]);
     if (read_plain(cotangents[i], view).empty()) {
@@ -347,7 +200,7 @@ bool TrainingFunction::read_cotangents(PyObject* const* cotangents, Py_ssize_t c
     } else {
       result.are_plain = false;
     }
-    result.defined[node_outputs_[i]] = true;
+    result.defined[part.history.outputs[i]] = true;
     result.tensors.push_back(std::move(tensor));
   }
   return true;
@@ -378,8 +231,8 @@ void TrainingFunction::check_guards(size_t known, const std::vector<int64_t>& sy
       throw graph::Unsupported("the backward of these sizes: " + sym.guards()[i].reason);
 }
 
-PyRef TrainingFunction::run(CompiledBackward& compiled, PyRef saved, const Cotangents& cotangents,
-                            const std::vector<int64_t>& symbols) const {
+PyRef TrainingFunction::run(const NodePart& part, CompiledBackward& compiled, PyRef saved,
+                            const Cotangents& cotangents, const std::vector<int64_t>& symbols) const {
   std::vector<PyRef> inputs;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved.get()); ++i)
     inputs.push_back(PyRef::borrow(PyTuple_GET_ITEM(saved.get(), i)));
@@ -392,14 +245,14 @@ PyRef TrainingFunction::run(CompiledBackward& compiled, PyRef saved, const Cotan
       execute_releasing(*compiled.executable, std::move(inputs), views, symbols.data());
   if (fresh.size() != compiled.executable->outputs.size() || PyErr_Occurred()) return {};
 
-  PyRef result = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(node_inputs_.size())));
+  PyRef result = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(part.history.inputs.size())));
   if (!result) return {};
   std::vector<int> position(plan_.output_differentiable.size(), -1);  // of a cotangent among those defined
   for (size_t i = 0, next = 0; i < position.size(); ++i)
     if (cotangents.defined[i]) position[i] = static_cast<int>(next++);
   const graph::SymContext& sym = *plan_.function->sym;
-  for (size_t i = 0; i < node_inputs_.size(); ++i) {
-    const Gradient& gradient = compiled.plan.gradients[node_inputs_[i]];
+  for (size_t i = 0; i < part.history.inputs.size(); ++i) {
+    const Gradient& gradient = compiled.plan.gradients[part.history.inputs[i]];
     PyRef tensor = PyRef::borrow(Py_None);
     if (gradient.kind == Gradient::kFresh)
       tensor = fresh[gradient.index];
@@ -450,17 +303,19 @@ bool TrainingFunction::read_inputs_again(PyObject* node, PyObject* saved, const 
 }
 
 // The node's results from tensors that are gradients of these inputs of the function.
-PyRef TrainingFunction::gradient_tuple(const std::vector<int>& inputs, PyObject* const* tensors) const {
+PyRef TrainingFunction::gradient_tuple(const NodePart& part, const std::vector<int>& inputs,
+                                       PyObject* const* tensors) const {
   std::vector<PyObject*> by_input(plan_.input_wanted.size(), Py_None);
   for (size_t i = 0; i < inputs.size(); ++i) by_input[inputs[i]] = tensors[i];
-  PyRef result = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(node_inputs_.size())));
-  for (size_t i = 0; result && i < node_inputs_.size(); ++i)
-    PyTuple_SET_ITEM(result.get(), i, Py_NewRef(by_input[node_inputs_[i]]));
+  PyRef result = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(part.history.inputs.size())));
+  for (size_t i = 0; result && i < part.history.inputs.size(); ++i)
+    PyTuple_SET_ITEM(result.get(), i, Py_NewRef(by_input[part.history.inputs[i]]));
   return result;
 }
 
-PyRef TrainingFunction::run_in_python(PyObject* node, PyObject* saved, const Mask& gradients,
-                                      const Cotangents& cotangents, const ForwardCall& forward) {
+PyRef TrainingFunction::run_in_python(const NodePart& part, PyObject* node, PyObject* saved,
+                                      const Mask& gradients, const Cotangents& cotangents,
+                                      const ForwardCall& forward) {
   const size_t known = plan_.function->sym->guards().size();
   const graph::GradientFunction function =
       graph::make_gradient_function(plan_, cotangents.defined, gradients);
@@ -474,7 +329,7 @@ PyRef TrainingFunction::run_in_python(PyObject* node, PyObject* saved, const Mas
       *function.graph, static_cast<const symbolic::LibraryCalls*>(forward_->library_context.get()));
   PyRef graph = symbolic::checked(PyObject_CallOneArg(python_side(PythonSide::kGraph), description.get()));
   PyRef outputs = symbolic::checked(PyObject_CallMethod(graph.get(), "run", "O", list.get()));
-  return gradient_tuple(function.outputs, PySequence_Fast_ITEMS(outputs.get()));
+  return gradient_tuple(part, function.outputs, PySequence_Fast_ITEMS(outputs.get()));
 }
 
 TrainingFunction::GradientGraph& TrainingFunction::gradient_graph(const Mask& cotangents,
@@ -491,19 +346,21 @@ TrainingFunction::GradientGraph& TrainingFunction::gradient_graph(const Mask& co
   GradientGraph made{
       .function = nullptr, .draws = function.draws, .outputs = function.outputs, .reads = function.reads};
   made.function =
-      make(std::move(function.graph), std::move(wanted), std::move(differentiable), options_, compile_);
+      make(std::move(function.graph), std::move(wanted), std::move(differentiable), {}, options_, compile_);
   check_guards(guards, symbols);
   return gradient_graphs_.try_emplace(masks, std::move(made)).first->second;
 }
 
-PyRef TrainingFunction::run_differentiably(PyObject* node, PyObject* saved, const Mask& gradients,
-                                           const Cotangents& cotangents, const ForwardCall& forward) {
+PyRef TrainingFunction::run_differentiably(const NodePart& part, PyObject* node, PyObject* saved,
+                                           const Mask& gradients, const Cotangents& cotangents,
+                                           const ForwardCall& forward) {
   const std::vector<int64_t>& symbols = forward.symbols;
   GradientGraph* found = nullptr;
   try {
     found = &gradient_graph(cotangents.defined, gradients, symbols);
   } catch (const graph::NoDerivative&) {
-    return run_in_python(node, saved, gradients, cotangents, forward);  // PyTorch differentiates it again
+    return run_in_python(part, node, saved, gradients, cotangents,
+                         forward);  // PyTorch differentiates it again
   }
   GradientGraph& compiled = *found;
   std::vector<PyRef> held_inputs;
@@ -516,7 +373,7 @@ PyRef TrainingFunction::run_differentiably(PyObject* node, PyObject* saved, cons
   if (!held->call(inputs, symbols, outputs)) return {};
   for (const PyRef& output : outputs) gradient_tensors.push_back(output.get());
   gradient_tensors.resize(compiled.outputs.size());  // without what its own backward saves
-  PyRef result = gradient_tuple(compiled.outputs, gradient_tensors.data());
+  PyRef result = gradient_tuple(part, compiled.outputs, gradient_tensors.data());
   if (!result || !plan_.once_differentiable) return result;
   return PyRef::steal(PyObject_CallOneArg(python_side(PythonSide::kOnceDifferentiable), result.get()));
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "frame_eval/execution/autograd_node.h"
+#include "graph/autograd/eager_graph.h"
 #include "graph/autograd/training.h"
 #include "lowering/compile.h"
 
@@ -19,10 +20,12 @@ using CompileFn = std::function<std::shared_ptr<runtime::Executable>(const char*
 
 class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
  public:
-  // Compiles the forward, and the backward of all gradients. Throws graph::Unsupported.
+  // Compiles the forward, and the backward of all gradients. `input_has_history`: as in graph::Training. Throws
+  // graph::Unsupported.
   static std::shared_ptr<TrainingFunction> make(std::unique_ptr<graph::Graph> function,
                                                 std::vector<bool> input_wanted,
                                                 std::vector<bool> output_differentiable,
+                                                std::vector<bool> input_has_history,
                                                 const graph::PartitionOptions& options, CompileFn compile);
 
   using Mask = std::vector<bool>;
@@ -36,7 +39,7 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   const std::vector<int>& overwritten() const { return overwritten_; }
 
   // `fresh`: a tensor for each output of the forward, which has run. Those that are differentiable become
-  // results of one autograd node. `inputs`: for those that are overwritten, tensors that have the content of
+  // results of autograd nodes: one for each of the function's histories. `inputs`: for those that are overwritten, tensors that have the content of
   // before. False with a Python error set.
   bool attach(PyObject* const* inputs, const std::vector<int64_t>& symbols, std::vector<PyRef>& fresh);
 
@@ -54,10 +57,19 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
     Mask
         stale;  // of what was saved: written to since, as the last backward that read only some of it has found
   };
-  // Called by the node.
-  PyRef backward(PyObject* node, ForwardCall& forward, PyObject* const* cotangents, Py_ssize_t count);
+  // Called by the node of this history.
+  PyRef backward(int history, PyObject* node, ForwardCall& forward, PyObject* const* cotangents,
+                 Py_ssize_t count);
 
  private:
+  // What one autograd node stands for.
+  struct NodePart {
+    graph::History history;
+    std::vector<int> saved;  // of Training::saved
+    Mask saves_input;        // by input of the function
+    Mask elsewhere;          // by group of outputs: none of them is this node's
+    bool is_one_group = false, saves_nothing = false;
+  };
   struct CompiledBackward {
     graph::Backward plan;
     std::shared_ptr<runtime::Executable> executable;
@@ -75,30 +87,37 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   };
 
   CompiledBackward& backward_of(const Mask& cotangents, const Mask& gradients);
-  bool read_cotangents(PyObject* const* cotangents, Py_ssize_t count, const std::vector<int64_t>& symbols,
-                       Cotangents& result) const;
-  Mask wanted_gradients(const std::vector<bool>& needed) const;
-  PyRef run(CompiledBackward& compiled, PyRef saved, const Cotangents& cotangents,
+  void make_parts();
+  bool attach_part(int part, PyObject* const* inputs, const std::vector<int64_t>& symbols,
+                   std::vector<PyRef>& fresh);
+  bool read_cotangents(const NodePart& part, PyObject* const* cotangents, Py_ssize_t count,
+                       const std::vector<int64_t>& symbols, Cotangents& result) const;
+  Mask wanted_gradients(const NodePart& part, const std::vector<bool>& needed) const;
+  PyRef run(const NodePart& part, CompiledBackward& compiled, PyRef saved, const Cotangents& cotangents,
             const std::vector<int64_t>& symbols) const;
   // The same by PyTorch's operators, one by one, where a cotangent is no plain tensor (torch.vmap, batched
   // gradients).
-  PyRef run_in_python(PyObject* node, PyObject* saved, const Mask& gradients, const Cotangents& cotangents,
-                      const ForwardCall& forward);
+  PyRef run_in_python(const NodePart& part, PyObject* node, PyObject* saved, const Mask& gradients,
+                      const Cotangents& cotangents, const ForwardCall& forward);
   // The same as a differentiable function of the inputs and the cotangents.
-  PyRef run_differentiably(PyObject* node, PyObject* saved, const Mask& gradients,
+  PyRef run_differentiably(const NodePart& part, PyObject* node, PyObject* saved, const Mask& gradients,
                            const Cotangents& cotangents, const ForwardCall& forward);
   bool read_inputs_again(PyObject* node, PyObject* saved, const std::vector<int>& draws,
                          const std::vector<bool>& reads, const Cotangents& cotangents,
                          const ForwardCall& forward, std::vector<PyRef>& inputs) const;
-  // `reads`: by saved value, or null where all are read.
-  PyRef read_saved(PyObject* node, ForwardCall& forward, const Mask* reads) const;
-  PyRef read_saved_in_part(PyObject* node, ForwardCall& forward, const Mask& reads) const;
-  bool release(PyObject* node, PyObject* saved, ForwardCall& forward, const Mask& cotangents) const;
+  // `reads`: by saved value, or null where all of the node's are read. A tuple of the node's.
+  PyRef read_saved(const NodePart& part, PyObject* node, ForwardCall& forward, const Mask* reads) const;
+  PyRef read_saved_in_part(const NodePart& part, PyObject* node, ForwardCall& forward,
+                           const Mask& reads) const;
+  // A tuple of all saved values, from those of the node; `filler` in place of others, or of all where `saved` is null:
+  // they are not read.
+  PyRef all_saved(const NodePart& part, PyObject* saved, PyObject* filler) const;
+  bool release(const NodePart& part, PyObject* node, PyObject* saved, ForwardCall& forward,
+               const Mask& cotangents) const;
   bool may_run_again(const CompiledBackward& compiled, const Cotangents& cotangents) const;
-  PyRef fill_ins(const Cotangents& cotangents) const;
   bool keep_rest(PyObject* saved, ForwardCall& forward) const;
-  PyRef passed_by(PyObject* node, ForwardCall& forward) const;
-  PyRef gradient_tuple(const std::vector<int>& inputs, PyObject* const* tensors) const;
+  PyRef passed_by(const NodePart& part, PyObject* node, ForwardCall& forward) const;
+  PyRef gradient_tuple(const NodePart& part, const std::vector<int>& inputs, PyObject* const* tensors) const;
   GradientGraph& gradient_graph(const Mask& cotangents, const Mask& gradients,
                                 const std::vector<int64_t>& symbols);
   // Runs the forward on tensors of the expected layouts; results are attached.
@@ -110,13 +129,9 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   graph::PartitionOptions options_;
   CompileFn compile_;
   std::shared_ptr<runtime::Executable> forward_;
-  std::vector<bool> is_saved_;     // by input of the function
-  std::vector<int> node_inputs_;   // inputs of the function that the node has edges to
-  std::vector<int> node_outputs_;  // outputs of the function that are the node's
+  std::vector<NodePart> parts_;
   std::vector<int> overwritten_;
   std::vector<int> group_of_output_;
-  int groups_ = 0;
-  bool saves_nothing_ = false;
   size_t known_guards_ = 0;  // that a call of the forward has been checked by
   std::map<std::pair<Mask, Mask>, CompiledBackward> backwards_;
   std::map<std::pair<Mask, Mask>, GradientGraph> gradient_graphs_;

@@ -45,6 +45,9 @@ PyObject* cdynamo_frame_builtins(CdynamoFrame* frame);
 PyObject** cdynamo_frame_arguments(CdynamoFrame* frame, Py_ssize_t* count);
 // How many slots of co_varnames are arguments.
 Py_ssize_t cdynamo_count_arguments(const PyCodeObject* code);
+// The dict that locals(), exec and their like have made of the Python frame that runs now, which holds what the frame's
+// locals held then until the frame ends; null where there is none (3.13: never). Borrowed.
+PyObject* cdynamo_running_locals(PyThreadState* tstate);
 // Its code is that of a generator, a coroutine or an asynchronous generator.
 int cdynamo_frame_is_generator(CdynamoFrame* frame);
 // A trace function of this thread (sys.settrace: debuggers, coverage) or a tool of sys.monitoring that looks

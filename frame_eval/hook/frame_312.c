@@ -19,6 +19,11 @@ PyObject* cdynamo_frame_globals(CdynamoFrame* frame) { return frame->f_globals; 
 PyObject* cdynamo_frame_builtins(CdynamoFrame* frame) { return frame->f_builtins; }
 PyObject** cdynamo_frame_slots(CdynamoFrame* frame) { return frame->localsplus; }
 
+PyObject* cdynamo_running_locals(PyThreadState* tstate) {
+  CdynamoFrame* frame = tstate->cframe->current_frame;
+  return frame ? frame->f_locals : NULL;
+}
+
 int cdynamo_frame_is_fresh(CdynamoFrame* frame) {
   return frame->owner == FRAME_OWNED_BY_THREAD && !frame->frame_obj &&
          frame->prev_instr == _PyCode_CODE(frame->f_code) - 1;

@@ -51,6 +51,11 @@ static int has_inline_values(PyObject* dict) {
   return values && values->embedded;
 }
 
+PyObject* cdynamo_running_locals(PyThreadState* tstate) {
+  (void)tstate;
+  return NULL;  // frame.f_locals is a view of the frame
+}
+
 unsigned cdynamo_type_version(PyTypeObject* type) {
   return PyUnstable_Type_AssignVersionTag(type) ? type->tp_version_tag : 0;
 }

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "frame_eval/hook/frame.h"
 #include "symbolic/interop/py_ref.h"
 
 namespace cdynamo::frame_eval {
@@ -38,6 +39,7 @@ struct ResumePoint {
 struct Resumption {
   PyObject_HEAD PyObject* function;
   PyObject* arguments;  // a list
+  PyObject* locals;     // or null
 };
 
 PyTypeObject* resumption_type();
@@ -66,11 +68,13 @@ void take_apart(PyObject* parts, const Resumption& inner) {
 
 PyRef resume(ResumePoint& self, PyObject* parts) {
   PyRef code = PyRef::borrow(self.code);
+  PyRef locals = PyRef::borrow(cdynamo_running_locals(PyThreadState_Get()));
   const Py_ssize_t size = PyList_GET_SIZE(parts);
   PyObject* last = size > 0 ? PyList_GET_ITEM(parts, size - 1) : nullptr;
   if (last && is_resumption(last)) {
     const auto& inner = *reinterpret_cast<Resumption*>(last);
     code = code_at_call(self, PyFunction_GET_CODE(inner.function));
+    if (!locals) locals = PyRef::borrow(inner.locals);
     take_apart(parts, inner);
   }
   PyRef function = make_function(code.get(), PyEval_GetGlobals(),
@@ -81,6 +85,7 @@ PyRef resume(ResumePoint& self, PyObject* parts) {
   auto* waiting = reinterpret_cast<Resumption*>(resumption.get());
   waiting->function = function.release();
   waiting->arguments = Py_NewRef(parts);
+  waiting->locals = locals.release();
   return resumption;
 }
 
@@ -143,6 +148,7 @@ void resumption_dealloc(PyObject* object) {
   auto* self = reinterpret_cast<Resumption*>(object);
   Py_CLEAR(self->function);
   Py_CLEAR(self->arguments);
+  Py_CLEAR(self->locals);
   Py_TYPE(object)->tp_free(object);
 }
 
@@ -182,7 +188,7 @@ bool is_resumption(PyObject* object) { return Py_IS_TYPE(object, resumption_type
 
 WaitingFrame take_frame(PyRef resumption) {
   auto* self = reinterpret_cast<Resumption*>(resumption.get());
-  WaitingFrame frame{PyRef::borrow(self->function), {}};
+  WaitingFrame frame{PyRef::borrow(self->function), {}, PyRef::borrow(self->locals)};
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->arguments); ++i)
     frame.arguments.push_back(Py_NewRef(PyList_GET_ITEM(self->arguments, i)));
   return frame;

@@ -87,7 +87,7 @@ std::vector<bool> reaches(const Graph& graph, const std::vector<Value*>& inputs)
   return result;
 }
 
-std::vector<bool> inputs_behind(const Graph& graph, const std::vector<bool>& outputs) {
+std::vector<bool> values_behind(const Graph& graph, const std::vector<bool>& outputs) {
   std::vector<bool> behind(graph.next_value_id());
   for (size_t i = 0; i < graph.outputs.size(); ++i)
     if (outputs[i]) behind[graph.outputs[i]->id] = true;
@@ -100,6 +100,11 @@ std::vector<bool> inputs_behind(const Graph& graph, const std::vector<bool>& out
       if (runtime::is_float(operand->type.dtype)) behind[operand->id] = true;
     });
   }
+  return behind;
+}
+
+std::vector<bool> inputs_behind(const Graph& graph, const std::vector<bool>& outputs) {
+  const std::vector<bool> behind = values_behind(graph, outputs);
   std::vector<bool> inputs;
   for (const Value* input : graph.inputs) inputs.push_back(behind[input->id]);
   return inputs;

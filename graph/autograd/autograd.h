@@ -26,7 +26,9 @@ std::vector<Value*> differentiate(Builder& builder, const std::vector<Value*>& o
 
 // By value id: does a gradient flow from the value to one of `inputs`?
 std::vector<bool> reaches(const Graph& graph, const std::vector<Value*>& inputs);
-// By input: does a gradient flow to it from one of these outputs?
+// By value id: does a gradient flow to it from one of these outputs?
+std::vector<bool> values_behind(const Graph& graph, const std::vector<bool>& outputs);
+// The same by input.
 std::vector<bool> inputs_behind(const Graph& graph, const std::vector<bool>& outputs);
 
 }  // namespace cdynamo::graph

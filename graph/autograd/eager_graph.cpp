@@ -1,7 +1,9 @@
 #include "graph/autograd/eager_graph.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "absl/container/flat_hash_map.h"
 #include "graph/autograd/autograd.h"
@@ -64,18 +66,92 @@ bool saves_nothing(const Node& node, const std::vector<bool>& differentiated,
   return constant;
 }
 
+// Values that belong together, by id.
+class Groups {
+ public:
+  explicit Groups(int count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), 0); }
+  int of(int id) {
+    while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
+    return id;
+  }
+  void join(int a, int b) { parent_[of(a)] = of(b); }
+
+ private:
+  std::vector<int> parent_;  // roots are their own
+};
+
+// Joins groups that meet in inputs, where the same inputs that have a history are behind them.
+void join_at_inputs(const Training& training, const std::vector<std::vector<const Value*>>& readers,
+                    Groups& groups) {
+  const std::vector<Value*>& inputs = training.function->inputs;
+  absl::flat_hash_map<int, std::set<int>> histories;  // by group: inputs
+  for (size_t i = 0; i < training.input_has_history.size(); ++i)
+    if (training.input_has_history[i])
+      for (const Value* reader : readers[inputs[i]->id])
+        histories[groups.of(reader->id)].insert(static_cast<int>(i));
+  for (const Value* input : inputs) {
+    std::map<std::set<int>, int> met;  // groups, by what is behind them
+    for (const Value* reader : readers[input->id]) {
+      const int group = groups.of(reader->id);
+      groups.join(group, met.emplace(histories[group], group).first->second);
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<History> histories(const Training& training) {
+  constexpr int kMost = 16;
+  const Graph& function = *training.function;
+  const std::vector<bool> differentiated = differentiated_values(training),
+                          behind = values_behind(function, training.output_differentiable);
+  const auto has_gradient = [&](const Value* value) {
+    return differentiated[value->id] && behind[value->id];
+  };
+  Groups groups(function.next_value_id());
+  std::vector<std::vector<const Value*>> readers(function.next_value_id());  // of inputs: results of nodes
+  for (const auto& node : function.nodes) {
+    const auto result = std::ranges::find_if(node->results, has_gradient);
+    if (!node->op->differentiable || result == node->results.end()) continue;
+    for (const Value* other : node->results)
+      if (has_gradient(other)) groups.join(other->id, (*result)->id);
+    for_each_operand(*node, [&](Value*& operand) {
+      if (!has_gradient(operand)) return;
+      if (operand->node)
+        groups.join(operand->id, (*result)->id);
+      else
+        readers[operand->id].push_back(*result);
+    });
+  }
+  join_at_inputs(training, readers, groups);
+
+  std::vector<History> histories(1);
+  absl::flat_hash_map<int, int> numbers;
+  const auto number_of = [&](int id) {
+    const int number = numbers.emplace(groups.of(id), std::min<int>(numbers.size(), kMost - 1)).first->second;
+    if (number == static_cast<int>(histories.size())) histories.emplace_back();
+    return number;
+  };
+  for (size_t i = 0; i < function.outputs.size(); ++i)
+    if (training.output_differentiable[i])
+      histories[has_gradient(function.outputs[i]) ? number_of(function.outputs[i]->id) : 0].outputs.push_back(
+          i);
+  for (size_t i = 0; i < function.inputs.size(); ++i) {
+    if (!training.input_wanted[i]) continue;
+    std::set<int> reached;
+    for (const Value* reader : readers[function.inputs[i]->id]) reached.insert(number_of(reader->id));
+    if (has_gradient(function.inputs[i]) && reached.empty())
+      reached.insert(number_of(function.inputs[i]->id));
+    if (reached.empty()) reached.insert(0);
+    for (int number : reached) histories[number].inputs.push_back(static_cast<int>(i));
+  }
+  return histories;
+}
 
 std::vector<int> output_groups(const Training& training) {
   const Graph& function = *training.function;
   const std::vector<bool> differentiated = differentiated_values(training);
-  std::vector<int> group(
-      function.next_value_id());  // a forest: each value to one of its group, roots to themselves
-  std::iota(group.begin(), group.end(), 0);
-  const auto root = [&](int id) {
-    while (group[id] != id) id = group[id] = group[group[id]];
-    return id;
-  };
+  Groups group(function.next_value_id());
   // By value id: eager's graph of it, up to the inputs, saves a tensor. What is before it alone is never freed, and is
   // shared by outputs that do not meet: a bias that is expanded once for two products.
   std::vector<bool> saves(function.next_value_id());
@@ -90,7 +166,7 @@ std::vector<int> output_groups(const Training& training) {
       if (!saves[operand->id]) return;
       is_deep = true;
       for (int id : shared[operand->id]) {
-        group[root(id)] = root(first);
+        group.join(id, first);
         if (node->is_merged) shared[first].push_back(id);
       }
     });
@@ -98,7 +174,7 @@ std::vector<int> output_groups(const Training& training) {
     std::ranges::sort(shared[first]);
     shared[first].erase(std::ranges::unique(shared[first]).begin(), shared[first].end());
     for (const Value* result : node->results) {
-      group[root(result->id)] = root(first);
+      group.join(result->id, first);
       shared[result->id] = shared[first];
       saves[result->id] = is_deep && differentiated[result->id];
     }
@@ -108,19 +184,8 @@ std::vector<int> output_groups(const Training& training) {
   for (size_t i = 0; i < groups.size(); ++i)
     if (training.output_differentiable[i] && saves[function.outputs[i]->id])
       groups[i] =
-          numbers.emplace(root(function.outputs[i]->id), static_cast<int>(numbers.size())).first->second;
+          numbers.emplace(group.of(function.outputs[i]->id), static_cast<int>(numbers.size())).first->second;
   return groups;
-}
-
-bool saves_nothing(const Training& training) {
-  if (!training.saved.empty()) return false;
-  const std::vector<bool> differentiated = differentiated_values(training),
-                          matters = leads_to_outputs(training),
-                          own_constant = own_constants(*training.function);
-  return std::ranges::all_of(training.function->nodes, [&](const auto& node) {
-    const int result = node->results.at(0)->id;
-    return !differentiated[result] || !matters[result] || saves_nothing(*node, differentiated, own_constant);
-  });
 }
 
 std::vector<int> overwritten_inputs(const Training& training) {

@@ -11,13 +11,21 @@ namespace cdynamo::graph {
 // By value id of the function: does a gradient flow through it to an input?
 std::vector<bool> differentiated_values(const Training& training);
 
+// Outputs whose gradients meet on their way, and the inputs that they flow to. Each history is an autograd node of its own:
+// the engine goes from a node to all that it has edges to, and calls and frees what stands there. Where they meet in nothing
+// but inputs, they share a node if the same of the program's own histories are behind both: no backward goes where it
+// should not, and both are computed in one.
+struct History {
+  std::vector<int> inputs, outputs;
+};
+// At least one, and no more than 16: what is beyond these shares the last. The first has the outputs whose gradients flow
+// nowhere.
+std::vector<History> histories(const Training& training);
+
 // By output: a number that outputs share whose gradients meet on their way in something that saves a tensor; -1 for those
 // that have none, and whose gradients meet no such thing. In eager each such group can be freed by a backward of its own;
 // where nothing is saved any number of backwards may run.
 std::vector<int> output_groups(const Training& training);
-
-// Would eager's operators save no tensor either? Their backward may run any number of times.
-bool saves_nothing(const Training& training);
 
 // Inputs that the function writes to and that a differentiable output depends on: what higher derivatives read
 // is what was there before.

@@ -27,6 +27,7 @@ struct Training {
   std::unique_ptr<Graph> function;          // a core graph, core.detach included
   std::vector<bool> input_wanted;           // by input: a gradient may be asked for
   std::vector<bool> output_differentiable;  // by output
+  std::vector<bool> input_has_history;      // by input, or empty: Value::has_history
   std::unique_ptr<Graph> forward;
   std::vector<SavedValue> saved;
   // A Function of the user whose backward is not linear: eager applies it to the sum of what several gradients

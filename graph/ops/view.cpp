@@ -404,6 +404,9 @@ std::vector<OpDef> shapes() {
       // Counts its writes for itself, where what `detach` gives shares the count of its tensor.
       view("data", {"data(Tensor self) -> Tensor"}, CDYNAMO_BODY(return one(detach(self_tensor(b, args)))),
            infer_self),
+      // PyTorch knows nothing of what else is in its memory.
+      view("from_numpy", {"from_numpy(Tensor self) -> Tensor"},
+           CDYNAMO_BODY(return one(detach(self_tensor(b, args)))), infer_self),
       view("alias", {"alias(Tensor self) -> Tensor"}, self_body, infer_self),
   };
 }

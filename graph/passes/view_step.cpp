@@ -33,8 +33,10 @@ ViewHistory view_history(const Value* value) {
     if (alias == Alias::kNone || !viewed_operand(*value)) break;
     if (alias == Alias::kSelf) continue;
     const std::string_view name = value->node->op->name;
-    if (name == "data" && !history.counter) history.counter = value;
-    history.detached |= name == "data" || name == "detach";
+    const bool is_from_numpy = name == "from_numpy";
+    if ((name == "data" || is_from_numpy) && !history.counter) history.counter = value;
+    history.own_storage |= is_from_numpy;
+    history.detached |= name == "data" || name == "detach" || is_from_numpy;
     if (history.detached) continue;
     history.no_grad |= value->node->no_grad;
     history.one_of_several |= std::ranges::find(kSeveral, name) != std::end(kSeveral);

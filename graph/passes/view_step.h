@@ -30,8 +30,9 @@ struct ViewStep {
 struct ViewHistory {
   const Value* root = nullptr;  // the first tensor of the storage
   const Value* counter =
-      nullptr;            // whose count of writes it shares: the root's, or that of a `.data` on the way
-  bool detached = false;  // `detach` or `.data` is on the way
+      nullptr;               // whose count of writes it shares: the root's, or that of a `.data` on the way
+  bool detached = false;     // `detach`, `.data` or `from_numpy` is on the way
+  bool own_storage = false;  // `from_numpy` is: to PyTorch it shares its memory with no other tensor
   // Since that: a view on the way was made under no_grad (with a base that requires grad it is another leaf) ...
   bool no_grad = false;
   bool one_of_several = false;  // ... or by `unbind` or `split`, with others.

@@ -218,6 +218,13 @@ bool is_marked(PyObject* tensor, int dim, std::initializer_list<const char*> mar
   return false;
 }
 
+// An operator, or hooks. No guard: it decides how many autograd nodes a compiled function has, not what they compute.
+bool has_history(PyObject* tensor) {
+  PyRef is_leaf = checked(PyObject_GetAttr(tensor, interned("is_leaf")));
+  PyRef hooks = checked(PyObject_GetAttr(tensor, interned("_backward_hooks")));
+  return is_leaf.get() != Py_True || hooks.get() != Py_None;
+}
+
 std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, const SourcePtr& source,
                                             bool may_change, MakeArray make) {
   auto input = std::make_unique<ArrayInput>();
@@ -258,6 +265,7 @@ std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, cons
     if (other != value && other->name == value->name) value->name += "_" + std::to_string(value->id);
   input->array = make(value, source, object);
   value->requires_grad = info.requires_grad;
+  value->has_history = info.requires_grad && has_history(object);
   TensorCapture& capture = tensor_capture(ex);
   capture.storage_of[value] = static_cast<int>(capture.inputs.size());
   capture.objects[value] = input->array;

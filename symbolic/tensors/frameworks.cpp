@@ -117,7 +117,7 @@ ValuePtr tensor_of_array(Executor& ex, const ValuePtr& array) {
   const FrameworkRules rules(ex, Framework::kTorch);
   return recorded_call(ex, "call_function", PyRef::borrow(library_object("torch", "from_numpy")),
                        positional({array}),
-                       [&] { return make_tensor(ex, append_call1(ex, "data", {self.value()})); });
+                       [&] { return make_tensor(ex, append_call1(ex, "from_numpy", {self.value()})); });
 }
 
 bool holds_tensor(Executor& ex, const CallArgs& args) {

@@ -21,8 +21,8 @@ namespace {
 
 // Operators of float results that are cut from the autograd graph in eager too.
 constexpr std::string_view kWithoutGradient[] = {
-    "detach",    "detach_copy", "data",      "zeros_like", "ones_like", "full_like", "empty_like",
-    "rand_like", "randn_like",  "new_zeros", "new_ones",   "new_full",  "new_empty"};
+    "detach",     "detach_copy", "data",       "from_numpy", "zeros_like", "ones_like", "full_like",
+    "empty_like", "rand_like",   "randn_like", "new_zeros",  "new_ones",   "new_full",  "new_empty"};
 
 bool cuts_gradient(const OpDef& op) {
   return std::ranges::find(kWithoutGradient, op.name) != std::end(kWithoutGradient);

@@ -1,0 +1,204 @@
+#include "frame_eval/execution/training_saved.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "frame_eval/execution/training_function.h"
+
+namespace cdynamo::frame_eval {
+namespace {
+
+using graph::SavedValue;
+
+class State : public NodeState {
+ public:
+  State(std::shared_ptr<TrainingFunction> function, int history, TrainingFunction::ForwardCall forward)
+      : function_(std::move(function)), history_(history), forward_(std::move(forward)) {}
+  PyRef backward(PyObject* node, PyObject* const* cotangents, Py_ssize_t count) override {
+    return function_->backward(history_, node, forward_, cotangents, count);
+  }
+
+ private:
+  std::shared_ptr<TrainingFunction> function_;
+  int history_;
+  TrainingFunction::ForwardCall forward_;
+};
+
+// The tensor as it is now: where `.data` is assigned later, the original is another, and eager's operators mostly hold views.
+PyRef alias_of(PyObject* tensor) {
+  static PyObject* name = PyUnicode_InternFromString("detach");
+  return PyRef::steal(PyObject_CallMethodNoArgs(tensor, name));
+}
+
+}  // namespace
+
+PyRef raise(PyObject* type, const std::string& message) {
+  PyErr_SetString(type, message.c_str());
+  return {};
+}
+
+PyRef raise_second_time() {
+  return raise(
+      PyExc_RuntimeError,
+      "Trying to backward through the graph a second time (or directly access saved tensors after they "
+      "have already been freed). Saved intermediate values of the graph are freed when you call "
+      ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+      "graph a second time or if you need to access saved tensors after calling backward.");
+}
+
+int64_t version_of(PyObject* tensor) {
+  static PyObject* name = PyUnicode_InternFromString("_version");
+  PyRef version = PyRef::steal(PyObject_GetAttr(tensor, name));
+  const int64_t value = version ? PyLong_AsLongLong(version.get()) : -1;
+  if (PyErr_Occurred()) PyErr_Clear();
+  return value;
+}
+
+bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t>& symbols,
+                              std::vector<PyRef>& fresh) {
+  for (size_t i = 0; i < parts_.size(); ++i)
+    if (!attach_part(static_cast<int>(i), inputs, symbols, fresh)) return false;
+  return true;
+}
+
+bool TrainingFunction::attach_part(int number, PyObject* const* inputs, const std::vector<int64_t>& symbols,
+                                   std::vector<PyRef>& fresh) {
+  const NodePart& part = parts_[number];
+  ForwardCall forward{.symbols = symbols, .versions = {}};
+  for (size_t i = 0; i < part.saves_input.size(); ++i)
+    forward.versions.push_back(part.saves_input[i] ? -1 : version_of(inputs[i]));
+  NodeRequest request;
+  for (int input : part.history.inputs) request.inputs.push_back(inputs[input]);
+  for (int output : part.history.outputs) request.outputs.push_back(fresh[output]);
+  std::vector<PyRef> aliases;
+  for (int index : part.saved) {
+    const SavedValue& saved = plan_.saved[index];
+    if (saved.kind == SavedValue::kInput) {
+      aliases.push_back(alias_of(inputs[saved.index]));
+      if (!aliases.back()) return false;
+      request.saved.push_back(aliases.back().get());
+    } else {
+      request.saved.push_back(fresh[saved.index].get());
+    }
+  }
+  if (part.history.outputs.size() > 1)
+    for (PyObject* saved : request.saved) forward.saved_versions.push_back(version_of(saved));
+  request.state = std::make_unique<State>(shared_from_this(), number, std::move(forward));
+  // Higher derivatives start from the inputs again.
+  const size_t count = plan_.function->inputs.size();
+  request.kept = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  if (!request.kept) return false;
+  for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(request.kept.get(), i, Py_NewRef(inputs[i]));
+  if (!attach_node(request)) return false;
+  for (size_t i = 0; i < request.outputs.size(); ++i)
+    fresh[part.history.outputs[i]] = std::move(request.outputs[i]);
+  return true;
+}
+
+// The engine comes by with no gradient where a compiled function behind this one has results that do not meet; in eager's
+// graph it would not come here, and frees nothing. (The engine itself lets go of what the node has saved.)
+PyRef TrainingFunction::passed_by(const NodePart& part, PyObject* node, ForwardCall& forward) const {
+  const int keep = keeps_graph();
+  if (keep < 0) return {};
+  const Mask reads(plan_.saved.size(), false);
+  if (!keep && !part.saves_nothing && !forward.rest) {
+    if (PyRef saved = read_saved(part, node, forward, &reads)) {
+      if (!keep_rest(saved.get(), forward)) return {};
+    } else {
+      PyErr_Clear();  // it was freed, or written to: the next backward says so
+    }
+  }
+  return gradient_tuple(part, {}, nullptr);
+}
+
+// What eager would free after a backward from these outputs. What several outputs do not share goes when a backward
+// has come from each.
+bool TrainingFunction::release(const NodePart& part, PyObject* node, PyObject* saved, ForwardCall& forward,
+                               const Mask& cotangents) const {
+  if (part.is_one_group && !forward.rest) return release_saved_tensors(node);
+  const int keep = keeps_graph();
+  if (keep) return keep > 0;
+  if (part.saves_nothing) return release_kept(node);
+  if (forward.freed.empty()) forward.freed = part.elsewhere;
+  for (size_t i = 0; i < cotangents.size(); ++i)
+    if (cotangents[i] && group_of_output_[i] >= 0) forward.freed[group_of_output_[i]] = true;
+  const bool all = std::find(forward.freed.begin(), forward.freed.end(), false) == forward.freed.end();
+  if (all) forward.rest = PyRef();
+  if (all || forward.rest) return !all || release_saved_tensors(node);
+  return keep_rest(saved, forward);
+}
+
+// Eager saves nothing for these outputs, and neither do we: what other outputs have freed is not missed.
+bool TrainingFunction::may_run_again(const CompiledBackward& compiled, const Cotangents& cotangents) const {
+  for (size_t i = 0; i < cotangents.defined.size(); ++i)
+    if (cotangents.defined[i] && group_of_output_[i] >= 0) return false;
+  return std::ranges::none_of(compiled.reads, std::identity());
+}
+
+PyRef TrainingFunction::all_saved(const NodePart& part, PyObject* saved, PyObject* filler) const {
+  if (saved && part.saved.size() == plan_.saved.size()) return PyRef::borrow(saved);
+  std::vector<PyObject*> tensors(plan_.saved.size(), filler);
+  for (size_t i = 0; saved && i < part.saved.size(); ++i) tensors[part.saved[i]] = PyTuple_GET_ITEM(saved, i);
+  PyRef all = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
+  for (size_t i = 0; all && i < tensors.size(); ++i) PyTuple_SET_ITEM(all.get(), i, Py_NewRef(tensors[i]));
+  return all;
+}
+
+bool TrainingFunction::keep_rest(PyObject* saved, ForwardCall& forward) const {
+  forward.rest = PyRef::steal(PyTuple_New(PyTuple_GET_SIZE(saved)));
+  for (Py_ssize_t i = 0; forward.rest && i < PyTuple_GET_SIZE(saved); ++i) {
+    // Results among them would hold the node that holds them.
+    PyRef tensor = alias_of(PyTuple_GET_ITEM(saved, i));
+    if (!tensor) return false;
+    // What was written to before, and not read by this backward, stays stale.
+    const bool is_stale = !forward.stale.empty() && forward.stale[i];
+    forward.rest_versions.push_back(is_stale ? -2 : version_of(tensor.get()));
+    PyTuple_SET_ITEM(forward.rest.get(), i, tensor.release());
+  }
+  return static_cast<bool>(forward.rest);
+}
+
+PyRef TrainingFunction::read_saved(const NodePart& part, PyObject* node, ForwardCall& forward,
+                                   const Mask* reads) const {
+  if (part.saves_nothing) return PyRef::steal(PyTuple_New(0));
+  if (!forward.rest) {
+    PyRef saved = saved_tensors(node);
+    return saved || !reads ? std::move(saved) : read_saved_in_part(part, node, forward, *reads);
+  }
+  for (size_t i = 0; i < forward.rest_versions.size(); ++i)
+    if ((!reads || (*reads)[part.saved[i]]) &&
+        version_of(PyTuple_GET_ITEM(forward.rest.get(), i)) != forward.rest_versions[i])
+      return raise(
+          PyExc_RuntimeError,
+          "one of the variables needed for gradient computation has been modified by an inplace operation: "
+          "what a compiled function saved for the backward of several results");
+  return forward.rest;
+}
+
+// In eager each operator saves for itself, and what an operator has saved that no gradient comes to may be written to.
+// Called with PyTorch's error set, which stays where something that is read was written to, or all was freed.
+PyRef TrainingFunction::read_saved_in_part(const NodePart& part, PyObject* node, ForwardCall& forward,
+                                           const Mask& reads) const {
+  if (forward.saved_versions.empty() || !PyErr_ExceptionMatches(PyExc_RuntimeError)) return {};
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Mask stale;
+  PyRef tensors = unchecked_saved_tensors(node);
+  bool usable = tensors && PyTuple_GET_SIZE(tensors.get()) == static_cast<Py_ssize_t>(part.saved.size());
+  for (size_t i = 0; usable && i < part.saved.size(); ++i) {
+    stale.push_back(version_of(PyTuple_GET_ITEM(tensors.get(), i)) != forward.saved_versions[i]);
+    usable = !reads[part.saved[i]] || !stale[i];
+  }
+  PyErr_Clear();
+  if (!usable) {
+    PyErr_Restore(type, value, traceback);
+    return {};
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  forward.stale = std::move(stale);
+  return tensors;
+}
+
+}  // namespace cdynamo::frame_eval
