@@ -4,6 +4,7 @@
 
 #include "frame_eval/hook/frame.h"
 #include "symbolic/interop/deque_access.h"
+#include "symbolic/interop/iterator_access.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -211,6 +212,9 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
     case SourceKind::kMethodSelf: return PyMethod_Check(parent) ? PyMethod_GET_SELF(parent) : nullptr;
     case SourceKind::kMethodFunction: return PyMethod_Check(parent) ? PyMethod_GET_FUNCTION(parent) : nullptr;
     case SourceKind::kCellContents: return PyCell_Check(parent) ? PyCell_GET(parent) : nullptr;
+    case SourceKind::kUpcoming: owner = symbolic::upcoming_item(parent, source.index); return owner.get();
+    case SourceKind::kUpcomingCount: owner = symbolic::upcoming_count(parent); return owner.get();
+    case SourceKind::kIteratorPart: owner = symbolic::iterator_part(parent, source.index); return owner.get();
     case SourceKind::kComputed: break;  // ComputedNode
   }
   return nullptr;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "symbolic/interop/deque_access.h"
+#include "symbolic/interop/iterator_access.h"
 
 namespace cdynamo::symbolic {
 
@@ -141,6 +142,9 @@ PyRef follow_edge(const Source& source, PyObject* base) {
     case SourceKind::kMethodFunction:
       return PyMethod_Check(base) ? PyRef::borrow(PyMethod_GET_FUNCTION(base)) : PyRef();
     case SourceKind::kCellContents: return PyCell_Check(base) ? PyRef::borrow(PyCell_GET(base)) : PyRef();
+    case SourceKind::kUpcoming: return upcoming_item(base, source.index);
+    case SourceKind::kUpcomingCount: return upcoming_count(base);
+    case SourceKind::kIteratorPart: return iterator_part(base, source.index);
     default: return {};
   }
 }
@@ -182,6 +186,11 @@ std::string name_within(const Source& source, int steps) {
     case SourceKind::kMethodSelf: return base_name() + ".__self__";
     case SourceKind::kMethodFunction: return base_name() + ".__func__";
     case SourceKind::kCellContents: return base_name() + ".cell_contents";
+    case SourceKind::kUpcoming:
+      return absl::StrCat("next(", base_name(), ")",
+                          source.index == 0 ? "" : absl::StrCat(" #", source.index));
+    case SourceKind::kUpcomingCount: return absl::StrCat("the items left in ", base_name());
+    case SourceKind::kIteratorPart: return absl::StrCat(base_name(), ".__reduce__()[1][", source.index, "]");
     case SourceKind::kConstant: return constant_name(source.object.get());
     case SourceKind::kHandled: return "the exception that the caller handles";
     case SourceKind::kComputed: return source.computation->name();

@@ -35,8 +35,11 @@ enum class SourceKind : uint8_t {
   kMethodFunction,  // base.__func__
   kCellContents,    // base is a cell
   kConstant,        // an object known since capture; needs no guard
-  kHandled,         // the exception that the thread handles where the call is made; None: it handles none
-  kComputed,        // a number that Python computes from others: only guards and graph inputs name one
+  kUpcoming,  // what an iterator of CPython's gives after `index` other items (interop/iterator_access.h)
+  kUpcomingCount,  // how many items it has left
+  kIteratorPart,   // what it is made of
+  kHandled,        // the exception that the thread handles where the call is made; None: it handles none
+  kComputed,       // a number that Python computes from others: only guards and graph inputs name one
 };
 
 struct Source;

@@ -35,11 +35,6 @@ SourcePtr named_source(SourceKind kind, const SourcePtr& base, PyObject* key) {
   source->key = PyRef::borrow(key);
   return source;
 }
-SourcePtr numbered_source(SourceKind kind, const SourcePtr& base, Py_ssize_t index) {
-  auto source = new_source(kind, base);
-  source->index = static_cast<int>(index);
-  return source;
-}
 }  // namespace
 
 SourcePtr constant_source(PyObject* object) {
@@ -72,6 +67,11 @@ SourcePtr module_global_source(PyObject* module, PyObject* name) {
   return named_source(SourceKind::kModuleGlobal, constant_source(module), name);
 }
 SourcePtr derived_source(SourceKind kind, const SourcePtr& base) { return new_source(kind, base); }
+SourcePtr numbered_source(SourceKind kind, const SourcePtr& base, Py_ssize_t index) {
+  auto source = new_source(kind, base);
+  source->index = static_cast<int>(index);
+  return source;
+}
 
 // ---- guards
 

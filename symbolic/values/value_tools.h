@@ -26,6 +26,7 @@ SourcePtr key_at_source(const SourcePtr& base, Py_ssize_t index);
 SourcePtr instance_dict_source(const SourcePtr& base);
 SourcePtr module_global_source(PyObject* module, PyObject* name);
 SourcePtr derived_source(SourceKind kind, const SourcePtr& base);
+SourcePtr numbered_source(SourceKind kind, const SourcePtr& base, Py_ssize_t index);
 
 // ---- guards
 void add_guard(Executor& ex, GuardKind kind, const SourcePtr& source, PyObject* object = nullptr,

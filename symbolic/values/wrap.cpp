@@ -9,6 +9,7 @@
 #include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
+#include "symbolic/values/live_iterator.h"
 #include "symbolic/values/module_value.h"
 #include "symbolic/values/partial.h"
 #include "symbolic/values/range.h"
@@ -160,6 +161,7 @@ ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
   if (PyCFunction_Check(object) || is_constant_object(object)) return identity_constant(ex, object, source);
   if (is_enum_class(Py_TYPE(object))) return identity_constant(ex, object, source);
   if (ValuePtr value = wrap_partial(ex, object, source)) return value;
+  if (ValuePtr value = wrap_iterator(ex, object, source)) return value;
   if (is_pure_c_object(object)) return identity_constant(ex, object, source);
   return UserObjectValue::wrap(ex, object, source);
 }

@@ -1,0 +1,291 @@
+"""Iterators as arguments: taken from by captured code, and left where Python leaves them."""
+
+from __future__ import annotations
+
+import collections
+import copy
+
+import numpy as np
+import pytest
+
+import cdynamo
+
+
+def state(x, seen=None):
+    """What comes in or goes out, iterators by what they have left; one that comes twice is named the second time."""
+    seen = {} if seen is None else seen
+    if isinstance(x, (np.ndarray, int, float, str, bytes, type(None))):
+        return repr(x)
+    if id(x) in seen:
+        return "seen", seen[id(x)][0]
+    seen[id(x)] = (len(seen), x)
+    if isinstance(x, dict):
+        return "dict", [(k, state(v, seen)) for k, v in x.items()]
+    if hasattr(x, "__next__"):
+        try:
+            return type(x).__name__, [state(item, seen) for item in copy.copy(x)]
+        except RuntimeError as error:  # what it goes through was changed
+            return type(x).__name__, str(error)
+    return type(x).__name__, [state(item, seen) for item in x]
+
+
+def outcome(fn, make):
+    args = make()
+    try:
+        result = fn(*args)
+    except (Exception, StopIteration) as error:
+        result = type(error).__name__, str(error)
+    return state((result, args))
+
+
+def check(fn, *makes, breaks=0):
+    cdynamo.reset()
+    compiled = cdynamo.optimize(fn)
+    before = cdynamo.counters()
+    for make in makes:
+        for _ in range(2):
+            assert outcome(compiled, make) == outcome(fn, make), make
+    if breaks is not None:
+        assert cdynamo.counters()["graph_breaks"] - before["graph_breaks"] == breaks
+        assert cdynamo.counters()["graphs_compiled"] > before["graphs_compiled"]
+
+
+x = np.arange(3.0)
+
+
+def first(it):
+    return next(it) + x
+
+
+def all_of(it):
+    total = x * 0
+    for item in it:
+        total = total + item
+    return total
+
+
+def two_and_the_rest(it):
+    a = next(it)
+    b = next(it)
+    return a - b + x, list(it)
+
+
+def past_its_end(it):
+    return x + sum(it), next(it, None), next(it, "end")
+
+
+def handed_back(it):
+    return x + next(it), it
+
+
+NUMBERS = {
+    "list": lambda: iter([1, 2.5, 3]),
+    "tuple": lambda: iter((1, 2.5, 3)),
+    "range": lambda: iter(range(2, 20, 5)),
+    "bytes": lambda: iter(b"abc"),
+    "keys": lambda: iter({1: "a", 2: "b", 5: "c"}),
+    "values": lambda: iter({"a": 1, "b": 2, "c": 7}.values()),
+    "set": lambda: iter({1, 2, 3}),
+}
+
+
+@pytest.mark.parametrize("fn", [first, all_of, two_and_the_rest, past_its_end, handed_back])
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers(fn, kind):
+    make = NUMBERS[kind]
+
+    def begun():
+        it = make()
+        next(it)
+        return (it,)
+
+    def at_its_end():
+        it = make()
+        collections.deque(it, maxlen=0)
+        return (it,)
+
+    check(fn, lambda: (make(),), begun)
+    check(fn, lambda: (make(),), at_its_end, begun, breaks=None)
+
+
+def pairs(it):
+    total = x
+    for i, item in it:
+        total = total + i * item
+    return total
+
+
+def one_pair(it):
+    i, item = next(it)
+    return x * i + item
+
+
+@pytest.mark.parametrize("fn", [pairs, one_pair])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: enumerate([4.0, 5.0, 6.0]),
+        lambda: enumerate([x, x + 1], 3),
+        lambda: zip([1, 2, 3], (4.0, 5.0), strict=False),
+        lambda: zip(range(5), iter([x, x * 2])),
+        lambda: iter({2: 3.0, 4: 5.0}.items()),
+    ],
+)
+def test_pairs(fn, make):
+    check(fn, lambda: (make(),))
+
+
+def test_text():
+    def letters(it):
+        return x + len("".join(it)), list(it)
+
+    check(letters, lambda: (iter("ab"),), lambda: (iter("\u00fc\u4e00"),), lambda: (iter(""),))
+
+
+def test_one_iterator_through_many_calls():
+    """Guards are on what comes, not on where the iterator stands."""
+    cdynamo.reset()
+    compiled = cdynamo.optimize(first)
+    it = iter([np.full(3, float(i)) for i in range(20)])
+    before = cdynamo.counters()["graphs_compiled"]
+    for i in range(20):
+        np.testing.assert_array_equal(compiled(it), i + x)
+    assert cdynamo.counters()["graphs_compiled"] - before == 1
+    with pytest.raises(StopIteration):
+        compiled(it)
+
+
+def test_one_iterator_in_two_places():
+    def in_turns(a, b):
+        return x + next(a) * 10 + next(b), next(a), next(b)
+
+    def same():
+        it = iter(range(9))
+        return it, it
+
+    check(in_turns, lambda: (iter(range(9)), iter(range(9))), same, lambda: (iter(range(9)), iter(range(9))))
+
+    def grouped(it):
+        return [x + a * b for a, b in zip(it, it, strict=False)]
+
+    check(grouped, lambda: (iter([1, 2, 3, 4, 5]),))
+
+    def inside_and_out(numbered, it):
+        i, a = next(numbered)
+        b = next(it)
+        j, c = next(numbered)
+        return x + a * 100 + b * 10 + c + i - j
+
+    def shared():
+        it = iter([1, 2, 3, 4])
+        return enumerate(it), it
+
+    check(inside_and_out, shared, lambda: (enumerate([1, 2, 3]), iter([7, 8])), shared)
+
+
+def test_the_list_changes_meanwhile():
+    def appended(it, items):
+        a = next(it)
+        items.append(a * 2)
+        return x + a, [i for i in it]
+
+    def same():
+        items = [1, 2]
+        return iter(items), items
+
+    def other():
+        return iter([1, 2]), [3]
+
+    check(appended, same, other, breaks=None)
+    check(appended, other, same, breaks=None)
+
+    def removed_first(it, items):
+        del items[0]
+        return x + next(it)
+
+    check(removed_first, same, other, breaks=None)
+    check(removed_first, other, same, breaks=None)
+
+    def in_a_dict(it, d):
+        a = next(it)
+        d["new"] = x + a
+        return next(it)
+
+    def over_the_dict():
+        d = {1: 2, 3: 4}
+        return iter(d), d
+
+    check(in_a_dict, over_the_dict, lambda: (iter({1: 2, 3: 4}), {}), breaks=None)
+
+
+def test_out_is_appended_to():
+    def collect(it, out):
+        for item in it:
+            out.append(item + x)
+
+    check(collect, lambda: (iter([1.0, 2.0]), []), lambda: (iter([1.0, 2.0]), [3]))
+
+
+def test_a_break_between_two_items():
+    def broken(it):
+        y = x + next(it)
+        cdynamo.graph_break()
+        return y * next(it), next(it, None)
+
+    check(broken, lambda: (iter([2.0, 3.0]),), lambda: (iter([2.0, 3.0, 4.0]),), breaks=None)
+
+    def in_a_loop(it):
+        y = x
+        for item in it:
+            y = y + item
+            cdynamo.graph_break()
+        return y
+
+    check(in_a_loop, lambda: (iter([2.0, 3.0, 4.0]),), lambda: (enumerate([]),), breaks=None)
+
+
+def test_an_error_half_way():
+    def fails(it):
+        y = x + next(it)
+        if next(it) > 2:
+            raise ValueError(float(next(it)))
+        return y
+
+    check(fails, lambda: (iter([1.0, 2.0, 3.0]),), lambda: (iter([1.0, 5.0, 3.0, 4.0]),), breaks=None)
+
+
+def test_held_by_an_object():
+    class Loader:
+        def __init__(self, items):
+            self.items = iter(items)
+            self.served = 0
+
+        def get(self):
+            self.served += 1
+            return next(self.items) + x
+
+    cdynamo.reset()
+    plain, mine = Loader([x, x + 1, x + 2]), Loader([x, x + 1, x + 2])
+    get = cdynamo.optimize(mine.get)
+    for _ in range(3):
+        np.testing.assert_array_equal(get(), plain.get())
+    assert mine.served == 3
+    with pytest.raises(StopIteration):
+        get()
+
+
+def test_others_are_left_to_python():
+    def generator():
+        yield 1
+        yield 2
+
+    for make in (generator, lambda: map(abs, [1, -2]), lambda: zip([1], [2], strict=True), lambda: reversed([1, 2])):
+
+        def take(it):
+            return next(it), x + 1
+
+        for _ in range(2):
+            cdynamo.reset()
+            got, plain = cdynamo.optimize(take)(make()), take(make())
+            assert got[0] == plain[0]
+            np.testing.assert_array_equal(got[1], plain[1])
