@@ -1,7 +1,7 @@
 """The grammar of random programs, as tables. Add a row, and programs contain it.
 
 A row is Python text with fields: `{I}` is an expression of kind I, `{i}` a variable of that kind that there is, `{+i}` one to assign to
-(a new one or one that there is). Kinds: I int, B bool, S str, L list, T tuple, D dict, O Item, A array or tensor, V anything, F function,
+(a new one or one that there is). Kinds: I int, B bool, S str, L list, T tuple, D dict, O Item, Z iterator, A array or tensor, V anything, F function,
 G generator function, K an exception's class. In rows of several lines a line `BODY` stands for random statements, indented as it is, and
 `LOOP` for statements among which `break` and `continue` may be. Other braces stand for themselves.
 """
@@ -17,6 +17,7 @@ SHORT = {
     "T": ["()", "({i}, 1)", "(1, 's')"],
     "D": ["{}", "{'k': {i}}", "dict(j=1)"],
     "O": ["Item({i})", "Item()"],
+    "Z": ["{z}", "iter({T})"],
     "V": ["None", "{i}", "'v'", "{l}", "{o}", "2.5"],
     "K": ["ValueError", "KeyError", "Broken", "(TypeError, IndexError)", "Exception", "ZeroDivisionError", "RuntimeError", "LookupError"],
     "A": [],
@@ -29,12 +30,12 @@ EXPRESSIONS = {
         "{L}.count({V})", "{D}.get({S}, 3) if {B} else {I}", "divmod({I}, 3)[1]", "{I} & 3", "{I} << 1", "{I} ^ 5", "int('12')", "ord({S}[0])",
         "functools.reduce(operator.add, [v for v in {L} if isinstance(v, int)], {I})", "sum(1 for _ in {V}) if {B} else 2", "math.gcd({I}, 6)", "{l}.index({V})",
         "hash({I}) % 5", "Color.GREEN + {I}", "round({I} / 3)", "int({I} / ({I} or 1))", "(lambda v: v + {I})({I})", "apply(max, {I}, {I})", "len(range({I}, 7, 2))",
-        "next(iter({L}), {I})", "sum(map(lambda v: 1, {L}))", "sum(1 for v, w in zip({L}, {L}))", "all([{B}, {B}]) + {I}", "int(twice({I}, by={I}) > 2)",
+        "next(iter({L}), {I})", "sum(map(lambda v: 1, {L}))", "sum(1 for _ in {Z})", "next({z}, {I})", "sum(1 for v, w in zip({L}, {L}))", "all([{B}, {B}]) + {I}", "int(twice({I}, by={I}) > 2)",
     ],
     "B": [
         "{I} > {I}", "{I} == {I}", "{I} < {I} < {I}", "not {B}", "{B} and {B}", "{B} or {B}", "{V} in {L}", "{S} in {D}", "{S} not in {S}", "{V} is None", "{o} is {o}",
         "{l} is not {l}", "isinstance({V}, (int, str))", "hasattr({V}, 'v')", "bool({L})", "{S} == {S}", "{S} < {S}", "{o} == {O}", "{T} == {T}", "{L} == {L}", "{D} == {D}",
-        "any(v is None for v in {L})", "all({L})", "callable({V})", "{I} in range({I})", "{S}.startswith('s')", "issubclass(Broken, {K})", "{l} is {l}", "{d} != {D}",
+        "any(v is None for v in {L})", "all({L})", "callable({V})", "{I} in range({I})", "{S}.startswith('s')", "issubclass(Broken, {K})", "{l} is {l}", "{d} != {D}", "{V} in {z}",
     ],
     "S": [
         "{S} + 's'", "f'{i}'", "f'{o.kind}-{n:03d}'", "{S}.upper()", "{S}[::-1]", "{S}[:3] * 2", "'-'.join(str(v) for v in {T} if isinstance(v, int))", "str({I})", "repr({S})",
@@ -42,7 +43,7 @@ EXPRESSIONS = {
     ],
     "L": [
         "[{V}, {V}]", "[*{L}, {V}]", "{L}[:2]", "{L}[::-1]", "{l} + {L}", "[{V} for v in range({I} % 4)]", "[v for v in {L} if {B}]", "[(v, {V}) for v in {L}[:3]]",
-        "[{I} for v in range(3) for w in range(v)]", "list({D})", "list({T})", "sorted([{I}, {I}, {I}])", "list(map(str, [{I}, {I}]))", "list(zip({L}, range(3)))", "list(enumerate({L}))[:3]",
+        "[{I} for v in range(3) for w in range(v)]", "list({D})", "list({T})", "sorted([{I}, {I}, {I}])", "list(map(str, [{I}, {I}]))", "list({Z})[:4]", "[v for v in {Z}]", "[*{z}]", "list(zip({L}, range(3)))", "list(enumerate({L}))[:3]",
         "list(reversed({L}))", "list({D}.items())", "list({D}.values())", "{L}.copy()", "sorted({D}, key=str)", "list(filter(None, {L}))", "list(itertools.chain({L}, {T}))[:5]", "list(itertools.islice({L}, 1, 3))",
         "list({G}({I} % 4))", "[v for v in {G}({I} % 3)]", "list({o}.each({V}, k={V}))", "[(lambda: v)() for v in range({I} % 3)]", "[f() for f in [lambda v=v: (v, {V}) for v in range(2)]]",
         "[*{G}({I} % 3), {V}]", "list({o})", "[v := {I}, v + 1]", "list(itertools.accumulate([{I}, {I}, 1]))", "sorted([({I}, 'b'), ({I}, 'a')], key=operator.itemgetter(0), reverse={B})", "[[w for w in range(v)] for v in range({I} % 4)]",
@@ -59,9 +60,11 @@ EXPRESSIONS = {
     "V": [
         "{I}", "{B}", "{S}", "{L}", "{T}", "{D}", "{O}", "{L}[0]", "{L}[{I}]", "{T}[-1]", "{D}['k']", "{D}.get('k')", "{o}.v", "getattr({o}, 'w', {V})", "{D}.get({S}, {V})", "{F}({V})", "{F}({V}, w={I})",
         "{F}(*{T}[:2])", "apply({F}, {V})", "next({G}({I} % 3), {V})", "({V} if {B} else {V})", "({B} and {V})", "({B} or {V})", "functools.partial({F}, {V})()", "frozenset([{I}, {I}])", "slice({I}, None)", "range({I})",
-        "Record({I}).add({V})", "{1, 2} & {{I}, 1}", "sorted({{I}, {I}})", "Color(({I}) % 3)", "[*{V}]", "{V}[0]", "len({V})", "{I} / {I}", "{I} ** 2 / 4", "1.5 * {I}", "complex({I}, 1)", "b'ab'[{I}:]", "(lambda *a, **k: (a, k))({V}, q={V})",
+        "Record({I}).add({V})", "{1, 2} & {{I}, 1}", "{Z}", "next({z}, {V})", "next({Z})", "sorted({{I}, {I}})", "Color(({I}) % 3)", "[*{V}]", "{V}[0]", "len({V})", "{I} / {I}", "{I} ** 2 / 4", "1.5 * {I}", "complex({I}, 1)", "b'ab'[{I}:]", "(lambda *a, **k: (a, k))({V}, q={V})",
         "next(v for v in {L} if {B})", "max({L}, key=str)", "contextlib.nullcontext({V}).__enter__()", "operator.attrgetter('v')({o})", "fails({V})", "type({V})",
     ],
+    # Not over what may grow while it is gone through.
+    "Z": ["{z}", "{z}", "{z}", "iter(list({L}))", "iter({T})", "iter({S})", "iter(range({I} % 4))", "enumerate({z})", "enumerate({T}, {I})", "zip({z}, {T})", "zip({z}, {z})", "iter({D}.copy())", "iter({D}.copy().items())", "map(str, {z})", "itertools.islice({z}, 2)", "reversed({T})", "filter(None, {z})"],
     "K": ["ValueError", "KeyError", "Broken", "Exception"],
     "A": [],
 }  # fmt: skip
@@ -76,7 +79,7 @@ STATEMENTS = [
     "{d}[{S}] = {V}", "{d}.pop({S}, None)", "{d}.pop({S})", "{d}.setdefault({S}, []).append({V})", "{d}.update(j={V})", "{d} |= {{S}: {V}}", "del {d}['k']", "{o}.v = {V}", "{o}.w = {V}", "{o}.double = {V}", "{o}.bump({I})", "del {o}.v",
     "log.append({V})", "log.append({V})", "log.append({B})", "log.append({I})", "{+v} = [{V}, {V}]", "SHARED.append({I})", "STATE['n'] = {I}", "STATE['n'] += 1", "setattr({o}, 'w', {V})", "{o}.__dict__['z'] = {V}", "assert {B}, {S}", "{F}({V})",
     "{+i} = ({+i} := {I}) + 1", "for {+i} in range(3): {i} += 1", "if {B}: log.append({V})", "while len({l}) > 4: {l}.pop()", "Item.kind = {S}", "{+o} = Item([{V}])", "{d}['self'] = {d}" , "{l}.append({l})", "{+l} = {l}", "{+d} = {d}", "{+o} = {o}",
-    "{l}.sort(key=str)", "{+v} = iter({L})", "{+v} = ({V} for v in range(2))", "log.extend(zip({L}, {L}))", "{+d} = collections.defaultdict(list)", "{d}.clear()", "{+v} = {F}", "log.append(list({d}.items()))",
+    "{l}.sort(key=str)", "{+v} = iter({L})", "{+z} = {Z}", "{+v} = next({z})", "log.append(next({z}, {V}))", "log.append(list({Z}))", "{o}.v = {z}", "{l}.append({z})", "{+v}, {+v} = {Z}", "log.append((next({z}, 1), next({z}, 2)))", "{+v} = ({V} for v in range(2))", "log.extend(zip({L}, {L}))", "{+d} = collections.defaultdict(list)", "{d}.clear()", "{+v} = {F}", "log.append(list({d}.items()))",
 ]  # fmt: skip
 
 # Rare: what leaves the function or the block.
@@ -97,6 +100,8 @@ BLOCKS = [
     "for {+s} in list({D}):\n    LOOP",
     "for {+v}, {+v} in zip({L}, {T}):\n    LOOP",
     "for {+i} in {G}({I} % 4):\n    LOOP",
+    "for {+v} in {z}:\n    LOOP",
+    "for {+i}, {+v} in enumerate({Z}):\n    LOOP",
     "for {+i} in range({I} % 4):\n    LOOP\nelse:\n    BODY",
     "fuel = 4\nwhile fuel > 0 and {B}:\n    fuel -= 1\n    LOOP",
     "fuel = 3\nwhile True:\n    fuel -= 1\n    if fuel < 0:\n        break\n    LOOP",
@@ -149,7 +154,7 @@ DEFINITIONS = [
 # What no graph holds: as a statement, and around a value.
 BREAKS = [
     "print(end='')", "print({S}, end=';')", "print('p', {I}, end=';')", "cdynamo.graph_break()", "BREAKER()", "left_alone({V})", "gives_back({V})", "sys.getsizeof({I})", "sys.stdout.write('w')", "eval('1 + 1')",
-    "{+i} = left_alone({I})", "{+l} = left_alone({L})", "{+v} = left_alone({V})", "sys._getframe().f_lineno", "locals()", "{+i} = eval('n')", "exec('pass')", "log.append(left_alone({V}))",
+    "{+i} = left_alone({I})", "left_alone(next({z}, 0))", "{+z} = gives_back({z})", "{+l} = left_alone({L})", "{+v} = left_alone({V})", "sys._getframe().f_lineno", "locals()", "{+i} = eval('n')", "exec('pass')", "log.append(left_alone({V}))",
     "log.append(repr(sys.exc_info()[1]))", "log.append(sorted(dir()))",
 ]  # fmt: skip
 BROKEN_VALUES = ["left_alone({0})", "gives_back({0})", "(print(end=''), {0})[1]", "(cdynamo.graph_break(), {0})[-1]"]
@@ -281,6 +286,7 @@ VALUES = {
     "l": ["[1, 2]", "[]", "[1, 'a', None]", "[3, [4], 5]", "[(1, 2), {}]", "[0] * 5"],
     "d": ["{'k': 1}", "{}", "{'k': 'v', 'j': [1]}", "{'k': {'k': 2}}", "{'s': 0, 1: 2}"],
     "o": ["Item(1)", "Item('w')", "Item([1])", "Item(None)"],
+    "z": ["iter([1, 2, 3])", "iter([2.5, [1], None])", "iter(())", "iter((1, 'a'))", "iter(range(5))", "enumerate(['a', 'b'])", "zip([1, 2], 'ab')", "iter({'k': 1, 'j': 2})", "iter({'k': [1]}.items())", "iter('ab')", "map(abs, [1, -2])", "(v for v in [3, 4])", "iter({1, 2})"],
 }
 SHAPES = {
     "x": ["(2, 3)", "(2, 3)", "(3, 3)", "(4, 3)", "(1, 3)", "(0, 3)"],

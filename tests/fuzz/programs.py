@@ -276,11 +276,11 @@ class Writer:
 
     def program(self) -> str:
         arrays = ["x", "y"] if self.kind != "python" else []
-        parameters = [*arrays, "l", "d", "o", "n", "m", "s"]
+        parameters = [*arrays, "l", "d", "o", "z", "n", "m", "s"]
         for name in parameters:
             self.scope.add({"x": "a", "y": "a", "n": "i", "m": "i"}.get(name, name), name)
         body = self.body(0, False)
-        returned = [name for kind in "aildosv" for name in self.scope.visible.get(kind, []) if name not in parameters]
+        returned = [name for kind in "aildosvz" for name in self.scope.visible.get(kind, []) if name not in parameters]
         self.random.shuffle(returned)
         body.append(f"return {', '.join(['log', *returned[: self.random.choice([0, 1, 2, 4])], *arrays[:1]])}")
         star = self.random.choice([None, None, len(parameters) - 2])
@@ -349,11 +349,11 @@ class Writer:
 
         def text() -> str:
             made = {name: self.array(name, *spec) for name, spec in arrayed.items()} if arrays else {}
-            parts = [*made.values(), values["l"], values["d"], values["o"]]
+            parts = [*made.values(), values["l"], values["d"], values["o"], values["z"]]
             if alias and arrays:
                 parts[1] = "x"
             elif alias:
-                parts[-3] = "[y, y]"
+                parts[-4] = "[y, y]"
             last = [values[name] for name in "nms"]
             named = keywords and f"dict(m={values['m']}, s={values['s']})"
             call = f"(({', '.join(parts + last[: 1 if keywords else 3])}), {named or '{}'})"
