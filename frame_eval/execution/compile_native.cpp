@@ -53,11 +53,28 @@ void refuse_writes_past_history(const graph::Graph& captured, const TrainingFunc
   }
 }
 
+// Is the output a view that counts its writes for itself, of what a backward may read? The program may write to it afterwards, and
+// nothing tells that to the tensor that it looks at.
+bool is_read_past_history(const graph::Graph& captured, const graph::Value* output) {
+  const graph::ViewHistory history = graph::view_history(output);
+  if (!history.has_own_counter()) return false;
+  return std::ranges::any_of(captured.nodes, [&](const auto& node) {
+    bool reads = false;
+    if (std::ranges::any_of(node->results, &graph::Value::requires_grad))
+      graph::for_each_operand(*node, [&](const graph::Value* operand) {
+        reads |= graph::view_history(operand).root == history.root;
+      });
+    return reads;
+  });
+}
+
 std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
                                                    const graph::Prepared& prepared,
                                                    const symbolic::LibraryCalls* library, CompileFn compile,
                                                    NativeReport& report) {
   std::vector<bool> wanted, history, differentiable(prepared.core->outputs.size());
+  graph::PartitionOptions options{.memory_budget = global_config().memory_budget,
+                                  .gains_by_channels_last = lowering::gains_by_channels_last};
   for (const graph::Value* input : captured.inputs) {
     wanted.push_back(input->requires_grad);
     history.push_back(input->has_history);
@@ -67,6 +84,9 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
     if (captured.outputs[i]->requires_grad &&
         (alias.kind == OutputAlias::kFresh || alias.kind == OutputAlias::kViewOfOutput))
       differentiable[alias.index] = true;
+    const bool of_input = alias.kind == OutputAlias::kInput || alias.kind == OutputAlias::kViewOfInput;
+    if (is_read_past_history(captured, captured.outputs[i]))
+      (of_input ? options.copied_inputs : options.copied_outputs).push_back(alias.index);
   }
   // Whether a gradient that the program has taken depends on an input is known only now.
   if (std::ranges::any_of(captured.nodes,
@@ -75,10 +95,7 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = wanted[i] && behind[i];
   }
   auto training = TrainingFunction::make(prepared.core->clone(), std::move(wanted), std::move(differentiable),
-                                         std::move(history),
-                                         {.memory_budget = global_config().memory_budget,
-                                          .gains_by_channels_last = lowering::gains_by_channels_last},
-                                         std::move(compile));
+                                         std::move(history), options, std::move(compile));
   refuse_writes_past_history(captured, *training);
   if (stages_are_noted() || log_enabled(Topic::kAot)) {
     const std::unique_ptr<graph::Graph> joint = graph::make_joint_graph(training->plan());

@@ -24,6 +24,8 @@ struct PartitionOptions {
   std::function<double(const std::vector<Value*>&)> peak = {};
   // What is kept lies as the device's convolutions have it (passes/channels_last.h); null: none has wishes.
   Gains gains_by_channels_last = {};
+  // What the program may write to after the graph has run, past PyTorch's count of writes: where it is kept, a copy is.
+  std::vector<int> copied_inputs = {}, copied_outputs = {};
 };
 
 // `needed`: values of the core graph `forward` that its backward reads. The result are values to keep, graph

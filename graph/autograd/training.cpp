@@ -257,6 +257,7 @@ void make_forward(Training& training, const std::vector<Value*>& kept, const Par
   Builder builder(forward, Level::kCore);
   std::vector<bool> written(forward.inputs.size());
   for (const Graph::Mutation& mutation : forward.mutations) written[mutation.input] = true;
+  for (const int input : options.copied_inputs) written[input] = true;
   const size_t count = forward.outputs.size();
   std::vector<char> channels_last;
   if (options.gains_by_channels_last)
@@ -269,7 +270,8 @@ void make_forward(Training& training, const std::vector<Value*>& kept, const Par
     if (!value->node && !written[value->index]) {
       saved.kind = SavedValue::kInput;
       saved.index = value->index;
-    } else if (output != begin + count) {
+    } else if (output != begin + count &&
+               std::ranges::find(options.copied_outputs, output - begin) == options.copied_outputs.end()) {
       saved.kind = SavedValue::kOutput;
       saved.index = static_cast<int>(output - begin);
     } else {

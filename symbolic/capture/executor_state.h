@@ -1,6 +1,7 @@
 // What an Executor holds; shared by the files that implement it.
 #pragma once
 
+#include <climits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -106,7 +107,9 @@ struct Executor::State {
   int root_raise_step = -1;             // step that raised, outside of any handler
   std::vector<bool> cut_headers;        // stop before these instructions (LoopCut)
   std::vector<int> root_values;         // by step: the next value's id when it began
-  int64_t break_step = -1;              // a graph break stops before this step, not where it was met
+  static constexpr int kHandlesNothing = INT_MAX;
+  std::vector<int> root_handled;  // ... the first of the steps in root_handler_steps
+  int64_t break_step = -1;        // a graph break stops before this step, not where it was met
 
   // Inputs on which hooks were registered.
   absl::flat_hash_set<const graph::Value*> hooked;

@@ -294,6 +294,7 @@ class Place {
     frame_.pc = pc_;
     state.root_trace.resize(steps_);
     state.root_values.resize(steps_);
+    state.root_handled.resize(steps_);
     state.isolated_regions.resize(regions_);
     state.stopped_frames.clear();
     state.break_step = break_step_;

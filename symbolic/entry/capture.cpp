@@ -45,7 +45,7 @@ struct Outcome {
   bool at_handover = false;          // the instructions ran; a value could not be handed over
   bool stopped = false;              // they ran up to where the frame was to stop
   std::vector<int> trace;
-  std::vector<int> handler_steps;
+  std::vector<int> handled;  // Executor::State::root_handled
 };
 
 // Opcodes that only move values about. A frame is not handed over before one of these where it could be
@@ -146,7 +146,7 @@ class Attempt {
         outcome.at_handover = false;
       }
     }
-    outcome.handler_steps = state.root_handler_steps;
+    outcome.handled = state.root_handled;
     return outcome;
   }
 
@@ -372,10 +372,8 @@ bool move_to_handover(PyCodeObject* code, const std::vector<Loop>& loops, const 
                       int64_t& stop, std::vector<LoopCut>& cuts) {
   if (stop < 0 || stop >= static_cast<int64_t>(outcome.trace.size())) return false;
   // Inside an except block what is being handled cannot be handed over: Python raises it again.
-  if (!outcome.handler_steps.empty()) {
-    if (outcome.handler_steps.front() < 0) return false;
-    stop = std::min<int64_t>(stop, outcome.handler_steps.front());
-  }
+  if (outcome.handled[stop] < 0) return false;
+  stop = std::min<int64_t>(stop, outcome.handled[stop]);
   cut_loops(code, loops, outcome, stop, cuts);
   return true;
 }

@@ -166,6 +166,8 @@ bool begin_step(Executor::State& state, SymbolicFrame& frame) {
   if (!state.cut_headers.empty() && state.cut_headers[frame.pc]) return false;
   state.root_trace.push_back(frame.pc);
   state.root_values.push_back(state.result.graph->next_value_id());
+  state.root_handled.push_back(state.root_handler_steps.empty() ? Executor::State::kHandlesNothing
+                                                                : state.root_handler_steps.front());
   return true;
 }
 

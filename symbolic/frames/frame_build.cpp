@@ -74,8 +74,9 @@ void dict_merge(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 // ---- unpacking
 
 std::vector<ValuePtr> unpacked(Executor& ex, const ValuePtr& sequence, size_t at_most) {
-  if (auto items = sequence->unpack(ex)) return std::move(*items);
   // An iterator is not asked for more than one item too many.
+  if (!is_iterator_type(sequence->type()))
+    if (auto items = sequence->unpack(ex)) return std::move(*items);
   ValuePtr iterator = sequence->iterate(ex);
   std::vector<ValuePtr> items;
   while (items.size() <= at_most) {

@@ -423,6 +423,9 @@ ValuePtr new_reversed_iterator(Executor& ex, const ValuePtr& sequence) {
 ValuePtr new_enumerate(Executor& ex, const CallArgs& args) {
   auto bound = bind_arguments(ex, "enumerate", args, {"iterable", "start?"});
   ValuePtr start = bound[1] ? bound[1] : ex.constant_int(0);
+  PyObject* known = constant_object(start);
+  const bool is_int = dynamic_cast<SymIntValue*>(start.get()) || (known && PyLong_CheckExact(known));
+  if (!is_int) start = ex.constant_int(index_argument(ex, start));
   return std::make_shared<EnumerateIterator>(iterate_value(ex, bound[0]), start);
 }
 

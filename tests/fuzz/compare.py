@@ -152,14 +152,19 @@ def numbered(x: Any, blocks: list[int]) -> Any:
 
 VIEW = re.compile(r"Output \d+ of \w+ is a view")
 # Of a 0-dim tensor: eager reads a size that is not there.
-SIZE = re.compile(r"(out of bounds for dimension 0 with size) [01]\b")
+SIZE = re.compile(
+    r"index -?\d+ is out of bounds for dimension 0 with size [01]\b|select\(\) cannot be applied to a 0-dim tensor"
+)
+NODE = re.compile(r"Function \w+ returned an invalid gradient")
 HISTORY = re.compile(r"grad_fn=<\w+>")
 
 
 def words(text: str) -> str:
     """Without what may differ: addresses, the names of autograd's nodes, which view it was that may not be written to, and whether a variable that has no value is local or free: what a function shares with
     one inside of it is free in the functions that go on after a graph break."""
-    text = SIZE.sub(r"\1 0", HISTORY.sub("grad_fn=<>", text))
+    text = NODE.sub(
+        "A function returned an invalid gradient", SIZE.sub("no such index", HISTORY.sub("grad_fn=<>", text))
+    )
     return VIEW.sub("One of several views", NO_VALUE.sub("NameError", ADDRESS.sub("0x", text)))
 
 

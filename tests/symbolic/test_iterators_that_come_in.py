@@ -74,6 +74,14 @@ def past_its_end(it):
     return x + sum(it), next(it, None), next(it, "end")
 
 
+def too_many(it):
+    try:
+        a, b = it
+    except ValueError as error:
+        return x + 1, str(error)
+    return x + a + b, "two"
+
+
 def handed_back(it):
     return x + next(it), it
 
@@ -89,7 +97,7 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("fn", [first, all_of, two_and_the_rest, past_its_end, handed_back])
+@pytest.mark.parametrize("fn", [first, all_of, two_and_the_rest, past_its_end, too_many, handed_back])
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_numbers(fn, kind):
     make = NUMBERS[kind]
