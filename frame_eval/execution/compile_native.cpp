@@ -53,19 +53,21 @@ void refuse_writes_past_history(const graph::Graph& captured, const TrainingFunc
   }
 }
 
-// Is the output a view that counts its writes for itself, of what a backward may read? The program may write to it afterwards, and
-// nothing tells that to the tensor that it looks at.
-bool is_read_past_history(const graph::Graph& captured, const graph::Value* output) {
-  const graph::ViewHistory history = graph::view_history(output);
-  if (!history.has_own_counter()) return false;
-  return std::ranges::any_of(captured.nodes, [&](const auto& node) {
-    bool reads = false;
+// An output that counts its writes for itself is written to later past the history of what it looks at. Where a backward reads
+// that through this very output, eager would refuse to.
+void note_exposed(const graph::Graph& captured, size_t output, const OutputAlias& alias,
+                  graph::PartitionOptions& options) {
+  const graph::ViewHistory history = graph::view_history(captured.outputs[output]);
+  if (!history.has_own_counter()) return;
+  const bool of_input = alias.kind == OutputAlias::kInput || alias.kind == OutputAlias::kViewOfInput;
+  (of_input ? options.exposed_inputs : options.exposed_outputs).push_back(alias.index);
+  bool is_read = false;
+  for (const auto& node : captured.nodes)
     if (std::ranges::any_of(node->results, &graph::Value::requires_grad))
       graph::for_each_operand(*node, [&](const graph::Value* operand) {
-        reads |= graph::view_history(operand).root == history.root;
+        is_read |= graph::view_history(operand).counter == history.counter;
       });
-    return reads;
-  });
+  if (is_read) (of_input ? options.copied_inputs : options.copied_outputs).push_back(alias.index);
 }
 
 std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
@@ -84,9 +86,7 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
     if (captured.outputs[i]->requires_grad &&
         (alias.kind == OutputAlias::kFresh || alias.kind == OutputAlias::kViewOfOutput))
       differentiable[alias.index] = true;
-    const bool of_input = alias.kind == OutputAlias::kInput || alias.kind == OutputAlias::kViewOfInput;
-    if (is_read_past_history(captured, captured.outputs[i]))
-      (of_input ? options.copied_inputs : options.copied_outputs).push_back(alias.index);
+    note_exposed(captured, i, alias, options);
   }
   // Whether a gradient that the program has taken depends on an input is known only now.
   if (std::ranges::any_of(captured.nodes,

@@ -126,19 +126,21 @@ bool reads_memory(const Node& node) {
 
 class Partitioner {
  public:
-  Partitioner(const Graph& forward, const std::vector<Value*>& needed)
+  Partitioner(const Graph& forward, const std::vector<Value*>& needed, const PartitionOptions& options)
       : graph_(forward),
         needed_(needed),
         in_memory_(forward.next_value_id()),
         leaves_region_(forward.next_value_id()),
         written_(forward.inputs.size()),
         is_given_back_(forward.next_value_id()),
-        is_saved_by_eager_(forward.next_value_id()) {
+        is_saved_by_eager_(forward.next_value_id()),
+        is_of_exposed_(forward.next_value_id()) {
     for (const Graph::Mutation& mutation : forward.mutations) written_[mutation.input] = true;
     for (const Value* output : graph_.outputs) is_given_back_[base_of(output)->id] = true;
     find_saved();
     find_in_memory();
     find_region_results();
+    find_exposed(options);
   }
 
   // Kept values where none of `recomputed` (by id) is spared for being dear.
@@ -181,7 +183,7 @@ class Partitioner {
 
   bool may_recompute(const Value* value, const std::vector<bool>& recomputed) const {
     if (!value->node) return false;
-    if (must_keep(*value->node)) return false;
+    if (must_keep(*value->node) || is_of_exposed_[value->id]) return false;
     if (recomputed[value->id]) return true;
     if (value->node->region) return leaves_region_[value->id] != kForOthers;
     return !is_dear(*value->node) && !in_memory_[value->id];
@@ -257,6 +259,20 @@ class Partitioner {
       });
   }
 
+  void find_exposed(const PartitionOptions& options) {
+    std::vector<bool> derived(graph_.next_value_id());
+    for (const int input : options.exposed_inputs) derived[graph_.inputs.at(input)->id] = true;
+    for (const int output : options.exposed_outputs) derived[base_of(graph_.outputs.at(output))->id] = true;
+    for (const auto& node : graph_.nodes) {
+      bool any = false;
+      for_each_operand(*node, [&](const Value* operand) { any |= derived[operand->id]; });
+      for (const Value* result : node->results) {
+        derived[result->id] = derived[result->id] || any;
+        is_of_exposed_[result->id] = any && !is_view(*node) && !node->region;
+      }
+    }
+  }
+
   void note_saved(const Value* value) { is_saved_by_eager_[base_of(value)->id] = true; }
 
   // What comes into the call on the way to this node.
@@ -295,6 +311,7 @@ class Partitioner {
   std::vector<bool> written_;            // by input: its content is another after the graph
   std::vector<bool> is_given_back_;      // by value id: the program gets it, or a view of it
   std::vector<bool> is_saved_by_eager_;  // by value id
+  std::vector<bool> is_of_exposed_;      // by value id: is computed from what is exposed (PartitionOptions)
 };
 
 // What the values of equal layers have in common.
@@ -316,7 +333,7 @@ double bytes_of(const SymContext& context, const TensorType& type) {
 
 std::vector<Value*> partition(const Graph& forward, const std::vector<Value*>& needed,
                               const PartitionOptions& options) {
-  const Partitioner partitioner(forward, needed);
+  const Partitioner partitioner(forward, needed, options);
   std::vector<bool> recomputed(forward.next_value_id());
   std::vector<Value*> kept = partitioner.cut(recomputed);
   if (options.memory_budget >= 1) return kept;

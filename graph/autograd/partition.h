@@ -24,7 +24,10 @@ struct PartitionOptions {
   std::function<double(const std::vector<Value*>&)> peak = {};
   // What is kept lies as the device's convolutions have it (passes/channels_last.h); null: none has wishes.
   Gains gains_by_channels_last = {};
-  // What the program may write to after the graph has run, past PyTorch's count of writes: where it is kept, a copy is.
+  // Inputs and results that the program may write to after the graph has run, past PyTorch's count of writes: nothing is
+  // computed again from them, for eager would not ...
+  std::vector<int> exposed_inputs = {}, exposed_outputs = {};
+  // ... and those that eager would refuse to read then: copies of them are kept.
   std::vector<int> copied_inputs = {}, copied_outputs = {};
 };
 

@@ -40,6 +40,9 @@ ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& sour
 ValuePtr make_tensor(Executor& ex, graph::Value* value);
 // Another object of a kind that is torch's: dtypes, devices, Size ... Null: none of these.
 ValuePtr wrap_torch_object(Executor& ex, PyObject* object, const SourcePtr& source);
+// A function of Python's on numbers, some of which the graph reads from tensors, computed by Python while the graph runs. Null:
+// it is none that gives a number, or nobody is there to compute it.
+ValuePtr number_when_run(Executor& ex, PyObject* function, const std::vector<ValuePtr>& operands);
 // A callable, class or context manager that has a rule (torch.*, Tensor methods): it is not inlined. Null: no rule.
 ValuePtr wrap_torch_callable(Executor& ex, PyObject* object, const SourcePtr& source);
 

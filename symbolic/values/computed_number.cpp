@@ -1,5 +1,7 @@
 #include "symbolic/values/computed_number.h"
 
+#include <algorithm>
+
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/constant.h"
@@ -23,6 +25,12 @@ struct Number {
   int steps = 0;
   std::vector<FloatRoot> roots;
 };
+
+bool reads_data(Executor& ex, const ValuePtr& value) {
+  if (auto* real = dynamic_cast<DynamicFloatValue*>(value.get())) return real->is_from_data();
+  auto* integer = dynamic_cast<SymIntValue*>(value.get());
+  return integer && ex.graph().sym->reads_data(integer->sym());
+}
 
 std::optional<Number> number_of(Executor& ex, const ValuePtr& value) {
   Number number;
@@ -111,6 +119,8 @@ SourcePtr computed_source(Executor& ex, PyObject* function, const std::vector<Va
 }
 
 ValuePtr computed_number(Executor& ex, PyObject* function, const std::vector<ValuePtr>& operands) {
+  if (std::ranges::any_of(operands, [&](const ValuePtr& operand) { return reads_data(ex, operand); }))
+    return number_when_run(ex, function, operands);
   std::optional<Computed> made = computed(ex, function, operands);
   if (!made) return nullptr;
   PyObject* now[Computation::kMostOperands];

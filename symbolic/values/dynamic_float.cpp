@@ -120,6 +120,7 @@ ValuePtr real_of(Executor& ex, int nb_op, const ValuePtr& other, bool reflected)
   auto* integer = dynamic_cast<SymIntValue*>(other.get());
   const bool divides = plain_number_operation(nb_op) == kNbTrueDivide && !reflected;
   if (!integer || !node_name(nb_op, divides)) return nullptr;
+  if (divides && ex.graph().sym->reads_data(integer->sym())) return nullptr;
   if (divides && !ex.graph().sym->guard(graph::Relation::kNe, integer->sym(), graph::Sym(0), "a divisor"))
     return nullptr;
   return float_of_int(ex, other, integer->sym());

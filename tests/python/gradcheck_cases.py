@@ -56,6 +56,7 @@ CASTS = {
 # Entries whose results have no history in eager, most of them since they are no floats.
 NOT_DIFFERENTIABLE = {
     "detach": lambda x: x.detach(),
+    "from_numpy": lambda x: torch.from_numpy(x.detach().numpy()),
     "data": lambda x: x.data,
     "isclose": lambda x: torch.isclose(x, x + 1),
     "isreal": lambda x: torch.isreal(x),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -262,8 +265,17 @@ def extremes_of_what_is_read(x):
     )
 
 
+def functions_of_what_is_read(x):
+    size, n, share = x.abs().sum().item(), int((x > 0).sum()), x.sigmoid().mean().item()
+    return (
+        math.log(size), math.exp(share), math.sqrt(size) * x, math.pow(size, share), math.atan2(share, size), math.floor(size), math.ceil(share),
+        size**0.5, 2**share, n**2, n / (size + 1), share / size, 1 / size, size // 1e9, size % 1e9, n % 4 - n // 4, divmod(size, share), round(size), round(size, 2), round(n / 7, 3),
+        int(size), x.reshape(-1)[: int(size / 10)], float(n), math.isfinite(size), math.isnan(share), math.hypot(n, size), (n / 20) * x, size / (n + 1),
+    )  # fmt: skip
+
+
 PROGRAMS = [
-    tensors_as_sizes, tensors_as_indices, filled_with_what_is_read, clamped_by_what_is_read, tensors_of_what_is_read, extremes_of_what_is_read,
+    functions_of_what_is_read, tensors_as_sizes, tensors_as_indices, filled_with_what_is_read, clamped_by_what_is_read, tensors_of_what_is_read, extremes_of_what_is_read,
     item, items_of_several_kinds, arithmetic_of_floats, arithmetic_of_ints, an_index, a_slice, sizes_of_new_tensors, a_mask,
     a_sum_of_a_mask, a_mask_of_rows, a_mask_of_columns, a_mask_of_what_is_transposed, masks_in_a_row, writing_by_a_mask,
     adding_by_a_mask, one_mask_twice, sizes_of_what_is_selected, nonzero, where_of_one, masked_select, unique, bincount, checks,
@@ -301,6 +313,47 @@ def test_one_graph(program, counts):
         assert_same(compiled(x), program(x))
     assert counts.graphs_compiled == 1
     assert counts.recompiles == 0
+
+
+@pytest.mark.parametrize(
+    "function, error",
+    [
+        (lambda x: x * math.log(x.sum().item()), ValueError),
+        (lambda x: x + 1 / x.sum().item(), ZeroDivisionError),
+        (lambda x: x + 3 % (x > 0).sum().item(), ZeroDivisionError),
+        (lambda x: x + math.exp(x.abs().max().item() * 1e3), OverflowError),
+        (lambda x: x + int(x.sum().item() * math.inf), OverflowError),
+    ],
+)
+def test_errors_of_functions(function, error, counts):
+    """Python's own, where it raises them; in the next call that raises none the graph goes on."""
+    compiled = cdynamo.optimize(function, fullgraph=True)
+    good, bad = torch.full((3,), 0.25), torch.full((3,), -0.0) if error is ZeroDivisionError else torch.full((3,), -0.9)
+    for x in (good, bad, good):
+        try:
+            expected = function(x)
+        except error as raised:
+            with pytest.raises(error, match=re.escape(str(raised))) as info:
+                compiled(x)
+            assert info.traceback[-1].lineno == raised.__traceback__.tb_next.tb_lineno - 1
+        else:
+            torch.testing.assert_close(compiled(x), expected)
+    assert counts.graphs_compiled == 1
+
+
+def test_results_that_no_graph_holds(counts):
+    """Complex numbers and ints of any size are Python's."""
+
+    def root(x):
+        return x.sum().item() ** 0.5, x + 1
+
+    def power(x):
+        return int(x.sum()) ** 40, x + 1
+
+    for function in (root, power):
+        compiled = cdynamo.optimize(function)
+        for x in (torch.ones(4), -torch.ones(9), torch.ones(4)):
+            assert compiled(x)[0] == function(x)[0] and type(compiled(x)[0]) is type(function(x)[0])
 
 
 def repeated_rows(x):
