@@ -73,7 +73,9 @@ PyRef describe_captured(const symbolic::CaptureResult& capture, PyObject* global
   PyRef description = describe(graph, symbols, calls, locations(graph, PyList_GET_SIZE(calls.get())));
   PyRef numbers = checked(PyList_New(0));
   for (size_t i = 0; i < capture.inputs.size(); ++i)
-    if (capture.inputs[i].kind == symbolic::InputKind::kFloat) append(numbers, checked(PyLong_FromSize_t(i)));
+    if (const symbolic::InputKind kind = capture.inputs[i].kind;
+        kind == symbolic::InputKind::kFloat || kind == symbolic::InputKind::kNumpyScalar)
+      append(numbers, checked(PyLong_FromSize_t(i)));
   if (PyDict_SetItemString(description.get(), "numbers", numbers.get()) < 0 ||
       PyDict_SetItemString(description.get(), "numpy", numpy_parts(capture, forms).get()) < 0 ||
       PyDict_SetItemString(description.get(), "uses_torch", capture.uses_torch ? Py_True : Py_False) < 0 ||

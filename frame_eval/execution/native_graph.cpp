@@ -86,6 +86,8 @@ PyRef number_as_tensor(PyObject* number) {
 // An array or a number as a tensor for PyTorch's autograd, a copy where there is none on its memory or PyTorch would warn.
 PyRef as_tensor(PyObject* object) {
   if (PyFloat_Check(object) || PyLong_Check(object)) return number_as_tensor(object);
+  if (symbolic::is_numpy_real(object))
+    return tensor_on(PyRef::steal(PyObject_CallOneArg(symbolic::library_object("numpy", "asarray"), object)));
   if (!is_array(object)) return PyRef::borrow(object);
   symbolic::TensorInfo info;
   symbolic::read_tensor(object, &info);
@@ -156,7 +158,8 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
   for (size_t i = 0; i < capture.inputs.size(); ++i) {
     input_kinds_.push_back(capture.inputs[i].kind);
     const InputKind kind = capture.inputs[i].kind;
-    if (kind == InputKind::kFloat || kind == InputKind::kInt) numbers_.push_back(static_cast<int>(i));
+    if (kind == InputKind::kFloat || kind == InputKind::kNumpyScalar)
+      numbers_.push_back({static_cast<int>(i), capture.inputs[i].value->type.dtype});
   }
   for (const auto& node : prepared.core->nodes) {
     if (node->op->family != graph::Family::kRandom || (library_calls_.empty() && !executable_->reads_symbols))
@@ -346,14 +349,12 @@ bool NativeGraph::run(Bindings& bindings, std::vector<PyRef>& outputs) {
   if (!numbers_.empty()) {
     views = bindings.views;
     for (size_t i = 0; i < numbers_.size(); ++i) {
-      const bool real = input_kinds_[numbers_[i]] == InputKind::kFloat;
-      PyObject* number = bindings.inputs[numbers_[i]];
-      if (real)
-        number_cells[i].real = PyFloat_AS_DOUBLE(number);
+      const auto [input, dtype] = numbers_[i];
+      if (input_kinds_[input] == InputKind::kFloat)
+        number_cells[i].real = PyFloat_AS_DOUBLE(bindings.inputs[input]);
       else
-        number_cells[i].integer = PyLong_AsLongLong(number);
-      views[numbers_[i]] = {.data = &number_cells[i],
-                            .dtype = real ? runtime::DType::kF64 : runtime::DType::kI64};
+        symbolic::read_numpy_scalar(bindings.inputs[input], &number_cells[i]);
+      views[input] = {.data = &number_cells[i], .dtype = dtype};
     }
     call.inputs = views.data();
   }

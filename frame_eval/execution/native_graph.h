@@ -74,7 +74,8 @@ class NativeGraph : public CompiledGraph {
   bool writes_ = false, draws_ = false, any_stale_ = false;
   std::vector<OutputForm> forms_;
   std::vector<FreshOutput> fresh_;
-  std::vector<int> numbers_;  // graph inputs that are Python numbers
+  std::vector<std::pair<int, runtime::DType>>
+      numbers_;  // graph inputs that are numbers of Python's or NumPy's
   std::vector<symbolic::InputKind> input_kinds_;
   std::vector<int> written_;                     // torch tensors whose count of writes moves on
   std::vector<runtime::Device> may_draw_twice_;  // where Python runs the call again, after numbers were drawn

@@ -139,10 +139,10 @@ bool GuardTree::explain_leaves(const GuardNode& node, PyObject* object, Bindings
     if (check_leaf(leaf, object)) continue;
     PyObject* expected = leaf.object.get();
     // Floats of NumPy's too; zeros are guarded by identity, for their sign.
-    const bool number =
-        expected && Py_TYPE(expected) == Py_TYPE(object) &&
-        ((leaf.kind == GuardKind::kEquals && PyLong_CheckExact(object)) ||
-         ((leaf.kind == GuardKind::kEquals || leaf.kind == GuardKind::kIdentity) && PyFloat_Check(object)));
+    const bool number = expected && Py_TYPE(expected) == Py_TYPE(object) &&
+                        ((leaf.kind == GuardKind::kEquals && PyLong_CheckExact(object)) ||
+                         ((leaf.kind == GuardKind::kEquals || leaf.kind == GuardKind::kIdentity) &&
+                          (PyFloat_Check(object) || symbolic::is_numpy_real(object))));
     std::vector<DynamicHint> hints;
     if (number) hints.push_back({node.source->name(), -1});
     if (!note(failure, explain_leaf(leaf, *node.source, object), std::move(hints))) return true;

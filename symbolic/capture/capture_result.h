@@ -113,12 +113,12 @@ struct Effect {
 
 // ---- graph inputs
 
-enum class InputKind : uint8_t { kTorchTensor, kNumpyArray, kFloat, kInt };
+enum class InputKind : uint8_t { kTorchTensor, kNumpyArray, kFloat, kNumpyScalar };
 
 struct GraphInput {
   InputKind kind;
   SourcePtr source;
-  graph::Value* value;  // the captured graph's input; kInt: a 0-dim int64
+  graph::Value* value;  // the captured graph's input; of a number 0-dim
 };
 
 // Ints beyond this are constants, so that sums and products of symbols are mostly known to fit into 64 bits.

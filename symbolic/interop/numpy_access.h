@@ -37,6 +37,7 @@ struct Api {
                               PyObject*);
   PyObject* (*scalar)(void*, Descr*, PyObject*);
   int (*set_base)(PyObject*, PyObject*);
+  void (*scalar_as_ctype)(PyObject*, void*);
 };
 // Null where NumPy is not loaded or has another ABI.
 const Api* api();

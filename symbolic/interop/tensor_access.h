@@ -156,6 +156,10 @@ PyRef make_numpy_array(runtime::DType dtype, const int64_t* sizes, const int64_t
 PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank, int64_t offset);
 // numpy.float64(...) and the like, from one element at `data`.
 PyRef make_numpy_scalar(runtime::DType dtype, const void* data);
+// numpy.float16, float32 or float64, exactly.
+bool is_numpy_real(PyObject* object, runtime::DType* dtype = nullptr);
+// Its value, as it lies in memory: no more than eight bytes.
+void read_numpy_scalar(PyObject* scalar, void* memory);
 // float, int or bool from one element at `data`.
 PyRef make_python_scalar(runtime::DType dtype, const void* data);
 // After compiled code has written to a torch tensor's memory: moves its version counter on, as an in-place

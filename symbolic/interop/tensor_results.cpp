@@ -2,6 +2,7 @@
 #include <cstring>
 #include <exception>
 #include <string_view>
+#include <utility>
 
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/interop/tensor_access.h"
@@ -179,6 +180,23 @@ PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strid
   }
   return PyRef::steal(PyObject_CallMethod(base, "as_strided", "OOL", size_tuple.get(), stride_tuple.get(),
                                           static_cast<long long>(base_offset + offset)));
+}
+
+bool is_numpy_real(PyObject* object, DType* dtype) {
+  const numpy_access::Api* api = numpy_access::api();
+  if (!api || !PyObject_TypeCheck(object, api->generic_type)) return false;
+  constexpr std::pair<std::string_view, DType> kNames[] = {
+      {"numpy.float64", DType::kF64}, {"numpy.float32", DType::kF32}, {"numpy.float16", DType::kF16}};
+  for (const auto& [name, known] : kNames) {
+    if (name != Py_TYPE(object)->tp_name) continue;
+    if (dtype) *dtype = known;
+    return true;
+  }
+  return false;
+}
+
+void read_numpy_scalar(PyObject* scalar, void* memory) {
+  numpy_access::api()->scalar_as_ctype(scalar, memory);
 }
 
 PyRef make_numpy_scalar(DType dtype, const void* data) {

@@ -68,11 +68,6 @@ bool is_numpy_scalar(PyObject* object) {
   return api && PyObject_TypeCheck(object, api->generic_type);
 }
 
-bool is_float64(PyObject* object) {
-  return PyFloat_Check(object) && !PyFloat_CheckExact(object) &&
-         std::string_view(Py_TYPE(object)->tp_name) == "numpy.float64";
-}
-
 // A constant NumPy scalar as a 0-dim value of its own dtype.
 Value* scalar_constant(Executor& ex, PyObject* scalar) {
   PyRef dtype_object = PyRef::steal(PyObject_GetAttrString(scalar, "dtype"));
@@ -430,13 +425,13 @@ ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& sour
   const bool scalar = is_numpy_scalar(object);
   DType dtype;
   if (!scalar && !dtype_of_numpy_object(object, &dtype)) return nullptr;
-  // A float64 that changes from call to call is an input, as Python's floats are.
-  if (scalar && is_float64(object) && ex.is_dynamic(source)) {
+  // A float that changes from call to call is an input, as Python's are.
+  graph::TensorType type;
+  if (is_numpy_real(object, &type.dtype) && ex.is_dynamic(source)) {
     guard_exact_type(ex, object, source);
     use_framework(ex, graph::Framework::kNumpy);
-    graph::TensorType type;
-    type.dtype = DType::kF64;
-    return std::make_shared<NumpyValue>(ex.add_input(InputKind::kFloat, source, type), true, source);
+    const InputKind kind = type.dtype == DType::kF64 ? InputKind::kFloat : InputKind::kNumpyScalar;
+    return std::make_shared<NumpyValue>(ex.add_input(kind, source, type), true, source);
   }
   // 0.0 and -0.0 are equal and different.
   const bool zero = scalar && PyObject_IsTrue(object) == 0;

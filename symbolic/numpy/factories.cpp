@@ -70,22 +70,31 @@ ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
 
 namespace {
 
-// numpy.zeros(shape, dtype=float), ones, empty; sizes may be symbolic.
-ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t number) {
-  std::vector<ValuePtr> given = bind_arguments(ex, "zeros", args, {"shape", "dtype?", "order?"});
-  if (given[2]) return made_by_numpy(ex, callable, args);
-  DType dtype = DType::kF64;
-  if (given[1] && !is_none(given[1]) &&
-      !(given[1]->real_object() && numpy_dtype_like(given[1]->real_object(), &dtype)))
+DType dtype_argument(const ValuePtr& value, DType otherwise) {
+  DType dtype = otherwise;
+  if (value && !is_none(value) && !(value->real_object() && numpy_dtype_like(value->real_object(), &dtype)))
     break_graph("CD0502", "this dtype");
-  std::vector<ValuePtr> items = {given[0]};
-  if (auto list = sequence_items(ex, given[0])) items = *list;
+  return dtype;
+}
+
+std::vector<Sym> shape_argument(Executor& ex, const ValuePtr& value) {
+  std::vector<ValuePtr> items = {value};
+  if (auto list = sequence_items(ex, value)) items = *list;
   std::vector<Sym> sizes;
   for (const ValuePtr& item : items) {
     auto size = as_sym(item);
     if (!size) break_graph("CD0401", "a shape");
     sizes.push_back(*size);
   }
+  return sizes;
+}
+
+// numpy.zeros(shape, dtype=float), ones, empty; sizes may be symbolic.
+ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t number) {
+  std::vector<ValuePtr> given = bind_arguments(ex, "zeros", args, {"shape", "dtype?", "order?"});
+  if (given[2]) return made_by_numpy(ex, callable, args);
+  const DType dtype = dtype_argument(given[1], DType::kF64);
+  const std::vector<Sym> sizes = shape_argument(ex, given[0]);
   return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
     return numpy_array_value(ex, append_call1(ex, "core.full", {sizes, Sym(number), dtype}));
   });
@@ -93,16 +102,28 @@ ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t 
 ValuePtr zeros(Executor& ex, PyObject* f, const CallArgs& args) { return filled(ex, f, args, 0); }
 ValuePtr ones(Executor& ex, PyObject* f, const CallArgs& args) { return filled(ex, f, args, 1); }
 
+// numpy.full(shape, fill_value): NumPy makes it once, unless the value is the graph's.
+ValuePtr full(Executor& ex, PyObject* callable, const CallArgs& args) {
+  std::vector<ValuePtr> given = bind_arguments(ex, "full", args, {"shape", "fill_value", "dtype?", "order?"});
+  auto* number = dynamic_cast<NumpyValue*>(given[1].get());
+  if (!number || number->rank() > 0 || given[3]) return made_by_numpy(ex, callable, args);
+  const DType dtype = dtype_argument(given[2], number->array_type().dtype);
+  const std::vector<Sym> sizes = shape_argument(ex, given[0]);
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    Value* value = number->value();
+    if (dtype != value->type.dtype) value = append_call1(ex, "core.cast", {value, dtype});
+    return numpy_array_value(ex,
+                             append_call1(ex, "clone", {append_call1(ex, "broadcast_to", {value, sizes})}));
+  });
+}
+
 // zeros_like and the like keep the layout (order 'K').
 ValuePtr like(Executor& ex, PyObject* callable, const CallArgs& args, const char* op) {
   std::vector<ValuePtr> given = bind_arguments(ex, op, args, {"a", "dtype?", "order?", "subok?", "shape?"});
   auto* array = dynamic_cast<NumpyValue*>(given[0].get());
   if (!array || (given[2] && !is_none(given[2])) || given[3] || (given[4] && !is_none(given[4])))
     break_graph("CD0500", op);
-  DType dtype = array->array_type().dtype;
-  if (given[1] && !is_none(given[1]) &&
-      !(given[1]->real_object() && numpy_dtype_like(given[1]->real_object(), &dtype)))
-    break_graph("CD0502", "this dtype");
+  const DType dtype = dtype_argument(given[1], array->array_type().dtype);
   return numpy_call(ex, "call_function", PyRef::borrow(callable), args,
                     [&] { return numpy_array_value(ex, append_call1(ex, op, {array->value(), dtype})); });
 }
@@ -328,7 +349,7 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.nonzero", nonzero_function},
     {"numpy.where", where_function},
     {"numpy.ascontiguousarray", ascontiguousarray},
-    {"numpy.full", made_by_numpy},
+    {"numpy.full", full},
     {"numpy.arange", made_by_numpy},
     {"numpy.linspace", made_by_numpy},
     {"numpy.logspace", made_by_numpy},

@@ -119,8 +119,9 @@ ValuePtr numbers_of(Executor& ex, const ValuePtr& value, const char* what) {
   auto& array = dynamic_cast<ArrayValue&>(*value);
   if (array.rank() == 0) return read_item(ex, array, what);
   std::vector<ValuePtr> items;
-  const int64_t count = *array.array_type().sizes[0].maybe_constant();
-  for (int64_t i = 0; i < count; ++i)
+  const auto count = array.array_type().sizes[0].maybe_constant();
+  if (!count) break_graph("CD0406", what);  // of nothing, whose other sizes change
+  for (int64_t i = 0; i < *count; ++i)
     items.push_back(numbers_of(ex, value->get_item(ex, ex.constant_int(i)), what));
   return make_list(ex, std::move(items));
 }

@@ -29,7 +29,7 @@ namespace {
 // row-major order.
 struct ListIndex {
   std::vector<Sym> sizes;
-  std::vector<int64_t> items;
+  std::vector<Sym> items;
   bool boolean = false;
 };
 
@@ -45,11 +45,12 @@ bool collect(Executor& ex, const ValuePtr& value, size_t depth, ListIndex& out) 
     return true;
   }
   PyObject* object = constant_object(value);
-  if (!object || !PyLong_Check(object) || depth != out.sizes.size()) return false;
-  bool boolean = PyBool_Check(object);
+  const auto number = as_sym(value);
+  if (!number || depth != out.sizes.size()) return false;
+  bool boolean = object && PyBool_Check(object);
   if (!out.items.empty() && boolean != out.boolean) return false;
   out.boolean = boolean;
-  out.items.push_back(PyLong_AsLongLong(object));
+  out.items.push_back(*number);
   return true;
 }
 
@@ -62,8 +63,8 @@ Value* list_tensor(Executor& ex, const ListIndex& list) {
   constexpr size_t kMostItems = 64;
   if (list.boolean || list.items.empty() || list.items.size() > kMostItems) refuse("a list of this kind");
   std::vector<Value*> pieces;
-  for (int64_t item : list.items)
-    pieces.push_back(append_call1(ex, "core.full", {std::vector<Sym>{1}, Sym(item), DType::kI64}));
+  for (const Sym& item : list.items)
+    pieces.push_back(append_call1(ex, "core.full", {std::vector<Sym>{1}, item, DType::kI64}));
   Value* flat = pieces.size() == 1 ? pieces[0] : append_call1(ex, "core.concat", {pieces, Sym(int64_t{0})});
   return list.sizes.size() == 1 ? flat : append_call1(ex, "core.reshape", {flat, list.sizes});
 }

@@ -48,6 +48,15 @@ ValuePtr where(Executor& ex, PyObject* function, const CallArgs& args) {
                        Convention::kTorchFunction);
 }
 
+// Without a number of classes: as many as the largest index asks for.
+ValuePtr one_hot(Executor& ex, PyObject* function, const CallArgs& args) {
+  if (args.positional.size() == 1 && args.keywords.empty())
+    return polyfill(ex, PythonSide::kTorchPolyfills, "one_hot_of_all")->call(ex, args);
+  const OperatorCallable op = find_torch_operator(function);
+  return call_operator(ex, *op.op, op.in_place, "call_function", PyRef::borrow(function), args,
+                       Convention::kTorchFunction);
+}
+
 ValuePtr repeat_interleave_function(Executor& ex, PyObject* function, const CallArgs& args) {
   return repeat_interleave(ex, "call_function", PyRef::borrow(function), args, Convention::kTorchFunction);
 }
@@ -58,6 +67,7 @@ constexpr SpecialRow kRows[] = {
     {"cdynamo.polyfills.rules.changes_so_far", changes_so_far},
     {"torch.where", where},
     {"torch.repeat_interleave", repeat_interleave_function},
+    {"torch.nn.functional.one_hot", one_hot},
 };
 
 }  // namespace

@@ -166,6 +166,7 @@ constexpr SpecialRow kRows[] = {
     {"torch.cuda.is_bf16_supported", ask},
     {"torch.cuda.device_count", ask},
     {"torch.cuda.current_device", ask},
+    {"torch.cuda.is_current_stream_capturing", ask},
     {"torch.cuda.get_device_capability", ask},
     {"torch.cuda.get_device_name", ask},
     {"torch._C._len_torch_dispatch_stack",

@@ -265,6 +265,19 @@ def extremes_of_what_is_read(x):
     )
 
 
+def indices_in_lists(x):
+    i, j = int(x[0].argmax()) % 4, x.sum(1).argmin()
+    return x[[i, 1]], x[[0, int(j), i], 1:], x[:, [i]], torch.tensor([i > 1, True, i == j])
+
+
+def classes_of_what_is_read(x):
+    return (
+        torch.nn.functional.one_hot(x.argmax(1)),
+        torch.nn.functional.one_hot(x.argmax(1).reshape(2, 2)),
+        torch.nn.functional.one_hot(x.argmax(1), 7),
+    )
+
+
 def functions_of_what_is_read(x):
     size, n, share = x.abs().sum().item(), int((x > 0).sum()), x.sigmoid().mean().item()
     return (
@@ -275,7 +288,7 @@ def functions_of_what_is_read(x):
 
 
 PROGRAMS = [
-    functions_of_what_is_read, tensors_as_sizes, tensors_as_indices, filled_with_what_is_read, clamped_by_what_is_read, tensors_of_what_is_read, extremes_of_what_is_read,
+    functions_of_what_is_read, indices_in_lists, classes_of_what_is_read, tensors_as_sizes, tensors_as_indices, filled_with_what_is_read, clamped_by_what_is_read, tensors_of_what_is_read, extremes_of_what_is_read,
     item, items_of_several_kinds, arithmetic_of_floats, arithmetic_of_ints, an_index, a_slice, sizes_of_new_tensors, a_mask,
     a_sum_of_a_mask, a_mask_of_rows, a_mask_of_columns, a_mask_of_what_is_transposed, masks_in_a_row, writing_by_a_mask,
     adding_by_a_mask, one_mask_twice, sizes_of_what_is_selected, nonzero, where_of_one, masked_select, unique, bincount, checks,
@@ -354,6 +367,13 @@ def test_results_that_no_graph_holds(counts):
         compiled = cdynamo.optimize(function)
         for x in (torch.ones(4), -torch.ones(9), torch.ones(4)):
             assert compiled(x)[0] == function(x)[0] and type(compiled(x)[0]) is type(function(x)[0])
+
+
+def test_lists_of_nothing():
+    """As many rows as there are, however many that are in each call."""
+    compiled = cdynamo.optimize(lambda x: ((x * 2).tolist(), x + 1))
+    for rows in (3, 5, 8, 5, 0):
+        assert compiled(torch.ones(rows, 0))[0] == [[]] * rows
 
 
 def repeated_rows(x):

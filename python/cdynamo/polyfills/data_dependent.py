@@ -20,6 +20,15 @@ def where_true(condition):
     return nonzero_columns(condition)
 
 
+def one_hot_of_all(input):
+    if input.numel() == 0:
+        not_captured("one_hot of nothing")
+    if input.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    zeros = torch.zeros(*input.shape, int(input.max()) + 1, dtype=torch.int64, device=input.device)
+    return zeros.scatter(-1, input.unsqueeze(-1), 1)
+
+
 def argwhere(input):
     return coordinates(nonzero_columns(input))
 

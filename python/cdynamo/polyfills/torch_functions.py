@@ -16,6 +16,7 @@ from cdynamo.polyfills.data_dependent import (  # noqa: F401
     masked_select,
     multinomial,
     nonzero,
+    one_hot_of_all,
     repeat_interleave,
     unique,
     unique_consecutive,
