@@ -93,9 +93,10 @@ def _without_strides(type: tuple) -> tuple:
     return dtype, sizes, device
 
 
-def _empty(operand: tuple, requires_grad: bool = False) -> torch.Tensor:
-    dtype, sizes, strides, _ = operand
-    return torch.empty_strided(sizes, strides, dtype=dtype, device="meta", requires_grad=requires_grad)
+def _empty(operand: tuple, requires_grad: bool = False, real: bool = False) -> torch.Tensor:
+    dtype, sizes, strides, device = operand
+    device = device if real else "meta"
+    return torch.empty_strided(sizes, strides, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def _operator(kind: str, target: Any) -> tuple[str, Callable]:
@@ -206,7 +207,10 @@ class Call:
 
     def infer(self) -> None:
         """Learns the types of the results."""
-        operands = [_empty(operand) for operand in self._operands]
+        # Results of nothing may lie otherwise than metadata functions say, and real tensors of it cost nothing.
+        nothing = bool(self._operands) and all(0 in sizes for _, sizes, _, _ in self._operands)
+        nothing = nothing and self.name.startswith("aten::")  # a user's operator runs when the program runs it
+        operands = [_empty(operand, real=nothing) for operand in self._operands]
         args, kwargs = self._arguments(operands)
         with torch.no_grad(), warnings.catch_warnings(), _Watch(operands) as watch:
             warnings.simplefilter("ignore")

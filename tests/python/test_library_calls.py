@@ -296,3 +296,15 @@ def test_results_are_handed_over():
     for i, expected in ((4, given), (5, shared), (6, torch.zeros(2, 3)), (7, given + 3), (8, view)):
         assert torch.equal(found[i], expected) and found[i].dtype == torch.float32 and not found[i]._is_view()
     assert len({x.data_ptr() for x in (given, *found[2:])}) == 8 and found[8].data_ptr() == view.data_ptr()
+
+
+@pytest.mark.parametrize("backend", ["native", "eager", lambda gm, inputs: gm.forward])
+def test_results_of_nothing(backend):
+    """They may lie otherwise than PyTorch's metadata functions say."""
+
+    def strides(x):
+        return x.sort().values.stride(), x.sort(0).indices.stride(), torch.linalg.inv(x[:0, :0]).stride()
+
+    compiled = cdynamo.optimize(strides, backend=backend)
+    for x in (torch.empty(0, 33).t(), torch.empty(0, 5), torch.empty(5, 0), torch.empty(0, 5).t()):
+        assert compiled(x) == strides(x)
