@@ -99,7 +99,8 @@ PyRef iterator_part(PyObject* iterator, Py_ssize_t index) {
   return index < PyTuple_GET_SIZE(arguments) ? PyRef::borrow(PyTuple_GET_ITEM(arguments, index)) : PyRef();
 }
 
-Py_ssize_t iterator_parts(PyObject* iterator) {
+Py_ssize_t inner_iterators(PyObject* iterator) {
+  if (Py_IS_TYPE(iterator, &PyEnum_Type)) return 1;
   PyRef parts = reduced(iterator);
   // zip(strict=True) says so in its state.
   return parts && PyTuple_GET_SIZE(parts.get()) == 2 ? PyTuple_GET_SIZE(PyTuple_GET_ITEM(parts.get(), 1)) : 0;

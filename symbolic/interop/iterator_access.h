@@ -23,6 +23,7 @@ PyRef upcoming_count(PyObject* iterator);
 // What it is made of: the sequence; the list of the entries that are left; the iterators (of enumerate the
 // count after it).
 PyRef iterator_part(PyObject* iterator, Py_ssize_t index);
-Py_ssize_t iterator_parts(PyObject* iterator);
+// kNested: how many iterators are among that; none of zip(strict=True).
+Py_ssize_t inner_iterators(PyObject* iterator);
 
 }  // namespace cdynamo::symbolic

@@ -39,22 +39,24 @@ ValuePtr changes_so_far(Executor& ex, PyObject*, const CallArgs&) {
   return ex.constant_int(symbolic::changes_so_far(ex));
 }
 
+ValuePtr as_operator(Executor& ex, PyObject* function, const CallArgs& args) {
+  const OperatorCallable op = find_torch_operator(function);
+  return call_operator(ex, *op.op, op.in_place, "call_function", PyRef::borrow(function), args,
+                       Convention::kTorchFunction);
+}
+
 // torch.where(condition) is nonzero.
 ValuePtr where(Executor& ex, PyObject* function, const CallArgs& args) {
   if (args.positional.size() == 1 && args.keywords.empty())
     return polyfill(ex, PythonSide::kTorchPolyfills, "where_true")->call(ex, args);
-  const OperatorCallable op = find_torch_operator(function);
-  return call_operator(ex, *op.op, op.in_place, "call_function", PyRef::borrow(function), args,
-                       Convention::kTorchFunction);
+  return as_operator(ex, function, args);
 }
 
 // Without a number of classes: as many as the largest index asks for.
 ValuePtr one_hot(Executor& ex, PyObject* function, const CallArgs& args) {
   if (args.positional.size() == 1 && args.keywords.empty())
     return polyfill(ex, PythonSide::kTorchPolyfills, "one_hot_of_all")->call(ex, args);
-  const OperatorCallable op = find_torch_operator(function);
-  return call_operator(ex, *op.op, op.in_place, "call_function", PyRef::borrow(function), args,
-                       Convention::kTorchFunction);
+  return as_operator(ex, function, args);
 }
 
 ValuePtr repeat_interleave_function(Executor& ex, PyObject* function, const CallArgs& args) {

@@ -29,7 +29,7 @@ class LiveIterator : public IteratorValue {
   }
   // The next item, where the iterator that this one is in has been advanced.
   virtual ValuePtr step(Executor& ex) = 0;
-  // Before it, or the iterator that it is in, is advanced.
+  // Before each step: before it, or the iterator that it is in, is advanced.
   virtual void look(Executor&) {}
 
  protected:
@@ -129,7 +129,6 @@ class LiveNestedIterator final : public LiveIterator {
     for (const auto& iterator : iterators_) iterator->look(ex);
   }
   ValuePtr step(Executor& ex) override {
-    look_inside(ex);
     std::vector<ValuePtr> items;
     if (count_) items.push_back(count_);
     for (const auto& iterator : iterators_) {
@@ -144,14 +143,13 @@ class LiveNestedIterator final : public LiveIterator {
  private:
   void look_inside(Executor& ex) {
     if (!iterators_.empty()) return;
-    const bool is_enumerate = type() == &PyEnum_Type;
-    const Py_ssize_t count = is_enumerate ? 1 : iterator_parts(object());
+    const Py_ssize_t count = inner_iterators(object());
     for (Py_ssize_t i = 0; i < count; ++i) {
       auto inner = std::dynamic_pointer_cast<LiveIterator>(wrap_part(ex, i));
       if (!inner) break_graph("CD0211", "an iterator in an iterator that came in");
       iterators_.push_back(std::move(inner));
     }
-    if (is_enumerate) count_ = wrap_part(ex, 1);
+    if (type() == &PyEnum_Type) count_ = wrap_part(ex, 1);
   }
   std::vector<std::shared_ptr<LiveIterator>> iterators_;
   ValuePtr count_;
@@ -165,8 +163,7 @@ bool is_known_inside(PyObject* iterator) {
     case IteratorKind::kNested: break;
   }
   check_stack();
-  const Py_ssize_t parts = iterator_parts(iterator);
-  const Py_ssize_t iterators = Py_TYPE(iterator) == &PyEnum_Type ? parts - 1 : parts;
+  const Py_ssize_t iterators = inner_iterators(iterator);
   for (Py_ssize_t i = 0; i < iterators; ++i)
     if (const PyRef part = iterator_part(iterator, i); !part || !is_known_inside(part.get())) return false;
   return iterators > 0;
