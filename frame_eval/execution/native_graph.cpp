@@ -97,23 +97,6 @@ PyRef as_tensor(PyObject* object) {
                                                 : PyRef::steal(PyObject_CallMethod(object, "copy", nullptr)));
 }
 
-ViewForm view_form(const graph::Value* output, const std::vector<graph::CapturedWrite>& writes) {
-  ViewForm form{.history = graph::view_history(output)};
-  if (!output->node || graph::result_alias(*output->node) != graph::Alias::kView) return form;
-  const graph::Value* operand = graph::viewed_operand(*output);
-  const std::string_view name = output->node->op->name;
-  form.is_one_of_several = form.history.one_of_several && !form.history.no_grad;
-  form.is_unbound = name == "unbind";
-  form.is_whole =
-      (name == "detach" || name == "data" || name == "from_numpy") && operand == form.history.root;
-  if (form.history.special() || (form.history.root->requires_grad && !form.history.root->node))
-    form.is_stale = std::ranges::any_of(writes, [&](const graph::CapturedWrite& write) {
-      return write.node->id > output->node->id &&
-             graph::view_history(write.target).counter == form.history.counter;
-    });
-  return form;
-}
-
 }  // namespace
 
 NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<OutputForm> forms,
@@ -203,12 +186,11 @@ void NativeGraph::note_writes(const symbolic::CaptureResult& capture, const grap
 
 // What PyTorch's autograd knows of inputs and results.
 void NativeGraph::note_histories(const symbolic::CaptureResult& capture) {
-  const std::vector<graph::CapturedWrite> writes = graph::captured_writes(*capture.graph);
+  views_ = view_forms(*capture.graph);
+  any_stale_ = std::ranges::any_of(views_, &ViewForm::is_stale);
   for (const graph::Value* output : capture.graph->outputs) {
     requires_grad_.push_back(output->requires_grad);
     any_history_ |= output->requires_grad;
-    views_.push_back(view_form(output, writes));
-    any_stale_ |= views_.back().is_stale;
   }
   std::vector<bool> is_recorded(
       capture.graph->next_value_id());  // eager's autograd notes a call that reads it
@@ -414,10 +396,19 @@ bool NativeGraph::make_outputs(const Bindings& bindings, const std::vector<PyRef
   if (any_history_ && history.emplace().failed()) return false;
   if (training_ && !attach_history(bindings, overwritten, fresh)) return false;
   if (!plain_) outputs.resize(outputs_.size());
+  const auto is_on_another = [&](size_t i) {
+    return views_[i].of_result >= 0 && forms_[views_[i].of_result] == OutputForm::kTorchTensor &&
+           forms_[i] == OutputForm::kTorchTensor;
+  };
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    if ((plain_ || any_stale_) && outputs[i]) continue;
+    if (((plain_ || any_stale_) && outputs[i]) || is_on_another(i)) continue;
     outputs[i] = make_output(i, bindings, fresh, data);
     if (!outputs[i] && forms_[i] != OutputForm::kUnused) return false;
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs[i] || !is_on_another(i)) continue;
+    outputs[i] = view_on(outputs[views_[i].of_result].get(), i, bindings.symbols.data());
+    if (!outputs[i]) return false;
   }
   return true;
 }
@@ -440,19 +431,23 @@ PyRef NativeGraph::make_output(size_t i, const Bindings& bindings, const std::ve
   return fresh[alias.index];
 }
 
-PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols) const {
-  const OutputAlias& alias = outputs_[output];
-  const ViewForm& form = views_[output];
+namespace {
+PyRef strided_view(const OutputAlias& alias, const graph::SymContext& sym, PyObject* base,
+                   const int64_t* symbols) {
   const size_t rank = alias.sizes.size();
   std::vector<int64_t> extents(2 * rank);
   for (size_t d = 0; d < rank; ++d) {
-    extents[d] = sym_->evaluate(alias.sizes[d], symbols);
-    extents[rank + d] = sym_->evaluate(alias.strides[d], symbols);
+    extents[d] = sym.evaluate(alias.sizes[d], symbols);
+    extents[rank + d] = sym.evaluate(alias.strides[d], symbols);
   }
-  const auto strided = [&](PyObject* of) {
-    return symbolic::as_strided_view(of, extents.data(), extents.data() + rank, static_cast<int>(rank),
-                                     sym_->evaluate(alias.offset, symbols));
-  };
+  return symbolic::as_strided_view(base, extents.data(), extents.data() + rank, static_cast<int>(rank),
+                                   sym.evaluate(alias.offset, symbols));
+}
+}  // namespace
+
+PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols) const {
+  const ViewForm& form = views_[output];
+  const auto strided = [&](PyObject* of) { return strided_view(outputs_[output], *sym_, of, symbols); };
   const bool is_numpy = is_array(base);
   if (is_numpy && forms_[output] != OutputForm::kTorchTensor) return strided(base);
   if (is_numpy) return tensor_on(form.is_whole ? PyRef::borrow(base) : strided(base));
@@ -471,11 +466,17 @@ PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols
     if (!detached || form.is_whole) return detached;
     base = detached.get();
   }
+  return view_on(base, output, symbols);
+}
+
+// `base`: what shares all of its history.
+PyRef NativeGraph::view_on(PyObject* base, size_t output, const int64_t* symbols) const {
+  const ViewForm& form = views_[output];
   // PyTorch notes the mode that a view was made in.
   const WithGradMode mode(!form.history.no_grad);
-  PyRef view = mode.failed() ? PyRef() : strided(base);
+  PyRef view = mode.failed() ? PyRef() : strided_view(outputs_[output], *sym_, base, symbols);
   if (!view || !form.is_one_of_several) return view;
-  const bool unbound = form.is_unbound || rank == 0;
+  const bool unbound = form.is_unbound || outputs_[output].sizes.empty();
   PyRef row = unbound ? PyRef::steal(PyObject_CallMethod(view.get(), "unsqueeze", "i", 0)) : std::move(view);
   PyRef views;
   if (row)

@@ -7,9 +7,9 @@
 #include "frame_eval/execution/compiled_graph.h"
 #include "frame_eval/execution/executable_call.h"
 #include "frame_eval/execution/training_function.h"
+#include "frame_eval/execution/view_form.h"
 #include "graph/autograd/autograd.h"
 #include "graph/passes.h"
-#include "graph/passes/view_step.h"
 #include "symbolic/torch/library_call.h"
 
 namespace cdynamo::frame_eval {
@@ -22,17 +22,6 @@ union ScalarCell {
 struct FreshOutput {
   OutputForm form = OutputForm::kTorchTensor;
   FreshTensor tensor;
-};
-
-// How a result that is a view is made, so that PyTorch's autograd takes it for what eager's is.
-struct ViewForm {
-  graph::ViewHistory history;
-  bool is_whole = false;  // what `detach` and `.data` give, not a view of it
-  // Its storage was written to after it was made: PyTorch refuses to read its history, or makes it anew (without the
-  // gradient of a leaf).
-  bool is_stale = false;
-  bool is_one_of_several = false;
-  bool is_unbound = false;  // `unbind` made it, which PyTorch names in errors
 };
 
 class NativeGraph : public CompiledGraph {
@@ -54,6 +43,7 @@ class NativeGraph : public CompiledGraph {
                       std::vector<PyRef>& fresh) const;
   void note_stale_calls();
   PyRef view_of(PyObject* base, size_t output, const int64_t* symbols) const;
+  PyRef view_on(PyObject* base, size_t output, const int64_t* symbols) const;
   bool make_stale_views(const Bindings& bindings, const std::vector<PyRef>& fresh,
                         std::vector<PyRef>& outputs) const;
   bool make_outputs(const Bindings& bindings, const std::vector<PyRef>& overwritten,

@@ -143,7 +143,10 @@ void product_derivative(Derivative& d) {
   const int64_t last = x.rank() - 1;
   if (d.builder.sym().guard_eq(x.size(last), 0, "prod")) return d.set(0, full_like(d.operand(0), 0.0));
   Tensor others = product_before(x) * flip(product_before(flip(x, {last})), {last});
-  d.set(0, own(rows.back(others * unsqueeze(d.grad(), last))));
+  Tensor gradient = others * unsqueeze(d.grad(), last);
+  // prod_backward of one number: nothing goes through two zeros, whatever comes in.
+  if (last == 0) gradient = where(gt(sum(cast(eq(x, 0.0), DType::kI64), {0}, true), 1), 0.0, gradient);
+  d.set(0, own(rows.back(gradient)));
 }
 
 // core.max, core.min: the whole gradient goes to the element that argmax names, as max(dim) does.

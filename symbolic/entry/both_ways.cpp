@@ -34,19 +34,17 @@ constexpr const char* kRegion = "one way of a branch";
 // A bool that is read, a comparison of what is read, or a tensor of one element: as a tensor. Null for what is known now.
 ValuePtr condition_tensor(Executor& ex, const ValuePtr& given) {
   if (!torch_access::tensor_type()) return nullptr;
-  const ValuePtr compared = data_bool_of(ex, given);
-  const ValuePtr& condition = compared ? compared : given;
-  if (auto* read = dynamic_cast<DataBoolValue*>(condition.get())) {
+  if (auto* read = dynamic_cast<DataBoolValue*>(given.get())) {
     const FrameworkRules rules(ex, graph::Framework::kTorch);
     return recorded_call(ex, "call_function", PyRef::borrow(library_object("torch", "scalar_tensor")),
-                         positional({condition}), [&] {
+                         positional({given}), [&] {
                            graph::Value* tensor = append_call1(ex, "clone", {read->value()});
                            tensor->type.weak = false;
                            return make_tensor(ex, tensor);
                          });
   }
-  auto* tensor = dynamic_cast<TensorValue*>(condition.get());
-  return tensor && tensor->array_type().numel().maybe_constant() == 1 ? condition : nullptr;
+  auto* tensor = dynamic_cast<TensorValue*>(given.get());
+  return tensor && tensor->array_type().numel().maybe_constant() == 1 ? given : nullptr;
 }
 
 // ---- what the ways compute

@@ -4,6 +4,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/data_bool.h"
+#include "symbolic/values/data_relation.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"

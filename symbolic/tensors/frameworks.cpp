@@ -58,10 +58,13 @@ void require_tensor_form(Executor& ex, const Value* array) {
       break_graph("CD0409", "a tensor of an array with negative strides");
 }
 
-// As NumPy has them of an array without items that is made of a tensor.
+bool is_empty(const graph::TensorType& type) {
+  return std::ranges::find(type.sizes, Sym(int64_t{0})) != type.sizes.end();
+}
+
+// As NumPy has them of an array without items that is made of a tensor, or by itself.
 void zero_strides_if_empty(graph::TensorType& type) {
-  if (std::ranges::find(type.sizes, Sym(int64_t{0})) == type.sizes.end()) return;
-  std::ranges::fill(type.strides, Sym(int64_t{0}));
+  if (is_empty(type)) std::ranges::fill(type.strides, Sym(int64_t{0}));
 }
 
 // The leaves of arguments, of which lists and tuples may hold some.
@@ -116,8 +119,12 @@ ValuePtr tensor_of_array(Executor& ex, const ValuePtr& array) {
   note_shared(ex, self.value());
   const FrameworkRules rules(ex, Framework::kTorch);
   return recorded_call(ex, "call_function", PyRef::borrow(library_object("torch", "from_numpy")),
-                       positional({array}),
-                       [&] { return make_tensor(ex, append_call1(ex, "from_numpy", {self.value()})); });
+                       positional({array}), [&] {
+                         Value* shared = append_call1(ex, "from_numpy", {self.value()});
+                         const Value* base = base_of(tensor_capture(ex), self.value());
+                         if (base->node && is_empty(base->type)) zero_strides_if_empty(shared->type);
+                         return make_tensor(ex, shared);
+                       });
 }
 
 bool holds_tensor(Executor& ex, const CallArgs& args) {

@@ -55,8 +55,6 @@ void collect(Executor& ex, const ValuePtr& value, size_t depth, Data& out) {
     return collect(ex, read_item(ex, *element, "torch.tensor"), depth, out);
   std::optional<Arg> number = number_argument(value);
   if (!number)
-    if (const ValuePtr condition = data_bool_of(ex, value)) number = graph_value(condition);
-  if (!number)
     if (graph::Value* held = graph_value(value); held && held->type.weak) number = held;
   if (!number || depth != out.sizes.size() || out.items.size() >= kMostItems)
     return void(out.regular = false);

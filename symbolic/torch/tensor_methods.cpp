@@ -249,11 +249,11 @@ constexpr const char* kBool = "bool()";
 constexpr const char* kIndex = "use as an index";
 constexpr const char* kFormat = "formatting";
 
-// x.backward() and the like: PyTorch's engine runs them, on nodes that are compiled.
 // requires_grad_(...), where the tensor is so already.
 ValuePtr requires_grad_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   const ValuePtr wanted = bind_arguments(ex, "requires_grad_", args, {"requires_grad?"})[0];
   PyObject* object = wanted ? constant_object(wanted) : Py_True;
+  if (is_another_leaf(tensor_capture(ex), tensor(self).value())) break_graph("CD0422", "made under no_grad");
   if (object != (tensor(self).requires_grad() ? Py_True : Py_False))
     break_graph("CD0400", "requires_grad_()");
   return self;

@@ -223,7 +223,8 @@ ValuePtr ConstantValue::compare(Executor& ex, int py_op, const ValuePtr& other) 
 }
 
 bool ConstantValue::is_same_object(const SymbolicValue& other) const {
-  if (dynamic_cast<const DataBoolValue*>(&other)) return other.is_same_object(*this);
+  const bool is_unknown_bool = other.type() == &PyBool_Type && !dynamic_cast<const ConstantValue*>(&other);
+  if (is_unknown_bool) return other.is_same_object(*this);
   return this == &other || other.real_object() == object_.get();
 }
 

@@ -16,7 +16,7 @@ std::shared_ptr<DataBoolValue> derived(graph::Value* value, std::function<ValueP
 
 ValuePtr DataBoolValue::real(Executor& ex) {
   return recorded_operator(ex, "truediv", {shared_from_this(), ex.constant_int(1)}, [&] {
-    graph::Value* real = ex.builder().call1("core.cast", {value_, graph::DType::kF64});
+    graph::Value* real = ex.builder().call1("core.cast", {value(), graph::DType::kF64});
     real->type.weak = true;
     return std::make_shared<DynamicFloatValue>(real);
   });
@@ -30,7 +30,7 @@ ValuePtr DataBoolValue::unary(Executor& ex, Op op) {
   if (op != Op::UNARY_NOT) return number()->unary(ex, op);
   const ValuePtr self = shared_from_this();
   return recorded_operator(ex, "not_", {self}, [&] {
-    return derived(ex.builder().call1("logical_not", {value_}), [&ex, self] {
+    return derived(ex.builder().call1("logical_not", {value()}), [&ex, self] {
       auto& positive = dynamic_cast<DataBoolValue&>(*self);
       return binary_operation(ex, kNbSubtract, ex.constant_int(1), positive.number());
     });
@@ -67,7 +67,7 @@ ValuePtr DataBoolValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
   if (bool_value && name) {
     const ValuePtr self = shared_from_this();
     return recorded_operator(ex, number_method(operation, false), {self, other}, [&] {
-      graph::Value* result = ex.builder().call1(name, {value_, bool_value->value()});
+      graph::Value* result = ex.builder().call1(name, {value(), bool_value->value()});
       return derived(result, [&ex, self, other, operation] {
         return binary_operation(ex, operation, dynamic_cast<DataBoolValue&>(*self).number(),
                                 dynamic_cast<DataBoolValue&>(*other).number());
@@ -86,7 +86,7 @@ ValuePtr DataBoolValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
 
 ValuePtr DataBoolValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   auto* bool_value = dynamic_cast<DataBoolValue*>(other.get());
-  if (!bool_value && !is_integer_value(other)) return nullptr;
+  if (!bool_value && !is_integer_value(other) && other->type() != &PyFloat_Type) return nullptr;
   return compare_operation(ex, py_op, number(), bool_value ? bool_value->number() : other);
 }
 
@@ -94,7 +94,7 @@ RecipePtr DataBoolValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   recipe_ = make_recipe(RecipeKind::kPythonScalar);
   recipe_->index = static_cast<int>(ex.graph().outputs.size());
-  ex.graph().outputs.push_back(value_);
+  ex.graph().outputs.push_back(value());
   return recipe_;
 }
 

@@ -7,14 +7,14 @@
 
 namespace cdynamo::symbolic {
 
-class DataBoolValue final : public SymbolicValue {
+class DataBoolValue : public SymbolicValue {
  public:
   // `number`: the int that it is, made where arithmetic asks for it.
   DataBoolValue(graph::Value* value, std::function<ValuePtr()> number)
       : value_(value), make_number_(std::move(number)) {}
-  graph::Value* value() const { return value_; }  // 0-dim bool, weak
-  ValuePtr real(Executor& ex);                    // as a float
-  ValuePtr number() { return number_ ? number_ : number_ = make_number_(); }
+  virtual graph::Value* value() { return value_; }  // 0-dim bool, weak
+  ValuePtr real(Executor& ex);                      // as a float
+  virtual ValuePtr number() { return number_ ? number_ : number_ = make_number_(); }
 
   PyTypeObject* type() const override { return &PyBool_Type; }
   std::string describe() const override { return "a bool that was read from a tensor"; }
@@ -26,8 +26,11 @@ class DataBoolValue final : public SymbolicValue {
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
   RecipePtr recipe(Executor& ex) override;
 
+ protected:
+  DataBoolValue() = default;
+
  private:
-  graph::Value* value_;
+  graph::Value* value_ = nullptr;
   std::function<ValuePtr()> make_number_;
   ValuePtr number_;
   RecipePtr recipe_;

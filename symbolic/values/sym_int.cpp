@@ -7,6 +7,7 @@
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/data_relation.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/value_tools.h"
 
@@ -85,83 +86,13 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"__int__", to_index},
 };
 
-// A relation of numbers that the graph reads.
-class DataRelation final : public SymbolicValue {
- public:
-  DataRelation(Relation relation, Sym left, Sym right)
-      : relation_(relation), left_(std::move(left)), right_(std::move(right)) {}
-  PyTypeObject* type() const override { return &PyBool_Type; }
-  std::string describe() const override { return "a comparison of a number that was read from a tensor"; }
-  std::optional<bool> truth(Executor& ex) override {
-    if (std::optional<bool> known = context(ex).known(relation_, left_, right_)) return known;
-    break_graph("CD0406", describe());
-  }
-  PyRef materialize(Executor& ex) override { return PyRef::borrow(*truth(ex) ? Py_True : Py_False); }
-  PyRef hash_key(Executor& ex) override { return materialize(ex); }
-  RecipePtr recipe(Executor& ex) override { return as_bool(ex)->recipe(ex); }
-  ValuePtr as_bool(Executor& ex) {
-    if (bool_) return bool_;
-    if (std::optional<bool> known = context(ex).known(relation_, left_, right_))
-      return bool_ = ex.constant(PyRef::borrow(*known ? Py_True : Py_False));
-    const ValuePtr left = make_int(ex, left_), right = make_int(ex, right_);
-    return bool_ = recorded_operator(ex, name(), {left, right}, [&] {
-             const auto number = [&](const Sym& sym) {
-               return ex.builder().call1("core.full", {std::vector<Sym>{}, sym, graph::DType::kI64});
-             };
-             return make_data_bool(ex, ex.builder().call1(name(), {number(left_), number(right_)}));
-           });
-  }
-  bool require(Executor& ex, bool holds, const char* reason) const {
-    if (!holds) return negated().require(ex, true, reason);
-    const std::optional<bool> known = context(ex).known(relation_, left_, right_);
-    if (known == std::optional(false)) return false;
-    context(ex).require(relation_, left_, right_, reason);
-    return true;
-  }
-
- private:
-  DataRelation negated() const {
-    switch (relation_) {
-      case Relation::kEq: return {Relation::kNe, left_, right_};
-      case Relation::kNe: return {Relation::kEq, left_, right_};
-      case Relation::kLt: return {Relation::kLe, right_, left_};
-      case Relation::kLe: return {Relation::kLt, right_, left_};
-    }
-    throw graph::InternalError("a relation of another kind");
-  }
-
-  const char* name() const {
-    switch (relation_) {
-      case Relation::kEq: return "eq";
-      case Relation::kNe: return "ne";
-      case Relation::kLt: return "lt";
-      case Relation::kLe: return "le";
-    }
-    throw graph::InternalError("a relation of another kind");
-  }
-
-  const Relation relation_;
-  const Sym left_, right_;
-  ValuePtr bool_;
-};
-
 ValuePtr compared(Executor& ex, Relation relation, const Sym& a, const Sym& b, const char* reason) {
   if (!context(ex).known(relation, a, b) && context(ex).reads_data({relation, a, b, {}}))
-    return std::make_shared<DataRelation>(relation, a, b);
+    return data_relation(ex, relation, a, b);
   return ex.constant(PyRef::borrow(context(ex).guard(relation, a, b, reason) ? Py_True : Py_False));
 }
 
 }  // namespace
-
-bool require_relation(Executor& ex, const ValuePtr& condition, bool holds, const char* reason) {
-  auto* relation = dynamic_cast<DataRelation*>(condition.get());
-  return relation && relation->require(ex, holds, reason);
-}
-
-ValuePtr data_bool_of(Executor& ex, const ValuePtr& condition) {
-  auto* relation = dynamic_cast<DataRelation*>(condition.get());
-  return relation ? relation->as_bool(ex) : nullptr;
-}
 
 ValuePtr make_int(Executor& ex, const Sym& sym) {
   if (sym.is_constant()) return ex.constant_int(sym.constant());

@@ -35,11 +35,6 @@ class SymIntValue final : public SymbolicValue {
 
 // A constant where the expression is one.
 ValuePtr make_int(Executor& ex, const graph::Sym& sym);
-// A comparison of numbers that the graph reads from tensors, which is not known: from here on it holds, and a call where it does
-// not runs in Python; where `holds` is false, that it does not hold. False: it is nothing of the kind.
-bool require_relation(Executor& ex, const ValuePtr& condition, bool holds, const char* reason);
-// A comparison of ints that the graph reads, as a bool that it computes; null for other values.
-ValuePtr data_bool_of(Executor& ex, const ValuePtr& condition);
 // The expression of an int: a SymInt or an int constant (not bool's arithmetic, bools count) that fits int64.
 std::optional<graph::Sym> as_sym(const ValuePtr& value);
 

@@ -318,7 +318,7 @@ def observe(function: Any, make: Any, space: dict, trains: bool, references: Ref
     space["STATE"].clear()
     space["STATE"]["n"] = 0
     seen["output"] = words(output.getvalue())
-    seen["state"] = (prelude.Item.kind, torch and torch.is_grad_enabled(), str(np.geterr()))
+    seen["state"] = (words(prelude.Item.kind), torch and torch.is_grad_enabled(), str(np.geterr()))
     prelude.Item.kind = "item"
     return seen
 

@@ -39,8 +39,11 @@ def distance(x, y):
 
 
 @pytest.fixture(autouse=True)
-def _calls(monkeypatch):
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+def _without_tf32():
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def kernels(function):

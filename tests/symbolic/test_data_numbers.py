@@ -170,6 +170,15 @@ def bools(x):
     )
 
 
+def comparisons_that_are_bools(x):
+    """Of ints: what a program does with a bool."""
+    many, more = x.gt(0).sum().item() > 9, x.lt(9).sum().item() >= 15
+    return (
+        many == 1, 1 == many, many != more, many + 1, ~many, -many, many & more, many | False, not many, many * x, int(many), float(many),
+        many > 0.5, more == 0.5, x[int(many)], many ^ more, max(many, 0), str(many), many / 2,
+    )  # fmt: skip
+
+
 def comparisons_of_tensors(x):
     return (
         torch.equal(x, x * 1),
@@ -293,7 +302,7 @@ PROGRAMS = [
     a_sum_of_a_mask, a_mask_of_rows, a_mask_of_columns, a_mask_of_what_is_transposed, masks_in_a_row, writing_by_a_mask,
     adding_by_a_mask, one_mask_twice, sizes_of_what_is_selected, nonzero, where_of_one, masked_select, unique, bincount, checks,
     joined, routed, lists, pieces_by_counts, bools, comparisons_of_tensors, text_of_a_bool, repeated, unique_along, unique_consecutive,
-    errors_that_do_not_happen,
+    comparisons_that_are_bools, errors_that_do_not_happen,
 ]  # fmt: skip
 
 
