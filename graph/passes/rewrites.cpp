@@ -21,6 +21,9 @@ bool unit_alpha(const Match& m) { return !m.args().has("alpha") || m.args().numb
 bool added_to_integer(const Match& m) { return same_dtype(m) && unit_alpha(m) && integral(m); }
 bool added_minus_zero(const Match& m) { return same_dtype(m) && unit_alpha(m); }
 
+// As in the derivative of a square.
+bool to_the_first(const Match& m) { return same_dtype(m) && m.args().number("exponent") == 1; }
+
 // ---- Algebra ----
 
 // Division by a power of two is multiplication by its reciprocal, as long as that is a normal number.
@@ -51,6 +54,7 @@ constexpr Rewrite kAlgebra[] = {
     {"core.true_divide(x, 1)", "x", same_dtype},
     {"core.true_divide(x, -1)", "neg(x)", same_dtype},
     {"core.true_divide(x, y)", nullptr, same_dtype, divide_by_power_of_two},
+    {"core.pow_scalar(x)", "x", to_the_first},
     {"add(x, -0)", "x", added_minus_zero},  // 0 would turn -0 into 0
     {"add(x, 0)", "x", added_to_integer},
     {"sub(x, 0)", "x", added_minus_zero},  // -0 would turn -0 into 0

@@ -326,7 +326,8 @@ class Attempt : public IndexEmitter {
     for (int axis : rows) {
       const int64_t extent = extent_hint(axis);
       if (count * 2 > wanted) break;
-      if (count * extent <= blocks_.most) {
+      // The last one is cut, however short: with all of it there would be nothing left to reduce in a block.
+      if (count * extent <= blocks_.most && axis != rows.back()) {
         blocks.push_back(axis);
         count *= extent;
         continue;

@@ -9,7 +9,8 @@
 
 namespace cdynamo::lowering::gpu {
 
-inline constexpr const char* kFunctionName = "kernel";
+// What profilers show for a kernel: the operators that it computes.
+std::string function_name(const ScheduledKernel& kernel);
 
 // One kernel as PTX text; needs no device. `llvm_ir`, where not null, gets the text too.
 std::string emit_ptx(const ScheduledKernel& kernel, const ThreadPlan& plan, const Architecture& architecture,

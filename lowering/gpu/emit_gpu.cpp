@@ -1,5 +1,6 @@
 // From scheduled kernels to functions on a device. What is kept on disk is the assembled kernel and, before it, what only
 // emission knows.
+#include <absl/strings/ascii.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 
@@ -25,8 +26,9 @@ class Module final : public CompiledModule {
 };
 
 struct LoadedGpuKernel {
-  LoadedGpuKernel(std::string_view cubin, const cuda::DeviceInfo& device, int64_t shared_bytes)
-      : shared_bytes(shared_bytes), kernel(cubin, kFunctionName, device, shared_bytes) {}
+  LoadedGpuKernel(std::string_view cubin, const std::string& function, const cuda::DeviceInfo& device,
+                  int64_t shared_bytes)
+      : shared_bytes(shared_bytes), kernel(cubin, function.c_str(), device, shared_bytes) {}
   int64_t shared_bytes;
   cuda::LoadedKernel kernel;
 };
@@ -44,35 +46,35 @@ std::string describe(const ThreadPlan& plan) {
 emit::KernelSource source_of(const ScheduledKernel& kernel, const ThreadPlan& plan, const SizeFacts& facts,
                              const Architecture& architecture, const cuda::DeviceInfo& device) {
   constexpr size_t kHeader = sizeof(int64_t);
-  return {
-      .key = absl::StrCat(emit::emitter_version(), "\ncuda ", architecture.cpu(), " ",
-                          device.compute_capability, " ", reinterpret_cast<uintptr_t>(device.context) != 0,
-                          " ", describe(plan), "\n", serialize(kernel), facts.about(kernel)),
-      .device = device.index,
-      .compile =
-          [&](std::string* llvm_ir, std::string* assembly) {
-            KernelCode code;
-            const std::string ptx = emit_ptx(kernel, plan, architecture, &code, llvm_ir);
-            if (assembly) *assembly += ptx;
-            std::string object(kHeader, '\0');
-            std::memcpy(object.data(), &code.shared_bytes, kHeader);
+  return {.key = absl::StrCat(emit::emitter_version(), "\ncuda ", architecture.cpu(), " ",
+                              device.compute_capability, " ",
+                              reinterpret_cast<uintptr_t>(device.context) != 0, " ", describe(plan), " ",
+                              function_name(kernel), "\n", serialize(kernel), facts.about(kernel)),
+          .device = device.index,
+          .compile =
+              [&](std::string* llvm_ir, std::string* assembly) {
+                KernelCode code;
+                const std::string ptx = emit_ptx(kernel, plan, architecture, &code, llvm_ir);
+                if (assembly) *assembly += ptx;
+                std::string object(kHeader, '\0');
+                std::memcpy(object.data(), &code.shared_bytes, kHeader);
+                try {
+                  return object + cuda::assemble(ptx, device);
+                } catch (const cuda::CudaError& error) {
+                  throw runtime::JitError(error.message);
+                }
+              },
+          .load = [&](const std::string& object) -> std::shared_ptr<void> {
+            int64_t shared_bytes = 0;
+            if (object.size() <= kHeader) throw runtime::JitError("a kernel without code");
+            std::memcpy(&shared_bytes, object.data(), kHeader);
             try {
-              return object + cuda::assemble(ptx, device);
+              return std::make_shared<LoadedGpuKernel>(std::string_view(object).substr(kHeader),
+                                                       function_name(kernel), device, shared_bytes);
             } catch (const cuda::CudaError& error) {
               throw runtime::JitError(error.message);
             }
-          },
-      .load = [&](const std::string& object) -> std::shared_ptr<void> {
-        int64_t shared_bytes = 0;
-        if (object.size() <= kHeader) throw runtime::JitError("a kernel without code");
-        std::memcpy(&shared_bytes, object.data(), kHeader);
-        try {
-          return std::make_shared<LoadedGpuKernel>(std::string_view(object).substr(kHeader), device,
-                                                   shared_bytes);
-        } catch (const cuda::CudaError& error) {
-          throw runtime::JitError(error.message);
-        }
-      }};
+          }};
 }
 
 // Of plans one of which is known to be the fastest, that one.
@@ -97,13 +99,20 @@ CompiledKernel describe(const ScheduledKernel& kernel, const ThreadPlan& plan,
 
 }  // namespace
 
+std::string function_name(const ScheduledKernel& kernel) {
+  std::string name = absl::StrCat("cdynamo_", kernel.name);
+  for (char& c : name)
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+}
+
 std::string emit_ptx(const ScheduledKernel& kernel, const ThreadPlan& plan, const Architecture& architecture,
                      KernelCode* code, std::string* llvm_ir) {
   const runtime::CodeTarget target{"nvptx64-nvidia-cuda", architecture.cpu(), architecture.features()};
   return runtime::compile(
       target, runtime::CodeForm::kAssembly, kernel.name,
-      [&](llvm::Module& module) { *code = KernelEmitter(module, kernel, plan).emit(kFunctionName); }, nullptr,
-      llvm_ir);
+      [&](llvm::Module& module) { *code = KernelEmitter(module, kernel, plan).emit(function_name(kernel)); },
+      nullptr, llvm_ir);
 }
 
 std::unique_ptr<CompiledModule> emit_gpu(std::span<const ScheduledKernel> kernels,

@@ -143,19 +143,26 @@ class Scheduler {
       std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return strides[a] > strides[b]; });
   }
 
-  // How many accesses walk memory step by step along the axis, less those that jump.
+  // How many accesses walk memory step by step along the axis, less those that jump. What has an element for each point of a row
+  // is nearly all that there is to access, whatever there is besides for each row or for each place in one.
   int smoothness(int axis, bool rows_only) {
+    constexpr int kWhole = 8;
     int score = 0;
     for_each_access(kernel_, rows_only, [&](const Stmt& stmt) {
       const Sym stride = stride_along(stmt.index, axis);
       bool indirect = false;
       for (const IndexTerm& term : stmt.index.terms) indirect |= term.reg >= 0;
+      const int weight = varies_along(stmt.index, outer_) && varies_along(stmt.index, rows_) ? kWhole : 1;
       if (stride == Sym(1))
-        score += 2;
+        score += 2 * weight;
       else if (!(stride == Sym()))
-        score -= indirect ? 1 : 2;
+        score -= (indirect ? 1 : 2) * weight;
     });
     return score;
+  }
+
+  static bool varies_along(const Index& index, const std::vector<int>& axes) {
+    return std::ranges::any_of(axes, [&](int axis) { return !(stride_along(index, axis) == Sym()); });
   }
 
   void choose_lanes() {

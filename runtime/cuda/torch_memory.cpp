@@ -1,7 +1,9 @@
 #include "runtime/cuda/torch_memory.h"
 
+#include <cstdlib>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "runtime/host/parallel.h"
@@ -36,6 +38,15 @@ const TorchCuda& torch_cuda() {
 
 thread_local Recording* current_recording = nullptr;
 
+// NVIDIA's libraries read this as they start, and use TF32 nowhere then.
+bool tf32_is_switched_off() {
+  static const bool off = [] {
+    const char* setting = std::getenv("NVIDIA_TF32_OVERRIDE");
+    return setting && std::string_view(setting) == "0";
+  }();
+  return off;
+}
+
 }  // namespace
 
 ContextFlag::ContextFlag(const char* symbol) {
@@ -49,7 +60,7 @@ bool framework_is_deterministic() {
 
 bool products_use_tf32() {
   static const ContextFlag flag("_ZNK2at7Context15allowTF32CuBLASEv");
-  return flag.is_set(false);
+  return flag.is_set(false) && !tf32_is_switched_off();
 }
 
 bool may_use_efficient_attention() {
@@ -65,7 +76,7 @@ bool convolutions_use_tf32() {
   bind(context, "_ZN2at13globalContextEv");
   bind(allows, "_ZNK2at7Context14allowTF32CuDNNESt8optionalINS_9Float32OpEE");
   constexpr int kConvolution = 1;  // at::Float32Op
-  return context && allows && allows(context(), kConvolution);
+  return context && allows && allows(context(), kConvolution) && !tf32_is_switched_off();
 }
 
 Recording* Recording::current() { return current_recording; }

@@ -163,10 +163,12 @@ inline const EmulatedFunction kEmulatedFunctions[] = {
 inline void run_emulated(const void* kernel, void* const* buffers, const int64_t* symbols, int64_t begin,
                          int64_t end, int64_t* error);
 
+inline constexpr const char* kEmulatedName = "kernel";
+
 // Intrinsics to functions, the kernel to an ordinary function, `run`, which calls it with an array of its parameters, and
 // `items`, a HostKernelFn of `owner`.
 inline void make_emulated(llvm::Module& module, const void* owner) {
-  llvm::Function* kernel = module.getFunction(gpu::kFunctionName);
+  llvm::Function* kernel = module.getFunction(kEmulatedName);
   kernel->setCallingConv(llvm::CallingConv::C);
   llvm::NamedMDNode* annotations = module.getNamedMetadata("nvvm.annotations");
   if (annotations) annotations->eraseFromParent();
@@ -239,7 +241,7 @@ class EmulatedKernel {
     });
     for (const KernelBuffer& buffer : kernel.buffers) buffers_ += buffer.kind == BufferKind::kGlobal;
     const std::string object = runtime::compile("emulated", [&](llvm::Module& module) {
-      gpu::KernelEmitter(module, kernel, plan).emit(gpu::kFunctionName);
+      gpu::KernelEmitter(module, kernel, plan).emit(kEmulatedName);
       make_emulated(module, this);
     });
     code_ = runtime::load_object(object, {"run", "items"});

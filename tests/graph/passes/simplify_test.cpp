@@ -58,6 +58,12 @@ struct CoreProgram {
   }
 };
 
+TEST(Simplify, ThePowerOfOneIsTheOperand) {
+  CoreProgram program;
+  const Tensor power = program.call("core.pow_scalar", {program.x.value, 1.0});
+  EXPECT_THAT(program.simplified(program.call("neg", {power.value})), ElementsAre("neg"));
+}
+
 TEST(Simplify, UnitFactorsGo) {
   CoreProgram p;
   EXPECT_THAT(p.simplified(neg(p.x * 1 * 1.0)), ElementsAre("neg"));
