@@ -83,6 +83,14 @@ def backward(results, args):
     return [x.grad for x in leaves(args) if isinstance(x, torch.Tensor) and x.is_leaf]
 
 
+def gradients_of_what_was_there(function, args):
+    """Eager's gradients with all that backward needs copied: NumPy's writes to what it has saved go unnoticed there."""
+    given = copy.deepcopy(args)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x.detach().clone(), lambda x: x):
+        results = outcome(function, given)
+    return backward(results, given)
+
+
 def check(function, *args, calls=2, fullgraph=READS_NUMBERS):
     """Compares calls of `function` and of what it is compiled to, each on arguments of its own; errors too."""
     compiled = cdynamo.optimize(function, fullgraph=fullgraph)
@@ -100,7 +108,10 @@ def check(function, *args, calls=2, fullgraph=READS_NUMBERS):
                 # Where eager's backward refuses what was written to since, the compiled one may have what was there.
                 assert isinstance(b, str), (a, b)
             else:
-                torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+                try:
+                    torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+                except AssertionError:
+                    torch.testing.assert_close(a, gradients_of_what_was_there(function, args), rtol=1e-4, atol=1e-5)
 
 
 def outcome(function, args):
