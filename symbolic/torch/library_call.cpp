@@ -13,19 +13,19 @@
 namespace cdynamo::symbolic {
 namespace {
 
-PyRef constant_sizes(const std::vector<graph::Sym>& sizes) {
+PyRef constant_sizes(Executor& ex, const std::vector<graph::Sym>& sizes) {
   PyRef tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
   for (size_t d = 0; d < sizes.size(); ++d) {
-    if (!sizes[d].is_constant()) break_graph("CD0405", "an operand's sizes change from call to call");
-    PyTuple_SET_ITEM(tuple.get(), d, checked(PyLong_FromLongLong(sizes[d].constant())).release());
+    PyTuple_SET_ITEM(tuple.get(), d, checked(PyLong_FromLongLong(constant_extent(ex, sizes[d]))).release());
   }
   return tuple;
 }
 
-PyRef type_tuple(const graph::TensorType& type) {
+PyRef type_tuple(Executor& ex, const graph::TensorType& type) {
   PyObject* dtype = torch_dtype_object(type.dtype);
   if (type.weak || !dtype) break_graph("CD0405", "an operand is no plain tensor");
-  return checked(PyTuple_Pack(4, dtype, constant_sizes(type.sizes).get(), constant_sizes(type.strides).get(),
+  return checked(PyTuple_Pack(4, dtype, constant_sizes(ex, type.sizes).get(),
+                              constant_sizes(ex, type.strides).get(),
                               torch_device_object(type.device).get()));
 }
 
@@ -36,7 +36,7 @@ void collect_values(Executor& ex, PyObject* encoded, PyObject* types, std::vecto
   if (std::string_view(tag) == "value") {
     if (PyDict_GetItemWithError(types, content)) return;
     graph::Value* value = ex.graph().value(static_cast<int>(PyLong_AsLong(content)));
-    if (PyDict_SetItem(types, content, type_tuple(value->type).get()) < 0) throw PythonError{};
+    if (PyDict_SetItem(types, content, type_tuple(ex, value->type).get()) < 0) throw PythonError{};
     values.push_back(value);
   } else if ((std::string_view(tag) == "tuple" || std::string_view(tag) == "list") && PyList_Check(content)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(content); ++i)
