@@ -151,6 +151,13 @@ class NumpyCall:
         return [None] * len(outputs)
 
 
+def written_copy(function: Callable[..., None], array: np.ndarray, *args: Any, **keywords: Any) -> np.ndarray:
+    """A copy of `array` after `function`, which writes to its first argument."""
+    copy = array.copy()
+    function(copy, *args, **keywords)
+    return copy
+
+
 def describe(function: Callable, args: tuple, keywords: dict[str, tuple], operands: list[tuple]) -> NumpyCall | None:
     """The call as a node; None where no node can stand for it."""
     try:

@@ -271,7 +271,7 @@ class UfuncReduce final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
-// numpy.maximum.accumulate, outer, reduceat, and reduce where no function of NumPy's is the same.
+// numpy.maximum.accumulate, at, outer, reduceat, and reduce where no function of NumPy's is the same.
 class UfuncMethod final : public SymbolicValue {
  public:
   UfuncMethod(ValuePtr ufunc, PyObject* name)
@@ -281,6 +281,8 @@ class UfuncMethod final : public SymbolicValue {
   PyTypeObject* type() const override { return Py_TYPE(method_.get()); }
   std::string describe() const override { return ufunc_->describe() + "." + PyUnicode_AsUTF8(name_.get()); }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
+    if (PyUnicode_CompareWithASCIIString(name_.get(), "at") == 0)
+      return write_by_numpy_library(ex, method_.get(), args);
     return numpy_call(ex, "call_function", method_, args,
                       [&] { return call_numpy_library(ex, method_.get(), args); });
   }
@@ -346,7 +348,13 @@ ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
     if (ValuePtr result = call_with_tensors(ex, object_.get(), args, call)) return result;
     return call_implementation(ex, args);
   }
-  if (special_) return special_(ex, object_.get(), args);
+  if (special_) {
+    try {
+      return special_(ex, object_.get(), args);
+    } catch (const GraphBreak&) {
+      if (!is_numpy_library_function(object_.get())) throw;
+    }
+  }
   // numpy.sqrt(2.0) of constants is a constant.
   if (only_constants(args)) return made_by_numpy(ex, object_.get(), args);
   if (op_)
@@ -376,7 +384,7 @@ ValuePtr NumpyCallable::get_attribute(Executor& ex, PyObject* name) {
   if (text == "reduce" && op_)
     if (const OpDef* reduction = reduction_of(*op_))
       return std::make_shared<UfuncReduce>(shared_from_this(), *reduction);
-  static constexpr std::string_view kMethods[] = {"accumulate", "outer", "reduce", "reduceat"};
+  static constexpr std::string_view kMethods[] = {"accumulate", "at", "outer", "reduce", "reduceat"};
   const bool is_ufunc = reinterpret_cast<PyObject*>(type()) == library_object("numpy", "ufunc");
   if (is_ufunc && std::ranges::find(kMethods, text) != std::end(kMethods))
     return std::make_shared<UfuncMethod>(shared_from_this(), name);
@@ -385,7 +393,7 @@ ValuePtr NumpyCallable::get_attribute(Executor& ex, PyObject* name) {
     PyErr_Clear();
     return SymbolicValue::get_attribute(ex, name);
   }
-  // at, resolve_dtypes ...: C methods.
+  // resolve_dtypes ...: C methods.
   if (PyCallable_Check(value.get())) return make_unknown_method(shared_from_this(), name, nullptr);
   return ex.wrap(value.get(), constant_source(value.get()));
 }

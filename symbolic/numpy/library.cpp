@@ -52,6 +52,10 @@ constexpr std::string_view kFunctions[] = {"numpy.linalg.cholesky",
                                            "numpy.histogram",
                                            "numpy.histogram2d",
                                            "numpy.interp",
+                                           "numpy.linspace",
+                                           "numpy.logspace",
+                                           "numpy.geomspace",
+                                           "numpy.meshgrid",
                                            "numpy.isin",
                                            "numpy.lexsort",
                                            "numpy.median",
@@ -110,19 +114,18 @@ class Arguments {
   PyRef operand(const char* kind, Value* value) {
     const PyRef dtype = numpy_dtype_object(value->type.dtype);
     const PyRef sizes = constants(value->type.sizes), strides = constants(value->type.strides);
-    if (!dtype || !sizes || !strides || !(value->type.device == graph::Device{})) return {};
+    if (!dtype || !(value->type.device == graph::Device{})) return {};
     const PyRef described = checked(Py_BuildValue("(sOOO)", kind, dtype.get(), sizes.get(), strides.get()));
     if (PyList_Append(operands_.get(), described.get()) < 0) throw PythonError{};
     values.push_back(value);
     return PyRef::steal(Py_BuildValue("(sn)", "value", static_cast<Py_ssize_t>(values.size() - 1)));
   }
 
-  static PyRef constants(const std::vector<Sym>& sizes) {
+  PyRef constants(const std::vector<Sym>& sizes) {
     PyRef tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
     for (size_t d = 0; d < sizes.size(); ++d) {
-      if (!sizes[d].is_constant()) return {};
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(d),
-                       checked(PyLong_FromLongLong(sizes[d].constant())).release());
+                       checked(PyLong_FromLongLong(constant_extent(ex_, sizes[d]))).release());
     }
     return tuple;
   }
@@ -217,6 +220,18 @@ ValuePtr call_numpy_library(Executor& ex, PyObject* function, const CallArgs& ar
                           held->differentiable, std::move(*types));
   ex.add_library_call(std::move(held));
   return wrap_tree(ex, tree.get(), results);
+}
+
+ValuePtr write_by_numpy_library(Executor& ex, PyObject* function, const CallArgs& args) {
+  PyObject* written = python_side(PythonSide::kWrittenCopy);
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), ex.constant(PyRef::borrow(function)));
+  if (args.positional.empty()) refuse(function);
+  return numpy_call(ex, "call_function", PyRef::borrow(function), args, [&] {
+    const ValuePtr result = call_numpy_library(ex, written, all);
+    args.positional[0]->set_item(ex, ex.constant(PyRef::borrow(Py_Ellipsis)), result);
+    return ex.none();
+  });
 }
 
 }  // namespace cdynamo::symbolic

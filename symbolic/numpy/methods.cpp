@@ -245,7 +245,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"__float__", number_method<read_float, kFloat>},
     {"__int__", number_method<read_int, kInt>},
     {"__bool__", number_method<read_bool, kBool>},
-    {"__index__", value_method<kIndex>},
+    {"__index__", number_method<read_index, kIndex>},
     {"__str__", value_method<kText>},
     {"__repr__", value_method<kText>},
     {"__format__", value_method<kText>},

@@ -109,3 +109,45 @@ def test_beside_torch():
 def test_no_derivative_is_left_out():
     with pytest.raises(cdynamo.GraphBreakError, match="CD05"):
         cdynamo.optimize(cdynamo.grad(lambda a: np.sort(a, axis=0)[0].sum()), fullgraph=True)(A)
+
+
+def test_writes_by_functions(counts):
+    def function(a, i):
+        np.add.at(a, [0, 0, 2], 1.0)
+        np.put_along_axis(a, i, 9.0, axis=1)
+        np.fill_diagonal(a[:3], -1.0)
+        return a * 2
+
+    compiled, results = cdynamo.optimize(function, fullgraph=True), []
+    for run in (function, compiled):
+        a = A.copy()
+        results.append((run(a, np.array([[0], [1], [2], [0], [1]])), a))
+    assert_same(results[1], results[0])
+
+
+@pytest.mark.parametrize("values", [[3, 1, 3, 2, 1], [2.5, np.nan, 1.0, np.nan, 2.5], [[True, False], [True, True]]])
+def test_unique(values):
+    function = lambda a: (np.unique(a), np.unique(a, return_counts=True), np.meshgrid(a[0], a[1])[1])  # noqa: E731
+    given = np.array(values)
+    compiled = cdynamo.optimize(function, fullgraph=True)
+    for array in (given, given[::-1].copy()):
+        assert_same(compiled(array), function(array))
+
+
+def test_ends_that_the_graph_knows(counts):
+    def function(a):
+        k = np.argmax(a[:, 0])
+        return a[:k].sum(), np.linspace(a[0, 0], a[0, 1], 4), k + 1
+
+    compiled = cdynamo.optimize(function, fullgraph=True)
+    for scale in (1.0, 2.0):
+        assert_same(compiled(A * scale), function(A * scale))
+    assert counts.graphs_compiled == 1
+
+
+def test_sizes_that_change():
+    function = lambda a: np.sort(a, axis=0) * 2  # noqa: E731
+    whole, pieces = cdynamo.optimize(function, fullgraph=True), cdynamo.optimize(function)
+    for n in (2, 3, 5, 4):
+        assert_same(whole(A[:n].copy()), function(A[:n].copy()))
+        assert_same(pieces(A[:n].copy()), function(A[:n].copy()))
