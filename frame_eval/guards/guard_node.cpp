@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "frame_eval/hook/frame.h"
+#include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
 
@@ -215,6 +216,7 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
     case SourceKind::kUpcoming: owner = symbolic::upcoming_item(parent, source.index); return owner.get();
     case SourceKind::kUpcomingCount: owner = symbolic::upcoming_count(parent); return owner.get();
     case SourceKind::kIteratorPart: owner = symbolic::iterator_part(parent, source.index); return owner.get();
+    case SourceKind::kContextValue: owner = symbolic::context_value(parent); return owner.get();
     case SourceKind::kComputed: break;  // ComputedNode
   }
   return nullptr;

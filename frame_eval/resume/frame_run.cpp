@@ -55,6 +55,7 @@ PyTypeObject* inner_call_type() {
 }  // namespace
 
 PyRef run_frame(const OwnerPtr& owner, WaitingFrame frame) {
+  const std::vector<PyRef> cells = cells_freed_last(frame);
   const OwnedArguments owned{frame.arguments.data(), static_cast<Py_ssize_t>(frame.arguments.size())};
   HookScope hook(owner, reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(frame.function.get())), owned);
   PyRef result = PyRef::steal(

@@ -184,6 +184,18 @@ PyRef resume_point(const std::shared_ptr<OriginalCode>& original, const EntryPoi
   return object;
 }
 
+std::vector<PyRef> cells_freed_last(const WaitingFrame& frame) {
+  const CodeOrigin* origin =
+      known_origin(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(frame.function.get())));
+  std::vector<PyRef> cells;
+  if (!origin || origin->instructions.empty()) return cells;
+  const OriginalCode& original = *origin->original;
+  size_t argument = original.first_argument >= 0;
+  for (int i = 0; i < original.num_own_cells; ++i, ++argument)
+    if (original.cells[i] >= original.num_plain) cells.push_back(PyRef::borrow(frame.arguments.at(argument)));
+  return cells;
+}
+
 bool is_resumption(PyObject* object) { return Py_IS_TYPE(object, resumption_type()); }
 
 WaitingFrame take_frame(PyRef resumption) {

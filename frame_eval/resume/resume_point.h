@@ -29,6 +29,9 @@ struct WaitingFrame {
 };
 // A static type, made ready when it is first needed; null, with an error set: it cannot be.
 PyTypeObject* ready(PyTypeObject& type);
+// The frame's own cells that are none of its function's parameters. CPython lets go of these after a frame's locals, entered code
+// has them for its first parameters: who calls it holds them until it is done.
+std::vector<PyRef> cells_freed_last(const WaitingFrame& frame);
 bool is_resumption(PyObject* object);
 WaitingFrame take_frame(PyRef resumption);
 

@@ -4,6 +4,7 @@ content, and the call itself."""
 from __future__ import annotations
 
 import functools
+import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 _CONSTANTS = (type(None), bool, int, float, str, torch.dtype, torch.layout, torch.memory_format, torch.device)
 _CPU = torch.device("cpu")
+_FUNCTIONS = {operator.pow: torch.pow}
 _NAMESPACES = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special")
 
 # The types of results by the call's signature, where PyTorch's metadata functions say something else; None: unknown.
@@ -105,6 +107,7 @@ def _operator(kind: str, target: Any) -> tuple[str, Callable]:
         return str(target).replace(".", "::", 1), target
     if isinstance(target, CustomOpDef):
         return target._qualname, target
+    target = _FUNCTIONS.get(target, target) if kind == "call_function" else target
     is_method = kind == "call_method"
     name = target if is_method else getattr(target, "__name__", "")
     if not is_method and target.__module__ not in _NAMESPACES or not hasattr(torch.ops.aten, name):
@@ -176,18 +179,28 @@ def _check_results(results: Sequence[torch.Tensor], operands: Sequence[torch.Ten
 
 
 class Call:
-    """One call of an operator with its constants; called with the tensors it gives the list of its results."""
+    """One call of an operator with its constants; called with the tensors it gives the list of its results.
 
-    def __init__(self, record: tuple, tensors: dict[int, tuple]) -> None:
+    `numbers` are operands that the operator takes as numbers of Python's, with the type of each: what they are is known
+    when the graph runs.
+    """
+
+    _ASSUMED = {int: 1, float: 0.25}, {int: 2, float: 0.5}  # what they are while nothing is computed
+
+    def __init__(self, record: tuple, tensors: dict[int, tuple], numbers: dict[int, type]) -> None:
         kind, target, self._args, self._kwargs, _ = record
+        self._numbers = numbers
+        self._assumed = self._ASSUMED[0]
         self.name, self._function = _operator(kind, target)
         self.__name__ = self.__qualname__ = self.name.replace("::", "_").replace(".", "_")
         self._ids = list(tensors)
         self._operands = list(tensors.values())  # dtype, sizes, strides, device of each
-        devices = {operand[-1] for operand in self._operands} or {_CPU}
+        devices = {operand[-1] for i, operand in tensors.items() if i not in numbers} or {_CPU}
         if len(devices) > 1:
             raise Refused("its arguments are on different devices")
         (self._device,) = devices
+        if numbers and self._device != _CPU:
+            raise Refused("a number that a tensor holds is on another device")
         self.types: list[tuple] = []  # of each result
         self.tree: tuple = ()
         # A bit for each result that has a gradient, from 10 on for each float operand, from 21 on for each operand that
@@ -203,10 +216,21 @@ class Call:
 
     def _arguments(self, tensors: Sequence[Any]) -> tuple[list, dict]:
         by_id = dict(zip(self._ids, tensors))
+        for i, kind in self._numbers.items():
+            if isinstance(by_id[i], torch.Tensor):
+                by_id[i] = self._assumed[kind] if by_id[i].device.type == "meta" else by_id[i].item()
         return [_decode(arg, by_id) for arg in self._args], {k: _decode(v, by_id) for k, v in self._kwargs.items()}
 
     def infer(self) -> None:
-        """Learns the types of the results."""
+        """Learns the types of the results, which no number that a tensor holds may change."""
+        self._infer()
+        if self._numbers:
+            types, self._assumed = self.types, self._ASSUMED[1]
+            self._infer()
+            if types != self.types:
+                raise Refused("what it gives depends on a number that a tensor holds")
+
+    def _infer(self) -> None:
         # Results of nothing may lie otherwise than metadata functions say, and real tensors of it cost nothing.
         nothing = bool(self._operands) and all(0 in sizes for _, sizes, _, _ in self._operands)
         nothing = nothing and self.name.startswith("aten::")  # a user's operator runs when the program runs it
@@ -355,13 +379,14 @@ def fmod_overflows() -> bool:
         return bool(torch.full_like(tiny, 8.4375).fmod(tiny).isnan().any())
 
 
-def describe(record: tuple, tensors: dict[int, tuple]) -> Call | str:
+def describe(record: tuple, tensors: dict[int, tuple], numbers: dict[int, type]) -> Call | str:
     """The call that a record of `symbolic/tensors/user_call.h` stands for, or why it cannot be a node.
 
-    `tensors` has dtype, sizes, strides and device of the graph values among its arguments.
+    `tensors` has dtype, sizes, strides and device of the graph values among its arguments, `numbers` the type of those
+    of them that are numbers.
     """
     try:
-        call = Call(record, tensors)
+        call = Call(record, tensors, numbers)
         call.infer()
         return call
     except Refused as why:

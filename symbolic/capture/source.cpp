@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
 
@@ -145,6 +146,7 @@ PyRef follow_edge(const Source& source, PyObject* base) {
     case SourceKind::kUpcoming: return upcoming_item(base, source.index);
     case SourceKind::kUpcomingCount: return upcoming_count(base);
     case SourceKind::kIteratorPart: return iterator_part(base, source.index);
+    case SourceKind::kContextValue: return context_value(base);
     default: return {};
   }
 }
@@ -191,6 +193,7 @@ std::string name_within(const Source& source, int steps) {
                           source.index == 0 ? "" : absl::StrCat(" #", source.index));
     case SourceKind::kUpcomingCount: return absl::StrCat("the items left in ", base_name());
     case SourceKind::kIteratorPart: return absl::StrCat(base_name(), ".__reduce__()[1][", source.index, "]");
+    case SourceKind::kContextValue: return base_name() + ".get()";
     case SourceKind::kConstant: return constant_name(source.object.get());
     case SourceKind::kHandled: return "the exception that the caller handles";
     case SourceKind::kComputed: return source.computation->name();

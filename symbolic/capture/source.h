@@ -38,6 +38,7 @@ enum class SourceKind : uint8_t {
   kUpcoming,  // what an iterator of CPython's gives after `index` other items (interop/iterator_access.h)
   kUpcomingCount,  // how many items it has left
   kIteratorPart,   // what it is made of
+  kContextValue,   // what base, a ContextVar, has in the thread's context; Token.MISSING: nothing
   kHandled,        // the exception that the thread handles where the call is made; None: it handles none
   kComputed,       // a number that Python computes from others: only guards and graph inputs name one
 };

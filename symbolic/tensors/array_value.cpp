@@ -63,21 +63,21 @@ namespace {
 
 class UnknownMethod final : public BoundMethod {
  public:
-  UnknownMethod(ValuePtr self, PyRef name, ValuePtr (*call)(Executor&))
+  UnknownMethod(ValuePtr self, PyRef name, ValuePtr (*call)(Executor&, const CallArgs&))
       : BoundMethod(std::move(self), std::move(name)), call_(call) {}
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     if (!call_) break_graph("CD0405", describe());
     const CallArgs all = with_self(args);
-    return recorded_call(ex, "call_method", name(), all, [&] { return call_(ex); });
+    return recorded_call(ex, "call_method", name(), all, [&] { return call_(ex, all); });
   }
 
  private:
-  ValuePtr (*call_)(Executor&);
+  ValuePtr (*call_)(Executor&, const CallArgs&);
 };
 
 }  // namespace
 
-ValuePtr make_unknown_method(ValuePtr self, PyObject* name, ValuePtr (*call)(Executor&)) {
+ValuePtr make_unknown_method(ValuePtr self, PyObject* name, ValuePtr (*call)(Executor&, const CallArgs&)) {
   return std::make_shared<UnknownMethod>(std::move(self), PyRef::borrow(name), call);
 }
 

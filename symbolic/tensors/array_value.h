@@ -166,7 +166,8 @@ class BoundMethod : public SymbolicValue {
 
 // A method that has no rule: reading it is fine. `call` makes the node of a call of it, for bodies of recorded_call;
 // null: a call breaks the graph.
-ValuePtr make_unknown_method(ValuePtr self, PyObject* name, ValuePtr (*call)(Executor& ex));
+ValuePtr make_unknown_method(ValuePtr self, PyObject* name,
+                             ValuePtr (*call)(Executor& ex, const CallArgs& args));
 
 // ---- calls of operators
 

@@ -288,9 +288,9 @@ class Binder {
   bool convert_scalar(const ValuePtr& given, Arg& out) {
     const ValuePtr value = number_in(given);
     auto* real = dynamic_cast<DynamicFloatValue*>(value.get());
-    const bool is_read = (real && real->is_from_data()) || dynamic_cast<DataBoolValue*>(value.get());
-    if (!is_read) return convert_number(value, out);
-    if (op_.numbers_of_graph) return out = graph_value(value), true;
+    if (op_.numbers_of_graph && (real || dynamic_cast<DataBoolValue*>(value.get())))
+      return out = graph_value(value), true;
+    if (!real && !dynamic_cast<DataBoolValue*>(value.get())) return convert_number(value, out);
     return pass_ == Pass::kPinned && convert_number(value, out);
   }
 

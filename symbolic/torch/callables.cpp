@@ -148,7 +148,8 @@ ValuePtr TorchCallable::call(Executor& ex, const CallArgs& args) {
   if (special_) return special_(ex, object_.get(), args);
   if (polyfill_) check_autocast_of_polyfill(ex, polyfill_);
   if (polyfill_) return polyfill(ex, PythonSide::kTorchPolyfills, polyfill_)->call(ex, args);
-  if (!op_.op) return recorded_call(ex, "call_function", object_, args, [&] { return call_library(ex); });
+  if (!op_.op)
+    return recorded_call(ex, "call_function", object_, args, [&] { return call_library(ex, args); });
   return call_operator(ex, *op_.op, op_.in_place, "call_function", object_, args,
                        op_.method ? Convention::kTorchMethod : Convention::kTorchFunction);
 }

@@ -8,6 +8,7 @@
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/eager_kernels.h"
 #include "symbolic/torch/library_call.h"
+#include "symbolic/torch/library_numbers.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/value_tools.h"
@@ -41,7 +42,7 @@ ValuePtr apply(Executor& ex, const graph::OpDef& op, bool in_place, const CallAr
   if (!in_place) cast_for_autocast(ex, op, call);
   if (ValuePtr result = try_fused_attention(ex, op, call)) return result;
   if (!in_place && needs_eager_kernel(op, call))
-    if (ValuePtr result = try_library(ex)) return result;
+    if (ValuePtr result = try_library(ex, args)) return result;
   const int overload = call.overload;
   std::vector<graph::Value*> results = append_call(ex, op, std::move(call), in_place);
   if (in_place) return args.positional.empty() ? args.keywords.at(0).value : args.positional[0];
@@ -157,6 +158,36 @@ const char* scaled_form(const graph::OpDef& op, bool in_place, const CallArgs& a
 
 }  // namespace
 
+namespace {
+
+ValuePtr try_apply(Executor& ex, const graph::OpDef& op, bool in_place, const CallArgs& args,
+                   Convention convention) {
+  try {
+    return apply(ex, op, in_place, args, convention);
+  } catch (const GraphBreak&) {
+    return nullptr;
+  }
+}
+
+// Where the table's entry has no node for the call: with less of what changes from call to call, and then in PyTorch's library.
+ValuePtr apply_as_far_as_possible(Executor& ex, const graph::OpDef& op, bool in_place, const CallArgs& args,
+                                  Convention convention) {
+  try {
+    return apply(ex, op, in_place, args, convention);
+  } catch (const GraphBreak& broken) {
+    if (broken.record.id == "CD0404")
+      if (const auto fitting = with_floats_that_fit(ex, args))
+        if (ValuePtr result = try_apply(ex, op, in_place, *fitting, convention)) return result;
+    if (broken.record.id == "CD0404" || broken.record.id == "CD0403")
+      if (const auto pinned = with_pinned_floats(ex, args))
+        return apply_as_far_as_possible(ex, op, in_place, *pinned, convention);
+    if (in_place) throw;
+    return call_library_after(ex, broken, args);
+  }
+}
+
+}  // namespace
+
 ValuePtr call_operator(Executor& ex, const graph::OpDef& op, bool in_place, const char* kind, PyRef target,
                        const CallArgs& args, Convention convention) {
   if (const char* scaled = scaled_form(op, in_place, args))
@@ -164,12 +195,7 @@ ValuePtr call_operator(Executor& ex, const graph::OpDef& op, bool in_place, cons
   return recorded_call(ex, kind, std::move(target), args, [&] {
     if (const Keyword* out = in_place ? nullptr : find_out(args))
       return apply_out(ex, op, out->value, args, convention);
-    try {
-      return apply(ex, op, in_place, args, convention);
-    } catch (const GraphBreak& broken) {
-      if (in_place) throw;
-      return call_library_after(ex, broken);
-    }
+    return apply_as_far_as_possible(ex, op, in_place, args, convention);
   });
 }
 

@@ -6,6 +6,8 @@
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/frameworks.h"
+#include "symbolic/tensors/user_call.h"
+#include "symbolic/torch/library_numbers.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/value_tools.h"
@@ -101,16 +103,32 @@ ValuePtr wrap_tree(Executor& ex, PyObject* tree, const std::vector<graph::Value*
   return std::make_shared<ReturnTypeValue>(type, std::move(items));
 }
 
+// The call that is being recorded, as its node has it, and the types of the numbers among its operands. What is pinned is
+// recorded so: a backend in Python is given the call.
+std::pair<PyRef, PyRef> record_of_call(Executor& ex, const CallArgs& args) {
+  PyObject* records = ex.user_calls();
+  const Py_ssize_t last = PyList_GET_SIZE(records) - 1;
+  PyRef record = PyRef::borrow(PyList_GET_ITEM(records, last));
+  SettledNumbers numbers = settle_numbers(ex, args);
+  if (numbers.changed) {
+    const char* kind = PyUnicode_AsUTF8(PyTuple_GET_ITEM(record.get(), 0));
+    record = make_user_call(ex, kind, PyTuple_GET_ITEM(record.get(), 1), numbers.args);
+    if (PyDict_GET_SIZE(numbers.types.get()) == 0 &&
+        PyList_SetItem(records, last, Py_NewRef(record.get())) < 0)
+      throw PythonError{};
+  }
+  return {std::move(record), std::move(numbers.types)};
+}
+
 }  // namespace
 
-ValuePtr call_library(Executor& ex) {
+ValuePtr call_library(Executor& ex, const CallArgs& args) {
   const FrameworkRules rules(ex, graph::Framework::kTorch);
   const TensorCapture& capture = torch_capture(ex);
   const torch_access::Api* api = torch_access::api();
   if (!capture.autocast.known || capture.autocast.enabled()) break_graph("CD0405", "called under autocast");
   if (!api || !api->tensor_from_memory) break_graph("CD0405", "this PyTorch gives no way to call it");
-  PyObject* records = ex.user_calls();
-  PyRef record = PyRef::borrow(PyList_GET_ITEM(records, PyList_GET_SIZE(records) - 1));
+  const auto [record, numbers] = record_of_call(ex, args);
   PyRef types = checked(PyDict_New());
   std::vector<graph::Value*> operands = values_of_record(ex, record.get(), types.get());
   for (const graph::Value* operand : operands)
@@ -122,7 +140,8 @@ ValuePtr call_library(Executor& ex) {
     PyErr_Clear();
     break_graph("CD0405", "this PyTorch gives no way to call it");
   }
-  PyRef call = checked(PyObject_CallFunctionObjArgs(describe, record.get(), types.get(), nullptr));
+  PyRef call =
+      checked(PyObject_CallFunctionObjArgs(describe, record.get(), types.get(), numbers.get(), nullptr));
   if (PyUnicode_Check(call.get())) break_graph("CD0405", PyUnicode_AsUTF8(call.get()));
   std::vector<graph::TensorType> found = result_types(call.get());
   PyRef tree = checked(PyObject_GetAttrString(call.get(), "tree"));
@@ -135,17 +154,18 @@ ValuePtr call_library(Executor& ex) {
   return wrap_tree(ex, tree.get(), results);
 }
 
-ValuePtr try_library(Executor& ex) {
+ValuePtr try_library(Executor& ex, const CallArgs& args) {
   try {
-    return call_library(ex);
+    return call_library(ex, args);
   } catch (const GraphBreak&) {
     return nullptr;
   }
 }
 
-ValuePtr call_library_after(Executor& ex, const GraphBreak& broken) {
-  const bool has_no_rule = broken.record.id == "CD0401" || broken.record.id == "CD0404";
-  if (ValuePtr result = has_no_rule ? try_library(ex) : nullptr) return result;
+ValuePtr call_library_after(Executor& ex, const GraphBreak& broken, const CallArgs& args) {
+  const bool wants_constant = broken.record.id == "CD0406";
+  const bool has_no_rule = broken.record.id == "CD0401" || broken.record.id == "CD0404" || wants_constant;
+  if (ValuePtr result = has_no_rule ? try_library(ex, args) : nullptr) return result;
   throw broken;
 }
 

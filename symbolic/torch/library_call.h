@@ -10,11 +10,11 @@
 namespace cdynamo::symbolic {
 
 // The user call that is being recorded, as a node; breaks the graph where that cannot be. For bodies of recorded_call.
-ValuePtr call_library(Executor& ex);
+ValuePtr call_library(Executor& ex, const CallArgs& args);
 // The same, or null where no node can stand for the call (sizes that change, say).
-ValuePtr try_library(Executor& ex);
-// The same where a rule for the call exists and has broken the graph: throws `broken` again where a node cannot be.
-ValuePtr call_library_after(Executor& ex, const GraphBreak& broken);
+ValuePtr try_library(Executor& ex, const CallArgs& args);
+// The same where a rule for the call exists and has broken the graph, for want of a constant too: throws `broken` again where a node cannot be.
+ValuePtr call_library_after(Executor& ex, const GraphBreak& broken, const CallArgs& args);
 
 // A function of PyTorch's that may be an operator, by the kind of object.
 bool may_be_library_operator(PyObject* callable);

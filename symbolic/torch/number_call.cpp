@@ -10,6 +10,7 @@
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/torch/library_call.h"
+#include "symbolic/torch/library_numbers.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sym_int.h"
@@ -18,7 +19,6 @@ namespace cdynamo::symbolic {
 namespace {
 
 using graph::DType;
-using graph::Sym;
 using graph::Value;
 
 bool is_float_value(const ValuePtr& value) { return PyType_IsSubtype(value->type(), &PyFloat_Type); }
@@ -43,18 +43,6 @@ PyTypeObject* type_of_result(PyObject* function, const std::vector<ValuePtr>& op
   for (const char* pair : {"frexp", "modf"})
     if (name == pair) return nullptr;
   return &PyFloat_Type;
-}
-
-// A 0-dim tensor of the graph's; null: a constant, or no number.
-Value* graph_number(Executor& ex, const ValuePtr& operand) {
-  graph::Builder& b = ex.builder();
-  if (auto* integer = dynamic_cast<SymIntValue*>(operand.get()))
-    return b.call1("core.full", {std::vector<Sym>{}, integer->sym(), DType::kI64});
-  auto* real = dynamic_cast<DynamicFloatValue*>(operand.get());
-  if (!real) return nullptr;
-  Value* plain = append_call1(ex, "clone", {real->value()});
-  plain->type.weak = false;
-  return plain;
 }
 
 bool is_known_number(const ValuePtr& operand) {

@@ -2,6 +2,7 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/values/builtin_method.h"
 #include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
@@ -86,7 +87,23 @@ double DynamicFloatValue::specialize(Executor& ex) {
 
 PyRef DynamicFloatValue::materialize(Executor& ex) { return checked(PyFloat_FromDouble(specialize(ex))); }
 
+namespace {
+// float.is_integer: what is left of the float without its whole part is 0, and NaN of an infinity.
+ValuePtr is_integer(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_no_keywords(ex, "float.is_integer", args);
+  require_count(ex, "float.is_integer", args, 0, 0);
+  graph::Value* number = dynamic_cast<DynamicFloatValue&>(*self).value();
+  return recorded_operator(ex, "eq", {self, self}, [&] {
+    graph::Builder& b = ex.builder();
+    return make_data_bool(ex, b.call1("eq", {b.call1("sub", {number, b.call1("floor", {number})}), 0.0}));
+  });
+}
+constexpr BuiltinMethodRow kMethodsOfData[] = {{"is_integer", is_integer}};
+}  // namespace
+
 ValuePtr DynamicFloatValue::get_attribute(Executor& ex, PyObject* name) {
+  ValuePtr method = from_data_ ? find_builtin_method(shared_from_this(), name, kMethodsOfData) : nullptr;
+  if (method) return method;
   PyRef number = materialize(ex);
   return ex.constant(checked_user(ex, PyObject_GetAttr(number.get(), name)));
 }

@@ -130,6 +130,16 @@ ValuePtr intern(Executor& ex, const CallArgs& args) {
   if (PyUnicode_CheckExact(text)) PyUnicode_InternInPlace(&text);
   return ex.constant(PyRef::steal(text));
 }
+// os.fspath: a text itself, or what its __fspath__ gives.
+ValuePtr file_path(Executor& ex, const CallArgs& args) {
+  require_count(ex, "fspath", args, 1, 1);
+  const ValuePtr& path = args.positional[0];
+  if (is_instance_of(path, &PyUnicode_Type) || is_instance_of(path, &PyBytes_Type)) return path;
+  const ValuePtr method = lookup_special(ex, path, "__fspath__");
+  ValuePtr text = method ? method->call(ex, {}) : nullptr;
+  if (text && (is_instance_of(text, &PyUnicode_Type) || is_instance_of(text, &PyBytes_Type))) return text;
+  break_graph("CD0212", "os.fspath of " + path->describe());
+}
 ValuePtr tee(Executor& ex, const CallArgs& args) {
   return polyfill(ex, PythonSide::kItertoolsPolyfills, "tee")->call(ex, args);
 }
@@ -179,6 +189,7 @@ constexpr BuiltinRow kFunctions[] = {
     {"collections", "_count_elements", count_elements},
     {"itertools", "tee", tee},
     {"sys", "intern", intern},
+    {"os", "fspath", file_path},
     {"_bisect", kInsortRight, standard<kInsortRight>},
     {"_bisect", kInsortLeft, standard<kInsortLeft>},
     {"_heapq", kHeapPush, standard<kHeapPush>},

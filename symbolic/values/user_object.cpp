@@ -242,6 +242,13 @@ namespace {
   raise_missing(ex, self, name, kSaysWhy && is_generic ? " and no __dict__ for setting new attributes" : "");
 }
 PyObject* object_entry(const char* name) { return _PyType_Lookup(&PyBaseObject_Type, interned(name)); }
+
+// A class of C, or one that extends it, that looks attributes up in its own way: threading.local in a dict of the thread's.
+bool is_lookup_of_c(PyObject* getattribute) {
+  return getattribute && Py_IS_TYPE(getattribute, &PyWrapperDescr_Type) &&
+         reinterpret_cast<PyWrapperDescrObject*>(getattribute)->d_wrapped !=
+             reinterpret_cast<void*>(PyObject_GenericGetAttr);
+}
 }  // namespace
 
 // slot_tp_getattr_hook (Objects/typeobject.c)
@@ -250,9 +257,7 @@ ValuePtr UserObjectValue::get_attribute(Executor& ex, PyObject* name) {
   PyObject* getattribute = lookup_type(ex, type(), interned("__getattribute__"));
   PyObject* getattr = lookup_type(ex, type(), interned("__getattr__"));
   bool own = getattribute && PyFunction_Check(getattribute);
-  if (!own && type()->tp_getattro != PyObject_GenericGetAttr && !getattr &&
-      !PyType_HasFeature(type(), Py_TPFLAGS_HEAPTYPE))
-    return SymbolicValue::get_attribute(ex, name);
+  if (is_lookup_of_c(getattribute)) return SymbolicValue::get_attribute(ex, name);
   ValuePtr value;
   try {
     value = own ? bind_descriptor(ex, getattribute, self, type())

@@ -2,10 +2,12 @@
 #include <cstring>
 
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/context_var.h"
 #include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
@@ -62,6 +64,12 @@ ValuePtr wrap_bound_method(Executor& ex, PyObject* object, const SourcePtr& sour
   } catch (const GraphBreak&) {
     return nullptr;
   }
+}
+
+// An enum of pybind11's: its hash and what it equals are its number's.
+bool is_enum_of_pybind(PyTypeObject* type) {
+  return std::string_view(Py_TYPE(type)->tp_name).ends_with("pybind11_type") &&
+         own_type_entry(type, interned("__entries"));
 }
 
 ValuePtr identity_constant(Executor& ex, PyObject* object, const SourcePtr& source) {
@@ -159,8 +167,10 @@ ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
     return method ? method : UserObjectValue::wrap(ex, object, source);
   }
   if (PyCFunction_Check(object) || is_constant_object(object)) return identity_constant(ex, object, source);
-  if (is_enum_class(Py_TYPE(object))) return identity_constant(ex, object, source);
+  if (is_enum_class(Py_TYPE(object)) || is_enum_of_pybind(Py_TYPE(object)))
+    return identity_constant(ex, object, source);
   if (ValuePtr value = wrap_partial(ex, object, source)) return value;
+  if (ValuePtr value = wrap_context_var(ex, object, source)) return value;
   if (ValuePtr value = wrap_iterator(ex, object, source)) return value;
   if (is_pure_c_object(object)) return identity_constant(ex, object, source);
   return UserObjectValue::wrap(ex, object, source);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import contextvars
 import dataclasses
 import enum
 import functools
@@ -11,8 +12,10 @@ import itertools
 import logging
 import math
 import operator
+import os
 import re
 import string
+import threading
 import types
 import typing
 import warnings
@@ -422,6 +425,117 @@ def test_library_calls_of_sizes_that_change():
     for n in (4, 5, 6):
         x = torch.randn(1, 2, n, n)
         torch.testing.assert_close(compiled(x), resized(x))
+
+
+SCALE = contextvars.ContextVar("scale", default=3)
+STATE = contextvars.ContextVar("state")
+
+
+@contextlib.contextmanager
+def scaled_by(value):
+    token = SCALE.set(value)
+    try:
+        yield
+    finally:
+        SCALE.reset(token)
+
+
+def of_context(x):
+    before = SCALE.get()
+    with scaled_by(5):
+        inner = x * SCALE.get()
+        with scaled_by(7):
+            inner = inner * SCALE.get()
+    try:
+        STATE.get()
+        missing = False
+    except LookupError:
+        missing = True
+    token = STATE.set({"x": x * 2})
+    try:
+        STATE.get()["y"] = inner
+        return x * before, dict(STATE.get()), SCALE.get(), missing, STATE.get(None) is None
+    finally:
+        STATE.reset(token)
+
+
+def test_context_variables():
+    compiled = cdynamo.optimize(of_context, fullgraph=True)
+    before = cdynamo.counters()["graphs_compiled"]
+    for _ in range(2):
+        assert_same(compiled(X), of_context(X))
+    assert cdynamo.counters()["graphs_compiled"] - before == 1
+    assert SCALE.get() == 3 and STATE.get(None) is None
+    for value in (4, 6, 9):  # what the caller has set
+        with scaled_by(value):
+            assert_same(compiled(X), of_context(X))
+            assert SCALE.get() == value
+    assert_same(compiled(X), of_context(X))
+
+
+def test_a_context_variable_that_stays_set():
+    def leave(x):
+        SCALE.set(x.shape[1])
+        SCALE.set(x * 2)
+        return x + 1
+
+    def in_two_steps(x):
+        token = SCALE.set(8)
+        y = x * SCALE.get()
+        cdynamo.graph_break()
+        SCALE.reset(token)
+        return y * SCALE.get()
+
+    def of_several(x):
+        first = SCALE.set(1)
+        SCALE.set(2)
+        SCALE.reset(first)  # what was set later goes too
+        return x * SCALE.get(), first.old_value is first.MISSING
+
+    outcomes = []
+    for wrap in (lambda fn: fn, cdynamo.optimize):
+        context = contextvars.copy_context()
+        left = context.run(wrap(leave), X), context[SCALE]
+        context = contextvars.copy_context()
+        broken = [context.run(wrap(in_two_steps), X) for _ in range(2)], context.get(SCALE)
+        several = contextvars.copy_context().run(wrap(of_several), X)
+        outcomes.append((left, broken, several))
+    assert_same(outcomes[1], outcomes[0])
+
+
+LOCAL = threading.local()
+
+
+def test_what_a_thread_has_of_its_own():
+    def fn(x):
+        return x * getattr(LOCAL, "scale", 1) if hasattr(LOCAL, "scale") else x - 1
+
+    compiled = cdynamo.optimize(fn)
+    results = []
+
+    def run(scale):
+        if scale:
+            LOCAL.scale = scale
+        results.append((compiled(X), fn(X)))
+
+    for scale in (None, 2, 3, None):
+        thread = threading.Thread(target=run, args=(scale,))
+        thread.start()
+        thread.join()
+    assert len(results) == 4
+    for got, expected in results:
+        assert_same(got, expected)
+
+
+def of_paths_and_enums(x):
+    backends = {torch.nn.attention.SDPBackend.MATH: 2, torch.nn.attention.SDPBackend.FLASH_ATTENTION: 3}
+    chosen = torch.nn.attention.SDPBackend.MATH
+    name = os.path.join("weights", f"{len(backends)}.pt")
+    return x * backends[chosen], name, os.path.splitext(os.path.basename(name)), os.fspath(name), chosen.name
+
+
+def test_paths_and_enums(counts):
+    assert_same(cdynamo.optimize(of_paths_and_enums, fullgraph=True)(X), of_paths_and_enums(X))
 
 
 def assert_same(got, expected):

@@ -43,6 +43,8 @@ CRASH = """
 
 def test_a_crash_names_its_kernel(tmp_path):
     silent = run(tmp_path, CRASH)
+    if "AddressSanitizer" in silent.stderr:
+        pytest.skip("AddressSanitizer takes crashes for its own")
     assert silent.returncode < 0 and "cdynamo" not in silent.stderr
     named = run(tmp_path, CRASH, CDYNAMO_DEBUG="1")
     assert named.returncode == silent.returncode

@@ -768,3 +768,58 @@ def test_a_method_that_a_break_leaves_on_the_stack_is_the_tensor_s():
     x = torch.tensor([1.0, 0.0, 2.0])
     compiled = cdynamo.optimize(lambda x: x.nonzero(as_tuple=bool(x.sum() > 1))[0] + 1)
     assert torch.equal(compiled(x), torch.tensor([1, 3]))
+
+
+CONSTANTS_OF_OPERATORS = {
+    "linspace": lambda x, p: torch.linspace(0, p, 5),
+    "pad": lambda x, p: torch.nn.functional.pad(x, (1, 1), value=p),
+    "leaky_relu": lambda x, p: torch.nn.functional.leaky_relu(x - 1, p),
+    "elu": lambda x, p: torch.nn.functional.elu(x - 1, p),
+    "layer_norm": lambda x, p: torch.nn.functional.layer_norm(x, x.shape[-1:], eps=p),
+    "huber_loss": lambda x, p: torch.nn.functional.huber_loss(x, x * 2, delta=p),
+    "threshold": lambda x, p: torch.nn.functional.threshold(x, p, 0.0),
+    "quantile": lambda x, p: torch.quantile(x, p / 4),
+    "kthvalue": lambda x, p: x.reshape(-1).kthvalue(int(p * 4)).values,
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS_OF_OPERATORS)
+def test_an_operator_takes_a_number_that_is_read(name):
+    def fn(x, y):
+        return CONSTANTS_OF_OPERATORS[name](x, y.max().item()) * 2
+
+    cdynamo.reset()
+    compiled = cdynamo.optimize(fn, fullgraph=True)
+    before = cdynamo.counters()["graphs_compiled"]
+    for p in (0.5, 0.75, 1.0):
+        y = torch.tensor([p, 0.1])
+        results = []
+        for run in (compiled, fn):
+            x = torch.tensor([[0.5, 1.5, -2.0], [0.25, 3.0, 1.0]], requires_grad=True)
+            result = run(x, y)
+            gradient = torch.autograd.grad(result.sum(), x)[0] if result.requires_grad else None
+            results.append((result.detach(), gradient))
+        torch.testing.assert_close(results[0], results[1])
+    assert cdynamo.counters()["graphs_compiled"] - before == 1
+
+
+def test_errors_of_operators_that_take_a_number_that_is_read():
+    def fn(x, y):
+        return torch.quantile(x, y.item())
+
+    compiled = cdynamo.optimize(fn)
+    x = torch.arange(4.0)
+    torch.testing.assert_close(compiled(x, torch.tensor(0.5)), fn(x, torch.tensor(0.5)))
+    with pytest.raises(RuntimeError, match="q must be in the range"):
+        compiled(x, torch.tensor(1.5))
+    torch.testing.assert_close(compiled(x, torch.tensor(0.25)), fn(x, torch.tensor(0.25)))
+
+
+def test_is_integer_of_a_number_that_is_read():
+    def fn(x):
+        return x.sum().item().is_integer(), x + 1
+
+    compiled = cdynamo.optimize(fn, fullgraph=True)
+    for number in (2.0, 2.5, -3.0, 0.0, math.inf, -math.inf, math.nan, 1e30):
+        got, expected = compiled(torch.tensor([number])), fn(torch.tensor([number]))
+        assert got[0] is expected[0]

@@ -89,3 +89,50 @@ def test_a_counter_of_a_module(counts):
     for _ in range(12):
         torch.testing.assert_close(fast(x), plain(x))
     assert counts.frames_compiled <= 4
+
+
+def filled(x, p):
+    y = torch.full((3,), p, dtype=torch.float32)
+    return y, x.masked_fill(x > 1, p), x.clamp(-p, p), x.new_full((2,), p), x.index_fill(0, torch.tensor([1]), p)
+
+
+def test_floats_that_fill_are_compiled_at_most_twice():
+    cdynamo.reset()
+    compiled = cdynamo.optimize(filled, fullgraph=True)
+    before = cdynamo.counters()["graphs_compiled"]
+    x = torch.arange(4.0)
+    for p in (0.5, 2.0, 1e-3, 3.0, 0.1):
+        for got, expected in zip(compiled(x, p), filled(x, p)):
+            torch.testing.assert_close(got, expected, rtol=0, atol=0)
+    assert cdynamo.counters()["graphs_compiled"] - before == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int32])
+def test_floats_that_may_not_fit_what_they_fill(dtype):
+    def fill(x, p):
+        return x.masked_fill(x > 1, p)
+
+    cdynamo.reset()
+    compiled = cdynamo.optimize(fill)
+    x = torch.arange(4).to(dtype)
+    for p in (0.5, 2.5, float("inf"), 1e39, -1e39, 65504.0, 1e5, float("nan"), 3.0):
+        if dtype == torch.int32 and not abs(p) < 2**31:
+            continue
+        try:
+            expected = fill(x, p)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match=str(error).split(" without")[0]):
+                compiled(x, p)
+            continue
+        torch.testing.assert_close(compiled(x, p), expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_numbers_of_library_calls_are_pinned():
+    def best(x, k, q):
+        return x.kthvalue(k).values, torch.quantile(x, q)
+
+    cdynamo.reset()
+    compiled = cdynamo.optimize(best, fullgraph=True)
+    x = torch.tensor([3.0, 1.0, 2.0, 5.0])
+    for k, q in ((1, 0.5), (2, 0.25), (3, 0.75), (2, 0.25)):
+        torch.testing.assert_close(compiled(x, k, q), best(x, k, q))

@@ -1,0 +1,116 @@
+#include "symbolic/torch/library_numbers.h"
+
+#include <cmath>
+#include <limits>
+
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/tensors/array_value.h"
+#include "symbolic/tensors/data_numbers.h"
+#include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
+
+namespace cdynamo::symbolic {
+
+graph::Value* graph_number(Executor& ex, const ValuePtr& number) {
+  if (auto* integer = dynamic_cast<SymIntValue*>(number.get()))
+    return ex.builder().call1("core.full", {std::vector<graph::Sym>{}, integer->sym(), graph::DType::kI64});
+  auto* real = dynamic_cast<DynamicFloatValue*>(number.get());
+  if (!real) return nullptr;
+  graph::Value* plain = append_call1(ex, "clone", {real->value()});
+  plain->type.weak = false;
+  return plain;
+}
+
+bool is_read_number(Executor& ex, const ValuePtr& value) {
+  if (auto* real = dynamic_cast<DynamicFloatValue*>(value.get())) return real->is_from_data();
+  auto* integer = dynamic_cast<SymIntValue*>(value.get());
+  return integer && ex.graph().sym->reads_data(integer->sym());
+}
+
+namespace {
+
+ValuePtr settled(Executor& ex, const ValuePtr& value, SettledNumbers& numbers) {
+  check_stack();  // a list may hold itself
+  if (is_read_number(ex, value)) {
+    if (ex.isolated_region() || ex.state().branches) break_graph("CD0406", "a number that an operator takes");
+    const WithoutGradient no_gradient(ex);
+    graph::Value* operand = graph_number(ex, value);
+    const PyRef id = checked(PyLong_FromLong(operand->id));
+    if (PyDict_SetItem(numbers.types.get(), id.get(), reinterpret_cast<PyObject*>(value->type())) < 0)
+      throw PythonError{};
+    numbers.changed = true;
+    return make_tensor(ex, operand);
+  }
+  if (dynamic_cast<DynamicFloatValue*>(value.get()) || dynamic_cast<SymIntValue*>(value.get())) {
+    numbers.changed = true;
+    return ex.constant(value->materialize(ex));
+  }
+  const bool is_list = value->type() == &PyList_Type;
+  if (!is_list && value->type() != &PyTuple_Type) return value;
+  auto items = value->unpack(ex);
+  if (!items) return value;
+  bool changed = false;
+  for (ValuePtr& item : *items) {
+    ValuePtr now = settled(ex, item, numbers);
+    changed |= now != item;
+    item = std::move(now);
+  }
+  if (!changed) return value;
+  return is_list ? make_list(ex, std::move(*items)) : make_tuple(ex, std::move(*items));
+}
+
+}  // namespace
+
+SettledNumbers settle_numbers(Executor& ex, const CallArgs& args) {
+  SettledNumbers numbers{.args = args, .types = checked(PyDict_New())};
+  for (ValuePtr& value : numbers.args.positional) value = settled(ex, value, numbers);
+  for (Keyword& keyword : numbers.args.keywords) keyword.value = settled(ex, keyword.value, numbers);
+  return numbers;
+}
+
+namespace {
+
+DynamicFloatValue* changing_float(const ValuePtr& value) {
+  auto* real = dynamic_cast<DynamicFloatValue*>(value.get());
+  return real && !real->is_from_data() ? real : nullptr;
+}
+
+template <typename F>
+std::optional<CallArgs> with_floats(const CallArgs& args, F&& replaced) {
+  CallArgs result = args;
+  bool changed = false;
+  const auto replace = [&](ValuePtr& value) {
+    auto* real = changing_float(value);
+    ValuePtr now = real ? replaced(*real) : nullptr;
+    if (!now) return;
+    value = std::move(now);
+    changed = true;
+  };
+  for (ValuePtr& value : result.positional) replace(value);
+  for (Keyword& keyword : result.keywords) replace(keyword.value);
+  return changed ? std::optional(std::move(result)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<CallArgs> with_floats_that_fit(Executor& ex, const CallArgs& args) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  return with_floats(args, [&](DynamicFloatValue& real) -> ValuePtr {
+    if (!real.origin() || !(std::abs(real.now()) <= kLargest)) return nullptr;
+    for (const auto& [comparison, bound] : {std::pair{Py_LE, kLargest}, std::pair{Py_GE, -kLargest}})
+      real.compare(ex, comparison, ex.constant(checked(PyFloat_FromDouble(bound))));
+    graph::Builder& b = ex.builder();
+    graph::Value* narrow = b.call1("core.cast", {real.value(), graph::DType::kF32});
+    graph::Value* wide = b.call1("core.cast", {narrow, graph::DType::kF64});
+    wide->type.weak = true;
+    return std::make_shared<DynamicFloatValue>(wide, real.now(), real.roots(), real.origin());
+  });
+}
+
+std::optional<CallArgs> with_pinned_floats(Executor& ex, const CallArgs& args) {
+  return with_floats(args, [&](DynamicFloatValue& real) { return ex.constant(real.materialize(ex)); });
+}
+
+}  // namespace cdynamo::symbolic
