@@ -397,7 +397,9 @@ bool NativeGraph::make_outputs(const Bindings& bindings, const std::vector<PyRef
   if (training_ && !attach_history(bindings, overwritten, fresh)) return false;
   if (!plain_) outputs.resize(outputs_.size());
   const auto is_on_another = [&](size_t i) {
-    return views_[i].of_result >= 0 && forms_[views_[i].of_result] == OutputForm::kTorchTensor &&
+    const OutputAlias::Kind kind = outputs_[i].kind;
+    return (kind == OutputAlias::kViewOfInput || kind == OutputAlias::kViewOfOutput) &&
+           views_[i].of_result >= 0 && forms_[views_[i].of_result] == OutputForm::kTorchTensor &&
            forms_[i] == OutputForm::kTorchTensor;
   };
   for (size_t i = 0; i < outputs_.size(); ++i) {
