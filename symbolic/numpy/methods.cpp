@@ -114,11 +114,29 @@ void require_row_major(const CallArgs& args) {
   if (given_order(args, Order::kRowMajor) != Order::kRowMajor) break_graph("CD0501", "order");
 }
 
+// Dims of size 1 keep their strides only where all sizes are given and are the array's; else NumPy passes over them, and those
+// of the result follow from the other dims.
+Value* reshaped(Executor& ex, Value* array, const std::vector<Sym>& sizes) {
+  graph::SymContext& sym = *ex.graph().sym;
+  const std::vector<Sym>& own = array->type.sizes;
+  std::vector<Sym> longer;
+  for (const Sym& size : own)
+    if (size != Sym(1)) longer.push_back(size);
+  if (longer.size() == own.size()) return append_call1(ex, "reshape", {array, sizes});
+  const auto equal = [&](const Sym& a, const Sym& b) { return sym.guard_eq(a, b); };
+  if (std::equal(sizes.begin(), sizes.end(), own.begin(), own.end(), equal)) {
+    std::vector<Sym> dims;
+    for (size_t d = 0; d < own.size(); ++d) dims.push_back(Sym(static_cast<int64_t>(d)));
+    return append_call1(ex, "permute", {array, dims});
+  }
+  return append_call1(ex, "reshape", {append_call1(ex, "reshape", {array, longer}), sizes});
+}
+
 ValuePtr reshape_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_row_major(args);
   const std::vector<Sym> sizes = int_list(ex, args.positional);
   if (sizes.empty() && array_of(self).is_scalar()) return self;
-  return numpy_array_value(ex, append_call1(ex, "reshape", {viewed(ex, self), sizes}));
+  return numpy_array_value(ex, reshaped(ex, viewed(ex, self), sizes));
 }
 
 ValuePtr transpose_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {

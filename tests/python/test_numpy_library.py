@@ -125,6 +125,7 @@ def test_writes_by_functions(counts):
     assert_same(results[1], results[0])
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("values", [[3, 1, 3, 2, 1], [2.5, np.nan, 1.0, np.nan, 2.5], [[True, False], [True, True]]])
 def test_unique(values):
     function = lambda a: (np.unique(a), np.unique(a, return_counts=True), np.meshgrid(a[0], a[1])[1])  # noqa: E731
@@ -134,6 +135,7 @@ def test_unique(values):
         assert_same(compiled(array), function(array))
 
 
+@pytest.mark.native
 def test_ends_that_the_graph_knows(counts):
     def function(a):
         k = np.argmax(a[:, 0])
