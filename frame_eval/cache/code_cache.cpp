@@ -421,7 +421,8 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
                                              const symbolic::Roots& roots, bool& failed) {
   const auto start = std::chrono::steady_clock::now();
   CompileEvent event{.code = code_, .name = name_, .is_root = is_root_, .capture = &capture};
-  if (owner_.config()->fullgraph && capture.end != End::kReturn && !capture.breaks.empty()) {
+  if (owner_.config()->fullgraph && capture.end != End::kReturn && !capture.breaks.empty() &&
+      !capture.breaks.back().is_error_of_program()) {
     const std::string report = break_report(capture.breaks.back());
     tell(event);
     set_graph_break_error("fullgraph=True, and " + report);

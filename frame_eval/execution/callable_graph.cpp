@@ -128,13 +128,14 @@ void add_written_inputs(const graph::Graph& graph, const graph::Node& node,
   }
 }
 
-// PyTorch's own operators on the CPU neither write nor draw (capture sees to it); a custom operator may do anything, and
-// attention on a GPU draws its mask.
+// NumPy's functions and PyTorch's own operators on the CPU neither write nor draw (capture sees to it); a custom operator may
+// do anything, and attention on a GPU draws its mask.
 bool may_run_again(const graph::Node& node) {
   if (node.op->family == graph::Family::kRandom || node.op->name == "core.function") return false;
   if (node.op->family != graph::Family::kLibrary) return true;
-  return graph::Args(node.op->parsed[node.overload], node.args).string("name").starts_with("aten::") &&
-         node.results.at(0)->type.device.type == runtime::DeviceType::kCPU;
+  const std::string_view name = graph::Args(node.op->parsed[node.overload], node.args).string("name");
+  return name.starts_with("numpy::") ||
+         (name.starts_with("aten::") && node.results.at(0)->type.device.type == runtime::DeviceType::kCPU);
 }
 
 // What has to be as it was where a call that failed on its way begins anew. Nullopt: that cannot be had.
@@ -144,8 +145,9 @@ std::optional<std::vector<WrittenInput>> left_behind(const graph::Graph& graph) 
   for (const auto& node : graph.nodes) {
     if (!may_run_again(*node)) return std::nullopt;
     add_written_inputs(graph, *node, written);
-    // Capture has checked all but indices.
-    may_fail |= graph::takes_indices(*node->op, node->overload, node->args);
+    // Capture has checked all but indices and what a library looks at.
+    may_fail |= node->op->family == graph::Family::kLibrary ||
+                graph::takes_indices(*node->op, node->overload, node->args);
   }
   if (!written.empty() && !may_fail) return std::nullopt;
   return written;

@@ -32,7 +32,8 @@ def optimize(
         mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
         dynamic: True: sizes are dynamic from the first call on. False: never. None: a size that has changed becomes
             dynamic.
-        fullgraph: raise GraphBreakError where the whole function does not become one graph.
+        fullgraph: raise GraphBreakError where the whole function does not become one graph. An exception of its own is
+            raised as it is.
         backend: "native", "eager", a name from `list_backends()`, or a callable
             `backend(graph_module, example_inputs) -> callable`.
         options: further options by name.

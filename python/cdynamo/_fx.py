@@ -93,7 +93,8 @@ def to_fx(graph: Graph) -> Any:
 
 
 def _identifier(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name).strip("_") or "arg"
+    plain = "".join(c if c.isalnum() else "_" for c in name).strip("_")
+    return plain if plain.isidentifier() else f"arg_{plain}".rstrip("_")  # .0[1]: an iterator's item
 
 
 def _size_node(size: Size, sizes: dict[str, Any]) -> Any:

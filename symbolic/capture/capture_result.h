@@ -143,6 +143,8 @@ struct BreakRecord {
   std::string why;               // "it writes to a file, which a graph cannot"
   std::string instead;           // what to write instead
   std::vector<UserFrame> stack;  // outermost first
+  // The call ends in an exception of the program's own, in Python as here: no break of the graph to one who asks for one graph.
+  bool is_error_of_program() const { return id == "CD0101" || id == "CD0111" || id == "CD0403"; }
 };
 
 // ---- request and result

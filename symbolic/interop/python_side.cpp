@@ -5,7 +5,8 @@
 namespace cdynamo::symbolic {
 namespace {
 
-enum class Needs : uint8_t { kNothing, kTorch };
+enum class Needs : uint8_t { kNothing, kNumpy, kTorch };
+constexpr const char* kNeeds[] = {"", "numpy", "torch"};
 
 struct Row {
   const char *module, *name;
@@ -66,7 +67,7 @@ PyObject* python_side_rows() {
   PyRef list = PyRef::steal(PyList_New(0));
   for (const Row& row : kRows) {
     PyRef item =
-        PyRef::steal(Py_BuildValue("(sss)", row.module, row.name, row.needs == Needs::kTorch ? "torch" : ""));
+        PyRef::steal(Py_BuildValue("(sss)", row.module, row.name, kNeeds[static_cast<int>(row.needs)]));
     if (!list || !item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
   }
   return list.release();

@@ -1,6 +1,7 @@
 // numpy.ndarray and NumPy's scalars: attributes, items, operators.
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
@@ -56,6 +57,10 @@ ValuePtr NumpyValue::get_attribute(Executor& ex, PyObject* name) {
   if (attribute &&
       (Py_IS_TYPE(attribute, &PyMethodDescr_Type) || Py_IS_TYPE(attribute, &PyWrapperDescr_Type)))
     return make_unknown_method(shared_from_this(), name, nullptr);
+  if (!attribute)
+    raise_error(
+        ex, PyExc_AttributeError,
+        absl::StrCat("'", type()->tp_name, "' object has no attribute '", PyUnicode_AsUTF8(name), "'"));
   break_graph("CD0503", std::string(text) + " of " + describe());
 }
 

@@ -8,6 +8,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/numpy/library.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/tensors/frameworks.h"
@@ -270,6 +271,35 @@ class UfuncReduce final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
+// numpy.maximum.accumulate, at, outer, reduceat, and reduce where no function of NumPy's is the same.
+class UfuncMethod final : public SymbolicValue {
+ public:
+  UfuncMethod(ValuePtr ufunc, PyObject* name)
+      : ufunc_(std::move(ufunc)),
+        name_(PyRef::borrow(name)),
+        method_(checked(PyObject_GetAttr(ufunc_->real_object(), name))) {}
+  PyTypeObject* type() const override { return Py_TYPE(method_.get()); }
+  std::string describe() const override { return ufunc_->describe() + "." + PyUnicode_AsUTF8(name_.get()); }
+  ValuePtr call(Executor& ex, const CallArgs& args) override {
+    if (PyUnicode_CompareWithASCIIString(name_.get(), "at") == 0)
+      return write_by_numpy_library(ex, method_.get(), args);
+    return numpy_call(ex, "call_function", method_, args,
+                      [&] { return call_numpy_library(ex, method_.get(), args); });
+  }
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor& ex) override {
+    if (!recipe_)
+      recipe_ = call_recipe(library_object("builtins", "getattr"),
+                            {ufunc_->recipe(ex), make_recipe(RecipeKind::kConstant, name_.get())});
+    return recipe_;
+  }
+
+ private:
+  ValuePtr ufunc_;
+  PyRef name_, method_;
+  RecipePtr recipe_;
+};
+
 class NumpyCallable final : public SymbolicValue {
  public:
   NumpyCallable(PyRef object, const OpDef* op, NumpySpecial special, SourcePtr from)
@@ -318,12 +348,25 @@ ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
     if (ValuePtr result = call_with_tensors(ex, object_.get(), args, call)) return result;
     return call_implementation(ex, args);
   }
-  if (special_) return special_(ex, object_.get(), args);
+  if (special_) {
+    try {
+      return special_(ex, object_.get(), args);
+    } catch (const GraphBreak&) {
+      if (!is_numpy_library_function(object_.get())) throw;
+    }
+  }
   // numpy.sqrt(2.0) of constants is a constant.
   if (only_constants(args)) return made_by_numpy(ex, object_.get(), args);
   if (op_)
     return numpy_call(ex, "call_function", object_, args,
                       [&] { return call_numpy_operator(ex, *op_, false, args); });
+  if (is_numpy_library_function(object_.get())) {
+    try {
+      return numpy_call(ex, "call_function", object_, args,
+                        [&] { return call_numpy_library(ex, object_.get(), args); });
+    } catch (const GraphBreak&) {  // its Python may be captured
+    }
+  }
   return call_implementation(ex, args);
 }
 
@@ -341,12 +384,16 @@ ValuePtr NumpyCallable::get_attribute(Executor& ex, PyObject* name) {
   if (text == "reduce" && op_)
     if (const OpDef* reduction = reduction_of(*op_))
       return std::make_shared<UfuncReduce>(shared_from_this(), *reduction);
+  static constexpr std::string_view kMethods[] = {"accumulate", "at", "outer", "reduce", "reduceat"};
+  const bool is_ufunc = reinterpret_cast<PyObject*>(type()) == library_object("numpy", "ufunc");
+  if (is_ufunc && std::ranges::find(kMethods, text) != std::end(kMethods))
+    return std::make_shared<UfuncMethod>(shared_from_this(), name);
   PyRef value = PyRef::steal(PyObject_GetAttr(object_.get(), name));
   if (!value) {
     PyErr_Clear();
     return SymbolicValue::get_attribute(ex, name);
   }
-  // outer, at, accumulate ...: C methods.
+  // resolve_dtypes ...: C methods.
   if (PyCallable_Check(value.get())) return make_unknown_method(shared_from_this(), name, nullptr);
   return ex.wrap(value.get(), constant_source(value.get()));
 }
@@ -453,9 +500,10 @@ ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& so
   auto op = all->by_object.find(object);
   const bool known = special != all->special.end() || op != all->by_object.end();
   PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  if (!known && type != all->ufunc_type.get() && type != all->dispatcher_type.get() && !is_random(object))
+  if (!known && !is_numpy_library_function(object) && type != all->ufunc_type.get() &&
+      type != all->dispatcher_type.get() && !is_random(object))
     return nullptr;
-  if (PyFunction_Check(object) && !known) return nullptr;
+  if (PyFunction_Check(object) && !known && !is_numpy_library_function(object)) return nullptr;
   add_guard(ex, GuardKind::kIdentity, source, object);
   return std::make_shared<NumpyCallable>(PyRef::borrow(object),
                                          op == all->by_object.end() ? nullptr : op->second,

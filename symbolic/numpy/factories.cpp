@@ -7,6 +7,7 @@
 #include "graph/strides.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/numpy/library.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/tensors/nonzero.h"
 #include "symbolic/values/builtin_method.h"
@@ -241,6 +242,12 @@ ValuePtr nonzero_function(Executor& ex, PyObject* callable, const CallArgs& args
                     [&] { return nonzero_columns(ex, *array); });
 }
 
+// In Python (python/cdynamo/polyfills/numpy_functions.py), inlined.
+ValuePtr unique_function(Executor& ex, PyObject*, const CallArgs& args) {
+  PyObject* unique = python_side(PythonSide::kNumpyUnique);
+  return ex.wrap(unique, constant_source(unique))->call(ex, args);
+}
+
 // numpy.where(condition) is nonzero.
 ValuePtr where_function(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (args.positional.size() == 1) return nonzero_function(ex, callable, args);
@@ -346,7 +353,13 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.asarray", asarray_function},
     {"numpy.asanyarray", asarray_function},
     {"numpy.copyto", copyto},
+    {"numpy.fill_diagonal", write_by_numpy_library},
+    {"numpy.place", write_by_numpy_library},
+    {"numpy.put", write_by_numpy_library},
+    {"numpy.put_along_axis", write_by_numpy_library},
+    {"numpy.putmask", write_by_numpy_library},
     {"numpy.nonzero", nonzero_function},
+    {"numpy.unique", unique_function},
     {"numpy.where", where_function},
     {"numpy.ascontiguousarray", ascontiguousarray},
     {"numpy.full", full},

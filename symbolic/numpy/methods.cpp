@@ -5,6 +5,7 @@
 #include "graph/strides.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/numpy/library.h"
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/builtin_method.h"
@@ -113,11 +114,29 @@ void require_row_major(const CallArgs& args) {
   if (given_order(args, Order::kRowMajor) != Order::kRowMajor) break_graph("CD0501", "order");
 }
 
+// Dims of size 1 keep their strides only where all sizes are given and are the array's; else NumPy passes over them, and those
+// of the result follow from the other dims.
+Value* reshaped(Executor& ex, Value* array, const std::vector<Sym>& sizes) {
+  graph::SymContext& sym = *ex.graph().sym;
+  const std::vector<Sym>& own = array->type.sizes;
+  std::vector<Sym> longer;
+  for (const Sym& size : own)
+    if (size != Sym(1)) longer.push_back(size);
+  if (longer.size() == own.size()) return append_call1(ex, "reshape", {array, sizes});
+  const auto equal = [&](const Sym& a, const Sym& b) { return sym.guard_eq(a, b); };
+  if (std::equal(sizes.begin(), sizes.end(), own.begin(), own.end(), equal)) {
+    std::vector<Sym> dims;
+    for (size_t d = 0; d < own.size(); ++d) dims.push_back(Sym(static_cast<int64_t>(d)));
+    return append_call1(ex, "permute", {array, dims});
+  }
+  return append_call1(ex, "reshape", {append_call1(ex, "reshape", {array, longer}), sizes});
+}
+
 ValuePtr reshape_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_row_major(args);
   const std::vector<Sym> sizes = int_list(ex, args.positional);
   if (sizes.empty() && array_of(self).is_scalar()) return self;
-  return numpy_array_value(ex, append_call1(ex, "reshape", {viewed(ex, self), sizes}));
+  return numpy_array_value(ex, reshaped(ex, viewed(ex, self), sizes));
 }
 
 ValuePtr transpose_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
@@ -214,6 +233,17 @@ ValuePtr recorded(Executor& ex, const ValuePtr& self, const CallArgs& args) {
                     [&] { return kApply(ex, self, args); });
 }
 
+// x.sort(): what numpy.sort gives, written to x.
+template <const char* const& kName>
+ValuePtr write_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), self);
+  const ValuePtr result = call_numpy_library(ex, library_object("numpy", kName), all);
+  self->set_item(ex, ex.constant(PyRef::borrow(Py_Ellipsis)), result);
+  return ex.none();
+}
+constexpr const char *kSort = "sort", *kPartition = "partition";
+
 constexpr BuiltinMethodRow kMethods[] = {
     {"reshape", recorded<"reshape", reshape_method>},
     {"transpose", recorded<"transpose", transpose_method>},
@@ -223,6 +253,8 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"flatten", recorded<"flatten", flatten_method>},
     {"ravel", recorded<"ravel", ravel_method>},
     {"fill", recorded<"fill", fill_method>},
+    {"sort", recorded<"sort", write_method<kSort>>},
+    {"partition", recorded<"partition", write_method<kPartition>>},
     {"nonzero", nonzero_method},
     {"conj", recorded<"conj", same_method>},
     {"conjugate", recorded<"conjugate", same_method>},
@@ -231,7 +263,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"__float__", number_method<read_float, kFloat>},
     {"__int__", number_method<read_int, kInt>},
     {"__bool__", number_method<read_bool, kBool>},
-    {"__index__", value_method<kIndex>},
+    {"__index__", number_method<read_index, kIndex>},
     {"__str__", value_method<kText>},
     {"__repr__", value_method<kText>},
     {"__format__", value_method<kText>},
@@ -249,11 +281,11 @@ struct MethodFunction {
   const char *method, *function;
 };
 constexpr MethodFunction kFunctions[] = {{"__abs__", "absolute"}, {"__round__", "round"}};
-constexpr const char* kSameName[] = {"sum",          "prod",    "mean",     "std",      "var",     "max",
-                                     "min",          "argmax",  "argmin",   "any",      "all",     "cumsum",
-                                     "cumprod",      "clip",    "round",    "dot",      "squeeze", "swapaxes",
-                                     "take",         "repeat",  "trace",    "diagonal", "ptp",     "argsort",
-                                     "searchsorted", "nonzero", "compress", "choose"};
+constexpr const char* kSameName[] = {
+    "sum",          "prod",     "mean",     "std",    "var",         "max",      "min",   "argmax",
+    "argmin",       "any",      "all",      "cumsum", "cumprod",     "clip",     "round", "dot",
+    "squeeze",      "swapaxes", "take",     "repeat", "trace",       "diagonal", "ptp",   "argsort",
+    "searchsorted", "nonzero",  "compress", "choose", "argpartition"};
 
 // x.sum: calls the table's operator with x in front.
 class BoundFunction final : public BoundMethod {
@@ -269,6 +301,21 @@ class BoundFunction final : public BoundMethod {
 
  private:
   const graph::OpDef& op_;
+};
+
+// x.argsort: the function of the same name with x in front, called in NumPy's library.
+class BoundLibraryFunction final : public BoundMethod {
+ public:
+  BoundLibraryFunction(ValuePtr self, PyObject* function, PyRef name)
+      : BoundMethod(std::move(self), std::move(name)), function_(function) {}
+  std::string describe() const override { return std::string("ndarray.") + PyUnicode_AsUTF8(name().get()); }
+  ValuePtr call(Executor& ex, const CallArgs& args) override {
+    const CallArgs all = with_self(with_arrays(ex, args));
+    return numpy_call(ex, "call_method", name(), all, [&] { return call_numpy_library(ex, function_, all); });
+  }
+
+ private:
+  PyObject* function_;
 };
 
 }  // namespace
@@ -303,8 +350,11 @@ ValuePtr numpy_method(Executor& ex, const ValuePtr& self, std::string_view name)
   for (const char* same : kSameName)
     if (name == same) function = same;
   if (function.empty()) return nullptr;
-  const graph::OpDef* op = find_numpy_operator("numpy." + function);
-  return op ? bound(*op) : nullptr;
+  if (const graph::OpDef* op = find_numpy_operator("numpy." + function)) return bound(*op);
+  PyObject* object = library_object("numpy", function.c_str());
+  return is_numpy_library_function(object) ? std::make_shared<BoundLibraryFunction>(
+                                                 self, object, checked(PyUnicode_FromString(text.c_str())))
+                                           : nullptr;
 }
 
 }  // namespace cdynamo::symbolic

@@ -199,7 +199,10 @@ std::vector<graph::Value*> append_call(Executor& ex, const graph::OpDef& op, Bou
                                        bool in_place = false);
 // By name with positional graph arguments; the first overload that has as many parameters (or `overload`).
 graph::Value* append_call1(Executor& ex, const char* op, std::vector<graph::Arg> args, bool in_place = false);
-// A core.library node of the call `id` (torch/library_call.h).
+// A size, or a stride, of an operand of such a node. One that changes from call to call breaks the graph, but where the program demands
+// one graph: there the node is for this size alone.
+int64_t constant_extent(Executor& ex, const graph::Sym& extent);
+// A core.library node of the call `id` (library_calls.h).
 std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,
                                                const std::string& name, const std::string& attributes, int id,
                                                int64_t differentiable, std::vector<graph::TensorType> types);

@@ -209,6 +209,16 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   return results;
 }
 
+int64_t constant_extent(Executor& ex, const graph::Sym& extent) {
+  if (extent.is_constant()) return extent.constant();
+  if (ex.state().request.leaves_loops) break_graph("CD0405", "an operand's sizes change from call to call");
+  try {
+    return ex.graph().sym->specialize(extent, "an operand of a call in a library");
+  } catch (const graph::DataDependent& error) {
+    break_graph("CD0406", error.text);
+  }
+}
+
 std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,
                                                const std::string& name, const std::string& attributes, int id,
                                                int64_t differentiable, std::vector<graph::TensorType> types) {

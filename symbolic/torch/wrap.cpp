@@ -33,10 +33,16 @@ ValuePtr wrap_torch_object(Executor& ex, PyObject* object, const SourcePtr& sour
     return std::make_shared<ConstantValue>(PyRef::borrow(object), source);
   }
   if (reinterpret_cast<PyObject*>(Py_TYPE(object)) == library_object("torch", "Size")) {
-    add_guard(ex, GuardKind::kEquals, source, object);
+    const bool known = source->kind == SourceKind::kConstant;
+    if (!known) {
+      guard_exact_type(ex, object, source);
+      add_guard(ex, GuardKind::kLength, source, nullptr, PyTuple_GET_SIZE(object));
+    }
     std::vector<ValuePtr> items;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
-      items.push_back(ex.constant(PyRef::borrow(PyTuple_GET_ITEM(object, i))));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+      PyObject* size = PyTuple_GET_ITEM(object, i);
+      items.push_back(ex.wrap(size, known ? constant_source(size) : index_source(source, i)));
+    }
     return std::make_shared<SizeValue>(std::move(items));
   }
   return nullptr;

@@ -216,6 +216,11 @@ def line_of_unbound_local(error: BaseException, at: types.TracebackType) -> int 
     return None
 
 
+def message_of(error: BaseException) -> str:
+    """What is said; where the limit is met, in a comparison or a call, is a matter of how much stack there is."""
+    return str(error).partition(" exceeded")[0] if isinstance(error, RecursionError) else str(error)
+
+
 def described_error(error: BaseException | None, file: str, depth: int = 0) -> Any:
     if error is None or depth > 4:
         return None
@@ -223,7 +228,7 @@ def described_error(error: BaseException | None, file: str, depth: int = 0) -> A
     linked = [described_error(e, file, depth + 1) for e in (error.__cause__, error.__context__)]
     return (
         words(type(error).__qualname__),
-        words(str(error)),
+        words(message_of(error)),
         lines_of(error, file),
         *linked,
         error.__suppress_context__,

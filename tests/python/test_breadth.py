@@ -385,6 +385,48 @@ def test_a_module_with_hooks_and_parametrizations(counts):
     assert_same(results[1], results[0])
 
 
+def raises(x, kind):
+    x.add_(1)
+    if kind == "value":
+        raise ValueError(f"bad {x.shape[0]}")
+    if kind == "index":
+        return [x][3]
+    if kind == "shape":
+        return x @ torch.ones(7, 3)
+    return x * 2
+
+
+@pytest.mark.parametrize("kind, error", [("value", ValueError), ("index", IndexError), ("shape", RuntimeError)])
+def test_an_exception_of_the_program_under_fullgraph(kind, error):
+    compiled, said = cdynamo.optimize(raises, fullgraph=True), []
+    for run in (raises, compiled, compiled):
+        x = X.clone()
+        with pytest.raises(error) as caught:
+            run(x, kind)
+        said.append(str(caught.value))
+        torch.testing.assert_close(x, X + 1)
+    assert said[0] == said[1] == said[2]
+    torch.testing.assert_close(compiled(X.clone(), ""), (X + 1) * 2)
+
+
+def test_sizes_as_arguments(counts):
+    compiled = cdynamo.optimize(lambda x, size: (torch.zeros(size), x * size.numel(), size[0], size), fullgraph=True)
+    for n in (2, 3, 4, 5):
+        size = torch.Size([n, 2])
+        assert_same(compiled(X, size), (torch.zeros(size), X * size.numel(), n, size))
+    assert counts.graphs_compiled == 2
+
+
+def test_library_calls_of_sizes_that_change():
+    def resized(x):
+        return nn.functional.interpolate(x, scale_factor=2, mode="bicubic") + 1
+
+    compiled = cdynamo.optimize(resized, fullgraph=True)
+    for n in (4, 5, 6):
+        x = torch.randn(1, 2, n, n)
+        torch.testing.assert_close(compiled(x), resized(x))
+
+
 SCALE = contextvars.ContextVar("scale", default=3)
 STATE = contextvars.ContextVar("state")
 

@@ -1,5 +1,6 @@
 """Where NumPy puts the elements of its results: memory order and writeability of every function, over arrays in any order."""
 
+import itertools
 import random
 
 import pytest
@@ -204,3 +205,25 @@ def test_method_wrapper_of_an_array():
     a = np.zeros(3)
     assert cdynamo.optimize(f)(a) is a
     np.testing.assert_array_equal(a, np.ones(3))
+
+
+REARRANGED = {
+    "column": np.arange(3.0).reshape(1, 3).T,
+    "row": np.arange(3.0).reshape(3, 1).T,
+    "strided column": np.arange(12.0).reshape(3, 4)[::2][:, 1:2],
+    "strided": np.arange(12.0).reshape(2, 3, 2)[:1, :, ::2],
+    "one element": np.arange(4.0)[::2][:1],
+}
+
+
+@pytest.mark.parametrize("array", REARRANGED.values(), ids=REARRANGED)
+def test_strides_of_dims_of_size_one_after_reshape(array):
+    for rank in (1, 2, 3):
+        for sizes in itertools.product((1, 2, 3, -1), repeat=rank):
+            try:
+                expected = array.reshape(sizes)
+            except ValueError:
+                continue
+            got, strides = cdynamo.optimize(lambda x, s: (x.reshape(s), x.reshape(s).strides))(array, sizes)
+            assert got.strides == strides == expected.strides, sizes
+            assert np.shares_memory(got, array)

@@ -1,0 +1,166 @@
+"""Functions of NumPy's that the operator table lacks, called while a graph runs: what a call gives, learnt from
+arrays of the same kinds, and the call itself."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+# Calls whose results turned out to be of other sizes than those of other data were.
+_depend_on_data: set[str] = set()
+
+
+class Mispredicted(RuntimeError):
+    """Results have other types than was foreseen: Python makes the call, then and from then on."""
+
+
+class _Refused(Exception):
+    pass
+
+
+def _is_dense(array: np.ndarray) -> bool:
+    expected = array.itemsize
+    for stride, size in sorted((stride, size) for size, stride in zip(array.shape, array.strides) if size != 1):
+        if stride != expected:
+            return array.size == 0
+        expected *= size
+    return True
+
+
+def _sample(operand: tuple, fill: Callable[[np.ndarray], None]) -> Any:
+    """An operand (kind, dtype, sizes, strides in elements) with other content, no stride being negative."""
+    kind, dtype, sizes, strides = operand
+    order = sorted(range(len(sizes)), key=lambda d: (-abs(strides[d]), d))
+    array = np.empty([sizes[d] for d in order], dtype).transpose(np.argsort(order))
+    fill(array)
+    return _as_given(kind, array)
+
+
+def _as_given(kind: str, array: np.ndarray) -> Any:
+    """What the program has where the graph has an array: itself, NumPy's scalar of it, or Python's number."""
+    if kind == "array":
+        return array
+    return array[()] if kind == "scalar" else array.item()
+
+
+def _rising(array: np.ndarray) -> None:
+    array[...] = np.arange(array.size).reshape(array.shape) % 100 if array.dtype != bool else True
+
+
+def _regular(array: np.ndarray) -> None:
+    """Matrices of full rank, positive definite where they are square; 1 elsewhere."""
+    array[...] = np.eye(*array.shape[-2:]) * 2 if array.ndim > 1 else 1
+
+
+def _zero(array: np.ndarray) -> None:
+    array[...] = 0
+
+
+def _decode(encoded: tuple, operands: Sequence[Any]) -> Any:
+    tag, content = encoded
+    if tag == "value":
+        return operands[content]
+    if tag == "const":
+        return content
+    return (tuple if tag == "tuple" else list)(_decode(item, operands) for item in content)
+
+
+def _leaves(result: Any) -> Iterator[Any]:
+    if isinstance(result, (tuple, list)):
+        for item in result:
+            yield from _leaves(item)
+    else:
+        yield result
+
+
+def _tree(result: Any, count: list[int]) -> tuple:
+    """("array", index), ("scalar", index), or (type, items) of a tuple, a list or a named tuple."""
+    if isinstance(result, (tuple, list)) and (type(result) in (tuple, list) or hasattr(result, "_fields")):
+        return type(result), [_tree(item, count) for item in result]
+    if type(result) is not np.ndarray and not isinstance(result, np.generic):
+        raise _Refused
+    count[0] += 1
+    return "array" if type(result) is np.ndarray else "scalar", count[0] - 1
+
+
+def _types(results: Sequence[Any]) -> list[tuple]:
+    return [(result.dtype, result.shape) for result in map(np.asarray, results)]
+
+
+class NumpyCall:
+    """A call of `function`, as `_library.Call` is one of an operator of PyTorch's. Arguments are nested
+    ("value", index of an operand), ("const", object), ("tuple", items) and ("list", items); operands are
+    (kind, dtype, sizes, strides in elements), of kind "array", "scalar" or "number"."""
+
+    native = None
+    takes_arrays = True
+    stale = False
+    differentiable = 0
+
+    def __init__(self, function: Callable, args: tuple, keywords: dict[str, tuple], operands: list[tuple]) -> None:
+        name = getattr(function, "__qualname__", function.__name__)
+        self.name = f"numpy::{name}"
+        self.__name__ = self.__qualname__ = f"numpy_{name.replace('.', '_')}"
+        self.attributes = ""
+        self._function, self._args, self._keywords, self._operands = function, args, keywords, operands
+        self._signature = f"{self.name} {args} {keywords} {operands}"
+        if self._signature in _depend_on_data:
+            raise _Refused
+        results = self._learnt()
+        self.tree = _tree(results, [0])
+        leaves = [np.asarray(result) for result in _leaves(results)]
+        if not all(map(_is_dense, leaves)):
+            raise _Refused
+        self._types = _types(leaves)
+        # What the graph is told: dtype, sizes and strides in elements.
+        self.types = [(a.dtype, a.shape, tuple(stride // a.itemsize for stride in a.strides)) for a in leaves]
+
+    def _call(self, operands: Sequence[Any]) -> Any:
+        # No compiled code gives the warnings of floating point numbers.
+        with np.errstate(all="ignore"):
+            keywords = {key: _decode(value, operands) for key, value in self._keywords.items()}
+            return self._function(*(_decode(arg, operands) for arg in self._args), **keywords)
+
+    def _learnt(self) -> Any:
+        for fill in (_regular, _rising, _zero):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    return self._call([_sample(operand, fill) for operand in self._operands])
+            except Exception:  # of these numbers alone, perhaps
+                continue
+        raise _Refused
+
+    def __call__(self, *arrays: np.ndarray) -> list[Any]:
+        return list(
+            _leaves(self._call([_as_given(operand[0], array) for operand, array in zip(self._operands, arrays)]))
+        )
+
+    def run(self, incoming: int, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> list[None]:
+        """Writes the results to `outputs`. What the function raises, Python raises when it makes the call again."""
+        results = self(*inputs)
+        if _types(results) != self._types:
+            self.stale = True
+            _depend_on_data.add(self._signature)
+            raise Mispredicted(f"{self.name} gave {_types(results)}, expected were {self._types}")
+        for output, result in zip(outputs, results):
+            np.copyto(output, result)
+        return [None] * len(outputs)
+
+
+def written_copy(function: Callable[..., None], array: np.ndarray, *args: Any, **keywords: Any) -> np.ndarray:
+    """A copy of `array` after `function`, which writes to its first argument."""
+    copy = array.copy()
+    function(copy, *args, **keywords)
+    return copy
+
+
+def describe(function: Callable, args: tuple, keywords: dict[str, tuple], operands: list[tuple]) -> NumpyCall | None:
+    """The call as a node; None where no node can stand for it."""
+    try:
+        return NumpyCall(function, args, keywords, operands)
+    except _Refused:
+        return None

@@ -1,0 +1,237 @@
+#include "symbolic/numpy/library.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/interop/attributes.h"
+#include "symbolic/interop/loaded_object.h"
+#include "symbolic/interop/python_side.h"
+#include "symbolic/numpy/numpy_values.h"
+#include "symbolic/tensors/frameworks.h"
+#include "symbolic/tensors/library_calls.h"
+#include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+using graph::DType;
+using graph::Sym;
+using graph::Value;
+
+// Functions whose results have sizes that the operands' sizes decide, and memory of their own.
+constexpr std::string_view kFunctions[] = {"numpy.linalg.cholesky",
+                                           "numpy.linalg.cond",
+                                           "numpy.linalg.det",
+                                           "numpy.linalg.eigh",
+                                           "numpy.linalg.eigvalsh",
+                                           "numpy.linalg.inv",
+                                           "numpy.linalg.lstsq",
+                                           "numpy.linalg.matrix_power",
+                                           "numpy.linalg.matrix_rank",
+                                           "numpy.linalg.multi_dot",
+                                           "numpy.linalg.pinv",
+                                           "numpy.linalg.qr",
+                                           "numpy.linalg.slogdet",
+                                           "numpy.linalg.solve",
+                                           "numpy.linalg.svd",
+                                           "numpy.linalg.svdvals",
+                                           "numpy.linalg.tensorinv",
+                                           "numpy.linalg.tensorsolve",
+                                           "numpy.argpartition",
+                                           "numpy.argsort",
+                                           "numpy.block",
+                                           "numpy.convolve",
+                                           "numpy.corrcoef",
+                                           "numpy.correlate",
+                                           "numpy.cov",
+                                           "numpy.digitize",
+                                           "numpy.einsum",
+                                           "numpy.histogram",
+                                           "numpy.histogram2d",
+                                           "numpy.interp",
+                                           "numpy.linspace",
+                                           "numpy.logspace",
+                                           "numpy.geomspace",
+                                           "numpy.meshgrid",
+                                           "numpy.isin",
+                                           "numpy.lexsort",
+                                           "numpy.median",
+                                           "numpy.nanmedian",
+                                           "numpy.nanpercentile",
+                                           "numpy.nanquantile",
+                                           "numpy.packbits",
+                                           "numpy.partition",
+                                           "numpy.percentile",
+                                           "numpy.polyfit",
+                                           "numpy.quantile",
+                                           "numpy.ravel_multi_index",
+                                           "numpy.searchsorted",
+                                           "numpy.select",
+                                           "numpy.sort",
+                                           "numpy.unpackbits",
+                                           "numpy.unravel_index",
+                                           "numpy.unwrap",
+                                           "numpy.vander"};
+
+// The arguments of one call, as _numpy_library.NumpyCall has them.
+class Arguments {
+ public:
+  explicit Arguments(Executor& ex) : ex_(ex), operands_(checked(PyList_New(0))) {}
+
+  // Null: of a kind that a node does not hold.
+  PyRef encode(const ValuePtr& value) {
+    if (auto* real = dynamic_cast<DynamicFloatValue*>(value.get())) {
+      Value* plain = append_call1(ex_, "clone", {real->value()});
+      plain->type.weak = false;
+      return operand("number", plain);
+    }
+    if (auto* integer = dynamic_cast<SymIntValue*>(value.get()))
+      return operand("number",
+                     append_call1(ex_, "core.full", {std::vector<Sym>{}, integer->sym(), DType::kI64}));
+    if (auto* array = dynamic_cast<NumpyValue*>(value.get()))
+      return operand(array->is_scalar() ? "scalar" : "array", array->value());
+    if (graph_value(value)) return {};
+    if (const std::optional<PyRef> constant = value->as_constant())
+      return PyRef::steal(Py_BuildValue("(sO)", "const", constant->get()));
+    std::optional<std::vector<ValuePtr>> items = sequence_items(ex_, value);
+    if (!items) return {};
+    PyRef list = checked(PyList_New(0));
+    for (const ValuePtr& item : *items) {
+      const PyRef encoded = encode(item);
+      if (!encoded) return {};
+      if (PyList_Append(list.get(), encoded.get()) < 0) throw PythonError{};
+    }
+    return PyRef::steal(Py_BuildValue("(sO)", value->type() == &PyTuple_Type ? "tuple" : "list", list.get()));
+  }
+
+  PyObject* operands() const { return operands_.get(); }
+  std::vector<Value*> values;
+
+ private:
+  PyRef operand(const char* kind, Value* value) {
+    const PyRef dtype = numpy_dtype_object(value->type.dtype);
+    const PyRef sizes = constants(value->type.sizes), strides = constants(value->type.strides);
+    if (!dtype || !(value->type.device == graph::Device{})) return {};
+    const PyRef described = checked(Py_BuildValue("(sOOO)", kind, dtype.get(), sizes.get(), strides.get()));
+    if (PyList_Append(operands_.get(), described.get()) < 0) throw PythonError{};
+    values.push_back(value);
+    return PyRef::steal(Py_BuildValue("(sn)", "value", static_cast<Py_ssize_t>(values.size() - 1)));
+  }
+
+  PyRef constants(const std::vector<Sym>& sizes) {
+    PyRef tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(d),
+                       checked(PyLong_FromLongLong(constant_extent(ex_, sizes[d]))).release());
+    }
+    return tuple;
+  }
+
+  Executor& ex_;
+  PyRef operands_;
+};
+
+std::vector<Sym> read_sizes(PyObject* tuple) {
+  std::vector<Sym> sizes;
+  for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(tuple); ++d)
+    sizes.emplace_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, d)));
+  return sizes;
+}
+
+// Null: of a dtype that graphs do not have.
+std::optional<std::vector<graph::TensorType>> result_types(PyObject* call) {
+  const PyRef list = checked(PyObject_GetAttrString(call, "types"));
+  std::vector<graph::TensorType> types;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* type = PyList_GET_ITEM(list.get(), i);
+    graph::TensorType& result = types.emplace_back();
+    if (!dtype_of_numpy_object(PyTuple_GET_ITEM(type, 0), &result.dtype)) return std::nullopt;
+    result.sizes = read_sizes(PyTuple_GET_ITEM(type, 1));
+    result.strides = read_sizes(PyTuple_GET_ITEM(type, 2));
+  }
+  return types;
+}
+
+// `tree`: as _numpy_library._tree makes it.
+ValuePtr wrap_tree(Executor& ex, PyObject* tree, const std::vector<Value*>& results) {
+  PyObject *tag = PyTuple_GET_ITEM(tree, 0), *content = PyTuple_GET_ITEM(tree, 1);
+  if (PyLong_Check(content)) {
+    Value* result = results.at(PyLong_AsSize_t(content));
+    return std::make_shared<NumpyValue>(result, PyUnicode_CompareWithASCIIString(tag, "scalar") == 0);
+  }
+  std::vector<ValuePtr> items;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(content); ++i)
+    items.push_back(wrap_tree(ex, PyList_GET_ITEM(content, i), results));
+  if (tag == reinterpret_cast<PyObject*>(&PyTuple_Type)) return make_tuple(ex, std::move(items));
+  if (tag == reinterpret_cast<PyObject*>(&PyList_Type)) return make_list(ex, std::move(items));
+  return ex.wrap(tag, constant_source(tag))->call(ex, positional(std::move(items)));
+}
+
+}  // namespace
+
+bool is_numpy_library_function(PyObject* callable) {
+  static std::vector<PyRef>* functions = nullptr;
+  if (!functions) {
+    functions = new std::vector<PyRef>;
+    for (const std::string_view path : kFunctions)
+      if (PyRef function = loaded_object(std::string(path))) functions->push_back(std::move(function));
+  }
+  return std::ranges::any_of(*functions, [&](const PyRef& function) { return function.get() == callable; });
+}
+
+[[noreturn]] static void refuse(PyObject* function) {
+  break_graph("CD0500", text_attribute(function, "__name__") + " of these arguments");
+}
+
+ValuePtr call_numpy_library(Executor& ex, PyObject* function, const CallArgs& args) {
+  // Under cdynamo.grad a derivative would be left out without a word.
+  PyObject* describe = ex.state().branches ? nullptr : find_python_side(PythonSide::kDescribeNumpyCall);
+  if (!describe) {
+    PyErr_Clear();
+    refuse(function);
+  }
+  const FrameworkRules rules(ex, graph::Framework::kNumpy);
+  Arguments arguments(ex);
+  const PyRef given = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size()))),
+              keywords = checked(PyDict_New());
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    PyRef encoded = arguments.encode(args.positional[i]);
+    if (!encoded) refuse(function);
+    PyTuple_SET_ITEM(given.get(), static_cast<Py_ssize_t>(i), encoded.release());
+  }
+  for (const Keyword& keyword : args.keywords) {
+    const PyRef encoded = arguments.encode(keyword.value);
+    if (!encoded) refuse(function);
+    if (PyDict_SetItem(keywords.get(), keyword.name.get(), encoded.get()) < 0) throw PythonError{};
+  }
+  if (arguments.values.empty()) refuse(function);
+  const PyRef call = checked(PyObject_CallFunctionObjArgs(describe, function, given.get(), keywords.get(),
+                                                          arguments.operands(), nullptr));
+  if (call.get() == Py_None) refuse(function);
+  std::optional<std::vector<graph::TensorType>> types = result_types(call.get());
+  if (!types) refuse(function);
+  const PyRef tree = checked(PyObject_GetAttrString(call.get(), "tree"));
+  auto held = std::make_shared<LibraryCall>(call);
+  const std::vector<Value*> results =
+      append_library_call(ex, std::move(arguments.values), text_attribute(call.get(), "name"), "", held->id,
+                          held->differentiable, std::move(*types));
+  ex.add_library_call(std::move(held));
+  return wrap_tree(ex, tree.get(), results);
+}
+
+ValuePtr write_by_numpy_library(Executor& ex, PyObject* function, const CallArgs& args) {
+  PyObject* written = python_side(PythonSide::kWrittenCopy);
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), ex.constant(PyRef::borrow(function)));
+  if (args.positional.empty()) refuse(function);
+  return numpy_call(ex, "call_function", PyRef::borrow(function), args, [&] {
+    const ValuePtr result = call_numpy_library(ex, written, all);
+    args.positional[0]->set_item(ex, ex.constant(PyRef::borrow(Py_Ellipsis)), result);
+    return ex.none();
+  });
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,155 @@
+"""NumPy's functions that graphs call in NumPy's library: one graph, NumPy's results, types, layouts and errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cdynamo
+
+A = np.random.default_rng(0).standard_normal((5, 3))
+SQUARE = A.T @ A + np.eye(3)
+
+
+def assert_same(got, expected):
+    assert type(got) is type(expected)
+    if isinstance(expected, (tuple, list)):
+        assert len(got) == len(expected)
+        for one, other in zip(got, expected):
+            assert_same(one, other)
+        return
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+    assert got.dtype == expected.dtype
+    assert getattr(got, "strides", None) == getattr(expected, "strides", None)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: np.linalg.svd(a * 2, full_matrices=False),
+        lambda a: np.linalg.svd(a, compute_uv=False),
+        lambda a: np.linalg.qr(a),
+        lambda a: np.linalg.eigh(a.T @ a).eigenvalues,
+        lambda a: np.linalg.inv(a.T @ a + np.eye(3)) @ a.T,
+        lambda a: np.linalg.solve(a.T @ a + np.eye(3), np.ones(3)),
+        lambda a: np.linalg.lstsq(a, a[:, 0], rcond=None)[0],
+        lambda a: (np.linalg.det(a[:3]), np.linalg.slogdet(a[:3]), np.linalg.cholesky(a.T @ a)),
+        lambda a: (np.cov(a.T), np.corrcoef(a, rowvar=False)),
+        lambda a: (np.sort(a, axis=0)[::-1], np.argsort(-a[:, 0]), a[:, 1].argsort(), np.lexsort((a[:, 0], a[:, 1]))),
+        lambda a: (np.percentile(a, [25, 75], axis=0), np.median(a), np.quantile(a, 0.5)),
+        lambda a: np.interp(0.3, np.sort(a[:, 0]), a[:, 1]),
+        lambda a: (np.searchsorted(np.sort(a[:, 0]), a[:, 1]), np.digitize(a, [-1.0, 0.0, 1.0])),
+        lambda a: np.histogram(a, bins=4, range=(-1, 1)),
+        lambda a: np.einsum("ij,kj->ik", a, a),
+        lambda a: (np.convolve(a[:, 0], [1, 2, 1], "same"), np.polyfit(a[:, 0], a[:, 1], 1)),
+        lambda a: np.select([a > 0.5, a > 0], [a, 2 * a], -1.0),
+        lambda a: (np.maximum.accumulate(a, axis=1), np.subtract.outer(a[0], a[1]), np.add.reduceat(a, [0, 2])),
+        lambda a: np.unravel_index(a.argmax(), a.shape),
+        lambda a: a[np.argsort(a[:, 0])][:2],
+    ],
+)
+def test_one_graph(function, counts):
+    compiled = cdynamo.optimize(function, fullgraph=True)
+    for scale in (1.0, -2.0, 3.0):
+        given = A * scale
+        assert_same(compiled(given.copy()), function(given.copy()))
+    assert counts.graphs_compiled == 1
+
+
+def test_sorting_in_place(counts):
+    def function(a, b):
+        a.sort(axis=0)
+        b.partition(2)
+        return a * 2
+
+    compiled, results = cdynamo.optimize(function, fullgraph=True), []
+    for run in (function, compiled):
+        a, b = A.copy(), A[:, 1].copy()
+        results.append((run(a, b), a, np.sort(b[:3])))
+    assert_same(results[1], results[0])
+
+
+def test_errors_are_numpys():
+    function = lambda a: np.linalg.inv(a) + 1  # noqa: E731
+    compiled = cdynamo.optimize(function)
+    assert_same(compiled(SQUARE), function(SQUARE))
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        compiled(np.zeros((3, 3)))
+    assert_same(compiled(SQUARE), function(SQUARE))
+
+
+def test_sizes_that_turn_out_to_depend_on_data(counts):
+    def function(a, b):
+        return np.linalg.lstsq(a, b, rcond=None)[1] * 2  # nothing where a's columns depend on each other
+
+    compiled = cdynamo.optimize(function)
+    flat = np.ones((5, 3))
+    for a in (A, flat, A, flat):
+        assert_same(compiled(a, A[:, 0]), function(a, A[:, 0]))
+
+
+def test_other_orders_of_elements():
+    function = lambda a: np.sort(a, axis=0)  # noqa: E731
+    for given in (np.asfortranarray(A), A[::-1], A[:, ::2], A.T):
+        cdynamo.reset()  # sizes that change from call to call are left to Python
+        assert_same(cdynamo.optimize(function, fullgraph=True)(given), function(given))
+
+
+def test_beside_torch():
+    torch = pytest.importorskip("torch")
+
+    def function(x):
+        u, s, v = np.linalg.svd(x.numpy(), full_matrices=False)
+        return torch.from_numpy(u * s) @ torch.from_numpy(v) + x
+
+    x = torch.from_numpy(A.copy())
+    torch.testing.assert_close(cdynamo.optimize(function, fullgraph=True)(x), 2 * x)
+
+
+def test_no_derivative_is_left_out():
+    with pytest.raises(cdynamo.GraphBreakError, match="CD05"):
+        cdynamo.optimize(cdynamo.grad(lambda a: np.sort(a, axis=0)[0].sum()), fullgraph=True)(A)
+
+
+def test_writes_by_functions(counts):
+    def function(a, i):
+        np.add.at(a, [0, 0, 2], 1.0)
+        np.put_along_axis(a, i, 9.0, axis=1)
+        np.fill_diagonal(a[:3], -1.0)
+        return a * 2
+
+    compiled, results = cdynamo.optimize(function, fullgraph=True), []
+    for run in (function, compiled):
+        a = A.copy()
+        results.append((run(a, np.array([[0], [1], [2], [0], [1]])), a))
+    assert_same(results[1], results[0])
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("values", [[3, 1, 3, 2, 1], [2.5, np.nan, 1.0, np.nan, 2.5], [[True, False], [True, True]]])
+def test_unique(values):
+    function = lambda a: (np.unique(a), np.unique(a, return_counts=True), np.meshgrid(a[0], a[1])[1])  # noqa: E731
+    given = np.array(values)
+    compiled = cdynamo.optimize(function, fullgraph=True)
+    for array in (given, given[::-1].copy()):
+        assert_same(compiled(array), function(array))
+
+
+@pytest.mark.native
+def test_ends_that_the_graph_knows(counts):
+    def function(a):
+        k = np.argmax(a[:, 0])
+        return a[:k].sum(), np.linspace(a[0, 0], a[0, 1], 4), k + 1
+
+    compiled = cdynamo.optimize(function, fullgraph=True)
+    for scale in (1.0, 2.0):
+        assert_same(compiled(A * scale), function(A * scale))
+    assert counts.graphs_compiled == 1
+
+
+def test_sizes_that_change():
+    function = lambda a: np.sort(a, axis=0) * 2  # noqa: E731
+    whole, pieces = cdynamo.optimize(function, fullgraph=True), cdynamo.optimize(function)
+    for n in (2, 3, 5, 4):
+        assert_same(whole(A[:n].copy()), function(A[:n].copy()))
+        assert_same(pieces(A[:n].copy()), function(A[:n].copy()))
