@@ -8,10 +8,9 @@
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/numpy/numpy_values.h"
+#include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/tensors/library_calls.h"
-#include "symbolic/values/dynamic_float.h"
-#include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -83,14 +82,7 @@ class Arguments {
 
   // Null: of a kind that a node does not hold.
   PyRef encode(const ValuePtr& value) {
-    if (auto* real = dynamic_cast<DynamicFloatValue*>(value.get())) {
-      Value* plain = append_call1(ex_, "clone", {real->value()});
-      plain->type.weak = false;
-      return operand("number", plain);
-    }
-    if (auto* integer = dynamic_cast<SymIntValue*>(value.get()))
-      return operand("number",
-                     append_call1(ex_, "core.full", {std::vector<Sym>{}, integer->sym(), DType::kI64}));
+    if (Value* number = graph_number(ex_, value)) return operand("number", number);
     if (auto* array = dynamic_cast<NumpyValue*>(value.get()))
       return operand(array->is_scalar() ? "scalar" : "array", array->value());
     if (graph_value(value)) return {};
@@ -113,21 +105,13 @@ class Arguments {
  private:
   PyRef operand(const char* kind, Value* value) {
     const PyRef dtype = numpy_dtype_object(value->type.dtype);
-    const PyRef sizes = constants(value->type.sizes), strides = constants(value->type.strides);
+    const PyRef sizes = constant_extents(ex_, value->type.sizes),
+                strides = constant_extents(ex_, value->type.strides);
     if (!dtype || !(value->type.device == graph::Device{})) return {};
     const PyRef described = checked(Py_BuildValue("(sOOO)", kind, dtype.get(), sizes.get(), strides.get()));
     if (PyList_Append(operands_.get(), described.get()) < 0) throw PythonError{};
     values.push_back(value);
     return PyRef::steal(Py_BuildValue("(sn)", "value", static_cast<Py_ssize_t>(values.size() - 1)));
-  }
-
-  PyRef constants(const std::vector<Sym>& sizes) {
-    PyRef tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(d),
-                       checked(PyLong_FromLongLong(constant_extent(ex_, sizes[d]))).release());
-    }
-    return tuple;
   }
 
   Executor& ex_;

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "graph/graph.h"
 #include "symbolic/capture/executor.h"
 #include "symbolic/capture/value.h"
@@ -192,6 +193,8 @@ std::optional<graph::Arg> number_argument(const ValuePtr& value);
 graph::Value* graph_value(const ValuePtr& value);
 // An exact list, tuple, or Size: its items.
 std::optional<std::vector<ValuePtr>> sequence_items(Executor& ex, const ValuePtr& value);
+// An argument with `leaf` of what it is, or of what its exact lists and tuples hold, in their place.
+ValuePtr map_leaves(Executor& ex, const ValuePtr& value, absl::FunctionRef<ValuePtr(const ValuePtr&)> leaf);
 
 // Appends the nodes of one call. UserError and Unsupported become graph breaks; writes and gradients are
 // checked.
@@ -199,9 +202,9 @@ std::vector<graph::Value*> append_call(Executor& ex, const graph::OpDef& op, Bou
                                        bool in_place = false);
 // By name with positional graph arguments; the first overload that has as many parameters (or `overload`).
 graph::Value* append_call1(Executor& ex, const char* op, std::vector<graph::Arg> args, bool in_place = false);
-// A size, or a stride, of an operand of such a node. One that changes from call to call breaks the graph, but where the program demands
-// one graph: there the node is for this size alone.
-int64_t constant_extent(Executor& ex, const graph::Sym& extent);
+// The sizes, or the strides, of an operand of a core.library node, as a tuple of ints. One that changes from call to call breaks the
+// graph, but where the program demands one graph: there the node is for this size alone.
+PyRef constant_extents(Executor& ex, const std::vector<graph::Sym>& extents);
 // A core.library node of the call `id` (library_calls.h).
 std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,
                                                const std::string& name, const std::string& attributes, int id,

@@ -140,4 +140,14 @@ ValuePtr read_item(Executor& ex, const ArrayValue& tensor, const char* what) {
                                                       : read_int(ex, tensor, what);
 }
 
+graph::Value* graph_number(Executor& ex, const ValuePtr& number) {
+  if (auto* integer = dynamic_cast<SymIntValue*>(number.get()))
+    return ex.builder().call1("core.full", {std::vector<graph::Sym>{}, integer->sym(), graph::DType::kI64});
+  auto* real = dynamic_cast<DynamicFloatValue*>(number.get());
+  if (!real) return nullptr;
+  graph::Value* plain = append_call1(ex, "clone", {real->value()});
+  plain->type.weak = false;
+  return plain;
+}
+
 }  // namespace cdynamo::symbolic

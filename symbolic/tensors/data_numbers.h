@@ -28,6 +28,9 @@ ValuePtr number_method(Executor& ex, const ValuePtr& self, const CallArgs& args)
   return kRead(ex, static_cast<const ArrayValue&>(*self), kName);
 }
 
+// An int or a float of the graph's as a plain 0-dim value; null: it is none. Within a recorded call.
+graph::Value* graph_number(Executor& ex, const ValuePtr& number);
+
 // The symbol, not less than `min`, whose value a 0-dim int64 or float64 is.
 graph::Sym read_data_symbol(Executor& ex, graph::Value* element, int64_t min);
 

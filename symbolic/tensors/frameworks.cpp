@@ -67,23 +67,6 @@ void zero_strides_if_empty(graph::TensorType& type) {
   if (is_empty(type)) std::ranges::fill(type.strides, Sym(int64_t{0}));
 }
 
-// The leaves of arguments, of which lists and tuples may hold some.
-template <typename F>
-ValuePtr map_leaves(Executor& ex, const ValuePtr& value, F&& leaf) {
-  const bool is_list = value->type() == &PyList_Type;
-  if ((!is_list && value->type() != &PyTuple_Type) || value->as_constant()) return leaf(value);
-  auto items = value->unpack(ex);
-  if (!items) return value;
-  bool changed = false;
-  for (ValuePtr& item : *items) {
-    ValuePtr mapped = map_leaves(ex, item, leaf);
-    changed |= mapped != item;
-    item = std::move(mapped);
-  }
-  if (!changed) return value;
-  return is_list ? make_list(ex, std::move(*items)) : make_tuple(ex, std::move(*items));
-}
-
 }  // namespace
 
 bool is_tensor(const ValuePtr& value) {

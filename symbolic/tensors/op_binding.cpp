@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "graph/op.h"
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/data_numbers.h"
@@ -43,6 +44,22 @@ std::optional<std::vector<ValuePtr>> sequence_items(Executor& ex, const ValuePtr
   PyTypeObject* type = value->type();
   if (type != &PyList_Type && !PyType_IsSubtype(type, &PyTuple_Type)) return std::nullopt;
   return value->unpack(ex);
+}
+
+ValuePtr map_leaves(Executor& ex, const ValuePtr& value, absl::FunctionRef<ValuePtr(const ValuePtr&)> leaf) {
+  check_stack();  // a list may hold itself
+  const bool is_list = value->type() == &PyList_Type;
+  if ((!is_list && value->type() != &PyTuple_Type) || value->as_constant()) return leaf(value);
+  auto items = value->unpack(ex);
+  if (!items) return value;
+  bool changed = false;
+  for (ValuePtr& item : *items) {
+    ValuePtr mapped = map_leaves(ex, item, leaf);
+    changed |= mapped != item;
+    item = std::move(mapped);
+  }
+  if (!changed) return value;
+  return is_list ? make_list(ex, std::move(*items)) : make_tuple(ex, std::move(*items));
 }
 
 namespace {
@@ -287,10 +304,10 @@ class Binder {
 
   bool convert_scalar(const ValuePtr& given, Arg& out) {
     const ValuePtr value = number_in(given);
-    auto* real = dynamic_cast<DynamicFloatValue*>(value.get());
-    if (op_.numbers_of_graph && (real || dynamic_cast<DataBoolValue*>(value.get())))
-      return out = graph_value(value), true;
-    if (!real && !dynamic_cast<DataBoolValue*>(value.get())) return convert_number(value, out);
+    const bool is_of_graph =
+        dynamic_cast<DynamicFloatValue*>(value.get()) || dynamic_cast<DataBoolValue*>(value.get());
+    if (!is_of_graph) return convert_number(value, out);
+    if (op_.numbers_of_graph) return out = graph_value(value), true;
     return pass_ == Pass::kPinned && convert_number(value, out);
   }
 

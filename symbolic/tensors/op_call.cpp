@@ -209,7 +209,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   return results;
 }
 
-int64_t constant_extent(Executor& ex, const graph::Sym& extent) {
+static int64_t constant_extent(Executor& ex, const graph::Sym& extent) {
   if (extent.is_constant()) return extent.constant();
   if (ex.state().request.leaves_loops) break_graph("CD0405", "an operand's sizes change from call to call");
   try {
@@ -217,6 +217,15 @@ int64_t constant_extent(Executor& ex, const graph::Sym& extent) {
   } catch (const graph::DataDependent& error) {
     break_graph("CD0406", error.text);
   }
+}
+
+PyRef constant_extents(Executor& ex, const std::vector<graph::Sym>& extents) {
+  PyRef tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(extents.size())));
+  for (size_t d = 0; d < extents.size(); ++d) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(d),
+                     checked(PyLong_FromLongLong(constant_extent(ex, extents[d]))).release());
+  }
+  return tuple;
 }
 
 std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,

@@ -122,10 +122,6 @@ ValuePtr apply_out(Executor& ex, const graph::OpDef& op, const ValuePtr& out_arg
   return named ? named : make_tuple(ex, outs);
 }
 
-}  // namespace
-
-namespace {
-
 // Operators with a factor that is a Number in the schema, and in eager may be a tensor of one element.
 struct FactorRow {
   std::string_view op;
@@ -155,10 +151,6 @@ const char* scaled_form(const graph::OpDef& op, bool in_place, const CallArgs& a
   }
   return nullptr;
 }
-
-}  // namespace
-
-namespace {
 
 ValuePtr try_apply(Executor& ex, const graph::OpDef& op, bool in_place, const CallArgs& args,
                    Convention convention) {

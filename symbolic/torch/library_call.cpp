@@ -15,19 +15,11 @@
 namespace cdynamo::symbolic {
 namespace {
 
-PyRef constant_sizes(Executor& ex, const std::vector<graph::Sym>& sizes) {
-  PyRef tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    PyTuple_SET_ITEM(tuple.get(), d, checked(PyLong_FromLongLong(constant_extent(ex, sizes[d]))).release());
-  }
-  return tuple;
-}
-
 PyRef type_tuple(Executor& ex, const graph::TensorType& type) {
   PyObject* dtype = torch_dtype_object(type.dtype);
   if (type.weak || !dtype) break_graph("CD0405", "an operand is no plain tensor");
-  return checked(PyTuple_Pack(4, dtype, constant_sizes(ex, type.sizes).get(),
-                              constant_sizes(ex, type.strides).get(),
+  return checked(PyTuple_Pack(4, dtype, constant_extents(ex, type.sizes).get(),
+                              constant_extents(ex, type.strides).get(),
                               torch_device_object(type.device).get()));
 }
 

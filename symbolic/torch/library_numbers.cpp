@@ -13,16 +13,6 @@
 
 namespace cdynamo::symbolic {
 
-graph::Value* graph_number(Executor& ex, const ValuePtr& number) {
-  if (auto* integer = dynamic_cast<SymIntValue*>(number.get()))
-    return ex.builder().call1("core.full", {std::vector<graph::Sym>{}, integer->sym(), graph::DType::kI64});
-  auto* real = dynamic_cast<DynamicFloatValue*>(number.get());
-  if (!real) return nullptr;
-  graph::Value* plain = append_call1(ex, "clone", {real->value()});
-  plain->type.weak = false;
-  return plain;
-}
-
 bool is_read_number(Executor& ex, const ValuePtr& value) {
   if (auto* real = dynamic_cast<DynamicFloatValue*>(value.get())) return real->is_from_data();
   auto* integer = dynamic_cast<SymIntValue*>(value.get());
@@ -32,7 +22,6 @@ bool is_read_number(Executor& ex, const ValuePtr& value) {
 namespace {
 
 ValuePtr settled(Executor& ex, const ValuePtr& value, SettledNumbers& numbers) {
-  check_stack();  // a list may hold itself
   if (is_read_number(ex, value)) {
     if (ex.isolated_region() || ex.state().branches) break_graph("CD0406", "a number that an operator takes");
     const WithoutGradient no_gradient(ex);
@@ -47,26 +36,16 @@ ValuePtr settled(Executor& ex, const ValuePtr& value, SettledNumbers& numbers) {
     numbers.changed = true;
     return ex.constant(value->materialize(ex));
   }
-  const bool is_list = value->type() == &PyList_Type;
-  if (!is_list && value->type() != &PyTuple_Type) return value;
-  auto items = value->unpack(ex);
-  if (!items) return value;
-  bool changed = false;
-  for (ValuePtr& item : *items) {
-    ValuePtr now = settled(ex, item, numbers);
-    changed |= now != item;
-    item = std::move(now);
-  }
-  if (!changed) return value;
-  return is_list ? make_list(ex, std::move(*items)) : make_tuple(ex, std::move(*items));
+  return value;
 }
 
 }  // namespace
 
 SettledNumbers settle_numbers(Executor& ex, const CallArgs& args) {
   SettledNumbers numbers{.args = args, .types = checked(PyDict_New())};
-  for (ValuePtr& value : numbers.args.positional) value = settled(ex, value, numbers);
-  for (Keyword& keyword : numbers.args.keywords) keyword.value = settled(ex, keyword.value, numbers);
+  const auto settle = [&](const ValuePtr& value) { return settled(ex, value, numbers); };
+  for (ValuePtr& value : numbers.args.positional) value = map_leaves(ex, value, settle);
+  for (Keyword& keyword : numbers.args.keywords) keyword.value = map_leaves(ex, keyword.value, settle);
   return numbers;
 }
 

@@ -9,8 +9,6 @@
 
 namespace cdynamo::symbolic {
 
-// An int or a float of the graph's as a plain 0-dim value; null: it is none. Within a recorded call.
-graph::Value* graph_number(Executor& ex, const ValuePtr& number);
 // Whether the graph reads it from a tensor.
 bool is_read_number(Executor& ex, const ValuePtr& value);
 

@@ -10,7 +10,6 @@
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/torch/library_call.h"
-#include "symbolic/torch/library_numbers.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sym_int.h"
