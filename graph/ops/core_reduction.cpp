@@ -144,8 +144,12 @@ void product_derivative(Derivative& d) {
   if (d.builder.sym().guard_eq(x.size(last), 0, "prod")) return d.set(0, full_like(d.operand(0), 0.0));
   Tensor others = product_before(x) * flip(product_before(flip(x, {last})), {last});
   Tensor gradient = others * unsqueeze(d.grad(), last);
-  // prod_backward of one number: nothing goes through two zeros, whatever comes in.
-  if (last == 0) gradient = where(gt(sum(cast(eq(x, 0.0), DType::kI64), {0}, true), 1), 0.0, gradient);
+  if (last == 0) {
+    // prod_backward of one number: 0 through two zeros, whatever comes in; its own derivative is that of the product of the others.
+    Tensor finite = where(eq(gradient - gradient, 0.0), gradient, 0.0);
+    Tensor has_two_zeros = gt(sum(cast(eq(x, 0.0), DType::kI64), {0}, true), 1);
+    gradient = where(has_two_zeros, finite - detach(finite), gradient);
+  }
   d.set(0, own(rows.back(gradient)));
 }
 

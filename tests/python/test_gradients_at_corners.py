@@ -212,3 +212,14 @@ def test_strides_of_gradients(name):
     for ours, eager in zip(got, gradients(function)):
         torch.testing.assert_close(ours, eager)
         assert ours.stride() == eager.stride()
+
+
+@pytest.mark.parametrize("numbers", [[1.0, 2.0, 3.0, 4.0], [2.0, 0.0, 3.0, 4.0], [2.0, 0.0, 0.0, 4.0], [0.0] * 4])
+def test_second_derivatives_of_a_product_with_zeros(numbers):
+    def derivatives(product):
+        x = torch.tensor(numbers, dtype=torch.float64, requires_grad=True)
+        (first,) = torch.autograd.grad(product(x), x, create_graph=True)
+        return first, torch.stack([torch.autograd.grad(each, x, retain_graph=True)[0] for each in first])
+
+    for ours, eager in zip(derivatives(cdynamo.optimize(torch.Tensor.prod)), derivatives(torch.Tensor.prod)):
+        torch.testing.assert_close(ours, eager)
