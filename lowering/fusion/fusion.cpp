@@ -39,6 +39,7 @@ class Fusion {
 
   void make_groups() {
     group_of_.assign(context_.kinds.size(), -1);
+    ends_.assign(context_.order.size() + 1, 0);
     for (const Node* node : context_.order) {
       const CoreKind kind = context_.kind(*node);
       const bool copied = node->results.size() == 1 && context_.is_inline(*node) &&
@@ -114,7 +115,7 @@ class Fusion {
   // middle of the kernel. What is grouped with it counts as one with it; views that stay inline are part of
   // their readers.
   bool step_between(const std::vector<const Node*>& members) {
-    const int inside = ++stamp_, last = context_.position[members.back()->id];
+    const int inside = ++stamp_, furthest = furthest_end(context_.position[members.back()->id]);
     marks_.resize(context_.kinds.size(), 0);
     for (const Node* member : members) marks_[member->id] = inside;
     const int seen = ++stamp_, seen_near = ++stamp_;
@@ -136,7 +137,7 @@ class Fusion {
         after_step.push_back(after);
         return;
       }
-      if (context_.position[groups_[group].members[0]->id] > last) return;
+      if (context_.position[groups_[group].members[0]->id] > furthest) return;
       for (const Node* mate : groups_[group].members) {
         if (marks_[mate->id] == seen) continue;
         marks_[mate->id] = seen;
@@ -159,6 +160,19 @@ class Fusion {
     return found;
   }
 
+  // The last position that a group reaches which begins at `position` or before it: from behind it no path leads back.
+  int furthest_end(int position) const {
+    int furthest = position;
+    for (int i = position + 1; i > 0; i -= i & -i) furthest = std::max(furthest, ends_[i]);
+    return furthest;
+  }
+
+  void note_end(const std::vector<const Node*>& members) {
+    const int end = context_.position[members.back()->id];
+    for (size_t i = context_.position[members[0]->id] + 1; i < ends_.size(); i += i & -i)
+      ends_[i] = std::max(ends_[i], end);
+  }
+
   // Joins b into a where the two make one kernel.
   bool try_merge(int a, int b) {
     if (a == b || groups_[a].alone || groups_[b].alone) return false;
@@ -173,6 +187,7 @@ class Fusion {
       return refuse(a, b, reason.reason);
     }
     groups_[a].members = std::move(spec.members);
+    note_end(groups_[a].members);
     for (const Node* node : groups_[b].members) group_of_[node->id] = a;
     groups_[b].members.clear();
     return true;
@@ -382,6 +397,8 @@ class Fusion {
   std::vector<Group> groups_;
   std::vector<int> group_of_;  // by node id; -1: no step of its own
   std::set<int> output_owners_;
+  // Where groups end, by where they begin: a Fenwick tree of maxima. A group of one needs no entry.
+  std::vector<int> ends_;
   std::vector<int> marks_;  // by node id: the last stamp of step_between
   int stamp_ = 0;
   std::map<std::pair<const Node*, const Node*>, const char*> refusals_;
