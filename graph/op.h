@@ -234,7 +234,7 @@ enum class Linearity : uint8_t {
   kProduct,  // in each of them while the others are fixed: mul, mm
   kFirst,    // in the first, the others fixed: div, gather
   kRest,     // in all but the first, the first fixed: where
-  kAffine,   // in all taken together, but for constants: pad
+  kAffine,   // in all taken together, but for what has no gradient: pad, floor, frac
 };
 
 // A view as a map of memory (graph/passes/view_step.h).

@@ -52,6 +52,7 @@ OpDef rounding(std::string_view name, std::string_view schema, ScalarFn scalar, 
                       std::move(names));
   op.promotion = Promotion::kCommon;
   op.check = check_rounding;
+  op.core.linearity = Linearity::kAffine;
   return op;
 }
 
@@ -400,7 +401,8 @@ std::vector<OpDef> special_functions() {
          .torch_names = {"torch.special.round"},
          .scalar = round_scalar,
          .derivative = CDYNAMO_DERIVATIVE(d.set(0, full_like(d.grad(), 0.0))),
-         .check = check_round},
+         .check = check_round,
+         .core = {.linearity = Linearity::kAffine}},
         {.name = "frac",
          .family = Family::kPointwise,
          .schemas = {"frac(Tensor self) -> Tensor"},
@@ -410,7 +412,8 @@ std::vector<OpDef> special_functions() {
              [](Graph&, const Args& args) {
                if (!is_float(args.value("self")->type.dtype))
                  runtime_error("\"frac\" not implemented for integers");
-             }},
+             },
+         .core = {.linearity = Linearity::kAffine}},
         {.name = "heaviside",
          .family = Family::kPointwise,
          .schemas = {"heaviside(Tensor self, Tensor values) -> Tensor"},

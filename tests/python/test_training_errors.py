@@ -398,3 +398,20 @@ def test_results_that_no_gradient_flows_from_have_a_history(function):
         assert gradient is None or not gradient.any()
         loss.backward()
         assert x.grad is None or not x.grad.any()
+
+
+@pytest.mark.parametrize("name", ["round", "floor", "ceil", "trunc", "frac", "sign"])
+def test_steps_save_nothing(name):
+    """What a backward of another result has freed is not missed: eager's operator saves no tensor."""
+
+    def f(x):
+        x = getattr(x, name)()
+        x.float().sum().backward()
+        return x
+
+    fast = cdynamo.optimize(f)
+    for rows in (0, 2, 2):
+        x, y = (torch.full((rows, 3), 1.5, dtype=torch.float64, requires_grad=True) for _ in range(2))
+        fast(x).sum().backward()
+        f(y).sum().backward()
+        assert torch.equal(x.grad, y.grad)
