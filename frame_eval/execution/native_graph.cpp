@@ -459,7 +459,9 @@ PyRef NativeGraph::view_of(PyObject* base, size_t output, const int64_t* symbols
   }
   PyRef detached;
   if (form.history.own_storage) {
-    detached = tensor_on(array_on(base));
+    const PyRef array = array_on(base);
+    if (array && form.is_from_numpy && !form.is_whole) return tensor_on(strided(array.get()));
+    detached = tensor_on(array);
     if (!detached || form.is_whole) return detached;
     base = detached.get();
   } else if (form.history.detached || (!requires_grad_[output] && symbolic::requires_grad(base))) {

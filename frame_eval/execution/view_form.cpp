@@ -31,6 +31,7 @@ ViewForm view_form(const graph::Value* output, const std::vector<graph::Captured
   const std::string_view name = output->node->op->name;
   form.is_one_of_several = form.history.one_of_several && !form.history.no_grad;
   form.is_unbound = name == "unbind";
+  form.is_from_numpy = name == "from_numpy";
   form.is_whole = is_the_same_elsewhere(*output->node) && is_whole_of(operand, form.history.root);
   if (form.history.special() || (form.history.root->requires_grad && !form.history.root->node))
     form.is_stale = std::ranges::any_of(writes, [&](const graph::CapturedWrite& write) {

@@ -156,14 +156,14 @@ SIZE = re.compile(
     r"index -?\d+ is out of bounds for dimension 0 with size [01]\b|select\(\) cannot be applied to a 0-dim tensor"
 )
 NODE = re.compile(r"Function \w+ returned an invalid gradient")
-HISTORY = re.compile(r"grad_fn=<\w+>")
+HISTORY = re.compile(r"(?:\\n|\s)+grad_fn=<\w+>")  # lines break where its name is long
 
 
 def words(text: str) -> str:
     """Without what may differ: addresses, the names of autograd's nodes, which view it was that may not be written to, and whether a variable that has no value is local or free: what a function shares with
     one inside of it is free in the functions that go on after a graph break."""
     text = NODE.sub(
-        "A function returned an invalid gradient", SIZE.sub("no such index", HISTORY.sub("grad_fn=<>", text))
+        "A function returned an invalid gradient", SIZE.sub("no such index", HISTORY.sub(" grad_fn=<>", text))
     )
     return VIEW.sub("One of several views", NO_VALUE.sub("NameError", ADDRESS.sub("0x", text)))
 

@@ -588,3 +588,17 @@ def test_a_numpy_number_that_a_backward_reads():
         assert type(more) is type(expected_more) and more == expected_more
         result.sum().backward()
         assert x.grad.tolist() == [n] * 3
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_from_numpy_of_a_part_has_a_storage_that_begins_there(requires_grad):
+    """Rows of one result: PyTorch does not know that arrays are parts of others."""
+
+    def rows(x):
+        return [torch.from_numpy(row.detach().numpy()) for row in (x + 1)[:, 1:]]
+
+    x = torch.arange(20.0).reshape(4, 5).requires_grad_(requires_grad)
+    for got, expected in zip(cdynamo.optimize(rows, fullgraph=True)(x), rows(x), strict=True):
+        assert torch.equal(got, expected)
+        assert got._base is None and got.storage_offset() == 0
+        assert got.untyped_storage().nbytes() == expected.untyped_storage().nbytes()
