@@ -9,9 +9,8 @@ namespace cdynamo::frame_eval {
 
 struct ViewForm {
   graph::ViewHistory history;
-  bool is_whole = false;  // what `detach` and `.data` give, not a view of it
-  bool is_from_numpy =
-      false;  // of an array, which may be a part of another: the storage begins where it does
+  bool is_whole = false;       // what `detach` and `.data` give, not a view of it
+  bool is_from_numpy = false;  // its storage begins where the array does
   // Its storage was written to after it was made: PyTorch refuses to read its history, or makes it anew (without the
   // gradient of a leaf).
   bool is_stale = false;
