@@ -37,6 +37,9 @@
 //                                                           not read through it
 //   core.follow(Tensor self, Tensor leader)                 `leader` gets a gradient of zeros
 //   core.slope(Tensor self, Tensor source, Tensor? slope)   the gradient goes to `source`, times `slope`, not to `self`
+//   core.softmax(Tensor self, Tensor source, int dim, bool logarithm)
+//                                                           the gradient goes to `source`, whose softmax `self` is, and
+//                                                           reads the result alone
 //   core.unit_strides(Tensor self, int[] strides)           along dims of one element the gradient, a view, has these
 //                                                           strides
 //   core.function(Graph backward, Tensor(a!)[] outputs, Tensor[] inputs, Tensor[] saved)

@@ -347,7 +347,7 @@ bool NativeGraph::run(Bindings& bindings, std::vector<PyRef>& outputs) {
     PyErr_Clear();
     throw RunInPython{};
   }
-  if (any_stale_ && !make_stale_views(bindings, fresh, outputs)) return false;
+  if (any_stale_ && !make_stale_views(bindings, outputs)) return false;
   if (!execute_and_note_writes(call, bindings, fresh, allocate_output, &failure)) {
     if (failure == CallFailure::kBeforeWrites) note_stale_calls();
     if (!is_repeatable(failure)) return false;
@@ -371,19 +371,16 @@ bool NativeGraph::can_read_histories(const Bindings& bindings) const {
   return true;
 }
 
-// Before the graph writes to what they are views of.
-bool NativeGraph::make_stale_views(const Bindings& bindings, const std::vector<PyRef>& fresh,
-                                   std::vector<PyRef>& outputs) const {
+// Of inputs, before the graph writes to them.
+bool NativeGraph::make_stale_views(const Bindings& bindings, std::vector<PyRef>& outputs) const {
   outputs.resize(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const OutputAlias& alias = outputs_[i];
     if (!views_[i].is_stale || forms_[i] == OutputForm::kUnused) continue;
-    const bool of_input = alias.kind == OutputAlias::kViewOfInput;
-    if (!of_input && alias.kind != OutputAlias::kViewOfOutput) continue;
-    PyObject* base = of_input ? bindings.inputs[alias.index] : fresh[alias.index].get();
-    outputs[i] = view_of(base, i, bindings.symbols.data());
+    if (alias.kind != OutputAlias::kViewOfInput) continue;
+    outputs[i] = view_of(bindings.inputs[alias.index], i, bindings.symbols.data());
     if (!outputs[i]) return false;
-    if (!of_input || views_[i].history.has_own_counter()) symbolic::bump_version(outputs[i].get());
+    if (views_[i].history.has_own_counter()) symbolic::bump_version(outputs[i].get());
   }
   return true;
 }
@@ -412,7 +409,19 @@ bool NativeGraph::make_outputs(const Bindings& bindings, const std::vector<PyRef
     outputs[i] = view_on(outputs[views_[i].of_result].get(), i, bindings.symbols.data());
     if (!outputs[i]) return false;
   }
+  if (any_stale_) note_writes_after_views(outputs);
   return true;
+}
+
+// The graph wrote to results after it had made views of them: so for PyTorch too, whose errors name what the history of such
+// a view was.
+void NativeGraph::note_writes_after_views(const std::vector<PyRef>& outputs) const {
+  absl::flat_hash_set<int> noted;  // results
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs[i] || outputs_[i].kind != OutputAlias::kViewOfOutput || !views_[i].is_stale) continue;
+    if (views_[i].history.has_own_counter() || noted.insert(outputs_[i].index).second)
+      symbolic::bump_version(outputs[i].get());
+  }
 }
 
 PyRef NativeGraph::make_output(size_t i, const Bindings& bindings, const std::vector<PyRef>& fresh,

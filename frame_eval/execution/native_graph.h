@@ -44,8 +44,8 @@ class NativeGraph : public CompiledGraph {
   void note_stale_calls();
   PyRef view_of(PyObject* base, size_t output, const int64_t* symbols) const;
   PyRef view_on(PyObject* base, size_t output, const int64_t* symbols) const;
-  bool make_stale_views(const Bindings& bindings, const std::vector<PyRef>& fresh,
-                        std::vector<PyRef>& outputs) const;
+  bool make_stale_views(const Bindings& bindings, std::vector<PyRef>& outputs) const;
+  void note_writes_after_views(const std::vector<PyRef>& outputs) const;
   bool make_outputs(const Bindings& bindings, const std::vector<PyRef>& overwritten,
                     std::vector<PyRef>& fresh, void* const* data, std::vector<PyRef>& outputs) const;
   bool can_read_histories(const Bindings& bindings) const;

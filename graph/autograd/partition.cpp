@@ -248,11 +248,13 @@ class Partitioner {
       is_needed[value->id] = true;
       note_saved(graph_.value(value->id));
     }
+    static const OpDef* const softmax = &op("core.softmax");  // eager saves its result
     std::vector<bool> visited(graph_.next_value_id());
     for (const auto& node : graph_.nodes)
       for_each_operand(*node, [&](Value*& operand) {
         const bool is_inside = operand->node && operand->node->user_call == node->user_call;
-        if (is_inside && is_needed[operand->id]) note_operands(*operand->node, visited);
+        const bool is_its_result = is_inside && operand->node->op == softmax && is_view(*node);
+        if (is_inside && is_needed[operand->id] && !is_its_result) note_operands(*operand->node, visited);
         const double bytes = bytes_of(*graph_.sym, base_of(operand)->type);
         const bool is_small = 8 * bytes < bytes_of(*graph_.sym, node->results.at(0)->type);
         if (node->region || node->user_call < 0 || (is_small && !is_view(*node))) note_saved(operand);

@@ -135,6 +135,14 @@ void pad_derivative(Derivative& d) {
   d.set(0, is_non_overlapping_and_dense(d.builder.sym(), part) ? grad : own(grad));
 }
 
+// As eager computes it.
+void softmax_derivative(Derivative& d) {
+  Tensor result = to_compute(d.result()), grad = to_compute(d.grad());
+  const Dims dims{d.args.constant("dim")};
+  d.set(1, d.args.boolean("logarithm") ? grad - exp(result) * sum(grad, dims, true)
+                                       : result * (grad - sum(grad * result, dims, true)));
+}
+
 void unit_strides_derivative(Derivative& d) {
   d.set(0, wrap(d.builder, d.builder.call1("core.unit_strides", {d.grad().value, d.args["strides"]})));
 }
@@ -398,6 +406,13 @@ std::vector<OpDef> core_view_ops() {
        .scalar = CDYNAMO_SCALAR(return x[0]),
        .infer = infer_detach,
        .derivative = CDYNAMO_DERIVATIVE(d.set(1, d.operands.size() > 2 ? d.grad() * d.operand(2) : d.grad())),
+       .core = {.kind = CoreKind::kGone, .eager = "self"}},
+      {.name = "core.softmax",
+       .family = Family::kPointwise,
+       .schemas = {"core.softmax(Tensor self, Tensor source, int dim, bool logarithm) -> Tensor"},
+       .scalar = CDYNAMO_SCALAR(return x[0]),
+       .infer = infer_detach,
+       .derivative = softmax_derivative,
        .core = {.kind = CoreKind::kGone, .eager = "self"}},
       {.name = "core.unit_strides",
        .family = Family::kView,

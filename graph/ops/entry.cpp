@@ -40,6 +40,10 @@ Tensor with_slope(Tensor x, Tensor source, Tensor slope) {
   return wrap(*x.builder, x.builder->call1("core.slope", {x.value, source.value, slope.value}));
 }
 
+Tensor with_softmax_gradient(Tensor x, Tensor source, int64_t dim, bool logarithm) {
+  return wrap(*x.builder, x.builder->call1("core.softmax", {x.value, source.value, Sym(dim), logarithm}));
+}
+
 Tensor root(Tensor x) {
   Tensor zero = eq(x, 0);
   return where(zero, 0.0, sqrt(where(zero, 1.0, x)));

@@ -11,15 +11,19 @@ namespace {
 
 // ---- softmax --------------------------------------------------------------------------------------------
 
-// `dtype`: of the result. Eager's log_softmax of a half type on the CPU rounds the sum and its logarithm where `dim` is the last.
-Tensor softmax_of(Tensor x, int64_t dim, bool logarithm, DType dtype) {
+Tensor softmax_of(Tensor x, int64_t dim, DType dtype) {
+  Tensor e = exp(x - amax(x, {dim}, true));
+  return with_softmax_gradient(cast(e / sum(e, {dim}, true), dtype), x, dim, false);
+}
+
+// Eager's log_softmax of a half type on the CPU rounds the sum and its logarithm where `dim` is the last. Its gradient is that
+// of the logarithm before it is rounded to the type: half a unit there is 2 % of a probability.
+Tensor log_softmax_of(Tensor x, int64_t dim, DType dtype) {
   const bool rounds = is_half(dtype) && dim == x.rank() - 1 && !on_gpu(x);
   auto rounded = [&](Tensor t) { return rounds ? to_compute(cast(t, dtype)) : t; };
-  // Any constant gives the same result: no gradient flows to it.
-  Tensor shifted = x - detach(amax(x, {dim}, true));
-  if (logarithm) return shifted - rounded(log(rounded(sum(exp(shifted), {dim}, true))));
-  Tensor e = exp(shifted);
-  return e / sum(e, {dim}, true);
+  Tensor shifted = x - amax(x, {dim}, true);
+  Tensor result = shifted - rounded(log(rounded(sum(exp(shifted), {dim}, true))));
+  return cast(with_softmax_gradient(result, x, dim, true), dtype);
 }
 
 template <bool logarithm>
@@ -32,7 +36,7 @@ std::vector<Value*> softmax_body(Builder& b, const Args& args) {
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   Tensor x = cast(self, runtime::compute_type(dtype));
   if (x.rank() == 0) x = reshape(x, {1});
-  return one(reshape(cast(softmax_of(x, dim, logarithm, dtype), dtype), self.sizes()));
+  return one(reshape(logarithm ? log_softmax_of(x, dim, dtype) : softmax_of(x, dim, dtype), self.sizes()));
 }
 
 // ---- layers ---------------------------------------------------------------------------------------------

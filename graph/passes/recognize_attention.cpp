@@ -106,6 +106,10 @@ class Matcher {
   }
 
   Value* match_softmax(Value* weights) {
+    if (is(weights, "core.softmax")) {  // there in training only
+      take(weights);
+      weights = operand(weights, 0);
+    }
     if (!weights || !(is(weights, "core.true_divide") || is(weights, "div"))) return nullptr;
     take(weights);
     Value* shifted = operand(weights, 0);

@@ -110,13 +110,13 @@ void NumpyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& giv
                const Value* held = graph_value(source);
                if (held && held->type.rank() > 0 && selection.view->type.rank() == 0 &&
                    selection.indices.empty() && !has_ellipsis(ex, key))
-                 break_graph("CD0403", "an array as one element");
+                 break_graph("CD0503", "an array as one element");
                // NumPy makes a Python int of it first, which raises for NaN and what is out of range.
                const auto* scalar = dynamic_cast<const NumpyValue*>(source.get());
                if (scalar && scalar->is_scalar() && held && runtime::is_float(held->type.dtype) &&
                    selection.indices.empty() && !runtime::is_float(array_type().dtype) &&
                    array_type().dtype != graph::DType::kBool)
-                 break_graph("CD0403", "a float as an element of integers");
+                 break_graph("CD0503", "a float as an element of integers");
                write_selection(ex, selection, source, Framework::kNumpy);
                return nullptr;
              });

@@ -164,6 +164,7 @@ ELSEWHERE = {
     "core.own": "the identity, in gradients alone",
     "core.follow": "the identity, in gradients alone",
     "core.slope": "its gradient is another's: tests/python/test_dtypes.py",
+    "core.softmax": "its gradient is another's: softmax, log_softmax",
     "core.unit_strides": "the identity, in gradients alone",
     "core.cummax_values": "within the derivative of cumprod, of integers",
     "core.cummin_values": "as cummax_values",

@@ -295,3 +295,16 @@ def test_log_topic_bytecode(caplog):
     assert "captured up to a graph break" in text
     assert "made to go on in Python after the graph" in text
     assert "BINARY_OP" in text and "RETURN_VALUE" in text
+
+
+def test_fullgraph_tells_of_a_write_that_numpy_accepts():
+    """What only Python does is a break, though NumPy raises for some such numbers."""
+
+    def f(a, x):
+        a[0] = x.sum()
+        return a
+
+    a, x = np.arange(3), np.array([1.0, 0.5])
+    np.testing.assert_array_equal(cdynamo.optimize(f)(a.copy(), x), f(a.copy(), x))
+    with pytest.raises(cdynamo.GraphBreakError, match="float as an element"):
+        cdynamo.optimize(f, fullgraph=True)(a.copy(), x)

@@ -267,7 +267,7 @@ def test_only_what_comes_into_a_region_is_kept():
 
     plain = lambda x, w: functools.reduce(lambda x, _: layer(x, w), range(6), x)
     x, w = leaf(64, 8), leaf(8, 8)
-    assert kept_bytes(cdynamo.optimize(plain), x, w) >= 20 * x.nbytes
+    assert kept_bytes(cdynamo.optimize(plain), x, w) >= 15 * x.nbytes
     assert kept_bytes(cdynamo.optimize(model), x, w) == 5 * x.nbytes
 
 

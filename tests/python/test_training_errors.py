@@ -415,3 +415,41 @@ def test_steps_save_nothing(name):
         fast(x).sum().backward()
         f(y).sum().backward()
         assert torch.equal(x.grad, y.grad)
+
+
+@pytest.mark.parametrize(
+    "softmax",
+    [
+        lambda x: x.softmax(-1),
+        lambda x: x.log_softmax(0),
+        lambda x: F.softmin(x, 1),
+        lambda x: x.float().cos() + x.softmax(-1, torch.float32),
+        lambda x: x.bfloat16().softmax(1).float() + x.sum(0).softmax(0),
+        lambda x: x.sum().softmax(0) + x.log_softmax(1).exp(),
+    ],
+    ids=["softmax", "log_softmax", "softmin", "other dtype", "half", "of a number"],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_softmax_saves_its_result(softmax, inside):
+    """Its operand may be written to before the backward."""
+
+    def f(x):
+        y = x * 2
+        if not inside:
+            cdynamo.graph_break()
+        z = softmax(y)
+        if not inside:
+            cdynamo.graph_break()
+        y.add_(1)
+        return z, y
+
+    fast = cdynamo.optimize(f)
+
+    def gradient(use):
+        x = torch.arange(6, dtype=torch.float64).reshape(2, 3).sin().requires_grad_()
+        z, _ = use(x)
+        (z * torch.arange(3.0)).sum().backward()
+        return x.grad
+
+    for _ in range(2):
+        torch.testing.assert_close(gradient(fast), gradient(f), rtol=1e-6, atol=1e-6)

@@ -289,3 +289,24 @@ def test_broadcast_tensors_requires_grad_by_operand():
         x, y = torch.ones(3, 1).requires_grad_(flags[0]), torch.ones(2).requires_grad_(flags[1])
         a, b, *known = cdynamo.optimize(f)(x, y)
         assert [a.requires_grad, b.requires_grad, *known] == [*flags, *flags]
+
+
+@pytest.mark.parametrize("several", [lambda y: y.unbind(), lambda y: y.chunk(2), lambda y: y.split(1, 1)])
+def test_the_error_names_the_history_that_a_view_had(several):
+    def f(x):
+        y = x * 3
+        views = several(y)
+        y.neg_()
+        return views[0], views[1], y
+
+    def said(f):
+        first, second, y = f(torch.ones(2, 2).requires_grad_())
+        with pytest.raises(RuntimeError) as write:
+            first[0] = 5
+        with pytest.raises(RuntimeError) as read:
+            second.grad_fn  # noqa: B018
+        return [re.sub(r"Output \d+ of \w+", "Output", str(error.value)) for error in (write, read)], y._version
+
+    compiled = cdynamo.optimize(f)
+    for _ in range(2):
+        assert said(compiled) == said(f)
