@@ -328,12 +328,6 @@ struct UserError : std::exception {
   Kind kind;
   std::string message;
 };
-// A case that an operator's entry does not cover: a graph break that names it.
-struct Unsupported : std::exception {
-  explicit Unsupported(std::string message) : message(std::move(message)) {}
-  const char* what() const noexcept override { return message.c_str(); }
-  std::string message;
-};
 // A broken invariant of ours.
 struct InternalError : std::exception {
   explicit InternalError(std::string message) : message(std::move(message)) {}

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "absl/strings/str_cat.h"
 #include "graph/sizes/sym_context.h"
 
 namespace cdynamo::graph {
@@ -129,6 +130,9 @@ static size_t hash_node(SymKind kind, int32_t symbol, const std::vector<Sym>& op
   return hash;
 }
 
+// Sizes are evaluated in each call: what a loop makes of what it read in the last turn grows with a power of its turns.
+static constexpr int32_t kMostParts = 4096;
+
 const SymNode* SymContext::Impl::intern(SymContext* context, SymKind kind, int32_t symbol,
                                         std::vector<Sym> operands) {
   size_t hash = hash_node(kind, symbol, operands);
@@ -143,6 +147,8 @@ const SymNode* SymContext::Impl::intern(SymContext* context, SymKind kind, int32
   node.id = static_cast<int32_t>(nodes.size());
   node.symbol = symbol;
   node.operands = std::move(operands);
+  for (const Sym& operand : node.operands) node.parts += operand.is_constant() ? 1 : operand.node()->parts;
+  if (node.parts > kMostParts) throw Unsupported(absl::StrCat("sizes of more than ", kMostParts, " parts"));
   nodes.push_back(std::move(node));
   interned.emplace(hash, &nodes.back());
   return &nodes.back();

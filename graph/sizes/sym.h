@@ -65,6 +65,7 @@ struct SymNode {
   int32_t id = 0;       // order of creation in the context
   int32_t symbol = -1;  // kSymbol: index in the context
   std::vector<Sym> operands;
+  int32_t parts = 1;  // written out, where nothing is shared
 };
 
 enum class Relation : uint8_t { kEq, kNe, kLt, kLe };
@@ -92,6 +93,13 @@ struct DataDependent : std::exception {
   explicit DataDependent(std::string what) : text(std::move(what)) {}
   const char* what() const noexcept override { return text.c_str(); }
   std::string text;
+};
+
+// A case that an operator's entry, or what sizes are written with, does not cover: a graph break that names it.
+struct Unsupported : std::exception {
+  explicit Unsupported(std::string message) : message(std::move(message)) {}
+  const char* what() const noexcept override { return message.c_str(); }
+  std::string message;
 };
 
 // Marks the symbols that an expression is made of, by index.

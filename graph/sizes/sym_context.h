@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "graph/sizes/sym_poly.h"
 
 namespace cdynamo::graph {
@@ -16,7 +17,8 @@ struct SymFactory {
 struct SymContext::Impl {
   std::vector<SymbolInfo> symbols;
   int data_symbols = 0;
-  std::vector<Range> ranges;  // of the symbols, narrowed by guards
+  std::vector<Range> ranges;                                       // of the symbols, narrowed by guards
+  mutable absl::flat_hash_map<const SymNode*, Range> atom_ranges;  // known so far
   std::vector<const SymNode*> symbol_nodes;
   std::vector<SymGuard> guards;
   std::deque<SymNode> nodes;  // addresses are kept

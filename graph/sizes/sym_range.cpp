@@ -54,8 +54,7 @@ static Range remainder_range(const Range& a, const Range& b) {
   return {0, high};
 }
 
-static Range atom_range(const SymContext::Impl& impl, const SymNode* atom) {
-  if (atom->kind == SymKind::kSymbol) return impl.ranges[atom->symbol];
+static Range compute_range(const SymContext::Impl& impl, const SymNode* atom) {
   Range a = impl.range(atom->operands[0]), b = impl.range(atom->operands[1]);
   switch (atom->kind) {
     case SymKind::kFloorDiv: return quotient_range(a, b);
@@ -64,6 +63,15 @@ static Range atom_range(const SymContext::Impl& impl, const SymNode* atom) {
     case SymKind::kMax: return {std::max(a.low, b.low), std::max(a.high, b.high)};
     default: return {};
   }
+}
+
+// Minima of maxima of minima have few nodes and many paths to each.
+static Range atom_range(const SymContext::Impl& impl, const SymNode* atom) {
+  if (atom->kind == SymKind::kSymbol) return impl.ranges[atom->symbol];
+  if (const auto known = impl.atom_ranges.find(atom); known != impl.atom_ranges.end()) return known->second;
+  const Range range = compute_range(impl, atom);
+  impl.atom_ranges.emplace(atom, range);
+  return range;
 }
 
 static Range interval(const SymContext::Impl& impl, const Poly& poly) {
@@ -348,6 +356,7 @@ void SymContext::Impl::assume(Relation relation, const Sym& a, const Sym& b) {
   const auto& [monomial, coefficient] = *poly.terms.begin();
   if (monomial.size() != 1 || monomial[0]->kind != SymKind::kSymbol || poly.terms.size() > 2) return;
   if (poly.terms.size() == 2 && !poly.terms.rbegin()->first.empty()) return;
+  atom_ranges.clear();
   Range& range = ranges[monomial[0]->symbol];
   int64_t k = poly.constant_term();
   if (coefficient > 0)

@@ -3,6 +3,7 @@
 #include <absl/container/flat_hash_map.h>
 #include <absl/strings/numbers.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "graph/op.h"
@@ -445,6 +446,37 @@ std::string describe_arguments(const CallArgs& args) {
   return text + ")";
 }
 
+// Numbers, some of which only the graph knows, stand in all places of tensors.
+bool has_only_numbers(const Schema& schema, const std::vector<Arg>& args) {
+  bool any = false;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (std::holds_alternative<std::vector<graph::Value*>>(args[i])) return false;
+    const auto* held = std::get_if<graph::Value*>(&args[i]);
+    if (!held || !*held) continue;
+    if (!(*held)->type.weak) return false;
+    any |= schema.params[i].kind == ParamKind::kTensor;
+  }
+  return any;
+}
+
+bool all_take_numbers(const Schema& schema) {
+  return std::ranges::all_of(schema.params, [](const Param& param) {
+    return param.kind != ParamKind::kTensor || param.accepts_number;
+  });
+}
+
+// PyTorch makes tensors of them, floats of its default type, where arithmetic on Python's numbers stays Python's.
+void make_tensors_of_numbers(Executor& ex, const Schema& schema, std::vector<Arg>& args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    auto* held = std::get_if<graph::Value*>(&args[i]);
+    if (!held || !*held || schema.params[i].kind != ParamKind::kTensor) continue;
+    const graph::DType own = (*held)->type.dtype;
+    const graph::DType dtype = runtime::is_float(own) ? ex.graph().default_float() : own;
+    *held = append_call1(ex, "core.cast", {*held, dtype});
+    (*held)->type.weak = false;
+  }
+}
+
 }  // namespace
 
 BoundCall bind_call(Executor& ex, const OpDef& op, const CallArgs& args, Convention convention,
@@ -459,7 +491,11 @@ BoundCall bind_call(Executor& ex, const OpDef& op, const CallArgs& args, Convent
       for (size_t i = 0; i < op.parsed.size(); ++i) {
         if (op.parsed[i].name.starts_with("np.") != own) continue;
         BoundCall call{.overload = static_cast<int>(i)};
-        if (binder.bind(op.parsed[i], call.args)) return call;
+        if (!binder.bind(op.parsed[i], call.args)) continue;
+        if (numpy || !has_only_numbers(op.parsed[i], call.args)) return call;
+        if (!all_take_numbers(op.parsed[i])) continue;
+        make_tensors_of_numbers(ex, op.parsed[i], call.args);
+        return call;
       }
     }
   }

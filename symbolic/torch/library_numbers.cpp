@@ -7,6 +7,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/data_numbers.h"
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -21,16 +22,24 @@ bool is_read_number(Executor& ex, const ValuePtr& value) {
 
 namespace {
 
+// An operand that the operator gets as a number of this type.
+ValuePtr number_operand(Executor& ex, graph::Value* operand, PyTypeObject* type, SettledNumbers& numbers) {
+  const PyRef id = checked(PyLong_FromLong(operand->id));
+  if (PyDict_SetItem(numbers.types.get(), id.get(), reinterpret_cast<PyObject*>(type)) < 0)
+    throw PythonError{};
+  numbers.changed = true;
+  return make_tensor(ex, operand);
+}
+
 ValuePtr settled(Executor& ex, const ValuePtr& value, SettledNumbers& numbers) {
-  if (is_read_number(ex, value)) {
+  const auto* array = dynamic_cast<const ArrayValue*>(value.get());
+  const bool is_numpy_scalar = array && array->framework() == graph::Framework::kNumpy && array->is_scalar();
+  if (is_numpy_scalar || is_read_number(ex, value)) {
     if (ex.isolated_region() || ex.state().branches) break_graph("CD0406", "a number that an operator takes");
     const WithoutGradient no_gradient(ex);
-    graph::Value* operand = graph_number(ex, value);
-    const PyRef id = checked(PyLong_FromLong(operand->id));
-    if (PyDict_SetItem(numbers.types.get(), id.get(), reinterpret_cast<PyObject*>(value->type())) < 0)
-      throw PythonError{};
-    numbers.changed = true;
-    return make_tensor(ex, operand);
+    if (!is_numpy_scalar) return number_operand(ex, graph_number(ex, value), value->type(), numbers);
+    const bool is_float = runtime::is_float(array->array_type().dtype);
+    return number_operand(ex, number_of_scalar(ex, *array), is_float ? &PyFloat_Type : &PyLong_Type, numbers);
   }
   if (dynamic_cast<DynamicFloatValue*>(value.get()) || dynamic_cast<SymIntValue*>(value.get())) {
     numbers.changed = true;

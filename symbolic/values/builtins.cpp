@@ -165,6 +165,11 @@ UserObjectValue* plain_object(const ValuePtr& value) {
   return builtin_storage(value) ? nullptr : dynamic_cast<UserObjectValue*>(value.get());
 }
 
+bool divides_with_remainder(const ValuePtr& value) {
+  const PyNumberMethods* numbers = value->type()->tp_as_number;
+  return numbers && numbers->nb_divmod;
+}
+
 ValuePtr divide_with_remainder(Executor& ex, const CallArgs& args) {
   require_count(ex, "divmod", args, 2, 2);
   if (all_constants(args.positional)) return folded(ex, "divmod", args);
@@ -182,6 +187,8 @@ ValuePtr divide_with_remainder(Executor& ex, const CallArgs& args) {
                 absl::Substitute("unsupported operand type(s) for divmod(): '$0' and '$1'",
                                  type_name(given[0]), type_name(given[1])));
   }
+  // A tensor of PyTorch's has // and %, and no divmod.
+  if (!std::ranges::all_of(given, divides_with_remainder)) break_graph("CD0202", "divmod");
   return new_tuple({binary_operation(ex, kNbFloorDivide, given[0], given[1]),
                     binary_operation(ex, kNbRemainder, given[0], given[1])});
 }

@@ -73,3 +73,17 @@ def test_elements_need_no_places():
         assert "core.compress(" in text and "core.index(" not in text and "core.index_put(" not in text
     (graph,) = cdynamo.explain(lambda x, m: (x[m], m.nonzero()))(x.detach(), x > 0).stage("inference")
     assert "core.index(" in graph.print_readable(False)
+
+
+def test_sizes_of_sizes_that_are_read():
+    """Each turn slices by what it has read of the last one's result: sizes of sizes, in a few parts each."""
+
+    def f(x):
+        for _ in range(17):
+            x = (x / 2).ravel()[(x[[0, 1]].flip(0) > 2).ravel()[:1].sum() :]
+        return x
+
+    compiled = cdynamo.optimize(f)
+    for rows in (17, 30, 5):
+        x = torch.arange(4.0 * rows, dtype=torch.float64).reshape(4, rows).T
+        torch.testing.assert_close(compiled(x), f(x))

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -752,3 +753,46 @@ def test_sequences_repeated_by_tensors():
 
     check(f, torch.ones(3), compiled=False)
     check(f, -torch.ones(2), compiled=False)
+
+
+NUMBERS = {
+    "float": lambda k: 2.5 + k,
+    "int": lambda k: 2 + k,
+    "float64": lambda k: np.float64(2.5 + k),
+    "float32": lambda k: np.float32(2.5 + k),
+    "int64": lambda k: np.int64(2 + k),
+}
+OF_NUMBERS = {
+    "add": lambda x, s: torch.add(s, 1),
+    "mul": lambda x, s: torch.mul(s, s),
+    "sub": lambda x, s: torch.sub(s, 2, alpha=2),
+    "div": lambda x, s: torch.div(s, 2) * x.float(),
+    "floor_divide": lambda x, s: torch.floor_divide(s, 2),
+    "pow": lambda x, s: torch.pow(s, s),
+    "pow of a tensor": lambda x, s: torch.pow(s, x),
+    "sin": lambda x, s: torch.sin(s),
+    "maximum": lambda x, s: torch.maximum(x, s),
+    "full_like": lambda x, s: torch.full_like(s, 2),
+    "where": lambda x, s: torch.where(x > 1, s, s),
+    "read": lambda x, s: torch.add(x.sum().item(), s),
+    "divmod": lambda x, s: divmod(x, 3),
+    "divmod of a number": lambda x, s: divmod(s, x),
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_numbers_where_tensors_stand(name, kind):
+    """What PyTorch makes of numbers alone has its default type, and most of its functions refuse them, whether they change
+    from call to call or not."""
+
+    def outcome(f, k):
+        try:
+            result = f(torch.arange(3.0, dtype=torch.float64), NUMBERS[kind](k))
+        except TypeError as error:
+            return str(error).split("\n")[0]
+        return result.dtype, result.tolist()
+
+    compiled = cdynamo.optimize(OF_NUMBERS[name])
+    for k in (0, 1, 2):
+        assert outcome(compiled, k) == outcome(OF_NUMBERS[name], k)
