@@ -65,6 +65,8 @@ struct Executor::State {
   // ---- side effects
   std::vector<ValuePtr> mutated;  // in the order of their first mutation
   absl::flat_hash_set<const SymbolicValue*> mutated_set;
+  // Objects that the program has told from others by identity: each is none of the others of its type.
+  absl::flat_hash_set<const SymbolicValue*> identities;
   // Names of namespaces that were assigned: dict and name to value (null: deleted).
   absl::flat_hash_map<std::pair<PyObject*, PyObject*>, ValuePtr> globals;
   std::vector<std::pair<PyObject*, PyObject*>> globals_order;

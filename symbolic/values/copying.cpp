@@ -48,6 +48,7 @@ struct Copier {
     if (is_atomic(value)) return value;
     if (!deep && (value->type() == &PyFrozenSet_Type || value->type() == &PySlice_Type)) return value;
     if (auto known = memo.find(value.get()); known != memo.end()) return known->second;
+    if (deep) note_identity(ex, *value);
     PyTypeObject* type = value->type();
     if (type == &PyList_Type) return copy_list(value);
     if (type == &PyTuple_Type) return deep ? copy_tuple(value) : value;

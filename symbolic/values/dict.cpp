@@ -1,5 +1,6 @@
 #include "symbolic/values/dict.h"
 
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/values/builtin_method.h"
@@ -76,6 +77,10 @@ DictValue::Entry* DictValue::touch(Executor& ex, const PyRef& hash_key, const Va
   if (stand_in) complete(ex);
   Entry* entry = find(hash_key.get());
   if (!entry && object_ && !complete_) {
+    // An instance that is a key is this one: the entry's source names it.
+    if (dynamic_cast<UserObjectValue*>(key.get()) && key->source &&
+        key->source->kind != SourceKind::kConstant)
+      add_guard(ex, GuardKind::kIdentity, key->source, key->real_object());
     PyObject* value = PyDict_GetItemWithError(real_dict(), hash_key.get());
     if (!value && PyErr_Occurred()) raise_current_error(ex);
     if (!value) guard_absent(ex, hash_key.get());

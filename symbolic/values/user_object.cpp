@@ -392,6 +392,7 @@ PyRef UserObjectValue::hash_key(Executor& ex) {
   if (!python && storage_) return storage_->hash_key(ex);
   bool by_identity = hash == object_entry("__hash__") && equal == object_entry("__eq__");
   if (!by_identity) break_graph("CD0210", describe());
+  if (object_) ex.state().identities.insert(this);
   if (object_) return object_;
   if (!identity_) identity_ = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
   return identity_;

@@ -207,7 +207,8 @@ ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other
                          reinterpret_cast<PyDescrObject*>(found)->d_type != &PyBaseObject_Type;
   if (!c_compare) return nullptr;
   // C types that compare by value (functools.partial does not): both have to be known.
-  if (is_same_object(*other) && (py_op == Py_EQ || py_op == Py_NE)) return make_bool(ex, py_op == Py_EQ);
+  const bool is_same = same_object(ex, shared_from_this(), other);
+  if (is_same && (py_op == Py_EQ || py_op == Py_NE)) return make_bool(ex, py_op == Py_EQ);
   break_graph("CD0209", "comparison of " + describe());
 }
 
