@@ -108,6 +108,8 @@ ValuePtr call_exception_method(Executor& ex, const ValuePtr& self, PyObject* nam
 std::pair<ValuePtr, ValuePtr> super_arguments(Executor& ex);
 // The namespace of the innermost frame's function, for globals(): the live dict. Borrowed.
 PyObject* frame_globals(Executor& ex);
+// Whether a local of a frame that runs holds the live object.
+bool is_held_by_frame(Executor& ex, PyObject* object);
 // Where the program is: the line that reports name, of the innermost frame that is the user's own code (null code: no
 // frame runs).
 struct CodeLine {

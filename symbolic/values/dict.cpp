@@ -183,6 +183,10 @@ void DictValue::log_change(Executor& ex, const ValuePtr& key, const ValuePtr& va
   if (!object_) return;
   if (replaced_) return;
   PyRef mine = key->hash_key(ex);
+  PyObject* old = PyDict_GetItemWithError(real_dict(), mine.get());
+  PyErr_Clear();
+  ex.state().note_let_go(old);
+  if (!value) ex.state().note_let_go(key->real_object());
   for (auto change = log_.rbegin(); change != log_.rend() && change - log_.rbegin() < 64; ++change) {
     PyRef other = change->key->hash_key(ex);
     int same = PyObject_RichCompareBool(mine.get(), other.get(), Py_EQ);
@@ -239,6 +243,7 @@ void DictValue::clear(Executor& ex) {
   // Nothing of the old contents matters but that they go.
   if (object_ && !replaced_ && runs_code_when_it_dies(real_dict()))
     break_graph("CD0221", "what is in a dict");
+  ex.state().let_go_of_holder |= object_ && !replaced_;
   complete_ = true;
   ex.changing(shared_from_this(), static_cast<bool>(object_));
   replaced_ = static_cast<bool>(object_);

@@ -15,6 +15,7 @@
 #include "symbolic/values/set.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_reference.h"
 
 namespace cdynamo::symbolic {
 
@@ -353,6 +354,12 @@ void UserObjectValue::set_slot(Executor& ex, PyObject* descriptor, const ValuePt
   // Others convert what they are given; a plain object is None once it is deleted.
   if (member.type != T_OBJECT_EX && !(member.type == T_OBJECT && value))
     return SymbolicValue::set_attribute(ex, name, value);
+  if (object_) {
+    const PyRef taken =
+        PyRef::steal(Py_TYPE(descriptor)->tp_descr_get(descriptor, object_.get(), type_.get()));
+    PyErr_Clear();  // it is empty
+    ex.state().note_let_go(taken.get());
+  }
   bool known = false;
   ValuePtr old = slots_find(name, &known);
   if (!value && !known && object_) old = slot(ex, descriptor);
@@ -390,6 +397,7 @@ PyRef UserObjectValue::hash_key(Executor& ex) {
     raise_error(ex, PyExc_TypeError, "unhashable type: '" + type_name(shared_from_this()) + "'");
   bool python = (hash && PyFunction_Check(hash)) || (equal && PyFunction_Check(equal));
   if (!python && storage_) return storage_->hash_key(ex);
+  if (!python && is_weak_reference(*this)) return weak_reference_key(ex, *this);
   bool by_identity = hash == object_entry("__hash__") && equal == object_entry("__eq__");
   if (!by_identity) break_graph("CD0210", describe());
   if (object_) ex.state().identities.insert(this);
