@@ -8,6 +8,7 @@
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/dataclass_key.h"
 #include "symbolic/values/deque.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
@@ -398,6 +399,7 @@ PyRef UserObjectValue::hash_key(Executor& ex) {
   bool python = (hash && PyFunction_Check(hash)) || (equal && PyFunction_Check(equal));
   if (!python && storage_) return storage_->hash_key(ex);
   if (!python && is_weak_reference(*this)) return weak_reference_key(ex, *this);
+  if (PyRef key = dataclass_key(ex, *this, hash, equal)) return key;
   bool by_identity = hash == object_entry("__hash__") && equal == object_entry("__eq__");
   if (!by_identity) break_graph("CD0210", describe());
   if (object_) ex.state().identities.insert(this);
