@@ -31,6 +31,10 @@ ValuePtr recorded_operator(Executor& ex, const char* function, std::vector<Value
 ValuePtr snapshot_of_array(Executor& ex, const ValuePtr& value);
 bool is_array(const ValuePtr& value);
 
+// What copy.copy, or copy.deepcopy (`deep`), gives of a tensor or array. Null: it is none, or of a kind that PyTorch copies in
+// another way. `others`: those that the same deepcopy has copied; eager copies a storage that they share once.
+ValuePtr copy_of_array(Executor& ex, const ValuePtr& value, bool deep, std::vector<ValuePtr>& others);
+
 // ---- symbolic/torch
 
 // A tensor or parameter that comes in. Tensors of kinds that are not compiled get a value that breaks when it
