@@ -71,6 +71,9 @@ constexpr FollowedName kFollowedNames[] = {
     {"inspect", "Signature."},
     {"inspect", "Parameter."},
     {"inspect", "BoundArguments."},
+    {"inspect", "is"},  // isfunction, isclass ...
+    {"inspect", "_has_code_flag"},
+    {"inspect", "_signature_is_functionlike"},
     {"logging", "Logger.isEnabledFor"},
     {"warnings", "catch_warnings."},
     {"warnings", "simplefilter"},
