@@ -204,6 +204,7 @@ constexpr BuiltinRow kFunctions[] = {
     {"_heapq", kHeapify, standard<kHeapify>},
     {"functools", kCompareToKey, standard<kCompareToKey>},
     {"_operator", "countOf", standard<kCountOf>},
+    {"collections", "namedtuple", make_named_tuple_class},
     {"_operator", "indexOf", standard<kIndexOf>},
     {"_operator", kCall, standard<kCall>},
 };

@@ -7,6 +7,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dataclass_key.h"
 #include "symbolic/values/deque.h"
@@ -443,7 +444,7 @@ RecipePtr UserObjectValue::new_object_recipe(Executor& ex) {
     recipe_ = make_recipe(RecipeKind::kNewObject, type_.get());
   } else {
     PyRef constructor = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), "__new__"));
-    std::vector<RecipePtr> arguments = {make_recipe(RecipeKind::kConstant, type_.get())};
+    std::vector<RecipePtr> arguments = {class_recipe(ex, type())};
     if (immutable) arguments.push_back(storage_->recipe(ex));
     // What it holds may hold it, and has come by here in the meantime.
     if (recipe_) return recipe_;
