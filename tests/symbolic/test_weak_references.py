@@ -99,6 +99,12 @@ def test_references(fn):
     check(fn)
 
 
+def test_builtin_functions_do_not_die():
+    kept = weakref.ref(len, print), weakref.ref(abs, print)
+    check(lambda x: [function(x) for function in (len, sum, max, len)], ([1, 2],))
+    assert kept[0]() is len
+
+
 def test_a_local_that_lets_go_of_what_has_a_callback_is_pythons():
     check(in_turn, breaks=None)
 
