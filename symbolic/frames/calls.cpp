@@ -73,6 +73,7 @@ constexpr FollowedName kFollowedNames[] = {
     {"inspect", "BoundArguments."},
     {"inspect", "is"},  // isfunction, isclass ...
     {"inspect", "_has_code_flag"},
+    {"inspect", "_has_coroutine_mark"},
     {"inspect", "_signature_is_functionlike"},
     {"logging", "Logger.isEnabledFor"},
     {"warnings", "catch_warnings."},
