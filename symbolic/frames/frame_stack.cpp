@@ -212,9 +212,12 @@ void let_go_of_locals(Executor& ex, SymbolicFrame& frame) {
 }
 
 bool is_held_by_frame(Executor& ex, PyObject* object) {
+  const auto known = ex.state().by_object.find(object);
+  const ValuePtr value = known == ex.state().by_object.end() ? nullptr : known->second;
   for (const SymbolicFrame* frame = ex.frame(); frame; frame = frame->back)
     for (int slot = 0; slot < std::ssize(frame->locals); ++slot)
-      if (live_local(ex, *frame, slot).get() == object) return true;
+      if ((value && frame->locals[slot] == value) || live_local(ex, *frame, slot).get() == object)
+        return true;
   return false;
 }
 

@@ -44,8 +44,10 @@ ValuePtr make_weak_reference(Executor& ex, const CallArgs& args) {
     raise_error(ex, PyExc_TypeError, "cannot create weak reference to '" + type_name(value) + "' object");
   if (args.positional.size() == 2 && !is_none(args.positional[1]))
     break_graph("CD0224", value->describe() + ", with a callback");
-  PyObject* object = value->real_object();
-  PyRef reference = object && value->source ? weak_reference(object) : PyRef();
+  PyRef object = PyRef::borrow(value->real_object());
+  // A tensor that comes in is known by its source alone.
+  if (!object && is_array(value) && value->source) object = follow(*value->source, ex.state().request.roots);
+  PyRef reference = object && value->source ? weak_reference(object.get()) : PyRef();
   if (!reference) break_graph("CD0224", value->describe());
   return ex.wrap(reference.get(), value->source->kind == SourceKind::kConstant
                                       ? constant_source(reference.get())

@@ -233,3 +233,33 @@ def test_what_keeps_no_reference_breaks_the_graph(compiled):
         assert compiled(program)(argument) == expected
         with pytest.raises(cdynamo.GraphBreakError):
             compiled(program, fullgraph=True)(argument)
+
+
+def test_of_tensors(compiled):
+    torch = pytest.importorskip("torch")
+
+    class Cache:
+        def __init__(self):
+            self.tensor = torch.ones(2)
+
+    def of_argument(x):
+        reference = weakref.ref(x)
+        return reference() is x, reference() * 2, reference
+
+    def of_attribute(cache):
+        reference = weakref.ref(cache.tensor)
+        alive = reference() is cache.tensor
+        cache.tensor = None
+        return alive, reference() is None
+
+    def of_result(x):
+        return weakref.ref(x * 2)() is None
+
+    fast = compiled(of_argument, fullgraph=True)
+    for x in (torch.ones(2), torch.zeros(2)):
+        same, doubled, reference = fast(x)
+        assert same and torch.equal(doubled, x * 2) and reference is weakref.ref(x)
+    for program, make in ((of_attribute, Cache), (of_result, lambda: torch.ones(2))):
+        fast = compiled(program)
+        for _ in range(3):
+            assert fast(make()) == program(make())
