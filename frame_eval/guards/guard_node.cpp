@@ -6,6 +6,7 @@
 #include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
+#include "symbolic/interop/weak_reference_access.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -217,6 +218,8 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
     case SourceKind::kUpcomingCount: owner = symbolic::upcoming_count(parent); return owner.get();
     case SourceKind::kIteratorPart: owner = symbolic::iterator_part(parent, source.index); return owner.get();
     case SourceKind::kContextValue: owner = symbolic::context_value(parent); return owner.get();
+    case SourceKind::kWeakReference: owner = symbolic::weak_reference(parent); return owner.get();
+    case SourceKind::kReferent: owner = symbolic::referent(parent); return owner.get();
     case SourceKind::kComputed: break;  // ComputedNode
   }
   return nullptr;

@@ -180,6 +180,12 @@ void Executor::changing(const ValuePtr& value, bool is_live) {
   if (isolated_region() && isolated_region()->pure) break_graph("CD0419", isolated_region()->what);
 }
 
+void Executor::State::note_let_go(PyObject* object) {
+  if (!object) return;
+  if (Py_TYPE(object)->tp_weaklistoffset != 0) let_go.insert(object);
+  if (tensor_kind(object) == TensorKind::kNone && PyObject_GC_IsTracked(object)) let_go_of_holder = true;
+}
+
 void assign_name(Executor& ex, PyObject* namespace_, PyObject* name, ValuePtr value) {
   Executor::State& state = ex.state();
   if (ex.isolated_region()) break_graph("CD0419", ex.isolated_region()->what);
@@ -187,6 +193,7 @@ void assign_name(Executor& ex, PyObject* namespace_, PyObject* name, ValuePtr va
   PyUnicode_InternInPlace(&interned);
   state.kept.push_back(PyRef::steal(interned));
   state.kept.push_back(PyRef::borrow(namespace_));
+  state.note_let_go(PyDict_GetItemWithError(namespace_, interned));
   const std::pair<PyObject*, PyObject*> key{namespace_, interned};
   if (!state.globals.count(key)) state.globals_order.push_back(key);
   state.globals[key] = std::move(value);

@@ -65,6 +65,8 @@ struct Executor::State {
   // ---- side effects
   std::vector<ValuePtr> mutated;  // in the order of their first mutation
   absl::flat_hash_set<const SymbolicValue*> mutated_set;
+  // Objects that the program has told from others by identity: each is none of the others of its type.
+  absl::flat_hash_set<const SymbolicValue*> identities;
   // Names of namespaces that were assigned: dict and name to value (null: deleted).
   absl::flat_hash_map<std::pair<PyObject*, PyObject*>, ValuePtr> globals;
   std::vector<std::pair<PyObject*, PyObject*>> globals_order;
@@ -81,7 +83,10 @@ struct Executor::State {
   size_t nodes_seen = 0;
   ValuePtr handled;  // the exception that is being handled; null: none
   ValuePtr none_value;
-  std::unordered_set<PyObject*> let_go;  // by a local; whether they live is for Python to say
+  std::unordered_set<PyObject*> let_go;  // by a local or a container; whether they live is for Python to say
+  bool let_go_of_holder = false;         // likewise of one that may have held others
+  // A live container, or a name, lets go of the object (null: of none).
+  void note_let_go(PyObject* object);
   // What was changed, and so may hold itself: a list in itself, a cell and its function.
   std::unordered_map<const SymbolicValue*, std::weak_ptr<SymbolicValue>> cyclic;
   // Those that have died where a handler was waiting for them to be closed; null: no generator has started.

@@ -8,6 +8,7 @@
 #include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
+#include "symbolic/interop/weak_reference_access.h"
 
 namespace cdynamo::symbolic {
 
@@ -147,6 +148,8 @@ PyRef follow_edge(const Source& source, PyObject* base) {
     case SourceKind::kUpcomingCount: return upcoming_count(base);
     case SourceKind::kIteratorPart: return iterator_part(base, source.index);
     case SourceKind::kContextValue: return context_value(base);
+    case SourceKind::kWeakReference: return weak_reference(base);
+    case SourceKind::kReferent: return referent(base);
     default: return {};
   }
 }
@@ -194,6 +197,8 @@ std::string name_within(const Source& source, int steps) {
     case SourceKind::kUpcomingCount: return absl::StrCat("the items left in ", base_name());
     case SourceKind::kIteratorPart: return absl::StrCat(base_name(), ".__reduce__()[1][", source.index, "]");
     case SourceKind::kContextValue: return base_name() + ".get()";
+    case SourceKind::kWeakReference: return absl::StrCat("weakref.ref(", base_name(), ")");
+    case SourceKind::kReferent: return base_name() + "()";
     case SourceKind::kConstant: return constant_name(source.object.get());
     case SourceKind::kHandled: return "the exception that the caller handles";
     case SourceKind::kComputed: return source.computation->name();

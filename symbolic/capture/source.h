@@ -39,6 +39,8 @@ enum class SourceKind : uint8_t {
   kUpcomingCount,  // how many items it has left
   kIteratorPart,   // what it is made of
   kContextValue,   // what base, a ContextVar, has in the thread's context; Token.MISSING: nothing
+  kWeakReference,  // weakref.ref(base), the one without a callback
+  kReferent,       // base(), of a weakref.ref: None where it is dead
   kHandled,        // the exception that the thread handles where the call is made; None: it handles none
   kComputed,       // a number that Python computes from others: only guards and graph inputs name one
 };

@@ -31,6 +31,10 @@ ValuePtr recorded_operator(Executor& ex, const char* function, std::vector<Value
 ValuePtr snapshot_of_array(Executor& ex, const ValuePtr& value);
 bool is_array(const ValuePtr& value);
 
+// What copy.copy, or copy.deepcopy (`deep`), gives of a tensor or array. Null: it is none, or of a kind that PyTorch copies in
+// another way. `others`: those that the same deepcopy has copied; eager copies a storage that they share once.
+ValuePtr copy_of_array(Executor& ex, const ValuePtr& value, bool deep, std::vector<ValuePtr>& others);
+
 // ---- symbolic/torch
 
 // A tensor or parameter that comes in. Tensors of kinds that are not compiled get a value that breaks when it
@@ -108,6 +112,8 @@ ValuePtr call_exception_method(Executor& ex, const ValuePtr& self, PyObject* nam
 std::pair<ValuePtr, ValuePtr> super_arguments(Executor& ex);
 // The namespace of the innermost frame's function, for globals(): the live dict. Borrowed.
 PyObject* frame_globals(Executor& ex);
+// Whether a local of a frame that runs holds the live object.
+bool is_held_by_frame(Executor& ex, PyObject* object);
 // Where the program is: the line that reports name, of the innermost frame that is the user's own code (null code: no
 // frame runs).
 struct CodeLine {

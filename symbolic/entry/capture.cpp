@@ -293,15 +293,15 @@ class Attempt {
     replay_last(state.result.effects);
   }
 
-  // An object that is written to is none of the others of its type that were looked at, by whatever way they came
-  // in: another call might pass one twice.
+  // An object that is written to, or told from others, is none of the others of its type that were looked at, by
+  // whatever way they came in: another call might pass one twice.
   void guard_distinct_objects() {
     Executor::State& state = ex_.state();
     std::unordered_map<PyTypeObject*, int> written, looked_at;
     std::vector<ValuePtr> values;
     const auto is_written = [&](const ValuePtr& value) {
       auto* object = dynamic_cast<UserObjectValue*>(value.get());
-      return state.mutated_set.contains(value.get()) ||
+      return state.mutated_set.contains(value.get()) || state.identities.contains(value.get()) ||
              (object && state.mutated_set.contains(object->known_instance_dict()));
     };
     for (const PyRef& object : state.kept) {

@@ -71,6 +71,10 @@ constexpr FollowedName kFollowedNames[] = {
     {"inspect", "Signature."},
     {"inspect", "Parameter."},
     {"inspect", "BoundArguments."},
+    {"inspect", "is"},  // isfunction, isclass ...
+    {"inspect", "_has_code_flag"},
+    {"inspect", "_has_coroutine_mark"},
+    {"inspect", "_signature_is_functionlike"},
     {"logging", "Logger.isEnabledFor"},
     {"warnings", "catch_warnings."},
     {"warnings", "simplefilter"},
@@ -130,6 +134,42 @@ ValuePtr call_wrapper(Executor& ex, FunctionValue& function, PyObject* real, con
     return polyfill(ex, PythonSide::kTrainingPolyfills, row.polyfill)->call(ex, all);
   }
   return nullptr;
+}
+
+// reprlib.recursive_repr, which dataclasses have too: the wrapper goes by the object's address.
+bool is_recursive_repr(const FunctionValue& function, std::string_view module) {
+  static constexpr std::pair<std::string_view, const char*> kWrappers[] = {
+      {"dataclasses", "_recursive_repr.<locals>.wrapper"},
+      {"reprlib", "recursive_repr.<locals>.decorating_function.<locals>.wrapper"}};
+  return std::ranges::any_of(kWrappers, [&](const auto& row) {
+    return module == row.first &&
+           PyUnicode_CompareWithASCIIString(function.code()->co_qualname, row.second) == 0;
+  });
+}
+
+// The contents of a closure's cell by the variable's name; null: there is none.
+ValuePtr closure_variable(Executor& ex, FunctionValue& function, const char* name) {
+  const PyRef names = checked(PyCode_GetFreevars(function.code()));
+  const std::vector<ValuePtr> cells = function.closure(ex);
+  for (size_t i = 0; i < cells.size(); ++i)
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), name) == 0)
+      return cells[i]->get_attribute(ex, interned("cell_contents"));
+  return nullptr;
+}
+
+// What is wrapped, but within its own call for the object. Null: no call of a wrapper.
+ValuePtr call_recursive_repr(Executor& ex, FunctionValue& function, const CallArgs& args) {
+  if (args.positional.size() != 1 || !args.keywords.empty()) return nullptr;
+  const ValuePtr wrapped = closure_variable(ex, function, "user_function");
+  auto* inner = dynamic_cast<FunctionValue*>(wrapped.get());
+  if (!inner) return nullptr;
+  for (const SymbolicFrame* frame = ex.frame(); frame; frame = frame->back) {
+    if (frame->code->object() != inner->code() || !frame->locals[0]) continue;
+    if (!same_object(ex, frame->locals[0], args.positional[0])) continue;
+    const ValuePtr filling = closure_variable(ex, function, "fillvalue");
+    return filling ? filling : ex.constant(PyRef::borrow(interned("...")));
+  }
+  return wrapped->call(ex, args);
 }
 
 // What torch.compile notes of each module that is made, for its own captures: modules that a graph makes do without.
@@ -357,6 +397,10 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
     if (ValuePtr result = call_own_function(ex, real, module, args)) return result;
     if (ValuePtr result = call_library_function(ex, real, args)) return result;
     if (ValuePtr result = call_wrapper(ex, *this, real, module, args)) return result;
+    if (is_recursive_repr(*this, module)) {
+      guard_code(ex);
+      if (ValuePtr result = call_recursive_repr(ex, *this, args)) return result;
+    }
     if (in_module(module, "warnings"))
       if (ValuePtr result = call_warnings_function(ex, real, args)) return result;
     if (ValuePtr result = call_assumed_constant(ex, real, args)) return result;

@@ -83,8 +83,11 @@ bool caller_holds(Executor& ex, const SymbolicFrame& frame, const PyRef& object)
 // What a local held may die with it; where that runs code, it happens in Python.
 void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
   const PyRef object = live_local(ex, frame, slot);
-  if (object && !held_twice(frame, slot) && !(frame.is_resumed && caller_holds(ex, frame, object)))
-    let_go(ex, object.get());
+  if (!object || held_twice(frame, slot) || (frame.is_resumed && caller_holds(ex, frame, object))) return;
+  let_go(ex, object.get());
+  // What was read from somewhere is held there.
+  const SourcePtr& source = frame.pending[slot] ? frame.pending[slot] : frame.locals[slot]->source;
+  if (source && source->kind == SourceKind::kArgument) ex.state().note_let_go(object.get());
 }
 
 // An item of the stack that a graph break has left: nothing else need hold it, and a generator in a `try` runs its
@@ -155,8 +158,10 @@ void load_deref(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 void let_go_of_contents(Executor& ex, const SymbolicFrame& frame, const CellValue& cell) {
   PyObject* object = cell.live_contents();
   const auto is_it = [&](const ValuePtr& value) { return value && value->real_object() == object; };
-  if (object && std::ranges::none_of(frame.stack, is_it) && std::ranges::none_of(frame.locals, is_it))
+  if (object && std::ranges::none_of(frame.stack, is_it) && std::ranges::none_of(frame.locals, is_it)) {
     let_go(ex, object);
+    ex.state().note_let_go(object);
+  }
 }
 
 void store_deref(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
@@ -204,6 +209,16 @@ void refuse_finalizer(const SymbolicFrame& frame, const ValuePtr& item) {
 void let_go_of_locals(Executor& ex, SymbolicFrame& frame) {
   if (!frame.is_resumed) return;
   for (int slot = 0; slot < std::ssize(frame.locals); ++slot) let_go(ex, frame, slot);
+}
+
+bool is_held_by_frame(Executor& ex, PyObject* object) {
+  const auto known = ex.state().by_object.find(object);
+  const ValuePtr value = known == ex.state().by_object.end() ? nullptr : known->second;
+  for (const SymbolicFrame* frame = ex.frame(); frame; frame = frame->back)
+    for (int slot = 0; slot < std::ssize(frame->locals); ++slot)
+      if ((value && frame->locals[slot] == value) || live_local(ex, *frame, slot).get() == object)
+        return true;
+  return false;
 }
 
 std::span<const OpRow> stack_ops() { return kRows; }

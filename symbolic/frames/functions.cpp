@@ -397,7 +397,7 @@ ValuePtr BoundMethodValue::call(Executor& ex, const CallArgs& args) {
 ValuePtr BoundMethodValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   auto* method = dynamic_cast<BoundMethodValue*>(other.get());
   if (!method || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
-  bool equal = self_->is_same_object(*method->self_) && function_->is_same_object(*method->function_);
+  bool equal = function_->is_same_object(*method->function_) && same_object(ex, self_, method->self_);
   return ex.constant(PyRef::borrow(equal == (py_op == Py_EQ) ? Py_True : Py_False));
 }
 

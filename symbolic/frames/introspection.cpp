@@ -15,6 +15,21 @@ namespace cdynamo::symbolic {
 
 namespace {
 
+// A function like one that is made during capture, with the same parameters; null where their defaults or annotations are not
+// known.
+PyRef function_like(Executor& ex, FunctionValue& function) {
+  if (!function.own_names(ex).empty() || function.annotations || function.is_renamed()) return {};
+  PyRef like = checked(PyFunction_New(reinterpret_cast<PyObject*>(function.code()), function.globals()));
+  const auto known = [&](const ValuePtr& value) {
+    return value ? value->materialize(ex) : PyRef::borrow(Py_None);
+  };
+  const PyRef defaults = known(function.defaults), keywords = known(function.keyword_defaults);
+  if (!defaults || !keywords || PyFunction_SetDefaults(like.get(), defaults.get()) < 0 ||
+      PyFunction_SetKwDefaults(like.get(), keywords.get()) < 0)
+    return {};
+  return like;
+}
+
 // The callable itself, under a guard; of a bound method one that is bound to None, which has the same signature.
 PyRef known_callable(Executor& ex, const ValuePtr& value) {
   if (auto* method = dynamic_cast<BoundMethodValue*>(value.get())) {
@@ -22,7 +37,8 @@ PyRef known_callable(Executor& ex, const ValuePtr& value) {
     PyRef live = function ? function->materialize(ex) : PyRef();
     return live ? checked(PyMethod_New(live.get(), Py_None)) : PyRef();
   }
-  if (auto* function = dynamic_cast<FunctionValue*>(value.get())) return function->materialize(ex);
+  if (auto* function = dynamic_cast<FunctionValue*>(value.get()))
+    return function->real_object() ? function->materialize(ex) : function_like(ex, *function);
   PyObject* live = value->real_object();
   if (!live || !PyType_Check(live)) return {};
   guard_class(ex, reinterpret_cast<PyTypeObject*>(live));

@@ -20,10 +20,16 @@ bool is_of_torch(PyObject* callback) {
   return text && std::string_view(text).starts_with("torch.");
 }
 
+// A function of C that a module has lives as long as the module.
+bool is_of_module(PyObject* object) {
+  PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
+  return self && PyModule_Check(self);
+}
+
 // Tensors are in weak dictionaries of PyTorch's own, and classes in those of ABCs, which look at nothing else.
 bool has_callback(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  if (type->tp_weaklistoffset == 0 || PyType_Check(object)) return false;
+  if (type->tp_weaklistoffset == 0 || PyType_Check(object) || is_of_module(object)) return false;
   PyObject* first = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + type->tp_weaklistoffset);
   auto* reference = reinterpret_cast<PyWeakReference*>(first);
   for (; reference; reference = reference->wr_next)

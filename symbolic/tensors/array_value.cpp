@@ -27,6 +27,7 @@ bool ArrayValue::is_same_object(const SymbolicValue& other) const {
 PyRef ArrayValue::hash_key(Executor& ex) {
   if (type()->tp_hash == PyObject_HashNotImplemented)
     raise_error(ex, PyExc_TypeError, "unhashable type: '" + std::string(type()->tp_name) + "'");
+  if (source) ex.state().identities.insert(this);
   static PyObject* mark = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
   return checked(Py_BuildValue("(Oi)", mark, value_->id));
 }

@@ -137,8 +137,15 @@ std::string TorchCallable::describe() const {
 ValuePtr TorchCallable::get_attribute(Executor& ex, PyObject* name) {
   PyRef value = PyRef::steal(PyObject_GetAttr(object_.get(), name));
   if (!value) {
+    const bool is_absent = Py_TYPE(object_.get())->tp_getattro == PyType_Type.tp_getattro &&
+                           PyErr_ExceptionMatches(PyExc_AttributeError);
     PyErr_Clear();
-    return SymbolicValue::get_attribute(ex, name);
+    if (!is_absent) return SymbolicValue::get_attribute(ex, name);
+    auto* cls = reinterpret_cast<PyTypeObject*>(object_.get());
+    guard_class(ex, cls);
+    raise_error(
+        ex, PyExc_AttributeError,
+        absl::StrCat("type object '", cls->tp_name, "' has no attribute '", PyUnicode_AsUTF8(name), "'"));
   }
   return ex.wrap(value.get(), constant_source(value.get()));
 }

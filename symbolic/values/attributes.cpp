@@ -162,7 +162,7 @@ ValuePtr call_object_method(Executor& ex, std::string_view name, const ValuePtr&
   if (name == "__init_subclass__") return ex.none();
   if (name == "__eq__" || name == "__ne__") {
     require_count(ex, "__eq__", args, 1, 1);
-    bool same = self->is_same_object(*args.positional[0]);
+    bool same = same_object(ex, self, args.positional[0]);
     if (!same) return ex.constant(PyRef::borrow(Py_NotImplemented));
     return make_bool(ex, name == "__eq__");
   }
@@ -281,7 +281,7 @@ ValuePtr BoundDescriptorValue::get_attribute(Executor& ex, PyObject* name) {
 ValuePtr BoundDescriptorValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   auto* method = dynamic_cast<BoundDescriptorValue*>(other.get());
   if (!method || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
-  const bool equal = descriptor_.get() == method->descriptor_.get() && self_->is_same_object(*method->self_);
+  const bool equal = descriptor_.get() == method->descriptor_.get() && same_object(ex, self_, method->self_);
   return make_bool(ex, equal == (py_op == Py_EQ));
 }
 

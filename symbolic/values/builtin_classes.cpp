@@ -22,6 +22,7 @@
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_reference.h"
 
 namespace cdynamo::symbolic {
 
@@ -194,6 +195,7 @@ constexpr BuiltinRow kClasses[] = {
     {"collections", "deque", make_deque},
     {"types", "MethodType", to_method},
     {"functools", "partial", make_partial},
+    {"weakref", "ref", make_weak_reference},
 };
 
 // Iterators of itertools are generators of python/cdynamo/polyfills/itertools.py.

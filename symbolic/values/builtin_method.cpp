@@ -23,7 +23,7 @@ ValuePtr BuiltinMethodValue::get_attribute(Executor& ex, PyObject* name) {
 ValuePtr BuiltinMethodValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   auto* method = dynamic_cast<BuiltinMethodValue*>(other.get());
   if (!method || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
-  const bool equal = &row_ == &method->row_ && self_->is_same_object(*method->self_);
+  const bool equal = &row_ == &method->row_ && same_object(ex, self_, method->self_);
   return make_bool(ex, equal == (py_op == Py_EQ));
 }
 

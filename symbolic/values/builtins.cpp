@@ -254,8 +254,22 @@ ValuePtr format(Executor& ex, const CallArgs& args) {
   require_count(ex, "format", args, 1, 2);
   return format_value(ex, args.positional[0], 0, args.positional.size() == 2 ? args.positional[1] : nullptr);
 }
+// slot_tp_hash: a __hash__ of Python's; null: the class has none.
+ValuePtr own_hash(Executor& ex, const ValuePtr& value) {
+  auto* object = dynamic_cast<UserObjectValue*>(value.get());
+  ValuePtr method = object ? object->special(ex, "__hash__", true) : nullptr;
+  if (!method) return nullptr;
+  const ValuePtr result = method->call(ex, {});
+  PyObject* number = constant_object(result);
+  if (!number || !PyLong_CheckExact(number)) break_graph("CD0210", value->describe());
+  int overflow = 0;
+  const long long given = PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (overflow) return ex.constant_int(PyObject_Hash(number));
+  return ex.constant_int(given == -1 ? -2 : given);
+}
 ValuePtr hash(Executor& ex, const CallArgs& args) {
   require_count(ex, "hash", args, 1, 1);
+  if (ValuePtr own = own_hash(ex, args.positional[0])) return own;
   PyRef object = args.positional[0]->materialize(ex);
   if (!object) break_graph("CD0210", args.positional[0]->describe());
   return ex.constant_int(PyObject_Hash(object.get()) == -1 && PyErr_Occurred() ? (raise_current_error(ex), 0)

@@ -26,6 +26,7 @@ std::span<const BuiltinRow>
 library_functions();  // library_functions.cpp: operator, functools, collections, copy ...
 
 std::span<const BuiltinRow> copy_functions();  // copying.cpp: copy
+std::span<const BuiltinRow> json_functions();  // json.cpp
 std::span<const BuiltinRow>
 introspection_functions();                        // frames/introspection.cpp: inspect, importlib, functools
 std::span<const BuiltinRow> output_functions();   // frames/output.cpp: print, logging

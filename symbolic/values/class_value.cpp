@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
@@ -77,6 +78,7 @@ ValuePtr freshly(Executor& ex, PyObject* object) {
 ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
   guard_class(ex, object());
+  if (is_stand_in_ && text == "__mro__") return SymbolicValue::get_attribute(ex, name);
   if (is_class_property(text)) {
     PyRef property = checked_user(ex, PyObject_GetAttr(object_.get(), name));
     // A metaclass's mro() sees new bases before the version of the class changes.
@@ -120,7 +122,7 @@ ValuePtr ClassValue::get_item(Executor& ex, const ValuePtr& key) {
     return constant_value(ex, member.get());
   }
   // list[int] and user generics: annotations.
-  PyRef index = key->materialize(ex);
+  PyRef index = is_stand_in_ ? PyRef() : key->materialize(ex);
   if (!index) return SymbolicValue::get_item(ex, key);
   PyRef alias = checked_user(ex, PyObject_GetItem(object_.get(), index.get()));
   return constant_value(ex, alias.get());
@@ -157,6 +159,7 @@ ValuePtr ClassValue::iterate(Executor& ex) {
 // int | str
 ValuePtr ClassValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   auto object = other->as_constant();
+  if (nb_op == kNbOr && is_stand_in_) break_graph("CD0209", "| of " + describe());
   if (nb_op != kNbOr || !object) return nullptr;
   PyObject* left = reflected ? object->get() : object_.get();
   PyObject* right = reflected ? object_.get() : object->get();
@@ -180,6 +183,13 @@ ValuePtr ClassValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
 RecipePtr ClassValue::recipe(Executor&) {
   if (!recipe_) recipe_ = make_recipe(RecipeKind::kConstant, object_.get());
   return recipe_;
+}
+
+RecipePtr class_recipe(Executor& ex, PyTypeObject* type) {
+  const auto& known = ex.state().by_object;
+  const auto made = known.find(as_object(type));
+  auto* cls = made == known.end() ? nullptr : dynamic_cast<ClassValue*>(made->second.get());
+  return cls && cls->is_stand_in() ? cls->recipe(ex) : make_recipe(RecipeKind::kConstant, as_object(type));
 }
 
 // ---- instances

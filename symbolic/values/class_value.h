@@ -9,12 +9,17 @@ class ClassValue final : public SymbolicValue {
  public:
   ClassValue(PyRef object, SourcePtr from) : object_(std::move(object)) { source = std::move(from); }
   PyTypeObject* object() const { return reinterpret_cast<PyTypeObject*>(object_.get()); }
+  // A class that capture has made to stand for one that each call of the program makes: `recipe` makes that one.
+  ClassValue(PyRef object, RecipePtr recipe)
+      : object_(std::move(object)), recipe_(std::move(recipe)), is_stand_in_(true) {}
   // type.__call__: __new__, then __init__.
   ValuePtr construct(Executor& ex, const CallArgs& args);
 
   PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
   std::string describe() const override { return std::string("class ") + object()->tp_name; }
-  std::optional<PyRef> as_constant() const override { return object_; }
+  std::optional<PyRef> as_constant() const override {
+    return is_stand_in_ ? std::nullopt : std::optional(object_);
+  }
   PyObject* real_object() const override { return object_.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   ValuePtr call(Executor& ex, const CallArgs& args) override;
@@ -29,14 +34,20 @@ class ClassValue final : public SymbolicValue {
     return other.real_object() == object_.get();
   }
   RecipePtr recipe(Executor& ex) override;
+  bool is_stand_in() const { return is_stand_in_; }
 
  private:
   PyRef object_;
   RecipePtr recipe_;
+  bool is_stand_in_ = false;
 };
 
 // A class that came in is guarded by its identity.
 ValuePtr make_class(Executor& ex, PyObject* object, const SourcePtr& source);
+// The class of an instance, for recipes that make one.
+RecipePtr class_recipe(Executor& ex, PyTypeObject* type);
+// collections.namedtuple of known names.
+ValuePtr make_named_tuple_class(Executor& ex, const CallArgs& args);
 // type(x)
 ValuePtr type_of(Executor& ex, const ValuePtr& value);
 // cls.__new__(cls, ...) of a builtin base.

@@ -192,6 +192,9 @@ bool compares_by_identity(const PyTypeObject* type) {
 ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   bool formats =
       !reflected && plain_number_operation(nb_op) == kNbRemainder && PyUnicode_Check(object_.get());
+  // PyUnicode_Format: an instance of a subclass of tuple is its items.
+  if (const ValuePtr& items = builtin_storage(other); formats && items && items->type() == &PyTuple_Type)
+    return binary(ex, nb_op, items, reflected);
   if (formats)
     if (ValuePtr text = text_made_later(ex, PyRef::borrow(library_object("operator", "mod")),
                                         {shared_from_this(), other}))

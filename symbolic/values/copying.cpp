@@ -2,8 +2,10 @@
 // do to containers and plain instances is done here. An object with hooks of its own (__copy__, __reduce__
 // ...) is left to Python.
 
+#include <string_view>
+
 #include "absl/container/flat_hash_map.h"
-#include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/deque.h"
@@ -25,6 +27,38 @@ bool is_atomic(const ValuePtr& value) {
          type == &PyLong_Type || type == &PyFloat_Type || type == &PyRange_Type;
 }
 
+// collections.namedtuple writes one for each class, in a namespace of its own.
+bool has_constructor_of_named_tuples(Executor& ex, PyTypeObject* type) {
+  PyObject* constructor = lookup_type(ex, type, interned("__new__"));
+  if (!constructor || !Py_IS_TYPE(constructor, &PyStaticMethod_Type)) return false;
+  const PyRef function = checked(PyObject_GetAttrString(constructor, "__func__"));
+  PyObject* name = PyFunction_Check(function.get())
+                       ? PyDict_GetItemString(PyFunction_GET_GLOBALS(function.get()), "__name__")
+                       : nullptr;
+  return name && PyUnicode_Check(name) && std::string_view(PyUnicode_AsUTF8(name)).starts_with("namedtuple_");
+}
+
+// A named tuple whose class adds nothing to how it is copied: tuple's __new__ makes another one of its parts, as
+// __getnewargs__ says.
+bool is_plain_named_tuple(Executor& ex, const ValuePtr& value) {
+  auto* object = dynamic_cast<UserObjectValue*>(value.get());
+  if (!object || !object->storage() || object->storage()->type() != &PyTuple_Type) return false;
+  const auto has_hook = [&](const char* hook) {
+    return lookup_type(ex, object->type(), interned(hook)) !=
+           _PyType_Lookup(&PyBaseObject_Type, interned(hook));
+  };
+  for (const char* hook : {"__copy__", "__deepcopy__", "__getstate__", "__setstate__", "__reduce__",
+                           "__reduce_ex__", "__getnewargs_ex__"})
+    if (has_hook(hook)) return false;
+  PyObject* arguments = lookup_type(ex, object->type(), interned("__getnewargs__"));
+  PyObject* of_named_tuples = library_object("inspect", "Arguments.__getnewargs__");
+  const bool is_named_tuple = arguments && PyFunction_Check(arguments) &&
+                              PyFunction_GET_CODE(arguments) == PyFunction_GET_CODE(of_named_tuples);
+  DictValue* attributes = is_named_tuple ? object->instance_dict(ex) : nullptr;
+  return is_named_tuple && has_constructor_of_named_tuples(ex, object->type()) &&
+         (!attributes || attributes->size(ex) == 0);
+}
+
 // An instance whose class leaves copying to object: a new one with the same attributes.
 UserObjectValue* plain_instance(Executor& ex, const ValuePtr& value) {
   auto* object = dynamic_cast<UserObjectValue*>(value.get());
@@ -40,6 +74,7 @@ struct Copier {
   Executor& ex;
   bool deep;
   absl::flat_hash_map<const SymbolicValue*, ValuePtr> memo = {};
+  std::vector<ValuePtr> arrays = {};
 
   ValuePtr part(const ValuePtr& value) { return deep ? copy(value) : value; }
 
@@ -48,6 +83,7 @@ struct Copier {
     if (is_atomic(value)) return value;
     if (!deep && (value->type() == &PyFrozenSet_Type || value->type() == &PySlice_Type)) return value;
     if (auto known = memo.find(value.get()); known != memo.end()) return known->second;
+    if (deep) note_identity(ex, *value);
     PyTypeObject* type = value->type();
     if (type == &PyList_Type) return copy_list(value);
     if (type == &PyTuple_Type) return deep ? copy_tuple(value) : value;
@@ -57,6 +93,8 @@ struct Copier {
     if (type == deque_type()) return copy_deque(value);
     if (type == &PySet_Type) return new_set(ex, parts(set_in(value)->items(ex)), &PySet_Type);
     if (UserObjectValue* object = plain_instance(ex, value)) return copy_instance(value, *object);
+    if (is_plain_named_tuple(ex, value)) return copy_named_tuple(value);
+    if (ValuePtr array = copy_of_array(ex, value, deep, arrays)) return memo[value.get()] = array;
     break_graph("CD0212", std::string(deep ? "copy.deepcopy" : "copy.copy") + " of " + value->describe());
   }
 
@@ -84,6 +122,10 @@ struct Copier {
     const std::vector<ValuePtr>& items = tuple_in(value)->items(ex);
     std::vector<ValuePtr> copies = parts(items);
     return memo[value.get()] = copies == items ? value : ValuePtr(new_tuple(std::move(copies)));
+  }
+  ValuePtr copy_named_tuple(const ValuePtr& value) {
+    std::vector<ValuePtr> items = parts(tuple_in(value)->items(ex));
+    return memo[value.get()] = UserObjectValue::make(value->type(), new_tuple(std::move(items)));
   }
   ValuePtr copy_dict(const ValuePtr& value) {
     DictValue& dict = *dict_in(value);

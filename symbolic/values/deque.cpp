@@ -9,6 +9,7 @@
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_reference.h"
 
 namespace cdynamo::symbolic {
 
@@ -83,6 +84,7 @@ size_t DequeValue::size(Executor& ex) {
 
 std::vector<ValuePtr>& DequeValue::mutable_items(Executor& ex) {
   items(ex);
+  note_change(ex, static_cast<bool>(object_) && !changed_, items_);
   changed_ = true;
   ex.changing(shared_from_this(), static_cast<bool>(object_));
   return items_;

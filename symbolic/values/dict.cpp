@@ -1,5 +1,6 @@
 #include "symbolic/values/dict.h"
 
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/values/builtin_method.h"
@@ -76,6 +77,10 @@ DictValue::Entry* DictValue::touch(Executor& ex, const PyRef& hash_key, const Va
   if (stand_in) complete(ex);
   Entry* entry = find(hash_key.get());
   if (!entry && object_ && !complete_) {
+    // An instance that is a key is this one: the entry's source names it.
+    if (dynamic_cast<UserObjectValue*>(key.get()) && key->source &&
+        key->source->kind != SourceKind::kConstant)
+      add_guard(ex, GuardKind::kIdentity, key->source, key->real_object());
     PyObject* value = PyDict_GetItemWithError(real_dict(), hash_key.get());
     if (!value && PyErr_Occurred()) raise_current_error(ex);
     if (!value) guard_absent(ex, hash_key.get());
@@ -178,6 +183,10 @@ void DictValue::log_change(Executor& ex, const ValuePtr& key, const ValuePtr& va
   if (!object_) return;
   if (replaced_) return;
   PyRef mine = key->hash_key(ex);
+  PyObject* old = PyDict_GetItemWithError(real_dict(), mine.get());
+  PyErr_Clear();
+  ex.state().note_let_go(old);
+  if (!value) ex.state().note_let_go(key->real_object());
   for (auto change = log_.rbegin(); change != log_.rend() && change - log_.rbegin() < 64; ++change) {
     PyRef other = change->key->hash_key(ex);
     int same = PyObject_RichCompareBool(mine.get(), other.get(), Py_EQ);
@@ -234,6 +243,7 @@ void DictValue::clear(Executor& ex) {
   // Nothing of the old contents matters but that they go.
   if (object_ && !replaced_ && runs_code_when_it_dies(real_dict()))
     break_graph("CD0221", "what is in a dict");
+  ex.state().let_go_of_holder |= object_ && !replaced_;
   complete_ = true;
   ex.changing(shared_from_this(), static_cast<bool>(object_));
   replaced_ = static_cast<bool>(object_);

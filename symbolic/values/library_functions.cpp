@@ -45,13 +45,18 @@ ValuePtr truth(Executor& ex, const CallArgs& args) {
   require_count(ex, "truth", args, 1, 1);
   return make_bool(ex, is_true(ex, args.positional[0]));
 }
+bool is_one_object(Executor& ex, const CallArgs& args) {
+  const bool same = same_object(ex, args.positional[0], args.positional[1]);
+  if (!same) refuse_unknown_identity(ex, args.positional[0], args.positional[1]);
+  return same;
+}
 ValuePtr is_same(Executor& ex, const CallArgs& args) {
   require_count(ex, "is_", args, 2, 2);
-  return make_bool(ex, args.positional[0]->is_same_object(*args.positional[1]));
+  return make_bool(ex, is_one_object(ex, args));
 }
 ValuePtr is_not_same(Executor& ex, const CallArgs& args) {
   require_count(ex, "is_not", args, 2, 2);
-  return make_bool(ex, !args.positional[0]->is_same_object(*args.positional[1]));
+  return make_bool(ex, !is_one_object(ex, args));
 }
 ValuePtr get_item(Executor& ex, const CallArgs& args) {
   require_count(ex, "getitem", args, 2, 2);
@@ -199,6 +204,7 @@ constexpr BuiltinRow kFunctions[] = {
     {"_heapq", kHeapify, standard<kHeapify>},
     {"functools", kCompareToKey, standard<kCompareToKey>},
     {"_operator", "countOf", standard<kCountOf>},
+    {"collections", "namedtuple", make_named_tuple_class},
     {"_operator", "indexOf", standard<kIndexOf>},
     {"_operator", kCall, standard<kCall>},
 };

@@ -10,6 +10,7 @@
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_reference.h"
 
 namespace cdynamo::symbolic {
 
@@ -72,6 +73,7 @@ size_t ListValue::size(Executor& ex) {
 
 std::vector<ValuePtr>& ListValue::mutable_items(Executor& ex) {
   items(ex);
+  note_change(ex, static_cast<bool>(object_) && !changed_, items_);
   changed_ = true;
   ++version_;
   ex.changing(shared_from_this(), static_cast<bool>(object_));

@@ -71,7 +71,7 @@ ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const 
   if (!reflected_first)
     if (ValuePtr result = right->compare(ex, kComparisons[py_op].swapped, left)) return result;
   if (py_op == Py_EQ || py_op == Py_NE) {
-    bool same = left->is_same_object(*right);
+    bool same = same_object(ex, left, right);
     return ex.constant(PyRef::borrow(same == (py_op == Py_EQ) ? Py_True : Py_False));
   }
   raise_error(ex, PyExc_TypeError,

@@ -9,6 +9,7 @@
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_reference.h"
 
 namespace cdynamo::symbolic {
 
@@ -51,6 +52,7 @@ size_t SetValue::size() const { return static_cast<size_t>(PySet_GET_SIZE(mirror
 
 void SetValue::will_change(Executor& ex) {
   if (changed_) return;
+  note_change(ex, static_cast<bool>(object_), values_);
   changed_ = true;
   ex.changing(shared_from_this(), static_cast<bool>(object_));
 }

@@ -7,7 +7,9 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/dataclass_key.h"
 #include "symbolic/values/deque.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
@@ -15,6 +17,7 @@
 #include "symbolic/values/set.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_reference.h"
 
 namespace cdynamo::symbolic {
 
@@ -353,6 +356,12 @@ void UserObjectValue::set_slot(Executor& ex, PyObject* descriptor, const ValuePt
   // Others convert what they are given; a plain object is None once it is deleted.
   if (member.type != T_OBJECT_EX && !(member.type == T_OBJECT && value))
     return SymbolicValue::set_attribute(ex, name, value);
+  if (object_) {
+    const PyRef taken =
+        PyRef::steal(Py_TYPE(descriptor)->tp_descr_get(descriptor, object_.get(), type_.get()));
+    PyErr_Clear();  // it is empty
+    ex.state().note_let_go(taken.get());
+  }
   bool known = false;
   ValuePtr old = slots_find(name, &known);
   if (!value && !known && object_) old = slot(ex, descriptor);
@@ -390,8 +399,11 @@ PyRef UserObjectValue::hash_key(Executor& ex) {
     raise_error(ex, PyExc_TypeError, "unhashable type: '" + type_name(shared_from_this()) + "'");
   bool python = (hash && PyFunction_Check(hash)) || (equal && PyFunction_Check(equal));
   if (!python && storage_) return storage_->hash_key(ex);
+  if (!python && is_weak_reference(*this)) return weak_reference_key(ex, *this);
+  if (PyRef key = dataclass_key(ex, *this, hash, equal)) return key;
   bool by_identity = hash == object_entry("__hash__") && equal == object_entry("__eq__");
   if (!by_identity) break_graph("CD0210", describe());
+  if (object_) ex.state().identities.insert(this);
   if (object_) return object_;
   if (!identity_) identity_ = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
   return identity_;
@@ -432,7 +444,7 @@ RecipePtr UserObjectValue::new_object_recipe(Executor& ex) {
     recipe_ = make_recipe(RecipeKind::kNewObject, type_.get());
   } else {
     PyRef constructor = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), "__new__"));
-    std::vector<RecipePtr> arguments = {make_recipe(RecipeKind::kConstant, type_.get())};
+    std::vector<RecipePtr> arguments = {class_recipe(ex, type())};
     if (immutable) arguments.push_back(storage_->recipe(ex));
     // What it holds may hold it, and has come by here in the meantime.
     if (recipe_) return recipe_;

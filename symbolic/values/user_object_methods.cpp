@@ -13,6 +13,7 @@
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_reference.h"
 
 namespace cdynamo::symbolic {
 
@@ -30,24 +31,8 @@ ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_pyth
   return bind_descriptor(ex, found, shared_from_this(), type());
 }
 
-namespace {
-// weakref.ref()() where the object is known otherwise too; null: it is not.
-ValuePtr referent(Executor& ex, PyObject* reference, const SourcePtr& source) {
-  PyRef object = checked(PyObject_CallNoArgs(reference));
-  const auto& known = ex.state().by_object;
-  const auto found = known.find(object.get());
-  if (found == known.end() || !found->second->source || ex.state().let_go.contains(object.get()))
-    return nullptr;
-  add_guard(ex, GuardKind::kIdentity, source, reference);
-  add_guard(ex, GuardKind::kIdentity, found->second->source, object.get());
-  return found->second;
-}
-}  // namespace
-
 ValuePtr UserObjectValue::call(Executor& ex, const CallArgs& args) {
   check_stack();
-  if (object_ && source && PyWeakref_CheckRefExact(object_.get()) && args.positional.empty())
-    if (ValuePtr value = referent(ex, object_.get(), source)) return value;
   PyObject* found = lookup_type(ex, type(), interned("__call__"));
   if (!found)
     raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not callable");
@@ -57,6 +42,7 @@ ValuePtr UserObjectValue::call(Executor& ex, const CallArgs& args) {
   };
   if (ValuePtr forward = module_forward(ex, *this, found)) return call_on(forward);
   if (Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
+    if (is_weak_reference(*this)) return call_weak_reference(ex, *this, args);
     if (object_) return call_opaque(ex, shared_from_this(), args);
     return SymbolicValue::call(ex, args);
   }
@@ -206,8 +192,10 @@ ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other
   const bool c_compare = found && Py_IS_TYPE(found, &PyWrapperDescr_Type) &&
                          reinterpret_cast<PyDescrObject*>(found)->d_type != &PyBaseObject_Type;
   if (!c_compare) return nullptr;
+  if (is_weak_reference(*this)) return compare_weak_references(ex, *this, py_op, other);
   // C types that compare by value (functools.partial does not): both have to be known.
-  if (is_same_object(*other) && (py_op == Py_EQ || py_op == Py_NE)) return make_bool(ex, py_op == Py_EQ);
+  const bool is_same = same_object(ex, shared_from_this(), other);
+  if (is_same && (py_op == Py_EQ || py_op == Py_NE)) return make_bool(ex, py_op == Py_EQ);
   break_graph("CD0209", "comparison of " + describe());
 }
 

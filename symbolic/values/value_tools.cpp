@@ -18,6 +18,7 @@
 #include "symbolic/values/slice.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
 
 namespace cdynamo::symbolic {
 
@@ -373,8 +374,22 @@ ValuePtr call_method(Executor& ex, const ValuePtr& self, const char* name, std::
   return self->get_attribute(ex, interned(name))->call(ex, positional(std::move(arguments)));
 }
 
-bool values_equal(Executor& ex, const ValuePtr& a, const ValuePtr& b) {
+void note_identity(Executor& ex, const SymbolicValue& value) {
+  if (value.source && value.source->kind != SourceKind::kConstant) ex.state().identities.insert(&value);
+}
+
+bool same_object(Executor& ex, const ValuePtr& a, const ValuePtr& b) {
   if (a->is_same_object(*b)) return true;
+  if (a->type() == b->type()) {
+    note_identity(ex, *a);
+    note_identity(ex, *b);
+  }
+  return false;
+}
+
+bool values_equal(Executor& ex, const ValuePtr& a, const ValuePtr& b) {
+  // Containers of equal contents are equal, whether they are one or two.
+  if (dynamic_cast<UserObjectValue*>(a.get()) ? same_object(ex, a, b) : a->is_same_object(*b)) return true;
   PyObject* x = constant_object(a);
   PyObject* y = constant_object(b);
   if (x && y) {

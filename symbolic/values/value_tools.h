@@ -93,6 +93,9 @@ ValuePtr call_method(Executor& ex, const ValuePtr& self, const char* name,
                      std::vector<ValuePtr> arguments = {});
 // A method of the object's class, bound (special methods skip the instance); null where the class has none.
 ValuePtr lookup_special(Executor& ex, const ValuePtr& self, const char* name);
+// `a is b`. Where they are not, no other call that fits has one object for both.
+bool same_object(Executor& ex, const ValuePtr& a, const ValuePtr& b);
+void note_identity(Executor& ex, const SymbolicValue& value);  // it is none of the others of its type
 bool values_equal(Executor& ex, const ValuePtr& a,
                   const ValuePtr& b);          // identity, then ==, as PyObject_RichCompareBool
 bool is_iterator_type(PyTypeObject* type);     // has __next__

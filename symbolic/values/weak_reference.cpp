@@ -1,0 +1,97 @@
+#include "symbolic/values/weak_reference.h"
+
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/weak_reference_access.h"
+#include "symbolic/values/value_tools.h"
+
+namespace cdynamo::symbolic {
+
+namespace {
+
+// What Python handed over in the middle of a call, or an iterator gives, nothing else need hold.
+bool may_be_held_by_nothing(const SourcePtr& source) {
+  if (source->kind == SourceKind::kArgument) return true;
+  const Source* root = source.get();
+  for (; root->base; root = root->base.get())
+    if (root->kind == SourceKind::kUpcoming) return true;
+  return root->kind == SourceKind::kArgument && root->label.starts_with(".stack");
+}
+
+bool may_have_died(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (is_held_by_frame(ex, object)) return false;
+  const Executor::State& state = ex.state();
+  return state.let_go_of_holder || state.let_go.contains(object) || may_be_held_by_nothing(source);
+}
+
+[[noreturn]] void refuse(PyObject* object) {
+  break_graph("CD0224", std::string("a ") + Py_TYPE(object)->tp_name);
+}
+
+// weakref_hash and weakref_richcompare ask the objects: those that are told apart by identity run no code.
+bool has_identity(PyObject* object) {
+  return Py_TYPE(object)->tp_hash == PyBaseObject_Type.tp_hash &&
+         Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+}  // namespace
+
+ValuePtr make_weak_reference(Executor& ex, const CallArgs& args) {
+  require_no_keywords(ex, "ref", args);
+  require_count(ex, "__new__", args, 1, 2);
+  const ValuePtr& value = args.positional[0];
+  if (!PyType_SUPPORTS_WEAKREFS(value->type()))
+    raise_error(ex, PyExc_TypeError, "cannot create weak reference to '" + type_name(value) + "' object");
+  if (args.positional.size() == 2 && !is_none(args.positional[1]))
+    break_graph("CD0224", value->describe() + ", with a callback");
+  PyRef object = PyRef::borrow(value->real_object());
+  // A tensor that comes in is known by its source alone.
+  if (!object && is_array(value) && value->source) object = follow(*value->source, ex.state().request.roots);
+  PyRef reference = object && value->source ? weak_reference(object.get()) : PyRef();
+  if (!reference) break_graph("CD0224", value->describe());
+  return ex.wrap(reference.get(), value->source->kind == SourceKind::kConstant
+                                      ? constant_source(reference.get())
+                                      : derived_source(SourceKind::kWeakReference, value->source));
+}
+
+bool is_weak_reference(const UserObjectValue& value) {
+  return value.real_object() && value.source && PyWeakref_CheckRef(value.real_object());
+}
+
+ValuePtr call_weak_reference(Executor& ex, UserObjectValue& reference, const CallArgs& args) {
+  require_no_keywords(ex, "weakref", args);
+  require_count(ex, "weakref", args, 0, 0);
+  const PyRef object = referent(reference.real_object());
+  const SourcePtr source = derived_source(SourceKind::kReferent, reference.source);
+  if (object.get() == Py_None) return ex.wrap(Py_None, source);
+  const auto known = ex.state().by_object.find(object.get());
+  const bool is_known = known != ex.state().by_object.end() && known->second->source;
+  if (may_have_died(ex, object.get(), is_known ? known->second->source : source)) refuse(object.get());
+  return ex.wrap(object.get(), source);
+}
+
+ValuePtr compare_weak_references(Executor& ex, UserObjectValue& reference, int py_op, const ValuePtr& other) {
+  auto* right = dynamic_cast<UserObjectValue*>(other.get());
+  if ((py_op != Py_EQ && py_op != Py_NE) || !right || !is_weak_reference(*right)) return nullptr;
+  const ValuePtr mine = reference.call(ex, {}), others = right->call(ex, {});
+  // Two of dead objects are equal where they are the same reference.
+  if (is_none(mine) || is_none(others)) refuse(Py_None);
+  return compare_operation(ex, py_op, mine, others);
+}
+
+PyRef weak_reference_key(Executor& ex, UserObjectValue& reference) {
+  const PyRef object = referent(reference.real_object());
+  if (object.get() == Py_None || !has_identity(object.get()))
+    break_graph("CD0210", "a weak reference to a " + std::string(Py_TYPE(object.get())->tp_name));
+  if (reference.source->kind != SourceKind::kConstant)
+    add_guard(ex, GuardKind::kIdentity, reference.source, reference.real_object());
+  return PyRef::borrow(reference.real_object());
+}
+
+void note_change(Executor& ex, bool is_first, const std::vector<ValuePtr>& items) {
+  if (!is_first) return;
+  for (const ValuePtr& item : items)
+    if (item) ex.state().note_let_go(item->real_object());
+}
+
+}  // namespace cdynamo::symbolic

@@ -1,0 +1,265 @@
+"""weakref.ref, and the weak containers of the standard library: read in captured code; what may have died is left to Python."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+from values_check import check
+
+import cdynamo
+
+
+class Node:
+    def __init__(self, value, parent=None):
+        self.value = value
+        self.parent = weakref.ref(parent) if parent is not None else None
+        self.children = []
+        if parent is not None:
+            parent.children.append(self)
+
+    def total(self):
+        parent = self.parent() if self.parent else None
+        return self.value + (parent.total() if parent is not None else 0)
+
+
+class Slotted:
+    __slots__ = ("__weakref__", "held")
+
+
+ROOT = Node(1)
+LEAF = Node(3, Node(2, ROOT))
+OTHER = Node(4)
+REFERENCE = weakref.ref(ROOT)
+CALLED_BACK = weakref.ref(ROOT, lambda reference: None)
+DEAD = weakref.ref(Node(5))
+KEYS = weakref.WeakKeyDictionary({ROOT: 10, LEAF: 20})
+VALUES = weakref.WeakValueDictionary({"root": ROOT})
+SET = weakref.WeakSet([ROOT, LEAF])
+
+
+def calls():
+    return REFERENCE().value, CALLED_BACK().value, DEAD(), REFERENCE() is ROOT
+
+
+def made():
+    reference = weakref.ref(ROOT)
+    return reference is REFERENCE, reference == REFERENCE, reference().value, {reference: 1}[REFERENCE]
+
+
+def compared():
+    one, other = weakref.ref(LEAF), weakref.ref(ROOT)
+    return one == other, one != other, one == CALLED_BACK, other == CALLED_BACK, one == 3, one is other
+
+
+def returned():
+    return weakref.ref(ROOT) is REFERENCE, [weakref.ref(OTHER)][0]() is OTHER
+
+
+def up_a_tree():
+    return LEAF.total(), [child.parent() is ROOT for child in ROOT.children]
+
+
+def of_classes_and_functions():
+    return weakref.ref(Node)() is Node, weakref.ref(calls)() is calls
+
+
+def keys():
+    return KEYS[ROOT], KEYS.get(OTHER, 7), LEAF in KEYS, OTHER in KEYS, len(KEYS), sorted(KEYS.values())
+
+
+def in_turn():
+    return sorted((node.value, number) for node, number in KEYS.items()), sorted(node.value for node in SET)
+
+
+def values():
+    return VALUES["root"].value, VALUES.get("leaf"), "root" in VALUES, [node.value for node in VALUES.values()]
+
+
+def members():
+    return ROOT in SET, OTHER in SET, 3 in SET, len(SET)
+
+
+def refused():
+    found = []
+    for value in (3, "text", (1, 2)):
+        try:
+            weakref.ref(value)
+        except TypeError as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [calls, made, compared, returned, up_a_tree, of_classes_and_functions, keys, values, members, refused],
+)
+def test_references(fn):
+    check(fn)
+
+
+def test_builtin_functions_do_not_die():
+    kept = weakref.ref(len, print), weakref.ref(abs, print)
+    check(lambda x: [function(x) for function in (len, sum, max, len)], ([1, 2],))
+    assert kept[0]() is len
+
+
+def test_a_local_that_lets_go_of_what_has_a_callback_is_pythons():
+    check(in_turn, breaks=None)
+
+
+@pytest.fixture
+def compiled():
+    cdynamo.reset()
+    cdynamo.config.keep_empty_graphs = True
+    return cdynamo.optimize
+
+
+def test_what_a_reference_leads_to_is_guarded(compiled):
+    def value(reference):
+        node = reference()
+        return None if node is None else node.value
+
+    fast = compiled(value, fullgraph=True)
+    node = Node(6)
+    seen = weakref.ref(node)
+    assert [fast(REFERENCE), fast(weakref.ref(OTHER)), fast(seen), fast(seen)] == [1, 4, 6, 6]
+    del node
+    assert fast(seen) is None is fast(DEAD)
+    assert fast(REFERENCE) == 1
+
+
+def test_a_reference_is_that_of_its_own_object(compiled):
+    fast = compiled(lambda node: (weakref.ref(node), KEYS.get(node)), fullgraph=True)
+    for node, number in ((ROOT, 10), (LEAF, 20), (OTHER, None), (ROOT, 10)):
+        reference, found = fast(node)
+        assert reference is weakref.ref(node) and found == number
+
+
+def of_an_item(box):
+    reference = weakref.ref(box[0])
+    box.clear()
+    return reference() is None
+
+
+def of_a_value(box):
+    reference = weakref.ref(box["node"])
+    box["node"] = None
+    return reference() is None
+
+
+def of_an_entry(box):
+    reference = weakref.ref(box["node"])
+    box.pop("node")
+    return reference() is None
+
+
+def of_an_attribute(holder):
+    reference = weakref.ref(holder.held)
+    holder.held = None
+    return reference() is None
+
+
+def of_what_is_held_by_an_item(box):
+    reference = weakref.ref(box[0].held)
+    box[0] = 0
+    return reference() is None
+
+
+def with_attribute(kind):
+    holder = kind()
+    holder.held = Node(1)
+    return holder
+
+
+class Holder:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("program", "make"),
+    [
+        (of_an_item, lambda: [Node(1)]),
+        (of_a_value, lambda: {"node": Node(1)}),
+        (of_an_entry, lambda: {"node": Node(1)}),
+        (of_an_attribute, lambda: with_attribute(Holder)),
+        (of_an_attribute, lambda: with_attribute(Slotted)),
+        (of_what_is_held_by_an_item, lambda: [with_attribute(Holder)]),
+    ],
+)
+def test_what_was_let_go_of_is_dead(compiled, program, make):
+    fast = compiled(program)
+    for _ in range(3):
+        assert fast(make()) is True is program(make())
+
+
+def test_what_only_a_name_held_is_dead(compiled):
+    namespace = {"weakref": weakref, "Node": Node}
+    exec(
+        "def program():\n    global node\n    reference = weakref.ref(node)\n    node = None\n"
+        "    return reference() is None",
+        namespace,
+    )
+    fast = compiled(namespace["program"])
+    for _ in range(3):
+        namespace["node"] = Node(1)
+        assert fast()
+
+
+def test_a_new_object_dies_in_its_turn(compiled):
+    def program():
+        node = Node(1)
+        reference = weakref.ref(node)
+        alive = reference() is node
+        del node
+        gc.collect()
+        return alive, reference() is None
+
+    fast = compiled(program)
+    for _ in range(3):
+        assert fast() == (True, True)
+
+
+def test_what_keeps_no_reference_breaks_the_graph(compiled):
+    def with_callback(log):
+        node = ROOT
+        return weakref.ref(node, log.append)() is ROOT
+
+    def of_proxy(x):
+        return weakref.proxy(ROOT).value + x
+
+    for program, argument, expected in ((with_callback, [], True), (of_proxy, 1, 2)):
+        assert compiled(program)(argument) == expected
+        with pytest.raises(cdynamo.GraphBreakError):
+            compiled(program, fullgraph=True)(argument)
+
+
+def test_of_tensors(compiled):
+    torch = pytest.importorskip("torch")
+
+    class Cache:
+        def __init__(self):
+            self.tensor = torch.ones(2)
+
+    def of_argument(x):
+        reference = weakref.ref(x)
+        return reference() is x, reference() * 2, reference
+
+    def of_attribute(cache):
+        reference = weakref.ref(cache.tensor)
+        alive = reference() is cache.tensor
+        cache.tensor = None
+        return alive, reference() is None
+
+    def of_result(x):
+        return weakref.ref(x * 2)() is None
+
+    fast = compiled(of_argument, fullgraph=True)
+    for x in (torch.ones(2), torch.zeros(2)):
+        same, doubled, reference = fast(x)
+        assert same and torch.equal(doubled, x * 2) and reference is weakref.ref(x)
+    for program, make in ((of_attribute, Cache), (of_result, lambda: torch.ones(2))):
+        fast = compiled(program)
+        for _ in range(3):
+            assert fast(make()) == program(make())
