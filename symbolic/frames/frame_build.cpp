@@ -3,6 +3,7 @@
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -48,6 +49,8 @@ template <int index>
 void call_container(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   constexpr const char* kMethods[] = {"append", "extend", "add", "update"};
   ValuePtr item = frame.pop();
+  if (index == 1 && !is_iterable(item))
+    raise_error(ex, PyExc_TypeError, "Value after * must be an iterable, not " + type_name(item));
   call_method(ex, frame.peek(in.arg), kMethods[index], {item});
 }
 
@@ -65,6 +68,8 @@ void map_add(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 void dict_merge(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr mapping = frame.pop();
   ValuePtr target = frame.peek(in.arg);
+  const ValuePtr& upper = frame.peek(in.arg + 2);
+  require_mapping_argument(ex, upper ? upper : frame.peek(in.arg + 3), mapping);
   for (const ValuePtr& key : items_of(ex, call_method(ex, mapping, "keys"))) {
     if (target->contains(ex, key)) break_graph("CD0100", "a function that gets a keyword twice");
     target->set_item(ex, key, mapping->get_item(ex, key));
@@ -73,7 +78,13 @@ void dict_merge(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 
 // ---- unpacking
 
+void require_unpackable(Executor& ex, const ValuePtr& value) {
+  if (!is_iterable(value))
+    raise_error(ex, PyExc_TypeError, "cannot unpack non-iterable " + type_name(value) + " object");
+}
+
 std::vector<ValuePtr> unpacked(Executor& ex, const ValuePtr& sequence, size_t at_most) {
+  require_unpackable(ex, sequence);
   // An iterator is not asked for more than one item too many.
   if (!is_iterator_type(sequence->type()))
     if (auto items = sequence->unpack(ex)) return std::move(*items);
@@ -106,7 +117,9 @@ void unpack_sequence(Executor& ex, SymbolicFrame& frame, const Instruction& in) 
 
 void unpack_ex(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   size_t before = static_cast<size_t>(in.arg & 0xff), after = static_cast<size_t>(in.arg >> 8);
-  std::vector<ValuePtr> items = items_of(ex, frame.pop());
+  const ValuePtr sequence = frame.pop();
+  require_unpackable(ex, sequence);
+  std::vector<ValuePtr> items = items_of(ex, sequence);
   if (items.size() < before + after) raise_too_few(ex, "at least ", before + after, items.size());
   size_t rest_end = items.size() - after;
   for (size_t i = items.size(); i-- > rest_end;) frame.push(items[i]);

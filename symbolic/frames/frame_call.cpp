@@ -7,6 +7,7 @@
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/interop/moving_call.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -52,7 +53,9 @@ void call_kw(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 
 void call_function_ex(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr mapping = in.arg & 1 ? frame.pop() : nullptr;
-  CallArgs args{items_of(ex, frame.pop()), {}};
+  const ValuePtr iterable = frame.pop();
+  require_iterable_argument(ex, frame.peek(2) ? frame.peek(2) : frame.peek(1), iterable);
+  CallArgs args{items_of(ex, iterable), {}};
   if (mapping)
     for (const ValuePtr& key : items_of(ex, call_method(ex, mapping, "keys"))) {
       PyObject* name = constant_object(key);

@@ -12,6 +12,7 @@
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/text.h"
@@ -152,11 +153,13 @@ ValuePtr absolute(Executor& ex, const CallArgs& args) {
     return negative ? value->unary(ex, Op::UNARY_NEGATIVE) : value;
   }
   if (ValuePtr result = folded(ex, "abs", args)) return result;
+  require_special(ex, value, "__abs__", "bad operand type for abs(): '$0'");
   return call_method(ex, value, "__abs__");
 }
 ValuePtr round_value(Executor& ex, const CallArgs& args) {
   if (ValuePtr result = folded(ex, "round", args)) return result;
   auto bound = bind_arguments(ex, "round", args, {"number", "ndigits?"});
+  require_special(ex, bound[0], "__round__", "type $0 doesn't define __round__ method");
   return bound[1] ? call_method(ex, bound[0], "__round__", {bound[1]})
                   : call_method(ex, bound[0], "__round__");
 }

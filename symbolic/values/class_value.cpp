@@ -298,10 +298,11 @@ bool any_class(Executor& ex, const ValuePtr& classes, const char* function, Test
     return false;
   }
   if (object && PyType_Check(object)) return test(object);
-  if (object && std::string_view(function) == "isinstance")
-    break_graph("CD0216", "isinstance with " + classes->describe());
+  const bool is_instance = std::string_view(function) == "isinstance";
+  if (object && is_instance) break_graph("CD0216", "isinstance with " + classes->describe());
   raise_error(ex, PyExc_TypeError,
-              std::string(function) + "() arg 2 must be a type, a tuple of types, or a union");
+              std::string(function) + "() arg 2 must be a " +
+                  (is_instance ? "type, a tuple of types" : "class, a tuple of classes") + ", or a union");
 }
 
 bool check_subtype(Executor& ex, PyTypeObject* type, PyObject* cls) {

@@ -7,6 +7,7 @@
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/iterator.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -225,8 +226,7 @@ ValuePtr ListValue::get_attribute(Executor& ex, PyObject* name) {
 
 ValuePtr ListValue::get_item(Executor& ex, const ValuePtr& key) {
   if (PyType_IsSubtype(key->type(), &PySlice_Type)) return new_list(slice_items(ex, key, items(ex)));
-  if (!is_integer_value(key) && !lookup_special(ex, key, "__index__"))
-    raise_error(ex, PyExc_TypeError, "list indices must be integers or slices, not " + type_name(key));
+  require_index(ex, "list", key);
   Py_ssize_t count = static_cast<Py_ssize_t>(size(ex));
   return item(ex, static_cast<size_t>(sequence_index(ex, key, count, "list index out of range")));
 }
@@ -240,8 +240,7 @@ void ListValue::refuse_finalizer(const ValuePtr& item) const {
 
 void ListValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
   if (PyType_IsSubtype(key->type(), &PySlice_Type)) return set_slice(ex, key, value);
-  if (!is_integer_value(key) && !lookup_special(ex, key, "__index__"))
-    raise_error(ex, PyExc_TypeError, "list indices must be integers or slices, not " + type_name(key));
+  require_index(ex, "list", key);
   Py_ssize_t index =
       sequence_index(ex, key, static_cast<Py_ssize_t>(size(ex)), "list assignment index out of range");
   std::vector<ValuePtr>& items = mutable_items(ex);

@@ -37,8 +37,9 @@ ValuePtr repeated(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr&
     const PySequenceMethods* methods = value->type()->tp_as_sequence;
     return methods && methods->sq_repeat;
   };
-  const bool is_left = repeats(left);
+  const bool is_left = repeats(left), in_place = nb_op != plain_number_operation(nb_op);
   if (!is_left && !repeats(right)) return nullptr;
+  if (!is_left && in_place && left->type()->tp_as_sequence) return nullptr;
   const ValuePtr &sequence = is_left ? left : right, &count = is_left ? right : left;
   if (is_integer_value(count)) return nullptr;
   const PyNumberMethods* methods = count->type()->tp_as_number;
@@ -46,6 +47,22 @@ ValuePtr repeated(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr&
     raise_error(ex, PyExc_TypeError,
                 absl::Substitute("can't multiply sequence by non-int of type '$0'", type_name(count)));
   return sequence->binary(ex, nb_op, ex.constant_int(index_argument(ex, count)), !is_left);
+}
+
+// A list, tuple, str or bytes and what is none: PySequence_Concat's words.
+[[noreturn]] void raise_unsupported(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
+  const std::string of = type_name(left), other = type_name(right);
+  PyTypeObject* type = left->type();
+  if (plain_number_operation(nb_op) == kNbAdd) {
+    if (type == &PyBytes_Type)
+      raise_error(ex, PyExc_TypeError, absl::Substitute("can't concat $0 to bytes", other));
+    if (type == &PyList_Type || type == &PyTuple_Type || type == &PyUnicode_Type)
+      raise_error(ex, PyExc_TypeError,
+                  absl::Substitute("can only concatenate $0 (not \"$1\") to $0", of, other));
+  }
+  const char* symbol = nb_op == kNbPower ? "** or pow()" : number_symbol(nb_op);
+  raise_error(ex, PyExc_TypeError,
+              absl::Substitute("unsupported operand type(s) for $0: '$1' and '$2'", symbol, of, other));
 }
 
 }  // namespace
@@ -57,9 +74,7 @@ ValuePtr binary_operation(Executor& ex, int nb_op, const ValuePtr& left, const V
   if (ValuePtr result = plain_binary(ex, plain, left, right)) return result;
   if (plain == kNbMultiply)
     if (ValuePtr result = repeated(ex, nb_op, left, right)) return result;
-  raise_error(ex, PyExc_TypeError,
-              absl::Substitute("unsupported operand type(s) for $0: '$1' and '$2'", number_symbol(nb_op),
-                               type_name(left), type_name(right)));
+  raise_unsupported(ex, nb_op, left, right);
 }
 
 ValuePtr compare_operation(Executor& ex, int py_op, const ValuePtr& left, const ValuePtr& right) {

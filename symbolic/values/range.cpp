@@ -4,6 +4,7 @@
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/iterator.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/sym_int.h"
@@ -110,6 +111,7 @@ ValuePtr RangeValue::get_item(Executor& ex, const ValuePtr& key) {
     return std::make_shared<RangeValue>(start_ + Sym(bounds.start * step_), start_ + Sym(bounds.stop * step_),
                                         step_ * bounds.step);
   }
+  require_index(ex, "range", key);
   return at(ex,
             sequence_index(ex, key, static_cast<Py_ssize_t>(count(ex)), "range object index out of range"));
 }

@@ -3,6 +3,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/iterator.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -88,6 +89,7 @@ ValuePtr TupleValue::get_attribute(Executor& ex, PyObject* name) {
 
 ValuePtr TupleValue::get_item(Executor& ex, const ValuePtr& key) {
   if (PyType_IsSubtype(key->type(), &PySlice_Type)) return new_tuple(slice_items(ex, key, items(ex)));
+  require_index(ex, "tuple", key);
   guard_length(ex);
   return item(ex, static_cast<size_t>(sequence_index(ex, key, static_cast<Py_ssize_t>(items_.size()),
                                                      "tuple index out of range")));

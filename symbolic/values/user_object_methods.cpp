@@ -8,6 +8,7 @@
 #include "symbolic/values/dict.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
+#include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
@@ -96,6 +97,9 @@ bool UserObjectValue::contains(Executor& ex, const ValuePtr& item) {
     return is_true(ex, method->call(ex, positional({item})));
   if (storage_) return storage_->contains(ex, item);
   // _PySequence_IterSearch
+  if (!is_iterable(shared_from_this()))
+    raise_error(ex, PyExc_TypeError,
+                "argument of type '" + type_name(shared_from_this()) + "' is not iterable");
   for (const ValuePtr& other : items_of(ex, shared_from_this()))
     if (values_equal(ex, other, item)) return true;
   return false;

@@ -1,0 +1,18 @@
+// What Python's opcodes ask of an operand's class before they use it, with the words of their errors.
+#pragma once
+
+#include "symbolic/capture/value.h"
+
+namespace cdynamo::symbolic {
+
+// Whether iter() takes objects of its class.
+bool is_iterable(const ValuePtr& value);
+// f(*iterable) and f(**mapping): raise TypeError where the operand is none. For callables other than functions Python does.
+void require_iterable_argument(Executor& ex, const ValuePtr& callable, const ValuePtr& operand);
+void require_mapping_argument(Executor& ex, const ValuePtr& callable, const ValuePtr& operand);
+// sequence[key], which is no slice, of a builtin class.
+void require_index(Executor& ex, const char* sequence, const ValuePtr& key);
+// Raises TypeError with `message`, $0 for the name of the class, where that has no such method.
+void require_special(Executor& ex, const ValuePtr& value, const char* name, const char* message);
+
+}  // namespace cdynamo::symbolic
