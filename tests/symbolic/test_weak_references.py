@@ -74,7 +74,7 @@ def in_turn():
 
 
 def values():
-    return VALUES["root"].value, VALUES.get("leaf"), "root" in VALUES, [node.value for node in VALUES.values()]
+    return VALUES["root"].value, VALUES.get("leaf"), "root" in VALUES, [*(node.value for node in VALUES.values())]
 
 
 def members():
