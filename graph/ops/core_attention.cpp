@@ -44,11 +44,6 @@ Tensor attention_weights(Derivative& d, Tensor query, Tensor key, int mask) {
   return shifted / where(seen, sum(shifted, {-1}, true), 1.0);
 }
 
-// From the gradient of the weights to that of the scores.
-Tensor softmax_gradient(Tensor weights, Tensor grad) {
-  return weights * (grad - sum(weights * grad, {-1}, true));
-}
-
 // Sums what the mask was broadcast over.
 Tensor mask_gradient(Tensor scores_grad, Tensor mask) {
   Dims broadcast;
@@ -71,7 +66,7 @@ void sdpa_derivative(Derivative& d) {
   if (!d.args.has("attn_mask")) return;
   Tensor weights = attention_weights(d, to_compute(d.operand(0)), to_compute(d.operand(1)), 3);
   Tensor weights_grad = matmul(to_compute(d.grad()), transpose(to_compute(d.operand(2)), -1, -2));
-  d.set(3, mask_gradient(softmax_gradient(weights, weights_grad), d.operand(3)));
+  d.set(3, mask_gradient(softmax_gradient(weights, weights_grad, -1), d.operand(3)));
 }
 
 // With P the weights, G the gradient that came in, c the scale, dP = G V', D = rowsum(P dP), dS = P (dP - D), the results are
@@ -92,7 +87,7 @@ void sdpa_backward_derivative(Derivative& d) {
   Tensor of_scores = (matmul(to_query, turned(key)) + matmul(query, turned(to_key))) * scale;
   Tensor mean = row_sum(of_scores * weights), of_weights_grad = weights * (of_scores - mean);
   Tensor of_weights = matmul(grad, turned(to_value)) + of_scores * shifted - mean * weights_grad;
-  Tensor through_scores = softmax_gradient(weights, of_weights);
+  Tensor through_scores = softmax_gradient(weights, of_weights, -1);
   auto set = [&](int i, Tensor x) { d.set(i, cast(x, d.operand(i).dtype())); };
   set(0, matmul(weights, to_value) + matmul(of_weights_grad, value));
   set(1, (matmul(scores_grad, to_key) + matmul(through_scores, key)) * scale);

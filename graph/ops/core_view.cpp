@@ -138,9 +138,9 @@ void pad_derivative(Derivative& d) {
 // As eager computes it.
 void softmax_derivative(Derivative& d) {
   Tensor result = to_compute(d.result()), grad = to_compute(d.grad());
-  const Dims dims{d.args.constant("dim")};
-  d.set(1, d.args.boolean("logarithm") ? grad - exp(result) * sum(grad, dims, true)
-                                       : result * (grad - sum(grad * result, dims, true)));
+  const int64_t dim = d.args.constant("dim");
+  d.set(1, d.args.boolean("logarithm") ? grad - exp(result) * sum(grad, {dim}, true)
+                                       : softmax_gradient(result, grad, dim));
 }
 
 void unit_strides_derivative(Derivative& d) {

@@ -44,6 +44,10 @@ Tensor with_softmax_gradient(Tensor x, Tensor source, int64_t dim, bool logarith
   return wrap(*x.builder, x.builder->call1("core.softmax", {x.value, source.value, Sym(dim), logarithm}));
 }
 
+Tensor softmax_gradient(Tensor result, Tensor grad, int64_t dim) {
+  return result * (grad - sum(result * grad, {dim}, true));
+}
+
 Tensor root(Tensor x) {
   Tensor zero = eq(x, 0);
   return where(zero, 0.0, sqrt(where(zero, 1.0, x)));

@@ -79,6 +79,8 @@ Tensor with_slope(Tensor x, Tensor source, Tensor slope);
 // x, the softmax of `source` along `dim` (or its logarithm), with the gradient that eager computes from what it has saved, the
 // result.
 Tensor with_softmax_gradient(Tensor x, Tensor source, int64_t dim, bool logarithm);
+// From the gradient of a softmax's result to that of its operand.
+Tensor softmax_gradient(Tensor result, Tensor grad, int64_t dim);
 // The square root, whose gradient at 0 is 0 where that of sqrt is infinite: of sums of squares.
 Tensor root(Tensor x);
 // The norm of order p over `dims`, computed in x's dtype; its gradient at 0 is 0.

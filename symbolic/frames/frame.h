@@ -73,6 +73,8 @@ class SymbolicFrame {
   }
   // peek(1) is the top of the stack.
   ValuePtr& peek(size_t depth) { return stack[stack.size() - depth]; }
+  // What is called, in the upper or the lower of a call's two slots (`depth`: of the upper one); the other one is empty.
+  ValuePtr& callable(size_t depth) { return peek(depth + 1) ? peek(depth + 1) : peek(depth); }
   std::vector<ValuePtr> pop_many(size_t count);
   void jump(int target) { next_pc = target; }
 

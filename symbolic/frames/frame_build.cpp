@@ -68,8 +68,7 @@ void map_add(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 void dict_merge(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr mapping = frame.pop();
   ValuePtr target = frame.peek(in.arg);
-  const ValuePtr& upper = frame.peek(in.arg + 2);
-  require_mapping_argument(ex, upper ? upper : frame.peek(in.arg + 3), mapping);
+  require_mapping_argument(ex, frame.callable(in.arg + 2), mapping);
   for (const ValuePtr& key : items_of(ex, call_method(ex, mapping, "keys"))) {
     if (target->contains(ex, key)) break_graph("CD0100", "a function that gets a keyword twice");
     target->set_item(ex, key, mapping->get_item(ex, key));

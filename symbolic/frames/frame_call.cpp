@@ -54,7 +54,7 @@ void call_kw(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 void call_function_ex(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr mapping = in.arg & 1 ? frame.pop() : nullptr;
   const ValuePtr iterable = frame.pop();
-  require_iterable_argument(ex, frame.peek(2) ? frame.peek(2) : frame.peek(1), iterable);
+  require_iterable_argument(ex, frame.callable(1), iterable);
   CallArgs args{items_of(ex, iterable), {}};
   if (mapping)
     for (const ValuePtr& key : items_of(ex, call_method(ex, mapping, "keys"))) {
