@@ -396,6 +396,8 @@ bool CodeCache::is_left_to_python(const CaptureResult& capture, const CallSignat
                                   const symbolic::Roots& roots) const {
   if (capture.end == End::kSkipFrame) return true;
   if (!is_empty(capture) || global_config().keep_empty_graphs) return false;
+  // What else Python runs meanwhile (finalizers, import hooks) would be taken for the program's, which is to be one graph.
+  if (owner_.config()->fullgraph && !signature.form.bound) return false;
   // A helper without tensors is as well off in Python; replaying its side effects would need guards on what
   // it changes.
   if (capture.end == End::kReturn) return signature.form.bound || capture.effects.empty();

@@ -91,7 +91,8 @@ struct Copier {
     const bool plain_ordered = type == ordered_dict_type() && !value->source;
     if (type == &PyDict_Type || plain_ordered || type == default_dict_type()) return copy_dict(value);
     if (type == deque_type()) return copy_deque(value);
-    if (type == &PySet_Type) return new_set(ex, parts(set_in(value)->items(ex)), &PySet_Type);
+    if (type == &PySet_Type)
+      return memo[value.get()] = new_set(ex, parts(set_in(value)->items(ex)), &PySet_Type);
     if (UserObjectValue* object = plain_instance(ex, value)) return copy_instance(value, *object);
     if (is_plain_named_tuple(ex, value)) return copy_named_tuple(value);
     if (ValuePtr array = copy_of_array(ex, value, deep, arrays)) return memo[value.get()] = array;

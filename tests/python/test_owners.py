@@ -443,3 +443,27 @@ def test_models_that_are_optimized_and_deleted():
     for _ in range(5):
         run()
     assert sys.getallocatedblocks() - blocks < 300
+
+
+def test_what_is_finalized_meanwhile_is_not_of_the_one_graph(monkeypatch):
+    class Node:
+        def __del__(self):
+            finalized.append(locals())  # breaks a graph
+
+    def program(x):
+        return [[x, i] for i in range(100)]
+
+    finalized, failed = [], []
+    monkeypatch.setattr(sys, "unraisablehook", failed.append)
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    threshold = gc.get_threshold()
+    for x in range(3):
+        node = Node()
+        node.itself = node
+        del node
+        gc.set_threshold(1)
+        try:
+            assert compiled(x) == program(x)
+        finally:
+            gc.set_threshold(*threshold)
+    assert finalized and not failed

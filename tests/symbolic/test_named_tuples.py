@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import gc
 
 import pytest
 from values_check import check
@@ -50,7 +49,6 @@ def test_in_one_graph(fn, args):
 
 
 def test_each_call_gives_a_class_of_its_own():
-    gc.collect()  # what else there is to finalize is not finalized within a call that is to be one graph
     compiled = cdynamo.optimize(handed_out, fullgraph=True)
     seen = set()
     for x in (1, 2, 1):
