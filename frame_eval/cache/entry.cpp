@@ -52,7 +52,7 @@ PyRef Entry::run(Owner& owner, const symbolic::Roots& roots, Bindings& bindings,
   outputs.clear();
   bindings.owned.clear();
   owned.drop();
-  return continuation->run(owner.shared_from_this(), roots, std::move(results));
+  return continuation->run(owner.shared_from_this(), roots, std::move(results), owned.locals);
 }
 
 }  // namespace cdynamo::frame_eval

@@ -61,12 +61,13 @@ PyObject* call_once(PyObject* function, const OwnerPtr& owner, PyObject* const* 
 }  // namespace
 
 PyRef finish_resumptions(PyRef result, const OwnerPtr& owner) {
-  PyRef locals;  // to the function's end, or until a frame has newer ones
+  PyRef locals;  // to the function's end, or until a frame takes them for its own or has newer ones
   while (result && is_resumption(result.get())) {
     WaitingFrame frame = take_frame(std::move(result));
     if (frame.locals) locals = std::move(frame.locals);
     const std::vector<PyRef> cells = cells_freed_last(frame);
-    const OwnedArguments arguments{frame.arguments.data(), static_cast<Py_ssize_t>(frame.arguments.size())};
+    const OwnedArguments arguments{frame.arguments.data(), static_cast<Py_ssize_t>(frame.arguments.size()),
+                                   frame.owns_locals ? &locals : nullptr};
     result = PyRef::steal(call_once(frame.function.get(), owner, arguments.slots,
                                     static_cast<size_t>(arguments.count), nullptr, arguments, false));
     arguments.drop();

@@ -48,6 +48,8 @@ Py_ssize_t cdynamo_count_arguments(const PyCodeObject* code);
 // The dict that locals(), exec and their like have made of the Python frame that runs now, which holds what the frame's
 // locals held then until the frame ends; null where there is none (3.13: never). Borrowed.
 PyObject* cdynamo_running_locals(PyThreadState* tstate);
+// Makes `locals`, a reference that is handed over, that dict of a frame that has not begun.
+void cdynamo_give_locals(CdynamoFrame* frame, PyObject* locals);
 // Its code is that of a generator, a coroutine or an asynchronous generator.
 int cdynamo_frame_is_generator(CdynamoFrame* frame);
 // A trace function of this thread (sys.settrace: debuggers, coverage) or a tool of sys.monitoring that looks

@@ -24,6 +24,8 @@ PyObject* cdynamo_running_locals(PyThreadState* tstate) {
   return frame ? frame->f_locals : NULL;
 }
 
+void cdynamo_give_locals(CdynamoFrame* frame, PyObject* locals) { Py_XSETREF(frame->f_locals, locals); }
+
 int cdynamo_frame_is_fresh(CdynamoFrame* frame) {
   return frame->owner == FRAME_OWNED_BY_THREAD && !frame->frame_obj &&
          frame->prev_instr == _PyCode_CODE(frame->f_code) - 1;

@@ -56,6 +56,11 @@ PyObject* cdynamo_running_locals(PyThreadState* tstate) {
   return NULL;  // frame.f_locals is a view of the frame
 }
 
+void cdynamo_give_locals(CdynamoFrame* frame, PyObject* locals) {
+  (void)frame;
+  Py_DECREF(locals);
+}
+
 unsigned cdynamo_type_version(PyTypeObject* type) {
   return PyUnstable_Type_AssignVersionTag(type) ? type->tp_version_tag : 0;
 }

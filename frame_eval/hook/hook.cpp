@@ -58,7 +58,9 @@ PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
   symbolic::drop_moved_arguments(code);
   if (code == code_to_let_pass) {
     code_to_let_pass = nullptr;
-    std::exchange(owned_by_let_pass, {}).drop();  // the frame has references of its own
+    const OwnedArguments owned = std::exchange(owned_by_let_pass, {});
+    owned.drop();  // the frame has references of its own
+    if (owned.locals && *owned.locals) cdynamo_give_locals(frame, owned.locals->release());
     return cdynamo_run_default(tstate, frame, throw_flag);
   }
   PyObject* result = nullptr;

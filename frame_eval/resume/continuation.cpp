@@ -176,7 +176,8 @@ PyRef FrameMaker::callee(std::vector<PyRef>& values) const {
 class PythonContinuation : public Continuation {
  public:
   explicit PythonContinuation(const symbolic::CaptureResult& capture);
-  PyRef run(const OwnerPtr& owner, const symbolic::Roots& roots, std::vector<PyRef> values) override;
+  PyRef run(const OwnerPtr& owner, const symbolic::Roots& roots, std::vector<PyRef> values,
+            PyRef* locals) override;
 
  private:
   std::vector<FrameMaker> frames_;  // outermost first
@@ -191,7 +192,7 @@ PythonContinuation::PythonContinuation(const symbolic::CaptureResult& capture) {
 }
 
 PyRef PythonContinuation::run(const OwnerPtr& owner, const symbolic::Roots& roots,
-                              std::vector<PyRef> values) {
+                              std::vector<PyRef> values, PyRef* locals) {
   PyRef inner = frames_.back().callee(values);
   for (size_t i = frames_.size(); --i > 0;) {
     WaitingFrame frame = frames_[i].make(nullptr, nullptr, values);
@@ -201,7 +202,7 @@ PyRef PythonContinuation::run(const OwnerPtr& owner, const symbolic::Roots& root
   WaitingFrame frame = frames_[0].make(roots.globals, roots.closure, values);
   if (inner) frame.arguments.push_back(inner.release());
   values.clear();
-  return run_frame(owner, std::move(frame));
+  return run_frame(owner, std::move(frame), locals);
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ class Continuation {
   virtual ~Continuation() = default;
   // `values`: the results of the capture (null: an empty slot of a stack). They are
   // the running code's alone once it has begun. Of `roots`, the arguments are not looked at. Whatever Python
-  // calls on the way is compiled for `owner`.
+  // calls on the way is compiled for `owner`. `locals`: OwnedArguments'.
   virtual PyRef run(const std::shared_ptr<Owner>& owner, const symbolic::Roots& roots,
-                    std::vector<PyRef> values) = 0;
+                    std::vector<PyRef> values, PyRef* locals) = 0;
 };
 
 }  // namespace cdynamo::frame_eval

@@ -40,6 +40,7 @@ struct Resumption {
   PyObject_HEAD PyObject* function;
   PyObject* arguments;  // a list
   PyObject* locals;     // or null
+  bool owns_locals;
 };
 
 PyTypeObject* resumption_type();
@@ -69,6 +70,7 @@ void take_apart(PyObject* parts, const Resumption& inner) {
 PyRef resume(ResumePoint& self, PyObject* parts) {
   PyRef code = PyRef::borrow(self.code);
   PyRef locals = PyRef::borrow(cdynamo_running_locals(PyThreadState_Get()));
+  const bool owns_locals = bool(locals);
   const Py_ssize_t size = PyList_GET_SIZE(parts);
   PyObject* last = size > 0 ? PyList_GET_ITEM(parts, size - 1) : nullptr;
   if (last && is_resumption(last)) {
@@ -86,6 +88,7 @@ PyRef resume(ResumePoint& self, PyObject* parts) {
   waiting->function = function.release();
   waiting->arguments = Py_NewRef(parts);
   waiting->locals = locals.release();
+  waiting->owns_locals = owns_locals;
   return resumption;
 }
 
@@ -200,7 +203,7 @@ bool is_resumption(PyObject* object) { return Py_IS_TYPE(object, resumption_type
 
 WaitingFrame take_frame(PyRef resumption) {
   auto* self = reinterpret_cast<Resumption*>(resumption.get());
-  WaitingFrame frame{PyRef::borrow(self->function), {}, PyRef::borrow(self->locals)};
+  WaitingFrame frame{PyRef::borrow(self->function), {}, PyRef::borrow(self->locals), self->owns_locals};
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->arguments); ++i)
     frame.arguments.push_back(Py_NewRef(PyList_GET_ITEM(self->arguments, i)));
   return frame;

@@ -185,6 +185,14 @@ bool sees_locals(PyCodeObject* code) {
   return names_one_of(code, kFrameGetters) || names_one_of(code, {"vars", "eval", "exec", "dir"});
 }
 
+bool writes_locals(PyCodeObject* code, const Program& program) {
+  if (PY_VERSION_HEX >= 0x030D0000 || !names_one_of(code, {"eval", "exec"})) return false;
+  return std::ranges::any_of(program.code, [&](const Instruction& instruction) {
+    return instruction.op == Op::LOAD_GLOBAL && !instruction.value &&
+           is_one_of(PyTuple_GET_ITEM(code->co_names, instruction.arg), {"eval", "exec"});
+  });
+}
+
 bool keeps_frame(PyCodeObject* code, const Program& program) {
   if (!names_one_of(code, kFrameGetters) && !names_one_of(code, kMemoryReaders)) return false;
   for (int at = 0; at < count_of(program); ++at) {

@@ -16,6 +16,8 @@ std::vector<Loop> find_loops(const Program& program);
 
 // Whether it names a function that sees all of its caller's locals (eval, vars, sys._getframe ...).
 bool sees_locals(PyCodeObject* code);
+// Whether it calls eval or exec by these names and they write to a dict of its frame, which is read again later (before 3.13).
+bool writes_locals(PyCodeObject* code, const Program& program);
 
 // Whether it names a function whose result shows the locals of the frame later on. Where it is about to raise an exception does not
 // count (what pytest makes of `assert` looks at locals() there).
