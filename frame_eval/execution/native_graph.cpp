@@ -246,7 +246,9 @@ void NativeGraph::note_stale_calls() {
 // Copies, with the same strides, of what the graph is about to overwrite and higher derivatives may read.
 std::vector<PyRef> NativeGraph::copies_of_overwritten(const Bindings& bindings) const {
   std::vector<PyRef> copies;
-  if (!training_) return copies;
+  if (!training_ || training_->overwritten().empty()) return copies;
+  const WithGradMode with_history;  // the gradients of the inputs go through them, in whatever mode the call was made
+  if (with_history.failed()) throw symbolic::PythonError{};
   for (int input : training_->overwritten()) {
     const PyRef tensor = as_tensor(bindings.inputs[input]);
     if (!tensor) throw symbolic::PythonError{};

@@ -249,3 +249,40 @@ def test_data_that_is_replaced_before_the_backward(other):
                 torch.autograd.grad(result, x, create_graph=True)
         else:
             torch.testing.assert_close(torch.autograd.grad(result, x)[0], expected)
+
+
+# ---- parameters that are updated in the call that uses them ---------------------------------------------------------------
+
+
+def closed_step(x, w):
+    with torch.enable_grad():
+        y = (x * w).sum(1)
+    w.mul_(2)
+    return y
+
+
+def step_after_a_break(x, w):
+    with torch.no_grad():
+        cdynamo.graph_break()
+    y = (x * w).sum(1)
+    with torch.no_grad():
+        w.mul_(2)
+    return y
+
+
+@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize("step", [closed_step, step_after_a_break])
+def test_an_updated_parameter_has_its_gradient_whatever_mode_the_call_is_made_in(step, backend):
+    x, w = torch.randn(1, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
+    before = w.detach().clone().requires_grad_()
+    wanted = torch.autograd.grad((x * before).sum(), (x, before))
+    with torch.set_grad_enabled(step is not closed_step):
+        y = cdynamo.optimize(step, backend=backend)(x, w)
+    assert torch.equal(w, 2 * before)
+    try:
+        found = torch.autograd.grad(y.sum(), (x, w))
+    except RuntimeError as error:  # as eager, where the backend's operators save what was written to
+        assert backend == "eager" and "modified by an inplace operation" in str(error)
+    else:
+        for gradient, expected in zip(found, wanted):
+            torch.testing.assert_close(gradient, expected)
