@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <queue>
+#include <ranges>
 #include <set>
 
 #include "graph/op.h"
@@ -241,8 +242,10 @@ class Partitioner {
   // What the program may write to after the forward, since eager has saved something else, is not read again: of
   // `(x > 0) * y` eager keeps the mask, and so do we. Which inputs and results eager saves is told by calls of the program: those
   // that derivatives read, and operands of calls whose inside is read (where eager has one operator, it saves the
-  // operand). Small ones (a bias) are read again all the same: in place of them something large would be stored.
+  // operand). Small ones (a bias) that lead to something that is read are read again all the same: in place of them something large
+  // would be stored.
   void find_saved() {
+    const std::vector<bool> leads_on = nodes_before_needed();
     std::vector<bool> is_needed(graph_.next_value_id());
     for (const Value* value : needed_) {
       is_needed[value->id] = true;
@@ -257,8 +260,22 @@ class Partitioner {
         if (is_inside && is_needed[operand->id] && !is_its_result) note_operands(*operand->node, visited);
         const double bytes = bytes_of(*graph_.sym, base_of(operand)->type);
         const bool is_small = 8 * bytes < bytes_of(*graph_.sym, node->results.at(0)->type);
-        if (node->region || node->user_call < 0 || (is_small && !is_view(*node))) note_saved(operand);
+        const bool is_read_again = is_small && !is_view(*node) && leads_on[node->results.at(0)->id];
+        if (node->region || node->user_call < 0 || is_read_again) note_saved(operand);
       });
+  }
+
+  // By the id of a node's first result.
+  std::vector<bool> nodes_before_needed() const {
+    std::vector<bool> leads(graph_.next_value_id());  // by value id
+    for (const Value* value : needed_) leads[value->id] = true;
+    for (const auto& node : std::views::reverse(graph_.nodes)) {
+      const bool any =
+          std::ranges::any_of(node->results, [&](const Value* result) { return leads[result->id]; });
+      leads[node->results.at(0)->id] = any;
+      if (any) for_each_operand(*node, [&](Value*& operand) { leads[operand->id] = true; });
+    }
+    return leads;
   }
 
   void find_exposed(const PartitionOptions& options) {

@@ -411,7 +411,8 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
   }
   if (code()->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))
     break_graph("CD0102", describe());
-  if (writes_locals(code(), decoded(code())->program)) break_graph("CD0219", describe() + ", which calls eval or exec");
+  if (writes_locals(code(), decoded(code())->program))
+    break_graph("CD0219", describe() + ", which calls eval or exec");
   guard_code(ex);
   return run_function(ex, *this, bind_call(ex, *this, args), is_linked);
 }

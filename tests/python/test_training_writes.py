@@ -142,6 +142,15 @@ def test_operators_of_pytorch_s_own_read_what_eager_saves(function):
     assert gradients(cdynamo.optimize(function)) == gradients(function)
 
 
+def test_what_another_call_reads_and_nobody_differentiates_is_not_read_for_the_backward():
+    function = cdynamo.optimize(lambda x, mask: (mask * mask * x, mask.nonzero()))  # eager keeps mask * mask
+    x, mask = leaf(6).detach().view(2, 3).requires_grad_(), torch.tensor([True, False, True])
+    result, _ = function(x, mask)
+    mask.zero_()
+    result.sum().backward()
+    assert x.grad.tolist() == [[1, 0, 1], [1, 0, 1]]
+
+
 def test_what_was_written_to_stays_refused_after_another_backward():
     x, y = leaf(3), leaf(3)
     a, b = cdynamo.optimize(lambda x, y: (x * x, y * y))(x, y)
