@@ -1,5 +1,6 @@
 #include "frame_eval/cache/passes_arrays.h"
 
+#include "symbolic/interop/iterator_access.h"
 #include "symbolic/interop/py_ref.h"
 #include "symbolic/interop/tensor_access.h"
 
@@ -30,10 +31,8 @@ bool holds_array(PyObject* object, int depth) {
   }
   if (Py_TYPE(object) == &PyRangeIter_Type) return false;
   if (!is_plain_iterator(Py_TYPE(object))) return Py_TYPE(object)->tp_iternext != nullptr;
-  const PyRef parts = PyRef::steal(PyObject_CallMethod(object, "__reduce__", nullptr));
-  if (!parts) PyErr_Clear();
-  const bool known = parts && PyTuple_Check(parts.get()) && PyTuple_GET_SIZE(parts.get()) > 1;
-  return known && holds_array(PyTuple_GET_ITEM(parts.get(), 1), depth);
+  const PyRef parts = symbolic::reduced(object);
+  return parts && holds_array(PyTuple_GET_ITEM(parts.get(), 1), depth);
 }
 
 }  // namespace

@@ -40,14 +40,11 @@ const Row* find(PyTypeObject* type) {
   return nullptr;
 }
 
-// (what makes it, its arguments, its state where it has one)
-PyRef reduced(PyObject* iterator) {
-  static PyObject* name = PyUnicode_InternFromString("__reduce__");
-  PyRef parts = PyRef::steal(PyObject_CallMethodNoArgs(iterator, name));
-  if (!parts) PyErr_Clear();
-  const bool is_known = parts && PyTuple_CheckExact(parts.get()) && PyTuple_GET_SIZE(parts.get()) >= 2 &&
-                        PyTuple_CheckExact(PyTuple_GET_ITEM(parts.get(), 1));
-  return is_known ? std::move(parts) : PyRef();
+// `__reduce__` looks for `iter` among the builtins: where keys there are no strings, they may have an __eq__ of the program's.
+bool may_reduce() {
+  if (PyArg_ValidateKeywordArguments(PyEval_GetBuiltins())) return true;
+  PyErr_Clear();
+  return false;
 }
 
 struct Place {
@@ -68,6 +65,20 @@ bool find_place(PyObject* iterator, Place& place) {
 }
 
 }  // namespace
+
+PyRef reduced(PyObject* iterator) {
+  static PyObject* name = PyUnicode_InternFromString("__reduce__");
+  // Python code runs all the same where a key is of a class derived from str.
+  thread_local bool is_looking = false;
+  if (is_looking || !may_reduce()) return {};
+  is_looking = true;
+  PyRef parts = PyRef::steal(PyObject_CallMethodNoArgs(iterator, name));
+  is_looking = false;
+  if (!parts) PyErr_Clear();
+  const bool is_known = parts && PyTuple_CheckExact(parts.get()) && PyTuple_GET_SIZE(parts.get()) >= 2 &&
+                        PyTuple_CheckExact(PyTuple_GET_ITEM(parts.get(), 1));
+  return is_known ? std::move(parts) : PyRef();
+}
 
 IteratorKind iterator_kind(PyObject* iterator) {
   const Row* row = find(Py_TYPE(iterator));

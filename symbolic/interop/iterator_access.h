@@ -16,6 +16,8 @@ enum class IteratorKind {
 IteratorKind iterator_kind(PyObject* iterator);
 
 // All give null, without an error, where there is no such thing.
+// What makes it, the arguments of that, and its state where it has one.
+PyRef reduced(PyObject* iterator);
 // kSequence: the item that it gives after so many others.
 PyRef upcoming_item(PyObject* iterator, Py_ssize_t after);
 // kSequence: how many are left, as an int.

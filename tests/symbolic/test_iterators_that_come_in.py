@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
+import contextlib
 import copy
 
 import numpy as np
@@ -297,3 +299,38 @@ def test_others_are_left_to_python():
             got, plain = cdynamo.optimize(take)(make()), take(make())
             assert got[0] == plain[0]
             np.testing.assert_array_equal(got[1], plain[1])
+
+
+@pytest.mark.parametrize("base", [object, str])
+def test_builtins_whose_keys_compare_in_python(base):
+    """`__reduce__` of an iterator, by which it is looked into, finds `iter` among the builtins."""
+
+    class Key(base):
+        def __new__(cls, iterator):
+            return base.__new__(cls, *(["iter"] if base is str else []))
+
+        def __init__(self, iterator):
+            self.iterator = iterator
+
+        def __hash__(self):
+            return hash("iter")
+
+        def __eq__(self, other):
+            compared.append(list(self.iterator))
+            return other == "iter" if base is object else str.__eq__(self, other)
+
+    def program():
+        iterator = iter([1, 2, 3])
+        names, function = builtins.__dict__, iter
+        try:
+            del names["iter"]
+            names[Key(iterator)] = function
+            return iterator.__reduce__() == (function, ([],))
+        finally:
+            with contextlib.suppress(KeyError):
+                del names["iter"]
+            names["iter"] = function
+
+    compared: list = []
+    expected = program()
+    assert cdynamo.optimize(program)() is expected is True
