@@ -191,8 +191,8 @@ PythonContinuation::PythonContinuation(const symbolic::CaptureResult& capture) {
   }
 }
 
-PyRef PythonContinuation::run(const OwnerPtr& owner, const symbolic::Roots& roots,
-                              std::vector<PyRef> values, PyRef* locals) {
+PyRef PythonContinuation::run(const OwnerPtr& owner, const symbolic::Roots& roots, std::vector<PyRef> values,
+                              PyRef* locals) {
   PyRef inner = frames_.back().callee(values);
   for (size_t i = frames_.size(); --i > 0;) {
     WaitingFrame frame = frames_[i].make(nullptr, nullptr, values);

@@ -25,7 +25,7 @@ PyRef resume_point(const std::shared_ptr<OriginalCode>& original, const EntryPoi
 struct WaitingFrame {
   PyRef function;
   std::vector<PyObject*> arguments;
-  PyRef locals;  // what cdynamo_running_locals gave for the frame before, or null
+  PyRef locals;              // what cdynamo_running_locals gave for the frame before, or null
   bool owns_locals = false;  // else they are those of a frame that this one called
 };
 // A static type, made ready when it is first needed; null, with an error set: it cannot be.
