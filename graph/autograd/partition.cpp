@@ -187,7 +187,7 @@ class Partitioner {
     if (must_keep(*value->node) || is_of_exposed_[value->id]) return false;
     if (recomputed[value->id]) return true;
     if (value->node->region) return leaves_region_[value->id] != kForOthers;
-    return !is_dear(*value->node) && !in_memory_[value->id];
+    return !is_dear(*value->node) && (!in_memory_[value->id] || may_be_written_to(base_of(value)));
   }
 
   // Inputs are there anyway; what the forward does not store has to be written too; of a view its base is
@@ -199,10 +199,19 @@ class Partitioner {
       return is_saved_by_eager_[value->id] ? 1e-3 * bytes : kInfinity;
     }
     if (is_inside_region(value)) return kInfinity;
-    if (is_given_back_[base_of(value)->id] && !is_saved_by_eager_[base_of(value)->id])
-      return kWritable * bytes;
+    if (may_be_written_to(base_of(value))) return kWritable * bytes;
     if (is_view(*value->node)) return 2.5 * bytes;
     return in_memory_[value->id] || is_dear(*value->node) ? bytes : 2 * bytes;
+  }
+
+  // The result of one of several equal calls, which the program gets: eager has saved the others' too.
+  bool is_of_equal_calls(const Value* base) const {
+    return is_given_back_[base->id] && base->node && base->node->is_merged;
+  }
+
+  // By the program, without an error in eager.
+  bool may_be_written_to(const Value* base) const {
+    return is_given_back_[base->id] && (!is_saved_by_eager_[base->id] || is_of_equal_calls(base));
   }
 
   bool is_inside_region(const Value* value) const {

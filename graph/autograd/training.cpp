@@ -139,6 +139,7 @@ class Extractor {
     Node* made = to_.add_node(node.op, node.overload, std::move(image.args), std::move(types));
     made->location = node.location;
     made->user_call = node.user_call;
+    made->is_merged = node.is_merged;
     made->region = node.region;
     for (size_t i = 0; i < node.results.size(); ++i)
       if (!map_[node.results[i]->id]) map_[node.results[i]->id] = made->results[i];
