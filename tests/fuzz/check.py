@@ -69,6 +69,8 @@ def load(program: Program) -> tuple[dict, Any]:
 
 def run_calls(function: Any, space: dict, trains: bool, done: Any = None) -> list[dict]:
     """What each call does; of the last, also which references are left when all are over."""
+    gc.collect()  # what an earlier run left ends before this one begins
+    compare.prelude.Item.kind = "item"
     references = compare.References(trains)
     seen = [compare.observe(function, make, space, trains, references) for make in space["CALLS"]]
     if done:
