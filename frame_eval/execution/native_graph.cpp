@@ -247,8 +247,8 @@ void NativeGraph::note_stale_calls() {
 std::vector<PyRef> NativeGraph::copies_of_overwritten(const Bindings& bindings) const {
   std::vector<PyRef> copies;
   if (!training_ || training_->overwritten().empty()) return copies;
-  const WithGradMode
-      with_history;  // the inputs' gradients go through them, in whatever mode the call is made
+  // The inputs' gradients go through them, in whatever mode the call is made.
+  const WithGradMode with_history;
   if (with_history.failed()) throw symbolic::PythonError{};
   for (int input : training_->overwritten()) {
     const PyRef tensor = as_tensor(bindings.inputs[input]);

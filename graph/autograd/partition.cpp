@@ -187,7 +187,7 @@ class Partitioner {
     if (must_keep(*value->node) || is_of_exposed_[value->id]) return false;
     if (recomputed[value->id]) return true;
     if (value->node->region) return leaves_region_[value->id] != kForOthers;
-    return !is_dear(*value->node) && (!in_memory_[value->id] || may_be_written_to(base_of(value)));
+    return !is_dear(*value->node) && (!in_memory_[value->id] || is_of_equal_calls(base_of(value)));
   }
 
   // Inputs are there anyway; what the forward does not store has to be written too; of a view its base is
