@@ -13,8 +13,6 @@ namespace cdynamo::graph {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// By how much it is dearer to keep a result that the program may write to: anything else is kept where it can be.
-constexpr double kWritable = 1000;
 
 // Maximum flow by Dinic's method.
 class FlowNetwork {
@@ -125,19 +123,45 @@ bool reads_memory(const Node& node) {
   return family == Family::kContraction || family == Family::kScan || family == Family::kLibrary;
 }
 
+// Sets of the graph's outputs, one for each of so many things.
+class OutputSets {
+ public:
+  OutputSets(const Graph& graph, size_t sets)
+      : words_((graph.outputs.size() + 63) / 64), bits_(sets * words_) {}
+
+  void add(size_t set, size_t output) { bits_.at(set * words_ + output / 64) |= uint64_t{1} << output % 64; }
+  void add_all(size_t set, const OutputSets& from, size_t other) {
+    for (size_t i = 0; i < words_; ++i) bits_.at(set * words_ + i) |= from.bits_.at(other * words_ + i);
+  }
+  bool includes(size_t set, const OutputSets& of, size_t other) const {
+    for (size_t i = 0; i < words_; ++i)
+      if (of.bits_.at(other * words_ + i) & ~bits_.at(set * words_ + i)) return false;
+    return true;
+  }
+
+ private:
+  size_t words_;
+  std::vector<uint64_t> bits_;
+};
+
 class Partitioner {
  public:
-  Partitioner(const Graph& forward, const std::vector<Value*>& needed, const PartitionOptions& options)
+  Partitioner(const Graph& forward, const std::vector<Needed>& needed, const PartitionOptions& options)
       : graph_(forward),
         needed_(needed),
         in_memory_(forward.next_value_id()),
         leaves_region_(forward.next_value_id()),
         written_(forward.inputs.size()),
         is_given_back_(forward.next_value_id()),
-        is_saved_by_eager_(forward.next_value_id()),
+        reach_(forward, forward.next_value_id()),
+        reach_of_calls_(forward, count_calls(forward)),
+        read_for_(forward, forward.next_value_id()),
+        saved_for_(forward, forward.next_value_id()),
         is_of_exposed_(forward.next_value_id()) {
     for (const Graph::Mutation& mutation : forward.mutations) written_[mutation.input] = true;
     for (const Value* output : graph_.outputs) is_given_back_[base_of(output)->id] = true;
+    find_reach();
+    find_readers();
     find_saved();
     find_in_memory();
     find_region_results();
@@ -156,11 +180,12 @@ class Partitioner {
     for (const auto& node : graph_.nodes) {
       for (const Value* result : node->results) add(result);
       for_each_operand(*node, [&](Value*& operand) {
-        for (const Value* result : node->results)
-          network.connect(2 * operand->id + 1, 2 * result->id, kInfinity);
+        const bool may_start = may_start_from(operand, *node);
+        const int from = may_start ? 2 * operand->id + 1 : 2 * base_of(operand)->id;
+        for (const Value* result : node->results) network.connect(from, 2 * result->id, kInfinity);
       });
     }
-    for (const Value* value : needed_) network.connect(2 * value->id + 1, sink, kInfinity);
+    for (const Needed& each : needed_) network.connect(2 * each.value->id + 1, sink, kInfinity);
     const std::vector<bool> side = network.cut(source, sink);
     if (side.empty()) throw InternalError("the backward reads what cannot be kept");
     std::vector<Value*> kept;
@@ -187,31 +212,28 @@ class Partitioner {
     if (must_keep(*value->node) || is_of_exposed_[value->id]) return false;
     if (recomputed[value->id]) return true;
     if (value->node->region) return leaves_region_[value->id] != kForOthers;
-    return !is_dear(*value->node) && (!in_memory_[value->id] || is_of_equal_calls(base_of(value)));
+    return !is_dear(*value->node) && !in_memory_[value->id];
   }
 
   // Inputs are there anyway; what the forward does not store has to be written too; of a view its base is
   // kept, which needs no copy.
   double cost(const Value* value) const {
     const double bytes = bytes_of(*graph_.sym, value->type) + 1;
-    if (is_input(value)) {
-      if (written_[value->index]) return 2 * bytes;
-      return is_saved_by_eager_[value->id] ? 1e-3 * bytes : kInfinity;
-    }
+    if (is_input(value)) return written_[value->index] ? 2 * bytes : 1e-3 * bytes;
     if (is_inside_region(value)) return kInfinity;
-    if (may_be_written_to(base_of(value))) return kWritable * bytes;
     if (is_view(*value->node)) return 2.5 * bytes;
     return in_memory_[value->id] || is_dear(*value->node) ? bytes : 2 * bytes;
   }
 
-  // The result of one of several equal calls, which the program gets: eager has saved the others' too.
-  bool is_of_equal_calls(const Value* base) const {
-    return is_given_back_[base->id] && base->node && base->node->is_merged;
-  }
-
-  // By the program, without an error in eager.
-  bool may_be_written_to(const Value* base) const {
-    return is_given_back_[base->id] && (!is_saved_by_eager_[base->id] || is_of_equal_calls(base));
+  // May the backward compute this node again from what is kept of the operand? What the program can write to after the forward is
+  // read only for histories in which eager has saved it too, and would raise.
+  bool may_start_from(const Value* operand, const Node& node) const {
+    const Value* base = base_of(operand);
+    const bool is_writable = is_input(base) ? !written_[base->index] : is_given_back_[base->id];
+    if (!is_writable || is_view(node) || node.region) return true;
+    return std::ranges::all_of(node.results, [&](const Value* result) {
+      return saved_for_.includes(base->id, read_for_, result->id);
+    });
   }
 
   bool is_inside_region(const Value* value) const {
@@ -248,17 +270,52 @@ class Partitioner {
       });
   }
 
+  static size_t count_calls(const Graph& graph) {
+    int count = 0;
+    for (const auto& node : graph.nodes) count = std::max(count, node->user_call + 1);
+    return count;
+  }
+
+  void find_reach() {
+    for (size_t i = 0; i < graph_.outputs.size(); ++i)
+      if (runtime::is_float(graph_.outputs[i]->type.dtype)) reach_.add(graph_.outputs[i]->id, i);
+    for (const auto& node : std::views::reverse(graph_.nodes)) {
+      if (!node->op->differentiable) continue;
+      for (const Value* result : node->results) {
+        if (node->user_call >= 0) reach_of_calls_.add_all(node->user_call, reach_, result->id);
+        for_each_operand(*node, [&](Value*& operand) { reach_.add_all(operand->id, reach_, result->id); });
+      }
+    }
+  }
+
+  // In which outputs' histories a value is read, or what is computed from it.
+  void find_readers() {
+    for (const Needed& each : needed_) add_histories(read_for_, each.value, each);
+    for (const auto& node : std::views::reverse(graph_.nodes))
+      for (const Value* result : node->results)
+        for_each_operand(*node,
+                         [&](Value*& operand) { read_for_.add_all(operand->id, read_for_, result->id); });
+  }
+
+  // Those of the calls whose derivatives read it.
+  void add_histories(OutputSets& sets, const Value* value, const Needed& needed) const {
+    for (const int call : needed.calls)
+      if (call >= 0)
+        sets.add_all(value->id, reach_of_calls_, call);
+      else
+        sets.add_all(value->id, reach_, needed.value->id);
+  }
+
   // What the program may write to after the forward, since eager has saved something else, is not read again: of
-  // `(x > 0) * y` eager keeps the mask, and so do we. Which inputs and results eager saves is told by calls of the program: those
+  // `(x > 0) * y` eager keeps the mask, and so do we. Which inputs and results eager saves, and for which outputs, is told by calls of the program: those
   // that derivatives read, and operands of calls whose inside is read (where eager has one operator, it saves the
   // operand). Small ones (a bias) that lead to something that is read are read again all the same: in place of them something large
   // would be stored.
   void find_saved() {
-    const std::vector<bool> leads_on = nodes_before_needed();
     std::vector<bool> is_needed(graph_.next_value_id());
-    for (const Value* value : needed_) {
-      is_needed[value->id] = true;
-      note_saved(graph_.value(value->id));
+    for (const Needed& each : needed_) {
+      is_needed[each.value->id] = true;
+      add_histories(saved_for_, base_of(graph_.value(each.value->id)), each);
     }
     static const OpDef* const softmax = &op("core.softmax");  // eager saves its result
     std::vector<bool> visited(graph_.next_value_id());
@@ -269,22 +326,10 @@ class Partitioner {
         if (is_inside && is_needed[operand->id] && !is_its_result) note_operands(*operand->node, visited);
         const double bytes = bytes_of(*graph_.sym, base_of(operand)->type);
         const bool is_small = 8 * bytes < bytes_of(*graph_.sym, node->results.at(0)->type);
-        const bool is_read_again = is_small && !is_view(*node) && leads_on[node->results.at(0)->id];
-        if (node->region || node->user_call < 0 || is_read_again) note_saved(operand);
+        if (node->region || node->user_call < 0 || (is_small && !is_view(*node)))
+          for (const Value* result : node->results)
+            saved_for_.add_all(base_of(operand)->id, read_for_, result->id);
       });
-  }
-
-  // By the id of a node's first result.
-  std::vector<bool> nodes_before_needed() const {
-    std::vector<bool> leads(graph_.next_value_id());  // by value id
-    for (const Value* value : needed_) leads[value->id] = true;
-    for (const auto& node : std::views::reverse(graph_.nodes)) {
-      const bool any =
-          std::ranges::any_of(node->results, [&](const Value* result) { return leads[result->id]; });
-      leads[node->results.at(0)->id] = any;
-      if (any) for_each_operand(*node, [&](Value*& operand) { leads[operand->id] = true; });
-    }
-    return leads;
   }
 
   void find_exposed(const PartitionOptions& options) {
@@ -301,8 +346,6 @@ class Partitioner {
     }
   }
 
-  void note_saved(const Value* value) { is_saved_by_eager_[base_of(value)->id] = true; }
-
   // What comes into the call on the way to this node.
   void note_operands(Node& node, std::vector<bool>& visited) {
     std::vector<Node*> open = {&node};
@@ -312,7 +355,7 @@ class Partitioner {
       if (visited[at.results.at(0)->id]) continue;
       visited[at.results.at(0)->id] = true;
       for_each_operand(at, [&](Value*& operand) {
-        note_saved(operand);
+        if (at.user_call >= 0) saved_for_.add_all(base_of(operand)->id, reach_of_calls_, at.user_call);
         if (operand->node && operand->node->user_call == node.user_call) open.push_back(operand->node);
       });
     }
@@ -331,15 +374,18 @@ class Partitioner {
   }
 
   const Graph& graph_;
-  const std::vector<Value*>& needed_;
+  const std::vector<Needed>& needed_;
   std::vector<bool> in_memory_;  // by value id: stored by the forward whether it is kept or not
   // By value id: does what a checkpoint computes leave it, as a result of the graph or to be read outside?
   enum Leaves : uint8_t { kNot, kAsResult, kForOthers };
   std::vector<Leaves> leaves_region_;
-  std::vector<bool> written_;            // by input: its content is another after the graph
-  std::vector<bool> is_given_back_;      // by value id: the program gets it, or a view of it
-  std::vector<bool> is_saved_by_eager_;  // by value id
-  std::vector<bool> is_of_exposed_;      // by value id: is computed from what is exposed (PartitionOptions)
+  std::vector<bool> written_;        // by input: its content is another after the graph
+  std::vector<bool> is_given_back_;  // by value id: the program gets it, or a view of it
+  // By value id, and by call: outputs in whose histories it is.
+  OutputSets reach_, reach_of_calls_;
+  // By value id: outputs in whose histories derivatives read what is computed from it, and those in which eager has saved it.
+  OutputSets read_for_, saved_for_;
+  std::vector<bool> is_of_exposed_;  // by value id: is computed from what is exposed (PartitionOptions)
 };
 
 // What the values of equal layers have in common.
@@ -359,7 +405,7 @@ double bytes_of(const SymContext& context, const TensorType& type) {
   return bytes;
 }
 
-std::vector<Value*> partition(const Graph& forward, const std::vector<Value*>& needed,
+std::vector<Value*> partition(const Graph& forward, const std::vector<Needed>& needed,
                               const PartitionOptions& options) {
   const Partitioner partitioner(forward, needed, options);
   std::vector<bool> recomputed(forward.next_value_id());

@@ -31,9 +31,14 @@ struct PartitionOptions {
   std::vector<int> copied_inputs = {}, copied_outputs = {};
 };
 
-// `needed`: values of the core graph `forward` that its backward reads. The result are values to keep, graph
-// inputs included, in order of their ids.
-std::vector<Value*> partition(const Graph& forward, const std::vector<Value*>& needed,
+// A value of the forward that the backward reads, and the user's calls (Node::user_call) whose derivatives read it.
+struct Needed {
+  Value* value;
+  std::vector<int> calls;
+};
+
+// `needed`: of the core graph `forward`. The result are values to keep, graph inputs included, in order of their ids.
+std::vector<Value*> partition(const Graph& forward, const std::vector<Needed>& needed,
                               const PartitionOptions& options = {});
 
 // Bytes of a value, sizes taken at their hints.

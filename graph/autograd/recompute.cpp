@@ -71,7 +71,6 @@ class Recomputation {
     Node* made = graph_.add_node(node.op, node.overload, std::move(image.args), std::move(types));
     made->location = node.location;
     made->user_call = node.user_call;
-    made->is_merged = node.is_merged;
     const auto [region, is_new] = regions_.emplace(node.region, next_region_);
     if (is_new) ++next_region_;
     made->region = region->second;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -55,24 +56,25 @@ std::vector<Value*> without_null(const std::vector<Value*>& values) {
 }
 
 // What the reverse pass reads of the function.
-std::vector<Value*> needed_by_backward(const Training& training, Joint& joint) {
+std::vector<Needed> needed_by_backward(const Training& training, Joint& joint) {
   Graph& graph = *joint.graph;
   const int count = training.function->next_value_id();
   graph.outputs = without_null(joint.gradients);
   eliminate_dead_code(graph);
-  std::vector<bool> needed(count);
+  std::vector<std::set<int>> readers(count);
   for (const Value* output : graph.outputs)
-    if (output->id < count) needed[output->id] = true;
+    if (output->id < count) readers[output->id].insert(-1);
   for (const auto& node : graph.nodes) {
     if (node->results.at(0)->id < count) continue;
     for_each_operand(*node, [&](Value*& operand) {
-      if (operand->id < count) needed[operand->id] = true;
+      if (operand->id < count) readers[operand->id].insert(node->user_call);
     });
   }
-  std::vector<Value*> values;
+  std::vector<Needed> needed;
   for (int id = 0; id < count; ++id)
-    if (needed[id]) values.push_back(training.function->value(id));
-  return values;
+    if (!readers[id].empty())
+      needed.push_back({training.function->value(id), {readers[id].begin(), readers[id].end()}});
+  return needed;
 }
 
 // Copies what `graph` computes from the values that are mapped already.
@@ -139,7 +141,6 @@ class Extractor {
     Node* made = to_.add_node(node.op, node.overload, std::move(image.args), std::move(types));
     made->location = node.location;
     made->user_call = node.user_call;
-    made->is_merged = node.is_merged;
     made->region = node.region;
     for (size_t i = 0; i < node.results.size(); ++i)
       if (!map_[node.results[i]->id]) map_[node.results[i]->id] = made->results[i];
@@ -339,7 +340,7 @@ Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_
   Joint joint = make_joint(training, all_outputs, all_inputs, /*last=*/true);
   const std::unique_ptr<Graph> plain = training.function->clone();
   remove_functions(*plain);
-  const std::vector<Value*> needed = needed_by_backward(training, joint);
+  const std::vector<Needed> needed = needed_by_backward(training, joint);
   PartitionOptions measured = options;
   measured.peak = [&](const std::vector<Value*>& kept) {
     return backward_peak(joint, kept, training.function->next_value_id());

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -220,10 +221,52 @@ bool forward_outputs(Graph& graph, const absl::flat_hash_map<Value*, Value*>& fo
   return changed;
 }
 
+// What the program can write to once the graph has run: inputs, outputs, and what those look at.
+class Writable {
+ public:
+  explicit Writable(const Graph& graph) {
+    bases_.insert(graph.inputs.begin(), graph.inputs.end());
+    for (const Value* output : graph.outputs) bases_.insert(base_of(output));
+    for (const auto& node : graph.nodes)
+      for_each_operand(*node, [&](Value*& operand) {
+        if (operand->node && operand->node->user_call != node->user_call) leave_call(operand);
+      });
+    for (const Value* output : graph.outputs) leave_call(output);
+  }
+
+  // Is the node's result a tensor of its own in the program, and the replacement memory that it may write to by another name?
+  bool shows(const Node& node, const Value* replacement) const {
+    if (node.op->family == Family::kView || !leaves_call_.contains(node.results[0])) return false;
+    const Value* base = base_of(replacement);
+    return bases_.contains(base) && !(base->node && base->node->user_call == node.user_call);
+  }
+
+ private:
+  static const Value* viewed(const Value* value) {
+    const bool is_view = value->node && value->node->op->family == Family::kView;
+    return is_view ? std::get<Value*>(value->node->args[0]) : nullptr;
+  }
+
+  static const Value* base_of(const Value* value) {
+    while (const Value* next = viewed(value)) value = next;
+    return value;
+  }
+
+  // A view of what the same call has made is that.
+  void leave_call(const Value* value) {
+    leaves_call_.insert(value);
+    const Value* next = viewed(value);
+    if (next && next->node && next->node->user_call == value->node->user_call) leave_call(next);
+  }
+
+  absl::flat_hash_set<const Value*> bases_, leaves_call_;
+};
+
 }  // namespace
 
 bool rewrite_nodes(Graph& graph, const std::function<Value*(Builder&, Node&)>& replacement,
                    bool outputs_stay) {
+  const std::optional<Writable> writable = outputs_stay ? std::optional<Writable>(graph) : std::nullopt;
   absl::flat_hash_map<Value*, Value*> forward;  // never chained: targets are looked up when they are entered
   const auto resolve = [&](Value* value) {
     const auto found = forward.find(value);
@@ -243,8 +286,13 @@ bool rewrite_nodes(Graph& graph, const std::function<Value*(Builder&, Node&)>& r
     builder.set_device(node.results[0]->type.device);
     const auto last = std::prev(graph.nodes.end());
     Value* result = replacement(builder, node);
+    if (result) result = resolve(result);
+    if (result && writable && writable->shows(node, result)) {
+      graph.nodes.erase(std::next(last), graph.nodes.end());
+      continue;
+    }
     graph.nodes.splice(it, graph.nodes, std::next(last), graph.nodes.end());
-    if (result) forward[node.results[0]] = resolve(result);
+    if (result) forward[node.results[0]] = result;
   }
   return forward_outputs(graph, forward, outputs_stay) || changed;
 }

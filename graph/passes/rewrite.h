@@ -66,8 +66,8 @@ class RewriteSet {
 // Offers each node, its operands replaced already, to `replacement`; a value that it returns takes the place
 // of the node's first result, and nodes that it appends are moved to before the node. An output keeps its
 // node where the replacement is an input or another output, and with `outputs_stay` where another call of the
-// program has made it: of `x.tanh() * 1` eager's backward reads the one tensor, and the program may write to the other. True when
-// something was replaced. Leaves dead nodes behind.
+// program has made it: of `x.tanh() * 1` eager's backward reads the one tensor, and the program may write to the other. Nor is
+// then what another call reads (`y * y` of `y = x * 1`) replaced by an input or an output. True when something was replaced. Leaves dead nodes behind.
 bool rewrite_nodes(Graph& graph, const std::function<Value*(Builder&, Node&)>& replacement,
                    bool outputs_stay = false);
 

@@ -19,7 +19,19 @@ int64_t current_root_step(Executor& ex) { return static_cast<int64_t>(ex.state()
 
 void note_possible_alias(Executor& ex, const graph::Value* from, const graph::Value* result,
                          const char* broken, int64_t step) {
-  tensor_capture(ex).possible_aliases.push_back({from, result, broken, step});
+  TensorCapture& capture = tensor_capture(ex);
+  // What `from` may be, and what may be `from`, the result may be too.
+  const graph::Value* base = base_of(capture, from);
+  std::vector<const graph::Value*> others = {from};
+  for (const PossibleAlias& alias : capture.possible_aliases) {
+    if (base_of(capture, alias.from) == base) others.push_back(alias.result);
+    if (base_of(capture, alias.result) == base) others.push_back(alias.from);
+  }
+  std::ranges::sort(others, {}, &graph::Value::id);
+  const auto [first, last] = std::ranges::unique(others);
+  others.erase(first, last);
+  for (const graph::Value* other : others)
+    if (other != result) capture.possible_aliases.push_back({other, result, broken, step});
 }
 
 void refuse_write_to_possible_alias(Executor& ex, const graph::Value* value) {

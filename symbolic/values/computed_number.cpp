@@ -56,6 +56,13 @@ std::optional<Number> number_of(Executor& ex, const ValuePtr& value) {
   return number;
 }
 
+// Whatever the numbers are.
+bool never_raises(PyObject* function) {
+  for (const char* name : {"add", "sub", "mul", "neg", "pos", "abs"})
+    if (function == library_object("operator", name)) return true;
+  return function == library_object("builtins", "abs");
+}
+
 struct Computed {
   SourcePtr source;
   std::vector<PyRef> now;  // the operands
@@ -131,6 +138,9 @@ ValuePtr computed_number(Executor& ex, PyObject* function, const std::vector<Val
     add_guard(ex, GuardKind::kIdentity, made->source, result.get());
     return ex.constant(std::move(result));
   }
+  // That it is a number holds even where nobody reads it: `1 / x`.
+  if (PyFloat_CheckExact(result.get()) && !never_raises(function))
+    add_guard(ex, GuardKind::kDynamicFloat, made->source);
   if (PyFloat_CheckExact(result.get()))
     return std::make_shared<DynamicFloatValue>(ex, made->source, PyFloat_AS_DOUBLE(result.get()),
                                                std::move(made->roots));

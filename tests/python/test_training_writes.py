@@ -118,6 +118,56 @@ def test_what_was_copied_may_be_written_to(name, how):
     assert gradients(cdynamo.optimize(f)) == gradients(f)
 
 
+# Results that are a copy of the operand, or its content, in eager.
+OF_THEIR_OWN = {
+    "extreme": lambda x: x.max(0).values,
+    "extreme, kept dim": lambda x: x.amin(0, keepdim=True),
+    "concatenation": lambda x: torch.cat([x]),
+    "product": lambda x: x * 1,
+    "product with ones": lambda x: x * torch.ones(()),
+    "difference": lambda x: x - 0,
+    "quotient": lambda x: x / 1,
+    "selection": lambda x: torch.where(torch.ones(1, 4, dtype=torch.bool), x, x),
+    "filled nowhere": lambda x: x.masked_fill(torch.zeros(1, 4, dtype=torch.bool), 0.0),
+    "two signs": lambda x: -(-x),
+    "kronecker": lambda x: torch.kron(x, torch.ones(1, 1)),
+    "all that is written": lambda x: torch.slice_scatter(x, x),
+    "running sum": lambda x: x.cumsum(0),
+    "nothing of a result": lambda x: x.exp(),
+    "a view": lambda x: x.flatten(),
+}
+
+
+@pytest.mark.parametrize("result", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("name", OF_THEIR_OWN)
+def test_each_history_reads_what_eager_has_saved_in_it(name, rows, result):
+    """`own * own` saves what `own.double().sin()` does not: written to, the one may be refused and not the other."""
+
+    def f(x):
+        own = OF_THEIR_OWN[name](x)
+        return own, own * own, own.double().sin(), own.sum(0)
+
+    def gradient(f, written):
+        leaf = (torch.arange(4.0 * rows) / 8).view(rows, 4).requires_grad_()
+        operand = leaf * 2
+        results = f(operand)
+        with torch.no_grad():
+            (operand if written == "operand" else results[0]).mul_(3)
+        try:
+            results[result].sum().backward()
+        except RuntimeError as error:
+            assert "modified by an inplace operation" in str(error)
+            return None
+        return leaf.grad
+
+    compiled = cdynamo.optimize(f)
+    for written in ("operand", "result"):
+        expected = gradient(f, written)
+        if expected is not None:  # else: something else was saved, or it is refused as well
+            torch.testing.assert_close(gradient(compiled, written), expected)
+
+
 @pytest.mark.parametrize(
     "function",
     [

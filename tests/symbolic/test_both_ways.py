@@ -168,6 +168,20 @@ def gives_its_argument(x):
     return x
 
 
+def gives_its_argument_after_two_branches(x):
+    for limit in (0, 40):
+        if x.sum() > limit:
+            x = x * 2
+    return x
+
+
+def gives_one_object_of_two_branches(x):
+    first = x + 1
+    second = first if x.sum() > 0 else first * 2
+    third = first if x.sum() > -1 else first * 3
+    return second, third
+
+
 def gives_one_object_twice(x):
     first = x + 1
     second = first
@@ -314,7 +328,8 @@ def multiplies(x):
 
 
 BROKEN = [
-    *(gives_its_argument, gives_one_object_twice, writes_later, writes_to_the_older_one, writes_to_a_view, asks_which),
+    *(gives_its_argument, gives_its_argument_after_two_branches, gives_one_object_of_two_branches),
+    *(gives_one_object_twice, writes_later, writes_to_the_older_one, writes_to_a_view, asks_which),
     *(two_names_of_one, writes_in_a_way, changes_a_list, takes_an_item_of_an_iterator, draws, prints, other_objects),
     *(other_sizes, one_way_assigns, may_raise, loops, raises_in_a_handler, attribute_of_a_way, multiplies),
 ]

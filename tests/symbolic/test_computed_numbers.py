@@ -101,6 +101,42 @@ def test_what_python_refuses():
         assert outcome(fast, s) == outcome(program, s)
 
 
+@pytest.mark.parametrize(
+    "compute",
+    [
+        *(
+            lambda n, m: n / m,
+            lambda n, m: n // m,
+            lambda n, m: n % m,
+            lambda n, m: n ** (m - 1),
+            lambda n, m: n / m is None,
+        ),
+        *(
+            lambda n, m: math.sqrt(m - 1),
+            lambda n, m: math.log(m),
+            lambda n, m: math.exp(n * m * 1000.0),
+            lambda n, m: 1.5 / m,
+        ),
+    ],
+)
+@pytest.mark.parametrize("kinds", [(int, int), (int, float), (float, int), (float, float)])
+def test_what_python_refuses_where_nobody_reads_the_number(compute, kinds):
+    def program(x, n, m):
+        compute(n, m)
+        return x + 1
+
+    def outcome(function, *numbers):
+        try:
+            return function(torch.ones(2), *numbers).tolist()
+        except Exception as error:
+            return type(error), str(error)
+
+    fast = cdynamo.optimize(program)
+    for pair in ((5, 2), (1, 2), (1, 1), (0, 0), (0, 3), (3, 0), (5, 2)):
+        numbers = [kind(number) for kind, number in zip(kinds, pair)]
+        assert outcome(fast, *numbers) == outcome(program, *numbers)
+
+
 def test_zeros_have_signs_and_nan_is_no_number():
     def program(x, s):
         return x + 1, s * 0.5 == 0.0, math.copysign(1.0, s * -1.0), s * 0.5 != s * 0.5, max(s * 1.5, 2.5), bool(s)
