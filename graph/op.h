@@ -291,6 +291,7 @@ struct OpDef {
   StridesFn strides = nullptr;
   DerivativeFn derivative = nullptr;  // required unless derived (composite) or `differentiable` is false
   bool differentiable = true;
+  bool saves_result = true;      // eager's operator does where the derivative reads it
   bool in_place_variant = true;  // op_() exists and means: op, then write into the first operand
   bool view = false;             // captured graphs: the result shares the first operand's storage
   AliasFn alias = nullptr;       // where that depends on the call: reshape, contiguous, to

@@ -157,19 +157,21 @@ class Partitioner {
         reach_of_calls_(forward, count_calls(forward)),
         read_for_(forward, forward.next_value_id()),
         saved_for_(forward, forward.next_value_id()),
+        is_copied_(forward.next_value_id()),
         is_of_exposed_(forward.next_value_id()) {
     for (const Graph::Mutation& mutation : forward.mutations) written_[mutation.input] = true;
     for (const Value* output : graph_.outputs) is_given_back_[base_of(output)->id] = true;
     find_reach();
     find_readers();
     find_saved();
+    find_copied();
     find_in_memory();
     find_region_results();
     find_exposed(options);
   }
 
   // Kept values where none of `recomputed` (by id) is spared for being dear.
-  std::vector<Value*> cut(const std::vector<bool>& recomputed) const {
+  std::vector<Kept> cut(const std::vector<bool>& recomputed) const {
     const int count = graph_.next_value_id(), source = 2 * count, sink = 2 * count + 1;
     FlowNetwork network(2 * count + 2);
     const auto add = [&](const Value* value) {
@@ -188,16 +190,16 @@ class Partitioner {
     for (const Needed& each : needed_) network.connect(2 * each.value->id + 1, sink, kInfinity);
     const std::vector<bool> side = network.cut(source, sink);
     if (side.empty()) throw InternalError("the backward reads what cannot be kept");
-    std::vector<Value*> kept;
+    std::vector<Kept> kept;
     for (int id = 0; id < count; ++id)
-      if (side.at(2 * id) && !side[2 * id + 1]) kept.push_back(graph_.value(id));
+      if (side.at(2 * id) && !side[2 * id + 1]) kept.push_back({graph_.value(id), is_copied_[id]});
     return kept;
   }
 
-  double bytes(const std::vector<Value*>& kept) const {
+  double bytes(const std::vector<Kept>& kept) const {
     double sum = 0;
-    for (const Value* value : kept)
-      if (value->node) sum += bytes_of(*graph_.sym, value->type);
+    for (const Kept& each : kept)
+      if (each.value->node) sum += bytes_of(*graph_.sym, each.value->type);
     return sum;
   }
 
@@ -222,7 +224,8 @@ class Partitioner {
     if (is_input(value)) return written_[value->index] ? 2 * bytes : 1e-3 * bytes;
     if (is_inside_region(value)) return kInfinity;
     if (is_view(*value->node)) return 2.5 * bytes;
-    return in_memory_[value->id] || is_dear(*value->node) ? bytes : 2 * bytes;
+    const bool is_there = !is_copied_[value->id] && (in_memory_[value->id] || is_dear(*value->node));
+    return is_there ? bytes : 2 * bytes;
   }
 
   // May the backward compute this node again from what is kept of the operand? What the program can write to after the forward is
@@ -297,13 +300,39 @@ class Partitioner {
                          [&](Value*& operand) { read_for_.add_all(operand->id, read_for_, result->id); });
   }
 
-  // Those of the calls whose derivatives read it.
-  void add_histories(OutputSets& sets, const Value* value, const Needed& needed) const {
-    for (const int call : needed.calls)
+  // Those of the calls whose derivatives read it; `which`: only of some of them.
+  void add_histories(OutputSets& sets, const Value* value, const Needed& needed,
+                     const std::function<bool(int)>& which = {}) const {
+    for (const int call : needed.calls) {
+      if (which && !which(call)) continue;
       if (call >= 0)
         sets.add_all(value->id, reach_of_calls_, call);
       else
         sets.add_all(value->id, reach_, needed.value->id);
+    }
+  }
+
+  // Of a call's result that the program gets: does eager save it for that call? Not where the derivative reads it in place
+  // of the operands, or it is read on the way to another result (the mean that comes with a variance).
+  void find_saved_results() {
+    saves_result_.assign(graph_.next_value_id(), true);
+    for (const auto& node : graph_.nodes) {
+      for (const Value* result : node->results) saves_result_[result->id] = node->op->saves_result;
+      if (is_view(*node)) continue;
+      for_each_operand(*node, [&](Value*& operand) {
+        const Value* base = base_of(operand);
+        if (base->node && base->node->user_call == node->user_call) saves_result_[base->id] = false;
+      });
+    }
+  }
+
+  void find_copied() {
+    OutputSets direct(graph_, graph_.next_value_id());
+    for (const Needed& each : needed_) add_histories(direct, base_of(graph_.value(each.value->id)), each);
+    for (const auto& node : graph_.nodes)
+      for (const Value* result : node->results)
+        is_copied_[result->id] =
+            is_given_back_[result->id] && !saved_for_.includes(result->id, direct, result->id);
   }
 
   // What the program may write to after the forward, since eager has saved something else, is not read again: of
@@ -313,12 +342,17 @@ class Partitioner {
   // would be stored.
   void find_saved() {
     std::vector<bool> is_needed(graph_.next_value_id());
+    std::vector<bool> visited(graph_.next_value_id());
+    find_saved_results();
     for (const Needed& each : needed_) {
       is_needed[each.value->id] = true;
-      add_histories(saved_for_, base_of(graph_.value(each.value->id)), each);
+      const Value* base = base_of(graph_.value(each.value->id));
+      const bool saves_result = !is_given_back_[base->id] || saves_result_[base->id];
+      const auto is_saved = [&](int call) { return saves_result || call != base->node->user_call; };
+      add_histories(saved_for_, base, each, is_saved);
+      if (!std::ranges::all_of(each.calls, is_saved)) note_operands(*base->node, visited);
     }
     static const OpDef* const softmax = &op("core.softmax");  // eager saves its result
-    std::vector<bool> visited(graph_.next_value_id());
     for (const auto& node : graph_.nodes)
       for_each_operand(*node, [&](Value*& operand) {
         const bool is_inside = operand->node && operand->node->user_call == node->user_call;
@@ -355,8 +389,10 @@ class Partitioner {
       if (visited[at.results.at(0)->id]) continue;
       visited[at.results.at(0)->id] = true;
       for_each_operand(at, [&](Value*& operand) {
-        if (at.user_call >= 0) saved_for_.add_all(base_of(operand)->id, reach_of_calls_, at.user_call);
-        if (operand->node && operand->node->user_call == node.user_call) open.push_back(operand->node);
+        if (operand->node && operand->node->user_call == node.user_call)
+          open.push_back(operand->node);
+        else if (node.user_call >= 0)
+          saved_for_.add_all(base_of(operand)->id, reach_of_calls_, node.user_call);
       });
     }
   }
@@ -379,12 +415,14 @@ class Partitioner {
   // By value id: does what a checkpoint computes leave it, as a result of the graph or to be read outside?
   enum Leaves : uint8_t { kNot, kAsResult, kForOthers };
   std::vector<Leaves> leaves_region_;
+  std::vector<bool> saves_result_;   // by value id
   std::vector<bool> written_;        // by input: its content is another after the graph
   std::vector<bool> is_given_back_;  // by value id: the program gets it, or a view of it
   // By value id, and by call: outputs in whose histories it is.
   OutputSets reach_, reach_of_calls_;
   // By value id: outputs in whose histories derivatives read what is computed from it, and those in which eager has saved it.
   OutputSets read_for_, saved_for_;
+  std::vector<bool> is_copied_;      // by value id (Kept)
   std::vector<bool> is_of_exposed_;  // by value id: is computed from what is exposed (PartitionOptions)
 };
 
@@ -405,28 +443,28 @@ double bytes_of(const SymContext& context, const TensorType& type) {
   return bytes;
 }
 
-std::vector<Value*> partition(const Graph& forward, const std::vector<Needed>& needed,
-                              const PartitionOptions& options) {
+std::vector<Kept> partition(const Graph& forward, const std::vector<Needed>& needed,
+                            const PartitionOptions& options) {
   const Partitioner partitioner(forward, needed, options);
   std::vector<bool> recomputed(forward.next_value_id());
-  std::vector<Value*> kept = partitioner.cut(recomputed);
+  std::vector<Kept> kept = partitioner.cut(recomputed);
   if (options.memory_budget >= 1) return kept;
   const double allowed = options.memory_budget * partitioner.bytes(kept);
   double peak = options.peak ? options.peak(kept) : 0;
   std::set<Kind> refused;
   while (partitioner.bytes(kept) > allowed) {
     // The values of one kind that take the most: those of equal layers are computed again, or not, together.
-    std::map<Kind, std::vector<Value*>> kinds;
-    for (Value* value : kept)
+    std::map<Kind, std::vector<Kept>> kinds;
+    for (const auto& [value, is_copied] : kept)
       if (value->node && !must_keep(*value->node) && !recomputed[value->id] &&
           !refused.count(kind_of(*forward.sym, *value)))
-        kinds[kind_of(*forward.sym, *value)].push_back(value);
+        kinds[kind_of(*forward.sym, *value)].push_back({value});
     const auto largest =
         std::ranges::max_element(kinds, {}, [&](const auto& kind) { return partitioner.bytes(kind.second); });
     if (largest == kinds.end()) break;
     std::vector<bool> more = recomputed;
-    std::vector<Value*> fewer;
-    for (const Value* value : largest->second) {  // the first ones are needed last
+    std::vector<Kept> fewer;
+    for (const auto& [value, is_copied] : largest->second) {  // the first ones are needed last
       more[value->id] = true;
       fewer = partitioner.cut(more);
       if (partitioner.bytes(fewer) <= allowed) break;

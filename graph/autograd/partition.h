@@ -15,13 +15,19 @@
 
 namespace cdynamo::graph {
 
+// A value to keep. `is_copied`: the program gets it, and may write to it where eager has saved something else.
+struct Kept {
+  Value* value;
+  bool is_copied = false;
+};
+
 struct PartitionOptions {
   // 1: nothing that the forward has in memory anyway is computed again. Below 1: dear values are computed again,
   // those that take the most bytes first, until what is kept is this part of what would be kept at 1, but none
   // by which the backward would come to need more memory than it spares (random ops are never repeated).
   double memory_budget = 1.0;
   // The most bytes that a backward has in memory at a time where these values are kept; null: unknown.
-  std::function<double(const std::vector<Value*>&)> peak = {};
+  std::function<double(const std::vector<Kept>&)> peak = {};
   // What is kept lies as the device's convolutions have it (passes/channels_last.h); null: none has wishes.
   Gains gains_by_channels_last = {};
   // Inputs and results that the program may write to after the graph has run, past PyTorch's count of writes: nothing is
@@ -38,8 +44,8 @@ struct Needed {
 };
 
 // `needed`: of the core graph `forward`. The result are values to keep, graph inputs included, in order of their ids.
-std::vector<Value*> partition(const Graph& forward, const std::vector<Needed>& needed,
-                              const PartitionOptions& options = {});
+std::vector<Kept> partition(const Graph& forward, const std::vector<Needed>& needed,
+                            const PartitionOptions& options = {});
 
 // Bytes of a value, sizes taken at their hints.
 double bytes_of(const SymContext& context, const TensorType& type);

@@ -217,11 +217,11 @@ class MemoryEstimate {
 };
 
 // ... of the backward of all gradients where these values of the function are kept.
-double backward_peak(const Joint& joint, const std::vector<Value*>& kept, int count) {
+double backward_peak(const Joint& joint, const std::vector<Kept>& kept, int count) {
   const std::unique_ptr<Graph> backward = empty_like(*joint.graph);
   Extractor extract(*joint.graph, *backward);
   std::vector<Value*> held, results;
-  for (const Value* value : kept) {
+  for (const auto& [value, is_copied] : kept) {
     Value* input = backward->add_input(value->type, value->name);
     extract.map(joint.graph->value(value->id), input);
     if (value->node) held.push_back(input);
@@ -252,7 +252,7 @@ void settle(Graph& graph) {
   optimize(graph);
 }
 
-void make_forward(Training& training, const std::vector<Value*>& kept, const PartitionOptions& options) {
+void make_forward(Training& training, const std::vector<Kept>& kept, const PartitionOptions& options) {
   training.forward = training.function->clone();
   Graph& forward = *training.forward;
   remove_functions(forward);
@@ -264,7 +264,7 @@ void make_forward(Training& training, const std::vector<Value*>& kept, const Par
   std::vector<char> channels_last;
   if (options.gains_by_channels_last)
     channels_last = channels_last_values(*training.function, options.gains_by_channels_last);
-  for (Value* value : kept) {
+  for (const auto& [value, is_copied] : kept) {
     SavedValue saved{.value = value};
     Value* image = forward.value(value->id);
     const auto begin = forward.outputs.begin();
@@ -272,7 +272,7 @@ void make_forward(Training& training, const std::vector<Value*>& kept, const Par
     if (!value->node && !written[value->index]) {
       saved.kind = SavedValue::kInput;
       saved.index = value->index;
-    } else if (output != begin + count &&
+    } else if (output != begin + count && !is_copied &&
                std::ranges::find(options.copied_outputs, output - begin) == options.copied_outputs.end()) {
       saved.kind = SavedValue::kOutput;
       saved.index = static_cast<int>(output - begin);
@@ -342,11 +342,11 @@ Training make_training(std::unique_ptr<Graph> function, std::vector<bool> input_
   remove_functions(*plain);
   const std::vector<Needed> needed = needed_by_backward(training, joint);
   PartitionOptions measured = options;
-  measured.peak = [&](const std::vector<Value*>& kept) {
+  measured.peak = [&](const std::vector<Kept>& kept) {
     return backward_peak(joint, kept, training.function->next_value_id());
   };
-  std::vector<Value*> kept = partition(*plain, needed, measured);
-  for (Value*& value : kept) value = training.function->value(value->id);
+  std::vector<Kept> kept = partition(*plain, needed, measured);
+  for (Kept& each : kept) each.value = training.function->value(each.value->id);
   make_forward(training, kept, options);
   for (const auto& node : training.function->nodes) {
     if (node->op != &op("core.function")) continue;

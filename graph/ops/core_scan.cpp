@@ -72,13 +72,14 @@ void logcumsumexp_derivative(Derivative& d) {
 }
 
 OpDef scan(std::string_view name, std::string_view schema, const ReductionDef& reduction,
-           DerivativeFn derivative, std::string_view eager) {
+           DerivativeFn derivative, std::string_view eager, bool saves_result = true) {
   return {.name = name,
           .family = Family::kScan,
           .schemas = {schema},
           .reduction = &reduction,
           .infer = like_self,
           .derivative = derivative,
+          .saves_result = saves_result,
           .core = {.linearity = &reduction == &kSumReduction ? Linearity::kAll : Linearity::kNone,
                    .interpret = interpret_scan,
                    .eager = eager}};
@@ -147,9 +148,9 @@ std::vector<OpDef> core_scan_ops() {
       scan("core.cumprod", "core.cumprod(Tensor self, int dim) -> Tensor", kProdReduction, cumprod_derivative,
            "self.cumprod(dim, dtype=self.dtype)"),
       scan("core.cummax_values", "core.cummax_values(Tensor self, int dim) -> Tensor", kGreatest,
-           cumulative_extreme_derivative, "self.cummax(dim).values"),
+           cumulative_extreme_derivative, "self.cummax(dim).values", /*saves_result=*/false),
       scan("core.cummin_values", "core.cummin_values(Tensor self, int dim) -> Tensor", kLeast,
-           cumulative_extreme_derivative, "self.cummin(dim).values"),
+           cumulative_extreme_derivative, "self.cummin(dim).values", /*saves_result=*/false),
       scan("core.logcumsumexp", "core.logcumsumexp(Tensor self, int dim) -> Tensor", kLogSumExp,
            logcumsumexp_derivative, "self.logcumsumexp(dim)"),
   };

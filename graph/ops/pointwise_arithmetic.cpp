@@ -253,6 +253,7 @@ std::vector<OpDef> pointwise_arithmetic_ops() {
        .promotion = Promotion::kDivide,
        .scalar = CDYNAMO_SCALAR(return b.div(x[0], x[1])),
        .derivative = quotient_derivative,
+       .saves_result = false,
        .wide_scalar = WideScalar::kSecond,
        .core = {.linearity = Linearity::kFirst, .eager = "self / other"}},
       {.name = "core.div_trunc",

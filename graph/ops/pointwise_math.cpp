@@ -128,7 +128,7 @@ void xlog1py_derivative(Derivative& d) {
 }
 void sinc_derivative(Derivative& d) {
   Tensor x = d.operand(0), angle = x * std::numbers::pi;
-  d.set(0, where(eq(x, 0), 0.0, d.grad() * (cos(angle) - d.result()) / x));
+  d.set(0, where(eq(x, 0), 0.0, d.grad() * (cos(angle) - sin(angle) / angle) / x));
 }
 // The sign of self that other changed.
 void copysign_derivative(Derivative& d) {

@@ -132,13 +132,18 @@ OF_THEIR_OWN = {
     "two signs": lambda x: -(-x),
     "kronecker": lambda x: torch.kron(x, torch.ones(1, 1)),
     "all that is written": lambda x: torch.slice_scatter(x, x),
+    "quotient of two": lambda x: x / (x + 1),
+    "normalized": lambda x: torch.nn.functional.normalize(x),
+    "sinc": lambda x: torch.sinc(x),
+    "mean with its variance": lambda x: torch.var_mean(x, 1)[1],
+    "running extreme": lambda x: x.cummax(1).values,
     "running sum": lambda x: x.cumsum(0),
     "nothing of a result": lambda x: x.exp(),
     "a view": lambda x: x.flatten(),
 }
 
 
-@pytest.mark.parametrize("result", [1, 2, 3])
+@pytest.mark.parametrize("result", [0, 1, 2, 3])
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("name", OF_THEIR_OWN)
 def test_each_history_reads_what_eager_has_saved_in_it(name, rows, result):
