@@ -93,10 +93,27 @@ std::string ConstantValue::describe() const {
   return std::string(type()->tp_name) + " " + shown;
 }
 
+namespace {
+
+bool is_numpy_scalar(PyObject* object) {
+  const numpy_access::Api* numpy = numpy_access::api();
+  return numpy && PyObject_TypeCheck(object, numpy->generic_type);
+}
+
+bool is_numpy_array(PyObject* object) {
+  const numpy_access::Api* numpy = numpy_access::api();
+  return numpy && PyObject_TypeCheck(object, numpy->array_type);
+}
+
+}  // namespace
+
 // Attributes of C objects are read from the object itself: their getters run no user code.
 ValuePtr ConstantValue::get_attribute(Executor& ex, PyObject* name) {
   if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return type_of(ex, shared_from_this());
   PyRef attribute = checked_user(ex, PyObject_GetAttr(object_.get(), name));
+  if (is_numpy_scalar(object_.get()) &&
+      PyDict_CheckExact(attribute.get()))  // __array_interface__: a new one each time
+    break_graph("CD0200", "an attribute of " + describe());
   const bool is_bound = PyCFunction_Check(attribute.get()) ||
                         std::string_view(Py_TYPE(attribute.get())->tp_name) == "method-wrapper";
   if (is_plain_constant(object_.get()) || is_bound || is_plain_constant(attribute.get()))
@@ -124,7 +141,13 @@ ValuePtr ConstantValue::call(Executor& ex, const CallArgs& args) {
 ValuePtr ConstantValue::get_item(Executor& ex, const ValuePtr& key) {
   PyRef index = key->materialize(ex);
   if (!index) return SymbolicValue::get_item(ex, key);
-  return ex.constant(checked_user(ex, PyObject_GetItem(object_.get(), index.get())));
+  PyRef item = checked_user(ex, PyObject_GetItem(object_.get(), index.get()));
+  if (!is_numpy_array(item.get())) return ex.constant(std::move(item));
+  // A NumPy scalar with a new axis: an array of its own each time.
+  PyObject* array = library_object("numpy", "array");
+  return ex.wrap(array, constant_source(array))
+      ->call(ex, positional({shared_from_this()}))
+      ->get_item(ex, key);
 }
 
 bool ConstantValue::contains(Executor& ex, const ValuePtr& item) {
@@ -147,15 +170,6 @@ ValuePtr ConstantValue::iterate(Executor& ex) {
     raise_error(ex, PyExc_TypeError, "'" + std::string(type()->tp_name) + "' object is not iterable");
   break_graph("CD0207", describe());
 }
-
-namespace {
-
-bool is_numpy_scalar(PyObject* object) {
-  const numpy_access::Api* numpy = numpy_access::api();
-  return numpy && PyObject_TypeCheck(object, numpy->generic_type);
-}
-
-}  // namespace
 
 std::optional<bool> ConstantValue::truth(Executor& ex) {
   int result = PyObject_IsTrue(object_.get());

@@ -135,7 +135,7 @@ BLOCKS = [
 
 # What uses a function that was just made.
 USES = {
-    "F": ["log.append(NAME({V}))", "{+v} = NAME({V}, w={I})", "{+l} = [NAME(v) for v in {L}[:3]]", "{+v} = list(map(NAME, {T}))", "for {+i} in range({I} % 4):\n    log.append(NAME({i}))", "{+l} = sorted({L}, key=lambda v: str(NAME(v)))", "try:\n    NAME({V})\nexcept {K}:\n    BODY"],
+    "F": ["log.append(NAME({V}))", "{+v} = NAME({V}, w={I})", "{+l} = [NAME(v) for v in {L}[:3]]", "{+v} = list(map(NAME, {T}))", "for {+i} in range({I} % 4):\n    log.append(NAME({i}))", "{+l} = sorted({L}, key=lambda v: str(NAME(v)).split(' at ')[0])", "try:\n    NAME({V})\nexcept {K}:\n    BODY"],
     "G": ["{+l} = list(NAME())", "for {+v} in NAME({I}):\n    LOOP", "log.append([v for v in NAME({I}) if {B}])", "{+v}, *{+l} = NAME(3)", "{+v} = NAME()\nlog.append(next({v}, None))", "log.append(dict(enumerate(NAME())))", "{+v} = NAME({I})\nnext({v}, None)\nBODY\nlog.append({v}.send({V}))"],
 }  # fmt: skip
 

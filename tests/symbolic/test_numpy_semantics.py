@@ -329,3 +329,29 @@ def test_ints_beside_integers_are_in_range(name):
         a = np.array([0, 3, 100]).astype(dtype)
         for k in INTS:
             assert outcome(cdynamo.optimize(function), a, k) == outcome(function, a, k), (dtype, k)
+
+
+@pytest.mark.parametrize("scalar", [np.int64(3), np.float32(2.5), np.bool_(True)], ids=str)
+def test_an_array_made_of_a_scalar_is_a_new_one_each_time(scalar):
+    def program(x, scalar):
+        return scalar[None], scalar[...], scalar[()], scalar[None, ..., None], scalar.__array_interface__["shape"], x
+
+    fast = cdynamo.optimize(program)
+    for _ in range(2):
+        got, expected = fast(np.ones(1), scalar), program(np.ones(1), scalar)
+        assert got[0] is not got[1] and not np.shares_memory(got[0], got[1])
+        compare(got, expected)
+        for array in (got[0], got[1], got[3]):
+            array[...] = np.zeros_like(array)
+
+
+def test_an_array_made_of_a_scalar_in_a_loop_that_breaks():
+    def program(x, scalar):
+        made = []
+        while x.sum() < 20 and len(made) < 3:
+            made.append(scalar[None])
+            cdynamo.graph_break()
+        return made
+
+    arrays = cdynamo.optimize(program)(np.ones(1), np.int64(3))
+    assert len({id(array) for array in arrays}) == 3
