@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "frame_eval/execution/native_graph.h"
 #include "frame_eval/reports/events.h"
 #include "graph/index_operands.h"
@@ -70,6 +72,42 @@ void note_exposed(const graph::Graph& captured, size_t output, const OutputAlias
   if (is_read) (of_input ? options.copied_inputs : options.copied_outputs).push_back(alias.index);
 }
 
+// What gradients may be computed from: storages by their first tensors, and whether one is looked at by way of `.data` alone.
+struct ReadStorage {
+  bool past_history = true;
+  std::vector<const graph::Value*> counters;  // whose counts of writes it is read with
+};
+
+absl::flat_hash_map<const graph::Value*, ReadStorage> storages_read(const graph::Graph& captured) {
+  absl::flat_hash_map<const graph::Value*, ReadStorage> storages;
+  for (const auto& node : captured.nodes) {
+    if (std::ranges::none_of(node->results, &graph::Value::requires_grad)) continue;
+    graph::for_each_operand(*node, [&](const graph::Value* operand) {
+      const graph::ViewHistory history = graph::view_history(operand);
+      ReadStorage& storage = storages[history.root];
+      storage.past_history &= history.has_own_counter();
+      if (history.has_own_counter()) storage.counters.push_back(history.counter);
+    });
+  }
+  absl::erase_if(storages, [](const auto& each) { return !each.second.past_history; });
+  return storages;
+}
+
+// Writes to these are not counted for a backward that reads their `.data`.
+void note_uncounted(const graph::Graph& captured, const std::vector<OutputAlias>& outputs,
+                    graph::PartitionOptions& options) {
+  const auto storages = storages_read(captured);
+  for (size_t i = 0; i < captured.inputs.size(); ++i)
+    if (storages.contains(captured.inputs[i])) options.uncounted_inputs.push_back(static_cast<int>(i));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].kind != OutputAlias::kFresh && outputs[i].kind != OutputAlias::kViewOfOutput) continue;
+    const graph::ViewHistory history = graph::view_history(captured.outputs[i]);
+    const auto found = storages.find(history.root);
+    if (found != storages.end() && !absl::c_linear_search(found->second.counters, history.counter))
+      options.uncounted_outputs.push_back(outputs[i].index);
+  }
+}
+
 std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
                                                    const graph::Prepared& prepared,
                                                    const symbolic::LibraryCalls* library, CompileFn compile,
@@ -88,6 +126,7 @@ std::shared_ptr<TrainingFunction> compile_training(const graph::Graph& captured,
       differentiable[alias.index] = true;
     note_exposed(captured, i, alias, options);
   }
+  note_uncounted(captured, prepared.outputs, options);
   // Whether a gradient that the program has taken depends on an input is known only now.
   if (std::ranges::any_of(captured.nodes,
                           [](const auto& node) { return node->op->name == "autograd.grad"; })) {

@@ -30,6 +30,12 @@ PyRef alias_of(PyObject* tensor) {
   return PyRef::steal(PyObject_CallMethodNoArgs(tensor, name));
 }
 
+// With a count of writes of its own.
+PyRef uncounted_alias_of(PyObject* tensor) {
+  static PyObject* name = PyUnicode_InternFromString("data");
+  return PyRef::steal(PyObject_GetAttr(tensor, name));
+}
+
 }  // namespace
 
 PyRef raise(PyObject* type, const std::string& message) {
@@ -73,12 +79,13 @@ bool TrainingFunction::attach_part(int number, PyObject* const* inputs, const st
   std::vector<PyRef> aliases;
   for (int index : part.saved) {
     const SavedValue& saved = plan_.saved[index];
-    if (saved.kind == SavedValue::kInput) {
-      aliases.push_back(alias_of(inputs[saved.index]));
+    PyObject* tensor = saved.kind == SavedValue::kInput ? inputs[saved.index] : fresh[saved.index].get();
+    if (saved.kind == SavedValue::kInput || saved.is_uncounted) {
+      aliases.push_back(saved.is_uncounted ? uncounted_alias_of(tensor) : alias_of(tensor));
       if (!aliases.back()) return false;
       request.saved.push_back(aliases.back().get());
     } else {
-      request.saved.push_back(fresh[saved.index].get());
+      request.saved.push_back(tensor);
     }
   }
   if (part.history.outputs.size() > 1)

@@ -35,6 +35,8 @@ struct PartitionOptions {
   std::vector<int> exposed_inputs = {}, exposed_outputs = {};
   // ... and those that eager would refuse to read then: copies of them are kept.
   std::vector<int> copied_inputs = {}, copied_outputs = {};
+  // Those that eager's operators look at past that count: it does not refuse what was written to.
+  std::vector<int> uncounted_inputs = {}, uncounted_outputs = {};
 };
 
 // A value of the forward that the backward reads, and the user's calls (Node::user_call) whose derivatives read it.

@@ -272,10 +272,12 @@ void make_forward(Training& training, const std::vector<Kept>& kept, const Parti
     if (!value->node && !written[value->index]) {
       saved.kind = SavedValue::kInput;
       saved.index = value->index;
+      saved.is_uncounted = std::ranges::count(options.uncounted_inputs, saved.index) > 0;
     } else if (output != begin + count && !is_copied &&
                std::ranges::find(options.copied_outputs, output - begin) == options.copied_outputs.end()) {
       saved.kind = SavedValue::kOutput;
       saved.index = static_cast<int>(output - begin);
+      saved.is_uncounted = std::ranges::count(options.uncounted_outputs, saved.index) > 0;
     } else {
       saved.kind = SavedValue::kExtra;
       saved.index = static_cast<int>(forward.outputs.size());

@@ -20,7 +20,8 @@ struct SavedValue {
   enum Kind : uint8_t { kInput, kOutput, kExtra } kind = kInput;
   int index =
       -1;  // of the function's inputs; of the forward's outputs (kExtra ones come after the function's)
-  Value* value = nullptr;  // of `function`
+  Value* value = nullptr;     // of `function`
+  bool is_uncounted = false;  // writes to the input or output are not refused (PartitionOptions)
 };
 
 struct Training {

@@ -258,11 +258,11 @@ class Attempt {
 
   // A local that is not read again stays alive in Python, which shows where something happens when it dies
   // (weak references, finalizers). Tensors and plain values need not.
-  bool outlives_its_uses(const ValuePtr& local) {
+  bool outlives_its_uses(const ValuePtr& local, int depth = 0) {
     if (dynamic_cast<ArrayValue*>(local.get())) return false;
     if (auto* cell = dynamic_cast<CellValue*>(local.get()); cell && !cell->real_object()) {
       const ValuePtr contents = cell->contents(ex_);
-      return contents && outlives_its_uses(contents);
+      return contents && outlives_its_uses(contents, depth);
     }
     if (auto* generator = dynamic_cast<GeneratorValue*>(local.get()))
       return generator->may_have_to_be_closed();
@@ -271,15 +271,24 @@ class Attempt {
     auto* function = dynamic_cast<FunctionValue*>(local.get());
     if (function && function->is_handed_out()) return true;
     if (local->source) return local->source->kind != SourceKind::kConstant && !local->as_constant();
-    ListValue* list = list_in(local);
-    TupleValue* tuple = tuple_in(local);
-    if (!list && !tuple) return false;
-    const std::vector<ValuePtr>& items = list ? list->items(ex_) : tuple->items(ex_);
-    auto is_object = [](const ValuePtr& item) {
-      auto* user = dynamic_cast<UserObjectValue*>(item.get());
-      return user && user->real_object();
+    constexpr int kDeepest = 4;
+    if (depth == kDeepest) return false;
+    const std::vector<ValuePtr> items = items_of(local);
+    const auto outlives = [&](const ValuePtr& item) { return outlives_its_uses(item, depth + 1); };
+    const auto is_there = [&](const ValuePtr& item) {
+      return constant_object(item) || item->source || outlives(item);
     };
-    return std::all_of(items.begin(), items.end(), is_object);
+    return std::ranges::any_of(items, outlives) && std::ranges::all_of(items, is_there);
+  }
+
+  // Of a container; empty for anything else.
+  std::vector<ValuePtr> items_of(const ValuePtr& container) {
+    if (ListValue* list = list_in(container)) return list->items(ex_);
+    if (TupleValue* tuple = tuple_in(container)) return tuple->items(ex_);
+    std::vector<ValuePtr> values;
+    if (DictValue* dict = dict_in(container))
+      for (const DictValue::Entry& entry : dict->entries(ex_)) values.push_back(entry.value);
+    return values;
   }
 
   // Effects may make further values change: recipes of new objects set their attributes this way.

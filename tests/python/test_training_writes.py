@@ -51,6 +51,30 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.parametrize("breaks", [False, True])
+@pytest.mark.parametrize("counted", [False, True])
+def test_writes_to_what_is_read_by_way_of_data(counted, breaks):
+    """Eager does not notice them, and reads the new content; what is read by another way as well is refused."""
+
+    def f(x, w):
+        doubled = x * 2
+        if breaks:
+            cdynamo.graph_break()
+        return doubled.data * w + (doubled * w if counted else 0), doubled
+
+    def gradient(f):
+        w = torch.ones(3, requires_grad=True)
+        result, doubled = f(torch.ones(3), w)
+        doubled.mul_(3)
+        try:
+            result.sum().backward()
+        except RuntimeError as error:
+            return str(error)[:60]
+        return w.grad.tolist()
+
+    assert gradient(cdynamo.optimize(f)) == gradient(f)
+
+
 @pytest.mark.parametrize("written", [0, 1, 2])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_is_not_saved_may_be_written_to(name, written):

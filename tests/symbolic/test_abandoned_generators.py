@@ -165,3 +165,24 @@ def test_a_variable_of_an_inner_function_keeps_its_generator_to_the_end():
         return x * 2
 
     agree(program, True)
+
+
+@pytest.mark.parametrize(
+    "holds",
+    [lambda v: (1, v), lambda v: [v, "a"], lambda v: {"k": v}, lambda v: ([v], 2.5), lambda v: v],
+    ids=["tuple", "list", "dict", "nested", "itself"],
+)
+def test_what_a_local_that_is_not_read_again_holds_lives_as_long(holds):
+    def program(x):
+        for i in range(2):
+            left = finishing(2)
+            log.append(next(left))
+            held = holds(left)  # noqa: F841
+            left = i
+            log.append("after")
+            x = x + left
+        del held
+        log.append("last")
+        return x * 2
+
+    agree(program, True)
