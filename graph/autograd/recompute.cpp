@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "graph/op.h"
+#include "graph/passes/view_step.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -36,11 +37,6 @@ class Recomputation {
     const Family family = node.op->family;
     if (node.region == 0 || family == Family::kRandom || family == Family::kLibrary) return;
     inside_.insert(node.results.begin(), node.results.end());
-  }
-
-  static const Value* viewed(const Value* value) {
-    const bool view = value->node && value->node->op->family == Family::kView;
-    return view ? std::get<Value*>(value->node->args[0]) : nullptr;
   }
 
   Value* again(Value* value) {

@@ -202,11 +202,6 @@ class MemoryEstimate {
   }
 
  private:
-  static const Value* base_of(const Value* value) {
-    while (value->node && value->node->op->family == Family::kView)
-      value = std::get<Value*>(value->node->args[0]);
-    return value;
-  }
   bool is_in_memory(const Value& value) const {
     const Family family = value.node->op->family;
     return family != Family::kView && (family != Family::kPointwise || readers_[value.id] > 1);

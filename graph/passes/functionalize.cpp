@@ -217,11 +217,6 @@ class Functionalizer {
     return std::ranges::any_of(operands,
                                [&](const Value* operand) { return base_of(operand) == base_of(result); });
   }
-  static const Value* base_of(const Value* value) {
-    while (value->node && value->node->op->family == Family::kView)
-      value = std::get<Value*>(value->node->args[0]);
-    return value;
-  }
 
   // A body gives the new contents of the arguments that the schema marks, after the results.
   void write_arguments(const Node& node, const std::vector<Value*>& results) {

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "graph/passes/view_step.h"
 
 namespace cdynamo::graph {
 namespace {
@@ -242,16 +243,6 @@ class Writable {
   }
 
  private:
-  static const Value* viewed(const Value* value) {
-    const bool is_view = value->node && value->node->op->family == Family::kView;
-    return is_view ? std::get<Value*>(value->node->args[0]) : nullptr;
-  }
-
-  static const Value* base_of(const Value* value) {
-    while (const Value* next = viewed(value)) value = next;
-    return value;
-  }
-
   // A view of what the same call has made is that.
   void leave_call(const Value* value) {
     leaves_call_.insert(value);

@@ -59,6 +59,16 @@ std::vector<CapturedWrite> captured_writes(const Graph& captured) {
   return writes;
 }
 
+Value* viewed(const Value* value) {
+  const bool is_view = value->node && value->node->op->family == Family::kView;
+  return is_view ? std::get<Value*>(value->node->args[0]) : nullptr;
+}
+
+const Value* base_of(const Value* value) {
+  while (const Value* next = viewed(value)) value = next;
+  return value;
+}
+
 bool is_aliasing_view(const OpDef& op) { return op.core.view != nullptr; }
 
 ViewStep make_view_step(const Node& view) {

@@ -51,6 +51,10 @@ struct CapturedWrite {
 };
 std::vector<CapturedWrite> captured_writes(const Graph& captured);
 
+// Core graphs: what a view looks at, null where `value` is none; and what lies beneath all views.
+Value* viewed(const Value* value);
+const Value* base_of(const Value* value);
+
 // Is `op` an index map whose result may share its operand's storage?
 bool is_aliasing_view(const OpDef& op);
 ViewStep make_view_step(const Node& view);
