@@ -246,8 +246,10 @@ class Writable {
   // A view of what the same call has made is that.
   void leave_call(const Value* value) {
     leaves_call_.insert(value);
-    const Value* next = viewed(value);
-    if (next && next->node && next->node->user_call == value->node->user_call) leave_call(next);
+    for (const Value* next = viewed(value); next && next->node; next = viewed(next)) {
+      if (next->node->user_call != value->node->user_call) return;
+      leaves_call_.insert(next);
+    }
   }
 
   absl::flat_hash_set<const Value*> bases_, leaves_call_;

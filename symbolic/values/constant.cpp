@@ -4,6 +4,7 @@
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/interop/tensor_access.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/data_bool.h"
@@ -100,11 +101,6 @@ bool is_numpy_scalar(PyObject* object) {
   return numpy && PyObject_TypeCheck(object, numpy->generic_type);
 }
 
-bool is_numpy_array(PyObject* object) {
-  const numpy_access::Api* numpy = numpy_access::api();
-  return numpy && PyObject_TypeCheck(object, numpy->array_type);
-}
-
 }  // namespace
 
 // Attributes of C objects are read from the object itself: their getters run no user code.
@@ -142,7 +138,7 @@ ValuePtr ConstantValue::get_item(Executor& ex, const ValuePtr& key) {
   PyRef index = key->materialize(ex);
   if (!index) return SymbolicValue::get_item(ex, key);
   PyRef item = checked_user(ex, PyObject_GetItem(object_.get(), index.get()));
-  if (!is_numpy_array(item.get())) return ex.constant(std::move(item));
+  if (tensor_kind(item.get()) != TensorKind::kNumpy) return ex.constant(std::move(item));
   // A NumPy scalar with a new axis: an array of its own each time.
   PyObject* array = library_object("numpy", "array");
   return ex.wrap(array, constant_source(array))
