@@ -7,6 +7,7 @@
 
 #include "graph/passes/channels_last.h"
 #include "lowering/gpu/emit.h"
+#include "lowering/gpu/warm_up.h"
 #include "lowering/loops/schedule.h"
 #include "runtime/cuda/cuda_executable.h"
 #include "runtime/cuda/library.h"
@@ -119,6 +120,7 @@ const GpuTarget& gpu_target(int index) {
   } catch (const runtime::cuda::CudaError& error) {
     throw graph::Unsupported(error.message);
   }
+  warm_up_gpu(index);
   return *target;
 }
 

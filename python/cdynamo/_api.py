@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -47,10 +49,21 @@ def optimize(
     return _optimize(fn, chosen)
 
 
+def _warm_up_gpu() -> None:
+    """Readies what the first kernel on a GPU needs, in threads, where the program has begun to use one."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is not None and cuda.is_initialized():
+        _C.warm_up_gpu(cuda.current_device())
+
+
+atexit.register(_C.finish_warm_up)
+
+
 def _optimize(fn: Any, options: _options.Options) -> Any:
     if isinstance(fn, type) or not callable(fn):
         kind = f"the class {fn.__name__}" if isinstance(fn, type) else type(fn).__name__
         raise TypeError(f"optimize takes a function, a method, a module or another callable object, not {kind}")
+    _warm_up_gpu()
     if isinstance(fn, _C.OptimizedFunction):
         fn = fn.__wrapped__
     if is_view(fn):

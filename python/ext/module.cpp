@@ -8,6 +8,7 @@
 #include "frame_eval/hook/hook.h"
 #include "frame_eval/reports/events.h"
 #include "graph/op.h"
+#include "lowering/gpu/warm_up.h"
 #include "symbolic/interop/counters.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/interop/python_side.h"
@@ -213,6 +214,23 @@ PyObject* eager_form(PyObject*, PyObject* name) {
   return Py_BuildValue("(Os)", names.get(), std::string(op->core.eager).c_str());
 }
 
+// warm_up_gpu(device index)
+PyObject* warm_up_gpu(PyObject*, PyObject* index) {
+  const long device = PyLong_AsLong(index);
+  if (device == -1 && PyErr_Occurred()) return nullptr;
+  Py_BEGIN_ALLOW_THREADS;
+  cdynamo::lowering::warm_up_gpu(static_cast<int>(device));
+  Py_END_ALLOW_THREADS;
+  Py_RETURN_NONE;
+}
+
+PyObject* finish_warm_up(PyObject*, PyObject*) {
+  Py_BEGIN_ALLOW_THREADS;
+  cdynamo::lowering::finish_warm_up();
+  Py_END_ALLOW_THREADS;
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"_operators", operators, METH_NOARGS, nullptr},
     {"eager_form", eager_form, METH_O, nullptr},
@@ -228,6 +246,8 @@ PyMethodDef methods[] = {
     {"set_listener", set_listener, METH_O, nullptr},
     {"connect", connect, METH_NOARGS, nullptr},
     {"set_code_folders", set_code_folders, METH_VARARGS, nullptr},
+    {"warm_up_gpu", warm_up_gpu, METH_O, nullptr},
+    {"finish_warm_up", finish_warm_up, METH_NOARGS, nullptr},
     {},
 };
 

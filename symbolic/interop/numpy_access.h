@@ -41,6 +41,11 @@ struct Api {
 };
 // Null where NumPy is not loaded or has another ABI.
 const Api* api();
+// Whether it is an instance of numpy.generic: np.float32(1), but no array without dims.
+inline bool is_scalar(PyObject* object) {
+  const Api* numpy = api();
+  return numpy && PyObject_TypeCheck(object, numpy->generic_type);
+}
 
 // NPY_BOOL ... by DType; -1: NumPy has no such type.
 inline constexpr int kTypeNumbers[runtime::kNumDTypes] = {0, 2, 1, 3, 5, 7, 23, -1, 11, 12};

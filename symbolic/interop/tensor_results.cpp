@@ -183,8 +183,7 @@ PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strid
 }
 
 bool is_numpy_real(PyObject* object, DType* dtype) {
-  const numpy_access::Api* api = numpy_access::api();
-  if (!api || !PyObject_TypeCheck(object, api->generic_type)) return false;
+  if (!numpy_access::is_scalar(object)) return false;
   constexpr std::pair<std::string_view, DType> kNames[] = {
       {"numpy.float64", DType::kF64}, {"numpy.float32", DType::kF32}, {"numpy.float16", DType::kF16}};
   for (const auto& [name, known] : kNames) {

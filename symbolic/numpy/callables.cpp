@@ -64,11 +64,6 @@ bool is_scalar_type(PyObject* object) {
          PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object), api->generic_type);
 }
 
-bool is_numpy_scalar(PyObject* object) {
-  const numpy_access::Api* api = numpy_access::api();
-  return api && PyObject_TypeCheck(object, api->generic_type);
-}
-
 // A constant NumPy scalar as a 0-dim value of its own dtype.
 Value* scalar_constant(Executor& ex, PyObject* scalar) {
   PyRef dtype_object = PyRef::steal(PyObject_GetAttrString(scalar, "dtype"));
@@ -167,12 +162,12 @@ const OpDef* find_numpy_operator(std::string_view path) {
 Value* numpy_graph_value(Executor& ex, const ValuePtr& value) {
   if (Value* held = graph_value(value)) return held;
   PyObject* object = constant_object(value);
-  return object && is_numpy_scalar(object) ? scalar_constant(ex, object) : nullptr;
+  return object && numpy_access::is_scalar(object) ? scalar_constant(ex, object) : nullptr;
 }
 
 bool is_numpy_scalar_constant(const ValuePtr& value) {
   PyObject* object = constant_object(value);
-  return object && is_numpy_scalar(object);
+  return object && numpy_access::is_scalar(object);
 }
 
 bool numpy_dtype_like(PyObject* object, DType* dtype) {
@@ -469,7 +464,7 @@ ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& sourc
 ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source) {
   const numpy_access::Api* api = numpy_access::api();
   if (!api) return nullptr;
-  const bool scalar = is_numpy_scalar(object);
+  const bool scalar = numpy_access::is_scalar(object);
   DType dtype;
   if (!scalar && !dtype_of_numpy_object(object, &dtype)) return nullptr;
   // A float that changes from call to call is an input, as Python's are.

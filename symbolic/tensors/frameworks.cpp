@@ -135,9 +135,8 @@ CallArgs with_arrays(Executor& ex, const CallArgs& args) {
 
 bool is_numpy_number(const ValuePtr& value) {
   if (const ArrayValue* array = array_value(value)) return array->is_scalar();
-  const numpy_access::Api* api = numpy_access::api();
-  PyObject* object = api ? constant_object(value) : nullptr;
-  return object && PyObject_TypeCheck(object, api->generic_type);
+  PyObject* object = constant_object(value);
+  return object && numpy_access::is_scalar(object);
 }
 
 ValuePtr without_numpy_scalar(Executor& ex, const ValuePtr& value) {

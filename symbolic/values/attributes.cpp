@@ -229,6 +229,7 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
     raise_error(ex, PyExc_TypeError,
                 "descriptor '" + std::string(name) + "' for '" + of->tp_name +
                     "' objects doesn't apply to a '" + type_name(self) + "' object");
+  check_arguments(ex, descriptor, args);
   // dict's own method leaves the order that an OrderedDict keeps behind.
   if (of == &PyDict_Type && PyType_IsSubtype(self->type(), ordered_dict_type()) &&
       own_type_entry(ordered_dict_type(), header->d_name))
@@ -252,6 +253,10 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
     // OrderedDict and defaultdict make one of the subclass.
     if (dict_in(storage) && of != &PyDict_Type && (name == "copy" || name == "__or__" || name == "__ror__"))
       break_graph("CD0212", std::string(of->tp_name) + "." + std::string(name) + " of a subclass");
+    if (dict_in(storage) && of == &PyDict_Type && name == "__getitem__") {
+      require_count(ex, "__getitem__", args, 1, 1);
+      return object->stored_item(ex, args.positional[0]);
+    }
     ValuePtr result = storage->get_attribute(ex, header->d_name)->call(ex, args);
     return result == storage ? self : result;
   }

@@ -94,20 +94,11 @@ std::string ConstantValue::describe() const {
   return std::string(type()->tp_name) + " " + shown;
 }
 
-namespace {
-
-bool is_numpy_scalar(PyObject* object) {
-  const numpy_access::Api* numpy = numpy_access::api();
-  return numpy && PyObject_TypeCheck(object, numpy->generic_type);
-}
-
-}  // namespace
-
 // Attributes of C objects are read from the object itself: their getters run no user code.
 ValuePtr ConstantValue::get_attribute(Executor& ex, PyObject* name) {
   if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return type_of(ex, shared_from_this());
   PyRef attribute = checked_user(ex, PyObject_GetAttr(object_.get(), name));
-  if (is_numpy_scalar(object_.get()) &&
+  if (numpy_access::is_scalar(object_.get()) &&
       PyDict_CheckExact(attribute.get()))  // __array_interface__: a new one each time
     break_graph("CD0200", "an attribute of " + describe());
   const bool is_bound = PyCFunction_Check(attribute.get()) ||
@@ -213,7 +204,7 @@ ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
   if (is_text && !reflected && plain_number_operation(nb_op) == kNbAdd) return nullptr;  // it answers itself
   auto object = formats ? std::optional(other->materialize(ex)) : other->as_constant();
   if (formats && !*object) break_graph("CD0215", "% formatting with " + other->describe());
-  if (!object && is_numpy_scalar(object_.get()))
+  if (!object && numpy_access::is_scalar(object_.get()))
     return numpy_scalar_binary(ex, shared_from_this(), nb_op, other, reflected);
   const bool formats_bytes = PyBytes_Check(object_.get()) && plain_number_operation(nb_op) == kNbRemainder;
   if (!object && type()->tp_as_number && (!refuses_strangers(type()) || formats_bytes))
@@ -226,7 +217,7 @@ ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
 
 ValuePtr ConstantValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   auto object = other->as_constant();
-  if (!object && is_numpy_scalar(object_.get()))
+  if (!object && numpy_access::is_scalar(object_.get()))
     return numpy_scalar_compare(ex, shared_from_this(), py_op, other);
   if (!object && !refuses_strangers(type()) && !compares_by_identity(type()))
     break_graph("CD0209", "comparison of " + describe() + " with " + other->describe());

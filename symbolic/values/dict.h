@@ -124,6 +124,8 @@ enum class DictViewKind : uint8_t { kKeys, kValues, kItems };
 class DictViewValue final : public SymbolicValue {
  public:
   DictViewValue(ValuePtr dict, DictViewKind kind) : dict_(std::move(dict)), kind_(kind) {}
+  const ValuePtr& dict() const { return dict_; }
+  DictViewKind kind() const { return kind_; }
   PyTypeObject* type() const override;
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   bool contains(Executor& ex, const ValuePtr& item) override;

@@ -32,9 +32,11 @@ ValuePtr set_default(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 
 ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   auto bound = bind_arguments(ex, "pop", args, {"key", "default?"});
-  ValuePtr value = dict_of(self).lookup(ex, bound[0]);
+  // An empty dict does not look at the key.
+  DictValue& dict = dict_of(self);
+  ValuePtr value = dict.size(ex) > 0 || dict.ordered() ? dict.lookup(ex, bound[0]) : nullptr;
   if (value) {
-    dict_of(self).erase(ex, bound[0]);
+    dict.erase(ex, bound[0]);
     return value;
   }
   if (!bound[1]) raise_key_error(ex, bound[0]);

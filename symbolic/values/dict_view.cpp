@@ -13,10 +13,11 @@
 namespace cdynamo::symbolic {
 
 PyTypeObject* DictViewValue::type() const {
+  const bool ordered = dict_in(dict_)->ordered();
   switch (kind_) {
-    case DictViewKind::kKeys: return &PyDictKeys_Type;
-    case DictViewKind::kValues: return &PyDictValues_Type;
-    default: return &PyDictItems_Type;
+    case DictViewKind::kKeys: return ordered ? &PyODictKeys_Type : &PyDictKeys_Type;
+    case DictViewKind::kValues: return ordered ? &PyODictValues_Type : &PyDictValues_Type;
+    default: return ordered ? &PyODictItems_Type : &PyDictItems_Type;
   }
 }
 
@@ -74,8 +75,8 @@ ValuePtr DictViewValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
 
 ValuePtr DictViewValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   if (kind_ == DictViewKind::kValues) return nullptr;
-  bool set_like = set_in(other) || other->type() == &PyDictKeys_Type || other->type() == &PyDictItems_Type;
-  if (!set_like) return nullptr;
+  auto* view = dynamic_cast<DictViewValue*>(other.get());
+  if (!set_in(other) && (!view || view->kind_ == DictViewKind::kValues)) return nullptr;
   ValuePtr mine = new_set(ex, *unpack(ex), &PySet_Type);
   return mine->compare(ex, py_op, new_set(ex, items_of(ex, other), &PySet_Type));
 }

@@ -52,13 +52,29 @@ namespace {
 
 PyObject* type_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
 
-// listiter_next, tupleiter_next, rangeiter_next: a list may grow or shrink while it is iterated.
 // Changes of a live container, and the contents of a new instance of a subclass, are written when everything has been made.
 template <typename Storage>
 bool is_filled_later(const Storage& storage) {
   return storage.real_object() ? storage.changed() : storage.has_owner();
 }
 
+// The item at `index`, or null where the sequence has none: it may have shrunk, or end by what it raises.
+ValuePtr item_or_end(Executor& ex, const ValuePtr& sequence, size_t index) {
+  if (auto* tuple = tuple_in(sequence)) return index < tuple->size(ex) ? tuple->item(ex, index) : nullptr;
+  if (auto* list = list_in(sequence)) return index < list->size(ex) ? list->item(ex, index) : nullptr;
+  if (auto* range = dynamic_cast<RangeValue*>(sequence.get()))
+    return static_cast<int64_t>(index) < range->count(ex) ? range->at(ex, static_cast<int64_t>(index))
+                                                          : nullptr;
+  try {
+    return sequence->get_item(ex, ex.constant_int(static_cast<int64_t>(index)));
+  } catch (const PythonRaise& raised) {
+    if (matches_exception(raised, PyExc_IndexError) || matches_exception(raised, PyExc_StopIteration))
+      return nullptr;
+    throw;
+  }
+}
+
+// listiter_next, tupleiter_next, rangeiter_next: a list may grow or shrink while it is iterated.
 class SequenceIterator final : public IteratorValue {
  public:
   explicit SequenceIterator(ValuePtr sequence) : sequence_(std::move(sequence)) {}
@@ -76,7 +92,7 @@ class SequenceIterator final : public IteratorValue {
   }
   ValuePtr next(Executor& ex) override {
     if (exhausted_) return nullptr;
-    ValuePtr item = item_at(ex, position_);
+    ValuePtr item = item_or_end(ex, sequence_, position_);
     if (item)
       ++position_;
     else
@@ -96,48 +112,84 @@ class SequenceIterator final : public IteratorValue {
   }
 
  private:
-  ValuePtr item_at(Executor& ex, size_t index) {
-    if (auto* tuple = tuple_in(sequence_)) return index < tuple->size(ex) ? tuple->item(ex, index) : nullptr;
-    if (auto* list = list_in(sequence_)) return index < list->size(ex) ? list->item(ex, index) : nullptr;
-    if (auto* range = dynamic_cast<RangeValue*>(sequence_.get()))
-      return static_cast<int64_t>(index) < range->count(ex) ? range->at(ex, static_cast<int64_t>(index))
-                                                            : nullptr;
-    try {
-      return sequence_->get_item(ex, ex.constant_int(static_cast<int64_t>(index)));
-    } catch (const PythonRaise& raised) {
-      if (matches_exception(raised, PyExc_IndexError) || matches_exception(raised, PyExc_StopIteration))
-        return nullptr;
-      throw;
-    }
-  }
   ValuePtr sequence_, constant_;
   PyRef fresh_;
   size_t position_ = 0;
   bool exhausted_ = false;
 };
 
-// listreviter_next, reversed_next.
+// listreviter_next, reversed_next: an item is read when its turn comes.
 class ReversedIterator final : public IteratorValue {
  public:
-  ReversedIterator(ValuePtr sequence, std::vector<ValuePtr> items)
-      : sequence_(std::move(sequence)), items_(std::move(items)), left_(items_.size()) {}
+  ReversedIterator(ValuePtr sequence, size_t count)
+      : sequence_(std::move(sequence)), count_(count), left_(count) {}
   PyTypeObject* type() const override { return list_in(sequence_) ? &PyListRevIter_Type : &PyReversed_Type; }
-  ValuePtr next(Executor&) override {
-    if (left_) return items_[--left_];
+  ValuePtr next(Executor& ex) override {
+    if (ValuePtr item = left_ ? item_or_end(ex, sequence_, left_ - 1) : nullptr) {
+      --left_;
+      return item;
+    }
+    left_ = 0;
     exhausted_ = true;
     return nullptr;
   }
   RecipePtr make_recipe_now(Executor& ex) override {
+    // Made before the changes are written back, or after the list has grown, it would start from another end.
+    ListValue* list = list_in(sequence_);
+    if (list && (is_filled_later(*list) || list->size(ex) != count_))
+      break_graph("CD0211", "an iterator over a list that was changed");
+    // Advancing it anew would call the program's __getitem__ again.
+    if (dynamic_cast<UserObjectValue*>(sequence_.get()) && left_ != count_)
+      break_graph("CD0211", "an iterator over " + sequence_->describe());
     RecipePtr fresh = call_recipe(type_object(&PyReversed_Type), {sequence_->recipe(ex)});
     // It lets go of the sequence where it has found its end.
-    return advanced_recipe(fresh,
-                           exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(items_.size() - left_));
+    return advanced_recipe(fresh, exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(count_ - left_));
   }
 
  private:
   ValuePtr sequence_;
-  std::vector<ValuePtr> items_;
+  size_t count_, left_;
+  bool exhausted_ = false;
+};
+
+// dictreviter_iternext: of a dict, or of a view.
+class ReversedDictIterator final : public IteratorValue {
+ public:
+  ReversedDictIterator(Executor& ex, ValuePtr of, const DictViewValue* view)
+      : of_(std::move(of)),
+        dict_(view ? view->dict() : of_),
+        kind_(view ? view->kind() : DictViewKind::kKeys),
+        entries_(dict_in(dict_)->entries(ex, true)),
+        left_(entries_.size()),
+        version_(dict_in(dict_)->version()) {}
+  PyTypeObject* type() const override {
+    if (dict_in(dict_)->ordered()) return &PyODictIter_Type;
+    return kind_ == DictViewKind::kKeys     ? &PyDictRevIterKey_Type
+           : kind_ == DictViewKind::kValues ? &PyDictRevIterValue_Type
+                                            : &PyDictRevIterItem_Type;
+  }
+  ValuePtr next(Executor& ex) override {
+    DictValue& dict = *dict_in(dict_);
+    if (dict.version() != version_) break_graph("CD0207", "a dict whose keys change");
+    exhausted_ = left_ == 0;
+    if (exhausted_) return nullptr;
+    const ValuePtr& key = entries_[--left_].key;
+    if (kind_ == DictViewKind::kKeys) return key;
+    ValuePtr value = dict.lookup(ex, key);
+    return kind_ == DictViewKind::kValues ? value : new_tuple({key, value});
+  }
+  RecipePtr make_recipe_now(Executor& ex) override {
+    RecipePtr fresh = call_recipe(type_object(&PyReversed_Type), {of_->recipe(ex)});
+    return advanced_recipe(fresh,
+                           exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(entries_.size() - left_));
+  }
+
+ private:
+  ValuePtr of_, dict_;
+  DictViewKind kind_;
+  std::vector<DictValue::Entry> entries_;
   size_t left_;
+  uint64_t version_;
   bool exhausted_ = false;
 };
 
@@ -147,6 +199,7 @@ class DictIterator final : public IteratorValue {
   DictIterator(ValuePtr dict, DictViewKind kind)
       : dict_(std::move(dict)), kind_(kind), version_(dict_in(dict_)->version()) {}
   PyTypeObject* type() const override {
+    if (dict_in(dict_)->ordered()) return &PyODictIter_Type;
     return kind_ == DictViewKind::kKeys     ? &PyDictIterKey_Type
            : kind_ == DictViewKind::kValues ? &PyDictIterValue_Type
                                             : &PyDictIterItem_Type;
@@ -401,23 +454,13 @@ ValuePtr new_reversed_iterator(Executor& ex, const ValuePtr& sequence) {
   if (auto* object = dynamic_cast<UserObjectValue*>(sequence.get()))
     if (ValuePtr method = object->special(ex, "__reversed__", true)) return method->call(ex, {});
   if (deque_in(sequence)) return new_deque_iterator(ex, sequence, true);
-  if (dict_in(sequence) && !dynamic_cast<MappingProxyValue*>(sequence.get()))
-    return std::make_shared<ReversedIterator>(sequence, *dict_in(sequence)->unpack(ex));
-  if (auto* view = dynamic_cast<DictViewValue*>(sequence.get()))
-    return std::make_shared<ReversedIterator>(sequence, *view->unpack(ex));
+  auto* view = dynamic_cast<DictViewValue*>(sequence.get());
+  if (view || dict_in(sequence)) return std::make_shared<ReversedDictIterator>(ex, sequence, view);
   if (auto* range = dynamic_cast<RangeValue*>(sequence.get())) return range->reversed(ex)->iterate(ex);
-  if (!list_in(sequence) && !tuple_in(sequence) && !dynamic_cast<ConstantValue*>(sequence.get())) {
-    const PySequenceMethods* methods = sequence->type()->tp_as_sequence;
-    if (!methods || !methods->sq_item)
-      raise_error(ex, PyExc_TypeError, "'" + type_name(sequence) + "' object is not reversible");
-    std::vector<ValuePtr> items;
-    Py_ssize_t count = index_argument(ex, sequence->length(ex));
-    for (Py_ssize_t i = 0; i < count; ++i) items.push_back(sequence->get_item(ex, ex.constant_int(i)));
-    return std::make_shared<ReversedIterator>(sequence, std::move(items));
-  }
-  auto items = sequence->unpack(ex);
-  if (!items) raise_error(ex, PyExc_TypeError, "'" + type_name(sequence) + "' object is not reversible");
-  return std::make_shared<ReversedIterator>(sequence, std::move(*items));
+  const PySequenceMethods* methods = sequence->type()->tp_as_sequence;
+  if (!methods || !methods->sq_item)
+    raise_error(ex, PyExc_TypeError, "'" + type_name(sequence) + "' object is not reversible");
+  return std::make_shared<ReversedIterator>(sequence, index_argument(ex, sequence->length(ex)));
 }
 
 ValuePtr new_enumerate(Executor& ex, const CallArgs& args) {

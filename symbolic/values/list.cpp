@@ -131,10 +131,10 @@ ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "pop", args, 0, 1);
   ListValue& list = list_of(self);
   Py_ssize_t size = static_cast<Py_ssize_t>(list.size(ex));
+  Py_ssize_t index = args.positional.empty() ? -1 : index_argument(ex, args.positional[0]);
   if (size == 0) raise_error(ex, PyExc_IndexError, "pop from empty list");
-  Py_ssize_t index = args.positional.empty()
-                         ? size - 1
-                         : sequence_index(ex, args.positional[0], size, "pop index out of range");
+  if (index < 0) index += size;
+  if (index < 0 || index >= size) raise_error(ex, PyExc_IndexError, "pop index out of range");
   std::vector<ValuePtr>& items = list.mutable_items(ex);
   ValuePtr popped = items[index];
   items.erase(items.begin() + index);

@@ -2,6 +2,7 @@
 // looked up on classes, and errors of the user's program.
 #include <cstring>
 
+#include "absl/strings/substitute.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
@@ -64,6 +65,11 @@ ValuePtr number(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   const PySequenceMethods* sequence = self->type()->tp_as_sequence;
   if (repeats && !result && sequence && sequence->sq_repeat)
     result = self->binary(ex, nb_op, ex.constant_int(index_argument(ex, args.positional[0])), reflected);
+  // So do sq_concat's, which have no other operand to leave it to.
+  if (nb_op == kNbAdd && !reflected && !result && sequence && sequence->sq_concat)
+    raise_error(ex, PyExc_TypeError,
+                absl::Substitute("can only concatenate $0 (not \"$1\") to $0", _PyType_Name(self->type()),
+                                 type_name(args.positional[0])));
   return result ? result : ex.constant(PyRef::borrow(Py_NotImplemented));
 }
 template <int py_op>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "symbolic/capture/executor.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/value_tools.h"
@@ -105,20 +106,24 @@ ValuePtr sequence_index_method(Executor& ex, const char* kind, const std::vector
   Py_ssize_t size = static_cast<Py_ssize_t>(items.size());
   auto clip = [&](size_t position, Py_ssize_t missing) {
     if (args.positional.size() <= position) return missing;
-    Py_ssize_t bound = index_argument(ex, args.positional[position]);
+    const ValuePtr& given = args.positional[position];
+    if (!is_integer_value(given) && !lookup_special(ex, given, "__index__"))
+      raise_error(ex, PyExc_TypeError, "slice indices must be integers or have an __index__ method");
+    Py_ssize_t bound = index_argument(ex, given);
     return std::clamp<Py_ssize_t>(bound < 0 ? bound + size : bound, 0, size);
   };
   Py_ssize_t found = find_item(ex, items, args.positional[0], clip(1, 0), clip(2, size));
   if (found < 0) {
-    if (std::string_view(kind) == "list") {
+    const std::string_view of = kind;
+    PyTypeObject* type = args.positional[0]->type();
+    if (of == "list" || (of == "range" && (type == &PyLong_Type || type == &PyBool_Type))) {
       PyRef object = materialize(ex, args.positional[0]);
-      if (!object) break_graph("CD0202", "list.index of something that is not in the list");
-      std::string shown;
-      PyRef repr = checked_user(ex, PyObject_Repr(object.get()));
-      shown = PyUnicode_AsUTF8(repr.get());
-      raise_error(ex, PyExc_ValueError, shown + " is not in list");
+      if (!object) break_graph("CD0202", absl::StrCat(kind, ".index of something that is not in it"));
+      PyRef shown = checked_user(ex, PyObject_Repr(object.get()));
+      raise_error(ex, PyExc_ValueError, absl::StrCat(PyUnicode_AsUTF8(shown.get()), " is not in ", kind));
     }
-    raise_error(ex, PyExc_ValueError, std::string(kind) + ".index(x): x not in " + kind);
+    if (of == "range") kind = "sequence";
+    raise_error(ex, PyExc_ValueError, absl::StrCat(kind, ".index(x): x not in ", kind));
   }
   return ex.constant_int(found);
 }

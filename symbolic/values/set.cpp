@@ -50,6 +50,14 @@ std::string SetValue::describe() const {
 }
 size_t SetValue::size() const { return static_cast<size_t>(PySet_GET_SIZE(mirror_.get())); }
 
+namespace {
+// set_contains_key, set_discard_key: a set is looked up as a frozenset.
+PyRef lookup_key(Executor& ex, const ValuePtr& item) {
+  SetValue* set = set_in(item);
+  return set ? checked(PyFrozenSet_New(set->keys())) : item->hash_key(ex);
+}
+}  // namespace
+
 void SetValue::will_change(Executor& ex) {
   if (changed_) return;
   note_change(ex, static_cast<bool>(object_), values_);
@@ -76,7 +84,7 @@ void SetValue::add(Executor& ex, const ValuePtr& item) {
 
 bool SetValue::discard(Executor& ex, const ValuePtr& item) {
   will_change(ex);
-  PyRef key = item->hash_key(ex);
+  PyRef key = lookup_key(ex, item);
   int found = PySet_Discard(mirror_.get(), key.get());
   if (found < 0) raise_current_error(ex);
   if (found && PyDict_DelItem(index_.get(), key.get()) < 0) throw PythonError{};
@@ -134,8 +142,17 @@ std::shared_ptr<SetValue> as_set(Executor& ex, const ValuePtr& iterable) {
   return new_set(ex, items_of(ex, iterable), &PySet_Type);
 }
 
+// set_symmetric_difference_update: the items of `b` come to `a`, or go.
+Items toggled(Executor& ex, SetValue& a, SetValue& b) {
+  auto result = new_set(ex, a.items(ex), &PySet_Type);
+  for (const ValuePtr& item : b.items(ex))
+    if (!result->discard(ex, item)) result->add(ex, item);
+  return result->items(ex);
+}
+
 Items combine(Executor& ex, int nb_op, SetValue& a, SetValue& b) {
   Items result;
+  if (nb_op == kNbXor) return toggled(ex, b, a);
   if (nb_op == kNbAnd) {
     // set_intersection: of two that are equal, that of the smaller set stays (True or 1).
     const bool of_a = b.items(ex).size() > a.items(ex).size();
@@ -145,7 +162,7 @@ Items combine(Executor& ex, int nb_op, SetValue& a, SetValue& b) {
   }
   for (const ValuePtr& item : a.items(ex))
     if (nb_op == kNbOr || !b.contains(ex, item)) result.push_back(item);
-  if (nb_op == kNbOr || nb_op == kNbXor)
+  if (nb_op == kNbOr)
     for (const ValuePtr& item : b.items(ex))
       if (!a.contains(ex, item)) result.push_back(item);
   return result;
@@ -166,12 +183,17 @@ template <int nb_op>
 ValuePtr update(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_no_keywords(ex, "set operation", args);
   SetValue& set = set_of(self);
+  // set_intersection_update: nothing changes where one of them is no iterable.
+  if (nb_op == kNbAnd) {
+    set.replace(ex, set_in(combined<kNbAnd>(ex, self, args))->items(ex));
+    return ex.none();
+  }
   for (const ValuePtr& other : args.positional) {
-    if (nb_op == kNbOr || nb_op == kNbSubtract) {
-      if (nb_op == kNbSubtract && set_in(other) == &set) {
-        set.replace(ex, {});
-        continue;
-      }
+    if (nb_op == kNbXor) {
+      set.replace(ex, toggled(ex, set, *as_set(ex, other)));
+    } else if (nb_op == kNbSubtract && set_in(other) == &set) {
+      set.replace(ex, {});
+    } else {
       ValuePtr iterator = iterate_value(ex, other);
       while (ValuePtr item = next_value(ex, iterator)) {
         if (nb_op == kNbOr)
@@ -179,8 +201,6 @@ ValuePtr update(Executor& ex, const ValuePtr& self, const CallArgs& args) {
         else
           set.discard(ex, item);
       }
-    } else {
-      set.replace(ex, combine(ex, nb_op, set, *as_set(ex, other)));
     }
   }
   return ex.none();
@@ -272,9 +292,7 @@ ValuePtr SetValue::get_attribute(Executor& ex, PyObject* name) {
 // ---- the data model
 
 bool SetValue::contains(Executor& ex, const ValuePtr& item) {
-  // set_contains_key: a set is looked up as a frozenset.
-  SetValue* set = set_in(item);
-  PyRef key = set ? checked(PyFrozenSet_New(set->keys())) : item->hash_key(ex);
+  PyRef key = lookup_key(ex, item);
   int found = PySet_Contains(mirror_.get(), key.get());
   if (found < 0) raise_current_error(ex);
   return found;
@@ -289,7 +307,7 @@ ValuePtr SetValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool r
   SetValue* set = set_in(other);
   if (!set) return nullptr;
   if (nb_op >= kNbInplaceAdd && !frozen() && !reflected) {
-    replace(ex, combine(ex, op, *this, *set));
+    replace(ex, op == kNbXor ? toggled(ex, *this, *set) : combine(ex, op, *this, *set));
     return shared_from_this();
   }
   SetValue& left = reflected ? *set : *this;

@@ -49,6 +49,8 @@ class UserObjectValue final : public SymbolicValue {
   void generic_set_attribute(Executor& ex, PyObject* name, const ValuePtr& value);
   ValuePtr slot(Executor& ex, PyObject* descriptor);         // a member descriptor's
   ValuePtr c_attribute(Executor& ex, PyObject* descriptor);  // a getset descriptor's
+  // What the builtin base's own __getitem__ gives.
+  ValuePtr stored_item(Executor& ex, const ValuePtr& key);
   // The special method, bound; null: the class has none. `from_python`: only one that is not the builtin
   // base's.
   ValuePtr special(Executor& ex, const char* name, bool from_python = false);

@@ -74,7 +74,11 @@ ValuePtr UserObjectValue::get_item(Executor& ex, const ValuePtr& key) {
       raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not subscriptable");
     return SymbolicValue::get_item(ex, key);
   }
-  // dict_subscript asks the class's __missing__.
+  return stored_item(ex, key);
+}
+
+// dict_subscript asks the class's __missing__.
+ValuePtr UserObjectValue::stored_item(Executor& ex, const ValuePtr& key) {
   auto* dict = dynamic_cast<DictValue*>(storage_.get());
   ValuePtr missing = dict ? special(ex, "__missing__", true) : nullptr;
   if (!missing) return storage_->get_item(ex, key);

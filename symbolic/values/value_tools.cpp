@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/strings/substitute.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/interop/numpy_access.h"
@@ -245,8 +246,10 @@ namespace {
 PyRef fold_argument(Executor& ex, const ValuePtr& value) {
   PyRef object = materialize(ex, value);
   if (object) return object;
-  bool iterates = is_iterator_type(value->type()) || dynamic_cast<DictViewValue*>(value.get());
-  return iterates ? materialize(ex, new_list(items_of(ex, value))) : PyRef();
+  const bool is_iterator = is_iterator_type(value->type());
+  if (!is_iterator && !dynamic_cast<DictViewValue*>(value.get())) return {};
+  PyRef items = materialize(ex, new_list(items_of(ex, value)));
+  return items && is_iterator ? checked(PyObject_GetIter(items.get())) : items;
 }
 
 // Some 10,000 digits. Conversions of numbers take time that grows with the square of that.
@@ -320,40 +323,62 @@ void require_count(Executor& ex, const char* function, const CallArgs& args, siz
                                expected == 1 ? "" : "s", given));
 }
 
+// _PyArg_UnpackKeywords, with its words and its order of looking.
 std::vector<ValuePtr> bind_arguments(Executor& ex, const char* function, const CallArgs& args,
                                      std::initializer_list<const char*> names) {
-  std::vector<ValuePtr> bound(names.size());
-  size_t max_positional = 0;
-  for (const char* name : names) max_positional += name[0] != '*';
-  if (args.positional.size() > max_positional)
-    raise_error(ex, PyExc_TypeError,
-                absl::Substitute("$0() takes at most $1 arguments ($2 given)", function, max_positional,
-                                 args.positional.size()));
-  std::copy(args.positional.begin(), args.positional.end(), bound.begin());
+  struct Parameter {
+    absl::string_view name;
+    bool by_position, optional;
+  };
+  std::vector<Parameter> parameters;
+  size_t most_by_position = 0;
+  bool all_required = true;
+  for (absl::string_view name : names) {
+    const bool by_position = !absl::ConsumePrefix(&name, "*"), optional = absl::ConsumeSuffix(&name, "?");
+    parameters.push_back({name, by_position, optional});
+    most_by_position += by_position;
+    all_required &= !optional;
+  }
+  const auto refuse = [&](std::string message) { raise_error(ex, PyExc_TypeError, std::move(message)); };
+  const auto refuse_count = [&](bool exactly, size_t most, const char* kind, size_t given) {
+    refuse(absl::Substitute("$0() takes $1 $2 $3argument$4 ($5 given)", function,
+                            exactly ? "exactly" : "at most", most, kind, most == 1 ? "" : "s", given));
+  };
+  const size_t by_position = args.positional.size(), given = by_position + args.keywords.size();
+  if (given > parameters.size())
+    refuse_count(all_required, parameters.size(), by_position == 0 ? "keyword " : "", given);
+  if (by_position > most_by_position) {
+    if (most_by_position == 0) refuse(absl::StrCat(function, "() takes no positional arguments"));
+    refuse_count(false, most_by_position, "positional ", by_position);
+  }
+  std::vector<ValuePtr> bound = args.positional;
+  bound.resize(parameters.size());
+  const Keyword *unexpected = nullptr, *repeated = nullptr;
+  size_t repeated_at = 0;
   for (const Keyword& keyword : args.keywords) {
-    const char* given = PyUnicode_AsUTF8(keyword.name.get());
-    size_t i = 0;
-    for (const char* name : names) {
-      std::string_view plain(name[0] == '*' ? name + 1 : name);
-      if (!plain.empty() && plain.back() == '?') plain.remove_suffix(1);
-      if (plain == given) break;
-      ++i;
+    const absl::string_view name = PyUnicode_AsUTF8(keyword.name.get());
+    const auto parameter = std::find_if(parameters.begin(), parameters.end(),
+                                        [&](const Parameter& p) { return p.name == name; });
+    const size_t at = parameter - parameters.begin();
+    if (parameter == parameters.end()) {
+      if (!unexpected) unexpected = &keyword;
+    } else if (at < by_position) {
+      if (!repeated) repeated = &keyword, repeated_at = at;
+    } else {
+      bound[at] = keyword.value;
     }
-    if (i == names.size())
-      raise_error(ex, PyExc_TypeError,
-                  absl::Substitute("$0() got an unexpected keyword argument '$1'", function, given));
-    if (bound[i])
-      raise_error(ex, PyExc_TypeError,
-                  absl::Substitute("$0() got multiple values for argument '$1'", function, given));
-    bound[i] = keyword.value;
   }
-  size_t i = 0;
-  for (const char* name : names) {
-    if (!bound[i] && name[std::strlen(name) - 1] != '?')
-      raise_error(ex, PyExc_TypeError,
-                  absl::Substitute("$0() missing required argument '$1'", function, name));
-    ++i;
-  }
+  for (size_t i = 0; i < parameters.size(); ++i)
+    if (!bound[i] && !parameters[i].optional)
+      refuse(absl::StrCat(function, "() missing required argument '", parameters[i].name, "'",
+                          parameters[i].by_position ? absl::StrCat(" (pos ", i + 1, ")") : ""));
+  if (repeated)
+    refuse(absl::Substitute("argument for $0() given by name ('$1') and position ($2)", function,
+                            PyUnicode_AsUTF8(repeated->name.get()), repeated_at + 1));
+  constexpr const char* kUnexpected = PY_VERSION_HEX < 0x030D0000
+                                          ? "'$1' is an invalid keyword argument for $0()"
+                                          : "$0() got an unexpected keyword argument '$1'";
+  if (unexpected) refuse(absl::Substitute(kUnexpected, function, PyUnicode_AsUTF8(unexpected->name.get())));
   return bound;
 }
 

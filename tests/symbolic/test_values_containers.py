@@ -474,3 +474,47 @@ def appended_is_removed(values, item, wanted):
 def test_what_was_just_appended_to_a_given_list():
     check(appended_is_found, ([0, 1], 7, 7), ([0, 1], "a", "a"), ([0, 1], 7, 8))
     check(appended_is_removed, ([0, 1], 7, 7), ([0, 1], "a", "a"))
+
+
+def test_reversed_reads_items_when_their_turn_comes():
+    class Counted:
+        def __init__(self):
+            self.asked = []
+
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            self.asked.append(index)
+            if index == 1:
+                raise IndexError
+            return index * 2
+
+    def changed_while_reversed(n):
+        written, grown, shrunk = [1, 2, 3], [1, 2, 3], [1, 2, 3]
+        iterators = reversed(written), reversed(grown), reversed(shrunk)
+        written[0] = n
+        grown.append(n)
+        del shrunk[1:]
+        counted = Counted()
+        first = next(it := reversed(counted))
+        asked = list(counted.asked)
+        return [list(i) for i in iterators], first, asked, list(it), list(it), counted.asked
+
+    def values_that_change(n):
+        d = {"a": 1, "b": 2}
+        it = reversed(d.items())
+        d["a"] = n
+        return list(it), list(reversed(types.MappingProxyType(d)))
+
+    check(changed_while_reversed, (7,))
+    check(values_that_change, (7,))
+
+
+def test_classes_of_views_and_of_their_iterators():
+    def names(n):
+        d, o = {"a": n}, collections.OrderedDict(a=n)
+        made = [reversed(d), reversed(d.values()), reversed(d.items()), iter(d), iter(o), reversed(o), iter(o.items())]
+        return [type(x).__name__ for x in [*made, o.keys(), o.values(), o.items(), d.keys()]], o.keys() == d.keys()
+
+    check(names, (1,))
