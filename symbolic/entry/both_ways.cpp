@@ -56,17 +56,20 @@ bool is_harmless(graph::CoreKind kind) {
          kind == graph::CoreKind::kReduction;
 }
 
+[[noreturn]] void refuse_call(const graph::OpDef& op) {
+  refuse(absl::StrCat("one way of it calls ", std::string(op.name), ", which may take long or raise an error"));
+}
+
 // The core operators that a captured one stands for are counted; a refusal where one is not harmless.
 size_t count_operators(graph::Graph& captured, const graph::Node& node) {
+  if (node.op->family == graph::Family::kLibrary) refuse_call(*node.op);
   graph::Graph scratch(captured.sym);
   scratch.framework = captured.framework;
   scratch.torch_float = captured.torch_float;
   graph::Builder builder(scratch, graph::Level::kCore);
   builder.call(*node.op, node.overload, node.args);
   for (const auto& core : scratch.nodes)
-    if (!is_harmless(core->op->core.kind))
-      refuse(absl::StrCat("one way of it calls ", std::string(core->op->name),
-                          ", which may take long or raise an error"));
+    if (!is_harmless(core->op->core.kind)) refuse_call(*core->op);
   return scratch.nodes.size();
 }
 

@@ -53,8 +53,9 @@ const Table& classes() {
 
 // Modules of C whose functions compute from their arguments alone.
 bool is_pure_module(PyObject* name) {
-  static constexpr const char* kModules[] = {"math",    "cmath",   "_operator", "unicodedata",
-                                             "_bisect", "_struct", "binascii",  "zlib"};
+  static constexpr const char* kModules[] = {"math",        "cmath",   "_operator",
+                                             "unicodedata", "_bisect", "_struct",
+                                             "binascii",    "zlib",    "numpy.lib.array_utils"};
   if (!name || !PyUnicode_Check(name)) return false;
   for (const char* module : kModules)
     if (PyUnicode_CompareWithASCIIString(name, module) == 0) return true;

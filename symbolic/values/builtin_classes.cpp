@@ -162,6 +162,13 @@ ValuePtr new_object(Executor& ex, const CallArgs& args) {
   require_count(ex, "object", args, 0, 0);
   return UserObjectValue::make(&PyBaseObject_Type, nullptr);
 }
+ValuePtr to_namespace(Executor& ex, const CallArgs& args) {
+  if (!args.positional.empty()) break_graph("CD0212", "SimpleNamespace of " + args.positional[0]->describe());
+  auto* type = reinterpret_cast<PyTypeObject*>(library_object("types", "SimpleNamespace"));
+  ValuePtr made = UserObjectValue::make(type, nullptr);
+  for (const Keyword& keyword : args.keywords) made->set_attribute(ex, keyword.name.get(), keyword.value);
+  return made;
+}
 ValuePtr to_reversed(Executor& ex, const CallArgs& args) {
   require_count(ex, "reversed", args, 1, 1);
   return new_reversed_iterator(ex, args.positional[0]);
@@ -190,6 +197,7 @@ constexpr BuiltinRow kClasses[] = {
     {"builtins", "type", type_call},
     {"builtins", "object", new_object},
     {"types", "MappingProxyType", to_proxy},
+    {"types", "SimpleNamespace", to_namespace},
     {"collections", "OrderedDict", to_ordered_dict},
     {"collections", "defaultdict", to_default_dict},
     {"collections", "deque", make_deque},

@@ -278,7 +278,18 @@ ValuePtr hash(Executor& ex, const CallArgs& args) {
   return ex.constant_int(PyObject_Hash(object.get()) == -1 && PyErr_Occurred() ? (raise_current_error(ex), 0)
                                                                                : PyObject_Hash(object.get()));
 }
-ValuePtr identity(Executor&, const CallArgs&) { break_graph("CD0214", "id"); }
+// Of what stays where it is while an entry is in use: a class, a function, an instance of the program's that came in.
+ValuePtr identity(Executor& ex, const CallArgs& args) {
+  const ValuePtr& value = args.positional[0];
+  PyObject* object = value->real_object();
+  const bool stays = object && value->source &&
+                     (PyType_Check(object) || PyFunction_Check(object) || PyModule_Check(object) ||
+                      dynamic_cast<UserObjectValue*>(value.get()));
+  if (!stays) break_graph("CD0214", "id of " + value->describe());
+  if (value->source->kind != SourceKind::kConstant)
+    add_guard(ex, GuardKind::kIdentity, value->source, object);
+  return ex.constant(checked(PyLong_FromVoidPtr(object)));
+}
 ValuePtr input(Executor&, const CallArgs&) { break_graph("CD0213", "input"); }
 ValuePtr open_file(Executor&, const CallArgs&) { break_graph("CD0213", "open"); }
 ValuePtr introspect(Executor&, const CallArgs&) { break_graph("CD0219", "dir, locals, eval or exec"); }

@@ -278,7 +278,9 @@ ValuePtr UserObjectValue::get_attribute(Executor& ex, PyObject* name) {
 void UserObjectValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
   const char* method = value ? "__setattr__" : "__delattr__";
   PyObject* found = lookup_type(ex, type(), interned(method));
-  if (found == object_entry(method)) return generic_set_attribute(ex, name, value);
+  // A class of C may name object's way of its own.
+  if (found == object_entry(method) || type()->tp_setattro == PyObject_GenericSetAttr)
+    return generic_set_attribute(ex, name, value);
   CallArgs args = positional({ex.constant(PyRef::borrow(name))});
   if (value) args.positional.push_back(value);
   bind_descriptor(ex, found, shared_from_this(), type())->call(ex, args);
@@ -332,6 +334,8 @@ ValuePtr UserObjectValue::slots_find(PyObject* name, bool* known) {
 // member_get: the slot of a live object is read in place, by its own source.
 ValuePtr UserObjectValue::slot(Executor& ex, PyObject* descriptor) {
   PyObject* name = reinterpret_cast<PyDescrObject*>(descriptor)->d_name;
+  // types.SimpleNamespace's is one.
+  if (has_dict_ && PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) return instance_dict_value(ex);
   bool known;
   ValuePtr value = slots_find(name, &known);
   if (!known && object_) {
@@ -439,8 +443,11 @@ RecipePtr UserObjectValue::new_object_recipe(Executor& ex) {
   bool immutable = storage_ && (dynamic_cast<TupleValue*>(storage_.get()) ||
                                 dynamic_cast<ConstantValue*>(storage_.get()) ||
                                 (set_in(storage_) && set_in(storage_)->frozen()));
-  if (!storage_ && base != &PyBaseObject_Type) break_graph("CD0211", describe());
-  if (!storage_) {
+  const bool is_namespace = reinterpret_cast<PyObject*>(type()) == library_object("types", "SimpleNamespace");
+  if (!storage_ && base != &PyBaseObject_Type && !is_namespace) break_graph("CD0211", describe());
+  if (is_namespace) {
+    recipe_ = call_recipe(type_.get(), {});
+  } else if (!storage_) {
     recipe_ = make_recipe(RecipeKind::kNewObject, type_.get());
   } else {
     PyRef constructor = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), "__new__"));

@@ -552,3 +552,17 @@ def assert_same(got, expected):
             assert_same(one, other)
     else:
         assert got == expected
+
+
+def test_parametrizations_that_are_cached():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 3))
+
+        def forward(self, x):
+            with nn.utils.parametrize.cached():
+                return self.layer(x) + self.layer(x).sin()
+
+    model, x = Twice(), torch.randn(2, 3)
+    torch.testing.assert_close(cdynamo.optimize(model, fullgraph=True)(x), model(x))

@@ -435,3 +435,18 @@ def test_floats_are_compared_as_python_does():
     numbers = [1.0, float(2**53), float(2**60), float(2**60) * 1.5, 0.1, float("nan"), -0.0]
     for x in torch.tensor(numbers, dtype=torch.float64):
         assert fast(x) == program(x)
+
+
+def test_a_way_that_calls_the_library_breaks_the_graph():
+    def solved(x):
+        m = x[:4].reshape(2, 2) + torch.eye(2)
+        if x.sum() > 0:
+            m = torch.linalg.cholesky(m @ m.T)
+        return m * 2
+
+    compiled = cdynamo.optimize(solved)
+    for x in (UP, DOWN, UP):
+        assert torch.allclose(compiled(x), solved(x))
+    with cdynamo._explain.listening() as explanation:
+        cdynamo.optimize(solved)(UP)
+    assert "inside cdynamo" not in str(explanation)

@@ -13,6 +13,7 @@ import math
 import numbers
 import operator
 import sys
+import types
 from typing import Protocol
 
 import pytest
@@ -936,3 +937,32 @@ def test_a_copy_of_an_ordered_dict_has_its_attributes(copied):
     result = cdynamo.optimize(lambda items: copied(items))(state)
     assert (result, result._metadata) == (state, [2])
     assert cdynamo.optimize(lambda: copied(collections.OrderedDict(a=[1])))() == {"a": [1]}
+
+
+def test_simple_namespaces():
+    def attributes(x):
+        made = types.SimpleNamespace(first=x, second=2)
+        made.third = made.second + 1
+        del made.second
+        return made, getattr(made, "second", "none"), made.third
+
+    def attributes_as_a_dict(x):
+        return vars(types.SimpleNamespace(first=x, second=2))
+
+    check(attributes, (1,), ([2],))
+    check(attributes_as_a_dict, (1,))
+
+
+def test_addresses_of_what_stays():
+    class Node:
+        pass
+
+    known = {}
+
+    def remembered(node):
+        return known.setdefault(id(node), len(known)), id(Node) == id(type(node)), id(node) == id(node)
+
+    first, second = Node(), Node()
+    compiled = cdynamo.optimize(remembered, fullgraph=True)
+    assert [compiled(node)[0] for node in (first, second, first, second, first)] == [0, 1, 0, 1, 0]
+    assert compiled(second)[1:] == (True, True)
