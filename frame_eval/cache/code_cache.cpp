@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "frame_eval/cache/entry_pool.h"
@@ -455,6 +456,9 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
       signature.callees_too = capture.callees_too;
       return nullptr;
     }
+    // The sizes of what was an input are those of a tensor that is only looked at.
+    for (symbolic::SymbolBinding& symbol : capture.symbols)
+      if (symbol.input >= 0) symbol.source = capture.inputs[std::exchange(symbol.input, -1)].source;
     capture.inputs.clear();
     capture.results.clear();
     capture.effects.clear();

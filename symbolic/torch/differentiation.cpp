@@ -137,6 +137,47 @@ void require_leaves(Executor& ex, const GradCall& call) {
   }
 }
 
+// ---- gradients that eager does not write out
+
+// Operators that hand the gradient of their result on, as it is or as a view of it, to their first operand; sums to both.
+bool hands_on(const Node& node, const Value* operand) {
+  static constexpr std::string_view kNames[] = {"alias",     "clone",     "contiguous", "flatten", "movedim",
+                                                "permute",   "ravel",     "reshape",    "squeeze", "t",
+                                                "transpose", "unsqueeze", "view"};
+  if (node.in_place) return false;
+  if (std::ranges::find(kNames, node.op->name) != std::end(kNames)) return true;
+  const auto* first = std::get_if<Value*>(&node.args.at(0));
+  const bool is_sum = node.op->name == "add" || (node.op->name == "sub" && first && *first == operand);
+  return is_sum && node.results[0]->type.sizes == operand->type.sizes &&
+         node.results[0]->type.dtype == operand->type.dtype;
+}
+
+// Whether eager's gradient of `input` is one number for many elements, with strides of 0: what is summed as it is. The graph's
+// would be a tensor of its own.
+bool has_expanded_gradient(Executor& ex, const Value* input, const std::vector<Value*>& outputs) {
+  absl::flat_hash_set<const Value*> needed(outputs.begin(), outputs.end());
+  std::vector<Node*> path;  // all that the outputs are computed from, last first
+  const auto& nodes = ex.graph().nodes;
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    if (std::ranges::none_of((*node)->results, [&](const Value* result) { return needed.contains(result); }))
+      continue;
+    path.push_back(node->get());
+    graph::for_each_operand(**node, [&](Value*& operand) { needed.insert(operand); });
+  }
+  for (const Value* value = input;;) {
+    Node* reader = nullptr;
+    int uses = 0;
+    for (Node* node : path)
+      graph::for_each_operand(*node, [&](Value*& operand) {
+        if (operand == value) ++uses, reader = node;
+      });
+    if (uses != 1 || reader->no_grad) return false;
+    if (reader->op->name == "sum") return value->type.numel().maybe_constant() != 1;
+    if (!hands_on(*reader, value)) return false;
+    value = reader->results[0];
+  }
+}
+
 }  // namespace
 
 bool depends_on(Executor& ex, const Value* value, const Value* root) {
@@ -182,7 +223,7 @@ ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& a
       if (dependents.contains(call.outputs[i])) any = reached[i] = true;
     used.push_back(any);
     if (any) inputs.push_back(input);
-    if (!any && !call.allow_unused) leave_to_engine();
+    if (any ? has_expanded_gradient(ex, input, call.outputs) : !call.allow_unused) leave_to_engine();
   }
   // An output that came into the graph has a history that only the engine knows.
   for (size_t i = 0; i < call.outputs.size(); ++i)

@@ -681,3 +681,42 @@ def test_what_only_comes_in_has_no_part_in_the_backward():
     unused.register_hook(lambda g: seen.append(g * 1))
     cdynamo.optimize(lambda x, unused: (x * x, unused.shape[0]))(x, unused)[0].sum().backward()
     assert seen == [] and unused.grad is None
+
+
+SUMMED = [
+    lambda x, w: x.sum(),
+    lambda x, w: (x + w).sum(),
+    lambda x, w: x.T.sum() * 2,
+    lambda x, w: x.reshape(-1).clone().sum(),
+    lambda x, w: x.sum(0).sin().sum(),
+    lambda x, w: (x + x).sum(),
+    lambda x, w: (w - x).sum(),
+    lambda x, w: (x * w).sum(),
+    lambda x, w: x.mean(),
+    lambda x, w: x[0].sum(),
+]
+
+
+@pytest.mark.parametrize("loss", SUMMED)
+def test_a_gradient_of_one_number_has_eagers_strides(loss):
+    def gradient(x, w):
+        return torch.autograd.grad(loss(x, w), x)[0]
+
+    x, w = torch.rand(2, 3, requires_grad=True), torch.rand(2, 3)
+    got, expected = cdynamo.optimize(gradient)(x, w), gradient(x, w)
+    torch.testing.assert_close(got, expected)
+    assert got.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("backend", ["native", "eager", lambda gm, inputs: gm.forward])
+def test_what_is_left_to_python_beside_sizes_that_change(backend):
+    def gradient(x):
+        if x.sum().item():
+            pass
+        x.retain_grad()
+        return torch.autograd.grad(x.sin().sum(), x)[0]
+
+    compiled = cdynamo.optimize(gradient, backend=backend)
+    for rows in (0, 2, 1, 4, 2):
+        x = torch.arange(3.0 * rows).reshape(rows, 3).T.detach().clone().requires_grad_()
+        torch.testing.assert_close(compiled(x), gradient(x))
