@@ -57,7 +57,8 @@ bool is_harmless(graph::CoreKind kind) {
 }
 
 [[noreturn]] void refuse_call(const graph::OpDef& op) {
-  refuse(absl::StrCat("one way of it calls ", std::string(op.name), ", which may take long or raise an error"));
+  refuse(
+      absl::StrCat("one way of it calls ", std::string(op.name), ", which may take long or raise an error"));
 }
 
 // The core operators that a captured one stands for are counted; a refusal where one is not harmless.
