@@ -179,6 +179,8 @@ class ReversedDictIterator final : public IteratorValue {
     return kind_ == DictViewKind::kValues ? value : new_tuple({key, value});
   }
   RecipePtr make_recipe_now(Executor& ex) override {
+    if (is_filled_later(*dict_in(dict_)) || dict_in(dict_)->version() != version_)
+      break_graph("CD0211", "an iterator over a dict that was changed");
     RecipePtr fresh = call_recipe(type_object(&PyReversed_Type), {of_->recipe(ex)});
     return advanced_recipe(fresh,
                            exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(entries_.size() - left_));

@@ -11,6 +11,7 @@ import itertools
 import math
 import operator
 import sys
+import types
 
 import numpy as np
 
@@ -23,7 +24,7 @@ except ImportError:
 
 __all__ = [
     "BREAKER", "Broken", "Color", "Item", "Managed", "Pair", "Record", "apply", "cdynamo", "collections", "contextlib", "decorated",
-    "fails", "functools", "gives_back", "itertools", "left_alone", "managed", "marked", "math", "np", "operator", "steps", "sys", "torch", "twice",
+    "fails", "functools", "gives_back", "itertools", "left_alone", "managed", "marked", "math", "np", "operator", "steps", "sys", "torch", "twice", "types",
     *(["Net", "Scale"] if torch else []),
 ]  # fmt: skip
 

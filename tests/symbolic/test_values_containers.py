@@ -518,3 +518,14 @@ def test_classes_of_views_and_of_their_iterators():
         return [type(x).__name__ for x in [*made, o.keys(), o.values(), o.items(), d.keys()]], o.keys() == d.keys()
 
     check(names, (1,))
+
+
+def test_reversed_of_what_is_filled_when_the_graph_has_run():
+    def over(n):
+        made, known = collections.Counter([n, n]), {"a": n}
+        known["b"] = n
+        iterators = reversed(made.copy()), reversed(known.items()), reversed([n, 1])
+        print(end="")
+        return [list(it) for it in iterators]
+
+    check(over, (1,), (2,), breaks=None)
