@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "frame_eval/execution/training_function.h"
+#include "symbolic/interop/tensor_access.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -91,11 +92,16 @@ bool TrainingFunction::attach_part(int number, PyObject* const* inputs, const st
   if (part.history.outputs.size() > 1)
     for (PyObject* saved : request.saved) forward.saved_versions.push_back(version_of(saved));
   request.state = std::make_unique<State>(shared_from_this(), number, std::move(forward));
-  // Higher derivatives start from the inputs again.
+  // Higher derivatives start from the inputs again. A tensor to which the program adds a result of ours would keep the node that
+  // keeps it.
   const size_t count = plan_.function->inputs.size();
   request.kept = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
   if (!request.kept) return false;
-  for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(request.kept.get(), i, Py_NewRef(inputs[i]));
+  for (size_t i = 0; i < count; ++i) {
+    PyRef kept = symbolic::alias_with_history(inputs[i]);
+    if (!kept) return false;
+    PyTuple_SET_ITEM(request.kept.get(), static_cast<Py_ssize_t>(i), kept.release());
+  }
   if (!attach_node(request)) return false;
   for (size_t i = 0; i < request.outputs.size(); ++i)
     fresh[part.history.outputs[i]] = std::move(request.outputs[i]);

@@ -154,6 +154,9 @@ PyRef make_numpy_array(runtime::DType dtype, const int64_t* sizes, const int64_t
 // A view of a tensor or array; `offset` counts elements from the base's data pointer. A NumPy view keeps
 // `base` alive.
 PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strides, int rank, int64_t offset);
+// A tensor over the same memory with the history that `tensor` has now: a later write to `tensor` does not change that, and it does not
+// keep `tensor`. A leaf, and what is no plain tensor, is itself. Null with a Python error set.
+PyRef alias_with_history(PyObject* tensor);
 // numpy.float64(...) and the like, from one element at `data`.
 PyRef make_numpy_scalar(runtime::DType dtype, const void* data);
 // numpy.float16, float32 or float64, exactly.

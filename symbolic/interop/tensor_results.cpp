@@ -182,6 +182,25 @@ PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strid
                                           static_cast<long long>(base_offset + offset)));
 }
 
+PyRef alias_with_history(PyObject* tensor) {
+  static PyObject* const is_leaf = PyUnicode_InternFromString("is_leaf");
+  static PyObject* const detach = PyUnicode_InternFromString("detach");
+  const torch_access::Api* api = torch_access::api();
+  if (!api || !api->set_gradient_edge || !Py_IS_TYPE(tensor, api->tensor_type) || !requires_grad(tensor))
+    return PyRef::borrow(tensor);
+  PyRef leaf = PyRef::steal(PyObject_GetAttr(tensor, is_leaf));
+  if (!leaf || leaf.get() == Py_True) return leaf ? PyRef::borrow(tensor) : PyRef();
+  PyRef alias = PyRef::steal(PyObject_CallMethodNoArgs(tensor, detach));
+  if (!alias) return {};
+  try {
+    torch_access::GradientEdge edge = api->gradient_edge(torch_access::handle(tensor));
+    api->set_gradient_edge(torch_access::handle(alias.get()), edge);
+  } catch (const std::exception&) {
+    return PyRef::borrow(tensor);
+  }
+  return alias;
+}
+
 bool is_numpy_real(PyObject* object, DType* dtype) {
   if (!numpy_access::is_scalar(object)) return false;
   constexpr std::pair<std::string_view, DType> kNames[] = {

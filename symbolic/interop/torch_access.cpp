@@ -64,6 +64,9 @@ bool resolve_symbols(Api& api) {
     resolve(libraries,
             "_ZN2at4_ops10as_strided4callERKNS_6TensorEN3c108ArrayRefINS5_6SymIntEEES8_St8optionalIS7_E",
             api.as_strided);
+  if (resolve(libraries, "_ZN5torch8autograd4impl13gradient_edgeERKN2at6TensorE", api.gradient_edge))
+    resolve(libraries, "_ZN5torch8autograd4impl17set_gradient_edgeERKN2at6TensorENS0_4EdgeE",
+            api.set_gradient_edge);
   resolve(libraries, "aoti_torch_create_tensor_from_blob_v2", api.tensor_from_memory);
   resolve(libraries, "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE", api.autocast_enabled);
   resolve(libraries, "_ZN2at8autocast20set_autocast_enabledEN3c1010DeviceTypeEb", api.set_autocast_enabled);

@@ -27,6 +27,14 @@ struct OwnedTensor {
   ~OwnedTensor() {}
 };
 
+// torch::autograd::Edge, a place in autograd's graph: returned and passed through memory. Whoever is given one moves from it and leaves
+// nothing to release.
+struct GradientEdge {
+  alignas(8) unsigned char content[32];
+  GradientEdge(const GradientEdge&) = delete;
+  ~GradientEdge() {}
+};
+
 // std::optional<c10::SymInt>, which is passed by address.
 struct OptionalSize {
   int64_t value;
@@ -74,6 +82,10 @@ struct Api {
   PyObject* (*wrap_moved)(OwnedTensor&) = nullptr;
   // Optional: at::_ops::as_strided::call. A SymInt that is a plain number has the number's bits.
   OwnedTensor (*as_strided)(const void* tensor, SizeSpan, SizeSpan, const OptionalSize*) = nullptr;
+
+  // Optional, together: torch::autograd::impl's.
+  GradientEdge (*gradient_edge)(const void* tensor) = nullptr;
+  void (*set_gradient_edge)(const void* tensor, GradientEdge&) = nullptr;
 
   // Optional: a tensor over memory that somebody else owns (aoti_torch_create_tensor_from_blob_v2).
   int32_t (*tensor_from_memory)(void* data, int64_t rank, const int64_t* sizes, const int64_t* strides,

@@ -7,6 +7,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/torch/tensor_hooks.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -92,11 +93,14 @@ struct GradCall {
   bool create_graph, allow_unused, materialize;
 };
 
+std::vector<ValuePtr> bound(Executor& ex, const CallArgs& args) {
+  return bind_arguments(ex, "grad", args,
+                        {"outputs", "inputs", "grad_outputs?", "retain_graph?", "create_graph?",
+                         "only_inputs?", "allow_unused?", "is_grads_batched?", "materialize_grads?"});
+}
+
 GradCall read_call(Executor& ex, const CallArgs& args) {
-  std::vector<ValuePtr> given =
-      bind_arguments(ex, "grad", args,
-                     {"outputs", "inputs", "grad_outputs?", "retain_graph?", "create_graph?", "only_inputs?",
-                      "allow_unused?", "is_grads_batched?", "materialize_grads?"});
+  const std::vector<ValuePtr> given = bound(ex, args);
   GradCall call;
   for (const ValuePtr& item : one_or_many(ex, given[0]))
     call.outputs.push_back(differentiable_tensor(ex, item));
@@ -209,7 +213,8 @@ void require_grad_output(Executor& ex, const Value* output, const Value* grad_ou
   if (!same) leave_to_engine();
 }
 
-ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& args) {
+namespace {
+ValuePtr gradients_in_graph(Executor& ex, PyObject* callable, const CallArgs& args) {
   const GradCall call = read_call(ex, args);
   for (size_t i = 0; i < call.outputs.size(); ++i)
     require_grad_output(ex, call.outputs[i], call.grad_outputs[i]);
@@ -244,6 +249,19 @@ ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& a
     }
     return make_tuple(ex, std::move(results));
   });
+}
+}  // namespace
+
+ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& args) {
+  try {
+    return gradients_in_graph(ex, callable, args);
+  } catch (const GraphBreak&) {
+    // The engine finds no way between two results of one graph: what it is to differentiate by comes out of the graph before.
+    for (const ValuePtr& item : one_or_many(ex, bound(ex, args)[1]))
+      if (const Value* input = graph_value(item); input && input->node)
+        break_before_uses(ex, input, "torch.autograd.grad");
+    throw;
+  }
 }
 
 }  // namespace cdynamo::symbolic

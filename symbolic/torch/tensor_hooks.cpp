@@ -59,8 +59,9 @@ int64_t step_of(Executor& ex, const Node& node) {
   return std::upper_bound(values.begin(), values.end(), node.results.at(0)->id) - values.begin() - 1;
 }
 
-// Breaks the graph before anything has read the value: autograd is to see all of it in PyTorch.
-[[noreturn]] void break_before_uses(Executor& ex, const Value* value, const std::string& what) {
+}  // namespace
+
+void break_before_uses(Executor& ex, const Value* value, const std::string& what) {
   Executor::State& state = ex.state();
   const Uses uses = uses_of(ex, value);
   if (uses.first) {
@@ -72,6 +73,8 @@ int64_t step_of(Executor& ex, const Node& node) {
   }
   break_graph("CD0400", what);
 }
+
+namespace {
 
 // ---- handles
 

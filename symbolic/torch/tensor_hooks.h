@@ -3,9 +3,15 @@
 // the tensor is made; another one breaks it, before anything has read the tensor: a hook sees the whole gradient.
 #pragma once
 
+#include <string>
+
+#include "graph/graph.h"
 #include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
+
+// Breaks the graph before anything has read the value: autograd is to see all of it in PyTorch.
+[[noreturn]] void break_before_uses(Executor& ex, const graph::Value* value, const std::string& what);
 
 ValuePtr register_hook_method(Executor& ex, const ValuePtr& self, const CallArgs& args);
 ValuePtr register_post_accumulate_hook_method(Executor& ex, const ValuePtr& self, const CallArgs& args);

@@ -392,7 +392,13 @@ def test_recurrent(make):
     model, x = make(4, 4), torch.randn(3, 4)
     fast = cdynamo.optimize(model)
     with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-        compare(fast(x), model(x))
+        try:
+            expected = model(x)
+        except RuntimeError as error:  # oneDNN has none for this processor
+            with pytest.raises(RuntimeError, match="could not create a primitive"):
+                fast(x)
+            pytest.skip(str(error).splitlines()[0])
+        compare(fast(x), expected)
 
 
 def test_multi_head_attention():

@@ -720,3 +720,57 @@ def test_what_is_left_to_python_beside_sizes_that_change(backend):
     for rows in (0, 2, 1, 4, 2):
         x = torch.arange(3.0 * rows).reshape(rows, 3).T.detach().clone().requires_grad_()
         torch.testing.assert_close(compiled(x), gradient(x))
+
+
+def test_gradients_by_what_a_graph_makes_are_the_engine_s_behind_a_break():
+    def gradients(x):
+        y = x.t().cumsum(0)
+        first = torch.autograd.grad(y.sum(), y, retain_graph=True)[0]
+        (second,) = torch.autograd.grad(outputs=(y * y).sum() + y.sum(), inputs=[y], is_grads_batched=False)
+        return first, second, first.stride()
+
+    x = torch.rand(2, 3, requires_grad=True)
+    got, expected = cdynamo.optimize(gradients)(x), gradients(x)
+    torch.testing.assert_close(got[:2], expected[:2])
+    assert got[2] == expected[2]
+
+
+def test_a_result_that_is_added_to_its_operand_keeps_nothing_alive():
+    def layer(h, w):
+        return (h * w).sin()
+
+    compiled = cdynamo.optimize(layer)
+    w = torch.rand(3, requires_grad=True)
+
+    def step():
+        h = torch.rand(2, 3) * w
+        h += compiled(h, w)  # reads h as it was; its node is a part of h's history now
+        return weakref.ref(h)
+
+    refs = [step() for _ in range(3)]
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 3
+
+    def twice(layer):
+        h = torch.rand(2, 3, generator=torch.Generator().manual_seed(0)) * w
+        h = h + layer(h, w)
+        (once,) = torch.autograd.grad(h.sum(), w, create_graph=True)
+        return once, *torch.autograd.grad(once.sum(), w)
+
+    torch.testing.assert_close(twice(compiled), twice(layer))
+
+
+def test_a_leaf_that_is_turned_after_a_write_to_what_was_computed_from_it():
+    def turned(x):
+        x.data.add_(1)
+        y = x + 3
+        y += x * 2
+        with torch.no_grad():
+            x.t_()
+        return x
+
+    compiled = cdynamo.optimize(turned)
+    for _ in range(2):
+        x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+        compiled(x).sum().backward()
+        assert torch.equal(x.grad, torch.ones(3, 2))
