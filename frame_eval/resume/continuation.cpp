@@ -57,13 +57,12 @@ class FrameMaker {
 
 // The ways out of a loop of the root frame, in the original.
 std::vector<symbolic::WayOut> ways_out_of(const symbolic::CaptureResult& capture, const CodeOrigin& origin,
-                                          const std::vector<std::string>& names) {
+                                          const SlotNames& names) {
   std::vector<symbolic::WayOut> ways;
   for (const symbolic::WayOut& way : capture.ways_out) {
     symbolic::WayOut of_original{origin.in_original(way.from), origin.in_original(way.to), {}};
     for (int slot : way.locals)
-      if (int known = origin.original->slot_of(names.at(slot)); known >= 0)
-        of_original.locals.push_back(known);
+      if (int known = origin.original->slot_of(names, slot); known >= 0) of_original.locals.push_back(known);
     std::sort(of_original.locals.begin(), of_original.locals.end());
     ways.push_back(std::move(of_original));
   }
@@ -92,13 +91,13 @@ FrameMaker::FrameMaker(const symbolic::CaptureResult& capture, size_t index, siz
   for (int i = 0; i < depth; ++i)
     entry.empty_slots.push_back(capture.results[begin + i]->kind == symbolic::RecipeKind::kNull);
 
-  const std::vector<std::string> names = slot_names(code);
+  const SlotNames names = slot_names(code);
   // (slot of the original, index in the values), in the order of the original's slots
   std::vector<std::pair<int, int>> locals;
   cells_.resize(original.cells.size());
   int value = begin + frame.stack_depth;
   for (int local : frame.local_slots) {
-    const int slot = original.slot_of(names.at(local)), at = value++;
+    const int slot = original.slot_of(names, local), at = value++;
     if (slot < 0) continue;  // a stack parameter of a resume function: it is on the stack or gone
     auto cell = std::find(original.cells.begin(), original.cells.end(), slot);
     if (cell != original.cells.end())
@@ -157,9 +156,9 @@ const char* reason_not_to_enter(const symbolic::BrokenFrame& frame) {
   const OriginalCode& original = *origin.original;
   if (origin.in_original(frame.at) < 0) return "a value on its stack is not captured";
   if (!original.names_super || original.first_argument >= 0) return nullptr;
-  const std::vector<std::string> names = slot_names(code);
+  const SlotNames names = slot_names(code);
   const bool has_first = std::any_of(frame.local_slots.begin(), frame.local_slots.end(),
-                                     [&](int slot) { return original.slot_of(names.at(slot)) == 0; });
+                                     [&](int slot) { return original.slot_of(names, slot) == 0; });
   const bool takes_first = reinterpret_cast<PyCodeObject*>(original.code.get())->co_argcount > 0;
   return takes_first && has_first ? nullptr : "super() has no first argument to read";
 }

@@ -59,13 +59,16 @@ std::shared_ptr<OriginalCode> read_original(PyCodeObject* code) {
   original->program = symbolic::decode(code);
   original->depths = symbolic::stack_depths(original->program);
   original->loops = symbolic::find_loops(original->program);
-  original->names = slot_names(code);
+  const SlotNames slots = slot_names(code);
+  original->names = slots.names;
+  original->first_free = slots.first_free;
   original->num_plain = static_cast<int>(string_tuple(attribute(object, "co_varnames").get()).size());
-  for (const char* kind : {"co_cellvars", "co_freevars"}) {
-    original->num_own_cells = static_cast<int>(original->cells.size());
-    for (const std::string& name : string_tuple(attribute(object, kind).get()))
-      original->cells.push_back(original->slot_of(name));
-  }
+  for (const std::string& name : string_tuple(attribute(object, "co_cellvars").get()))
+    original->cells.push_back(
+        static_cast<int>(std::find(slots.names.begin(), slots.names.end(), name) - slots.names.begin()));
+  original->num_own_cells = static_cast<int>(original->cells.size());
+  for (int slot = slots.first_free; slot < static_cast<int>(slots.names.size()); ++slot)
+    original->cells.push_back(slot);
   const std::vector<std::string> globals = string_tuple(attribute(object, "co_names").get());
   original->names_super = std::find(globals.begin(), globals.end(), "super") != globals.end();
   const auto first = std::find(original->cells.begin(), original->cells.end(), 0);
@@ -340,9 +343,13 @@ bool OriginalCode::is_cell(int slot) const {
   return std::find(cells.begin(), cells.end(), slot) != cells.end();
 }
 
-int OriginalCode::slot_of(const std::string& name) const {
-  auto found = std::find(names.begin(), names.end(), name);
-  return found == names.end() ? -1 : static_cast<int>(found - names.begin());
+int OriginalCode::slot_of(const SlotNames& other, int slot) const {
+  const std::string& name = other.names.at(slot);
+  const auto free = names.begin() + first_free;
+  const auto begin = slot < other.first_free ? names.begin() : free;
+  const auto end = slot < other.first_free ? free : names.end();
+  const auto found = std::find(begin, end, name);
+  return found == end ? -1 : static_cast<int>(found - names.begin());
 }
 
 int after_landing(const Program& program, int at) {
@@ -350,13 +357,16 @@ int after_landing(const Program& program, int at) {
   return at;
 }
 
-std::vector<std::string> slot_names(PyCodeObject* code) {
+SlotNames slot_names(PyCodeObject* code) {
   PyObject* object = reinterpret_cast<PyObject*>(code);
-  std::vector<std::string> names;
-  for (const char* kind : {"co_varnames", "co_cellvars", "co_freevars"})
-    for (const std::string& name : string_tuple(attribute(object, kind).get()))
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  return names;
+  SlotNames slots{string_tuple(attribute(object, "co_varnames").get())};
+  std::vector<std::string>& names = slots.names;
+  for (const std::string& name : string_tuple(attribute(object, "co_cellvars").get()))
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  slots.first_free = static_cast<int>(names.size());
+  for (std::string& name : string_tuple(attribute(object, "co_freevars").get()))
+    names.push_back(std::move(name));
+  return slots;
 }
 
 std::string stack_parameter(int depth) { return ".stack" + std::to_string(depth); }
@@ -394,7 +404,7 @@ PyRef assemble_resume_code(const OriginalCode& original, const EnteredLayout& la
 // Parameters for a function whose code is `inner` and for what it is called with.
 std::vector<std::string> inner_parameters(PyCodeObject* inner) {
   std::vector<std::string> names{kInner};
-  const std::vector<std::string> slots = slot_names(inner);
+  const std::vector<std::string> slots = slot_names(inner).names;
   for (int i = 0; i < inner->co_argcount; ++i) names.push_back(absl::StrCat(kInner, ".", slots.at(i)));
   return names;
 }

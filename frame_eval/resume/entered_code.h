@@ -27,6 +27,14 @@ struct EntryPoint {
   friend auto operator<=>(const EntryPoint&, const EntryPoint&) = default;
 };
 
+// The names of a code object's slots: co_varnames, then the cells that are none of them, then the free variables. One of these may have
+// the name of a local: that of a comprehension that 3.12 and later compile in its function.
+struct SlotNames {
+  std::vector<std::string> names;
+  int first_free = 0;
+};
+SlotNames slot_names(PyCodeObject* code);
+
 // A code object as the user wrote it, decoded once. It holds a copy of the code object, so that nothing
 // refers back to the caches that hang on the original.
 struct OriginalCode {
@@ -34,6 +42,7 @@ struct OriginalCode {
   Program program;
   std::vector<int> depths;         // stack depth before each instruction
   std::vector<std::string> names;  // of the slots (co_localsplusnames)
+  int first_free = 0;              // slots from here on are free variables
   int num_plain = 0;               // slots below this are in co_varnames (some may be cells as well)
   std::vector<int> cells;          // slots that are cells, then those that are free variables
   int num_own_cells = 0;           // those that are cells: the function makes them
@@ -46,16 +55,13 @@ struct OriginalCode {
   std::map<EntryPoint, PyObject*> resume_points;  // borrowed: each takes itself out when it goes
 
   bool is_cell(int slot) const;
-  int slot_of(const std::string& name) const;  // -1: none
+  // The slot that another code object made of this one has as `slot`; -1: none.
+  int slot_of(const SlotNames& other, int slot) const;
 };
 
 // The first instruction from `at` on that is no landing (END_FOR, END_SEND). Entered code is never entered at a
 // landing: by itself, CPython's takes items off the stack that only its FOR_ITER or SEND puts there.
 int after_landing(const Program& program, int at);
-
-// The names of a code object's slots: co_varnames, then the cells that are no arguments, then the free
-// variables.
-std::vector<std::string> slot_names(PyCodeObject* code);
 
 // What a code object is: itself, or code entered in the middle of another.
 struct CodeOrigin {

@@ -403,3 +403,41 @@ def test_eval_sees_what_cells_hold():
         return x * m + inner()
 
     np.testing.assert_array_equal(cdynamo.optimize(program)(np.ones(2), 3), program(np.ones(2), 3))
+
+
+def test_a_free_variable_and_a_comprehension_s_of_the_same_name():
+    """3.12 and later compile the comprehension in its function, which has two slots of the name then."""
+
+    def make(v, log):
+        def f(x, d):
+            log.append(v)
+            made = {k: v for k, v in d.items()}
+            cdynamo.graph_break()
+            log.append(v)
+            return x + 1, made, v
+
+        def raises(d):
+            log.append(v)
+            return {k: v for k, v in d.items()}.get(3, v[0])
+
+        def loops(d):
+            found = []
+            for k in d:
+                cdynamo.graph_break()
+                found.append([v for v in (k, 7)] + [v])
+            return found
+
+        return f, raises, loops
+
+    cdynamo.config.suppress_errors = False
+    plain_log, log = [], []
+    f, raises, loops = make(5, plain_log)
+    g, raising, looping = (cdynamo.optimize(each) for each in make(5, log))
+    d = {1: 2, 3: 4}
+    for _ in range(2):
+        assert g(1, d) == f(1, d)
+        assert looping(d) == loops(d)
+        for each in (raises, raising):
+            with pytest.raises(TypeError, match="not subscriptable"):
+                each(d)
+    assert log == plain_log
