@@ -88,7 +88,8 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
 
   CompiledBackward& backward_of(const Mask& cotangents, const Mask& gradients);
   void make_parts();
-  bool attach_part(int part, PyObject* const* inputs, const std::vector<int64_t>& symbols,
+  // `kept`: what its node keeps of the inputs.
+  bool attach_part(int part, PyObject* const* inputs, const PyRef& kept, const std::vector<int64_t>& symbols,
                    std::vector<PyRef>& fresh);
   bool read_cotangents(const NodePart& part, PyObject* const* cotangents, Py_ssize_t count,
                        const std::vector<int64_t>& symbols, Cotangents& result) const;

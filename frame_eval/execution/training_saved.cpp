@@ -63,13 +63,23 @@ int64_t version_of(PyObject* tensor) {
 
 bool TrainingFunction::attach(PyObject* const* inputs, const std::vector<int64_t>& symbols,
                               std::vector<PyRef>& fresh) {
+  // Higher derivatives start from the inputs again. A tensor to which the program adds a result of ours would keep the node that
+  // keeps it.
+  const size_t count = plan_.function->inputs.size();
+  PyRef kept = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  if (!kept) return false;
+  for (size_t i = 0; i < count; ++i) {
+    PyRef alias = symbolic::alias_with_history(inputs[i]);
+    if (!alias) return false;
+    PyTuple_SET_ITEM(kept.get(), static_cast<Py_ssize_t>(i), alias.release());
+  }
   for (size_t i = 0; i < parts_.size(); ++i)
-    if (!attach_part(static_cast<int>(i), inputs, symbols, fresh)) return false;
+    if (!attach_part(static_cast<int>(i), inputs, kept, symbols, fresh)) return false;
   return true;
 }
 
-bool TrainingFunction::attach_part(int number, PyObject* const* inputs, const std::vector<int64_t>& symbols,
-                                   std::vector<PyRef>& fresh) {
+bool TrainingFunction::attach_part(int number, PyObject* const* inputs, const PyRef& kept,
+                                   const std::vector<int64_t>& symbols, std::vector<PyRef>& fresh) {
   const NodePart& part = parts_[number];
   ForwardCall forward{.symbols = symbols, .versions = {}};
   for (size_t i = 0; i < part.saves_input.size(); ++i)
@@ -92,16 +102,7 @@ bool TrainingFunction::attach_part(int number, PyObject* const* inputs, const st
   if (part.history.outputs.size() > 1)
     for (PyObject* saved : request.saved) forward.saved_versions.push_back(version_of(saved));
   request.state = std::make_unique<State>(shared_from_this(), number, std::move(forward));
-  // Higher derivatives start from the inputs again. A tensor to which the program adds a result of ours would keep the node that
-  // keeps it.
-  const size_t count = plan_.function->inputs.size();
-  request.kept = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
-  if (!request.kept) return false;
-  for (size_t i = 0; i < count; ++i) {
-    PyRef kept = symbolic::alias_with_history(inputs[i]);
-    if (!kept) return false;
-    PyTuple_SET_ITEM(request.kept.get(), static_cast<Py_ssize_t>(i), kept.release());
-  }
+  request.kept = kept;
   if (!attach_node(request)) return false;
   for (size_t i = 0; i < request.outputs.size(); ++i)
     fresh[part.history.outputs[i]] = std::move(request.outputs[i]);

@@ -5,12 +5,15 @@
 
 #include "lowering/gpu/kernel_emitter.h"
 #include "lowering/target.h"
+#include "runtime/codegen/llvm_compile.h"
 #include "runtime/cuda/driver.h"
 
 namespace cdynamo::lowering::gpu {
 
 // What profilers show for a kernel: the operators that it computes.
 std::string function_name(const ScheduledKernel& kernel);
+
+runtime::CodeTarget code_target(const Architecture& architecture);
 
 // One kernel as PTX text; needs no device. `llvm_ir`, where not null, gets the text too.
 std::string emit_ptx(const ScheduledKernel& kernel, const ThreadPlan& plan, const Architecture& architecture,

@@ -11,7 +11,6 @@
 #include "lowering/codegen/kernel_store.h"
 #include "lowering/gpu/emit.h"
 #include "lowering/loops/kernel_hash.h"
-#include "runtime/codegen/llvm_compile.h"
 #include "runtime/cuda/module.h"
 #include "runtime/host/kernel_cache.h"
 
@@ -106,11 +105,14 @@ std::string function_name(const ScheduledKernel& kernel) {
   return name;
 }
 
+runtime::CodeTarget code_target(const Architecture& architecture) {
+  return {"nvptx64-nvidia-cuda", architecture.cpu(), architecture.features()};
+}
+
 std::string emit_ptx(const ScheduledKernel& kernel, const ThreadPlan& plan, const Architecture& architecture,
                      KernelCode* code, std::string* llvm_ir) {
-  const runtime::CodeTarget target{"nvptx64-nvidia-cuda", architecture.cpu(), architecture.features()};
   return runtime::compile(
-      target, runtime::CodeForm::kAssembly, kernel.name,
+      code_target(architecture), runtime::CodeForm::kAssembly, kernel.name,
       [&](llvm::Module& module) { *code = KernelEmitter(module, kernel, plan).emit(function_name(kernel)); },
       nullptr, llvm_ir);
 }

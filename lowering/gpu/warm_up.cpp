@@ -9,9 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "lowering/gpu/thread_plan.h"
-#include "runtime/codegen/llvm_compile.h"
-#include "runtime/cuda/driver.h"
+#include "lowering/gpu/emit.h"
 #include "runtime/cuda/module.h"
 
 namespace cdynamo::lowering {
@@ -53,9 +51,8 @@ void start_assembler(const cuda::DeviceInfo& device) noexcept {
 void start_llvm(const cuda::DeviceInfo& device) noexcept {
   const gpu::Architecture architecture{device.compute_capability, device.processors,
                                        device.shared_bytes_per_block};
-  const runtime::CodeTarget target{"nvptx64-nvidia-cuda", architecture.cpu(), architecture.features()};
   try {
-    runtime::compile(target, runtime::CodeForm::kAssembly, "sample", emit_sample);
+    runtime::compile(gpu::code_target(architecture), runtime::CodeForm::kAssembly, "sample", emit_sample);
   } catch (const std::exception&) {
   }
 }

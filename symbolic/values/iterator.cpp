@@ -152,6 +152,19 @@ class ReversedIterator final : public IteratorValue {
   bool exhausted_ = false;
 };
 
+// What an iterator of this kind gives for a key.
+ValuePtr item_of(Executor& ex, DictValue& dict, const ValuePtr& key, DictViewKind kind) {
+  if (kind == DictViewKind::kKeys) return key;
+  ValuePtr value = dict.lookup(ex, key);
+  return kind == DictViewKind::kValues ? value : new_tuple({key, value});
+}
+
+// An iterator that is made before the changes are written back would see the dict change under it.
+void require_as_it_was(const DictValue& dict, uint64_t version) {
+  if (is_filled_later(dict) || dict.version() != version)
+    break_graph("CD0211", "an iterator over a dict that was changed");
+}
+
 // dictreviter_iternext: of a dict, or of a view.
 class ReversedDictIterator final : public IteratorValue {
  public:
@@ -173,14 +186,10 @@ class ReversedDictIterator final : public IteratorValue {
     if (dict.version() != version_) break_graph("CD0207", "a dict whose keys change");
     exhausted_ = left_ == 0;
     if (exhausted_) return nullptr;
-    const ValuePtr& key = entries_[--left_].key;
-    if (kind_ == DictViewKind::kKeys) return key;
-    ValuePtr value = dict.lookup(ex, key);
-    return kind_ == DictViewKind::kValues ? value : new_tuple({key, value});
+    return item_of(ex, dict, entries_[--left_].key, kind_);
   }
   RecipePtr make_recipe_now(Executor& ex) override {
-    if (is_filled_later(*dict_in(dict_)) || dict_in(dict_)->version() != version_)
-      break_graph("CD0211", "an iterator over a dict that was changed");
+    require_as_it_was(*dict_in(dict_), version_);
     RecipePtr fresh = call_recipe(type_object(&PyReversed_Type), {of_->recipe(ex)});
     return advanced_recipe(fresh,
                            exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(entries_.size() - left_));
@@ -221,15 +230,10 @@ class DictIterator final : public IteratorValue {
     }
     exhausted_ = position_ >= entries_.size();
     if (exhausted_) return nullptr;
-    const ValuePtr& key = entries_[position_++].key;
-    if (kind_ == DictViewKind::kKeys) return key;
-    ValuePtr value = dict.lookup(ex, key);
-    return kind_ == DictViewKind::kValues ? value : new_tuple({key, value});
+    return item_of(ex, dict, entries_[position_++].key, kind_);
   }
   RecipePtr make_recipe_now(Executor& ex) override {
-    // Made before the changes are written back, it would see the dict change under it.
-    if (is_filled_later(*dict_in(dict_)) || dict_in(dict_)->version() != version_)
-      break_graph("CD0211", "an iterator over a dict that was changed");
+    require_as_it_was(*dict_in(dict_), version_);
     RecipePtr view = DictViewValue(dict_, kind_).recipe(ex);
     return advanced_recipe(call_recipe(library_object("builtins", "iter"), {view}),
                            exhausted_ ? PY_SSIZE_T_MAX : static_cast<Py_ssize_t>(position_));

@@ -131,8 +131,11 @@ def assert_same(f, columns):
 
 @pytest.mark.parametrize("name", UNARY)
 def test_of_one_operand(name):
-    # Of -0.0 eager's logit has a gradient of either sign, by the width of the processor's vectors.
-    assert_same(UNARY[name], [[x for x in NUMBERS if name != "logit" or str(x) != "-0.0"]])
+    if name != "logit":
+        return assert_same(UNARY[name], [NUMBERS])
+    # Of -0.0 among others eager's gradient has either sign, by the width of the processor's vectors.
+    assert_same(UNARY[name], [[x for x in NUMBERS if str(x) != "-0.0"]])
+    assert_same(UNARY[name], [[-0.0]])
 
 
 @pytest.mark.parametrize("name", BINARY)
