@@ -33,23 +33,29 @@ using symbolic::Topic;
 // Bindings are reused from call to call; calls nest, so there is one for each depth.
 class BindingsLease {
  public:
-  BindingsLease() {
-    if (depth_ == pool_.size()) pool_.push_back(std::make_unique<Bindings>());
-    bindings_ = pool_[depth_++].get();
+  BindingsLease() : pool_(pool_of_thread()) {
+    if (pool_.depth == pool_.all.size()) pool_.all.push_back(std::make_unique<Bindings>());
+    bindings_ = pool_.all[pool_.depth++].get();
   }
   ~BindingsLease() {
     bindings_->owned.clear();
-    --depth_;
+    bindings_->outputs.clear();
+    --pool_.depth;
   }
   Bindings& operator*() { return *bindings_; }
 
  private:
-  static thread_local std::vector<std::unique_ptr<Bindings>> pool_;
-  static thread_local size_t depth_;
+  struct Pool {
+    std::vector<std::unique_ptr<Bindings>> all;
+    size_t depth = 0;
+  };
+  static Pool& pool_of_thread() {
+    static thread_local Pool pool;
+    return pool;
+  }
+  Pool& pool_;
   Bindings* bindings_;
 };
-thread_local std::vector<std::unique_ptr<Bindings>> BindingsLease::pool_;
-thread_local size_t BindingsLease::depth_ = 0;
 
 void count(std::atomic<int64_t>& counter) {
   // The GIL is held: no read-modify-write is needed.

@@ -6,22 +6,13 @@
 #include "frame_eval/resume/continuation.h"
 
 namespace cdynamo::frame_eval {
-namespace {
-
 bool same_names(PyObject* a, PyObject* b) {
-  if (a == b) return true;
   if (!a || !b || PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
     PyObject *x = PyTuple_GET_ITEM(a, i), *y = PyTuple_GET_ITEM(b, i);
     if (x != y && PyUnicode_Compare(x, y) != 0) return false;
   }
   return true;
-}
-
-}  // namespace
-
-bool ArgumentForm::is(Py_ssize_t positional, PyObject* names, bool are_bound) const {
-  return num_positional == positional && bound == are_bound && same_names(kwnames.get(), names);
 }
 
 Entry::Entry(const symbolic::CaptureResult& capture, const symbolic::Roots& roots)
@@ -39,7 +30,8 @@ Entry::Entry(const symbolic::CaptureResult& capture, const symbolic::Roots& root
 Entry::~Entry() = default;
 
 PyRef Entry::run(Owner& owner, const symbolic::Roots& roots, Bindings& bindings, OwnedArguments owned) {
-  std::vector<PyRef> outputs, made;
+  std::vector<PyRef>& outputs = bindings.outputs;
+  std::vector<PyRef> made;
   const bool is_output = end == symbolic::End::kReturn && rebuild.single_output() >= 0;
   if (!is_output) rebuild.read_sources(roots, made);
   for (int input : inputs_to_hold) bindings.owned.push_back(PyRef::borrow(bindings.inputs[input]));

@@ -13,13 +13,19 @@ class Continuation;
 class Owner;
 using OwnerPtr = std::shared_ptr<Owner>;
 
+// Of two tuples of keywords; null is none.
+bool same_names(PyObject* a, PyObject* b);
+
 // How a call passes its arguments: entries fit calls of one such form.
 struct ArgumentForm {
   Py_ssize_t num_positional = 0;
   PyRef kwnames;       // tuple or null
   bool bound = false;  // the arguments are a frame's slots
 
-  bool is(Py_ssize_t positional, PyObject* names, bool are_bound) const;
+  bool is(Py_ssize_t positional, PyObject* names, bool are_bound) const {
+    return num_positional == positional && bound == are_bound &&
+           (kwnames.get() == names || same_names(kwnames.get(), names));
+  }
   bool is(const ArgumentForm& other) const {
     return is(other.num_positional, other.kwnames.get(), other.bound);
   }

@@ -8,6 +8,7 @@
 #include "symbolic/frames/decoded_codes.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/tensor_access.h"
+#include "symbolic/interop/torch_access.h"
 
 namespace cdynamo::frame_eval {
 namespace {
@@ -29,9 +30,12 @@ PyTypeObject* module_type() {
 }
 
 bool is_module(PyObject* object) {
-  if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
-  PyTypeObject* type = module_type();
-  return type && PyType_IsSubtype(Py_TYPE(object), type);
+  PyTypeObject* type = Py_TYPE(object);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
+  const symbolic::torch_access::Api* api = symbolic::torch_access::api();
+  if (api && type == api->tensor_type) return false;  // what most functions are called with
+  PyTypeObject* module = module_type();
+  return module && PyType_IsSubtype(type, module);
 }
 
 bool is_alive(const PyRef& weak_reference) {

@@ -28,7 +28,7 @@ struct GuardFailure {
   size_t first_dynamic = 0;                        // those that belong to `text` come first
 };
 
-// What a successful check found.
+// What a successful check found, and what the graph made of it.
 struct Bindings {
   std::vector<PyObject*> inputs;  // one for each graph input; borrowed from the objects that hold them
   // One for each graph input (empty for numbers), then those of guarded tensors that are no inputs.
@@ -37,6 +37,7 @@ struct Bindings {
   std::vector<int64_t> strides;  // storage that views may point into
   std::vector<PyObject*> slots;  // objects compared with each other
   std::vector<PyRef> owned;      // objects that an accessor made
+  std::vector<PyRef> outputs;    // of the graph that runs on them
   bool remembers = true;         // the check leaves what it found in the tree
 };
 

@@ -17,11 +17,15 @@ PyObject* name(const char* text) { return PyUnicode_InternFromString(text); }
 // The namespace of torch._dynamo.eval_frame; null: it was not imported, so nobody has set a stance of torch's.
 PyObject* torch_namespace() {
   static PyObject* found = nullptr;
-  static PyObject* const key = name("torch._dynamo.eval_frame");
+  static Py_ssize_t num_modules = -1;  // when it was last looked for: importing it adds hundreds
   if (found) return found;
-  PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), key);
+  static PyObject* const modules = Py_NewRef(PyImport_GetModuleDict());
+  if (PyDict_GET_SIZE(modules) == num_modules) return nullptr;
+  static PyObject* const key = name("torch._dynamo.eval_frame");
+  PyObject* module = PyDict_GetItemWithError(modules, key);
   if (!module) PyErr_Clear();
   if (module && PyModule_Check(module)) found = Py_NewRef(PyModule_GetDict(module));
+  num_modules = PyDict_GET_SIZE(modules);
   return found;
 }
 
@@ -43,7 +47,8 @@ Stance torch_stance() {
   static PyObject* seen = nullptr;  // owned
   static Stance stance = Stance::kDefault;
   PyObject* dict = torch_namespace();
-  PyObject* now = dict ? PyDict_GetItemWithError(dict, key) : nullptr;
+  if (!dict) return Stance::kDefault;
+  PyObject* now = PyDict_GetItemWithError(dict, key);
   if (!now) {
     PyErr_Clear();
     return Stance::kDefault;

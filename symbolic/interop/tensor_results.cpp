@@ -75,6 +75,15 @@ PyObject* device_memory_error() {
   return type ? type : PyExc_MemoryError;
 }
 
+static bool is_row_major(const int64_t* sizes, const int64_t* strides, int rank) {
+  int64_t expected = 1;
+  for (int d = rank; d-- > 0;) {
+    if (strides[d] != expected) return false;
+    expected *= std::max<int64_t>(sizes[d], 1);
+  }
+  return true;
+}
+
 PyRef make_torch_tensor(DType dtype, Device device, const int64_t* sizes, const int64_t* strides, int rank,
                         void** data) {
   const torch_access::Api* api = torch_access::api();
@@ -84,8 +93,11 @@ PyRef make_torch_tensor(DType dtype, Device device, const int64_t* sizes, const 
   if (device.type == DeviceType::kCPU && api->empty_strided_cpu) {
     try {
       size_t count = static_cast<size_t>(rank);
+      const auto type = static_cast<int8_t>(scalar_type);
       torch_access::OwnedTensor tensor =
-          api->empty_strided_cpu({sizes, count}, {strides, count}, static_cast<int8_t>(scalar_type), false);
+          api->empty_cpu && is_row_major(sizes, strides, rank)
+              ? api->empty_cpu({sizes, count}, type, false, {})
+              : api->empty_strided_cpu({sizes, count}, {strides, count}, type, false);
       object = PyRef::steal(api->wrap_moved(tensor));
     } catch (const std::exception& e) {
       return error(PyExc_RuntimeError, e.what());

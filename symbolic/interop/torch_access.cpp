@@ -58,6 +58,9 @@ bool resolve_symbols(Api& api) {
   auto libraries = {cpu, c10, python};
   resolve(libraries, "_ZN2at6detail17empty_strided_cpuEN3c108ArrayRefIlEES3_NS1_10ScalarTypeEb",
           api.empty_strided_cpu);
+  resolve(libraries,
+          "_ZN2at6detail9empty_cpuEN3c108ArrayRefIlEENS1_10ScalarTypeEbSt8optionalINS1_12MemoryFormatEE",
+          api.empty_cpu);
   if (!resolve(libraries, "_Z16THPVariable_WrapON2at10TensorBaseE", api.wrap_moved))
     api.empty_strided_cpu = nullptr;
   if (api.wrap_moved)

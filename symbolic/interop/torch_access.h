@@ -41,6 +41,12 @@ struct OptionalSize {
   bool has_value;
 };
 
+// std::optional<c10::MemoryFormat>, which is passed by value.
+struct OptionalFormat {
+  int8_t format;
+  bool has_value;
+};
+
 // std::optional<c10::Device>, which is passed by value.
 struct OptionalDevice {
   int8_t type, index;
@@ -74,9 +80,10 @@ struct Api {
   bool (*deterministic_warn_only)(const void* context);
   int64_t (*function_mode_count)();
   int32_t (*function_disabled)();
-  // Optional: a shorter way to a new CPU tensor. at::detail::empty_strided_cpu and
+  // Optional, together: a shorter way to a new CPU tensor. at::detail::empty_strided_cpu and
   // THPVariable_Wrap(TensorBase&&).
   OwnedTensor (*empty_strided_cpu)(SizeSpan, SizeSpan, int8_t, bool) = nullptr;
+  OwnedTensor (*empty_cpu)(SizeSpan, int8_t, bool, OptionalFormat) = nullptr;  // the shortest, if contiguous
   // Optional, once there has been a tensor of a GPU: the same of one, at::detail::empty_strided_cuda.
   OwnedTensor (*empty_strided_cuda)(SizeSpan, SizeSpan, int8_t, OptionalDevice) = nullptr;
   PyObject* (*wrap_moved)(OwnedTensor&) = nullptr;

@@ -40,7 +40,8 @@ TorchState read_torch_state() {
   state.excluded_keys = keys.excluded & ~api->names_key;
   state.default_dtype = api->default_dtype();
   if (api->grad_mode()) state.flags |= TorchState::kGradMode;
-  if (api->inference_mode()) state.flags |= TorchState::kInferenceMode;
+  // Inference mode shows in the keys: where they are as ever, it is off.
+  if ((keys.included | keys.excluded) && api->inference_mode()) state.flags |= TorchState::kInferenceMode;
   if (api->deterministic(api->context)) state.flags |= TorchState::kDeterministic;
   if (api->deterministic_warn_only(api->context)) state.flags |= TorchState::kDeterministicWarnOnly;
   if (api->function_mode_count() != 0) state.flags |= TorchState::kFunctionModes;
