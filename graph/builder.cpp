@@ -110,6 +110,14 @@ std::vector<TensorType> Builder::infer(const OpDef& op, int overload, const std:
   return types;
 }
 
+// NumPy gives a new array of nothing strides of 0, which the order of a result that it is an operand of does not go by.
+static void drop_strides_of_nothing(const Node& node) {
+  if (result_alias(node) != Alias::kNone) return;
+  for (Value* result : node.results)
+    if (std::ranges::find(result->type.sizes, Sym(0)) != result->type.sizes.end())
+      std::ranges::fill(result->type.strides, Sym(0));
+}
+
 std::vector<Value*> Builder::append(const OpDef& op, int overload, std::vector<Arg> args,
                                     std::vector<TensorType> types, bool in_place) {
   place(op, args, types);
@@ -119,6 +127,8 @@ std::vector<Value*> Builder::append(const OpDef& op, int overload, std::vector<A
   node->location = location_;
   node->user_call = user_call_;
   node->region = region_;
+  if (level_ == Level::kCaptured && graph_.framework == Framework::kNumpy && !in_place)
+    drop_strides_of_nothing(*node);
   return node->results;
 }
 

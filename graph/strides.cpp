@@ -76,12 +76,15 @@ int compare_dims(SymContext& sym, const std::vector<Sym>& sizes,
 
 Sym magnitude(SymContext& sym, const Sym& stride) { return less(sym, stride, 0) ? 0 - stride : stride; }
 
+// An operand's, by dim; none where they say nothing of the order.
+using NumpyStrides = std::vector<std::optional<Sym>>;
+
 // 1: dim a comes after dim b, as every operand has it that tells them apart; -1: before; 0: cannot be said.
-int compare_numpy_dims(SymContext& sym, const std::vector<std::vector<Sym>>& operands, int a, int b) {
+int compare_numpy_dims(SymContext& sym, const std::vector<NumpyStrides>& operands, int a, int b) {
   int comparison = 0;
-  for (const std::vector<Sym>& strides : operands) {
-    if (equal(sym, strides[a], 0) || equal(sym, strides[b], 0)) continue;
-    if (!less(sym, magnitude(sym, strides[b]), magnitude(sym, strides[a]))) return -1;
+  for (const NumpyStrides& strides : operands) {
+    if (!strides[a] || !strides[b]) continue;
+    if (!less(sym, magnitude(sym, *strides[b]), magnitude(sym, *strides[a]))) return -1;
     comparison = 1;
   }
   return comparison;
@@ -89,8 +92,8 @@ int compare_numpy_dims(SymContext& sym, const std::vector<std::vector<Sym>>& ope
 
 // The insertion sorts of NumPy 2: npyiter_find_best_axis_ordering, which starts from the innermost dim, and
 // PyArray_CreateMultiSortedStridePerm, which starts from the outermost. Given and returned innermost first.
-std::vector<int> numpy_iteration_order(SymContext& sym, const std::vector<std::vector<Sym>>& operands,
-                                       int rank, bool from_outermost) {
+std::vector<int> numpy_iteration_order(SymContext& sym, const std::vector<NumpyStrides>& operands, int rank,
+                                       bool from_outermost) {
   std::vector<int> order = row_major_order(rank);
   if (from_outermost) std::reverse(order.begin(), order.end());
   for (int i = 1; i < rank; ++i) {
@@ -247,27 +250,30 @@ std::vector<Sym> elementwise_strides(SymContext& sym, const std::vector<Sym>& si
   return strides_in_order(sizes, order);
 }
 
-static std::vector<Sym> kept_strides(SymContext& sym, const std::vector<Sym>& sizes,
-                                     const std::vector<const TensorType*>& operands, bool from_outermost) {
-  std::vector<std::vector<Sym>> strides;
-  for (const TensorType* type : operands) {
-    if (plainly_contiguous(*type) && type->sizes == sizes) return contiguous_strides(sizes);
-    strides.push_back(broadcast_strides(sym, sizes, *type));
-    for (size_t d = 0; d < sizes.size(); ++d)
-      if (equal(sym, sizes[d], 1)) strides.back()[d] = 0;
-  }
-  return strides_in_order(
-      sizes, numpy_iteration_order(sym, strides, static_cast<int>(sizes.size()), from_outermost));
-}
-
 std::vector<Sym> numpy_strides(SymContext& sym, const std::vector<Sym>& sizes,
                                const std::vector<const TensorType*>& operands) {
-  return kept_strides(sym, sizes, operands, false);
+  std::vector<NumpyStrides> strides;
+  for (const TensorType* type : operands) {
+    if (plainly_contiguous(*type) && type->sizes == sizes) return contiguous_strides(sizes);
+    NumpyStrides& given = strides.emplace_back();
+    for (const Sym& stride : broadcast_strides(sym, sizes, *type)) {
+      const bool tells = !equal(sym, sizes[given.size()], 1) && !equal(sym, stride, 0);
+      given.push_back(tells ? std::optional(stride) : std::nullopt);
+    }
+  }
+  return strides_in_order(sizes, numpy_iteration_order(sym, strides, static_cast<int>(sizes.size()), false));
 }
 
 std::vector<Sym> numpy_concat_strides(SymContext& sym, const std::vector<Sym>& sizes,
                                       const std::vector<const TensorType*>& arrays) {
-  return kept_strides(sym, sizes, arrays, true);
+  std::vector<NumpyStrides> strides;
+  for (const TensorType* type : arrays) {
+    if (plainly_contiguous(*type) && type->sizes == sizes) return contiguous_strides(sizes);
+    NumpyStrides& given = strides.emplace_back();
+    for (size_t d = 0; d < sizes.size(); ++d)
+      given.push_back(equal(sym, type->sizes[d], 1) ? std::nullopt : std::optional(type->strides[d]));
+  }
+  return strides_in_order(sizes, numpy_iteration_order(sym, strides, static_cast<int>(sizes.size()), true));
 }
 
 std::vector<Sym> numpy_ufunc_strides(SymContext& sym, const std::vector<Sym>& sizes,

@@ -95,6 +95,42 @@ def test_other_orders_of_elements():
         assert_same(cdynamo.optimize(function, fullgraph=True)(given), function(given))
 
 
+NOTHING = {
+    "new": np.ones((3, 0)),
+    "part of rows": A[:3, :0],
+    "part of columns": np.asfortranarray(A)[:3, :0],
+    "three dims": np.ones((2, 0, 3))[0].T,
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_order_of_what_is_joined_with_nothing(name, order):
+    """A new array of nothing has strides of 0 in NumPy, which speak for row-major order."""
+
+    def function(a, nothing):
+        made, parts = nothing * 2, (nothing.T, np.zeros((0, 4)), a[:0])
+        joined = np.hstack([a, nothing]), np.concatenate([made, a], 1), np.append(a, made.copy(), 1)
+        stacked = np.vstack([np.empty((0, 4)), a]), np.concatenate([a[:0], a]), np.stack([a.T, a.T])
+        cast = np.concatenate([made.astype("f4"), a.astype("f4")], 1)
+        return *joined, *stacked, cast, made, made.T, *parts, np.broadcast_to(made[:, None], (3, 2, 0))
+
+    a = np.asarray(np.arange(12.0).reshape(3, 4), order=order)
+    for got, expected in zip(
+        cdynamo.optimize(function, fullgraph=True)(a, NOTHING[name]), function(a, NOTHING[name]), strict=True
+    ):
+        assert_same(got, expected)
+        assert got.strides == expected.strides
+
+
+def test_joined_with_what_is_expanded():
+    function = lambda a, b: (np.concatenate([a, b]), np.concatenate([b.T, a.T], 1), np.add(a, b))  # noqa: E731
+    for a in (np.asfortranarray(A[:3]), A[:3]):
+        for b in (np.broadcast_to(A[:1], a.shape), np.broadcast_to(A[:3, :1], a.shape)):
+            for got, expected in zip(cdynamo.optimize(function)(a, b), function(a, b), strict=True):
+                assert_same(got, expected)
+
+
 def test_beside_torch():
     torch = pytest.importorskip("torch")
 
