@@ -1,5 +1,7 @@
 #include "frame_eval/execution/autograd_node.h"
 
+#include <algorithm>
+
 #include "symbolic/capture/value.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/python_side.h"
@@ -18,6 +20,7 @@ struct Names {
   PyObject* saved_tensors = PyUnicode_InternFromString("saved_tensors");
   PyObject* maybe_clear_saved_tensors = PyUnicode_InternFromString("maybe_clear_saved_tensors");
   PyObject* needs_input_grad = PyUnicode_InternFromString("needs_input_grad");
+  PyObject* next_functions = PyUnicode_InternFromString("next_functions");
 };
 const Names& names() {
   static const Names* const kNames = new Names();
@@ -152,12 +155,46 @@ bool release_saved_tensors(PyObject* node) {
 
 PyRef kept_by(PyObject* node) { return PyRef::steal(PyObject_GetAttr(node, names().kept)); }
 
+// Will the engine come to this node in the backward that runs now? -1 where it does not say, with no error set: by torch.autograd.grad
+// it is asked for the gradient of the leaf that the node stands for, or there is no engine at work.
+static int engine_goes_to(PyObject* node) {
+  PyObject* ask = symbolic::library_object("torch._C", "_will_engine_execute_node");
+  PyRef answer = ask ? PyRef::steal(PyObject_CallOneArg(ask, node)) : PyRef();
+  if (!answer) PyErr_Clear();
+  return answer ? answer.get() == Py_True : -1;
+}
+
+// All that requires grad is computed, unless `inputs` were given: a node that leads nowhere is not passed by then.
+static bool engine_goes_everywhere() {
+  static PyObject* elsewhere = [] {
+    const WithGradMode with_history;
+    PyRef leaf = with_history.failed() ? PyRef()
+                                       : PyRef::steal(PyObject_CallFunction(
+                                             symbolic::library_object("torch", "scalar_tensor"), "d", 0.0));
+    if (leaf) leaf = PyRef::steal(PyObject_CallMethod(leaf.get(), "requires_grad_", nullptr));
+    if (leaf) leaf = PyRef::steal(PyObject_CallMethod(leaf.get(), "clone", nullptr));
+    PyObject* node = leaf ? PyObject_GetAttrString(leaf.get(), "grad_fn") : nullptr;
+    if (!node) PyErr_Clear();
+    return node;
+  }();
+  return !elsewhere || engine_goes_to(elsewhere) != 0;
+}
+
 std::vector<bool> needed_gradients(PyObject* node) {
   PyRef flags = PyRef::steal(PyObject_GetAttr(node, names().needs_input_grad));
   if (!flags || !PyTuple_Check(flags.get())) return {};
   std::vector<bool> needed(PyTuple_GET_SIZE(flags.get()));
   for (size_t i = 0; i < needed.size(); ++i) needed[i] = PyTuple_GET_ITEM(flags.get(), i) == Py_True;
-  return needed;
+  if (engine_goes_everywhere()) return needed;
+  PyRef next = PyRef::steal(PyObject_GetAttr(node, names().next_functions));
+  if (!next || !PyTuple_Check(next.get())) return {};
+  if (PyTuple_GET_SIZE(next.get()) != PyTuple_GET_SIZE(flags.get())) return needed;
+  std::vector<bool> asked_for = needed;
+  for (size_t i = 0; i < needed.size(); ++i) {
+    PyObject* edge = PyTuple_GET_ITEM(next.get(), i);  // the node, and which of its gradients
+    if (needed[i]) asked_for[i] = engine_goes_to(PyTuple_GET_ITEM(edge, 0)) != 0;
+  }
+  return std::ranges::find(asked_for, true) != asked_for.end() ? asked_for : needed;
 }
 
 bool grad_mode_is_enabled() { return symbolic::read_torch_state().grad_mode(); }

@@ -149,19 +149,21 @@ PyRef TrainingFunction::backward(int history, PyObject* node, ForwardCall& forwa
   Cotangents incoming;
   if (!read_cotangents(part, cotangents, count, symbols, incoming)) return {};
   if (incoming.tensors.empty()) return passed_by(part, node, forward);
+  const bool is_compiled = incoming.are_plain && !grad_mode_is_enabled();
+  CompiledBackward* compiled =
+      is_compiled ? &backward_for(part, incoming.defined, gradients, symbols) : nullptr;
+  PyObject* const filler = incoming.tensors.at(0).get();
+  if (compiled && compiled->may_repeat) {  // and frees nothing
+    const bool kept = part.saves_nothing ? release(part, node, nullptr, forward, incoming.defined)
+                                         : keep_all(part, node, forward);
+    PyRef none = kept ? all_saved(part, nullptr, filler) : PyRef();
+    return none ? run(part, *compiled, std::move(none), incoming, symbols) : PyRef();
+  }
   for (size_t i = 0; !forward.freed.empty() && i < incoming.defined.size(); ++i)
     if (incoming.defined[i] && group_of_output_[i] >= 0 && forward.freed[group_of_output_[i]])
       return raise_second_time();
-  const bool is_compiled = incoming.are_plain && !grad_mode_is_enabled();
-  CompiledBackward* compiled = is_compiled ? &backward_of(incoming.defined, gradients) : nullptr;
-  if (compiled) check_guards(known_guards_, symbols);
   // Read in any case: raises where they were freed, or written to since.
-  PyObject* const filler = incoming.tensors.at(0).get();
   PyRef saved = read_saved(part, node, forward, compiled ? &compiled->reads : nullptr);
-  if (!saved && compiled && may_run_again(*compiled, incoming)) {
-    PyErr_Clear();
-    return run(part, *compiled, all_saved(part, nullptr, filler), incoming, symbols);
-  }
   if (!saved) return {};
   PyRef all = all_saved(part, saved.get(), filler);
   if (!all) return {};
@@ -218,17 +220,40 @@ TrainingFunction::CompiledBackward& TrainingFunction::backward_of(const Mask& co
     graph::for_each_operand(*node, [&](graph::Value*& operand) { read[operand->id] = true; });
   for (const graph::Value* output : made.plan.graph->outputs) read[output->id] = true;
   for (size_t i = 0; i < plan_.saved.size(); ++i) made.reads.push_back(read[made.plan.graph->inputs[i]->id]);
+  made.may_repeat = std::ranges::none_of(made.reads, std::identity()) &&
+                    !graph::saves_on_the_way(plan_, cotangents, gradients);
   made.executable = compile_("backward", *made.plan.graph);
+  made.num_guards = plan_.function->sym->guards().size();
   return backwards_.try_emplace(masks, std::move(made)).first->second;
 }
 
-// A backward that is compiled late may assume more of the sizes than the guards of its forward did.
-void TrainingFunction::check_guards(size_t known, const std::vector<int64_t>& symbols) const {
+// The one for all gradients was compiled with the forward. One for some is compiled late, and may assume more of the sizes than
+// the guards of its forward did.
+TrainingFunction::CompiledBackward& TrainingFunction::backward_for(const NodePart& part,
+                                                                   const Mask& cotangents,
+                                                                   const Mask& gradients,
+                                                                   const std::vector<int64_t>& symbols) {
+  CompiledBackward& some = backward_of(cotangents, gradients);
+  if (failed_guard(some.num_guards, symbols).empty()) return some;
+  Mask all(gradients.size(), false);
+  for (int input : part.history.inputs) all[input] = true;
+  CompiledBackward& whole = backward_of(cotangents, all);
+  check_guards(whole.num_guards, symbols);
+  return whole;
+}
+
+// What the sizes' context has come to assume since the forward was compiled, up to that many guards, and these sizes do not
+// meet; empty: nothing.
+std::string TrainingFunction::failed_guard(size_t num_guards, const std::vector<int64_t>& symbols) const {
   const graph::SymContext& sym = *plan_.function->sym;
-  if (symbols.empty()) return;
-  for (size_t i = known; i < sym.guards().size(); ++i)
-    if (!graph::holds(sym, sym.guards()[i], symbols.data()))
-      throw graph::Unsupported("the backward of these sizes: " + sym.guards()[i].reason);
+  for (size_t i = known_guards_; !symbols.empty() && i < num_guards; ++i)
+    if (!graph::holds(sym, sym.guards()[i], symbols.data())) return sym.guards()[i].reason;
+  return {};
+}
+
+void TrainingFunction::check_guards(size_t num_guards, const std::vector<int64_t>& symbols) const {
+  const std::string failed = failed_guard(num_guards, symbols);
+  if (!failed.empty()) throw graph::Unsupported("the backward of these sizes: " + failed);
 }
 
 PyRef TrainingFunction::run(const NodePart& part, CompiledBackward& compiled, PyRef saved,
@@ -316,10 +341,9 @@ PyRef TrainingFunction::gradient_tuple(const NodePart& part, const std::vector<i
 PyRef TrainingFunction::run_in_python(const NodePart& part, PyObject* node, PyObject* saved,
                                       const Mask& gradients, const Cotangents& cotangents,
                                       const ForwardCall& forward) {
-  const size_t known = plan_.function->sym->guards().size();
   const graph::GradientFunction function =
       graph::make_gradient_function(plan_, cotangents.defined, gradients);
-  check_guards(known, forward.symbols);
+  check_guards(plan_.function->sym->guards().size(), forward.symbols);
   std::vector<PyRef> inputs;
   if (!read_inputs_again(node, saved, function.draws, function.reads, cotangents, forward, inputs)) return {};
   if (!grad_mode_is_enabled()) graph::remove_detach(*function.graph);
@@ -336,8 +360,10 @@ TrainingFunction::GradientGraph& TrainingFunction::gradient_graph(const Mask& co
                                                                   const Mask& gradients,
                                                                   const std::vector<int64_t>& symbols) {
   const std::pair<Mask, Mask> masks(cotangents, gradients);
-  if (const auto known = gradient_graphs_.find(masks); known != gradient_graphs_.end()) return known->second;
-  const size_t guards = plan_.function->sym->guards().size();
+  if (const auto known = gradient_graphs_.find(masks); known != gradient_graphs_.end()) {
+    check_guards(known->second.num_guards, symbols);
+    return known->second;
+  }
   graph::GradientFunction function = graph::make_gradient_function(plan_, cotangents, gradients);
   std::vector<bool> wanted = plan_.input_wanted;
   wanted.resize(function.graph->inputs.size() - function.draws.size(), true);
@@ -347,7 +373,8 @@ TrainingFunction::GradientGraph& TrainingFunction::gradient_graph(const Mask& co
       .function = nullptr, .draws = function.draws, .outputs = function.outputs, .reads = function.reads};
   made.function =
       make(std::move(function.graph), std::move(wanted), std::move(differentiable), {}, options_, compile_);
-  check_guards(guards, symbols);
+  made.num_guards = plan_.function->sym->guards().size();
+  check_guards(made.num_guards, symbols);
   return gradient_graphs_.try_emplace(masks, std::move(made)).first->second;
 }
 

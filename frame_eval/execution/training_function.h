@@ -73,12 +73,15 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   struct CompiledBackward {
     graph::Backward plan;
     std::shared_ptr<runtime::Executable> executable;
-    Mask reads;  // by saved value
+    Mask reads;               // by saved value
+    bool may_repeat = false;  // it reads nothing, and eager saves nothing on this way
+    size_t num_guards = 0;    // of the sizes' context: those it may rely on
   };
   struct GradientGraph {
     std::shared_ptr<TrainingFunction> function;
     std::vector<int> draws, outputs;  // as in graph::GradientFunction
     std::vector<bool> reads;
+    size_t num_guards = 0;
   };
   struct Cotangents {
     Mask defined;                // by output of the function
@@ -87,6 +90,8 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   };
 
   CompiledBackward& backward_of(const Mask& cotangents, const Mask& gradients);
+  CompiledBackward& backward_for(const NodePart& part, const Mask& cotangents, const Mask& gradients,
+                                 const std::vector<int64_t>& symbols);
   void make_parts();
   // `kept`: what its node keeps of the inputs.
   bool attach_part(int part, PyObject* const* inputs, const PyRef& kept, const std::vector<int64_t>& symbols,
@@ -115,8 +120,8 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   PyRef all_saved(const NodePart& part, PyObject* saved, PyObject* filler) const;
   bool release(const NodePart& part, PyObject* node, PyObject* saved, ForwardCall& forward,
                const Mask& cotangents) const;
-  bool may_run_again(const CompiledBackward& compiled, const Cotangents& cotangents) const;
   bool keep_rest(PyObject* saved, ForwardCall& forward) const;
+  bool keep_all(const NodePart& part, PyObject* node, ForwardCall& forward) const;
   PyRef passed_by(const NodePart& part, PyObject* node, ForwardCall& forward) const;
   PyRef gradient_tuple(const NodePart& part, const std::vector<int>& inputs, PyObject* const* tensors) const;
   GradientGraph& gradient_graph(const Mask& cotangents, const Mask& gradients,
@@ -124,7 +129,8 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
   // Runs the forward on tensors of the expected layouts; results are attached.
   bool call(const std::vector<PyObject*>& inputs, const std::vector<int64_t>& symbols,
             std::vector<PyRef>& outputs);
-  void check_guards(size_t known, const std::vector<int64_t>& symbols) const;
+  std::string failed_guard(size_t num_guards, const std::vector<int64_t>& symbols) const;
+  void check_guards(size_t num_guards, const std::vector<int64_t>& symbols) const;
 
   graph::Training plan_;
   graph::PartitionOptions options_;

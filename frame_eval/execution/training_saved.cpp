@@ -109,20 +109,21 @@ bool TrainingFunction::attach_part(int number, PyObject* const* inputs, const Py
   return true;
 }
 
-// The engine comes by with no gradient where a compiled function behind this one has results that do not meet; in eager's
-// graph it would not come here, and frees nothing. (The engine itself lets go of what the node has saved.)
-PyRef TrainingFunction::passed_by(const NodePart& part, PyObject* node, ForwardCall& forward) const {
+// After a backward that reads nothing and in eager's graph frees nothing. The engine itself lets go of what the node has
+// saved.
+bool TrainingFunction::keep_all(const NodePart& part, PyObject* node, ForwardCall& forward) const {
   const int keep = keeps_graph();
-  if (keep < 0) return {};
+  if (keep || part.saves_nothing || forward.rest) return keep >= 0;
   const Mask reads(plan_.saved.size(), false);
-  if (!keep && !part.saves_nothing && !forward.rest) {
-    if (PyRef saved = read_saved(part, node, forward, &reads)) {
-      if (!keep_rest(saved.get(), forward)) return {};
-    } else {
-      PyErr_Clear();  // it was freed, or written to: the next backward says so
-    }
-  }
-  return gradient_tuple(part, {}, nullptr);
+  if (PyRef saved = read_saved(part, node, forward, &reads)) return keep_rest(saved.get(), forward);
+  PyErr_Clear();  // it was freed, or written to: the next backward says so
+  return true;
+}
+
+// The engine comes by with no gradient where a compiled function behind this one has results that do not meet; in eager's
+// graph it would not come here.
+PyRef TrainingFunction::passed_by(const NodePart& part, PyObject* node, ForwardCall& forward) const {
+  return keep_all(part, node, forward) ? gradient_tuple(part, {}, nullptr) : PyRef();
 }
 
 // What eager would free after a backward from these outputs. What several outputs do not share goes when a backward
@@ -140,13 +141,6 @@ bool TrainingFunction::release(const NodePart& part, PyObject* node, PyObject* s
   if (all) forward.rest = PyRef();
   if (all || forward.rest) return !all || release_saved_tensors(node);
   return keep_rest(saved, forward);
-}
-
-// Eager saves nothing for these outputs, and neither do we: what other outputs have freed is not missed.
-bool TrainingFunction::may_run_again(const CompiledBackward& compiled, const Cotangents& cotangents) const {
-  for (size_t i = 0; i < cotangents.defined.size(); ++i)
-    if (cotangents.defined[i] && group_of_output_[i] >= 0) return false;
-  return std::ranges::none_of(compiled.reads, std::identity());
 }
 
 PyRef TrainingFunction::all_saved(const NodePart& part, PyObject* saved, PyObject* filler) const {

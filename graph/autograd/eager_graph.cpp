@@ -188,6 +188,22 @@ std::vector<int> output_groups(const Training& training) {
   return groups;
 }
 
+bool saves_on_the_way(const Training& training, const std::vector<bool>& outputs,
+                      const std::vector<bool>& inputs) {
+  const Graph& function = *training.function;
+  std::vector<Value*> wanted;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i]) wanted.push_back(function.inputs[i]);
+  const std::vector<bool> differentiated = differentiated_values(training), leads = reaches(function, wanted),
+                          behind = values_behind(function, outputs), own_constant = own_constants(function);
+  return std::ranges::any_of(function.nodes, [&](const auto& node) {
+    const bool is_on_the_way = std::ranges::any_of(node->results, [&](const Value* result) {
+      return leads[result->id] && behind[result->id] && differentiated[result->id];
+    });
+    return is_on_the_way && !saves_nothing(*node, differentiated, own_constant);
+  });
+}
+
 std::vector<int> overwritten_inputs(const Training& training) {
   const Graph& function = *training.function;
   const std::vector<bool> matters = leads_to_outputs(training);

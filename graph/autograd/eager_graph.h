@@ -27,6 +27,11 @@ std::vector<History> histories(const Training& training);
 // where nothing is saved any number of backwards may run.
 std::vector<int> output_groups(const Training& training);
 
+// Does anything that eager's graph has on the way from these outputs to these inputs save a tensor? Where nothing does, a
+// backward goes there any number of times, whatever others have freed. Masks by output and by input.
+bool saves_on_the_way(const Training& training, const std::vector<bool>& outputs,
+                      const std::vector<bool>& inputs);
+
 // Inputs that the function writes to and that a differentiable output depends on: what higher derivatives read
 // is what was there before.
 std::vector<int> overwritten_inputs(const Training& training);

@@ -187,6 +187,50 @@ def test_only_some_inputs_are_asked_for():
     assert x.grad is None and y.grad is None
 
 
+ASKED = {
+    "grad": lambda loss, x, w: torch.autograd.grad(loss, [x]),
+    "grad of what has a history": lambda loss, x, w: torch.autograd.grad(loss, [w]),
+    "backward(inputs=)": lambda loss, x, w: loss.backward(inputs=[x]) or (x.grad,),
+    "create_graph": lambda loss, x, w: torch.autograd.grad(
+        torch.autograd.grad(loss, [x], create_graph=True)[0].square().sum(), [x, w]
+    ),
+    "twice": lambda loss, x, w: torch.autograd.grad(loss, [x], retain_graph=True) + torch.autograd.grad(loss, [w]),
+    "batched": lambda loss, x, w: torch.autograd.grad(loss, [x], torch.ones(3), is_grads_batched=True),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_some_gradients_of_sizes_that_change(name):
+    """Only those are computed, by a backward that is compiled when it is first asked for."""
+    function = lambda x, w: ((x @ w).sin() * x[:, :1]).mean(0).square().sum()
+    compiled = cdynamo.optimize(function)
+    for rows in (4, 7, 9, 1, 4, 16):
+        x, w = torch.linspace(-1, 1, rows * 3).reshape(rows, 3), torch.linspace(0, 1, 6).reshape(3, 2)
+        got, expected = (
+            ASKED[name](f(*inputs), *inputs)
+            for f in (compiled, function)
+            for inputs in [(x.clone().requires_grad_(), w.clone().requires_grad_() * 1)]
+        )
+        for one, other in zip(got, expected, strict=True):
+            assert_close(one, other)
+
+
+def test_what_is_not_asked_for_is_not_computed(caplog):
+    compiled = cdynamo.optimize(lambda x, w: (x @ w).sin())
+    inputs = leaf(3, 4), leaf(4, 5)
+    result = compiled(*inputs).sum()
+    cdynamo.set_logs(aot=True)
+    try:
+        with caplog.at_level("DEBUG", logger="cdynamo.aot"):
+            for wanted in inputs:
+                torch.autograd.grad(result, [wanted], retain_graph=True)
+            result.backward()  # was compiled before
+    finally:
+        cdynamo.set_logs(aot=False)
+    graphs = [record.getMessage() for record in caplog.records if record.getMessage().startswith("backward")]
+    assert [graph.count("core.mm(") for graph in graphs] == [1, 1]
+
+
 def test_gradients_accumulate():
     compiled = cdynamo.optimize(lambda x: (x * x).sum())
     x = leaf(5)

@@ -385,6 +385,40 @@ def test_backward_twice_where_nothing_is_saved(function):
         assert torch.equal(x.grad, 2 * once)
 
 
+WAYS = {
+    "a sum": lambda x, w: x + w * 2,
+    "a sum of what saves": lambda x, w: x.t() + w.exp().t(),
+    "a sum, and what saves": lambda x, w: (x - w.sin() * w).sum(1) + x.mean(1),
+    "results that are added": lambda x, w: (x + w.exp()).cumsum(0) + (x + w.exp()).flip(0),
+}
+TURNS = ["x x", "w x x", "b x", "b x w", "x b", "x w b", "b b", "x x w w", "x k b x w"]
+
+
+@pytest.mark.parametrize("turns", TURNS)
+@pytest.mark.parametrize("name", WAYS)
+def test_a_backward_goes_again_where_nothing_on_its_way_is_saved(name, turns):
+    """By x, by w, by both; k: the same for both, with the graph kept."""
+
+    def backwards(f):
+        torch.manual_seed(0)
+        x, w = leaf(2, 3), leaf(2, 3)
+        result, done = f(x, w), []
+        for turn in turns.split():
+            by = {"x": [x], "w": [w]}.get(turn, [x, w])
+            try:
+                done += torch.autograd.grad(result.sum(), by, retain_graph=turn == "k")
+            except RuntimeError as error:
+                done.append(str(error))
+        return done
+
+    function = WAYS[name]
+    for got, expected in zip(backwards(cdynamo.optimize(function)), backwards(function), strict=True):
+        if isinstance(expected, str) or isinstance(got, str):
+            assert got == expected
+        else:
+            torch.testing.assert_close(got, expected)
+
+
 @pytest.mark.parametrize(
     "function",
     [lambda x: x.norm(0), lambda x: x.norm(0, dim=0), lambda x: torch.where(torch.tensor([True]), 1.0, x)],
