@@ -16,6 +16,7 @@ cmake --build "build/$tag" -j"$(nproc)" -- --quiet || { echo "build: the compile
 # The package is imported from the checkout: python/ on the path, the extension beside its sources.
 site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 echo "$PWD/python" >"$site/cdynamo.pth"
-cp -u "build/$tag"/_C.*.so python/cdynamo/
+# A process that has the old one loaded keeps it.
+cp -u --remove-destination "build/$tag"/_C.*.so python/cdynamo/
 # Entry points (torch.compile(backend="cdynamo")) are found through the package metadata.
 "$python" tools/metadata.py python

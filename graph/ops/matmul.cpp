@@ -127,7 +127,7 @@ Tensor scaled_sum(const Args& args, Tensor self, Tensor product) {
     bias = to_compute(bias);
   }
   Tensor result = alpha == 1 ? product : product * Operand(args["alpha"], &b);
-  if (beta == 0) return cast(result, dtype);
+  if (beta == 0) return follow(cast(result, dtype), self);
   Tensor wide = beta == 1 ? bias : bias * Operand(args["beta"], &b);
   return cast(result + wide, dtype);
 }

@@ -42,6 +42,10 @@ struct Rewrite {
 // The tables of rewrites.cpp.
 std::span<const Rewrite> algebra_rewrites();
 std::span<const Rewrite> view_rewrites();
+// By conditions that are known. What is left out of a graph that is going to be differentiated has no gradient: eager gives what it
+// does not select a gradient of zeros.
+std::span<const Rewrite> selection_rewrites();
+std::span<const Rewrite> differentiable_selection_rewrites();
 // Views that move, add or drop dims of one element only. The strides of gradients tell which there were, so a
 // graph that is going to be differentiated keeps them.
 std::span<const Rewrite> unit_view_rewrites();

@@ -76,8 +76,6 @@ constexpr Rewrite kAlgebra[] = {
     {"minimum(x, x)", "x", same_dtype},
     {"core.masked_fill(x, c, v)", nullptr, same_dtype, masked_fill_as_where},
     {"where(c, x, x)", "x", same_dtype},
-    {"where(1, x, y)", "x", same_dtype},
-    {"where(0, y, x)", "x", same_dtype},
     {"where(logical_not(c), x, y)", "where(c, y, x)",
      [](const Match& m) { return m['c']->type.dtype == DType::kBool; }},
     {"floor(floor(x))", "floor(x)"},
@@ -85,6 +83,25 @@ constexpr Rewrite kAlgebra[] = {
     {"trunc(trunc(x))", "trunc(x)"},
     {"round(round(x))", "round(x)",
      [](const Match& m) { return !m.args(0).has("decimals") && !m.args(1).has("decimals"); }},
+};
+
+// ---- Selections ----
+
+// y has no gradient to lose: it is no float, or the same number everywhere.
+bool leaves_out_a_number(const Match& m) {
+  const Value* value = m['y'];
+  while (value->node && value->node->op->family == Family::kView)
+    value = std::get<Value*>(value->node->args[0]);
+  return same_dtype(m) && (!runtime::is_float(value->type.dtype) || constant_of(value));
+}
+
+constexpr Rewrite kSelections[] = {
+    {"where(1, x, y)", "x", same_dtype},
+    {"where(0, y, x)", "x", same_dtype},
+};
+constexpr Rewrite kDifferentiableSelections[] = {
+    {"where(1, x, y)", "x", leaves_out_a_number},
+    {"where(0, y, x)", "x", leaves_out_a_number},
 };
 
 // ---- Conversions ----
@@ -297,6 +314,8 @@ constexpr Rewrite kUnitViews[] = {
 }  // namespace
 
 std::span<const Rewrite> algebra_rewrites() { return kAlgebra; }
+std::span<const Rewrite> selection_rewrites() { return kSelections; }
+std::span<const Rewrite> differentiable_selection_rewrites() { return kDifferentiableSelections; }
 std::span<const Rewrite> view_rewrites() { return kViews; }
 std::span<const Rewrite> unit_view_rewrites() { return kUnitViews; }
 

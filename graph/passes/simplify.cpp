@@ -6,9 +6,10 @@
 namespace cdynamo::graph {
 
 bool simplify(Graph& core, bool for_training) {
-  static const RewriteSet* const before = new RewriteSet({view_rewrites(), algebra_rewrites()});
+  static const RewriteSet* const before =
+      new RewriteSet({view_rewrites(), algebra_rewrites(), differentiable_selection_rewrites()});
   static const RewriteSet* const after =
-      new RewriteSet({view_rewrites(), unit_view_rewrites(), algebra_rewrites()});
+      new RewriteSet({view_rewrites(), unit_view_rewrites(), algebra_rewrites(), selection_rewrites()});
   const RewriteSet* const rewrites = for_training ? before : after;
   constexpr int kMaxSweeps = 16;  // each sweep shortens chains; a graph settles in two or three
   bool changed = false;

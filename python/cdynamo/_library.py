@@ -178,6 +178,72 @@ def _check_results(results: Sequence[torch.Tensor], operands: Sequence[torch.Ten
         seen.add(_storage(result))
 
 
+class _Program(TorchDispatchMode):
+    """The operators that a derivative calls, recorded from tensors without content. Called with others, it computes the
+    gradients from them; the operator itself need not be computed again.
+
+    `known`: the tensors that a call is given. `fits`: nothing else is read, nothing is written to or drawn.
+    """
+
+    def __init__(self, known: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self.fits = True
+        self.read: set[int] = set()  # of `known`, by index
+        self._steps: list[tuple[Callable, tuple, list[tuple]]] = []
+        self._gradients: list[tuple] = []
+        self._held: list[Any] = []  # a storage that is freed might come to be another's
+        self._places: dict[tuple, int] = {}
+        self._count = 0
+        self._note(list(known))
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    @staticmethod
+    def _key(tensor: torch.Tensor) -> tuple:
+        return _storage(tensor), tensor.storage_offset(), tensor.dtype, tuple(tensor.shape), tensor.stride()
+
+    def _note(self, tree: Any) -> None:
+        self._held.append(tree)
+        for tensor in tensors_of(tree):
+            self._places.setdefault(self._key(tensor), self._count)
+            self._count += 1
+
+    def _encode(self, tree: Any) -> tuple:
+        if isinstance(tree, torch.Tensor):
+            place = self._places.get(self._key(tree))
+            self.fits &= place is not None
+            self.read.add(place)
+            return "value", place
+        if type(tree) in (tuple, list):
+            return type(tree).__name__, [self._encode(item) for item in tree]
+        if isinstance(tree, torch.device) and tree.type == "meta":  # of a tensor that the derivative makes
+            return "value", -1
+        self.fits &= isinstance(tree, _CONSTANTS)
+        return "const", tree
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        self.fits &= torch.Tag.nondeterministic_seeded not in func.tags and not func._schema.is_mutable
+        self._steps.append((func, self._encode(args), [(key, self._encode(item)) for key, item in kwargs.items()]))
+        result = func(*args, **kwargs)
+        self._note(result)
+        return result
+
+    def end(self, gradients: Iterable[torch.Tensor | None]) -> None:
+        self._gradients = [self._encode(gradient) for gradient in gradients]
+        self._held = []
+
+    def __call__(self, known: Sequence[torch.Tensor | None], device: torch.device) -> list[torch.Tensor | None]:
+        tensors: dict[int, Any] = {-1: device, **dict(enumerate(known))}
+        for func, args, kwargs in self._steps:
+            result = func(*_decode(args, tensors), **{key: _decode(item, tensors) for key, item in kwargs})
+            for tensor in tensors_of(result):
+                tensors[len(tensors) - 1] = tensor
+        return [_decode(gradient, tensors) for gradient in self._gradients]
+
+
 class Call:
     """One call of an operator with its constants; called with the tensors it gives the list of its results.
 
@@ -203,9 +269,11 @@ class Call:
             raise Refused("a number that a tensor holds is on another device")
         self.types: list[tuple] = []  # of each result
         self.tree: tuple = ()
-        # A bit for each result that has a gradient, from 10 on for each float operand, from 21 on for each operand that
-        # eager does not save for the derivative; -1: not known.
+        # A bit for each result that has a gradient, from 10 on for each float operand, 20 where derivatives are given
+        # the results, from 21 on for each operand that eager does not save for the derivative; -1: not known.
         self.differentiable = -1
+        # The derivatives, by what gradients of results come in (bits); null: the operator is to be computed once more.
+        self._programs: dict[int, _Program | None] = {}
         self.stale = False
         args, kwargs = self._arguments(self._operands)
         self._signature = f"{self.name} {args} {kwargs}"
@@ -253,18 +321,20 @@ class Call:
         self.differentiable = self._infer_gradients()
 
     def _infer_gradients(self) -> int:
-        operands = [_empty(operand, operand[0].is_floating_point) for operand in self._operands]
+        saved: set[int] = set()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                saved: set[int] = set()
-                results = self._results_with_history(operands, lambda tensor: saved.add(_storage(tensor)))
-                of = {i: torch.empty_like(result) for i, result in enumerate(results) if result.requires_grad}
-                gradients = _gradients(results, of, operands)
+                operands, results, of, gradients, program = self._record(
+                    None, lambda tensor: saved.add(_storage(tensor))
+                )
         except Exception:  # PyTorch has no derivative, or cannot tell without content
             return -1
-        # What the graph makes of gradients is row-major.
-        row_major = all(g is None or g.stride() == torch.empty(g.shape, device="meta").stride() for g in gradients)
+        # What the graph makes of gradients is row-major, but for an operand's that is not so itself.
+        wanted = [operand for operand in operands if operand.requires_grad]
+        row_major = all(
+            g is None or g.is_contiguous() or g.stride() == operand.stride() for g, operand in zip(gradients, wanted)
+        )
         known = (
             [_type_of(result, self._device) for result in results] == self.types
             and len(results) <= 10
@@ -275,7 +345,45 @@ class Call:
             return -1
         has_gradient = (i for i, gradient in enumerate(gradients) if gradient is not None)
         unsaved = (i for i, operand in enumerate(operands[:40]) if _storage(operand) not in saved)
-        return _mask(of) | _mask(has_gradient) << 10 | _mask(unsaved) << 21
+        self._programs = {_mask(of): program}
+        of_results = range(len(operands), len(operands) + len(results))
+        reads_results = program is not None and not program.read.isdisjoint(of_results)
+        return _mask(of) | _mask(has_gradient) << 10 | reads_results << 20 | _mask(unsaved) << 21
+
+    def _record(self, incoming: int | None, note: Callable[[torch.Tensor], Any] = lambda saved: None) -> tuple:
+        """The derivative from the gradients of the results in `incoming`, or of all, by tensors without content.
+
+        Operands, results, their gradients by index, those of the operands, and the program that computes these.
+        """
+        operands = [_empty(operand, operand[0].is_floating_point) for operand in self._operands]
+        results = self._results_with_history(operands, note)
+        of = {
+            i: torch.empty_like(result)
+            for i, result in enumerate(results)
+            if result.requires_grad and (incoming is None or incoming >> i & 1)
+        }
+        program = _Program([*operands, *results, *of.values()])
+        with program:
+            gradients = _gradients(results, of, operands)
+        program.end(gradients)
+        # What PyTorch's own operators do in a derivative may depend on where their operands are.
+        fits = program.fits and not self.name.startswith("aten::")
+        return operands, results, of, gradients, program if fits else None
+
+    def _program(self, incoming: int) -> _Program | None:
+        """It reads results where those of all results' gradients do."""
+        if incoming not in self._programs:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    program = self._record(incoming)[-1]
+            except Exception:
+                program = None
+            start = self._num_given()
+            if program is not None and any(start <= i < len(self._ids) + len(self.types) for i in program.read):
+                program = None
+            self._programs[incoming] = program
+        return self._programs[incoming]
 
     def _results_with_history(
         self, operands: Sequence[torch.Tensor], note: Callable[[torch.Tensor], Any] = lambda saved: None
@@ -296,7 +404,7 @@ class Call:
                 tensor if again and tensor.requires_grad else _leaf(tensor) for tensor in tensors[: len(self._ids)]
             ]
             results = self._results_with_history(operands)
-            of = dict(zip(_bits(incoming), tensors[len(operands) :]))
+            of = dict(zip(_bits(incoming), tensors[self._num_given() :]))
             gradients = _gradients(results, of, operands, create_graph=again)
             wanted = [operand for operand in operands if operand.requires_grad]
             return [torch.zeros_like(o) if g is None else g for o, g in zip(wanted, gradients)]
@@ -335,14 +443,24 @@ class Call:
             results = [r.clone() if r is not None and isinstance(o, tuple) else r for o, r in zip(outputs, results)]
         return hand_over(inputs, outputs, results)
 
+    def _num_given(self) -> int:
+        """Of what a derivative is given, how many tensors come before the gradients of the results."""
+        return len(self._ids) + (len(self.types) if self.differentiable >> 20 & 1 else 0)
+
     def _run_backward(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence) -> list[torch.Tensor | None]:
+        given, of_results = inputs[: self._num_given()], inputs[self._num_given() :]
+        if (program := self._program(incoming)) is not None:
+            given += [None] * (len(self._ids) + len(self.types) - len(given))
+            with torch.no_grad(), torch.autocast(self._device.type, enabled=False):
+                gradients = program([*given, *of_results], self._device)
+            return self._hand_over(inputs, outputs, [g if o is not None else None for o, g in zip(outputs, gradients)])
         asked = iter(outputs)
         operands = [
             _leaf(tensor) if tensor.is_floating_point() and next(asked) is not None else tensor
             for tensor in inputs[: len(self._ids)]
         ]
         results = self._results_with_history(operands)
-        gradients = _gradients(results, dict(zip(_bits(incoming), inputs[len(operands) :])), operands)
+        gradients = _gradients(results, dict(zip(_bits(incoming), of_results)), operands)
         found = iter(gradients)
         return self._hand_over(inputs, outputs, [None if output is None else next(found, None) for output in outputs])
 

@@ -187,6 +187,37 @@ def test_only_some_inputs_are_asked_for():
     assert x.grad is None and y.grad is None
 
 
+# What does not depend on w in the end: eager gives it a gradient of zeros, which optimizers treat otherwise than none.
+UNSELECTED = {
+    "padding": lambda x, w: F.embedding(torch.zeros(3, dtype=torch.long), w, padding_idx=0) + x,
+    "masked_fill": lambda x, w: w.masked_fill(torch.ones(4, dtype=torch.bool), 0) + x,
+    "where": lambda x, w: torch.where(torch.tensor(False), w.exp(), x) * 2,
+    "where, the other": lambda x, w: torch.where(torch.ones((), dtype=torch.bool), x, w) * 2,
+    "part of cat": lambda x, w: torch.cat([w, x])[3:],
+    "part of stack": lambda x, w: torch.stack([w, x]).unbind()[1],
+    "overwritten": lambda x, w: (w * 2).copy_(x),
+    "filled": lambda x, w: w.clone().fill_(3) + x,
+    "index_copy": lambda x, w: w.index_copy(0, torch.arange(3), x),
+    "slice_scatter": lambda x, w: torch.slice_scatter(w, x),
+    "triangle": lambda x, w: w.tril(-5) + x,
+    "nothing": lambda x, w: w.narrow(0, 0, 0).sum() + x,
+    "beta": lambda x, w: torch.addmm(w, x, x.T @ x, beta=0),
+    "alpha": lambda x, w: torch.addmm(x, w, w.T @ w, alpha=0),
+    "lerp": lambda x, w: torch.lerp(x, w, 0.0),
+    "dropout": lambda x, w: F.dropout(w, 1.0, True) + x,
+    "ignored targets": lambda x, w: F.cross_entropy(w, torch.full((3,), -100), reduction="sum") + x,
+}
+
+
+@pytest.mark.parametrize("name", UNSELECTED)
+def test_what_is_not_selected_has_a_gradient_of_zeros(name):
+    function = UNSELECTED[name]
+    for f in (function, cdynamo.optimize(function, fullgraph=True)):
+        x, w = leaf(3, 4), leaf(3, 4)
+        f(x, w).sum().backward()
+        assert x.grad is not None and torch.equal(w.grad, torch.zeros(3, 4))
+
+
 ASKED = {
     "grad": lambda loss, x, w: torch.autograd.grad(loss, [x]),
     "grad of what has a history": lambda loss, x, w: torch.autograd.grad(loss, [w]),
