@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "graph/core.h"
@@ -115,6 +117,14 @@ Alias result_alias(const Node& node) {
   return node.op->view ? Alias::kView : Alias::kNone;
 }
 
+// `x.name(...)` is `torch.name(x, ...)`: not where another tensor comes before `self`.
+static bool is_method(const OpDef& op) {
+  const std::vector<Param>& params = op.parsed.at(0).params;
+  return params.empty() || params[0].name == "self" ||
+         std::ranges::none_of(params, [](const Param& param) { return param.name == "self"; }) ||
+         params[0].kind != ParamKind::kTensor;
+}
+
 std::vector<std::string> python_names(const OpDef& op) {
   std::vector<std::string> names;
   for (std::string_view name : op.torch_names)
@@ -124,9 +134,11 @@ std::vector<std::string> python_names(const OpDef& op) {
                                             : "numpy." + std::string(name));
   if (op.name.find('.') != op.name.npos) return names;
   std::string base(op.name);
-  for (const char* scope : {"torch.", "torch.Tensor.", "torch._C._nn.", "torch._C._VariableFunctions."}) {
-    names.push_back(scope + base);
-    if (op.in_place_variant) names.push_back(scope + base + "_");
+  for (std::string_view scope :
+       {"torch.", "torch.Tensor.", "torch._C._nn.", "torch._C._VariableFunctions."}) {
+    if (scope == "torch.Tensor." && !is_method(op)) continue;
+    names.push_back(absl::StrCat(absl_view(scope), base));
+    if (op.in_place_variant) names.push_back(absl::StrCat(absl_view(scope), base, "_"));
   }
   return names;
 }

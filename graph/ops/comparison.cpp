@@ -75,6 +75,13 @@ void check_condition(Graph& graph, const Args& args) {
   }
 }
 
+// x.where(condition, other)
+std::vector<Value*> where_of_self_body(Builder& b, const Args& args) {
+  constexpr int kTensors = 0, kScalarOther = 2;
+  const int overload = std::holds_alternative<Value*>(args["other"]) ? kTensors : kScalarOther;
+  return b.call(op("where"), overload, {args["condition"], args["self"], args["other"]});
+}
+
 std::vector<Value*> masked_fill_body(Builder& b, const Args& args) {
   Tensor self = operand(b, args, "self"), mask = operand(b, args, "mask");
   if (mask.dtype() != DType::kBool) runtime_error("masked_fill_ only supports boolean masks");
@@ -190,6 +197,10 @@ std::vector<OpDef> logic() {
        .in_place_variant = false,
        .check = check_condition,
        .core = {.linearity = Linearity::kRest}},
+      composite("where_of_self",
+                {"where_of_self(Tensor self, Tensor condition, Tensor other) -> Tensor",
+                 "where_of_self.ScalarOther(Tensor self, Tensor condition, Scalar other) -> Tensor"},
+                where_of_self_body, {"torch.Tensor.where"}, nullptr),
       {.name = "core.masked_fill",
        .family = Family::kPointwise,
        .schemas = {"core.masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor"},

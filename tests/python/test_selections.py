@@ -87,3 +87,18 @@ def test_sizes_of_sizes_that_are_read():
     for rows in (17, 30, 5):
         x = torch.arange(4.0 * rows, dtype=torch.float64).reshape(4, rows).T
         torch.testing.assert_close(compiled(x), f(x))
+
+
+@pytest.mark.parametrize("backend", ["native", "eager"])
+def test_where_as_a_method(backend):
+    """Its own tensor is what is selected, not the condition."""
+    function = lambda a, b, c: (a.where(b, c), a.float().where(b, 0.5), a.where(condition=c, other=b))  # noqa: E731
+    a, b, c = (torch.tensor(bits) > 0 for bits in ([1, 0, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]))
+    compiled = cdynamo.optimize(function, fullgraph=True, backend=backend)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(a, b, c), function(a, b, c))
+    x, y = (torch.linspace(-1, 1, 4).requires_grad_() for _ in range(2))
+    method = lambda x, y, m: (x.exp().where(m, y) * y.detach().where(x > 0, 2.0)).sum()  # noqa: E731
+    expected = torch.autograd.grad(method(x, y, b), [x, y])
+    got = torch.autograd.grad(cdynamo.optimize(method, fullgraph=True, backend=backend)(x, y, b), [x, y])
+    torch.testing.assert_close(got, expected)
