@@ -351,8 +351,8 @@ def test_python_may_recurse_as_deep_below_a_graph_break_as_elsewhere():
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(100_000)
     try:
-        assert cdynamo.optimize(run)(90_000) == 90_000
-        assert cdynamo.optimize(run)(101_000) == "too deep"
+        for depth in (90_000, 101_000):  # less deep where torch.compile has left its own hook (3.12)
+            assert cdynamo.optimize(run)(depth) == run(depth)
         assert cdynamo.optimize(run)(3) == 3  # the hook is back
     finally:
         sys.setrecursionlimit(limit)
