@@ -204,6 +204,20 @@ int ElementEmitter::condition(const Condition& condition) {
 
 void ElementEmitter::set_row_mask(const Condition& condition) { row_condition_ = condition; }
 
+// Whether there is memory at the place though the mask may be false: it is the row's, and says nothing of this place.
+bool ElementEmitter::is_inside(const Index& at, int mask) const {
+  return mask >= 0 && mask == row_mask_ && std::ranges::none_of(at.terms, [&](const IndexTerm& term) {
+           return term.axis < 0 ||
+                  std::ranges::count(row_condition_->index.terms, term.axis, &IndexTerm::axis);
+         });
+}
+
+int ElementEmitter::row_mask() {
+  if (!row_condition_) return -1;
+  if (std::exchange(row_mask_level_, level_) != level_) row_mask_ = condition(*row_condition_);
+  return row_mask_;
+}
+
 int ElementEmitter::check_index(int reg, const Sym& size, int mask, int error) {
   reg = cast(reg, DType::kI64);
   // Where nothing is read, any index is good.
@@ -322,20 +336,21 @@ int ElementEmitter::element(const Value& value, const std::vector<Index>& index,
     const BufferLayout& layout = context_.layouts[value.id];
     if (layout.buffer < 0) throw graph::InternalError("a value that is not in memory is read: " + value.name);
     const int buffer = plan_buffer(layout.buffer, value.type.dtype, product(value.type.sizes), false);
-    reg = load_from(buffer, value.type.dtype, memory_index(layout, index), mask);
+    const Index at = memory_index(layout, index);
+    reg = load_from(buffer, value.type.dtype, at, is_inside(at, mask) ? -1 : mask);
   }
   return remember(value, index, mask, reg);
 }
 
 void ElementEmitter::store(const Value& value, const std::vector<Index>& index) {
-  const int reg = element(value, index);
   const BufferLayout& layout = context_.layouts[value.id];
-  const int buffer = plan_buffer(layout.buffer, value.type.dtype, product(value.type.sizes), true);
   const Index at = memory_index(layout, index);
   bool row = false;
   for (const IndexTerm& term : at.terms) row |= term.axis >= 0 && axes_.is_row[term.axis];
-  int mask = -1;
-  if (row_condition_ && row) mask = condition(*row_condition_);
+  const int mask = row ? row_mask() : -1;
+  // What is not stored is not read either: there may be no such memory.
+  const int reg = element(value, index, mask);
+  const int buffer = plan_buffer(layout.buffer, value.type.dtype, product(value.type.sizes), true);
   // A row's store belongs in the row's loop even where its index and value do not depend on the row (sizes of
   // 1, constants).
   Stmt stmt{.kind = StmtKind::kStore,

@@ -73,6 +73,9 @@ class ElementEmitter : public IndexEmitter {
   };
   Proof prove(const Condition& condition) const;
   int condition(const Condition& condition);
+  // The register of what set_row_mask was given; -1: it holds everywhere, or there is none.
+  int row_mask();
+  bool is_inside(const Index& at, int mask) const;
   int all_of(int mask_a, int mask_b);
   int check_index(int reg, const Sym& size, int mask, int error);
   int cast(int reg, DType dtype);
@@ -126,6 +129,7 @@ class ElementEmitter : public IndexEmitter {
   int repeated_statements_ = 0;  // operations emitted for such values
   int level_ = 0;
   std::optional<Condition> row_condition_;
+  int row_mask_ = -1, row_mask_level_ = -1;            // its register, and where that is visible
   std::vector<DType> dtypes_;                          // by register
   std::vector<int> sections_of_;                       // by register
   std::unordered_map<int, std::vector<Known>> known_;  // by value id

@@ -60,8 +60,7 @@ int ElementEmitter::or_identity(const graph::ReductionDef& reduction, int reg, i
 
 int ElementEmitter::reduce(const Node& node, const std::vector<Index>& operand_index) {
   const Value& operand = *args_of(node).value("self");
-  int mask = -1;
-  if (row_condition_) mask = condition(*row_condition_);
+  const int mask = row_mask();
   int reg = element(operand, operand_index, mask);
   if (mask >= 0)
     reg = or_identity(*node.op->reduction, reg, mask, runtime::compute_type(node.results[0]->type.dtype));
