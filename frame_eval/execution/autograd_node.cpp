@@ -164,19 +164,25 @@ static int engine_goes_to(PyObject* node) {
   return answer ? answer.get() == Py_True : -1;
 }
 
-// All that requires grad is computed, unless `inputs` were given: a node that leads nowhere is not passed by then.
+// A node of no graph; null where none can be made, with no error set.
+static PyRef node_of_nothing() {
+  const WithGradMode with_history;
+  PyObject* make = symbolic::library_object("torch", "scalar_tensor");
+  PyRef leaf = make && !with_history.failed() ? PyRef::steal(PyObject_CallFunction(make, "d", 0.0)) : PyRef();
+  if (leaf) leaf = PyRef::steal(PyObject_CallMethod(leaf.get(), "requires_grad_", nullptr));
+  if (leaf) leaf = PyRef::steal(PyObject_CallMethod(leaf.get(), "clone", nullptr));
+  PyRef node = leaf ? PyRef::steal(PyObject_GetAttrString(leaf.get(), "grad_fn")) : PyRef();
+  if (!node) PyErr_Clear();
+  return node;
+}
+
+// Gradients of all that requires grad are computed, unless `inputs` were given: the engine does not go then where none of them is.
 static bool engine_goes_everywhere() {
-  static PyObject* elsewhere = [] {
-    const WithGradMode with_history;
-    PyRef leaf = with_history.failed() ? PyRef()
-                                       : PyRef::steal(PyObject_CallFunction(
-                                             symbolic::library_object("torch", "scalar_tensor"), "d", 0.0));
-    if (leaf) leaf = PyRef::steal(PyObject_CallMethod(leaf.get(), "requires_grad_", nullptr));
-    if (leaf) leaf = PyRef::steal(PyObject_CallMethod(leaf.get(), "clone", nullptr));
-    PyObject* node = leaf ? PyObject_GetAttrString(leaf.get(), "grad_fn") : nullptr;
-    if (!node) PyErr_Clear();
-    return node;
-  }();
+  static PyObject* elsewhere = nullptr;  // made without a lock: another thread may make one as well
+  if (!elsewhere) {
+    PyRef made = node_of_nothing();
+    if (!elsewhere) elsewhere = made.release();
+  }
   return !elsewhere || engine_goes_to(elsewhere) != 0;
 }
 

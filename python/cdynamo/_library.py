@@ -366,12 +366,17 @@ class Call:
         with program:
             gradients = _gradients(results, of, operands)
         program.end(gradients)
-        # What PyTorch's own operators do in a derivative may depend on where their operands are.
-        fits = program.fits and not self.name.startswith("aten::")
-        return operands, results, of, gradients, program if fits else None
+        return operands, results, of, gradients, program if program.fits and self._may_record() else None
+
+    def _may_record(self) -> bool:
+        """Not what PyTorch's own operators do, which may depend on where operands are, nor what depends on numbers
+        that are known when the graph runs."""
+        return not self.name.startswith("aten::") and not self._numbers
 
     def _program(self, incoming: int) -> _Program | None:
         """It reads results where those of all results' gradients do."""
+        if not self._may_record():
+            return None
         if incoming not in self._programs:
             try:
                 with warnings.catch_warnings():

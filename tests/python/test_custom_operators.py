@@ -124,6 +124,17 @@ def test_training(name):
             assert got.stride() == expected.stride()
 
 
+def test_numbers_that_are_known_when_the_graph_runs():
+    """What is recorded at capture does not hold a number of that call."""
+    function = lambda x, base: power(x.sin(), base.item()) * x  # noqa: E731
+    compiled = cdynamo.optimize(function)
+    for base in (2.0, 3.0, 5.0):
+        x, y = (torch.linspace(-1, 1, 6).requires_grad_() for _ in range(2))
+        function(x, torch.tensor(base)).sum().backward()
+        compiled(y, torch.tensor(base)).sum().backward()
+        torch.testing.assert_close(y.grad, x.grad)
+
+
 def test_derivatives_of_derivatives():
     function = lambda x: power(x.sin(), 3.0) * x  # noqa: E731
     compiled = cdynamo.optimize(function, fullgraph=True)
