@@ -11,6 +11,7 @@
 #include "graph/interpreter.h"
 #include "lowering/compile.h"
 #include "runtime/gemm/half.h"
+#include "tests/lowering/guarded_memory.h"
 #include "tests/lowering/interpreted_target.h"
 
 namespace cdynamo::lowering::testing {
@@ -71,14 +72,19 @@ inline void write_number(char* at, DType dtype, double value) {
 struct Buffer {
   DType dtype;
   std::vector<int64_t> sizes, strides;
-  std::vector<char> bytes;
+  GuardedMemory bytes;
 
   Buffer(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides)
-      : dtype(dtype), sizes(std::move(sizes)), strides(std::move(strides)) {
+      : dtype(dtype),
+        sizes(std::move(sizes)),
+        strides(std::move(strides)),
+        bytes(bytes_of(dtype, this->sizes, this->strides), 0x55) {}
+  static size_t bytes_of(DType dtype, const std::vector<int64_t>& sizes,
+                         const std::vector<int64_t>& strides) {
     int64_t span = 1;
-    for (size_t d = 0; d < this->sizes.size(); ++d)
-      span += std::max<int64_t>(0, this->sizes[d] - 1) * std::abs(this->strides[d]);
-    bytes.assign(span * runtime::bytes(dtype) + 64, 0x55);
+    for (size_t d = 0; d < sizes.size(); ++d)
+      span += std::max<int64_t>(0, sizes[d] - 1) * std::abs(strides[d]);
+    return static_cast<size_t>(span * runtime::bytes(dtype));
   }
 
   template <typename F>

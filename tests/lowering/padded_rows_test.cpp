@@ -1,8 +1,6 @@
 // Long reductions in blocks of which the last is not full: what lies past the end of an input is not read, whosoever memory it is.
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <numeric>
+#include <array>
+#include <initializer_list>
 
 #include "tests/lowering/emulated_gpu.h"
 #include "tests/lowering/lowering_test_util.h"
@@ -13,54 +11,20 @@ namespace {
 using namespace testing;
 using graph::Tensor;
 
-// Memory that ends where a page begins that nobody may touch.
-class GuardedTensor {
- public:
-  explicit GuardedTensor(const graph::TensorType& type) : dtype_(type.dtype) {
-    for (const Sym& size : type.sizes) sizes_.push_back(size.constant());
-    for (const Sym& stride : type.strides) strides_.push_back(stride.constant());
-    const size_t page = sysconf(_SC_PAGESIZE), guard = 256 * page;
-    const size_t bytes =
-        std::accumulate(sizes_.begin(), sizes_.end(), runtime::bytes(dtype_), std::multiplies<>());
-    const size_t span = (bytes + page - 1) / page * page;
-    mapped_ = span + guard;
-    base_ = static_cast<char*>(
-        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (base_ == MAP_FAILED || mprotect(base_ + span, guard, PROT_NONE) != 0) throw std::bad_alloc();
-    data_ = base_ + (span - bytes) / 16 * 16;
-  }
-  ~GuardedTensor() { munmap(base_, mapped_); }
-  GuardedTensor(const GuardedTensor&) = delete;
-  void* data() const { return data_; }
-  runtime::TensorView view() const {
-    return {.data = data_,
-            .sizes = sizes_.data(),
-            .strides = strides_.data(),
-            .rank = static_cast<int32_t>(sizes_.size()),
-            .dtype = dtype_};
-  }
-
- private:
-  DType dtype_;
-  std::vector<int64_t> sizes_, strides_;
-  size_t mapped_ = 0;
-  char *base_ = nullptr, *data_ = nullptr;
-};
-
 void run_guarded(const Graph& graph, const Target& target) {
   CompileReport report;
   std::unique_ptr<runtime::Executable> executable = compile_for(target, graph, {}, &report);
-  std::vector<std::unique_ptr<GuardedTensor>> tensors;
+  std::vector<Buffer> in, out;
+  for (const Value* value : graph.inputs)
+    in.emplace_back(value->type.dtype, evaluate(graph, value->type.sizes, {}),
+                    evaluate(graph, value->type.strides, {}));
+  for (const Value* value : graph.outputs)
+    out.emplace_back(value->type.dtype, evaluate(graph, value->type.sizes, {}),
+                     evaluate(graph, value->type.strides, {}));
   std::vector<runtime::TensorView> inputs;
   std::vector<void*> outputs;
-  for (const Value* value : graph.inputs) {
-    tensors.push_back(std::make_unique<GuardedTensor>(value->type));
-    inputs.push_back(tensors.back()->view());
-  }
-  for (const Value* value : graph.outputs) {
-    tensors.push_back(std::make_unique<GuardedTensor>(value->type));
-    outputs.push_back(tensors.back()->data());
-  }
+  for (Buffer& buffer : in) inputs.push_back(buffer.view());
+  for (Buffer& buffer : out) outputs.push_back(buffer.bytes.data());
   runtime::RunError error;
   const int64_t symbols[1] = {};
   EXPECT_TRUE(
