@@ -1,4 +1,6 @@
 // What an instance does through its class's special methods: calls, items, iteration, operators, comparison.
+#include <string_view>
+
 #include "absl/strings/substitute.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
@@ -32,8 +34,19 @@ ValuePtr UserObjectValue::special(Executor& ex, const char* name, bool from_pyth
   return bind_descriptor(ex, found, shared_from_this(), type());
 }
 
+// The Python function that torch.jit.script has compiled, as torch.compile goes by. Null: something else.
+static ValuePtr scripted_function(Executor& ex, UserObjectValue& value) {
+  if (!std::string_view(value.type()->tp_name).ends_with("ScriptFunction")) return nullptr;
+  PyObject* object = value.real_object();
+  PyObject** dict = object ? _PyObject_GetDictPtr(object) : nullptr;
+  PyObject* name = interned("_torchdynamo_inline");
+  PyObject* source = dict && *dict ? PyDict_GetItemWithError(*dict, name) : nullptr;
+  return source && PyFunction_Check(source) ? value.get_attribute(ex, name) : nullptr;
+}
+
 ValuePtr UserObjectValue::call(Executor& ex, const CallArgs& args) {
   check_stack();
+  if (ValuePtr source = scripted_function(ex, *this)) return source->call(ex, args);
   PyObject* found = lookup_type(ex, type(), interned("__call__"));
   if (!found)
     raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not callable");

@@ -148,3 +148,29 @@ def test_allow_in_graph_and_disable(counts):
     assert torch.equal(cdynamo.optimize(lambda x: allowed(x) * 2, fullgraph=True)(X), (X + 1) * 2)
     assert torch.equal(cdynamo.optimize(lambda x: disabled(x + 1) * 2)(X), (X + 1) * 6)
     assert counts.graph_breaks == 1
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script")
+def test_what_torch_jit_has_scripted_is_inlined(counts):
+    def scripted(scale: int):
+        @torch.jit.script
+        def gate(a, b, n: int):
+            return torch.tanh(a + b)[:, :n] * torch.sigmoid(a + b)[:, n:]
+
+        @torch.jit.script
+        def gate_of_two(a, b, n: int):
+            return gate(a * 2, b, n)
+
+        return gate_of_two if scale == 2 else gate
+
+    function = lambda x, gate: gate(x, x + 1, 2) * 3
+    compiled = cdynamo.optimize(function, fullgraph=True)
+    gates = scripted(1), scripted(2)
+    for gate in (*gates, *gates):  # a guard tells them apart
+        x, y = (torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_() for _ in range(2))
+        got, expected = compiled(x, gate), function(y, gate)
+        torch.testing.assert_close(got, expected)
+        got.sum().backward()
+        expected.sum().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+    assert counts.graphs_compiled == 2 and counts.graph_breaks == 0
