@@ -276,3 +276,25 @@ def test_products_with_an_addend_have_eagers_gradients(dtype, beta, alpha):
         grad = torch.randn_like(got)
         for mine, eager in zip(torch.autograd.grad(got, operands, grad), torch.autograd.grad(expected, operands, grad)):
             torch.testing.assert_close(mine, eager)
+
+
+OF_NUMBERS = {
+    "div": lambda: torch.div(7, 2),
+    "div, truncated": lambda: torch.div(7, 2, rounding_mode="trunc"),
+    "div, floored": lambda: torch.div(-7, 2, rounding_mode="floor"),
+    "floor_divide": lambda: torch.floor_divide(7, 2),
+    "an int and a float": lambda: torch.add(1, 2.5),
+    "floats": lambda: torch.add(1.5, 2.25),
+    "bools": lambda: torch.mul(True, False),
+    "a bool and an int": lambda: torch.mul(True, 3),
+    "a factor": lambda: torch.sub(5, 2, alpha=2),
+    "beyond 32 bits": lambda: torch.add(2**40, 1),
+    "as a bound": lambda: torch.arange(10)[: torch.div(7, 2, rounding_mode="trunc")],
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_numbers_where_tensors_may_stand(name):
+    function = OF_NUMBERS[name]
+    got, expected = cdynamo.optimize(function, fullgraph=True)(), function()
+    assert got.dtype == expected.dtype and got.shape == expected.shape and torch.equal(got, expected)
