@@ -85,6 +85,11 @@ def _is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
+def _lie_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Tensors of one shape, the strides of dims of one element aside."""
+    return all(size == 1 or stride == other for size, stride, other in zip(a.shape, a.stride(), b.stride()))
+
+
 def _type_of(tensor: torch.Tensor, device: torch.device) -> tuple:
     """dtype, sizes, strides and device; tensors without content stand for those of `device`."""
     return tensor.dtype, tuple(tensor.shape), tensor.stride(), device if tensor.device.type == "meta" else tensor.device
@@ -333,7 +338,7 @@ class Call:
         # What the graph makes of gradients is row-major, but for an operand's that is not so itself.
         wanted = [operand for operand in operands if operand.requires_grad]
         row_major = all(
-            g is None or g.is_contiguous() or g.stride() == operand.stride() for g, operand in zip(gradients, wanted)
+            g is None or g.is_contiguous() or _lie_alike(g, operand) for g, operand in zip(gradients, wanted)
         )
         known = (
             [_type_of(result, self._device) for result in results] == self.types
