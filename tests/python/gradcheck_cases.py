@@ -20,6 +20,7 @@ def array(*shape: int, shift: float = 0.0) -> np.ndarray:
 TORCH = {
     "aminmax": (lambda x: x.aminmax(dim=0).max * x.aminmax(dim=0).min, [(2, 3)]),
     "alias": (lambda x: x[...] * x, [(2, 3)]),
+    "where_of_self": (lambda x, y: (x * x).where(y > 0, y.exp()) * y.where(x > 0, 2.0), [(2, 3), (3,)]),
     "swapaxes": (lambda x: x.swapaxes(0, 1) * 2, [(2, 3)]),
     "mT": (lambda x: torch.adjoint(x) * 2, [(2, 2, 3)]),
     "type_as": (lambda x, y: x.type_as(y) * y, [(2, 3), (2, 3)]),
