@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/torch_release.h"
 #include "symbolic/capture/value.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/python_side.h"
@@ -186,12 +187,17 @@ static bool engine_goes_everywhere() {
   return !elsewhere || engine_goes_to(elsewhere) != 0;
 }
 
+// Asking for a node makes a Python object for it. From 2.12 on a node that has one is counted by Python, with the GIL: another thread
+// that comes by the parameter's node in eager mode holds the parameter's lock and waits for the GIL, and a function's node that is
+// being attached holds the GIL and waits for the lock.
+static bool may_ask_for_nodes() { return graph::torch_release() < graph::TorchRelease{2, 12}; }
+
 std::vector<bool> needed_gradients(PyObject* node) {
   PyRef flags = PyRef::steal(PyObject_GetAttr(node, names().needs_input_grad));
   if (!flags || !PyTuple_Check(flags.get())) return {};
   std::vector<bool> needed(PyTuple_GET_SIZE(flags.get()));
   for (size_t i = 0; i < needed.size(); ++i) needed[i] = PyTuple_GET_ITEM(flags.get(), i) == Py_True;
-  if (engine_goes_everywhere()) return needed;
+  if (!may_ask_for_nodes() || engine_goes_everywhere()) return needed;
   PyRef next = PyRef::steal(PyObject_GetAttr(node, names().next_functions));
   if (!next || !PyTuple_Check(next.get())) return {};
   if (PyTuple_GET_SIZE(next.get()) != PyTuple_GET_SIZE(flags.get())) return needed;

@@ -45,7 +45,8 @@ bool release_saved_tensors(PyObject* node);
 int keeps_graph();
 // Lets go of `kept` alone. False with a Python error set.
 bool release_kept(PyObject* node);
-// One a node input: node.needs_input_grad, and of these what the backward that runs now was asked for. Empty on error.
+// One a node input: node.needs_input_grad, and of these, where PyTorch may be asked, what the backward that runs now was asked for.
+// Empty on error.
 std::vector<bool> needed_gradients(PyObject* node);
 // `kept` of the request.
 PyRef kept_by(PyObject* node);
