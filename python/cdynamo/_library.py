@@ -31,17 +31,19 @@ class Mispredicted(RuntimeError):
     """Results have other types than was foreseen: Python makes the call again, the next compilation knows better."""
 
 
-class _Watch(TorchDispatchMode):
+class _Mode(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else all of torch._dynamo is imported
+
+
+class _Watch(_Mode):
     """Refuses what a node must not do: write to its operands, draw, have results whose sizes depend on data."""
 
     def __init__(self, operands: Sequence[torch.Tensor]) -> None:
         super().__init__()
         self.storages = {_storage(operand) for operand in operands}
         self.operators = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else all of torch._dynamo is imported
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -183,7 +185,7 @@ def _check_results(results: Sequence[torch.Tensor], operands: Sequence[torch.Ten
         seen.add(_storage(result))
 
 
-class _Program(TorchDispatchMode):
+class _Program(_Mode):
     """The operators that a derivative calls, recorded from tensors without content. Called with others, it computes the
     gradients from them; the operator itself need not be computed again.
 
@@ -200,10 +202,6 @@ class _Program(TorchDispatchMode):
         self._places: dict[tuple, int] = {}
         self._count = 0
         self._note(list(known))
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     @staticmethod
     def _key(tensor: torch.Tensor) -> tuple:
@@ -367,11 +365,13 @@ class Call:
             for i, result in enumerate(results)
             if result.requires_grad and (incoming is None or incoming >> i & 1)
         }
+        if not self._may_record():
+            return operands, results, of, _gradients(results, of, operands), None
         program = _Program([*operands, *results, *of.values()])
         with program:
             gradients = _gradients(results, of, operands)
         program.end(gradients)
-        return operands, results, of, gradients, program if program.fits and self._may_record() else None
+        return operands, results, of, gradients, program if program.fits else None
 
     def _may_record(self) -> bool:
         """Not what PyTorch's own operators do, which may depend on where operands are, nor what depends on numbers

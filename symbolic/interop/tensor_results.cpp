@@ -1,4 +1,5 @@
 // New tensors, arrays, views and scalars, as tensor_access.h offers them.
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Long reductions in blocks of which the last is not full: what lies past the end of an input is not read, whosoever memory it is.
+// Long reductions in blocks of which the last is not full: what lies past the end of an input is not read.
 #include <array>
 #include <initializer_list>
 

@@ -318,6 +318,15 @@ def second_reader_of_one(x):
     return y.tanh() * 2, y.tanh() * 3
 
 
+def assert_same_outcomes(found, wanted):
+    """Of backwards, one after the other: gradients, or the words of errors."""
+    for got, expected in zip(found, wanted, strict=True):
+        if isinstance(expected, str) or isinstance(got, str):
+            assert got == expected
+        else:
+            torch.testing.assert_close(got, expected)
+
+
 CALLED_TWICE = {
     "what saves": lambda x: (x.tanh() * 2, x.tanh() * 3),
     "what saves, and is returned": lambda x: (x.tanh() * 2, x.tanh()),
@@ -343,11 +352,7 @@ def test_equal_calls_have_a_history_each(name, order):
         return done
 
     function = CALLED_TWICE[name]
-    for got, expected in zip(backwards(cdynamo.optimize(function)), backwards(function), strict=True):
-        if isinstance(expected, str) or isinstance(got, str):
-            assert got == expected
-        else:
-            torch.testing.assert_close(got, expected)
+    assert_same_outcomes(backwards(cdynamo.optimize(function)), backwards(function))
 
 
 def test_what_waits_for_the_other_backward_may_not_be_written_to():
@@ -415,11 +420,7 @@ def test_a_backward_goes_again_where_nothing_on_its_way_is_saved(name, turns):
         return done
 
     function = WAYS[name]
-    for got, expected in zip(backwards(cdynamo.optimize(function)), backwards(function), strict=True):
-        if isinstance(expected, str) or isinstance(got, str):
-            assert got == expected
-        else:
-            torch.testing.assert_close(got, expected)
+    assert_same_outcomes(backwards(cdynamo.optimize(function)), backwards(function))
 
 
 @pytest.mark.parametrize(
