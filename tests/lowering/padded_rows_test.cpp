@@ -1,4 +1,5 @@
-// Long reductions in blocks of which the last is not full: what lies past the end of an input is not read.
+// Long reductions in blocks of which the last is not full: what lies past the end of an input, where
+// the tests' buffers have a page that nobody may touch, is not read.
 #include <array>
 #include <initializer_list>
 
@@ -11,28 +12,8 @@ namespace {
 using namespace testing;
 using graph::Tensor;
 
-void run_guarded(const Graph& graph, const Target& target) {
-  CompileReport report;
-  std::unique_ptr<runtime::Executable> executable = compile_for(target, graph, {}, &report);
-  std::vector<Buffer> in, out;
-  for (const Value* value : graph.inputs)
-    in.emplace_back(value->type.dtype, evaluate(graph, value->type.sizes, {}),
-                    evaluate(graph, value->type.strides, {}));
-  for (const Value* value : graph.outputs)
-    out.emplace_back(value->type.dtype, evaluate(graph, value->type.sizes, {}),
-                     evaluate(graph, value->type.strides, {}));
-  std::vector<runtime::TensorView> inputs;
-  std::vector<void*> outputs;
-  for (Buffer& buffer : in) inputs.push_back(buffer.view());
-  for (Buffer& buffer : out) outputs.push_back(buffer.bytes.data());
-  runtime::RunError error;
-  const int64_t symbols[1] = {};
-  EXPECT_TRUE(
-      executable->run({.inputs = inputs.data(), .symbols = symbols, .outputs = outputs.data()}, &error));
-}
-
 // Layer norm's backward: sums over a prime number of rows, beside values of each row that are stored on the way.
-Graph& normalization(Graph& graph, int64_t batch, int64_t rows, int64_t columns) {
+void normalization(Graph& graph, int64_t batch, int64_t rows, int64_t columns) {
   Builder b(graph, graph::Level::kCore);
   const auto input = [&](std::vector<Sym> sizes, DType dtype) {
     return graph::wrap(b, graph.add_input(tensor_type(std::move(sizes), dtype), "x"));
@@ -48,7 +29,6 @@ Graph& normalization(Graph& graph, int64_t batch, int64_t rows, int64_t columns)
   graph.outputs = {sum(grad, {0, 1}).value, sum(grad * (centred * expand(scale, all)), {0, 1}).value,
                    (weighted * centred).value, (centred * 2.0).value};
   for (Value* output : graph.outputs) output->type.strides = graph::contiguous_strides(output->type.sizes);
-  return graph;
 }
 
 TEST(PaddedRows, NothingPastTheEndIsRead) {
@@ -60,7 +40,12 @@ TEST(PaddedRows, NothingPastTheEndIsRead) {
          {std::array<int64_t, 3>{2, 197, 768}, {1, 1031, 64}, {3, 4099, 8}}) {
       if (target != &large_gpu && target != &cpu_target() && batch * rows * columns > 100'000) continue;
       Graph graph;
-      run_guarded(normalization(graph, batch, rows, columns), *target);
+      normalization(graph, batch, rows, columns);
+      std::mt19937 rng(0);
+      std::vector<DenseTensor> inputs;
+      for (const Value* input : graph.inputs)
+        inputs.push_back(random_tensor(input->type.dtype, evaluate(graph, input->type.sizes, {}), rng));
+      compile_and_compare(graph, inputs, {}, *target);
     }
 }
 
