@@ -108,6 +108,7 @@ PyObject* apply_function() {
 bool attach_node(NodeRequest& request) {
   PyObject* apply = apply_function();
   if (!apply) return false;
+  NodeState* const state = request.state.get();
   NodeRequest* const outer = pending;  // a tensor's hooks may call compiled functions in between
   pending = &request;
   PyRef results =
@@ -121,6 +122,8 @@ bool attach_node(NodeRequest& request) {
   }
   for (size_t i = 0; i < request.outputs.size(); ++i)
     request.outputs[i] = PyRef::borrow(PyTuple_GET_ITEM(results.get(), i));
+  const void* node = request.outputs.empty() ? nullptr : symbolic::autograd_node_of(request.outputs[0].get());
+  if (node) state->engine_node = node;  // without a node there is no state any more
   return true;
 }
 
@@ -187,24 +190,32 @@ static bool engine_goes_everywhere() {
   return !elsewhere || engine_goes_to(elsewhere) != 0;
 }
 
-// Asking for a node makes a Python object for it. From 2.12 on a node that has one is counted by Python, with the GIL: another thread
-// that comes by the parameter's node in eager mode holds the parameter's lock and waits for the GIL, and a function's node that is
-// being attached holds the GIL and waits for the lock.
-static bool may_ask_for_nodes() { return graph::torch_release() < graph::TorchRelease{2, 12}; }
+// What the engine was asked for, by Python objects of the nodes behind this one: for PyTorch before 2.12. From then on a node that has
+// an object is counted by Python, with the GIL: another thread that comes by the parameter's node in eager mode holds the parameter's
+// lock and waits for the GIL, and a function's node that is being attached holds the GIL and waits for the lock.
+static bool ask_by_objects(PyObject* node, std::vector<bool>& needed) {
+  if (graph::torch_release() >= graph::TorchRelease{2, 12} || engine_goes_everywhere()) return true;
+  PyRef next = PyRef::steal(PyObject_GetAttr(node, names().next_functions));
+  if (!next || !PyTuple_Check(next.get())) return false;
+  if (PyTuple_GET_SIZE(next.get()) != static_cast<Py_ssize_t>(needed.size())) return true;
+  for (size_t i = 0; i < needed.size(); ++i) {
+    PyObject* edge = PyTuple_GET_ITEM(next.get(), i);  // the node, and which of its gradients
+    if (needed[i]) needed[i] = engine_goes_to(PyTuple_GET_ITEM(edge, 0)) != 0;
+  }
+  return true;
+}
 
-std::vector<bool> needed_gradients(PyObject* node) {
+std::vector<bool> needed_gradients(PyObject* node, const NodeState& state) {
   PyRef flags = PyRef::steal(PyObject_GetAttr(node, names().needs_input_grad));
   if (!flags || !PyTuple_Check(flags.get())) return {};
   std::vector<bool> needed(PyTuple_GET_SIZE(flags.get()));
   for (size_t i = 0; i < needed.size(); ++i) needed[i] = PyTuple_GET_ITEM(flags.get(), i) == Py_True;
-  if (!may_ask_for_nodes() || engine_goes_everywhere()) return needed;
-  PyRef next = PyRef::steal(PyObject_GetAttr(node, names().next_functions));
-  if (!next || !PyTuple_Check(next.get())) return {};
-  if (PyTuple_GET_SIZE(next.get()) != PyTuple_GET_SIZE(flags.get())) return needed;
   std::vector<bool> asked_for = needed;
-  for (size_t i = 0; i < needed.size(); ++i) {
-    PyObject* edge = PyTuple_GET_ITEM(next.get(), i);  // the node, and which of its gradients
-    if (needed[i]) asked_for[i] = engine_goes_to(PyTuple_GET_ITEM(edge, 0)) != 0;
+  if (state.engine_node) {
+    for (size_t i = 0; i < needed.size(); ++i)
+      asked_for[i] = needed[i] && symbolic::engine_goes_along(state.engine_node, i);
+  } else if (!ask_by_objects(node, asked_for)) {
+    return {};
   }
   return std::ranges::find(asked_for, true) != asked_for.end() ? asked_for : needed;
 }

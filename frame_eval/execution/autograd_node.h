@@ -22,6 +22,9 @@ class NodeState {
   // The tuple of gradients, one for each input of the node, None where there is none. Null with a Python
   // error set.
   virtual PyRef backward(PyObject* node, PyObject* const* cotangents, Py_ssize_t count) = 0;
+
+  // The node as the engine knows it, which keeps this state; null where PyTorch does not tell.
+  const void* engine_node = nullptr;
 };
 
 struct NodeRequest {
@@ -45,9 +48,9 @@ bool release_saved_tensors(PyObject* node);
 int keeps_graph();
 // Lets go of `kept` alone. False with a Python error set.
 bool release_kept(PyObject* node);
-// One a node input: node.needs_input_grad, and of these, where PyTorch may be asked, what the backward that runs now was asked for.
+// One a node input: node.needs_input_grad, and of these, where PyTorch tells, what the backward that runs now was asked for.
 // Empty on error.
-std::vector<bool> needed_gradients(PyObject* node);
+std::vector<bool> needed_gradients(PyObject* node, const NodeState& state);
 // `kept` of the request.
 PyRef kept_by(PyObject* node);
 

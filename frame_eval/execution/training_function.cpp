@@ -136,11 +136,10 @@ void TrainingFunction::make_parts() {
   }
 }
 
-PyRef TrainingFunction::backward(int history, PyObject* node, ForwardCall& forward,
+PyRef TrainingFunction::backward(int history, PyObject* node, const Mask& needed, ForwardCall& forward,
                                  PyObject* const* cotangents, Py_ssize_t count) {
   const NodePart& part = parts_[history];
   const std::vector<int64_t>& symbols = forward.symbols;
-  const std::vector<bool> needed = needed_gradients(node);
   if (needed.size() != part.history.inputs.size()) {
     if (PyErr_Occurred()) return {};
     return raise(PyExc_SystemError, "an autograd node has another number of inputs");

@@ -57,9 +57,9 @@ class TrainingFunction : public std::enable_shared_from_this<TrainingFunction> {
     Mask
         stale;  // of what was saved: written to since, as the last backward that read only some of it has found
   };
-  // Called by the node of this history.
-  PyRef backward(int history, PyObject* node, ForwardCall& forward, PyObject* const* cotangents,
-                 Py_ssize_t count);
+  // Called by the node of this history. `needed`: needed_gradients, empty with a Python error set.
+  PyRef backward(int history, PyObject* node, const std::vector<bool>& needed, ForwardCall& forward,
+                 PyObject* const* cotangents, Py_ssize_t count);
 
  private:
   // What one autograd node stands for.

@@ -16,7 +16,7 @@ class State : public NodeState {
   State(std::shared_ptr<TrainingFunction> function, int history, TrainingFunction::ForwardCall forward)
       : function_(std::move(function)), history_(history), forward_(std::move(forward)) {}
   PyRef backward(PyObject* node, PyObject* const* cotangents, Py_ssize_t count) override {
-    return function_->backward(history_, node, forward_, cotangents, count);
+    return function_->backward(history_, node, needed_gradients(node, *this), forward_, cotangents, count);
   }
 
  private:

@@ -157,6 +157,11 @@ PyRef as_strided_view(PyObject* base, const int64_t* sizes, const int64_t* strid
 // A tensor over the same memory with the history that `tensor` has now: a later write to `tensor` does not change that, and it does not
 // keep `tensor`. A leaf, and what is no plain tensor, is itself. Null with a Python error set.
 PyRef alias_with_history(PyObject* tensor);
+// The node of autograd's graph that `tensor` is a result of, as the engine knows it; it is not kept alive. Null for a leaf, and where
+// this torch does not tell.
+const void* autograd_node_of(PyObject* tensor);
+// Is the gradient of this edge of the node asked for by the backward that runs now in this thread?
+bool engine_goes_along(const void* node, size_t edge);
 // numpy.float64(...) and the like, from one element at `data`.
 PyRef make_numpy_scalar(runtime::DType dtype, const void* data);
 // numpy.float16, float32 or float64, exactly.

@@ -214,6 +214,16 @@ PyRef alias_with_history(PyObject* tensor) {
   return alias;
 }
 
+const void* autograd_node_of(PyObject* tensor) {
+  const torch_access::Api* api = torch_access::api();
+  if (!api || !api->engine_goes_along || tensor_kind(tensor) != TensorKind::kTorch) return nullptr;
+  return api->node_behind(torch_access::handle(tensor));
+}
+
+bool engine_goes_along(const void* node, size_t edge) {
+  return torch_access::api()->engine_goes_along(node, edge);
+}
+
 bool is_numpy_real(PyObject* object, DType* dtype) {
   if (!numpy_access::is_scalar(object)) return false;
   constexpr std::pair<std::string_view, DType> kNames[] = {

@@ -70,6 +70,8 @@ bool resolve_symbols(Api& api) {
   if (resolve(libraries, "_ZN5torch8autograd4impl13gradient_edgeERKN2at6TensorE", api.gradient_edge))
     resolve(libraries, "_ZN5torch8autograd4impl17set_gradient_edgeERKN2at6TensorENS0_4EdgeE",
             api.set_gradient_edge);
+  if (resolve(libraries, "_ZN5torch8autograd4impl14grad_fn_unsafeERKN2at6TensorE", api.node_behind))
+    resolve(libraries, "_ZNK5torch8autograd4Node26task_should_compute_outputEm", api.engine_goes_along);
   resolve(libraries, "aoti_torch_create_tensor_from_blob_v2", api.tensor_from_memory);
   resolve(libraries, "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE", api.autocast_enabled);
   resolve(libraries, "_ZN2at8autocast20set_autocast_enabledEN3c1010DeviceTypeEb", api.set_autocast_enabled);
@@ -130,6 +132,9 @@ with torch._C.DisableTorchFunction(), torch.inference_mode(False):
     deep = torch.empty((1, 2, 1, 2, 1, 2, 3), dtype=torch.bfloat16, device='cpu')
     view = plain[1:, 2]
     negative = torch._neg_view(plain)
+    leaf = plain.detach().requires_grad_()
+    with torch.enable_grad():
+        derived = leaf.clone()
 with torch.inference_mode():
     inference = torch.empty((2,), dtype=torch.float32, device='cpu')
 probes = [(t, tuple(t.shape), tuple(t.stride()), t.data_ptr(), t.requires_grad, keys(t), t.storage_offset())
@@ -267,6 +272,13 @@ void probe_as_strided(Api& api, PyObject* tensor) {
   if (!good) api.as_strided = nullptr;
 }
 
+// A leaf has no node behind it, and where no backward runs a node goes along each of its edges.
+void probe_nodes(Api& api, PyObject* leaf, PyObject* derived) {
+  const bool is_there = api.node_behind && api.engine_goes_along;
+  const void* node = is_there && !api.node_behind(handle(leaf)) ? api.node_behind(handle(derived)) : nullptr;
+  if (!node || !api.engine_goes_along(node, 0)) api.engine_goes_along = nullptr;
+}
+
 bool probe(Api& api, PyObject* torch) {
   PyRef globals = PyRef::steal(PyDict_New());
   if (!globals || PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins()) < 0) return false;
@@ -284,6 +296,8 @@ bool probe(Api& api, PyObject* torch) {
   api.inference_keys = key_set(api, PyTuple_GET_ITEM(PyList_GET_ITEM(probes, 7), 0));
   api.context = api.global_context();
   probe_as_strided(api, PyTuple_GET_ITEM(PyList_GET_ITEM(probes, 0), 0));
+  probe_nodes(api, PyDict_GetItemString(globals.get(), "leaf"),
+              PyDict_GetItemString(globals.get(), "derived"));
   find_autocast_keys(api);
   find_names_key(api);
   return find_inference_mask(api, PyDict_GetItemString(globals.get(), "guard_class"));

@@ -93,6 +93,9 @@ struct Api {
   // Optional, together: torch::autograd::impl's.
   GradientEdge (*gradient_edge)(const void* tensor) = nullptr;
   void (*set_gradient_edge)(const void* tensor, GradientEdge&) = nullptr;
+  // Optional, together (from 2.13 on): torch::autograd::impl::grad_fn_unsafe, null for a leaf, and Node::task_should_compute_output.
+  const void* (*node_behind)(const void* tensor) = nullptr;
+  bool (*engine_goes_along)(const void* node, size_t edge) = nullptr;
 
   // Optional: a tensor over memory that somebody else owns (aoti_torch_create_tensor_from_blob_v2).
   int32_t (*tensor_from_memory)(void* data, int64_t rank, const int64_t* sizes, const int64_t* strides,

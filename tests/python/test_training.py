@@ -246,7 +246,6 @@ def test_some_gradients_of_sizes_that_change(name):
             assert_close(one, other)
 
 
-@pytest.mark.skipif(torch.__version__ >= (2, 12), reason="the backward is not told which gradients it is asked for")
 def test_what_is_not_asked_for_is_not_computed(caplog):
     compiled = cdynamo.optimize(lambda x, w: (x @ w).sin())
     inputs = leaf(3, 4), leaf(4, 5)

@@ -390,8 +390,6 @@ def test_backward_twice_where_nothing_is_saved(function):
         assert torch.equal(x.grad, 2 * once)
 
 
-ASKS_ENGINE = torch.__version__ < (2, 12)
-
 WAYS = {
     "a sum": lambda x, w: x + w * 2,
     "a sum of what saves": lambda x, w: x.t() + w.exp().t(),
@@ -401,7 +399,6 @@ WAYS = {
 TURNS = ["x x", "w x x", "b x", "b x w", "x b", "x w b", "b b", "x x w w", "x k b x w"]
 
 
-@pytest.mark.skipif(not ASKS_ENGINE, reason="the backward is not told which gradients it is asked for")
 @pytest.mark.parametrize("turns", TURNS)
 @pytest.mark.parametrize("name", WAYS)
 def test_a_backward_goes_again_where_nothing_on_its_way_is_saved(name, turns):
