@@ -333,18 +333,15 @@ class Call:
                 )
         except Exception:  # PyTorch has no derivative, or cannot tell without content
             return -1
-        # What the graph makes of gradients is row-major, but for an operand's that is not so itself.
         wanted = [operand for operand in operands if operand.requires_grad]
-        row_major = all(
-            g is None or g.is_contiguous() or _lie_alike(g, operand) for g, operand in zip(gradients, wanted)
-        )
         known = (
             [_type_of(result, self._device) for result in results] == self.types
             and len(results) <= 10
             and len(gradients) <= 10
+            and all(g is None or self._may_be_row_major(g, operand) for g, operand in zip(gradients, wanted))
         )
         # Which operands have gradients is known where this does not depend on the results that are used.
-        if not known or not row_major or len(of) > 1 and len(gradients) > 1:
+        if not known or len(of) > 1 and len(gradients) > 1:
             return -1
         has_gradient = (i for i, gradient in enumerate(gradients) if gradient is not None)
         unsaved = (i for i, operand in enumerate(operands[:40]) if _storage(operand) not in saved)
@@ -352,6 +349,12 @@ class Call:
         of_results = range(len(operands), len(operands) + len(results))
         reads_results = program is not None and not program.read.isdisjoint(of_results)
         return _mask(of) | _mask(has_gradient) << 10 | reads_results << 20 | _mask(unsaved) << 21
+
+    def _may_be_row_major(self, gradient: torch.Tensor, operand: torch.Tensor) -> bool:
+        """As the graph makes it. Those of custom operators that are laid out as their operand is may be, too."""
+        if self.name.startswith("aten::"):
+            return gradient.stride() == torch.empty(gradient.shape, device="meta").stride()
+        return gradient.is_contiguous() or _lie_alike(gradient, operand)
 
     def _record(self, incoming: int | None, note: Callable[[torch.Tensor], Any] = lambda saved: None) -> tuple:
         """The derivative from the gradients of the results in `incoming`, or of all, by tensors without content.

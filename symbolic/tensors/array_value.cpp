@@ -23,10 +23,11 @@ bool ArrayValue::is_same_object(const SymbolicValue& other) const {
   return array && array->value_ == value_ && array->type() == type();
 }
 
-// Equal for one graph value, and equal to no key of the program's.
+// A tensor's is equal for one graph value, and equal to no key of the program's. NumPy's scalars are equal where their values are.
 PyRef ArrayValue::hash_key(Executor& ex) {
   if (type()->tp_hash == PyObject_HashNotImplemented)
     raise_error(ex, PyExc_TypeError, "unhashable type: '" + std::string(type()->tp_name) + "'");
+  if (framework() != Framework::kTorch) break_graph("CD0210", describe());
   if (source) ex.state().identities.insert(this);
   static PyObject* mark = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
   return checked(Py_BuildValue("(Oi)", mark, value_->id));

@@ -179,11 +179,12 @@ ValuePtr apply_as_far_as_possible(Executor& ex, const graph::OpDef& op, bool in_
   }
 }
 
-// torch.div(7, 2): PyTorch's parser makes tensors of the numbers. Nothing: one of the operands is a tensor.
-std::optional<CallArgs> with_tensor_of_number(Executor& ex, const graph::OpDef& op, const CallArgs& args) {
+// torch.div(7, 2): PyTorch's parser makes tensors of a function's numbers. Nothing: one of the operands is a tensor.
+std::optional<CallArgs> with_tensor_of_number(Executor& ex, const graph::OpDef& op, const CallArgs& args,
+                                              Convention convention) {
   const auto is_tensor = [](const ValuePtr& value) { return graph_value(value) != nullptr; };
   const auto names_tensor = [&](const Keyword& keyword) { return is_tensor(keyword.value); };
-  if (!op.numbers_as_tensors || args.positional.size() < 2 ||
+  if (convention != Convention::kTorchFunction || !op.numbers_as_tensors || args.positional.size() < 2 ||
       std::ranges::any_of(args.positional, is_tensor) || std::ranges::any_of(args.keywords, names_tensor))
     return std::nullopt;
   CallArgs made = args;
@@ -200,7 +201,7 @@ ValuePtr call_operator(Executor& ex, const graph::OpDef& op, bool in_place, cons
   return recorded_call(ex, kind, std::move(target), args, [&] {
     if (const Keyword* out = in_place ? nullptr : find_out(args))
       return apply_out(ex, op, out->value, args, convention);
-    if (const auto of_numbers = with_tensor_of_number(ex, op, args))
+    if (const auto of_numbers = with_tensor_of_number(ex, op, args, convention))
       return apply(ex, op, in_place, *of_numbers, convention);
     return apply_as_far_as_possible(ex, op, in_place, args, convention);
   });

@@ -124,14 +124,14 @@ ValuePtr to_default_dict(Executor& ex, const CallArgs& args) {
 }
 ValuePtr to_set(Executor& ex, const CallArgs& args) {
   require_count(ex, "set", args, 0, 1);
-  return new_set(ex, args.positional.empty() ? std::vector<ValuePtr>() : items_of(ex, args.positional[0]),
-                 &PySet_Type);
+  return args.positional.empty() ? new_set(ex, {}, &PySet_Type)
+                                 : set_from(ex, args.positional[0], &PySet_Type);
 }
 ValuePtr to_frozenset(Executor& ex, const CallArgs& args) {
   require_count(ex, "frozenset", args, 0, 1);
   if (!args.positional.empty() && args.positional[0]->type() == &PyFrozenSet_Type) return args.positional[0];
-  return new_set(ex, args.positional.empty() ? std::vector<ValuePtr>() : items_of(ex, args.positional[0]),
-                 &PyFrozenSet_Type);
+  return args.positional.empty() ? new_set(ex, {}, &PyFrozenSet_Type)
+                                 : set_from(ex, args.positional[0], &PyFrozenSet_Type);
 }
 ValuePtr to_slice(Executor& ex, const CallArgs& args) {
   require_count(ex, "slice", args, 1, 3);

@@ -1,5 +1,8 @@
 #include "symbolic/values/set.h"
 
+#include <span>
+#include <utility>
+
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/values/builtin_method.h"
@@ -37,6 +40,13 @@ std::shared_ptr<SetValue> new_set(Executor& ex, const std::vector<ValuePtr>& ite
   auto set = std::make_shared<SetValue>(type);
   set->replace(ex, items);
   return set;
+}
+std::shared_ptr<SetValue> set_from(Executor& ex, const ValuePtr& iterable, PyTypeObject* type) {
+  const SetValue* set = set_in(iterable);
+  if (!set || set->has_owner()) return new_set(ex, items_of(ex, iterable), type);
+  KeyedValues values;
+  set->add_to(values);
+  return SetValue::of_keys(checked(PySet_New(set->table())), values, type);
 }
 ValuePtr make_set(Executor& ex, std::vector<ValuePtr> items) { return new_set(ex, items, &PySet_Type); }
 
@@ -101,9 +111,67 @@ void SetValue::replace(Executor& ex, const std::vector<ValuePtr>& items) {
   for (const ValuePtr& item : items) insert(ex, item);
 }
 
+std::shared_ptr<SetValue> SetValue::of_keys(PyRef keys, const KeyedValues& values, PyTypeObject* type) {
+  auto set = std::make_shared<SetValue>(type);
+  set->mirror_ = PySet_CheckExact(keys.get()) ? std::move(keys) : checked(PySet_New(keys.get()));
+  set->follow_mirror(values);
+  return set;
+}
+
+void SetValue::change_keys(Executor& ex, KeyedValues values,
+                           const std::function<PyRef(PyObject* mirror)>& change) {
+  will_change(ex);
+  add_to(values);
+  if (!change(mirror_.get())) raise_current_error(ex);
+  follow_mirror(values);
+}
+
+// Those that stay keep their places in the order of insertion, before those that came.
+void SetValue::follow_mirror(const KeyedValues& values) {
+  PyRef keys = checked(PySequence_List(mirror_.get()));
+  PyRef before = std::exchange(index_, checked(PyDict_New()));
+  values_.clear();
+  ++version_;
+  const auto add = [&](PyObject* key) {
+    PyRef position = checked(PyLong_FromSize_t(values_.size()));
+    if (PyDict_SetItem(index_.get(), key, position.get()) < 0) throw PythonError{};
+    values_.push_back(values.at(key));
+  };
+  absl::flat_hash_map<PyObject*, bool> is_left;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) is_left[PyList_GET_ITEM(keys.get(), i)] = true;
+  PyObject *key, *position;
+  for (Py_ssize_t i = 0; PyDict_Next(before.get(), &i, &key, &position);)
+    if (const auto found = is_left.find(key); found != is_left.end()) {
+      add(key);
+      found->second = false;
+    }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i)
+    if (is_left[PyList_GET_ITEM(keys.get(), i)]) add(PyList_GET_ITEM(keys.get(), i));
+}
+
+void SetValue::add_to(KeyedValues& values) const {
+  PyObject *key, *position;
+  for (Py_ssize_t i = 0; PyDict_Next(index_.get(), &i, &key, &position);)
+    values.try_emplace(key, values_[PyLong_AsSize_t(position)]);
+}
+
+// The live set, where its elements are their own keys.
+PyObject* SetValue::table() const {
+  if (!object_ || changed_ || !Py_IS_TYPE(object_.get(), type_)) return mirror_.get();
+  KeyedValues values;
+  add_to(values);
+  PyRef elements = checked(PySequence_List(object_.get()));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i)
+    if (!values.contains(PyList_GET_ITEM(elements.get(), i))) return mirror_.get();
+  return object_.get();
+}
+
 std::vector<ValuePtr> SetValue::items(Executor&) {
   // The mirror has what the live set has, in a table that may have another size, and so another order.
-  if (object_ && !changed_) return inserted_items();
+  return object_ && !changed_ ? inserted_items() : mirrored_items();
+}
+
+std::vector<ValuePtr> SetValue::mirrored_items() const {
   PyRef keys = checked(PySequence_List(mirror_.get()));
   std::vector<ValuePtr> items;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
@@ -114,7 +182,7 @@ std::vector<ValuePtr> SetValue::items(Executor&) {
   return items;
 }
 
-// In the order in which they came: a set that is made of them has CPython's own order.
+// In the order in which they came.
 std::vector<ValuePtr> SetValue::inserted_items() {
   std::vector<ValuePtr> items;
   PyObject *key, *position;
@@ -137,70 +205,88 @@ namespace {
 SetValue& set_of(const ValuePtr& self) { return *set_in(self); }
 using Items = std::vector<ValuePtr>;
 
-// The elements of any iterable as a set, for the operations below.
+// The elements of any iterable as a set, for the relations below.
 std::shared_ptr<SetValue> as_set(Executor& ex, const ValuePtr& iterable) {
-  return new_set(ex, items_of(ex, iterable), &PySet_Type);
+  return set_from(ex, iterable, &PySet_Type);
 }
 
-// set_symmetric_difference_update: the items of `b` come to `a`, or go.
-Items toggled(Executor& ex, SetValue& a, SetValue& b) {
-  auto result = new_set(ex, a.items(ex), &PySet_Type);
-  for (const ValuePtr& item : b.items(ex))
-    if (!result->discard(ex, item)) result->add(ex, item);
-  return result->items(ex);
-}
-
-Items combine(Executor& ex, int nb_op, SetValue& a, SetValue& b) {
-  Items result;
-  if (nb_op == kNbXor) return toggled(ex, b, a);
-  if (nb_op == kNbAnd) {
-    // set_intersection: of two that are equal, that of the smaller set stays (True or 1).
-    const bool of_a = b.items(ex).size() > a.items(ex).size();
-    for (const ValuePtr& item : (of_a ? a : b).items(ex))
-      if ((of_a ? b : a).contains(ex, item)) result.push_back(item);
-    return result;
+// What one of set's own methods is given in place of `value`: a set of keys, or a list of them.
+PyRef keys_of(Executor& ex, const ValuePtr& value, KeyedValues& values) {
+  if (const SetValue* set = set_in(value)) {
+    set->add_to(values);
+    return PyRef::borrow(set->table());
   }
-  for (const ValuePtr& item : a.items(ex))
-    if (nb_op == kNbOr || !b.contains(ex, item)) result.push_back(item);
-  if (nb_op == kNbOr)
-    for (const ValuePtr& item : b.items(ex))
-      if (!a.contains(ex, item)) result.push_back(item);
-  return result;
+  PyRef list = checked(PyList_New(0));
+  for (const ValuePtr& item : items_of(ex, value)) {
+    PyRef key = item->hash_key(ex);
+    if (PyList_Append(list.get(), key.get()) < 0) throw PythonError{};
+    values.try_emplace(key.get(), item);
+  }
+  return list;
+}
+
+// A method of set, of `keys` and the arguments. Null with an error set.
+PyRef call_set_method(const char* name, PyObject* keys, const std::vector<PyRef>& arguments) {
+  PyRef method = checked(PyObject_GetAttrString(keys, name));
+  std::vector<PyObject*> args;
+  for (const PyRef& argument : arguments) args.push_back(argument.get());
+  return PyRef::steal(PyObject_Vectorcall(method.get(), args.data(), args.size(), nullptr));
+}
+
+struct SetOperation {
+  const char *name, *update_name;
+  PyObject* (*combine)(PyObject*, PyObject*);
+  PyObject* (*in_place)(PyObject*, PyObject*);
+};
+const SetOperation& set_operation(int nb_op) {
+  static constexpr SetOperation kOr{"union", "update", PyNumber_Or, PyNumber_InPlaceOr},
+      kAnd{"intersection", "intersection_update", PyNumber_And, PyNumber_InPlaceAnd},
+      kSubtract{"difference", "difference_update", PyNumber_Subtract, PyNumber_InPlaceSubtract},
+      kXor{"symmetric_difference", "symmetric_difference_update", PyNumber_Xor, PyNumber_InPlaceXor};
+  return nb_op == kNbOr ? kOr : nb_op == kNbAnd ? kAnd : nb_op == kNbSubtract ? kSubtract : kXor;
 }
 
 template <int nb_op>
 ValuePtr combined(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_no_keywords(ex, "set operation", args);
-  auto result = new_set(ex, set_of(self).items(ex), set_of(self).type());
-  for (const ValuePtr& other : args.positional) {
-    auto set = as_set(ex, other);
-    result->replace(ex, combine(ex, nb_op, *result, *set));
-  }
-  return result;
+  SetValue& set = set_of(self);
+  KeyedValues values;
+  set.add_to(values);
+  std::vector<PyRef> arguments;
+  for (const ValuePtr& other : args.positional) arguments.push_back(keys_of(ex, other, values));
+  PyRef keys = call_set_method(set_operation(nb_op).name, set.table(), arguments);
+  if (!keys) raise_current_error(ex);
+  return SetValue::of_keys(std::move(keys), values, set.type());
 }
 
 template <int nb_op>
 ValuePtr update(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_no_keywords(ex, "set operation", args);
   SetValue& set = set_of(self);
-  // set_intersection_update: nothing changes where one of them is no iterable.
-  if (nb_op == kNbAnd) {
-    set.replace(ex, set_in(combined<kNbAnd>(ex, self, args))->items(ex));
+  const auto update_with = [&](std::span<const ValuePtr> others) {
+    KeyedValues values;
+    std::vector<PyRef> arguments;
+    for (const ValuePtr& other : others) arguments.push_back(keys_of(ex, other, values));
+    set.change_keys(ex, std::move(values), [&](PyObject* mirror) {
+      return call_set_method(set_operation(nb_op).update_name, mirror, arguments);
+    });
+  };
+  if (nb_op == kNbAnd || nb_op == kNbXor) {
+    update_with(args.positional);
     return ex.none();
   }
+  // What has come or gone stays so where an iterator fails.
   for (const ValuePtr& other : args.positional) {
-    if (nb_op == kNbXor) {
-      set.replace(ex, toggled(ex, set, *as_set(ex, other)));
-    } else if (nb_op == kNbSubtract && set_in(other) == &set) {
-      set.replace(ex, {});
-    } else {
-      ValuePtr iterator = iterate_value(ex, other);
-      while (ValuePtr item = next_value(ex, iterator)) {
-        if (nb_op == kNbOr)
-          set.add(ex, item);
-        else
-          set.discard(ex, item);
-      }
+    if (set_in(other)) {
+      update_with({&other, 1});
+      continue;
+    }
+    ValuePtr iterator = iterate_value(ex, other);
+    while (ValuePtr item = next_value(ex, iterator)) {
+      if (nb_op == kNbOr)
+        set.add(ex, item);
+      else
+        set.discard(ex, item);
     }
   }
   return ex.none();
@@ -237,7 +323,10 @@ ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set.copy", args, 0, 0);
   if (self->type() == &PyFrozenSet_Type && !set_of(self).has_owner()) return self;
-  return new_set(ex, set_of(self).items(ex), set_of(self).type());
+  SetValue& set = set_of(self);
+  KeyedValues values;
+  set.add_to(values);
+  return SetValue::of_keys(checked(PySet_New(set.table())), values, set.type());
 }
 template <int py_op>
 ValuePtr relation(Executor& ex, const ValuePtr& self, const CallArgs& args) {
@@ -306,13 +395,21 @@ ValuePtr SetValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool r
   if (op != kNbOr && op != kNbAnd && op != kNbSubtract && op != kNbXor) return nullptr;
   SetValue* set = set_in(other);
   if (!set) return nullptr;
+  KeyedValues values;
+  set->add_to(values);
   if (nb_op >= kNbInplaceAdd && !frozen() && !reflected) {
-    replace(ex, op == kNbXor ? toggled(ex, *this, *set) : combine(ex, op, *this, *set));
+    const PyRef theirs = PyRef::borrow(set == this ? mirror_.get() : set->table());
+    change_keys(ex, std::move(values), [&](PyObject* mirror) {
+      return PyRef::steal(set_operation(op).in_place(mirror, theirs.get()));
+    });
     return shared_from_this();
   }
+  add_to(values);
   SetValue& left = reflected ? *set : *this;
   SetValue& right = reflected ? *this : *set;
-  return new_set(ex, combine(ex, op, left, right), left.type());
+  PyRef keys = PyRef::steal(set_operation(op).combine(left.table(), right.table()));
+  if (!keys) raise_current_error(ex);
+  return of_keys(std::move(keys), values, left.type());
 }
 
 ValuePtr SetValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
@@ -336,12 +433,34 @@ RecipePtr SetValue::recipe(Executor& ex) {
   if (auto owner = owner_.lock()) return owner->recipe(ex);
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
-  auto kind = frozen() ? RecipeKind::kFrozenSet : RecipeKind::kSet;
-  return first_recipe(recipe_, make_recipe(kind, nullptr, recipes_of(ex, inserted_items())));
+  return first_recipe(recipe_, contents_recipe(ex, frozen() ? RecipeKind::kFrozenSet : RecipeKind::kSet));
+}
+
+// A new set with these elements, in the order of the mirror where one is found that has it: elements are added one by one, in the
+// order in which they came or in that of the mirror, or a set of them is copied, into a table of another size.
+RecipePtr SetValue::contents_recipe(Executor& ex, RecipeKind kind) {
+  const PyRef wanted = checked(PySequence_List(mirror_.get()));
+  const auto is_in_order = [&](PyObject* set) {
+    PyRef list = checked(PySequence_List(set));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+      if (PyList_GET_ITEM(list.get(), i) != PyList_GET_ITEM(wanted.get(), i)) return false;
+    return true;
+  };
+  const PyRef inserted = checked(PySequence_List(index_.get()));
+  for (const auto& [keys, is_mirrored] : {std::pair(inserted.get(), false), std::pair(wanted.get(), true)}) {
+    const PyRef one_by_one = checked(PySet_New(keys)), copy = checked(PySet_New(one_by_one.get()));
+    const bool is_copied = !is_in_order(one_by_one.get());
+    if (is_copied && !is_in_order(copy.get())) continue;
+    std::vector<RecipePtr> items = recipes_of(ex, is_mirrored ? mirrored_items() : inserted_items());
+    if (!is_copied) return make_recipe(kind, nullptr, std::move(items));
+    PyObject* type = reinterpret_cast<PyObject*>(kind == RecipeKind::kSet ? &PySet_Type : &PyFrozenSet_Type);
+    return call_recipe(type, {make_recipe(RecipeKind::kSet, nullptr, std::move(items))});
+  }
+  return make_recipe(kind, nullptr, recipes_of(ex, inserted_items()));
 }
 
 void SetValue::emit_effects(Executor& ex) {
-  RecipePtr contents = make_recipe(RecipeKind::kSet, nullptr, recipes_of(ex, inserted_items()));
+  RecipePtr contents = contents_recipe(ex, RecipeKind::kSet);
   if (owner_.expired()) {
     Effect effect;
     effect.kind = EffectKind::kReplaceSet;

@@ -2,9 +2,16 @@
 // keys goes through the same operations, so that iteration has CPython's order.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
+#include <functional>
+
 #include "symbolic/capture/value.h"
 
 namespace cdynamo::symbolic {
+
+// Elements by their hash keys, which are told apart by identity: True is another element than 1.
+using KeyedValues = absl::flat_hash_map<PyObject*, ValuePtr>;
 
 class SetValue final : public SymbolicValue {
  public:
@@ -15,6 +22,9 @@ class SetValue final : public SymbolicValue {
   void add(Executor& ex, const ValuePtr& item);
   bool discard(Executor& ex, const ValuePtr& item);  // false: it was not there
   void replace(Executor& ex, const std::vector<ValuePtr>& items);
+  // What an operation of CPython's has made of sets of keys: the result's own, or `change` has made of the mirror itself.
+  static std::shared_ptr<SetValue> of_keys(PyRef keys, const KeyedValues& values, PyTypeObject* type);
+  void change_keys(Executor& ex, KeyedValues values, const std::function<PyRef(PyObject* mirror)>& change);
   size_t size() const;
   bool changed() const { return changed_; }
   uint64_t version() const { return version_; }  // changes when an element comes or goes
@@ -22,6 +32,9 @@ class SetValue final : public SymbolicValue {
   std::vector<ValuePtr> inserted_items();
   bool frozen() const { return type_ == &PyFrozenSet_Type; }
   PyObject* keys() const { return mirror_.get(); }
+  // The keys in a table that is laid out as CPython's: operations on it have CPython's order.
+  PyObject* table() const;
+  void add_to(KeyedValues& values) const;
   // It is what an instance of a subclass extends.
   bool has_owner() const { return !owner_.expired() || (object_ && Py_TYPE(object_.get()) != type_); }
   void set_owner(std::weak_ptr<SymbolicValue> owner) { owner_ = std::move(owner); }
@@ -46,6 +59,9 @@ class SetValue final : public SymbolicValue {
  private:
   void insert(Executor& ex, const ValuePtr& item);
   void will_change(Executor& ex);
+  void follow_mirror(const KeyedValues& values);
+  std::vector<ValuePtr> mirrored_items() const;
+  RecipePtr contents_recipe(Executor& ex, RecipeKind kind);
   PyTypeObject* type_;  // set or frozenset
   PyRef object_;        // the live set; null for new ones
   PyRef mirror_;        // set of hash keys
@@ -58,6 +74,8 @@ class SetValue final : public SymbolicValue {
 };
 
 std::shared_ptr<SetValue> new_set(Executor& ex, const std::vector<ValuePtr>& items, PyTypeObject* type);
+// set(iterable), frozenset(iterable)
+std::shared_ptr<SetValue> set_from(Executor& ex, const ValuePtr& iterable, PyTypeObject* type);
 SetValue* set_in(const ValuePtr& value);
 
 }  // namespace cdynamo::symbolic

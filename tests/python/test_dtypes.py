@@ -298,3 +298,15 @@ def test_numbers_where_tensors_may_stand(name):
     function = OF_NUMBERS[name]
     got, expected = cdynamo.optimize(function, fullgraph=True)(), function()
     assert got.dtype == expected.dtype and got.shape == expected.shape and torch.equal(got, expected)
+
+
+@pytest.mark.parametrize("method", ["add", "__radd__", "mul", "__mul__", "div", "sub"])
+def test_a_method_is_of_a_tensor(method):
+    def outcome(f):
+        try:
+            return f(1, 2)
+        except TypeError as error:
+            return str(error)
+
+    unbound = getattr(torch.Tensor, method)
+    assert outcome(cdynamo.optimize(lambda a, b: unbound(a, b))) == outcome(unbound)

@@ -308,3 +308,23 @@ def test_results_of_nothing(backend):
     compiled = cdynamo.optimize(strides, backend=backend)
     for x in (torch.empty(0, 33).t(), torch.empty(0, 5), torch.empty(5, 0), torch.empty(0, 5).t()):
         assert compiled(x) == strides(x)
+
+
+@pytest.mark.parametrize(
+    "f, shapes",
+    [
+        (lambda x: torch.t_copy(x), [(1, 2)]),
+        (lambda x: torch.t_copy(x), [(2, 1)]),
+        (torch.linalg.solve, [(5, 5), (5, 1)]),
+        (torch.linalg.solve, [(3, 5, 5), (3, 5, 1)]),
+        (lambda a, b: torch.linalg.solve_triangular(a.tril() + 3, b, upper=False), [(3, 3), (3, 1)]),
+    ],
+)
+def test_gradients_lie_as_eagers(f, shapes):
+    def gradients(run):
+        torch.manual_seed(0)
+        inputs = [torch.randn(shape, requires_grad=True) for shape in shapes]
+        result = run(*inputs)
+        return torch.autograd.grad(result, inputs, torch.ones_like(result))
+
+    assert_same(gradients(cdynamo.optimize(f)), gradients(f))

@@ -355,3 +355,20 @@ def test_an_array_made_of_a_scalar_in_a_loop_that_breaks():
 
     arrays = cdynamo.optimize(program)(np.ones(1), np.int64(3))
     assert len({id(array) for array in arrays}) == 3
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda y: {2, 1} ^ {v * 2 for v in y},
+        lambda y: {2, 1}.intersection([v * 2 for v in y]),
+        lambda y: len({y[0], y[1] - 1, 0}),
+        lambda y: {0: "a", 2: "b"}.get(y[1] * 2),
+        lambda y: (y[1] * 2 in {2, 5}, y[1] * 2 in (2, 5), y[1] * 3 in {2: 0}),
+        lambda y: {y[1] * 2: 1, 2: 3},
+    ],
+)
+def test_scalars_are_looked_up_by_value(f):
+    y = np.arange(2.0, dtype=np.float32)
+    got, expected = cdynamo.optimize(f)(y), f(y)
+    assert got == expected and repr(got) == repr(expected)

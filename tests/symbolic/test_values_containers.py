@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import collections
+import operator
+import random
 import types
 
 import pytest
 from values_check import check
+
+import cdynamo
 
 Pair = collections.namedtuple("Pair", "first second")
 
@@ -529,3 +533,90 @@ def test_reversed_of_what_is_filled_when_the_graph_has_run():
         return [list(it) for it in iterators]
 
     check(over, (1,), (2,), breaks=None)
+
+
+# ---- sets: elements come in the order that CPython's own operations leave them in
+
+SET_OPERATIONS = {
+    "union": lambda s, t, b: s | t,
+    "intersection": lambda s, t, b: s & t,
+    "difference": lambda s, t, b: s - t,
+    "symmetric difference": lambda s, t, b: s ^ t,
+    "of an iterable": lambda s, t, b: s.symmetric_difference(b),
+    "of several": lambda s, t, b: s.union(b, t, [41, 90]),
+    "intersection of several": lambda s, t, b: s.intersection(b, t),
+    "difference of several": lambda s, t, b: s.difference([3, 8], t),
+    "copy": lambda s, t, b: s.copy(),
+    "a set of a set": lambda s, t, b: set(s),
+    "a frozen set": lambda s, t, b: frozenset(s) | t,
+    "a frozen set of a set": lambda s, t, b: frozenset(s),
+}
+SET_UPDATES = {
+    "update": lambda s, t, b: s.update(t, b),
+    "intersection_update": lambda s, t, b: s.intersection_update(b),
+    "difference_update": lambda s, t, b: s.difference_update(t),
+    "symmetric_difference_update": lambda s, t, b: s.symmetric_difference_update(b),
+    "with itself": lambda s, t, b: s.difference_update(s),
+    "|=": lambda s, t, b: operator.ior(s, t),
+    "&=": lambda s, t, b: operator.iand(s, t),
+    "-=": lambda s, t, b: operator.isub(s, t),
+    "^=": lambda s, t, b: operator.ixor(s, t),
+    "^= itself": lambda s, t, b: operator.ixor(s, s),
+}
+
+
+def numbers_for_sets():
+    rng = random.Random(3)
+    for length in (0, 3, 5, 9, 20) * 3:
+        yield (
+            [rng.choice([rng.randrange(40), 8 * rng.randrange(10)]) for _ in range(length)],
+            [rng.randrange(40) for _ in range(rng.choice([3, 5, 9]))],
+        )
+
+
+@pytest.mark.parametrize("name", [*SET_OPERATIONS, *SET_UPDATES])
+def test_order_of_sets(name):
+    def run(a, b):
+        s, t = set(a), set(b)
+        made = SET_OPERATIONS[name](s, t, b) if name in SET_OPERATIONS else SET_UPDATES[name](s, t, b)
+        return list(made or ()), list(s), [x for x in t if x not in s], made, s
+
+    for a, b in numbers_for_sets():
+        cdynamo.reset()
+        assert cdynamo.optimize(run)(a, b) == run(a, b)
+
+
+@pytest.mark.parametrize("name", SET_OPERATIONS)
+def test_order_of_sets_that_are_given(name):
+    def run(s, t, b):
+        return [x for x in SET_OPERATIONS[name](s, t, b)]
+
+    for a, b in numbers_for_sets():
+        cdynamo.reset()
+        assert cdynamo.optimize(run)(set(a), set(b), b) == run(set(a), set(b), b)
+
+
+def test_which_of_equal_elements_stays():
+    def run(x):
+        ones = {True}
+        return (
+            ones.intersection([1, 5]), ones & {1, 5}, {1, 5} & ones, ones | {1.0}, {1.0}.union(ones), ones ^ {1, 2},
+            {1: 0, 2: 0}.keys() & ones, ones.copy() - {2},
+        )  # fmt: skip
+
+    assert repr(cdynamo.optimize(run)(0)) == repr(run(0))
+
+
+def test_methods_of_sets_refuse_arguments():
+    def outcome(call):
+        try:
+            return call({1, 2})
+        except Exception as error:
+            return type(error), str(error)
+
+    for call in (
+        lambda s: s.symmetric_difference(), lambda s: s.symmetric_difference([1], [2]), lambda s: s.union(3),
+        lambda s: s.update([[1]]), lambda s: s.intersection([{1}]), lambda s: s.difference_update(None),
+        lambda s: (s.union(iter([3])), s.difference([2])),
+    ):  # fmt: skip
+        assert outcome(cdynamo.optimize(call)) == outcome(call)
