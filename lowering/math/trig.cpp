@@ -219,7 +219,9 @@ E sin(E x) {
   if (is_small(x)) return at_most_one(with_sign(sin_reduced(a), sign_bits(x)));
   E shifted = fma(a, 0.31830988618379067, magic(x));
   E n = shifted - magic(x);
-  E result = with_sign(sin_reduced(reduce(a, n, 1)), sign_of_parity(shifted) ^ sign_bits(x));
+  // The long chain first: the order in which it is emitted is the one that registers are given in.
+  E magnitude = sin_reduced(reduce(a, n, 1));
+  E result = with_sign(magnitude, sign_of_parity(shifted) ^ sign_bits(x));
   return at_most_one(rare(is_huge(a), result, Prim::k_sin, {x}));
 }
 
@@ -233,10 +235,10 @@ E cos(E x) {
   if (is_small(x)) return at_most_one(-sin_reduced(reduce(a, x.like(0.5), 1)));
   E shifted = fma(a, 0.31830988618379067, -0.5) + magic(x);
   E n = (shifted - magic(x)) + 0.5;
+  E magnitude = sin_reduced(reduce(a, n, 1));
   E sign = sign_of_parity(shifted);
   sign = sign ^ sign.integer(x.is_f64() ? INT64_MIN : INT32_MIN);
-  E result = with_sign(sin_reduced(reduce(a, n, 1)), sign);
-  return at_most_one(rare(is_huge(a), result, Prim::k_cos, {x}));
+  return at_most_one(rare(is_huge(a), with_sign(magnitude, sign), Prim::k_cos, {x}));
 }
 
 E tan(E x) {
