@@ -1,5 +1,7 @@
 #include "symbolic/values/set.h"
 
+#include <absl/container/flat_hash_set.h>
+
 #include <span>
 #include <utility>
 
@@ -43,7 +45,7 @@ std::shared_ptr<SetValue> new_set(Executor& ex, const std::vector<ValuePtr>& ite
 }
 std::shared_ptr<SetValue> set_from(Executor& ex, const ValuePtr& iterable, PyTypeObject* type) {
   const SetValue* set = set_in(iterable);
-  if (!set || set->has_owner()) return new_set(ex, items_of(ex, iterable), type);
+  if (!set) return new_set(ex, items_of(ex, iterable), type);
   KeyedValues values;
   set->add_to(values);
   return SetValue::of_keys(checked(PySet_New(set->table())), values, type);
@@ -119,10 +121,10 @@ std::shared_ptr<SetValue> SetValue::of_keys(PyRef keys, const KeyedValues& value
 }
 
 void SetValue::change_keys(Executor& ex, KeyedValues values,
-                           const std::function<PyRef(PyObject* mirror)>& change) {
+                           const std::function<void(PyObject* mirror)>& change) {
   will_change(ex);
   add_to(values);
-  if (!change(mirror_.get())) raise_current_error(ex);
+  change(mirror_.get());
   follow_mirror(values);
 }
 
@@ -137,16 +139,13 @@ void SetValue::follow_mirror(const KeyedValues& values) {
     if (PyDict_SetItem(index_.get(), key, position.get()) < 0) throw PythonError{};
     values_.push_back(values.at(key));
   };
-  absl::flat_hash_map<PyObject*, bool> is_left;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) is_left[PyList_GET_ITEM(keys.get(), i)] = true;
+  absl::flat_hash_set<PyObject*> left;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) left.insert(PyList_GET_ITEM(keys.get(), i));
   PyObject *key, *position;
   for (Py_ssize_t i = 0; PyDict_Next(before.get(), &i, &key, &position);)
-    if (const auto found = is_left.find(key); found != is_left.end()) {
-      add(key);
-      found->second = false;
-    }
+    if (left.erase(key)) add(key);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i)
-    if (is_left[PyList_GET_ITEM(keys.get(), i)]) add(PyList_GET_ITEM(keys.get(), i));
+    if (left.contains(PyList_GET_ITEM(keys.get(), i))) add(PyList_GET_ITEM(keys.get(), i));
 }
 
 void SetValue::add_to(KeyedValues& values) const {
@@ -225,60 +224,62 @@ PyRef keys_of(Executor& ex, const ValuePtr& value, KeyedValues& values) {
   return list;
 }
 
-// A method of set, of `keys` and the arguments. Null with an error set.
-PyRef call_set_method(const char* name, PyObject* keys, const std::vector<PyRef>& arguments) {
+// A method of set, of `keys` and the arguments. Its errors are the program's.
+PyRef call_set_method(Executor& ex, const char* name, PyObject* keys, const std::vector<PyRef>& arguments) {
   PyRef method = checked(PyObject_GetAttrString(keys, name));
   std::vector<PyObject*> args;
   for (const PyRef& argument : arguments) args.push_back(argument.get());
-  return PyRef::steal(PyObject_Vectorcall(method.get(), args.data(), args.size(), nullptr));
+  return checked_user(ex, PyObject_Vectorcall(method.get(), args.data(), args.size(), nullptr));
 }
 
-struct SetOperation {
-  const char *name, *update_name;
-  PyObject* (*combine)(PyObject*, PyObject*);
-  PyObject* (*in_place)(PyObject*, PyObject*);
-};
-const SetOperation& set_operation(int nb_op) {
-  static constexpr SetOperation kOr{"union", "update", PyNumber_Or, PyNumber_InPlaceOr},
-      kAnd{"intersection", "intersection_update", PyNumber_And, PyNumber_InPlaceAnd},
-      kSubtract{"difference", "difference_update", PyNumber_Subtract, PyNumber_InPlaceSubtract},
-      kXor{"symmetric_difference", "symmetric_difference_update", PyNumber_Xor, PyNumber_InPlaceXor};
-  return nb_op == kNbOr ? kOr : nb_op == kNbAnd ? kAnd : nb_op == kNbSubtract ? kSubtract : kXor;
+const char* method_of(int nb_op) {
+  return nb_op == kNbOr         ? "union"
+         : nb_op == kNbAnd      ? "intersection"
+         : nb_op == kNbSubtract ? "difference"
+                                : "symmetric_difference";
+}
+const char* update_method_of(int nb_op) {
+  return nb_op == kNbOr         ? "update"
+         : nb_op == kNbAnd      ? "intersection_update"
+         : nb_op == kNbSubtract ? "difference_update"
+                                : "symmetric_difference_update";
+}
+
+ValuePtr combine(Executor& ex, int nb_op, const SetValue& set, std::span<const ValuePtr> others) {
+  KeyedValues values;
+  set.add_to(values);
+  std::vector<PyRef> arguments;
+  for (const ValuePtr& other : others) arguments.push_back(keys_of(ex, other, values));
+  PyRef keys = call_set_method(ex, method_of(nb_op), set.table(), arguments);
+  return SetValue::of_keys(std::move(keys), values, set.type());
+}
+
+void update_with(Executor& ex, int nb_op, SetValue& set, std::span<const ValuePtr> others) {
+  KeyedValues values;
+  std::vector<PyRef> arguments;
+  for (const ValuePtr& other : others) arguments.push_back(keys_of(ex, other, values));
+  set.change_keys(ex, std::move(values),
+                  [&](PyObject* mirror) { call_set_method(ex, update_method_of(nb_op), mirror, arguments); });
 }
 
 template <int nb_op>
 ValuePtr combined(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_no_keywords(ex, "set operation", args);
-  SetValue& set = set_of(self);
-  KeyedValues values;
-  set.add_to(values);
-  std::vector<PyRef> arguments;
-  for (const ValuePtr& other : args.positional) arguments.push_back(keys_of(ex, other, values));
-  PyRef keys = call_set_method(set_operation(nb_op).name, set.table(), arguments);
-  if (!keys) raise_current_error(ex);
-  return SetValue::of_keys(std::move(keys), values, set.type());
+  return combine(ex, nb_op, set_of(self), args.positional);
 }
 
 template <int nb_op>
 ValuePtr update(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_no_keywords(ex, "set operation", args);
   SetValue& set = set_of(self);
-  const auto update_with = [&](std::span<const ValuePtr> others) {
-    KeyedValues values;
-    std::vector<PyRef> arguments;
-    for (const ValuePtr& other : others) arguments.push_back(keys_of(ex, other, values));
-    set.change_keys(ex, std::move(values), [&](PyObject* mirror) {
-      return call_set_method(set_operation(nb_op).update_name, mirror, arguments);
-    });
-  };
   if (nb_op == kNbAnd || nb_op == kNbXor) {
-    update_with(args.positional);
+    update_with(ex, nb_op, set, args.positional);
     return ex.none();
   }
   // What has come or gone stays so where an iterator fails.
   for (const ValuePtr& other : args.positional) {
     if (set_in(other)) {
-      update_with({&other, 1});
+      update_with(ex, nb_op, set, {&other, 1});
       continue;
     }
     ValuePtr iterator = iterate_value(ex, other);
@@ -323,10 +324,7 @@ ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set.copy", args, 0, 0);
   if (self->type() == &PyFrozenSet_Type && !set_of(self).has_owner()) return self;
-  SetValue& set = set_of(self);
-  KeyedValues values;
-  set.add_to(values);
-  return SetValue::of_keys(checked(PySet_New(set.table())), values, set.type());
+  return set_from(ex, self, set_of(self).type());
 }
 template <int py_op>
 ValuePtr relation(Executor& ex, const ValuePtr& self, const CallArgs& args) {
@@ -395,21 +393,12 @@ ValuePtr SetValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool r
   if (op != kNbOr && op != kNbAnd && op != kNbSubtract && op != kNbXor) return nullptr;
   SetValue* set = set_in(other);
   if (!set) return nullptr;
-  KeyedValues values;
-  set->add_to(values);
+  const ValuePtr self = shared_from_this();
   if (nb_op >= kNbInplaceAdd && !frozen() && !reflected) {
-    const PyRef theirs = PyRef::borrow(set == this ? mirror_.get() : set->table());
-    change_keys(ex, std::move(values), [&](PyObject* mirror) {
-      return PyRef::steal(set_operation(op).in_place(mirror, theirs.get()));
-    });
-    return shared_from_this();
+    update_with(ex, op, *this, {&other, 1});
+    return self;
   }
-  add_to(values);
-  SetValue& left = reflected ? *set : *this;
-  SetValue& right = reflected ? *this : *set;
-  PyRef keys = PyRef::steal(set_operation(op).combine(left.table(), right.table()));
-  if (!keys) raise_current_error(ex);
-  return of_keys(std::move(keys), values, left.type());
+  return reflected ? combine(ex, op, *set, {&self, 1}) : combine(ex, op, *this, {&other, 1});
 }
 
 ValuePtr SetValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
@@ -448,9 +437,9 @@ RecipePtr SetValue::contents_recipe(Executor& ex, RecipeKind kind) {
   };
   const PyRef inserted = checked(PySequence_List(index_.get()));
   for (const auto& [keys, is_mirrored] : {std::pair(inserted.get(), false), std::pair(wanted.get(), true)}) {
-    const PyRef one_by_one = checked(PySet_New(keys)), copy = checked(PySet_New(one_by_one.get()));
+    const PyRef one_by_one = checked(PySet_New(keys));
     const bool is_copied = !is_in_order(one_by_one.get());
-    if (is_copied && !is_in_order(copy.get())) continue;
+    if (is_copied && !is_in_order(checked(PySet_New(one_by_one.get())).get())) continue;
     std::vector<RecipePtr> items = recipes_of(ex, is_mirrored ? mirrored_items() : inserted_items());
     if (!is_copied) return make_recipe(kind, nullptr, std::move(items));
     PyObject* type = reinterpret_cast<PyObject*>(kind == RecipeKind::kSet ? &PySet_Type : &PyFrozenSet_Type);

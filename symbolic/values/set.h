@@ -24,7 +24,7 @@ class SetValue final : public SymbolicValue {
   void replace(Executor& ex, const std::vector<ValuePtr>& items);
   // What an operation of CPython's has made of sets of keys: the result's own, or `change` has made of the mirror itself.
   static std::shared_ptr<SetValue> of_keys(PyRef keys, const KeyedValues& values, PyTypeObject* type);
-  void change_keys(Executor& ex, KeyedValues values, const std::function<PyRef(PyObject* mirror)>& change);
+  void change_keys(Executor& ex, KeyedValues values, const std::function<void(PyObject* mirror)>& change);
   size_t size() const;
   bool changed() const { return changed_; }
   uint64_t version() const { return version_; }  // changes when an element comes or goes

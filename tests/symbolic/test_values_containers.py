@@ -620,3 +620,25 @@ def test_methods_of_sets_refuse_arguments():
         lambda s: (s.union(iter([3])), s.difference([2])),
     ):  # fmt: skip
         assert outcome(cdynamo.optimize(call)) == outcome(call)
+
+
+class OtherWay(set):
+    def __iter__(self):
+        return iter("other")
+
+
+def test_a_set_of_an_instance_of_a_subclass_has_what_it_holds():
+    def run(numbers, live):
+        made = OtherWay(numbers)
+        return (
+            set(made),
+            set(live),
+            frozenset(made),
+            made.copy() == set(made),
+            {5} | made,
+            {5}.union(live),
+            {*made},
+            sorted(live),
+        )
+
+    assert cdynamo.optimize(run)([3, 1, 2], OtherWay([7, 8])) == run([3, 1, 2], OtherWay([7, 8]))
