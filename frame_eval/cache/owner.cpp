@@ -57,23 +57,21 @@ Owner::~Owner() {
   symbolic::forget_dead_codes();  // resume functions and continuations
 }
 
-std::shared_ptr<CodeCache> Owner::cache(PyCodeObject* code, PyObject* const* args, Py_ssize_t count,
-                                        bool is_root) {
+CodeCache& Owner::cache(PyCodeObject* code, PyObject* const* args, Py_ssize_t count, bool is_root) {
   PyObject* receiver = count > 0 && args[0] && is_module(args[0]) ? args[0] : nullptr;
   if (code == last_code_ && receiver == last_receiver_ && last_ &&
       (!last_reference_ || is_alive(last_reference_)))
-    return last_;
+    return *last_;
   PyRef reference;
-  std::shared_ptr<CodeCache> found = find(code, receiver, is_root, &reference);
+  CodeCache& found = find(code, receiver, is_root, &reference);
   last_code_ = code;
   last_reference_ = std::move(reference);
   last_receiver_ = receiver;
-  last_ = found;
+  last_ = &found;
   return found;
 }
 
-std::shared_ptr<CodeCache> Owner::find(PyCodeObject* code, PyObject* receiver, bool is_root,
-                                       PyRef* reference) {
+CodeCache& Owner::find(PyCodeObject* code, PyObject* receiver, bool is_root, PyRef* reference) {
   auto known = caches_.find(code);
   if (known == caches_.end()) {
     note_owner(code, this);
@@ -82,25 +80,25 @@ std::shared_ptr<CodeCache> Owner::find(PyCodeObject* code, PyObject* receiver, b
   Caches& caches = *known->second;
   if (Receiver* own = receiver ? find_own(caches, code, receiver, is_root) : nullptr) {
     *reference = own->weak_reference;
-    return own->cache;
+    return *own->cache;
   }
   if (!caches.common) caches.common = std::make_shared<CodeCache>(*this, code, nullptr, is_root);
-  return caches.common;
+  return *caches.common;
 }
 
 // The module's own. Null: it has none, there are too many.
 Owner::Receiver* Owner::find_own(Caches& caches, PyCodeObject* code, PyObject* receiver, bool is_root) {
   const auto known = caches.receivers.find(receiver);
   if (known != caches.receivers.end() && is_alive(known->second.weak_reference)) return &known->second;
-  // Dropping entries may run Python code that comes here: it finds the map whole.
-  std::vector<Receiver> dropped;
   if (known != caches.receivers.end()) {
-    dropped.push_back(std::exchange(known->second, {}));
+    give_up(std::move(known->second.cache));
     caches.receivers.erase(known);
   } else if (caches.receivers.size() >= kMostReceivers) {
-    for (auto& [object, other] : caches.receivers)
-      if (!is_alive(other.weak_reference)) dropped.push_back(other);
-    std::erase_if(caches.receivers, [](const auto& item) { return !is_alive(item.second.weak_reference); });
+    std::erase_if(caches.receivers, [&](auto& item) {
+      const bool is_dead = !is_alive(item.second.weak_reference);
+      if (is_dead) give_up(std::move(item.second.cache));
+      return is_dead;
+    });
   }
   if (caches.receivers.size() >= kMostReceivers || caches.entries_of_receivers >= kMostReceivers)
     return nullptr;
@@ -109,8 +107,8 @@ Owner::Receiver* Owner::find_own(Caches& caches, PyCodeObject* code, PyObject* r
     PyErr_Clear();
     return nullptr;
   }
-  auto cache = std::make_shared<CodeCache>(*this, code, receiver, is_root);
-  const auto row = caches.receivers.insert_or_assign(receiver, Receiver{std::move(reference), cache});
+  const auto row = caches.receivers.insert_or_assign(
+      receiver, Receiver{std::move(reference), std::make_shared<CodeCache>(*this, code, receiver, is_root)});
   return &row.first->second;
 }
 
@@ -154,9 +152,25 @@ void Owner::forget(PyCodeObject* code) {
   if (code == last_code_) {
     last_code_ = nullptr;
     last_reference_ = PyRef();
-    last_.reset();
+    last_ = nullptr;
   }
-  auto caches = caches_.extract(code);  // destroyed when the map is whole again
+  const auto known = caches_.extract(code);  // destroyed when the map is whole again
+  if (!known) return;
+  // The code of a function may be replaced while a call of it runs.
+  const Call call(*this);
+  give_up(std::move(known.mapped()->common));
+  for (auto& [object, receiver] : known.mapped()->receivers) give_up(std::move(receiver.cache));
+}
+
+void Owner::give_up(std::shared_ptr<CodeCache> cache) {
+  if (cache) given_up_.push_back(std::move(cache));
+}
+
+// Dropping entries may run Python code that comes here.
+void Owner::drop_given_up() {
+  while (num_calls_ == 0 && !given_up_.empty()) {
+    const auto dropped = std::exchange(given_up_, {});
+  }
 }
 
 void reset_all_caches() {

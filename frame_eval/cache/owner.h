@@ -30,8 +30,22 @@ class Owner : public std::enable_shared_from_this<Owner> {
   const ConfigPtr& config() const { return config_; }
   const std::string& name() const { return name_; }
 
-  // The cache for a call of `code` with these arguments. `is_root`: it is what was optimized that is called.
-  std::shared_ptr<CodeCache> cache(PyCodeObject* code, PyObject* const* args, Py_ssize_t count, bool is_root);
+  // While one is there, caches that are given up stay: one may be running.
+  class Call {
+   public:
+    explicit Call(Owner& owner) : owner_(owner) { ++owner.num_calls_; }
+    ~Call() {
+      if (--owner_.num_calls_ == 0 && !owner_.given_up_.empty()) owner_.drop_given_up();
+    }
+    Call(const Call&) = delete;
+
+   private:
+    Owner& owner_;
+  };
+
+  // The cache for a call of `code` with these arguments, for as long as a Call lasts. `is_root`: it is what was optimized that is
+  // called.
+  CodeCache& cache(PyCodeObject* code, PyObject* const* args, Py_ssize_t count, bool is_root);
 
   // True once for each place: an inlined call that breaks its caller's graph breaks its own as well, when Python
   // calls it.
@@ -54,9 +68,11 @@ class Owner : public std::enable_shared_from_this<Owner> {
   };
 
   // `reference`: the weak reference to a receiver whose own cache it is.
-  std::shared_ptr<CodeCache> find(PyCodeObject* code, PyObject* receiver, bool is_root, PyRef* reference);
+  CodeCache& find(PyCodeObject* code, PyObject* receiver, bool is_root, PyRef* reference);
   Receiver* find_own(Caches& caches, PyCodeObject* code, PyObject* receiver, bool is_root);
   std::vector<std::shared_ptr<CodeCache>> all_caches() const;
+  void give_up(std::shared_ptr<CodeCache> cache);
+  void drop_given_up();
 
   ConfigPtr config_;
   std::string name_;
@@ -66,7 +82,9 @@ class Owner : public std::enable_shared_from_this<Owner> {
   PyCodeObject* last_code_ = nullptr;
   PyObject* last_receiver_ = nullptr;  // compared only
   PyRef last_reference_;               // weak, to a receiver with a cache of its own
-  std::shared_ptr<CodeCache> last_;
+  CodeCache* last_ = nullptr;
+  int num_calls_ = 0;
+  std::vector<std::shared_ptr<CodeCache>> given_up_;
 };
 
 // Drops every entry of every owner.

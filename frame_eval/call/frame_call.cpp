@@ -23,8 +23,9 @@ bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code
   PyRef value;
   Outcome outcome = Outcome::kSkipFrame;
   try {
-    const std::shared_ptr<CodeCache> cache = owner->cache(code, slots, count, false);
-    outcome = cache->call(roots, count, nullptr, true, {slots, count}, value);
+    const Owner::Call call(*owner);
+    CodeCache& cache = owner->cache(code, slots, count, false);
+    outcome = cache.call(roots, count, nullptr, true, {slots, count}, value);
     value = finish_resumptions(std::move(value), owner);
   } catch (const symbolic::PythonError&) {
     outcome = Outcome::kDone;

@@ -39,9 +39,10 @@ PyObject* call_once(PyObject* function, const OwnerPtr& owner, PyObject* const* 
   Outcome outcome = Outcome::kSkipFrame;
   try {
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-    const std::shared_ptr<CodeCache> cache = owner->cache(code, args, num_positional, is_root);
+    const Owner::Call call(*owner);
+    CodeCache& cache = owner->cache(code, args, num_positional, is_root);
     const symbolic::Roots roots = roots_of(function, args, num_arguments);
-    outcome = cache->call(roots, num_positional, kwnames, false, owned, result);
+    outcome = cache.call(roots, num_positional, kwnames, false, owned, result);
   } catch (const symbolic::PythonError&) {
     return nullptr;
   } catch (const std::bad_alloc&) {

@@ -30,6 +30,12 @@ PyRef tuple_of(const std::vector<int>& items, size_t first, const std::vector<Py
   return tuple;
 }
 
+PyRef make_set(const Recipe& recipe, PyObject* elements) {
+  PyTypeObject* type = recipe.kind == RecipeKind::kSet ? &PySet_Type : &PyFrozenSet_Type;
+  if (recipe.layout) return PyRef::steal(symbolic::laid_out_set(*recipe.layout, elements, type));
+  return PyRef::steal(type == &PySet_Type ? PySet_New(elements) : PyFrozenSet_New(elements));
+}
+
 PyRef make_function(const std::vector<int>& items, const std::vector<PyRef>& made) {
   auto item = [&](size_t i) { return made[items[i]].get(); };
   PyRef function = PyRef::steal(PyFunction_NewWithQualName(item(0), item(1), item(2)));
@@ -59,10 +65,15 @@ int delete_or_set_item(PyObject* target, PyObject* key, PyObject* value) {
   return value ? PyObject_SetItem(target, key, value) : PyObject_DelItem(target, key);
 }
 
-bool replace(PyObject* target, const char* clear, const char* update, PyObject* value) {
-  PyRef cleared = PyRef::steal(PyObject_CallMethod(target, clear, nullptr));
-  if (!cleared) return false;
-  return static_cast<bool>(PyRef::steal(PyObject_CallMethod(target, update, "O", value)));
+bool replace_dict(PyObject* target, PyObject* value) {
+  PyRef cleared = PyRef::steal(PyObject_CallMethod(target, "clear", nullptr));
+  return cleared && PyRef::steal(PyObject_CallMethod(target, "update", "O", value));
+}
+
+bool replace_set(PyObject* target, PyObject* value) {
+  if (!PySet_Check(target) || !PySet_CheckExact(value)) return false;
+  symbolic::swap_contents(target, value);
+  return true;
 }
 
 // A list that is being sorted tells by its allocation that it was changed, if only for a time.
@@ -200,13 +211,10 @@ PyRef Rebuild::make(const Step& step, const Bindings& bindings, const std::vecto
     case RecipeKind::kList: return PyRef::steal(PyList_New(0));
     case RecipeKind::kDict: return PyRef::steal(PyDict_New());
     case RecipeKind::kCell: return PyRef::steal(PyCell_New(nullptr));
-    case RecipeKind::kSet: {
-      PyRef tuple = tuple_of(step.items, 0, made);
-      return tuple ? PyRef::steal(PySet_New(tuple.get())) : PyRef();
-    }
+    case RecipeKind::kSet:
     case RecipeKind::kFrozenSet: {
-      PyRef tuple = tuple_of(step.items, 0, made);
-      return tuple ? PyRef::steal(PyFrozenSet_New(tuple.get())) : PyRef();
+      PyRef elements = tuple_of(step.items, 0, made);
+      return elements ? make_set(recipe, elements.get()) : PyRef();
     }
     case RecipeKind::kSlice:
       return PyRef::steal(
@@ -253,8 +261,8 @@ bool Rebuild::apply(const Effect& effect, PyObject* target, PyObject* key, PyObj
     case EffectKind::kReplaceList: return replace_list(target, value);
     case EffectKind::kExtendList:
       return PyList_SetSlice(target, PyList_GET_SIZE(target), PyList_GET_SIZE(target), value) == 0;
-    case EffectKind::kReplaceDict: return replace(target, "clear", "update", value);
-    case EffectKind::kReplaceSet: return replace(target, "clear", "update", value);
+    case EffectKind::kReplaceDict: return replace_dict(target, value);
+    case EffectKind::kReplaceSet: return replace_set(target, value);
     case EffectKind::kSetCell: return PyCell_Set(target, value) == 0;
     case EffectKind::kCall: return call_effect(target, key, value);
   }

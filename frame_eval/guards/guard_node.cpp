@@ -289,6 +289,8 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
       if (PyAnySet_Check(leaf.object.get()))
         return PyAnySet_Check(object) && same_elements(leaf.object.get(), object);
       return same_constant(leaf.object.get(), object);
+    case GuardKind::kSetLayout:
+      return PyAnySet_Check(object) && symbolic::same_layout(leaf.object.get(), object, same_constant);
     case GuardKind::kLength: return same_length(object, leaf.index);
     case GuardKind::kDictKeys: return same_keys(leaf.object.get(), object);
     case GuardKind::kKeyAbsent: {
@@ -321,6 +323,7 @@ std::string guard_text(const symbolic::Guard& guard) {
     case GuardKind::kType: return "type is " + type_name(guard.object);
     case GuardKind::kIdentity: return "is the same object";
     case GuardKind::kEquals: return "== " + repr(guard.object.get());
+    case GuardKind::kSetLayout: return "in the order of " + repr(guard.object.get());
     case GuardKind::kLength: return "len == " + std::to_string(guard.index);
     case GuardKind::kDictKeys: return "keys == " + repr(guard.object.get());
     case GuardKind::kKeyAbsent: return "has no key " + repr(guard.object.get());
@@ -353,6 +356,7 @@ std::string explain_leaf(const Leaf& leaf, const symbolic::Source& source, PyObj
     case GuardKind::kIdentity:
       return name + " is another object than before (was " + repr(leaf.object.get()) + ")";
     case GuardKind::kEquals: return name + " was " + repr(leaf.object.get()) + ", is " + repr(object);
+    case GuardKind::kSetLayout: return "the elements of " + name + " are in another order";
     case GuardKind::kLength: {
       const Py_ssize_t length = PyObject_Size(object);
       if (length < 0) PyErr_Clear();

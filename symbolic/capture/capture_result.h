@@ -11,6 +11,7 @@
 #include "runtime/types.h"
 #include "symbolic/bytecode/control_flow.h"
 #include "symbolic/capture/source.h"
+#include "symbolic/interop/set_layout.h"
 #include "symbolic/interop/tensor_access.h"
 
 namespace cdynamo::symbolic {
@@ -22,11 +23,12 @@ enum class GuardKind : uint8_t {
   kIdentity,  // x is object
   kEquals,    // type(x) is type(object) and x == object; floats bit by bit; for int, float, str, bytes, bool,
               // None, tuples of them; a set or frozenset: the same elements (by identity or as above)
-  kLength,    // len(x) == index, x a list, tuple, dict or set; of a subclass's instance: of its underlying
-              // storage
-  kDictKeys,  // list(x) == object (a tuple), compared by identity, then equality of str/int keys; subclasses
-              // as above
-  kKeyAbsent,        // object not in x, x a dict (storage of a subclass's instance too)
+  kSetLayout,  // x is a set whose table is laid out as object's (interop/set_layout.h)
+  kLength,     // len(x) == index, x a list, tuple, dict or set; of a subclass's instance: of its underlying
+               // storage
+  kDictKeys,   // list(x) == object (a tuple), compared by identity, then equality of str/int keys; subclasses
+               // as above
+  kKeyAbsent,  // object not in x, x a dict (storage of a subclass's instance too)
   kAttributeAbsent,  // x (an instance with a dict) has no own attribute `object`
   kTypeUnchanged,    // x is a class: none of its attributes, or its bases', has changed (type version)
   kTensor,           // metadata of a torch.Tensor or numpy.ndarray: TensorGuard in interop/tensor_access.h
@@ -69,7 +71,7 @@ enum class RecipeKind : uint8_t {
   kTuple,
   kList,
   kSet,
-  kFrozenSet,  // items
+  kFrozenSet,  // items, added one by one or as `layout` says, in the order of iteration
   kDict,       // items: key, value, key, value ...
   kSlice,      // items: start, stop, step
   kCall,  // items[0](*items[1:]) : types and functions of C that run no user code (range, iter, structseq,
@@ -88,6 +90,7 @@ struct Recipe {
   int index = -1;
   graph::Sym size;
   std::vector<RecipePtr> items;
+  std::shared_ptr<const SetLayout> layout;
 };
 
 enum class EffectKind : uint8_t {
@@ -99,8 +102,8 @@ enum class EffectKind : uint8_t {
   kReplaceList,  // target[:] = value (a kList recipe)
   kExtendList,   // target.extend(value)
   kReplaceDict,  // target.clear(); target.update(value)
-  kReplaceSet,
-  kSetGlobal,  // target (a dict)[key] = value
+  kReplaceSet,   // target's table becomes that of value (a kSet recipe)
+  kSetGlobal,    // target (a dict)[key] = value
   kDeleteGlobal,
   kSetCell,  // target.cell_contents = value; value null: emptied
   kCall,  // target(*value.items), the last named by key, a tuple or null: its result is not used, its order counts

@@ -9,6 +9,7 @@
 
 #include "symbolic/capture/value.h"
 #include "symbolic/values/release.h"
+#include "symbolic/values/set.h"
 
 namespace cdynamo::symbolic {
 
@@ -138,6 +139,7 @@ class DictViewValue final : public SymbolicValue {
   RecipePtr recipe(Executor& ex) override;
 
  private:
+  PyRef view_of_keys(Executor& ex, KeyedValues& values) const;  // of a dict whose keys are the hash keys
   ValuePtr dict_;
   DictViewKind kind_;
   RecipePtr recipe_;

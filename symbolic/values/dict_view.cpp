@@ -3,6 +3,7 @@
 
 #include "symbolic/capture/executor.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
@@ -64,10 +65,25 @@ std::optional<std::vector<ValuePtr>> DictViewValue::unpack(Executor& ex) {
   return items;
 }
 
+PyRef DictViewValue::view_of_keys(Executor& ex, KeyedValues& values) const {
+  PyRef dict = keys_of(ex, dict_, values);
+  return checked(PyObject_CallMethod(dict.get(), "keys", nullptr));
+}
+
 // dictviews_sub and its siblings make sets.
 ValuePtr DictViewValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   if (kind_ == DictViewKind::kValues) return nullptr;
   if (nb_op != kNbSubtract && nb_op != kNbAnd && nb_op != kNbOr && nb_op != kNbXor) return nullptr;
+  if (kind_ == DictViewKind::kKeys && dict_->type() == &PyDict_Type) {
+    KeyedValues values;
+    PyRef mine = view_of_keys(ex, values);
+    auto* view = dynamic_cast<DictViewValue*>(other.get());
+    const bool is_keys = view && view->kind_ == kind_ && view->dict_->type() == &PyDict_Type;
+    PyRef theirs = is_keys ? view->view_of_keys(ex, values) : keys_of(ex, other, values);
+    PyObject* const operands[] = {mine.get(), theirs.get()};
+    PyRef result = checked_user(ex, apply_number_operation(nb_op, operands[reflected], operands[!reflected]));
+    return SetValue::of_keys(std::move(result), values, &PySet_Type);
+  }
   ValuePtr mine = new_set(ex, *unpack(ex), &PySet_Type);
   ValuePtr theirs = new_set(ex, items_of(ex, other), &PySet_Type);
   return reflected ? theirs->binary(ex, nb_op, mine, false) : mine->binary(ex, nb_op, theirs, false);

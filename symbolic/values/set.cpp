@@ -7,6 +7,7 @@
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/finalizers.h"
+#include "symbolic/interop/set_layout.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/iterator.h"
@@ -28,7 +29,7 @@ SetValue::SetValue(Executor& ex, PyObject* object, SourcePtr from, PyTypeObject*
   guard_exact_type(ex, object, source);
   if (source->kind != SourceKind::kConstant || type == &PySet_Type)
     add_guard(ex, GuardKind::kEquals, source, copy.get());
-  PyRef list = checked(PySequence_List(object));
+  PyRef list = checked(elements_of(object));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(list.get(), i);
     if (runs_code_when_it_dies(item)) break_graph("CD0221", "what is in a set");  // the guard would hold it
@@ -36,6 +37,8 @@ SetValue::SetValue(Executor& ex, PyObject* object, SourcePtr from, PyTypeObject*
     insert(ex, is_plain_constant(item) || PyTuple_CheckExact(item) ? ex.constant(PyRef::borrow(item))
                                                                    : ex.wrap(item, constant_source(item)));
   }
+  PyRef keys = checked(PyDict_Keys(index_.get()));
+  mirror_ = checked(laid_out_set(layout_of(object), keys.get(), &PySet_Type));
 }
 
 std::shared_ptr<SetValue> new_set(Executor& ex, const std::vector<ValuePtr>& items, PyTypeObject* type) {
@@ -44,17 +47,32 @@ std::shared_ptr<SetValue> new_set(Executor& ex, const std::vector<ValuePtr>& ite
   return set;
 }
 std::shared_ptr<SetValue> set_from(Executor& ex, const ValuePtr& iterable, PyTypeObject* type) {
-  const SetValue* set = set_in(iterable);
-  if (!set) return new_set(ex, items_of(ex, iterable), type);
   KeyedValues values;
-  set->add_to(values);
-  return SetValue::of_keys(checked(PySet_New(set->table())), values, type);
+  PyRef keys = keys_of(ex, iterable, values);
+  return SetValue::of_keys(checked_user(ex, PySet_New(keys.get())), values, type);
 }
 ValuePtr make_set(Executor& ex, std::vector<ValuePtr> items) { return new_set(ex, items, &PySet_Type); }
 
 SetValue* set_in(const ValuePtr& value) {
   if (auto* set = dynamic_cast<SetValue*>(value.get())) return set;
   return dynamic_cast<SetValue*>(builtin_storage(value).get());
+}
+
+PyRef keys_of(Executor& ex, const ValuePtr& value, KeyedValues& values) {
+  if (SetValue* set = set_in(value)) {
+    set->rely_on_order(ex);
+    set->add_to(values);
+    return set->frozen() ? set->copy_of_keys() : PyRef::borrow(set->keys());
+  }
+  const bool is_dict = value->type() == &PyDict_Type;
+  PyRef keys = checked(is_dict ? PyDict_New() : PyList_New(0));
+  for (const ValuePtr& item : items_of(ex, value)) {
+    PyRef key = item->hash_key(ex);
+    if ((is_dict ? PyDict_SetItem(keys.get(), key.get(), Py_None) : PyList_Append(keys.get(), key.get())) < 0)
+      throw PythonError{};
+    values.try_emplace(key.get(), item);
+  }
+  return keys;
 }
 
 std::string SetValue::describe() const {
@@ -104,10 +122,20 @@ bool SetValue::discard(Executor& ex, const ValuePtr& item) {
   return found;
 }
 
+ValuePtr SetValue::pop(Executor& ex) {
+  if (!size()) return nullptr;
+  will_change(ex);
+  PyRef key = checked(PySet_Pop(mirror_.get()));
+  PyRef position = PyRef::borrow(PyDict_GetItemWithError(index_.get(), key.get()));
+  if (!position || PyDict_DelItem(index_.get(), key.get()) < 0) throw PythonError{};
+  ++version_;
+  return values_[PyLong_AsSize_t(position.get())];
+}
+
 void SetValue::replace(Executor& ex, const std::vector<ValuePtr>& items) {
   if (object_) will_change(ex);
-  mirror_ = checked(PySet_New(nullptr));
-  index_ = checked(PyDict_New());
+  if (PySet_Clear(mirror_.get()) < 0) throw PythonError{};
+  PyDict_Clear(index_.get());
   values_.clear();
   ++version_;
   for (const ValuePtr& item : items) insert(ex, item);
@@ -130,7 +158,7 @@ void SetValue::change_keys(Executor& ex, KeyedValues values,
 
 // Those that stay keep their places in the order of insertion, before those that came.
 void SetValue::follow_mirror(const KeyedValues& values) {
-  PyRef keys = checked(PySequence_List(mirror_.get()));
+  PyRef keys = checked(elements_of(mirror_.get()));
   PyRef before = std::exchange(index_, checked(PyDict_New()));
   values_.clear();
   ++version_;
@@ -154,24 +182,18 @@ void SetValue::add_to(KeyedValues& values) const {
     values.try_emplace(key, values_[PyLong_AsSize_t(position)]);
 }
 
-// The live set, where its elements are their own keys.
-PyObject* SetValue::table() const {
-  if (!object_ || changed_ || !Py_IS_TYPE(object_.get(), type_)) return mirror_.get();
-  KeyedValues values;
-  add_to(values);
-  PyRef elements = checked(PySequence_List(object_.get()));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i)
-    if (!values.contains(PyList_GET_ITEM(elements.get(), i))) return mirror_.get();
-  return object_.get();
+// Equal sets may be laid out differently, by what was added first or discarded.
+void SetValue::rely_on_order(Executor& ex) {
+  if (!object_ || std::exchange(order_is_guarded_, true)) return;
+  if (source->kind == SourceKind::kConstant && frozen()) return;
+  PyRef elements = checked(elements_of(object_.get()));
+  PyRef copy = checked(laid_out_set(layout_of(object_.get()), elements.get(), &PySet_Type));
+  add_guard(ex, GuardKind::kSetLayout, source, copy.get());
 }
 
-std::vector<ValuePtr> SetValue::items(Executor&) {
-  // The mirror has what the live set has, in a table that may have another size, and so another order.
-  return object_ && !changed_ ? inserted_items() : mirrored_items();
-}
-
-std::vector<ValuePtr> SetValue::mirrored_items() const {
-  PyRef keys = checked(PySequence_List(mirror_.get()));
+std::vector<ValuePtr> SetValue::items(Executor& ex) {
+  rely_on_order(ex);
+  PyRef keys = checked(elements_of(mirror_.get()));
   std::vector<ValuePtr> items;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
     PyObject* position = PyDict_GetItemWithError(index_.get(), PyList_GET_ITEM(keys.get(), i));
@@ -181,8 +203,7 @@ std::vector<ValuePtr> SetValue::mirrored_items() const {
   return items;
 }
 
-// In the order in which they came.
-std::vector<ValuePtr> SetValue::inserted_items() {
+std::vector<ValuePtr> SetValue::inserted_items() const {
   std::vector<ValuePtr> items;
   PyObject *key, *position;
   for (Py_ssize_t i = 0; PyDict_Next(index_.get(), &i, &key, &position);)
@@ -190,11 +211,16 @@ std::vector<ValuePtr> SetValue::inserted_items() {
   return items;
 }
 
+PyRef SetValue::copy_of_keys() const {
+  PyRef keys = checked(elements_of(mirror_.get()));
+  return checked(laid_out_set(layout_of(mirror_.get()), keys.get(), type_));
+}
+
 std::optional<PyRef> SetValue::as_constant() const {
   if (!frozen()) return std::nullopt;
   for (const ValuePtr& value : values_)
     if (!value->as_constant()) return std::nullopt;
-  return checked(PyFrozenSet_New(mirror_.get()));
+  return copy_of_keys();
 }
 
 // ---- methods (Objects/setobject.c)
@@ -202,26 +228,10 @@ std::optional<PyRef> SetValue::as_constant() const {
 namespace {
 
 SetValue& set_of(const ValuePtr& self) { return *set_in(self); }
-using Items = std::vector<ValuePtr>;
 
 // The elements of any iterable as a set, for the relations below.
 std::shared_ptr<SetValue> as_set(Executor& ex, const ValuePtr& iterable) {
   return set_from(ex, iterable, &PySet_Type);
-}
-
-// What one of set's own methods is given in place of `value`: a set of keys, or a list of them.
-PyRef keys_of(Executor& ex, const ValuePtr& value, KeyedValues& values) {
-  if (const SetValue* set = set_in(value)) {
-    set->add_to(values);
-    return PyRef::borrow(set->table());
-  }
-  PyRef list = checked(PyList_New(0));
-  for (const ValuePtr& item : items_of(ex, value)) {
-    PyRef key = item->hash_key(ex);
-    if (PyList_Append(list.get(), key.get()) < 0) throw PythonError{};
-    values.try_emplace(key.get(), item);
-  }
-  return list;
 }
 
 // A method of set, of `keys` and the arguments. Its errors are the program's.
@@ -245,12 +255,13 @@ const char* update_method_of(int nb_op) {
                                 : "symmetric_difference_update";
 }
 
-ValuePtr combine(Executor& ex, int nb_op, const SetValue& set, std::span<const ValuePtr> others) {
+ValuePtr combine(Executor& ex, int nb_op, SetValue& set, std::span<const ValuePtr> others) {
   KeyedValues values;
+  set.rely_on_order(ex);
   set.add_to(values);
   std::vector<PyRef> arguments;
   for (const ValuePtr& other : others) arguments.push_back(keys_of(ex, other, values));
-  PyRef keys = call_set_method(ex, method_of(nb_op), set.table(), arguments);
+  PyRef keys = call_set_method(ex, method_of(nb_op), set.keys(), arguments);
   return SetValue::of_keys(std::move(keys), values, set.type());
 }
 
@@ -278,7 +289,7 @@ ValuePtr update(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   }
   // What has come or gone stays so where an iterator fails.
   for (const ValuePtr& other : args.positional) {
-    if (set_in(other)) {
+    if (set_in(other) || other->type() == &PyDict_Type) {
       update_with(ex, nb_op, set, {&other, 1});
       continue;
     }
@@ -289,6 +300,9 @@ ValuePtr update(Executor& ex, const ValuePtr& self, const CallArgs& args) {
       else
         set.discard(ex, item);
     }
+    // Then a table of which much is discarded is made smaller.
+    const ValuePtr nothing = new_tuple({});
+    if (nb_op == kNbSubtract) update_with(ex, nb_op, set, {&nothing, 1});
   }
   return ex.none();
 }
@@ -310,15 +324,13 @@ ValuePtr remove(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 }
 ValuePtr pop(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set.pop", args, 0, 0);
-  Items items = set_of(self).items(ex);
-  if (items.empty()) raise_error(ex, PyExc_KeyError, "pop from an empty set");
-  set_of(self).discard(ex, items.front());
-  return items.front();
+  ValuePtr item = set_of(self).pop(ex);
+  if (!item) raise_error(ex, PyExc_KeyError, "pop from an empty set");
+  return item;
 }
 ValuePtr clear(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set.clear", args, 0, 0);
-  SetValue& set = set_of(self);
-  for (const ValuePtr& item : set.items(ex)) set.discard(ex, item);
+  set_of(self).change_keys(ex, {}, [](PyObject* mirror) { PySet_Clear(mirror); });
   return ex.none();
 }
 ValuePtr copy(Executor& ex, const ValuePtr& self, const CallArgs& args) {
@@ -340,7 +352,8 @@ ValuePtr is_disjoint(Executor& ex, const ValuePtr& self, const CallArgs& args) {
 }
 ValuePtr init(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "set", args, 0, 1);
-  set_of(self).replace(ex, args.positional.empty() ? Items() : items_of(ex, args.positional[0]));
+  set_of(self).replace(ex, {});
+  if (!args.positional.empty()) update<kNbOr>(ex, self, args);
   return ex.none();
 }
 
@@ -415,7 +428,7 @@ PyRef SetValue::hash_key(Executor& ex) {
 PyRef SetValue::materialize(Executor&) {
   for (const ValuePtr& value : values_)
     if (!value->as_constant()) return {};
-  return checked(frozen() ? PyFrozenSet_New(mirror_.get()) : PySet_New(mirror_.get()));
+  return copy_of_keys();
 }
 
 RecipePtr SetValue::recipe(Executor& ex) {
@@ -425,49 +438,32 @@ RecipePtr SetValue::recipe(Executor& ex) {
   return first_recipe(recipe_, contents_recipe(ex, frozen() ? RecipeKind::kFrozenSet : RecipeKind::kSet));
 }
 
-// A new set with these elements, in the order of the mirror where one is found that has it: elements are added one by one, in the
-// order in which they came or in that of the mirror, or a set of them is copied, into a table of another size.
+bool SetValue::has_order_of(PyObject* keys) const {
+  PyRef mine = checked(elements_of(mirror_.get())), theirs = checked(elements_of(keys));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(mine.get()); ++i)
+    if (PyList_GET_ITEM(mine.get(), i) != PyList_GET_ITEM(theirs.get(), i)) return false;
+  return true;
+}
+
+// A new set with these elements: added one by one where that makes this table, or put where they lie in it.
 RecipePtr SetValue::contents_recipe(Executor& ex, RecipeKind kind) {
-  const PyRef wanted = checked(PySequence_List(mirror_.get()));
-  const auto is_in_order = [&](PyObject* set) {
-    PyRef list = checked(PySequence_List(set));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
-      if (PyList_GET_ITEM(list.get(), i) != PyList_GET_ITEM(wanted.get(), i)) return false;
-    return true;
-  };
-  const PyRef inserted = checked(PySequence_List(index_.get()));
-  for (const auto& [keys, is_mirrored] : {std::pair(inserted.get(), false), std::pair(wanted.get(), true)}) {
-    const PyRef one_by_one = checked(PySet_New(keys));
-    const bool is_copied = !is_in_order(one_by_one.get());
-    if (is_copied && !is_in_order(checked(PySet_New(one_by_one.get())).get())) continue;
-    std::vector<RecipePtr> items = recipes_of(ex, is_mirrored ? mirrored_items() : inserted_items());
-    if (!is_copied) return make_recipe(kind, nullptr, std::move(items));
-    PyObject* type = reinterpret_cast<PyObject*>(kind == RecipeKind::kSet ? &PySet_Type : &PyFrozenSet_Type);
-    return call_recipe(type, {make_recipe(RecipeKind::kSet, nullptr, std::move(items))});
+  rely_on_order(ex);
+  const PyRef added = checked(PySet_New(checked(PySequence_List(index_.get())).get()));
+  if (SetLayout layout = layout_of(mirror_.get());
+      layout != layout_of(added.get()) || !has_order_of(added.get())) {
+    RecipePtr recipe = make_recipe(kind, nullptr, recipes_of(ex, items(ex)));
+    recipe->layout = std::make_shared<SetLayout>(std::move(layout));
+    return recipe;
   }
   return make_recipe(kind, nullptr, recipes_of(ex, inserted_items()));
 }
 
 void SetValue::emit_effects(Executor& ex) {
-  RecipePtr contents = contents_recipe(ex, RecipeKind::kSet);
-  if (owner_.expired()) {
-    Effect effect;
-    effect.kind = EffectKind::kReplaceSet;
-    effect.target = recipe(ex);
-    effect.value = contents;
-    ex.effect(std::move(effect));
-    return;
-  }
-  // An instance of a subclass: set's own methods.
-  for (const char* method : {"clear", "update"}) {
-    PyRef function = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PySet_Type), method));
-    Effect effect;
-    effect.kind = EffectKind::kCall;
-    effect.target = make_recipe(RecipeKind::kConstant, function.get());
-    effect.value = make_recipe(RecipeKind::kTuple, nullptr, {recipe(ex)});
-    if (std::string_view(method) == "update") effect.value->items.push_back(contents);
-    ex.effect(std::move(effect));
-  }
+  Effect effect;
+  effect.kind = EffectKind::kReplaceSet;
+  effect.target = recipe(ex);
+  effect.value = contents_recipe(ex, RecipeKind::kSet);
+  ex.effect(std::move(effect));
 }
 
 }  // namespace cdynamo::symbolic

@@ -21,6 +21,7 @@ class SetValue final : public SymbolicValue {
 
   void add(Executor& ex, const ValuePtr& item);
   bool discard(Executor& ex, const ValuePtr& item);  // false: it was not there
+  ValuePtr pop(Executor& ex);                        // null: there is none
   void replace(Executor& ex, const std::vector<ValuePtr>& items);
   // What an operation of CPython's has made of sets of keys: the result's own, or `change` has made of the mirror itself.
   static std::shared_ptr<SetValue> of_keys(PyRef keys, const KeyedValues& values, PyTypeObject* type);
@@ -29,11 +30,12 @@ class SetValue final : public SymbolicValue {
   bool changed() const { return changed_; }
   uint64_t version() const { return version_; }  // changes when an element comes or goes
   std::vector<ValuePtr> items(Executor& ex);     // in the order of iteration
-  std::vector<ValuePtr> inserted_items();
+  std::vector<ValuePtr> inserted_items() const;  // in the order in which they came
   bool frozen() const { return type_ == &PyFrozenSet_Type; }
+  // The keys, laid out as the set's own table: operations on them have CPython's order.
   PyObject* keys() const { return mirror_.get(); }
-  // The keys in a table that is laid out as CPython's: operations on it have CPython's order.
-  PyObject* table() const;
+  PyRef copy_of_keys() const;  // as a set or frozenset
+  void rely_on_order(Executor& ex);
   void add_to(KeyedValues& values) const;
   // It is what an instance of a subclass extends.
   bool has_owner() const { return !owner_.expired() || (object_ && Py_TYPE(object_.get()) != type_); }
@@ -60,14 +62,14 @@ class SetValue final : public SymbolicValue {
   void insert(Executor& ex, const ValuePtr& item);
   void will_change(Executor& ex);
   void follow_mirror(const KeyedValues& values);
-  std::vector<ValuePtr> mirrored_items() const;
+  bool has_order_of(PyObject* keys) const;
   RecipePtr contents_recipe(Executor& ex, RecipeKind kind);
   PyTypeObject* type_;  // set or frozenset
   PyRef object_;        // the live set; null for new ones
   PyRef mirror_;        // set of hash keys
   PyRef index_;         // dict: hash key -> position in values_
   std::vector<ValuePtr> values_;
-  bool changed_ = false;
+  bool changed_ = false, order_is_guarded_ = false;
   uint64_t version_ = 0;
   std::weak_ptr<SymbolicValue> owner_;
   RecipePtr recipe_;
@@ -77,5 +79,8 @@ std::shared_ptr<SetValue> new_set(Executor& ex, const std::vector<ValuePtr>& ite
 // set(iterable), frozenset(iterable)
 std::shared_ptr<SetValue> set_from(Executor& ex, const ValuePtr& iterable, PyTypeObject* type);
 SetValue* set_in(const ValuePtr& value);
+
+// What CPython's own operations are given in place of `value`: a set or dict of keys, or a list of them. Their values go to `values`.
+PyRef keys_of(Executor& ex, const ValuePtr& value, KeyedValues& values);
 
 }  // namespace cdynamo::symbolic
