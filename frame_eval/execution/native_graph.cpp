@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "frame_eval/execution/autograd_node.h"
 #include "graph/op.h"
 #include "runtime/host/arena.h"
@@ -115,7 +116,7 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
   if (!training_ && !any_stale_) take_for_fresh();
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const bool in_order = outputs_[i].kind == OutputAlias::kFresh && outputs_[i].index == static_cast<int>(i);
-    plain_ &= in_order;
+    in_order_ &= in_order;
     if (outputs_[i].kind == OutputAlias::kFresh && forms_[i] != OutputForm::kUnused)
       fresh_[outputs_[i].index].form = forms_[i];
   }
@@ -126,7 +127,7 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
   // So does what a backward may read.
   for (FreshOutput& output : fresh_)
     if (training_) output.form = holder(output.form);
-  plain_ &= outputs_.size() == fresh_.size() && !training_;
+  in_order_ &= outputs_.size() == fresh_.size() && !training_;
   mixes_arrays_ = capture.graph->has_nodes_of(graph::Framework::kNumpy) ||
                   std::ranges::any_of(capture.inputs, [](const symbolic::GraphInput& input) {
                     return input.kind == InputKind::kNumpyArray;
@@ -152,6 +153,11 @@ NativeGraph::NativeGraph(const symbolic::CaptureResult& capture, std::vector<Out
       may_draw_twice_.push_back(device);
   }
   note_writes(capture, *prepared.core);
+  is_plain_ = in_order_ && !writes_ && !draws_ && !any_stale_ && !any_history_ && numbers_.empty() &&
+              read_histories_.empty() && !allocates_late_ && !executable_->reads_symbols &&
+              std::ranges::all_of(fresh_, [](const FreshOutput& output) {
+                return output.form == OutputForm::kTorchTensor || output.form == OutputForm::kNumpyArray;
+              });
 }
 
 // What the program has only as y.detach(), y.numpy() or from_numpy(y) is made as that.
@@ -305,6 +311,21 @@ bool NativeGraph::is_repeatable(CallFailure failure) const {
 }
 
 bool NativeGraph::run(Bindings& bindings, std::vector<PyRef>& outputs) {
+  return is_plain_ ? run_plain(bindings, outputs) : run_any(bindings, outputs);
+}
+
+bool NativeGraph::run_plain(Bindings& bindings, std::vector<PyRef>& outputs) {
+  absl::InlinedVector<void*, 8> data(fresh_.size());
+  outputs.resize(fresh_.size());
+  const int64_t* symbols = bindings.symbols.data();
+  for (size_t i = 0; i < fresh_.size(); ++i)
+    if (!allocate(i, symbols, outputs[i], &data[i], nullptr)) return false;
+  runtime::Call call{.inputs = bindings.views.data(), .symbols = symbols, .outputs = data.data()};
+  CallFailure failure{};
+  return execute(*executable_, call, bindings.inputs, &failure) || fail(failure, {});
+}
+
+bool NativeGraph::run_any(Bindings& bindings, std::vector<PyRef>& outputs) {
   constexpr size_t kSmall = 8;
   const size_t num_fresh = fresh_.size();
   std::array<void*, kSmall> small_data;
@@ -315,7 +336,7 @@ bool NativeGraph::run(Bindings& bindings, std::vector<PyRef>& outputs) {
   ScalarCell* cells = large_cells.empty() ? small_cells.data() : large_cells.data();
 
   std::vector<PyRef> own_fresh;
-  std::vector<PyRef>& fresh = plain_ ? outputs : own_fresh;
+  std::vector<PyRef>& fresh = in_order_ ? outputs : own_fresh;
   fresh.resize(num_fresh);
   const int64_t* symbols = bindings.symbols.data();
   const auto allocate_output = [&](int i, void** memory) {
@@ -351,19 +372,22 @@ bool NativeGraph::run(Bindings& bindings, std::vector<PyRef>& outputs) {
     throw RunInPython{};
   }
   if (any_stale_ && !make_stale_views(bindings, outputs)) return false;
-  if (!execute_and_note_writes(call, bindings, fresh, allocate_output, &failure)) {
-    if (failure == CallFailure::kBeforeWrites) note_stale_calls();
-    if (!is_repeatable(failure)) return false;
-    RunInPython rerun{take_error_text(), failure == CallFailure::kUnexpectedNumber};
-    restore_generators(may_draw_twice_, generators);
-    throw rerun;
-  }
+  if (!execute_and_note_writes(call, bindings, fresh, allocate_output, &failure))
+    return fail(failure, generators);
   if (make_outputs(bindings, overwritten, fresh, data, outputs)) return true;
   // A history that PyTorch refuses to read.
   if (writes_ || draws_ || read_histories_.empty() || !PyErr_ExceptionMatches(PyExc_RuntimeError))
     return false;
   PyErr_Clear();
   throw RunInPython{};
+}
+
+bool NativeGraph::fail(CallFailure failure, const std::vector<PyRef>& generators) {
+  if (failure == CallFailure::kBeforeWrites) note_stale_calls();
+  if (!is_repeatable(failure)) return false;
+  RunInPython rerun{take_error_text(), failure == CallFailure::kUnexpectedNumber};
+  restore_generators(may_draw_twice_, generators);
+  throw rerun;
 }
 
 // PyTorch refuses to read the history of some views whose storage was written to.
@@ -395,7 +419,7 @@ bool NativeGraph::make_outputs(const Bindings& bindings, const std::vector<PyRef
   std::optional<WithGradMode> history;
   if (any_history_ && history.emplace().failed()) return false;
   if (training_ && !attach_history(bindings, overwritten, fresh)) return false;
-  if (!plain_) outputs.resize(outputs_.size());
+  if (!in_order_) outputs.resize(outputs_.size());
   const auto is_on_another = [&](size_t i) {
     const OutputAlias::Kind kind = outputs_[i].kind;
     return (kind == OutputAlias::kViewOfInput || kind == OutputAlias::kViewOfOutput) &&
@@ -403,7 +427,7 @@ bool NativeGraph::make_outputs(const Bindings& bindings, const std::vector<PyRef
            forms_[i] == OutputForm::kTorchTensor;
   };
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (((plain_ || any_stale_) && outputs[i]) || is_on_another(i)) continue;
+    if (((in_order_ || any_stale_) && outputs[i]) || is_on_another(i)) continue;
     outputs[i] = make_output(i, bindings, fresh, data);
     if (!outputs[i] && forms_[i] != OutputForm::kUnused) return false;
   }

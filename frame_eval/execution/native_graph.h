@@ -37,6 +37,10 @@ class NativeGraph : public CompiledGraph {
   bool allocate(size_t i, const int64_t* symbols, PyRef& fresh, void** data, ScalarCell* cell) const;
   bool execute_and_note_writes(runtime::Call& call, const Bindings& bindings, std::vector<PyRef>& fresh,
                                const AllocateOutput& allocate, CallFailure* failure) const;
+  bool run_any(Bindings& bindings, std::vector<PyRef>& outputs);
+  bool run_plain(Bindings& bindings, std::vector<PyRef>& outputs);
+  // Always false, with the error that is set; or throws RunInPython, where plain Python is to run the call.
+  bool fail(CallFailure failure, const std::vector<PyRef>& generators);
   bool is_repeatable(CallFailure failure) const;
   std::vector<PyRef> copies_of_overwritten(const Bindings& bindings) const;
   bool attach_history(const Bindings& bindings, const std::vector<PyRef>& overwritten,
@@ -70,7 +74,9 @@ class NativeGraph : public CompiledGraph {
   std::vector<int> written_;                     // torch tensors whose count of writes moves on
   std::vector<runtime::Device> may_draw_twice_;  // where Python runs the call again, after numbers were drawn
   std::vector<std::shared_ptr<symbolic::LibraryCall>> library_calls_;
-  bool plain_ = true;  // every output is fresh, in order: the common case
+  bool in_order_ = true;  // every output is fresh, in order
+  bool is_plain_ =
+      false;  // besides: arrays or tensors, and nothing is written, drawn, read back or differentiated
   bool allocates_late_ = false;
   bool mixes_arrays_ = false;  // inputs or results are arrays
 };

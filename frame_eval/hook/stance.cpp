@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "frame_eval/hook/config.h"
+#include "frame_eval/hook/frame.h"
 #include "symbolic/interop/py_ref.h"
 
 namespace cdynamo::frame_eval {
@@ -46,8 +47,11 @@ Stance torch_stance() {
   static PyObject* const key = name("_stance");
   static PyObject* seen = nullptr;  // owned
   static Stance stance = Stance::kDefault;
+  static uint64_t seen_version = 0;
   PyObject* dict = torch_namespace();
   if (!dict) return Stance::kDefault;
+  const uint64_t version = cdynamo_dict_version(dict);
+  if (version == seen_version && version) return stance;
   PyObject* now = PyDict_GetItemWithError(dict, key);
   if (!now) {
     PyErr_Clear();
@@ -59,6 +63,7 @@ Stance torch_stance() {
     seen = Py_NewRef(now);
     Py_XDECREF(before);
   }
+  seen_version = version;
   return stance;
 }
 
