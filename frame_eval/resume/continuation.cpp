@@ -50,7 +50,9 @@ class FrameMaker {
   std::vector<int> arguments_;  // indices in the values
   std::vector<int> callee_;     // and of a function and its arguments
   int globals_ = -1;            // index in the values; -1: the root's
-  int first_argument_;  // the first of the arguments is what this one of the cells holds; -1: it is not
+  // The first of the arguments is the original's: what this one of the cells holds, or this one of the values.
+  bool passes_first_ = false;
+  int first_cell_ = -1, first_value_ = -1;
   std::vector<Cell> cells_;
   size_t num_own_cells_ = 0;  // the first of them: parameters
 };
@@ -106,10 +108,12 @@ FrameMaker::FrameMaker(const symbolic::CaptureResult& capture, size_t index, siz
       locals.emplace_back(slot, at);
   }
   if (!is_root) globals_ = value;
-  first_argument_ = original.first_argument;
+  passes_first_ = original.passes_first;
+  first_cell_ = original.first_argument;
   num_own_cells_ = original.num_own_cells;
   std::sort(locals.begin(), locals.end());
   for (auto [slot, at] : locals) {
+    if (original.passes_first && slot == 0) first_value_ = at;
     entry.locals.push_back(slot);
     arguments_.push_back(at);
   }
@@ -141,8 +145,10 @@ WaitingFrame FrameMaker::make(PyObject* globals, PyObject* closure, std::vector<
   if (globals_ >= 0) globals = values[globals_].get();
   WaitingFrame frame{make_function(code_.get(), globals, free.data(), static_cast<Py_ssize_t>(free.size())),
                      {}};
-  if (first_argument_ >= 0) {
-    PyObject* first = PyCell_GET(cells[first_argument_].get());
+  if (passes_first_) {
+    PyObject* first = first_cell_ >= 0    ? PyCell_GET(cells[first_cell_].get())
+                      : first_value_ >= 0 ? values[first_value_].get()
+                                          : nullptr;
     frame.arguments.push_back(Py_NewRef(first ? first : Py_None));
   }
   for (size_t i = 0; i < num_own_cells_; ++i) frame.arguments.push_back(Py_NewRef(cells[i].get()));

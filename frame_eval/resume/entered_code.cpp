@@ -72,7 +72,8 @@ std::shared_ptr<OriginalCode> read_original(PyCodeObject* code) {
   const std::vector<std::string> globals = string_tuple(attribute(object, "co_names").get());
   original->names_super = std::find(globals.begin(), globals.end(), "super") != globals.end();
   const auto first = std::find(original->cells.begin(), original->cells.end(), 0);
-  if (original->names_super && code->co_argcount > 0 && first != original->cells.end())
+  original->passes_first = original->names_super && code->co_argcount > 0 && original->num_own_cells > 0;
+  if (original->passes_first && first != original->cells.end())
     original->first_argument = static_cast<int>(first - original->cells.begin());
   return original;
 }
@@ -98,7 +99,7 @@ EnteredLayout lay_out(const OriginalCode& original, const EntryPoint& entry, int
     layout.slot[slot] = static_cast<int>(layout.varnames.size());
     layout.varnames.push_back(original.names[slot]);
   };
-  if (original.first_argument >= 0) layout.varnames.push_back(".first");
+  if (original.passes_first) layout.varnames.push_back(".first");
   for (int i = 0; i < original.num_own_cells; ++i) {
     add(original.cells[i]);
     layout.cellvars.push_back(layout.varnames.back());
@@ -265,7 +266,8 @@ std::vector<int> locals_after(const OriginalCode& original, const EntryPoint& en
   // What a comprehension puts back may be nothing (LOAD_FAST_AND_CLEAR).
   const bool stores =
       instruction.op == Op::STORE_FAST && !entry.empty_slots.back() && !original.is_cell(instruction.arg);
-  if (instruction.op == Op::DELETE_FAST || (instruction.op == Op::STORE_FAST && !stores))
+  if (instruction.op == Op::DELETE_FAST || instruction.op == Op::LOAD_FAST_AND_CLEAR ||
+      (instruction.op == Op::STORE_FAST && !stores))
     std::erase(locals, instruction.arg);
   if (stores) {
     auto place = std::lower_bound(locals.begin(), locals.end(), instruction.arg);
@@ -316,18 +318,18 @@ void append_stub(Program& program, const OriginalCode& original, const EnteredLa
   code.push_back(symbolic::load_const(std::move(resume)));
   symbolic::append_push_null(code);
   std::vector<int> moved;
-  if (original.first_argument >= 0) moved.push_back(0);
+  if (original.passes_first) moved.push_back(0);
   for (int slot : exit.locals) moved.push_back(layout.slot[slot]);
   for (size_t i = 0; i < exit.empty_slots.size(); ++i)
     if (!exit.empty_slots[i]) moved.push_back(kept[i]);
   const auto own_end = original.cells.begin() + original.num_own_cells;
   for (auto cell = own_end; cell != original.cells.end(); ++cell)
     code.push_back(make(Op::LOAD_CLOSURE, layout.slot[*cell]));
-  if (original.first_argument >= 0) code.push_back(make(Op::LOAD_FAST, 0));
+  if (original.passes_first) code.push_back(make(Op::LOAD_FAST, 0));
   for (auto cell = original.cells.begin(); cell != own_end; ++cell)
     code.push_back(make(Op::LOAD_CLOSURE, layout.slot[*cell]));
   for (int slot : moved)
-    if (original.first_argument < 0 || slot != 0) code.push_back(make(Op::LOAD_FAST, slot));
+    if (!original.passes_first || slot != 0) code.push_back(make(Op::LOAD_FAST, slot));
   // From here on the resumed function alone holds them (ResumePoint empties the list).
   for (int slot : moved) code.push_back(make(Op::DELETE_FAST, slot));
   code.push_back(make(Op::BUILD_LIST, static_cast<int>(original.cells.size() + moved.size())));

@@ -46,10 +46,9 @@ struct OriginalCode {
   int num_plain = 0;               // slots below this are in co_varnames (some may be cells as well)
   std::vector<int> cells;          // slots that are cells, then those that are free variables
   int num_own_cells = 0;           // those that are cells: the function makes them
-  // super() looks for the first argument in the first slot. Where that one is a cell and so no parameter of
-  // entered code, what it holds is passed there besides. Index in `cells`; -1: not needed.
-  bool names_super = false;
-  int first_argument = -1;
+  // super() looks for the first argument in the first slot, which cells have in entered code: there it is passed there besides.
+  bool names_super = false, passes_first = false;
+  int first_argument = -1;  // index in `cells` of the one that holds it; -1: none does
   std::vector<symbolic::Loop> loops;
   std::vector<symbolic::LoopCut> cuts;            // what captures have learnt of them (loop_cuts.h)
   std::map<EntryPoint, PyObject*> resume_points;  // borrowed: each takes itself out when it goes

@@ -193,7 +193,7 @@ std::vector<PyRef> cells_freed_last(const WaitingFrame& frame) {
   std::vector<PyRef> cells;
   if (!origin || origin->instructions.empty()) return cells;
   const OriginalCode& original = *origin->original;
-  size_t argument = original.first_argument >= 0;
+  size_t argument = original.passes_first;
   for (int i = 0; i < original.num_own_cells; ++i, ++argument)
     if (original.cells[i] >= original.num_plain) cells.push_back(PyRef::borrow(frame.arguments.at(argument)));
   return cells;

@@ -126,7 +126,11 @@ bool lossless(DType from, DType to) {
 Value* merge_casts(Builder& b, const Match& m) {
   const DType from = m['x']->type.dtype, middle = m.nodes[1]->results[0]->type.dtype, to = m.type().dtype;
   if (!lossless(from, middle)) return nullptr;
-  return from == to ? m['x'] : b.call1("core.cast", {m['x'], to});
+  if (from == to) return m['x'];
+  Value* merged = b.call1("core.cast", {m['x'], to});
+  // What the later call reads is what the first has made, and not the operand, which the program may write to.
+  merged->node->user_call = m.nodes[1]->user_call;
+  return merged;
 }
 
 // Converted before it is expanded: once for each element that there is.

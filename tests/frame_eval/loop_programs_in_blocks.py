@@ -237,6 +237,16 @@ class CountedSteps(Steps):
         say(read() is self)
         return bound.step(x * 2), super().step(x)
 
+    def with_another_in_a_closure(self, x, n):
+        def read():
+            return n
+
+        x = x * 2
+        for _ in range(read()):
+            say("between")
+            x = super().step(x)
+        return super().step(x) * read()
+
     def of_a_class(cls, x, n):
         x = x * 2
         for _ in range(n):
@@ -253,6 +263,10 @@ def super_in_a_loop(x, n):
 
 def super_with_self_in_a_closure(x, n):
     return CountedSteps().with_self_in_a_closure(x, n)
+
+
+def super_with_another_in_a_closure(x, n):
+    return CountedSteps().with_another_in_a_closure(x, n)
 
 
 def super_of_a_class(x, n):

@@ -61,7 +61,7 @@ EXPRESSIONS = {
         "{I}", "{B}", "{S}", "{L}", "{T}", "{D}", "{O}", "{L}[0]", "{L}[{I}]", "{T}[-1]", "{D}['k']", "{D}.get('k')", "{o}.v", "getattr({o}, 'w', {V})", "{D}.get({S}, {V})", "{F}({V})", "{F}({V}, w={I})",
         "{F}(*{T}[:2])", "apply({F}, {V})", "next({G}({I} % 3), {V})", "({V} if {B} else {V})", "({B} and {V})", "({B} or {V})", "functools.partial({F}, {V})()", "frozenset([{I}, {I}])", "slice({I}, None)", "range({I})",
         "Record({I}).add({V})", "{1, 2} & {{I}, 1}", "{Z}", "next({z}, {V})", "next({Z})", "sorted({{I}, {I}})", "Color(({I}) % 3)", "[*{V}]", "{V}[0]", "len({V})", "{I} / {I}", "{I} ** 2 / 4", "1.5 * {I}", "complex({I}, 1)", "b'ab'[{I}:]", "(lambda *a, **k: (a, k))({V}, q={V})",
-        "next(v for v in {L} if {B})", "max({L}, key=str)", "contextlib.nullcontext({V}).__enter__()", "operator.attrgetter('v')({o})", "fails({V})", "type({V})",
+        "next(v for v in {L} if {B})", "max({L}, key=str)", "contextlib.nullcontext({V}).__enter__()", "operator.attrgetter('v')({o})", "fails({V})", "(type({V}),)",
         "{D}.copy().popitem()", "{L}.index({V})", "{L}.count({V})", "sorted({1, {I}} ^ {{I}, 2})", "types.SimpleNamespace(v={V})", "vars(types.SimpleNamespace(v={V}, w={I}))", "id({o}) == id({o})", "{D}.pop({V}, {V})", "collections.Counter({S})",
         "set({T}).symmetric_difference({L})", "collections.Counter({S}).__getitem__({S})", "{S}.join(map(str, {L}))", "dict.fromkeys({T}, {V})", "collections.deque({L}, 3)",
     ],

@@ -389,3 +389,21 @@ def test_an_updated_parameter_has_its_gradient_whatever_mode_the_call_is_made_in
     else:
         for gradient, expected in zip(found, wanted):
             torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize(
+    "convert", [lambda x: x.long(), lambda x: x.float(), lambda x: x.float().double(), lambda x: x.sum(-1).sum(0), lambda x: x[:1].long()]
+)  # fmt: skip
+@pytest.mark.parametrize("size", [(), (3,)])
+def test_an_operand_that_was_converted_may_be_written_to(convert, size):
+    w = leaf(3)
+
+    def step(x):
+        result = convert(x if x.ndim else x[None]) * w
+        cdynamo.graph_break()
+        x.logical_not_()
+        return result.sum()
+
+    x = torch.ones(size, dtype=torch.bool)
+    wanted = torch.autograd.grad(step(x.clone()), w)
+    torch.testing.assert_close(torch.autograd.grad(cdynamo.optimize(step)(x), w), wanted)

@@ -56,7 +56,12 @@ def statement(choose):
 def program(seed):
     choose = random.Random(seed)
     body = [statement(choose) for _ in range(choose.choice([2, 4, 8]))]
-    lines = ["def f(x, s, log):", "    t = {1}", *(f"    {line}" for line in body), "    return x + 1, s, t, frozenset(t)"]
+    lines = [
+        "def f(x, s, log):",
+        "    t = {1}",
+        *(f"    {line}" for line in body),
+        "    return x + 1, s, t, frozenset(t)",
+    ]
     names = {}
     exec("\n".join(lines), names)
     return names["f"], elements(choose, choose.choice([0, 2, 5, 9, 20])), "\n".join(lines)
