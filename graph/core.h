@@ -63,6 +63,7 @@
 // Reductions over `dims` (sorted, >= 0), which disappear; accumulated in the compute type
 //
 //   core.sum, core.prod, core.amax, core.amin, core.any, core.all (Tensor self, int[] dims)
+//   core.shared_max, core.shared_min (Tensor self, int[] dims)  all dims; as amax and amin, but for gradients that are not finite
 //   core.max, core.min (Tensor self, int[] dims)            as amax and amin; the gradient goes to one element
 //   core.argmax, core.argmin (Tensor self, int[] dims)      one dim, or all (index in row-major order); int64
 //

@@ -91,12 +91,22 @@ Tensor restore(Derivative& d, Tensor x) {
   return expand(reshape(x, sizes), d.operand(0).sizes());
 }
 
-// Elements that are the extreme value share the gradient evenly, as torch.amax does.
+// Elements that are the extreme value share the gradient evenly, as torch.amax does. Where it is not finite no other has 0.
 void extreme_derivative(Derivative& d) {
   Dims dims = d.args.constants("dims");
   Tensor hit = cast(eq(d.operand(0), restore(d, d.result())), d.operand(0).dtype());
   Tensor count = restore(d, sum(hit, dims));
   d.set(0, restore(d, d.grad()) * hit / count);
+}
+
+// As x.max() does: what is not a number is the extreme value, too, and on the CPU the others have 0 whatever the gradient is.
+void shared_extreme_derivative(Derivative& d) {
+  const Tensor x = d.operand(0);
+  Tensor hit = logical_or(eq(x, restore(d, d.result())), ne(x, x));
+  Tensor count = restore(d, sum(cast(hit, x.dtype()), d.args.constants("dims")));
+  Tensor share = restore(d, d.grad()) / count;
+  const bool is_on_cpu = x.type().device.type == runtime::DeviceType::kCPU;
+  d.set(0, is_on_cpu ? where(hit, share, 0.0) : cast(hit, x.dtype()) * share);
 }
 
 Dims inverse(const Dims& order) {
@@ -199,6 +209,10 @@ std::vector<OpDef> core_reduction_ops() {
                 extreme_derivative),
       reduction("core.amin", "core.amin(Tensor self, int[] dims) -> Tensor", kLeast, kEagerLeast,
                 extreme_derivative),
+      reduction("core.shared_max", "core.shared_max(Tensor self, int[] dims) -> Tensor", kGreatest,
+                "self.max() if dims else self", shared_extreme_derivative),
+      reduction("core.shared_min", "core.shared_min(Tensor self, int[] dims) -> Tensor", kLeast,
+                "self.min() if dims else self", shared_extreme_derivative),
       reduction("core.max", "core.max(Tensor self, int[] dims) -> Tensor", kGreatest, kEagerGreatest,
                 CDYNAMO_DERIVATIVE(selected_derivative(d, "core.argmax"))),
       reduction("core.min", "core.min(Tensor self, int[] dims) -> Tensor", kLeast, kEagerLeast,

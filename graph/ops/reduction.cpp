@@ -138,13 +138,13 @@ std::vector<Value*> max_body(Builder& b, const Args& args) {
   Tensor self = self_of(b, args);
   if (args.schema().find("other") >= 0)
     return forward(b, largest ? "maximum" : "minimum", {self.value, args["other"]});
-  auto extreme = largest ? amax : amin;
   if (args.schema().find("dim") < 0) {
     if (b.sym().guard_eq(self.type().numel(), 0, "max"))
       runtime_error(
           "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
           "with the 'dim' argument.");
-    return one(extreme(self, wrap_dims({}, self.rank()), false));
+    return one(
+        reduce(largest ? "core.shared_max" : "core.shared_min", self, wrap_dims({}, self.rank()), false));
   }
   int64_t dim = wrap_dim(args.constant("dim"), self.rank());
   bool keepdim = keepdim_of(args);

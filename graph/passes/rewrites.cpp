@@ -305,6 +305,8 @@ constexpr Rewrite kViews[] = {
     {"core.concat()", nullptr, nullptr, concat_of_one},
     {"core.amax(x)", nullptr, same_dtype, reduce_one_element},
     {"core.amin(x)", nullptr, same_dtype, reduce_one_element},
+    {"core.shared_max(x)", nullptr, same_dtype, reduce_one_element},
+    {"core.shared_min(x)", nullptr, same_dtype, reduce_one_element},
     {"core.max(x)", nullptr, same_dtype, reduce_one_element},
     {"core.min(x)", nullptr, same_dtype, reduce_one_element},
 };
