@@ -80,8 +80,8 @@ class Description:
         elif isinstance(x, dict):
             parts = [(self.of(k), self.of(v)) for k, v in x.items()]
         elif isinstance(x, (set, frozenset)):
-            # Where tensors lie in memory says in what order they come.
-            parts = sorted(str(self.of(item)) for item in sorted(x, key=lambda item: str(Description().whole(item))))
+            # Each alone: where tensors lie in memory says in what order they come.
+            parts = sorted(str(Description().whole(item)) for item in x)
         elif isinstance(x, BaseException):
             return [self.of(item) for item in x.args]
         elif isinstance(x, int):  # a class made from it
