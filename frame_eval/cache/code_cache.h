@@ -54,6 +54,26 @@ class CodeCache {
   void clear();
   void retire();  // hands all entries to the pool: the owner is gone
 
+  // A call of the cache that runs: it may be given up meanwhile.
+  class Running {
+   public:
+    explicit Running(CodeCache& cache) : cache_(cache) { ++cache.num_running_; }
+    ~Running() {
+      if (--cache_.num_running_ == 0 && cache_.itself_) {
+        const std::shared_ptr<CodeCache> last = std::move(cache_.itself_);
+      }
+    }
+    Running(const Running&) = delete;
+
+   private:
+    CodeCache& cache_;
+  };
+  // Drops it, once no call of it runs. Dropping entries may run Python code.
+  static void give_up(std::shared_ptr<CodeCache> cache) {
+    if (CodeCache* running = cache && cache->num_running_ > 0 ? cache.get() : nullptr)
+      running->itself_ = std::move(cache);
+  }
+
  private:
   std::optional<Outcome> instead_of_compiling(CallSignature& signature);
   void give_up_reading(CallSignature& signature, const std::shared_ptr<Entry>& entry);
@@ -87,6 +107,8 @@ class CodeCache {
   bool is_root_, has_receiver_;
   std::shared_ptr<EntryPool> pool_;
   std::vector<std::unique_ptr<CallSignature>> signatures_;
+  int num_running_ = 0;
+  std::shared_ptr<CodeCache> itself_;  // given up while it runs
 };
 
 }  // namespace cdynamo::frame_eval

@@ -90,16 +90,19 @@ CodeCache& Owner::find(PyCodeObject* code, PyObject* receiver, bool is_root, PyR
 Owner::Receiver* Owner::find_own(Caches& caches, PyCodeObject* code, PyObject* receiver, bool is_root) {
   const auto known = caches.receivers.find(receiver);
   if (known != caches.receivers.end() && is_alive(known->second.weak_reference)) return &known->second;
+  // Dropping one may run Python code that comes here: it finds the map whole.
+  std::vector<std::shared_ptr<CodeCache>> dropped;
   if (known != caches.receivers.end()) {
-    give_up(std::move(known->second.cache));
+    dropped.push_back(std::move(known->second.cache));
     caches.receivers.erase(known);
   } else if (caches.receivers.size() >= kMostReceivers) {
     std::erase_if(caches.receivers, [&](auto& item) {
       const bool is_dead = !is_alive(item.second.weak_reference);
-      if (is_dead) give_up(std::move(item.second.cache));
+      if (is_dead) dropped.push_back(std::move(item.second.cache));
       return is_dead;
     });
   }
+  for (std::shared_ptr<CodeCache>& cache : dropped) CodeCache::give_up(std::move(cache));
   if (caches.receivers.size() >= kMostReceivers || caches.entries_of_receivers >= kMostReceivers)
     return nullptr;
   PyRef reference = PyRef::steal(PyWeakref_NewRef(receiver, nullptr));
@@ -154,23 +157,11 @@ void Owner::forget(PyCodeObject* code) {
     last_reference_ = PyRef();
     last_ = nullptr;
   }
-  const auto known = caches_.extract(code);  // destroyed when the map is whole again
+  const auto known = caches_.extract(code);  // given up when the map is whole again
   if (!known) return;
   // The code of a function may be replaced while a call of it runs.
-  const Call call(*this);
-  give_up(std::move(known.mapped()->common));
-  for (auto& [object, receiver] : known.mapped()->receivers) give_up(std::move(receiver.cache));
-}
-
-void Owner::give_up(std::shared_ptr<CodeCache> cache) {
-  if (cache) given_up_.push_back(std::move(cache));
-}
-
-// Dropping entries may run Python code that comes here.
-void Owner::drop_given_up() {
-  while (num_calls_ == 0 && !given_up_.empty()) {
-    const auto dropped = std::exchange(given_up_, {});
-  }
+  CodeCache::give_up(std::move(known.mapped()->common));
+  for (auto& [object, receiver] : known.mapped()->receivers) CodeCache::give_up(std::move(receiver.cache));
 }
 
 void reset_all_caches() {

@@ -30,21 +30,7 @@ class Owner : public std::enable_shared_from_this<Owner> {
   const ConfigPtr& config() const { return config_; }
   const std::string& name() const { return name_; }
 
-  // While one is there, caches that are given up stay: one may be running.
-  class Call {
-   public:
-    explicit Call(Owner& owner) : owner_(owner) { ++owner.num_calls_; }
-    ~Call() {
-      if (--owner_.num_calls_ == 0 && !owner_.given_up_.empty()) owner_.drop_given_up();
-    }
-    Call(const Call&) = delete;
-
-   private:
-    Owner& owner_;
-  };
-
-  // The cache for a call of `code` with these arguments, for as long as a Call lasts. `is_root`: it is what was optimized that is
-  // called.
+  // The cache for a call of `code` with these arguments: CodeCache::Running holds it. `is_root`: it is what was optimized that is called.
   CodeCache& cache(PyCodeObject* code, PyObject* const* args, Py_ssize_t count, bool is_root);
 
   // True once for each place: an inlined call that breaks its caller's graph breaks its own as well, when Python
@@ -71,8 +57,6 @@ class Owner : public std::enable_shared_from_this<Owner> {
   CodeCache& find(PyCodeObject* code, PyObject* receiver, bool is_root, PyRef* reference);
   Receiver* find_own(Caches& caches, PyCodeObject* code, PyObject* receiver, bool is_root);
   std::vector<std::shared_ptr<CodeCache>> all_caches() const;
-  void give_up(std::shared_ptr<CodeCache> cache);
-  void drop_given_up();
 
   ConfigPtr config_;
   std::string name_;
@@ -83,8 +67,6 @@ class Owner : public std::enable_shared_from_this<Owner> {
   PyObject* last_receiver_ = nullptr;  // compared only
   PyRef last_reference_;               // weak, to a receiver with a cache of its own
   CodeCache* last_ = nullptr;
-  int num_calls_ = 0;
-  std::vector<std::shared_ptr<CodeCache>> given_up_;
 };
 
 // Drops every entry of every owner.

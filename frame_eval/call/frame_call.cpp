@@ -23,8 +23,8 @@ bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code
   PyRef value;
   Outcome outcome = Outcome::kSkipFrame;
   try {
-    const Owner::Call call(*owner);
     CodeCache& cache = owner->cache(code, slots, count, false);
+    const CodeCache::Running running(cache);
     outcome = cache.call(roots, count, nullptr, true, {slots, count}, value);
     value = finish_resumptions(std::move(value), owner);
   } catch (const symbolic::PythonError&) {

@@ -39,8 +39,8 @@ PyObject* call_once(PyObject* function, const OwnerPtr& owner, PyObject* const* 
   Outcome outcome = Outcome::kSkipFrame;
   try {
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-    const Owner::Call call(*owner);
     CodeCache& cache = owner->cache(code, args, num_positional, is_root);
+    const CodeCache::Running running(cache);
     const symbolic::Roots roots = roots_of(function, args, num_arguments);
     outcome = cache.call(roots, num_positional, kwnames, false, owned, result);
   } catch (const symbolic::PythonError&) {

@@ -77,6 +77,8 @@ DictValue::Entry* DictValue::touch(Executor& ex, const PyRef& hash_key, const Va
   if (stand_in) complete(ex);
   Entry* entry = find(hash_key.get());
   if (!entry && object_ && !complete_) {
+    if (runs_code_when_it_dies(hash_key.get()))
+      break_graph("CD0221", "what is looked up in a dict");  // the guard would hold it
     // An instance that is a key is this one: the entry's source names it.
     if (dynamic_cast<UserObjectValue*>(key.get()) && key->source &&
         key->source->kind != SourceKind::kConstant)

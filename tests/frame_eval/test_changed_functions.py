@@ -1,5 +1,7 @@
 """A function or class that changes after it was compiled with is seen, however it was found."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -279,3 +281,24 @@ def test_a_class_whose_namespace_has_keys_of_its_own():
         return [result.tolist() for result in compile(scale)(X)], compared
 
     assert run(cdynamo.optimize) == run(lambda function: function)
+
+
+REPLACED_WITHIN = """
+def function(x):
+    x = x + 1
+    change()
+    return x * 2
+
+def change():
+    function.__code__ = other.__code__
+    gc.collect()
+"""
+
+
+def test_code_that_is_replaced_while_a_call_of_it_runs():
+    space = {"other": other, "gc": gc}
+    exec(REPLACED_WITHIN, space)
+    space["change"] = cdynamo.disable(space["change"])
+    compiled = cdynamo.optimize(space["function"])
+    np.testing.assert_array_equal(compiled(X), (X + 1) * 2)
+    np.testing.assert_array_equal(compiled(X), other(X))

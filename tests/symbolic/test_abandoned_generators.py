@@ -186,3 +186,28 @@ def test_what_a_local_that_is_not_read_again_holds_lives_as_long(holds):
         return x * 2
 
     agree(program, True)
+
+
+def test_a_generator_that_is_looked_up_as_a_key():
+    """What guards the keys of the dict does not keep it."""
+
+    def f(x, known, log):
+        def make():
+            try:
+                yield 1
+                yield 2
+            finally:
+                log.append("closed")
+
+        for _ in range(3):
+            generator = make()
+            next(generator)
+            log.append(known.pop(getattr(log, "missing", generator), "unknown"))
+            log.append(generator.send(None))
+        return x + 1
+
+    logs = []
+    for function in (f, cdynamo.optimize(f)):
+        logs.append([])
+        function(np.ones(2), {"k": 1}, logs[-1])
+    assert logs[0] == logs[1]
