@@ -75,8 +75,8 @@ class NativeGraph : public CompiledGraph {
   std::vector<runtime::Device> may_draw_twice_;  // where Python runs the call again, after numbers were drawn
   std::vector<std::shared_ptr<symbolic::LibraryCall>> library_calls_;
   bool in_order_ = true;  // every output is fresh, in order
-  bool is_plain_ =
-      false;  // besides: arrays or tensors, and nothing is written, drawn, read back or differentiated
+  // Besides: all are arrays or tensors, and nothing is written, drawn, read back or differentiated.
+  bool is_plain_ = false;
   bool allocates_late_ = false;
   bool mixes_arrays_ = false;  // inputs or results are arrays
 };

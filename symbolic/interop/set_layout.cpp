@@ -94,6 +94,11 @@ PyObject* laid_out_set(const SetLayout& layout, PyObject* elements, PyTypeObject
   return set.release();
 }
 
+PyObject* copy_as_laid_out(PyObject* set, PyTypeObject* type) {
+  const PyRef elements = PyRef::steal(elements_of(set));
+  return elements ? laid_out_set(layout_of(set), elements.get(), type) : nullptr;
+}
+
 void swap_contents(PyObject* set, PyObject* other) {
   PySetObject *a = fields(set), *b = fields(other);
   const bool a_is_small = a->table == a->smalltable, b_is_small = b->table == b->smalltable;

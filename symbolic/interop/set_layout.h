@@ -12,12 +12,10 @@ struct SetLayout {
   struct Element {
     Py_ssize_t place;
     Py_hash_t hash;
-    bool operator==(const Element&) const = default;
   };
   Py_ssize_t slots = 0, finger = 0;
   std::vector<Element> elements;      // in the order of iteration
   std::vector<Py_ssize_t> discarded;  // places that are taken by nothing
-  bool operator==(const SetLayout&) const = default;
 };
 
 // Two sets of as many elements, of which those in the same place are the same.
@@ -31,6 +29,8 @@ PyObject* elements_of(PyObject* set);
 // A new set or frozenset with these elements, a list or tuple, in these places. Where the hash of one is another than the layout's
 // they are added one by one. Null with an exception where hashing or comparing raises.
 PyObject* laid_out_set(const SetLayout& layout, PyObject* elements, PyTypeObject* type);
+
+PyObject* copy_as_laid_out(PyObject* set, PyTypeObject* type);  // its elements in their places
 
 void swap_contents(PyObject* set, PyObject* other);  // of two sets, as they are laid out
 

@@ -186,8 +186,7 @@ void SetValue::add_to(KeyedValues& values) const {
 void SetValue::rely_on_order(Executor& ex) {
   if (!object_ || std::exchange(order_is_guarded_, true)) return;
   if (source->kind == SourceKind::kConstant && frozen()) return;
-  PyRef elements = checked(elements_of(object_.get()));
-  PyRef copy = checked(laid_out_set(layout_of(object_.get()), elements.get(), &PySet_Type));
+  PyRef copy = checked(copy_as_laid_out(object_.get(), &PySet_Type));
   add_guard(ex, GuardKind::kSetLayout, source, copy.get());
 }
 
@@ -211,10 +210,7 @@ std::vector<ValuePtr> SetValue::inserted_items() const {
   return items;
 }
 
-PyRef SetValue::copy_of_keys() const {
-  PyRef keys = checked(elements_of(mirror_.get()));
-  return checked(laid_out_set(layout_of(mirror_.get()), keys.get(), type_));
-}
+PyRef SetValue::copy_of_keys() const { return checked(copy_as_laid_out(mirror_.get(), type_)); }
 
 std::optional<PyRef> SetValue::as_constant() const {
   if (!frozen()) return std::nullopt;
@@ -301,8 +297,8 @@ ValuePtr update(Executor& ex, const ValuePtr& self, const CallArgs& args) {
         set.discard(ex, item);
     }
     // Then a table of which much is discarded is made smaller.
-    const ValuePtr nothing = new_tuple({});
-    if (nb_op == kNbSubtract) update_with(ex, nb_op, set, {&nothing, 1});
+    if (const ValuePtr nothing = nb_op == kNbSubtract ? new_tuple({}) : nullptr)
+      update_with(ex, nb_op, set, {&nothing, 1});
   }
   return ex.none();
 }
@@ -438,24 +434,16 @@ RecipePtr SetValue::recipe(Executor& ex) {
   return first_recipe(recipe_, contents_recipe(ex, frozen() ? RecipeKind::kFrozenSet : RecipeKind::kSet));
 }
 
-bool SetValue::has_order_of(PyObject* keys) const {
-  PyRef mine = checked(elements_of(mirror_.get())), theirs = checked(elements_of(keys));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(mine.get()); ++i)
-    if (PyList_GET_ITEM(mine.get(), i) != PyList_GET_ITEM(theirs.get(), i)) return false;
-  return true;
-}
-
 // A new set with these elements: added one by one where that makes this table, or put where they lie in it.
 RecipePtr SetValue::contents_recipe(Executor& ex, RecipeKind kind) {
   rely_on_order(ex);
   const PyRef added = checked(PySet_New(checked(PySequence_List(index_.get())).get()));
-  if (SetLayout layout = layout_of(mirror_.get());
-      layout != layout_of(added.get()) || !has_order_of(added.get())) {
-    RecipePtr recipe = make_recipe(kind, nullptr, recipes_of(ex, items(ex)));
-    recipe->layout = std::make_shared<SetLayout>(std::move(layout));
-    return recipe;
-  }
-  return make_recipe(kind, nullptr, recipes_of(ex, inserted_items()));
+  const auto is_same = [](PyObject* key, PyObject* other) { return key == other; };
+  if (same_layout(mirror_.get(), added.get(), is_same))
+    return make_recipe(kind, nullptr, recipes_of(ex, inserted_items()));
+  RecipePtr recipe = make_recipe(kind, nullptr, recipes_of(ex, items(ex)));
+  recipe->layout = std::make_shared<SetLayout>(layout_of(mirror_.get()));
+  return recipe;
 }
 
 void SetValue::emit_effects(Executor& ex) {

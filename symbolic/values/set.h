@@ -62,7 +62,6 @@ class SetValue final : public SymbolicValue {
   void insert(Executor& ex, const ValuePtr& item);
   void will_change(Executor& ex);
   void follow_mirror(const KeyedValues& values);
-  bool has_order_of(PyObject* keys) const;
   RecipePtr contents_recipe(Executor& ex, RecipeKind kind);
   PyTypeObject* type_;  // set or frozenset
   PyRef object_;        // the live set; null for new ones
