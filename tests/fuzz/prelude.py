@@ -175,6 +175,8 @@ def managed(log, tell=False):
         yield len(log)
     except KeyError as error:
         log.append(("key", len(error.args)))
+        # Since 3.12 contextlib keeps the error in a cycle, and by it the caller's variables until there is a collection.
+        error.__traceback__ = None
     finally:
         log.append("out")
 
