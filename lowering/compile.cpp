@@ -2,6 +2,7 @@
 //
 //   device_of         is it all on one device?              device_parts.cpp
 //   target_of         the device's target                   target.h, cpu/target.cpp
+//   pad_products      matrices for tensor cores             graph/passes/pad_products.cpp
 //   lay_out_channels_last  copies for convolutions        graph/passes/channels_last.cpp
 //   LoweringContext   what is known of the graph            fusion/lowering_context.cpp
 //   fuse              nodes -> steps of kernels and calls   fusion/fusion.cpp, kernel_builder.cpp, element_emitter.cpp
@@ -16,6 +17,7 @@
 #include <set>
 
 #include "graph/passes/channels_last.h"
+#include "graph/passes/pad_products.h"
 #include "lowering/cpu/target.h"
 #include "lowering/device_parts.h"
 #include "lowering/fusion/in_place.h"
@@ -518,9 +520,13 @@ std::unique_ptr<runtime::Executable> compile(const graph::Graph& core, const Com
 
 std::unique_ptr<runtime::Executable> compile_for(const Target& target, const graph::Graph& core,
                                                  const CompileOptions& options, CompileReport* report) {
+  const std::unique_ptr<graph::Graph> padded = graph::pad_products(
+      core, [&](const graph::PaddedProduct& product) { return target.gains_by_padding(product); });
+  const graph::Graph& products = padded ? *padded : core;
   const graph::ChannelsLast channels_last = graph::lay_out_channels_last(
-      core, [&](const graph::Node& node) { return target.gains_by_channels_last(node); });
-  return PlanMaker(target, channels_last.core ? *channels_last.core : core, options, report, channels_last)
+      products, [&](const graph::Node& node) { return target.gains_by_channels_last(node); });
+  return PlanMaker(target, channels_last.core ? *channels_last.core : products, options, report,
+                   channels_last)
       .run();
 }
 

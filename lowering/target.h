@@ -17,6 +17,7 @@
 
 #include "graph/op.h"
 #include "graph/passes.h"
+#include "graph/passes/pad_products.h"
 #include "lowering/loops/loop_ir.h"
 #include "runtime/plan.h"
 
@@ -77,6 +78,8 @@ class Target {
 
   // Whether a convolution, or the gradient of its weight, is faster in channels-last memory (graph/passes/channels_last.h).
   virtual bool gains_by_channels_last(const graph::Node& /*convolution*/) const { return false; }
+  // Whether a product is faster of operands that are padded first (graph/passes/pad_products.h).
+  virtual bool gains_by_padding(const graph::PaddedProduct& /*product*/) const { return false; }
   // Whether attention that is written out by hand is faster as one call of the framework's.
   virtual bool gains_by_attention(const graph::AttentionShape&) const { return false; }
 

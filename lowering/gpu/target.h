@@ -13,6 +13,7 @@ class GpuTarget : public Target {
   const char* obstacle(const Kernel& kernel, const graph::SymContext& context) const override;
   const char* fusion_obstacle(const Kernel& kernel, const graph::SymContext& context) const override;
   bool gains_by_channels_last(const graph::Node& convolution) const override;
+  bool gains_by_padding(const graph::PaddedProduct& product) const override;
   ReductionBlocks reduction_blocks(const ReductionShape& shape) const override;
   bool scatters_in_any_order(DType dtype, bool adds) const override;
   std::unique_ptr<CompiledModule> emit(std::span<const Kernel> kernels, const graph::SymContext& context,

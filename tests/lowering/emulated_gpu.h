@@ -315,6 +315,9 @@ class EmulatedGpuTarget : public CpuTarget {
   bool gains_by_channels_last(const graph::Node& convolution) const override {
     return graph::gains_by_channels_last(convolution, true);
   }
+  bool gains_by_padding(const graph::PaddedProduct& product) const override {
+    return runtime::bytes(product.dtype) == 2;
+  }
   ReductionBlocks reduction_blocks(const ReductionShape& shape) const override {
     return gpu::reduction_blocks(shape, architecture_);
   }
