@@ -10,6 +10,7 @@ constexpr int kExpensive = 4;  // operations: more than this is not computed twi
 // Operations that a kernel may compute again: so many, and a part of what it computes once.
 constexpr int kRepeatedAnyway = 32, kRepeatedPart = 4;
 constexpr int64_t kLargestScratch = 1 << 16;  // elements of a row kept in cache
+constexpr double kPaddedAnyway = 1.25;        // what is computed for padding too, of what is computed
 
 }  // namespace
 
@@ -377,6 +378,11 @@ void ElementEmitter::refuse_repetition(const Node& node, const std::vector<Index
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
   const std::vector<Sym>& sizes = node.results[0]->type.sizes;
   if (covers(index, sizes, all, axes_.extents) || covers(index, sizes, axes_.of(false), axes_.extents))
+    return;
+  // Behind a pad: what is computed for nothing is little.
+  const bool is_first = !known_.contains(node.results[0]->id);
+  if (is_first && visits_once(index, axes_.extents) &&
+      context_.hint(product(axes_.extents)) <= context_.hint(product(sizes)) * kPaddedAnyway)
     return;
   throw CannotFuse{"an expensive operator would be repeated"};
 }

@@ -157,8 +157,11 @@ Sym product(const std::vector<Sym>& sizes) {
   return result;
 }
 
-std::optional<MixedRadix> mixed_radix(const Index& index, const Sym& size, const std::vector<Sym>& extents) {
-  if (!is_zero(index.offset)) return std::nullopt;
+namespace {
+
+// The mixed radix form of what is added to the offset, and how many numbers it runs through.
+std::optional<std::pair<MixedRadix, Sym>> radix_of_terms(const Index& index,
+                                                         const std::vector<Sym>& extents) {
   std::vector<IndexTerm> left = index.terms;
   MixedRadix radix;
   Sym stride(1);
@@ -170,8 +173,27 @@ std::optional<MixedRadix> mixed_radix(const Index& index, const Sym& size, const
     stride = stride * extents[next->axis];
     left.erase(next);
   }
-  if (!(stride == size)) return std::nullopt;
-  return radix;
+  return std::pair(std::move(radix), stride);
+}
+
+bool has_repetitions(std::vector<int> axes) {
+  std::sort(axes.begin(), axes.end());
+  return std::adjacent_find(axes.begin(), axes.end()) != axes.end();
+}
+
+// Whether those of `axes` that run at all are among `used`.
+bool uses_all(const std::vector<int>& used, const std::vector<int>& axes, const std::vector<Sym>& extents) {
+  return std::ranges::all_of(
+      axes, [&](int axis) { return is_one(extents[axis]) || std::ranges::find(used, axis) != used.end(); });
+}
+
+}  // namespace
+
+std::optional<MixedRadix> mixed_radix(const Index& index, const Sym& size, const std::vector<Sym>& extents) {
+  if (!is_zero(index.offset)) return std::nullopt;
+  std::optional<std::pair<MixedRadix, Sym>> radix = radix_of_terms(index, extents);
+  if (!radix || !(radix->second == size)) return std::nullopt;
+  return std::move(radix->first);
 }
 
 bool covers(const std::vector<Index>& indices, const std::vector<Sym>& sizes, const std::vector<int>& axes,
@@ -182,12 +204,20 @@ bool covers(const std::vector<Index>& indices, const std::vector<Sym>& sizes, co
     if (!radix) return false;
     used.insert(used.end(), radix->axes.begin(), radix->axes.end());
   }
-  std::sort(used.begin(), used.end());
-  if (std::adjacent_find(used.begin(), used.end()) != used.end()) return false;
-  for (int axis : axes)
-    if (!is_one(extents[axis]) && !std::binary_search(used.begin(), used.end(), axis)) return false;
-  return std::all_of(used.begin(), used.end(),
+  return !has_repetitions(used) && uses_all(used, axes, extents) &&
+         std::all_of(used.begin(), used.end(),
                      [&](int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); });
+}
+
+bool visits_once(const std::vector<Index>& indices, const std::vector<Sym>& extents) {
+  std::vector<int> used, all(extents.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+  for (const Index& index : indices) {
+    const auto radix = radix_of_terms(index, extents);
+    if (!radix) return false;
+    used.insert(used.end(), radix->first.axes.begin(), radix->first.axes.end());
+  }
+  return !has_repetitions(used) && uses_all(used, all, extents);
 }
 
 std::vector<Index> reshape_index(const std::vector<Index>& index, const std::vector<Sym>& sizes,

@@ -48,6 +48,9 @@ std::optional<MixedRadix> mixed_radix(const Index& index, const Sym& size, const
 bool covers(const std::vector<Index>& indices, const std::vector<Sym>& sizes, const std::vector<int>& axes,
             const std::vector<Sym>& extents);
 
+// True where no element is read twice as all axes run; places outside of the tensor may be met.
+bool visits_once(const std::vector<Index>& indices, const std::vector<Sym>& extents);
+
 // What emits the arithmetic of an index that is not affine: gives the register of (index / divisor) %
 // modulus.
 class IndexEmitter {
