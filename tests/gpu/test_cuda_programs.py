@@ -100,6 +100,38 @@ def test_training_is_as_exact_as_eager(dtype):
         assert (of_got - of_exact).norm() <= 1.5 * (of_eager - of_exact).norm() + 1e-7 * of_exact.norm()
 
 
+# cuBLAS has fast kernels for rows that are aligned alone: these products are padded (graph/passes/pad_products).
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("columns", [20_001, 20_002, 20_004])
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_products_whose_rows_end_anywhere(dtype, columns, mode):
+    torch.manual_seed(0)
+    x, weight = randn(2, 512, 256), randn(columns, 256)
+    target = integers(columns, 2, 512)
+
+    def loss_of(x, weight):
+        logits = F.linear(x, weight)
+        return logits, F.cross_entropy(logits.float().flatten(0, 1), target.flatten())
+
+    def run(function, x, weight):
+        x, weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
+        logits, loss = function(x, weight)
+        assert logits.is_contiguous()
+        return logits, loss, *torch.autograd.grad(loss, (x, weight))
+
+    halves = x.to(dtype) / 16, weight.to(dtype)
+    exact = run(loss_of, *(each.double() for each in halves))
+    eager = run(loss_of, *halves)
+    compiled = cdynamo.optimize(loss_of, mode=mode)
+    for _ in range(4):
+        for of_exact, of_eager, of_got in zip(exact, eager, run(compiled, *halves), strict=True):
+            assert (of_got - of_exact).norm() <= 1.5 * (of_eager - of_exact).norm() + 1e-6 * of_exact.norm()
+    with torch.no_grad():
+        logits = compiled(*halves)[0]
+        assert logits.is_contiguous()
+        torch.testing.assert_close(logits, eager[0], rtol=2e-2, atol=2e-2)
+
+
 def perceptron():
     layers = [nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.GELU(), nn.Linear(256, 10)]
     return nn.Sequential(*layers).to(DEVICE)

@@ -1,5 +1,7 @@
 """Half and integer types: what eager computes, with its roundings and its errors."""
 
+import copy
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -310,3 +312,42 @@ def test_a_method_is_of_a_tensor(method):
 
     unbound = getattr(torch.Tensor, method)
     assert outcome(cdynamo.optimize(lambda a, b: unbound(a, b))) == outcome(unbound)
+
+
+class Tied(torch.nn.Module):
+    """The last layer's weight is the embedding; its words are an odd number, for which products are padded on a GPU."""
+
+    def __init__(self, words):
+        super().__init__()
+        self.words = torch.nn.Embedding(words, 24)
+        self.hidden = torch.nn.Linear(24, 13)
+        self.back = torch.nn.Linear(13, 24, bias=False)
+
+    def forward(self, ids, labels):
+        h = self.words(ids)
+        logits = F.linear(h + self.back(F.gelu(self.hidden(h))), self.words.weight)
+        return logits, F.cross_entropy(logits.float().view(-1, logits.shape[-1]), labels.view(-1))
+
+
+@pytest.mark.parametrize("dtype", HALF_TYPES)
+@pytest.mark.parametrize("words", [29, 30, 36])
+def test_products_whose_rows_end_anywhere(dtype, words):
+    torch.manual_seed(0)
+    model = Tied(words)
+    exact = copy.deepcopy(model).double()
+    model = model.to(dtype)
+    compiled = cdynamo.optimize(model)
+    for rows in (4, 9, 3):
+        ids, labels = torch.randint(0, words, (2, rows, 7)).unbind()
+
+        def run(model, ids=ids, labels=labels):
+            model.zero_grad()
+            logits, loss = model(ids, labels)
+            loss.backward()
+            with torch.no_grad():
+                unhistoried = model(ids, labels)[0]
+            return [logits, unhistoried, loss, *(p.grad for p in model.parameters())]
+
+        for got, want in zip(run(compiled), run(exact), strict=True):
+            assert got.stride() == want.stride()
+            assert (got - want).norm() <= (2e-2 if dtype == torch.bfloat16 else 3e-3) * want.norm()
