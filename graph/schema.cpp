@@ -1,4 +1,5 @@
 // The parser of ATen's schema notation.
+#include <algorithm>
 #include <cctype>
 #include <limits>
 #include <stdexcept>
@@ -17,7 +18,8 @@ class Parser {
     schema.text = std::string(text_);
     // NumPy's entries are "np.sum(...)", ours "core.sum(...)": the prefix belongs to the name.
     schema.name = identifier();
-    bool prefixed = schema.name == "np" || schema.name == "core" || schema.name == "autograd";
+    static constexpr std::string_view kPrefixes[] = {"np", "core", "autograd", "func"};
+    const bool prefixed = std::ranges::find(kPrefixes, schema.name) != std::end(kPrefixes);
     if (accept('.')) (prefixed ? (schema.name += ".") : schema.overload) += identifier();
     if (prefixed && accept('.')) schema.overload = identifier();
     expect('(');

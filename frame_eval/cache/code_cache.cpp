@@ -358,7 +358,8 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
     request.assume_static = owner_.config()->is_static;
     request.dynamic = signature.dynamic;
     request.leaves_loops = !owner_.config()->fullgraph;
-    request.reads_data = owner_.config()->backend == BackendKind::kNative && signature.reads_data;
+    request.is_native = owner_.config()->backend == BackendKind::kNative;
+    request.reads_data = request.is_native && signature.reads_data;
     request.compiles = [](PyCodeObject* code) { return code_verdict(code) == CodeVerdict::kCompile; };
     add_loop_cuts(code_, request);
     constexpr size_t kMaxRefusals = 32;

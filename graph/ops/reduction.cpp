@@ -233,6 +233,7 @@ std::vector<Value*> norm_body(Builder& b, const Args& args) {
   if (args.has("p")) {
     if (const auto* text = std::get_if<std::string>(&args["p"])) {
       if (*text != "fro") throw Unsupported("norm of kind " + *text);
+      if (args.has("dim") && args.constants("dim").size() > 2) throw Unsupported("norm of more than two dims");
     } else {
       p = args.number("p");
     }
@@ -378,7 +379,7 @@ std::vector<OpDef> totals() {
                  "norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
                  "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType "
                  "dtype) -> Tensor",
-                 "norm.names(Tensor self, str p, int[1]? dim=None, bool keepdim=False, ScalarType? "
+                 "norm.names(Tensor self, str p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? "
                  "dtype=None) -> Tensor"},
                 norm_body),
       composite("dist", {"dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"}, dist_body),

@@ -65,7 +65,7 @@ class Functionalizer {
     execute_nodes();
     for (const Storage& storage : storages_)
       if (storage.input >= 0 && storage.version > 0)
-        throw Unsupported("a backward that writes to what it is given");
+        throw Unsupported("a function that writes to what it is given");
     std::vector<Value*> results;
     for (const Value* output : captured_.outputs) results.push_back(read(output));
     return results;

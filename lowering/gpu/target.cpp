@@ -42,7 +42,7 @@ bool GpuTarget::gains_by_channels_last(const graph::Node& convolution) const {
 // Rates of cuBLAS 13 on an H100 (docs/gpu.md): multiplications and additions a second of products whose rows are aligned to 16 bytes,
 // and to fewer.
 bool GpuTarget::gains_by_padding(const graph::PaddedProduct& product) const {
-  constexpr double kBytesASecond = 1.8e12, kLaunch = 4e-6;
+  constexpr double kBytesASecond = 1.8e12, kLaunch = 4e-6, kWorthMemory = 1.5;
   double fast = 650e12, slow = product.row_alignment < 4 ? 115e12 : 235e12;
   if (product.dtype == DType::kF32 && runtime::cuda::products_use_tf32()) {
     fast = 280e12;
@@ -52,7 +52,7 @@ bool GpuTarget::gains_by_padding(const graph::PaddedProduct& product) const {
   }
   const double operations = 2 * product.multiplications;
   return operations / slow - operations / fast >
-         product.copied_bytes / kBytesASecond + product.copies * kLaunch;
+         kWorthMemory * (product.copied_bytes / kBytesASecond + product.copies * kLaunch);
 }
 
 // The framework's memory-efficient attention, which multiplies float32 on tensor cores without TF32's loss (three products for one).

@@ -190,6 +190,8 @@ struct CaptureRequest {
   bool (*compiles)(PyCodeObject* code) = nullptr;
   // Numbers of tensors may be read while the graph runs (symbolic/tensors/data_numbers.h).
   bool reads_data = true;
+  // The graph is compiled by cdynamo, and not handed to a backend in Python.
+  bool is_native = true;
   // Loops that cost much to unroll and gain little are left to Python (symbolic/frames/unrolling.h); not where the program
   // demands one graph.
   bool leaves_loops = true;

@@ -169,7 +169,8 @@ void Executor::guard(Guard guard) {
 void Executor::effect(Effect effect) { state_->result.effects.push_back(std::move(effect)); }
 
 void Executor::mutated(const ValuePtr& value) {
-  if (value->source && isolated_region()) break_graph("CD0419", isolated_region()->what);
+  if (value->source && isolated_region() && !isolated_region()->may_write_objects)
+    break_graph("CD0419", isolated_region()->what);
   if (state_->mutated_set.insert(value.get()).second) state_->mutated.push_back(value);
 }
 

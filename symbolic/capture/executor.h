@@ -64,7 +64,8 @@ class Executor {
     int region = 0;       // Node::region of what it appends
     int first_value = 0;  // the graph's values from here on are its own
     bool pure = false;    // eager runs it later only: what was made outside of it may not be changed either
-    bool may_be_left_out = false;  // eager may not run it at all
+    bool may_be_left_out = false;    // eager may not run it at all
+    bool may_write_objects = false;  // of Python's, from outside of it
   };
   const IsolatedRegion* isolated_region() const;  // the innermost; null: none
   void enter_isolated_region(std::string what, int region, bool pure = false);

@@ -36,6 +36,7 @@ PyRef ArrayValue::hash_key(Executor& ex) {
 RecipePtr ArrayValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
+  refuse_one_example(tensor_capture(ex), value_);
   // Values that stand for one object are one output.
   std::vector<graph::Value*>& outputs = ex.graph().outputs;
   auto found = std::find(outputs.begin(), outputs.end(), value_);

@@ -110,8 +110,18 @@ struct TensorCapture {
   int regions = 0;  // checkpoints that were entered
   std::vector<size_t>
       backward_begins;  // nodes of the graph when a Function's backward was entered, outermost first
+  // torch.vmap, innermost last: what stands for one example of each batched tensor.
+  struct Batch {
+    size_t first_node, end_node;  // of what is computed of one example
+    int first_value;
+    std::vector<graph::Value*> examples;
+  };
+  std::vector<Batch> batches;
+  absl::flat_hash_set<int> of_one_example;  // ids of values that no graph has any more
 };
 TensorCapture& tensor_capture(Executor& ex);
+// Breaks the graph where the value was computed of one example of a batch, and the program has kept it.
+void refuse_one_example(const TensorCapture& capture, const graph::Value* value);
 const graph::Value* base_of(const TensorCapture& capture, const graph::Value* value);
 // A view that was made under no_grad, of what requires grad: for PyTorch it is a leaf of its own.
 bool is_another_leaf(const TensorCapture& capture, const graph::Value* value);

@@ -177,8 +177,24 @@ bool is_another_leaf(const TensorCapture& capture, const graph::Value* value) {
   return value->requires_grad && capture.cut.count(value) && graph::view_history(value).no_grad;
 }
 
+void refuse_one_example(const TensorCapture& capture, const graph::Value* value) {
+  if (capture.of_one_example.contains(value->id))
+    break_graph("CD0404", "torch.vmap of a function that keeps what it computes");
+}
+
+static void refuse_operands_of_one_example(const TensorCapture& capture, const std::vector<Arg>& args) {
+  if (capture.of_one_example.empty()) return;
+  for (const Arg& arg : args) {
+    if (auto* value = std::get_if<graph::Value*>(&arg); value && *value) refuse_one_example(capture, *value);
+    if (auto* values = std::get_if<std::vector<graph::Value*>>(&arg))
+      for (const graph::Value* value : *values)
+        if (value) refuse_one_example(capture, value);
+  }
+}
+
 std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall call, bool in_place) {
   TensorCapture& capture = tensor_capture(ex);
+  refuse_operands_of_one_example(capture, call.args);
   std::vector<Arg> differentiated = call.args;
   if (is_like_another(op)) differentiated.resize(1);
   const bool any_gradient = capture.has_state && any_requires_grad(capture, std::move(differentiated));

@@ -17,9 +17,9 @@ using graph::Value;
 
 class Taker {
  public:
-  Taker(Graph& outer, size_t begin) : outer_(outer) {
-    nodes_.splice(nodes_.begin(), outer.nodes, std::next(outer.nodes.begin(), static_cast<ptrdiff_t>(begin)),
-                  outer.nodes.end());
+  Taker(Graph& outer, size_t begin, size_t end) : outer_(outer) {
+    const auto first = std::next(outer.nodes.begin(), static_cast<ptrdiff_t>(begin));
+    nodes_.splice(nodes_.begin(), outer.nodes, first, std::next(first, static_cast<ptrdiff_t>(end - begin)));
   }
 
   std::shared_ptr<const Graph> make(const std::vector<Value*>& grad_outputs,
@@ -53,7 +53,9 @@ class Taker {
     };
     for (const auto& node : nodes_) {
       if (node->op->family == graph::Family::kLibrary)
-        break_graph("CD0404", "a backward in Python that calls what is not in the operator table");
+        break_graph(
+            "CD0404",
+            "a function that is differentiated or batched and calls what is not in the operator table");
       graph::for_each_operand(*node, [&](Value*& operand) { read(operand); });
       known.insert(node->results.begin(), node->results.end());
     }
@@ -94,7 +96,12 @@ Value* new_grad_output(Graph& graph, const Value* of) {
 }
 
 BackwardGraph take_backward(Graph& outer, size_t begin, const BackwardValues& values, int user_call) {
-  Taker taker(outer, begin);
+  return take_nodes(outer, begin, outer.nodes.size(), values, user_call);
+}
+
+BackwardGraph take_nodes(Graph& outer, size_t begin, size_t end, const BackwardValues& values,
+                         int user_call) {
+  Taker taker(outer, begin, end);
   BackwardGraph taken;
   taken.graph = taker.make(values.grad_outputs, values.results, values.gradients, user_call);
   taken.saved = std::move(taker.saved);

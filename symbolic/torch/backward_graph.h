@@ -23,5 +23,8 @@ struct BackwardValues {
 
 // Takes the nodes from the `begin`-th on out of `outer`. Breaks the graph where they call a library.
 BackwardGraph take_backward(graph::Graph& outer, size_t begin, const BackwardValues& values, int user_call);
+// The same of the nodes [begin, end).
+BackwardGraph take_nodes(graph::Graph& outer, size_t begin, size_t end, const BackwardValues& values,
+                         int user_call);
 
 }  // namespace cdynamo::symbolic

@@ -90,6 +90,7 @@ const Maps* maps() {
   made->add_special(data_rules());
   made->add_special(foreach_functions());
   made->add_special(function_transform_rules());
+  made->add_special(vmap_rules());
   if (!kept) kept = made.release();
   return kept;
 }

@@ -100,6 +100,7 @@ std::vector<ValuePtr> bound(Executor& ex, const CallArgs& args) {
 }
 
 GradCall read_call(Executor& ex, const CallArgs& args) {
+  if (!tensor_capture(ex).batches.empty()) leave_to_engine();
   const std::vector<ValuePtr> given = bound(ex, args);
   GradCall call;
   for (const ValuePtr& item : one_or_many(ex, given[0]))

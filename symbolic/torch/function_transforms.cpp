@@ -74,6 +74,9 @@ ValuePtr level_gradients(Executor& ex, PyObject*, const CallArgs& args) {
 
 // Does it depend on what came in with a history, or on a variable of a level around this one?
 bool has_outer_history(Executor& ex, const Value* value, const std::vector<Value*>& own) {
+  for (const TensorCapture::Batch& batch : tensor_capture(ex).batches)
+    for (const Value* example : batch.examples)
+      if (example->requires_grad && depends_on(ex, value, example)) return true;
   for (const auto& input : tensor_capture(ex).inputs)
     if (input->array->requires_grad() && depends_on(ex, value, input->array->value())) return true;
   for (const auto& node : ex.graph().nodes) {

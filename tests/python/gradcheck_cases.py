@@ -41,6 +41,7 @@ TORCH = {
     "core.logcumsumexp": (lambda x: x.logcumsumexp(1), [(2, 3)]),
     "core.broadcast_tensors": (lambda x, y: _VF.broadcast_tensors([x * x, y * y]), [(2, 3), (3,)]),
     "core.meshgrid": (lambda x, y: _VF.meshgrid([x * x, y * y], indexing="ij"), [(2,), (3,)]),
+    "func.vmap": (lambda x, y: torch.vmap(lambda r: r.sin() * y)(x), [(2, 3), (3,)]),
     "core.sdpa": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), [(1, 1, 3, 2)] * 3),
     "autograd.grad": (
         lambda x: torch.autograd.grad((x.sin() * x).sum(), x, create_graph=True)[0] * x,

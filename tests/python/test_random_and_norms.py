@@ -143,3 +143,34 @@ def test_what_is_drawn_has_a_gradient_of_zeros(function):
         assert out.requires_grad
         (gradient,) = torch.autograd.grad(out.sum(), x)
         assert torch.equal(gradient, torch.zeros(5))
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [
+        lambda x: (x.norm(), x.norm(dim=1), x.norm(dim=(0, 2), keepdim=True), x.norm(dim=-1, dtype=torch.float64)),
+        lambda x: (torch.norm(x, dim=1), torch.norm(x), torch.norm(x, keepdim=True), torch.norm(x, "fro", -1)),
+        lambda x: (x.norm(1), x.norm(2, -1), x.norm(p=3, dim=0, keepdim=True), x.norm(float("inf"), dim=0)),
+        lambda x: F.normalize(x) / x.norm(dim=-1, keepdim=True),
+    ],
+)
+def test_norms_of_tensors(norm):
+    x = torch.randn(4, 3, 2, requires_grad=True)
+    compiled = cdynamo.optimize(norm, fullgraph=True)
+    graphs = cdynamo.counters()["graphs_compiled"]
+    for given in (x, *(torch.randn(n, 3, 2, requires_grad=True) for n in (7, 9))):
+        for got, want in zip(compiled(given), norm(given)):
+            torch.testing.assert_close(got, want)
+            assert got.requires_grad == want.requires_grad
+    assert cdynamo.counters()["graphs_compiled"] - graphs == 2
+    got, want = (torch.autograd.grad(sum(y.double().sum() for y in f(x)), x)[0] for f in (compiled, norm))
+    torch.testing.assert_close(got, want)
+
+
+def test_a_norm_of_too_many_dims_is_an_error():
+    x = torch.randn(2, 3, 4)
+    with pytest.raises(RuntimeError) as eager:
+        x.norm(dim=(0, 1, 2))
+    with pytest.raises(RuntimeError) as compiled:
+        cdynamo.optimize(lambda x: x.norm(dim=(0, 1, 2)))(x)
+    assert str(compiled.value) == str(eager.value)

@@ -1,4 +1,7 @@
-"""Rules of capture that polyfills call by name: what they do is in symbolic/torch. None of them is ever run."""
+"""Rules of capture that polyfills call by name: what they do is in symbolic/torch. None of them is run, but where it
+says so."""
+
+import sys
 
 
 def not_captured(what):
@@ -53,6 +56,40 @@ def level_result(value, grad_mode, variables):
 def level_token():
     """What makes a function that refers to it stay inside of the capture."""
     raise AssertionError
+
+
+def enter_batch():
+    """What is captured until stop_batch() is computed of one example of a batch."""
+    raise AssertionError
+
+
+def example_of(tensor):
+    """One example of the batch that lies along the tensor's first dim."""
+    raise AssertionError
+
+
+def example_like(tensor):
+    """One example of a batch of such tensors, which is made after stop_batch()."""
+    raise AssertionError
+
+
+def stop_batch():
+    raise AssertionError
+
+
+def leave_batch(tensors, outputs, all_vary):
+    """What `outputs`, computed of one example, are for the whole batch; `tensors`: of each example its batch."""
+    raise AssertionError
+
+
+def called_jacrev(func, argnums, *args):
+    """`jacrev_call` as one call of the user's. Where that is left to Python it is eager's."""
+    return sys.modules["torch"].func.jacrev(func, argnums)(*args)
+
+
+def called_jacfwd(func, argnums, *args):
+    """`jacfwd_call`, likewise."""
+    return sys.modules["torch"].func.jacfwd(func, argnums)(*args)
 
 
 def nonzero_columns(tensor):

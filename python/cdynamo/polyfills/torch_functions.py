@@ -3,6 +3,15 @@
 import torch
 
 from cdynamo.polyfills.autograd import checkpoint, function_apply  # noqa: F401
+from cdynamo.polyfills.batching import (  # noqa: F401
+    func_hessian,
+    func_jacfwd,
+    func_jacrev,
+    func_jvp,
+    func_vmap,
+    jacfwd_call,
+    jacrev_call,
+)
 from cdynamo.polyfills.control_flow import associative_scan, conditional, map_steps, scan, selected_by  # noqa: F401
 from cdynamo.polyfills.data_dependent import (  # noqa: F401
     allclose,

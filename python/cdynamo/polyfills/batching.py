@@ -1,0 +1,175 @@
+"""torch.vmap, and torch.func's jvp, jacrev, jacfwd and hessian, which are batches of derivatives."""
+
+import torch
+from torch.utils import _pytree as pytree
+
+from cdynamo.polyfills.function_transforms import _leaves, _map, _seen_outside, _variable
+from cdynamo.polyfills.rules import (
+    called_jacfwd,
+    called_jacrev,
+    enter_batch,
+    example_like,
+    example_of,
+    leave_batch,
+    level_gradients,
+    level_variable,
+    not_captured,
+    stop_batch,
+)
+
+
+def func_vmap(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
+    if chunk_size is not None or not args:
+        not_captured("vmap in chunks, or of nothing")
+    if not isinstance(in_dims, int) and not isinstance(in_dims, (tuple, list)):
+        not_captured("vmap with such in_dims")
+    leaves, spec = pytree.tree_flatten(args)
+    dims = _spread(tuple(in_dims) if isinstance(in_dims, list) else in_dims, args)
+    batches = [None if dim is None else _batch_first(leaf, dim) for leaf, dim in zip(leaves, dims)]
+    tensors = [batch for batch in batches if batch is not None]
+    if not tensors or any(batch.shape[0] != tensors[0].shape[0] for batch in tensors):
+        not_captured("vmap of batches of several sizes, or of none")
+    enter_batch()
+    given = [leaf if batch is None else example_of(batch) for leaf, batch in zip(leaves, batches)]
+    result = func(*pytree.tree_unflatten(given, spec), **kwargs)
+    dims = _spread(out_dims, result)
+    result, out_spec = pytree.tree_flatten(result)
+    if not all(isinstance(leaf, torch.Tensor) for leaf in result):
+        not_captured("vmap of a function that gives something else than tensors")
+    stop_batch()
+    results = leave_batch(tuple(tensors), tuple(result), True)
+    if None in dims:
+        not_captured("vmap with such out_dims")
+    moved = [leaf if dim == 0 else leaf.movedim(0, dim) for leaf, dim in zip(results, dims)]
+    return pytree.tree_unflatten(moved, out_spec)
+
+
+def _spread(dims, tree):
+    """A dim for each leaf of the tree, of one for several or of a structure like the tree's."""
+    if dims is None or isinstance(dims, int):
+        return [dims] * len(pytree.tree_leaves(tree))
+    if type(dims) not in (tuple, list, dict) or type(dims) is not type(tree) or len(dims) != len(tree):
+        not_captured("vmap with in_dims or out_dims of another structure")
+    if type(dims) is dict:
+        if any(key not in tree for key in dims):
+            not_captured("vmap with in_dims or out_dims of another structure")
+        return [dim for key in tree for dim in _spread(dims[key], tree[key])]
+    return [dim for of_item, item in zip(dims, tree) for dim in _spread(of_item, item)]
+
+
+def _batch_first(leaf, dim):
+    if not isinstance(leaf, torch.Tensor) or not isinstance(dim, int) or not -leaf.dim() <= dim < leaf.dim():
+        not_captured("vmap over such a dim")
+    batch = leaf if dim == 0 else leaf.movedim(dim, 0)
+    # What is computed of it is in the order of its memory.
+    within = [size * stride for size, stride in zip(batch.shape[1:], batch.stride()[1:])]
+    if batch.shape[0] == 0 or any(batch.stride(0) < extent for extent in within):
+        not_captured("vmap over a dim that is not the outermost in memory")
+    return batch
+
+
+def _tensor_of(output, what):
+    if not isinstance(output, torch.Tensor) or not output.is_floating_point():
+        not_captured(what)
+    return output
+
+
+# ---- Forward-mode derivatives: the gradients of gradients, which are linear in what those are given.
+
+
+def _push_forward(outputs, variables, tangents):
+    seeds = [level_variable(torch.zeros_like(output)) for output in outputs]
+    gradients = level_gradients(tuple(outputs), tuple(seeds), variables)
+    return level_gradients(gradients, tangents, tuple(seeds))
+
+
+def func_jvp(func, primals, tangents, *, strict=False, has_aux=False):
+    if strict or has_aux or type(primals) is not tuple or type(tangents) is not tuple:
+        not_captured("jvp with strict, has_aux or other containers than tuples")
+    grad_mode = torch.is_grad_enabled()
+    given, moving = _map(_variable, primals), _leaves(tangents)
+    variables = tuple(_leaves(given))
+    if len(moving) != len(variables) or any(
+        not isinstance(t, torch.Tensor) or t.shape != v.shape or t.dtype != v.dtype for t, v in zip(moving, variables)
+    ):
+        not_captured("jvp with tangents of other shapes")
+    with torch.enable_grad():
+        output = func(*given)
+        outputs = [_tensor_of(leaf, "jvp of what is no tensor of floats") for leaf in _leaves(output)]
+        pushed = iter(_push_forward(outputs, variables, tuple(moving)))
+    tangent = _map(lambda _: next(pushed), output)
+    return _seen_outside(output, grad_mode, variables), _seen_outside(tangent, grad_mode, variables)
+
+
+# ---- Jacobians: a batch of derivatives, one for each element of the result, or of the argument
+
+
+def _checked(argnums, has_aux, others):
+    if has_aux or any(others) or not isinstance(argnums, (int, tuple)):
+        not_captured("a Jacobian with has_aux, chunks or a randomness")
+
+
+def _places(argnums, args):
+    places = argnums if isinstance(argnums, tuple) else (argnums,)
+    places = [place + len(args) if place < 0 else place for place in places]
+    if len(set(places)) != len(places) or not all(0 <= place < len(args) for place in places):
+        not_captured("a derivative with respect to such arguments")
+    if not all(isinstance(args[place], torch.Tensor) and args[place].is_floating_point() for place in places):
+        not_captured("a derivative with respect to what is no tensor of floats")
+    return places
+
+
+def _with_variables(args, places):
+    given = list(args)
+    for place in places:
+        given[place] = level_variable(args[place])
+    return given, tuple([given[place] for place in places])
+
+
+def _basis(like):
+    if like.numel() == 0:
+        not_captured("a Jacobian of nothing")
+    return torch.eye(like.numel(), dtype=like.dtype, device=like.device).reshape(like.numel(), *like.shape)
+
+
+def func_jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
+    _checked(argnums, has_aux, (chunk_size is not None, _preallocate_and_copy))
+    return lambda *args: called_jacrev(func, argnums, *args)
+
+
+def jacrev_call(func, argnums, *args):
+    grad_mode, places = torch.is_grad_enabled(), _places(argnums, args)
+    enter_batch()
+    given, variables = _with_variables(args, places)
+    with torch.enable_grad():
+        output = _tensor_of(func(*given), "a Jacobian of what is no tensor of floats")
+        gradients = level_gradients((output,), (example_like(output),), variables)
+    stop_batch()
+    rows = leave_batch((_basis(output),), tuple(gradients), False)
+    found = [row.reshape(*output.shape, *args[place].shape) for row, place in zip(rows, places)]
+    found = tuple([_seen_outside(row, grad_mode, variables) for row in found])
+    return found if isinstance(argnums, tuple) else found[0]
+
+
+def func_jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
+    _checked(argnums, has_aux, (randomness != "error",))
+    return lambda *args: called_jacfwd(func, argnums, *args)
+
+
+def jacfwd_call(func, argnums, *args):
+    if isinstance(argnums, tuple):
+        not_captured("jacfwd with respect to several arguments")
+    grad_mode, places = torch.is_grad_enabled(), _places(argnums, args)
+    enter_batch()
+    given, variables = _with_variables(args, places)
+    with torch.enable_grad():
+        output = _tensor_of(func(*given), "a Jacobian of what is no tensor of floats")
+        (pushed,) = _push_forward([output], variables, (example_like(variables[0]),))
+    stop_batch()
+    (columns,) = leave_batch((_basis(args[places[0]]),), (pushed,), False)
+    found = columns.movedim(0, -1).reshape(*output.shape, *args[places[0]].shape)
+    return _seen_outside(found, grad_mode, variables)
+
+
+def func_hessian(func, argnums=0):
+    return func_jacfwd(func_jacrev(func, argnums), argnums)
