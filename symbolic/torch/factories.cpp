@@ -235,7 +235,10 @@ ValuePtr of_class(Executor& ex, PyObject* callable, const CallArgs& args, std::o
     const FrameworkRules rules(ex, graph::Framework::kTorch);
     const DType dtype = class_dtype.value_or(ex.graph().default_float());
     if (is_sequence) {
-      if (!runtime::is_float(dtype)) break_graph("CD0415", "the constructor of a tensor class of integers");
+      Data data;
+      collect(ex, given, 0, data);
+      if (!runtime::is_float(dtype) && !data.items.empty() && data.category == runtime::Category::kFloat)
+        break_graph("CD0415", "floats for a tensor class of integers");
       return make_tensor(ex, from_data(ex, given, {.dtype = dtype, .device = {}}));
     }
     const ValuePtr tensor = tensor_of_array(ex, given);

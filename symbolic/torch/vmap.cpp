@@ -111,6 +111,8 @@ class Checker {
 
   void check(graph::Node& node) {
     if (node.op->family == graph::Family::kLibrary) refuse("of what is not in the operator table");
+    if (node.framework == graph::Framework::kNumpy || node.op->name == "from_numpy")
+      refuse("of NumPy's functions");
     if (node.op->effects == graph::Effects::kDraws || node.op->family == graph::Family::kRandom)
       refuse("of random numbers");
     bool any = false;

@@ -220,6 +220,8 @@ TORCH = {
         "{A}.unbind(0)[0]", "{A}.split(1)[-1]", "{A}.chunk(2)[0]", "{A}.contiguous()", "{A}.permute(*range({A}.dim())[::-1])", "{A}.masked_fill({A} > {I}, 0)", "{A}.index_select(0, torch.tensor([0]))", "torch.nn.functional.relu({A})", "{A}.new_zeros(3)", "{A}.cumsum(-1)", "{A}.logical_not()", "{A}.norm()", "{A}.clamp(min={I})", "torch.outer({A}, {A})[:3, :3]",
         "{A}.view({A}.shape)", "{A}.tril()", "{A}.mT", "{A}.nonzero()", "{A}.diagonal()", "{A}.add({A}, alpha=2)", "torch.add({A}, {I})", "{A}.take(torch.tensor([0]))", "{A}.repeat(2)[:6]", "torch.nn.functional.pad({A}, (1, 1))[..., :3]", "{A}.isnan()", "{A}.data", "{A}.unfold(0, 1, 1)", "torch.linalg.vector_norm({A})", "{A}.select(0, 0)", "{A}.tile(2)[..., :3]", "{A}.square()",
         "torch.isin({A}, torch.tensor([0, 1, 2]))", "torch.from_numpy(np.asarray({A}.detach()) + 1)", "torch.as_tensor(np.sqrt(abs({A}.detach().numpy())))",
+        "torch.vmap(lambda q: q * {I} + q.sum())({A})", "torch.vmap(lambda q: (q * {A}).sum())({A})", "torch.vmap(lambda q: q.cumsum(0) if q.dim() else q - 1)({A})", "torch.vmap(lambda q: torch.where(q > {I}, q, -q), out_dims=-1)({A})",
+        "{A}.norm(dim=-1)", "torch.IntTensor([{I}, 2])",
     ],
     "I": ["{A}.dim()", "{A}.numel()", "{A}.size(0)", "{A}.storage_offset()"],
     "B": ["{A}.is_contiguous()", "{A}.is_floating_point()", "{A}.requires_grad", "torch.is_grad_enabled()", "torch.is_tensor({V})"],

@@ -387,6 +387,15 @@ def test_factories():
     check(f, X)
 
 
+def test_tensor_classes():
+    check(lambda x: (x + torch.IntTensor([1, 2]), x * torch.LongTensor([[1, 2], [3, 4]])), X[:2, :2].contiguous())
+    check(lambda x: (torch.BoolTensor([2, 0]), torch.LongTensor(()), torch.FloatTensor([True, 2]), x + 1), X)
+    check(lambda x: torch.IntTensor([x.shape[0], 3]) + x.dim(), X)
+    check(lambda x: x[0, :1] + torch.IntTensor([1.5]), X)  # truncated, by eager
+    with pytest.raises(RuntimeError, match="without overflow"):
+        cdynamo.optimize(lambda x: x + torch.ByteTensor([300]))(X)
+
+
 def test_a_constant_tensor_is_new_on_each_call():
     def f(x):
         t = torch.tensor([1.0, 2.0, 3.0])
