@@ -110,6 +110,7 @@ CASES = {
     "vjp": lambda t: vmap(lambda r: func.vjp(torch.sin, r)[1](r)[0])(t.x),
     "jacrev": lambda t: func.jacrev(lambda r: r.sin() * r.sum())(t.x),
     "jacrev of two": lambda t: func.jacrev(lambda a, b: (a * b).sum(0), argnums=(0, 1))(t.x, t.y),
+    "jacrev of a dict": lambda t: func.jacrev(lambda d: (d["a"].sin() * d["b"][0]).sum(1))({"a": t.x, "b": [t.y]}),
     "jacfwd": lambda t: func.jacfwd(lambda r: r.sin() * r.sum())(t.x),
     "hessian": lambda t: func.hessian(lambda r: (r**3).sum() * r[0])(t.y),
     "a batch of jacobians": lambda t: vmap(func.jacrev(lambda r: r.sin() * r.sum()))(t.x),

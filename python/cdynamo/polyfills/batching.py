@@ -114,16 +114,15 @@ def _places(argnums, args):
     places = [place + len(args) if place < 0 else place for place in places]
     if len(set(places)) != len(places) or not all(0 <= place < len(args) for place in places):
         not_captured("a derivative with respect to such arguments")
-    if not all(isinstance(args[place], torch.Tensor) and args[place].is_floating_point() for place in places):
-        not_captured("a derivative with respect to what is no tensor of floats")
     return places
 
 
 def _with_variables(args, places):
+    """The arguments with variables of a level at these places, and those in a row."""
     given = list(args)
     for place in places:
-        given[place] = level_variable(args[place])
-    return given, tuple([given[place] for place in places])
+        given[place] = _map(_variable, args[place])
+    return given, tuple([leaf for place in places for leaf in _leaves(given[place])])
 
 
 def _basis(like):
@@ -145,9 +144,9 @@ def jacrev_call(func, argnums, *args):
         output = _tensor_of(func(*given), "a Jacobian of what is no tensor of floats")
         gradients = level_gradients((output,), (example_like(output),), variables)
     stop_batch()
-    rows = leave_batch((_basis(output),), tuple(gradients), False)
-    found = [row.reshape(*output.shape, *args[place].shape) for row, place in zip(rows, places)]
-    found = tuple([_seen_outside(row, grad_mode, variables) for row in found])
+    rows = iter(leave_batch((_basis(output),), tuple(gradients), False))
+    found = tuple([_map(lambda leaf: next(rows).reshape(*output.shape, *leaf.shape), args[place]) for place in places])
+    found = _seen_outside(found, grad_mode, variables)
     return found if isinstance(argnums, tuple) else found[0]
 
 
@@ -157,9 +156,9 @@ def func_jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
 
 
 def jacfwd_call(func, argnums, *args):
-    if isinstance(argnums, tuple):
-        not_captured("jacfwd with respect to several arguments")
     grad_mode, places = torch.is_grad_enabled(), _places(argnums, args)
+    if isinstance(argnums, tuple) or not isinstance(args[places[0]], torch.Tensor):
+        not_captured("jacfwd with respect to several tensors")
     enter_batch()
     given, variables = _with_variables(args, places)
     with torch.enable_grad():
