@@ -111,7 +111,9 @@ CASES = {
     "jacrev": lambda t: func.jacrev(lambda r: r.sin() * r.sum())(t.x),
     "jacrev of two": lambda t: func.jacrev(lambda a, b: (a * b).sum(0), argnums=(0, 1))(t.x, t.y),
     "jacrev of a dict": lambda t: func.jacrev(lambda d: (d["a"].sin() * d["b"][0]).sum(1))({"a": t.x, "b": [t.y]}),
+    "jacrev of several results": lambda t: func.jacrev(lambda r: (r.sin(), {"a": r.sum(0) * t.y}))(t.x),
     "jacfwd": lambda t: func.jacfwd(lambda r: r.sin() * r.sum())(t.x),
+    "jacfwd of several results": lambda t: func.jacfwd(lambda r: (r.sin(), {"a": r.sum(0) * t.y}))(t.x),
     "hessian": lambda t: func.hessian(lambda r: (r**3).sum() * r[0])(t.y),
     "a batch of jacobians": lambda t: vmap(func.jacrev(lambda r: r.sin() * r.sum()))(t.x),
     "jvp": lambda t: func.jvp(lambda r: r.sin() * r, (t.x,), (t.x * 2,)),
@@ -215,7 +217,7 @@ def test_what_eager_does_otherwise():
         lambda x: vmap(lambda r: r * 2, in_dims=1)(x),
         lambda x: (vmap(keeps)(x), len(kept))[0],
         lambda x: vmap(lambda r: r * 2, chunk_size=2)(x),
-        lambda x: func.jacrev(lambda r: (r.sin(), r.cos()))(x),
+        lambda x: func.jacrev(lambda r: (r.sin(), r.double()))(x),
         lambda x: func.jacrev(lambda r: (r.sin(), r), has_aux=True)(x),
         lambda x: func.jacrev(lambda r: r.new_ones(2))(x).sum(),
     ]

@@ -137,17 +137,32 @@ def func_jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate
 
 
 def jacrev_call(func, argnums, *args):
+    """The rows of the Jacobians of all results, one under the other, are one batch."""
     grad_mode, places = torch.is_grad_enabled(), _places(argnums, args)
     enter_batch()
     given, variables = _with_variables(args, places)
     with torch.enable_grad():
-        output = _tensor_of(func(*given), "a Jacobian of what is no tensor of floats")
-        gradients = level_gradients((output,), (example_like(output),), variables)
+        output = func(*given)
+        outputs = [_tensor_of(leaf, "a Jacobian of what is no tensor of floats") for leaf in _leaves(output)]
+        if not outputs or any(leaf.dtype != outputs[0].dtype for leaf in outputs):
+            not_captured("a Jacobian of nothing, or of several dtypes")
+        seen = outputs[0] if len(outputs) == 1 else torch.cat([leaf.reshape(-1) for leaf in outputs])
+        gradients = level_gradients((seen,), (example_like(seen),), variables)
     stop_batch()
-    rows = iter(leave_batch((_basis(output),), tuple(gradients), False))
-    found = tuple([_map(lambda leaf: next(rows).reshape(*output.shape, *leaf.shape), args[place]) for place in places])
-    found = _seen_outside(found, grad_mode, variables)
-    return found if isinstance(argnums, tuple) else found[0]
+    counts, shapes = [leaf.numel() for leaf in outputs], [tuple(leaf.shape) for leaf in outputs]
+    rows = [row.split(counts) for row in leave_batch((_basis(seen),), tuple(gradients), False)]
+    numbers = iter(range(len(outputs)))
+    found = _map(lambda _: _jacobian(rows, next(numbers), shapes, args, places, argnums), output)
+    return _seen_outside(found, grad_mode, variables)
+
+
+def _jacobian(rows, number, shapes, args, places, argnums):
+    """Of one result: by argument."""
+    rows = iter(rows)
+    found = [
+        _map(lambda leaf: next(rows)[number].reshape(*shapes[number], *leaf.shape), args[place]) for place in places
+    ]
+    return tuple(found) if isinstance(argnums, tuple) else found[0]
 
 
 def func_jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
@@ -156,17 +171,22 @@ def func_jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
 
 
 def jacfwd_call(func, argnums, *args):
+    """The columns of the Jacobians of all results, one for each element of the argument, are one batch."""
     grad_mode, places = torch.is_grad_enabled(), _places(argnums, args)
     if isinstance(argnums, tuple) or not isinstance(args[places[0]], torch.Tensor):
         not_captured("jacfwd with respect to several tensors")
+    of = args[places[0]]
     enter_batch()
     given, variables = _with_variables(args, places)
     with torch.enable_grad():
-        output = _tensor_of(func(*given), "a Jacobian of what is no tensor of floats")
-        (pushed,) = _push_forward([output], variables, (example_like(variables[0]),))
+        output = func(*given)
+        outputs = [_tensor_of(leaf, "a Jacobian of what is no tensor of floats") for leaf in _leaves(output)]
+        if not outputs:
+            not_captured("a Jacobian of nothing")
+        pushed = _push_forward(outputs, variables, (example_like(variables[0]),))
     stop_batch()
-    (columns,) = leave_batch((_basis(args[places[0]]),), (pushed,), False)
-    found = columns.movedim(0, -1).reshape(*output.shape, *args[places[0]].shape)
+    columns = iter(leave_batch((_basis(of),), tuple(pushed), False))
+    found = _map(lambda leaf: next(columns).movedim(0, -1).reshape(*leaf.shape, *of.shape), output)
     return _seen_outside(found, grad_mode, variables)
 
 
