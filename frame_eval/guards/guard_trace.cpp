@@ -147,7 +147,7 @@ class Recorder {
   void dict(GuardNode* node, PyObject* object, GuardNode* owner) {
     TraceStep& step = add(TraceStep::kDict, object, node);
     step.owner = owner;
-    step.version = cdynamo_dict_version(object);
+    step.version = owner ? cdynamo_instance_dict_version(object) : cdynamo_dict_version(object);
     const bool same = step.version != 0;
     step.index = same;
     if (node) {

@@ -78,6 +78,9 @@ PyObject* cdynamo_run_function_in_place_of_frame(PyThreadState* tstate, CdynamoF
 // A number that changes whenever the dict is modified, and that no other dict of the interpreter has ever
 // had. 0: this dict has none (3.13: that of an object whose attributes are stored in the object itself).
 uint64_t cdynamo_dict_version(PyObject* dict);
+// The same, of an object's __dict__: where it has none the attributes move from the object to the dict, as they do when an object
+// gets many. The program does not see it. Runs no Python code.
+uint64_t cdynamo_instance_dict_version(PyObject* dict);
 // The class's version tag, assigned where it has none; 0: it cannot have one. It changes with any attribute of the class or
 // its bases, and no other class ever has the same.
 unsigned cdynamo_type_version(PyTypeObject* type);

@@ -43,6 +43,8 @@ PyObject* cdynamo_finish_frame(PyThreadState* tstate, CdynamoFrame* frame, PyObj
 
 uint64_t cdynamo_dict_version(PyObject* dict) { return ((PyDictObject*)dict)->ma_version_tag; }
 
+uint64_t cdynamo_instance_dict_version(PyObject* dict) { return cdynamo_dict_version(dict); }
+
 unsigned cdynamo_type_version(PyTypeObject* type) {
   // A lookup of an attribute through the type cache gives the type a tag.
   static PyObject* name = NULL;

@@ -81,6 +81,8 @@ uint64_t cdynamo_dict_version(PyObject* dict) {
   return ((PyDictObject*)dict)->ma_version_tag >> DICT_MAX_WATCHERS;  // below: the watchers' bits
 }
 
+uint64_t cdynamo_instance_dict_version(PyObject* dict) { return cdynamo_dict_version(dict); }
+
 unsigned cdynamo_type_version(PyTypeObject* type) {
   return PyUnstable_Type_AssignVersionTag(type) ? type->tp_version_tag : 0;
 }

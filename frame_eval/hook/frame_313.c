@@ -71,4 +71,18 @@ uint64_t cdynamo_dict_version(PyObject* dict) {
   return ((PyDictObject*)dict)->ma_version_tag >> (DICT_MAX_WATCHERS + DICT_WATCHED_MUTATION_BITS);
 }
 
+uint64_t cdynamo_instance_dict_version(PyObject* dict) {
+  if (has_inline_values(dict) && PyDict_GET_SIZE(dict) > 0) {
+    // dict.popitem() gives the dict a table of its own; the last item goes back to where it was.
+    static PyObject* popitem = NULL;
+    if (!popitem) popitem = PyObject_GetAttrString((PyObject*)&PyDict_Type, "popitem");
+    PyObject* item = popitem ? PyObject_CallOneArg(popitem, dict) : NULL;
+    if (!item || PyDict_SetItem(dict, PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1)) < 0) {
+      PyErr_Clear();  // no memory, even for one item
+    }
+    Py_XDECREF(item);
+  }
+  return cdynamo_dict_version(dict);
+}
+
 #endif
