@@ -114,15 +114,19 @@ Value* CodeBuilder::upper_half(Value* v) {
 }
 
 Value* CodeBuilder::narrow_half(Value* v, DType half, bool short_nans) {
-  int count = lanes(v);
-  Type* i16 = storage_type(half, count);
-  if (half == DType::kF16) {
-    Type* f16 =
-        count == 1 ? ir_.getHalfTy() : static_cast<Type*>(FixedVectorType::get(ir_.getHalfTy(), count));
-    return ir_.CreateBitCast(ir_.CreateFPTrunc(v, f16), i16);
-  }
-  // In integers: the bfloat16 instructions of AVX-512 flush subnormal numbers.
-  Type* i32 = type(DType::kI32, count);
+  return half == DType::kF16 ? truncate(v, ir_.getHalfTy()) : round_to_bfloat16(v, short_nans);
+}
+
+Value* CodeBuilder::truncate(Value* v, Type* half) {
+  const int count = lanes(v);
+  Type* narrow = count == 1 ? half : FixedVectorType::get(half, count);
+  return ir_.CreateBitCast(ir_.CreateFPTrunc(v, narrow), storage_type(DType::kF16, count));
+}
+
+// In integers: the bfloat16 instructions of AVX-512 flush subnormal numbers.
+Value* CodeBuilder::round_to_bfloat16(Value* v, bool short_nans) {
+  const int count = lanes(v);
+  Type *i16 = storage_type(DType::kBF16, count), *i32 = type(DType::kI32, count);
   Value* u = ir_.CreateBitCast(v, i32);
   Value* odd = ir_.CreateAnd(ir_.CreateLShr(u, 16), ConstantInt::get(i32, 1));
   Value* rounded = ir_.CreateAdd(u, ir_.CreateAdd(odd, ConstantInt::get(i32, 0x7fff)));

@@ -52,6 +52,10 @@ class CodeBuilder : public math::MathBuilder {
   virtual llvm::Value* to_integer(llvm::Value* v, DType dtype) = 0;
   // b == 0 gives 0, the least integer over -1 wraps.
   virtual llvm::Value* integer_divide(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b);
+  // A float32 as the 16 bits of the nearest bfloat16.
+  virtual llvm::Value* round_to_bfloat16(llvm::Value* v, bool short_nans);
+  // By LLVM's own conversion to `half`, a type of 16 bits.
+  llvm::Value* truncate(llvm::Value* v, llvm::Type* half);
   // Opaque to what LLVM knows of the operation that made it.
   virtual llvm::Value* opaque(llvm::Value* value) { return value; }
 

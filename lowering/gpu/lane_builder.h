@@ -46,6 +46,8 @@ class LaneBuilder final : public emit::CodeBuilder {
   llvm::Value* shuffle(llvm::Value* value, llvm::Intrinsic::ID kind, llvm::Value* which, int clamp);
   llvm::Value* to_integer(llvm::Value* v, DType dtype) override;
   llvm::Value* opaque(llvm::Value* value) override;
+  // One instruction, from sm_80 on.
+  llvm::Value* round_to_bfloat16(llvm::Value* v, bool) override { return truncate(v, ir_.getBFloatTy()); }
   using Operands = llvm::SmallVector<Scalar, 2>;
   llvm::Value* emit_rare(Prim prim, const Operands& operands);
   // What `inside` gives where the condition holds, else `otherwise`.

@@ -165,6 +165,19 @@ inline void run_emulated(const void* kernel, void* const* buffers, const int64_t
 
 inline constexpr const char* kEmulatedName = "kernel";
 
+// Hosts have no instruction for it.
+inline void round_in_integers(llvm::FPTruncInst* rounding) {
+  llvm::IRBuilder<> ir(rounding);
+  llvm::Value* x = rounding->getOperand(0);
+  llvm::Value* bits = ir.CreateBitCast(x, ir.getInt32Ty());
+  llvm::Value* odd = ir.CreateAnd(ir.CreateLShr(bits, 16), ir.getInt32(1));
+  llvm::Value* rounded = ir.CreateAdd(bits, ir.CreateAdd(odd, ir.getInt32(0x7fff)));
+  llvm::Value* chosen = ir.CreateSelect(ir.CreateFCmpUNO(x, x), ir.getInt32(0x7fff0000), rounded);
+  llvm::Value* upper = ir.CreateTrunc(ir.CreateLShr(chosen, 16), ir.getInt16Ty());
+  rounding->replaceAllUsesWith(ir.CreateBitCast(upper, rounding->getType()));
+  rounding->eraseFromParent();
+}
+
 // Intrinsics to functions, the kernel to an ordinary function, `run`, which calls it with an array of its parameters, and
 // `items`, a HostKernelFn of `owner`.
 inline void make_emulated(llvm::Module& module, const void* owner) {
@@ -173,10 +186,15 @@ inline void make_emulated(llvm::Module& module, const void* owner) {
   llvm::NamedMDNode* annotations = module.getNamedMetadata("nvvm.annotations");
   if (annotations) annotations->eraseFromParent();
   std::vector<llvm::CallInst*> calls;
+  std::vector<llvm::FPTruncInst*> roundings;
   for (llvm::Function& function : module)
     for (llvm::BasicBlock& block : function)
-      for (llvm::Instruction& instruction : block)
+      for (llvm::Instruction& instruction : block) {
         if (auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction)) calls.push_back(call);
+        if (auto* cast = llvm::dyn_cast<llvm::FPTruncInst>(&instruction))
+          if (cast->getType()->getScalarType()->isBFloatTy()) roundings.push_back(cast);
+      }
+  for (llvm::FPTruncInst* rounding : roundings) round_in_integers(rounding);
   for (llvm::CallInst* call : calls) {
     if (call->isInlineAsm()) {  // a copy that LLVM is not to see through
       llvm::IRBuilder<> ir(call);
