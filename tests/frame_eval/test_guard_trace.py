@@ -312,3 +312,25 @@ def test_globals_and_closures_that_change():
             part = Scale(by)
             np.testing.assert_allclose(compiled(X), g(X))
     globals()["FACTOR"] = 2.0
+
+
+def test_attributes_stay_where_they_were():
+    """3.13: they move from the object to its dict, which nobody sees."""
+    scale = Scale(3.0)
+    scale.second, scale.third = 1, 2
+    held = vars(scale)
+    compiled = cdynamo.optimize(lambda x: scale(x))
+    names = []
+    for name in held:  # the calls come while it is iterated over
+        names.append(name)
+        for _ in range(10):
+            assert np.array_equal(compiled(X), X * 6)
+    assert names == list(vars(scale)) == ["factor", "second", "third"] and vars(scale) is held
+    scale.factor = 1.5
+    assert held["factor"] == 1.5 and np.array_equal(compiled(X), X * 3)
+    held["kind"] = 4.0
+    assert np.array_equal(compiled(X), X * 6)
+    del scale.kind, scale.second
+    assert list(held) == ["factor", "third"] and np.array_equal(compiled(X), X * 3)
+    another = Scale(1.0)  # of the class, whose instances share their keys
+    assert list(vars(another)) == ["factor"] and another(1.0) == 2
