@@ -233,7 +233,8 @@ std::vector<Value*> norm_body(Builder& b, const Args& args) {
   if (args.has("p")) {
     if (const auto* text = std::get_if<std::string>(&args["p"])) {
       if (*text != "fro") throw Unsupported("norm of kind " + *text);
-      if (args.has("dim") && args.constants("dim").size() > 2) throw Unsupported("norm of more than two dims");
+      if (args.has("dim") && args.constants("dim").size() > 2)
+        throw Unsupported("norm of more than two dims");
     } else {
       p = args.number("p");
     }

@@ -209,17 +209,19 @@ class Padder {
 
   // One copy for all products that want the same. `turned`: of the value's transpose.
   Value* copied(Position at, Value& value, int64_t rows, int64_t columns, bool turned) {
-    Value*& copy = copies_[{value.id, rows, columns, turned}];
-    if (copy) return copy;
-    return copy = insert(at, [&] {
+    Value*& made = copies_[{value.id, rows, columns, turned}];
+    if (made) return made;
+    return made = insert(at, [&] {
              Tensor x = wrap(builder_, &value);
              if (turned) x = transpose(x, -2, -1);
              std::vector<Sym> low(x.rank(), 0), high(x.rank(), 0);
              if (x.rank() > 1) high[x.rank() - 2] = rows;
              high.back() = columns;
-             return builder_.call1("core.cast", {pad(x, low, high, 0.0).value, value.type.dtype});
+             return copy(pad(x, low, high, 0.0));
            });
   }
+
+  Value* copy(Tensor x) { return builder_.call1("core.cast", {x.value, x.dtype()}); }
 
   // From `first` on; outputs and mutations too.
   void replace(const Value* old, Value* by, Position first) {
@@ -228,7 +230,10 @@ class Padder {
     };
     for (auto at = first; at != graph_->nodes.end(); ++at) for_each_operand(**at, swap);
     for (Value*& output : graph_->outputs) swap(output);
-    for (Graph::Mutation& mutation : graph_->mutations) swap(mutation.value);
+    // What is written to an input is no view.
+    for (Graph::Mutation& mutation : graph_->mutations)
+      if (mutation.value == old)
+        mutation.value = insert(graph_->nodes.end(), [&] { return copy(wrap(builder_, by)); });
   }
 
   std::unique_ptr<Graph> graph_;

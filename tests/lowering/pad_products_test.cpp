@@ -129,6 +129,14 @@ TEST_F(PadProductsTest, LogitsAndTheirGradients) {
   EXPECT_EQ(seen.copies, 2);  // the weight and the gradient, each for two
 }
 
+TEST_F(PadProductsTest, AProductThatIsWrittenToAnInput) {
+  const Tensor a = input({16, 24}), b = input({24, 13}), to = input({16, 13});
+  const Tensor product = graph::mm(a, b);
+  graph.mutations.push_back({2, product.value});
+  output(product + to);
+  EXPECT_EQ(check(), (Padded{{{16, 16}}, 1}));
+}
+
 // An infinite number beside the padding is multiplied by no zero.
 TEST_F(PadProductsTest, InfiniteNumbers) {
   const Tensor a = input({16, 13}), b = input({13, 9});
