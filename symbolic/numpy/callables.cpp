@@ -77,6 +77,14 @@ Value* scalar_constant(Executor& ex, PyObject* scalar) {
   return number ? append_call1(ex, "core.full", {std::vector<Sym>{}, *number, dtype}) : nullptr;
 }
 
+// A constant int of a subclass, as an IntEnum's member: an array of int64 to NumPy, whose width counts. Null for others.
+Value* int_of_subclass(Executor& ex, const ValuePtr& value) {
+  PyObject* object = constant_object(value);
+  if (!object || !PyLong_Check(object) || PyLong_CheckExact(object) || PyBool_Check(object)) return nullptr;
+  const std::optional<Arg> number = number_argument(value);
+  return number ? append_call1(ex, "core.full", {std::vector<Sym>{}, *number, DType::kI64}) : nullptr;
+}
+
 PyObject* keyword_of(const CallArgs& args, const char* name, ValuePtr* value) {
   for (const Keyword& keyword : args.keywords)
     if (PyUnicode_CompareWithASCIIString(keyword.name.get(), name) == 0) {
@@ -188,9 +196,12 @@ ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const
   CallArgs args = given;
   std::shared_ptr<NumpyValue> out = take_out(ex, op, args, true);
   refuse_ufunc_options(args);
-  for (ValuePtr& value : args.positional)
-    if (!graph_value(value))
-      if (Value* held = numpy_graph_value(ex, value)) value = make_numpy_result(ex, held);
+  for (ValuePtr& value : args.positional) {
+    if (graph_value(value)) continue;
+    Value* held = numpy_graph_value(ex, value);
+    if (!held && op.family == graph::Family::kPointwise) held = int_of_subclass(ex, value);
+    if (held) value = make_numpy_result(ex, held);
+  }
   // A view of a scalar is one of a copy: nothing writes to a scalar.
   if (op.view || op.alias)
     for (ValuePtr& value : args.positional)

@@ -274,7 +274,13 @@ class Binder {
       out = held;
       return true;
     }
-    return numbers && convert_number(value, out);
+    return numbers && !is_array_of_one(value) && convert_number(value, out);
+  }
+
+  // For NumPy a number of a subclass, as an IntEnum's member, is an array of int64: its width counts.
+  bool is_array_of_one(const ValuePtr& value) const {
+    PyObject* object = convention_ == Convention::kNumpy ? constant_object(value) : nullptr;
+    return object && PyLong_Check(object) && !PyLong_CheckExact(object) && !PyBool_Check(object);
   }
 
   bool is_own(const ArrayValue& array) const {

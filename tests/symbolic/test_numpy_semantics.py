@@ -1,6 +1,8 @@
 """NumPy programs against NumPy itself: values, dtypes, shapes, strides, scalars, in-place writes and aliasing."""
 
 import copy
+import enum
+import operator
 
 import pytest
 
@@ -372,3 +374,34 @@ def test_scalars_are_looked_up_by_value(f):
     y = np.arange(2.0, dtype=np.float32)
     got, expected = cdynamo.optimize(f)(y), f(y)
     assert got == expected and repr(got) == repr(expected)
+
+
+class Kind(enum.IntEnum):
+    NONE, ONE, TWO = range(3)
+
+
+class Count(int):
+    pass
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float64, np.bool_])
+def test_ints_of_subclasses_are_arrays_of_int64(dtype):
+    """Their width counts in promotion, where that of an int does not."""
+    x = np.arange(6).astype(dtype)
+
+    def f(x, n):
+        of_call = Kind(n % 3)
+        return (
+            x + Kind.ONE, Kind.TWO * x, x + of_call, x == Kind.ONE, np.maximum(x, Kind.ONE), np.where(x, x, Kind.TWO),
+            np.clip(x, Kind.NONE, Kind.TWO), x + Count(3), np.full(3, Kind.ONE), x[Kind.TWO], x.reshape(Kind.TWO, 3),
+            np.add(x, 1), x.sum(axis=Kind.NONE),
+        )  # fmt: skip
+
+    for n in (4, 5):
+        for got, want in zip(cdynamo.optimize(f)(x, n), f(x, n), strict=True):
+            assert got.dtype == want.dtype and np.array_equal(got, want)
+    if dtype is np.float32:
+        got, want = x.copy(), x.copy()
+        want += Kind.TWO
+        cdynamo.optimize(lambda x: operator.iadd(x, Kind.TWO))(got)
+        assert got.dtype == want.dtype and np.array_equal(got, want)
