@@ -7,6 +7,7 @@
 #include "graph/passes/view_step.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/tensor_access.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/user_call.h"
 #include "symbolic/values/value_tools.h"
@@ -192,6 +193,15 @@ static void refuse_operands_of_one_example(const TensorCapture& capture, const s
   }
 }
 
+// No array and hardly a tensor has them: the call is left to the library, which raises its error.
+static void refuse_many_dims(Executor& ex, const OpDef& op, const std::vector<graph::Value*>& results,
+                             size_t nodes_before) {
+  if (std::ranges::none_of(results, [](const graph::Value* r) { return r->type.rank() > kMaxRank; })) return;
+  while (ex.graph().nodes.size() > nodes_before) ex.graph().nodes.pop_back();
+  break_graph("CD0403",
+              std::string(op.name) + ": a result of more than " + std::to_string(kMaxRank) + " dims");
+}
+
 std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall call, bool in_place) {
   TensorCapture& capture = tensor_capture(ex);
   refuse_operands_of_one_example(capture, call.args);
@@ -220,6 +230,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   } catch (const graph::DataDependent& error) {
     break_graph("CD0406", std::string(op.name) + ": " + error.text);
   }
+  refuse_many_dims(ex, op, results, before);
   if (ex.graph().nodes.size() > before && !results.empty() && results[0]->node)
     note_results(ex, *results[0]->node, any_gradient);
   return results;

@@ -365,10 +365,19 @@ def raised_by_backward(seen: dict) -> bool:
     return bool(seen.get("error")) and seen["error"][1].startswith(REFUSED_BACKWARD)
 
 
+NO_DERIVATIVE = re.compile(r"^derivative for aten::\w+ is not implemented")
+
+
 def lost_a_hook(call: dict) -> bool:
     """PyTorch looks for the hook of retain_grad() of a node's second result at its first, when that is written to:
     `r = torch.linalg.qr(x)[1]; r.retain_grad(); r.mul_(2)`."""
     return "error" in call and "out != nullptr INTERNAL ASSERT" in call["error"][1]
+
+
+def met_no_derivative(call: dict) -> bool:
+    """A backward from some of a compiled function's results comes by the nodes before all of its inputs, with no gradient; one
+    of PyTorch's without a derivative raises even then (docs/training.md)."""
+    return "error" in call and NO_DERIVATIVE.search(call["error"][1]) is not None
 
 
 def refused(expected: dict) -> bool:

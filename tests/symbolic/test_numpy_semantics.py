@@ -405,3 +405,23 @@ def test_ints_of_subclasses_are_arrays_of_int64(dtype):
         want += Kind.TWO
         cdynamo.optimize(lambda x: operator.iadd(x, Kind.TWO))(got)
         assert got.dtype == want.dtype and np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 2)])
+def test_more_dims_than_an_array_may_have(shape):
+    def grown(x, times):
+        for _ in range(times):
+            x = x + x[None]
+        return x
+
+    compiled = cdynamo.optimize(grown)
+    for times in (62, 63, 70):
+        x = np.zeros(shape)
+        if times == 62:
+            assert compiled(x, times).shape == grown(x, times).shape
+            continue
+        with pytest.raises(IndexError) as plain:
+            grown(x, times)
+        with pytest.raises(IndexError) as ours:
+            compiled(x, times)
+        assert str(ours.value) == str(plain.value)
