@@ -130,6 +130,7 @@ PyRef make_numpy_array(DType dtype, const int64_t* sizes, const int64_t* strides
   if (!api) return error(PyExc_RuntimeError, "numpy is not loaded");
   const int number = numpy_access::kTypeNumbers[static_cast<int>(dtype)];
   if (number < 0) return error(PyExc_TypeError, "NumPy has no such dtype");
+  if (rank > kMaxRank) return error(PyExc_ValueError, "an array of too many dims");
   intptr_t shape[kMaxRank], step[kMaxRank];
   for (int d = 0; d < rank; ++d) {
     shape[d] = sizes[d];
@@ -150,6 +151,7 @@ PyRef numpy_view(PyObject* base, const int64_t* sizes, const int64_t* strides, i
   if (!numpy_access::dtype_of_descr(from->descr, &dtype))
     return error(PyExc_TypeError, "a view of an array of another dtype");
   const int64_t item = runtime::bytes(dtype);
+  if (rank > kMaxRank) return error(PyExc_ValueError, "an array of too many dims");
   intptr_t shape[kMaxRank], step[kMaxRank];
   for (int d = 0; d < rank; ++d) {
     shape[d] = sizes[d];
