@@ -223,7 +223,10 @@ bool is_marked(PyObject* tensor, int dim, std::initializer_list<const char*> mar
 
 // An operator, or hooks. No guard: it decides how many autograd nodes a compiled function has, not what they compute.
 bool has_history(PyObject* tensor) {
-  PyRef is_leaf = checked(PyObject_GetAttr(tensor, interned("is_leaf")));
+  PyRef is_leaf = PyRef::steal(PyObject_GetAttr(tensor, interned("is_leaf")));
+  // One of several views whose base was written to has a history that PyTorch refuses to show; the program may not ask for it.
+  if (!is_leaf && PyErr_ExceptionMatches(PyExc_RuntimeError)) return PyErr_Clear(), true;
+  if (!is_leaf) throw PythonError{};
   PyRef hooks = checked(PyObject_GetAttr(tensor, interned("_backward_hooks")));
   return is_leaf.get() != Py_True || hooks.get() != Py_None;
 }
@@ -336,6 +339,11 @@ void note_write(Executor& ex, const graph::Value* value) {
     break_graph("CD0411", "an inference tensor");
   if (capture.grad_mode && input.info.requires_grad && capture.has_state && !capture.cut.count(value))
     break_graph("CD0416", "an input");
+  // Hooks are registered after the graph has run; of one of several views PyTorch refuses that once its base is written to.
+  for (const graph::Value* hooked : ex.state().hooked)
+    if (const auto of = capture.storage_of.find(hooked);
+        of != capture.storage_of.end() && of->second == found->second)
+      break_graph("CD0416", "a tensor that got a hook");
   if (input.written) return;
   input.written = true;
   check_overlap(capture, input);

@@ -310,3 +310,19 @@ def test_the_error_names_the_history_that_a_view_had(several):
     compiled = cdynamo.optimize(f)
     for _ in range(2):
         assert said(compiled) == said(f)
+
+
+def test_a_local_whose_history_is_refused_is_handed_on():
+    """The program does not look at it again, and a graph break before the write hands it to what goes on."""
+
+    def f(x):
+        for row in x:
+            row.retain_grad()
+            row.detach().add_(1)
+        return x
+
+    x, y = (torch.full((1, 3), 2.0, requires_grad=True) for _ in range(2))
+    compiled = cdynamo.optimize(f)
+    for _ in range(2):
+        f(y)
+        assert compiled(x) is x and torch.equal(x, y)
