@@ -6,13 +6,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "graph/builder.h"
 #include "graph/op.h"
+#include "graph/passes/graph_edit.h"
 #include "graph/strides.h"
 
 namespace cdynamo::graph {
 namespace {
-
-Args args_of(const Node& node) { return Args(node.op->parsed[node.overload], node.args); }
-CoreKind kind_of(const Node& node) { return node.op->core.kind; }
 
 bool is_convolution(const Node& node) {
   return kind_of(node) == CoreKind::kConvolution || kind_of(node) == CoreKind::kConvolutionWeightGrad;
@@ -138,18 +136,11 @@ class Layouter {
   }
 
  private:
-  using Position = std::list<std::unique_ptr<Node>>::iterator;
-
   // What `make` appends goes to before `at`.
   template <typename F>
   Value* insert(Position at, const Node& origin, F&& make) {
     builder_.set_location(origin.location, origin.user_call, origin.region);
-    const bool empty = graph_->nodes.empty();
-    auto last = empty ? graph_->nodes.end() : std::prev(graph_->nodes.end());
-    Value* value = make();
-    auto first = empty ? graph_->nodes.begin() : std::next(last);
-    graph_->nodes.splice(at, graph_->nodes, first, graph_->nodes.end());
-    return value;
+    return insert_before(*graph_, at, make);
   }
 
   // The library adds a bias in a kernel of its own; as an addition it is part of what follows.
@@ -168,19 +159,8 @@ class Layouter {
       Value* sum = insert(
           next, node, [&] { return (wrap(builder_, result) + reshape(wrap(builder_, bias), sizes)).value; });
       sum->type.strides = result->type.strides;
-      replace(result, sum, next, sum->node);
+      replace_uses(*graph_, result, sum, next, sum->node);
     }
-  }
-
-  // From `first` on, but not in `but`; outputs and mutations too.
-  void replace(const Value* old, Value* by, Position first, const Node* but) {
-    const auto swap = [&](Value*& value) {
-      if (value == old) value = by;
-    };
-    for (auto at = first; at != graph_->nodes.end(); ++at)
-      if (at->get() != but) for_each_operand(**at, swap);
-    for (Value*& output : graph_->outputs) swap(output);
-    for (Graph::Mutation& mutation : graph_->mutations) swap(mutation.value);
   }
 
   const Value* output_of(const Value& value) const {

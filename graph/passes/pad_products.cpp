@@ -9,14 +9,13 @@
 #include "graph/builder.h"
 #include "graph/op.h"
 #include "graph/passes.h"
+#include "graph/passes/graph_edit.h"
 
 namespace cdynamo::graph {
 namespace {
 
 constexpr int64_t kAlignment = 16;  // bytes
 
-Args args_of(const Node& node) { return Args(node.op->parsed[node.overload], node.args); }
-CoreKind kind_of(const Node& node) { return node.op->core.kind; }
 bool is_product(const Node& node) {
   return kind_of(node) == CoreKind::kMatmul || kind_of(node) == CoreKind::kBatchMatmul;
 }
@@ -152,8 +151,6 @@ class Padder {
   }
 
  private:
-  using Position = std::list<std::unique_ptr<Node>>::iterator;
-
   void pad_product(Position at, const Padding& padding) {
     Node& node = **at;
     Value* result = node.results[0];
@@ -174,16 +171,16 @@ class Padder {
           .value;
     });
     part->type = result->type;
-    replace(result, part, std::next(at));
+    // What is written to an input is no view.
+    for (Graph::Mutation& mutation : graph_->mutations)
+      if (mutation.value == result)
+        mutation.value = insert(graph_->nodes.end(), [&] { return copy(wrap(builder_, part)); });
+    replace_uses(*graph_, result, part, std::next(at));
   }
 
-  // What `make` appends goes to before `at`.
   template <typename F>
   Value* insert(Position at, F&& make) {
-    const auto last = std::prev(graph_->nodes.end());
-    Value* value = make();
-    graph_->nodes.splice(at, graph_->nodes, std::next(last), graph_->nodes.end());
-    return value;
+    return insert_before(*graph_, at, make);
   }
 
   // `value` with so many more rows and columns, in the order of its memory. What is one row for all stays one.
@@ -222,19 +219,6 @@ class Padder {
   }
 
   Value* copy(Tensor x) { return builder_.call1("core.cast", {x.value, x.dtype()}); }
-
-  // From `first` on; outputs and mutations too.
-  void replace(const Value* old, Value* by, Position first) {
-    const auto swap = [&](Value*& value) {
-      if (value == old) value = by;
-    };
-    for (auto at = first; at != graph_->nodes.end(); ++at) for_each_operand(**at, swap);
-    for (Value*& output : graph_->outputs) swap(output);
-    // What is written to an input is no view.
-    for (Graph::Mutation& mutation : graph_->mutations)
-      if (mutation.value == old)
-        mutation.value = insert(graph_->nodes.end(), [&] { return copy(wrap(builder_, by)); });
-  }
 
   std::unique_ptr<Graph> graph_;
   const Weigher weigher_;

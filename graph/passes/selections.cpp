@@ -18,12 +18,12 @@
 
 #include "graph/builder.h"
 #include "graph/passes.h"
+#include "graph/passes/graph_edit.h"
 #include "graph/passes/rewrite.h"
 
 namespace cdynamo::graph {
 namespace {
 
-Args args_of(const Node& node) { return Args(node.op->parsed[node.overload], node.args); }
 bool is(const Value* value, std::string_view name) {
   return value && value->node && value->node->op->name == name;
 }

@@ -77,11 +77,9 @@ Value* scalar_constant(Executor& ex, PyObject* scalar) {
   return number ? append_call1(ex, "core.full", {std::vector<Sym>{}, *number, dtype}) : nullptr;
 }
 
-// A constant int of a subclass, as an IntEnum's member: an array of int64 to NumPy, whose width counts. Null for others.
+// is_int_of_subclass as the 0-dim value that it is to NumPy; null for others.
 Value* int_of_subclass(Executor& ex, const ValuePtr& value) {
-  PyObject* object = constant_object(value);
-  if (!object || !PyLong_Check(object) || PyLong_CheckExact(object) || PyBool_Check(object)) return nullptr;
-  const std::optional<Arg> number = number_argument(value);
+  const std::optional<Arg> number = is_int_of_subclass(value) ? number_argument(value) : std::nullopt;
   return number ? append_call1(ex, "core.full", {std::vector<Sym>{}, *number, DType::kI64}) : nullptr;
 }
 

@@ -199,6 +199,8 @@ bool numpy_dtype_like(PyObject* object, graph::DType* dtype);
 std::optional<graph::Device> device_argument(Executor& ex, const ValuePtr& value);
 // A number as a scalar argument: Sym, double, bool; nullopt for what is none.
 std::optional<graph::Arg> number_argument(const ValuePtr& value);
+// A constant int of a subclass, as an IntEnum's member: to NumPy an array of int64, whose width counts.
+bool is_int_of_subclass(const ValuePtr& value);
 // A tensor, or a scalar that the graph holds, as a graph value; null for others.
 graph::Value* graph_value(const ValuePtr& value);
 // An exact list, tuple, or Size: its items.

@@ -26,6 +26,11 @@ using graph::ParamKind;
 using graph::Schema;
 using graph::Sym;
 
+bool is_int_of_subclass(const ValuePtr& value) {
+  PyObject* object = constant_object(value);
+  return object && PyLong_Check(object) && !PyLong_CheckExact(object) && !PyBool_Check(object);
+}
+
 std::optional<Arg> number_argument(const ValuePtr& value) {
   PyObject* object = constant_object(value);
   if (object && PyBool_Check(object)) return Arg(object == Py_True);
@@ -274,13 +279,8 @@ class Binder {
       out = held;
       return true;
     }
-    return numbers && !is_array_of_one(value) && convert_number(value, out);
-  }
-
-  // For NumPy a number of a subclass, as an IntEnum's member, is an array of int64: its width counts.
-  bool is_array_of_one(const ValuePtr& value) const {
-    PyObject* object = convention_ == Convention::kNumpy ? constant_object(value) : nullptr;
-    return object && PyLong_Check(object) && !PyLong_CheckExact(object) && !PyBool_Check(object);
+    return numbers && !(convention_ == Convention::kNumpy && is_int_of_subclass(value)) &&
+           convert_number(value, out);
   }
 
   bool is_own(const ArrayValue& array) const {
