@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "graph/op.h"
 #include "graph/ops/random.h"
@@ -222,10 +223,10 @@ bool is_marked(PyObject* tensor, int dim, std::initializer_list<const char*> mar
 }
 
 // An operator, or hooks. No guard: it decides how many autograd nodes a compiled function has, not what they compute.
-bool has_history(PyObject* tensor) {
+// Nothing where PyTorch refuses to show a history: the tensor is one of several views, and its base was written to.
+std::optional<bool> has_history(PyObject* tensor) {
   PyRef is_leaf = PyRef::steal(PyObject_GetAttr(tensor, interned("is_leaf")));
-  // One of several views whose base was written to has a history that PyTorch refuses to show; the program may not ask for it.
-  if (!is_leaf && PyErr_ExceptionMatches(PyExc_RuntimeError)) return PyErr_Clear(), true;
+  if (!is_leaf && PyErr_ExceptionMatches(PyExc_RuntimeError)) return PyErr_Clear(), std::nullopt;
   if (!is_leaf) throw PythonError{};
   PyRef hooks = checked(PyObject_GetAttr(tensor, interned("_backward_hooks")));
   return is_leaf.get() != Py_True || hooks.get() != Py_None;
@@ -271,8 +272,12 @@ std::shared_ptr<ArrayValue> add_array_input(Executor& ex, PyObject* object, cons
     if (other != value && other->name == value->name) value->name += "_" + std::to_string(value->id);
   input->array = make(value, source, object);
   value->requires_grad = info.requires_grad;
-  value->has_history = info.requires_grad && has_history(object);
   TensorCapture& capture = tensor_capture(ex);
+  if (info.requires_grad) {
+    const std::optional<bool> history = has_history(object);
+    value->has_history = history.value_or(true);
+    if (!history) capture.refused_histories.insert(value);
+  }
   capture.storage_of[value] = static_cast<int>(capture.inputs.size());
   capture.objects[value] = input->array;
   capture.inputs.push_back(std::move(input));

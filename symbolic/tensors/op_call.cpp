@@ -74,6 +74,7 @@ void refuse_other_history(TensorCapture& capture, graph::Value* value) {
   if (capture.updated_leaves.count(base_of(capture, value)))
     break_graph("CD0416", "a parameter that is read again afterwards");
   if (is_another_leaf(capture, value)) break_graph("CD0422", "made under no_grad");
+  if (capture.refused_histories.contains(value)) break_graph("CD0422", "written to since");
   if (capture.written_at.empty() || !value->node) return;
   const graph::ViewHistory history = graph::view_history(value);
   const auto written = capture.written_at.find(history.counter);

@@ -326,3 +326,23 @@ def test_a_local_whose_history_is_refused_is_handed_on():
     for _ in range(2):
         f(y)
         assert compiled(x) is x and torch.equal(x, y)
+
+
+def test_a_local_whose_history_is_refused_is_not_read_unnoticed():
+    """No gradient is asked for, and PyTorch refuses all the same."""
+
+    def f(x):
+        y = x * 1
+        rows = [row for row in y]
+        y[y > 100] = 2
+        print(end="")
+        return rows[0].sum() < 20
+
+    x = torch.ones(2, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="is a view and its base") as expected:
+        f(x)
+    compiled = cdynamo.optimize(f)
+    for _ in range(2):
+        with pytest.raises(RuntimeError) as got:
+            compiled(x)
+        assert str(got.value) == str(expected.value)
