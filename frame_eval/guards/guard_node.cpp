@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "frame_eval/hook/frame.h"
+#include "symbolic/interop/complex_access.h"
 #include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
@@ -220,6 +221,7 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
     case SourceKind::kContextValue: owner = symbolic::context_value(parent); return owner.get();
     case SourceKind::kWeakReference: owner = symbolic::weak_reference(parent); return owner.get();
     case SourceKind::kReferent: owner = symbolic::referent(parent); return owner.get();
+    case SourceKind::kRealView: owner = symbolic::real_view(parent); return owner.get();
     case SourceKind::kComputed: break;  // ComputedNode
   }
   return nullptr;

@@ -14,6 +14,8 @@ from torch._library.custom_ops import CustomOpDef
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cdynamo._complex import ComplexCall
+
 _CONSTANTS = (type(None), bool, int, float, str, torch.dtype, torch.layout, torch.memory_format, torch.device)
 _CPU = torch.device("cpu")
 _FUNCTIONS = {operator.pow: torch.pow}
@@ -114,6 +116,9 @@ def _operator(kind: str, target: Any) -> tuple[str, Callable]:
         return str(target).replace(".", "::", 1), target
     if isinstance(target, CustomOpDef):
         return target._qualname, target
+    if isinstance(target, ComplexCall):
+        name, _ = _operator(target.kind, target.target)
+        return name.replace("::", "::complex_", 1), target
     target = _FUNCTIONS.get(target, target) if kind == "call_function" else target
     is_method = kind == "call_method"
     name = target if is_method else getattr(target, "__name__", "")

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "symbolic/interop/complex_access.h"
 #include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
@@ -150,6 +151,7 @@ PyRef follow_edge(const Source& source, PyObject* base) {
     case SourceKind::kContextValue: return context_value(base);
     case SourceKind::kWeakReference: return weak_reference(base);
     case SourceKind::kReferent: return referent(base);
+    case SourceKind::kRealView: return real_view(base);
     default: return {};
   }
 }
@@ -199,6 +201,7 @@ std::string name_within(const Source& source, int steps) {
     case SourceKind::kContextValue: return base_name() + ".get()";
     case SourceKind::kWeakReference: return absl::StrCat("weakref.ref(", base_name(), ")");
     case SourceKind::kReferent: return base_name() + "()";
+    case SourceKind::kRealView: return absl::StrCat("torch.view_as_real(", base_name(), ")");
     case SourceKind::kConstant: return constant_name(source.object.get());
     case SourceKind::kHandled: return "the exception that the caller handles";
     case SourceKind::kComputed: return source.computation->name();

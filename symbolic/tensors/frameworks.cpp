@@ -105,7 +105,9 @@ ValuePtr tensor_of_array(Executor& ex, const ValuePtr& array) {
                        positional({array}), [&] {
                          Value* shared = append_call1(ex, "from_numpy", {self.value()});
                          const Value* base = base_of(tensor_capture(ex), self.value());
-                         if (base->node && is_empty(base->type)) zero_strides_if_empty(shared->type);
+                         // Its strides are NumPy's, which a graph's result has not.
+                         if (base->node && is_empty(base->type))
+                           break_graph("CD0409", "an array without elements");
                          return make_tensor(ex, shared);
                        });
 }

@@ -9,6 +9,7 @@
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/torch/autocast_policy.h"
+#include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/value_tools.h"
@@ -91,6 +92,7 @@ const Maps* maps() {
   made->add_special(foreach_functions());
   made->add_special(function_transform_rules());
   made->add_special(vmap_rules());
+  made->add_special(complex_functions());
   if (!kept) kept = made.release();
   return kept;
 }
@@ -128,12 +130,15 @@ SpecialFunction find_special_function(PyObject* callable) {
   return nullptr;
 }
 
-std::string TorchCallable::describe() const {
-  PyRef name = PyRef::steal(PyObject_GetAttrString(object_.get(), "__name__"));
+// "?" where it has none.
+static std::string function_name(PyObject* callable) {
+  PyRef name = PyRef::steal(PyObject_GetAttrString(callable, "__name__"));
   PyErr_Clear();
   const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
-  return std::string("torch function ") + (text ? text : "?");
+  return text ? text : "?";
 }
+
+std::string TorchCallable::describe() const { return "torch function " + function_name(object_.get()); }
 
 ValuePtr TorchCallable::get_attribute(Executor& ex, PyObject* name) {
   PyRef value = PyRef::steal(PyObject_GetAttr(object_.get(), name));
@@ -153,11 +158,19 @@ ValuePtr TorchCallable::get_attribute(Executor& ex, PyObject* name) {
 
 ValuePtr TorchCallable::call(Executor& ex, const CallArgs& args) {
   torch_capture(ex);
+  if (!op_.op) {
+    const std::string name = function_name(object_.get());
+    if (ValuePtr result = special_ ? try_complex_rule(ex, name, args)
+                                   : try_complex_call(ex, name, "call_function", object_.get(), args))
+      return result;
+  }
   if (special_) return special_(ex, object_.get(), args);
   if (polyfill_) check_autocast_of_polyfill(ex, polyfill_);
   if (polyfill_) return polyfill(ex, PythonSide::kTorchPolyfills, polyfill_)->call(ex, args);
   if (!op_.op)
-    return recorded_call(ex, "call_function", object_, args, [&] { return call_library(ex, args); });
+    return or_complex(ex, "call_function", object_.get(), args, [&] {
+      return recorded_call(ex, "call_function", object_, args, [&] { return call_library(ex, args); });
+    });
   return call_operator(ex, *op_.op, op_.in_place, "call_function", object_, args,
                        op_.method ? Convention::kTorchMethod : Convention::kTorchFunction);
 }

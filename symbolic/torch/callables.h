@@ -34,6 +34,7 @@ std::span<const SpecialRow> data_rules();                // data_rules.cpp
 std::span<const SpecialRow> foreach_functions();         // foreach.cpp
 std::span<const SpecialRow> function_transform_rules();  // function_transforms.cpp
 std::span<const SpecialRow> vmap_rules();                // vmap.cpp
+std::span<const SpecialRow> complex_functions();         // complex_tensor.cpp
 
 // Operators that the table lacks, stated in Python in python/cdynamo/polyfills/torch_functions.py and
 // inlined.

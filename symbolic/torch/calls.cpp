@@ -7,6 +7,7 @@
 #include "symbolic/torch/attention.h"
 #include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/eager_kernels.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/library_numbers.h"
@@ -192,10 +193,8 @@ std::optional<CallArgs> with_tensor_of_number(Executor& ex, const graph::OpDef& 
   return made;
 }
 
-}  // namespace
-
-ValuePtr call_operator(Executor& ex, const graph::OpDef& op, bool in_place, const char* kind, PyRef target,
-                       const CallArgs& args, Convention convention) {
+ValuePtr call_real_operator(Executor& ex, const graph::OpDef& op, bool in_place, const char* kind,
+                            PyRef target, const CallArgs& args, Convention convention) {
   if (const char* scaled = scaled_form(op, in_place, args))
     return polyfill(ex, PythonSide::kTrainingPolyfills, scaled)->call(ex, args);
   return recorded_call(ex, kind, std::move(target), args, [&] {
@@ -205,6 +204,16 @@ ValuePtr call_operator(Executor& ex, const graph::OpDef& op, bool in_place, cons
       return apply(ex, op, in_place, *of_numbers, convention);
     return apply_as_far_as_possible(ex, op, in_place, args, convention);
   });
+}
+
+}  // namespace
+
+ValuePtr call_operator(Executor& ex, const graph::OpDef& op, bool in_place, const char* kind, PyRef target,
+                       const CallArgs& args, Convention convention) {
+  const std::string name = std::string(op.name) + (in_place ? "_" : "");
+  if (ValuePtr result = try_complex_call(ex, name, kind, target.get(), args)) return result;
+  return or_complex(ex, kind, target.get(), args,
+                    [&] { return call_real_operator(ex, op, in_place, kind, target, args, convention); });
 }
 
 ValuePtr call_named(Executor& ex, const char* name, std::vector<ValuePtr> args, bool in_place) {

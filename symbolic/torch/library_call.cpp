@@ -7,6 +7,7 @@
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/tensors/user_call.h"
+#include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/library_numbers.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/torch/tensor.h"
@@ -66,8 +67,11 @@ graph::Device read_device(PyObject* object) {
 graph::TensorType read_type(PyObject* tuple) {
   graph::TensorType type;
   type.device = read_device(PyTuple_GET_ITEM(tuple, 3));
-  if (!dtype_of_torch_object(PyTuple_GET_ITEM(tuple, 0), &type.dtype))
-    break_graph("CD0405", "a result is of a dtype that is not captured");
+  PyObject* dtype = PyTuple_GET_ITEM(tuple, 0);
+  constexpr const char* kObstacle = "a result is of a dtype that is not captured";
+  if (dtype == library_object("torch", "complex64") || dtype == library_object("torch", "complex128"))
+    throw ComplexResult{{break_record("CD0405", kObstacle), {}}};
+  if (!dtype_of_torch_object(dtype, &type.dtype)) break_graph("CD0405", kObstacle);
   type.sizes = read_sizes(PyTuple_GET_ITEM(tuple, 1));
   type.strides = read_sizes(PyTuple_GET_ITEM(tuple, 2));
   return type;

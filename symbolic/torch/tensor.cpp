@@ -9,6 +9,7 @@
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/tensors/tensor_indexing.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -78,7 +79,10 @@ ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& sour
   TensorInfo info;
   read_tensor(object, &info);
   SourcePtr from = source ? source : constant_source(object);
-  if (!info.obstacle.empty()) return make_opaque_tensor(ex, object, info.obstacle, from);
+  if (!info.obstacle.empty()) {
+    if (ValuePtr complex = wrap_complex_tensor(ex, object, from)) return complex;
+    return make_opaque_tensor(ex, object, info.obstacle, from);
+  }
   if (info.requires_grad &&
       !runtime::is_float(info.view.dtype))  // what a number with a history was written to
     return make_opaque_tensor(ex, object, "a tensor of integers with a history", from);

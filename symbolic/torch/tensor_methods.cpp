@@ -4,6 +4,7 @@
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/leaf_gradients.h"
 #include "symbolic/torch/size.h"
 #include "symbolic/torch/tensor.h"
@@ -303,6 +304,13 @@ ValuePtr numpy_method(Executor& ex, const ValuePtr& self, const CallArgs& args) 
   return array_of_tensor(ex, self, wanted == Py_True);
 }
 
+constexpr char kComplexFloat[] = "cfloat", kComplexDouble[] = "cdouble";
+template <const char* name>
+ValuePtr complex_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, name, args, 0, 0);
+  return complex_rule(ex, name, positional({self}));
+}
+
 ValuePtr itself_method(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
 
 constexpr BuiltinMethodRow kMethods[] = {
@@ -346,6 +354,8 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"type", type_method},
     {"cuda", cuda_method},
     {"new_tensor", new_tensor_method},
+    {"cfloat", complex_method<kComplexFloat>},
+    {"cdouble", complex_method<kComplexDouble>},
     {"resolve_conj", itself_method},
     {"resolve_neg", itself_method},
     {"__len__", [](Executor& ex, const ValuePtr& self, const CallArgs&) { return self->length(ex); }},

@@ -1,6 +1,7 @@
 // Python's operators on torch.Tensor, as torch/_tensor.py and the methods of TensorBase define them.
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
@@ -66,9 +67,11 @@ bool is_operand(const ValuePtr& value) {
   return number_argument(value) || graph_value(value) || is_numpy_number(value);
 }
 
-// NotImplemented, unless tensors take the operand and no graph of torch's holds it: complex numbers.
-ValuePtr not_implemented(const ValuePtr& other) {
-  if (PyType_IsSubtype(other->type(), &PyComplex_Type))
+bool is_complex_number(const ValuePtr& value) { return PyType_IsSubtype(value->type(), &PyComplex_Type); }
+
+// NotImplemented, unless it is a complex tensor that is written to what is real.
+ValuePtr not_implemented(const ValuePtr& other, bool in_place) {
+  if (in_place && dynamic_cast<ComplexTensor*>(other.get()))
     break_graph("CD0401", "a tensor's operator with " + other->describe());
   return nullptr;
 }
@@ -85,9 +88,10 @@ ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
   bool in_place = false;
   const OperatorRow* row = find_row(nb_op, &in_place);
   if (!row || (in_place && reflected)) return nullptr;
-  if (!is_operand(other)) return not_implemented(other);
   ValuePtr self = shared_from_this();
   std::vector<ValuePtr> as_written = reflected ? std::vector{other, self} : std::vector{self, other};
+  if (is_complex_number(other)) return complex_operator(ex, nb_op, as_written[0], as_written[1]);
+  if (!is_operand(other)) return not_implemented(other, in_place);
   return recorded_call(ex, "call_function", operator_function(row->function), operands(as_written),
                        [&]() -> ValuePtr {
                          if (!reflected) return call_named(ex, row->op, {self, other}, in_place);
@@ -102,7 +106,8 @@ ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
 ValuePtr TensorValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   static constexpr const char* kOps[] = {"lt", "le", "eq", "ne", "gt", "ge"};  // Py_LT ... Py_GE
   if (is_numpy_array(other)) break_graph("CD0409", "a comparison of a tensor and an array");
-  if (!is_operand(other)) return not_implemented(other);
+  if (is_complex_number(other)) break_graph("CD0401", "a comparison with " + other->describe());
+  if (!is_operand(other)) return not_implemented(other, false);
   ValuePtr self = shared_from_this();
   return recorded_call(ex, "call_function", operator_function(kOps[py_op]), operands({self, other}),
                        [&] { return call_named(ex, kOps[py_op], {self, other}); });

@@ -602,3 +602,13 @@ def test_from_numpy_of_a_part_has_a_storage_that_begins_there(requires_grad):
         assert torch.equal(got, expected)
         assert got._base is None and got.storage_offset() == 0
         assert got.untyped_storage().nbytes() == expected.untyped_storage().nbytes()
+
+
+def test_a_tensor_of_an_array_without_elements():
+    """NumPy's strides of it are 0, and PyTorch names them in an error (the fuzz)."""
+
+    def f(x):
+        return torch.from_numpy((x + 1).numpy())
+
+    x = torch.arange(0).reshape(0, 16)
+    assert cdynamo.optimize(f)(x).stride() == f(x).stride()

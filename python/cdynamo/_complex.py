@@ -1,0 +1,63 @@
+"""Complex tensors at the edges of a graph, whose values are real: each stands there as what `torch.view_as_real` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def complex_of(pairs: torch.Tensor, conjugate: bool) -> torch.Tensor:
+    """The complex tensor over the memory of `pairs`, lazily conjugated or not; with its history, in any grad mode."""
+    if pairs.requires_grad and not torch.is_grad_enabled():
+        with torch.enable_grad():
+            result = torch.view_as_complex(pairs)
+            return result.conj() if conjugate else result
+    result = torch.view_as_complex(pairs)
+    return result.conj() if conjugate else result
+
+
+def _joined(mark: Any, value: Any) -> Any:
+    """`value` with complex tensors for the pairs that `mark` names: True, or nested tuples of such."""
+    if mark is True:
+        return torch.view_as_complex(value if value.stride(-1) == 1 else value.contiguous())
+    if isinstance(mark, tuple):
+        return type(value)(_joined(of_item, item) for of_item, item in zip(mark, value))
+    return value
+
+
+class ComplexCall:
+    """A call of an operator of PyTorch's in which tensors are complex, as one of real tensors.
+
+    `args` and `kwargs` name the arguments that are pairs, as `_joined` reads them. Which of the results, in the order of their
+    leaves, stood for complex ones is in `complex_results` after a call.
+    """
+
+    def __init__(self, kind: str, target: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+        self.kind, self.target, self._args, self._kwargs = kind, target, args, kwargs
+        name = target if isinstance(target, str) else target.__name__
+        self.__name__ = self.__qualname__ = f"complex_{name}"
+        self.complex_results: list[bool] = []
+
+    def function(self) -> Callable[..., Any]:
+        return getattr(torch.Tensor, self.target) if self.kind == "call_method" else self.target
+
+    def _real(self, result: Any, found: list[bool]) -> Any:
+        if type(result) is torch.Tensor:
+            found.append(result.is_complex())
+            result = result.resolve_conj().resolve_neg()
+            return torch.view_as_real(result) if result.is_complex() else result
+        if type(result) in (tuple, list):
+            return type(result)(self._real(item, found) for item in result)
+        if type(result).__module__ == "torch.return_types":
+            return type(result)([self._real(item, found) for item in result])
+        return result
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args = tuple(_joined(mark, arg) for mark, arg in zip(self._args, args))
+        kwargs = {key: _joined(self._kwargs.get(key), arg) for key, arg in kwargs.items()}
+        found: list[bool] = []
+        result = self._real(self.function()(*args, **kwargs), found)
+        self.complex_results = found
+        return result

@@ -1,0 +1,276 @@
+"""Complex tensors within one graph: results, dtypes, strides, lazy conjugates and gradients are eager's."""
+
+import pytest
+import torch
+from torch import nn
+
+import cdynamo
+
+
+def z_and_x():
+    generator = torch.Generator().manual_seed(3)
+    z = torch.complex(torch.randn(3, 4, generator=generator), torch.randn(3, 4, generator=generator))
+    return z, torch.randn(3, 4, generator=generator)
+
+
+def arithmetic(z, x):
+    return z * z + z * 2 - 1j * z, z * x + x * 1j, -z, z - x, 2 - z, z**2, torch.add(z, z, alpha=3)
+
+
+def quotients(z, x):
+    return z / (z + 2), 1 / z, z / x, x / z, z / 2.0, z / (1 + 2j), z.reciprocal()
+
+
+def parts(z, x):
+    return z.real + z.imag, z.abs(), z.angle(), torch.abs(z), abs(z), torch.view_as_real(z), torch.real(z)
+
+
+def conjugates(z, x):
+    return z.conj() * z, (z * z.conj()).real, z.conj(), z.mH, torch.conj(z)[0], z.conj().resolve_conj()
+
+
+def rotary(z, x):
+    pairs = torch.view_as_complex(x.reshape(3, 2, 2))
+    angles = torch.polar(torch.ones(3, 2), x[:, :2])
+    return torch.view_as_real(pairs * angles).flatten(1)
+
+
+def transforms(z, x):
+    f = torch.fft.rfft(x, dim=-1)
+    return torch.fft.irfft(f * f.abs(), n=4), torch.fft.fft2(z), torch.fft.ifft(z).real, torch.fft.fftshift(z)
+
+
+def spectrogram(z, x):
+    s = torch.stft(x.flatten().repeat(40), 64, return_complex=True, window=torch.ones(64))
+    return s, s.abs().sum()
+
+
+def products(z, x):
+    return z @ z.T, torch.einsum("ij,kj->ik", z, z), torch.matmul(z, z.mH), torch.outer(z[0], z[1])
+
+
+def reductions(z, x):
+    return z.sum(), z.mean(0), z.sum(1, keepdim=True), z.cumsum(1), z.prod(1), z.norm(), z.abs().pow(2).sum()
+
+
+def views(z, x):
+    first = z[0], z[:, 1:], z[..., 0], z.t(), z.reshape(2, 6), z.flatten(), z.unsqueeze(1).expand(3, 2, 4)
+    return *first, z.permute(1, 0), z.view(12), z.diagonal(), z.squeeze(), *z.chunk(2, 1), *z.unbind(0)
+
+
+def rearranged(z, x):
+    joined = torch.cat([z, z]), torch.stack([z, z], -1), torch.cat([z, x]), torch.stack([x, z])
+    return *joined, z.roll(1, 0), z.flip(0), z.repeat(2, 1), z.tril(), torch.where(x > 0, z, z * 2)
+
+
+def functions(z, x):
+    return torch.exp(z), torch.sqrt(z), torch.log(z), torch.sin(z), z**3, torch.tanh(z), z.pow(0.5)
+
+
+def converted(z, x):
+    return x.to(torch.complex64) * z, z.to(torch.complex128), x.cfloat() + z, torch.complex(x, x), x.cdouble()
+
+
+def solved(z, x):
+    return torch.linalg.inv(z[:, :3]), torch.linalg.solve(z[:, :3], z)
+
+
+def layouts(z, x):
+    return z.t() * z.t(), z.t() + 1, (z.t() * x.t()).abs(), z.t().clone(), z.t().contiguous(), torch.exp(z.t())
+
+
+def written(z, x):
+    w = z.clone()
+    w.mul_(2)
+    w += 1j
+    w[0] = 3
+    w[1:, 0] = z[1:, 1]
+    w[..., 2] = 1 + 2j
+    return w
+
+
+DIFFERENTIABLE = [
+    arithmetic,
+    quotients,
+    parts,
+    conjugates,
+    rotary,
+    transforms,
+    spectrogram,
+    products,
+    reductions,
+    views,
+    rearranged,
+    functions,
+    converted,
+    solved,
+    layouts,
+]
+
+
+def made(z, x):
+    of_shapes = torch.zeros(3, dtype=torch.cfloat) + z[:, 0], torch.ones(4, dtype=torch.complex64) * z
+    return *of_shapes, torch.tensor([1j, 2]), torch.zeros_like(z), torch.full((2,), 1j), torch.full_like(z, 2j)
+
+
+def asked(z, x):
+    facts = z.shape, z.dtype, z.is_complex(), torch.is_complex(z), z.stride(), z.size(-1), z.numel(), z.ndim, len(z)
+    return *facts, z.device, z.is_conj(), z.conj().is_conj(), z == z, z != 1j, z.isnan(), z.is_contiguous()
+
+
+def selected(z, x):
+    return z[z.real > 0], z[torch.tensor([0, 2])], z[None, :, torch.tensor([1, 1])], z.masked_fill(x > 0, 1j)
+
+
+def written_argument(z, x):
+    z.mul_(2j)
+    z[0] = x[0]
+    return z.real
+
+
+def same(expected, got):
+    if isinstance(expected, (tuple, list)):
+        return len(expected) == len(got) and all(map(same, expected, got))
+    if not isinstance(expected, torch.Tensor):
+        return expected == got
+    told = [(t.dtype, t.shape, t.stride(), t.requires_grad, t.is_complex() and t.is_conj()) for t in (expected, got)]
+    return told[0] == told[1] and torch.allclose(expected, got, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+def norm_of(tree):
+    """A number that all differentiable tensors in the tree go into."""
+    if isinstance(tree, torch.Tensor):
+        if not tree.requires_grad:
+            return 0.0
+        return (tree.abs() ** 2).sum() if tree.is_complex() else (tree * 1.5).sum()
+    return sum(norm_of(item) for item in tree) if isinstance(tree, (tuple, list)) else 0.0
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    "program",
+    [*DIFFERENTIABLE, written, made, asked, selected, written_argument],
+    ids=lambda program: getattr(program, "__name__", None),
+)
+def test_one_graph(program, dynamic):
+    compiled = cdynamo.optimize(program, fullgraph=program is not selected, dynamic=dynamic)
+    for _ in range(2):
+        (z, x), (other, _) = z_and_x(), z_and_x()
+        assert same(program(z, x), compiled(other, x))
+        assert same(z, other)
+
+
+@pytest.mark.parametrize("program", [*DIFFERENTIABLE, written], ids=lambda program: program.__name__)
+def test_gradients(program):
+    def gradients(function):
+        z, x = (t.requires_grad_() for t in z_and_x())
+        return torch.autograd.grad(norm_of(function(z, x)), [z, x], allow_unused=True)
+
+    compiled = cdynamo.optimize(program)
+    for expected, got in zip(gradients(program), gradients(compiled)):
+        assert (expected is None) == (got is None)
+        assert expected is None or torch.allclose(expected, got, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("program", [*DIFFERENTIABLE, written], ids=lambda program: program.__name__)
+def test_backends_in_python(program):
+    for backend in ("eager", lambda gm, inputs: gm.forward):
+        z, x = z_and_x()
+        assert same(program(z, x), cdynamo.optimize(program, backend=backend)(z, x))
+
+
+def test_gradients_at_zero():
+    """abs and angle are flat there, as in eager."""
+
+    def f(z):
+        return z.abs().sum() + z.angle().sum()
+
+    def gradient(function):
+        z = torch.tensor([0j, 1 + 2j, 3]).requires_grad_()
+        function(z).backward()
+        return z.grad
+
+    assert torch.allclose(gradient(f), gradient(cdynamo.optimize(f)))
+
+
+def test_what_is_not_finite():
+    """Sums are those of the parts: eager multiplies by 1 + 0j first, and inf + inf is NaN there."""
+
+    def f(a, b):
+        return torch.view_as_real(a * b), a.abs()
+
+    special = [float("inf"), -float("inf"), float("nan"), 0.0, -0.0, 1.0]
+    parts = torch.tensor([[re, im] for re in special for im in special])
+    a = torch.view_as_complex(parts)[:, None].expand(36, 36).contiguous()
+    for expected, got in zip(f(a, a.t().contiguous()), cdynamo.optimize(f)(a, a.t().contiguous())):
+        assert torch.equal(expected.isnan(), got.isnan())
+        assert torch.equal(expected.nan_to_num(7.0), got.nan_to_num(7.0))
+
+
+def test_widths():
+    def f(a, b):
+        return a * b, a + b, b / a
+
+    wide, single = torch.complex128, torch.complex64
+    operands = [torch.ones(2, dtype=wide), torch.ones((), dtype=wide), torch.ones(2, dtype=single)]
+    operands += [torch.ones(2), torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.int64), torch.ones(())]
+    for a in operands[:3]:
+        for b in operands:
+            assert same(f(a, b), cdynamo.optimize(f)(a, b))
+
+
+def test_across_a_break():
+    """A complex local is handed on with its history and its conjugation, also where no gradients are recorded."""
+
+    def f(z, x):
+        y = z * x
+        w = y.conj()
+        with torch.no_grad():
+            cdynamo.graph_break()
+            flag = y.is_conj(), w.is_conj(), y.requires_grad, w.requires_grad
+        return (w * z).real.sum() + y.imag.sum(), flag
+
+    def run(function):
+        z, x = (t.requires_grad_() for t in z_and_x())
+        loss, flag = function(z, x)
+        loss.backward()
+        return loss.detach(), flag, z.grad, x.grad
+
+    assert same(run(f), run(cdynamo.optimize(f)))
+
+
+def test_guards():
+    def f(z):
+        return z * 2
+
+    compiled = cdynamo.optimize(f)
+    z, x = z_and_x()
+    for value in (z, x, z.conj(), z.to(torch.complex128), z.t(), z[0], z.detach().requires_grad_()):
+        assert same(f(value), compiled(value))
+
+
+class SpectralConvolution(nn.Module):
+    """Of a Fourier neural operator."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 4, 5, dtype=torch.cfloat) * 0.3)
+        self.local = nn.Conv1d(4, 4, 1)
+
+    def forward(self, x):
+        modes = torch.fft.rfft(x)
+        out = torch.zeros(x.shape[0], 4, modes.shape[-1], dtype=torch.cfloat)
+        out[:, :, :5] = torch.einsum("bix,iox->box", modes[:, :, :5], self.weight)
+        return torch.nn.functional.gelu(torch.fft.irfft(out, n=x.shape[-1]) + self.local(x))
+
+
+def test_training_a_module_with_complex_parameters():
+    torch.manual_seed(0)
+    model, x = SpectralConvolution(), torch.randn(2, 4, 16)
+    steps = []
+    for function in (model, cdynamo.optimize(model, fullgraph=True)):
+        model.zero_grad()
+        function(x).square().mean().backward()
+        steps.append([parameter.grad.clone() for parameter in model.parameters()])
+    for expected, got in zip(*steps):
+        assert expected.dtype == got.dtype and torch.allclose(expected, got, rtol=1e-4, atol=1e-6)
