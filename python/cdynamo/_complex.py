@@ -1,4 +1,4 @@
-"""Complex tensors at the edges of a graph, whose values are real: each stands there as what `torch.view_as_real` gives."""
+"""Complex tensors at the edges of a graph of real ones: each stands there as what `torch.view_as_real` gives."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _joined(mark: Any, value: Any) -> Any:
 class ComplexCall:
     """A call of an operator of PyTorch's in which tensors are complex, as one of real tensors.
 
-    `args` and `kwargs` name the arguments that are pairs, as `_joined` reads them. Which of the results, in the order of their
-    leaves, stood for complex ones is in `complex_results` after a call.
+    `args` and `kwargs` name the arguments that are pairs, as `_joined` reads them. Which of the results, in the order
+    of their leaves, stood for complex ones is in `complex_results` after a call.
     """
 
     def __init__(self, kind: str, target: Any, args: tuple, kwargs: dict[str, Any]) -> None:

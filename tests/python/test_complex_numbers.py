@@ -274,3 +274,14 @@ def test_training_a_module_with_complex_parameters():
         steps.append([parameter.grad.clone() for parameter in model.parameters()])
     for expected, got in zip(*steps):
         assert expected.dtype == got.dtype and torch.allclose(expected, got, rtol=1e-4, atol=1e-6)
+
+
+def test_layouts_that_operators_choose():
+    """Found by PyTorch's own samples."""
+
+    def f(z, images):
+        return z.ravel(), z[0, ::2].ravel(), z.t().ravel(), torch.cat([images, images])
+
+    z, _ = z_and_x()
+    images = torch.randn(2, 2, 2, 2, dtype=torch.cfloat).contiguous(memory_format=torch.channels_last)
+    assert same(f(z, images), cdynamo.optimize(f, fullgraph=True)(z, images))

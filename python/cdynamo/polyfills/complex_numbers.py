@@ -1,6 +1,6 @@
 """Complex tensors in terms of real ones: what each operator does to the pairs that `torch.view_as_real` shows, with
-eager's results, dtypes and strides. A rule that gives NotImplemented leaves its call to PyTorch's library, as do operators
-without one."""
+eager's results, dtypes and strides. A rule that gives NotImplemented leaves its call to PyTorch's library, as do
+operators without one."""
 
 import torch
 
@@ -634,7 +634,12 @@ def view_as(z, other):
     return reshape(z, other.shape)
 
 
-@_rule("flatten", "ravel")
+@_rule("ravel")
+def ravel(z):
+    return view(contiguous(z), -1)
+
+
+@_rule("flatten")
 def flatten(z, start_dim=0, end_dim=-1):
     if z.dim() == 0:
         return reshape(z, 1)
@@ -772,6 +777,8 @@ def _all_complex(tensors):
 def cat(tensors, dim=0):
     if any(x.dim() == 0 for x in tensors):
         not_captured("cat() of tensors without dims")
+    if not all(x.is_contiguous() for x in tensors):
+        return NotImplemented  # in what layout depends on all of them
     return _of(torch.cat(_all_complex(tensors), _dim(dim)))
 
 
