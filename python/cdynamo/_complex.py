@@ -35,19 +35,19 @@ class ComplexCall:
     """
 
     def __init__(self, kind: str, target: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-        self.kind, self.target, self._args, self._kwargs = kind, target, args, kwargs
+        self.kind, self.target, self.marks, self._kwargs = kind, target, args, kwargs
         name = target if isinstance(target, str) else target.__name__
         self.__name__ = self.__qualname__ = f"complex_{name}"
+        self.function: Callable[..., Any] = getattr(torch.Tensor, target) if kind == "call_method" else target
         self.complex_results: list[bool] = []
-
-    def function(self) -> Callable[..., Any]:
-        return getattr(torch.Tensor, self.target) if self.kind == "call_method" else self.target
 
     def _real(self, result: Any, found: list[bool]) -> Any:
         if type(result) is torch.Tensor:
-            found.append(result.is_complex())
-            result = result.resolve_conj().resolve_neg()
-            return torch.view_as_real(result) if result.is_complex() else result
+            is_complex = result.is_complex()
+            found.append(is_complex)
+            if result.is_neg() or is_complex and result.is_conj():
+                result = result.resolve_conj().resolve_neg()
+            return torch.view_as_real(result) if is_complex else result
         if type(result) in (tuple, list):
             return type(result)(self._real(item, found) for item in result)
         if type(result).__module__ == "torch.return_types":
@@ -55,9 +55,10 @@ class ComplexCall:
         return result
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        args = tuple(_joined(mark, arg) for mark, arg in zip(self._args, args))
-        kwargs = {key: _joined(self._kwargs.get(key), arg) for key, arg in kwargs.items()}
+        args = [arg if mark is None else _joined(mark, arg) for mark, arg in zip(self.marks, args)]
+        if kwargs:
+            kwargs = {key: _joined(self._kwargs.get(key), arg) for key, arg in kwargs.items()}
         found: list[bool] = []
-        result = self._real(self.function()(*args, **kwargs), found)
+        result = self._real(self.function(*args, **kwargs), found)
         self.complex_results = found
         return result

@@ -7,7 +7,7 @@ import functools
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._library.custom_ops import CustomOpDef
@@ -16,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cdynamo._complex import ComplexCall
 
-_CONSTANTS = (type(None), bool, int, float, str, torch.dtype, torch.layout, torch.memory_format, torch.device)
+_NUMBERS = (bool, int, float, complex)
+_CONSTANTS = (type(None), *_NUMBERS, str, torch.dtype, torch.layout, torch.memory_format, torch.device)
 _CPU = torch.device("cpu")
 _FUNCTIONS = {operator.pow: torch.pow}
 _NAMESPACES = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special")
@@ -157,18 +158,18 @@ def _tree_of(result: Any, leaves: list[torch.Tensor]) -> tuple:
 def hand_over(inputs: Sequence[torch.Tensor], outputs: Sequence, results: Iterable) -> list[torch.Tensor | None]:
     """A call's results, None being zeros, as its outputs want them: copied into a tensor over planned memory, or, where
     an output is a type, a tensor of that type whose memory is its own."""
-    taken = {_storage(tensor) for tensor in inputs}
+    taken: set[int] = set()
     given: list[torch.Tensor | None] = []
     for output, result in zip(outputs, results):
         if isinstance(output, tuple):
             dtype, sizes, strides, device = output
+            taken = taken or {_storage(tensor) for tensor in inputs}
             if result is None:
                 result = torch.empty_strided(sizes, strides, dtype=dtype, device=device).zero_()
             elif result.stride() != strides or result.dtype != dtype or _storage(result) in taken:
                 result = torch.empty_strided(sizes, strides, dtype=dtype, device=device).copy_(result)
             elif result._is_view():  # autograd would look at what it is one of
-                base = result.untyped_storage()
-                result = torch.empty(0, dtype=dtype, device=device).set_(base, result.storage_offset(), sizes, strides)
+                result = result.data
             taken.add(_storage(result))
             given.append(result)
             continue
@@ -252,6 +253,32 @@ class _Program(_Mode):
         return [_decode(gradient, tensors) for gradient in self._gradients]
 
 
+class _Direct(NamedTuple):
+    """A call with one result whose arguments are operands and constants, without the checks that can be made once."""
+
+    function: Callable[..., torch.Tensor]
+    arguments: list[tuple[int, Any, bool]]  # the operand or -1; the constant; whether it is a complex tensor's pairs
+    keywords: dict[str, Any]
+    strides: list[tuple]  # of the operands
+    expected: tuple  # dtype, sizes, strides and device of the result
+    is_complex: bool
+
+    def run(self, inputs: list[torch.Tensor], outputs: Sequence) -> bool:
+        """Whether the result is in `outputs`; where it is not, nothing has been written."""
+        output = outputs[0]
+        if isinstance(output, tuple) or [tensor.stride() for tensor in inputs] != self.strides:
+            return False
+        args = [
+            constant if place < 0 else torch.view_as_complex(inputs[place]) if mark else inputs[place]
+            for place, constant, mark in self.arguments
+        ]
+        result = self.function(*args, **self.keywords)
+        if (result.dtype, result.shape, result.stride(), result.device) != self.expected:
+            return False
+        (torch.view_as_complex(output) if self.is_complex else output).copy_(result)
+        return True
+
+
 class Call:
     """One call of an operator with its constants; called with the tensors it gives the list of its results.
 
@@ -283,6 +310,8 @@ class Call:
         # The derivatives, by what gradients of results come in (bits); null: the operator is to be computed once more.
         self._programs: dict[int, _Program | None] = {}
         self.stale = False
+        self._places = self._find_places()
+        self._direct: _Direct | None = None
         args, kwargs = self._arguments(self._operands)
         self._signature = f"{self.name} {args} {kwargs}"
         self.attributes = ", ".join(
@@ -290,7 +319,45 @@ class Call:
             + [f"{key}={content!r}" for key, (tag, content) in self._kwargs.items() if tag == "const"]
         )
 
+    def _find_places(self) -> tuple[list, list] | None:
+        """Positional and keyword arguments, each an operand's index or -1 and a constant; None: some are nested."""
+        index = {i: place for place, i in enumerate(self._ids)}
+        arguments = [*self._args, *self._kwargs.values()]
+        if self._numbers or any(tag not in ("value", "const") or type(c) in (tuple, list) for tag, c in arguments):
+            return None
+        places = [(index[c], None) if tag == "value" else (-1, _decode((tag, c), {})) for tag, c in arguments]
+        return places[: len(self._args)], list(zip(self._kwargs, places[len(self._args) :]))
+
+    def _find_direct(self) -> _Direct | None:
+        """The short way for calls of PyTorch's own operators with one result."""
+        if self._places is None or len(self.types) != 1 or self.tree[0] != "tensor":
+            return None
+        if not self.name.startswith("aten::"):  # a user's operator may keep what it gives
+            return None
+        arguments, keywords = self._places
+        if any(place >= 0 for _, (place, _) in keywords):
+            return None
+        function, (dtype, sizes, strides, device) = self._function, self.types[0]
+        marks: Sequence[Any] = [None] * len(arguments)
+        is_complex = False
+        if isinstance(function, ComplexCall):
+            marks, is_complex = function.marks, function.complex_results[0]
+            function = function.function
+            if is_complex:
+                dtype, sizes, strides = dtype.to_complex(), sizes[:-1], tuple(stride // 2 for stride in strides[:-1])
+        return _Direct(
+            function,
+            [(place, constant, mark is True) for (place, constant), mark in zip(arguments, marks)],
+            {key: constant for key, (_, constant) in keywords},
+            [operand[2] for operand in self._operands],
+            (dtype, sizes, strides, device),
+            is_complex,
+        )
+
     def _arguments(self, tensors: Sequence[Any]) -> tuple[list, dict]:
+        if self._places is not None:
+            args = [constant if place < 0 else tensors[place] for place, constant in self._places[0]]
+            return args, {k: constant if place < 0 else tensors[place] for k, (place, constant) in self._places[1]}
         by_id = dict(zip(self._ids, tensors))
         for i, kind in self._numbers.items():
             if isinstance(by_id[i], torch.Tensor):
@@ -326,6 +393,7 @@ class Call:
         if not all(_is_dense(sizes, strides) for _, sizes, strides, _ in types):
             raise Refused("elements of a result overlap or leave gaps")
         self.types = types
+        self._direct = self._find_direct()
         self.differentiable = self._infer_gradients()
 
     def _infer_gradients(self) -> int:
@@ -432,13 +500,22 @@ class Call:
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         args, kwargs = self._arguments(tensors)
-        return list(tensors_of(self._function(*args, **kwargs)))
+        result = self._function(*args, **kwargs)
+        return [result] if type(result) is torch.Tensor else list(tensors_of(result))
+
+    def _are_foreseen(self, results: Sequence[torch.Tensor]) -> bool:
+        return len(results) == len(self.types) and all(
+            result.dtype is dtype and result.shape == sizes and result.stride() == strides and result.device == device
+            for result, (dtype, sizes, strides, device) in zip(results, self.types)
+        )
 
     def run(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence) -> list[torch.Tensor | None]:
         """Calls the operator on `inputs`, laid out as in eager, and gives its results to `outputs` (`hand_over`).
 
         Where `incoming` is not 0: the derivative, as `derivative` has it; outputs that are None are not asked for.
         """
+        if self._direct is not None and not incoming and self._direct.run(inputs, outputs):
+            return [None]
         exact = True
         for i, (dtype, sizes, strides, device) in enumerate(self._operands):
             if inputs[i].stride() != strides and _is_dense(sizes, strides):
@@ -447,8 +524,8 @@ class Call:
         if incoming:
             return self._run_backward(incoming, inputs, outputs)
         results = self(*inputs)
-        found = [_type_of(result, self._device) for result in results]
-        if found != self.types:
+        if not self._are_foreseen(results):
+            found = [_type_of(result, self._device) for result in results]
             same = [_without_strides(type) for type in found] == [_without_strides(type) for type in self.types]
             if exact or not same:
                 self.stale = True

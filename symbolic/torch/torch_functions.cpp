@@ -2,6 +2,7 @@
 // constants for plain tensors.
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/differentiation.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/sym_int.h"
@@ -25,7 +26,7 @@ ValuePtr argument(Executor& ex, const char* function, const CallArgs& args, cons
 TensorValue* tensor_of(const ValuePtr& value) { return dynamic_cast<TensorValue*>(value.get()); }
 
 bool holds_foreign_tensor(Executor& ex, const ValuePtr& value) {
-  if (graph_value(value) || value->as_constant()) return false;
+  if (graph_value(value) || value->as_constant() || dynamic_cast<ComplexTensor*>(value.get())) return false;
   if (auto items = sequence_items(ex, value)) {
     for (const ValuePtr& item : *items)
       if (holds_foreign_tensor(ex, item)) return true;

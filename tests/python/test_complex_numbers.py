@@ -285,3 +285,12 @@ def test_layouts_that_operators_choose():
     z, _ = z_and_x()
     images = torch.randn(2, 2, 2, 2, dtype=torch.cfloat).contiguous(memory_format=torch.channels_last)
     assert same(f(z, images), cdynamo.optimize(f, fullgraph=True)(z, images))
+
+
+def test_functions_that_ask_for_overrides_first():
+    def f(z):
+        first = torch.block_diag(z, z), torch.nn.functional.pad(z, (1, 2)), 2 / z
+        return *first, torch.addmm(z, z, z.mT @ z, alpha=2j), z.norm("fro"), *z.hsplit(2), z[0].broadcast_to(2, 4)
+
+    z, _ = z_and_x()
+    assert same(f(z), cdynamo.optimize(f, fullgraph=True)(z))

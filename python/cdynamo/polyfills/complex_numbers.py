@@ -593,8 +593,8 @@ def _reduced(pairs, name, dim, keepdim):
 
 @_rule("norm", "vector_norm", "linalg_vector_norm")
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
-    if dtype is not None:
-        not_captured("a norm of complex numbers with a dtype")
+    if dtype is not None or isinstance(ord, str):
+        return NotImplemented
     return torch.linalg.vector_norm(abs(x), ord, dim, keepdim)
 
 
@@ -687,7 +687,7 @@ def squeeze(z, dim=None):
     return _view(z, lambda pairs: pairs.squeeze(dims if isinstance(dims, int) else tuple(dims)))
 
 
-@_rule("expand")
+@_rule("expand", "broadcast_to")
 def expand(z, *sizes):
     return _view(z, lambda pairs: pairs.expand(*_sizes(sizes), 2))
 
@@ -707,6 +707,11 @@ def narrow(z, dim, start, length):
     return _view(z, lambda pairs: pairs.narrow(_dim(dim), start, length))
 
 
+@_rule("linalg_diagonal")
+def linalg_diagonal(z, *, offset=0, dim1=-2, dim2=-1):
+    return diagonal(z, offset, dim1, dim2)
+
+
 @_rule("diagonal")
 def diagonal(z, offset=0, dim1=0, dim2=1):
     return _view(z, lambda pairs: pairs.diagonal(offset, _dim(dim1), _dim(dim2)).movedim(-1, -2))
@@ -724,7 +729,22 @@ def chunk(z, chunks, dim=0):
     return _views(z, lambda pairs: pairs.chunk(chunks, _dim(dim)))
 
 
-@_rule("split")
+@_rule("hsplit")
+def hsplit(z, sections):
+    return tensor_split(z, sections, 0 if z.dim() == 1 else 1)
+
+
+@_rule("vsplit")
+def vsplit(z, sections):
+    return tensor_split(z, sections, 0)
+
+
+@_rule("dsplit")
+def dsplit(z, sections):
+    return tensor_split(z, sections, 2)
+
+
+@_rule("split", "split_with_sizes")
 def split(z, split_size, dim=0):
     return _views(z, lambda pairs: pairs.split(split_size, _dim(dim)))
 
