@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/attributes.h"
 #include "symbolic/interop/complex_access.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/torch_access.h"
@@ -134,6 +136,21 @@ ValuePtr joined(Executor& ex, const ValuePtr& result, PyObject* are_complex, Py_
   return result->as_constant() ? result : map_leaves(ex, result, join);
 }
 
+// The derivative of a library's call computes it once more, which Python's does not.
+void refuse_second_computation(Executor& ex, PyObject* call, const CallArgs& reals) {
+  const TensorCapture& capture = torch_capture(ex);
+  if (!capture.grad_mode || !ex.state().request.leaves_loops) return;
+  bool any = false;
+  const auto look = [&](const ValuePtr& value) {
+    const graph::Value* held = graph_value(value);
+    any |= held && held->requires_grad;
+    return value;
+  };
+  for (const ValuePtr& value : reals.positional) map_leaves(ex, value, look);
+  for (const Keyword& keyword : reals.keywords) map_leaves(ex, keyword.value, look);
+  if (any) break_graph("CD0417", text_attribute(call, "__name__") + " is called in PyTorch's library");
+}
+
 }  // namespace
 
 ValuePtr call_complex_library(Executor& ex, const char* kind, PyObject* target, const CallArgs& args) {
@@ -152,6 +169,7 @@ ValuePtr call_complex_library(Executor& ex, const char* kind, PyObject* target, 
   }
   PyRef call = checked(PyObject_CallFunction(python_side(PythonSide::kComplexCall), "sOOO", kind, target,
                                              marks.get(), keyword_marks.get()));
+  refuse_second_computation(ex, call.get(), reals);
   ValuePtr result = recorded_call(ex, "call_function", call, reals, [&] { return call_library(ex, reals); });
   PyRef are_complex = checked(PyObject_GetAttrString(call.get(), "complex_results"));
   Py_ssize_t leaf = 0;
