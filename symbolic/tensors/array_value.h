@@ -72,6 +72,16 @@ struct AutocastState {
   bool cache_cleared = false;  // the program left a region that it was called in
 };
 
+// Which kernels scaled_dot_product_attention may choose (symbolic/torch/attention_backends.cpp).
+struct AttentionBackends {
+  struct Flag {
+    bool known = false, now = false, before = false;
+  };
+  std::array<Flag, 5> flags = {};
+  std::shared_ptr<SymbolicValue> effect;
+  bool are_changed() const;
+};
+
 // See symbolic/tensors/possible_alias.h.
 struct PossibleAlias {
   const graph::Value *from, *result;
@@ -86,6 +96,7 @@ struct TensorCapture {
   std::shared_ptr<SymbolicValue> grad_mode_effect;
   AutocastState autocast, autocast_before;
   std::shared_ptr<SymbolicValue> autocast_effect;
+  AttentionBackends attention_backends;
   bool uses_torch = false, uses_numpy = false;  // a tensor, an array or a call of theirs was met
   std::vector<graph::Framework> rules;          // see FrameworkRules, innermost last
   absl::flat_hash_set<const graph::Value*>

@@ -160,6 +160,9 @@ ValuePtr try_fused_attention(Executor& ex, const graph::OpDef& op, const BoundCa
   if (query.device.type != runtime::DeviceType::kCUDA || query.rank() != 4 || !api ||
       !api->tensor_from_memory)
     return nullptr;
+  // The kernel is chosen now, by the flags that the process has.
+  if (torch_capture(ex).attention_backends.are_changed())
+    break_graph("CD0413", "sdpa_kernel, before attention on a GPU");
   if (Value* mask = args.value("attn_mask")) operands.push_back(additive_mask(ex, mask, query));
   if (!all_on(operands, query.device)) return nullptr;
   PyRef attention = describe(ex, args, operands);

@@ -84,6 +84,7 @@ const Maps* maps() {
   made->add_special(torch_factory_functions());
   made->add_special(torch_mode_functions());
   made->add_special(torch_autocast_functions());
+  made->add_special(attention_backend_functions());
   for (const PolyfillRow& row : torch_polyfills()) made->add_polyfill(row);
   made->special.try_emplace(python_side(PythonSide::kNotCaptured), break_in_polyfill);
   made->add_special(checkpoint_rules());

@@ -24,17 +24,18 @@ struct SpecialRow {
   const char* path;  // "torch.is_tensor"
   SpecialFunction apply;
 };
-std::span<const SpecialRow> torch_query_functions();     // torch_functions.cpp
-std::span<const SpecialRow> torch_factory_functions();   // factories.cpp
-std::span<const SpecialRow> torch_mode_functions();      // modes.cpp
-std::span<const SpecialRow> torch_autocast_functions();  // autocast.cpp
-std::span<const SpecialRow> checkpoint_rules();          // checkpoint.cpp
-std::span<const SpecialRow> user_function_rules();       // user_function.cpp
-std::span<const SpecialRow> data_rules();                // data_rules.cpp
-std::span<const SpecialRow> foreach_functions();         // foreach.cpp
-std::span<const SpecialRow> function_transform_rules();  // function_transforms.cpp
-std::span<const SpecialRow> vmap_rules();                // vmap.cpp
-std::span<const SpecialRow> complex_functions();         // complex_tensor.cpp
+std::span<const SpecialRow> torch_query_functions();        // torch_functions.cpp
+std::span<const SpecialRow> torch_factory_functions();      // factories.cpp
+std::span<const SpecialRow> torch_mode_functions();         // modes.cpp
+std::span<const SpecialRow> torch_autocast_functions();     // autocast.cpp
+std::span<const SpecialRow> checkpoint_rules();             // checkpoint.cpp
+std::span<const SpecialRow> user_function_rules();          // user_function.cpp
+std::span<const SpecialRow> data_rules();                   // data_rules.cpp
+std::span<const SpecialRow> foreach_functions();            // foreach.cpp
+std::span<const SpecialRow> function_transform_rules();     // function_transforms.cpp
+std::span<const SpecialRow> vmap_rules();                   // vmap.cpp
+std::span<const SpecialRow> attention_backend_functions();  // attention_backends.cpp
+std::span<const SpecialRow> complex_functions();            // complex_tensor.cpp
 
 // Operators that the table lacks, stated in Python in python/cdynamo/polyfills/torch_functions.py and
 // inlined.

@@ -174,3 +174,42 @@ def test_what_torch_jit_has_scripted_is_inlined(counts):
         expected.sum().backward()
         torch.testing.assert_close(x.grad, y.grad)
     assert counts.graphs_compiled == 2
+
+
+def attention_flags():
+    names = ("flash", "mem_efficient", "math", "cudnn", "overrideable")
+    return [getattr(torch._C, f"_get_{name}_sdp_enabled")() for name in names]
+
+
+def test_sdpa_kernel():
+    """The flags are as the program has set them: within the region at a break, and restored at its end."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def f(q):
+        with sdpa_kernel([SDPBackend.MATH]):
+            y = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        return y * 2
+
+    def broken(q, seen):
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            y = q * 2
+            cdynamo.graph_break()
+            seen.append(attention_flags())
+        return y + 1
+
+    def left(q):
+        torch.backends.cuda.enable_flash_sdp(False)
+        return q + 1
+
+    q, before = torch.randn(1, 2, 8, 4), attention_flags()
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    for _ in range(2):
+        assert torch.allclose(compiled(q), f(q), atol=1e-6)
+    expected, got = [], []
+    assert torch.equal(broken(q, expected), cdynamo.optimize(broken)(q, got)) and expected == got
+    assert attention_flags() == before
+    try:
+        cdynamo.optimize(left, fullgraph=True)(q)
+        assert attention_flags() == [False, *before[1:]]
+    finally:
+        torch.backends.cuda.enable_flash_sdp(before[0])
