@@ -12,6 +12,7 @@
 // any other is a scalar.
 #pragma once
 
+#include <llvm/ADT/DenseMap.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
@@ -124,6 +125,7 @@ class KernelEmitter {
   // statements.cpp
   void emit_statement(const Stmt& stmt, const Placement& placement);
   llvm::Value* emit_value(const Stmt& stmt, int copy);
+  llvm::Value* compare_lanes(const Stmt& stmt, int copy);
   llvm::Value* emit_check_index(const Stmt& stmt, int copy);
   llvm::Value* axis_value(int axis, int copy);
   Scalar operand(const Stmt& stmt, int i, int copy);
@@ -190,6 +192,8 @@ class KernelEmitter {
   std::vector<llvm::Value*> pointers_;  // one a buffer
   std::vector<llvm::Value*> axes_;      // value of each axis; the vector axis: see position_
   std::vector<Registers> registers_;
+  // Vectors of consecutive indices, by the first.
+  llvm::DenseMap<llvm::Value*, llvm::Value*> lane_bases_;
   std::vector<DType> register_dtypes_;  // as computed: never a half type
   std::vector<DType> register_halves_;  // the half type whose value it surely holds, else float32
   std::vector<bool> register_varies_;

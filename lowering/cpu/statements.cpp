@@ -38,6 +38,7 @@ Value* KernelEmitter::emit_value(const Stmt& stmt, int copy) {
     case StmtKind::kScan: return emit_scan(stmt, copy);
     default: break;
   }
+  if (Value* compared = compare_lanes(stmt, copy)) return compared;
   std::vector<Scalar> operands;
   for (size_t i = 0; i < stmt.operands.size(); ++i)
     operands.push_back(operand(stmt, static_cast<int>(i), copy));
@@ -50,7 +51,41 @@ Value* KernelEmitter::emit_value(const Stmt& stmt, int copy) {
   const bool short_nans = stmt.kind == StmtKind::kOp && stmt.dtype == DType::kBF16 &&
                           statement_cost(stmt, kernel_) <= kSimple &&
                           std::all_of(stmt.operands.begin(), stmt.operands.end(), has_short_nans);
-  return emit_scalar_statement(builder_, stmt, operands, short_nans);
+  Value* result = emit_scalar_statement(builder_, stmt, operands, short_nans);
+  if (stmt.kind == StmtKind::kPrim && stmt.prim == graph::Prim::k_add && operands.size() == 2)
+    for (int i : {0, 1})
+      if (Value* base = lane_bases_.lookup(register_value(stmt.operands[i], copy)),
+          *added = register_value(stmt.operands[1 - i], copy);
+          base && VectorBuilder::lanes(added) == 1)
+        lane_bases_[result] = ir_.CreateAdd(base, added);
+  return result;
+}
+
+// A comparison of consecutive indices with one number, as a comparison of the lanes' numbers: these have 32 bits, and in
+// registers of 256 bits those of 64 take several instructions each. Null: it is none.
+Value* KernelEmitter::compare_lanes(const Stmt& stmt, int copy) {
+  if (stmt.kind != StmtKind::kPrim || stmt.operands.size() != 2) return nullptr;
+  CmpInst::Predicate predicate;
+  switch (stmt.prim) {
+    case graph::Prim::k_lt: predicate = CmpInst::ICMP_SLT; break;
+    case graph::Prim::k_le: predicate = CmpInst::ICMP_SLE; break;
+    case graph::Prim::k_gt: predicate = CmpInst::ICMP_SGT; break;
+    case graph::Prim::k_ge: predicate = CmpInst::ICMP_SGE; break;
+    default: return nullptr;
+  }
+  Value* indices = register_value(stmt.operands[0], copy);
+  Value* limit = register_value(stmt.operands[1], copy);
+  Value* base = lane_bases_.lookup(indices);
+  if (!base || VectorBuilder::lanes(limit) != 1) return nullptr;
+  constexpr int64_t kFar = int64_t{1} << 30;
+  Value* lane = ir_.CreateSub(limit, base);
+  lane = ir_.CreateBinaryIntrinsic(Intrinsic::smin, lane, ir_.getInt64(kFar));
+  lane = ir_.CreateBinaryIntrinsic(Intrinsic::smax, lane, ir_.getInt64(-kFar));
+  const int lanes = VectorBuilder::lanes(indices);
+  SmallVector<Constant*, 64> iota;
+  for (int i = 0; i < lanes; ++i) iota.push_back(ir_.getInt32(i));
+  return ir_.CreateICmp(predicate, ConstantVector::get(iota),
+                        builder_.splat(ir_.CreateTrunc(lane, ir_.getInt32Ty()), lanes));
 }
 
 Scalar KernelEmitter::operand(const Stmt& stmt, int i, int copy) {
@@ -73,7 +108,9 @@ Value* KernelEmitter::axis_value(int axis, int copy) {
   if (lanes == 1) return base;
   SmallVector<Constant*, 64> iota;
   for (int lane = 0; lane < lanes; ++lane) iota.push_back(ir_.getInt64(lane));
-  return ir_.CreateAdd(builder_.splat(base, lanes), ConstantVector::get(iota));
+  Value* indices = ir_.CreateAdd(builder_.splat(base, lanes), ConstantVector::get(iota));
+  lane_bases_[indices] = base;
+  return indices;
 }
 
 // The statement's own mask and, where the access varies along the lanes, the mask of those that exist; null:
