@@ -22,6 +22,19 @@ _CPU = torch.device("cpu")
 _FUNCTIONS = {operator.pow: torch.pow}
 _NAMESPACES = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special")
 
+# Operators whose first result is the operand at the indices that their second one has: where `dim` stands among the
+# arguments, and what it is where it is not given.
+_SELECTIONS: dict[str, tuple[int, int | None]] = {
+    "aten::sort": (1, -1),
+    "aten::topk": (2, -1),
+    "aten::kthvalue": (2, -1),
+    "aten::mode": (1, -1),
+    "aten::median": (1, None),
+    "aten::nanmedian": (1, None),
+    "aten::cummax": (1, None),
+    "aten::cummin": (1, None),
+}
+
 # The types of results by the call's signature, where PyTorch's metadata functions say something else; None: unknown.
 _observed: dict[str, list[tuple] | None] = {}
 
@@ -353,6 +366,18 @@ class Call:
             (dtype, sizes, strides, device),
             is_complex,
         )
+
+    @property
+    def selected_dim(self) -> int | None:
+        """The dim along which the first result is gathered from the operand, with the second one as indices."""
+        position, dim = _SELECTIONS.get(self.name, (0, None))
+        if position == 0 or len(self._ids) != 1 or len(self.types) != 2 or self._args[:1] != (("value", self._ids[0]),):
+            return None
+        given = self._args[position] if len(self._args) > position else self._kwargs.get("dim", ("const", dim))
+        rank = len(self._operands[0][1])
+        fits = given[0] == "const" and type(given[1]) is int and -rank <= given[1] < rank
+        row_major = _is_dense(*self.types[0][1:3]) and list(self.types[0][2]) == sorted(self.types[0][2], reverse=True)
+        return given[1] % rank if fits and row_major else None
 
     def _arguments(self, tensors: Sequence[Any]) -> tuple[list, dict]:
         if self._places is not None:

@@ -116,6 +116,16 @@ std::pair<PyRef, PyRef> record_of_call(Executor& ex, const CallArgs& args) {
   return {std::move(record), std::move(numbers.types)};
 }
 
+// Of an operator that selects elements along `dim`: the values once more, gathered, so that their gradient needs the indices alone,
+// where the derivative of the call would make it again.
+graph::Value* gather_selected(Executor& ex, graph::Value* operand, graph::Value* indices, int64_t dim) {
+  const graph::Sym along{dim};
+  const bool is_kept = indices->type.rank() == operand->type.rank();
+  if (!is_kept) indices = append_call1(ex, "unsqueeze", {indices, along});
+  graph::Value* values = append_call1(ex, "gather", {operand, along, indices});
+  return is_kept ? values : append_call1(ex, "select", {values, along, graph::Sym(int64_t{0})});
+}
+
 }  // namespace
 
 ValuePtr call_library(Executor& ex, const CallArgs& args) {
@@ -144,9 +154,14 @@ ValuePtr call_library(Executor& ex, const CallArgs& args) {
   const std::string name = text_attribute(call.get(), "name"),
                     attributes = text_attribute(call.get(), "attributes");
   auto held = std::make_shared<LibraryCall>(call);
-  const std::vector<graph::Value*> results = append_library_call(
-      ex, std::move(operands), name, attributes, held->id, held->differentiable, std::move(found));
+  PyRef dim = checked(PyObject_GetAttrString(call.get(), "selected_dim"));
+  graph::Value* selected =
+      dim.get() != Py_None && capture.grad_mode && operands.at(0)->requires_grad ? operands[0] : nullptr;
+  if (selected) operands[0] = append_call1(ex, "detach", {selected});
+  std::vector<graph::Value*> results = append_library_call(ex, std::move(operands), name, attributes,
+                                                           held->id, held->differentiable, std::move(found));
   ex.add_library_call(std::move(held));
+  if (selected) results[0] = gather_selected(ex, selected, results.at(1), PyLong_AsLongLong(dim.get()));
   return wrap_tree(ex, tree.get(), results);
 }
 

@@ -102,3 +102,43 @@ def test_where_as_a_method(backend):
     expected = torch.autograd.grad(method(x, y, b), [x, y])
     got = torch.autograd.grad(cdynamo.optimize(method, fullgraph=True, backend=backend)(x, y, b), [x, y])
     torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda x: x.sort(-1),
+        lambda x: torch.sort(x, dim=0, descending=True),
+        lambda x: torch.sort(x, stable=True),
+        lambda x: x.t().sort(0),
+        lambda x: x.topk(3),
+        lambda x: torch.topk(x, 2, 0),
+        lambda x: x.kthvalue(2),
+        lambda x: torch.kthvalue(x, 2, 0, True),
+        lambda x: x.median(1),
+        lambda x: torch.nanmedian(x, -1, keepdim=True),
+        lambda x: x.mode(0),
+        lambda x: x.cummax(1),
+        lambda x: torch.cummin(x, 0),
+    ],
+)
+def test_selected_values_are_differentiated_by_their_indices(select):
+    """Without making the call again: the derivative of a library call would."""
+
+    def run(function):
+        x = torch.randn(4, 5, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        found = function(x)
+        values, indices = found
+        weight = torch.linspace(0, 1, values.numel()).reshape(values.shape)
+        (gradient,) = torch.autograd.grad((values * weight).sum(), x)
+        facts = type(found), values.stride(), values.requires_grad, indices.requires_grad
+        return facts, values.detach(), indices, gradient
+
+    expected = run(select)
+    compiled = cdynamo.optimize(select, fullgraph=True)
+    for got in (run(compiled), run(cdynamo.optimize(select, dynamic=True))):
+        assert expected[0] == got[0]
+        assert all(torch.equal(a, b) for a, b in zip(expected[1:], got[1:]))
+    (backward,) = cdynamo.explain(select)(torch.randn(4, 5, requires_grad=True)).stage("backward")
+    text = backward.print_readable(print_output=False)
+    assert "aten::" not in text and "scatter" in text
