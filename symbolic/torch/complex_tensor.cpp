@@ -55,6 +55,7 @@ bool is_complex_dtype(PyObject* object) {
 }
 
 bool is_complex(Executor& ex, const ValuePtr& value) {
+  check_stack();  // a list may hold itself
   if (complex_of(value)) return true;
   if (PyObject* object = constant_object(value)) return PyComplex_Check(object) || is_complex_dtype(object);
   if (value->type() != &PyList_Type && value->type() != &PyTuple_Type) return false;
