@@ -222,6 +222,7 @@ TORCH = {
         "torch.isin({A}, torch.tensor([0, 1, 2]))", "torch.from_numpy(np.asarray({A}.detach()) + 1)", "torch.as_tensor(np.sqrt(abs({A}.detach().numpy())))",
         "torch.vmap(lambda q: q * {I} + q.sum())({A})", "torch.vmap(lambda q: (q * {A}).sum())({A})", "torch.vmap(lambda q: q.cumsum(0) if q.dim() else q - 1)({A})", "torch.vmap(lambda q: torch.where(q > {I}, q, -q), out_dims=-1)({A})",
         "{A}.norm(dim=-1)", "torch.IntTensor([{I}, 2])",
+        "{A}.cfloat()", "({A} * 1j).imag", "({A}.cfloat() * (1 + 2j)).abs()", "torch.complex({A}.float(), {A}.float()).conj()", "torch.view_as_real({A}.cfloat())", "torch.fft.rfft({A}.float()).real", "({A} + {I}j)", "torch.view_as_complex(torch.stack([{A}.float(), {A}.float()], -1))",
     ],
     "I": ["{A}.dim()", "{A}.numel()", "{A}.size(0)", "{A}.storage_offset()"],
     "B": ["{A}.is_contiguous()", "{A}.is_floating_point()", "{A}.requires_grad", "torch.is_grad_enabled()", "torch.is_tensor({V})"],

@@ -284,7 +284,12 @@ def test_layouts_that_operators_choose():
     def f(z, images):
         return z.ravel(), z[0, ::2].ravel(), z.t().ravel(), torch.cat([images, images])
 
-    z, _ = z_and_x()
+    def outer(x, row):
+        return torch.complex(row, x), torch.complex(x.t(), row[:1]), torch.complex(row, x.t()[:, :1]), row + 1j * x
+
+    z, x = z_and_x()
+    square = torch.cat([x, x[:1]])
+    assert same(outer(square, x[0]), cdynamo.optimize(outer, fullgraph=True)(square, x[0]))
     images = torch.randn(2, 2, 2, 2, dtype=torch.cfloat).contiguous(memory_format=torch.channels_last)
     assert same(f(z, images), cdynamo.optimize(f, fullgraph=True)(z, images))
 

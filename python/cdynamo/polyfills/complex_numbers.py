@@ -56,11 +56,12 @@ def _parts(x):
 
 
 def _stacked(real, imag):
-    """The pairs, laid out as `real` is."""
-    if real.dim() < 2 or real.is_contiguous():
+    """The pairs, laid out as `real` is, or `imag` where that is expanded."""
+    like = imag if 0 in real.stride() else real
+    if like.dim() < 2 or like.is_contiguous() or 0 in like.stride():
         return torch.stack((real, imag), -1)
-    order = sorted(range(real.dim()), key=lambda dim: -real.stride(dim))
-    back = [order.index(dim) for dim in range(real.dim())]
+    order = sorted(range(like.dim()), key=lambda dim: -like.stride(dim))
+    back = [order.index(dim) for dim in range(like.dim())]
     return torch.stack((real.permute(order), imag.permute(order)), -1).permute(*back, -1)
 
 
