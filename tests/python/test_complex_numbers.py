@@ -301,3 +301,31 @@ def test_functions_that_ask_for_overrides_first():
 
     z, _ = z_and_x()
     assert same(f(z), cdynamo.optimize(f, fullgraph=True)(z))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda z: z[0, 1, 1],
+        lambda z: z.sum(2),
+        lambda z: z[0].sum(1),
+        lambda z: z[0, 0][:1],
+        lambda z: list(z[0, 0]),
+        lambda z: z.select(2, 0),
+        lambda z: z.unbind(2),
+        lambda z: torch.cat([z, z], 2),
+        lambda z: z.unsqueeze(4),
+        lambda z: z.flip(2),
+        lambda z: z.transpose(0, 2),
+        lambda z: z.squeeze(-3),
+        lambda z: len(z[0, 0]),
+    ],
+)
+def test_the_pairs_are_no_dim(wrong):
+    """Of two elements in each dim, so that pairs would fit anywhere."""
+    z = torch.view_as_complex(torch.randn(2, 2, 2))
+    with pytest.raises((IndexError, RuntimeError, TypeError)) as expected:
+        wrong(z)
+    with pytest.raises(type(expected.value)) as got:
+        cdynamo.optimize(wrong)(z)
+    assert str(got.value) == str(expected.value)

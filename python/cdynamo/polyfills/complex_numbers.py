@@ -102,12 +102,16 @@ def _check(a, b):
                 not_captured("a complex tensor beside a half type")
 
 
-def _dim(dim):
+def _dim(dim, pairs, added=0):
+    """A dim of the complex tensor, to which `added` dims come, as one of its pairs: it is never the last of these."""
+    rank = pairs.dim() - 1 + added
+    if not isinstance(dim, int) or not -rank <= dim < rank:
+        not_captured("a dim of a complex tensor that it has not")
     return dim - 1 if dim < 0 else dim
 
 
-def _dims(dims):
-    return _dim(dims) if isinstance(dims, int) else tuple([_dim(dim) for dim in dims])
+def _dims(dims, pairs):
+    return _dim(dims, pairs) if isinstance(dims, int) else tuple([_dim(dim, pairs) for dim in dims])
 
 
 def _sizes(sizes):
@@ -245,7 +249,7 @@ def get_device(z):
 
 @_rule("__len__")
 def __len__(z):  # noqa: N807
-    return len(_plain(z))
+    return len(_plain(z)) if z.dim() else not_captured("len() of a tensor without dims")
 
 
 # ---- made of real ones
@@ -589,7 +593,7 @@ def _reduced(pairs, name, dim, keepdim):
         if not dim:
             return pairs.clone()
         return getattr(pairs, name)(dim, keepdim)
-    return getattr(pairs, name)(_dims(dim), keepdim)
+    return getattr(pairs, name)(_dims(dim, pairs), keepdim)
 
 
 @_rule("norm", "vector_norm", "linalg_vector_norm")
@@ -603,7 +607,8 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 def cumsum(z, dim, *, dtype=None):
     if dtype is not None or z.dim() == 0:
         not_captured("cumsum() of complex numbers with a dtype")
-    return _of(_pairs(z).cumsum(_dim(dim)))
+    pairs = _pairs(z)
+    return _of(pairs.cumsum(_dim(dim, pairs)))
 
 
 # ---- views
@@ -644,17 +649,17 @@ def ravel(z):
 def flatten(z, start_dim=0, end_dim=-1):
     if z.dim() == 0:
         return reshape(z, 1)
-    return _view(z, lambda pairs: pairs.flatten(_dim(start_dim), _dim(end_dim)))
+    return _view(z, lambda pairs: pairs.flatten(_dim(start_dim, pairs), _dim(end_dim, pairs)))
 
 
 @_rule("unflatten")
 def unflatten(z, dim, sizes):
-    return _view(z, lambda pairs: pairs.unflatten(_dim(dim), sizes))
+    return _view(z, lambda pairs: pairs.unflatten(_dim(dim, pairs), sizes))
 
 
 @_rule("transpose", "swapaxes", "swapdims")
 def transpose(z, dim0, dim1):
-    return _view(z, lambda pairs: pairs.transpose(_dim(dim0), _dim(dim1))) if z.dim() else z
+    return _view(z, lambda pairs: pairs.transpose(_dim(dim0, pairs), _dim(dim1, pairs))) if z.dim() else z
 
 
 @_rule("t")
@@ -669,23 +674,23 @@ def adjoint(z):
 
 @_rule("permute")
 def permute(z, *dims):
-    return _view(z, lambda pairs: pairs.permute(*_dims(_sizes(dims)), -1))
+    return _view(z, lambda pairs: pairs.permute(*_dims(_sizes(dims), pairs), -1))
 
 
 @_rule("movedim", "moveaxis")
 def movedim(z, source, destination):
-    return _view(z, lambda pairs: pairs.movedim(_dims(source), _dims(destination)))
+    return _view(z, lambda pairs: pairs.movedim(_dims(source, pairs), _dims(destination, pairs)))
 
 
 @_rule("unsqueeze")
 def unsqueeze(z, dim):
-    return _view(z, lambda pairs: pairs.unsqueeze(_dim(dim)))
+    return _view(z, lambda pairs: pairs.unsqueeze(_dim(dim, pairs, 1)))
 
 
 @_rule("squeeze")
 def squeeze(z, dim=None):
-    dims = [i for i in range(z.dim()) if z.shape[i] == 1] if dim is None else _dims(dim)
-    return _view(z, lambda pairs: pairs.squeeze(dims if isinstance(dims, int) else tuple(dims)))
+    dims = tuple([i for i in range(z.dim()) if z.shape[i] == 1]) if dim is None else dim
+    return _view(z, lambda pairs: pairs.squeeze(_dims(dims, pairs)))
 
 
 @_rule("expand", "broadcast_to")
@@ -700,12 +705,12 @@ def expand_as(z, other):
 
 @_rule("select")
 def select(z, dim, index):
-    return _view(z, lambda pairs: pairs.select(_dim(dim), index))
+    return _view(z, lambda pairs: pairs.select(_dim(dim, pairs), index))
 
 
 @_rule("narrow")
 def narrow(z, dim, start, length):
-    return _view(z, lambda pairs: pairs.narrow(_dim(dim), start, length))
+    return _view(z, lambda pairs: pairs.narrow(_dim(dim, pairs), start, length))
 
 
 @_rule("linalg_diagonal")
@@ -715,7 +720,7 @@ def linalg_diagonal(z, *, offset=0, dim1=-2, dim2=-1):
 
 @_rule("diagonal")
 def diagonal(z, offset=0, dim1=0, dim2=1):
-    return _view(z, lambda pairs: pairs.diagonal(offset, _dim(dim1), _dim(dim2)).movedim(-1, -2))
+    return _view(z, lambda pairs: pairs.diagonal(offset, _dim(dim1, pairs), _dim(dim2, pairs)).movedim(-1, -2))
 
 
 def _views(z, pairs_of):
@@ -727,7 +732,7 @@ def _views(z, pairs_of):
 
 @_rule("chunk")
 def chunk(z, chunks, dim=0):
-    return _views(z, lambda pairs: pairs.chunk(chunks, _dim(dim)))
+    return _views(z, lambda pairs: pairs.chunk(chunks, _dim(dim, pairs)))
 
 
 @_rule("hsplit")
@@ -747,23 +752,24 @@ def dsplit(z, sections):
 
 @_rule("split", "split_with_sizes")
 def split(z, split_size, dim=0):
-    return _views(z, lambda pairs: pairs.split(split_size, _dim(dim)))
+    return _views(z, lambda pairs: pairs.split(split_size, _dim(dim, pairs)))
 
 
 @_rule("tensor_split")
 def tensor_split(z, sections, dim=0):
-    return _views(z, lambda pairs: pairs.tensor_split(sections, _dim(dim)))
+    return _views(z, lambda pairs: pairs.tensor_split(sections, _dim(dim, pairs)))
 
 
 @_rule("unbind", "__iter__")
 def unbind(z, dim=0):
-    return _views(z, lambda pairs: pairs.unbind(_dim(dim)))
+    return _views(z, lambda pairs: pairs.unbind(_dim(dim, pairs)))
 
 
 def _key(key):
     """A subscript of a complex tensor as one of its pairs."""
     keys = key if isinstance(key, tuple) else (key,)
-    return (*keys, slice(None)) if any(item is Ellipsis for item in keys) else keys
+    given = any(item is Ellipsis for item in keys)
+    return (*keys, slice(None)) if given else (*keys, Ellipsis, slice(None))
 
 
 @_rule("getitem", "__getitem__")
@@ -800,29 +806,34 @@ def cat(tensors, dim=0):
         not_captured("cat() of tensors without dims")
     if not all(x.is_contiguous() for x in tensors):
         return NotImplemented  # in what layout depends on all of them
-    return _of(torch.cat(_all_complex(tensors), _dim(dim)))
+    pairs = _all_complex(tensors)
+    return _of(torch.cat(pairs, _dim(dim, pairs[0])))
 
 
 @_rule("stack")
 def stack(tensors, dim=0):
-    return _of(torch.stack(_all_complex(tensors), _dim(dim)))
+    pairs = _all_complex(tensors)
+    return _of(torch.stack(pairs, _dim(dim, pairs[0], 1)))
 
 
 @_rule("roll")
 def roll(z, shifts, dims=None):
     if dims is None or not isinstance(dims, int) and len(dims) == 0:
         return reshape(_of(_pairs(z).reshape(-1, 2).roll(shifts, 0)), z.shape)
-    return _of(_pairs(z).roll(shifts, _dims(dims)))
+    pairs = _pairs(z)
+    return _of(pairs.roll(shifts, _dims(dims, pairs)))
 
 
 @_rule("flip")
 def flip(z, *dims):
-    return _of(_pairs(z).flip(_dims(_sizes(dims))))
+    pairs = _pairs(z)
+    return _of(pairs.flip(_dims(_sizes(dims), pairs)))
 
 
 @_rule("index_select")
 def index_select(z, dim, index):
-    return _of(_pairs(z).index_select(_dim(dim), index))
+    pairs = _pairs(z)
+    return _of(pairs.index_select(_dim(dim, pairs), index))
 
 
 @_rule("repeat")
