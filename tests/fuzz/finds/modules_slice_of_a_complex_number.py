@@ -6,9 +6,10 @@
 from fuzz.prelude import *
 
 SHARED = []
-STATE = {'n': 0}
+STATE = {"n": 0}
 DYNAMIC = True
 NET = Net()
+
 
 def f(x, y, l, d, o, z, n, m, s):
     log = []
@@ -17,14 +18,56 @@ def f(x, y, l, d, o, z, n, m, s):
         assert (x < 30).all(), s
     if x.sum() > len(l):
         a7 = NET(x.float(), by=m)
-        for i9, a10 in enumerate(torch.view_as_complex(torch.stack([(lambda q: q * 2)(y + 1).float(), x.min().float()], -1))[:3]):
+        for i9, a10 in enumerate(
+            torch.view_as_complex(torch.stack([(lambda q: q * 2)(y + 1).float(), x.min().float()], -1))[:3]
+        ):
             del NET.extra
     else:
         NET.forward = lambda q, by=1: q * by
     return log, v3, s2, x
 
+
 CALLS = [
-    lambda: (((torch.arange(0).reshape((0, 3)).to(torch.float64) - 2).detach().clone().requires_grad_(), (torch.arange(1.0).reshape((1,)).to(torch.float32)).requires_grad_(), [(1, 2), {}], {'k': {'k': 2}}, Item(1), iter({'k': [1]}.items()), 3, 1, 'ab'), {}),
-    lambda: (((torch.arange(0).reshape((0, 3)).to(torch.float64) - 2).detach().clone().requires_grad_(), (torch.arange(1.0).reshape((1,)).to(torch.float32)).requires_grad_(), [(1, 2), {}], {'k': {'k': 2}}, Item(1), iter({'k': [1]}.items()), 3, 1, 'ab'), {}),
-    lambda: (((torch.arange(12.0).reshape((4, 3)).to(torch.float64) - 2).detach().clone().requires_grad_(), (torch.arange(1.0).reshape(()).to(torch.float32)).requires_grad_(), [(1, 2), {}], {'k': {'k': 2}}, Item(None), iter({'k': [1]}.items()), 3, 0, 'ab'), {}),
+    lambda: (
+        (
+            (torch.arange(0).reshape((0, 3)).to(torch.float64) - 2).detach().clone().requires_grad_(),
+            (torch.arange(1.0).reshape((1,)).to(torch.float32)).requires_grad_(),
+            [(1, 2), {}],
+            {"k": {"k": 2}},
+            Item(1),
+            iter({"k": [1]}.items()),
+            3,
+            1,
+            "ab",
+        ),
+        {},
+    ),
+    lambda: (
+        (
+            (torch.arange(0).reshape((0, 3)).to(torch.float64) - 2).detach().clone().requires_grad_(),
+            (torch.arange(1.0).reshape((1,)).to(torch.float32)).requires_grad_(),
+            [(1, 2), {}],
+            {"k": {"k": 2}},
+            Item(1),
+            iter({"k": [1]}.items()),
+            3,
+            1,
+            "ab",
+        ),
+        {},
+    ),
+    lambda: (
+        (
+            (torch.arange(12.0).reshape((4, 3)).to(torch.float64) - 2).detach().clone().requires_grad_(),
+            (torch.arange(1.0).reshape(()).to(torch.float32)).requires_grad_(),
+            [(1, 2), {}],
+            {"k": {"k": 2}},
+            Item(None),
+            iter({"k": [1]}.items()),
+            3,
+            0,
+            "ab",
+        ),
+        {},
+    ),
 ]
