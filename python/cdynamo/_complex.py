@@ -10,12 +10,9 @@ import torch
 
 def complex_of(pairs: torch.Tensor, conjugate: bool) -> torch.Tensor:
     """The complex tensor over the memory of `pairs`, lazily conjugated or not; with its history, in any grad mode."""
-    if pairs.requires_grad and not torch.is_grad_enabled():
-        with torch.enable_grad():
-            result = torch.view_as_complex(pairs)
-            return result.conj() if conjugate else result
-    result = torch.view_as_complex(pairs)
-    return result.conj() if conjugate else result
+    with torch.set_grad_enabled(pairs.requires_grad or torch.is_grad_enabled()):
+        result = torch.view_as_complex(pairs)
+        return result.conj() if conjugate else result
 
 
 def _joined(mark: Any, value: Any) -> Any:

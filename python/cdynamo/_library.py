@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cdynamo._complex import ComplexCall
 
-_NUMBERS = (bool, int, float, complex)
-_CONSTANTS = (type(None), *_NUMBERS, str, torch.dtype, torch.layout, torch.memory_format, torch.device)
+_CONSTANTS = (type(None), bool, int, float, complex, str)
+_CONSTANTS += (torch.dtype, torch.layout, torch.memory_format, torch.device)
 _CPU = torch.device("cpu")
 _FUNCTIONS = {operator.pow: torch.pow}
 _NAMESPACES = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special")

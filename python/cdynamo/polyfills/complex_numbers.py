@@ -374,25 +374,25 @@ def _like(x, dtype, value):
 
 @_rule("add")
 def add(a, b, *, alpha=1):
-    if isinstance(alpha, complex):
-        not_captured("a complex alpha")
-    if not isinstance(alpha, int) or alpha != 1:
-        b = mul(b, alpha) if _is_complex(b) else b * alpha
-    return _sum(a, b, False)
+    return _sum(a, _scaled(b, alpha), False)
 
 
 @_rule("sub", "subtract")
 def sub(a, b, *, alpha=1):
-    if isinstance(alpha, complex):
-        not_captured("a complex alpha")
-    if not isinstance(alpha, int) or alpha != 1:
-        b = mul(b, alpha) if _is_complex(b) else b * alpha
-    return _sum(a, b, True)
+    return _sum(a, _scaled(b, alpha), True)
 
 
 @_rule("rsub")
 def rsub(a, b, *, alpha=1):
     return sub(b, a, alpha=alpha)
+
+
+def _scaled(b, alpha):
+    if isinstance(alpha, complex):
+        not_captured("a complex alpha")
+    if isinstance(alpha, int) and alpha == 1:
+        return b
+    return mul(b, alpha) if _is_complex(b) else b * alpha
 
 
 def _sum(a, b, negated):
