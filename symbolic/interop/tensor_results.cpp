@@ -204,7 +204,8 @@ PyRef alias_with_history(PyObject* tensor) {
   if (!api || !api->set_gradient_edge || !Py_IS_TYPE(tensor, api->tensor_type) || !requires_grad(tensor))
     return PyRef::borrow(tensor);
   PyRef leaf = PyRef::steal(PyObject_GetAttr(tensor, is_leaf));
-  if (!leaf || leaf.get() == Py_True) return leaf ? PyRef::borrow(tensor) : PyRef();
+  if (!leaf && PyErr_ExceptionMatches(PyExc_RuntimeError)) PyErr_Clear();  // a view that was written to since
+  if (!leaf || leaf.get() == Py_True) return PyErr_Occurred() ? PyRef() : PyRef::borrow(tensor);
   PyRef alias = PyRef::steal(PyObject_CallMethodNoArgs(tensor, detach));
   if (!alias) return {};
   try {

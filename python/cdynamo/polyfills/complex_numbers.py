@@ -115,6 +115,8 @@ def _dims(dims, pairs):
 
 
 def _sizes(sizes):
+    if not sizes:
+        not_captured("a method of a complex tensor that wants sizes or dims")
     return tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
 
 
