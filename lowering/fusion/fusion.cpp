@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kMostMembers = 96;
 constexpr size_t kMostSiblings = 64;  // readers of one value that are tried with each other
+constexpr size_t kRun = 32;           // elementwise nodes that are tried at once
 
 // A group of nodes on its way to one kernel. Empty after it joined another.
 struct Group {
@@ -29,6 +30,7 @@ class Fusion {
 
   Steps run() {
     make_groups();
+    fuse_runs();
     fuse_with_producers();
     fuse_siblings();
     return build_steps();
@@ -179,23 +181,66 @@ class Fusion {
     if (groups_[a].members.size() + groups_[b].members.size() > kMostMembers)
       return refuse(a, b, "the kernel would be too large");
     std::vector<const Node*> members = merged(a, b);
-    if (step_between(members)) return refuse(a, b, "another step runs in between");
-    KernelSpec spec = spec_of(members);
-    try {
-      build_kernels(context_, spec);
-    } catch (const CannotFuse& reason) {
-      return refuse(a, b, reason.reason);
-    }
-    groups_[a].members = std::move(spec.members);
-    note_end(groups_[a].members);
-    for (const Node* node : groups_[b].members) group_of_[node->id] = a;
-    groups_[b].members.clear();
+    if (const char* reason = why_not_one_kernel(members)) return refuse(a, b, reason);
+    join(std::move(members), a);
     return true;
+  }
+
+  const char* why_not_one_kernel(const std::vector<const Node*>& members) {
+    if (step_between(members)) return "another step runs in between";
+    try {
+      build_kernels(context_, spec_of(members));
+    } catch (const CannotFuse& reason) {
+      return reason.reason;
+    }
+    return nullptr;
+  }
+
+  // Makes `members`, which are all of the groups that they are in, group a.
+  void join(std::vector<const Node*> members, int a) {
+    for (const Node* node : members)
+      if (int& group = group_of_[node->id]; group != a) groups_[std::exchange(group, a)].members.clear();
+    groups_[a].members = std::move(members);
+    note_end(groups_[a].members);
   }
 
   bool refuse(int a, int b, const char* reason) {
     if (report_) refusals_[{groups_[a].members.back(), groups_[b].members.back()}] = reason;
     return false;
+  }
+
+  // --- runs ---
+
+  // A kernel is built anew with each node that joins it, which is quadratic in a long chain. Elementwise nodes in a row that read each
+  // other, and of what is computed nothing else, are tried together first; what else the first of them reads joins them later.
+  void fuse_runs() {
+    std::vector<const Node*> run;
+    for (const Node* node : context_.order) {
+      if (group_of(*node) < 0) continue;
+      if (run.size() == kRun || !continues(run, *node)) fuse_run(std::exchange(run, {}));
+      if (is_elementwise(context_.kind(*node))) run.push_back(node);
+    }
+    fuse_run(std::move(run));
+  }
+
+  bool continues(const std::vector<const Node*>& run, const Node& node) const {
+    if (run.empty()) return true;
+    if (!is_elementwise(context_.kind(node))) return false;
+    if (node.results[0]->type.sizes != run[0]->results[0]->type.sizes) return false;
+    bool reads_run = false, reads_others = false;
+    for_each_read(node, [&](const Value& value) {
+      if (!value.node || group_of(*value.node) < 0) return;
+      const bool inside = std::ranges::find(run, value.node) != run.end();
+      (inside && !is_turned_for_several(value, node) ? reads_run : reads_others) = true;
+    });
+    return reads_run && !reads_others;
+  }
+
+  void fuse_run(std::vector<const Node*> run) {
+    if (run.size() < 3 || why_not_one_kernel(run)) return;
+    const int group = group_of(*run[0]);
+    join(std::move(run), group);
+    graph::TimeBudget::check();
   }
 
   // --- vertical ---
