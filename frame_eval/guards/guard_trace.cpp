@@ -44,7 +44,7 @@ bool is_of_dict(const Leaf& leaf) {
 
 class Recorder {
  public:
-  explicit Recorder(std::vector<TraceStep>& steps) : steps_(steps) {}
+  explicit Recorder(GuardTrace& trace) : trace_(trace) {}
 
   void root(GuardNode& node) {
     switch (node.source->kind) {
@@ -56,17 +56,25 @@ class Recorder {
       case SourceKind::kClosure:
         // A container is as likely as not made anew for each call.
         if (node.children.empty() || node.changes >= kMostChanges || !is_instance(node.found)) break;
-        add(TraceStep::kRoot, node.found, &node);
+        step(TraceStep::kRoot, node.found).node = &node;
         return object(node, node.found, false);
       default: break;
     }
-    add(TraceStep::kSubtree, nullptr, &node);
+    rest(TraceStep::kSubtree, nullptr, node);
   }
 
  private:
-  TraceStep& add(TraceStep::Kind kind, PyObject* object, GuardNode* node = nullptr) {
-    steps_.push_back({.kind = kind, .object = object, .node = node});
-    return steps_.back();
+  TraceStep& step(TraceStep::Kind kind, PyObject* object) {
+    trace_.steps.push_back({.kind = kind, .object = object});
+    return trace_.steps.back();
+  }
+  void rest(TraceStep::Kind kind, PyObject* object, GuardNode& node, size_t leaf = 0) {
+    trace_.rest.push_back({.kind = kind, .index = static_cast<int>(leaf), .object = object});
+    trace_.rest.back().node = &node;
+  }
+  void bind(const GuardNode& node, PyObject* object) {
+    for (int input : node.inputs) trace_.inputs[input] = object;
+    if (node.slot >= 0) trace_.slots[node.slot] = object;
   }
 
   // A class or function that may be gone.
@@ -77,41 +85,36 @@ class Recorder {
     const bool is_class = !node.leaves.empty() &&
                           std::ranges::all_of(node.leaves, is_kind(GuardKind::kTypeUnchanged)),
                is_function = std::ranges::all_of(node.leaves, is_kind(GuardKind::kFunctionCode));
-    if (!node.children.empty() || !node.inputs.empty() || node.slot >= 0 || !(is_class || is_function)) {
-      add(TraceStep::kSubtree, nullptr, &node);
-      return;
-    }
-    if (!is_class) add(TraceStep::kAlive, node.found).place = node.source->object.place();
-    for (size_t i = 0; i < node.leaves.size(); ++i) leaf(node, static_cast<int>(i), node.found);
+    if (!node.children.empty() || !node.inputs.empty() || node.slot >= 0 || !(is_class || is_function))
+      return rest(TraceStep::kSubtree, nullptr, node);
+    if (!is_class) step(TraceStep::kAlive, node.found).place = node.source->object.place();
+    leaves(node, node.found);
   }
 
   // `same`: it is known to be the very object that was found, not only something at its address.
   void object(GuardNode& node, PyObject* object, bool same) {
     const bool is_tuple = PyTuple_CheckExact(object);
-    if (!node.symbols.empty() || (is_tuple && !same)) {
-      add(TraceStep::kKnown, object, &node);
-      return;
-    }
-    if (!node.inputs.empty() || node.slot >= 0) add(TraceStep::kBind, object, &node);
-    if (PyDict_CheckExact(object)) return dict(node, object, nullptr);
+    if (!node.symbols.empty() || (is_tuple && !same)) return rest(TraceStep::kKnown, object, node);
+    bind(node, object);
+    if (PyDict_CheckExact(object)) return dict(&node, object, nullptr);
     attributes(node, object, same);
-    for (size_t i = 0; i < node.leaves.size(); ++i) leaf(node, static_cast<int>(i), object);
+    leaves(node, object);
     for (const auto& child : node.children) {
       switch (child->source->kind) {
         case SourceKind::kInstanceDict: break;  // by attributes()
         case SourceKind::kModuleGlobal: break;
         case SourceKind::kType:
-          add(TraceStep::kClassIs, object).expected = child->found;
+          step(TraceStep::kClassIs, object).expected = child->found;
           this->object(*child, child->found, true);
           break;
         case SourceKind::kItem:
           if (!is_tuple) {
-            add(TraceStep::kSubtree, object, child.get());
+            rest(TraceStep::kSubtree, object, *child);
           } else if (!is_settled(*child)) {
             this->object(*child, child->found, true);
           }
           break;
-        default: add(TraceStep::kSubtree, object, child.get());
+        default: rest(TraceStep::kSubtree, object, *child);
       }
     }
   }
@@ -127,35 +130,37 @@ class Recorder {
     for (const Leaf& leaf : node.leaves) wanted |= leaf.kind == GuardKind::kAttributeAbsent;
     if (!wanted && !contents) return;
     PyObject* found = instance_dict(object);
-    if (!found || !PyDict_CheckExact(found)) {
+    PyObject** place = found && PyDict_CheckExact(found) ? _PyObject_GetDictPtr(object) : nullptr;
+    if (!place || *place != found) {
       for (size_t i = 0; i < node.leaves.size(); ++i)
-        if (node.leaves[i].kind == GuardKind::kAttributeAbsent)
-          add(TraceStep::kLeaf, object, &node).index = static_cast<int>(i);
+        if (node.leaves[i].kind == GuardKind::kAttributeAbsent) rest(TraceStep::kLeaf, object, node, i);
       for (const auto& child : node.children)
         if (child.get() == contents || child->source->kind == SourceKind::kModuleGlobal)
-          add(TraceStep::kSubtree, object, child.get());
+          rest(TraceStep::kSubtree, object, *child);
       return;
     }
-    // A module's dict is the module's for life.
-    if (!same || !PyModule_Check(object)) add(TraceStep::kInstance, object).expected = found;
-    if (contents && (contents->slot >= 0 || !contents->inputs.empty()))
-      add(TraceStep::kBind, found, contents);
+    if (!same || !PyModule_Check(object)) {  // a module's dict is the module's for life
+      TraceStep& instance = step(TraceStep::kInstance, object);
+      instance.expected = found;
+      instance.place = place;
+    }
+    if (contents) bind(*contents, found);
     dict(contents, found, &node);
   }
 
-  void dict(GuardNode& node, PyObject* object, GuardNode* owner) { dict(&node, object, owner); }
   void dict(GuardNode* node, PyObject* object, GuardNode* owner) {
-    TraceStep& step = add(TraceStep::kDict, object, node);
-    step.owner = owner;
-    step.version = owner ? cdynamo_instance_dict_version(object) : cdynamo_dict_version(object);
-    const bool same = step.version != 0;
-    step.index = same;
+    TraceStep& dict = step(TraceStep::kDict, object);
+    dict.node = node;
+    dict.owner = owner;
+    dict.version = owner ? cdynamo_instance_dict_version(object) : cdynamo_dict_version(object);
+    const bool same = dict.version != 0;
+    dict.index = same;
     if (node) {
       for (size_t i = 0; i < node->leaves.size(); ++i)
-        if (!is_of_dict(node->leaves[i])) leaf(*node, static_cast<int>(i), object);
+        if (!is_of_dict(node->leaves[i])) leaf(*node, i, object);
       for (const auto& child : node->children) {
         if (!is_lookup(*child))
-          add(TraceStep::kSubtree, object, child.get());
+          rest(TraceStep::kSubtree, object, *child);
         else if (!is_settled(*child))
           this->object(*child, child->found, same);
       }
@@ -166,28 +171,31 @@ class Recorder {
         this->object(*child, child->found, same);
   }
 
-  void leaf(GuardNode& node, int index, PyObject* object) {
+  void leaves(GuardNode& node, PyObject* object) {
+    for (size_t i = 0; i < node.leaves.size(); ++i) leaf(node, i, object);
+  }
+  void leaf(GuardNode& node, size_t index, PyObject* object) {
     const Leaf& leaf = node.leaves[index];
     if (leaf.other_slot >= 0) return;  // compared when every object is known
     switch (leaf.kind) {
       case GuardKind::kAttributeAbsent: return;  // by attributes()
-      case GuardKind::kType: add(TraceStep::kType, object).place = leaf.object.place(); return;
-      case GuardKind::kLength: add(TraceStep::kLength, object, &node).index = index; return;
-      case GuardKind::kTensor: add(TraceStep::kTensor, object).index = leaf.tensor_check; return;
+      case GuardKind::kType: return trace_.types.push_back({object, leaf.object.place()});
+      case GuardKind::kTensor: return trace_.tensors.push_back({object, leaf.tensor_check});
+      case GuardKind::kLength:
+        if (!PyDict_Check(object)) break;
+        return trace_.lengths.push_back({object, leaf.index});
       case GuardKind::kTypeUnchanged:
         if (object != leaf.object.get() || !classes_.insert(object).second) return;
-        if (leaf.contents) {
-          add(TraceStep::kLeaf, object, &node).index = index;
-          return;
-        }
-        add(TraceStep::kClass, object).place = leaf.object.place();
-        steps_.back().index = static_cast<int>(leaf.type_version);
+        if (leaf.contents) break;
+        step(TraceStep::kClass, object).place = leaf.object.place();
+        trace_.steps.back().index = static_cast<int>(leaf.type_version);
         return;
-      default: add(TraceStep::kLeaf, object, &node).index = index;
+      default: break;
     }
+    rest(TraceStep::kLeaf, object, node, index);
   }
 
-  std::vector<TraceStep>& steps_;
+  GuardTrace& trace_;
   absl::flat_hash_set<PyObject*> classes_;
 };
 
@@ -230,8 +238,11 @@ bool look_up_again(TraceStep& step, const symbolic::Roots& roots) {
 }  // namespace
 
 void GuardTree::record_trace() const {
-  Recorder recorder(trace_.steps);
+  trace_.inputs.assign(num_inputs_, nullptr);
+  trace_.slots.assign(num_slots_, nullptr);
+  Recorder recorder(trace_);
   for (const auto& node : roots_) recorder.root(*node);
+  trace_.is_written = true;
 }
 
 bool GuardTree::run_trace(const symbolic::Roots& roots, Bindings& bindings) const {
@@ -245,17 +256,12 @@ bool GuardTree::run_trace(const symbolic::Roots& roots, Bindings& bindings) cons
           return false;
         }
         break;
-      case TraceStep::kType:
-        if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != *step.place) return false;
-        break;
       case TraceStep::kClassIs:
         if (Py_TYPE(object) != step.expected) return false;
         break;
-      case TraceStep::kInstance: {
-        PyObject** pointer = _PyObject_GetDictPtr(object);
-        if (!pointer || *pointer != step.expected) return false;
+      case TraceStep::kInstance:
+        if (*step.place != step.expected) return false;
         break;
-      }
       case TraceStep::kDict: {
         const uint64_t version = cdynamo_dict_version(object);
         if ((version == 0 || version != step.version) && !look_up_again(step, roots)) return false;
@@ -269,32 +275,27 @@ bool GuardTree::run_trace(const symbolic::Roots& roots, Bindings& bindings) cons
             reinterpret_cast<PyTypeObject*>(object)->tp_version_tag != static_cast<unsigned>(step.index))
           return false;
         break;
-      case TraceStep::kLength:
-        if (PyDict_Check(object) ? PyDict_GET_SIZE(object) != step.node->leaves[step.index].index
-                                 : !check_leaf(step.node->leaves[step.index], object))
-          return false;
-        break;
-      case TraceStep::kLeaf:
-        if (!check_leaf(step.node->leaves[step.index], object)) return false;
-        break;
-      case TraceStep::kTensor: {
-        const TensorLeaf& tensor = tensors_[step.index];
-        if (!symbolic::check_tensor(tensor.check, object, &bindings.views[tensor.view],
-                                    bindings.strides.data() + tensor.stride_offset))
-          return false;
-        break;
-      }
-      case TraceStep::kBind:
-        for (int input : step.node->inputs) bindings.inputs[input] = object;
-        if (step.node->slot >= 0) bindings.slots[step.node->slot] = object;
-        break;
-      case TraceStep::kKnown:
-        if (!check_object(*step.node, object, roots, bindings)) return false;
-        break;
-      case TraceStep::kSubtree:
-        if (!check_node(*step.node, object, roots, bindings)) return false;
-        break;
+      default: return false;
     }
+  }
+  for (const auto& [object, type] : trace_.types)
+    if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != *type) return false;
+  for (const auto& [dict, length] : trace_.lengths)
+    if (PyDict_GET_SIZE(dict) != length) return false;
+  for (const auto& [object, check] : trace_.tensors) {
+    const TensorLeaf& tensor = tensors_[check];
+    if (!symbolic::check_tensor(tensor.check, object, &bindings.views[tensor.view],
+                                bindings.strides.data() + tensor.stride_offset))
+      return false;
+  }
+  std::ranges::copy(trace_.inputs, bindings.inputs.begin());
+  std::ranges::copy(trace_.slots, bindings.slots.begin());
+  for (const TraceStep& step : trace_.rest) {
+    const bool holds = step.kind == TraceStep::kLeaf ? check_leaf(step.node->leaves[step.index], step.object)
+                       : step.kind == TraceStep::kKnown
+                           ? check_object(*step.node, step.object, roots, bindings)
+                           : check_node(*step.node, step.object, roots, bindings);
+    if (!holds) return false;
   }
   trace_.pause = 0;
   return true;

@@ -221,7 +221,7 @@ bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings, bool rem
 }
 
 bool GuardTree::check_roots(const symbolic::Roots& roots, Bindings& bindings) const {
-  if (bindings.remembers && !trace_.steps.empty()) {
+  if (bindings.remembers && trace_.is_written) {
     if (run_trace(roots, bindings)) return true;
     trace_.drop();
     bindings.owned.clear();
