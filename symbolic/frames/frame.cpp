@@ -235,7 +235,7 @@ void step_through(Executor& ex, SymbolicFrame& frame, int until) {
     if (state.instructions % kTimeCheck == 0) stop_when_late(state);
     const Instruction& instruction = code[static_cast<size_t>(frame.pc)];
     frame.next_pc = frame.pc + 1;
-    state.user_call = -1;
+    if (state.open_calls == 0) state.user_call = -1;
     OpHandler handler = handlers()[static_cast<size_t>(instruction.op)];
     if (!handler) break_graph("CD0004", op_name(instruction.op));
     try {

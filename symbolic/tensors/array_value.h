@@ -253,6 +253,7 @@ class UserCall {
 
  private:
   Executor& ex_;
+  const int outer_;  // the call that this one is made in
   int index_;
   size_t first_node_;
   bool ended_ = false;

@@ -301,6 +301,7 @@ void assign_nodes(Executor& ex, size_t first, int user_call) {
 
 UserCall::UserCall(Executor& ex, const char* kind, PyRef target, const CallArgs& args)
     : ex_(ex),
+      outer_(ex.state().user_call),
       index_(ex.record_user_call(make_user_call(ex, kind, target.get(), args))),
       first_node_(ex.graph().nodes.size()) {
   if (ex.state().open_calls == 0)
@@ -321,7 +322,7 @@ void UserCall::end(const ValuePtr& result) {
 }
 
 UserCall::~UserCall() {
-  --ex_.state().open_calls;
+  if (--ex_.state().open_calls > 0) ex_.state().user_call = outer_;
   if (ended_) return;
   assign_nodes(ex_, first_node_, -1);
   PyObject *type, *value, *traceback;

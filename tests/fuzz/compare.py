@@ -181,6 +181,8 @@ def same(a: Any, b: Any) -> bool:
         return False
     if isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, complex):
+        return same(a.real, b.real) and same(a.imag, b.imag)
     if isinstance(a, str):
         return a == b or (FLOAT.sub("", a) == FLOAT.sub("", b) and same(floats(a), floats(b)))
     return a == b

@@ -591,11 +591,16 @@ def mean(z, dim=None, keepdim=False, *, dtype=None):
 
 def _reduced(pairs, name, dim, keepdim):
     if dim is None or not isinstance(dim, int) and len(dim) == 0:
-        dim = tuple(range(pairs.dim() - 1))
-        if not dim:
-            return pairs.clone()
-        return getattr(pairs, name)(dim, keepdim)
-    return getattr(pairs, name)(_dims(dim, pairs), keepdim)
+        dims = tuple(range(pairs.dim() - 1))
+    else:
+        dims = _dims((dim,) if isinstance(dim, int) else dim, pairs)
+    result = getattr(pairs, name)(dims, keepdim) if dims else pairs
+    return _from_zero(result, [pairs.shape[dim] for dim in dims])
+
+
+def _from_zero(result, sizes):
+    """PyTorch begins a sum of complex numbers with 0, even of one: -0 becomes 0."""
+    return result + 0.0 if all([size == 1 for size in sizes]) else result
 
 
 @_rule("norm", "vector_norm", "linalg_vector_norm")
@@ -610,7 +615,8 @@ def cumsum(z, dim, *, dtype=None):
     if dtype is not None or z.dim() == 0:
         not_captured("cumsum() of complex numbers with a dtype")
     pairs = _pairs(z)
-    return _of(pairs.cumsum(_dim(dim, pairs)))
+    dim = _dim(dim, pairs)
+    return _of(_from_zero(pairs.cumsum(dim), [pairs.shape[dim]]))
 
 
 # ---- views
