@@ -365,10 +365,12 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
     constexpr size_t kMaxRefusals = 32;
     for (;;) {
       const graph::TimeBudget budget(global_config().compile_seconds);
-      bool may_unroll_less = false;
+      bool may_unroll_less = false, has_read_data = false;
       try {
         CaptureResult capture = symbolic::capture(request);
         may_unroll_less = capture.unrolls_long_loop && request.leaves_loops;
+        has_read_data = capture.graph &&
+                        std::ranges::any_of(capture.graph->sym->symbols(), &graph::SymbolInfo::from_data);
         return make_entry(signature, std::move(capture), roots, failed);
       } catch (const graph::NoDerivative& refused) {
         if (refused.user_call < 0 || request.refused_calls.size() == kMaxRefusals) throw;
@@ -377,6 +379,10 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
         // Once more, without the loops that made the graph so large.
         if (request.leaves_long_loops || !may_unroll_less) throw;
         request.leaves_long_loops = true;
+      } catch (const graph::Unsupported&) {
+        // Once more, in parts that know the numbers.
+        if (!has_read_data || !request.reads_data) throw;
+        request.reads_data = signature.reads_data = false;
       }
     }
   } catch (const symbolic::PythonError&) {

@@ -24,6 +24,7 @@
 #include <new>
 
 #include "runtime/codegen/llvm_compile.h"
+#include "runtime/codegen/masked_memory.h"
 
 namespace cdynamo::runtime {
 namespace {
@@ -156,6 +157,7 @@ struct Compilation {
     module.setDataLayout(machine->createDataLayout());
     optimizer = std::make_unique<Optimizer>(*machine);
     optimizer->run(module);
+    take_masked_memory_apart(module, *machine);
     check();
     if (optimized_ir) {
       raw_string_ostream stream(*optimized_ir);
