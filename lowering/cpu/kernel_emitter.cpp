@@ -163,24 +163,43 @@ void KernelEmitter::emit_outer_run(Value* first, Value* last) {
     });
   }
   const VectorWidth width = plan_.phases.at(0);
+  const Joints& joints = plan_.joints.at(0);
   const int64_t block = int64_t{width.lanes} * width.copies;
   const Sym& extent = kernel_.outer.back();
+  auto emit_piece = [&](Value* begin, Value* end) {
+    Value* whole = ir_.CreateAdd(begin, ir_.CreateAnd(ir_.CreateSub(end, begin), ir_.getInt64(-block)));
+    if (!extent.is_constant() || extent.constant() >= block) {
+      emit_loop(begin, whole, block, false, "blocks", [&](Value* base) {
+        position_ = {base, nullptr, width.lanes, width.copies};
+        emit_tile();
+      });
+    }
+    if (joints.divide(extent, block)) return;
+    const bool whole_vectors = joints.divide(extent, width.lanes);
+    emit_loop(whole, end, width.lanes, false, "rest", [&](Value* base) {
+      position_ = {base, whole_vectors ? nullptr : lane_mask(base, end, width.lanes), width.lanes, 1};
+      emit_tile();
+    });
+  };
   Value* begin = ir_.CreateMul(first, ir_.getInt64(block));
   Value* end =
       ir_.CreateBinaryIntrinsic(Intrinsic::smin, ir_.CreateMul(last, ir_.getInt64(block)), size(extent));
-  Value* whole = ir_.CreateAdd(begin, ir_.CreateAnd(ir_.CreateSub(end, begin), ir_.getInt64(-block)));
-  if (!extent.is_constant() || extent.constant() >= block) {
-    emit_loop(begin, whole, block, false, "blocks", [&](Value* base) {
-      position_ = {base, nullptr, width.lanes, width.copies};
-      emit_tile();
-    });
+  emit_pieces(joints, begin, end, emit_piece);
+}
+
+// Calls body(first, last) for the lanes [begin, end) of each piece; see Joints.
+void KernelEmitter::emit_pieces(const Joints& joints, Value* begin, Value* end,
+                                const std::function<void(Value*, Value*)>& body) {
+  joints_ = &joints;
+  Value* first = begin;
+  for (piece_ = 0; piece_ < joints.at.size(); ++piece_) {
+    Value* joint = ir_.CreateBinaryIntrinsic(Intrinsic::smin, index_value(joints.at[piece_]), end);
+    joint = ir_.CreateBinaryIntrinsic(Intrinsic::smax, joint, begin);
+    body(first, joint);
+    first = joint;
   }
-  if (extent.is_constant() && extent.constant() % block == 0) return;
-  const bool whole_vectors = extent.is_constant() && extent.constant() % width.lanes == 0;
-  emit_loop(whole, end, width.lanes, false, "rest", [&](Value* base) {
-    position_ = {base, whole_vectors ? nullptr : lane_mask(base, end, width.lanes), width.lanes, 1};
-    emit_tile();
-  });
+  body(first, end);
+  joints_ = nullptr;
 }
 
 // The phases for one block of lanes, at each row of its tile where there is one.
@@ -335,25 +354,26 @@ void KernelEmitter::emit_vector_loop() {
   const VectorWidth width = plan_.phases[phase_];
   const int64_t block = int64_t{width.lanes} * width.copies;
   const Sym& extent = kernel_.phases[phase_].inner.back();
-  Value *zero = ir_.getInt64(0), *end = size(extent);
-  Value* whole = ir_.CreateAnd(end, ir_.getInt64(-block));
+  const Joints& joints = plan_.joints.at(phase_);
   auto emit_body = [&](VectorPosition position) {
     std::vector<Value*> saved = statement_pointers_;
     position_ = position;
     emit_depth(num_inner());
     statement_pointers_ = saved;
   };
-  bool is_static = extent.is_constant();
-  if (!is_static || extent.constant() >= block) {
-    emit_inner_loop(num_inner(), zero, whole, block, is_static, "lanes",
-                    [&](Value* base) { emit_body({base, nullptr, width.lanes, width.copies}); });
-  }
-  if (!is_static || extent.constant() % block != 0) {
-    const bool whole_vectors = is_static && extent.constant() % width.lanes == 0;
-    emit_loop(whole, end, width.lanes, is_static, "rest", [&](Value* base) {
+  const bool is_static = extent.is_constant(), at_least_once = is_static && joints.at.empty();
+  emit_pieces(joints, ir_.getInt64(0), size(extent), [&](Value* begin, Value* end) {
+    Value* whole = ir_.CreateAdd(begin, ir_.CreateAnd(ir_.CreateSub(end, begin), ir_.getInt64(-block)));
+    if (!is_static || extent.constant() >= block) {
+      emit_inner_loop(num_inner(), begin, whole, block, at_least_once, "lanes",
+                      [&](Value* base) { emit_body({base, nullptr, width.lanes, width.copies}); });
+    }
+    if (joints.divide(extent, block)) return;
+    const bool whole_vectors = joints.divide(extent, width.lanes);
+    emit_loop(whole, end, width.lanes, at_least_once, "rest", [&](Value* base) {
       emit_body({base, whole_vectors ? nullptr : lane_mask(base, end, width.lanes), width.lanes, 1});
     });
-  }
+  });
   position_ = {};
 }
 

@@ -23,6 +23,7 @@
 #include "lowering/codegen/size_emitter.h"
 #include "lowering/codegen/statement_code.h"
 #include "lowering/cpu/emit.h"
+#include "lowering/cpu/joints.h"
 #include "lowering/cpu/vector_builder.h"
 #include "runtime/host/jit.h"
 
@@ -37,6 +38,7 @@ struct VectorWidth {
 // What emission decides before it emits; also what callers need to know of the work.
 struct KernelPlan {
   std::vector<VectorWidth> phases;  // one a phase; equal with lanes_outer
+  std::vector<Joints> joints;       // one a phase; with lanes_outer, one
   // An outer axis (not the last) along which some access is contiguous that is not so along the lanes: an
   // item is then a tile of `tile_rows` points of it by one block of lanes, so that each cache line is used
   // while it is there. -1: none.
@@ -112,6 +114,8 @@ class KernelEmitter {
   void emit_phase(int phase);
   void emit_depth(int depth);
   void emit_vector_loop();
+  void emit_pieces(const Joints& joints, llvm::Value* begin, llvm::Value* end,
+                   const std::function<void(llvm::Value*, llvm::Value*)>& body);
   void emit_scalar_loop(int depth);
   void emit_loop(llvm::Value* begin, llvm::Value* end, int64_t step, bool at_least_once, const char* name,
                  const std::function<void(llvm::Value*)>& body);
@@ -123,6 +127,7 @@ class KernelEmitter {
   llvm::Value* lane_mask(llvm::Value* base, llvm::Value* end, int lanes);
 
   // statements.cpp
+  llvm::Value* index_value(const Index& index);
   void emit_statement(const Stmt& stmt, const Placement& placement);
   llvm::Value* emit_value(const Stmt& stmt, int copy);
   llvm::Value* compare_lanes(const Stmt& stmt, int copy);
@@ -198,6 +203,10 @@ class KernelEmitter {
   std::vector<DType> register_halves_;  // the half type whose value it surely holds, else float32
   std::vector<bool> register_varies_;
   std::vector<int> register_depth_;
+
+  // Of the loop of the lanes that is being emitted.
+  const Joints* joints_ = nullptr;
+  size_t piece_ = 0;
 
   // Of the phase that is being emitted.
   int phase_ = 0;

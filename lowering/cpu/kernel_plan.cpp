@@ -125,6 +125,25 @@ void choose_tile(const ScheduledKernel& kernel, KernelPlan& plan, VectorWidth& w
   rows = floordiv(rows + Sym(plan.tile_rows - 1), Sym(plan.tile_rows));
 }
 
+// Code is written once more for each piece, and a piece should be long enough to be worth its rest.
+Joints choose_joints(const ScheduledKernel& kernel, int phase, const VectorWidth& width,
+                     const graph::SymContext& context) {
+  constexpr double kMostCost = 600;
+  constexpr int64_t kFewestBlocks = 4;
+  Joints joints = find_joints(kernel, phase, context);
+  const auto pieces = static_cast<int64_t>(joints.at.size()) + 1;
+  double cost = 0;
+  for (size_t p = 0; p < kernel.phases.size(); ++p)
+    if (kernel.lanes_outer || static_cast<int>(p) == phase)
+      for (const Stmt& stmt : kernel.phases[p].body) cost += statement_cost(stmt, kernel);
+  const Sym& extent = kernel.lanes_outer ? kernel.outer.back() : kernel.phases[phase].inner.back();
+  const int64_t least = pieces * kFewestBlocks * width.lanes * width.copies;
+  if (cost * static_cast<double>(pieces * width.copies) > kMostCost ||
+      extent.maybe_constant().value_or(least) < least)
+    return {};
+  return joints;
+}
+
 // Nanoseconds for one item, at 3 GHz; statement costs are those of 16 float32.
 double item_cost(const ScheduledKernel& kernel, const KernelPlan& plan, const graph::SymContext& context) {
   double cycles = 2;
@@ -158,6 +177,9 @@ KernelPlan plan_kernel(const ScheduledKernel& kernel, const graph::SymContext& c
       width = choose_vector_width(kernel, all, kernel.outer.back(), host.vector_bytes);
     choose_tile(kernel, plan, width, host.vector_bytes);
     plan.phases.assign(kernel.phases.size(), width);
+    plan.joints.resize(1);
+    if (!kernel.outer.empty() && plan.tile_axis < 0)
+      plan.joints[0] = choose_joints(kernel, 0, width, context);
     Sym block = int64_t{width.lanes} * width.copies;
     if (!plan.work.empty()) plan.work.back() = floordiv(plan.work.back() + block - Sym(1), block);
   } else {
@@ -168,6 +190,10 @@ KernelPlan plan_kernel(const ScheduledKernel& kernel, const graph::SymContext& c
       if (!one_by_one) width = choose_vector_width(kernel, {&phase}, phase.inner.back(), host.vector_bytes);
       if (scan_lanes > 0) width = {std::min(width.lanes, scan_lanes), 1};
       plan.phases.push_back(width);
+      plan.joints.push_back(
+          one_by_one || phase.sequential
+              ? Joints{}
+              : choose_joints(kernel, static_cast<int>(plan.joints.size()), width, context));
     }
   }
   int64_t interleaved = 1;

@@ -30,6 +30,8 @@ void KernelEmitter::emit_statement(const Stmt& stmt, const Placement& placement)
 }
 
 Value* KernelEmitter::emit_value(const Stmt& stmt, int copy) {
+  if (const std::optional<bool> known = joints_ ? joints_->value_in(piece_, stmt.dst) : std::nullopt)
+    return ir_.getInt1(*known);
   switch (stmt.kind) {
     case StmtKind::kLoad: return emit_load(stmt, copy);
     case StmtKind::kAxis: return axis_value(stmt.axis, copy);
@@ -86,6 +88,14 @@ Value* KernelEmitter::compare_lanes(const Stmt& stmt, int copy) {
   for (int i = 0; i < lanes; ++i) iota.push_back(ir_.getInt32(i));
   return ir_.CreateICmp(predicate, ConstantVector::get(iota),
                         builder_.splat(ir_.CreateTrunc(lane, ir_.getInt32Ty()), lanes));
+}
+
+// Of axes of loops around the one that is being emitted.
+Value* KernelEmitter::index_value(const Index& index) {
+  Value* sum = size(index.offset);
+  for (const IndexTerm& term : index.terms)
+    sum = ir_.CreateAdd(sum, ir_.CreateMul(axes_.at(term.axis), size(term.stride)));
+  return sum;
 }
 
 Scalar KernelEmitter::operand(const Stmt& stmt, int i, int copy) {
