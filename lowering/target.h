@@ -58,10 +58,12 @@ struct EmitOptions {
 struct ReductionShape {
   int64_t length = 1, results = 1;     // hints
   bool results_are_innermost = false;  // the last axis of the loops is one of the results'
+  int64_t adjacent_results = 1;        // then: a hint of how many of them lie next to each other
 };
 struct ReductionBlocks {
   int64_t wanted = 0;  // 0: in one piece
   int64_t most = 0;
+  bool by_block = false;  // the partial results of one block lie next to each other, not those of one result
 };
 
 class Target {

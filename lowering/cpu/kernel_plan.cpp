@@ -61,6 +61,30 @@ VectorWidth choose_vector_width(const ScheduledKernel& kernel, const std::vector
   return fit({std::min(lanes * unrolling.registers, 64), unrolling.copies}, extent);
 }
 
+// A reduction across long rows walks down a strip of columns. One of several cache lines is read ahead by the processor, line
+// by line in each row; of a narrower one every line is a miss. (What a kernel keeps of its rows would have to be as wide.)
+void widen_strip(const ScheduledKernel& kernel, VectorWidth& width) {
+  constexpr int64_t kStripBytes = 256, kLongRowBytes = 1024, kManyRows = 64;
+  if (std::ranges::any_of(kernel.buffers,
+                          [](const KernelBuffer& b) { return b.kind == BufferKind::kRowScratch; }))
+    return;
+  const int lane = static_cast<int>(kernel.outer.size()) - 1;
+  for (const Phase& phase : kernel.phases)
+    for (const Stmt& stmt : phase.body) {
+      if (stmt.kind != StmtKind::kLoad || kernel.buffers[stmt.buffer].kind != BufferKind::kGlobal) continue;
+      const int64_t bytes = runtime::bytes(kernel.buffers[stmt.buffer].dtype);
+      bool along = false, down = false;
+      for (const IndexTerm& term : stmt.index.terms) {
+        if (term.axis == lane) along = term.stride == Sym(1);
+        if (term.axis > lane)
+          down |= term.stride.maybe_constant().value_or(kLongRowBytes) * bytes >= kLongRowBytes &&
+                  phase.inner[term.axis - lane - 1].maybe_constant().value_or(kManyRows) >= kManyRows;
+      }
+      if (along && down)
+        width.copies = std::max(width.copies, static_cast<int>(kStripBytes / (width.lanes * bytes)));
+    }
+}
+
 // See KernelPlan::tile_axis.
 int choose_tile_axis(const ScheduledKernel& kernel) {
   const int last = static_cast<int>(kernel.outer.size()) - 1;
@@ -173,8 +197,11 @@ KernelPlan plan_kernel(const ScheduledKernel& kernel, const graph::SymContext& c
     std::vector<const Phase*> all;
     for (const Phase& phase : kernel.phases) all.push_back(&phase);
     VectorWidth width;
-    if (!kernel.outer.empty())
+    if (!kernel.outer.empty()) {
       width = choose_vector_width(kernel, all, kernel.outer.back(), host.vector_bytes);
+      widen_strip(kernel, width);
+      width = fit(width, kernel.outer.back());
+    }
     choose_tile(kernel, plan, width, host.vector_bytes);
     plan.phases.assign(kernel.phases.size(), width);
     plan.joints.resize(1);

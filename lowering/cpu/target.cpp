@@ -15,6 +15,10 @@ constexpr int64_t kMostBlocks = 4096;
 constexpr int64_t kFewRows = 16;            // fewer outer points do not keep the threads busy
 constexpr int64_t kWorthThreads = 1 << 14;  // elements
 constexpr int64_t kLanes = 32;
+// A strip of columns as wide as a vector goes from row to row, in pages each of its own where rows are long. The next strip
+// goes through them again: few enough pages for their addresses, and the lines next to those read, to be at hand still.
+constexpr int64_t kPage = 1024;  // elements of 4 bytes
+constexpr int64_t kManyPages = 512, kPagesOfBlock = 128;
 constexpr LaneStyle kVectors{.few = 16, .tiles = true};
 
 }  // namespace
@@ -28,6 +32,8 @@ ReductionBlocks CpuTarget::reduction_blocks(const ReductionShape& shape) const {
   // Lanes of a column reduction take up the results.
   const int64_t rows = shape.results_are_innermost ? (shape.results + kLanes - 1) / kLanes : shape.results;
   const bool too_few = rows < kFewRows && shape.length * rows >= kWorthThreads && shape.length >= kBlock / 4;
+  const int64_t pages = std::min(shape.length, shape.length * shape.adjacent_results / kPage);
+  if (shape.results_are_innermost && pages > kManyPages) return {pages / kPagesOfBlock, kMostBlocks, true};
   if (shape.length <= kLongRow && !too_few) return {};
   return {std::clamp<int64_t>(shape.length / kBlock, 4, kMostBlocks / 2), kMostBlocks};
 }

@@ -296,7 +296,11 @@ class Attempt : public IndexEmitter {
     for (size_t axis = 0; axis < axes_.extents.size(); ++axis)
       (axes_.is_row[axis] ? shape.length : shape.results) *=
           std::max<int64_t>(1, extent_hint(static_cast<int>(axis)));
-    shape.results_are_innermost = !axes_.is_row.empty() && (!axes_.is_row.back() || runs_across_channels());
+    for (size_t axis = axes_.extents.size(); axis-- > 0 && !axes_.is_row[axis];)
+      shape.adjacent_results *= std::max<int64_t>(1, extent_hint(static_cast<int>(axis)));
+    const bool channels = runs_across_channels();
+    if (channels) shape.adjacent_results = shape.results;
+    shape.results_are_innermost = !axes_.is_row.empty() && (!axes_.is_row.back() || channels);
     blocks_ = context_.target.reduction_blocks(shape);
     if (blocks_.wanted == 0) return false;
     const char* obstacle = split_obstacle();
@@ -394,12 +398,11 @@ class Attempt : public IndexEmitter {
     for (const Value* value : spec_.stores)
       if (emitter.level_of(*value) == 0 && reads_rows(placed_.at(value->id)))
         emitter.store(*value, placed_.at(value->id));
-    // Partial results: [outer axes..., blocks...], row-major.
-    std::vector<int> order;
-    for (size_t axis = 0; axis < first.extents.size(); ++axis)
-      if (!axes_.is_row[axis]) order.push_back(static_cast<int>(axis));
-    for (size_t axis = 0; axis < first.extents.size(); ++axis)
-      if (axes_.is_row[axis] && !first.is_row[axis]) order.push_back(static_cast<int>(axis));
+    // Partial results: [outer axes..., blocks...] or [blocks..., outer axes...], row-major.
+    std::vector<int> order = axes_.of(false), blocks;
+    for (int axis : axes_.of(true))
+      if (!first.is_row[axis]) blocks.push_back(axis);
+    order.insert(blocks_.by_block ? order.begin() : order.end(), blocks.begin(), blocks.end());
     Index at = constant_index(Sym());
     Sym count(1);
     for (int axis : order) {

@@ -328,6 +328,18 @@ TEST_F(CompileTest, LongColumns) {
   check();
 }
 
+// In blocks of rows, whose number has divisors, or none, or is not known.
+TEST_F(CompileTest, ColumnsOfManyPages) {
+  const Sym n = graph.sym->new_symbol("s0", 1031);
+  for (const Sym& rows : {Sym(1024), Sym(1031), n}) {
+    const Tensor x = input({rows, 600}), y = input({rows, 600});
+    output(sum(x * x, {0}));
+    output(sum(x * x + y * y, {0}));
+    output(x - expand(amax(y, {0}), {rows, 600}));
+  }
+  check({1031});
+}
+
 // One accumulator a column would be off by more than 1e-4 here.
 TEST_F(CompileTest, SumsOfLongColumnsAreCascaded) {
   Tensor x = input({40000, 32});

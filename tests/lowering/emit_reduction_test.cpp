@@ -120,6 +120,23 @@ TEST(EmitArgmax, TiesAndNaN) {
   check(columns(kArgmax, DType::kF32, 4, Sym(40)), context, {.contents = {{0, packed}}});
 }
 
+// Strips of several vectors, and what is left of them.
+TEST(EmitReduction, ColumnsOfLongRows) {
+  for (int64_t width : {256, 300, 1000, 1031}) {
+    graph::SymContext context;
+    KernelWriter w({width}, true);
+    const Sym size = Sym(100) * Sym(width);
+    w.begin({100});
+    const int x = w.load(w.buffer(DType::kF32, size), w.index({{0, 1}, {1, width}}));
+    const int sum = w.reduce(kSum, DType::kF32, x), largest = w.reduce(kMax, DType::kF32, x);
+    w.begin();
+    w.store(w.buffer(DType::kF32, width, true), w.index({{0, 1}}), sum);
+    w.store(w.buffer(DType::kF32, width, true), w.index({{0, 1}}), largest);
+    check(w.kernel, context, {.whole_values = true});
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
 // Rows in three phases; with `scratch` the exponentials are kept for the last one.
 ScheduledKernel softmax(Sym outer, Sym n, bool scratch) {
   KernelWriter w({outer}, false);
