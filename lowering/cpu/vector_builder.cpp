@@ -142,10 +142,10 @@ Value* VectorBuilder::by_register(ArrayRef<Value*> operands, int register_lanes,
 }
 
 // AVX-512 scales by a power of two, and takes a number apart, in one instruction each.
-Scalar VectorBuilder::scale(Scalar x, Scalar n) {
+std::optional<Scalar> VectorBuilder::scale_at_once(Scalar x, Scalar n) {
   Value *v = value(x), *e = value(n);
   const int count = std::max(lanes(v), lanes(e)), full = 64 / runtime::bytes(x.dtype);
-  if (!has_avx512_ || count % full != 0) return MathBuilder::scale(x, n);
+  if (!has_avx512_ || count % full != 0) return {};
   auto id = x.dtype == DType::kF64 ? Intrinsic::x86_avx512_mask_scalef_pd_512
                                    : Intrinsic::x86_avx512_mask_scalef_ps_512;
   Value* result =
@@ -154,6 +154,16 @@ Scalar VectorBuilder::scale(Scalar x, Scalar n) {
         return ir_.CreateIntrinsic(id, {}, {operands[0], operands[1], operands[0], all, ir_.getInt32(4)});
       });
   return wrap(result, x.dtype);
+}
+
+Scalar VectorBuilder::scale(Scalar x, Scalar n) {
+  const std::optional<Scalar> scaled = scale_at_once(x, n);
+  return scaled ? *scaled : MathBuilder::scale(x, n);
+}
+
+Scalar VectorBuilder::scale_normal(Scalar x, Scalar n) {
+  const std::optional<Scalar> scaled = scale_at_once(x, n);
+  return scaled ? *scaled : MathBuilder::scale_normal(x, n);
 }
 
 math::MathBuilder::Split VectorBuilder::split(Scalar x) {

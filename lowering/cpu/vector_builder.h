@@ -15,9 +15,11 @@ class VectorBuilder final : public CodeBuilder {
 
   Scalar rare(Scalar condition, Scalar common, Prim prim, const Scalar* operands, int count) override;
   Scalar scale(Scalar x, Scalar n) override;
+  Scalar scale_normal(Scalar x, Scalar n) override;
   Split split(Scalar x) override;
 
  private:
+  std::optional<Scalar> scale_at_once(Scalar x, Scalar n);
   llvm::Value* to_integer(llvm::Value* v, DType dtype) override;
   llvm::Value* integer_divide(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b) override;
   llvm::Value* opaque(llvm::Value* value) override;

@@ -29,7 +29,7 @@ E erf(E x) {
   E exponent = clamped * polynomial(clamped, kErfTailF32);
   E n = round_even(exponent);
   E fraction = exponent - n;
-  E far = 1 - scale(fma(fraction, polynomial(fraction, kErfPowerF32), x.like(1)), n);
+  E far = 1 - scale_normal(fma(fraction, polynomial(fraction, kErfPowerF32), x.like(1)), n);
   return copysign(select(a < 0.92, near, far), x);
 }
 

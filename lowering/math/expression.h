@@ -60,6 +60,7 @@ inline E select(E condition, E yes, E no) { return yes.with(yes.b->select(condit
 inline E select(E condition, double yes, E no) { return select(condition, no.like(yes), no); }
 inline E select(E condition, E yes, double no) { return select(condition, yes, yes.like(no)); }
 inline E scale(E x, E n) { return x.with(x.b->scale(x.s, n.s)); }
+inline E scale_normal(E x, E n) { return x.with(x.b->scale_normal(x.s, n.s)); }
 // The lesser and the greater; where `x` is NaN, `x`.
 inline E at_most(E x, double limit) { return select(x.like(limit) < x, x.like(limit), x); }
 inline E at_least(E x, double limit) { return select(x.like(limit) > x, x.like(limit), x); }

@@ -37,7 +37,7 @@ E tanh(E x) {
   E a = abs(x);
   // 1 - 2 / (e^2a + 1), which is 1 long before the exponential overflows.
   Power power = exp_parts(at_most(a, x.is_f64() ? 22.0 : 10.0) * 2);
-  E big = 1 - 2 / (scale(power.fraction, power.n) + 1);
+  E big = 1 - 2 / (scale_normal(power.fraction, power.n) + 1);
   return copysign(select(a < 0.625, odd_polynomial(a, kTanhF32, kTanhF64), big), x);
 }
 

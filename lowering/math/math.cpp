@@ -60,19 +60,26 @@ Scalar MathBuilder::constant_at(std::span<const double> table, Scalar index) {
   return result;
 }
 
+namespace {
+
+// 2^n, a normal number. Added to this one, n stands in the lowest bits with the exponent's bias: no conversion to an integer, which
+// AVX2 does not have for float64.
+E power_of_two(E n) {
+  const bool f64 = n.is_f64();
+  E biased = (n + (f64 ? 0x1.8p52 + 1023 : 0x1.8p23 + 127)).bits();
+  return biased.with(n.b->shl(biased.s, biased.integer(f64 ? 52 : 23).s)).as_float();
+}
+
+}  // namespace
+
 // In two steps, so that results between the least normal and the least subnormal number round once.
 Scalar MathBuilder::scale(Scalar x, Scalar n) {
   E value{this, x}, exponent{this, n};
-  const bool f64 = value.is_f64();
-  const int bias = f64 ? 1023 : 127, mantissa_bits = f64 ? 52 : 23;
-  E k = exponent.to(value.int_type());
-  E half = k.with(shr(k.s, k.integer(1).s));
-  E rest = k - half;
-  auto power = [&](E e) {
-    return e.with(shl((e + e.integer(bias)).s, e.integer(mantissa_bits).s)).as_float();
-  };
-  return (value * power(half) * power(rest)).s;
+  E half = math::round_even(exponent * 0.5);
+  return (value * power_of_two(half) * power_of_two(exponent - half)).s;
 }
+
+Scalar MathBuilder::scale_normal(Scalar x, Scalar n) { return (E{this, x} * power_of_two({this, n})).s; }
 
 MathBuilder::Split MathBuilder::split(Scalar x) {
   E value{this, x};

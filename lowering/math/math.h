@@ -26,6 +26,8 @@ class MathBuilder : public graph::ScalarBuilder {
   virtual Scalar rare(Scalar condition, Scalar common, Prim prim, const Scalar* operands, int count) = 0;
   // x * 2^n rounded once, for an integral n of x's dtype; overflows to infinity and underflows gradually.
   virtual Scalar scale(Scalar x, Scalar n);
+  // The same where 2^n is a normal number.
+  virtual Scalar scale_normal(Scalar x, Scalar n);
   // n where x = m * 2^n and |m| is in [0.75, 1.5), and m itself; for positive normal x.
   struct Split {
     Scalar mantissa, exponent;
