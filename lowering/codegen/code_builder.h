@@ -56,6 +56,8 @@ class CodeBuilder : public math::MathBuilder {
   virtual llvm::Value* round_to_bfloat16(llvm::Value* v, bool short_nans);
   // By LLVM's own conversion to `half`, a type of 16 bits.
   llvm::Value* truncate(llvm::Value* v, llvm::Type* half);
+  // The lesser or the greater of two floats, NaN where either is.
+  virtual llvm::Value* extremum(bool min, llvm::Value* a, llvm::Value* b);
   // Opaque to what LLVM knows of the operation that made it.
   virtual llvm::Value* opaque(llvm::Value* value) { return value; }
 

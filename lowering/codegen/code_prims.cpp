@@ -87,9 +87,7 @@ Value* CodeBuilder::binary(Prim prim, DType dtype, Value* a, Value* b) {
                       : (is_signed ? Intrinsic::smax : Intrinsic::umax);
         return ir_.CreateBinaryIntrinsic(id, a, b);
       }
-      // One minps/maxps gives b where either is NaN; what remains is a NaN in a.
-      Value* better = min ? ir_.CreateFCmpOLT(a, b) : ir_.CreateFCmpOGT(a, b);
-      return ir_.CreateSelect(ir_.CreateFCmpUNO(a, a), a, ir_.CreateSelect(better, a, b));
+      return extremum(min, a, b);
     }
     case Prim::k_eq:
     case Prim::k_ne:
@@ -105,6 +103,12 @@ Value* CodeBuilder::binary(Prim prim, DType dtype, Value* a, Value* b) {
     case Prim::k_copysign: return opaque(ir_.CreateBinaryIntrinsic(Intrinsic::copysign, a, b));
     default: throw InternalError("emission: unknown binary primitive");
   }
+}
+
+// b where the comparison does not hold, so where either is NaN; what remains is a NaN in a.
+Value* CodeBuilder::extremum(bool min, Value* a, Value* b) {
+  Value* better = min ? ir_.CreateFCmpOLT(a, b) : ir_.CreateFCmpOGT(a, b);
+  return ir_.CreateSelect(ir_.CreateFCmpUNO(a, a), a, ir_.CreateSelect(better, a, b));
 }
 
 Value* CodeBuilder::integer_divide(Prim prim, DType dtype, Value* a, Value* b) {

@@ -32,6 +32,13 @@ Value* VectorBuilder::opaque(Value* value) {
   return ir_.CreateUnaryIntrinsic(Intrinsic::arithmetic_fence, value);
 }
 
+// One minps or maxps has the choice of b; LLVM would join the two conditions, and compare twice. With a number they become one.
+Value* VectorBuilder::extremum(bool min, Value* a, Value* b) {
+  if (isa<Constant>(a) || isa<Constant>(b)) return CodeBuilder::extremum(min, a, b);
+  Value* better = min ? ir_.CreateFCmpOLT(a, b) : ir_.CreateFCmpOGT(a, b);
+  return ir_.CreateSelect(ir_.CreateFCmpUNO(a, a), a, opaque(ir_.CreateSelect(better, a, b)));
+}
+
 // x86 has no vector division of integers: up to 32 bits it is done in float64, where the quotient of two int32 truncates
 // to the exact result.
 Value* VectorBuilder::integer_divide(Prim prim, DType dtype, Value* a, Value* b) {

@@ -22,6 +22,7 @@ class VectorBuilder final : public CodeBuilder {
   std::optional<Scalar> scale_at_once(Scalar x, Scalar n);
   llvm::Value* to_integer(llvm::Value* v, DType dtype) override;
   llvm::Value* integer_divide(Prim prim, DType dtype, llvm::Value* a, llvm::Value* b) override;
+  llvm::Value* extremum(bool min, llvm::Value* a, llvm::Value* b) override;
   llvm::Value* opaque(llvm::Value* value) override;
   llvm::Value* call_lanes(const math::LibmEntry& entry, DType dtype, llvm::Value* common, llvm::Value* mask,
                           llvm::ArrayRef<llvm::Value*> operands);
