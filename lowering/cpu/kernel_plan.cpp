@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lowering/cpu/kernel_emitter.h"
+#include "lowering/loops/index_map.h"
 #include "lowering/loops/kernel_hash.h"
 
 namespace cdynamo::lowering::emit {
@@ -153,18 +154,24 @@ void choose_tile(const ScheduledKernel& kernel, KernelPlan& plan, VectorWidth& w
 Joints choose_joints(const ScheduledKernel& kernel, int phase, const VectorWidth& width,
                      const graph::SymContext& context) {
   constexpr double kMostCost = 600;
-  constexpr int64_t kFewestBlocks = 4;
+  constexpr int64_t kFewestBlocks = 2;
   Joints joints = find_joints(kernel, phase, context);
   const auto pieces = static_cast<int64_t>(joints.at.size()) + 1;
   double cost = 0;
   for (size_t p = 0; p < kernel.phases.size(); ++p)
     if (kernel.lanes_outer || static_cast<int>(p) == phase)
       for (const Stmt& stmt : kernel.phases[p].body) cost += statement_cost(stmt, kernel);
+  if (cost * static_cast<double>(pieces * width.copies) > kMostCost) return {};
+  const int64_t least = kFewestBlocks * width.lanes * width.copies;
+  Index begin = constant_index(0);
+  auto too_short = [&](const Index& end) {
+    const Index length = add(end, scale(begin, -1));
+    begin = end;
+    return is_constant(length) && length.offset.maybe_constant().value_or(least) < least;
+  };
+  if (std::ranges::any_of(joints.at, too_short)) return {};
   const Sym& extent = kernel.lanes_outer ? kernel.outer.back() : kernel.phases[phase].inner.back();
-  const int64_t least = pieces * kFewestBlocks * width.lanes * width.copies;
-  if (cost * static_cast<double>(pieces * width.copies) > kMostCost ||
-      extent.maybe_constant().value_or(least) < least)
-    return {};
+  if (too_short(constant_index(extent))) return {};
   return joints;
 }
 
