@@ -195,6 +195,10 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
     return run(std::move(entry), signature, roots, *bindings, owned, result);
   }
   if (const std::optional<Outcome> instead = instead_of_compiling(signature)) return *instead;
+  if (signature.wait > 0) {
+    --signature.wait;
+    return Outcome::kSkipFrame;
+  }
   drop_dead(signature);
   if (!signature.limit_reported || log_enabled(Topic::kRecompiles)) explain_miss(signature, roots);
   if (at_limit(signature)) return Outcome::kSkipFrame;
@@ -463,7 +467,10 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     capture.end = End::kSkipFrame;
     if (capture.skip_reason.empty()) capture.skip_reason = "it has no tensor operators";
     tell(event);
-    if (capture.retry_later) return nullptr;
+    if (capture.retry_later) {
+      signature.capture_later();
+      return nullptr;
+    }
     if (!capture.uses_torch && capture.inputs.empty()) {
       signature.skip = true;
       signature.callees_too = capture.callees_too;
@@ -496,6 +503,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     tell(event);
   }
   signature.entries.insert(signature.entries.begin(), entry);
+  signature.put_off = 0;
   pool_->add(entry);
   return entry;
 }

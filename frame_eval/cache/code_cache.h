@@ -7,6 +7,7 @@
 //   limit:   after config.recompile_limit entries the old ones still serve and the rest runs eagerly
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,13 @@ struct CallSignature {
   bool compiling = false;      // a thread is at it: the others run eagerly
   bool reads_data = true;      // CaptureRequest::reads_data
   int unexpected_numbers = 0;  // calls in a row that ended in CallFailure::kUnexpectedNumber
+  // Captures in a row that were put off to another call (CaptureResult::retry_later), and how many calls are not worth another one.
+  int put_off = 0, wait = 0;
+
+  void capture_later() {
+    constexpr int kAtOnce = 4, kMostDoublings = 9;
+    if (++put_off > kAtOnce) wait = 1 << std::min(put_off - kAtOnce, kMostDoublings);
+  }
 };
 
 enum class Outcome : uint8_t {

@@ -124,16 +124,17 @@ class Access {
   Value *pointer_, *mask_;
 };
 
-void take_apart(IntrinsicInst& call) {
-  if (call.getIntrinsicID() == Intrinsic::masked_load) {
-    if (!has_instruction(call.getType())) return;
-    Access access(call, call.getType(), call.getArgOperand(0), call.getArgOperand(2));
-    call.replaceAllUsesWith(access.load(call.getArgOperand(3)));
-  } else {
-    Value* value = call.getArgOperand(0);
-    if (call.getIntrinsicID() != Intrinsic::masked_store || !has_instruction(value->getType())) return;
-    Access(call, value->getType(), call.getArgOperand(1), call.getArgOperand(3)).store(value);
-  }
+void take_load_apart(IntrinsicInst& call) {
+  if (!has_instruction(call.getType())) return;
+  Access access(call, call.getType(), call.getArgOperand(0), call.getArgOperand(2));
+  call.replaceAllUsesWith(access.load(call.getArgOperand(3)));
+  call.eraseFromParent();
+}
+
+void take_store_apart(IntrinsicInst& call) {
+  Value* value = call.getArgOperand(0);
+  if (!has_instruction(value->getType())) return;
+  Access(call, value->getType(), call.getArgOperand(1), call.getArgOperand(3)).store(value);
   call.eraseFromParent();
 }
 
@@ -149,7 +150,12 @@ void take_masked_memory_apart(Module& module, const TargetMachine& machine) {
     for (BasicBlock& block : function)
       for (Instruction& instruction : block)
         if (auto* call = dyn_cast<IntrinsicInst>(&instruction)) calls.push_back(call);
-  for (IntrinsicInst* call : calls) take_apart(*call);
+  for (IntrinsicInst* call : calls) {
+    if (call->getIntrinsicID() == Intrinsic::masked_load)
+      take_load_apart(*call);
+    else if (call->getIntrinsicID() == Intrinsic::masked_store)
+      take_store_apart(*call);
+  }
 }
 
 }  // namespace cdynamo::runtime

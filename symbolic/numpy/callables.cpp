@@ -287,8 +287,9 @@ class UfuncMethod final : public SymbolicValue {
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     if (PyUnicode_CompareWithASCIIString(name_.get(), "at") == 0)
       return write_by_numpy_library(ex, method_.get(), args);
-    return numpy_call(ex, "call_function", method_, args,
-                      [&] { return call_numpy_library(ex, method_.get(), args); });
+    return numpy_call(ex, "call_function", method_, args, [&] {
+      return is_plain_outer(args) ? outer(ex, args) : call_numpy_library(ex, method_.get(), args);
+    });
   }
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor& ex) override {
@@ -299,6 +300,22 @@ class UfuncMethod final : public SymbolicValue {
   }
 
  private:
+  bool is_plain_outer(const CallArgs& args) const {
+    const auto is_array = [](const ValuePtr& value) {
+      const auto* array = dynamic_cast<ArrayValue*>(value.get());
+      return is_numpy_array(value) && array && array->rank() > 0;
+    };
+    return PyUnicode_CompareWithASCIIString(name_.get(), "outer") == 0 && args.keywords.empty() &&
+           args.positional.size() == 2 && std::ranges::all_of(args.positional, is_array);
+  }
+  // ufunc(a[..., None, None], b), a None for each dim of b.
+  ValuePtr outer(Executor& ex, const CallArgs& args) {
+    std::vector<ValuePtr> key = {ex.constant(PyRef::borrow(Py_Ellipsis))};
+    key.resize(1 + static_cast<ArrayValue&>(*args.positional[1]).rank(), ex.none());
+    return ufunc_->call(ex, positional({args.positional[0]->get_item(ex, make_tuple(ex, std::move(key))),
+                                        args.positional[1]}));
+  }
+
   ValuePtr ufunc_;
   PyRef name_, method_;
   RecipePtr recipe_;

@@ -246,9 +246,11 @@ namespace {
 }
 PyObject* object_entry(const char* name) { return _PyType_Lookup(&PyBaseObject_Type, interned(name)); }
 
-// A class of C, or one that extends it, that looks attributes up in its own way: threading.local in a dict of the thread's.
+// A class of C, or one that extends it, that looks attributes up in its own way: threading.local in a dict of the thread's. A class that nobody
+// has made ready (f2py's) has not even what every object has.
 bool is_lookup_of_c(PyObject* getattribute) {
-  return getattribute && Py_IS_TYPE(getattribute, &PyWrapperDescr_Type) &&
+  if (!getattribute) return true;
+  return Py_IS_TYPE(getattribute, &PyWrapperDescr_Type) &&
          reinterpret_cast<PyWrapperDescrObject*>(getattribute)->d_wrapped !=
              reinterpret_cast<void*>(PyObject_GenericGetAttr);
 }

@@ -1,5 +1,7 @@
 // Which kind stands for a live object.
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
@@ -70,6 +72,14 @@ ValuePtr wrap_bound_method(Executor& ex, PyObject* object, const SourcePtr& sour
 bool is_enum_of_pybind(PyTypeObject* type) {
   return std::string_view(Py_TYPE(type)->tp_name).ends_with("pybind11_type") &&
          own_type_entry(type, interned("__entries"));
+}
+
+// What a program makes anew with every call and hands on: times, numbers, matches. As an argument it is known by its type alone.
+bool is_new_in_each_call(PyObject* object, const Source& source) {
+  constexpr std::string_view kTypes[] = {"datetime.timedelta", "datetime.date", "datetime.datetime",
+                                         "decimal.Decimal", "re.Match"};
+  return source.kind == SourceKind::kArgument &&
+         std::ranges::find(kTypes, Py_TYPE(object)->tp_name) != std::end(kTypes);
 }
 
 ValuePtr identity_constant(Executor& ex, PyObject* object, const SourcePtr& source) {
@@ -172,7 +182,8 @@ ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
   if (ValuePtr value = wrap_partial(ex, object, source)) return value;
   if (ValuePtr value = wrap_context_var(ex, object, source)) return value;
   if (ValuePtr value = wrap_iterator(ex, object, source)) return value;
-  if (is_pure_c_object(object)) return identity_constant(ex, object, source);
+  if (is_pure_c_object(object) && !is_new_in_each_call(object, *source))
+    return identity_constant(ex, object, source);
   return UserObjectValue::wrap(ex, object, source);
 }
 
