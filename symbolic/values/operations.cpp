@@ -41,7 +41,7 @@ ValuePtr repeated(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr&
   if (!is_left && !repeats(right)) return nullptr;
   if (!is_left && in_place && left->type()->tp_as_sequence) return nullptr;
   const ValuePtr &sequence = is_left ? left : right, &count = is_left ? right : left;
-  if (is_integer_value(count)) return nullptr;
+  if (constant_object(count) && is_integer_value(count)) return nullptr;
   const PyNumberMethods* methods = count->type()->tp_as_number;
   if (!methods || !methods->nb_index)
     raise_error(ex, PyExc_TypeError,

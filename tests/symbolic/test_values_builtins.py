@@ -484,3 +484,13 @@ def test_methods_made_by_hand_and_exit_stacks():
         )
 
     check(program)
+
+
+def test_what_is_repeated_as_often_as_a_number_says_that_changes():
+    def program(x):
+        try:
+            return x + 1, "ab" * x, x * b"c", [1] * x, (2,) * x
+        except TypeError as error:
+            return str(error)
+
+    check(program, (2,), (3,), (4,), (0,), breaks=None)
