@@ -375,6 +375,8 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
     break_graph("CD0215", "text of " + value->describe());
   }
   PyRef object = value->materialize(ex);
+  if (!object && PyExceptionClass_Check(reinterpret_cast<PyObject*>(value->type())))
+    return call_method(ex, value, repr ? "__repr__" : "__str__");
   if (!object || shows_a_set(object.get())) break_graph("CD0215", "text of " + value->describe());
   refuse_long_number(nullptr, object.get());
   return ex.constant(checked_user(ex, repr ? PyObject_Repr(object.get()) : PyObject_Str(object.get())));

@@ -204,6 +204,9 @@ ValuePtr ClassValue::call(Executor& ex, const CallArgs& args) {
   if (PyExceptionClass_Check(object_.get())) return construct_exception(ex, object(), args);
   if (PyObject* own = python_meta_method(ex, type(), "__call__"))
     return bind_descriptor(ex, own, shared_from_this(), type())->call(ex, args);
+  // That of typing.TypedDict is the class dict.
+  PyObject* caller = type() == &PyType_Type ? nullptr : lookup_type(ex, type(), interned("__call__"));
+  if (caller && PyType_Check(caller)) return constant_value(ex, caller)->call(ex, args);
   return construct(ex, args);
 }
 

@@ -14,7 +14,7 @@ import numbers
 import operator
 import sys
 import types
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import pytest
 from values_check import check
@@ -966,3 +966,35 @@ def test_addresses_of_what_stays():
     compiled = cdynamo.optimize(remembered, fullgraph=True)
     assert [compiled(node)[0] for node in (first, second, first, second, first)] == [0, 1, 0, 1, 0]
     assert compiled(second)[1:] == (True, True)
+
+
+class OfTypedDict(TypedDict):
+    a: int
+
+
+def test_a_metaclass_whose_call_is_another_class():
+    check(lambda x: OfTypedDict(a=x), (3,), (4,))
+
+
+class ErrorWithCode(Exception):
+    def __init__(self, code):
+        super().__init__(f"code {code}", code)
+        self.code = code
+
+
+class ErrorWithText(ErrorWithCode):
+    def __str__(self):
+        return f"<{self.code}>"
+
+
+def test_text_of_exceptions_with_attributes():
+    def program(x):
+        found = []
+        for cls in (ErrorWithCode, ErrorWithText):
+            try:
+                raise cls(x)
+            except ErrorWithCode as error:
+                found.append((str(error), f"{error}", repr(error), error.code))
+        return found
+
+    check(program, (3,), (4,), (5,), breaks=None)
