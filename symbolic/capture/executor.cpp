@@ -21,6 +21,7 @@ Executor::State::~State() {
   // What came in may hold itself too.
   for (const auto& [object, value] : by_object) value->forget();
   for (const auto& [source, value] : by_source) value->forget();
+  for (const auto& [object, value] : made_classes.values) value->forget();
 }
 
 Executor::Executor(const CaptureRequest& request) : state_(std::make_unique<State>(request)) {}
@@ -85,8 +86,9 @@ Guard same_object_guard(PyObject* object, const SourcePtr& known, const SourcePt
 }  // namespace
 
 ValuePtr Executor::wrap(PyObject* object, SourcePtr source) {
-  if (!source) return wrap_new(*this, object, nullptr);
   State& s = *state_;
+  if (auto it = s.made_classes.values.find(object); it != s.made_classes.values.end()) return it->second;
+  if (!source) return wrap_new(*this, object, nullptr);
   if (auto it = s.by_source.find(source); it != s.by_source.end()) return it->second;
   if (has_no_identity(object)) {
     ValuePtr value = wrap_python_object(*this, object, source);

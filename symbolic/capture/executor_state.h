@@ -2,6 +2,7 @@
 #pragma once
 
 #include <climits>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -73,6 +74,17 @@ struct Executor::State {
 
   std::vector<Executor::IsolatedRegion> isolated_regions;  // outermost first
   std::shared_ptr<FollowedBranches> branches;              // null: what depends on data is not followed
+
+  // ---- classes that are made here (frames/made_classes.h)
+  struct MadeClasses {
+    std::unordered_map<PyObject*, ValuePtr> values;  // by the real object that stands for each
+    std::unordered_map<ValuePtr, PyRef> stand_ins;
+    absl::flat_hash_set<PyObject*> own;       // whatever else was made for a class: it is the capture's own
+    absl::flat_hash_set<PyObject*> faithful;  // classes into which Python may look (StandIns::are_faithful)
+    int64_t first_step = -1;                  // of the root, in which the first one was made; -1: none was
+    std::string first_name;
+    std::vector<UserFrame> first_stack;
+  } made_classes;
 
   // ---- running
   SymbolicFrame* frame = nullptr;  // innermost

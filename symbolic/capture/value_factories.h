@@ -96,6 +96,13 @@ ValuePtr wrap_cell(Executor& ex, PyObject* cell, SourcePtr source);
 // A function of a module of polyfills (interop/python_side.def).
 ValuePtr polyfill(Executor& ex, PythonSide module, const char* function);
 
+// made_classes.h
+// `class A(B): ...`, as __build_class__ is called for it; and type(name, bases, namespace).
+ValuePtr make_class_of_body(Executor& ex, const CallArgs& args);
+ValuePtr make_class_of_namespace(Executor& ex, PyTypeObject* metaclass, const CallArgs& args);
+// Sets an attribute of a class (null: deletes it); breaks the graph where the class was not made by captured code.
+void set_class_attribute(Executor& ex, PyObject* cls, PyObject* name, const ValuePtr& value);
+
 // exceptions.h
 // An instance of the exception class `type` (its own or a user's __init__ run by the caller).
 ValuePtr make_exception(Executor& ex, PyTypeObject* type, std::vector<ValuePtr> args);

@@ -19,6 +19,7 @@
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/frames/generators.h"
+#include "symbolic/frames/made_classes.h"
 #include "symbolic/interop/logs.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/possible_alias.h"
@@ -176,6 +177,7 @@ class Attempt {
       emit_effects();
       refuse_outputs_of_possible_aliases(ex_);
       guard_distinct_objects();
+      keep_classes_inside(ex_, returned);
       bind_symbols(result);
       if (result.graph->framework == graph::Framework::kTorch && !result.graph->nodes.empty())
         result.uses_torch = true;

@@ -148,8 +148,8 @@ constexpr int64_t kTimeCheck = 1024;  // instructions between two looks at the c
 const std::array<OpHandler, kNumOps>& handlers() {
   static const std::array<OpHandler, kNumOps> table = [] {
     std::array<OpHandler, kNumOps> rows{};
-    for (auto group : {stack_ops(), name_ops(), operator_ops(), build_ops(), call_ops(), control_ops(),
-                       exception_ops(), match_ops(), generator_ops()})
+    for (auto group : {stack_ops(), name_ops(), class_ops(), operator_ops(), build_ops(), call_ops(),
+                       control_ops(), exception_ops(), match_ops(), generator_ops()})
       for (const OpRow& row : group) rows[static_cast<size_t>(row.op)] = row.handler;
     return rows;
   }();

@@ -22,6 +22,8 @@
 
 namespace cdynamo::symbolic {
 
+class DictValue;  // symbolic/values/dict.h
+
 // A code object in the form that frames step through. Shared by all frames of the code and kept for later
 // captures.
 struct DecodedCode {
@@ -60,7 +62,8 @@ class SymbolicFrame {
       false;       // by the root, an inlined frame that was in Python's hands: it alone may hold its locals
   int level = -1;  // linked, and the capture stops in it or in what it calls: its place in stop_path
   FrameExit exit = FrameExit::kNone;
-  ValuePtr result;                // what it returned or yielded
+  ValuePtr result;                   // what it returned or yielded
+  std::shared_ptr<DictValue> names;  // of a class body: the namespace that it fills
   ValuePtr injected;              // an exception that is raised where the frame is resumed (generator.throw)
   SymbolicFrame* back = nullptr;  // the caller, while it runs
   Unrolling unrolling;
@@ -99,6 +102,7 @@ void with_errors_as_breaks(Executor& ex, const std::function<void()>& work);
 
 // What LOAD_GLOBAL finds; null: there is no such name (frame_names.cpp).
 ValuePtr find_global(Executor& ex, SymbolicFrame& frame, const Instruction& in);
+ValuePtr find_builtin(Executor& ex, SymbolicFrame& frame, PyObject* name);
 
 // Breaks the graph where `item`, which leaves the stack, may die and has a finalizer: Python runs it in its turn (frame_stack.cpp).
 void refuse_finalizer(const SymbolicFrame& frame, const ValuePtr& item);
@@ -145,6 +149,7 @@ struct OpRow {
 // The tables of the groups of opcodes.
 std::span<const OpRow> stack_ops();
 std::span<const OpRow> name_ops();
+std::span<const OpRow> class_ops();
 std::span<const OpRow> operator_ops();
 std::span<const OpRow> build_ops();
 std::span<const OpRow> call_ops();

@@ -65,16 +65,14 @@ PyObject* dict_item(PyObject* dict, PyObject* key) {
   return item;
 }
 
-// Null: no such name.
-ValuePtr load_builtin(Executor& ex, SymbolicFrame& frame, PyObject* name) {
+}  // namespace
+
+ValuePtr find_builtin(Executor& ex, SymbolicFrame& frame, PyObject* name) {
   PyObject* object = dict_item(frame.builtins.get(), name);
   if (!object) return nullptr;
-  if (frame.code->is_library) return ex.wrap(object, constant_source(object));
-  add_guard(ex, GuardKind::kKeyAbsent, namespace_source(ex, frame.globals.get()), name);
-  return ex.wrap(object, builtin_source(ex, frame.builtins.get(), name));
+  return ex.wrap(object, frame.code->is_library ? constant_source(object)
+                                                : builtin_source(ex, frame.builtins.get(), name));
 }
-
-}  // namespace
 
 ValuePtr find_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   PyObject* name = name_of(frame, in);
@@ -86,7 +84,9 @@ ValuePtr find_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) 
     bool constant = frame.code->is_library && is_definition(object);
     return ex.wrap(object, constant ? constant_source(object) : global_source(ex, frame, name));
   }
-  return load_builtin(ex, frame, name);
+  if (!frame.code->is_library && dict_item(frame.builtins.get(), name))
+    add_guard(ex, GuardKind::kKeyAbsent, namespace_source(ex, globals), name);
+  return find_builtin(ex, frame, name);
 }
 
 namespace {
@@ -116,13 +116,6 @@ void delete_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
     raise_error(ex, PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
   assign_global(ex, frame, name, nullptr);
 }
-
-// Names of class bodies and modules, which are not functions.
-void break_on_name(Executor&, SymbolicFrame& frame, const Instruction& in) {
-  break_graph("CD0010", PyUnicode_AsUTF8(name_of(frame, in)));
-}
-
-void break_on_class(Executor&, SymbolicFrame&, const Instruction&) { break_graph("CD0008", ""); }
 
 void load_assertion_error(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   frame.push(ex.wrap(PyExc_AssertionError, constant_source(PyExc_AssertionError)));
@@ -241,11 +234,6 @@ constexpr OpRow kRows[] = {
     {Op::LOAD_GLOBAL, load_global},
     {Op::STORE_GLOBAL, store_global},
     {Op::DELETE_GLOBAL, delete_global},
-    {Op::LOAD_NAME, break_on_name},
-    {Op::STORE_NAME, break_on_name},
-    {Op::DELETE_NAME, break_on_name},
-    {Op::LOAD_FROM_DICT_OR_GLOBALS, break_on_name},
-    {Op::LOAD_BUILD_CLASS, break_on_class},
     {Op::LOAD_ASSERTION_ERROR, load_assertion_error},
     {Op::LOAD_ATTR, load_attr},
     {Op::LOAD_METHOD, load_method},

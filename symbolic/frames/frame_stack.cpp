@@ -8,6 +8,7 @@
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/interop/finalizers.h"
+#include "symbolic/values/dict.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -154,6 +155,16 @@ void load_deref(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   frame.push(std::move(value));
 }
 
+// A free variable of a class body: a name of the namespace, else what the cell holds.
+void load_from_dict_or_deref(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
+  const ValuePtr mapping = frame.pop();
+  DictValue* names = dict_in(mapping);
+  if (!names) break_graph("CD0010", frame.slot_name(in.arg));
+  ValuePtr value = names->lookup_string(ex, interned(frame.slot_name(in.arg)));
+  if (!value) return load_deref(ex, frame, in);
+  frame.push(std::move(value));
+}
+
 // What the cell held, unless the frame holds it elsewhere.
 void let_go_of_contents(Executor& ex, const SymbolicFrame& frame, const CellValue& cell) {
   PyObject* object = cell.live_contents();
@@ -194,6 +205,7 @@ constexpr OpRow kRows[] = {
     {Op::COPY_FREE_VARS, copy_free_vars},
     {Op::LOAD_CLOSURE, load_closure},
     {Op::LOAD_DEREF, load_deref},
+    {Op::LOAD_FROM_DICT_OR_DEREF, load_from_dict_or_deref},
     {Op::STORE_DEREF, store_deref},
     {Op::DELETE_DEREF, delete_deref},
 };

@@ -18,12 +18,16 @@ PyObject* lookup_type(Executor& ex, PyTypeObject* type, PyObject* name) {
   return _PyType_Lookup(type, name);
 }
 
-PyObject* own_type_entry(PyTypeObject* type, PyObject* name) {
+PyRef own_entries(PyTypeObject* type) {
 #if PY_VERSION_HEX >= 0x030C0000
-  PyRef dict = PyRef::steal(PyType_GetDict(type));  // static types keep theirs in the interpreter
+  return PyRef::steal(PyType_GetDict(type));  // static types keep theirs in the interpreter
 #else
-  PyRef dict = PyRef::borrow(type->tp_dict);
+  return PyRef::borrow(type->tp_dict);
 #endif
+}
+
+PyObject* own_type_entry(PyTypeObject* type, PyObject* name) {
+  const PyRef dict = own_entries(type);
   return dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
 }
 
@@ -204,6 +208,7 @@ ValuePtr call_type_method(Executor& ex, std::string_view name, const ValuePtr& s
   auto* cls = dynamic_cast<ClassValue*>(self.get());
   bool one = args.positional.size() == 1;
   if (cls && name == "__call__") return cls->construct(ex, args);
+  if (cls && name == "__init__") return ex.none();
   if (is_class && one && name == "__instancecheck__")
     return make_bool(ex, PyType_IsSubtype(args.positional[0]->type(), type));
   if (is_class && one && name == "__subclasscheck__") {

@@ -7,6 +7,7 @@ namespace cdynamo::symbolic {
 
 // _PyType_Lookup with the class guarded. Borrowed; null: not found (no error).
 PyObject* lookup_type(Executor& ex, PyTypeObject* type, PyObject* name);
+PyRef own_entries(PyTypeObject* type);  // a class's own __dict__
 // The entry of a class's own __dict__. Borrowed; null: none.
 PyObject* own_type_entry(PyTypeObject* type, PyObject* name);
 

@@ -28,9 +28,12 @@ library_functions();  // library_functions.cpp: operator, functools, collections
 std::span<const BuiltinRow> copy_functions();  // copying.cpp: copy
 std::span<const BuiltinRow> json_functions();  // json.cpp
 std::span<const BuiltinRow>
-introspection_functions();                        // frames/introspection.cpp: inspect, importlib, functools
-std::span<const BuiltinRow> output_functions();   // frames/output.cpp: print, logging
-std::span<const BuiltinRow> warning_functions();  // frames/warnings.cpp
+introspection_functions();                         // frames/introspection.cpp: inspect, importlib, functools
+std::span<const BuiltinRow> class_functions();     // frames/made_classes.cpp: dataclasses, __build_class__
+std::span<const BuiltinRow> class_classes();       // frames/made_classes.cpp: typing.TypeVar
+std::span<const BuiltinRow> definition_classes();  // frames/definitions.cpp: property, classmethod ...
+std::span<const BuiltinRow> output_functions();    // frames/output.cpp: print, logging
+std::span<const BuiltinRow> warning_functions();   // frames/warnings.cpp
 
 // frames/introspection.cpp: the calls of cached functions that have no effects of their own come after all effects, so that
 // a function whose result is no longer there finds what it reads.

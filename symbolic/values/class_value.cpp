@@ -78,7 +78,7 @@ ValuePtr freshly(Executor& ex, PyObject* object) {
 ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
   guard_class(ex, object());
-  if (is_stand_in_ && text == "__mro__") return SymbolicValue::get_attribute(ex, name);
+  if (is_stand_in_ && recipe_ && text == "__mro__") return SymbolicValue::get_attribute(ex, name);
   if (is_class_property(text)) {
     PyRef property = checked_user(ex, PyObject_GetAttr(object_.get(), name));
     // A metaclass's mro() sees new bases before the version of the class changes.
@@ -115,6 +115,28 @@ ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
                   PyUnicode_AsUTF8(name) + "'");
 }
 
+void ClassValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  const bool is_types_own = type()->tp_setattro == PyType_Type.tp_setattro;
+  if (!is_types_own) return SymbolicValue::set_attribute(ex, name, value);
+  set_class_attribute(ex, object_.get(), name, value);
+}
+
+// Of a class that captured code has made: by its own __class_getitem__, or by that of typing.Generic.
+ValuePtr ClassValue::get_item_of_made(Executor& ex, const ValuePtr& key) {
+  Executor::State& state = ex.state();
+  PyObject* found = _PyType_Lookup(object(), interned("__class_getitem__"));
+  if (!found || !Py_IS_TYPE(found, &PyClassMethod_Type)) return SymbolicValue::get_item(ex, key);
+  const PyRef function = checked(PyObject_GetAttrString(found, "__func__"));
+  if (state.made_classes.values.contains(function.get()))
+    return bind_descriptor(ex, found, nullptr, object())->call(ex, positional({key}));
+  const PyRef index = key->materialize(ex);
+  if (!index) return SymbolicValue::get_item(ex, key);
+  PyRef alias = checked_user(ex, PyObject_GetItem(object_.get(), index.get()));
+  state.made_classes.own.insert(alias.get());
+  state.kept.push_back(alias);
+  return constant_value(ex, alias.get());
+}
+
 ValuePtr ClassValue::get_item(Executor& ex, const ValuePtr& key) {
   if (is_enum_class(object())) {
     PyRef name = string_argument(ex, key);
@@ -122,6 +144,7 @@ ValuePtr ClassValue::get_item(Executor& ex, const ValuePtr& key) {
     return constant_value(ex, member.get());
   }
   // list[int] and user generics: annotations.
+  if (is_stand_in_ && !recipe_) return get_item_of_made(ex, key);
   PyRef index = is_stand_in_ ? PyRef() : key->materialize(ex);
   if (!index) return SymbolicValue::get_item(ex, key);
   PyRef alias = checked_user(ex, PyObject_GetItem(object_.get(), index.get()));
@@ -247,6 +270,7 @@ void refuse_excess_arguments(Executor& ex, PyTypeObject* type, const CallArgs& a
 }  // namespace
 
 ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type, const CallArgs& args) {
+  if (base == &PyType_Type) return make_class_of_namespace(ex, type, args);
   bool immutable = base == &PyTuple_Type || base == &PyFrozenSet_Type;
   if (immutable && !args.keywords.empty()) break_graph("CD0216", std::string("class ") + type->tp_name);
   ValuePtr storage;

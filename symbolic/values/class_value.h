@@ -9,7 +9,8 @@ class ClassValue final : public SymbolicValue {
  public:
   ClassValue(PyRef object, SourcePtr from) : object_(std::move(object)) { source = std::move(from); }
   PyTypeObject* object() const { return reinterpret_cast<PyTypeObject*>(object_.get()); }
-  // A class that capture has made to stand for one that each call of the program makes: `recipe` makes that one.
+  // A class that capture has made to stand for one that each call of the program makes: `recipe` makes that one. Null: nothing
+  // does, and Python is never given it (frames/made_classes.h).
   ClassValue(PyRef object, RecipePtr recipe)
       : object_(std::move(object)), recipe_(std::move(recipe)), is_stand_in_(true) {}
   // type.__call__: __new__, then __init__.
@@ -22,6 +23,7 @@ class ClassValue final : public SymbolicValue {
   }
   PyObject* real_object() const override { return object_.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) override;
   ValuePtr call(Executor& ex, const CallArgs& args) override;
   ValuePtr get_item(Executor& ex, const ValuePtr& key) override;
   bool contains(Executor& ex, const ValuePtr& item) override;
@@ -33,10 +35,12 @@ class ClassValue final : public SymbolicValue {
   bool is_same_object(const SymbolicValue& other) const override {
     return other.real_object() == object_.get();
   }
+  PyRef hash_key(Executor&) override { return object_; }
   RecipePtr recipe(Executor& ex) override;
   bool is_stand_in() const { return is_stand_in_; }
 
  private:
+  ValuePtr get_item_of_made(Executor& ex, const ValuePtr& key);
   PyRef object_;
   RecipePtr recipe_;
   bool is_stand_in_ = false;
