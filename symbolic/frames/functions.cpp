@@ -312,6 +312,9 @@ ValuePtr FunctionValue::get_attribute(Executor& ex, PyObject* name) {
     auto* type = reinterpret_cast<PyObject*>(&PyFunction_Type);
     return ex.wrap(type, constant_source(type));
   }
+  if (is_any(name, {"__globals__"}))
+    return ex.wrap(globals_.get(),
+                   is_known() ? constant_source(globals_.get()) : attribute_source(source, name));
   if (ValuePtr method = find_builtin_method(shared_from_this(), name, kFunctionMethods)) return method;
   if (ValuePtr own = own_attribute(ex, name)) return own;
   if (!function_)
@@ -319,8 +322,7 @@ ValuePtr FunctionValue::get_attribute(Executor& ex, PyObject* name) {
   if (!_PyType_Lookup(&PyFunction_Type, name))
     raise_error(ex, PyExc_AttributeError,
                 std::string("'function' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");
-  if (!function_ || is_any(name, {"__globals__", "__builtins__"}))
-    break_graph("CD0105", PyUnicode_AsUTF8(name));
+  if (!function_ || is_any(name, {"__builtins__"})) break_graph("CD0105", PyUnicode_AsUTF8(name));
   PyRef value = checked_user(ex, PyObject_GetAttr(function_.get(), name));
   return ex.wrap(value.get(), source ? attribute_source(source, name) : constant_source(value.get()));
 }

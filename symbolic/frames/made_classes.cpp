@@ -184,7 +184,8 @@ PyRef call_type(Executor& ex, const ClassDefinition& definition, const PyRef& na
 // dataclasses._process_class of a class that captured code has made, with known options. Null: another class.
 ValuePtr process_dataclass(Executor& ex, const CallArgs& args) {
   Executor::State::MadeClasses& made = ex.state().made_classes;
-  PyObject* cls = args.positional.empty() ? nullptr : args.positional[0]->real_object();
+  auto* value = args.positional.empty() ? nullptr : dynamic_cast<ClassValue*>(args.positional[0].get());
+  PyObject* cls = value && !value->is_shown() ? value->real_object() : nullptr;
   if (!made.faithful.contains(cls) || !args.keywords.empty()) return nullptr;
   PyRef arguments = checked(PyTuple_New(std::ssize(args.positional)));
   for (size_t i = 0; i < args.positional.size(); ++i) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
@@ -88,8 +90,8 @@ ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
     return freshly(ex, property.get());
   }
   if (text == "__class__") return type_of(ex, shared_from_this());
-  if (text == "__dict__" || text == "__subclasses__" || text == "mro")
-    return SymbolicValue::get_attribute(ex, name);
+  if (text == "__dict__") return namespace_of_now(ex);
+  if (text == "__subclasses__" || text == "mro") return SymbolicValue::get_attribute(ex, name);
   PyObject* meta_attribute = lookup_type(ex, type(), name);
   if (meta_attribute && is_data_descriptor(meta_attribute) && type() != &PyType_Type &&
       Py_TYPE(meta_attribute)->tp_descr_get && !Py_IS_TYPE(meta_attribute, &PyGetSetDescr_Type))
@@ -115,10 +117,35 @@ ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
                   PyUnicode_AsUTF8(name) + "'");
 }
 
+// A class that is guarded is as it is; one that captured code has made is not written to from here on.
+ValuePtr ClassValue::namespace_of_now(Executor& ex) {
+  if (shown_) return shown_;
+  auto dict = new_dict();
+  const PyRef entries = checked(PyMapping_Items(own_entries(object()).get()));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(entries.get()); ++i) {
+    PyObject *name = PyTuple_GET_ITEM(PyList_GET_ITEM(entries.get(), i), 0),
+             *entry = PyTuple_GET_ITEM(PyList_GET_ITEM(entries.get(), i), 1);
+    dict->store(
+        ex, ex.constant(PyRef::borrow(name)),
+        PyFunction_Check(entry) ? constant_value(ex, entry) : ex.wrap(entry, class_entry_source(entry)));
+  }
+  const SourcePtr from = attribute_source(constant_source(object_.get()), interned("__dict__"));
+  return shown_ = std::make_shared<MappingProxyValue>(dict, from);
+}
+
 void ClassValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  if (shown_)
+    break_graph("CD0201",
+                absl::StrCat(PyUnicode_AsUTF8(name), " of ", describe(), ", whose __dict__ is looked at"));
   const bool is_types_own = type()->tp_setattro == PyType_Type.tp_setattro;
   if (!is_types_own) return SymbolicValue::set_attribute(ex, name, value);
   set_class_attribute(ex, object_.get(), name, value);
+}
+
+ValuePtr ClassValue::call_special(Executor& ex, const char* name, std::vector<ValuePtr> arguments) {
+  PyObject* method = python_meta_method(ex, type(), name);
+  if (!method) return nullptr;
+  return bind_descriptor(ex, method, shared_from_this(), type())->call(ex, positional(std::move(arguments)));
 }
 
 // Of a class that captured code has made: by its own __class_getitem__, or by that of typing.Generic.
@@ -143,6 +170,7 @@ ValuePtr ClassValue::get_item(Executor& ex, const ValuePtr& key) {
     PyRef member = checked_user(ex, PyObject_GetItem(object_.get(), name.get()));
     return constant_value(ex, member.get());
   }
+  if (ValuePtr item = call_special(ex, "__getitem__", {key})) return item;
   // list[int] and user generics: annotations.
   if (is_stand_in_ && !recipe_) return get_item_of_made(ex, key);
   PyRef index = is_stand_in_ ? PyRef() : key->materialize(ex);
@@ -162,6 +190,8 @@ std::vector<ValuePtr> enum_members(Executor& ex, PyObject* cls) {
 }  // namespace
 
 bool ClassValue::contains(Executor& ex, const ValuePtr& item) {
+  if (!is_enum_class(object()))
+    if (const ValuePtr found = call_special(ex, "__contains__", {item})) return is_true(ex, found);
   if (!is_enum_class(object()) || !item->real_object()) return SymbolicValue::contains(ex, item);
   int found = PySequence_Contains(object_.get(), item->real_object());
   if (found < 0) raise_current_error(ex);
@@ -169,18 +199,32 @@ bool ClassValue::contains(Executor& ex, const ValuePtr& item) {
 }
 
 ValuePtr ClassValue::length(Executor& ex) {
-  if (!is_enum_class(object())) return SymbolicValue::length(ex);
+  if (!is_enum_class(object())) {
+    ValuePtr length = call_special(ex, "__len__", {});
+    return length ? length : SymbolicValue::length(ex);
+  }
   return ex.constant_int(PyObject_Size(object_.get()));
 }
 
 ValuePtr ClassValue::iterate(Executor& ex) {
-  if (!is_enum_class(object()))
-    raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not iterable");
-  return new_tuple(enum_members(ex, object_.get()))->iterate(ex);
+  if (is_enum_class(object())) return new_tuple(enum_members(ex, object_.get()))->iterate(ex);
+  if (ValuePtr iterator = call_special(ex, "__iter__", {})) return iterator;
+  if (python_meta_method(ex, type(), "__getitem__")) return SymbolicValue::iterate(ex);
+  raise_error(ex, PyExc_TypeError, "'" + type_name(shared_from_this()) + "' object is not iterable");
+}
+
+std::optional<bool> ClassValue::truth(Executor& ex) {
+  if (is_enum_class(object())) return true;  // EnumType.__bool__
+  for (const char* name : {"__bool__", "__len__"})
+    if (const ValuePtr truth = call_special(ex, name, {})) return is_true(ex, truth);
+  return true;
 }
 
 // int | str
 ValuePtr ClassValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
+  const bool is_asked = !reflected || other->type() != type();
+  if (ValuePtr result = is_asked ? call_special(ex, number_method(nb_op, reflected), {other}) : nullptr)
+    return implemented(result);
   auto object = other->as_constant();
   if (nb_op == kNbOr && is_stand_in_) break_graph("CD0209", "| of " + describe());
   if (nb_op != kNbOr || !object) return nullptr;

@@ -29,7 +29,7 @@ class ClassValue final : public SymbolicValue {
   bool contains(Executor& ex, const ValuePtr& item) override;
   ValuePtr length(Executor& ex) override;
   ValuePtr iterate(Executor& ex) override;
-  std::optional<bool> truth(Executor&) override { return true; }
+  std::optional<bool> truth(Executor& ex) override;
   ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) override;
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
   bool is_same_object(const SymbolicValue& other) const override {
@@ -37,13 +37,19 @@ class ClassValue final : public SymbolicValue {
   }
   PyRef hash_key(Executor&) override { return object_; }
   RecipePtr recipe(Executor& ex) override;
+  void forget() override { shown_ = nullptr; }
+  bool is_shown() const { return shown_ != nullptr; }
   bool is_stand_in() const { return is_stand_in_; }
 
  private:
+  // A special method that the metaclass has in Python, called; null: it has none.
+  ValuePtr call_special(Executor& ex, const char* name, std::vector<ValuePtr> arguments);
+  ValuePtr namespace_of_now(Executor& ex);
   ValuePtr get_item_of_made(Executor& ex, const ValuePtr& key);
   PyRef object_;
   RecipePtr recipe_;
   bool is_stand_in_ = false;
+  ValuePtr shown_;  // its __dict__, which changes no more
 };
 
 // A class that came in is guarded by its identity.

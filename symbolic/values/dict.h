@@ -147,7 +147,9 @@ class DictViewValue final : public SymbolicValue {
 
 class MappingProxyValue final : public SymbolicValue {
  public:
-  explicit MappingProxyValue(ValuePtr dict) : dict_(std::move(dict)) {}
+  explicit MappingProxyValue(ValuePtr dict, SourcePtr from = nullptr) : dict_(std::move(dict)) {
+    source = std::move(from);
+  }
   const ValuePtr& dict() const { return dict_; }
   PyTypeObject* type() const override { return &PyDictProxy_Type; }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;

@@ -118,6 +118,7 @@ ValuePtr MappingProxyValue::get_attribute(Executor& ex, PyObject* name) {
 }
 
 RecipePtr MappingProxyValue::recipe(Executor& ex) {
+  if (source && !recipe_) recipe_ = source_recipe(source);
   if (!recipe_) recipe_ = call_recipe(reinterpret_cast<PyObject*>(&PyDictProxy_Type), {dict_->recipe(ex)});
   return recipe_;
 }

@@ -14,7 +14,7 @@ import numbers
 import operator
 import sys
 import types
-from typing import Protocol, TypedDict
+import typing
 
 import pytest
 from values_check import check
@@ -720,7 +720,7 @@ def test_an_attribute_of_a_functions_class_is_not_looked_for_in_its_dict():
 
 
 def test_a_class_pattern_asks_isinstance():
-    class Checked(Protocol): ...
+    class Checked(typing.Protocol): ...
 
     def kind(x):
         match x:
@@ -968,7 +968,7 @@ def test_addresses_of_what_stays():
     assert compiled(second)[1:] == (True, True)
 
 
-class OfTypedDict(TypedDict):
+class OfTypedDict(typing.TypedDict):
     a: int
 
 
@@ -998,3 +998,82 @@ def test_text_of_exceptions_with_attributes():
         return found
 
     check(program, (3,), (4,), (5,), breaks=None)
+
+
+class MetaWithOperators(type):
+    def __iter__(cls):
+        return iter([1, 2])
+
+    def __len__(cls):
+        return 5
+
+    def __bool__(cls):
+        return False
+
+    def __getitem__(cls, key):
+        return key
+
+    def __contains__(cls, key):
+        return key == 3
+
+    def __add__(cls, other):
+        return other + 1
+
+    def __radd__(cls, other):
+        return other + 2
+
+
+class WithOperators(metaclass=MetaWithOperators):
+    pass
+
+
+def test_operators_of_a_metaclass():
+    def program(x):
+        cls = WithOperators
+        return list(cls), len(cls), bool(cls), not cls, cls[x], x in cls, cls + x, x + cls, cls or x, str(cls)
+
+    check(program, (3,), (4,))
+
+
+class Shown:
+    a = 1
+    b = (2, 3)
+
+    def method(self):
+        return self.a
+
+    @property
+    def c(self):
+        return 5
+
+
+def test_namespace_of_a_class():
+    def program(x):
+        shown = vars(Shown)
+        names = [name for name in Shown.__dict__ if not name.startswith("__")]
+        return (
+            names,
+            shown["a"] + x,
+            shown["b"],
+            "c" in shown,
+            shown.get("d", x),
+            shown["method"](Shown()),
+            "a" in dir(Shown),
+        )
+
+    check(program, (3,), (4,), breaks=None)
+    compiled = cdynamo.optimize(lambda: vars(Shown))
+    try:
+        shown = compiled()
+        Shown.added = 7
+        assert shown["added"] == compiled()["added"] == 7
+    finally:
+        del Shown.added
+
+
+def hinted(a: int, b: str, *c: list[int]) -> None: ...
+
+
+def test_type_hints():
+    check(lambda x: (typing.get_type_hints(hinted), x), (3,), breaks=None)
+    check(lambda x: (typing.get_type_hints(Shown), hinted.__globals__ is globals(), x), (3,), breaks=None)
