@@ -36,7 +36,9 @@ PyRef StandIns::of(const std::vector<Keyword>& keywords) {
 
 PyRef StandIns::of(const ValuePtr& value) {
   if (std::optional<PyRef> constant = value->as_constant()) return *constant;
-  if (dynamic_cast<ClassValue*>(value.get())) return PyRef::borrow(value->real_object());
+  const bool is_known = value->source && value->source->kind == SourceKind::kConstant;
+  if (value->real_object() && (is_known || dynamic_cast<ClassValue*>(value.get())))
+    return PyRef::borrow(value->real_object());
   Executor::State::MadeClasses& made = ex_.state().made_classes;
   if (auto known = made.stand_ins.find(value); known != made.stand_ins.end()) return known->second;
   if (auto* definition = dynamic_cast<DefinitionValue*>(value.get())) {

@@ -375,6 +375,8 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
     break_graph("CD0215", "text of " + value->describe());
   }
   PyRef object = value->materialize(ex);
+  // A class that captured code has made is named as the program's.
+  if (!object && value->type()->tp_repr == PyType_Type.tp_repr) object = PyRef::borrow(value->real_object());
   if (!object && PyExceptionClass_Check(reinterpret_cast<PyObject*>(value->type())))
     return call_method(ex, value, repr ? "__repr__" : "__str__");
   if (!object || shows_a_set(object.get())) break_graph("CD0215", "text of " + value->describe());

@@ -8,6 +8,7 @@ import gc
 import typing
 
 import pytest
+from made_class_details import IN_ONE_GRAPH, WITH_BREAKS
 from made_class_programs import PROGRAMS, Outer
 from values_check import check
 
@@ -23,7 +24,7 @@ class Registered:
         Registered.classes.append((cls.__name__, keywords))
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("fn", [*PROGRAMS, *IN_ONE_GRAPH], ids=lambda fn: fn.__name__)
 def test_in_one_graph(fn):
     check(fn, (3,), (4,), (5,), (2,))
 
@@ -283,7 +284,7 @@ ANYWAY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("fn", ANYWAY, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("fn", [*ANYWAY, *WITH_BREAKS], ids=lambda fn: fn.__name__)
 def test_as_in_python(fn):
     check(fn, (3,), (4,), (5,), (2,), breaks=None)
 
