@@ -183,4 +183,20 @@ ValuePtr lookup_special(Executor& ex, const ValuePtr& self, const char* name) {
   return self->get_attribute(ex, interned(name));
 }
 
+// slot_sq_length (Objects/typeobject.c)
+ValuePtr checked_length(Executor& ex, const ValuePtr& returned) {
+  ValuePtr length =
+      returned->type() == &PyLong_Type ? returned : ex.constant_int(index_argument(ex, returned));
+  if (is_true(ex, compare_operation(ex, Py_LT, length, ex.constant_int(0))))
+    raise_error(ex, PyExc_ValueError, "__len__() should return >= 0");
+  return length;
+}
+
+// slot_nb_bool
+bool checked_truth(Executor& ex, const ValuePtr& returned) {
+  if (returned->type() != &PyBool_Type)
+    raise_error(ex, PyExc_TypeError, "__bool__ should return bool, returned " + type_name(returned));
+  return is_true(ex, returned);
+}
+
 }  // namespace cdynamo::symbolic

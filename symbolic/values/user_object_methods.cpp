@@ -123,7 +123,7 @@ bool UserObjectValue::contains(Executor& ex, const ValuePtr& item) {
 }
 
 ValuePtr UserObjectValue::length(Executor& ex) {
-  if (ValuePtr method = special(ex, "__len__", true)) return method->call(ex, {});
+  if (ValuePtr method = special(ex, "__len__", true)) return checked_length(ex, method->call(ex, {}));
   if (storage_) return storage_->length(ex);
   if (special(ex, "__len__")) return SymbolicValue::length(ex);
   raise_error(ex, PyExc_TypeError, "object of type '" + type_name(shared_from_this()) + "' has no len()");
@@ -144,8 +144,9 @@ ValuePtr UserObjectValue::next(Executor& ex) {
 }
 
 std::optional<bool> UserObjectValue::truth(Executor& ex) {
-  if (ValuePtr method = special(ex, "__bool__", true)) return is_true(ex, method->call(ex, {}));
-  if (ValuePtr method = special(ex, "__len__", true)) return is_true(ex, method->call(ex, {}));
+  if (ValuePtr method = special(ex, "__bool__", true)) return checked_truth(ex, method->call(ex, {}));
+  if (ValuePtr method = special(ex, "__len__", true))
+    return is_true(ex, checked_length(ex, method->call(ex, {})));
   if (storage_) return storage_->truth(ex);
   if (special(ex, "__bool__") || special(ex, "__len__")) return SymbolicValue::truth(ex);
   return true;

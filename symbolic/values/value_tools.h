@@ -91,6 +91,9 @@ void require_count(Executor& ex, const char* function, const CallArgs& args, siz
 std::vector<ValuePtr> items_of(Executor& ex, const ValuePtr& iterable);
 ValuePtr call_method(Executor& ex, const ValuePtr& self, const char* name,
                      std::vector<ValuePtr> arguments = {});
+// What __len__ and __bool__ have returned, as Python takes it.
+ValuePtr checked_length(Executor& ex, const ValuePtr& returned);
+bool checked_truth(Executor& ex, const ValuePtr& returned);
 // A method of the object's class, bound (special methods skip the instance); null where the class has none.
 ValuePtr lookup_special(Executor& ex, const ValuePtr& self, const char* name);
 // `a is b`. Where they are not, no other call that fits has one object for both.

@@ -1077,3 +1077,30 @@ def hinted(a: int, b: str, *c: list[int]) -> None: ...
 def test_type_hints():
     check(lambda x: (typing.get_type_hints(hinted), x), (3,), breaks=None)
     check(lambda x: (typing.get_type_hints(Shown), hinted.__globals__ is globals(), x), (3,), breaks=None)
+
+
+class Sized:
+    def __init__(self, length):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+
+class Truthful(Sized):
+    def __bool__(self):
+        return self.length
+
+
+def test_what_len_and_bool_may_return():
+    def program(value):
+        found = []
+        for ask in (len, bool, lambda sized: "yes" if sized else "no"):
+            for cls in (Sized, Truthful):
+                try:
+                    found.append(ask(cls(value)))
+                except (TypeError, ValueError) as error:
+                    found.append(str(error))
+        return found
+
+    check(program, (3,), (0,), (-1,), (4,), (True,), ([],), ("s",), breaks=None)
