@@ -152,9 +152,10 @@ ValuePtr ClassValue::call_special(Executor& ex, const char* name, std::vector<Va
 ValuePtr ClassValue::get_item_of_made(Executor& ex, const ValuePtr& key) {
   Executor::State& state = ex.state();
   PyObject* found = _PyType_Lookup(object(), interned("__class_getitem__"));
-  if (!found || !Py_IS_TYPE(found, &PyClassMethod_Type)) return SymbolicValue::get_item(ex, key);
-  const PyRef function = checked(PyObject_GetAttrString(found, "__func__"));
-  if (state.made_classes.values.contains(function.get()))
+  if (!found) return SymbolicValue::get_item(ex, key);
+  const bool is_python = Py_IS_TYPE(found, &PyClassMethod_Type);
+  const PyRef function = is_python ? checked(PyObject_GetAttrString(found, "__func__")) : PyRef();
+  if (is_python && state.made_classes.values.contains(function.get()))
     return bind_descriptor(ex, found, nullptr, object())->call(ex, positional({key}));
   const PyRef index = key->materialize(ex);
   if (!index) return SymbolicValue::get_item(ex, key);
@@ -200,8 +201,8 @@ bool ClassValue::contains(Executor& ex, const ValuePtr& item) {
 
 ValuePtr ClassValue::length(Executor& ex) {
   if (!is_enum_class(object())) {
-    ValuePtr length = call_special(ex, "__len__", {});
-    return length ? length : SymbolicValue::length(ex);
+    const ValuePtr length = call_special(ex, "__len__", {});
+    return length ? checked_length(ex, length) : SymbolicValue::length(ex);
   }
   return ex.constant_int(PyObject_Size(object_.get()));
 }
@@ -215,9 +216,9 @@ ValuePtr ClassValue::iterate(Executor& ex) {
 
 std::optional<bool> ClassValue::truth(Executor& ex) {
   if (is_enum_class(object())) return true;  // EnumType.__bool__
-  for (const char* name : {"__bool__", "__len__"})
-    if (const ValuePtr truth = call_special(ex, name, {})) return is_true(ex, truth);
-  return true;
+  if (const ValuePtr truth = call_special(ex, "__bool__", {})) return checked_truth(ex, truth);
+  const ValuePtr length = call_special(ex, "__len__", {});
+  return !length || is_true(ex, checked_length(ex, length));
 }
 
 // int | str

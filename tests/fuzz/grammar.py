@@ -134,6 +134,10 @@ BLOCKS = [
     "try:\n    BODY\nexcept {K} as error:\n    log.append(repr(error.__context__))\n    BODY",
     "{+v} = {V}\nBODY\ndel {v}",
     "class Local(Item):\n    kind = {S}\n\n    def bump(self, by=1):\n        log.append(super().bump(by))\n        return {V}, __class__.kind\n{+o} = Local({V})\nlog.append({o}.bump({I}))",
+    "class Own:\n    v = {V}\n    items = {L}\n\n    def __init__(self, w):\n        self.w = w\n\n    @property\n    def both(self):\n        return self.v, self.w, {V}\n\n    @classmethod\n    def make(cls, w):\n        cls.v = w\n        return cls(w)\nlog.append(Own.make({V}).both)\nOwn.items.append({V})\nBODY\nlog.append((Own({I}).both, Own.items, Own.__name__))",
+    "@dataclasses.dataclass\nclass Own:\n    a: int\n    b: list = dataclasses.field(default_factory=list)\n\n    def __len__(self):\n        return {I}\nown = Own({I}, {L})\nBODY\nlog.append((own == Own({I}), own.a, own.b, bool(own)))",
+    "class Own(Broken):\n    def again(self):\n        return {V}, self.args\ntry:\n    BODY\n    raise Own({V}, extra={I})\nexcept {K} as error:\n    log.append((type(error).__name__, isinstance(error, Own) and error.again()))\n    BODY",
+    "class Own(enum.Enum):\n    A = 1\n    B = 2\nlog.append(Own({I} % 3).name)\nBODY\nlog.append([each.value for each in Own])",
 ]  # fmt: skip
 
 # What uses a function that was just made.

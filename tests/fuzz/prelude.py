@@ -23,7 +23,7 @@ except ImportError:
     torch = None
 
 __all__ = [
-    "BREAKER", "Broken", "Color", "Item", "Managed", "Pair", "Record", "apply", "cdynamo", "collections", "contextlib", "decorated",
+    "BREAKER", "Broken", "Color", "Item", "Managed", "Pair", "Record", "apply", "cdynamo", "collections", "contextlib", "dataclasses", "decorated", "enum",
     "fails", "functools", "gives_back", "itertools", "left_alone", "managed", "marked", "math", "np", "operator", "steps", "sys", "torch", "twice", "types",
     *(["Net", "Scale"] if torch else []),
 ]  # fmt: skip

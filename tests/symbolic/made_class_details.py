@@ -753,11 +753,11 @@ IN_ONE_GRAPH = [
     enum_of_text, int_flags, alias_of_enum, no_member, text_of_the_class,
     annotations_and_hints, operators_of_a_metaclass, attributes_of_bases, super_without_the_method, own_mapping,
     classes_in_classes, error_in_the_body, statements_in_the_body, global_in_the_body,
-    class_in_a_method, classes_by_type, new_class, make_dataclass, numbers_of_its_own,
+    class_in_a_method, classes_by_type, new_class, numbers_of_its_own,
     order_of_set_name,
 ]  # fmt: skip
 WITH_BREAKS = [
-    subclasses_of_collections, name_from_around,
+    make_dataclass, subclasses_of_collections, name_from_around,
     errors_of_attributes, own_hash, registered_by_a_base, cached_method, partial_method,
     enum_with_a_name_twice, enum_of_lists, enum_that_names_its_values, own_repr, instance_of_an_abstract_class,
     same_name_twice, functional_enum, functional_named_tuple, slots, error_of_set_name,
