@@ -89,7 +89,11 @@ ValuePtr identity_constant(Executor& ex, PyObject* object, const SourcePtr& sour
 
 // A slice or range that came in is new in each call: guarded by its numbers.
 ValuePtr wrap_slice(Executor& ex, PyObject* object, const SourcePtr& source) {
-  if (source->kind == SourceKind::kConstant) return ex.constant(PyRef::borrow(object));
+  if (source->kind == SourceKind::kConstant) {
+    ValuePtr known = ex.constant(PyRef::borrow(object));
+    known->source = source;  // what leads to it otherwise is guarded by its identity
+    return known;
+  }
   guard_exact_type(ex, object, source);
   auto part = [&](const char* name) {
     PyRef value = checked(PyObject_GetAttrString(object, name));

@@ -1104,3 +1104,17 @@ def test_what_len_and_bool_may_return():
         return found
 
     check(program, (3,), (0,), (-1,), (4,), (True,), ([],), ("s",), breaks=None)
+
+
+class WithRange:
+    known = range(3)
+
+    def __init__(self, own):
+        self.own = own
+
+
+def test_a_range_of_the_class_that_an_instance_has_too():
+    cdynamo.config.keep_empty_graphs = True
+    compiled = cdynamo.optimize(lambda item: (item.known, item.own))
+    for own in (WithRange.known, 7, range(3), range(4), WithRange.known):
+        assert compiled(WithRange(own)) == (range(3), own)
