@@ -74,10 +74,9 @@ bool is_enum_of_pybind(PyTypeObject* type) {
          own_type_entry(type, interned("__entries"));
 }
 
-// What a program makes anew with every call and hands on: times, numbers, matches. As an argument it is known by its type alone.
-bool is_new_in_each_call(PyObject* object, const Source& source) {
-  constexpr std::string_view kTypes[] = {"datetime.timedelta", "datetime.date", "datetime.datetime",
-                                         "decimal.Decimal", "re.Match"};
+// Times are made anew in each call: as an argument, of a resumed function too, one is known by its type alone.
+bool is_time_argument(PyObject* object, const Source& source) {
+  constexpr std::string_view kTypes[] = {"datetime.timedelta", "datetime.date", "datetime.datetime"};
   return source.kind == SourceKind::kArgument &&
          std::ranges::find(kTypes, Py_TYPE(object)->tp_name) != std::end(kTypes);
 }
@@ -186,7 +185,7 @@ ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
   if (ValuePtr value = wrap_partial(ex, object, source)) return value;
   if (ValuePtr value = wrap_context_var(ex, object, source)) return value;
   if (ValuePtr value = wrap_iterator(ex, object, source)) return value;
-  if (is_pure_c_object(object) && !is_new_in_each_call(object, *source))
+  if (is_pure_c_object(object) && !is_time_argument(object, *source))
     return identity_constant(ex, object, source);
   return UserObjectValue::wrap(ex, object, source);
 }
