@@ -302,8 +302,14 @@ class Functionalizer {
 
   // A result in a storage of its own.
   void bind_fresh(const Node& node, const Value* target, Value* result) {
-    if (result->type.dtype != target->type.dtype || result->type.rank() != target->type.rank() ||
-        !same_sizes(sym(), result->type.sizes, target->type.sizes))
+    const bool same_rank =
+        result->type.dtype == target->type.dtype && result->type.rank() == target->type.rank();
+    const bool same = same_rank && same_sizes(sym(), result->type.sizes, target->type.sizes);
+    // What has been assumed since of numbers that are read may say the same size in other words.
+    if (same_rank && !same &&
+        std::ranges::any_of(target->type.sizes, [&](const Sym& size) { return sym().reads_data(size); }))
+      throw Unsupported(name_of(node) + " of a size that depends on data and is told in two ways");
+    if (!same)
       throw InternalError("functionalize: the expansion of " + name_of(node) +
                           " has another type than its result " + target->name);
     if (result->type.weak != target->type.weak) {

@@ -21,11 +21,13 @@ from fuzz import compare
 from fuzz.programs import Program, is_python
 
 PLAIN_SECONDS = 2
-# A way past PyTorch's count of writes: eager's backward reads what was written, and says nothing.
-PAST_HISTORY = re.compile(r"\.data\b|from_numpy|\.numpy\(\)")
+# Ways past PyTorch's count of writes (what torch.vmap saves has a count of its own): eager's backward reads what was written, and
+# says nothing.
+PAST_HISTORY = re.compile(r"\.data\b|from_numpy|\.numpy\(\)|\bvmap\(")
 
 ROUNDINGS = 20
-INEXACT = ("exp", "mean", "norm", "sigmoid", "softmax", "sqrt", "std", "tanh")
+INEXACT = ("exp", "mean", "norm", "sigmoid", "softmax", "sqrt", "std", "tanh")  # methods of torch.Tensor
+INEXACT_OF_NUMPY = ("dot",)
 
 
 def interpreted(graph: Any, inputs: Any) -> Any:
@@ -205,7 +207,7 @@ def is_determined(program: Program) -> bool:
         held = mixed_addresses()
         others.append(run_plain(program))
         del held
-    for _ in range(ROUNDINGS if any(f".{name}(" in program.source for name in INEXACT) else 0):
+    for _ in range(ROUNDINGS if any(f".{name}(" in program.source for name in INEXACT + INEXACT_OF_NUMPY) else 0):
         with rounded_otherwise():
             others.append(run_plain(program))
     expected = run_plain(program)
@@ -249,23 +251,24 @@ def rounded_otherwise() -> Iterator[None]:
     """What elementary functions and sums of fractions give is off by half a unit in the last place, up or down: a program may count
     how often a number is there."""
     torch = compare.torch
-    if torch is None:
-        yield
-        return
 
     def inexact(function: Any) -> Any:
         def nearby(*args: Any, **named: Any) -> Any:
             result = function(*args, **named)
-            if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+            if isinstance(result, np.ndarray | np.floating) and result.dtype.kind == "f":
+                off = np.random.default_rng().integers(-1, 2, result.shape) * np.finfo(result.dtype).eps
+                return result * (1 + off).astype(result.dtype)
+            if torch is None or not isinstance(result, torch.Tensor) or not result.is_floating_point():
                 return result
             off = torch.randint(-1, 2, result.shape).to(result.dtype) * torch.finfo(result.dtype).eps
             return result * (1 + off)
 
         return nearby
 
+    owners = [(np, name) for name in INEXACT_OF_NUMPY] + [(torch.Tensor, name) for name in INEXACT if torch]
     with contextlib.ExitStack() as patches:
-        for name in INEXACT:
-            patches.enter_context(mock.patch.object(torch.Tensor, name, inexact(getattr(torch.Tensor, name))))
+        for owner, name in owners:
+            patches.enter_context(mock.patch.object(owner, name, inexact(getattr(owner, name))))
         yield
 
 
