@@ -246,11 +246,11 @@ namespace {
 }
 PyObject* object_entry(const char* name) { return _PyType_Lookup(&PyBaseObject_Type, interned(name)); }
 
-// A class of C, or one that extends it, that looks attributes up in its own way: threading.local in a dict of the thread's. A class that nobody
-// has made ready (f2py's) has not even what every object has.
-bool is_lookup_of_c(PyObject* getattribute) {
-  if (!getattribute) return true;
-  return Py_IS_TYPE(getattribute, &PyWrapperDescr_Type) &&
+// A class of C, or one that extends it, that looks attributes up in its own way: threading.local in a dict of the thread's, f2py's
+// routines by the oldest slot, of which no method tells.
+bool is_lookup_of_c(const PyTypeObject* type, PyObject* getattribute) {
+  if (!type->tp_getattro) return true;
+  return getattribute && Py_IS_TYPE(getattribute, &PyWrapperDescr_Type) &&
          reinterpret_cast<PyWrapperDescrObject*>(getattribute)->d_wrapped !=
              reinterpret_cast<void*>(PyObject_GenericGetAttr);
 }
@@ -262,7 +262,7 @@ ValuePtr UserObjectValue::get_attribute(Executor& ex, PyObject* name) {
   PyObject* getattribute = lookup_type(ex, type(), interned("__getattribute__"));
   PyObject* getattr = lookup_type(ex, type(), interned("__getattr__"));
   bool own = getattribute && PyFunction_Check(getattribute);
-  if (is_lookup_of_c(getattribute)) return SymbolicValue::get_attribute(ex, name);
+  if (is_lookup_of_c(type(), getattribute)) return SymbolicValue::get_attribute(ex, name);
   ValuePtr value;
   try {
     value = own ? bind_descriptor(ex, getattribute, self, type())

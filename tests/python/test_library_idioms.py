@@ -100,11 +100,10 @@ def test_outer_products_of_ufuncs(shapes):
 
 
 def test_attributes_of_routines_that_f2py_made():
-    """Their class is none that Python has made ready: it has no attributes, its objects do."""
+    """Their class has no attributes, but a slot that finds them."""
     lapack = pytest.importorskip("scipy.linalg.lapack")
 
-    def f(x):
-        routine = lapack.dgetrf
+    def f(routine, x):
         return hasattr(routine, "typecode"), getattr(routine, "__doc__", None) is None, hasattr(routine, "other"), x + 1
 
-    assert cdynamo.optimize(f)(1) == f(1)
+    assert cdynamo.optimize(f)(lapack.dgetrf, 1) == f(lapack.dgetrf, 1)
