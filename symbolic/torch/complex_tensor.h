@@ -1,5 +1,5 @@
 // Complex tensors. The graph knows real ones alone: a complex tensor is there what torch.view_as_real gives of it, with its memory,
-// its history and its writes. What an operator does to such pairs is stated in Python (polyfills/complex_numbers.py); operators
+// its history and its writes. What an operator does to such pairs is stated in Python (polyfills/complex_*.py); operators
 // that have no rule are calls of PyTorch's library, which join and part complex numbers around them (_complex.py).
 #pragma once
 
@@ -52,7 +52,7 @@ ValuePtr try_complex_rule(Executor& ex, std::string_view name, const CallArgs& a
 ValuePtr call_complex_library(Executor& ex, const char* kind, PyObject* target, const CallArgs& args);
 // Python's operator (NB_*) where an operand is a complex tensor or number.
 ValuePtr complex_operator(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right);
-// A rule of complex_numbers.py, of whatever arguments.
+// A rule of complex_*.py, of whatever arguments.
 ValuePtr complex_rule(Executor& ex, const char* name, const CallArgs& args);
 
 // Thrown by call_library, before anything is appended: a result is complex.
