@@ -10,6 +10,8 @@
 namespace cdynamo::frame_eval {
 namespace {
 
+using OfTree = GuardTrace::OfTree;
+
 constexpr int kMostChanges = 8;  // of a root, before it is walked as a matter of course
 
 bool is_instance(PyObject* object) {
@@ -60,7 +62,7 @@ class Recorder {
         return object(node, node.found, false);
       default: break;
     }
-    rest(TraceStep::kSubtree, nullptr, node);
+    rest(OfTree::kSubtree, nullptr, node);
   }
 
  private:
@@ -68,9 +70,8 @@ class Recorder {
     trace_.steps.push_back({.kind = kind, .object = object});
     return trace_.steps.back();
   }
-  void rest(TraceStep::Kind kind, PyObject* object, GuardNode& node, size_t leaf = 0) {
-    trace_.rest.push_back({.kind = kind, .index = static_cast<int>(leaf), .object = object});
-    trace_.rest.back().node = &node;
+  void rest(OfTree::Kind kind, PyObject* object, GuardNode& node, size_t leaf = 0) {
+    trace_.rest.push_back({.kind = kind, .object = object, .node = &node, .leaf = leaf});
   }
   void bind(const GuardNode& node, PyObject* object) {
     for (int input : node.inputs) trace_.inputs[input] = object;
@@ -86,7 +87,7 @@ class Recorder {
                           std::ranges::all_of(node.leaves, is_kind(GuardKind::kTypeUnchanged)),
                is_function = std::ranges::all_of(node.leaves, is_kind(GuardKind::kFunctionCode));
     if (!node.children.empty() || !node.inputs.empty() || node.slot >= 0 || !(is_class || is_function))
-      return rest(TraceStep::kSubtree, nullptr, node);
+      return rest(OfTree::kSubtree, nullptr, node);
     if (!is_class) step(TraceStep::kAlive, node.found).place = node.source->object.place();
     leaves(node, node.found);
   }
@@ -94,7 +95,7 @@ class Recorder {
   // `same`: it is known to be the very object that was found, not only something at its address.
   void object(GuardNode& node, PyObject* object, bool same) {
     const bool is_tuple = PyTuple_CheckExact(object);
-    if (!node.symbols.empty() || (is_tuple && !same)) return rest(TraceStep::kKnown, object, node);
+    if (!node.symbols.empty() || (is_tuple && !same)) return rest(OfTree::kKnown, object, node);
     bind(node, object);
     if (PyDict_CheckExact(object)) return dict(&node, object, nullptr);
     attributes(node, object, same);
@@ -109,12 +110,12 @@ class Recorder {
           break;
         case SourceKind::kItem:
           if (!is_tuple) {
-            rest(TraceStep::kSubtree, object, *child);
+            rest(OfTree::kSubtree, object, *child);
           } else if (!is_settled(*child)) {
             this->object(*child, child->found, true);
           }
           break;
-        default: rest(TraceStep::kSubtree, object, *child);
+        default: rest(OfTree::kSubtree, object, *child);
       }
     }
   }
@@ -133,10 +134,10 @@ class Recorder {
     PyObject** place = found && PyDict_CheckExact(found) ? _PyObject_GetDictPtr(object) : nullptr;
     if (!place || *place != found) {
       for (size_t i = 0; i < node.leaves.size(); ++i)
-        if (node.leaves[i].kind == GuardKind::kAttributeAbsent) rest(TraceStep::kLeaf, object, node, i);
+        if (node.leaves[i].kind == GuardKind::kAttributeAbsent) rest(OfTree::kLeaf, object, node, i);
       for (const auto& child : node.children)
         if (child.get() == contents || child->source->kind == SourceKind::kModuleGlobal)
-          rest(TraceStep::kSubtree, object, *child);
+          rest(OfTree::kSubtree, object, *child);
       return;
     }
     if (!same || !PyModule_Check(object)) {  // a module's dict is the module's for life
@@ -160,7 +161,7 @@ class Recorder {
         if (!is_of_dict(node->leaves[i])) leaf(*node, i, object);
       for (const auto& child : node->children) {
         if (!is_lookup(*child))
-          rest(TraceStep::kSubtree, object, *child);
+          rest(OfTree::kSubtree, object, *child);
         else if (!is_settled(*child))
           this->object(*child, child->found, same);
       }
@@ -192,7 +193,7 @@ class Recorder {
         return;
       default: break;
     }
-    rest(TraceStep::kLeaf, object, node, index);
+    rest(OfTree::kLeaf, object, node, index);
   }
 
   GuardTrace& trace_;
@@ -275,7 +276,6 @@ bool GuardTree::run_trace(const symbolic::Roots& roots, Bindings& bindings) cons
             reinterpret_cast<PyTypeObject*>(object)->tp_version_tag != static_cast<unsigned>(step.index))
           return false;
         break;
-      default: return false;
     }
   }
   for (const auto& [object, type] : trace_.types)
@@ -290,13 +290,15 @@ bool GuardTree::run_trace(const symbolic::Roots& roots, Bindings& bindings) cons
   }
   std::ranges::copy(trace_.inputs, bindings.inputs.begin());
   std::ranges::copy(trace_.slots, bindings.slots.begin());
-  for (const TraceStep& step : trace_.rest) {
-    const bool holds = step.kind == TraceStep::kLeaf ? check_leaf(step.node->leaves[step.index], step.object)
-                       : step.kind == TraceStep::kKnown
-                           ? check_object(*step.node, step.object, roots, bindings)
-                           : check_node(*step.node, step.object, roots, bindings);
-    if (!holds) return false;
-  }
+  const auto holds = [&](const OfTree& check) {
+    switch (check.kind) {
+      case OfTree::kLeaf: return check_leaf(check.node->leaves[check.leaf], check.object);
+      case OfTree::kKnown: return check_object(*check.node, check.object, roots, bindings);
+      case OfTree::kSubtree: break;
+    }
+    return check_node(*check.node, check.object, roots, bindings);
+  };
+  if (!std::ranges::all_of(trace_.rest, holds)) return false;
   trace_.pause = 0;
   return true;
 }

@@ -24,10 +24,6 @@ struct TraceStep {
                 // `index`: it had a version when this was written
     kAlive,     // the constant `object` is still there
     kClass,     // the class `object` is still there, and its version is `index`
-    // What needs the tree.
-    kLeaf,     // leaf `index` of `node`
-    kKnown,    // the subtree of `node`, which is `object`, is walked
-    kSubtree,  // likewise, but first `node` is looked up in `object`, its parent (null for roots)
   };
   Kind kind;
   int index = -1;
@@ -56,13 +52,24 @@ struct GuardTrace {
     PyObject* object;
     int check;  // tensor guard
   };
+  struct OfTree {
+    enum Kind : uint8_t {
+      kLeaf,     // leaf `leaf` of `node`
+      kKnown,    // the subtree of `node`, which is `object`, is walked
+      kSubtree,  // likewise, but first `node` is looked up in `object`, its parent (null for roots)
+    };
+    Kind kind;
+    PyObject* object;
+    GuardNode* node;
+    size_t leaf = 0;
+  };
 
   std::vector<TraceStep> steps;
   std::vector<TypeCheck> types;
   std::vector<DictLength> lengths;
   std::vector<Tensor> tensors;
   std::vector<PyObject*> inputs, slots;  // Bindings, as far as they are known
-  std::vector<TraceStep> rest;           // kLeaf, kKnown, kSubtree
+  std::vector<OfTree> rest;
 
   // Objects that change with every call are not worth writing down anew each time: the pause doubles.
   void drop() {
