@@ -163,42 +163,48 @@ void KernelEmitter::emit_outer_run(Value* first, Value* last) {
     });
   }
   const VectorWidth width = plan_.phases.at(0);
-  const Joints& joints = plan_.joints.at(0);
-  const int64_t block = int64_t{width.lanes} * width.copies;
-  const Sym& extent = kernel_.outer.back();
-  auto emit_piece = [&](Value* begin, Value* end) {
-    Value* whole = ir_.CreateAdd(begin, ir_.CreateAnd(ir_.CreateSub(end, begin), ir_.getInt64(-block)));
-    if (!extent.is_constant() || extent.constant() >= block) {
-      emit_loop(begin, whole, block, false, "blocks", [&](Value* base) {
-        position_ = {base, nullptr, width.lanes, width.copies};
-        emit_tile();
-      });
-    }
-    if (joints.divide(extent, block)) return;
-    const bool whole_vectors = joints.divide(extent, width.lanes);
-    emit_loop(whole, end, width.lanes, false, "rest", [&](Value* base) {
-      position_ = {base, whole_vectors ? nullptr : lane_mask(base, end, width.lanes), width.lanes, 1};
-      emit_tile();
-    });
-  };
-  Value* begin = ir_.CreateMul(first, ir_.getInt64(block));
+  Value* block = ir_.getInt64(int64_t{width.lanes} * width.copies);
   Value* end =
-      ir_.CreateBinaryIntrinsic(Intrinsic::smin, ir_.CreateMul(last, ir_.getInt64(block)), size(extent));
-  emit_pieces(joints, begin, end, emit_piece);
+      ir_.CreateBinaryIntrinsic(Intrinsic::smin, ir_.CreateMul(last, block), size(kernel_.outer.back()));
+  emit_lanes(ir_.CreateMul(first, block), end, [&](const VectorPosition& position) {
+    position_ = position;
+    emit_tile();
+  });
 }
 
-// Calls body(first, last) for the lanes [begin, end) of each piece; see Joints.
-void KernelEmitter::emit_pieces(const Joints& joints, Value* begin, Value* end,
-                                const std::function<void(Value*, Value*)>& body) {
+// The loop of the lanes [begin, end): in each piece (see Joints) whole blocks, then vectors of which the last may be masked.
+void KernelEmitter::emit_lanes(Value* begin, Value* end,
+                               const std::function<void(const VectorPosition&)>& body) {
+  const bool is_outer = kernel_.lanes_outer;
+  const size_t phase = is_outer ? 0 : phase_;
+  const VectorWidth width = plan_.phases.at(phase);
+  const Joints& joints = plan_.joints.at(phase);
+  const Sym& extent = is_outer ? kernel_.outer.back() : kernel_.phases[phase].inner.back();
+  const int64_t block = int64_t{width.lanes} * width.copies;
+  const bool at_least_once = !is_outer && extent.is_constant() && joints.at.empty();
+  const auto emit_blocks = [&](Value* first, Value* last) {
+    const auto emit_block = [&](Value* base) { body({base, nullptr, width.lanes, width.copies}); };
+    if (is_outer) return emit_loop(first, last, block, false, "blocks", emit_block);
+    emit_inner_loop(num_inner(), first, last, block, at_least_once, "lanes", emit_block);
+  };
+  const auto emit_piece = [&](Value* first, Value* last) {
+    Value* whole = ir_.CreateAdd(first, ir_.CreateAnd(ir_.CreateSub(last, first), ir_.getInt64(-block)));
+    if (!extent.is_constant() || extent.constant() >= block) emit_blocks(first, whole);
+    if (joints.divide(extent, block)) return;
+    const bool whole_vectors = joints.divide(extent, width.lanes);
+    emit_loop(whole, last, width.lanes, at_least_once, "rest", [&](Value* base) {
+      body({base, whole_vectors ? nullptr : lane_mask(base, last, width.lanes), width.lanes, 1});
+    });
+  };
   joints_ = &joints;
   Value* first = begin;
   for (piece_ = 0; piece_ < joints.at.size(); ++piece_) {
     Value* joint = ir_.CreateBinaryIntrinsic(Intrinsic::smin, index_value(joints.at[piece_]), end);
     joint = ir_.CreateBinaryIntrinsic(Intrinsic::smax, joint, begin);
-    body(first, joint);
+    emit_piece(first, joint);
     first = joint;
   }
-  body(first, end);
+  emit_piece(first, end);
   joints_ = nullptr;
 }
 
@@ -351,28 +357,12 @@ void KernelEmitter::emit_scalar_loop(int depth) {
 
 // The innermost loop, along whose axis the lanes run: unrolled whole vectors, then masked ones.
 void KernelEmitter::emit_vector_loop() {
-  const VectorWidth width = plan_.phases[phase_];
-  const int64_t block = int64_t{width.lanes} * width.copies;
   const Sym& extent = kernel_.phases[phase_].inner.back();
-  const Joints& joints = plan_.joints.at(phase_);
-  auto emit_body = [&](VectorPosition position) {
+  emit_lanes(ir_.getInt64(0), size(extent), [&](const VectorPosition& position) {
     std::vector<Value*> saved = statement_pointers_;
     position_ = position;
     emit_depth(num_inner());
     statement_pointers_ = saved;
-  };
-  const bool is_static = extent.is_constant(), at_least_once = is_static && joints.at.empty();
-  emit_pieces(joints, ir_.getInt64(0), size(extent), [&](Value* begin, Value* end) {
-    Value* whole = ir_.CreateAdd(begin, ir_.CreateAnd(ir_.CreateSub(end, begin), ir_.getInt64(-block)));
-    if (!is_static || extent.constant() >= block) {
-      emit_inner_loop(num_inner(), begin, whole, block, at_least_once, "lanes",
-                      [&](Value* base) { emit_body({base, nullptr, width.lanes, width.copies}); });
-    }
-    if (joints.divide(extent, block)) return;
-    const bool whole_vectors = joints.divide(extent, width.lanes);
-    emit_loop(whole, end, width.lanes, at_least_once, "rest", [&](Value* base) {
-      emit_body({base, whole_vectors ? nullptr : lane_mask(base, end, width.lanes), width.lanes, 1});
-    });
   });
   position_ = {};
 }

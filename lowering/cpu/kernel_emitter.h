@@ -114,8 +114,8 @@ class KernelEmitter {
   void emit_phase(int phase);
   void emit_depth(int depth);
   void emit_vector_loop();
-  void emit_pieces(const Joints& joints, llvm::Value* begin, llvm::Value* end,
-                   const std::function<void(llvm::Value*, llvm::Value*)>& body);
+  void emit_lanes(llvm::Value* begin, llvm::Value* end,
+                  const std::function<void(const VectorPosition&)>& body);
   void emit_scalar_loop(int depth);
   void emit_loop(llvm::Value* begin, llvm::Value* end, int64_t step, bool at_least_once, const char* name,
                  const std::function<void(llvm::Value*)>& body);
