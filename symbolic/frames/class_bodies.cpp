@@ -18,8 +18,6 @@ namespace cdynamo::symbolic {
 
 namespace {
 
-PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
-
 // A class or a function of Python's own that makes classes.
 bool is_of_library(PyObject* object) {
   static constexpr const char* kModules[] = {"builtins", "abc", "enum", "typing", "torch.autograd.function"};
@@ -60,10 +58,10 @@ PyRef known_bases(Executor& ex, const ClassDefinition& definition, const std::ve
 
 // A class that is told of its subclasses by Python that is neither captured nor known.
 bool has_unknown_hook(Executor& ex, PyTypeObject* cls) {
-  PyObject* hook = own_type_entry(cls, interned("__init_subclass__"));
-  if (!hook || !Py_IS_TYPE(hook, &PyClassMethod_Type)) return false;
-  const PyRef function = checked(PyObject_GetAttrString(hook, "__func__"));
-  return !ex.state().made_classes.values.contains(function.get()) && !is_of_library(function.get());
+  const PyRef function =
+      wrapped_function(own_type_entry(cls, interned("__init_subclass__")), &PyClassMethod_Type);
+  return function && !ex.state().made_classes.values.contains(function.get()) &&
+         !is_of_library(function.get());
 }
 
 void check_bases(Executor& ex, const ClassDefinition& definition) {

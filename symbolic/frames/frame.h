@@ -100,7 +100,9 @@ void run_until(Executor& ex, SymbolicFrame& frame, int meeting);
 // user's stack.
 void with_errors_as_breaks(Executor& ex, const std::function<void()>& work);
 
-// What LOAD_GLOBAL finds; null: there is no such name (frame_names.cpp).
+// frame_names.cpp: the name that an instruction is about, and what LOAD_GLOBAL finds; null: there is no such name.
+PyObject* name_of(const SymbolicFrame& frame, const Instruction& in);
+[[noreturn]] void raise_unknown_name(Executor& ex, PyObject* name);
 ValuePtr find_global(Executor& ex, SymbolicFrame& frame, const Instruction& in);
 ValuePtr find_builtin(Executor& ex, SymbolicFrame& frame, PyObject* name);
 

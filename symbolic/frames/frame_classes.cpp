@@ -1,6 +1,4 @@
 // Opcodes of class bodies, whose names are those of the namespace that the class is made of.
-#include <string>
-
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/values/dict.h"
@@ -9,14 +7,6 @@
 namespace cdynamo::symbolic {
 
 namespace {
-
-PyObject* name_of(const SymbolicFrame& frame, const Instruction& in) {
-  return in.value ? in.value.get() : PyTuple_GET_ITEM(frame.code->object()->co_names, in.arg);
-}
-
-[[noreturn]] void raise_unknown_name(Executor& ex, PyObject* name) {
-  raise_error(ex, PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
-}
 
 DictValue& names_of(SymbolicFrame& frame, const Instruction& in) {
   if (!frame.names) break_graph("CD0010", PyUnicode_AsUTF8(name_of(frame, in)));

@@ -10,10 +10,6 @@ namespace cdynamo::symbolic {
 
 namespace {
 
-PyObject* name_of(const SymbolicFrame& frame, const Instruction& in) {
-  return in.value ? in.value.get() : PyTuple_GET_ITEM(frame.code->object()->co_names, in.arg);
-}
-
 // ---- globals
 
 bool is_root_namespace(Executor& ex, PyObject* globals) {
@@ -67,6 +63,14 @@ PyObject* dict_item(PyObject* dict, PyObject* key) {
 
 }  // namespace
 
+PyObject* name_of(const SymbolicFrame& frame, const Instruction& in) {
+  return in.value ? in.value.get() : PyTuple_GET_ITEM(frame.code->object()->co_names, in.arg);
+}
+
+void raise_unknown_name(Executor& ex, PyObject* name) {
+  raise_error(ex, PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
+}
+
 ValuePtr find_builtin(Executor& ex, SymbolicFrame& frame, PyObject* name) {
   PyObject* object = dict_item(frame.builtins.get(), name);
   if (!object) return nullptr;
@@ -93,9 +97,7 @@ namespace {
 
 void load_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   ValuePtr value = find_global(ex, frame, in);
-  if (!value)
-    raise_error(ex, PyExc_NameError,
-                std::string("name '") + PyUnicode_AsUTF8(name_of(frame, in)) + "' is not defined");
+  if (!value) raise_unknown_name(ex, name_of(frame, in));
   frame.push(std::move(value));
 }
 
@@ -112,8 +114,7 @@ void delete_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
   auto assigned = ex.state().globals.find({frame.globals.get(), name});
   bool bound = assigned != ex.state().globals.end() ? assigned->second != nullptr
                                                     : dict_item(frame.globals.get(), name) != nullptr;
-  if (!bound)
-    raise_error(ex, PyExc_NameError, std::string("name '") + PyUnicode_AsUTF8(name) + "' is not defined");
+  if (!bound) raise_unknown_name(ex, name);
   assign_global(ex, frame, name, nullptr);
 }
 

@@ -18,23 +18,13 @@
 
 namespace cdynamo::symbolic {
 
-ValuePtr define_field(Executor& ex, const CallArgs& args);  // definitions.cpp
-
 namespace {
-
-PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
-
-// The function of a classmethod; null: `object` is none.
-PyRef function_of(PyObject* object) {
-  if (!object || !Py_IS_TYPE(object, &PyClassMethod_Type)) return {};
-  return checked(PyObject_GetAttrString(object, "__func__"));
-}
 
 // ---- the namespace
 
 // An __init_subclass__ is called by capture, and not by type where a subclass is made.
 PyRef inert_hook(Executor& ex, const PyRef& hook) {
-  const PyRef method = function_of(hook.get());
+  const PyRef method = wrapped_function(hook.get(), &PyClassMethod_Type);
   Executor::State::MadeClasses& made = ex.state().made_classes;
   const auto known = made.values.find(method ? method.get() : hook.get());
   if (known == made.values.end()) return {};
@@ -145,7 +135,7 @@ ValuePtr inherited_hook(Executor& ex, const ValuePtr& cls) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     PyObject* found = own_type_entry(base, interned("__init_subclass__"));
     if (!found) continue;
-    const PyRef hook = function_of(found);
+    const PyRef hook = wrapped_function(found, &PyClassMethod_Type);
     const auto& values = ex.state().made_classes.values;
     const auto known = hook ? values.find(hook.get()) : values.end();
     return known == values.end() ? nullptr : make_bound_method(ex, known->second, cls);

@@ -58,6 +58,9 @@ class DefinitionValue final : public SymbolicValue {
   CallArgs args_;
 };
 
+// dataclasses.field(...)
+ValuePtr define_field(Executor& ex, const CallArgs& args);
+
 // What a class is made of, its body having run. type_new (Objects/typeobject.c), builtin___build_class__ (Python/bltinmodule.c)
 struct ClassDefinition {
   PyRef name;

@@ -45,6 +45,8 @@ class PyRef {
 // never crosses a CPython frame: each entry point from Python turns it back into a null return.
 struct PythonError {};
 
+inline PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
+
 // Checks a new reference: throws PythonError when it is null.
 inline PyRef checked(PyObject* new_reference) {
   if (!new_reference) throw PythonError{};

@@ -73,10 +73,6 @@ ValuePtr bind_cached_property(Executor& ex, PyObject* descriptor, const ValuePtr
   return value;
 }
 
-PyRef descriptor_function(PyObject* descriptor) {
-  return checked(PyObject_GetAttrString(descriptor, "__func__"));
-}
-
 // A descriptor whose __get__ is written in Python.
 ValuePtr bind_user_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, PyTypeObject* owner) {
   ValuePtr value = class_entry(ex, descriptor);
@@ -95,6 +91,11 @@ ValuePtr bind_slot(Executor& ex, PyObject* descriptor, const ValuePtr& self, boo
 
 }  // namespace
 
+PyRef wrapped_function(PyObject* descriptor, PyTypeObject* kind) {
+  if (!descriptor || !Py_IS_TYPE(descriptor, kind)) return {};
+  return checked(PyObject_GetAttrString(descriptor, "__func__"));
+}
+
 ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, PyTypeObject* owner) {
   PyTypeObject* kind = Py_TYPE(descriptor);
   if (PyFunction_Check(descriptor)) {
@@ -102,9 +103,9 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
     return self ? make_bound_method(ex, function, self) : function;
   }
   if (!kind->tp_descr_get) return class_entry(ex, descriptor);
-  if (kind == &PyStaticMethod_Type) return class_entry(ex, descriptor_function(descriptor).get());
+  if (kind == &PyStaticMethod_Type) return class_entry(ex, wrapped_function(descriptor, kind).get());
   if (kind == &PyClassMethod_Type) {
-    PyRef wrapped = descriptor_function(descriptor);
+    PyRef wrapped = wrapped_function(descriptor, kind);
     ValuePtr cls = constant_value(ex, reinterpret_cast<PyObject*>(owner));
     // Properties and other descriptors of a class, which 3.13 has no more.
     constexpr bool kBindsWhatIsWrapped = PY_VERSION_HEX < 0x030D0000;

@@ -14,6 +14,8 @@ PyObject* own_type_entry(PyTypeObject* type, PyObject* name);
 // descr.__get__(self, owner) for an attribute found on a class; self null: looked up on the class itself.
 ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& self, PyTypeObject* owner);
 bool is_data_descriptor(PyObject* descriptor);
+// The function of a classmethod or of a staticmethod (`kind`); null: it is none.
+PyRef wrapped_function(PyObject* descriptor, PyTypeObject* kind);
 
 // Calls a C method descriptor or slot wrapper (`list.append`, `dict.__getitem__`, `object.__init__`) on
 // `self`.

@@ -22,7 +22,6 @@
 namespace cdynamo::symbolic {
 
 namespace {
-PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
 PyTypeObject* as_type(PyObject* object) { return reinterpret_cast<PyTypeObject*>(object); }
 ValuePtr constant_value(Executor& ex, PyObject* object) { return ex.wrap(object, constant_source(object)); }
 
@@ -153,9 +152,8 @@ ValuePtr ClassValue::get_item_of_made(Executor& ex, const ValuePtr& key) {
   Executor::State& state = ex.state();
   PyObject* found = _PyType_Lookup(object(), interned("__class_getitem__"));
   if (!found) return SymbolicValue::get_item(ex, key);
-  const bool is_python = Py_IS_TYPE(found, &PyClassMethod_Type);
-  const PyRef function = is_python ? checked(PyObject_GetAttrString(found, "__func__")) : PyRef();
-  if (is_python && state.made_classes.values.contains(function.get()))
+  const PyRef function = wrapped_function(found, &PyClassMethod_Type);
+  if (function && state.made_classes.values.contains(function.get()))
     return bind_descriptor(ex, found, nullptr, object())->call(ex, positional({key}));
   const PyRef index = key->materialize(ex);
   if (!index) return SymbolicValue::get_item(ex, key);

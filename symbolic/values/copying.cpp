@@ -29,10 +29,8 @@ bool is_atomic(const ValuePtr& value) {
 
 // collections.namedtuple writes one for each class, in a namespace of its own.
 bool has_constructor_of_named_tuples(Executor& ex, PyTypeObject* type) {
-  PyObject* constructor = lookup_type(ex, type, interned("__new__"));
-  if (!constructor || !Py_IS_TYPE(constructor, &PyStaticMethod_Type)) return false;
-  const PyRef function = checked(PyObject_GetAttrString(constructor, "__func__"));
-  PyObject* name = PyFunction_Check(function.get())
+  const PyRef function = wrapped_function(lookup_type(ex, type, interned("__new__")), &PyStaticMethod_Type);
+  PyObject* name = function && PyFunction_Check(function.get())
                        ? PyDict_GetItemString(PyFunction_GET_GLOBALS(function.get()), "__name__")
                        : nullptr;
   return name && PyUnicode_Check(name) && std::string_view(PyUnicode_AsUTF8(name)).starts_with("namedtuple_");
