@@ -1,4 +1,4 @@
-// A call of one of PyTorch's attention kernels that eager chose (python/cdynamo/_attention.py), without Python.
+// A call of one of PyTorch's attention kernels that eager chose (python/cdynamo/_library/attention.py), without Python.
 #pragma once
 
 #include <cstdint>

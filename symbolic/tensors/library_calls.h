@@ -1,6 +1,6 @@
 // Calls of a framework's own functions: core.library nodes, and what runs them.
 //
-// Capture makes a LibraryCall of an object in Python (python/cdynamo/_library.py has PyTorch's, _numbers.py Python's,
+// Capture makes a LibraryCall of an object in Python (python/cdynamo/_library: call.py has PyTorch's, numbers.py Python's,
 // _numpy_library.py NumPy's) whose `run` computes the node. A node names its call by a number, which is good for as long as
 // somebody holds the LibraryCall: capture's result, and what is compiled from it.
 #pragma once
@@ -24,7 +24,7 @@ struct LibraryCall {
   bool is_stale() const;
 
   const int id;
-  const PyRef object;                                      // cdynamo._library.Call, or one that has its form
+  const PyRef object;                                      // cdynamo._library.call.Call, or one that has its form
   const std::optional<runtime::FusedAttention> attention;  // what it may be called as without Python
   const int64_t differentiable;                            // as core.library has it
   const bool takes_arrays;                                 // NumPy's, not PyTorch's tensors

@@ -1,5 +1,5 @@
 // scaled_dot_product_attention on a GPU: eager chooses one of several kernels by sizes, dtypes, the device and settings. The one that
-// it would choose is a core.library node (python/cdynamo/_attention.py); where it has none for a call, the operator's body is
+// it would choose is a core.library node (python/cdynamo/_library/attention.py); where it has none for a call, the operator's body is
 // matrix products.
 #pragma once
 

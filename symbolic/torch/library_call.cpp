@@ -57,7 +57,7 @@ std::vector<graph::Sym> read_sizes(PyObject* tuple) {
   return sizes;
 }
 
-// Results are where the operands are (_library.py sees to it), or where a call without operands says.
+// Results are where the operands are (_library/call.py sees to it), or where a call without operands says.
 graph::Device read_device(PyObject* object) {
   const std::string type = text_attribute(object, "type");
   if (type == "cpu") return {};
@@ -85,7 +85,7 @@ std::vector<graph::TensorType> result_types(PyObject* call) {
   return types;
 }
 
-// `tree`: as _library._tree_of makes it.
+// `tree`: as tree_of in _library/tensors.py makes it.
 ValuePtr wrap_tree(Executor& ex, PyObject* tree, const std::vector<graph::Value*>& results) {
   PyObject *tag = PyTuple_GET_ITEM(tree, 0), *content = PyTuple_GET_ITEM(tree, 1);
   if (content == Py_None) return ex.none();

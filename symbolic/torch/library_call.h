@@ -1,4 +1,4 @@
-// Operators that the table lacks: core.library nodes, which call PyTorch (python/cdynamo/_library.py).
+// Operators that the table lacks: core.library nodes, which call PyTorch (python/cdynamo/_library/call.py).
 //
 // What a call gives is learnt at capture from tensors without content; calls that a node cannot stand for (they write, draw, give
 // views, or sizes that depend on data) break the graph.

@@ -1,5 +1,5 @@
 // Numbers among the arguments of core.library nodes. Those that change from call to call are pinned to what they are; those that
-// the graph reads from tensors are operands, 0-dim tensors of which the call makes numbers again (python/cdynamo/_library.py).
+// the graph reads from tensors are operands, 0-dim tensors of which the call makes numbers again (python/cdynamo/_library/call.py).
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // Functions of Python's on numbers that the graph reads from tensors, where it has no operator that does all that Python does
 // (raises, has ints of any size): math.log(loss.item()), round(x.item(), 2), n ** 2. Python computes them while the graph runs:
-// nodes as PyTorch's own operators have (library_call.h), of python/cdynamo/_numbers.py.
+// nodes as PyTorch's own operators have (library_call.h), of python/cdynamo/_library/numbers.py.
 #include <algorithm>
 #include <string_view>
 

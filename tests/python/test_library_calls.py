@@ -277,7 +277,7 @@ def test_a_constant_goes_to_the_library():
 
 def test_results_are_handed_over():
     """A plan asks for a tensor of its own by the type that it foresees; nobody else may have its memory."""
-    from cdynamo._library import hand_over
+    from cdynamo._library.tensors import hand_over
 
     given = torch.arange(6.0).reshape(2, 3)
 

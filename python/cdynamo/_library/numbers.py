@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from cdynamo._library import Mispredicted, hand_over
+from cdynamo._library.tensors import Mispredicted, hand_over
 
 _DTYPES = {float: torch.float64, int: torch.int64, bool: torch.bool}
 _LARGEST = 2**53  # of the ints that a graph computes with
 
 
 class NumberCall:
-    """A call of `function` with numbers, as `_library.Call` is one of an operator: `given` has the constants, and None
+    """A call of `function` with numbers, as `call.Call` is one of an operator: `given` has the constants, and None
     where a 0-dim tensor comes; its result is one number of `type`."""
 
     native = None
@@ -34,5 +34,5 @@ class NumberCall:
         return [torch.tensor(result, dtype=_DTYPES[self._type])]
 
     def run(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence) -> list[torch.Tensor | None]:
-        """As `_library.Call.run`. What the function raises, Python raises when it makes the call again."""
+        """As `call.Call.run`. What the function raises, Python raises when it makes the call again."""
         return hand_over(inputs, outputs, self(*inputs))

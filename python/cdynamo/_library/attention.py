@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from cdynamo._library import Mispredicted, _empty, hand_over
+from cdynamo._library.tensors import Mispredicted, empty, hand_over
 
 _aten = torch.ops.aten
 
@@ -118,7 +118,7 @@ _KERNELS = {
 
 
 class Attention:
-    """A call of one kernel, as `_library.Call` is one of an operator. Its results: the output; where a gradient will
+    """A call of one kernel, as `call.Call` is one of an operator. Its results: the output; where a gradient will
     be asked for, the log-sum-exp; with dropout, the state of the random numbers too. Its backward is given these as
     well."""
 
@@ -169,7 +169,7 @@ class Attention:
             return self._kernel.backward(tensors[-1], q, k, v, mask, out, lse, rng, self._options, wanted)
 
     def run(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence) -> list[torch.Tensor | None]:
-        """As `_library.Call.run`."""
+        """As `call.Call.run`."""
         for i in range(3):
             if inputs[i].stride(-1) != 1 and inputs[i].shape[-1] != 1:
                 inputs[i] = inputs[i].contiguous()
@@ -203,10 +203,10 @@ def describe(operands: Sequence[tuple], options: tuple, gradients: Sequence[bool
         scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
         call = Attention(choice, Options(dropout, causal, scale, any(gradients)), len(operands))
         padding = -q.shape[-1] % kernel.multiple
-        empty = [_empty(operand) for operand in operands]
-        empty[:3] = [torch.nn.functional.pad(x, (0, padding)) if padding else x for x in empty[:3]]
+        contentless = [empty(operand) for operand in operands]
+        contentless[:3] = [torch.nn.functional.pad(x, (0, padding)) if padding else x for x in contentless[:3]]
         device = operands[0][-1]
-        call.types = [(x.dtype, tuple(x.shape), x.stride(), device) for x in call(*empty)]
+        call.types = [(x.dtype, tuple(x.shape), x.stride(), device) for x in call(*contentless)]
     except Exception as error:  # eager raises its own
         return f"{type(error).__name__}: {str(error).splitlines()[:1]}"
     return call
