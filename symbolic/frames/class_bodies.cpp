@@ -67,6 +67,7 @@ bool has_unknown_hook(Executor& ex, PyTypeObject* cls) {
 void check_bases(Executor& ex, const ClassDefinition& definition) {
   for_each_class(definition.bases.get(), [&](PyTypeObject* base) {
     if (!PyType_Check(as_object(base))) definition.refuse(", whose base is no class");
+    if (!base->tp_mro) definition.refuse(", whose base is still being made");
     guard_class(ex, base);
     for_each_class(base->tp_mro, [&](PyTypeObject* ancestor) {
       if (has_unknown_hook(ex, ancestor)) definition.refuse(", whose base has an __init_subclass__");
@@ -201,6 +202,7 @@ ValuePtr make_class_of_namespace(Executor& ex, PyTypeObject* metaclass, const Ca
   check_bases(ex, definition);
   choose_metaclass(ex, definition, as_object(metaclass));
   if (definition.metaclass != metaclass) definition.refuse(", whose bases have another metaclass");
+  if (!definition.has_known_metaclass()) refuse_hooks_of_metaclass(definition);
   // type_new_set_module: where type is called from.
   PyObject* module = PyDict_GetItemString(frame_globals(ex), "__name__");
   if (module && !definition.names->lookup_string(ex, interned("__module__")))

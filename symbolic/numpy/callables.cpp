@@ -150,9 +150,9 @@ ValuePtr unsqueezed_argument(const OpDef& op, const CallArgs& args, const std::v
 
 bool is_view_or_factory(const OpDef& op, const graph::Node* node) {
   if (node && graph::result_alias(*node) != graph::Alias::kNone) return true;
-  static constexpr std::string_view kArrays[] = {"zeros_like",   "ones_like",    "full_like",
-                                                 "np.full_like", "empty_like",   "core.full",
-                                                 "where",        "np.tensordot", "np.roll"};
+  static constexpr std::string_view kArrays[] = {"zeros_like", "ones_like", "full_like", "np.full_like",
+                                                 "empty_like", "core.full", "where",     "np.tensordot",
+                                                 "np.roll",    "np.pad"};
   return std::find(std::begin(kArrays), std::end(kArrays), op.name) != std::end(kArrays);
 }
 

@@ -357,6 +357,7 @@ ValuePtr SuperValue::get_attribute(Executor& ex, PyObject* name) {
     return constant_value(ex, reinterpret_cast<PyObject*>(&PySuper_Type));
   guard_class(ex, object_type);
   PyObject* mro = object_type->tp_mro;
+  if (!mro) break_graph("CD0202", "super of a class that is still being made");
   Py_ssize_t i = 0, count = PyTuple_GET_SIZE(mro);
   while (i < count && PyTuple_GET_ITEM(mro, i) != reinterpret_cast<PyObject*>(start_)) ++i;
   for (++i; i < count; ++i) {

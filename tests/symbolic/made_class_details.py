@@ -746,6 +746,67 @@ def error_of_set_name(x):
         return type(e).__name__, str(e)
 
 
+class Documented(type):
+    def __new__(metaclass, name, bases, names):
+        names.setdefault("__doc__", name)
+        return type.__new__(metaclass, name, bases, names)
+
+
+def mro_that_disappears(x):
+    class B:
+        pass
+
+    class M(Documented):
+        def mro(cls):
+            del M.mro
+            return (B,)
+
+    try:
+
+        class A(metaclass=M):
+            pass
+    except TypeError as e:
+        return str(e), "mro" in vars(M), x
+
+
+def derived_while_it_is_made(x):
+    errors = []
+
+    class M(Documented):
+        def mro(cls):
+            if cls.__mro__ is None and cls.__name__ != "X":
+                try:
+
+                    class X(cls):
+                        pass
+                except TypeError as e:
+                    errors.append(str(e))
+            return type.mro(cls)
+
+    class A(metaclass=M):
+        pass
+
+    return errors, len(A.__mro__), A.__doc__, x
+
+
+def super_while_it_is_made(x):
+    errors = []
+
+    class M(type):
+        def mro(cls):
+            if cls.__mro__ is None:
+                try:
+                    super(cls, cls).xxx
+                except AttributeError as e:
+                    errors.append(str(e))
+            return type.mro(cls)
+
+    class A(metaclass=M):
+        pass
+
+    return errors, len(A.__mro__), x
+
+
 IN_ONE_GRAPH = [
     own_descriptor_of_functions, methods_by_other_names, cells_written_by_methods, context_decorator, counted_in_new,
     singleton, own_getattr_and_setattr, raised_through_finally, raised_from, list_of_the_class,
@@ -761,4 +822,5 @@ WITH_BREAKS = [
     errors_of_attributes, own_hash, registered_by_a_base, cached_method, partial_method,
     enum_with_a_name_twice, enum_of_lists, enum_that_names_its_values, own_repr, instance_of_an_abstract_class,
     same_name_twice, functional_enum, functional_named_tuple, slots, error_of_set_name,
+    mro_that_disappears, derived_while_it_is_made, super_while_it_is_made,
 ]  # fmt: skip
