@@ -53,7 +53,8 @@ bool reads_slot(Op op) {
 
 constexpr std::initializer_list<const char*> kFrameGetters = {"locals", "_getframe", "currentframe"};
 // What shows which objects plain Python would have made: how many, how large, who refers to them.
-constexpr std::initializer_list<const char*> kMemoryReaders = {"getsizeof", "getrefcount", "get_referrers"};
+constexpr std::initializer_list<const char*> kMemoryReaders = {"getsizeof", "getrefcount", "get_referrers",
+                                                               "get_objects", "getallocatedblocks"};
 
 bool is_one_of(PyObject* name, std::initializer_list<const char*> names) {
   return std::ranges::any_of(

@@ -25,9 +25,26 @@ constexpr BuiltinMethodRow kPropertyMethods[] = {
 
 // ---- calls
 
+// The callable itself says whether there are too many arguments, or unknown ones. `object` stands in for each: it has what
+// is read of functions.
+void check_arguments(PyObject* callable, const char* name, const CallArgs& args) {
+  PyObject* any = as_object(&PyBaseObject_Type);
+  const PyRef positional = checked(PyTuple_New(std::ssize(args.positional))),
+              keywords = checked(PyDict_New());
+  for (Py_ssize_t i = 0; i < std::ssize(args.positional); ++i)
+    PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(any));
+  for (const Keyword& keyword : args.keywords)
+    if (PyDict_SetItem(keywords.get(), keyword.name.get(), any) < 0) throw PythonError{};
+  if (PyRef::steal(PyObject_Call(callable, positional.get(), keywords.get()))) return;
+  PyErr_Clear();
+  break_graph("CD0212", std::string(name) + " with arguments that it does not take");
+}
+
 template <const char* module, const char* name>
 ValuePtr define(Executor&, const CallArgs& args) {
-  return std::make_shared<DefinitionValue>(PyRef::borrow(library_object(module, name)), args);
+  PyObject* callable = library_object(module, name);
+  check_arguments(callable, name, args);
+  return std::make_shared<DefinitionValue>(PyRef::borrow(callable), args);
 }
 
 constexpr char kBuiltins[] = "builtins", kFunctools[] = "functools", kEnum[] = "enum",

@@ -245,8 +245,12 @@ void set_class_attribute(Executor& ex, PyObject* cls, PyObject* name, const Valu
   ex.changing(known->second, false);
   StandIns parts(ex);
   const PyRef object = value ? parts.of(value) : PyRef();
-  const bool is_hook = PyUnicode_CompareWithASCIIString(name, "__init_subclass__") == 0;
-  if (is_hook) break_graph("CD0201", "__init_subclass__ of a class");
+  // Python itself reads what is written to attributes that `type` computes, and the bases decide what all others are.
+  PyObject* computed = _PyType_Lookup(&PyType_Type, name);
+  const bool is_read = computed && Py_TYPE(computed)->tp_descr_set && !parts.are_faithful();
+  auto is = [name](const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; };
+  if (is_read || is("__bases__") || is("__init_subclass__"))
+    break_graph("CD0201", absl::StrCat(PyUnicode_AsUTF8(name), " of a class"));
   if (!parts.are_faithful()) made.faithful.erase(cls);
   if (PyType_Type.tp_setattro(cls, name, object.get()) < 0) raise_current_error(ex);
 }

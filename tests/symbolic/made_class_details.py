@@ -807,6 +807,47 @@ def super_while_it_is_made(x):
     return errors, len(A.__mro__), x
 
 
+def bases_that_change(x):
+    class C:
+        pass
+
+    class C2:
+        def meth(self):
+            return x
+
+    class D(C):
+        pass
+
+    d = D()
+    D.__bases__ = (C,)
+    D.__bases__ = (C2,)
+    return d.meth(), [cls.__name__ for cls in C2.__subclasses__()], C.__subclasses__()
+
+
+def names_that_change(x):
+    class A:
+        pass
+
+    A.__name__, A.__qualname__, A.__module__ = "B", "C.B", "of"
+    errors = []
+    for name, value in [("__name__", x), ("__bases__", A), ("__doc__", x)]:
+        try:
+            setattr(A, name, value)
+        except TypeError as e:
+            errors.append(str(e))
+    return errors, A.__name__, A.__doc__, repr(A())[:6]
+
+
+def definitions_with_wrong_arguments(x):
+    errors = []
+    for make in (lambda: classmethod(str, kw=x), lambda: staticmethod(), lambda: property(1, 2, 3, 4, x)):
+        try:
+            make()
+        except TypeError as e:
+            errors.append(str(e))
+    return errors
+
+
 IN_ONE_GRAPH = [
     own_descriptor_of_functions, methods_by_other_names, cells_written_by_methods, context_decorator, counted_in_new,
     singleton, own_getattr_and_setattr, raised_through_finally, raised_from, list_of_the_class,
@@ -823,4 +864,5 @@ WITH_BREAKS = [
     enum_with_a_name_twice, enum_of_lists, enum_that_names_its_values, own_repr, instance_of_an_abstract_class,
     same_name_twice, functional_enum, functional_named_tuple, slots, error_of_set_name,
     mro_that_disappears, derived_while_it_is_made, super_while_it_is_made,
+    bases_that_change, names_that_change, definitions_with_wrong_arguments,
 ]  # fmt: skip
