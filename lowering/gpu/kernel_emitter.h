@@ -86,6 +86,7 @@ class KernelEmitter {
   llvm::Value* axis_value(int axis, int copy);
   llvm::Value* register_value(int reg, int copy);
   Scalar operand(const Stmt& stmt, int i, int copy);
+  LaneBuilder::Operands operands_of(const Stmt& stmt, int copy);
   int copies_of(Spread spread) const;
   int outer_of(int copy) const { return copy % plan_.outer_vector; }
   int inner_of(int copy) const { return copy / plan_.outer_vector; }

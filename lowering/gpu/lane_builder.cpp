@@ -29,26 +29,63 @@ Scalar LaneBuilder::rare(Scalar condition, Scalar common, Prim prim, const Scala
       common.dtype);
 }
 
-std::vector<Value*> LaneBuilder::together(int count, const std::function<Value*(int)>& emit) {
-  if (count == 1) return {emit(0)};
-  std::vector<Value*> results, conditions;
+std::vector<Value*> LaneBuilder::together(const std::vector<Operands>& points, const Emit& emit) {
+  if (points.size() == 1) return {emit(points[0])};
+  std::vector<Value*> common, conditions;
   collected_ = &conditions;
-  for (int i = 0; i < count; ++i) results.push_back(emit(i));
+  for (const Operands& operands : points) common.push_back(emit(operands));
   collected_ = nullptr;
-  if (conditions.empty()) return results;
+  if (conditions.empty()) return common;
   Value* any_rare = conditions[0];
   for (Value* condition : std::span(conditions).subspan(1)) any_rare = ir_.CreateOr(any_rare, condition);
-  const std::vector<Value*> common = results;
-  results = branch(any_rare, common, [&] {
-    std::vector<Value*> exact;
-    for (int i = 0; i < count; ++i) exact.push_back(emit(i));
-    return exact;
-  });
-  for (int i = 0; i < count; ++i)
+  std::vector<Value*> results = branch(any_rare, common, [&] { return one_by_one(points, common, emit); });
+  for (size_t i = 0; i < results.size(); ++i)
     if (const auto known = bounds_.find(common[i]); known != bounds_.end()) {
       const double bound = known->second;
       bounds_[results[i]] = bound;
     }
+  return results;
+}
+
+std::vector<Value*> LaneBuilder::one_by_one(const std::vector<Operands>& points,
+                                            const std::vector<Value*>& common, const Emit& emit) {
+  LLVMContext& context = ir_.getContext();
+  Function* function = ir_.GetInsertBlock()->getParent();
+  BasicBlock* before = ir_.GetInsertBlock();
+  auto* loop = BasicBlock::Create(context, "point", function);
+  auto* done = BasicBlock::Create(context, "points", function);
+  ir_.CreateBr(loop);
+  ir_.SetInsertPoint(loop);
+  PHINode* point = ir_.CreatePHI(ir_.getInt32Ty(), 2);
+  std::vector<PHINode*> carried;
+  for (Value* value : common) {
+    carried.push_back(ir_.CreatePHI(value->getType(), 2));
+    carried.back()->addIncoming(value, before);
+  }
+  auto is_at = [&](size_t i) { return ir_.CreateICmpEQ(point, ir_.getInt32(static_cast<uint32_t>(i))); };
+  Operands operands = points[0];
+  for (size_t k = 0; k < operands.size(); ++k) {
+    Value* chosen = value(points[0][k]);
+    for (size_t i = 1; i < points.size(); ++i)
+      if (Value* other = value(points[i][k]); other != value(points[0][k]))
+        chosen = ir_.CreateSelect(is_at(i), other, chosen);
+    operands[k] = wrap(chosen, points[0][k].dtype);
+  }
+  Value* made = emit(operands);
+  std::vector<Value*> results;
+  for (size_t i = 0; i < carried.size(); ++i) results.push_back(ir_.CreateSelect(is_at(i), made, carried[i]));
+  Value* next = ir_.CreateAdd(point, ir_.getInt32(1));
+  BranchInst* again = ir_.CreateCondBr(
+      ir_.CreateICmpULT(next, ir_.getInt32(static_cast<uint32_t>(points.size()))), loop, done);
+  MDNode* rolled = MDNode::get(context, MDString::get(context, "llvm.loop.unroll.disable"));
+  MDNode* properties = MDNode::getDistinct(context, {nullptr, rolled});
+  properties->replaceOperandWith(0, properties);
+  again->setMetadata(LLVMContext::MD_loop, properties);
+  BasicBlock* end = ir_.GetInsertBlock();
+  point->addIncoming(ir_.getInt32(0), before);
+  point->addIncoming(next, end);
+  for (size_t i = 0; i < carried.size(); ++i) carried[i]->addIncoming(results[i], end);
+  ir_.SetInsertPoint(done);
   return results;
 }
 

@@ -25,9 +25,13 @@ class LaneBuilder final : public emit::CodeBuilder {
   // A branch to code that is right everywhere (lowering/math/exact.cpp).
   Scalar rare(Scalar condition, Scalar common, Prim prim, const Scalar* operands, int count) override;
 
-  // The values that `emit` makes for each of several points, with one branch for all that is rare among them: what is common is not
-  // taken apart by branches. Behind the branch all are made again. `emit` has no effects but instructions.
-  std::vector<llvm::Value*> together(int count, const std::function<llvm::Value*(int)>& emit);
+  using Operands = llvm::SmallVector<Scalar, 2>;
+  using Emit = std::function<llvm::Value*(const Operands&)>;
+
+  // The values that `emit` makes of the operands of each of several points, with one branch for all that is rare among them: what is
+  // common is not taken apart by branches. Behind the branch all are made again, in a loop: the code for what is rare, which is long
+  // and takes time to assemble, stands there once. `emit` has no effects but instructions.
+  std::vector<llvm::Value*> together(const std::vector<Operands>& points, const Emit& emit);
 
   Scalar scale(Scalar x, Scalar n) override;
   Scalar constant_at(std::span<const double> table, Scalar index) override;
@@ -48,7 +52,8 @@ class LaneBuilder final : public emit::CodeBuilder {
   llvm::Value* opaque(llvm::Value* value) override;
   // One instruction, from sm_80 on.
   llvm::Value* round_to_bfloat16(llvm::Value* v, bool) override { return truncate(v, ir_.getBFloatTy()); }
-  using Operands = llvm::SmallVector<Scalar, 2>;
+  std::vector<llvm::Value*> one_by_one(const std::vector<Operands>& points,
+                                       const std::vector<llvm::Value*>& common, const Emit& emit);
   llvm::Value* emit_rare(Prim prim, const Operands& operands);
   // What `inside` gives where the condition holds, else `otherwise`.
   std::vector<llvm::Value*> branch(llvm::Value* condition, const std::vector<llvm::Value*>& otherwise,

@@ -20,12 +20,16 @@ void KernelEmitter::emit_statement(const Stmt& stmt, Spread spread) {
     default: break;
   }
   const int copies = copies_of(spread);
-  const auto emit_copy = [&](int copy) { return emit_value(stmt, copy); };
   Registers results;
-  if (stmt.kind == StmtKind::kPrim || stmt.kind == StmtKind::kOp)
-    results = builder_.together(copies, emit_copy);
-  else
-    for (int copy = 0; copy < copies; ++copy) results.push_back(emit_copy(copy));
+  if (stmt.kind == StmtKind::kPrim || stmt.kind == StmtKind::kOp) {
+    std::vector<LaneBuilder::Operands> points;
+    for (int copy = 0; copy < copies; ++copy) points.push_back(operands_of(stmt, copy));
+    results = builder_.together(points, [&](const LaneBuilder::Operands& operands) {
+      return emit::emit_scalar_statement(builder_, stmt, operands);
+    });
+  } else {
+    for (int copy = 0; copy < copies; ++copy) results.push_back(emit_value(stmt, copy));
+  }
   registers_[stmt.dst] = std::move(results);
 }
 
@@ -35,12 +39,15 @@ Value* KernelEmitter::emit_value(const Stmt& stmt, int copy) {
     case StmtKind::kSize: return size(stmt.size);
     case StmtKind::kCheckIndex: return emit_check_index(stmt, copy);
     case StmtKind::kScan: return emit_scan(stmt, copy);
-    default: break;
+    default: return emit::emit_scalar_statement(builder_, stmt, operands_of(stmt, copy));
   }
-  std::vector<Scalar> operands;
+}
+
+LaneBuilder::Operands KernelEmitter::operands_of(const Stmt& stmt, int copy) {
+  LaneBuilder::Operands operands;
   for (size_t i = 0; i < stmt.operands.size(); ++i)
     operands.push_back(operand(stmt, static_cast<int>(i), copy));
-  return emit::emit_scalar_statement(builder_, stmt, operands);
+  return operands;
 }
 
 Scalar KernelEmitter::operand(const Stmt& stmt, int i, int copy) {
