@@ -180,38 +180,6 @@ std::vector<Value*> pixel_unshuffle_body(Builder& b, const Args& args) {
                      with(batch_sizes(x), {channels * (r * r), rows / r, columns / r})));
 }
 
-// Nearest neighbours where each element is repeated a whole number of times along each spatial dim.
-std::vector<Value*> upsample_nearest_body(Builder& b, const Args& args) {
-  Tensor x = first_of(b, args);
-  const int64_t spatial = x.rank() - 2;
-  std::vector<int64_t> output =
-      args.has("output_size") ? args.constants("output_size") : std::vector<int64_t>();
-  const Arg factors = args.has("scale_factors") ? args["scale_factors"] : Arg();
-  const auto* scales = std::get_if<std::vector<double>>(&factors);
-  std::vector<Sym> paired = {x.size(0), x.size(1)}, wide = paired, sizes = paired;
-  for (int64_t d = 0; d < spatial; ++d) {
-    const int64_t size = b.sym().specialize(x.size(d + 2), "upsample");
-    int64_t times = 0;
-    if (scales)
-      times = static_cast<int64_t>(scales->at(d));
-    else if (size > 0 && output.at(d) % size == 0)
-      times = output.at(d) / size;
-    if (times < 1 || (scales && scales->at(d) != static_cast<double>(times)))
-      throw Unsupported("nearest neighbours at a scale that is not a whole number");
-    paired.insert(paired.end(), {size, 1});
-    wide.insert(wide.end(), {size, times});
-    sizes.emplace_back(size * times);
-  }
-  return one(reshape(expand(reshape(x, paired), wide), sizes));
-}
-// Channels last where the operand is.
-void pixel_strides(Graph& graph, const Args& args, std::vector<TensorType>& results) {
-  const TensorType& input = args.value(args.schema().params[0].name)->type;
-  const bool channels_last = !is_contiguous(*graph.sym, input) && suggests_channels_last(*graph.sym, input);
-  results[0].strides =
-      channels_last ? channels_last_strides(results[0].sizes) : contiguous_strides(results[0].sizes);
-}
-
 // Where the function in `torch` is written in Python over the one in C, that one is the operator and the
 // other is inlined.
 OpDef views(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
@@ -225,7 +193,7 @@ OpDef views(std::string_view name, std::vector<std::string_view> schemas, BodyFn
 OpDef pixels(std::string_view name, std::string_view schema, BodyFn body,
              std::vector<std::string_view> torch_names = {}) {
   OpDef op = composite(name, {schema}, body, std::move(torch_names));
-  op.strides = pixel_strides;
+  op.strides = strides_of_pixels;
   return op;
 }
 
@@ -266,15 +234,6 @@ std::vector<OpDef> shape_like_ops() {
              {"torch.nn.functional.pixel_shuffle"}),
       pixels("pixel_unshuffle", "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
              pixel_unshuffle_body, {"torch.nn.functional.pixel_unshuffle"}),
-      pixels("upsample_nearest1d",
-             "upsample_nearest1d.vec(Tensor input, int[]? output_size, float[]? scale_factors) -> Tensor",
-             upsample_nearest_body),
-      pixels("upsample_nearest2d",
-             "upsample_nearest2d.vec(Tensor input, int[]? output_size, float[]? scale_factors) -> Tensor",
-             upsample_nearest_body),
-      pixels("upsample_nearest3d",
-             "upsample_nearest3d.vec(Tensor input, int[]? output_size, float[]? scale_factors) -> Tensor",
-             upsample_nearest_body),
   };
 }
 

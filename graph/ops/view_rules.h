@@ -29,6 +29,9 @@ TensorType expanded(SymContext& sym, const TensorType& self, std::vector<Sym> si
 Alias alias_if_viewable(const Node& node);
 Alias alias_always_view(const Node& node);
 
+// Results whose pixels are moved or made anew: channels last where the operand is.
+void strides_of_pixels(Graph& graph, const Args& args, std::vector<TensorType>& results);
+
 // Python's slice bounds: clamped to 0..size, negative ones from the end.
 Sym clamp_bound(SymContext& sym, const Sym& bound, const Sym& size);
 // An index in -size..size-1; throws IndexError.

@@ -117,9 +117,12 @@ constexpr PolicyRow kRows[] = {
     {"sum", Policy::kNone, Policy::kFloat32Result},
     {"tan", Policy::kNone, Policy::kFloat32},
     {"trace", Policy::kFloat32, Policy::kNone},
+    {"upsample_bilinear2d", Policy::kNone, Policy::kFloat32},
+    {"upsample_linear1d", Policy::kNone, Policy::kFloat32},
     {"upsample_nearest1d", Policy::kNone, Policy::kFloat32},
     {"upsample_nearest2d", Policy::kNone, Policy::kFloat32},
     {"upsample_nearest3d", Policy::kNone, Policy::kFloat32},
+    {"upsample_trilinear3d", Policy::kNone, Policy::kFloat32},
     {"vdot", Policy::kNone, Policy::kPromote},
     {"vstack", Policy::kPromote, Policy::kNone},
 };
