@@ -47,8 +47,11 @@ std::vector<Value*> LaneBuilder::together(const std::vector<Operands>& points, c
   return results;
 }
 
+// Each turn takes the first of the operands that differ from point to point, moves up the others, and puts its result behind them:
+// after the last turn results stand in the operands' places, and no register is there for them alone.
 std::vector<Value*> LaneBuilder::one_by_one(const std::vector<Operands>& points,
                                             const std::vector<Value*>& common, const Emit& emit) {
+  const size_t count = points.size();
   LLVMContext& context = ir_.getContext();
   Function* function = ir_.GetInsertBlock()->getParent();
   BasicBlock* before = ir_.GetInsertBlock();
@@ -56,35 +59,52 @@ std::vector<Value*> LaneBuilder::one_by_one(const std::vector<Operands>& points,
   auto* done = BasicBlock::Create(context, "points", function);
   ir_.CreateBr(loop);
   ir_.SetInsertPoint(loop);
-  PHINode* point = ir_.CreatePHI(ir_.getInt32Ty(), 2);
-  std::vector<PHINode*> carried;
-  for (Value* value : common) {
-    carried.push_back(ir_.CreatePHI(value->getType(), 2));
-    carried.back()->addIncoming(value, before);
-  }
-  auto is_at = [&](size_t i) { return ir_.CreateICmpEQ(point, ir_.getInt32(static_cast<uint32_t>(i))); };
+  using Queue = std::vector<PHINode*>;
+  auto queue_of = [&](const std::function<Value*(size_t)>& first) {
+    Queue queue;
+    for (size_t i = 0; i < count; ++i) {
+      queue.push_back(ir_.CreatePHI(first(i)->getType(), 2));
+      queue.back()->addIncoming(first(i), before);
+    }
+    return queue;
+  };
+  PHINode* turn = ir_.CreatePHI(ir_.getInt32Ty(), 2);
+  turn->addIncoming(ir_.getInt32(0), before);
   Operands operands = points[0];
+  std::vector<Queue> queues;
+  size_t of_results = SIZE_MAX;
   for (size_t k = 0; k < operands.size(); ++k) {
-    Value* chosen = value(points[0][k]);
-    for (size_t i = 1; i < points.size(); ++i)
-      if (Value* other = value(points[i][k]); other != value(points[0][k]))
-        chosen = ir_.CreateSelect(is_at(i), other, chosen);
-    operands[k] = wrap(chosen, points[0][k].dtype);
+    auto value_at = [&](size_t i) { return value(points[i][k]); };
+    bool differs = false;
+    for (size_t i = 1; i < count; ++i) differs |= value_at(i) != value_at(0);
+    if (!differs) continue;
+    if (of_results == SIZE_MAX && value_at(0)->getType() == common[0]->getType()) of_results = queues.size();
+    queues.push_back(queue_of(value_at));
+    operands[k] = wrap(queues.back()[0], operands[k].dtype);
+  }
+  if (of_results == SIZE_MAX) {
+    of_results = queues.size();
+    queues.push_back(queue_of([&](size_t i) { return common[i]; }));
   }
   Value* made = emit(operands);
-  std::vector<Value*> results;
-  for (size_t i = 0; i < carried.size(); ++i) results.push_back(ir_.CreateSelect(is_at(i), made, carried[i]));
-  Value* next = ir_.CreateAdd(point, ir_.getInt32(1));
-  BranchInst* again = ir_.CreateCondBr(
-      ir_.CreateICmpULT(next, ir_.getInt32(static_cast<uint32_t>(points.size()))), loop, done);
+  Value* next = ir_.CreateAdd(turn, ir_.getInt32(1));
+  BranchInst* again =
+      ir_.CreateCondBr(ir_.CreateICmpULT(next, ir_.getInt32(static_cast<uint32_t>(count))), loop, done);
   MDNode* rolled = MDNode::get(context, MDString::get(context, "llvm.loop.unroll.disable"));
   MDNode* properties = MDNode::getDistinct(context, {nullptr, rolled});
   properties->replaceOperandWith(0, properties);
   again->setMetadata(LLVMContext::MD_loop, properties);
   BasicBlock* end = ir_.GetInsertBlock();
-  point->addIncoming(ir_.getInt32(0), before);
-  point->addIncoming(next, end);
-  for (size_t i = 0; i < carried.size(); ++i) carried[i]->addIncoming(results[i], end);
+  turn->addIncoming(next, end);
+  std::vector<Value*> results;
+  for (const Queue& queue : queues)
+    for (size_t i = 0; i < count; ++i) {
+      const bool is_result = &queue == &queues[of_results];
+      Value* last = is_result ? made : PoisonValue::get(queue[i]->getType());
+      Value* moved = i + 1 < count ? queue[i + 1] : last;
+      queue[i]->addIncoming(moved, end);
+      if (is_result) results.push_back(moved);
+    }
   ir_.SetInsertPoint(done);
   return results;
 }

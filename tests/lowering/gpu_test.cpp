@@ -133,6 +133,22 @@ TEST(Gpu, Ptx) {
   if (std::getenv("CDYNAMO_SHOW_PTX")) std::printf("%s\n", ptx.c_str());
 }
 
+// Points of a thread that have arguments beyond the common ones are computed one after the other, by code that stands there once.
+TEST(Gpu, CodeForRareArgumentsStandsOnce) {
+  graph::SymContext context;
+  KernelWriter writer({Sym(1 << 20)}, true);
+  writer.begin();
+  const int x = writer.buffer(DType::kF32, 1 << 20), y = writer.buffer(DType::kF32, 1 << 20, true);
+  const Index at = KernelWriter::index({{0, 1}});
+  writer.store(y, at, writer.prim(Prim::k_sin, DType::kF32, {writer.load(x, at)}));
+  const std::string ptx = ptx_of(writer.kernel, context, {.compute_capability = 90, .processors = 132});
+  ASSERT_NE(ptx.find("ld.global.nc.v4"), std::string::npos) << "a thread has four points";
+  const std::string reduction = "cvt.rn.f64.s64";  // of a huge argument: made in integers
+  size_t copies = 0;
+  for (size_t i = ptx.find(reduction); i != std::string::npos; i = ptx.find(reduction, i + 1)) ++copies;
+  EXPECT_EQ(copies, 1) << ptx;
+}
+
 // Every kernel that the emulator runs goes to the assembler too.
 TEST(Gpu, PtxIsAssembled) {
   if (!ptxas()) GTEST_SKIP() << "CDYNAMO_PTXAS names no assembler: the PTX of these tests is not checked";
