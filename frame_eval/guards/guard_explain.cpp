@@ -138,9 +138,10 @@ bool GuardTree::explain_leaves(const GuardNode& node, PyObject* object, Bindings
     if (leaf.other_slot >= 0) continue;
     if (check_leaf(leaf, object)) continue;
     PyObject* expected = leaf.object.get();
-    // Floats of NumPy's too; zeros are guarded by identity, for their sign.
+    // NumPy's numbers too; zeros of its floats are guarded by identity, for their sign.
+    const bool is_int = PyLong_CheckExact(object) || symbolic::is_numpy_integer(object);
     const bool number = expected && Py_TYPE(expected) == Py_TYPE(object) &&
-                        ((leaf.kind == GuardKind::kEquals && PyLong_CheckExact(object)) ||
+                        ((leaf.kind == GuardKind::kEquals && is_int) ||
                          ((leaf.kind == GuardKind::kEquals || leaf.kind == GuardKind::kIdentity) &&
                           (PyFloat_Check(object) || symbolic::is_numpy_real(object))));
     std::vector<DynamicHint> hints;

@@ -75,10 +75,10 @@ bool same_elements(PyObject* expected, PyObject* actual) {
   return static_cast<bool>(iterator);
 }
 
-// Only exact built-in types come here, so comparing runs no code of the user.
+// Only exact built-in types and classes come here, so comparing runs no code of the user: a class is itself alone.
 bool same_constant(PyObject* expected, PyObject* actual) {
   if (expected == actual) return true;
-  if (Py_TYPE(expected) != Py_TYPE(actual)) return false;
+  if (Py_TYPE(expected) != Py_TYPE(actual) || PyType_Check(expected)) return false;
   if (PyFloat_CheckExact(expected)) {
     const double a = PyFloat_AS_DOUBLE(expected), b = PyFloat_AS_DOUBLE(actual);
     return std::memcmp(&a, &b, sizeof a) == 0;
@@ -307,7 +307,7 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
     case GuardKind::kFunctionCode: return same_function(leaf, object);
     case GuardKind::kDynamicFloat: return PyFloat_CheckExact(object);
     case GuardKind::kDynamicInt: {
-      if (!PyLong_CheckExact(object)) return false;
+      if (!PyLong_CheckExact(object) && !symbolic::is_numpy_integer(object)) return false;
       int overflow = 0;
       const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
       return overflow == 0 && -symbolic::kLargestSymbol <= value && value <= symbolic::kLargestSymbol;

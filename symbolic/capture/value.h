@@ -103,6 +103,8 @@ class SymbolicValue : public std::enable_shared_from_this<SymbolicValue> {
   virtual ValuePtr get_attribute(Executor& ex, PyObject* name);
   virtual void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value);  // null value: delete
   virtual ValuePtr call(Executor& ex, const CallArgs& args);
+  // operator.index(x) as an int that is known when the call begins; null: x is no integer, or only the graph knows it.
+  virtual ValuePtr as_index(Executor& ex) { return nullptr; }
   virtual ValuePtr get_item(Executor& ex, const ValuePtr& key);
   virtual void set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value);  // null value: delete
   virtual bool contains(Executor& ex, const ValuePtr& item);

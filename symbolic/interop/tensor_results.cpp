@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -227,16 +228,31 @@ bool engine_goes_along(const void* node, size_t edge) {
   return torch_access::api()->engine_goes_along(node, edge);
 }
 
-bool is_numpy_real(PyObject* object, DType* dtype) {
+namespace {
+using ScalarName = std::pair<std::string_view, DType>;
+
+bool is_scalar_named(PyObject* object, std::span<const ScalarName> names, DType* dtype) {
   if (!numpy_access::is_scalar(object)) return false;
-  constexpr std::pair<std::string_view, DType> kNames[] = {
+  const auto found = std::ranges::find(names, Py_TYPE(object)->tp_name, &ScalarName::first);
+  if (found == names.end()) return false;
+  if (dtype) *dtype = found->second;
+  return true;
+}
+}  // namespace
+
+bool is_numpy_real(PyObject* object, DType* dtype) {
+  static constexpr ScalarName kReals[] = {
       {"numpy.float64", DType::kF64}, {"numpy.float32", DType::kF32}, {"numpy.float16", DType::kF16}};
-  for (const auto& [name, known] : kNames) {
-    if (name != Py_TYPE(object)->tp_name) continue;
-    if (dtype) *dtype = known;
-    return true;
-  }
-  return false;
+  return is_scalar_named(object, kReals, dtype);
+}
+
+bool is_numpy_integer(PyObject* object, DType* dtype) {
+  static constexpr ScalarName kIntegers[] = {{"numpy.int64", DType::kI64},
+                                             {"numpy.int32", DType::kI32},
+                                             {"numpy.int16", DType::kI16},
+                                             {"numpy.int8", DType::kI8},
+                                             {"numpy.uint8", DType::kU8}};
+  return is_scalar_named(object, kIntegers, dtype);
 }
 
 void read_numpy_scalar(PyObject* scalar, void* memory) {

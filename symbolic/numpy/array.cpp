@@ -5,6 +5,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
+#include "symbolic/numpy/number.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/tensors/tensor_indexing.h"
@@ -263,10 +264,22 @@ bool is_number(const ValuePtr& value) {
 
 }  // namespace
 
+namespace {
+// A NumPy integer beside an int that changes from call to call, which stays one. Null: they are others.
+ValuePtr beside_symbol(Executor& ex, const ValuePtr& scalar, const ValuePtr& other) {
+  graph::DType dtype;
+  if (!dynamic_cast<SymIntValue*>(other.get()) || !is_numpy_integer(constant_object(scalar), &dtype))
+    return nullptr;
+  return std::make_shared<NumpyNumberValue>(scalar->as_index(ex), dtype);
+}
+}  // namespace
+
 ValuePtr numpy_scalar_binary(Executor& ex, const ValuePtr& scalar, int nb_op, const ValuePtr& other,
                              bool reflected) {
   if (dynamic_cast<ArrayValue*>(other.get())) return nullptr;  // its own operators take scalars
   if (!is_number(other)) refuse_beside_scalar(scalar, other);
+  if (const ValuePtr number = beside_symbol(ex, scalar, other))
+    return number->binary(ex, nb_op, other, reflected);
   if (Value* held = graph_value(other); held) {
     use_framework(ex, Framework::kNumpy);
     return std::make_shared<NumpyValue>(held, /*is_scalar=*/true)
@@ -281,6 +294,7 @@ ValuePtr numpy_scalar_binary(Executor& ex, const ValuePtr& scalar, int nb_op, co
 
 ValuePtr numpy_scalar_compare(Executor& ex, const ValuePtr& scalar, int py_op, const ValuePtr& other) {
   if (dynamic_cast<ArrayValue*>(other.get())) return nullptr;
+  if (const ValuePtr number = beside_symbol(ex, scalar, other)) return number->compare(ex, py_op, other);
   PyRef number = is_number(other) ? other->materialize(ex) : PyRef();
   if (!number) refuse_beside_scalar(scalar, other);
   return wrap_fresh(ex, checked_user(ex, PyObject_RichCompare(constant_object(scalar), number.get(), py_op)));

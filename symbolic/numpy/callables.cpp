@@ -5,16 +5,19 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "graph/promotion.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/library.h"
 #include "symbolic/numpy/methods.h"
+#include "symbolic/numpy/number.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/sequence.h"
+#include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -167,11 +170,13 @@ const OpDef* find_numpy_operator(std::string_view path) {
 
 Value* numpy_graph_value(Executor& ex, const ValuePtr& value) {
   if (Value* held = graph_value(value)) return held;
+  if (Value* number = graph_value_of_number(ex, value)) return number;
   PyObject* object = constant_object(value);
   return object && numpy_access::is_scalar(object) ? scalar_constant(ex, object) : nullptr;
 }
 
 bool is_numpy_scalar_constant(const ValuePtr& value) {
+  if (dynamic_cast<NumpyNumberValue*>(value.get())) return true;
   PyObject* object = constant_object(value);
   return object && numpy_access::is_scalar(object);
 }
@@ -451,6 +456,8 @@ class ScalarTypeValue final : public SymbolicValue {
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     if (only_constants(args)) return made_by_numpy(ex, object_.get(), args);
     ValuePtr given = args.positional.size() == 1 ? args.positional[0] : nullptr;
+    if (given && dtype_ == DType::kI64)
+      if (const ValuePtr index = given->as_index(ex)) return make_numpy_number(ex, index, dtype_);
     if (given && is_tensor(given)) given = array_of_tensor(ex, given);
     auto* array = dynamic_cast<NumpyValue*>(given.get());
     auto* number = dynamic_cast<DynamicFloatValue*>(given.get());
@@ -487,12 +494,29 @@ ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& sourc
   return wrap_array_input(ex, object, from, make_input);
 }
 
+namespace {
+// An integer that changes from call to call is a symbol, as Python's are. Null: it is a constant.
+ValuePtr wrap_numpy_integer(Executor& ex, PyObject* object, const SourcePtr& source) {
+  DType dtype;
+  if (!ex.state().request.is_native || !is_numpy_integer(object, &dtype)) return nullptr;
+  const int64_t number = PyLong_AsLongLong(object);
+  if (number == -1 && PyErr_Occurred()) throw PythonError{};
+  const Sym symbol = ex.size_symbol(source, -1, number);
+  if (symbol.is_constant()) return nullptr;
+  guard_exact_type(ex, object, source);
+  add_guard(ex, GuardKind::kDynamicInt, source, nullptr, symbol.node()->symbol);
+  use_framework(ex, graph::Framework::kNumpy);
+  return std::make_shared<NumpyNumberValue>(make_int(ex, symbol), dtype, source);
+}
+}  // namespace
+
 ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source) {
   const numpy_access::Api* api = numpy_access::api();
   if (!api) return nullptr;
   const bool scalar = numpy_access::is_scalar(object);
   DType dtype;
   if (!scalar && !dtype_of_numpy_object(object, &dtype)) return nullptr;
+  if (ValuePtr number = wrap_numpy_integer(ex, object, source)) return number;
   // A float that changes from call to call is an input, as Python's are.
   graph::TensorType type;
   if (is_numpy_real(object, &type.dtype) && ex.is_dynamic(source)) {
@@ -502,7 +526,7 @@ ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& sour
     return std::make_shared<NumpyValue>(ex.add_input(kind, source, type), true, source);
   }
   // 0.0 and -0.0 are equal and different.
-  const bool zero = scalar && PyObject_IsTrue(object) == 0;
+  const bool zero = scalar && !is_numpy_integer(object) && PyObject_IsTrue(object) == 0;
   PyErr_Clear();
   add_guard(ex, zero ? GuardKind::kIdentity : GuardKind::kEquals, source, object);
   return std::make_shared<ConstantValue>(PyRef::borrow(object), source);

@@ -83,7 +83,7 @@ std::vector<Sym> shape_argument(Executor& ex, const ValuePtr& value) {
   if (auto list = sequence_items(ex, value)) items = *list;
   std::vector<Sym> sizes;
   for (const ValuePtr& item : items) {
-    auto size = as_sym(item);
+    auto size = index_sym(ex, item);
     if (!size) break_graph("CD0401", "a shape");
     sizes.push_back(*size);
   }

@@ -83,7 +83,7 @@ std::vector<Sym> int_list(Executor& ex, const std::vector<ValuePtr>& given) {
     if (auto sequence = sequence_items(ex, given[0])) items = *sequence;
   std::vector<Sym> result;
   for (const ValuePtr& item : items) {
-    auto sym = as_sym(item);
+    auto sym = index_sym(ex, item);
     if (!sym) break_graph("CD0401", "a list of ints");
     result.push_back(*sym);
   }

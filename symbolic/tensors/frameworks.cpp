@@ -137,16 +137,16 @@ CallArgs with_arrays(Executor& ex, const CallArgs& args) {
 
 bool is_numpy_number(const ValuePtr& value) {
   if (const ArrayValue* array = array_value(value)) return array->is_scalar();
-  PyObject* object = constant_object(value);
-  return object && numpy_access::is_scalar(object);
+  const numpy_access::Api* api = numpy_access::api();
+  return api && PyType_IsSubtype(value->type(), api->generic_type);
 }
 
 ValuePtr without_numpy_scalar(Executor& ex, const ValuePtr& value) {
-  if (array_value(value) || !is_numpy_number(value)) return value;
-  PyRef item = PyRef::steal(PyObject_CallMethod(constant_object(value), "item", nullptr));
-  PyErr_Clear();
-  if (!item || PyBool_Check(item.get())) return value;  // PyTorch takes numpy.bool for a float
-  return make_constant(ex, std::move(item));
+  if (array_value(value)) return value;
+  if (ValuePtr index = value->as_index(ex)) return index;
+  if (!is_numpy_number(value)) return value;
+  const ValuePtr item = call_method(ex, value, "item");
+  return item->type() == &PyBool_Type ? value : item;  // PyTorch takes numpy.bool for a float
 }
 
 Value* number_of_scalar(Executor& ex, const ArrayValue& scalar) {

@@ -234,7 +234,7 @@ class Binder {
     if (dynamic_cast<DataBoolValue*>(value.get())) return std::nullopt;
     PyObject* object = constant_object(value);
     if (object && PyBool_Check(object)) return std::nullopt;
-    return as_sym(convention_ == Convention::kNumpy ? value : without_numpy_scalar(ex_, value));
+    return index_sym(ex_, value);
   }
 
   bool convert(const Param& param, const ValuePtr& given, Arg& out) {

@@ -45,7 +45,7 @@ bool collect(Executor& ex, const ValuePtr& value, size_t depth, ListIndex& out) 
     return true;
   }
   PyObject* object = constant_object(value);
-  const auto number = as_sym(value);
+  const auto number = index_sym(ex, value);
   if (!number || depth != out.sizes.size()) return false;
   bool boolean = object && PyBool_Check(object);
   if (!out.items.empty() && boolean != out.boolean) return false;
@@ -128,7 +128,7 @@ class Selector {
     if (object == Py_None) return new_axis();
     if (object && PyBool_Check(object)) refuse("a bool");
     if (item->type() == &PySlice_Type) return slice(static_cast<SliceValue&>(*item));
-    if (auto sym = as_sym(item)) return integer(*sym);
+    if (auto sym = index_sym(ex_, item)) return integer(*sym);
     if (auto* array = dynamic_cast<ArrayValue*>(item.get())) return tensor(array->value());
     ListIndex list;
     if (collect(ex_, item, 0, list)) return advanced(list_tensor(ex_, list), 1);
@@ -164,7 +164,7 @@ class Selector {
 
   std::optional<Sym> bound(const ValuePtr& value) {
     if (is_none(value)) return std::nullopt;
-    if (auto sym = as_sym(value)) return *sym;
+    if (auto sym = index_sym(ex_, value)) return *sym;
     if (is_array(value))
       if (auto sym = as_sym(call_method(ex_, value, "__index__"))) return *sym;
     return Sym(static_cast<int64_t>(index_argument(ex_, value)));

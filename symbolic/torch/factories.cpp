@@ -139,8 +139,8 @@ graph::Value* from_data(Executor& ex, const ValuePtr& value, const Options& opti
   if (auto* array = dynamic_cast<ArrayValue*>(value.get())) return from_array(ex, *array, options);
   if (is_numpy_number(value)) {
     DType known{};
-    PyRef its_dtype = checked(PyObject_GetAttrString(constant_object(value), "dtype"));
-    if (!dtype_of_numpy_object(its_dtype.get(), &known)) break_graph("CD0415", value->describe());
+    PyObject* its_dtype = value->get_attribute(ex, interned("dtype"))->real_object();
+    if (!its_dtype || !dtype_of_numpy_object(its_dtype, &known)) break_graph("CD0415", value->describe());
     return from_data(ex, without_numpy_scalar(ex, value), {.dtype = dtype.value_or(known), .device = device});
   }
   Data data;

@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
@@ -132,6 +133,11 @@ ValuePtr text_of_changing(Executor& ex, PyObject* callable, std::string_view nam
   return text_made_later(ex, PyRef::borrow(callable), {new_tuple(items_of(ex, parts))});
 }
 
+// NumPy's scalars do not change; some of their methods write files.
+bool is_pure_numpy_method(PyObject* self, std::string_view name) {
+  return numpy_access::is_scalar(self) && name != "tofile" && name != "dump";
+}
+
 ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args) {
   PyObject* self =
       reinterpret_cast<PyCFunctionObject*>(callable)->m_self;  // of static methods too: the class
@@ -140,7 +146,8 @@ ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args)
     return call_class_method(ex, callable, reinterpret_cast<PyTypeObject*>(self), name, args);
   if (ValuePtr text = text_of_changing(ex, callable, name, args)) return text;
   bool number_or_text = self && (PyUnicode_Check(self) || PyLong_Check(self) || PyFloat_Check(self));
-  if (self && (number_or_text || is_plain_constant(self) || is_pure_type(Py_TYPE(self))))
+  if (self && (number_or_text || is_plain_constant(self) || is_pure_type(Py_TYPE(self)) ||
+               is_pure_numpy_method(self, name)))
     return fold_call(ex, callable, args);
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
   if (is_pure_module(module) && !changes_arguments(name)) return fold_call(ex, callable, args);

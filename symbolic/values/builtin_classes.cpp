@@ -52,9 +52,14 @@ ValuePtr convert(Executor& ex, const char* name, std::initializer_list<const cha
   return fold_call(ex, library_object("builtins", name), args);
 }
 
+// The only argument, an int or an integer of NumPy's, as an int; null: it is none that changes from call to call.
+ValuePtr changing_int(Executor& ex, const CallArgs& args) {
+  const ValuePtr index = args.positional.size() == 1 ? args.positional[0]->as_index(ex) : nullptr;
+  return dynamic_cast<SymIntValue*>(index.get()) ? index : nullptr;
+}
+
 ValuePtr to_int(Executor& ex, const CallArgs& args) {
-  if (args.positional.size() == 1 && dynamic_cast<SymIntValue*>(args.positional[0].get()))
-    return args.positional[0];
+  if (const ValuePtr integer = changing_int(ex, args)) return integer;
   if (auto* read =
           args.positional.size() == 1 ? dynamic_cast<DataBoolValue*>(args.positional[0].get()) : nullptr)
     return read->number();
@@ -66,9 +71,7 @@ ValuePtr to_float(Executor& ex, const CallArgs& args) {
   if (auto* read =
           args.positional.size() == 1 ? dynamic_cast<DataBoolValue*>(args.positional[0].get()) : nullptr)
     return read->real(ex);
-  if (auto* integer =
-          args.positional.size() == 1 ? dynamic_cast<SymIntValue*>(args.positional[0].get()) : nullptr)
-    return float_of_int(ex, args.positional[0], integer->sym());
+  if (const ValuePtr integer = changing_int(ex, args)) return float_of_int(ex, integer, *as_sym(integer));
   return convert(ex, "float", {"__float__", "__index__"}, args);
 }
 ValuePtr to_complex(Executor& ex, const CallArgs& args) {

@@ -152,7 +152,8 @@ ValuePtr absolute(Executor& ex, const CallArgs& args) {
     bool negative = is_true(ex, compare_operation(ex, Py_LT, value, ex.constant_int(0)));
     return negative ? value->unary(ex, Op::UNARY_NEGATIVE) : value;
   }
-  if (ValuePtr result = folded(ex, "abs", args)) return result;
+  const bool changes = value->as_index(ex) && !constant_object(value);
+  if (ValuePtr result = changes ? nullptr : folded(ex, "abs", args)) return result;
   require_special(ex, value, "__abs__", "bad operand type for abs(): '$0'");
   return call_method(ex, value, "__abs__");
 }

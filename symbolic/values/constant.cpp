@@ -125,6 +125,11 @@ ValuePtr ConstantValue::call(Executor& ex, const CallArgs& args) {
   return call_builtin(ex, object_.get(), args);
 }
 
+ValuePtr ConstantValue::as_index(Executor& ex) {
+  if (PyLong_Check(object_.get())) return shared_from_this();
+  return is_numpy_integer(object_.get()) ? ex.constant(checked(PyNumber_Index(object_.get()))) : nullptr;
+}
+
 ValuePtr ConstantValue::get_item(Executor& ex, const ValuePtr& key) {
   PyRef index = key->materialize(ex);
   if (!index) return SymbolicValue::get_item(ex, key);

@@ -21,6 +21,7 @@ class ConstantValue final : public SymbolicValue {
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) override;
   ValuePtr call(Executor& ex, const CallArgs& args) override;
+  ValuePtr as_index(Executor& ex) override;
   ValuePtr get_item(Executor& ex, const ValuePtr& key) override;
   bool contains(Executor& ex, const ValuePtr& item) override;
   ValuePtr length(Executor& ex) override;

@@ -46,7 +46,7 @@ void require_mapping_argument(Executor& ex, const ValuePtr& callable, const Valu
 }
 
 void require_index(Executor& ex, const char* sequence, const ValuePtr& key) {
-  if (is_integer_value(key) || lookup_special(ex, key, "__index__")) return;
+  if (key->as_index(ex) || lookup_special(ex, key, "__index__")) return;
   raise_error(ex, PyExc_TypeError,
               absl::StrCat(sequence, " indices must be integers or slices, not ", type_name(key)));
 }

@@ -24,7 +24,7 @@ int64_t small(int64_t number, const ValuePtr& value) {
 }
 
 graph::Sym bound(Executor& ex, const ValuePtr& value) {
-  if (auto sym = as_sym(value)) {
+  if (auto sym = index_sym(ex, value)) {
     if (auto constant = sym->maybe_constant()) small(*constant, value);
     return *sym;
   }

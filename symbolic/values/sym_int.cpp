@@ -109,6 +109,12 @@ std::optional<Sym> as_sym(const ValuePtr& value) {
   return Sym(number);
 }
 
+std::optional<Sym> index_sym(Executor& ex, const ValuePtr& value) {
+  if (auto sym = as_sym(value)) return sym;
+  const ValuePtr index = value->as_index(ex);
+  return index ? as_sym(index) : std::nullopt;
+}
+
 int64_t SymIntValue::specialize(Executor& ex) {
   return context(ex).specialize(sym_, "int used as a constant");
 }

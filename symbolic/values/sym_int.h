@@ -17,6 +17,7 @@ class SymIntValue final : public SymbolicValue {
   PyTypeObject* type() const override { return &PyLong_Type; }
   std::string describe() const override { return "int " + sym_.str(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  ValuePtr as_index(Executor&) override { return shared_from_this(); }
   std::optional<bool> truth(Executor& ex) override;
   ValuePtr unary(Executor& ex, Op op) override;
   ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) override;
@@ -37,5 +38,7 @@ class SymIntValue final : public SymbolicValue {
 ValuePtr make_int(Executor& ex, const graph::Sym& sym);
 // The expression of an int: a SymInt or an int constant (not bool's arithmetic, bools count) that fits int64.
 std::optional<graph::Sym> as_sym(const ValuePtr& value);
+// The same of an integer of NumPy's too, where it stands for a size or an index.
+std::optional<graph::Sym> index_sym(Executor& ex, const ValuePtr& value);
 
 }  // namespace cdynamo::symbolic

@@ -182,6 +182,7 @@ bool is_integer_value(const ValuePtr& value) {
 Py_ssize_t index_argument(Executor& ex, const ValuePtr& value) {
   if (auto* sym = dynamic_cast<SymIntValue*>(value.get()))
     return static_cast<Py_ssize_t>(sym->specialize(ex));
+  if (const ValuePtr index = value->as_index(ex); index && index != value) return index_argument(ex, index);
   if (PyObject* object = constant_object(value)) {
     Py_ssize_t index = PyNumber_AsSsize_t(object, nullptr);
     if (index == -1 && PyErr_Occurred()) raise_current_error(ex);

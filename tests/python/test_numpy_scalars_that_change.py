@@ -1,4 +1,4 @@
-"""NumPy's scalars as arguments: a value that changes becomes an input of the graph."""
+"""NumPy's scalars as arguments: a value that changes becomes an input of the graph, an integer a size symbol."""
 
 from __future__ import annotations
 
@@ -96,3 +96,124 @@ def test_training_with_one():
             f(w, a, np.float32(value)).backward()
             grads.append(w.grad)
         torch.testing.assert_close(*grads)
+
+
+# ---- integers: indices, sizes, and numbers that decide
+
+
+def indexes(x, n):
+    return x[n] * 2, x[:n].sum() + x[n:].mean(), x[[n, 0]], x.reshape(-1, 2)[n // 2, -1]
+
+
+def sizes(x, n):
+    return np.zeros(n) + 1, np.ones((n, 2)), np.zeros(n * 2, dtype=x.dtype), x.reshape(x.shape[0] // 8, -1)
+
+
+def arithmetic(x, n):
+    m = n // 2 + 1
+    return x * n, m, n - 1, n % 4, n**2, n << 1, n | 1, n / 4, n * 0.5, x.shape[0] * n, x.shape[0] // n, abs(n)
+
+
+def conversions(x, n):
+    return int(n), float(n), n.item(), range(n), n.dtype, n.shape, np.int64(n) + 1, np.sqrt(n), n.astype(np.float32)
+
+
+def decides(x, n):
+    y = x + 1 if n > 0 and n != 100 and n // 2 < 50 else x - 1
+    return y, n == 100, n < x.shape[0] * 9, n == "auto", n == None, min(n, 100), max(100, n)  # noqa: E711
+
+
+INTEGERS = [np.int64, np.int32, np.int16, np.int8, np.uint8]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("fn", [indexes, sizes, arithmetic, conversions, decides])
+def test_integers_are_compiled_at_most_twice(fn, dtype):
+    cdynamo.reset()
+    compiled = cdynamo.optimize(fn, backend="native", fullgraph=True)
+    before = cdynamo.counters()
+    x = np.arange(16, dtype=np.float32)
+    for value in [3, 4, 5, 7, 2, 6, 7]:
+        assert_same(compiled(x, dtype(value)), fn(x, dtype(value)))
+    assert cdynamo.counters()["graphs_compiled"] - before["graphs_compiled"] <= 2
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("fn", [lambda x, n: (x + n, n * 100, n - 200), lambda x, n: (x[: n + 1], -n, n // (n - 5))])
+def test_integers_that_overflow(fn, dtype):
+    compiled = cdynamo.optimize(fn)
+    x = np.arange(16, dtype=np.float32)
+    for value in [1, 2, 3, 5, 100, 127, 4]:
+        with np.errstate(all="ignore"):
+            try:
+                expected = fn(x, dtype(value))
+            except OverflowError:  # of a number that the dtype does not hold
+                with pytest.raises(OverflowError):
+                    compiled(x, dtype(value))
+            else:
+                assert_same(compiled(x, dtype(value)), expected)
+
+
+def test_integers_that_are_too_large_for_a_symbol():
+    def fn(x, n):
+        return x + n, n + 1
+
+    compiled = cdynamo.optimize(fn)
+    for value in [1, 2, 2**53, 2**53 + 1, 2**62, -(2**62), 3]:
+        assert_same(compiled(np.arange(3), np.int64(value)), fn(np.arange(3), np.int64(value)))
+
+
+def test_an_integer_decides_a_branch_once_for_each_way():
+    def fn(x, n):
+        return x[n:] if n > 5 else x[:n]
+
+    cdynamo.reset()
+    compiled = cdynamo.optimize(fn, backend="native", fullgraph=True)
+    before = cdynamo.counters()
+    x = np.arange(16.0)
+    for value in [3, 4, 9, 5, 10, 2, 7]:
+        np.testing.assert_array_equal(compiled(x, np.int64(value)), fn(x, np.int64(value)))
+    assert cdynamo.counters()["graphs_compiled"] - before["graphs_compiled"] == 3
+
+
+def test_an_integer_that_a_graph_break_hands_on():
+    def fn(x):
+        i = x.argmax()
+        cdynamo.graph_break()
+        return x[i] + x[: i + 1].sum(), i
+
+    cdynamo.reset()
+    compiled = cdynamo.optimize(fn)
+    before = cdynamo.counters()
+    for value in range(8):
+        x = np.roll(np.arange(16.0), value)
+        assert_same(compiled(x), fn(x))
+    assert cdynamo.counters()["frames_compiled"] - before["frames_compiled"] <= 4
+
+
+def test_integers_beside_sizes_that_change():
+    def fn(x, n):
+        return x[: x.shape[0] // n], x.shape[0] * n, n <= x.shape[0]
+
+    cdynamo.reset()
+    compiled = cdynamo.optimize(fn, backend="native", fullgraph=True)
+    before = cdynamo.counters()
+    for size in range(4, 12):
+        assert_same(compiled(np.arange(size), np.int64(2)), fn(np.arange(size), np.int64(2)))
+    assert cdynamo.counters()["graphs_compiled"] - before["graphs_compiled"] <= 2
+
+
+def test_torch_takes_an_integer():
+    torch = pytest.importorskip("torch")
+
+    def fn(t, n):
+        return t[n], t * n, t[:n], torch.zeros(n)
+
+    cdynamo.reset()
+    compiled = cdynamo.optimize(fn, backend="native", fullgraph=True)
+    before = cdynamo.counters()
+    t = torch.arange(16.0)
+    for value in [3, 4, 5, 7]:
+        for got, expected in zip(compiled(t, np.int64(value)), fn(t, np.int64(value)), strict=True):
+            torch.testing.assert_close(got, expected)
+    assert cdynamo.counters()["graphs_compiled"] - before["graphs_compiled"] <= 2
