@@ -4,6 +4,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/frames/frame.h"
+#include "symbolic/values/module_value.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -49,12 +50,6 @@ SourcePtr builtin_source(Executor& ex, PyObject* builtins, PyObject* key) {
   return source;
 }
 
-// What libraries define once and for all is not guarded: their modules, functions, classes.
-bool is_definition(PyObject* object) {
-  return PyModule_Check(object) || PyFunction_Check(object) || PyType_Check(object) ||
-         PyCFunction_Check(object);
-}
-
 PyObject* dict_item(PyObject* dict, PyObject* key) {
   PyObject* item = PyDict_GetItemWithError(dict, key);
   if (!item && PyErr_Occurred()) throw PythonError{};
@@ -85,7 +80,7 @@ ValuePtr find_global(Executor& ex, SymbolicFrame& frame, const Instruction& in) 
   if (auto it = assigned.find({globals, name}); it != assigned.end()) {
     if (it->second) return it->second;
   } else if (PyObject* object = dict_item(globals, name)) {
-    bool constant = frame.code->is_library && is_definition(object);
+    const bool constant = frame.code->is_library && is_library_definition(globals, name, object);
     return ex.wrap(object, constant ? constant_source(object) : global_source(ex, frame, name));
   }
   if (!frame.code->is_library && dict_item(frame.builtins.get(), name))

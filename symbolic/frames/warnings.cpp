@@ -47,7 +47,7 @@ ValuePtr known_filter(Executor& ex, PyObject* filter) {
   return new_constant_tuple(PyRef::borrow(filter), std::move(items));
 }
 
-// The filters as they are at this place; the live ones are guarded by identity.
+// The filters as they are at this place. The live ones are guarded by what they say: each simplefilter() makes one of its own.
 ListValue& current_filters(Executor& ex) {
   ListValue* filters = list_in(module_attribute(ex, "filters"));
   if (!filters) break_graph("CD0213", "warnings.warn");

@@ -55,8 +55,8 @@ const ValuePtr& ListValue::item(Executor& ex, size_t index) {
 void ListValue::know_item(Executor& ex, size_t index, ValuePtr value) {
   look_at_length(ex);
   if (items_[index]) return;
-  add_guard(ex, GuardKind::kIdentity, index_source(source, static_cast<Py_ssize_t>(index)),
-            value->real_object());
+  value->source = index_source(source, static_cast<Py_ssize_t>(index));
+  add_guard(ex, GuardKind::kEquals, value->source, value->real_object());
   items_[index] = std::move(value);
 }
 

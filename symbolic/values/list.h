@@ -20,7 +20,7 @@ class ListValue final : public SymbolicValue {
   // The items, to be changed; the change is written back at the end.
   std::vector<ValuePtr>& mutable_items(Executor& ex);
   void append(Executor& ex, ValuePtr item);
-  // An item of a live list that has not been touched is this one, guarded by identity.
+  // An item of a live list that has not been touched is this one, or equal to it: a tuple whose items never change.
   void know_item(Executor& ex, size_t index, ValuePtr value);
   void refuse_finalizer(const ValuePtr& item) const;                        // as it is taken out
   size_t count_so_far() const { return items_.size() + appended_.size(); }  // without a guard

@@ -29,26 +29,35 @@ std::string ModuleValue::describe() const {
 }
 
 namespace {
-bool is_definition(PyObject* object) {
-  return PyModule_Check(object) || PyFunction_Check(object) || PyType_Check(object) ||
-         PyCFunction_Check(object);
+// A method of C that is bound to an object of the program's, such as a list's append, is state.
+bool is_function_of_c(PyObject* object) {
+  if (!PyCFunction_Check(object)) return false;
+  PyObject* self = PyCFunction_GET_SELF(object);
+  return !self || PyModule_Check(self) || PyType_Check(self);
 }
-}  // namespace
 
-namespace {
+// What the functions of warnings assign.
+bool is_state_of_warnings(PyObject* namespace_, PyObject* name) {
+  static constexpr const char* kNames[] = {"filters", "showwarning", "_showwarnmsg_impl"};
+  PyObject* own = PyDict_GetItemString(namespace_, "__name__");
+  return own && PyUnicode_Check(own) && PyUnicode_CompareWithASCIIString(own, "warnings") == 0 &&
+         std::ranges::any_of(
+             kNames, [&](const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; });
+}
+
 // What libraries look at in C, or take for constant, is left to Python; of warnings' state this is not so.
 bool takes_assignments(PyObject* module, PyObject* name) {
   if (Py_TYPE(module)->tp_setattro != PyObject_GenericSetAttr || _PyType_Lookup(Py_TYPE(module), name))
     return false;
-  if (!is_library_module(module)) return true;
-  static constexpr const char* kNames[] = {"filters", "showwarning", "_showwarnmsg_impl"};
-  const char* own = PyModule_GetName(module);
-  if (!own) PyErr_Clear();
-  return own && std::string_view(own) == "warnings" && std::ranges::any_of(kNames, [&](const char* text) {
-           return PyUnicode_CompareWithASCIIString(name, text) == 0;
-         });
+  return !is_library_module(module) || is_state_of_warnings(PyModule_GetDict(module), name);
 }
 }  // namespace
+
+bool is_library_definition(PyObject* namespace_, PyObject* name, PyObject* object) {
+  return (PyModule_Check(object) || PyFunction_Check(object) || PyType_Check(object) ||
+          is_function_of_c(object)) &&
+         !is_state_of_warnings(namespace_, name);
+}
 
 // module_getattro (Objects/moduleobject.c)
 ValuePtr ModuleValue::get_attribute(Executor& ex, PyObject* name) {
@@ -62,8 +71,7 @@ ValuePtr ModuleValue::get_attribute(Executor& ex, PyObject* name) {
   PyObject* object = PyDict_GetItemWithError(dict, name);
   if (!object && PyErr_Occurred()) throw PythonError{};
   if (object) {
-    bool fixed =
-        is_definition(object) && is_library_module(object_.get()) && !takes_assignments(object_.get(), name);
+    const bool fixed = is_library_module(object_.get()) && is_library_definition(dict, name, object);
     return ex.wrap(object, fixed ? constant_source(object) : module_global_source(object_.get(), name));
   }
   if (!is_library_module(object_.get())) add_guard(ex, GuardKind::kKeyAbsent, constant_source(dict), name);

@@ -28,5 +28,7 @@ class ModuleValue final : public SymbolicValue {
 // A module of the standard library or of an installed package: its functions and classes are taken not to
 // change.
 bool is_library_module(PyObject* module);
+// Whether a name of such a module stands for one of these, or for a module: it is not guarded.
+bool is_library_definition(PyObject* namespace_, PyObject* name, PyObject* object);
 
 }  // namespace cdynamo::symbolic
