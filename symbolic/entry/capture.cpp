@@ -245,15 +245,20 @@ class Attempt {
     return cut->whole ? &loop->body : nullptr;
   }
 
+  static bool is_number_or_text(PyTypeObject* type) {
+    PyTypeObject* const kTypes[] = {&PyLong_Type,    &PyFloat_Type,   &PyBool_Type,
+                                    &PyUnicode_Type, &PyComplex_Type, Py_TYPE(Py_None)};
+    return std::ranges::find(kTypes, type) != std::end(kTypes) || is_numpy_number_type(type);
+  }
+
   // A number, a string or a tensor that no instruction has looked at, and none will: where a loop is cut it is not handed on,
   // for in the first turn it may not have been there.
   bool dies_unseen(const SymbolicFrame& frame, int slot) {
     if (!frame.is_root || !find_cut(cuts_, frame.pc)) return false;
     const PyRef object = follow(*frame.pending[slot], request_.roots);
     PyTypeObject* type = object ? Py_TYPE(object.get()) : nullptr;
-    const bool is_plain = type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
-                          type == &PyUnicode_Type || type == Py_TYPE(Py_None) ||
-                          (object && tensor_kind(object.get()) != TensorKind::kNone);
+    const bool is_plain =
+        (type && is_number_or_text(type)) || (object && tensor_kind(object.get()) != TensorKind::kNone);
     if (is_plain) add_guard(ex_, GuardKind::kType, frame.pending[slot], reinterpret_cast<PyObject*>(type));
     return is_plain;
   }
@@ -261,7 +266,7 @@ class Attempt {
   // A local that is not read again stays alive in Python, which shows where something happens when it dies
   // (weak references, finalizers). Tensors and plain values need not.
   bool outlives_its_uses(const ValuePtr& local, int depth = 0) {
-    if (dynamic_cast<ArrayValue*>(local.get())) return false;
+    if (dynamic_cast<ArrayValue*>(local.get()) || is_number_or_text(local->type())) return false;
     if (auto* cell = dynamic_cast<CellValue*>(local.get()); cell && !cell->real_object()) {
       const ValuePtr contents = cell->contents(ex_);
       return contents && outlives_its_uses(contents, depth);

@@ -166,6 +166,8 @@ bool engine_goes_along(const void* node, size_t edge);
 PyRef make_numpy_scalar(runtime::DType dtype, const void* data);
 // numpy.float16, float32 or float64, exactly.
 bool is_numpy_real(PyObject* object, runtime::DType* dtype = nullptr);
+// numpy.float64, numpy.int64, numpy.bool ...: a class of scalars that hold nothing but a number.
+bool is_numpy_number_type(PyTypeObject* type);
 // One of NumPy's integers, of a dtype that graphs have.
 bool is_numpy_integer(PyObject* object, runtime::DType* dtype = nullptr);
 // Its value, as it lies in memory: no more than eight bytes.

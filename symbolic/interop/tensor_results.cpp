@@ -240,6 +240,14 @@ bool is_scalar_named(PyObject* object, std::span<const ScalarName> names, DType*
 }
 }  // namespace
 
+bool is_numpy_number_type(PyTypeObject* type) {
+  const numpy_access::Api* api = numpy_access::api();
+  if (!api || !PyType_IsSubtype(type, api->generic_type)) return false;
+  return std::ranges::any_of(numpy_access::kTypeNumbers, [&](int number) {
+    return number >= 0 && api->descr_from_type(number)->scalar_type == type;
+  });
+}
+
 bool is_numpy_real(PyObject* object, DType* dtype) {
   static constexpr ScalarName kReals[] = {
       {"numpy.float64", DType::kF64}, {"numpy.float32", DType::kF32}, {"numpy.float16", DType::kF16}};

@@ -83,6 +83,18 @@ ValuePtr bind_user_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr
   return get->call(ex, positional({self ? self : ex.none(), owner_value}));
 }
 
+// A function of a compiler's (Cython) that is bound as Python's functions are. Null: it is not.
+ValuePtr bind_like_function(Executor& ex, PyObject* descriptor, const ValuePtr& self, PyTypeObject* owner) {
+  PyTypeObject* kind = Py_TYPE(descriptor);
+  PyObject* object = self->real_object();
+  if (!object || !PyType_HasFeature(kind, Py_TPFLAGS_METHOD_DESCRIPTOR)) return nullptr;
+  PyRef bound = checked_user(ex, kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(owner)));
+  if (!PyMethod_Check(bound.get()) || PyMethod_GET_FUNCTION(bound.get()) != descriptor ||
+      PyMethod_GET_SELF(bound.get()) != object)
+    return nullptr;
+  return make_bound_method(ex, class_entry(ex, descriptor), self);
+}
+
 ValuePtr bind_slot(Executor& ex, PyObject* descriptor, const ValuePtr& self, bool member) {
   auto* object = dynamic_cast<UserObjectValue*>(self.get());
   if (!object) return self->get_attribute(ex, reinterpret_cast<PyDescrObject*>(descriptor)->d_name);
@@ -138,6 +150,7 @@ ValuePtr bind_descriptor(Executor& ex, PyObject* descriptor, const ValuePtr& sel
   if (std::string_view(kind->tp_name) == "functools._lru_cache_wrapper")
     return make_bound_method(ex, class_entry(ex, descriptor), self);
   if (reinterpret_cast<PyObject*>(kind) == cached_property) return bind_cached_property(ex, descriptor, self);
+  if (ValuePtr method = bind_like_function(ex, descriptor, self, owner)) return method;
   return bind_user_descriptor(ex, descriptor, self, owner);
 }
 

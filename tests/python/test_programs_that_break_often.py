@@ -87,3 +87,39 @@ def test_a_recorded_warning_goes_where_it_is_recorded_now():
                     shown.append("raised")
                 counts.append([str(getattr(warning, "message", warning)) for warning in shown])
         assert counts[0] == counts[1]
+
+
+# ---- NumPy's generators: each call is Python's, at its place
+
+
+def by_generator(x):
+    rng = np.random.default_rng(x.size)
+    n = x.shape[0]
+    y = x + rng.normal(size=n)
+    picked = rng.integers(0, n, size=3)
+    return y[rng.permutation(n)] * rng.random() + y[picked].sum(), rng.random()
+
+
+def by_module(x):
+    np.random.seed(x.size)
+    n = x.shape[0]
+    y = x + np.random.normal(size=n)
+    return y[np.random.permutation(n)] * np.random.rand() + np.random.randint(0, n), np.random.rand()
+
+
+@pytest.mark.parametrize(("fn", "draws"), [(by_generator, 6), (by_module, 6)])
+def test_generators_of_numpy(fn, draws):
+    counts = settles(fn, [(np.arange(float(size)),) for size in range(8, 16)])
+    assert counts["graph_breaks"] <= draws
+
+
+def test_the_state_of_a_generator_is_python_s():
+    def fn(x, rng):
+        return x * rng.random() + rng.standard_normal(x.shape) - rng.choice(x)
+
+    compiled = cdynamo.optimize(fn)
+    one, other = np.random.default_rng(7), np.random.default_rng(7)
+    for size in range(3, 9):
+        x = np.arange(float(size))
+        np.testing.assert_array_equal(compiled(x, one), fn(x, other))
+    assert one.bit_generator.state == other.bit_generator.state
