@@ -31,11 +31,13 @@ AttributeDict::AttributeDict(const ValuePtr& owner)
     : owner_(owner), owner_type_(PyRef::borrow(reinterpret_cast<PyObject*>(owner->type()))) {}
 
 void AttributeDict::guard_absent(Executor& ex, PyObject* key) {
+  if (source->kind != SourceKind::kInstanceDict) return DictValue::guard_absent(ex, key);
   add_guard(ex, GuardKind::kAttributeAbsent, source->base, key);
 }
 
 // An attribute that a data descriptor of the class covers is reached through the dict alone.
 Effect AttributeDict::change_effect(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  if (source && source->kind != SourceKind::kInstanceDict) return DictValue::change_effect(ex, key, value);
   PyObject* name = constant_object(key);
   bool is_name = name && PyUnicode_Check(name);
   PyObject* descriptor =
@@ -65,7 +67,11 @@ RecipePtr AttributeDict::recipe(Executor& ex) {
 
 namespace {
 
+// threading.local: its __dict__ is the thread's own. What extends it may run its __init__ when a thread first asks.
+bool is_thread_local(const PyTypeObject* type) { return std::string_view(type->tp_name) == "_thread._local"; }
+
 bool has_instance_dict(PyTypeObject* type) {
+  if (is_thread_local(type)) return true;
 #if PY_VERSION_HEX >= 0x030C0000
   if (PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT)) return true;
 #endif
@@ -177,10 +183,14 @@ DictValue* UserObjectValue::instance_dict(Executor& ex) {
     if (!object_) {
       dict_ = std::make_shared<AttributeDict>(shared_from_this());
     } else {
-      PyRef dict = checked(PyObject_GenericGetDict(object_.get(), nullptr));
+      const bool of_thread = is_thread_local(type());
+      PyRef dict = checked(of_thread ? PyObject_GetAttr(object_.get(), interned("__dict__"))
+                                     : PyObject_GenericGetDict(object_.get(), nullptr));
       // Looking up a name would run what other keys compare themselves with.
       if (!has_names_only(dict.get())) break_graph("CD0222", describe());
-      dict_ = std::make_shared<AttributeDict>(shared_from_this(), dict, instance_dict_source(source));
+      dict_ = std::make_shared<AttributeDict>(
+          shared_from_this(), dict,
+          of_thread ? attribute_source(source, interned("__dict__")) : instance_dict_source(source));
       // Where the dict has come in by itself (`d = vars(o)` before a graph break), it is one with the attributes.
       if (!ex.state().by_object.try_emplace(dict.get(), dict_).second) {
         dict_ = nullptr;
@@ -246,10 +256,11 @@ namespace {
 }
 PyObject* object_entry(const char* name) { return _PyType_Lookup(&PyBaseObject_Type, interned(name)); }
 
-// A class of C, or one that extends it, that looks attributes up in its own way: threading.local in a dict of the thread's, f2py's
-// routines by the oldest slot, of which no method tells.
+// A class of C, or one that extends it, that looks attributes up in its own way: what extends threading.local, f2py's routines by the
+// oldest slot, of which no method tells.
 bool is_lookup_of_c(const PyTypeObject* type, PyObject* getattribute) {
   if (!type->tp_getattro) return true;
+  if (is_thread_local(type)) return false;
   return getattribute && Py_IS_TYPE(getattribute, &PyWrapperDescr_Type) &&
          reinterpret_cast<PyWrapperDescrObject*>(getattribute)->d_wrapped !=
              reinterpret_cast<void*>(PyObject_GenericGetAttr);
@@ -281,7 +292,8 @@ void UserObjectValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr
   const char* method = value ? "__setattr__" : "__delattr__";
   PyObject* found = lookup_type(ex, type(), interned(method));
   // A class of C may name object's way of its own.
-  if (found == object_entry(method) || type()->tp_setattro == PyObject_GenericSetAttr)
+  if (found == object_entry(method) || type()->tp_setattro == PyObject_GenericSetAttr ||
+      is_thread_local(type()))
     return generic_set_attribute(ex, name, value);
   CallArgs args = positional({ex.constant(PyRef::borrow(name))});
   if (value) args.positional.push_back(value);
