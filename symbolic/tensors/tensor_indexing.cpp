@@ -191,6 +191,9 @@ class Selector {
   void backward_slice(const std::optional<Sym>& start, const std::optional<Sym>& stop, int64_t step) {
     graph::SymContext& sym = *ex_.graph().sym;
     const graph::TensorType& type = selection_.view->type;
+    if (!start && !stop && sym.guard(graph::Relation::kLt, Sym(0), type.sizes[dim_], "a backward slice"))
+      return take_backward(type.sizes[dim_] - Sym(1), floordiv(type.sizes[dim_] - Sym(step + 1), Sym(-step)),
+                           step);
     int64_t size = sym.specialize(type.sizes[dim_], "a slice with a negative step");
     auto adjust = [&](const std::optional<Sym>& bound, int64_t missing) {
       if (!bound) return missing;
@@ -200,9 +203,14 @@ class Selector {
     };
     int64_t first = adjust(start, size - 1), last = adjust(stop, -1);
     int64_t count = last < first ? (first - last - 1) / -step + 1 : 0;
+    take_backward(Sym(count ? first : 0), Sym(count), step);
+  }
+
+  void take_backward(const Sym& first, const Sym& count, int64_t step) {
+    const graph::TensorType& type = selection_.view->type;
     std::vector<Sym> starts(type.rank(), Sym(int64_t{0})), sizes = type.sizes,
                                                            steps(type.rank(), Sym(int64_t{1}));
-    starts[dim_] = count ? first : 0;
+    starts[dim_] = first;
     sizes[dim_] = count;
     steps[dim_] = step;
     selection_.view = append_call1(ex_, "core.slice", {selection_.view, starts, sizes, steps});
