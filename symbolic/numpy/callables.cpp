@@ -13,6 +13,7 @@
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/number.h"
 #include "symbolic/numpy/numpy_values.h"
+#include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dynamic_float.h"
@@ -205,7 +206,10 @@ ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const
     if (!held && op.family == graph::Family::kPointwise) held = int_of_subclass(ex, value);
     if (held) value = make_numpy_result(ex, held);
   }
-  // A view of a scalar is one of a copy: nothing writes to a scalar.
+  // A view of a scalar, or of a number of Python's, is one of a copy: nothing writes to these.
+  if (op.view || op.alias)
+    for (ValuePtr& value : args.positional)
+      if (Value* number = graph_number(ex, value)) value = make_numpy_result(ex, number);
   if (op.view || op.alias)
     for (ValuePtr& value : args.positional)
       if (auto scalar = std::dynamic_pointer_cast<NumpyValue>(value); scalar && scalar->is_scalar())

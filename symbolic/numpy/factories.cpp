@@ -147,7 +147,44 @@ ValuePtr stacked(Executor& ex, const std::vector<ValuePtr>& items) {
   return numpy_array_value(ex, append_call1(ex, "stack", {values}));
 }
 
-ValuePtr convert(Executor& ex, PyObject* callable, const CallArgs& args, bool copy) {
+// What numpy.array and numpy.asarray are asked for.
+struct Conversion {
+  ValuePtr dtype;
+  bool copies = false, may_copy = true;
+  bool row_major = false;  // else the order is kept
+};
+
+bool is_text(const ValuePtr& value, const char* text) {
+  PyObject* object = constant_object(value);
+  return object && PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, text) == 0;
+}
+
+Conversion conversion(const CallArgs& args, bool copies, int rank) {
+  Conversion wanted{.dtype = args.positional.size() > 1 ? args.positional[1] : nullptr, .copies = copies};
+  if (args.positional.size() > 2) break_graph("CD0501", "array() with these arguments");
+  for (const Keyword& keyword : args.keywords) {
+    const std::string_view name = PyUnicode_AsUTF8(keyword.name.get());
+    const ValuePtr& value = keyword.value;
+    PyObject* object = constant_object(value);
+    if (name == "dtype") {
+      wanted.dtype = value;
+    } else if (name == "copy" && object && (PyBool_Check(object) || object == Py_None)) {
+      wanted.copies = object == Py_True;
+      wanted.may_copy = object != Py_False;
+    } else if (name == "order" && is_text(value, "C")) {
+      wanted.row_major = true;
+    } else if (name == "ndmin") {
+      const auto least = as_sym(value);
+      if (!least || !least->is_constant() || least->constant() > rank) break_graph("CD0501", "ndmin");
+    } else if (!is_none(value) && !(name == "order" && is_text(value, "K")) &&
+               !(name == "subok" && object && PyBool_Check(object))) {
+      break_graph("CD0501", std::string(name));
+    }
+  }
+  return wanted;
+}
+
+ValuePtr convert(Executor& ex, PyObject* callable, const CallArgs& args, bool copies) {
   if (args.positional.empty()) break_graph("CD0500", "array()");
   const ValuePtr& data = args.positional[0];
   auto* array = dynamic_cast<NumpyValue*>(data.get());
@@ -157,32 +194,22 @@ ValuePtr convert(Executor& ex, PyObject* callable, const CallArgs& args, bool co
     for (const ValuePtr& item : *items) holds_arrays = holds_arrays || graph_value(item);
   if (!array && !holds_arrays) return made_by_numpy(ex, callable, args);
 
-  ValuePtr dtype_value;
-  for (size_t i = 1; i < args.positional.size(); ++i) {
-    if (i > 1) break_graph("CD0501", "array() with these arguments");
-    dtype_value = args.positional[i];
-  }
-  for (const Keyword& keyword : args.keywords) {
-    std::string_view name = PyUnicode_AsUTF8(keyword.name.get());
-    if (name == "dtype")
-      dtype_value = keyword.value;
-    else if (name == "copy" && constant_object(keyword.value) == Py_True)
-      copy = true;
-    else if (!is_none(keyword.value))
-      break_graph("CD0501", std::string(name));
-  }
+  const Conversion wanted = conversion(args, copies, array ? array->rank() : 1);
   DType dtype{};
-  bool has_dtype = dtype_value && !is_none(dtype_value);
-  if (has_dtype && !(dtype_value->real_object() && numpy_dtype_like(dtype_value->real_object(), &dtype)))
+  bool has_dtype = wanted.dtype && !is_none(wanted.dtype);
+  if (has_dtype && !(wanted.dtype->real_object() && numpy_dtype_like(wanted.dtype->real_object(), &dtype)))
     break_graph("CD0502", "this dtype");
   return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
     ValuePtr result = array ? data : stacked(ex, *items);
-    auto& value = static_cast<NumpyValue&>(*result);
-    if (has_dtype && value.array_type().dtype != dtype)
-      return numpy_array_value(ex, append_call1(ex, "core.cast", {value.value(), dtype}));
-    if (array && (copy || array->is_scalar()))
-      return numpy_array_value(ex, append_call1(ex, "clone", {value.value()}));
-    return result;
+    Value* value = static_cast<NumpyValue&>(*result).value();
+    Value* made = value;
+    if (has_dtype && value->type.dtype != dtype) made = append_call1(ex, "core.cast", {value, dtype});
+    if (wanted.row_major && !graph::is_contiguous(*ex.graph().sym, made->type))
+      made = append_call1(ex, "clone", {made, std::string("contiguous_format")});
+    else if (array && made == value && (wanted.copies || array->is_scalar()))
+      made = append_call1(ex, "clone", {value});
+    if (made != value && !wanted.may_copy) break_graph("CD0403", "array() that may not copy");
+    return made == value ? result : numpy_array_value(ex, made);
   });
 }
 ValuePtr array_function(Executor& ex, PyObject* f, const CallArgs& args) {
@@ -261,6 +288,14 @@ ValuePtr where_function(Executor& ex, PyObject* callable, const CallArgs& args) 
 
 ValuePtr dtype_of(Executor& ex, PyObject* callable, const CallArgs& args) {
   return fold_call(ex, callable, args);
+}
+
+// numpy.result_type asks arrays for their dtypes alone.
+ValuePtr result_type(Executor& ex, PyObject* callable, const CallArgs& args) {
+  CallArgs dtypes = args;
+  for (ValuePtr& value : dtypes.positional)
+    if (dynamic_cast<NumpyValue*>(value.get())) value = value->get_attribute(ex, interned("dtype"));
+  return fold_call(ex, callable, dtypes);
 }
 
 // numpy.reshape(x, ...) and others that are the method.
@@ -376,7 +411,7 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.dtype", dtype_of},
     {"numpy.finfo", dtype_of},
     {"numpy.iinfo", dtype_of},
-    {"numpy.result_type", dtype_of},
+    {"numpy.result_type", result_type},
     {"numpy.promote_types", dtype_of},
     {"numpy.reshape", as_method<kReshape>},
     {"numpy.transpose", as_method<kTranspose>},

@@ -9,6 +9,7 @@
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/sequence.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
@@ -49,7 +50,52 @@ ValuePtr transposed(Executor& ex, NumpyValue& self) {
   return numpy_array_value(ex, append_call1(ex, "permute", {self.value(), order}));
 }
 
+// x.flags: how the elements lie. What else it tells is Python's.
+class ArrayFlags final : public SymbolicValue {
+ public:
+  explicit ArrayFlags(ValuePtr array) : array_(std::move(array)) {}
+  PyTypeObject* type() const override {
+    static PyTypeObject* type = nullptr;
+    if (!type) {
+      const PyRef any = checked(PyObject_CallFunction(library_object("numpy", "ndarray"), "(i)", 0));
+      type = Py_TYPE(checked(PyObject_GetAttrString(any.get(), "flags")).get());
+    }
+    return type;
+  }
+  std::string describe() const override { return "flags of " + array_->describe(); }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override {
+    if (ValuePtr flag = order(ex, PyUnicode_AsUTF8(name), "c_contiguous", "f_contiguous")) return flag;
+    return SymbolicValue::get_attribute(ex, name);
+  }
+  ValuePtr get_item(Executor& ex, const ValuePtr& key) override {
+    PyObject* text = constant_object(key);
+    const std::string_view name = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : "";
+    if (ValuePtr flag = order(ex, name, "C_CONTIGUOUS", "F_CONTIGUOUS")) return flag;
+    if (ValuePtr flag = order(ex, name, "C", "F")) return flag;
+    return SymbolicValue::get_item(ex, key);
+  }
+  RecipePtr recipe(Executor& ex) override {
+    if (!recipe_)
+      recipe_ = call_recipe(library_object("builtins", "getattr"),
+                            {array_->recipe(ex), make_recipe(RecipeKind::kConstant, interned("flags"))});
+    return recipe_;
+  }
+
+ private:
+  ValuePtr order(Executor& ex, std::string_view name, std::string_view rows, std::string_view columns) {
+    const graph::TensorType& type = array_of(array_).array_type();
+    if (name == rows) return make_bool(ex, graph::is_contiguous(*ex.graph().sym, type));
+    return name == columns ? make_bool(ex, graph::is_column_major(*ex.graph().sym, type)) : nullptr;
+  }
+  ValuePtr array_;
+  RecipePtr recipe_;
+};
+
 constexpr PropertyRow kProperties[] = {
+    {"flags",
+     [](Executor&, NumpyValue& self) -> ValuePtr {
+       return std::make_shared<ArrayFlags>(self.shared_from_this());
+     }},
     {"shape", [](Executor& ex, NumpyValue& self) { return ints(ex, self.array_type().sizes); }},
     {"strides",
      [](Executor& ex, NumpyValue& self) {
@@ -326,6 +372,9 @@ ValuePtr numpy_cast(Executor& ex, const NumpyValue& self, DType dtype) {
 }
 
 ValuePtr numpy_property(Executor& ex, NumpyValue& self, std::string_view name) {
+  // Of NumPy 2.
+  if (name == "device" && _PyType_Lookup(self.type(), interned("device")))
+    return ex.constant(PyRef::borrow(interned("cpu")));
   const auto row = std::ranges::find(kProperties, name, &PropertyRow::name);
   if (row == std::end(kProperties)) return nullptr;
   if (!row->is_array) return row->read(ex, self);
