@@ -12,6 +12,7 @@
 #include "frame_eval/hook/stance.h"
 #include "frame_eval/reports/events.h"
 #include "frame_eval/resume/continuation.h"
+#include "frame_eval/resume/entered_code.h"
 #include "frame_eval/resume/loop_cuts.h"
 #include "graph/autograd/autograd.h"
 #include "graph/op.h"
@@ -177,6 +178,13 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
                         bool bound, OwnedArguments owned, PyRef& result) {
   CallSignature& signature = signature_for(num_positional, kwnames, bound);
   if (signature.skip) return signature.callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
+  if (is_loss()) {
+    if (symbolic::log_enabled(Topic::kPerf))
+      symbolic::log(Topic::kPerf,
+                    full_name() + " is left to Python: it has many graph breaks and computes little");
+    signature.skip = true;
+    return Outcome::kSkipFrame;
+  }
   BindingsLease bindings;
   for (size_t i = 0; i < signature.entries.size(); ++i) {
     // Held: another thread, or reset(), may drop it while it is checked or runs.
@@ -216,6 +224,22 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
   return Outcome::kSkipFrame;
 }
 
+void CodeCache::note_call_in_python(Py_ssize_t num_positional, int64_t activity) {
+  CallSignature& signature = signature_for(num_positional, nullptr, true);
+  if (!signature.skip) return;
+  signature.quiet.note(activity, owner_.activity());
+  signature.callees_too |= signature.quiet.are_many();
+}
+
+// Where the program demands one graph, breaks are errors.
+void CodeCache::note_yield(const CaptureResult& capture) {
+  const CodeOrigin* origin = known_origin(code_);
+  if (!origin || owner_.config()->fullgraph || global_config().keep_empty_graphs) return;
+  begins_frame_ = origin->instructions.empty();
+  if (!yield_) yield_ = owner_.yield_of(origin->original);
+  yield_->add(capture);
+}
+
 // Numbers of tensors that keep being others than what was compiled for: the graph is to break where they are read. Not where
 // the program demands one graph.
 void CodeCache::give_up_reading(CallSignature& signature, const std::shared_ptr<Entry>& entry) {
@@ -229,6 +253,7 @@ Outcome CodeCache::run(std::shared_ptr<Entry> entry, CallSignature& signature, c
                        Bindings& bindings, OwnedArguments owned, PyRef& result) {
   if (entry->end == End::kSkipFrame)
     return entry->callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
+  owner_.note_activity();
   try {
     result = entry->run(owner_, roots, bindings, owned);
     if (signature.unexpected_numbers) signature.unexpected_numbers = 0;
@@ -351,6 +376,7 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
   HookScope no_hook(nullptr);
   const PyRef code_lives = PyRef::borrow(reinterpret_cast<PyObject*>(code_));
   count(counters().frames_seen);
+  owner_.note_activity();
   try {
     symbolic::CaptureRequest request;
     request.code = code_;
@@ -496,6 +522,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
     }
     if (capture.end == End::kBreak) entry->continuation = Continuation::make(capture);
     note_loop_cuts(code_, capture);
+    note_yield(capture);
     if (!signature.entries.empty()) count(counters().recompiles);
     count(counters().frames_compiled);
     if (has_receiver_ && !is_root_) owner_.count_entry_of_receiver(code_);

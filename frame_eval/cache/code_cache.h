@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "frame_eval/cache/entry.h"
+#include "frame_eval/cache/frame_yield.h"
 #include "frame_eval/hook/config.h"
 
 namespace cdynamo::frame_eval {
@@ -33,6 +34,7 @@ struct CallSignature {
   bool called = false;         // under Stance::kEagerThenCompile
   bool compiling = false;      // a thread is at it: the others run eagerly
   bool reads_data = true;      // CaptureRequest::reads_data
+  QuietCalls quiet;            // with skip
   int unexpected_numbers = 0;  // calls in a row that ended in CallFailure::kUnexpectedNumber
   // Captures in a row that were put off to another call (CaptureResult::retry_later), and how many calls are not worth another one.
   int put_off = 0, wait = 0;
@@ -58,6 +60,9 @@ class CodeCache {
   // function's, null with a Python error set. Its owner lives meanwhile.
   Outcome call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames, bool bound,
                OwnedArguments owned, PyRef& result);
+
+  // A call was left to Python, which has run it; `activity`: the owner's before.
+  void note_call_in_python(Py_ssize_t num_positional, int64_t activity);
 
   void clear();
   void retire();  // hands all entries to the pool: the owner is gone
@@ -104,6 +109,8 @@ class CodeCache {
                   std::string& text) const;
   void explain_miss(CallSignature& signature, const symbolic::Roots& roots);
   bool at_limit(CallSignature& signature);
+  bool is_loss() const { return yield_ && begins_frame_ && yield_->is_loss(); }
+  void note_yield(const symbolic::CaptureResult& capture);
   static void drop_dead(CallSignature& signature);
   int limit() const;
   std::string full_name() const;  // with that of what was optimized, where it is another
@@ -113,6 +120,9 @@ class CodeCache {
   PyCodeObject* code_;  // borrowed: the owner forgets this cache when the code object goes
   std::string name_;    // as reports call what is compiled here
   bool is_root_, has_receiver_;
+  std::shared_ptr<FrameYield>
+      yield_;                  // of the function, shared with its resumed pieces; null: nothing has broken
+  bool begins_frame_ = false;  // with yield_: this is the function, no resumed piece
   std::shared_ptr<EntryPool> pool_;
   std::vector<std::unique_ptr<CallSignature>> signatures_;
   int num_running_ = 0;

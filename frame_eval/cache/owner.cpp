@@ -130,6 +130,12 @@ void Owner::count_entry_of_receiver(PyCodeObject* code) {
   if (found != caches_.end()) ++found->second->entries_of_receivers;
 }
 
+std::shared_ptr<FrameYield> Owner::yield_of(const std::shared_ptr<OriginalCode>& original) {
+  std::shared_ptr<FrameYield>& yield = yields_[original];
+  if (!yield) yield = std::make_shared<FrameYield>();
+  return yield;
+}
+
 bool Owner::is_new(const symbolic::BreakRecord& record) {
   std::string place = absl::StrCat(record.id, "|", record.what);
   std::vector<std::string> ways;  // to the place, the innermost frame first
@@ -148,6 +154,7 @@ void Owner::clear() {
   const std::vector<std::shared_ptr<CodeCache>> all = all_caches();
   for (auto& [code, caches] : caches_) caches->entries_of_receivers = 0;
   reported_.clear();
+  for (auto& [original, yield] : yields_) *yield = {};
   for (const std::shared_ptr<CodeCache>& cache : all) cache->clear();
 }
 

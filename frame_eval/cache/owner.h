@@ -9,6 +9,7 @@
 // for among those of other owners, and of other modules of that class, first (EntryPool).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -19,6 +20,8 @@
 #include "frame_eval/hook/config.h"
 
 namespace cdynamo::frame_eval {
+
+struct OriginalCode;  // frame_eval/resume/entered_code.h
 
 class Owner : public std::enable_shared_from_this<Owner> {
  public:
@@ -36,6 +39,11 @@ class Owner : public std::enable_shared_from_this<Owner> {
   // True once for each place: an inlined call that breaks its caller's graph breaks its own as well, when Python
   // calls it.
   bool is_new(const symbolic::BreakRecord& record);
+  // Shared by all pieces of a function.
+  std::shared_ptr<FrameYield> yield_of(const std::shared_ptr<OriginalCode>& original);
+  // Grows with each call that ran compiled code or was compiled.
+  int64_t activity() const { return activity_; }
+  void note_activity() { ++activity_; }
   // One more entry was compiled for a module that is not what was optimized.
   void count_entry_of_receiver(PyCodeObject* code);
 
@@ -61,6 +69,8 @@ class Owner : public std::enable_shared_from_this<Owner> {
   ConfigPtr config_;
   std::string name_;
   std::unordered_map<PyCodeObject*, std::unique_ptr<Caches>> caches_;  // a code object that dies is forgotten
+  std::map<std::weak_ptr<OriginalCode>, std::shared_ptr<FrameYield>, std::owner_less<>> yields_;
+  int64_t activity_ = 0;
   std::unordered_set<std::string> reported_;  // the places of breaks, and how they are reached
   // The latest answer of `cache`, as long as its receiver lives.
   PyCodeObject* last_code_ = nullptr;

@@ -1,5 +1,6 @@
 // A frame that the hook has stopped at, run through its code's cache.
 #include <new>
+#include <optional>
 
 #include "frame_eval/call/function_call.h"
 #include "frame_eval/hook/calls.h"
@@ -22,10 +23,12 @@ bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code
                               .closure = f->func_closure};
   PyRef value;
   Outcome outcome = Outcome::kSkipFrame;
+  CodeCache* cache = nullptr;
+  std::optional<CodeCache::Running> running;
   try {
-    CodeCache& cache = owner->cache(code, slots, count, false);
-    const CodeCache::Running running(cache);
-    outcome = cache.call(roots, count, nullptr, true, {slots, count}, value);
+    cache = &owner->cache(code, slots, count, false);
+    running.emplace(*cache);
+    outcome = cache->call(roots, count, nullptr, true, {slots, count}, value);
     value = finish_resumptions(std::move(value), owner);
   } catch (const symbolic::PythonError&) {
     outcome = Outcome::kDone;
@@ -40,7 +43,12 @@ bool run_compiled(PyThreadState* tstate, CdynamoFrame* frame, PyCodeObject* code
     *result = run_with_callees_uncompiled(tstate, frame);
     return true;
   }
-  if (outcome != Outcome::kDone) return false;
+  if (outcome == Outcome::kSkipFrame) {
+    const int64_t activity = owner->activity();
+    *result = cdynamo_run_default(tstate, frame, 0);
+    cache->note_call_in_python(count, activity);
+    return true;
+  }
   *result = cdynamo_finish_frame(tstate, frame, value.release());
   return true;
 }

@@ -103,11 +103,11 @@ def a_context_manager(x, n):
 PIECES = {
     a_for_loop: 4,
     a_counter: 3,
-    loops_in_loops: 5,
+    loops_in_loops: 4,
     a_list_that_grows: 2,
     a_value_of_a_tensor: 3,
     pairs: 3,
-    a_loop_that_is_left: 3,
+    a_loop_that_is_left: 2,
     a_context_manager: 2,
 }
 
@@ -185,7 +185,7 @@ def test_a_loop_that_computes_nothing_is_left_to_python(counts):
     compiled = cdynamo.optimize(f)
     assert compiled(torch.zeros(2), 300).tolist() == [300.0] * 2
     assert compiled(torch.zeros(2), 20).tolist() == [20.0] * 2
-    assert counts.recompiles <= 1  # how long the list is
+    assert counts.recompiles <= 2  # how many turns, how long the list is
 
 
 def test_an_exception_in_a_turn_goes_on_with_the_next():

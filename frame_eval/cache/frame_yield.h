@@ -1,0 +1,35 @@
+// FrameYield: what the pieces of one function between its graph breaks compute, against what the breaks cost. A function that has broken
+// in many places and computed little is left to Python from the next call on; what it calls is captured on its own.
+#pragma once
+
+#include <cstdint>
+
+#include "symbolic/capture/capture_result.h"
+
+namespace cdynamo::frame_eval {
+
+class FrameYield {
+ public:
+  // A piece was compiled: what it computes, and whether it ends in a graph break.
+  void add(const symbolic::CaptureResult& piece);
+  bool is_loss() const;
+
+ private:
+  int empty_pieces_ = 0;  // that end in a graph break and compute nothing
+  double gained_ = 0;     // microseconds a call, roughly
+};
+
+// Calls of a function that Python runs, under the hook, and in which nothing that was compiled has run: after many in a row its calls
+// run without the hook.
+class QuietCalls {
+ public:
+  // `activity`: how often the owner has run or compiled something, before and after a call.
+  void note(int64_t before, int64_t after) { in_a_row_ = before == after ? in_a_row_ + 1 : 0; }
+  bool are_many() const { return in_a_row_ >= kMany; }
+
+ private:
+  static constexpr int kMany = 200;
+  int in_a_row_ = 0;
+};
+
+}  // namespace cdynamo::frame_eval
