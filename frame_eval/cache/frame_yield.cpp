@@ -11,7 +11,7 @@ namespace {
 // Rough costs in microseconds: of a call from Python to a framework, of an element in a kernel of its own, of a graph break
 // (benchmarks/call_overhead.py has 1.2; guards, recipes and frames around it come to more in programs).
 constexpr double kCall = 0.5, kElement = 0.0005, kBreak = 3;
-constexpr int kFewBreaks = 4;
+constexpr int kFewBreaks = 2;
 
 double gain_of(const graph::Graph& graph) {
   double gained = 0;

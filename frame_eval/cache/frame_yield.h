@@ -28,7 +28,7 @@ class QuietCalls {
   bool are_many() const { return in_a_row_ >= kMany; }
 
  private:
-  static constexpr int kMany = 200;
+  static constexpr int kMany = 64;
   int in_a_row_ = 0;
 };
 

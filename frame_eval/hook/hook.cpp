@@ -15,6 +15,7 @@ namespace {
 thread_local OwnerPtr current_owner;
 thread_local PyCodeObject* code_to_let_pass = nullptr;
 thread_local OwnedArguments owned_by_let_pass;
+thread_local int installs_of_thread = 0;  // HookScopes of this thread that have the hook on
 
 CodeFolders& folders() {
   static auto* instance = new CodeFolders();
@@ -73,9 +74,31 @@ PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
 
 }  // namespace
 
+namespace {
+
+// The hook is off, where no other thread has it on: with one, CPython's calls from Python to Python take the long way.
+class WithoutHook {
+ public:
+  WithoutHook() : taken_off_(cdynamo_hook_count() == installs_of_thread ? installs_of_thread : 0) {
+    for (int i = 0; i < taken_off_; ++i) cdynamo_hook_uninstall();
+    installs_of_thread -= taken_off_;
+  }
+  ~WithoutHook() {
+    for (int i = 0; i < taken_off_; ++i) cdynamo_hook_install(evaluate);
+    installs_of_thread += taken_off_;
+  }
+  WithoutHook(const WithoutHook&) = delete;
+
+ private:
+  const int taken_off_;
+};
+
+}  // namespace
+
 // The frame and all that it calls, in plain Python.
 PyObject* run_with_callees_uncompiled(PyThreadState* tstate, CdynamoFrame* frame) {
   HookScope nothing_is_compiled(nullptr, nullptr);
+  const WithoutHook plain;
   return cdynamo_run_default(tstate, frame, 0);
 }
 
@@ -87,11 +110,17 @@ HookScope::HookScope(OwnerPtr owner, PyCodeObject* let_pass, OwnedArguments owne
   current_owner = std::move(owner);
   code_to_let_pass = let_pass;
   owned_by_let_pass = owned;
-  if (installed_) cdynamo_hook_install(evaluate);
+  if (installed_) {
+    cdynamo_hook_install(evaluate);
+    ++installs_of_thread;
+  }
 }
 
 HookScope::~HookScope() {
-  if (installed_) cdynamo_hook_uninstall();
+  if (installed_) {
+    cdynamo_hook_uninstall();
+    --installs_of_thread;
+  }
   current_owner = std::move(previous_);
   code_to_let_pass = previous_pass_;
   owned_by_let_pass = previous_owned_;
