@@ -58,7 +58,8 @@ ValuePtr wrap_framework_callable(Executor& ex, PyObject* object, const SourcePtr
 }
 
 ValuePtr wrap_new(Executor& ex, PyObject* object, const SourcePtr& source) {
-  if (has_no_identity(object)) return wrap_python_object(ex, object, source);
+  // A proxy says that it is of its object's class.
+  if (has_no_identity(object) || PyWeakref_CheckProxy(object)) return wrap_python_object(ex, object, source);
   if (ValuePtr value = wrap_framework_object(ex, object, source)) return value;
   if (PyCallable_Check(object) || PyType_Check(object))
     if (ValuePtr value = wrap_framework_callable(ex, object, source)) return value;

@@ -172,6 +172,17 @@ ValuePtr call_recursive_repr(Executor& ex, FunctionValue& function, const CallAr
   return wrapped->call(ex, args);
 }
 
+// The function that functools.singledispatch calls for a class: without its cache, which only saves searches. Null: another
+// function.
+ValuePtr call_dispatch(Executor& ex, FunctionValue& function, const char* module, const CallArgs& args) {
+  if (std::strcmp(module, "functools") != 0 || function.describe() != "singledispatch.<locals>.dispatch()") return nullptr;
+  CallArgs all = args;
+  const ValuePtr registry = closure_variable(ex, function, "registry");
+  if (!registry || args.positional.size() != 1) return nullptr;
+  all.positional.insert(all.positional.begin(), registry);
+  return polyfill(ex, PythonSide::kStandardPolyfills, "dispatch")->call(ex, all);
+}
+
 // What torch.compile notes of each module that is made, for its own captures: modules that a graph makes do without.
 bool notes_for_torch_compile(const FunctionValue& function, const char* module) {
   return std::strcmp(module, "torch._dynamo.mutation_guard") == 0 &&
@@ -400,6 +411,10 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
     if (is_recursive_repr(*this, module)) {
       guard_code(ex);
       if (ValuePtr result = call_recursive_repr(ex, *this, args)) return result;
+    }
+    if (ValuePtr result = call_dispatch(ex, *this, module, args)) {
+      guard_code(ex);
+      return result;
     }
     if (in_module(module, "warnings"))
       if (ValuePtr result = call_warnings_function(ex, real, args)) return result;

@@ -10,6 +10,7 @@
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_reference.h"
 
 namespace cdynamo::symbolic {
 
@@ -85,9 +86,10 @@ bool caller_holds(Executor& ex, const SymbolicFrame& frame, const PyRef& object)
 void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
   const PyRef object = live_local(ex, frame, slot);
   if (!object || held_twice(frame, slot) || (frame.is_resumed && caller_holds(ex, frame, object))) return;
-  let_go(ex, object.get());
-  // What was read from somewhere is held there.
   const SourcePtr& source = frame.pending[slot] ? frame.pending[slot] : frame.locals[slot]->source;
+  // What was read from somewhere is held there.
+  const bool is_held = source && !may_be_held_by_nothing(source) && !runs_other_code_when_it_dies(object.get());
+  if (!is_held) let_go(ex, object.get());
   if (source && source->kind == SourceKind::kArgument) ex.state().note_let_go(object.get());
 }
 
@@ -230,6 +232,16 @@ bool is_held_by_frame(Executor& ex, PyObject* object) {
     for (int slot = 0; slot < std::ssize(frame->locals); ++slot)
       if ((value && frame->locals[slot] == value) || live_local(ex, *frame, slot).get() == object)
         return true;
+  return false;
+}
+
+bool any_local(Executor& ex, const std::function<bool(const ValuePtr&)>& test) {
+  const auto holds = [&](const ValuePtr& value) {
+    auto* cell = dynamic_cast<CellValue*>(value.get());
+    return value && test(cell ? cell->known_contents() : value);
+  };
+  for (const SymbolicFrame* frame = ex.frame(); frame; frame = frame->back)
+    if (std::ranges::any_of(frame->locals, holds)) return true;
   return false;
 }
 

@@ -21,6 +21,7 @@ class CellValue final : public SymbolicValue {
   PyObject* real_object() const override { return cell_.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   ValuePtr contents(Executor& ex);  // null: empty
+  const ValuePtr& known_contents() const { return contents_; }  // null: empty, or not looked at
   // The live object in it, without a look at what it is; null: none, or one that is made during capture.
   PyObject* live_contents() const;
   void set_contents(Executor& ex, ValuePtr value);

@@ -1,5 +1,6 @@
 #include "symbolic/interop/finalizers.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "symbolic/interop/deque_access.h"
@@ -20,6 +21,18 @@ bool is_of_torch(PyObject* callback) {
   return text && std::string_view(text).starts_with("torch.");
 }
 
+// A container of weakref's drops an entry.
+bool is_of_container(PyObject* callback) {
+  static constexpr const char* kNames[] = {"WeakKeyDictionary.__init__.<locals>.remove",
+                                           "WeakValueDictionary.__init__.<locals>.remove",
+                                           "WeakSet.__init__.<locals>._remove"};
+  if (!PyFunction_Check(callback)) return false;
+  PyObject* name = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callback))->co_qualname;
+  return std::ranges::any_of(kNames, [&](const char* known) {
+    return PyUnicode_CompareWithASCIIString(name, known) == 0;
+  });
+}
+
 // A function of C that a module has lives as long as the module.
 bool is_of_module(PyObject* object) {
   PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
@@ -27,13 +40,14 @@ bool is_of_module(PyObject* object) {
 }
 
 // Tensors are in weak dictionaries of PyTorch's own, and classes in those of ABCs, which look at nothing else.
-bool has_callback(PyObject* object) {
+bool has_callback(PyObject* object, bool containers_count) {
   PyTypeObject* type = Py_TYPE(object);
   if (type->tp_weaklistoffset == 0 || PyType_Check(object) || is_of_module(object)) return false;
   PyObject* first = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + type->tp_weaklistoffset);
   auto* reference = reinterpret_cast<PyWeakReference*>(first);
   for (; reference; reference = reference->wr_next)
-    if (reference->wr_callback && !is_of_torch(reference->wr_callback))
+    if (reference->wr_callback && !is_of_torch(reference->wr_callback) &&
+        (containers_count || !is_of_container(reference->wr_callback)))
       return !class_entry(type, "__torch_function__");
   return false;
 }
@@ -46,34 +60,34 @@ bool is_suspended_generator(PyObject* object) {
   return suspended.get() == Py_True;
 }
 
-bool is_told(PyObject* object, int depth) {
+bool is_told(PyObject* object, int depth, bool containers_count) {
   constexpr Py_ssize_t kMany = 64;  // of more items the first are looked at
-  if (class_entry(Py_TYPE(object), "__del__") || has_callback(object) || is_suspended_generator(object))
+  if (class_entry(Py_TYPE(object), "__del__") || has_callback(object, containers_count) || is_suspended_generator(object))
     return true;
   if (depth == 0) return false;
   if (PyDict_CheckExact(object)) {
     PyObject *key, *value;
     Py_ssize_t seen = 0;
     for (Py_ssize_t at = 0; seen < kMany && PyDict_Next(object, &at, &key, &value); ++seen)
-      if (is_told(key, depth - 1) || is_told(value, depth - 1)) return true;
+      if (is_told(key, depth - 1, containers_count) || is_told(value, depth - 1, containers_count)) return true;
     return false;
   }
   if (deque_type() == Py_TYPE(object)) {
     for (Py_ssize_t i = 0; i < deque_length(object) && i < kMany; ++i)
-      if (PyRef item = deque_item(object, i); item && is_told(item.get(), depth - 1)) return true;
+      if (PyRef item = deque_item(object, i); item && is_told(item.get(), depth - 1, containers_count)) return true;
     return false;
   }
   if (!PyList_CheckExact(object) && !PyTuple_CheckExact(object)) return false;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object) && i < kMany; ++i)
-    if (PyObject* item = PySequence_Fast_GET_ITEM(object, i); item && is_told(item, depth - 1)) return true;
+    if (PyObject* item = PySequence_Fast_GET_ITEM(object, i); item && is_told(item, depth - 1, containers_count)) return true;
   return false;
 }
 
 }  // namespace
 
-bool runs_code_when_it_dies(PyObject* object) {
-  constexpr int kNested = 2;
-  return is_told(object, kNested);
-}
+constexpr int kNested = 2;
+
+bool runs_code_when_it_dies(PyObject* object) { return is_told(object, kNested, true); }
+bool runs_other_code_when_it_dies(PyObject* object) { return is_told(object, kNested, false); }
 
 }  // namespace cdynamo::symbolic

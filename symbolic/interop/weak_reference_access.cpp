@@ -10,7 +10,7 @@ PyRef weak_reference(PyObject* object) {
 }
 
 PyRef referent(PyObject* reference) {
-  if (!PyWeakref_CheckRef(reference)) return {};
+  if (!PyWeakref_Check(reference)) return {};
   PyObject* object = reinterpret_cast<PyWeakReference*>(reference)->wr_object;
   // An object that is being finalized is dead to its references.
   return PyRef::borrow(Py_REFCNT(object) > 0 ? object : Py_None);

@@ -7,7 +7,7 @@ namespace cdynamo::symbolic {
 
 // weakref.ref(object): the same one as long as anybody holds it. Null, no error set: its class has none.
 PyRef weak_reference(PyObject* object);
-// reference(); None: the object is dead. Null: it is no weakref.ref.
+// What a weakref.ref or a proxy leads to; None: the object is dead. Null: it is neither.
 PyRef referent(PyObject* reference);
 
 }  // namespace cdynamo::symbolic

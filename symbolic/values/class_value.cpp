@@ -13,11 +13,14 @@
 #include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
+#include "symbolic/values/made_weak_reference.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_proxy.h"
+#include "symbolic/values/weak_reference.h"
 
 namespace cdynamo::symbolic {
 
@@ -332,6 +335,10 @@ ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type,
     storage = new_set(ex, {}, &PySet_Type);
   } else if (base == &PyFrozenSet_Type) {
     storage = new_set(ex, first() ? items_of(ex, first()) : std::vector<ValuePtr>(), &PyFrozenSet_Type);
+  } else if (base == &_PyWeakref_RefType) {
+    storage = make_weak_reference(ex, args);
+    if (type != base && !made_reference_in(storage)) storage = nullptr;  // an object's own is no part of another
+    if (!storage) break_graph("CD0216", std::string("class ") + type->tp_name);
   } else if (base == &PyTuple_Type) {
     storage = new_tuple(first() ? items_of(ex, first()) : std::vector<ValuePtr>());
   } else if (base == &PyLong_Type || base == &PyFloat_Type || base == &PyUnicode_Type) {
@@ -387,6 +394,7 @@ bool check_subtype(Executor& ex, PyTypeObject* type, PyObject* cls) {
 
 // object_isinstance (Objects/abstract.c)
 bool is_instance(Executor& ex, const ValuePtr& value, const ValuePtr& classes) {
+  if (const ValuePtr shown = without_proxy(ex, value); shown != value && is_instance(ex, shown, classes)) return true;
   return any_class(ex, classes, "isinstance", [&](PyObject* cls) {
     if (as_object(value->type()) == cls) return true;
     PyObject* own = PyType_IsSubtype(Py_TYPE(cls), abc_meta())

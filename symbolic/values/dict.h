@@ -42,6 +42,7 @@ class DictValue : public SymbolicValue {
   // Entries in order; all keys are known afterwards. Values are wrapped unless `keys_only`.
   std::vector<Entry> entries(Executor& ex, bool keys_only = false);
   bool is_touched(PyObject* hash_key) { return find(hash_key) != nullptr; }
+  const std::vector<Entry>& known_entries() const { return entries_; }  // without a guard
   bool changed() const { return !log_.empty() || replaced_; }
   uint64_t version() const { return version_; }  // changes when a key comes or goes
   void set_owner(std::weak_ptr<SymbolicValue> owner) { owner_ = std::move(owner); }

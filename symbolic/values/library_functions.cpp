@@ -15,6 +15,7 @@
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_proxy.h"
 
 namespace cdynamo::symbolic {
 
@@ -195,6 +196,7 @@ constexpr BuiltinRow kFunctions[] = {
     {"itertools", "tee", tee},
     {"sys", "intern", intern},
     {"os", "fspath", file_path},
+    {"weakref", "proxy", make_weak_proxy},
     {"_bisect", kInsortRight, standard<kInsortRight>},
     {"_bisect", kInsortLeft, standard<kInsortLeft>},
     {"_heapq", kHeapPush, standard<kHeapPush>},

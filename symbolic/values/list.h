@@ -23,6 +23,9 @@ class ListValue final : public SymbolicValue {
   // An item of a live list that has not been touched is this one, or equal to it: a tuple whose items never change.
   void know_item(Executor& ex, size_t index, ValuePtr value);
   void refuse_finalizer(const ValuePtr& item) const;                        // as it is taken out
+  // Those that were touched or added, without a guard; null: not touched.
+  const std::vector<ValuePtr>& known_items() const { return items_; }
+  const std::vector<ValuePtr>& known_appended() const { return appended_; }
   size_t count_so_far() const { return items_.size() + appended_.size(); }  // without a guard
   // Instances of subclasses: whose recipe the effects name.
   void set_owner(std::weak_ptr<SymbolicValue> owner) { owner_ = std::move(owner); }

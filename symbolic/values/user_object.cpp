@@ -13,6 +13,7 @@
 #include "symbolic/values/deque.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
+#include "symbolic/values/made_weak_reference.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/tuple.h"
@@ -467,6 +468,8 @@ RecipePtr UserObjectValue::new_object_recipe(Executor& ex) {
     PyRef constructor = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), "__new__"));
     std::vector<RecipePtr> arguments = {class_recipe(ex, type())};
     if (immutable) arguments.push_back(storage_->recipe(ex));
+    if (auto* reference = dynamic_cast<WeakReferenceValue*>(storage_.get()))
+      for (RecipePtr& argument : reference->arguments(ex)) arguments.push_back(std::move(argument));
     // What it holds may hold it, and has come by here in the meantime.
     if (recipe_) return recipe_;
     recipe_ = call_recipe(constructor.get(), std::move(arguments));

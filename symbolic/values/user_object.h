@@ -60,6 +60,7 @@ class UserObjectValue final : public SymbolicValue {
   PyObject* real_object() const override { return object_.get(); }
   // Null: no attribute was looked at.
   const DictValue* known_instance_dict() const { return dict_.get(); }
+  const std::vector<std::pair<PyRef, ValuePtr>>& known_slots() const { return slots_; }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) override;
   ValuePtr call(Executor& ex, const CallArgs& args) override;

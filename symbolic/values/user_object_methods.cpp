@@ -10,6 +10,7 @@
 #include "symbolic/values/dict.h"
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
+#include "symbolic/values/made_weak_reference.h"
 #include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/sym_int.h"
@@ -57,6 +58,7 @@ ValuePtr UserObjectValue::call(Executor& ex, const CallArgs& args) {
   if (ValuePtr forward = module_forward(ex, *this, found)) return call_on(forward);
   if (Py_IS_TYPE(found, &PyWrapperDescr_Type)) {
     if (is_weak_reference(*this)) return call_weak_reference(ex, *this, args);
+    if (made_reference_in(shared_from_this())) return storage_->call(ex, args);
     if (object_) return call_opaque(ex, shared_from_this(), args);
     return SymbolicValue::call(ex, args);
   }
@@ -123,6 +125,7 @@ bool UserObjectValue::contains(Executor& ex, const ValuePtr& item) {
 }
 
 ValuePtr UserObjectValue::length(Executor& ex) {
+  require_live_entries(ex, shared_from_this());
   if (ValuePtr method = special(ex, "__len__", true)) return checked_length(ex, method->call(ex, {}));
   if (storage_) return storage_->length(ex);
   if (special(ex, "__len__")) return SymbolicValue::length(ex);
@@ -144,6 +147,7 @@ ValuePtr UserObjectValue::next(Executor& ex) {
 }
 
 std::optional<bool> UserObjectValue::truth(Executor& ex) {
+  require_live_entries(ex, shared_from_this());
   if (ValuePtr method = special(ex, "__bool__", true)) return checked_truth(ex, method->call(ex, {}));
   if (ValuePtr method = special(ex, "__len__", true))
     return is_true(ex, checked_length(ex, method->call(ex, {})));
@@ -214,7 +218,7 @@ ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other
   const bool c_compare = found && Py_IS_TYPE(found, &PyWrapperDescr_Type) &&
                          reinterpret_cast<PyDescrObject*>(found)->d_type != &PyBaseObject_Type;
   if (!c_compare) return nullptr;
-  if (is_weak_reference(*this)) return compare_weak_references(ex, *this, py_op, other);
+  if (is_weak_reference(*this)) return compare_weak_references(ex, shared_from_this(), py_op, other);
   // C types that compare by value (functools.partial does not): both have to be known.
   const bool is_same = same_object(ex, shared_from_this(), other);
   if (is_same && (py_op == Py_EQ || py_op == Py_NE)) return make_bool(ex, py_op == Py_EQ);

@@ -3,13 +3,11 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/weak_reference_access.h"
+#include "symbolic/values/made_weak_reference.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 
-namespace {
-
-// What Python handed over in the middle of a call, or an iterator gives, nothing else need hold.
 bool may_be_held_by_nothing(const SourcePtr& source) {
   if (source->kind == SourceKind::kArgument) return true;
   const Source* root = source.get();
@@ -17,6 +15,8 @@ bool may_be_held_by_nothing(const SourcePtr& source) {
     if (root->kind == SourceKind::kUpcoming) return true;
   return root->kind == SourceKind::kArgument && root->label.starts_with(".stack");
 }
+
+namespace {
 
 bool may_have_died(Executor& ex, PyObject* object, const SourcePtr& source) {
   if (is_held_by_frame(ex, object)) return false;
@@ -28,13 +28,30 @@ bool may_have_died(Executor& ex, PyObject* object, const SourcePtr& source) {
   break_graph("CD0224", std::string("a ") + Py_TYPE(object)->tp_name);
 }
 
-// weakref_hash and weakref_richcompare ask the objects: those that are told apart by identity run no code.
-bool has_identity(PyObject* object) {
-  return Py_TYPE(object)->tp_hash == PyBaseObject_Type.tp_hash &&
-         Py_TYPE(object)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+// A tensor that comes in is known by its source alone. Null: the object is made here.
+PyRef live_object(Executor& ex, const ValuePtr& value) {
+  if (!value->source) return {};
+  if (!value->real_object() && is_array(value)) return follow(*value->source, ex.state().request.roots);
+  return PyRef::borrow(value->real_object());
+}
+
+// What a reference leads to; null: the value is none.
+ValuePtr referent_in(Executor& ex, const ValuePtr& value) {
+  auto* object = dynamic_cast<UserObjectValue*>(value.get());
+  const bool is_reference = made_reference_in(value) || (object && is_weak_reference(*object));
+  return is_reference ? value->call(ex, {}) : nullptr;
 }
 
 }  // namespace
+
+bool has_identity(PyTypeObject* type) {
+  return type->tp_hash == PyBaseObject_Type.tp_hash &&
+         type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+bool may_have_died(Executor& ex, const ValuePtr& object) {
+  return may_have_died(ex, live_object(ex, object).get(), object->source);
+}
 
 ValuePtr make_weak_reference(Executor& ex, const CallArgs& args) {
   require_no_keywords(ex, "ref", args);
@@ -43,11 +60,14 @@ ValuePtr make_weak_reference(Executor& ex, const CallArgs& args) {
   if (!PyType_SUPPORTS_WEAKREFS(value->type()))
     raise_error(ex, PyExc_TypeError, "cannot create weak reference to '" + type_name(value) + "' object");
   if (args.positional.size() == 2 && !is_none(args.positional[1]))
-    break_graph("CD0224", value->describe() + ", with a callback");
-  PyRef object = PyRef::borrow(value->real_object());
-  // A tensor that comes in is known by its source alone.
-  if (!object && is_array(value) && value->source) object = follow(*value->source, ex.state().request.roots);
-  PyRef reference = object && value->source ? weak_reference(object.get()) : PyRef();
+    return make_weak_reference_with(ex, value, args.positional[1]);
+  return weak_reference_to(ex, value);
+}
+
+ValuePtr weak_reference_to(Executor& ex, const ValuePtr& value) {
+  const PyRef object = live_object(ex, value);
+  if (!object && !value->source) return made_weak_reference(ex, value);
+  PyRef reference = object ? weak_reference(object.get()) : PyRef();
   if (!reference) break_graph("CD0224", value->describe());
   return ex.wrap(reference.get(), value->source->kind == SourceKind::kConstant
                                       ? constant_source(reference.get())
@@ -70,10 +90,11 @@ ValuePtr call_weak_reference(Executor& ex, UserObjectValue& reference, const Cal
   return ex.wrap(object.get(), source);
 }
 
-ValuePtr compare_weak_references(Executor& ex, UserObjectValue& reference, int py_op, const ValuePtr& other) {
-  auto* right = dynamic_cast<UserObjectValue*>(other.get());
-  if ((py_op != Py_EQ && py_op != Py_NE) || !right || !is_weak_reference(*right)) return nullptr;
-  const ValuePtr mine = reference.call(ex, {}), others = right->call(ex, {});
+ValuePtr compare_weak_references(Executor& ex, const ValuePtr& reference, int py_op, const ValuePtr& other) {
+  if (py_op != Py_EQ && py_op != Py_NE) return nullptr;
+  const ValuePtr others = referent_in(ex, other);
+  if (!others) return nullptr;
+  const ValuePtr mine = reference->call(ex, {});
   // Two of dead objects are equal where they are the same reference.
   if (is_none(mine) || is_none(others)) refuse(Py_None);
   return compare_operation(ex, py_op, mine, others);
@@ -81,7 +102,7 @@ ValuePtr compare_weak_references(Executor& ex, UserObjectValue& reference, int p
 
 PyRef weak_reference_key(Executor& ex, UserObjectValue& reference) {
   const PyRef object = referent(reference.real_object());
-  if (object.get() == Py_None || !has_identity(object.get()))
+  if (object.get() == Py_None || !has_identity(Py_TYPE(object.get())))
     break_graph("CD0210", "a weak reference to a " + std::string(Py_TYPE(object.get())->tp_name));
   if (reference.source->kind != SourceKind::kConstant)
     add_guard(ex, GuardKind::kIdentity, reference.source, reference.real_object());

@@ -22,6 +22,7 @@
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_proxy.h"
 
 namespace cdynamo::symbolic {
 
@@ -165,6 +166,7 @@ ValuePtr wrap_optimized(Executor& ex, PyObject* object, const SourcePtr& source)
 ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
   if (!from) return wrap_fresh(ex, PyRef::borrow(object));
   const SourcePtr& source = from;
+  if (ValuePtr value = wrap_weak_proxy(ex, object, source)) return value;
   if (ValuePtr value = wrap_optimized(ex, object, source)) return value;
   if (ValuePtr value = wrap_constant(ex, object, source)) return value;
   if (ValuePtr value = wrap_container(ex, object, source)) return value;

@@ -1,4 +1,4 @@
-"""weakref.ref, and the weak containers of the standard library: read in captured code; what may have died is left to Python."""
+"""weakref.ref, proxies and the weak containers of the standard library in captured code; what may have died is left to Python."""
 
 from __future__ import annotations
 
@@ -103,10 +103,6 @@ def test_builtin_functions_do_not_die():
     kept = weakref.ref(len, print), weakref.ref(abs, print)
     check(lambda x: [function(x) for function in (len, sum, max, len)], ([1, 2],))
     assert kept[0]() is len
-
-
-def test_a_local_that_lets_go_of_what_has_a_callback_is_pythons():
-    check(in_turn, breaks=None)
 
 
 @pytest.fixture
@@ -226,13 +222,152 @@ def test_what_keeps_no_reference_breaks_the_graph(compiled):
         node = ROOT
         return weakref.ref(node, log.append)() is ROOT
 
-    def of_proxy(x):
-        return weakref.proxy(ROOT).value + x
+    def no_longer_held(log):
+        node = Node(3)
+        reference = weakref.ref(node)
+        node = None
+        return reference() is None
 
-    for program, argument, expected in ((with_callback, [], True), (of_proxy, 1, 2)):
-        assert compiled(program)(argument) == expected
+    def entry_no_longer_held(log):
+        numbers, nodes = weakref.WeakKeyDictionary(), [Node(3)]
+        numbers[nodes[0]] = 1
+        nodes.pop()
+        return len(numbers) == 0
+
+    for program in (with_callback, no_longer_held, entry_no_longer_held):
+        assert compiled(program)([]) is True
         with pytest.raises(cdynamo.GraphBreakError):
-            compiled(program, fullgraph=True)(argument)
+            compiled(program, fullgraph=True)([])
+
+
+# ---- to objects that captured code makes
+
+
+class Sized(Node):
+    def __len__(self):
+        return 4
+
+    def __call__(self, x):
+        return x + self.value
+
+
+def of_new_objects():
+    parent = Node(1)
+    child = Node(2, parent)
+    reference = weakref.ref(child)
+    same = reference is weakref.ref(child), reference == weakref.ref(child), reference == parent.children[0].parent
+    return child.total(), reference().value, same, {reference: 1}[weakref.ref(child)], type(reference).__name__
+
+
+def new_object_held_elsewhere():
+    held = {"node": [Node(7)]}
+    reference = weakref.ref(held["node"][0])
+    return reference().value, [r().value for r in (weakref.ref(node) for node in held["node"])]
+
+
+def leaves(box):
+    node = Node(4)
+    box.append(weakref.ref(node))
+    box.append(node)
+    return box[0]().value
+
+
+def of_proxies():
+    node, sized = Node(3), Sized(5)
+    proxy, other, live = weakref.proxy(node), weakref.proxy(sized), weakref.proxy(ROOT)
+    proxy.value += 1
+    found = [node.value, live.value, isinstance(proxy, Node), isinstance(other, Sized), type(proxy).__name__]
+    return found, len(other), other(2), bool(other), proxy == node, type(other).__name__, PROXY.value, PROXY.total()
+
+
+def new_containers():
+    one, other = Node(1), Node(2)
+    keys = weakref.WeakKeyDictionary({one: "a"})
+    keys[other] = "b"
+    values = weakref.WeakValueDictionary(x=one)
+    values["y"] = other
+    values.setdefault("z", one)
+    members = weakref.WeakSet([one])
+    members.add(other)
+    members.discard(one)
+    found = [len(keys), keys[one], keys.get(Node(3)), one in keys, sorted(node.value for node in keys)]
+    found += [len(values), values["y"].value, values.get("w"), sorted(values), [v.value for v in values.values()]]
+    found += [len(members), other in members, one in members, [m.value for m in members], bool(members)]
+    del keys[one]
+    return found, list(keys.values()), values.pop("x").value, len(values), keys.setdefault(one, "c")
+
+
+PROXY = weakref.proxy(ROOT)
+
+
+@pytest.mark.parametrize(
+    "fn", [of_new_objects, new_object_held_elsewhere, of_proxies, new_containers], ids=lambda fn: fn.__name__
+)
+def test_references_to_new_objects(fn):
+    check(fn)
+
+
+def test_a_reference_to_a_new_object_leaves(compiled):
+    fast = compiled(leaves, fullgraph=True)
+    for _ in range(2):
+        box = []
+        assert fast(box) == 4
+        assert box[0]() is box[1] and box[0] is weakref.ref(box[1])
+        box.pop()
+        assert box[0]() is None
+
+
+def test_a_proxy_leaves(compiled):
+    fast = compiled(lambda box: box.extend([Node(6)]) or weakref.proxy(box[0]), fullgraph=True)
+    for _ in range(2):
+        box = []
+        proxy = fast(box)
+        assert proxy.value == 6 and type(proxy) is weakref.ProxyType
+        box.clear()
+        with pytest.raises(ReferenceError):
+            proxy.value  # noqa: B018
+
+
+class Registry:
+    def __init__(self):
+        self.keys = weakref.WeakKeyDictionary()
+        self.values = weakref.WeakValueDictionary()
+        self.members = weakref.WeakSet()
+        self.owned = []
+
+    def contents(self):
+        keys, values = ([(node.value, number) for node, number in self.keys.items()]), [*self.values]
+        return sorted(keys), sorted(values), sorted(node.value for node in self.members), len(self.owned)
+
+
+def fill(registry, node, kept):
+    made, dropped = Node(8), Node(9)
+    for each in (node, made, dropped):
+        registry.keys[each] = each.value
+        registry.values[str(each.value)] = each
+        registry.members.add(each)
+    if kept:
+        registry.owned.append(made)
+    return len(registry.keys), len(registry.values), len(registry.members), [*registry.keys.values()]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_containers_that_came_in_are_written_to(compiled, kept):
+    def outcome(call):
+        registry, node = Registry(), Node(1)
+        found = [(call(registry, node, kept), registry.contents()) for _ in range(2)]
+        registry.owned.clear()
+        node = None
+        return found, registry.contents()
+
+    fast = compiled(fill, fullgraph=True)
+    for _ in range(2):
+        assert outcome(fast) == outcome(fill)
+
+
+def test_iterated_containers_are_captured(compiled):
+    fast = compiled(in_turn, fullgraph=True)
+    assert fast() == in_turn() == fast()
 
 
 def test_of_tensors(compiled):
@@ -255,10 +390,19 @@ def test_of_tensors(compiled):
     def of_result(x):
         return weakref.ref(x * 2)() is None
 
+    def of_new(x):
+        y = x * 2
+        reference = weakref.ref(y)
+        return reference() + 1, reference, y
+
     fast = compiled(of_argument, fullgraph=True)
     for x in (torch.ones(2), torch.zeros(2)):
         same, doubled, reference = fast(x)
         assert same and torch.equal(doubled, x * 2) and reference is weakref.ref(x)
+    fast = compiled(of_new, fullgraph=True)
+    for _ in range(2):
+        more, reference, y = fast(torch.ones(2))
+        assert torch.equal(more, torch.full((2,), 3.0)) and reference() is y
     for program, make in ((of_attribute, Cache), (of_result, lambda: torch.ones(2))):
         fast = compiled(program)
         for _ in range(3):

@@ -143,3 +143,17 @@ def index_of(a, b):
 
 def call(obj, /, *args, **kwargs):
     return obj(*args, **kwargs)
+
+
+def dispatch(registry, cls):
+    """functools.singledispatch: what is registered for a class, or for the best of its bases."""
+    if cls in registry:
+        return registry[cls]
+    return registry[_dispatched(cls, *registry)]
+
+
+def _dispatched(cls, *classes):
+    return functools._find_impl(cls, {known: known for known in classes})
+
+
+_dispatched._dynamo_marked_constant = True  # called while capturing: it computes from classes alone
