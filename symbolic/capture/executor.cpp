@@ -185,7 +185,7 @@ void Executor::changing(const ValuePtr& value, bool is_live) {
 }
 
 void Executor::State::note_let_go(PyObject* object) {
-  if (!object) return;
+  if (!object || PyWeakref_Check(object)) return;
   if (Py_TYPE(object)->tp_weaklistoffset != 0) let_go.insert(object);
   if (tensor_kind(object) == TensorKind::kNone && PyObject_GC_IsTracked(object)) let_go_of_holder = true;
 }

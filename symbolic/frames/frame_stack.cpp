@@ -82,13 +82,20 @@ bool caller_holds(Executor& ex, const SymbolicFrame& frame, const PyRef& object)
   return false;
 }
 
+bool is_argument(Executor& ex, const PyObject* object) {
+  const Roots& roots = ex.state().request.roots;
+  return std::find(roots.arguments, roots.arguments + roots.num_arguments, object) !=
+         roots.arguments + roots.num_arguments;
+}
+
 // What a local held may die with it; where that runs code, it happens in Python.
 void let_go(Executor& ex, SymbolicFrame& frame, int slot) {
   const PyRef object = live_local(ex, frame, slot);
   if (!object || held_twice(frame, slot) || (frame.is_resumed && caller_holds(ex, frame, object))) return;
   const SourcePtr& source = frame.pending[slot] ? frame.pending[slot] : frame.locals[slot]->source;
-  // What was read from somewhere is held there.
-  const bool is_held = source && !may_be_held_by_nothing(source) && !runs_other_code_when_it_dies(object.get());
+  // What was read from somewhere is held there, unless it was passed as well.
+  const bool is_held = source && !may_be_held_by_nothing(source) && !is_argument(ex, object.get()) &&
+                       !runs_other_code_when_it_dies(object.get());
   if (!is_held) let_go(ex, object.get());
   if (source && source->kind == SourceKind::kArgument) ex.state().note_let_go(object.get());
 }

@@ -69,10 +69,6 @@ def keys():
     return KEYS[ROOT], KEYS.get(OTHER, 7), LEAF in KEYS, OTHER in KEYS, len(KEYS), sorted(KEYS.values())
 
 
-def in_turn():
-    return sorted((node.value, number) for node, number in KEYS.items()), sorted(node.value for node in SET)
-
-
 def values():
     return VALUES["root"].value, VALUES.get("leaf"), "root" in VALUES, [*(node.value for node in VALUES.values())]
 
@@ -366,8 +362,17 @@ def test_containers_that_came_in_are_written_to(compiled, kept):
 
 
 def test_iterated_containers_are_captured(compiled):
-    fast = compiled(in_turn, fullgraph=True)
-    assert fast() == in_turn() == fast()
+    nodes = [Node(1), Node(2)]
+    keys, members = weakref.WeakKeyDictionary(zip(nodes, "ab")), weakref.WeakSet(nodes)
+
+    def program():
+        found = [(node.value, text) for node, text in keys.items()]
+        for node in members:
+            found.append(node.value)
+        return sorted(map(str, found))
+
+    fast = compiled(program, fullgraph=True)
+    assert fast() == program() == fast()
 
 
 def test_of_tensors(compiled):
