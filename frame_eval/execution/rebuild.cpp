@@ -252,8 +252,8 @@ bool Rebuild::apply(const Effect& effect, PyObject* target, PyObject* key, PyObj
     case EffectKind::kSetAttribute:
     case EffectKind::kDeleteAttribute:
       // object.__setattr__: a class's own __setattr__ was executed symbolically already.
-      return PyObject_GenericSetAttr(target, key,
-                                     effect.kind == EffectKind::kSetAttribute ? value : nullptr) == 0;
+      return (PyType_Check(target) ? PyType_Type.tp_setattro : PyObject_GenericSetAttr)(
+                 target, key, effect.kind == EffectKind::kSetAttribute ? value : nullptr) == 0;
     case EffectKind::kSetItem:
     case EffectKind::kSetGlobal: return delete_or_set_item(target, key, value) == 0;
     case EffectKind::kDeleteItem:

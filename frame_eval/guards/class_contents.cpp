@@ -2,6 +2,7 @@
 #include "frame_eval/guards/class_contents.h"
 
 #include "absl/container/flat_hash_set.h"
+#include "symbolic/interop/written_names.h"
 
 namespace cdynamo::frame_eval {
 
@@ -54,12 +55,19 @@ bool have(const std::vector<ConstantRef>& known, const std::vector<PyRef>& parts
   return true;
 }
 
+bool has_written_names(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i)
+    if (symbolic::has_written_names(base_at(type, i))) return true;
+  return false;
+}
+
 }  // namespace
 
 void ClassContents::note_change(PyTypeObject* type) { changed_classes().insert(type); }
 
 std::shared_ptr<const ClassContents> ClassContents::of(PyTypeObject* type) {
-  if (!type->tp_mro || !changed_classes().contains(type)) return nullptr;
+  if (!type->tp_mro) return nullptr;
+  if (!changed_classes().contains(type) && !has_written_names(type)) return nullptr;
   return std::shared_ptr<const ClassContents>(new ClassContents(type));
 }
 
@@ -76,7 +84,9 @@ ClassContents::ClassContents(PyTypeObject* type) {
     Py_ssize_t position = 0;
     PyObject *name, *value;
     while (PyDict_Next(dict, &position, &name, &value)) {
-      Item& item = made.items.emplace_back(Item{PyRef::borrow(name), value, Py_TYPE(value), {}});
+      Item& item = made.items.emplace_back(
+          Item{PyRef::borrow(name), value, Py_TYPE(value), symbolic::is_written_name(base, name), {}});
+      if (item.is_written) continue;
       for (const PyRef& part : parts_of(value)) item.parts.push_back(ConstantRef::weakly(part.get()));
     }
   }
@@ -91,7 +101,12 @@ bool ClassContents::is_same(const Base& base, PyTypeObject* type) {
   Py_ssize_t position = 0;
   PyObject *name, *value;
   while (PyDict_Next(dict, &position, &name, &value)) {
-    if (item->name.get() != name || item->value != value || item->kind != Py_TYPE(value)) return false;
+    if (item->name.get() != name) return false;
+    if (item->is_written) {
+      ++item;
+      continue;
+    }
+    if (item->value != value || item->kind != Py_TYPE(value)) return false;
     const bool is_itself = item->parts.size() == 1 && item->parts[0].get() == value;
     if (!is_itself && !have(item->parts, parts_of(value))) return false;
     ++item;

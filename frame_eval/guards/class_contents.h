@@ -26,6 +26,8 @@ class ClassContents {
     symbolic::PyRef name;
     const void* value;  // addresses, not references
     const PyTypeObject* kind;
+    bool
+        is_written;  // by captured code: what stands there has a guard of its own (symbolic/interop/written_names.h)
     std::vector<symbolic::ConstantRef> parts;  // that it is the same one, and not another at its address
   };
   struct Base {

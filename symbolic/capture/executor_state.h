@@ -72,6 +72,9 @@ struct Executor::State {
   absl::flat_hash_map<std::pair<PyObject*, PyObject*>, ValuePtr> globals;
   std::vector<std::pair<PyObject*, PyObject*>> globals_order;
 
+  // Attributes of classes that were there before, as the program has assigned them (values/class_writes.h).
+  std::unordered_map<PyTypeObject*, std::vector<std::pair<PyRef, ValuePtr>>> class_attributes;
+
   std::vector<Executor::IsolatedRegion> isolated_regions;  // outermost first
   std::shared_ptr<FollowedBranches> branches;              // null: what depends on data is not followed
 

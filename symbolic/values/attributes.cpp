@@ -4,6 +4,7 @@
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/class_writes.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/sequence.h"
@@ -375,6 +376,9 @@ ValuePtr SuperValue::get_attribute(Executor& ex, PyObject* name) {
   while (i < count && PyTuple_GET_ITEM(mro, i) != reinterpret_cast<PyObject*>(start_)) ++i;
   for (++i; i < count; ++i) {
     PyObject* found = own_type_entry(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), name);
+    if (ValuePtr written =
+            written_in_class(ex, reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), name))
+      return written;
     if (found) return bind_descriptor(ex, found, is_class ? nullptr : self_, object_type);
   }
   raise_error(ex, PyExc_AttributeError,

@@ -9,6 +9,7 @@
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/class_writes.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
@@ -98,6 +99,7 @@ ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
   if (meta_attribute && is_data_descriptor(meta_attribute) && type() != &PyType_Type &&
       Py_TYPE(meta_attribute)->tp_descr_get && !Py_IS_TYPE(meta_attribute, &PyGetSetDescr_Type))
     return bind_descriptor(ex, meta_attribute, shared_from_this(), type());
+  if (ValuePtr written = written_attribute(ex, object(), name)) return written;
   if (PyObject* found = _PyType_Lookup(object(), name)) {
     if (is_enum_class(object()) && Py_TYPE(found) == object()) return constant_value(ex, found);
     return bind_descriptor(ex, found, nullptr, object());
@@ -141,7 +143,8 @@ void ClassValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& val
                 absl::StrCat(PyUnicode_AsUTF8(name), " of ", describe(), ", whose __dict__ is looked at"));
   const bool is_types_own = type()->tp_setattro == PyType_Type.tp_setattro;
   if (!is_types_own) return SymbolicValue::set_attribute(ex, name, value);
-  set_class_attribute(ex, object_.get(), name, value);
+  if (is_stand_in_ || !write_class_attribute(ex, shared_from_this(), name, value))
+    set_class_attribute(ex, object_.get(), name, value);
 }
 
 ValuePtr ClassValue::call_special(Executor& ex, const char* name, std::vector<ValuePtr> arguments) {
@@ -254,6 +257,8 @@ RecipePtr ClassValue::recipe(Executor&) {
   return recipe_;
 }
 
+void ClassValue::emit_effects(Executor& ex) { emit_class_writes(ex, *this); }
+
 RecipePtr class_recipe(Executor& ex, PyTypeObject* type) {
   const auto& known = ex.state().by_object;
   const auto made = known.find(as_object(type));
@@ -337,7 +342,8 @@ ValuePtr construct_builtin(Executor& ex, PyTypeObject* base, PyTypeObject* type,
     storage = new_set(ex, first() ? items_of(ex, first()) : std::vector<ValuePtr>(), &PyFrozenSet_Type);
   } else if (base == &_PyWeakref_RefType) {
     storage = make_weak_reference(ex, args);
-    if (type != base && !made_reference_in(storage)) storage = nullptr;  // an object's own is no part of another
+    if (type != base && !made_reference_in(storage))
+      storage = nullptr;  // an object's own is no part of another
     if (!storage) break_graph("CD0216", std::string("class ") + type->tp_name);
   } else if (base == &PyTuple_Type) {
     storage = new_tuple(first() ? items_of(ex, first()) : std::vector<ValuePtr>());
@@ -394,7 +400,8 @@ bool check_subtype(Executor& ex, PyTypeObject* type, PyObject* cls) {
 
 // object_isinstance (Objects/abstract.c)
 bool is_instance(Executor& ex, const ValuePtr& value, const ValuePtr& classes) {
-  if (const ValuePtr shown = without_proxy(ex, value); shown != value && is_instance(ex, shown, classes)) return true;
+  if (const ValuePtr shown = without_proxy(ex, value); shown != value && is_instance(ex, shown, classes))
+    return true;
   return any_class(ex, classes, "isinstance", [&](PyObject* cls) {
     if (as_object(value->type()) == cls) return true;
     PyObject* own = PyType_IsSubtype(Py_TYPE(cls), abc_meta())

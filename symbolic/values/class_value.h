@@ -37,6 +37,7 @@ class ClassValue final : public SymbolicValue {
   }
   PyRef hash_key(Executor&) override { return object_; }
   RecipePtr recipe(Executor& ex) override;
+  void emit_effects(Executor& ex) override;
   void forget() override { shown_ = nullptr; }
   bool is_shown() const { return shown_ != nullptr; }
   bool is_stand_in() const { return is_stand_in_; }

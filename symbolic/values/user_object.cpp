@@ -8,6 +8,7 @@
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/class_writes.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dataclass_key.h"
 #include "symbolic/values/deque.h"
@@ -221,6 +222,7 @@ ValuePtr UserObjectValue::generic_attribute(Executor& ex, PyObject* name) {
     return bind_descriptor(ex, descriptor.get(), shared_from_this(), type());
   if (DictValue* dict = instance_dict(ex))
     if (ValuePtr value = dict->lookup_string(ex, name)) return value;
+  if (ValuePtr written = written_attribute(ex, type(), name)) return written;
   return descriptor ? bind_descriptor(ex, descriptor.get(), shared_from_this(), type()) : nullptr;
 }
 
