@@ -61,6 +61,14 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
   for (const TensorLeaf& tensor : tensors_)
     if (tensor.view < static_cast<int>(num_inputs_) && written.contains(capture.inputs[tensor.view].value))
       written_inputs_.push_back(tensor.view);
+  // Those of which the program has told copies apart are compared as well.
+  for (const symbolic::Guard& guard : capture.guards) {
+    if (guard.kind != GuardKind::kDistinctTensors) continue;
+    for (int i = 0; i < static_cast<int>(num_inputs_); ++i)
+      if (symbolic::same_source(*capture.inputs[i].source, *guard.source) &&
+          std::ranges::find(written_inputs_, i) == written_inputs_.end())
+        written_inputs_.push_back(i);
+  }
 }
 
 GuardTree::~GuardTree() = default;

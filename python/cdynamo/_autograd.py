@@ -35,6 +35,30 @@ def once_differentiable(gradients: tuple[torch.Tensor | None, ...]) -> tuple[tor
     return tuple(next(results) if g is not None and g.requires_grad else g for g in gradients)
 
 
+def inference_tensor(result: torch.Tensor) -> torch.Tensor:
+    """The tensor as it is made under inference_mode, on the same memory."""
+    with torch.inference_mode():
+        made = torch.empty(0, dtype=result.dtype, device=result.device)
+        return made.set_(result.untyped_storage(), result.storage_offset(), result.size(), result.stride())
+
+
+class HistoryOfLeaves(torch.autograd.Function):
+    """The history of a tensor that was computed of leaves which nobody can reach any more."""
+
+    @staticmethod
+    def forward(ctx: Any, leaf: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[None, None]:
+        return None, None
+
+
+def history_of_leaves(result: torch.Tensor) -> torch.Tensor:
+    with torch.enable_grad():
+        return HistoryOfLeaves.apply(result.new_empty(0).requires_grad_(), result)
+
+
 def make_node_class(forward: Callable[..., Any], attach_apply: Callable[[type], None]) -> Any:
     """The bound ``apply`` of a new node class.
 

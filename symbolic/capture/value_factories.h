@@ -49,6 +49,8 @@ ValuePtr wrap_torch_object(Executor& ex, PyObject* object, const SourcePtr& sour
 ValuePtr number_when_run(Executor& ex, PyObject* function, const std::vector<ValuePtr>& operands);
 // A callable, class or context manager that has a rule (torch.*, Tensor methods): it is not inlined. Null: no rule.
 ValuePtr wrap_torch_callable(Executor& ex, PyObject* object, const SourcePtr& source);
+// The rule of a method of C of an object of torch's that is no tensor (torch.device.__enter__). Null: no rule.
+ValuePtr torch_method_rule(Executor& ex, PyObject* self, PyObject* descriptor);
 
 // ---- symbolic/numpy: as above
 

@@ -220,8 +220,21 @@ ValuePtr is_enabled_for(Executor& ex, const CallArgs& args) {
   return bound[0]->get_attribute(ex, interned("_cache"))->get_item(ex, bound[1]);
 }
 
+// logging.getLogger(name): asked while capturing, which makes the logger if there is none yet, as the program would.
+ValuePtr get_logger(Executor& ex, const CallArgs& args) {
+  const ValuePtr name = bind_arguments(ex, "getLogger", args, {"name?"})[0];
+  const PyRef text = name && !is_none(name) ? string_argument(ex, name) : PyRef();
+  const PyRef logger = checked_user(
+      ex, PyObject_CallOneArg(library_object("logging", "getLogger"), text ? text.get() : Py_None));
+  PyObject* root = library_object("logging", "root");
+  if (logger.get() == root) return ex.wrap(root, constant_source(root));
+  PyObject* loggers = library_object("logging", "Logger.manager.loggerDict");
+  return ex.wrap(loggers, constant_source(loggers))->get_item(ex, name);
+}
+
 constexpr BuiltinRow kFunctions[] = {
     {"builtins", "print", print},
+    {"logging", "getLogger", get_logger},
     {"logging", "Logger._log", log_record},
     {"logging", "Logger.isEnabledFor", is_enabled_for},
 };

@@ -39,12 +39,13 @@ RecipePtr ArrayValue::recipe(Executor& ex) {
   if (source) return recipe_ = source_recipe(source);
   refuse_one_example(tensor_capture(ex), value_);
   // Values that stand for one object are one output.
+  graph::Value* content = output(ex);
   std::vector<graph::Value*>& outputs = ex.graph().outputs;
-  auto found = std::find(outputs.begin(), outputs.end(), value_);
-  recipe_ = make_recipe(output_kind(), reinterpret_cast<PyObject*>(type()));
-  recipe_->index = static_cast<int>(found - outputs.begin());
-  if (found == outputs.end()) outputs.push_back(value_);
-  return recipe_;
+  auto found = std::find(outputs.begin(), outputs.end(), content);
+  RecipePtr made = make_recipe(output_kind(), reinterpret_cast<PyObject*>(type()));
+  made->index = static_cast<int>(found - outputs.begin());
+  if (found == outputs.end()) outputs.push_back(content);
+  return recipe_ = made_of_output(ex, std::move(made));
 }
 
 std::string BoundMethod::describe() const {
@@ -336,11 +337,13 @@ void note_write(Executor& ex, const graph::Value* value) {
         !(sizes[d] == Sym(int64_t{0}) || sizes[d] == Sym(int64_t{1})))
       break_graph("CD0410", "");
   refuse_write_outside_region(ex, value);
+  if (!capture.inference_mode && is_inference_value(capture, value))
+    break_graph("CD0411", "an inference tensor");
   auto found = capture.storage_of.find(value);
   if (found == capture.storage_of.end()) return;
   ArrayInput& input = *capture.inputs[found->second];
   if (!input.info.writeable) break_graph("CD0411", "a read-only array");
-  if (input.info.inference && !(capture.state.flags & TorchState::kInferenceMode))
+  if (input.info.inference && !(capture.state.flags & TorchState::kInferenceMode) && !capture.inference_mode)
     break_graph("CD0411", "an inference tensor");
   if (capture.grad_mode && input.info.requires_grad && capture.has_state && !capture.cut.count(value))
     break_graph("CD0416", "an input");

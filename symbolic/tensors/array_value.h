@@ -3,7 +3,10 @@
 #pragma once
 
 #include <array>
+#include <climits>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -37,6 +40,9 @@ class ArrayValue : public SymbolicValue {
 
  protected:
   virtual RecipeKind output_kind() const { return RecipeKind::kTensor; }
+  // The output of the graph that is the array's content, and what makes the object of it that the program has.
+  virtual graph::Value* output(Executor&) { return value_; }
+  virtual RecipePtr made_of_output(Executor&, RecipePtr output) { return output; }
   RecipePtr recipe_;
 
  private:
@@ -94,6 +100,21 @@ struct TensorCapture {
   TorchState state;        // torch's, when capture began to use it
   bool grad_mode = false;  // as the program has set it since
   std::shared_ptr<SymbolicValue> grad_mode_effect;
+  // torch.inference_mode, as the program has set it since, and the ids of the values that were made while it was on.
+  bool inference_mode = false;
+  std::vector<std::pair<int, int>> inference_values;  // from, up to
+  std::shared_ptr<SymbolicValue> inference_effect;
+  // What the program has set since for functions that make tensors (symbolic/torch/factory_defaults.h).
+  struct FactoryDefaults {
+    std::vector<ValuePtr> entered;      // torch.device as a context, outermost first
+    ValuePtr device;                    // torch.set_default_device; null: not set
+    std::optional<graph::DType> dtype;  // torch.set_default_dtype, where it is another than before
+    std::shared_ptr<SymbolicValue> effect;
+  } factory_defaults;
+  // Tensors that captured code has made and that require grad, and the same content without (symbolic/torch/made_leaves.h).
+  absl::flat_hash_map<const graph::Value*, graph::Value*> made_leaves;
+  absl::flat_hash_set<const graph::Value*> written_leaves;  // of these
+  std::vector<graph::Value*> outputs_of_leaves;             // that require grad for these alone
   AutocastState autocast, autocast_before;
   std::shared_ptr<SymbolicValue> autocast_effect;
   AttentionBackends attention_backends;
@@ -137,6 +158,8 @@ void refuse_one_example(const TensorCapture& capture, const graph::Value* value)
 const graph::Value* base_of(const TensorCapture& capture, const graph::Value* value);
 // A view that was made under no_grad, of what requires grad: for PyTorch it is a leaf of its own.
 bool is_another_leaf(const TensorCapture& capture, const graph::Value* value);
+// A tensor that was made under torch.inference_mode(), or a view of one.
+bool is_inference_value(const TensorCapture& capture, const graph::Value* value);
 // Same, once torch is known to be used: reads its state, and leaves the frame to Python where a mode is in
 // the way.
 TensorCapture& torch_capture(Executor& ex);

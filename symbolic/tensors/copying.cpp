@@ -18,6 +18,16 @@ bool has_attributes(const ArrayValue& array) {
   return dict && *dict && PyDict_GET_SIZE(*dict) > 0;
 }
 
+// Two that came in share no memory, in this call and, by a guard, in all others.
+bool are_apart(Executor& ex, const graph::Value* one, const graph::Value* other) {
+  const TensorCapture& capture = tensor_capture(ex);
+  const ArrayInput& a = *capture.inputs[capture.storage_of.at(one)];
+  const ArrayInput& b = *capture.inputs[capture.storage_of.at(other)];
+  if (a.info.begin < b.info.end && b.info.begin < a.info.end) return false;
+  ex.guard({.kind = GuardKind::kDistinctTensors, .source = a.array->source});
+  return true;
+}
+
 // Tensor.__deepcopy__ keeps the strides, whatever they are, and what shares a storage shares its copy.
 ValuePtr deep_copy_of_tensor(Executor& ex, const ValuePtr& value, std::vector<ValuePtr>& others) {
   if (!graph::is_non_overlapping_and_dense(*ex.graph().sym, dynamic_cast<ArrayValue&>(*value).array_type()))
@@ -29,9 +39,10 @@ ValuePtr deep_copy_of_tensor(Executor& ex, const ValuePtr& value, std::vector<Va
   const auto base = [&](const ValuePtr& tensor) {
     return base_of(capture, dynamic_cast<ArrayValue&>(*tensor).value());
   };
-  // Whether two that came in share memory may differ from call to call.
-  for (const ValuePtr& other : others)
-    if (base(other) == base(value) || (came_in(other) && came_in(value))) return nullptr;
+  for (const ValuePtr& other : others) {
+    if (base(other) == base(value)) return nullptr;
+    if (came_in(other) && came_in(value) && !are_apart(ex, base(other), base(value))) return nullptr;
+  }
   others.push_back(value);
   return call_method(ex, call_method(ex, value, "detach"), "clone");
 }

@@ -89,6 +89,11 @@ bool any_requires_grad(TensorCapture& capture, std::vector<Arg> args) {
     any |= value->requires_grad;
     if (value->requires_grad && capture.grad_mode) refuse_other_history(capture, value);
   });
+  // Eager refuses to keep one for a backward.
+  if (any && capture.grad_mode && !capture.inference_values.empty())
+    for_each_value(args, [&](const graph::Value* value) {
+      if (is_inference_value(capture, value)) break_graph("CD0422", "made under inference_mode");
+    });
   return any;
 }
 
@@ -101,6 +106,10 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
   if (past_gradient) {
     if (any && capture.grad_mode) break_graph("CD0416", "a detached view");
     if (!base->requires_grad) return;
+    if (capture.made_leaves.contains(base)) {
+      capture.written_leaves.insert(base);
+      return;
+    }
     if (!is_input) break_graph("CD0416", "what has a gradient, past it");
     capture.updated_leaves.insert(base);
     return;
@@ -175,6 +184,14 @@ const graph::Value* base_of(const TensorCapture& capture, const graph::Value* va
   return found == capture.base_of.end() ? value : found->second;
 }
 
+bool is_inference_value(const TensorCapture& capture, const graph::Value* value) {
+  if (capture.inference_values.empty() || capture.storage_of.contains(value)) return false;
+  const graph::Value* base = base_of(capture, value);
+  return base->node && std::ranges::any_of(capture.inference_values, [&](const auto& range) {
+           return range.first <= base->id && base->id < range.second;
+         });
+}
+
 bool is_another_leaf(const TensorCapture& capture, const graph::Value* value) {
   return value->requires_grad && capture.cut.count(value) && graph::view_history(value).no_grad;
 }
@@ -203,12 +220,31 @@ static void refuse_many_dims(Executor& ex, const OpDef& op, const std::vector<gr
               std::string(op.name) + ": a result of more than " + std::to_string(kMaxRank) + " dims");
 }
 
+// A float of ints has the dtype that was the default when capture began: the graph knows one alone. Functions that make tensors
+// are given theirs.
+static void refuse_other_default_dtype(const TensorCapture& capture, const OpDef& op, std::vector<Arg> args,
+                                       const std::vector<graph::Value*>& results) {
+  static constexpr std::string_view kSayTheirs[] = {"to",       "float",   "double", "half",
+                                                    "bfloat16", "type_as", "data"};
+  if (!capture.factory_defaults.dtype || std::ranges::find(kSayTheirs, op.name) != std::end(kSayTheirs))
+    return;
+  bool any_tensor = false, any_float = false;
+  for_each_value(args, [&](const graph::Value* value) {
+    any_tensor = true;
+    any_float |= runtime::is_float(value->type.dtype);
+  });
+  if (!any_tensor || any_float) return;
+  for (const graph::Value* result : results)
+    if (runtime::is_float(result->type.dtype))
+      break_graph("CD0413", "torch.set_default_dtype, and " + std::string(op.name) + " of no floats");
+}
+
 std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall call, bool in_place) {
   TensorCapture& capture = tensor_capture(ex);
   refuse_operands_of_one_example(capture, call.args);
   std::vector<Arg> differentiated = call.args;
   if (is_like_another(op)) differentiated.resize(1);
-  const bool any_gradient = capture.has_state && any_requires_grad(capture, std::move(differentiated));
+  const bool any_gradient = capture.has_state && any_requires_grad(capture, differentiated);
   if (in_place) {
     note_write(ex, std::get<graph::Value*>(call.args.at(0)));
     refuse_write_to_saved(ex, std::get<graph::Value*>(call.args.at(0)));
@@ -232,6 +268,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
     break_graph("CD0406", std::string(op.name) + ": " + error.text);
   }
   refuse_many_dims(ex, op, results, before);
+  refuse_other_default_dtype(capture, op, differentiated, results);
   if (ex.graph().nodes.size() > before && !results.empty() && results[0]->node)
     note_results(ex, *results[0]->node, any_gradient);
   return results;

@@ -10,7 +10,9 @@
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/complex_tensor.h"
+#include "symbolic/torch/factory_defaults.h"
 #include "symbolic/torch/library_call.h"
+#include "symbolic/torch/made_leaves.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/value_tools.h"
 
@@ -84,6 +86,9 @@ const Maps* maps() {
   made->add_special(torch_factory_functions());
   made->add_special(torch_mode_functions());
   made->add_special(torch_autocast_functions());
+  made->add_special(inference_mode_functions());
+  made->add_special(factory_default_functions());
+  made->add_special(made_leaf_functions());
   made->add_special(attention_backend_functions());
   for (const PolyfillRow& row : torch_polyfills()) made->add_polyfill(row);
   made->special.try_emplace(python_side(PythonSide::kNotCaptured), break_in_polyfill);
@@ -157,8 +162,11 @@ ValuePtr TorchCallable::get_attribute(Executor& ex, PyObject* name) {
   return ex.wrap(value.get(), constant_source(value.get()));
 }
 
-ValuePtr TorchCallable::call(Executor& ex, const CallArgs& args) {
-  torch_capture(ex);
+ValuePtr TorchCallable::call(Executor& ex, const CallArgs& given) {
+  TensorCapture& capture = torch_capture(ex);
+  if (const std::optional<CallArgs> rest = without_requires_grad(ex, object_.get(), given))
+    return made_leaf(ex, call(ex, *rest));
+  const CallArgs args = with_factory_defaults(ex, capture, object_.get(), given);
   if (!op_.op) {
     const std::string name = function_name(object_.get());
     if (ValuePtr result = special_ ? try_complex_rule(ex, name, args)

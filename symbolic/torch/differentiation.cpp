@@ -76,7 +76,8 @@ std::vector<ValuePtr> one_or_many(Executor& ex, const ValuePtr& value) {
 
 Value* differentiable_tensor(Executor& ex, const ValuePtr& value) {
   auto* tensor = dynamic_cast<TensorValue*>(value.get());
-  if (!tensor || !tensor->requires_grad() || is_another_leaf(tensor_capture(ex), tensor->value()))
+  if (!tensor || !tensor->requires_grad() || is_another_leaf(tensor_capture(ex), tensor->value()) ||
+      tensor_capture(ex).written_leaves.contains(tensor->value()))
     leave_to_engine();
   return tensor->value();
 }

@@ -46,6 +46,10 @@ bool is_parameter(const TensorValue& self) {
 LeafGradient& gradient_state(Executor& ex, TensorValue& self) {
   auto [found, is_new] = tensor_capture(ex).leaf_gradients.try_emplace(self.value());
   if (is_new) {
+    if (tensor_capture(ex).made_leaves.contains(self.value())) {
+      found->second = std::make_shared<LeafGradient>(self_of(self), ex.none());
+      return static_cast<LeafGradient&>(*found->second);
+    }
     PyObject* object = input_object(ex, self);
     // Of an input that is no parameter it is not known to be a leaf in every call.
     if (!object || (self.requires_grad() && !is_parameter(self))) break_graph("CD0408", "grad");
@@ -78,6 +82,13 @@ std::vector<std::shared_ptr<TensorValue>> leaves_of(Executor& ex, const Value* l
     auto leaf = std::dynamic_pointer_cast<TensorValue>(input->array);
     if (!leaf || !is_parameter(*leaf)) break_graph("CD0400", "backward() to what is no parameter");
     require_no_hooks(ex, *leaf);
+    leaves.push_back(std::move(leaf));
+  }
+  for (const auto& [value, content] : tensor_capture(ex).made_leaves) {
+    if (!depends_on(ex, loss, value)) continue;
+    auto leaf = std::dynamic_pointer_cast<TensorValue>(tensor_capture(ex).objects.at(value));
+    if (!leaf || tensor_capture(ex).written_leaves.contains(value) || ex.state().hooked.count(value))
+      break_graph("CD0400", "backward() to a tensor that was written to");
     leaves.push_back(std::move(leaf));
   }
   return leaves;

@@ -41,11 +41,6 @@ ValuePtr set_grad_enabled(Executor& ex, PyObject* callable, const CallArgs& args
   });
 }
 
-ValuePtr is_inference_mode(Executor& ex, PyObject*, const CallArgs&) {
-  return ex.constant(
-      PyRef::borrow(torch_capture(ex).state.flags & TorchState::kInferenceMode ? Py_True : Py_False));
-}
-
 ValuePtr change_of_mode(Executor&, PyObject* callable, const CallArgs&) {
   PyRef name = PyRef::steal(PyObject_Str(callable));
   PyErr_Clear();
@@ -53,15 +48,8 @@ ValuePtr change_of_mode(Executor&, PyObject* callable, const CallArgs&) {
 }
 
 constexpr SpecialRow kRows[] = {
-    {"torch.is_grad_enabled", is_grad_enabled},
-    {"torch._C.is_grad_enabled", is_grad_enabled},
-    {"torch._C._set_grad_enabled", set_grad_enabled},
-    {"torch.is_inference_mode_enabled", is_inference_mode},
-    {"torch._C._InferenceMode", change_of_mode},
-    {"torch.inference_mode", change_of_mode},
-    {"torch.set_default_dtype", change_of_mode},
-    {"torch.set_default_device", change_of_mode},
-    {"torch.use_deterministic_algorithms", change_of_mode},
+    {"torch.is_grad_enabled", is_grad_enabled},       {"torch._C.is_grad_enabled", is_grad_enabled},
+    {"torch._C._set_grad_enabled", set_grad_enabled}, {"torch.use_deterministic_algorithms", change_of_mode},
     {"torch.set_num_threads", change_of_mode},
 };
 

@@ -29,6 +29,10 @@ class TensorValue final : public ArrayValue {
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
   std::optional<std::vector<ValuePtr>> unpack(Executor& ex) override;
 
+ protected:
+  graph::Value* output(Executor& ex) override;
+  RecipePtr made_of_output(Executor& ex, RecipePtr output) override;
+
  private:
   ValuePtr instance_attribute(Executor& ex, PyObject* name);
   PyTypeObject* type_;

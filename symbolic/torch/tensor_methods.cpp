@@ -6,6 +6,7 @@
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/leaf_gradients.h"
+#include "symbolic/torch/made_leaves.h"
 #include "symbolic/torch/size.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/torch/tensor_hooks.h"
@@ -103,6 +104,7 @@ constexpr PropertyRow kProperties[] = {
      [](Executor& ex, TensorValue& self) -> ValuePtr {
        if (!self.requires_grad()) return boolean(ex, true);
        if (is_another_leaf(tensor_capture(ex), self.value())) break_graph("CD0422", "made under no_grad");
+       if (tensor_capture(ex).made_leaves.contains(self.value())) return boolean(ex, true);
        if (self.source &&
            self.type() != reinterpret_cast<PyTypeObject*>(library_object("torch.nn", "Parameter")))
          break_graph("CD0408", "is_leaf");
@@ -111,7 +113,8 @@ constexpr PropertyRow kProperties[] = {
     {"grad", leaf_gradient},
     {"grad_fn",
      [](Executor& ex, TensorValue& self) -> ValuePtr {
-       if (self.requires_grad()) break_graph("CD0408", "grad_fn");
+       const bool is_made_leaf = tensor_capture(ex).made_leaves.contains(self.value());
+       if (self.requires_grad() && !is_made_leaf) break_graph("CD0408", "grad_fn");
        return ex.none();
      }},
     {"is_cpu",
@@ -220,8 +223,13 @@ ValuePtr is_pinned_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
   add_guard(ex, GuardKind::kEquals, module_global_source(module, interned("_initialized")), initialized);
   return boolean(ex, false);
 }
-ValuePtr is_inference_method(Executor&, const ValuePtr&, const CallArgs&) {
-  break_graph("CD0408", "is_inference");
+ValuePtr is_inference_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  const TensorCapture& capture = tensor_capture(ex);
+  if (capture.state.flags & TorchState::kInferenceMode) break_graph("CD0408", "is_inference");
+  const auto storage = capture.storage_of.find(tensor(self).value());
+  if (storage != capture.storage_of.end())
+    return boolean(ex, capture.inputs[storage->second]->info.inference);
+  return boolean(ex, is_inference_value(capture, tensor(self).value()));
 }
 ValuePtr same_size_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   auto* other = args.positional.size() == 1 ? dynamic_cast<ArrayValue*>(args.positional[0].get()) : nullptr;
@@ -250,14 +258,13 @@ constexpr const char* kBool = "bool()";
 constexpr const char* kIndex = "use as an index";
 constexpr const char* kFormat = "formatting";
 
-// requires_grad_(...), where the tensor is so already.
 ValuePtr requires_grad_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   const ValuePtr wanted = bind_arguments(ex, "requires_grad_", args, {"requires_grad?"})[0];
   PyObject* object = wanted ? constant_object(wanted) : Py_True;
   if (is_another_leaf(tensor_capture(ex), tensor(self).value())) break_graph("CD0422", "made under no_grad");
-  if (object != (tensor(self).requires_grad() ? Py_True : Py_False))
-    break_graph("CD0400", "requires_grad_()");
-  return self;
+  if (object == (tensor(self).requires_grad() ? Py_True : Py_False)) return self;
+  if (object != Py_True) break_graph("CD0400", "requires_grad_()");
+  return made_leaf(ex, self);
 }
 
 // x.type() is a str; x.type(torch.float16) is a conversion.

@@ -115,11 +115,6 @@ ValuePtr make_size_from(Executor& ex, PyObject*, const CallArgs& args) {
   return make_size(ex, sizes);
 }
 
-// torch.result_type and promote_types of dtypes are pure; of tensors the operands are asked.
-ValuePtr tensor_class_call(Executor&, PyObject*, const CallArgs&) {
-  break_graph("CD0415", "the constructor of a tensor class");
-}
-
 ValuePtr random_call(Executor&, PyObject* callable, const CallArgs&) {
   PyRef name = PyRef::steal(PyObject_GetAttrString(callable, "__name__"));
   PyErr_Clear();
@@ -161,7 +156,6 @@ constexpr SpecialRow kRows[] = {
     {"torch.finfo", ask},
     {"torch.iinfo", ask},
     {"torch.device", ask},
-    {"torch.get_default_dtype", ask},
     {"torch._C._get_default_device", ask},
     {"torch.cuda.is_available", ask},
     {"torch.cuda.is_bf16_supported", ask},
@@ -193,7 +187,6 @@ constexpr SpecialRow kRows[] = {
     {"torch._C._are_functorch_transforms_active", always_false},
     {"torch._C._functorch.peek_interpreter_stack", always_none},
     {"torch.overrides.is_tensor_like", is_tensor},
-    {"torch.nn.Parameter", tensor_class_call},
     {"torch.randperm", random_call},
     {"torch.poisson", random_call},
     {"torch.manual_seed", random_call},

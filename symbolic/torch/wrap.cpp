@@ -85,4 +85,10 @@ ValuePtr wrap_torch_callable(Executor& ex, PyObject* object, const SourcePtr& so
   return std::make_shared<TorchCallable>(PyRef::borrow(object), op, special, polyfill, source);
 }
 
+ValuePtr torch_method_rule(Executor& ex, PyObject* self, PyObject* descriptor) {
+  if (!torch_is_loaded() || reinterpret_cast<PyObject*>(Py_TYPE(self)) != library_object("torch", "device"))
+    return nullptr;
+  return find_special_function(descriptor) ? ex.wrap(descriptor, constant_source(descriptor)) : nullptr;
+}
+
 }  // namespace cdynamo::symbolic

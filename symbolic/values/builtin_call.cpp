@@ -145,6 +145,13 @@ ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args)
   if (self && PyType_Check(self))
     return call_class_method(ex, callable, reinterpret_cast<PyTypeObject*>(self), name, args);
   if (ValuePtr text = text_of_changing(ex, callable, name, args)) return text;
+  if (PyObject* method =
+          self && !PyModule_Check(self) ? _PyType_Lookup(Py_TYPE(self), interned(name)) : nullptr)
+    if (const ValuePtr rule = torch_method_rule(ex, self, method)) {
+      CallArgs with_self = args;
+      with_self.positional.insert(with_self.positional.begin(), ex.wrap(self, constant_source(self)));
+      return rule->call(ex, with_self);
+    }
   bool number_or_text = self && (PyUnicode_Check(self) || PyLong_Check(self) || PyFloat_Check(self));
   if (self && (number_or_text || is_plain_constant(self) || is_pure_type(Py_TYPE(self)) ||
                is_pure_numpy_method(self, name)))

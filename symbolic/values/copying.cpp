@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/deque.h"
@@ -57,15 +58,29 @@ bool is_plain_named_tuple(Executor& ex, const ValuePtr& value) {
          (!attributes || attributes->size(ex) == 0);
 }
 
-// An instance whose class leaves copying to object: a new one with the same attributes.
+// An instance whose class leaves copying to object, but perhaps for its __getstate__ and __setstate__: a new one with the same
+// attributes.
 UserObjectValue* plain_instance(Executor& ex, const ValuePtr& value) {
   auto* object = dynamic_cast<UserObjectValue*>(value.get());
   if (!object || object->storage() || builtin_base(object->type()) != &PyBaseObject_Type) return nullptr;
-  for (const char* hook : {"__copy__", "__deepcopy__", "__getstate__", "__setstate__", "__reduce__",
-                           "__reduce_ex__", "__slots__"})
+  for (const char* hook : {"__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__slots__", "__new__"})
     if (lookup_type(ex, object->type(), interned(hook)) != _PyType_Lookup(&PyBaseObject_Type, interned(hook)))
       return nullptr;
   return object->instance_dict(ex) ? object : nullptr;
+}
+
+// state_dict()'s OrderedDict has one.
+bool has_no_attributes(Executor& ex, const ValuePtr& value) {
+  if (!value->source) return true;
+  PyObject** dict = _PyObject_GetDictPtr(value->real_object());
+  if (dict && *dict && PyDict_GET_SIZE(*dict) > 0) return false;
+  add_guard(ex, GuardKind::kLength, attribute_source(value->source, interned("__dict__")), nullptr, 0);
+  return true;
+}
+
+bool is_parameter(Executor& ex, const ValuePtr& value) {
+  return is_array(value) && std::string_view(value->type()->tp_name) == "Parameter" &&
+         is_true(ex, value->get_attribute(ex, interned("is_leaf")));
 }
 
 struct Copier {
@@ -85,14 +100,16 @@ struct Copier {
     PyTypeObject* type = value->type();
     if (type == &PyList_Type) return copy_list(value);
     if (type == &PyTuple_Type) return deep ? copy_tuple(value) : value;
-    // An OrderedDict from outside may have attributes, as state_dict()'s has.
-    const bool plain_ordered = type == ordered_dict_type() && !value->source;
+    const bool plain_ordered = type == ordered_dict_type() && has_no_attributes(ex, value);
     if (type == &PyDict_Type || plain_ordered || type == default_dict_type()) return copy_dict(value);
     if (type == deque_type()) return copy_deque(value);
     if (type == &PySet_Type)
       return memo[value.get()] = new_set(ex, parts(set_in(value)->items(ex)), &PySet_Type);
     if (UserObjectValue* object = plain_instance(ex, value)) return copy_instance(value, *object);
     if (is_plain_named_tuple(ex, value)) return copy_named_tuple(value);
+    if (deep && is_parameter(ex, value))
+      return memo[value.get()] = polyfill(ex, PythonSide::kTorchPolyfills, "deepcopy_parameter")
+                                     ->call(ex, positional({value}));
     if (ValuePtr array = copy_of_array(ex, value, deep, arrays)) return memo[value.get()] = array;
     break_graph("CD0212", std::string(deep ? "copy.deepcopy" : "copy.copy") + " of " + value->describe());
   }
@@ -138,10 +155,24 @@ struct Copier {
   ValuePtr copy_instance(const ValuePtr& value, UserObjectValue& object) {
     ValuePtr copied = UserObjectValue::make(object.type(), nullptr);
     memo[value.get()] = copied;
+    const ValuePtr state = part(state_of(value, object));
+    const ValuePtr set_state = lookup_special(ex, copied, "__setstate__");
+    DictValue* items = dict_in(state);
+    if (!items) break_graph("CD0212", "copying a state of " + state->describe());
+    if (items->size(ex) == 0) return copied;
+    if (set_state) return set_state->call(ex, positional({state})), copied;
     DictValue* attributes = dynamic_cast<UserObjectValue&>(*copied).instance_dict(ex);
-    for (const DictValue::Entry& entry : object.instance_dict(ex)->entries(ex))
-      attributes->store(ex, entry.key, part(entry.value));
+    for (const DictValue::Entry& entry : items->entries(ex)) attributes->store(ex, entry.key, entry.value);
     return copied;
+  }
+  // copyreg.__reduce_ex__ asks the class's own __getstate__, or takes a copy of the attributes.
+  ValuePtr state_of(const ValuePtr& value, UserObjectValue& object) {
+    PyObject* own = lookup_type(ex, object.type(), interned("__getstate__"));
+    if (own && PyFunction_Check(own)) return lookup_special(ex, value, "__getstate__")->call(ex, {});
+    auto state = new_dict();
+    for (const DictValue::Entry& entry : object.instance_dict(ex)->entries(ex))
+      state->store(ex, entry.key, entry.value);
+    return state;
   }
 };
 

@@ -293,3 +293,8 @@ def combine_input_and_mask(op, input, mask, *args):
     masked = torch.masked._ops
     fill_value = masked._reduction_identity(op.__name__, input, *args)
     return masked._where(masked._input_mask(input, mask=mask), input, fill_value)
+
+
+def deepcopy_parameter(parameter):
+    """Parameter.__deepcopy__"""
+    return type(parameter)(parameter.data.clone(memory_format=torch.preserve_format), parameter.requires_grad)

@@ -1,0 +1,254 @@
+"""Tensors that captured code makes to require grad: requires_grad_(), factories, parameters and small modules."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import cdynamo  # noqa: E402
+
+nn = torch.nn
+
+
+class Scale(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((size,), 2.0))
+        self.bias = nn.Parameter(torch.ones(size), requires_grad=False)
+        self.register_buffer("shift", torch.arange(float(size)))
+
+    def forward(self, x):
+        return x * self.weight + self.bias + self.shift
+
+
+def plain():
+    return torch.arange(4.0)
+
+
+def leaf():
+    return torch.arange(4.0).requires_grad_()
+
+
+def facts(value):
+    if isinstance(value, (tuple, list)):
+        return [facts(item) for item in value]
+    if isinstance(value, nn.Module):
+        return type(value), [(n, facts(p)) for n, p in value.named_parameters()], facts([*value.buffers()])
+    if not isinstance(value, torch.Tensor):
+        return value
+    history = value.is_leaf, value.requires_grad, value.grad_fn is None
+    return type(value), history, facts(value.grad) if value.is_leaf else None
+
+
+def numbers(value):
+    if isinstance(value, nn.Module):
+        return [*value.state_dict().values()]
+    if isinstance(value, (tuple, list)):
+        return [n for item in value for n in numbers(item)]
+    return [value.detach()] if isinstance(value, torch.Tensor) else []
+
+
+def check(fn, make=plain, fullgraph=True):
+    """Results, what they are to autograd, and gradients of the argument."""
+    cdynamo.reset()
+    fast = cdynamo.optimize(fn, fullgraph=fullgraph)
+    for _ in range(3):
+        outcomes = []
+        for call in (fn, fast):
+            torch.manual_seed(0)
+            x = make()
+            result = call(x)
+            described = facts(result)
+            for item in result if isinstance(result, (tuple, list)) else [result]:
+                if isinstance(item, torch.Tensor) and item.requires_grad and not item.is_leaf:
+                    item.sum().backward(retain_graph=True)
+            outcomes.append((described, numbers(result), x.grad))
+        assert outcomes[0][0] == outcomes[1][0]
+        torch.testing.assert_close(outcomes[1][1:], outcomes[0][1:], rtol=1e-5, atol=1e-4)
+
+
+def of_ones(x):
+    w = torch.ones(4).requires_grad_()
+    return (x * w).sum(), w.is_leaf, w.requires_grad, w.grad
+
+
+def of_factories(x):
+    made = torch.full((4,), 3.0, requires_grad=True), torch.tensor([1.0, 2, 3, 4], requires_grad=True)
+    more = torch.rand(4, requires_grad=True), torch.zeros_like(x, requires_grad=True)
+    return x * made[0] + made[1] * more[0], (more[1] + x).sum(), torch.ones(4, requires_grad=False)
+
+
+def returned(x):
+    w = (x.detach() * 2).requires_grad_()
+    return w, nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2), requires_grad=False), x + 1
+
+
+def derivative_inside(x):
+    w = torch.ones(4, requires_grad=True)
+    loss = (x.detach() * w * w).sum()
+    (gradient,) = torch.autograd.grad(loss, w)
+    return gradient, x * 2
+
+
+def gradient_penalty(x):
+    mixed = (x.detach() * 0.5 + 1).requires_grad_()
+    score = (mixed**3).sum()
+    (gradient,) = torch.autograd.grad(score, mixed, create_graph=True)
+    return (gradient.norm() - 1) ** 2
+
+
+def backward_inside(x):
+    w = torch.ones(4, requires_grad=True)
+    (x.detach() * w).sum().backward()
+    (x.detach() * w * w).sum().backward()
+    return w.grad
+
+
+def leaf_with_gradient(x):
+    w = torch.ones(4, requires_grad=True)
+    (x.detach() * w).sum().backward()
+    return w
+
+
+def no_grad_region(x):
+    with torch.no_grad():
+        w = torch.ones(4).requires_grad_()
+        y = x * w
+    return y, y.requires_grad
+
+
+def dropped_modules(x):
+    return Scale(4)(x), nn.Linear(4, 2)(x), nn.LayerNorm(4)(x), nn.Embedding(3, 4)(torch.tensor([1, 2]))
+
+
+def returned_module(x):
+    return Scale(4), x * 2
+
+
+def sequence_of_modules(x):
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    return net(x), len(list(net.parameters())), sum(p.numel() for p in net.parameters())
+
+
+@pytest.mark.parametrize("make", [plain, leaf])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        of_ones,
+        of_factories,
+        returned,
+        derivative_inside,
+        gradient_penalty,
+        backward_inside,
+        leaf_with_gradient,
+        no_grad_region,
+        dropped_modules,
+        returned_module,
+        sequence_of_modules,
+    ],
+    ids=lambda fn: fn.__name__,
+)
+def test_leaves(fn, make):
+    check(fn, make)
+
+
+def test_a_leaf_that_leaves_with_what_is_computed_of_it_is_pythons():
+    def both(x):
+        w = torch.ones(4, requires_grad=True)
+        return w, (x * w).sum()
+
+    check(both, fullgraph=False)
+    w, loss = cdynamo.optimize(both)(plain())
+    loss.backward()
+    assert torch.equal(w.grad, plain())
+    with pytest.raises(cdynamo.GraphBreakError):
+        cdynamo.optimize(both, fullgraph=True)(plain())
+
+
+def test_a_module_that_leaves_can_be_trained():
+    module, _ = cdynamo.optimize(returned_module, fullgraph=True)(plain())
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    module(plain()).sum().backward()
+    optimizer.step()
+    assert torch.allclose(module.weight, 2 - 0.1 * plain()) and module.bias.grad is None
+
+
+def test_errors_are_eagers():
+    for fn in (
+        lambda x: torch.ones(2, dtype=torch.int64).requires_grad_(),
+        lambda x: (x * 2).requires_grad_(False),
+        lambda x: torch.autograd.grad((x * torch.ones(4, requires_grad=True)).sum(), torch.ones(4, requires_grad=True)),
+    ):
+        with pytest.raises(RuntimeError):
+            fn(leaf())
+        with pytest.raises(RuntimeError):
+            cdynamo.optimize(fn)(leaf())
+
+
+# ---- copies of modules
+
+MODEL = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), Scale(4))
+
+
+def deep(x):
+    return copy.deepcopy(MODEL)(x.expand(3, 4))
+
+
+def deep_and_returned(x):
+    copied = copy.deepcopy(MODEL)
+    copied[2].extra = x + 1
+    return copied, copied is MODEL, copied[0].weight is MODEL[0].weight, copied.training
+
+
+def tied(x):
+    pair = nn.ModuleList([MODEL[0], MODEL[0]])
+    copied = copy.deepcopy(pair)
+    return copied[0] is copied[1], copied[0].weight is copied[1].weight, x
+
+
+def shallow(x):
+    copied = copy.copy(MODEL[2])
+    copied.scale = 3
+    return copied(x) * copied.scale, copied.weight is MODEL[2].weight, hasattr(MODEL[2], "scale")
+
+
+def parameter(x):
+    copied = copy.deepcopy(MODEL[0].weight)
+    return copied, x * 2
+
+
+@pytest.mark.parametrize("fn", [deep, deep_and_returned, tied, shallow, parameter], ids=lambda fn: fn.__name__)
+def test_copies_of_modules(fn):
+    before = copy.deepcopy(MODEL.state_dict())
+    check(fn)
+    torch.testing.assert_close(MODEL.state_dict(), before)
+
+
+def test_a_copied_module_is_another():
+    copied, *_ = cdynamo.optimize(deep_and_returned, fullgraph=True)(plain())
+    with torch.no_grad():
+        copied[0].weight.zero_()
+    assert MODEL[0].weight.abs().sum() > 0
+    copied(torch.randn(3, 4)).sum().backward()
+    assert MODEL[0].weight.grad is None and copied[0].weight.grad is not None
+
+
+def test_tensors_that_share_memory_are_copied_as_one():
+    def copied(tensors):
+        return copy.deepcopy(tensors)
+
+    cdynamo.reset()
+    fast = cdynamo.optimize(copied)
+    whole = torch.arange(4.0)
+    for tensors in ([torch.ones(2), torch.zeros(2)], [whole[:2], whole[2:]], [whole[:2], whole[1:3]]):
+        for call in (copied, fast):
+            first, second = call(tensors)
+            second.add_(1)
+            first.mul_(3)
+            expected = copied(tensors)
+            expected[1].add_(1)
+            expected[0].mul_(3)
+            assert torch.equal(first, expected[0]) and torch.equal(second, expected[1])
