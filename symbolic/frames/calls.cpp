@@ -175,7 +175,8 @@ ValuePtr call_recursive_repr(Executor& ex, FunctionValue& function, const CallAr
 // The function that functools.singledispatch calls for a class: without its cache, which only saves searches. Null: another
 // function.
 ValuePtr call_dispatch(Executor& ex, FunctionValue& function, const char* module, const CallArgs& args) {
-  if (std::strcmp(module, "functools") != 0 || function.describe() != "singledispatch.<locals>.dispatch()") return nullptr;
+  if (std::strcmp(module, "functools") != 0 || function.describe() != "singledispatch.<locals>.dispatch()")
+    return nullptr;
   CallArgs all = args;
   const ValuePtr registry = closure_variable(ex, function, "registry");
   if (!registry || args.positional.size() != 1) return nullptr;

@@ -20,7 +20,7 @@ class CellValue final : public SymbolicValue {
   PyTypeObject* type() const override { return &PyCell_Type; }
   PyObject* real_object() const override { return cell_.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
-  ValuePtr contents(Executor& ex);  // null: empty
+  ValuePtr contents(Executor& ex);                              // null: empty
   const ValuePtr& known_contents() const { return contents_; }  // null: empty, or not looked at
   // The live object in it, without a look at what it is; null: none, or one that is made during capture.
   PyObject* live_contents() const;

@@ -9,6 +9,7 @@
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/list.h"
+#include "symbolic/values/mirrored.h"
 #include "symbolic/values/text.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
@@ -134,6 +135,21 @@ void require_writable(const ValuePtr& stream, const RecipePtr& recipe) {
     break_graph("CD0213", "print of text that the stream may refuse");
 }
 
+// print(*values, file=io.StringIO()): a text that is known now.
+ValuePtr print_to_mirror(Executor& ex, const ValuePtr& stream, const std::vector<ValuePtr>& options,
+                         const std::vector<ValuePtr>& values) {
+  const auto write = [&](const ValuePtr& text) { call_method(ex, stream, "write", {text}); };
+  const auto option = [&](const ValuePtr& given, const char* otherwise) {
+    return given && !is_none(given) ? given : ex.constant(PyRef::borrow(interned(otherwise)));
+  };
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) write(option(options[0], " "));
+    write(to_string(ex, values[i], false));
+  }
+  write(option(options[1], "\n"));
+  return ex.none();
+}
+
 ValuePtr print(Executor& ex, const CallArgs& args) {
   auto options = bind_arguments(ex, "print", {{}, args.keywords}, {"*sep?", "*end?", "*file?", "*flush?"});
   std::vector<RecipePtr> recipes(1);
@@ -144,6 +160,8 @@ ValuePtr print(Executor& ex, const CallArgs& args) {
   const bool flush = options[3] && is_true(ex, options[3]);
   recipes.push_back(make_recipe(RecipeKind::kConstant, flush ? Py_True : Py_False));
   ValuePtr stream = options[2] && !is_none(options[2]) ? options[2] : standard_stream(ex, "stdout", "print");
+  if (dynamic_cast<MirroredValue*>(stream.get()))
+    return print_to_mirror(ex, stream, options, args.positional);
   if (!is_none(stream) && !is_plain_stream(ex, stream)) break_graph("CD0213", "print");
   recipes[0] = stream->recipe(ex);
   for (const ValuePtr& value : args.positional) {

@@ -28,9 +28,8 @@ bool is_of_container(PyObject* callback) {
                                            "WeakSet.__init__.<locals>._remove"};
   if (!PyFunction_Check(callback)) return false;
   PyObject* name = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callback))->co_qualname;
-  return std::ranges::any_of(kNames, [&](const char* known) {
-    return PyUnicode_CompareWithASCIIString(name, known) == 0;
-  });
+  return std::ranges::any_of(
+      kNames, [&](const char* known) { return PyUnicode_CompareWithASCIIString(name, known) == 0; });
 }
 
 // A function of C that a module has lives as long as the module.
@@ -62,24 +61,29 @@ bool is_suspended_generator(PyObject* object) {
 
 bool is_told(PyObject* object, int depth, bool containers_count) {
   constexpr Py_ssize_t kMany = 64;  // of more items the first are looked at
-  if (class_entry(Py_TYPE(object), "__del__") || has_callback(object, containers_count) || is_suspended_generator(object))
+  if (class_entry(Py_TYPE(object), "__del__") || has_callback(object, containers_count) ||
+      is_suspended_generator(object))
     return true;
   if (depth == 0) return false;
   if (PyDict_CheckExact(object)) {
     PyObject *key, *value;
     Py_ssize_t seen = 0;
     for (Py_ssize_t at = 0; seen < kMany && PyDict_Next(object, &at, &key, &value); ++seen)
-      if (is_told(key, depth - 1, containers_count) || is_told(value, depth - 1, containers_count)) return true;
+      if (is_told(key, depth - 1, containers_count) || is_told(value, depth - 1, containers_count))
+        return true;
     return false;
   }
   if (deque_type() == Py_TYPE(object)) {
     for (Py_ssize_t i = 0; i < deque_length(object) && i < kMany; ++i)
-      if (PyRef item = deque_item(object, i); item && is_told(item.get(), depth - 1, containers_count)) return true;
+      if (PyRef item = deque_item(object, i); item && is_told(item.get(), depth - 1, containers_count))
+        return true;
     return false;
   }
   if (!PyList_CheckExact(object) && !PyTuple_CheckExact(object)) return false;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object) && i < kMany; ++i)
-    if (PyObject* item = PySequence_Fast_GET_ITEM(object, i); item && is_told(item, depth - 1, containers_count)) return true;
+    if (PyObject* item = PySequence_Fast_GET_ITEM(object, i);
+        item && is_told(item, depth - 1, containers_count))
+      return true;
   return false;
 }
 

@@ -25,6 +25,8 @@ class ArrayValue : public SymbolicValue {
     source = std::move(from);
   }
   graph::Value* value() const { return value_; }
+  // Its content is another value from here on: an assignment to `.data`.
+  void rebind(graph::Value* value) { value_ = value; }
   const graph::TensorType& array_type() const { return value_->type; }
   int rank() const { return value_->type.rank(); }
 

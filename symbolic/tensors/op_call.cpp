@@ -69,9 +69,9 @@ void refuse_write_to_saved(Executor& ex, const graph::Value* target) {
 }
 
 // What grad mode makes of an operand that requires grad and is not, or no more, what its node in the graph computes.
-void refuse_other_history(TensorCapture& capture, graph::Value* value) {
+void refuse_other_history(TensorCapture& capture, graph::Value* value, bool cuts) {
   // A parameter that was updated is a leaf with new content, which the graph cannot tell from the old leaf.
-  if (capture.updated_leaves.count(base_of(capture, value)))
+  if (!cuts && capture.updated_leaves.count(base_of(capture, value)))
     break_graph("CD0416", "a parameter that is read again afterwards");
   if (is_another_leaf(capture, value)) break_graph("CD0422", "made under no_grad");
   if (capture.refused_histories.contains(value)) break_graph("CD0422", "written to since");
@@ -82,12 +82,12 @@ void refuse_other_history(TensorCapture& capture, graph::Value* value) {
     break_graph("CD0422", "written to since");
 }
 
-// Does a gradient flow into one of the operands?
-bool any_requires_grad(TensorCapture& capture, std::vector<Arg> args) {
+// Does a gradient flow into one of the operands? `cuts`: of an operator through which none flows.
+bool any_requires_grad(TensorCapture& capture, std::vector<Arg> args, bool cuts = false) {
   bool any = false;
   for_each_value(args, [&](graph::Value* value) {
     any |= value->requires_grad;
-    if (value->requires_grad && capture.grad_mode) refuse_other_history(capture, value);
+    if (value->requires_grad && capture.grad_mode) refuse_other_history(capture, value, cuts);
   });
   // Eager refuses to keep one for a backward.
   if (any && capture.grad_mode && !capture.inference_values.empty())
@@ -244,7 +244,7 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   refuse_operands_of_one_example(capture, call.args);
   std::vector<Arg> differentiated = call.args;
   if (is_like_another(op)) differentiated.resize(1);
-  const bool any_gradient = capture.has_state && any_requires_grad(capture, differentiated);
+  const bool any_gradient = capture.has_state && any_requires_grad(capture, differentiated, cuts_gradient(op));
   if (in_place) {
     note_write(ex, std::get<graph::Value*>(call.args.at(0)));
     refuse_write_to_saved(ex, std::get<graph::Value*>(call.args.at(0)));

@@ -10,6 +10,7 @@
 #include "symbolic/tensors/tensor_indexing.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/complex_tensor.h"
+#include "symbolic/torch/data_assignment.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -163,6 +164,7 @@ ValuePtr TensorValue::instance_attribute(Executor& ex, PyObject* name) {
 void TensorValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
   if (value && PyUnicode_CompareWithASCIIString(name, "grad") == 0)
     return set_leaf_gradient(ex, *this, value);
+  if (value && PyUnicode_CompareWithASCIIString(name, "data") == 0) return assign_data(ex, *this, value);
   break_graph("CD0408", std::string("assignment to ") + PyUnicode_AsUTF8(name));
 }
 

@@ -14,6 +14,7 @@
 #include "symbolic/values/dynamic_float.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
+#include "symbolic/values/mirrored.h"
 #include "symbolic/values/partial.h"
 #include "symbolic/values/range.h"
 #include "symbolic/values/sequence.h"
@@ -207,6 +208,9 @@ constexpr BuiltinRow kClasses[] = {
     {"types", "MethodType", to_method},
     {"functools", "partial", make_partial},
     {"weakref", "ref", make_weak_reference},
+    {"builtins", "bytearray", make_bytearray},
+    {"io", "StringIO", make_string_stream},
+    {"io", "BytesIO", make_bytes_stream},
 };
 
 // Iterators of itertools are generators of python/cdynamo/polyfills/itertools.py.

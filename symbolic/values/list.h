@@ -22,7 +22,7 @@ class ListValue final : public SymbolicValue {
   void append(Executor& ex, ValuePtr item);
   // An item of a live list that has not been touched is this one, or equal to it: a tuple whose items never change.
   void know_item(Executor& ex, size_t index, ValuePtr value);
-  void refuse_finalizer(const ValuePtr& item) const;                        // as it is taken out
+  void refuse_finalizer(const ValuePtr& item) const;  // as it is taken out
   // Those that were touched or added, without a guard; null: not touched.
   const std::vector<ValuePtr>& known_items() const { return items_; }
   const std::vector<ValuePtr>& known_appended() const { return appended_; }

@@ -51,9 +51,8 @@ class Search {
   }
   bool is_in_object(const UserObjectValue& object) {
     if (object.known_instance_dict() && is_in_dict(*object.known_instance_dict())) return true;
-    return is_in(object.storage()) || std::ranges::any_of(object.known_slots(), [&](const auto& slot) {
-             return is_in(slot.second);
-           });
+    return is_in(object.storage()) ||
+           std::ranges::any_of(object.known_slots(), [&](const auto& slot) { return is_in(slot.second); });
   }
   Executor& ex_;
   const ValuePtr& wanted_;

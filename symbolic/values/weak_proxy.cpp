@@ -84,8 +84,8 @@ ValuePtr make_weak_proxy(Executor& ex, const CallArgs& args) {
 ValuePtr wrap_weak_proxy(Executor& ex, PyObject* object, const SourcePtr& source) {
   if (!PyWeakref_CheckProxy(object)) return nullptr;
   guard_exact_type(ex, object, source);
-  auto proxy = std::make_shared<WeakProxyValue>(std::make_shared<ReferentOfProxy>(object, source),
-                                                Py_TYPE(object));
+  auto proxy =
+      std::make_shared<WeakProxyValue>(std::make_shared<ReferentOfProxy>(object, source), Py_TYPE(object));
   proxy->live = PyRef::borrow(object);
   proxy->source = source;
   return proxy;
