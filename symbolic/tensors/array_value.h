@@ -160,6 +160,8 @@ void refuse_one_example(const TensorCapture& capture, const graph::Value* value)
 const graph::Value* base_of(const TensorCapture& capture, const graph::Value* value);
 // A view that was made under no_grad, of what requires grad: for PyTorch it is a leaf of its own.
 bool is_another_leaf(const TensorCapture& capture, const graph::Value* value);
+// Whether something was computed of the leaf that has a history.
+bool is_read_by_backward(Executor& ex, const graph::Value* leaf);
 // A tensor that was made under torch.inference_mode(), or a view of one.
 bool is_inference_value(const TensorCapture& capture, const graph::Value* value);
 // Same, once torch is known to be used: reads its state, and leaves the frame to Python where a mode is in

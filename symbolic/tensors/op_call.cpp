@@ -107,7 +107,7 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
     if (any && capture.grad_mode) break_graph("CD0416", "a detached view");
     if (!base->requires_grad) return;
     if (capture.made_leaves.contains(base)) {
-      capture.written_leaves.insert(base);
+      if (is_read_by_backward(ex, base)) capture.written_leaves.insert(base);
       return;
     }
     if (!is_input) break_graph("CD0416", "what has a gradient, past it");
@@ -116,6 +116,7 @@ void note_written_gradient(Executor& ex, graph::Value* target, bool any) {
   }
   if (!any) return;
   if (is_input) break_graph("CD0416", "an input");
+  if (capture.made_leaves.contains(base)) break_graph("CD0416", "a leaf");
   if (!runtime::is_float(target->type.dtype)) break_graph("CD0416", "a tensor of integers");
   if (graph::view_history(target).one_of_several) break_graph("CD0416", "one of several views");
   base->requires_grad = true;
@@ -184,6 +185,16 @@ const graph::Value* base_of(const TensorCapture& capture, const graph::Value* va
   return found == capture.base_of.end() ? value : found->second;
 }
 
+bool is_read_by_backward(Executor& ex, const graph::Value* leaf) {
+  const TensorCapture& capture = tensor_capture(ex);
+  return std::ranges::any_of(ex.graph().nodes, [&](const auto& node) {
+    bool reads = false;
+    graph::for_each_operand(*node,
+                            [&](const graph::Value* operand) { reads |= base_of(capture, operand) == leaf; });
+    return reads && !node->no_grad && std::ranges::any_of(node->results, &graph::Value::requires_grad);
+  });
+}
+
 bool is_inference_value(const TensorCapture& capture, const graph::Value* value) {
   if (capture.inference_values.empty() || capture.storage_of.contains(value)) return false;
   const graph::Value* base = base_of(capture, value);
@@ -244,7 +255,8 @@ std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall 
   refuse_operands_of_one_example(capture, call.args);
   std::vector<Arg> differentiated = call.args;
   if (is_like_another(op)) differentiated.resize(1);
-  const bool any_gradient = capture.has_state && any_requires_grad(capture, differentiated, cuts_gradient(op));
+  const bool any_gradient =
+      capture.has_state && any_requires_grad(capture, differentiated, cuts_gradient(op));
   if (in_place) {
     note_write(ex, std::get<graph::Value*>(call.args.at(0)));
     refuse_write_to_saved(ex, std::get<graph::Value*>(call.args.at(0)));

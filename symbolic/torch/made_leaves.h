@@ -13,6 +13,9 @@ namespace cdynamo::symbolic {
 // The tensor, which is a leaf from here on.
 ValuePtr made_leaf(Executor& ex, const ValuePtr& tensor);
 
+// A leaf that was made here, of which nothing has been computed: it does not require grad from here on.
+ValuePtr no_leaf_any_more(Executor& ex, const ValuePtr& tensor);
+
 // A call of an operator or a function that makes a tensor with requires_grad=True, without that; nothing for other calls.
 std::optional<CallArgs> without_requires_grad(Executor& ex, PyObject* callable, const CallArgs& args);
 

@@ -263,6 +263,8 @@ ValuePtr requires_grad_method(Executor& ex, const ValuePtr& self, const CallArgs
   PyObject* object = wanted ? constant_object(wanted) : Py_True;
   if (is_another_leaf(tensor_capture(ex), tensor(self).value())) break_graph("CD0422", "made under no_grad");
   if (object == (tensor(self).requires_grad() ? Py_True : Py_False)) return self;
+  if (object == Py_False && tensor_capture(ex).made_leaves.contains(tensor(self).value()))
+    return no_leaf_any_more(ex, self);
   if (object != Py_True) break_graph("CD0400", "requires_grad_()");
   return made_leaf(ex, self);
 }

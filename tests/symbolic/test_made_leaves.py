@@ -10,6 +10,8 @@ torch = pytest.importorskip("torch")
 
 import cdynamo  # noqa: E402
 
+pytestmark = pytest.mark.native  # backends in Python get a graph break there
+
 nn = torch.nn
 
 
@@ -113,6 +115,28 @@ def leaf_with_gradient(x):
     return w
 
 
+def step_inside(x):
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
+    loss = (model(x.detach()) - 1).square().sum()
+    loss.backward()
+    first, last = model[0].weight, model[2].bias
+    return first.grad, last.grad, loss.detach()
+
+
+def frozen(x):
+    model = nn.Sequential(nn.Linear(4, 2), Scale(2)).requires_grad_(False)
+    model[1].bias.requires_grad_(True)
+    return model(x), model[0].weight.requires_grad, model[1].bias.requires_grad
+
+
+def written_without_history(x):
+    w = torch.ones(4, requires_grad=True)
+    with torch.no_grad():
+        w.mul_(3)
+    (gradient,) = torch.autograd.grad((x.detach() * w * w).sum(), w)
+    return gradient, w.detach()
+
+
 def no_grad_region(x):
     with torch.no_grad():
         w = torch.ones(4).requires_grad_()
@@ -144,6 +168,9 @@ def sequence_of_modules(x):
         gradient_penalty,
         backward_inside,
         leaf_with_gradient,
+        step_inside,
+        frozen,
+        written_without_history,
         no_grad_region,
         dropped_modules,
         returned_module,
@@ -180,6 +207,7 @@ def test_errors_are_eagers():
     for fn in (
         lambda x: torch.ones(2, dtype=torch.int64).requires_grad_(),
         lambda x: (x * 2).requires_grad_(False),
+        lambda x: torch.ones(4, requires_grad=True).mul_(2),
         lambda x: torch.autograd.grad((x * torch.ones(4, requires_grad=True)).sum(), torch.ones(4, requires_grad=True)),
     ):
         with pytest.raises(RuntimeError):

@@ -8,6 +8,8 @@ torch = pytest.importorskip("torch")
 
 import cdynamo  # noqa: E402
 
+pytestmark = pytest.mark.native  # backends in Python get a graph break there
+
 
 @pytest.fixture(autouse=True)
 def fresh():
