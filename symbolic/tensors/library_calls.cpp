@@ -114,7 +114,7 @@ static bool is_true(PyObject* object, const char* name) {
   return flag.get() == Py_True;
 }
 
-// cdynamo._attention.Attention.native: kernel, is_causal, scale, gives_logsumexp.
+// cdynamo._library.attention.Attention.native: kernel, is_causal, scale, gives_logsumexp.
 static std::optional<runtime::FusedAttention> attention_of(PyObject* call) {
   const PyRef native = PyRef::steal(PyObject_GetAttrString(call, "native"));
   PyErr_Clear();

@@ -142,7 +142,7 @@ def test_the_kernel_that_eager_chose_is_called_without_python(name, causal, monk
     backend, dtype, masked, dropout, native = KERNELS[name]
     if masked and causal:
         pytest.skip("PyTorch has no attention with both")
-    from cdynamo._attention import Attention
+    from cdynamo._library.attention import Attention
 
     in_python = []
     run = Attention.run
