@@ -177,7 +177,9 @@ std::optional<Outcome> CodeCache::instead_of_compiling(CallSignature& signature)
 Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional, PyObject* kwnames,
                         bool bound, OwnedArguments owned, PyRef& result) {
   CallSignature& signature = signature_for(num_positional, kwnames, bound);
-  if (signature.skip) return signature.callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
+  if (signature.skip)
+    return signature.callees_too || signature.quiet.passes() ? Outcome::kSkipFrameAndCallees
+                                                             : Outcome::kSkipFrame;
   if (is_loss()) {
     if (symbolic::log_enabled(Topic::kPerf))
       symbolic::log(Topic::kPerf,
@@ -226,9 +228,7 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
 
 void CodeCache::note_call_in_python(Py_ssize_t num_positional, int64_t activity) {
   CallSignature& signature = signature_for(num_positional, nullptr, true);
-  if (!signature.skip) return;
-  signature.quiet.note(activity, owner_.activity());
-  signature.callees_too |= signature.quiet.are_many();
+  if (signature.skip) signature.quiet.note(activity, owner_.activity());
 }
 
 // Where the program demands one graph, breaks are errors.

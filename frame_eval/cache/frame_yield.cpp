@@ -8,16 +8,16 @@
 namespace cdynamo::frame_eval {
 namespace {
 
-// Rough costs in microseconds: of a call from Python to a framework, of an element in a kernel of its own, of a graph break
+// Rough costs in microseconds: of a call from Python to NumPy and to PyTorch, of an element in a kernel of its own, of a graph break
 // (benchmarks/call_overhead.py has 1.2; guards, recipes and frames around it come to more in programs).
-constexpr double kCall = 0.5, kElement = 0.0005, kBreak = 3;
+constexpr double kNumpyCall = 0.5, kTorchCall = 1.5, kElement = 0.0005, kBreak = 3;
 constexpr int kFewBreaks = 2;
 
-double gain_of(const graph::Graph& graph) {
+double gain_of(const graph::Graph& graph, double call) {
   double gained = 0;
   for (const auto& node : graph.nodes) {
     if (node->op->name == std::string_view("core.library")) continue;  // it is called as before
-    gained += kCall;
+    gained += call;
     for (const graph::Value* result : node->results)
       gained += kElement * static_cast<double>(graph.sym->hint(result->type.numel()));
   }
@@ -27,7 +27,7 @@ double gain_of(const graph::Graph& graph) {
 }  // namespace
 
 void FrameYield::add(const symbolic::CaptureResult& piece) {
-  const double gained = piece.graph ? gain_of(*piece.graph) : 0;
+  const double gained = piece.graph ? gain_of(*piece.graph, piece.uses_torch ? kTorchCall : kNumpyCall) : 0;
   gained_ += gained;
   empty_pieces_ += gained == 0 && piece.end == symbolic::End::kBreak;
 }

@@ -20,16 +20,18 @@ class FrameYield {
 };
 
 // Calls of a function that Python runs, under the hook, and in which nothing that was compiled has run: after many in a row its calls
-// run without the hook.
+// run without the hook, but for one of as many, which looks again.
 class QuietCalls {
  public:
   // `activity`: how often the owner has run or compiled something, before and after a call.
   void note(int64_t before, int64_t after) { in_a_row_ = before == after ? in_a_row_ + 1 : 0; }
-  bool are_many() const { return in_a_row_ >= kMany; }
+  // Whether the next call is to run without the hook.
+  bool passes() { return in_a_row_ >= kMany && ++passed_ % kMany != 0; }
 
  private:
   static constexpr int kMany = 64;
   int in_a_row_ = 0;
+  unsigned passed_ = 0;
 };
 
 }  // namespace cdynamo::frame_eval
