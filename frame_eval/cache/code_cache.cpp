@@ -180,10 +180,11 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
   if (signature.skip)
     return signature.callees_too || signature.quiet.passes() ? Outcome::kSkipFrameAndCallees
                                                              : Outcome::kSkipFrame;
-  if (is_loss()) {
+  if (is_loss(signature)) {
     if (symbolic::log_enabled(Topic::kPerf))
-      symbolic::log(Topic::kPerf,
-                    full_name() + " is left to Python: it has many graph breaks and computes little");
+      symbolic::log(
+          Topic::kPerf,
+          full_name() + " is left to Python: it computes little for what its graph breaks and guards cost");
     signature.skip = true;
     return Outcome::kSkipFrame;
   }
@@ -196,6 +197,7 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
       continue;
     }
     if (i) bring_to_front(signature.entries, entry);
+    signature.searches.found(i, entry->gain);
     count(counters().cache_hits);
     return run(std::move(entry), signature, roots, *bindings, owned, result);
   }
@@ -211,7 +213,10 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
   }
   drop_dead(signature);
   if (!signature.limit_reported || log_enabled(Topic::kRecompiles)) explain_miss(signature, roots);
-  if (at_limit(signature)) return Outcome::kSkipFrame;
+  if (at_limit(signature)) {
+    signature.searches.found(signature.entries.size(), 0);
+    return Outcome::kSkipFrame;
+  }
   bool failed = false;
   std::shared_ptr<Entry> entry = compile(signature, roots, failed);
   if (failed || symbolic::raise_interruption()) return Outcome::kDone;
@@ -231,10 +236,14 @@ void CodeCache::note_call_in_python(Py_ssize_t num_positional, int64_t activity)
   if (signature.skip) signature.quiet.note(activity, owner_.activity());
 }
 
-// Where the program demands one graph, breaks are errors.
+bool CodeCache::is_loss(const CallSignature& signature) const {
+  if (owner_.config()->fullgraph || owner_.config()->evicts) return false;
+  return signature.searches.are_loss() || (yield_ && begins_frame_ && yield_->is_loss());
+}
+
 void CodeCache::note_yield(const CaptureResult& capture) {
   const CodeOrigin* origin = known_origin(code_);
-  if (!origin || owner_.config()->fullgraph || global_config().keep_empty_graphs) return;
+  if (!origin || global_config().keep_empty_graphs) return;  // it has not broken
   begins_frame_ = origin->instructions.empty();
   if (!yield_) yield_ = owner_.yield_of(origin->original);
   yield_->add(capture);
@@ -512,6 +521,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
   auto entry = std::make_shared<Entry>(capture, roots);
   entry->form = signature.form;
   entry->callees_too = capture.callees_too;
+  entry->gain = gain_of(capture);
   if (capture.end != End::kSkipFrame) {
     event.guards = &entry->guards;
     NativeReport report;

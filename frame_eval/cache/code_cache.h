@@ -31,6 +31,7 @@ struct CallSignature {
   bool callees_too = false;  // with skip: kSkipFrameAndCallees
   bool skip = false;         // nothing can be captured: always Python
   bool limit_reported = false;
+  Searches searches;
   bool called = false;         // under Stance::kEagerThenCompile
   bool compiling = false;      // a thread is at it: the others run eagerly
   bool reads_data = true;      // CaptureRequest::reads_data
@@ -109,7 +110,8 @@ class CodeCache {
                   std::string& text) const;
   void explain_miss(CallSignature& signature, const symbolic::Roots& roots);
   bool at_limit(CallSignature& signature);
-  bool is_loss() const { return yield_ && begins_frame_ && yield_->is_loss(); }
+  // It costs more than it gains. Not where the program demands one graph.
+  bool is_loss(const CallSignature& signature) const;
   void note_yield(const symbolic::CaptureResult& capture);
   static void drop_dead(CallSignature& signature);
   int limit() const;

@@ -8,6 +8,9 @@
 
 namespace cdynamo::frame_eval {
 
+// What a call of a piece gains over Python: microseconds, roughly.
+double gain_of(const symbolic::CaptureResult& piece);
+
 class FrameYield {
  public:
   // A piece was compiled: what it computes, and whether it ends in a graph break.
@@ -15,8 +18,20 @@ class FrameYield {
   bool is_loss() const;
 
  private:
-  int empty_pieces_ = 0;  // that end in a graph break and compute nothing
-  double gained_ = 0;     // microseconds a call, roughly
+  int breaks_ = 0;
+  double gained_ = 0, cost_ = 0;  // microseconds a call, roughly
+};
+
+// How many entries calls have found not to fit before one did, or none: where that costs more than what fits gains, the function is left to
+// Python.
+class Searches {
+ public:
+  void found(size_t misses, double gain);
+  bool are_loss() const { return balance_ < kMuch; }
+
+ private:
+  static constexpr double kMuch = -200;
+  double balance_ = 0;  // microseconds of all calls
 };
 
 // Calls of a function that Python runs, under the hook, and in which nothing that was compiled has run: after many in a row its calls

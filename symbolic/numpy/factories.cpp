@@ -133,18 +133,41 @@ ValuePtr zeros_like(Executor& ex, PyObject* f, const CallArgs& args) {
 }
 ValuePtr ones_like(Executor& ex, PyObject* f, const CallArgs& args) { return like(ex, f, args, "ones_like"); }
 
-// An array in a list of arrays and scalars: numpy.array([a, b]) stacks.
-ValuePtr stacked(Executor& ex, const std::vector<ValuePtr>& items) {
+bool holds_graph_value(Executor& ex, const ValuePtr& value) {
+  if (graph_value(value)) return true;
+  const auto items = sequence_items(ex, value);
+  return items &&
+         std::ranges::any_of(*items, [&](const ValuePtr& item) { return holds_graph_value(ex, item); });
+}
+
+Value* stacked(Executor& ex, const std::vector<ValuePtr>& items);
+
+// An array, a scalar, a number of Python's, or a list of these.
+Value* stacked_item(Executor& ex, const ValuePtr& item) {
+  if (Value* value = numpy_graph_value(ex, item)) return value;
+  if (const auto items = sequence_items(ex, item); items && !items->empty()) return stacked(ex, *items);
+  const std::optional<Arg> number = number_argument(item);
+  if (!number || std::holds_alternative<bool>(*number))
+    break_graph("CD0415", "numpy.array of " + item->describe());
+  const DType dtype = std::holds_alternative<Sym>(*number) ? DType::kI64 : DType::kF64;
+  return append_call1(ex, "core.full", {std::vector<Sym>{}, *number, dtype});
+}
+
+// numpy.array([a, b]) stacks what has one dtype, or is int64 and float64.
+Value* stacked(Executor& ex, const std::vector<ValuePtr>& items) {
+  check_stack();
   std::vector<Value*> values;
-  for (const ValuePtr& item : items) {
-    Value* value = numpy_graph_value(ex, item);
-    if (!value) break_graph("CD0415", "numpy.array of " + item->describe());
-    if (!values.empty() &&
-        (value->type.rank() != values[0]->type.rank() || value->type.dtype != values[0]->type.dtype))
+  for (const ValuePtr& item : items) values.push_back(stacked_item(ex, item));
+  const auto has = [&](DType dtype) {
+    return std::ranges::any_of(values, [&](const Value* value) { return value->type.dtype == dtype; });
+  };
+  if (has(DType::kF64) && has(DType::kI64))
+    for (Value*& value : values)
+      if (value->type.dtype == DType::kI64) value = append_call1(ex, "core.cast", {value, DType::kF64});
+  for (const Value* value : values)
+    if (value->type.rank() != values[0]->type.rank() || value->type.dtype != values[0]->type.dtype)
       break_graph("CD0415", "numpy.array of arrays that differ");
-    values.push_back(value);
-  }
-  return numpy_array_value(ex, append_call1(ex, "stack", {values}));
+  return append_call1(ex, "stack", {values});
 }
 
 // What numpy.array and numpy.asarray are asked for.
@@ -189,10 +212,7 @@ ValuePtr convert(Executor& ex, PyObject* callable, const CallArgs& args, bool co
   const ValuePtr& data = args.positional[0];
   auto* array = dynamic_cast<NumpyValue*>(data.get());
   auto items = array ? std::nullopt : sequence_items(ex, data);
-  bool holds_arrays = false;
-  if (items)
-    for (const ValuePtr& item : *items) holds_arrays = holds_arrays || graph_value(item);
-  if (!array && !holds_arrays) return made_by_numpy(ex, callable, args);
+  if (!array && !(items && holds_graph_value(ex, data))) return made_by_numpy(ex, callable, args);
 
   const Conversion wanted = conversion(args, copies, array ? array->rank() : 1);
   DType dtype{};
@@ -200,7 +220,7 @@ ValuePtr convert(Executor& ex, PyObject* callable, const CallArgs& args, bool co
   if (has_dtype && !(wanted.dtype->real_object() && numpy_dtype_like(wanted.dtype->real_object(), &dtype)))
     break_graph("CD0502", "this dtype");
   return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&]() -> ValuePtr {
-    ValuePtr result = array ? data : stacked(ex, *items);
+    const ValuePtr result = array ? data : numpy_array_value(ex, stacked(ex, *items));
     Value* value = static_cast<NumpyValue&>(*result).value();
     Value* made = value;
     if (has_dtype && value->type.dtype != dtype) made = append_call1(ex, "core.cast", {value, dtype});

@@ -148,22 +148,27 @@ class Estimator:
 
     def fit(self, x, y):
         x = np.asarray(x, dtype=float)
+        for_fit = vars(self)
         cdynamo.graph_break()
-        if "a" in vars(self):
+        if "a" in for_fit:
             raise AttributeError("a")
         cdynamo.graph_break()
-        if "b" in vars(self):
+        if "b" in for_fit:
             raise AttributeError("b")
         cdynamo.graph_break()
         kind = type(self).__name__
+        cdynamo.graph_break()
+        if kind != "Estimator":
+            raise AttributeError(kind)
+        cdynamo.graph_break()
+        if self.alpha < 0:
+            raise ValueError("alpha")
         cdynamo.graph_break()
         self.coef = self.solve(x, y)
         return kind
 
     def solve(self, x, y):
-        centered = x - x.mean(axis=0)
-        scaled = centered / (centered.std(axis=0) + self.alpha)
-        return scaled * (y - y.mean())[:, None] + np.tanh(scaled)
+        return x.T @ y / self.alpha
 
 
 def test_a_method_that_only_validates_is_left_to_python():
@@ -196,6 +201,30 @@ def test_a_function_with_breaks_that_computes_much_stays_compiled():
         before = cdynamo.counters()
         assert_same(compiled(np.ones(4)), fn(np.ones(4)))
     assert cdynamo.counters()["cache_hits"] - before["cache_hits"] == 5
+
+
+def test_a_function_that_seldom_fits_what_it_was_compiled_for_is_left_to_python():
+    def fn(x, kind):
+        return x + len(kind)
+
+    compiled = cdynamo.optimize(fn)
+    for i in range(400):
+        before = cdynamo.counters()
+        assert_same(compiled(np.ones(2), "a" * i), fn(np.ones(2), "a" * i))
+    assert cdynamo.counters() == before
+
+
+def test_a_function_with_many_large_graphs_keeps_them():
+    def fn(x, kind):
+        for i in range(30):
+            x = x * 0.5 + i
+        return x + len(kind)
+
+    compiled = cdynamo.optimize(fn)
+    for i in range(400):
+        before = cdynamo.counters()
+        assert_same(compiled(np.ones(2), "a" * (i % 6)), fn(np.ones(2), "a" * (i % 6)))
+    assert cdynamo.counters()["cache_hits"] - before["cache_hits"] == 1
 
 
 # ---- attributes of a thread
@@ -256,7 +285,12 @@ def numbers_as_arrays(x):
     return np.atleast_1d(x.shape[0]), np.atleast_2d(x.shape[0] * 0.5), np.atleast_1d(x.sum())
 
 
-@pytest.mark.parametrize("fn", [conversions, backward, numbers_as_arrays])
+def stacked(x):
+    c, s = np.cos(x[0]), np.sin(x[0])
+    return np.array([[c, -s], [s, c]]), np.array([x[0], 1.5, 2]), np.asarray([x, x * 2]), np.array([[x[1], 1], (2, c)])
+
+
+@pytest.mark.parametrize("fn", [conversions, backward, numbers_as_arrays, stacked])
 def test_captured_whole_for_all_sizes(fn):
     cdynamo.reset()
     compiled = cdynamo.optimize(fn, backend="native", fullgraph=True)
