@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/methods.h"
@@ -268,6 +269,7 @@ namespace {
 // A NumPy integer beside an int that changes from call to call, which stays one. Null: they are others.
 ValuePtr beside_symbol(Executor& ex, const ValuePtr& scalar, const ValuePtr& other) {
   graph::DType dtype;
+  if (!ex.state().request.is_native) return nullptr;
   if (!dynamic_cast<SymIntValue*>(other.get()) || !is_numpy_integer(constant_object(scalar), &dtype))
     return nullptr;
   return std::make_shared<NumpyNumberValue>(scalar->as_index(ex), dtype);

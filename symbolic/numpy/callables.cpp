@@ -460,7 +460,7 @@ class ScalarTypeValue final : public SymbolicValue {
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     if (only_constants(args)) return made_by_numpy(ex, object_.get(), args);
     ValuePtr given = args.positional.size() == 1 ? args.positional[0] : nullptr;
-    if (given && dtype_ == DType::kI64)
+    if (given && dtype_ == DType::kI64 && ex.state().request.is_native)
       if (const ValuePtr index = given->as_index(ex)) return make_numpy_number(ex, index, dtype_);
     if (given && is_tensor(given)) given = array_of_tensor(ex, given);
     auto* array = dynamic_cast<NumpyValue*>(given.get());

@@ -1,6 +1,7 @@
 // NumPy's numbers that are known when the call begins, and change from call to call: np.int64 as an argument, and what is computed
 // of it. Python's number of the same value stands behind one, so that it is an index, a size, a bound of a range, or decides a
-// branch, as that number does; the graph takes it as a 0-dim value of its dtype.
+// branch, as that number does; the graph takes it as a 0-dim value of its dtype. For the native backend alone: graphs of calls, which
+// others are given, have no form for it.
 #pragma once
 
 #include "symbolic/capture/value.h"

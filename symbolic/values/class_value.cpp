@@ -271,7 +271,8 @@ RecipePtr class_recipe(Executor& ex, PyTypeObject* type) {
 ValuePtr ClassValue::call(Executor& ex, const CallArgs& args) {
   if (ValuePtr made = call_builtin_class(ex, object(), args)) return made;
   if (is_enum_class(object())) {
-    PyRef number = args.positional.size() == 1 ? args.positional[0]->materialize(ex) : PyRef();
+    const bool is_lookup = args.positional.size() == 1 && args.keywords.empty();
+    PyRef number = is_lookup ? args.positional[0]->materialize(ex) : PyRef();
     if (!number) break_graph("CD0216", describe());
     return constant_value(ex, checked_user(ex, PyObject_CallOneArg(object_.get(), number.get())).get());
   }

@@ -232,7 +232,7 @@ TORCH = {
     ],
     "I": ["{A}.dim()", "{A}.numel()", "{A}.size(0)", "{A}.storage_offset()"],
     "B": ["{A}.is_contiguous()", "{A}.is_floating_point()", "{A}.requires_grad", "torch.is_grad_enabled()", "torch.is_tensor({V})"],
-    "V": ["{A}.size()", "{A}.stride()", "{A}.device", "{A}.T.stride()", "{A}.is_leaf", "{A}.grad"],
+    "V": ["{A}.size()", "(lambda q: q.numel() and q.stride())({A})", "{A}.device", "(lambda q: q.numel() and q.T.stride())({A})", "{A}.is_leaf", "{A}.grad"],
 }  # fmt: skip
 TORCH_STATEMENTS = [
     "{a}.add_({A})", "{a}.mul_(2)", "{a}.zero_()", "{a}.copy_({A})", "{a}.view(-1)[0] = {I}", "{a}.t_()", "{a}.relu_()", "{a}.clamp_({I}, 5)", "{a}[0].add_({I})", "{a}.T.mul_({A})", "{a}.fill_({I})", "{a}.masked_fill_({A} > 0, {I})", "torch.add({A}, 1, out={a})", "{a}.sub_({A}[0])", "{a}.neg_()",

@@ -217,3 +217,18 @@ def test_torch_takes_an_integer():
         for got, expected in zip(compiled(t, np.int64(value)), fn(t, np.int64(value)), strict=True):
             torch.testing.assert_close(got, expected)
     assert cdynamo.counters()["graphs_compiled"] - before["graphs_compiled"] <= 2
+
+
+@pytest.mark.parametrize("backend", ["native", "eager", lambda gm, inputs: gm.forward])
+def test_an_integer_made_of_one_that_changes_beside_arrays(backend):
+    def program(n, x):
+        a = np.int64(n) + x
+        b = np.int64(len(x)) * x
+        return a, b, np.int64(n) / 2 + x, x[np.int64(n) :]
+
+    fast = cdynamo.optimize(program, backend=backend)
+    for n in (1, 2, 3, -1):
+        for x in (np.arange(4.0), np.arange(7)):
+            for got, expected in zip(fast(n, x), program(n, x)):
+                np.testing.assert_array_equal(got, expected)
+                assert got.dtype == expected.dtype

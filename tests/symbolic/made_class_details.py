@@ -848,6 +848,16 @@ def definitions_with_wrong_arguments(x):
     return errors
 
 
+def enum_with_an_unknown_keyword(x):
+    class Own(enum.Enum):
+        B = 2
+
+    try:
+        Own([x], extra=x)
+    except (TypeError, ValueError) as e:
+        return type(e).__name__, str(e)
+
+
 IN_ONE_GRAPH = [
     own_descriptor_of_functions, methods_by_other_names, cells_written_by_methods, context_decorator, counted_in_new,
     singleton, own_getattr_and_setattr, raised_through_finally, raised_from, list_of_the_class,
@@ -864,5 +874,5 @@ WITH_BREAKS = [
     enum_with_a_name_twice, enum_of_lists, enum_that_names_its_values, own_repr, instance_of_an_abstract_class,
     same_name_twice, functional_enum, functional_named_tuple, slots, error_of_set_name,
     mro_that_disappears, derived_while_it_is_made, super_while_it_is_made,
-    bases_that_change, names_that_change, definitions_with_wrong_arguments,
+    bases_that_change, enum_with_an_unknown_keyword, names_that_change, definitions_with_wrong_arguments,
 ]  # fmt: skip
