@@ -24,7 +24,7 @@ struct LibraryCall {
   bool is_stale() const;
 
   const int id;
-  const PyRef object;                                      // cdynamo._library.call.Call, or one that has its form
+  const PyRef object;  // cdynamo._library.call.Call, or one that has its form
   const std::optional<runtime::FusedAttention> attention;  // what it may be called as without Python
   const int64_t differentiable;                            // as core.library has it
   const bool takes_arrays;                                 // NumPy's, not PyTorch's tensors
