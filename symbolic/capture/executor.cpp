@@ -98,7 +98,11 @@ ValuePtr Executor::wrap(PyObject* object, SourcePtr source) {
   }
   if (auto it = s.by_object.find(object); it != s.by_object.end()) {
     ValuePtr value = it->second;
-    if (value->source) guard(same_object_guard(object, value->source, source));
+    SourcePtr known = value->source;
+    if (!known)  // it is made anew where it leaves
+      for (const auto& [first, found] : s.by_source)
+        if (found == value) known = first;
+    if (known) guard(same_object_guard(object, known, source));
     s.by_source.emplace(source, value);
     return value;
   }

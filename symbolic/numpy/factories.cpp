@@ -134,6 +134,7 @@ ValuePtr zeros_like(Executor& ex, PyObject* f, const CallArgs& args) {
 ValuePtr ones_like(Executor& ex, PyObject* f, const CallArgs& args) { return like(ex, f, args, "ones_like"); }
 
 bool holds_graph_value(Executor& ex, const ValuePtr& value) {
+  check_stack();  // a list may hold itself
   if (graph_value(value)) return true;
   const auto items = sequence_items(ex, value);
   return items &&

@@ -107,3 +107,58 @@ def test_tensors():
         for pair in (first, (x, y), (x, x), (y, y), (y, x)):
             got, expected = compiled(*pair), program(*pair)
             assert torch.equal(got[0], expected[0]) and got[1] == expected[1]
+
+
+def sizes_of_torch():
+    return pytest.importorskip("torch").Size([2, 3])
+
+
+def dtype_of_torch():
+    return pytest.importorskip("torch").float32
+
+
+def dtype_of_numpy():
+    return pytest.importorskip("numpy").dtype("float32")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        sizes_of_torch, dtype_of_torch, dtype_of_numpy, lambda: (1, 2), lambda: [1], lambda: {"a": 1}, lambda: {1}, lambda: range(3),
+        lambda: slice(1, 2), lambda: Plain(1), lambda: Plain, lambda: len, lambda: "text", lambda: b"b", lambda: 2.5, lambda: 1j,
+        lambda: frozenset({1}), lambda: collections.deque([1]), lambda: operator.itemgetter(1), lambda: Plain(2).method,
+        lambda: collections.namedtuple("Pair", "a b")(1, 2), lambda: iter([1, 2]), lambda: operator, lambda: ValueError("v"), lambda: None,
+    ],
+)  # fmt: skip
+def test_one_object_under_two_names_that_are_two_later(make):
+    """Whatever it is: what stands under the second name is looked at, too."""
+    cdynamo.config.keep_empty_graphs = True
+
+    class Holder:
+        def __init__(self, first, second):
+            self.first, self.second = first, second
+
+    def program(holder):
+        return holder.first, holder.second
+
+    fast = cdynamo.optimize(program)
+    one = make()
+    for first, second in [(one, one), (one, 7), (one, make()), (8, one), (one, one)]:
+        got = fast(Holder(first, second))
+        assert type(got[0]) is type(first) and type(got[1]) is type(second)
+        # Sizes are made anew where they leave.
+        assert make is sizes_of_torch or (got[0] is got[1]) == (first is second)
+
+
+def test_a_list_that_holds_itself_as_an_array():
+    np = pytest.importorskip("numpy")
+    cdynamo.config.keep_empty_graphs = True
+
+    def program(items):
+        items.append(items)
+        try:
+            return np.asarray(items)
+        except ValueError as error:
+            return str(error)
+
+    assert cdynamo.optimize(program)([(1, 2), {}]) == program([(1, 2), {}])
