@@ -329,3 +329,23 @@ def test_the_pairs_are_no_dim(wrong):
     with pytest.raises(type(expected.value)) as got:
         cdynamo.optimize(wrong)(z)
     assert str(got.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("make", [torch.complex, torch.polar])
+def test_halves_are_two_tensors_of_one_real_dtype(make):
+    x = torch.ones(3)
+    wrong = [
+        (1, x),
+        (x, 1),
+        (1, 2),
+        (x, x.double()),
+        (x.long(), x.long()),
+        (x.cfloat(), x.cfloat()),
+        (x.bfloat16(),) * 2,
+    ]
+    for first, second in wrong:
+        with pytest.raises((TypeError, RuntimeError)) as expected:
+            make(first, second)
+        with pytest.raises(type(expected.value)) as got:
+            cdynamo.optimize(lambda a, b: make(a, b) * 2)(first, second)
+        assert str(got.value) == str(expected.value)

@@ -22,13 +22,22 @@ from cdynamo.polyfills.rules import not_captured
 # ---- made of real ones
 
 
+def _check_halves(first, second):
+    """Eager has errors of its own where these are not two tensors of one real dtype."""
+    are_tensors = isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor)
+    if not are_tensors or first.dtype != second.dtype or first.dtype not in _REAL.values():
+        not_captured("a complex tensor of what are not two tensors of one real dtype")
+
+
 @_rule("complex")
 def complex_(real, imag):
+    _check_halves(real, imag)
     return _joined(real, imag)
 
 
 @_rule("polar")
 def polar(abs, angle):
+    _check_halves(abs, angle)
     return _joined(abs * torch.cos(angle), abs * torch.sin(angle))
 
 
