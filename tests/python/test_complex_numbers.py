@@ -349,3 +349,16 @@ def test_halves_are_two_tensors_of_one_real_dtype(make):
         with pytest.raises(type(expected.value)) as got:
             cdynamo.optimize(lambda a, b: make(a, b) * 2)(first, second)
         assert str(got.value) == str(expected.value)
+
+
+def test_gradients_of_polar_lie_as_eager_s():
+    x, y = torch.rand(4, 5, requires_grad=True), torch.rand(4, 5, requires_grad=True)
+
+    def program(a, b):
+        return torch.view_as_real(torch.polar(a, b)).sin().sum()
+
+    expected = torch.autograd.grad(program(x, y), (x, y))
+    got = torch.autograd.grad(cdynamo.optimize(program, fullgraph=True)(x, y), (x, y))
+    for mine, theirs in zip(got, expected):
+        torch.testing.assert_close(mine, theirs)
+        assert mine.stride() == theirs.stride()

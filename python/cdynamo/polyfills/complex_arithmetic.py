@@ -38,6 +38,9 @@ def complex_(real, imag):
 @_rule("polar")
 def polar(abs, angle):
     _check_halves(abs, angle)
+    if torch.is_grad_enabled() and (abs.requires_grad or angle.requires_grad):
+        # Gradients lie as halves of pairs.
+        abs, angle = torch.stack(torch.broadcast_tensors(abs, angle), -1).unbind(-1)
     return _joined(abs * torch.cos(angle), abs * torch.sin(angle))
 
 
