@@ -26,9 +26,11 @@
 #include "symbolic/torch/made_leaves.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/list.h"
+#include "symbolic/values/made_weak_reference.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
+#include "symbolic/values/weak_proxy.h"
 
 namespace cdynamo::symbolic {
 
@@ -276,7 +278,10 @@ class Attempt {
     if (auto* generator = dynamic_cast<GeneratorValue*>(local.get()))
       return generator->may_have_to_be_closed();
     auto* object = dynamic_cast<UserObjectValue*>(local.get());
-    if (object && object->is_new()) return object->has_recipe();
+    const auto& state = ex_.state();
+    if (object && object->is_new()) return object->has_recipe() || state.weak_references.contains(object);
+    if (dynamic_cast<WeakReferenceValue*>(local.get()) || dynamic_cast<WeakProxyValue*>(local.get()))
+      return true;
     auto* function = dynamic_cast<FunctionValue*>(local.get());
     if (function && function->is_handed_out()) return true;
     if (local->source) return local->source->kind != SourceKind::kConstant && !local->as_constant();

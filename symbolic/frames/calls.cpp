@@ -179,7 +179,9 @@ ValuePtr call_dispatch(Executor& ex, FunctionValue& function, const char* module
     return nullptr;
   CallArgs all = args;
   const ValuePtr registry = closure_variable(ex, function, "registry");
-  if (!registry || args.positional.size() != 1) return nullptr;
+  const ValuePtr cache = closure_variable(ex, function, "dispatch_cache");
+  if (!registry || !cache || args.positional.size() != 1) return nullptr;
+  if (as_object(cache->type()) != library_object("weakref", "WeakKeyDictionary")) return nullptr;
   all.positional.insert(all.positional.begin(), registry);
   return polyfill(ex, PythonSide::kStandardPolyfills, "dispatch")->call(ex, all);
 }

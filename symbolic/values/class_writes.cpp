@@ -86,6 +86,7 @@ ValuePtr written_in_class(Executor& ex, PyTypeObject* type, PyObject* name) {
 }
 
 ValuePtr written_attribute(Executor& ex, PyTypeObject* type, PyObject* name) {
+  if (!type->tp_mro) return nullptr;  // it is being made
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     if (ValuePtr value = written_in_class(ex, base, name)) return value;

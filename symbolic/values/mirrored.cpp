@@ -134,7 +134,8 @@ ValuePtr MirroredValue::length(Executor& ex) {
 
 // A stream is its own iterator; a bytearray that changes meanwhile is left to Python.
 ValuePtr MirroredValue::iterate(Executor& ex) {
-  return is_stream() ? call_method(ex, interned("__iter__"), {}) : make_tuple(ex, *unpack(ex))->iterate(ex);
+  if (!is_stream()) break_graph("CD0207", describe());  // it may grow meanwhile
+  return call_method(ex, interned("__iter__"), {});
 }
 
 ValuePtr MirroredValue::next(Executor& ex) {

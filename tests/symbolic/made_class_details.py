@@ -858,6 +858,28 @@ def enum_with_an_unknown_keyword(x):
         return type(e).__name__, str(e)
 
 
+class CountedMro(type):
+    def __new__(metaclass, name, bases, names):
+        metaclass.flag = 0
+        return super(CountedMro, metaclass).__new__(metaclass, name, bases, names)
+
+    def mro(cls):
+        if cls.flag > 0:
+            raise RuntimeError("again")
+        cls.flag += 1
+        return type.mro(cls)
+
+
+def attribute_of_a_class_that_is_being_made(x):
+    class D:
+        pass
+
+    class F(D, metaclass=CountedMro):
+        pass
+
+    return F.flag, len(F.__mro__), x
+
+
 IN_ONE_GRAPH = [
     own_descriptor_of_functions, methods_by_other_names, cells_written_by_methods, context_decorator, counted_in_new,
     singleton, own_getattr_and_setattr, raised_through_finally, raised_from, list_of_the_class,
@@ -874,5 +896,5 @@ WITH_BREAKS = [
     enum_with_a_name_twice, enum_of_lists, enum_that_names_its_values, own_repr, instance_of_an_abstract_class,
     same_name_twice, functional_enum, functional_named_tuple, slots, error_of_set_name,
     mro_that_disappears, derived_while_it_is_made, super_while_it_is_made,
-    bases_that_change, enum_with_an_unknown_keyword, names_that_change, definitions_with_wrong_arguments,
+    bases_that_change, enum_with_an_unknown_keyword, attribute_of_a_class_that_is_being_made, names_that_change, definitions_with_wrong_arguments,
 ]  # fmt: skip

@@ -22,7 +22,17 @@ def bytes_written(n):
     del data[2]
     data.insert(0, 7)
     popped = data.pop(), data.pop(0)
-    return data, alias is data, popped, len(data), sum(data), [*data[:3]], data[-1], bytes(data), 120 in data
+    return (
+        data,
+        alias is data,
+        popped,
+        len(data),
+        sum(bytes(data)),
+        [*bytes(data)[:3]],
+        data[-1],
+        bytes(data),
+        120 in data,
+    )
 
 
 def bytes_asked(n):
@@ -143,3 +153,16 @@ def test_loggers_are_found(caplog):
         found = fast(n)
         assert found == logs(n) and found[3] is logging.getLogger("cdynamo_test.found")
         assert [record.message for record in caplog.records[-2:]] == [f"n is {n}"] * 2
+
+
+def test_an_iterator_of_one_that_grows():
+    cdynamo.config.keep_empty_graphs = True
+
+    def program(n):
+        data = bytearray(b"ab")
+        items = iter(data)
+        first = list(items)
+        data.append(n)
+        return first, list(items), list(data)
+
+    assert cdynamo.optimize(program)(9) == program(9)

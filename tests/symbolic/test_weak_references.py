@@ -412,3 +412,36 @@ def test_of_tensors(compiled):
         fast = compiled(program)
         for _ in range(3):
             assert fast(make()) == program(make())
+
+
+def test_what_is_watched_lives_as_long_as_the_frame():
+    """Also where the frame is left by an error, whose traceback holds it, and where references are counted."""
+    cdynamo.config.keep_empty_graphs = True
+
+    class Watched:
+        pass
+
+    def program(call):
+        seen = []
+
+        def inner():
+            watched = Watched()
+            seen.append(weakref.ref(watched))
+            call()
+
+        try:
+            inner()
+        except ZeroDivisionError:
+            seen.append(seen[0]() is not None)
+        other = Watched()
+        first = weakref.ref(other)
+        proxy = weakref.proxy(other)
+        call2 = weakref.getweakrefcount(other)
+        del proxy
+        return seen[1:], call2, first() is other
+
+    def fails():
+        return 1 // 0
+
+    fails = cdynamo.disable(fails)
+    assert cdynamo.optimize(program)(fails) == program(fails) == ([True], 2, True)
