@@ -445,3 +445,22 @@ def test_what_is_watched_lives_as_long_as_the_frame():
 
     fails = cdynamo.disable(fails)
     assert cdynamo.optimize(program)(fails) == program(fails) == ([True], 2, True)
+
+
+def test_what_a_weak_container_holds_lives_as_long_as_the_frame():
+    cdynamo.config.keep_empty_graphs = True
+
+    class Watched:
+        def __init__(self):
+            self.itself = self
+
+    def program(call):
+        held = weakref.WeakValueDictionary()
+        held[10] = Watched()
+        kept = Watched()
+        held[10] = kept
+        call()
+        return len(held)
+
+    collect = cdynamo.disable(lambda: gc.collect())
+    assert cdynamo.optimize(program)(collect) == program(collect) == 1
