@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/values/pending_effect.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -24,10 +25,8 @@ AttentionBackends::Flag& flag_of(Executor& ex, size_t index) {
 }
 
 // Stands for the flags among the mutated values.
-class BackendsEffect final : public SymbolicValue {
+class BackendsEffect final : public PendingEffect {
  public:
-  PyTypeObject* type() const override { return &PyBool_Type; }
-  RecipePtr recipe(Executor&) override { return make_recipe(RecipeKind::kNull); }
   void emit_effects(Executor& ex) override {
     for (size_t i = 0; i < std::size(kNames); ++i) {
       const AttentionBackends::Flag& flag = tensor_capture(ex).attention_backends.flags[i];

@@ -1,6 +1,7 @@
 // torch.autocast during capture. The class is Python code that is inlined; what it calls in C is here. The state
 // that a capture ends in is set again after the graph has run. The casts are autocast_policy.cpp's.
 #include "symbolic/torch/callables.h"
+#include "symbolic/values/pending_effect.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -21,10 +22,8 @@ void call_effect(Executor& ex, const char* function, std::vector<PyObject*> argu
 constexpr const char* kDeviceNames[] = {"cpu", "cuda"};  // by runtime::DeviceType
 
 // Stands for the thread's autocast state among the mutated values.
-class AutocastEffect final : public SymbolicValue {
+class AutocastEffect final : public PendingEffect {
  public:
-  PyTypeObject* type() const override { return &PyBool_Type; }
-  RecipePtr recipe(Executor&) override { return make_recipe(RecipeKind::kNull); }
   void emit_effects(Executor& ex) override {
     const TensorCapture& capture = tensor_capture(ex);
     const AutocastState &now = capture.autocast, &before = capture.autocast_before;

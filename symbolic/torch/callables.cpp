@@ -166,7 +166,8 @@ ValuePtr TorchCallable::call(Executor& ex, const CallArgs& given) {
   TensorCapture& capture = torch_capture(ex);
   if (const std::optional<CallArgs> rest = without_requires_grad(ex, object_.get(), given))
     return made_leaf(ex, call(ex, *rest));
-  const CallArgs args = with_factory_defaults(ex, capture, object_.get(), given);
+  const std::optional<CallArgs> completed = with_factory_defaults(ex, capture, object_.get(), given);
+  const CallArgs& args = completed ? *completed : given;
   if (!op_.op) {
     const std::string name = function_name(object_.get());
     if (ValuePtr result = special_ ? try_complex_rule(ex, name, args)

@@ -1,17 +1,16 @@
 #include "symbolic/torch/data_assignment.h"
 
 #include "symbolic/capture/executor_state.h"
+#include "symbolic/values/pending_effect.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
 
 // Of a tensor that came in: assigned when the graph has run.
-class DataEffect final : public SymbolicValue {
+class DataEffect final : public PendingEffect {
  public:
   DataEffect(ValuePtr tensor, ValuePtr content) : tensor_(std::move(tensor)), content_(std::move(content)) {}
-  PyTypeObject* type() const override { return &PyBool_Type; }
-  RecipePtr recipe(Executor&) override { return make_recipe(RecipeKind::kNull); }
   void emit_effects(Executor& ex) override {
     Effect effect{.kind = EffectKind::kSetAttribute};
     effect.target = tensor_->recipe(ex);

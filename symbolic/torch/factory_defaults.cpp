@@ -4,6 +4,7 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/values/pending_effect.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -18,10 +19,8 @@ void call_effect(Executor& ex, const char* function, RecipePtr argument) {
   ex.effect(std::move(effect));
 }
 
-class FactoryDefaultsEffect final : public SymbolicValue {
+class FactoryDefaultsEffect final : public PendingEffect {
  public:
-  PyTypeObject* type() const override { return &PyBool_Type; }
-  RecipePtr recipe(Executor&) override { return make_recipe(RecipeKind::kNull); }
   void emit_effects(Executor& ex) override {
     const auto& now = tensor_capture(ex).factory_defaults;
     if (!now.entered.empty()) break_graph("CD0413", "torch.device as a context");
@@ -162,10 +161,10 @@ constexpr SpecialRow kRows[] = {
 
 }  // namespace
 
-CallArgs with_factory_defaults(Executor& ex, const TensorCapture& capture, PyObject* callable,
-                               const CallArgs& args) {
+std::optional<CallArgs> with_factory_defaults(Executor& ex, const TensorCapture& capture, PyObject* callable,
+                                              const CallArgs& args) {
   const auto& defaults = capture.factory_defaults;
-  if (!defaults.effect || !makes_tensor(callable)) return args;
+  if (!defaults.effect || !makes_tensor(callable)) return std::nullopt;
   CallArgs all = args;
   if (const ValuePtr device = current_device(ex); device && !has_keyword(args, "device"))
     set_keyword(all, "device", device);

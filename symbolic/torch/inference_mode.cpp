@@ -3,6 +3,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/pending_effect.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -11,10 +12,8 @@ namespace {
 constexpr const char* kWhat = "torch.inference_mode";
 
 // The mode has been left when the capture ends: nobody else could leave it.
-class InferenceModeEffect final : public SymbolicValue {
+class InferenceModeEffect final : public PendingEffect {
  public:
-  PyTypeObject* type() const override { return &PyBool_Type; }
-  RecipePtr recipe(Executor&) override { return make_recipe(RecipeKind::kNull); }
   void emit_effects(Executor& ex) override {
     if (tensor_capture(ex).inference_mode) break_graph("CD0413", kWhat);
   }

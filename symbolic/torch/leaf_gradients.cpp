@@ -5,6 +5,7 @@
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/torch/differentiation.h"
+#include "symbolic/values/pending_effect.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -13,11 +14,9 @@ namespace {
 using graph::Value;
 
 // The gradient of one leaf among the mutated values.
-class LeafGradient final : public SymbolicValue {
+class LeafGradient final : public PendingEffect {
  public:
   LeafGradient(ValuePtr leaf, ValuePtr gradient) : now(std::move(gradient)), leaf_(std::move(leaf)) {}
-  PyTypeObject* type() const override { return &PyBool_Type; }
-  RecipePtr recipe(Executor&) override { return make_recipe(RecipeKind::kNull); }
   void emit_effects(Executor& ex) override {
     Effect effect{.kind = EffectKind::kSetAttribute};
     effect.target = leaf_->recipe(ex);

@@ -1,16 +1,15 @@
 // torch's modes during capture. torch.no_grad, enable_grad and set_grad_enabled are Python classes that are
 // inlined; what they call in C is here. The mode that a capture ends in is set again after the graph has run.
 #include "symbolic/torch/callables.h"
+#include "symbolic/values/pending_effect.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
 namespace {
 
 // Stands for the thread's grad mode among the mutated values.
-class GradModeEffect final : public SymbolicValue {
+class GradModeEffect final : public PendingEffect {
  public:
-  PyTypeObject* type() const override { return &PyBool_Type; }
-  RecipePtr recipe(Executor&) override { return make_recipe(RecipeKind::kNull); }
   void emit_effects(Executor& ex) override {
     const TensorCapture& capture = tensor_capture(ex);
     if (capture.grad_mode == capture.state.grad_mode()) return;
