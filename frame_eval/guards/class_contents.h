@@ -26,8 +26,7 @@ class ClassContents {
     symbolic::PyRef name;
     const void* value;  // addresses, not references
     const PyTypeObject* kind;
-    bool
-        is_written;  // by captured code: what stands there has a guard of its own (symbolic/interop/written_names.h)
+    bool is_written;  // by captured code (written_names.h): what stands there has a guard of its own
     std::vector<symbolic::ConstantRef> parts;  // that it is the same one, and not another at its address
   };
   struct Base {

@@ -72,10 +72,6 @@ PyObject* evaluate(PyThreadState* tstate, CdynamoFrame* frame, int throw_flag) {
   return cdynamo_run_default(tstate, frame, throw_flag);
 }
 
-}  // namespace
-
-namespace {
-
 // The hook is off, where no other thread has it on: with one, CPython's calls from Python to Python take the long way.
 class WithoutHook {
  public:

@@ -4,6 +4,7 @@
 #include "symbolic/frames/made_classes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/python_call.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -28,14 +29,8 @@ constexpr BuiltinMethodRow kPropertyMethods[] = {
 // The callable itself says whether there are too many arguments, or unknown ones. `object` stands in for each: it has what
 // is read of functions.
 void check_arguments(PyObject* callable, const char* name, const CallArgs& args) {
-  PyObject* any = as_object(&PyBaseObject_Type);
-  const PyRef positional = checked(PyTuple_New(std::ssize(args.positional))),
-              keywords = checked(PyDict_New());
-  for (Py_ssize_t i = 0; i < std::ssize(args.positional); ++i)
-    PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(any));
-  for (const Keyword& keyword : args.keywords)
-    if (PyDict_SetItem(keywords.get(), keyword.name.get(), any) < 0) throw PythonError{};
-  if (PyRef::steal(PyObject_Call(callable, positional.get(), keywords.get()))) return;
+  const auto any = [](const ValuePtr&) { return PyRef::borrow(as_object(&PyBaseObject_Type)); };
+  if (call_with_objects(callable, args, any)) return;
   PyErr_Clear();
   break_graph("CD0212", std::string(name) + " with arguments that it does not take");
 }

@@ -263,9 +263,6 @@ bool is_number(const ValuePtr& value) {
   break_graph("CD0401", "an operator of " + scalar->describe() + " and " + other->describe());
 }
 
-}  // namespace
-
-namespace {
 // A NumPy integer beside an int that changes from call to call, which stays one. Null: they are others.
 ValuePtr beside_symbol(Executor& ex, const ValuePtr& scalar, const ValuePtr& other) {
   graph::DType dtype;

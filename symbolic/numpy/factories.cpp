@@ -12,6 +12,7 @@
 #include "symbolic/tensors/nonzero.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/python_call.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
@@ -48,19 +49,12 @@ bool holds_array(PyObject* object) {
 }  // namespace
 
 ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
-  PyRef positional = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
-  PyRef keywords = checked(PyDict_New());
-  for (size_t i = 0; i < args.positional.size(); ++i) {
-    PyRef object = args.positional[i]->materialize(ex);
-    if (!object) break_graph("CD0415", "numpy function of " + args.positional[i]->describe());
-    PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), object.release());
-  }
-  for (const Keyword& keyword : args.keywords) {
-    PyRef object = keyword.value->materialize(ex);
-    if (!object) break_graph("CD0415", "numpy function of " + keyword.value->describe());
-    if (PyDict_SetItem(keywords.get(), keyword.name.get(), object.get()) < 0) throw PythonError{};
-  }
-  PyRef result = checked_user(ex, PyObject_Call(callable, positional.get(), keywords.get()));
+  const auto known = [&](const ValuePtr& value) {
+    PyRef object = value->materialize(ex);
+    if (!object) break_graph("CD0415", "numpy function of " + value->describe());
+    return object;
+  };
+  PyRef result = checked_user(ex, call_with_objects(callable, args, known).release());
   if (!holds_array(result.get())) return wrap_fresh(ex, std::move(result));
   if (PyTuple_Check(result.get()) || PyList_Check(result.get())) break_graph("CD0415", "a list of arrays");
   if (!(numpy_access::array(result.get())->flags & numpy_access::kWriteable))

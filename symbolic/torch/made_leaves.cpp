@@ -106,17 +106,14 @@ std::optional<CallArgs> without_requires_grad(Executor& ex, PyObject* callable, 
 
 void check_made_leaves(Executor& ex) {
   TensorCapture& capture = tensor_capture(ex);
-  const auto& outputs = ex.graph().outputs;
   for (const auto& [leaf, content] : capture.made_leaves) {
-    if (!is_output(ex, content)) continue;
-    for (const graph::Value* output : outputs)
-      if (output->requires_grad && depends_on(ex, output, leaf))
-        break_graph("CD0400",
-                    "a tensor that is made to require grad, and leaves with what was computed of it");
-    for (const graph::Value* output : capture.outputs_of_leaves)
-      if (depends_on(ex, output, leaf))
-        break_graph("CD0400",
-                    "a tensor that is made to require grad, and leaves with what was computed of it");
+    const auto is_computed_of = [&](const graph::Value* output) { return depends_on(ex, output, leaf); };
+    const auto has_gradient = [&](const graph::Value* output) {
+      return output->requires_grad && is_computed_of(output);
+    };
+    if (is_output(ex, content) && (std::ranges::any_of(ex.graph().outputs, has_gradient) ||
+                                   std::ranges::any_of(capture.outputs_of_leaves, is_computed_of)))
+      break_graph("CD0400", "a tensor that is made to require grad, and leaves with what was computed of it");
   }
   for (graph::Value* output : capture.outputs_of_leaves) {
     if (depends_on_input(ex, output)) break_graph("CD0400", kWhat);

@@ -375,11 +375,10 @@ ValuePtr SuperValue::get_attribute(Executor& ex, PyObject* name) {
   Py_ssize_t i = 0, count = PyTuple_GET_SIZE(mro);
   while (i < count && PyTuple_GET_ITEM(mro, i) != reinterpret_cast<PyObject*>(start_)) ++i;
   for (++i; i < count; ++i) {
-    PyObject* found = own_type_entry(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), name);
-    if (ValuePtr written =
-            written_in_class(ex, reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), name))
-      return written;
-    if (found) return bind_descriptor(ex, found, is_class ? nullptr : self_, object_type);
+    auto* cls = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+    if (ValuePtr written = written_in_class(ex, cls, name)) return written;
+    if (PyObject* found = own_type_entry(cls, name))
+      return bind_descriptor(ex, found, is_class ? nullptr : self_, object_type);
   }
   raise_error(ex, PyExc_AttributeError,
               std::string("'super' object has no attribute '") + PyUnicode_AsUTF8(name) + "'");

@@ -108,7 +108,7 @@ ValuePtr made_weak_reference(Executor& ex, const ValuePtr& object) {
 
 ValuePtr make_weak_reference_with(Executor& ex, const ValuePtr& object, const ValuePtr& callback) {
   if (!is_of_container(ex, callback)) break_graph("CD0224", object->describe() + ", with a callback");
-  if (!object->source) made_weak_reference(ex, object);  // it is watched
+  if (!object->source) made_weak_reference(ex, object);  // that there is one shows that the object is watched
   auto reference = std::make_shared<WeakReferenceValue>(object, callback);
   ex.state().cyclic[reference.get()] = reference;
   return reference;

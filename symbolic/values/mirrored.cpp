@@ -6,6 +6,7 @@
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/python_call.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -42,15 +43,9 @@ PyRef known_object(Executor& ex, const ValuePtr& value) {
 }
 
 ValuePtr construct(Executor& ex, PyTypeObject* type, const CallArgs& args) {
-  PyRef arguments = checked(PyTuple_New(std::ssize(args.positional))), keywords = checked(PyDict_New());
-  for (size_t i = 0; i < args.positional.size(); ++i)
-    PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i),
-                     known_object(ex, args.positional[i]).release());
-  for (const Keyword& keyword : args.keywords)
-    if (PyDict_SetItem(keywords.get(), keyword.name.get(), known_object(ex, keyword.value).get()) < 0)
-      throw PythonError{};
-  return std::make_shared<MirroredValue>(
-      checked_user(ex, PyObject_Call(reinterpret_cast<PyObject*>(type), arguments.get(), keywords.get())));
+  const auto known = [&](const ValuePtr& value) { return known_object(ex, value); };
+  PyObject* cls = reinterpret_cast<PyObject*>(type);
+  return std::make_shared<MirroredValue>(checked_user(ex, call_with_objects(cls, args, known).release()));
 }
 
 PyTypeObject* class_of(const char* name) {
@@ -83,15 +78,9 @@ ValuePtr MirroredValue::result(Executor& ex, PyRef object) {
 
 ValuePtr MirroredValue::call_method(Executor& ex, PyObject* name, const CallArgs& args) {
   PyRef method = checked_user(ex, PyObject_GetAttr(mirror_.get(), name));
-  PyRef arguments = checked(PyTuple_New(std::ssize(args.positional))), keywords = checked(PyDict_New());
-  for (size_t i = 0; i < args.positional.size(); ++i)
-    PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i),
-                     known_object(ex, args.positional[i]).release());
-  for (const Keyword& keyword : args.keywords)
-    if (PyDict_SetItem(keywords.get(), keyword.name.get(), known_object(ex, keyword.value).get()) < 0)
-      throw PythonError{};
+  const auto known = [&](const ValuePtr& value) { return known_object(ex, value); };
   ex.changing(shared_from_this(), false);
-  return result(ex, checked_user(ex, PyObject_Call(method.get(), arguments.get(), keywords.get())));
+  return result(ex, checked_user(ex, call_with_objects(method.get(), args, known).release()));
 }
 
 ValuePtr MirroredValue::get_attribute(Executor& ex, PyObject* name) {
@@ -132,9 +121,9 @@ ValuePtr MirroredValue::length(Executor& ex) {
   return ex.constant_int(length);
 }
 
-// A stream is its own iterator; a bytearray that changes meanwhile is left to Python.
+// A stream is its own iterator; a bytearray may grow while it is gone through.
 ValuePtr MirroredValue::iterate(Executor& ex) {
-  if (!is_stream()) break_graph("CD0207", describe());  // it may grow meanwhile
+  if (!is_stream()) break_graph("CD0207", describe());
   return call_method(ex, interned("__iter__"), {});
 }
 
