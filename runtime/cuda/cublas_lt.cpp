@@ -20,6 +20,7 @@
 #include "runtime/cuda/torch_memory.h"
 #include "runtime/host/kernel_cache.h"
 #include "runtime/host/parallel.h"
+#include "runtime/library/convert.h"
 
 namespace cdynamo::runtime::cuda {
 namespace {
@@ -389,7 +390,7 @@ bool lt_matmul(const LibraryArgs& args) {
   for (int i = 0; i < args.num_operands; ++i)
     if (args.operands[i].dtype != output.dtype) return false;
   const Matrix a = matrix_of(args.operands[0]), b = matrix_of(args.operands[1]), d = matrix_of(output);
-  if (d.rows == 0 || d.columns == 0 || a.columns == 0) return false;
+  if (count_elements(output) == 0 || a.columns == 0) return false;
   const bool adds = args.num_inputs > 2;
   const double beta = adds ? args.numbers[0] : 0, alpha = adds ? args.numbers[1] : 1;
   const bool by_rows = d.column_stride == 1 || d.columns == 1;

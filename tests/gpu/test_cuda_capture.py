@@ -414,3 +414,12 @@ def test_streams_and_events_are_python_s():
     compiled = cdynamo.optimize(work)
     for _ in range(3):
         torch.testing.assert_close(compiled(x), work(x))
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 3)], ids=str)
+def test_products_without_elements(sizes):
+    # A batch of none once ran as a batch of one, in memory that nobody had taken.
+    left, right = randn(*sizes, grad=True), randn(*sizes, grad=True)
+    check(lambda a, b: a @ b.mT, left, right)
+    check(lambda a, b, c: torch.baddbmm(c, a, b.mT), left, right, randn(sizes[0], sizes[1], sizes[1], grad=True))
+    torch.cuda.synchronize()
