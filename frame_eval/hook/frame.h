@@ -56,7 +56,8 @@ int cdynamo_frame_is_generator(CdynamoFrame* frame);
 // at lines, branches or instructions is active. Profilers do not count.
 int cdynamo_is_tracing(PyThreadState* tstate);
 
-// Half of the C calls that CPython lets nest (3.12+; it does not count those from Python to Python) are in progress.
+// A frame that is entered now is one too many, which CPython finds out before it runs any of it; or half of the C calls
+// that it lets nest (3.12+; it does not count those from Python to Python) are in progress.
 int cdynamo_recursion_is_deep(PyThreadState* tstate);
 
 // ---- the three ways to end

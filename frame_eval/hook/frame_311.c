@@ -28,8 +28,7 @@ int cdynamo_frame_is_fresh(CdynamoFrame* frame) {
 }
 
 int cdynamo_recursion_is_deep(PyThreadState* tstate) {
-  (void)tstate;
-  return 0;
+  return tstate->recursion_remaining <= 0;
 }
 
 int cdynamo_is_tracing(PyThreadState* tstate) { return tstate->tracing > 0 || tstate->c_tracefunc != NULL; }

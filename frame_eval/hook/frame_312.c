@@ -42,7 +42,7 @@ int cdynamo_is_tracing(PyThreadState* tstate) {
 }
 
 int cdynamo_recursion_is_deep(PyThreadState* tstate) {
-  return tstate->c_recursion_remaining < C_RECURSION_LIMIT / 2;
+  return tstate->py_recursion_remaining <= 0 || tstate->c_recursion_remaining < C_RECURSION_LIMIT / 2;
 }
 
 // Gives the frame's room on the thread's data stack back: _PyThreadState_PopFrame of Python/pystate.c, which

@@ -26,7 +26,7 @@ int cdynamo_frame_is_fresh(CdynamoFrame* frame) {
 }
 
 int cdynamo_recursion_is_deep(PyThreadState* tstate) {
-  return tstate->c_recursion_remaining < Py_C_RECURSION_LIMIT / 2;
+  return tstate->py_recursion_remaining <= 0 || tstate->c_recursion_remaining < Py_C_RECURSION_LIMIT / 2;
 }
 
 int cdynamo_is_tracing(PyThreadState* tstate) {

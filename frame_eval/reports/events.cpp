@@ -1,5 +1,6 @@
 #include "frame_eval/reports/events.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -84,9 +85,17 @@ std::string where(PyCodeObject* code) { return absl::StrCat(utf8(code->co_name),
 
 std::string break_report(const symbolic::BreakRecord& record) {
   std::string report = "graph break " + record.id + ": " + record.what + "\n";
-  for (const symbolic::UserFrame& frame : record.stack) {
-    report += "  at " + frame.file + ":" + std::to_string(frame.line) + " in " + frame.function + "\n";
-    if (!frame.text.empty()) report += "       " + frame.text + "\n";
+  // Lines of a recursion are said three times, as in Python's tracebacks.
+  constexpr int kSaid = 3;
+  for (auto frame = record.stack.begin(); frame != record.stack.end();) {
+    const auto other = std::find_if(frame, record.stack.end(), [&](const auto& next) { return next != *frame; });
+    const int turns = static_cast<int>(other - frame), said = std::min(turns, kSaid);
+    for (int turn = 0; turn < said; ++turn) {
+      report += absl::StrCat("  at ", frame->file, ":", frame->line, " in ", frame->function, "\n");
+      if (!frame->text.empty()) report += "       " + frame->text + "\n";
+    }
+    if (turns > said) report += absl::StrCat("  [the same ", turns - said, " times more]\n");
+    frame = other;
   }
   if (!record.why.empty()) report += "  why: " + record.why + "\n";
   if (!record.instead.empty()) report += "  instead: " + record.instead + "\n";

@@ -138,6 +138,7 @@ struct SymbolBinding {
 struct UserFrame {
   std::string file, function, text;
   int line = 0;
+  bool operator==(const UserFrame&) const = default;
 };
 
 struct BreakRecord {

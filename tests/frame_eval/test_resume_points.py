@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -356,6 +357,55 @@ def test_python_may_recurse_as_deep_below_a_graph_break_as_elsewhere():
         assert cdynamo.optimize(run)(3) == 3  # the hook is back
     finally:
         sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize("calls_before", [0, 1, 2])
+def test_no_code_of_a_frame_that_is_one_too_many_runs(calls_before):
+    class Item:
+        pass
+
+    def run():
+        seen, entered = None, 0
+
+        def inner():
+            nonlocal seen, entered
+            entered += 1
+            item = Item()
+            seen = weakref.ref(item)
+            inner()
+
+        try:
+            inner()
+        except RecursionError as error:
+            depth, entry = 0, error.__traceback__
+            while entry := entry.tb_next:
+                depth += 1
+            return depth, entered, seen() is not None
+
+    def call(function, times):
+        return call(function, times - 1) if times else function()
+
+    compiled, want = cdynamo.optimize(run), call(run, calls_before)
+    cdynamo.config.keep_empty_graphs = True
+    try:
+        for _ in range(2):
+            assert call(compiled, calls_before) == want
+    finally:
+        cdynamo.config.keep_empty_graphs = False
+    assert want[2]
+
+
+def test_a_recursion_s_lines_are_said_three_times():
+    def down(x, n):
+        if n == 0:
+            cdynamo.graph_break()
+            return x
+        return down(x * 2, n - 1)
+
+    report = cdynamo.explain(lambda x: down(x, 9) + 1)(np.arange(3.0)).breaks[0].report
+    assert report.count("return down(x * 2, n - 1)") == 3
+    assert "  [the same 6 times more]\n" in report
+    assert len(cdynamo.explain(lambda x: down(x, 9) + 1)(np.arange(3.0)).breaks[0].stack) == 11
 
 
 @pytest.mark.parametrize("kilobytes", [64, 128, 256, 1024])
