@@ -27,9 +27,7 @@ int cdynamo_frame_is_fresh(CdynamoFrame* frame) {
          frame->prev_instr == _PyCode_CODE(frame->f_code) - 1;
 }
 
-int cdynamo_recursion_is_deep(PyThreadState* tstate) {
-  return tstate->recursion_remaining <= 0;
-}
+int cdynamo_recursion_is_deep(PyThreadState* tstate) { return tstate->recursion_remaining <= 0; }
 
 int cdynamo_is_tracing(PyThreadState* tstate) { return tstate->tracing > 0 || tstate->c_tracefunc != NULL; }
 

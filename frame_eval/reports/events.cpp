@@ -88,7 +88,8 @@ std::string break_report(const symbolic::BreakRecord& record) {
   // Lines of a recursion are said three times, as in Python's tracebacks.
   constexpr int kSaid = 3;
   for (auto frame = record.stack.begin(); frame != record.stack.end();) {
-    const auto other = std::find_if(frame, record.stack.end(), [&](const auto& next) { return next != *frame; });
+    const auto other =
+        std::find_if(frame, record.stack.end(), [&](const auto& next) { return next != *frame; });
     const int turns = static_cast<int>(other - frame), said = std::min(turns, kSaid);
     for (int turn = 0; turn < said; ++turn) {
       report += absl::StrCat("  at ", frame->file, ":", frame->line, " in ", frame->function, "\n");

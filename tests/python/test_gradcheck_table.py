@@ -41,6 +41,7 @@ NO_DIFFERENCES = {
     "half": "its results have 11 bits",
     "bfloat16": "its results have 8 bits",
     "float": "its results have 24 bits",
+    "cfloat": "its results have 24 bits",
     "normal": "each call draws other numbers",
     "normal.number_mean": "each call draws other numbers",
     "masked.logaddexp": "some samples are of infinities alone",
