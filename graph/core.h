@@ -113,10 +113,11 @@
 //
 // The framework's operators
 //
-//   core.library(Tensor[] inputs, str name, str attributes, int call, int differentiable)
+//   core.library(Tensor[] inputs, str name, str attributes, int call, int differentiable, int[] gradient_strides=[])
 //       called at run time by the number `call`; name and attributes are for readers. Results have the types that
 //       capture found. `differentiable`: a bit for each that has a gradient, from bit 10 on one for each float operand
-//       that has, and bit 20 where the derivative reads the results; -1: no derivative
+//       that has, and bit 20 where the derivative reads the results; -1: no derivative. `gradient_strides`: those of
+//       the gradients of all float operands; none: row-major
 //   core.library_backward(Tensor[] inputs, Tensor[] grads, str name, int call)
 //       the gradients of the operator's operands of a float type; `inputs` are these, and its results where the derivative
 //       reads them. `call`: that of the operator, and a bit for each result whose

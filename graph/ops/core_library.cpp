@@ -1,4 +1,6 @@
 // Calls of the framework's own operators, and of their derivatives as its autograd knows them.
+#include <algorithm>
+
 #include "graph/core.h"
 #include "graph/ops/entry.h"
 
@@ -31,6 +33,12 @@ void library_derivative(Derivative& d) {
   }
   if (differentiable >> kReadsResults & 1)
     for (size_t i = 0; i < d.results.size(); ++i) inputs.push_back(d.result(static_cast<int>(i)).value);
+  const std::vector<Sym> strides = d.args.sizes("gradient_strides");
+  for (size_t at = 0; TensorType & type : types) {
+    if (strides.empty()) break;
+    std::copy_n(strides.begin() + at, type.strides.size(), type.strides.begin());
+    at += type.strides.size();
+  }
   const std::string name(d.args.string("name"));
   const std::vector<Value*> gradients = d.builder.append(
       op("core.library_backward"), 0,
@@ -51,7 +59,8 @@ std::vector<OpDef> core_library_ops() {
   return {
       {.name = "core.library",
        .family = Family::kLibrary,
-       .schemas = {"core.library(Tensor[] inputs, str name, str attributes, int call, int differentiable) -> "
+       .schemas = {"core.library(Tensor[] inputs, str name, str attributes, int call, int differentiable, "
+                   "int[] gradient_strides=[]) -> "
                    "Tensor[]"},
        .infer = infer_library,
        .derivative = library_derivative,

@@ -201,7 +201,7 @@ struct CaptureRequest {
   static constexpr int64_t kNodesOfShortLoop = 64;
 };
 
-struct LibraryCall;  // symbolic/torch/library_call.h
+struct LibraryCall;  // symbolic/tensors/library_calls.h
 
 // A frame that is handed to Python. Of the results it has one for each item of the stack from the bottom, one for each of
 // `local_slots`, and if it is not the root's one more: the globals.

@@ -199,9 +199,8 @@ ValuePtr call_numpy_library(Executor& ex, PyObject* function, const CallArgs& ar
   if (!types) refuse(function);
   const PyRef tree = checked(PyObject_GetAttrString(call.get(), "tree"));
   auto held = std::make_shared<LibraryCall>(call);
-  const std::vector<Value*> results =
-      append_library_call(ex, std::move(arguments.values), text_attribute(call.get(), "name"), "", held->id,
-                          held->differentiable, std::move(*types));
+  const std::vector<Value*> results = append_library_call(
+      ex, std::move(arguments.values), text_attribute(call.get(), "name"), "", *held, std::move(*types));
   ex.add_library_call(std::move(held));
   return wrap_tree(ex, tree.get(), results);
 }

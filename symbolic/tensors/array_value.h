@@ -256,10 +256,10 @@ graph::Value* append_call1(Executor& ex, const char* op, std::vector<graph::Arg>
 // The sizes, or the strides, of an operand of a core.library node, as a tuple of ints. One that changes from call to call breaks the
 // graph, but where the program demands one graph: there the node is for this size alone.
 PyRef constant_extents(Executor& ex, const std::vector<graph::Sym>& extents);
-// A core.library node of the call `id` (library_calls.h).
+// A core.library node of `call` (library_calls.h).
 std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,
-                                               const std::string& name, const std::string& attributes, int id,
-                                               int64_t differentiable, std::vector<graph::TensorType> types);
+                                               const std::string& name, const std::string& attributes,
+                                               const LibraryCall& call, std::vector<graph::TensorType> types);
 
 // NumPy: is the value a view that NumPy gives out read-only (broadcast_to, diagonal), or a view of one?
 bool is_read_only_view(const graph::Value* value);

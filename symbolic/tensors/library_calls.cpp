@@ -128,11 +128,23 @@ static std::optional<runtime::FusedAttention> attention_of(PyObject* call) {
       .settings = runtime::FusedAttention::current_settings()};
 }
 
+// The numbers of a tuple that an object need not have.
+static std::vector<int64_t> integers_of(PyObject* object, const char* name) {
+  const PyRef tuple = PyRef::steal(PyObject_GetAttrString(object, name));
+  PyErr_Clear();
+  std::vector<int64_t> numbers;
+  if (!tuple || !PyTuple_Check(tuple.get())) return numbers;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i)
+    numbers.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple.get(), i)));
+  return numbers;
+}
+
 LibraryCall::LibraryCall(PyRef call)
     : id(next_id()),
       object(std::move(call)),
       attention(attention_of(object.get())),
       differentiable(integer_attribute(object.get(), "differentiable")),
+      gradient_strides(integers_of(object.get(), "gradient_strides")),
       takes_arrays(is_true(object.get(), "takes_arrays")) {}
 
 bool LibraryCall::is_stale() const { return is_true(object.get(), "stale"); }

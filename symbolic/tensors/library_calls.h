@@ -27,6 +27,7 @@ struct LibraryCall {
   const PyRef object;  // cdynamo._library.call.Call, or one that has its form
   const std::optional<runtime::FusedAttention> attention;  // what it may be called as without Python
   const int64_t differentiable;                            // as core.library has it
+  const std::vector<int64_t> gradient_strides;             // likewise
   const bool takes_arrays;                                 // NumPy's, not PyTorch's tensors
 };
 

@@ -9,6 +9,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/tensor_access.h"
 #include "symbolic/tensors/array_value.h"
+#include "symbolic/tensors/library_calls.h"
 #include "symbolic/tensors/user_call.h"
 #include "symbolic/values/value_tools.h"
 
@@ -306,15 +307,24 @@ PyRef constant_extents(Executor& ex, const std::vector<graph::Sym>& extents) {
 }
 
 std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::Value*> operands,
-                                               const std::string& name, const std::string& attributes, int id,
-                                               int64_t differentiable, std::vector<graph::TensorType> types) {
-  std::vector<Arg> args = {std::move(operands), name, attributes, graph::Sym(int64_t{id}),
-                           graph::Sym(differentiable)};
+                                               const std::string& name, const std::string& attributes,
+                                               const LibraryCall& call,
+                                               std::vector<graph::TensorType> types) {
+  const int64_t differentiable = call.differentiable;
+  std::vector<Arg> args = {
+      std::move(operands),
+      name,
+      attributes,
+      graph::Sym(int64_t{call.id}),
+      graph::Sym(differentiable),
+      std::vector<graph::Sym>(call.gradient_strides.begin(), call.gradient_strides.end())};
   const TensorCapture& capture = tensor_capture(ex);
   const bool any_gradient = any_requires_grad(tensor_capture(ex), args);
   bool any_float = false;
   for (const graph::TensorType& type : types) any_float |= runtime::is_float(type.dtype);
-  if (any_gradient && capture.grad_mode && any_float && differentiable < 0)
+  // Of operators that cost much as a rule, and that the derivative computes once more, as PyTorch's does not.
+  const bool is_dear = !call.gradient_strides.empty() && ex.state().request.leaves_loops;
+  if (any_gradient && capture.grad_mode && any_float && (differentiable < 0 || is_dear))
     break_graph("CD0417", name + " is called in PyTorch's library");
   std::vector<graph::Value*> results = ex.builder().append(graph::op("core.library"), 0, std::move(args),
                                                            std::move(types), /*in_place=*/false);

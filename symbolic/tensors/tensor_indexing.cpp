@@ -8,6 +8,7 @@
 #include "symbolic/tensors/nonzero.h"
 #include "symbolic/tensors/possible_alias.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/range.h"
 #include "symbolic/values/slice.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
@@ -69,6 +70,14 @@ Value* list_tensor(Executor& ex, const ListIndex& list) {
   return list.sizes.size() == 1 ? flat : append_call1(ex, "core.reshape", {flat, list.sizes});
 }
 
+// The numbers of a range, of any length.
+Value* range_tensor(Executor& ex, const RangeValue& range) {
+  const Sym length = range.length_sym(ex);
+  Value* numbers = append_call1(ex, "core.iota", {std::vector<Sym>{length}, Sym(0), DType::kI64});
+  if (range.step() != 1) numbers = append_call1(ex, "mul", {numbers, Sym(range.step())});
+  return range.start() == Sym(0) ? numbers : append_call1(ex, "add", {numbers, range.start()});
+}
+
 class Selector {
  public:
   Selector(Executor& ex, Value* base, Framework framework) : ex_(ex), numpy_(framework == Framework::kNumpy) {
@@ -93,7 +102,7 @@ class Selector {
   static bool is_array_index(const ValuePtr& item) {
     auto* array = dynamic_cast<ArrayValue*>(item.get());
     if (array) return array->rank() > 0 || array->array_type().dtype == DType::kBool;
-    return item->type() == &PyList_Type || (item->type() == &PyTuple_Type);
+    return item->type() == &PyList_Type || item->type() == &PyTuple_Type || item->type() == &PyRange_Type;
   }
   static bool is_ellipsis(const ValuePtr& item) { return constant_object(item) == Py_Ellipsis; }
 
@@ -130,6 +139,7 @@ class Selector {
     if (item->type() == &PySlice_Type) return slice(static_cast<SliceValue&>(*item));
     if (auto sym = index_sym(ex_, item)) return integer(*sym);
     if (auto* array = dynamic_cast<ArrayValue*>(item.get())) return tensor(array->value());
+    if (auto* range = dynamic_cast<RangeValue*>(item.get())) return advanced(range_tensor(ex_, *range), 1);
     ListIndex list;
     if (collect(ex_, item, 0, list)) return advanced(list_tensor(ex_, list), 1);
     refuse(item->describe());

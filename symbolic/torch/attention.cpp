@@ -176,9 +176,9 @@ ValuePtr try_fused_attention(Executor& ex, const graph::OpDef& op, const BoundCa
   for (size_t i = 0; i < types.size(); ++i)
     if (!result_type(ex, operands, i, PyList_GET_ITEM(found.get(), i), types[i])) return nullptr;
   auto held = std::make_shared<LibraryCall>(attention);
-  std::vector<Value*> results = append_library_call(
-      ex, std::move(operands), text_attribute(attention.get(), "name"),
-      text_attribute(attention.get(), "attributes"), held->id, held->differentiable, std::move(types));
+  std::vector<Value*> results =
+      append_library_call(ex, std::move(operands), text_attribute(attention.get(), "name"),
+                          text_attribute(attention.get(), "attributes"), *held, std::move(types));
   ex.add_library_call(std::move(held));
   Value* output = results[0];
   if (padding) output = append_call1(ex, "narrow", {output, Sym(3), Sym(0), Sym(head)});

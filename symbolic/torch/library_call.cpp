@@ -158,8 +158,8 @@ ValuePtr call_library(Executor& ex, const CallArgs& args) {
   graph::Value* selected =
       dim.get() != Py_None && capture.grad_mode && operands.at(0)->requires_grad ? operands[0] : nullptr;
   if (selected) operands[0] = append_call1(ex, "detach", {selected});
-  std::vector<graph::Value*> results = append_library_call(ex, std::move(operands), name, attributes,
-                                                           held->id, held->differentiable, std::move(found));
+  std::vector<graph::Value*> results =
+      append_library_call(ex, std::move(operands), name, attributes, *held, std::move(found));
   ex.add_library_call(std::move(held));
   if (selected) results[0] = gather_selected(ex, selected, results.at(1), PyLong_AsLongLong(dim.get()));
   return wrap_tree(ex, tree.get(), results);

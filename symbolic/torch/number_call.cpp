@@ -87,8 +87,8 @@ ValuePtr number_when_run(Executor& ex, PyObject* function, const std::vector<Val
     graph::TensorType result;
     result.dtype = type == &PyFloat_Type ? DType::kF64 : type == &PyBool_Type ? DType::kBool : DType::kI64;
     const PyRef name = checked(PyObject_GetAttrString(call.get(), "name"));
-    const std::vector<Value*> results = append_library_call(
-        ex, std::move(numbers), PyUnicode_AsUTF8(name.get()), "", held->id, held->differentiable, {result});
+    const std::vector<Value*> results =
+        append_library_call(ex, std::move(numbers), PyUnicode_AsUTF8(name.get()), "", *held, {result});
     ex.add_library_call(std::move(held));
     return result_value(ex, results.at(0));
   });

@@ -92,6 +92,7 @@ PROGRAMS = {
         np.array([1, 2, 3]),
     ),
     "fancy": lambda x: (x[[0, 2]], x[np.array([1, 3])], x[np.array([0, 1]), np.array([2, 3])]),
+    "ranges": lambda x: (x[range(3)], x[x.argmax(0) * 0 + 1, range(x.shape[1])], x[range(3, 0, -1), None, 2]),
     "metadata": lambda x: (x.shape, x.ndim, x.size, x.dtype, len(x), x + 0),
 }
 

@@ -70,6 +70,9 @@ INDEXING = {
     "two tensors": lambda x: x[torch.tensor([0, 2]), torch.tensor([1, 5])],
     "tensor after slice": lambda x: x[:, torch.tensor([0, 2])],
     "list": lambda x: x[[0, 3]],
+    "range": lambda x: x[range(1, 4)],
+    "range of a length that changes": lambda x: x[:, range(x.shape[1] - 1, 0, -2)],
+    "range and tensor": lambda x: x[torch.tensor([3, 1, 0]), range(3)],
     "out of range slice": lambda x: x[2:100, 5:2],
     "mixed": lambda x: x[1:, None, torch.tensor([1, 1])],
 }
@@ -87,6 +90,11 @@ def assign_number(x):
 
 def assign_tensor(x):
     x[1:3] = x[0]
+    return x
+
+
+def assign_range(x):
+    x[range(0, 4, 2), range(2)] += 3
     return x
 
 
@@ -140,6 +148,7 @@ def chained_views(x):
     [
         assign_number,
         assign_tensor,
+        assign_range,
         assign_mask,
         assign_row_mask,
         assign_indices,

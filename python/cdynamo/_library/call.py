@@ -4,6 +4,7 @@ content, and the call itself."""
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import warnings
 from collections.abc import Callable, Sequence
@@ -202,6 +203,16 @@ class Call:
     def differentiable(self) -> int:
         """The `flags` of its derivative."""
         return self._derivative.flags if self._derivative else -1
+
+    @property
+    def gradient_strides(self) -> tuple[int, ...]:
+        """Those of the gradients of all float operands, one after the other; (): all are row-major."""
+        strides = self._derivative.strides if self._derivative else {}
+        if not strides:
+            return ()
+        floats = [operand for operand in self.operands if operand[0].is_floating_point]
+        row_major = [torch.empty(sizes, device="meta").stride() for _, sizes, *_ in floats]
+        return tuple(itertools.chain.from_iterable({**dict(enumerate(row_major)), **strides}.values()))
 
     def derivative(self, incoming: int) -> Callable[..., list[torch.Tensor]]:
         """The `function` of its derivative."""

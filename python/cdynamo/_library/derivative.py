@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cdynamo._library.tensors import CONSTANTS, Mode, decode, empty, lie_alike, storage_of, tensors_of, type_of
+from cdynamo._library.tensors import (
+    CONSTANTS,
+    Mode,
+    decode,
+    empty,
+    is_dense,
+    lie_alike,
+    storage_of,
+    tensors_of,
+    type_of,
+)
 
 if TYPE_CHECKING:
     from cdynamo._library.call import Call
@@ -82,6 +92,8 @@ class Derivative:
 
     `flags`: a bit for each result that has a gradient, from 10 on for each float operand, 20 where derivatives are
     given the results, from 21 on for each operand that eager does not save for the derivative; -1: not known.
+    `strides`: those of the gradients of float operands that are not row-major, by the operand's index among these,
+    without the gaps that a view of a complex tensor has.
     """
 
     def __init__(self, call: Call) -> None:
@@ -89,6 +101,7 @@ class Derivative:
         self._num_operands, self._num_results = len(call.operands), len(call.types)
         # By what gradients of results come in; None: the operator is to be computed once more.
         self._programs: dict[int, Program | None] = {}
+        self.strides: dict[int, tuple[int, ...]] = {}
         self.flags = self._infer()
 
     def _infer(self) -> int:
@@ -106,11 +119,15 @@ class Derivative:
             [type_of(result, self._call.device) for result in results] == self._call.types
             and len(results) <= 10
             and len(gradients) <= 10
-            and all(g is None or self._may_be_row_major(g, operand) for g, operand in zip(gradients, wanted))
         )
         # Which operands have gradients is known where this does not depend on the results that are used.
         if not known or len(of) > 1 and len(gradients) > 1:
             return -1
+        self.strides = {
+            i: (gradient if is_dense(gradient.shape, gradient.stride()) else torch.empty_like(gradient)).stride()
+            for i, (gradient, operand) in enumerate(zip(gradients, wanted))
+            if gradient is not None and not self._may_be_row_major(gradient, operand)
+        }
         has_gradient = (i for i, gradient in enumerate(gradients) if gradient is not None)
         unsaved = (i for i, operand in enumerate(operands[:40]) if storage_of(operand) not in saved)
         self._programs = {mask_of(of): program}
