@@ -7,6 +7,7 @@
 #include "absl/strings/substitute.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/frames/exception_groups.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/values/builtin_method.h"
@@ -135,7 +136,7 @@ ValuePtr ExceptionValue::special_attribute(Executor& ex, const char* name) {
   bool is_exit = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_SystemExit));
   if ((is_stop && !std::strcmp(name, "value")) || (is_exit && !std::strcmp(name, "code")))
     return args_.empty() ? ex.none() : args_[0];
-  return nullptr;
+  return exception_group_attribute(ex, shared_from_this(), name);
 }
 
 ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
@@ -210,7 +211,7 @@ void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr&
 }
 
 void ExceptionValue::forget() {
-  cause = context = nullptr;
+  cause = context = part_of = nullptr;
   args_.clear();
   attributes_.clear();
 }
@@ -290,6 +291,7 @@ ValuePtr make_exception(Executor&, PyTypeObject* type, std::vector<ValuePtr> arg
 // BaseException_new and the class's __init__.
 ValuePtr construct_exception(Executor& ex, PyTypeObject* type, const CallArgs& args) {
   if (python_method(type, "__new__")) break_graph("CD0202", std::string(type->tp_name));
+  if (is_exception_group(type)) return construct_exception_group(ex, type, args);
   guard_class(ex, type);
   PyObject* found = _PyType_Lookup(type, interned("__init__"));
   bool is_os_error = PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_OSError));
@@ -357,6 +359,7 @@ void raise_value(Executor& ex, const ValuePtr& value, const ValuePtr& cause) {
   ValuePtr instance = instance_of(ex, value);
   auto* exception = dynamic_cast<ExceptionValue*>(instance.get());
   if (!exception) break_graph("CD0101", instance->describe());
+  exception->part_of = nullptr;
   if (cause) {
     if (exception->real_object()) break_graph("CD0101", instance->describe());
     exception->cause = is_none(cause) ? nullptr : instance_of(ex, cause);

@@ -31,6 +31,8 @@ class ExceptionValue final : public SymbolicValue {
   std::vector<ValuePtr>& args() { return args_; }
   ValuePtr cause, context;  // null: None
   bool suppress_context = false;
+  ValuePtr
+      part_of;  // a group that was split off: of which one; null: it was not, or has been raised by itself since
   // The root's step that raised it, from which on it has a traceback; -1: none. Python makes those, so it is not handed over.
   int64_t raised_at = -1;
   int64_t outside_at =

@@ -1,0 +1,197 @@
+// Objects/exceptions.c: BaseExceptionGroup_new, exceptiongroup_split_recursive, _PyExc_PrepReraiseStar; Python/ceval.c:
+// exception_group_match.
+#include "symbolic/frames/exception_groups.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <unordered_set>
+
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/values/builtin_method.h"
+#include "symbolic/values/list.h"
+#include "symbolic/values/tuple.h"
+#include "symbolic/values/value_tools.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+using Matcher = std::function<bool(const ValuePtr& exception)>;
+
+PyTypeObject* class_of(const char* name) {
+  return reinterpret_cast<PyTypeObject*>(library_object("builtins", name));
+}
+
+bool is_exception(const ValuePtr& value) {
+  return is_instance_of(value, reinterpret_cast<PyTypeObject*>(PyExc_Exception));
+}
+
+ExceptionValue& group_of(const ValuePtr& value) {
+  auto* group = dynamic_cast<ExceptionValue*>(value.get());
+  const bool is_builtin =
+      value->type() == class_of("ExceptionGroup") || value->type() == class_of("BaseExceptionGroup");
+  if (!group || group->real_object() || !is_builtin) break_graph("CD0108", value->describe());
+  return *group;
+}
+
+std::vector<ValuePtr> parts_of(Executor& ex, const ValuePtr& group) {
+  return items_of(ex, group_of(group).args()[1]);
+}
+
+ValuePtr make_group(Executor& ex, const ValuePtr& message, std::vector<ValuePtr> parts) {
+  PyTypeObject* type =
+      class_of(std::ranges::all_of(parts, is_exception) ? "ExceptionGroup" : "BaseExceptionGroup");
+  return make_exception(ex, type, {message, make_list(ex, std::move(parts))});
+}
+
+// With the metadata of the whole; None: of nothing.
+ValuePtr subset(Executor& ex, const ValuePtr& whole, std::vector<ValuePtr> parts) {
+  if (parts.empty()) return ex.none();
+  ExceptionValue& of = group_of(whole);
+  ValuePtr made = make_group(ex, of.args()[0], std::move(parts));
+  auto& group = static_cast<ExceptionValue&>(*made);
+  group.cause = of.cause;
+  group.context = of.context;
+  group.suppress_context = of.suppress_context;
+  group.raised_at = of.raised_at;
+  group.outside_at = of.outside_at;
+  group.part_of = of.part_of ? of.part_of : whole;
+  return made;
+}
+
+std::pair<ValuePtr, ValuePtr> split(Executor& ex, const ValuePtr& exception, const Matcher& matches) {
+  check_stack();
+  if (matches(exception)) return {exception, ex.none()};
+  if (!is_exception_group(exception->type())) return {ex.none(), exception};
+  std::vector<ValuePtr> matching, rest;
+  for (const ValuePtr& part : parts_of(ex, exception)) {
+    const auto [in, out] = split(ex, part, matches);
+    if (!is_none(in)) matching.push_back(in);
+    if (!is_none(out)) rest.push_back(out);
+  }
+  return {subset(ex, exception, std::move(matching)), subset(ex, exception, std::move(rest))};
+}
+
+Matcher matcher_of(Executor& ex, const CallArgs& args, const char* method) {
+  require_no_keywords(ex, method, args);
+  require_count(ex, method, args, 1, 1);
+  const ValuePtr condition = args.positional[0];
+  PyObject* cls = condition->real_object();
+  if ((cls && PyExceptionClass_Check(cls)) || condition->type() == &PyTuple_Type)
+    return
+        [&ex, condition](const ValuePtr& exception) { return exception_matches(ex, exception, condition); };
+  return [&ex, condition](const ValuePtr& exception) {
+    return is_true(ex, condition->call(ex, positional({exception})));
+  };
+}
+
+ValuePtr split_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  const auto [matching, rest] = split(ex, self, matcher_of(ex, args, "split"));
+  return make_tuple(ex, {matching, rest});
+}
+ValuePtr subgroup_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  return split(ex, self, matcher_of(ex, args, "subgroup")).first;
+}
+ValuePtr derive_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  const ValuePtr parts = bind_arguments(ex, "derive", args, {"excs"})[0];
+  return construct_exception_group(ex, class_of("BaseExceptionGroup"),
+                                   positional({group_of(self).args()[0], parts}));
+}
+
+constexpr BuiltinMethodRow kMethods[] = {
+    {"split", split_method}, {"subgroup", subgroup_method}, {"derive", derive_method}};
+
+void collect_leaves(Executor& ex, const ValuePtr& exception,
+                    std::unordered_set<const SymbolicValue*>& leaves) {
+  if (!is_exception_group(exception->type())) {
+    leaves.insert(exception.get());
+    return;
+  }
+  for (const ValuePtr& part : parts_of(ex, exception)) collect_leaves(ex, part, leaves);
+}
+
+// Left by a clause, or raised again by it, and not another one.
+bool has_metadata_of(const ValuePtr& exception, const ValuePtr& original) {
+  auto* value = dynamic_cast<ExceptionValue*>(exception.get());
+  const auto& whole = static_cast<ExceptionValue&>(*original);
+  if (!value || !is_exception_group(value->type())) return false;
+  const ValuePtr& mine = value->part_of ? value->part_of : exception;
+  return mine == (whole.part_of ? whole.part_of : original) && value->cause == whole.cause &&
+         value->context == whole.context;
+}
+
+}  // namespace
+
+bool is_exception_group(PyTypeObject* type) { return PyType_IsSubtype(type, class_of("BaseExceptionGroup")); }
+
+ValuePtr construct_exception_group(Executor& ex, PyTypeObject* type, const CallArgs& args) {
+  const bool is_base = type == class_of("BaseExceptionGroup");
+  if ((!is_base && type != class_of("ExceptionGroup")) || args.positional.size() != 2 ||
+      !args.keywords.empty())
+    break_graph("CD0108", type->tp_name);
+  const std::vector<ValuePtr> parts = items_of(ex, args.positional[1]);
+  const auto is_base_exception = [](const ValuePtr& part) {
+    return is_instance_of(part, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));
+  };
+  // Others are refused by the class.
+  const bool fits = args.positional[0]->type() == &PyUnicode_Type && !parts.empty() &&
+                    std::ranges::all_of(parts, is_base_exception) &&
+                    (is_base || std::ranges::all_of(parts, is_exception));
+  if (!fits) break_graph("CD0108", type->tp_name);
+  if (is_base && std::ranges::all_of(parts, is_exception)) type = class_of("ExceptionGroup");
+  return make_exception(ex, type, args.positional);
+}
+
+ValuePtr exception_group_attribute(Executor& ex, const ValuePtr& group, const char* name) {
+  if (!is_exception_group(group->type()) || group->real_object()) return nullptr;
+  if (!std::strcmp(name, "message")) return group_of(group).args()[0];
+  if (!std::strcmp(name, "exceptions")) return make_tuple(ex, parts_of(ex, group));
+  return find_builtin_method(group, interned(name), kMethods);
+}
+
+std::pair<ValuePtr, ValuePtr> match_exception_group(Executor& ex, const ValuePtr& exception,
+                                                    const ValuePtr& classes) {
+  if (is_none(exception)) return {ex.none(), ex.none()};
+  const auto refuse_group = [&](const ValuePtr& cls) {
+    PyObject* object = cls->real_object();
+    if (object && PyType_Check(object) && is_exception_group(reinterpret_cast<PyTypeObject*>(object)))
+      raise_error(ex, PyExc_TypeError,
+                  "catching ExceptionGroup with except* is not allowed. Use except instead.");
+  };
+  if (classes->type() == &PyTuple_Type)
+    for (const ValuePtr& cls : items_of(ex, classes)) refuse_group(cls);
+  refuse_group(classes);
+  const bool is_group = is_exception_group(exception->type());
+  if (exception_matches(ex, exception, classes)) {
+    if (is_group) return {exception, ex.none()};
+    return {make_group(ex, ex.constant(checked(PyUnicode_FromString(""))), {exception}), ex.none()};
+  }
+  if (!is_group) return {ex.none(), exception};
+  return split(ex, exception, [&](const ValuePtr& part) { return exception_matches(ex, part, classes); });
+}
+
+ValuePtr left_of_exception_group(Executor& ex, const ValuePtr& original,
+                                 const std::vector<ValuePtr>& raised) {
+  if (raised.empty()) return ex.none();
+  // What was no group has come to one clause at most.
+  if (!is_exception_group(original->type())) return raised[0];
+  std::vector<ValuePtr> others;
+  std::unordered_set<const SymbolicValue*> leaves;
+  for (const ValuePtr& exception : raised) {
+    if (is_none(exception)) continue;
+    if (has_metadata_of(exception, original))
+      collect_leaves(ex, exception, leaves);
+    else
+      others.push_back(exception);
+  }
+  ValuePtr again = ex.none();
+  if (!leaves.empty())
+    again = split(ex, original, [&](const ValuePtr& part) { return leaves.contains(part.get()); }).first;
+  if (others.empty()) return again;
+  if (!is_none(again)) others.push_back(again);
+  if (others.size() == 1) return others[0];
+  return make_group(ex, ex.constant(checked(PyUnicode_FromString(""))), std::move(others));
+}
+
+}  // namespace cdynamo::symbolic
