@@ -165,7 +165,10 @@ std::pair<ValuePtr, ValuePtr> match_exception_group(Executor& ex, const ValuePtr
   const bool is_group = is_exception_group(exception->type());
   if (exception_matches(ex, exception, classes)) {
     if (is_group) return {exception, ex.none()};
-    return {make_group(ex, ex.constant(checked(PyUnicode_FromString(""))), {exception}), ex.none()};
+    // _PyExc_CreateExceptionGroup is given a tuple, which is among the arguments.
+    const ValuePtr message = ex.constant(checked(PyUnicode_FromString("")));
+    PyTypeObject* type = class_of(is_exception(exception) ? "ExceptionGroup" : "BaseExceptionGroup");
+    return {make_exception(ex, type, {message, make_tuple(ex, {exception})}), ex.none()};
   }
   if (!is_group) return {ex.none(), exception};
   return split(ex, exception, [&](const ValuePtr& part) { return exception_matches(ex, part, classes); });
