@@ -7,6 +7,7 @@
 #include <functional>
 #include <unordered_set>
 
+#include "absl/strings/substitute.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/builtin_method.h"
@@ -19,6 +20,10 @@ namespace {
 
 using Matcher = std::function<bool(const ValuePtr& exception)>;
 
+bool is_sequence(const ValuePtr& value) {
+  return value->type() == &PyList_Type || value->type() == &PyTuple_Type;
+}
+
 PyTypeObject* class_of(const char* name) {
   return reinterpret_cast<PyTypeObject*>(library_object("builtins", name));
 }
@@ -27,36 +32,44 @@ bool is_exception(const ValuePtr& value) {
   return is_instance_of(value, reinterpret_cast<PyTypeObject*>(PyExc_Exception));
 }
 
+bool is_base_exception(const ValuePtr& value) {
+  return is_instance_of(value, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));
+}
+
+// One that captured code has made, and takes apart in C.
 ExceptionValue& group_of(const ValuePtr& value) {
   auto* group = dynamic_cast<ExceptionValue*>(value.get());
-  const bool is_builtin =
-      value->type() == class_of("ExceptionGroup") || value->type() == class_of("BaseExceptionGroup");
-  if (!group || group->real_object() || !is_builtin) break_graph("CD0108", value->describe());
+  if (!group || !group->message) break_graph("CD0108", value->describe());
+  for (const char* method : {"split", "subgroup"}) {
+    PyObject* found = _PyType_Lookup(value->type(), interned(method));
+    if (!found || !Py_IS_TYPE(found, &PyMethodDescr_Type))
+      break_graph("CD0108", value->describe() + " with a " + method);
+  }
   return *group;
 }
 
 std::vector<ValuePtr> parts_of(Executor& ex, const ValuePtr& group) {
-  return items_of(ex, group_of(group).args()[1]);
+  return items_of(ex, group_of(group).exceptions);
 }
 
-ValuePtr make_group(Executor& ex, const ValuePtr& message, std::vector<ValuePtr> parts) {
-  PyTypeObject* type =
-      class_of(std::ranges::all_of(parts, is_exception) ? "ExceptionGroup" : "BaseExceptionGroup");
-  return make_exception(ex, type, {message, make_list(ex, std::move(parts))});
-}
-
-// With the metadata of the whole; None: of nothing.
+// With the metadata of the whole; None: of nothing. (exceptiongroup_subset: setting a cause, also none, suppresses the context.)
 ValuePtr subset(Executor& ex, const ValuePtr& whole, std::vector<ValuePtr> parts) {
   if (parts.empty()) return ex.none();
   ExceptionValue& of = group_of(whole);
-  ValuePtr made = make_group(ex, of.args()[0], std::move(parts));
-  auto& group = static_cast<ExceptionValue&>(*made);
-  group.cause = of.cause;
-  group.context = of.context;
-  group.suppress_context = of.suppress_context;
-  group.raised_at = of.raised_at;
-  group.outside_at = of.outside_at;
-  group.part_of = of.part_of ? of.part_of : whole;
+  ValuePtr made =
+      whole->get_attribute(ex, interned("derive"))->call(ex, positional({make_list(ex, std::move(parts))}));
+  auto* group = dynamic_cast<ExceptionValue*>(made.get());
+  if (!group || !group->message)
+    raise_error(ex, PyExc_TypeError, "derive must return an instance of BaseExceptionGroup");
+  group->cause = of.cause;
+  group->context = of.context;
+  group->suppress_context = true;
+  group->raised_at = of.raised_at;
+  group->outside_at = of.outside_at;
+  group->part_of = of.part_of ? of.part_of : whole;
+  const ValuePtr notes = of.own_attribute(interned("__notes__"));
+  if (notes && is_sequence(notes))
+    group->set_own_attribute(ex, interned("__notes__"), make_list(ex, items_of(ex, notes)));
   return made;
 }
 
@@ -95,12 +108,17 @@ ValuePtr subgroup_method(Executor& ex, const ValuePtr& self, const CallArgs& arg
 }
 ValuePtr derive_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   const ValuePtr parts = bind_arguments(ex, "derive", args, {"excs"})[0];
-  return construct_exception_group(ex, class_of("BaseExceptionGroup"),
-                                   positional({group_of(self).args()[0], parts}));
+  return new_exception_group(ex, class_of("BaseExceptionGroup"), {group_of(self).message, parts});
 }
 
 constexpr BuiltinMethodRow kMethods[] = {
     {"split", split_method}, {"subgroup", subgroup_method}, {"derive", derive_method}};
+
+// _PyExc_CreateExceptionGroup
+ValuePtr unnamed_group(Executor& ex, const ValuePtr& parts) {
+  return new_exception_group(ex, class_of("BaseExceptionGroup"),
+                             {ex.constant(checked(PyUnicode_FromString(""))), parts});
+}
 
 void collect_leaves(Executor& ex, const ValuePtr& exception,
                     std::unordered_set<const SymbolicValue*>& leaves) {
@@ -125,33 +143,49 @@ bool has_metadata_of(const ValuePtr& exception, const ValuePtr& original) {
 
 bool is_exception_group(PyTypeObject* type) { return PyType_IsSubtype(type, class_of("BaseExceptionGroup")); }
 
-ValuePtr construct_exception_group(Executor& ex, PyTypeObject* type, const CallArgs& args) {
-  const bool is_base = type == class_of("BaseExceptionGroup");
-  if ((!is_base && type != class_of("ExceptionGroup")) || args.positional.size() != 2 ||
-      !args.keywords.empty())
+// BaseExceptionGroup_new
+ValuePtr new_exception_group(Executor& ex, PyTypeObject* type, const std::vector<ValuePtr>& args) {
+  const auto refuse = [&](PyObject* error, const std::string& text) { raise_error(ex, error, text.c_str()); };
+  require_count(ex, "BaseExceptionGroup.__new__()", positional(args), 2, 2);
+  if (args[0]->type() != &PyUnicode_Type)
+    refuse(PyExc_TypeError, "BaseExceptionGroup.__new__() argument 1 must be str, not " + type_name(args[0]));
+  if (!is_sequence(args[1])) {
+    if (!args[1]->type()->tp_as_sequence || !args[1]->type()->tp_as_sequence->sq_item)
+      refuse(PyExc_TypeError, "second argument (exceptions) must be a sequence");
     break_graph("CD0108", type->tp_name);
-  const std::vector<ValuePtr> parts = items_of(ex, args.positional[1]);
-  const auto is_base_exception = [](const ValuePtr& part) {
-    return is_instance_of(part, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));
-  };
-  // Others are refused by the class.
-  const bool fits = args.positional[0]->type() == &PyUnicode_Type && !parts.empty() &&
-                    std::ranges::all_of(parts, is_base_exception) &&
-                    (is_base || std::ranges::all_of(parts, is_exception));
-  if (!fits) break_graph("CD0108", type->tp_name);
-  if (is_base && std::ranges::all_of(parts, is_exception)) type = class_of("ExceptionGroup");
-  return make_exception(ex, type, args.positional);
+  }
+  const std::vector<ValuePtr> parts = items_of(ex, args[1]);
+  if (parts.empty()) refuse(PyExc_ValueError, "second argument (exceptions) must be a non-empty sequence");
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (!is_base_exception(parts[i]))
+      refuse(PyExc_ValueError,
+             absl::Substitute("Item $0 of second argument (exceptions) is not an exception", i));
+  const bool holds_base = !std::ranges::all_of(parts, is_exception);
+  if (type == class_of("BaseExceptionGroup") && !holds_base) type = class_of("ExceptionGroup");
+  if (holds_base && PyType_IsSubtype(type, exception_type(PyExc_Exception)))
+    refuse(PyExc_TypeError, type == class_of("ExceptionGroup")
+                                ? "Cannot nest BaseExceptions in an ExceptionGroup"
+                                : absl::Substitute("Cannot nest BaseExceptions in '$0'", type->tp_name));
+  ValuePtr made = make_exception(ex, type, args);
+  auto& group = static_cast<ExceptionValue&>(*made);
+  group.message = args[0];
+  group.exceptions = args[1]->type() == &PyTuple_Type ? args[1] : make_tuple(ex, parts);
+  return made;
 }
 
 ValuePtr exception_group_attribute(Executor& ex, const ValuePtr& group, const char* name) {
-  if (!is_exception_group(group->type()) || group->real_object()) return nullptr;
-  if (!std::strcmp(name, "message")) return group_of(group).args()[0];
-  if (!std::strcmp(name, "exceptions")) return make_tuple(ex, parts_of(ex, group));
+  const ExceptionValue& self = static_cast<ExceptionValue&>(*group);
+  if (!self.message) return nullptr;
+  if (!std::strcmp(name, "message")) return self.message;
+  if (!std::strcmp(name, "exceptions")) return self.exceptions;
+  PyObject* found = _PyType_Lookup(group->type(), interned(name));
+  if (!found || !Py_IS_TYPE(found, &PyMethodDescr_Type)) return nullptr;
   return find_builtin_method(group, interned(name), kMethods);
 }
 
 std::pair<ValuePtr, ValuePtr> match_exception_group(Executor& ex, const ValuePtr& exception,
                                                     const ValuePtr& classes) {
+  check_exception_classes(ex, classes);
   if (is_none(exception)) return {ex.none(), ex.none()};
   const auto refuse_group = [&](const ValuePtr& cls) {
     PyObject* object = cls->real_object();
@@ -165,10 +199,7 @@ std::pair<ValuePtr, ValuePtr> match_exception_group(Executor& ex, const ValuePtr
   const bool is_group = is_exception_group(exception->type());
   if (exception_matches(ex, exception, classes)) {
     if (is_group) return {exception, ex.none()};
-    // _PyExc_CreateExceptionGroup is given a tuple, which is among the arguments.
-    const ValuePtr message = ex.constant(checked(PyUnicode_FromString("")));
-    PyTypeObject* type = class_of(is_exception(exception) ? "ExceptionGroup" : "BaseExceptionGroup");
-    return {make_exception(ex, type, {message, make_tuple(ex, {exception})}), ex.none()};
+    return {unnamed_group(ex, make_tuple(ex, {exception})), ex.none()};
   }
   if (!is_group) return {ex.none(), exception};
   return split(ex, exception, [&](const ValuePtr& part) { return exception_matches(ex, part, classes); });
@@ -194,7 +225,7 @@ ValuePtr left_of_exception_group(Executor& ex, const ValuePtr& original,
   if (others.empty()) return again;
   if (!is_none(again)) others.push_back(again);
   if (others.size() == 1) return others[0];
-  return make_group(ex, ex.constant(checked(PyUnicode_FromString(""))), std::move(others));
+  return unnamed_group(ex, make_list(ex, std::move(others)));
 }
 
 }  // namespace cdynamo::symbolic

@@ -1,5 +1,4 @@
-// Exception groups and except*: what captured code makes of them. Groups are of the builtin classes: one of a subclass may be
-// taken apart by methods of its own.
+// Exception groups and except*: what captured code makes of them. A subclass may have __new__, __init__ and `derive` of its own.
 #pragma once
 
 #include "symbolic/frames/exceptions.h"
@@ -7,8 +6,8 @@
 namespace cdynamo::symbolic {
 
 bool is_exception_group(PyTypeObject* type);
-// ExceptionGroup(message, exceptions): an instance of the class that fits what is in it.
-ValuePtr construct_exception_group(Executor& ex, PyTypeObject* type, const CallArgs& args);
+// BaseExceptionGroup.__new__(type, message, exceptions): an instance of the class that fits what is in it.
+ValuePtr new_exception_group(Executor& ex, PyTypeObject* type, const std::vector<ValuePtr>& args);
 // `message`, `exceptions`, and the methods; null: another attribute.
 ValuePtr exception_group_attribute(Executor& ex, const ValuePtr& group, const char* name);
 

@@ -39,6 +39,7 @@ void pop_except(Executor& ex, SymbolicFrame& frame, const Instruction&) {
 
 void check_exc_match(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr target = frame.pop();
+  check_exception_classes(ex, target);
   bool matches = exception_matches(ex, frame.peek(1), target);
   frame.push(ex.constant(PyRef::borrow(matches ? Py_True : Py_False)));
 }

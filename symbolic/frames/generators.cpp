@@ -1,6 +1,7 @@
 #include "symbolic/frames/generators.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
@@ -26,7 +27,7 @@ bool is_exception(const ValuePtr& value, PyObject* type) {
 }
 
 ValuePtr yielded_or_stop(Executor& ex, const ValuePtr& self, ValuePtr yielded) {
-  if (!yielded) raise_stop(ex, generator_of(self).returned(ex));
+  if (!yielded) raise_stop(ex, generator_of(self).take_returned(ex));
   return yielded;
 }
 
@@ -146,7 +147,10 @@ void GeneratorValue::forget() {
   args_.clear();
 }
 
-ValuePtr GeneratorValue::returned(Executor& ex) const { return returned_ ? returned_ : ex.none(); }
+ValuePtr GeneratorValue::take_returned(Executor& ex) {
+  const ValuePtr value = std::exchange(returned_, nullptr);
+  return value ? value : ex.none();
+}
 
 // An unstarted generator is made by calling its function again, or what makes the iterator that it stands for.
 RecipePtr GeneratorValue::recipe(Executor& ex) {
@@ -239,7 +243,7 @@ bool GeneratorValue::delegate_throw(Executor& ex, const ValuePtr& exception, Val
   if (*yielded) return true;
   frame_->pop();
   frame_->pc = code[yield - 1].arg;
-  *yielded = resume(ex, inner->returned(ex), nullptr);
+  *yielded = resume(ex, inner->take_returned(ex), nullptr);
   return true;
 }
 
@@ -264,7 +268,7 @@ ValuePtr GeneratorValue::close(Executor& ex) {
   try {
     ValuePtr exit = make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
     if (throw_into(ex, exit)) raise_error(ex, PyExc_RuntimeError, "generator ignored GeneratorExit");
-    return returned(ex);
+    return take_returned(ex);
   } catch (const PythonRaise& raised) {
     if (!is_exception(raised.exception, PyExc_GeneratorExit) &&
         !is_exception(raised.exception, PyExc_StopIteration))
@@ -276,7 +280,7 @@ ValuePtr GeneratorValue::close(Executor& ex) {
 ValuePtr send_to_iterator(Executor& ex, const ValuePtr& iterator, const ValuePtr& value, ValuePtr* returned) {
   if (auto* generator = dynamic_cast<GeneratorValue*>(iterator.get())) {
     ValuePtr yielded = generator->send(ex, value);
-    if (!yielded) *returned = generator->returned(ex);
+    if (!yielded) *returned = generator->take_returned(ex);
     return yielded;
   }
   try {

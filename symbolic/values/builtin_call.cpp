@@ -106,10 +106,13 @@ ValuePtr call_class_method(Executor& ex, PyObject* callable, PyTypeObject* of, c
       raise_error(ex, PyExc_TypeError, std::string(of->tp_name) + ".__new__(X): X is not a type object");
     const bool is_exception = PyExceptionClass_Check(reinterpret_cast<PyObject*>(of));
     // Without its __init__ a UnicodeError has no attributes, and any arguments.
-    if (is_exception && of->tp_init != reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_init)
+    const bool is_group = PyObject_IsSubclass(reinterpret_cast<PyObject*>(of),
+                                              library_object("builtins", "BaseExceptionGroup"));
+    if (is_exception && !is_group &&
+        of->tp_init != reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_init)
       break_graph("CD0202", std::string(of->tp_name) + ".__new__");
     if (is_exception)
-      return make_exception(ex, reinterpret_cast<PyTypeObject*>(cls), without_first(args).positional);
+      return new_exception(ex, reinterpret_cast<PyTypeObject*>(cls), without_first(args).positional);
     return construct_builtin(ex, of, reinterpret_cast<PyTypeObject*>(cls), without_first(args));
   }
   if (std::strcmp(name, "fromkeys") == 0 && PyType_IsSubtype(of, &PyDict_Type))

@@ -246,6 +246,8 @@ ValuePtr next_item(Executor& ex, const CallArgs& args) {
   require_count(ex, "next", args, 1, 2);
   if (!is_iterator_type(args.positional[0]->type()))
     raise_error(ex, PyExc_TypeError, "'" + type_name(args.positional[0]) + "' object is not an iterator");
+  if (args.positional.size() == 1)  // what it raises at its end may say more: what a generator has returned
+    if (ValuePtr method = lookup_special(ex, args.positional[0], "__next__")) return method->call(ex, {});
   if (ValuePtr item = next_value(ex, args.positional[0])) return item;
   if (args.positional.size() == 2) return args.positional[1];
   raise_new(ex, make_exception(ex, exception_type(PyExc_StopIteration), {}));

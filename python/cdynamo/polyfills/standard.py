@@ -157,3 +157,36 @@ def _dispatched(cls, *classes):
 
 
 _dispatched._dynamo_marked_constant = True  # called while capturing: it computes from classes alone
+
+
+def add_note(self, note):
+    if not isinstance(note, str):
+        raise TypeError(f"note must be a str, not '{type(note).__name__}'")
+    if not hasattr(self, "__notes__"):
+        self.__notes__ = []
+    if not isinstance(self.__notes__, list):
+        raise TypeError("Cannot add note: __notes__ is not a list")
+    self.__notes__.append(note)
+
+
+def pattern_sub(pattern, repl, string, count=0):
+    return pattern_subn(pattern, repl, string, count)[0]
+
+
+def pattern_subn(pattern, repl, string, count=0):
+    """re.Pattern.subn with a function for `repl`."""
+    parts, end, made = [], 0, 0
+    for match in pattern.finditer(string):
+        if 0 < count <= made:
+            break
+        start = match.start()
+        if end < start:
+            parts.append(string[end:start])
+        part = repl(match)
+        if part is not None:
+            parts.append(part)
+        end = match.end()
+        made += 1
+    if end < len(string):
+        parts.append(string[end:])
+    return string[:0].join(parts), made
