@@ -146,7 +146,10 @@ bool is_exception_group(PyTypeObject* type) { return PyType_IsSubtype(type, clas
 // BaseExceptionGroup_new
 ValuePtr new_exception_group(Executor& ex, PyTypeObject* type, const std::vector<ValuePtr>& args) {
   const auto refuse = [&](PyObject* error, const std::string& text) { raise_error(ex, error, text.c_str()); };
-  require_count(ex, "BaseExceptionGroup.__new__()", positional(args), 2, 2);
+  if (args.size() != 2)
+    refuse(
+        PyExc_TypeError,
+        absl::Substitute("BaseExceptionGroup.__new__() takes exactly 2 arguments ($0 given)", args.size()));
   if (args[0]->type() != &PyUnicode_Type)
     refuse(PyExc_TypeError, "BaseExceptionGroup.__new__() argument 1 must be str, not " + type_name(args[0]));
   if (!is_sequence(args[1])) {
@@ -171,6 +174,13 @@ ValuePtr new_exception_group(Executor& ex, PyTypeObject* type, const std::vector
   group.message = args[0];
   group.exceptions = args[1]->type() == &PyTuple_Type ? args[1] : make_tuple(ex, parts);
   return made;
+}
+
+PyRef exception_group_text(Executor& ex, const ExceptionValue& group) {
+  const PyRef message = string_argument(ex, group.message);
+  const size_t count = items_of(ex, group.exceptions).size();
+  return checked(
+      PyUnicode_FromFormat("%S (%zu sub-exception%s)", message.get(), count, count > 1 ? "s" : ""));
 }
 
 ValuePtr exception_group_attribute(Executor& ex, const ValuePtr& group, const char* name) {

@@ -8,6 +8,8 @@ namespace cdynamo::symbolic {
 bool is_exception_group(PyTypeObject* type);
 // BaseExceptionGroup.__new__(type, message, exceptions): an instance of the class that fits what is in it.
 ValuePtr new_exception_group(Executor& ex, PyTypeObject* type, const std::vector<ValuePtr>& args);
+// BaseExceptionGroup_str
+PyRef exception_group_text(Executor& ex, const ExceptionValue& group);
 // `message`, `exceptions`, and the methods; null: another attribute.
 ValuePtr exception_group_attribute(Executor& ex, const ValuePtr& group, const char* name);
 

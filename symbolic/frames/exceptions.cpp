@@ -73,6 +73,9 @@ ValuePtr made_by_class(Executor& ex, const ValuePtr& self, PyObject* (*text_of)(
 
 // BaseException_str
 ValuePtr text(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  const bool is_made_here = !self->real_object();
+  if (is_made_here && exception_of(self).message && !python_method(self->type(), "__str__"))
+    return ex.constant(exception_group_text(ex, exception_of(self)));
   reprfunc base = reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_str;
   if (self->type()->tp_str != base && !python_method(self->type(), "__str__"))
     return made_by_class(ex, self, PyObject_Str, "__str__");

@@ -11,6 +11,8 @@
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/mirrored.h"
+#include "symbolic/values/patterns.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/text.h"
 #include "symbolic/values/tuple.h"
@@ -155,12 +157,15 @@ ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args)
       with_self.positional.insert(with_self.positional.begin(), ex.wrap(self, constant_source(self)));
       return rule->call(ex, with_self);
     }
+  if (ValuePtr result = call_pattern_method(ex, callable, name, args)) return result;
   bool number_or_text = self && (PyUnicode_Check(self) || PyLong_Check(self) || PyFloat_Check(self));
   if (self && (number_or_text || is_plain_constant(self) || is_pure_type(Py_TYPE(self)) ||
                is_pure_numpy_method(self, name)))
     return fold_call(ex, callable, args);
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
   if (is_pure_module(module) && !changes_arguments(name)) return fold_call(ex, callable, args);
+  if (module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "_hashlib") == 0)
+    return make_hash(ex, callable, args);
   bool builtin =
       module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") == 0;
   if (builtin && is_pure_builtin(name)) return fold_call(ex, callable, args);
@@ -265,6 +270,8 @@ bool is_pure_type(PyTypeObject* type) {
                                            "datetime.timedelta",
                                            "datetime.date",
                                            "datetime.datetime",
+                                           "datetime.time",
+                                           "datetime.timezone",
                                            "decimal.Decimal",
                                            "types.GenericAlias",
                                            "types.UnionType",

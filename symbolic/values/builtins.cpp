@@ -375,6 +375,9 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
     ValuePtr method = repr ? nullptr : object->special(ex, "__str__", true);
     if (!method) method = object->special(ex, "__repr__", true);
     if (method) return method->call(ex, {});
+    const auto* type = reinterpret_cast<PyTypeObject*>(library_object("types", "SimpleNamespace"));
+    if (value->type()->tp_repr == type->tp_repr)
+      return polyfill(ex, PythonSide::kStandardPolyfills, "namespace_repr")->call(ex, positional({value}));
     break_graph("CD0215", "text of " + value->describe());
   }
   PyRef object = value->materialize(ex);

@@ -127,7 +127,31 @@ ValuePtr standard(Executor& ex, const CallArgs& args) {
 constexpr char kInsortRight[] = "insort_right", kInsortLeft[] = "insort_left", kHeapPush[] = "heappush",
                kHeapPop[] = "heappop", kHeapReplace[] = "heapreplace", kHeapPushPop[] = "heappushpop",
                kHeapify[] = "heapify", kCompareToKey[] = "cmp_to_key", kCountOf[] = "count_of",
-               kIndexOf[] = "index_of", kCall[] = "call";
+               kIndexOf[] = "index_of", kCall[] = "call", kLengthHint[] = "length_hint",
+               kHeapifyMax[] = "_heapify_max", kHeapPopMax[] = "_heappop_max",
+               kHeapReplaceMax[] = "_heapreplace_max", kBisectLeft[] = "bisect_left",
+               kBisectRight[] = "bisect_right", kFloor[] = "floor", kCeil[] = "ceil", kTrunc[] = "trunc",
+               kFloorMethod[] = "__floor__", kCeilMethod[] = "__ceil__", kTruncMethod[] = "__trunc__";
+
+// With a key they call the program's code.
+template <const char* name>
+ValuePtr bisect(Executor& ex, const CallArgs& args) {
+  const bool has_key = std::ranges::any_of(args.keywords, [](const Keyword& keyword) {
+    return PyUnicode_CompareWithASCIIString(keyword.name.get(), "key") == 0 && !is_none(keyword.value);
+  });
+  if (!has_key) return fold_call(ex, library_object("_bisect", name), args);
+  return polyfill(ex, PythonSide::kStandardPolyfills,
+                  name == kBisectLeft ? "keyed_bisect_left" : "keyed_bisect_right")
+      ->call(ex, args);
+}
+
+// math's functions that ask an object's own method first.
+template <const char* name, const char* method>
+ValuePtr rounded(Executor& ex, const CallArgs& args) {
+  if (args.positional.size() == 1 && dynamic_cast<UserObjectValue*>(args.positional[0].get()))
+    if (ValuePtr own = lookup_special(ex, args.positional[0], method)) return own->call(ex, {});
+  return fold_call(ex, library_object("math", name), args);
+}
 
 // sys.intern: the same text.
 ValuePtr intern(Executor& ex, const CallArgs& args) {
@@ -204,6 +228,15 @@ constexpr BuiltinRow kFunctions[] = {
     {"_heapq", kHeapReplace, standard<kHeapReplace>},
     {"_heapq", kHeapPushPop, standard<kHeapPushPop>},
     {"_heapq", kHeapify, standard<kHeapify>},
+    {"_heapq", kHeapifyMax, standard<kHeapifyMax>},
+    {"_heapq", kHeapPopMax, standard<kHeapPopMax>},
+    {"_heapq", kHeapReplaceMax, standard<kHeapReplaceMax>},
+    {"_bisect", kBisectLeft, bisect<kBisectLeft>},
+    {"_bisect", kBisectRight, bisect<kBisectRight>},
+    {"_operator", kLengthHint, standard<kLengthHint>},
+    {"math", kFloor, rounded<kFloor, kFloorMethod>},
+    {"math", kCeil, rounded<kCeil, kCeilMethod>},
+    {"math", kTrunc, rounded<kTrunc, kTruncMethod>},
     {"functools", kCompareToKey, standard<kCompareToKey>},
     {"_operator", "countOf", standard<kCountOf>},
     {"collections", "namedtuple", make_named_tuple_class},
