@@ -86,7 +86,7 @@ ValuePtr text(Executor& ex, const ValuePtr& self, const CallArgs&) {
 // BaseException_repr
 ValuePtr representation(Executor& ex, const ValuePtr& self, const CallArgs&) {
   reprfunc base = reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_repr;
-  if (!self->real_object() || (self->type()->tp_repr != base && !python_method(self->type(), "__repr__")))
+  if (self->type()->tp_repr != base && !python_method(self->type(), "__repr__"))
     return made_by_class(ex, self, PyObject_Repr, "__repr__");
   const std::vector<ValuePtr> args = args_of(ex, self);
   PyRef shown = string_argument(ex, formatted_args(ex, args, 'r'));
@@ -155,6 +155,7 @@ ValuePtr ExceptionValue::special_attribute(Executor& ex, const char* name) {
   }
   bool is_stop = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
   bool is_exit = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_SystemExit));
+  if (is_exit && !std::strcmp(name, "code") && args_.size() > 1) return make_tuple(ex, args_);
   if ((is_stop && !std::strcmp(name, "value")) || (is_exit && !std::strcmp(name, "code")))
     return args_.empty() ? ex.none() : args_[0];
   return exception_group_attribute(ex, shared_from_this(), name);

@@ -1,7 +1,6 @@
 #include "symbolic/frames/generators.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
@@ -27,7 +26,7 @@ bool is_exception(const ValuePtr& value, PyObject* type) {
 }
 
 ValuePtr yielded_or_stop(Executor& ex, const ValuePtr& self, ValuePtr yielded) {
-  if (!yielded) raise_stop(ex, generator_of(self).take_returned(ex));
+  if (!yielded) raise_stop(ex, generator_of(self).returned(ex));
   return yielded;
 }
 
@@ -147,10 +146,7 @@ void GeneratorValue::forget() {
   args_.clear();
 }
 
-ValuePtr GeneratorValue::take_returned(Executor& ex) {
-  const ValuePtr value = std::exchange(returned_, nullptr);
-  return value ? value : ex.none();
-}
+ValuePtr GeneratorValue::returned(Executor& ex) const { return returned_ ? returned_ : ex.none(); }
 
 // An unstarted generator is made by calling its function again, or what makes the iterator that it stands for.
 RecipePtr GeneratorValue::recipe(Executor& ex) {
@@ -176,7 +172,10 @@ RecipePtr GeneratorValue::recipe(Executor& ex) {
 ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception) {
   ex.advancing();
   if (running_) raise_error(ex, PyExc_ValueError, "generator already executing");
-  if (!frame_) return nullptr;
+  if (!frame_) {  // who asks one that has ended gets None
+    returned_ = nullptr;
+    return nullptr;
+  }
   if (!started_ && value && !is_none(value))
     raise_error(ex, PyExc_TypeError, "can't send non-None value to a just-started generator");
   Executor::State& state = ex.state();
@@ -243,7 +242,7 @@ bool GeneratorValue::delegate_throw(Executor& ex, const ValuePtr& exception, Val
   if (*yielded) return true;
   frame_->pop();
   frame_->pc = code[yield - 1].arg;
-  *yielded = resume(ex, inner->take_returned(ex), nullptr);
+  *yielded = resume(ex, inner->returned(ex), nullptr);
   return true;
 }
 
@@ -268,7 +267,7 @@ ValuePtr GeneratorValue::close(Executor& ex) {
   try {
     ValuePtr exit = make_exception(ex, reinterpret_cast<PyTypeObject*>(PyExc_GeneratorExit), {});
     if (throw_into(ex, exit)) raise_error(ex, PyExc_RuntimeError, "generator ignored GeneratorExit");
-    return take_returned(ex);
+    return returned(ex);
   } catch (const PythonRaise& raised) {
     if (!is_exception(raised.exception, PyExc_GeneratorExit) &&
         !is_exception(raised.exception, PyExc_StopIteration))
@@ -280,7 +279,7 @@ ValuePtr GeneratorValue::close(Executor& ex) {
 ValuePtr send_to_iterator(Executor& ex, const ValuePtr& iterator, const ValuePtr& value, ValuePtr* returned) {
   if (auto* generator = dynamic_cast<GeneratorValue*>(iterator.get())) {
     ValuePtr yielded = generator->send(ex, value);
-    if (!yielded) *returned = generator->take_returned(ex);
+    if (!yielded) *returned = generator->returned(ex);
     return yielded;
   }
   try {

@@ -26,13 +26,13 @@ class GeneratorValue final : public SymbolicValue {
   RecipePtr recipe(Executor& ex) override;
   void forget() override;
 
-  // What it yields next; null when it has returned, and then take_returned() is its value. `value` null: None.
+  // What it yields next; null when it has returned, and then `returned` is its value. `value` null: None.
   ValuePtr send(Executor& ex, ValuePtr value);
   ValuePtr throw_into(Executor& ex, const ValuePtr& exception);
   ValuePtr close(
       Executor& ex);  // what it returned when GeneratorExit was raised in it; None where it did not
-  ValuePtr take_returned(Executor& ex);  // once: who asks later gets None
-  bool has_to_be_closed() const;         // it is suspended in a handler (is_in_handler)
+  ValuePtr returned(Executor& ex) const;
+  bool has_to_be_closed() const;  // it is suspended in a handler (is_in_handler)
   AbandonedGenerator abandoned() const;
   // The same of one that has not started, which may come to be, and of one that holds such a generator.
   bool may_have_to_be_closed() const;

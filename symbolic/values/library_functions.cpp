@@ -160,6 +160,20 @@ ValuePtr intern(Executor& ex, const CallArgs& args) {
   if (PyUnicode_CheckExact(text)) PyUnicode_InternInPlace(&text);
   return ex.constant(PyRef::steal(text));
 }
+// re._compile keeps what it makes: the same pattern each time.
+ValuePtr compile_pattern(Executor& ex, const CallArgs& args) {
+  return fold_call(ex, library_object("re", "_compile"), args);
+}
+// sys.exit raises SystemExit as PyErr_SetObject makes one.
+ValuePtr exit_program(Executor& ex, const CallArgs& args) {
+  require_count(ex, "exit", args, 0, 1);
+  std::vector<ValuePtr> given = args.positional;
+  if (!given.empty() && is_none(given[0])) given.clear();
+  if (!given.empty() && given[0]->type() == &PyTuple_Type) given = items_of(ex, ValuePtr(given[0]));
+  if (!given.empty() && is_instance_of(given[0], exception_type(PyExc_BaseException)))
+    break_graph("CD0212", "sys.exit of an exception");
+  raise_new(ex, make_exception(ex, exception_type(PyExc_SystemExit), std::move(given)));
+}
 // os.fspath: a text itself, or what its __fspath__ gives.
 ValuePtr file_path(Executor& ex, const CallArgs& args) {
   require_count(ex, "fspath", args, 1, 1);
@@ -219,6 +233,8 @@ constexpr BuiltinRow kFunctions[] = {
     {"collections", "_count_elements", count_elements},
     {"itertools", "tee", tee},
     {"sys", "intern", intern},
+    {"sys", "exit", exit_program},
+    {"re", "_compile", compile_pattern},
     {"os", "fspath", file_path},
     {"weakref", "proxy", make_weak_proxy},
     {"_bisect", kInsortRight, standard<kInsortRight>},

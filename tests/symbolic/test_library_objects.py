@@ -88,6 +88,13 @@ def returned_by_generators(n):
         second = yield from generator()
         return first, second
 
+    ended = generator()
+    for value in ended:
+        log.append(value)
+    try:
+        next(ended)
+    except StopIteration as stop:
+        log.append(stop.value)
     outer = delegating()
     next(outer)
     try:
@@ -257,6 +264,41 @@ def errors_of_the_system(n):
     return log, FileNotFoundError(2, "none", "name")
 
 
+class Detailed(Exception):
+    def __init__(self, *args, extra=None):
+        super().__init__(*args)
+        self.extra = extra
+
+
+class Tagged(Exception):
+    def __new__(cls, *args):
+        self = super().__new__(cls, *args)
+        self.tag = len(args)
+        return self
+
+
+def errors_of_users(n):
+    log = []
+    for make in (lambda: Detailed("m", n, extra="x"), lambda: Tagged(n, 2), lambda: Tagged()):
+        try:
+            raise make()
+        except Detailed as error:
+            log.append((error.args, error.extra, str(error), repr(error)))
+        except Tagged as error:
+            log.append((error.args, error.tag, str(error), repr(error)))
+    return log
+
+
+def leaving_the_program(n):
+    log = []
+    for args in ((), (n,), (None,), ((1, 2),), ("text",)):
+        try:
+            sys.exit(*args)
+        except SystemExit as error:
+            log.append((error.code, error.args))
+    return log
+
+
 @pytest.mark.parametrize(
     "fn",
     [
@@ -277,6 +319,8 @@ def errors_of_the_system(n):
         dates,
         errors_of_calls,
         errors_of_the_system,
+        errors_of_users,
+        leaving_the_program,
     ],
     ids=lambda fn: fn.__name__,
 )
