@@ -162,7 +162,10 @@ ValuePtr intern(Executor& ex, const CallArgs& args) {
 }
 // re._compile keeps what it makes: the same pattern each time.
 ValuePtr compile_pattern(Executor& ex, const CallArgs& args) {
-  return fold_call(ex, library_object("re", "_compile"), args);
+  require_count(ex, "_compile", args, 2, 2);
+  const ValuePtr flags =
+      ex.constant_int(index_argument(ex, args.positional[1]));  // 3.13 has ints of its own class
+  return fold_call(ex, library_object("re", "_compile"), positional({args.positional[0], flags}));
 }
 // sys.exit raises SystemExit as PyErr_SetObject makes one.
 ValuePtr exit_program(Executor& ex, const CallArgs& args) {

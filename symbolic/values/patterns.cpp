@@ -4,7 +4,7 @@
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/python_call.h"
-#include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -33,17 +33,28 @@ bool has_function(const CallArgs& args) {
   return replacement && replacement->type()->tp_call;
 }
 
+// The counts that 3.13's functions of re leave out are ints of a class of their own.
+CallArgs with_plain_ints(CallArgs args) {
+  const auto make_plain = [](ValuePtr& value) {
+    const ValuePtr storage = builtin_storage(value);
+    if (storage && storage->type() == &PyLong_Type) value = storage;
+  };
+  for (ValuePtr& value : args.positional) make_plain(value);
+  for (Keyword& keyword : args.keywords) make_plain(keyword.value);
+  return args;
+}
+
 }  // namespace
 
 ValuePtr call_pattern_method(Executor& ex, PyObject* callable, std::string_view name, const CallArgs& args) {
   PyObject* self = PyCFunction_GET_SELF(callable);
   if (!self || std::string_view(Py_TYPE(self)->tp_name) != "re.Pattern") return nullptr;
-  if (name == "finditer") return find_matches(ex, callable, args);
-  if ((name != "sub" && name != "subn") || !has_function(args)) return nullptr;
-  CallArgs all = args;
-  all.positional.insert(all.positional.begin(), ex.wrap(self, constant_source(self)));
+  CallArgs plain = with_plain_ints(args);
+  if (name == "finditer") return find_matches(ex, callable, plain);
+  if ((name != "sub" && name != "subn") || !has_function(plain)) return fold_call(ex, callable, plain);
+  plain.positional.insert(plain.positional.begin(), ex.wrap(self, constant_source(self)));
   return polyfill(ex, PythonSide::kStandardPolyfills, name == "sub" ? "pattern_sub" : "pattern_subn")
-      ->call(ex, all);
+      ->call(ex, plain);
 }
 
 }  // namespace cdynamo::symbolic
