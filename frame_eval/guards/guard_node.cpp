@@ -7,6 +7,7 @@
 #include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
+#include "symbolic/interop/subclasses.h"
 #include "symbolic/interop/weak_reference_access.h"
 
 namespace cdynamo::frame_eval {
@@ -221,6 +222,7 @@ PyObject* access(const GuardNode& node, PyObject* parent, const symbolic::Roots&
     case SourceKind::kContextValue: owner = symbolic::context_value(parent); return owner.get();
     case SourceKind::kWeakReference: owner = symbolic::weak_reference(parent); return owner.get();
     case SourceKind::kReferent: owner = symbolic::referent(parent); return owner.get();
+    case SourceKind::kSubclasses: owner = symbolic::subclasses(parent); return owner.get();
     case SourceKind::kRealView: owner = symbolic::real_view(parent); return owner.get();
     case SourceKind::kComputed: break;  // ComputedNode
   }

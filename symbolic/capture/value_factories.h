@@ -108,6 +108,8 @@ void set_class_attribute(Executor& ex, PyObject* cls, PyObject* name, const Valu
 // exceptions.h
 // An instance of the exception class `type` (its own or a user's __init__ run by the caller).
 ValuePtr make_exception(Executor& ex, PyTypeObject* type, std::vector<ValuePtr> args);
+// What __new__ of its class in C makes of arguments.
+ValuePtr new_exception(Executor& ex, PyTypeObject* type, const std::vector<ValuePtr>& args);
 // What calling an exception class does, __init__ of user-defined classes included.
 ValuePtr construct_exception(Executor& ex, PyTypeObject* type, const CallArgs& args);
 ValuePtr wrap_exception(Executor& ex, PyObject* object, SourcePtr source);

@@ -10,6 +10,7 @@
 #include "symbolic/frames/generators.h"
 #include "symbolic/frames/output.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/python_call.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -231,12 +232,43 @@ void refuse_marked(const FunctionValue& function, PyObject* real, const char* mo
     if (in_module(module, skipped)) break_graph("CD0106", std::string(module) + "." + function.describe());
 }
 
-[[noreturn]] void refuse_arguments(const FunctionValue& function) {
-  break_graph("CD0100", function.describe());
-}
-
 PyObject* parameter_name(PyCodeObject* code, int index) {
   return PyTuple_GET_ITEM(code->co_localsplusnames, index);
+}
+
+// A function of the same parameters and name, whose defaults are None.
+PyRef function_like(Executor& ex, FunctionValue& function) {
+  PyCodeObject* code = function.code();
+  const Parameters parameters(code);
+  const PyRef globals = checked(PyDict_New()), keyword_defaults = checked(PyDict_New());
+  PyRef like = checked(PyFunction_New(reinterpret_cast<PyObject*>(code), globals.get()));
+  int defaults = 0;
+  for (int i = 0; i < parameters.positional; ++i) defaults += function.positional_default(ex, i) != nullptr;
+  const PyRef values = checked(PyTuple_New(defaults));
+  for (int i = 0; i < defaults; ++i) PyTuple_SET_ITEM(values.get(), i, PyRef::borrow(Py_None).release());
+  for (int i = parameters.positional; i < parameters.positional + parameters.keyword_only; ++i)
+    if (function.keyword_default(ex, parameter_name(code, i)) &&
+        PyDict_SetItem(keyword_defaults.get(), parameter_name(code, i), Py_None) < 0)
+      throw PythonError{};
+  const PyRef name = string_argument(ex, function.get_attribute(ex, interned("__qualname__")));
+  if (PyFunction_SetDefaults(like.get(), values.get()) < 0 ||
+      PyFunction_SetKwDefaults(like.get(), keyword_defaults.get()) < 0 ||
+      PyObject_SetAttrString(like.get(), "__qualname__", name.get()) < 0)
+    throw PythonError{};
+  return like;
+}
+
+// Raises what Python says of a call whose arguments do not fit: it refuses them before the body runs.
+[[noreturn]] void refuse_arguments(Executor& ex, FunctionValue& function, const CallArgs& args) {
+  // One of the package's own stands for a function of C, which says it in other words.
+  const ValuePtr module = function.get_attribute(ex, interned("__module__"));
+  if (module->type() == &PyUnicode_Type &&
+      in_module(PyUnicode_AsUTF8(string_argument(ex, module).get()), "cdynamo"))
+    break_graph("CD0100", function.describe());
+  const auto nothing = [](const ValuePtr&) { return PyRef::borrow(Py_None); };
+  const PyRef like = function_like(ex, function);
+  if (call_with_objects(like.get(), args, nothing)) break_graph("CD0100", function.describe());
+  raise_current_error(ex);
 }
 
 int find_parameter(PyCodeObject* code, PyObject* name, int first, int last) {
@@ -272,18 +304,18 @@ std::vector<ValuePtr> bind_call(Executor& ex, FunctionValue& function, const Cal
     slots[named] =
         make_tuple(ex, {args.positional.begin() + static_cast<ptrdiff_t>(fit), args.positional.end()});
   else if (given > fit)
-    refuse_arguments(function);
+    refuse_arguments(ex, function, args);
 
   std::vector<std::pair<ValuePtr, ValuePtr>> rest;
   for (const Keyword& keyword : args.keywords) {
     int at = find_parameter(code, keyword.name.get(), code->co_posonlyargcount, named);
-    if (at >= 0 && slots[at]) refuse_arguments(function);
+    if (at >= 0 && slots[at]) refuse_arguments(ex, function, args);
     if (at >= 0)
       slots[at] = keyword.value;
     else if (parameters.var_keyword)
       rest.emplace_back(ex.constant(keyword.name), keyword.value);
     else
-      refuse_arguments(function);
+      refuse_arguments(ex, function, args);
   }
   if (parameters.var_keyword) slots.back() = make_dict(ex, rest);
 
@@ -291,7 +323,7 @@ std::vector<ValuePtr> bind_call(Executor& ex, FunctionValue& function, const Cal
     if (slots[i]) continue;
     slots[i] = i < parameters.positional ? function.positional_default(ex, i)
                                          : function.keyword_default(ex, parameter_name(code, i));
-    if (!slots[i]) refuse_arguments(function);
+    if (!slots[i]) refuse_arguments(ex, function, args);
   }
   return slots;
 }

@@ -7,9 +7,12 @@
 #include "absl/strings/substitute.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/frames/exception_groups.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/frames/functions.h"
+#include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/constant.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -24,6 +27,12 @@ bool is_name(PyObject* name, const char* text) { return PyUnicode_CompareWithASC
 PyObject* python_method(PyTypeObject* type, const char* name) {
   PyObject* found = _PyType_Lookup(type, interned(name));
   return found && PyFunction_Check(found) ? found : nullptr;
+}
+
+// The __new__ that the class has in Python; null: C's.
+PyRef python_new(PyTypeObject* type) {
+  PyRef makes = wrapped_function(_PyType_Lookup(type, interned("__new__")), &PyStaticMethod_Type);
+  return makes && PyFunction_Check(makes.get()) ? makes : PyRef();
 }
 
 ExceptionValue& exception_of(const ValuePtr& self) { return static_cast<ExceptionValue&>(*self); }
@@ -64,6 +73,9 @@ ValuePtr made_by_class(Executor& ex, const ValuePtr& self, PyObject* (*text_of)(
 
 // BaseException_str
 ValuePtr text(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  const bool is_made_here = !self->real_object();
+  if (is_made_here && exception_of(self).message && !python_method(self->type(), "__str__"))
+    return ex.constant(exception_group_text(ex, exception_of(self)));
   reprfunc base = reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_str;
   if (self->type()->tp_str != base && !python_method(self->type(), "__str__"))
     return made_by_class(ex, self, PyObject_Str, "__str__");
@@ -74,7 +86,7 @@ ValuePtr text(Executor& ex, const ValuePtr& self, const CallArgs&) {
 // BaseException_repr
 ValuePtr representation(Executor& ex, const ValuePtr& self, const CallArgs&) {
   reprfunc base = reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_repr;
-  if (!self->real_object() || (self->type()->tp_repr != base && !python_method(self->type(), "__repr__")))
+  if (self->type()->tp_repr != base && !python_method(self->type(), "__repr__"))
     return made_by_class(ex, self, PyObject_Repr, "__repr__");
   const std::vector<ValuePtr> args = args_of(ex, self);
   PyRef shown = string_argument(ex, formatted_args(ex, args, 'r'));
@@ -91,10 +103,20 @@ bool caller_handles(Executor& ex) {
   return false;
 }
 
+ValuePtr add_note(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  require_count(ex, "add_note", args, 1, 1);
+  return polyfill(ex, PythonSide::kStandardPolyfills, "add_note")
+      ->call(ex, positional({self, args.positional[0]}));
+}
+
+// Classes of C whose attributes are made of the arguments alone; others have some that the interpreter sets.
+bool has_attributes_of_args(PyTypeObject* type) {
+  return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_OSError)) ||
+         PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_UnicodeError));
+}
+
 constexpr BuiltinMethodRow kMethods[] = {
-    {"with_traceback", with_traceback},
-    {"__init__", init},
-    {"__str__", text},
+    {"with_traceback", with_traceback}, {"add_note", add_note}, {"__init__", init}, {"__str__", text},
     {"__repr__", representation},
 };
 
@@ -133,9 +155,10 @@ ValuePtr ExceptionValue::special_attribute(Executor& ex, const char* name) {
   }
   bool is_stop = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
   bool is_exit = PyType_IsSubtype(type(), reinterpret_cast<PyTypeObject*>(PyExc_SystemExit));
+  if (is_exit && !std::strcmp(name, "code") && args_.size() > 1) return make_tuple(ex, args_);
   if ((is_stop && !std::strcmp(name, "value")) || (is_exit && !std::strcmp(name, "code")))
     return args_.empty() ? ex.none() : args_[0];
-  return nullptr;
+  return exception_group_attribute(ex, shared_from_this(), name);
 }
 
 ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
@@ -143,8 +166,7 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
   if (is_name(name, "__class__")) return ex.wrap(type_.get(), constant_source(type_.get()));
   if (!object_)
     if (ValuePtr special = special_attribute(ex, text)) return special;
-  for (const auto& [key, value] : attributes_)
-    if (value && PyUnicode_Compare(key.get(), name) == 0) return value;
+  if (ValuePtr own = own_attribute(name)) return own;
   guard_class(ex, type());
   if (object_) {
     PyRef dict = PyRef::steal(PyObject_GenericGetDict(object_.get(), nullptr));
@@ -170,7 +192,30 @@ ValuePtr ExceptionValue::get_attribute(Executor& ex, PyObject* name) {
     PyRef value = checked_user(ex, PyObject_GetAttr(object_.get(), name));
     return ex.wrap(value.get(), source ? attribute_source(source, name) : nullptr);
   }
+  if (!is_method && has_attributes_of_args(type()))
+    if (const PyRef object = materialize(ex)) {
+      PyRef value = checked_user(ex, PyObject_GetAttr(object.get(), name));
+      if (is_plain_constant(value.get())) return ex.constant(std::move(value));
+    }
   break_graph("CD0109", describe() + "." + text);
+}
+
+ValuePtr ExceptionValue::own_attribute(PyObject* name) const {
+  for (const auto& [key, value] : attributes_)
+    if (value && PyUnicode_Compare(key.get(), name) == 0) return value;
+  return nullptr;
+}
+
+void ExceptionValue::set_own_attribute(Executor& ex, PyObject* name, ValuePtr value) {
+  const auto known = std::ranges::find_if(
+      attributes_, [&](const auto& entry) { return PyUnicode_Compare(entry.first.get(), name) == 0; });
+  if (!value && (known == attributes_.end() || !known->second))
+    raise_error(ex, PyExc_AttributeError,
+                absl::Substitute("'$0' object has no attribute '$1'", describe(), PyUnicode_AsUTF8(name)));
+  if (known != attributes_.end())
+    known->second = std::move(value);
+  else
+    attributes_.emplace_back(PyRef::borrow(name), std::move(value));
 }
 
 void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
@@ -196,40 +241,45 @@ void ExceptionValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr&
     if (found && Py_TYPE(found)->tp_descr_set)
       break_graph("CD0109", absl::StrCat(describe(), ".", PyUnicode_AsUTF8(name)));
     if (python_method(type(), "__setattr__")) break_graph("CD0109", describe() + ".__setattr__");
-    const auto known = std::ranges::find_if(
-        attributes_, [&](const auto& entry) { return PyUnicode_Compare(entry.first.get(), name) == 0; });
-    if (!value && (known == attributes_.end() || !known->second))
-      raise_error(ex, PyExc_AttributeError,
-                  absl::Substitute("'$0' object has no attribute '$1'", describe(), PyUnicode_AsUTF8(name)));
-    if (known != attributes_.end())
-      known->second = value;
-    else
-      attributes_.emplace_back(PyRef::borrow(name), value);
+    set_own_attribute(ex, name, value);
   }
   ex.state().cyclic[this] = weak_from_this();
 }
 
 void ExceptionValue::forget() {
-  cause = context = nullptr;
+  cause = context = part_of = message = exceptions = nullptr;
   args_.clear();
   attributes_.clear();
 }
 
+bool ExceptionValue::is_made_of_args(Executor& ex) const {
+  if (python_method(type(), "__init__") || python_new(type())) return false;
+  if (!message) return true;
+  if (args_.size() != 2 || args_[0] != message) return false;
+  return args_[1] == exceptions || items_of(ex, args_[1]) == items_of(ex, exceptions);
+}
+
 PyRef ExceptionValue::materialize(Executor& ex) {
   if (object_) return {};  // the next call's may have other arguments
-  for (const char* method : {"__init__", "__new__", "__str__", "__repr__"})
-    if (python_method(type(), method)) return {};
+  if (!is_made_of_args(ex) || python_method(type(), "__str__") || python_method(type(), "__repr__"))
+    return {};
   PyRef args = checked(PyTuple_New(static_cast<Py_ssize_t>(args_.size())));
   for (size_t i = 0; i < args_.size(); ++i) {
     PyRef arg = args_[i]->materialize(ex);
     if (!arg) return {};
     PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), arg.release());
   }
-  return checked_user(ex, PyObject_CallObject(type_.get(), args.get()));
+  PyRef made = checked_user(ex, PyObject_CallObject(type_.get(), args.get()));
+  if (!has_attributes_of_args(type())) return made;
+  for (const auto& [key, value] : attributes_) {
+    const PyRef object = value ? value->materialize(ex) : PyRef();
+    if (!object) return {};
+    if (PyObject_SetAttr(made.get(), key.get(), object.get()) < 0) raise_current_error(ex);
+  }
+  return made;
 }
 
-// A class with an __init__ of its own is not called again: __init__ has run here, what it set comes as
-// effects.
+// A class with an __init__ or a __new__ of its own is not called again: they have run here, what they set comes as effects.
 RecipePtr ExceptionValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
@@ -241,16 +291,18 @@ RecipePtr ExceptionValue::recipe(Executor& ex) {
     ex.state().break_step = outside_at;
     break_graph("CD0114", describe());
   }
-  std::vector<RecipePtr> arguments = recipes_of(ex, args_);
-  bool calls_user = python_method(type(), "__init__") || python_method(type(), "__new__");
-  if (calls_user) {
-    arguments.insert(arguments.begin(), make_recipe(RecipeKind::kConstant, type_.get()));
-    recipe_ = call_recipe(checked(PyObject_GetAttrString(PyExc_BaseException, "__new__")).get(),
-                          std::move(arguments));
-  } else {
+  const bool made_of_args = is_made_of_args(ex);
+  std::vector<RecipePtr> arguments =
+      recipes_of(ex, message && !made_of_args ? std::vector<ValuePtr>{message, exceptions} : args_);
+  if (made_of_args) {
     recipe_ = call_recipe(type_.get(), std::move(arguments));
+  } else {
+    arguments.insert(arguments.begin(), make_recipe(RecipeKind::kConstant, type_.get()));
+    PyObject* base = message ? library_object("builtins", "BaseExceptionGroup") : PyExc_BaseException;
+    recipe_ = call_recipe(checked(PyObject_GetAttrString(base, "__new__")).get(), std::move(arguments));
   }
-  if (!attributes_.empty() || cause || context || suppress_context) ex.mutated(shared_from_this());
+  if (!attributes_.empty() || cause || context || suppress_context || (message && !made_of_args))
+    ex.mutated(shared_from_this());
   return recipe_;
 }
 
@@ -263,6 +315,7 @@ void ExceptionValue::emit_effects(Executor& ex) {
     effect.value = std::move(value);
     ex.effect(std::move(effect));
   };
+  if (message && !is_made_of_args(ex)) set(interned("args"), make_tuple(ex, args_)->recipe(ex));
   if (cause) set(interned("__cause__"), cause->recipe(ex));
   if (context) set(interned("__context__"), context->recipe(ex));
   if (cause || suppress_context)
@@ -287,21 +340,59 @@ ValuePtr make_exception(Executor&, PyTypeObject* type, std::vector<ValuePtr> arg
   return std::make_shared<ExceptionValue>(type, std::move(args));
 }
 
-// BaseException_new and the class's __init__.
-ValuePtr construct_exception(Executor& ex, PyTypeObject* type, const CallArgs& args) {
-  if (python_method(type, "__new__")) break_graph("CD0202", std::string(type->tp_name));
-  guard_class(ex, type);
-  PyObject* found = _PyType_Lookup(type, interned("__init__"));
-  bool is_os_error = PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_OSError));
-  if (is_os_error && args.positional.size() > 1) break_graph("CD0202", std::string(type->tp_name));
-  ValuePtr self = make_exception(ex, type, args.positional);
-  if (found && PyFunction_Check(found)) {
-    CallArgs with_self = args;
-    with_self.positional.insert(with_self.positional.begin(), self);
-    ex.wrap(found, constant_source(found))->call(ex, with_self);
-  } else if (!args.keywords.empty()) {
-    break_graph("CD0202", std::string(type->tp_name) + " with keywords");
+namespace {
+
+// OSError_new: the class is that of the error's number, and what follows the text is no argument.
+ValuePtr new_os_error(Executor& ex, PyTypeObject* type, const std::vector<ValuePtr>& args) {
+  if (args.size() < 2 || args.size() > 5) return make_exception(ex, type, args);
+  if (reinterpret_cast<PyObject*>(type) == PyExc_OSError) {
+    const PyRef number = args[0]->materialize(ex);
+    if (!number) break_graph("CD0202", "OSError of " + args[0]->describe());
+    const PyRef like = checked_user(ex, PyObject_CallFunction(PyExc_OSError, "Os", number.get(), ""));
+    type = Py_TYPE(like.get());
   }
+  ValuePtr made = make_exception(ex, type, {args[0], args[1]});
+  constexpr const char* kNames[] = {"errno", "strerror", "filename", nullptr, "filename2"};
+  for (size_t i = 0; i < args.size(); ++i)
+    if (kNames[i] && (i < 2 || !is_none(args[i])))
+      exception_of(made).set_own_attribute(ex, interned(kNames[i]), args[i]);
+  return made;
+}
+
+}  // namespace
+
+// BaseException_new and what classes of C have instead.
+ValuePtr new_exception(Executor& ex, PyTypeObject* type, const std::vector<ValuePtr>& args) {
+  if (is_exception_group(type)) return new_exception_group(ex, type, args);
+  // oserror_use_init: where the class has an __init__, that one sets the attributes.
+  if (PyType_IsSubtype(type, exception_type(PyExc_OSError)) && !python_method(type, "__init__"))
+    return new_os_error(ex, type, args);
+  return make_exception(ex, type, args);
+}
+
+// type_call: the class's __new__ and __init__.
+ValuePtr construct_exception(Executor& ex, PyTypeObject* type, const CallArgs& args) {
+  guard_class(ex, type);
+  const auto call = [&](PyObject* function, const ValuePtr& first) {
+    CallArgs with_first = args;
+    with_first.positional.insert(with_first.positional.begin(), first);
+    return ex.wrap(function, constant_source(function))->call(ex, with_first);
+  };
+  PyObject* init = python_method(type, "__init__");
+  if (const PyRef makes = python_new(type)) {
+    ValuePtr made = call(makes.get(), ex.wrap(reinterpret_cast<PyObject*>(type),
+                                              constant_source(reinterpret_cast<PyObject*>(type))));
+    auto* exception = dynamic_cast<ExceptionValue*>(made.get());
+    if (!exception || exception->type() != type) break_graph("CD0202", type->tp_name);
+    if (init)
+      call(init, made);
+    else if (exception->message)
+      exception->args() = args.positional;
+    return made;
+  }
+  if (!init && !args.keywords.empty()) break_graph("CD0202", absl::StrCat(type->tp_name, " with keywords"));
+  ValuePtr self = new_exception(ex, type, args.positional);
+  if (init) call(init, self);
   return self;
 }
 
@@ -357,6 +448,7 @@ void raise_value(Executor& ex, const ValuePtr& value, const ValuePtr& cause) {
   ValuePtr instance = instance_of(ex, value);
   auto* exception = dynamic_cast<ExceptionValue*>(instance.get());
   if (!exception) break_graph("CD0101", instance->describe());
+  exception->part_of = nullptr;
   if (cause) {
     if (exception->real_object()) break_graph("CD0101", instance->describe());
     exception->cause = is_none(cause) ? nullptr : instance_of(ex, cause);
@@ -374,6 +466,25 @@ ValuePtr generator_raised_stop(Executor& ex, const ValuePtr& stop) {
   return error;
 }
 
+namespace {
+
+bool is_exception_class(const ValuePtr& value) {
+  PyObject* object = value->real_object();
+  return object && PyExceptionClass_Check(object);
+}
+
+constexpr const char* kNoExceptionClass =
+    "catching classes that do not inherit from BaseException is not allowed";
+
+}  // namespace
+
+void check_exception_classes(Executor& ex, const ValuePtr& target) {
+  const bool is_tuple = PyType_IsSubtype(target->type(), &PyTuple_Type);
+  const bool valid =
+      is_tuple ? std::ranges::all_of(items_of(ex, target), is_exception_class) : is_exception_class(target);
+  if (!valid) raise_error(ex, PyExc_TypeError, kNoExceptionClass);
+}
+
 bool exception_matches(Executor& ex, const ValuePtr& exception, const ValuePtr& target) {
   PyObject* class_ = target->real_object();
   if (class_ && PyExceptionClass_Check(class_))
@@ -383,7 +494,7 @@ bool exception_matches(Executor& ex, const ValuePtr& exception, const ValuePtr& 
       if (exception_matches(ex, exception, item)) return true;
     return false;
   }
-  raise_error(ex, PyExc_TypeError, "catching classes that do not inherit from BaseException is not allowed");
+  raise_error(ex, PyExc_TypeError, kNoExceptionClass);
 }
 
 std::string exception_text(Executor& ex, const ValuePtr& exception) {

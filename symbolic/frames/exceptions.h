@@ -29,8 +29,14 @@ class ExceptionValue final : public SymbolicValue {
 
   const std::vector<ValuePtr>& args() const { return args_; }
   std::vector<ValuePtr>& args() { return args_; }
+  ValuePtr own_attribute(PyObject* name) const;  // of the instance; null: none
+  void set_own_attribute(Executor& ex, PyObject* name, ValuePtr value);
   ValuePtr cause, context;  // null: None
   bool suppress_context = false;
+  // Of a group: what it was made of, whatever becomes of `args`. Null: it is none.
+  ValuePtr message, exceptions;
+  // A group that was split off: of which one. Null: it was not, or has been raised by itself since.
+  ValuePtr part_of;
   // The root's step that raised it, from which on it has a traceback; -1: none. Python makes those, so it is not handed over.
   int64_t raised_at = -1;
   int64_t outside_at =
@@ -38,6 +44,7 @@ class ExceptionValue final : public SymbolicValue {
 
  private:
   ValuePtr special_attribute(Executor& ex, const char* name);  // null: not one of BaseException's
+  bool is_made_of_args(Executor& ex) const;                    // its class, called with `args`, makes it
   PyRef type_, object_;
   std::vector<ValuePtr> args_;
   std::vector<std::pair<PyRef, ValuePtr>> attributes_;  // of the instance; null value: deleted
@@ -55,6 +62,8 @@ ValuePtr handled_exception(Executor& ex);
 ValuePtr generator_raised_stop(Executor& ex, const ValuePtr& stop);
 // except `target`: target is an exception class or a tuple of them.
 bool exception_matches(Executor& ex, const ValuePtr& exception, const ValuePtr& target);
+// check_except_type_valid of Python/ceval.c: what `except` refuses, whatever was raised.
+void check_exception_classes(Executor& ex, const ValuePtr& target);
 // Its class and message, for reports.
 std::string exception_text(Executor& ex, const ValuePtr& exception);
 

@@ -1,7 +1,7 @@
 // Opcodes of raise, try and with.
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
-#include "symbolic/frames/exceptions.h"
+#include "symbolic/frames/exception_groups.h"
 #include "symbolic/frames/frame.h"
 #include "symbolic/values/value_tools.h"
 
@@ -39,11 +39,25 @@ void pop_except(Executor& ex, SymbolicFrame& frame, const Instruction&) {
 
 void check_exc_match(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr target = frame.pop();
+  check_exception_classes(ex, target);
   bool matches = exception_matches(ex, frame.peek(1), target);
   frame.push(ex.constant(PyRef::borrow(matches ? Py_True : Py_False)));
 }
 
-void break_on_group(Executor&, SymbolicFrame&, const Instruction&) { break_graph("CD0108", ""); }
+// (exception, classes -- the rest, what matches)
+void check_group_match(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  const ValuePtr classes = frame.pop();
+  const auto [matching, rest] = match_exception_group(ex, frame.peek(1), classes);
+  frame.peek(1) = rest;
+  frame.push(matching);
+  if (!is_none(matching)) ex.state().handled = matching;
+}
+
+// (the exception, a list of what the clauses have raised or left -- what is raised, or None)
+void prepare_reraise(Executor& ex, SymbolicFrame& frame, const Instruction&) {
+  const ValuePtr raised = frame.pop();
+  frame.peek(1) = left_of_exception_group(ex, frame.peek(1), items_of(ex, raised));
+}
 
 void stop_iteration_error(Executor& ex, SymbolicFrame& frame, const Instruction&) {
   ValuePtr exception = frame.peek(1);
@@ -69,11 +83,11 @@ void with_except_start(Executor& ex, SymbolicFrame& frame, const Instruction&) {
 }
 
 constexpr OpRow kRows[] = {
-    {Op::RAISE_VARARGS, raise_varargs},      {Op::RERAISE, reraise},
-    {Op::PUSH_EXC_INFO, push_exc_info},      {Op::POP_EXCEPT, pop_except},
-    {Op::CHECK_EXC_MATCH, check_exc_match},  {Op::CHECK_EG_MATCH, break_on_group},
-    {Op::PREP_RERAISE_STAR, break_on_group}, {Op::STOPITERATION_ERROR, stop_iteration_error},
-    {Op::BEFORE_WITH, before_with},          {Op::WITH_EXCEPT_START, with_except_start},
+    {Op::RAISE_VARARGS, raise_varargs},       {Op::RERAISE, reraise},
+    {Op::PUSH_EXC_INFO, push_exc_info},       {Op::POP_EXCEPT, pop_except},
+    {Op::CHECK_EXC_MATCH, check_exc_match},   {Op::CHECK_EG_MATCH, check_group_match},
+    {Op::PREP_RERAISE_STAR, prepare_reraise}, {Op::STOPITERATION_ERROR, stop_iteration_error},
+    {Op::BEFORE_WITH, before_with},           {Op::WITH_EXCEPT_START, with_except_start},
 };
 
 }  // namespace

@@ -172,7 +172,10 @@ RecipePtr GeneratorValue::recipe(Executor& ex) {
 ValuePtr GeneratorValue::resume(Executor& ex, const ValuePtr& value, const ValuePtr& exception) {
   ex.advancing();
   if (running_) raise_error(ex, PyExc_ValueError, "generator already executing");
-  if (!frame_) return nullptr;
+  if (!frame_) {  // who asks one that has ended gets None
+    returned_ = nullptr;
+    return nullptr;
+  }
   if (!started_ && value && !is_none(value))
     raise_error(ex, PyExc_TypeError, "can't send non-None value to a just-started generator");
   Executor::State& state = ex.state();

@@ -5,6 +5,13 @@
 
 namespace cdynamo::symbolic {
 
+// type.__subclasses__(cls), a new list. Null, with the error set, where there is no memory.
+inline PyRef subclasses(PyObject* cls) {
+  const PyRef method =
+      PyRef::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__"));
+  return method ? PyRef::steal(PyObject_CallOneArg(method.get(), cls)) : PyRef();
+}
+
 // From here on no base written in Python, but those that `stays` says, knows of the class. It has to be told itself of what changes
 // in them: for a class that lives no longer than they stay as they are.
 template <typename Stays>

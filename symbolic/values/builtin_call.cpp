@@ -11,6 +11,8 @@
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/mirrored.h"
+#include "symbolic/values/patterns.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/text.h"
 #include "symbolic/values/tuple.h"
@@ -106,10 +108,13 @@ ValuePtr call_class_method(Executor& ex, PyObject* callable, PyTypeObject* of, c
       raise_error(ex, PyExc_TypeError, std::string(of->tp_name) + ".__new__(X): X is not a type object");
     const bool is_exception = PyExceptionClass_Check(reinterpret_cast<PyObject*>(of));
     // Without its __init__ a UnicodeError has no attributes, and any arguments.
-    if (is_exception && of->tp_init != reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_init)
+    const bool is_group = PyObject_IsSubclass(reinterpret_cast<PyObject*>(of),
+                                              library_object("builtins", "BaseExceptionGroup"));
+    if (is_exception && !is_group &&
+        of->tp_init != reinterpret_cast<PyTypeObject*>(PyExc_BaseException)->tp_init)
       break_graph("CD0202", std::string(of->tp_name) + ".__new__");
     if (is_exception)
-      return make_exception(ex, reinterpret_cast<PyTypeObject*>(cls), without_first(args).positional);
+      return new_exception(ex, reinterpret_cast<PyTypeObject*>(cls), without_first(args).positional);
     return construct_builtin(ex, of, reinterpret_cast<PyTypeObject*>(cls), without_first(args));
   }
   if (std::strcmp(name, "fromkeys") == 0 && PyType_IsSubtype(of, &PyDict_Type))
@@ -152,12 +157,15 @@ ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args)
       with_self.positional.insert(with_self.positional.begin(), ex.wrap(self, constant_source(self)));
       return rule->call(ex, with_self);
     }
+  if (ValuePtr result = call_pattern_method(ex, callable, name, args)) return result;
   bool number_or_text = self && (PyUnicode_Check(self) || PyLong_Check(self) || PyFloat_Check(self));
   if (self && (number_or_text || is_plain_constant(self) || is_pure_type(Py_TYPE(self)) ||
                is_pure_numpy_method(self, name)))
     return fold_call(ex, callable, args);
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
   if (is_pure_module(module) && !changes_arguments(name)) return fold_call(ex, callable, args);
+  if (module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "_hashlib") == 0)
+    return make_hash(ex, callable, args);
   bool builtin =
       module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") == 0;
   if (builtin && is_pure_builtin(name)) return fold_call(ex, callable, args);
@@ -262,6 +270,8 @@ bool is_pure_type(PyTypeObject* type) {
                                            "datetime.timedelta",
                                            "datetime.date",
                                            "datetime.datetime",
+                                           "datetime.time",
+                                           "datetime.timezone",
                                            "decimal.Decimal",
                                            "types.GenericAlias",
                                            "types.UnionType",

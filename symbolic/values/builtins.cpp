@@ -246,6 +246,8 @@ ValuePtr next_item(Executor& ex, const CallArgs& args) {
   require_count(ex, "next", args, 1, 2);
   if (!is_iterator_type(args.positional[0]->type()))
     raise_error(ex, PyExc_TypeError, "'" + type_name(args.positional[0]) + "' object is not an iterator");
+  if (args.positional.size() == 1)  // what it raises at its end may say more: what a generator has returned
+    if (ValuePtr method = lookup_special(ex, args.positional[0], "__next__")) return method->call(ex, {});
   if (ValuePtr item = next_value(ex, args.positional[0])) return item;
   if (args.positional.size() == 2) return args.positional[1];
   raise_new(ex, make_exception(ex, exception_type(PyExc_StopIteration), {}));
@@ -373,6 +375,9 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
     ValuePtr method = repr ? nullptr : object->special(ex, "__str__", true);
     if (!method) method = object->special(ex, "__repr__", true);
     if (method) return method->call(ex, {});
+    const auto* type = reinterpret_cast<PyTypeObject*>(library_object("types", "SimpleNamespace"));
+    if (value->type()->tp_repr == type->tp_repr)
+      return polyfill(ex, PythonSide::kStandardPolyfills, "namespace_repr")->call(ex, positional({value}));
     break_graph("CD0215", "text of " + value->describe());
   }
   PyRef object = value->materialize(ex);

@@ -6,6 +6,7 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/subclasses.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
@@ -77,6 +78,24 @@ ValuePtr freshly(Executor& ex, PyObject* object) {
   return is_plain_constant(object) ? ex.constant(PyRef::borrow(object)) : constant_value(ex, object);
 }
 
+// type.mro computes what __mro__ is.
+ValuePtr method_resolution_order(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  return make_list(ex, items_of(ex, self->get_attribute(ex, interned("__mro__"))));
+}
+
+// Those that live, guarded one by one. Classes that captured code makes are none of them (interop/subclasses.h).
+ValuePtr list_subclasses(Executor& ex, const ValuePtr& self, const CallArgs&) {
+  if (ex.state().made_classes.first_step >= 0) break_graph("CD0200", "__subclasses__ of " + self->describe());
+  PyObject* cls = self->real_object();
+  const PyRef list = subclasses(cls);
+  if (!list) throw PythonError{};
+  return make_list(
+      ex, items_of(ex, ex.wrap(list.get(), derived_source(SourceKind::kSubclasses, constant_source(cls)))));
+}
+
+constexpr BuiltinMethodRow kMethods[] = {{"mro", method_resolution_order},
+                                         {"__subclasses__", list_subclasses}};
+
 }  // namespace
 
 // type_getattro (Objects/typeobject.c)
@@ -94,7 +113,11 @@ ValuePtr ClassValue::get_attribute(Executor& ex, PyObject* name) {
   }
   if (text == "__class__") return type_of(ex, shared_from_this());
   if (text == "__dict__") return namespace_of_now(ex);
-  if (text == "__subclasses__" || text == "mro") return SymbolicValue::get_attribute(ex, name);
+  if (text == "__subclasses__" || text == "mro") {
+    const bool is_types_own = lookup_type(ex, type(), name) == _PyType_Lookup(&PyType_Type, name);
+    if (!is_types_own || is_stand_in_) return SymbolicValue::get_attribute(ex, name);
+    return find_builtin_method(shared_from_this(), name, kMethods);
+  }
   PyObject* meta_attribute = lookup_type(ex, type(), name);
   if (meta_attribute && is_data_descriptor(meta_attribute) && type() != &PyType_Type &&
       Py_TYPE(meta_attribute)->tp_descr_get && !Py_IS_TYPE(meta_attribute, &PyGetSetDescr_Type))

@@ -195,6 +195,12 @@ bool compares_by_identity(const PyTypeObject* type) {
 
 }  // namespace
 
+// An IntEnum's member: a number that changes takes it for its int, and answers itself.
+static bool inherits_from_int(PyTypeObject* type, const char* method) {
+  return type != &PyLong_Type && PyType_IsSubtype(type, &PyLong_Type) &&
+         _PyType_Lookup(type, interned(method)) == _PyType_Lookup(&PyLong_Type, interned(method));
+}
+
 ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   bool formats =
       !reflected && plain_number_operation(nb_op) == kNbRemainder && PyUnicode_Check(object_.get());
@@ -211,6 +217,8 @@ ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
   if (formats && !*object) break_graph("CD0215", "% formatting with " + other->describe());
   if (!object && numpy_access::is_scalar(object_.get()))
     return numpy_scalar_binary(ex, shared_from_this(), nb_op, other, reflected);
+  if (!object && inherits_from_int(type(), number_method(plain_number_operation(nb_op), reflected)))
+    return nullptr;
   const bool formats_bytes = PyBytes_Check(object_.get()) && plain_number_operation(nb_op) == kNbRemainder;
   if (!object && type()->tp_as_number && (!refuses_strangers(type()) || formats_bytes))
     break_graph("CD0209", "operator of " + describe() + " with " + other->describe());
@@ -224,6 +232,7 @@ ValuePtr ConstantValue::compare(Executor& ex, int py_op, const ValuePtr& other) 
   auto object = other->as_constant();
   if (!object && numpy_access::is_scalar(object_.get()))
     return numpy_scalar_compare(ex, shared_from_this(), py_op, other);
+  if (!object && inherits_from_int(type(), kComparisons[py_op].method)) return nullptr;
   if (!object && !refuses_strangers(type()) && !compares_by_identity(type()))
     break_graph("CD0209", "comparison of " + describe() + " with " + other->describe());
   if (!object || !type()->tp_richcompare) return nullptr;

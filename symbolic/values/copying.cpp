@@ -88,6 +88,7 @@ struct Copier {
   bool deep;
   absl::flat_hash_map<const SymbolicValue*, ValuePtr> memo = {};
   std::vector<ValuePtr> arrays = {};
+  ValuePtr shown_memo = nullptr;
 
   ValuePtr part(const ValuePtr& value) { return deep ? copy(value) : value; }
 
@@ -105,6 +106,7 @@ struct Copier {
     if (type == deque_type()) return copy_deque(value);
     if (type == &PySet_Type)
       return memo[value.get()] = new_set(ex, parts(set_in(value)->items(ex)), &PySet_Type);
+    if (ValuePtr method = own_method(value)) return memo[value.get()] = copy_by(method);
     if (UserObjectValue* object = plain_instance(ex, value)) return copy_instance(value, *object);
     if (is_plain_named_tuple(ex, value)) return copy_named_tuple(value);
     if (deep && is_parameter(ex, value))
@@ -112,6 +114,31 @@ struct Copier {
                                      ->call(ex, positional({value}));
     if (ValuePtr array = copy_of_array(ex, value, deep, arrays)) return memo[value.get()] = array;
     break_graph("CD0212", std::string(deep ? "copy.deepcopy" : "copy.copy") + " of " + value->describe());
+  }
+
+  // The class's own __copy__ or __deepcopy__, where it is Python's; null: it has none.
+  ValuePtr own_method(const ValuePtr& value) {
+    if (!dynamic_cast<UserObjectValue*>(value.get())) return nullptr;
+    const char* name = deep ? "__deepcopy__" : "__copy__";
+    PyObject* found = lookup_type(ex, value->type(), interned(name));
+    return found && PyFunction_Check(found) ? lookup_special(ex, value, name) : nullptr;
+  }
+  // What a __deepcopy__ is given for the memo stands for the copier, which goes on where it is handed to deepcopy.
+  ValuePtr copy_by(const ValuePtr& method) {
+    if (!deep) return method->call(ex, {});
+    if (!shown_memo) shown_memo = new_dict();
+    struct Active {
+      explicit Active(Copier& copier) { active().push_back(&copier); }
+      ~Active() { active().pop_back(); }
+    } scope(*this);
+    ValuePtr copied = method->call(ex, positional({shown_memo}));
+    // What it has noted there is by numbers of objects.
+    if (dict_in(shown_memo)->size(ex)) break_graph("CD0212", "copy.deepcopy that writes to its memo");
+    return copied;
+  }
+  static std::vector<Copier*>& active() {
+    static thread_local std::vector<Copier*> copiers;
+    return copiers;
   }
 
   std::vector<ValuePtr> parts(const std::vector<ValuePtr>& items) {
@@ -181,8 +208,12 @@ ValuePtr shallow_copy(Executor& ex, const CallArgs& args) {
   return Copier{ex, false}.copy(args.positional[0]);
 }
 ValuePtr deep_copy(Executor& ex, const CallArgs& args) {
-  if (args.positional.size() != 1 || !args.keywords.empty())
-    break_graph("CD0212", "copy.deepcopy with a memo");
+  const std::vector<ValuePtr> bound = bind_arguments(ex, "deepcopy", args, {"x", "memo?"});
+  if (bound[1] && !is_none(bound[1])) {
+    for (Copier* copier : Copier::active())
+      if (copier->shown_memo == bound[1]) return copier->copy(bound[0]);
+    break_graph("CD0212", "copy.deepcopy with a memo of the program's");
+  }
   return Copier{ex, true}.copy(args.positional[0]);
 }
 

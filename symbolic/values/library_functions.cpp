@@ -127,7 +127,31 @@ ValuePtr standard(Executor& ex, const CallArgs& args) {
 constexpr char kInsortRight[] = "insort_right", kInsortLeft[] = "insort_left", kHeapPush[] = "heappush",
                kHeapPop[] = "heappop", kHeapReplace[] = "heapreplace", kHeapPushPop[] = "heappushpop",
                kHeapify[] = "heapify", kCompareToKey[] = "cmp_to_key", kCountOf[] = "count_of",
-               kIndexOf[] = "index_of", kCall[] = "call";
+               kIndexOf[] = "index_of", kCall[] = "call", kLengthHint[] = "length_hint",
+               kHeapifyMax[] = "_heapify_max", kHeapPopMax[] = "_heappop_max",
+               kHeapReplaceMax[] = "_heapreplace_max", kBisectLeft[] = "bisect_left",
+               kBisectRight[] = "bisect_right", kFloor[] = "floor", kCeil[] = "ceil", kTrunc[] = "trunc",
+               kFloorMethod[] = "__floor__", kCeilMethod[] = "__ceil__", kTruncMethod[] = "__trunc__";
+
+// With a key they call the program's code.
+template <const char* name>
+ValuePtr bisect(Executor& ex, const CallArgs& args) {
+  const bool has_key = std::ranges::any_of(args.keywords, [](const Keyword& keyword) {
+    return PyUnicode_CompareWithASCIIString(keyword.name.get(), "key") == 0 && !is_none(keyword.value);
+  });
+  if (!has_key) return fold_call(ex, library_object("_bisect", name), args);
+  return polyfill(ex, PythonSide::kStandardPolyfills,
+                  name == kBisectLeft ? "keyed_bisect_left" : "keyed_bisect_right")
+      ->call(ex, args);
+}
+
+// math's functions that ask an object's own method first.
+template <const char* name, const char* method>
+ValuePtr rounded(Executor& ex, const CallArgs& args) {
+  if (args.positional.size() == 1 && dynamic_cast<UserObjectValue*>(args.positional[0].get()))
+    if (ValuePtr own = lookup_special(ex, args.positional[0], method)) return own->call(ex, {});
+  return fold_call(ex, library_object("math", name), args);
+}
 
 // sys.intern: the same text.
 ValuePtr intern(Executor& ex, const CallArgs& args) {
@@ -135,6 +159,23 @@ ValuePtr intern(Executor& ex, const CallArgs& args) {
   PyObject* text = string_argument(ex, args.positional[0]).release();
   if (PyUnicode_CheckExact(text)) PyUnicode_InternInPlace(&text);
   return ex.constant(PyRef::steal(text));
+}
+// re._compile keeps what it makes: the same pattern each time.
+ValuePtr compile_pattern(Executor& ex, const CallArgs& args) {
+  require_count(ex, "_compile", args, 2, 2);
+  const ValuePtr flags =
+      ex.constant_int(index_argument(ex, args.positional[1]));  // 3.13 has ints of its own class
+  return fold_call(ex, library_object("re", "_compile"), positional({args.positional[0], flags}));
+}
+// sys.exit raises SystemExit as PyErr_SetObject makes one.
+ValuePtr exit_program(Executor& ex, const CallArgs& args) {
+  require_count(ex, "exit", args, 0, 1);
+  std::vector<ValuePtr> given = args.positional;
+  if (!given.empty() && is_none(given[0])) given.clear();
+  if (!given.empty() && given[0]->type() == &PyTuple_Type) given = items_of(ex, ValuePtr(given[0]));
+  if (!given.empty() && is_instance_of(given[0], exception_type(PyExc_BaseException)))
+    break_graph("CD0212", "sys.exit of an exception");
+  raise_new(ex, make_exception(ex, exception_type(PyExc_SystemExit), std::move(given)));
 }
 // os.fspath: a text itself, or what its __fspath__ gives.
 ValuePtr file_path(Executor& ex, const CallArgs& args) {
@@ -195,6 +236,8 @@ constexpr BuiltinRow kFunctions[] = {
     {"collections", "_count_elements", count_elements},
     {"itertools", "tee", tee},
     {"sys", "intern", intern},
+    {"sys", "exit", exit_program},
+    {"re", "_compile", compile_pattern},
     {"os", "fspath", file_path},
     {"weakref", "proxy", make_weak_proxy},
     {"_bisect", kInsortRight, standard<kInsortRight>},
@@ -204,6 +247,15 @@ constexpr BuiltinRow kFunctions[] = {
     {"_heapq", kHeapReplace, standard<kHeapReplace>},
     {"_heapq", kHeapPushPop, standard<kHeapPushPop>},
     {"_heapq", kHeapify, standard<kHeapify>},
+    {"_heapq", kHeapifyMax, standard<kHeapifyMax>},
+    {"_heapq", kHeapPopMax, standard<kHeapPopMax>},
+    {"_heapq", kHeapReplaceMax, standard<kHeapReplaceMax>},
+    {"_bisect", kBisectLeft, bisect<kBisectLeft>},
+    {"_bisect", kBisectRight, bisect<kBisectRight>},
+    {"_operator", kLengthHint, standard<kLengthHint>},
+    {"math", kFloor, rounded<kFloor, kFloorMethod>},
+    {"math", kCeil, rounded<kCeil, kCeilMethod>},
+    {"math", kTrunc, rounded<kTrunc, kTruncMethod>},
     {"functools", kCompareToKey, standard<kCompareToKey>},
     {"_operator", "countOf", standard<kCountOf>},
     {"collections", "namedtuple", make_named_tuple_class},

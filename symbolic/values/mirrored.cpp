@@ -52,6 +52,45 @@ PyTypeObject* class_of(const char* name) {
   return reinterpret_cast<PyTypeObject*>(library_object("io", name));
 }
 
+// Where a bytearray has come to, which may have grown or shrunk since.
+class ByteArrayIterator final : public SymbolicValue {
+ public:
+  ByteArrayIterator(ValuePtr of, PyRef iterator) : of_(std::move(of)), iterator_(std::move(iterator)) {}
+  PyTypeObject* type() const override { return Py_TYPE(iterator_.get()); }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override {
+    return builtin_attribute(ex, shared_from_this(), name);
+  }
+  std::optional<bool> truth(Executor&) override { return true; }
+  ValuePtr iterate(Executor&) override { return shared_from_this(); }
+  ValuePtr next(Executor& ex) override {
+    ex.changing(shared_from_this(), false);
+    PyRef item = PyRef::steal(PyIter_Next(iterator_.get()));
+    return item ? ex.constant(std::move(item)) : nullptr;
+  }
+  RecipePtr recipe(Executor& ex) override {
+    if (recipe_) return recipe_;
+    // (iter, (bytearray,), index), and (iter, ((),)) at its end
+    const PyRef reduced = checked(PyObject_CallMethod(iterator_.get(), "__reduce__", nullptr));
+    if (PyTuple_GET_SIZE(reduced.get()) < 3) break_graph("CD0211", describe());
+    recipe_ = call_recipe(library_object("builtins", "iter"), {of_->recipe(ex)});
+    const PyRef set_state = checked(PyObject_GetAttrString(as_object(type()), "__setstate__"));
+    Effect effect{.kind = EffectKind::kCall};
+    effect.target = make_recipe(RecipeKind::kConstant, set_state.get());
+    effect.value =
+        make_recipe(RecipeKind::kTuple, nullptr,
+                    {recipe_, make_recipe(RecipeKind::kConstant, PyTuple_GET_ITEM(reduced.get(), 2))});
+    ex.effect(std::move(effect));
+    return recipe_;
+  }
+
+ private:
+  ValuePtr of_;
+  PyRef iterator_;
+  RecipePtr recipe_;
+};
+
+bool is_hash_type(const PyTypeObject* type) { return std::string_view(type->tp_name) == "_hashlib.HASH"; }
+
 bool is_in_place(int nb_op) { return plain_number_operation(nb_op) != nb_op; }
 
 }  // namespace
@@ -64,9 +103,19 @@ ValuePtr make_bytes_stream(Executor& ex, const CallArgs& args) {
   return construct(ex, class_of("BytesIO"), args);
 }
 
+ValuePtr make_hash(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const auto known = [&](const ValuePtr& value) { return known_object(ex, value); };
+  PyRef made = checked_user(ex, call_with_objects(callable, args, known).release());
+  if (!is_hash_type(Py_TYPE(made.get()))) break_graph("CD0212", Py_TYPE(made.get())->tp_name);
+  return std::make_shared<MirroredValue>(std::move(made));
+}
+
+bool MirroredValue::is_hash() const { return is_hash_type(type()); }
+
 ValuePtr MirroredValue::result(Executor& ex, PyRef object) {
   if (object.get() == mirror_.get()) return shared_from_this();
-  if (PyByteArray_CheckExact(object.get())) return std::make_shared<MirroredValue>(std::move(object));
+  if (PyByteArray_CheckExact(object.get()) || is_hash_type(Py_TYPE(object.get())))
+    return std::make_shared<MirroredValue>(std::move(object));
   const bool is_list = PyList_CheckExact(object.get());
   if (!is_list && !PyTuple_CheckExact(object.get()) && !is_plain_constant(object.get()))
     break_graph("CD0212", absl::StrCat(type()->tp_name, ", for a ", Py_TYPE(object.get())->tp_name));
@@ -121,9 +170,11 @@ ValuePtr MirroredValue::length(Executor& ex) {
   return ex.constant_int(length);
 }
 
-// A stream is its own iterator; a bytearray may grow while it is gone through.
+// A stream is its own iterator.
 ValuePtr MirroredValue::iterate(Executor& ex) {
-  if (!is_stream()) break_graph("CD0207", describe());
+  if (!is_stream())
+    return std::make_shared<ByteArrayIterator>(shared_from_this(), checked(PyObject_GetIter(mirror_.get())));
+  if (is_hash()) return SymbolicValue::iterate(ex);
   return call_method(ex, interned("__iter__"), {});
 }
 
@@ -182,6 +233,7 @@ RecipePtr MirroredValue::recipe(Executor& ex) {
     const PyRef contents = checked(PyBytes_FromObject(mirror_.get()));
     return recipe_ = call_recipe(cls, {make_recipe(RecipeKind::kConstant, contents.get())});
   }
+  if (is_hash()) break_graph("CD0211", describe());
   // (contents, newline, position, attributes); a closed stream has none.
   PyRef state = PyRef::steal(PyObject_CallMethod(mirror_.get(), "__getstate__", nullptr));
   if (!state) {

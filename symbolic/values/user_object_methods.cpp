@@ -202,6 +202,11 @@ ValuePtr UserObjectValue::binary(Executor& ex, int nb_op, const ValuePtr& other,
   return result == storage_ ? shared_from_this() : result;
 }
 
+static bool is_namespace(const ValuePtr& value) {
+  auto* type = reinterpret_cast<PyTypeObject*>(library_object("types", "SimpleNamespace"));
+  return dynamic_cast<UserObjectValue*>(value.get()) && PyType_IsSubtype(value->type(), type);
+}
+
 ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   if (ValuePtr method = special(ex, kComparisons[py_op].method, true))
     return implemented(method->call(ex, positional({other})));
@@ -219,6 +224,10 @@ ValuePtr UserObjectValue::compare(Executor& ex, int py_op, const ValuePtr& other
                          reinterpret_cast<PyDescrObject*>(found)->d_type != &PyBaseObject_Type;
   if (!c_compare) return nullptr;
   if (is_weak_reference(*this)) return compare_weak_references(ex, shared_from_this(), py_op, other);
+  if (is_namespace(shared_from_this()))  // namespace_richcompare
+    return is_namespace(other) ? compare_operation(ex, py_op, get_attribute(ex, interned("__dict__")),
+                                                   other->get_attribute(ex, interned("__dict__")))
+                               : nullptr;
   // C types that compare by value (functools.partial does not): both have to be known.
   const bool is_same = same_object(ex, shared_from_this(), other);
   if (is_same && (py_op == Py_EQ || py_op == Py_NE)) return make_bool(ex, py_op == Py_EQ);

@@ -205,6 +205,8 @@ bool is_instance_of(const ValuePtr& value, PyTypeObject* type) {
 PyRef string_argument(Executor& ex, const ValuePtr& value) {
   PyObject* object = constant_object(value);
   if (object && PyUnicode_Check(object)) return PyRef::borrow(object);
+  const std::optional<PyRef> made = value->as_constant();  // of numbers that change: the text of this call
+  if (made && *made && PyUnicode_Check(made->get())) return *made;
   break_graph("CD0215", value->describe());
 }
 
@@ -236,6 +238,8 @@ ValuePtr wrap_fresh(Executor& ex, PyRef object) {
     PyRef list = checked(PySequence_List(o));
     return new_set(ex, wrap_fresh_items(ex, list.get()), &PySet_Type);
   }
+  // It would go on from call to call.
+  if (PyIter_Check(o)) break_graph("CD0207", Py_TYPE(o)->tp_name);
   // Each call of the program makes one of its own.
   const numpy_access::Api* numpy = numpy_access::api();
   if (numpy && PyObject_TypeCheck(o, numpy->array_type)) break_graph("CD0415", "Python objects");

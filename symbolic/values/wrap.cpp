@@ -77,7 +77,8 @@ bool is_enum_of_pybind(PyTypeObject* type) {
 
 // Times are made anew in each call: as an argument, of a resumed function too, one is known by its type alone.
 bool is_time_argument(PyObject* object, const Source& source) {
-  constexpr std::string_view kTypes[] = {"datetime.timedelta", "datetime.date", "datetime.datetime"};
+  constexpr std::string_view kTypes[] = {"datetime.timedelta", "datetime.date", "datetime.datetime",
+                                         "datetime.time", "datetime.timezone"};
   return source.kind == SourceKind::kArgument &&
          std::ranges::find(kTypes, Py_TYPE(object)->tp_name) != std::end(kTypes);
 }

@@ -243,13 +243,13 @@ def test_whole_function(function, args):
         agrees(function, *args)
 
 
-def test_errors_of_binding_are_left_to_python():
+def test_errors_of_binding_that_nothing_catches_are_left_to_python():
     def f():
         return with_defaults()
 
     found = capture(f)
     assert found["end"] == "break"
-    assert found["breaks"][0]["id"] == "CD0100"
+    assert found["breaks"][0]["id"] == "CD0101"
 
 
 def test_a_global_is_guarded_and_written_back():

@@ -401,3 +401,9 @@ def _tee(iterator, read):
             read.append(item)
         yield read[position]
         position += 1
+
+
+@stands_for(type(iter(int, 0)), made_by=NotImplemented)
+def matches(found):
+    """What re.Pattern.finditer gives."""
+    yield from found

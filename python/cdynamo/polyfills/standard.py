@@ -2,6 +2,7 @@
 
 import functools
 from bisect import bisect_left, bisect_right
+from types import SimpleNamespace
 
 
 def insort_right(a, x, lo=0, hi=None, *, key=None):
@@ -157,3 +158,131 @@ def _dispatched(cls, *classes):
 
 
 _dispatched._dynamo_marked_constant = True  # called while capturing: it computes from classes alone
+
+
+def add_note(self, note):
+    if not isinstance(note, str):
+        raise TypeError(f"note must be a str, not '{type(note).__name__}'")
+    if not hasattr(self, "__notes__"):
+        self.__notes__ = []
+    if not isinstance(self.__notes__, list):
+        raise TypeError("Cannot add note: __notes__ is not a list")
+    self.__notes__.append(note)
+
+
+def pattern_sub(pattern, repl, string, count=0):
+    return pattern_subn(pattern, repl, string, count)[0]
+
+
+def pattern_subn(pattern, repl, string, count=0):
+    """re.Pattern.subn with a function for `repl`."""
+    parts, end, made = [], 0, 0
+    for match in pattern.finditer(string):
+        if 0 < count <= made:
+            break
+        start = match.start()
+        if end < start:
+            parts.append(string[end:start])
+        part = repl(match)
+        if part is not None:
+            parts.append(part)
+        end = match.end()
+        made += 1
+    if end < len(string):
+        parts.append(string[end:])
+    return string[:0].join(parts), made
+
+
+def keyed_bisect_left(a, x, lo=0, hi=None, *, key):
+    if lo < 0:
+        raise ValueError("lo must be non-negative")
+    hi = len(a) if hi is None or hi == -1 else hi
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if key(a[middle]) < x:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
+
+
+def keyed_bisect_right(a, x, lo=0, hi=None, *, key):
+    if lo < 0:
+        raise ValueError("lo must be non-negative")
+    hi = len(a) if hi is None or hi == -1 else hi
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if x < key(a[middle]):
+            hi = middle
+        else:
+            lo = middle + 1
+    return lo
+
+
+def _heappop_max(heap):
+    last = heap.pop()
+    if heap:
+        largest = heap[0]
+        heap[0] = last
+        sift_up_max(heap, 0)
+        return largest
+    return last
+
+
+def _heapreplace_max(heap, item):
+    largest = heap[0]
+    heap[0] = item
+    sift_up_max(heap, 0)
+    return largest
+
+
+def _heapify_max(x):
+    for i in reversed(range(len(x) // 2)):
+        sift_up_max(x, i)
+
+
+def sift_up_max(heap, place):
+    end, start, item = len(heap), place, heap[place]
+    child = 2 * place + 1
+    while child < end:
+        right = child + 1
+        if right < end and not heap[right] < heap[child]:
+            child = right
+        heap[place] = heap[child]
+        place = child
+        child = 2 * place + 1
+    while place > start:
+        parent = (place - 1) >> 1
+        if not heap[parent] < item:
+            break
+        heap[place] = heap[parent]
+        place = parent
+    heap[place] = item
+
+
+def length_hint(obj, default=0):
+    if not isinstance(default, int):
+        raise TypeError(f"'{type(default).__name__}' object cannot be interpreted as an integer")
+    if hasattr(type(obj), "__len__"):
+        try:
+            return len(obj)
+        except TypeError:
+            pass
+    if not hasattr(type(obj), "__length_hint__"):
+        return default
+    try:
+        hint = type(obj).__length_hint__(obj)
+    except TypeError:
+        return default
+    if hint is NotImplemented:
+        return default
+    if not isinstance(hint, int):
+        raise TypeError(f"__length_hint__ must be an integer, not {type(hint).__name__}")
+    if hint < 0:
+        raise ValueError("__length_hint__() should return >= 0")
+    return hint
+
+
+def namespace_repr(self):
+    name = "namespace" if type(self) is SimpleNamespace else type(self).__name__
+    return f"{name}({', '.join([f'{key}={value!r}' for key, value in vars(self).items()])})"
