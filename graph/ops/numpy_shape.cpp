@@ -223,6 +223,10 @@ OpDef copy_of(std::string_view name, std::vector<std::string_view> schemas, Body
 
 // ---- memory order of copies -----------------------------------------------------------------------------
 
+void row_major_order(Graph&, const Args&, std::vector<TensorType>& results) {
+  results[0].strides = contiguous_strides(results[0].sizes);
+}
+
 void roll_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   const TensorType& from = args.value("a")->type;
   results[0].strides =
@@ -293,8 +297,8 @@ std::vector<OpDef> copies() {
               {"np.pad(Tensor array, int[] pad_width, str mode=\"constant\", *, Scalar constant_values=0) -> "
                "Tensor"},
               pad_body, pad_order),
-      copy_of("np.take", {"np.take(Tensor a, Tensor indices, int? axis=None) -> Tensor"}, take_body, nullptr,
-              {"np.ndarray.take"}),
+      copy_of("np.take", {"np.take(Tensor a, Tensor indices, int? axis=None) -> Tensor"}, take_body,
+              row_major_order, {"np.ndarray.take"}),
       copy_of("np.take_along_axis",
               {"np.take_along_axis(Tensor arr, Tensor indices, int? axis=-1) -> Tensor"},
               take_along_axis_body),

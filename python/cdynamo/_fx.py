@@ -20,6 +20,7 @@ from cdynamo._numpy_fx import (
     call_of,
     is_array,
     is_numpy_constant,
+    is_of_numpy,
     on_arrays,
     target_of,
     uses_torch,
@@ -67,7 +68,8 @@ def to_fx(graph: Graph) -> Any:
     for node in graph.nodes:
         if node.op == "placeholder":
             continue
-        converted = partial(convert, is_numpy=node.is_numpy)
+        is_numpy = node.is_numpy or _leaves_an_array(node, arrays)
+        converted = partial(convert, is_numpy=is_numpy)
         args = map_leaves(converted, node.args)
         if node.op == "output":
             outputs = enumerate(args[0])
@@ -76,20 +78,27 @@ def to_fx(graph: Graph) -> Any:
             )
             continue
         op, target = node.op, node.target
-        if node.is_numpy:
+        if is_numpy:
             target = target_of(target) if op == "call_function" else target
         elif has_arrays:
             operands: list[Any] = []
             map_leaves(operands.append, [node.args, node.kwargs])
             op, target = call_of(op, target, any(isinstance(x, Node) and x in arrays for x in operands))
         is_part = node.target is operator.getitem and isinstance(node.args[0], Node) and node.args[0] in arrays
-        if node.is_numpy or target is as_array or is_part:
+        if is_numpy or target is as_array or is_part:
             arrays.add(node)
         nodes[node] = made.create_node(op, target, args, map_leaves(converted, node.kwargs))
         nodes[node].meta.update(node.meta)
         if reads_size(node):
             sizes[node.args[1]] = fx.Proxy(nodes[node], tracer)
     return fx.GraphModule(root, made)
+
+
+def _leaves_an_array(node: Node, arrays: set[Node]) -> bool:
+    """Whether a call of NumPy's gave the array that it got, and so stands for nothing in the graph: asarray, astype."""
+    if node.op == "call_method":
+        return node.args[0] in arrays and node.target != "__array__"
+    return is_of_numpy(node.target) and any(isinstance(arg, Node) and arg in arrays for arg in node.args)
 
 
 def _identifier(name: str) -> str:

@@ -182,10 +182,13 @@ def call_of(op: str, target: Any, takes_arrays: bool) -> tuple[str, Any]:
 
 def target_of(target: Any) -> Any:
     """The target of a node for a call of the user's: operators and getattr find the array's own."""
+    return NumpyCall(target) if isinstance(target, type) or is_of_numpy(target) else target
+
+
+def is_of_numpy(target: Any) -> bool:
     holder = type(getattr(target, "__self__", None))  # of a method: np.add.reduce
     modules = (type(target).__module__, getattr(target, "__module__", None) or "", holder.__module__)
-    is_numpy = isinstance(target, type) or any(module.split(".")[0] == "numpy" for module in modules)
-    return NumpyCall(target) if is_numpy else target
+    return any(module.split(".")[0] == "numpy" for module in modules)
 
 
 def on_arrays(compiled: Callable, arrays: set[int]) -> Callable:

@@ -7,6 +7,7 @@
 #include "graph/promotion.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/attributes.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/library.h"
@@ -125,6 +126,12 @@ std::shared_ptr<NumpyValue> take_out(Executor& ex, const OpDef& op, CallArgs& ar
   return array;
 }
 
+// Keywords that NumPy's own Python hands on without a value.
+void erase_missing(CallArgs& args) {
+  PyObject* missing = library_object("numpy", "_NoValue");
+  std::erase_if(args.keywords, [&](const Keyword& k) { return k.value->real_object() == missing; });
+}
+
 void refuse_ufunc_options(CallArgs& args) {
   static constexpr const char* kOptions[] = {"where", "casting", "order", "subok", "signature", "extobj"};
   for (const char* option : kOptions) {
@@ -137,10 +144,24 @@ void refuse_ufunc_options(CallArgs& args) {
   }
 }
 
-// The result is written to `out`, cast as NumPy's "same_kind" allows.
-ValuePtr write_out(Executor& ex, const std::shared_ptr<NumpyValue>& out, Value* result) {
+// numpy.add(a, b, out=x, where=mask): elements of x where the mask is false stay. Null: there is none.
+Value* take_mask(Executor& ex, CallArgs& args) {
+  ValuePtr where;
+  if (!keyword_of(args, "where", &where)) return nullptr;
+  Value* mask = graph_value(where);
+  if (!mask || mask->type.dtype != DType::kBool) return nullptr;
+  erase_keyword(args, "where");
+  return mask;
+}
+
+// The result, of which the `mask` may choose, is written to `out`, cast as NumPy's "same_kind" allows.
+ValuePtr write_out(Executor& ex, const std::shared_ptr<NumpyValue>& out, Value* result, Value* mask) {
   if (!graph::can_cast_in_place(graph::Framework::kNumpy, result->type.dtype, out->array_type().dtype))
     break_graph("CD0403", "out= of another kind of dtype");
+  if (mask) {
+    result = append_call1(ex, "core.cast", {result, out->array_type().dtype});
+    result = append_call1(ex, "where", {mask, result, out->value()});
+  }
   append_call1(ex, "copy", {out->value(), result}, true);
   return out;
 }
@@ -150,6 +171,16 @@ ValuePtr unsqueezed_argument(const OpDef& op, const CallArgs& args, const std::v
   if (op.name != "np.squeeze" || args.positional.empty()) return nullptr;
   auto array = std::dynamic_pointer_cast<NumpyValue>(args.positional[0]);
   return array && array->rank() == results.at(0)->type.rank() ? array : nullptr;
+}
+
+// x.take([0, 2]): of a sequence where an array is wanted an array is made.
+void arrays_of_sequences(Executor& ex, const OpDef& op, CallArgs& args) {
+  const std::vector<graph::Param>& params = op.parsed[0].params;
+  PyObject* asarray = library_object("numpy", "asarray");
+  for (size_t i = 0; i < std::min(params.size(), args.positional.size()); ++i)
+    if (params[i].kind == graph::ParamKind::kTensor && sequence_items(ex, args.positional[i]))
+      args.positional[i] =
+          ex.wrap(asarray, constant_source(asarray))->call(ex, positional({args.positional[i]}));
 }
 
 bool is_view_or_factory(const OpDef& op, const graph::Node* node) {
@@ -198,8 +229,11 @@ bool numpy_dtype_like(PyObject* object, DType* dtype) {
 ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const CallArgs& given) {
   const FrameworkRules rules(ex, graph::Framework::kNumpy);
   CallArgs args = given;
+  erase_missing(args);
   std::shared_ptr<NumpyValue> out = take_out(ex, op, args, true);
+  Value* mask = out && op.family == graph::Family::kPointwise ? take_mask(ex, args) : nullptr;
   refuse_ufunc_options(args);
+  arrays_of_sequences(ex, op, args);
   for (ValuePtr& value : args.positional) {
     if (graph_value(value)) continue;
     Value* held = numpy_graph_value(ex, value);
@@ -218,7 +252,7 @@ ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const
   const graph::Schema& schema = op.parsed[call.overload];
   std::vector<Value*> results = append_call(ex, op, std::move(call), in_place);
   if (in_place) return args.positional.at(0);
-  if (out) return write_out(ex, out, results.at(0));
+  if (out) return write_out(ex, out, results.at(0), mask);
   if (ValuePtr itself = unsqueezed_argument(op, given, results)) return itself;
   // m[::-1, ...] of no dims is m[()]: a scalar.
   if (op.name == "np.flip" && results.at(0)->type.rank() == 0)
@@ -358,6 +392,12 @@ class NumpyCallable final : public SymbolicValue {
 
  private:
   ValuePtr call_implementation(Executor& ex, const CallArgs& args);
+  ValuePtr call_instead(Executor& ex, const GraphBreak& broken, const CallArgs& args);
+  bool is_own_ufunc() const {
+    return is_ufunc() &&
+           loaded_object("numpy." + text_attribute(object_.get(), "__name__")).get() == object_.get();
+  }
+  bool is_ufunc() const { return reinterpret_cast<PyObject*>(type()) == library_object("numpy", "ufunc"); }
   PyRef object_;
   const OpDef* op_;
   NumpySpecial special_;
@@ -387,10 +427,17 @@ ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
   }
   // numpy.sqrt(2.0) of constants is a constant.
   if (only_constants(args)) return made_by_numpy(ex, object_.get(), args);
-  if (op_)
-    return numpy_call(ex, "call_function", object_, args,
-                      [&] { return call_numpy_operator(ex, *op_, false, args); });
-  if (is_numpy_library_function(object_.get())) {
+  if (op_) {
+    try {
+      return numpy_call(ex, "call_function", object_, args,
+                        [&] { return call_numpy_operator(ex, *op_, false, args); });
+    } catch (const GraphBreak& broken) {
+      if (ValuePtr result = call_instead(ex, broken, args)) return result;
+      throw;
+    }
+  }
+  // A ufunc of NumPy's own gives what its operands' sizes decide; one that numpy.frompyfunc makes runs the program's code.
+  if (is_own_ufunc() || is_numpy_library_function(object_.get())) {
     try {
       return numpy_call(ex, "call_function", object_, args,
                         [&] { return call_numpy_library(ex, object_.get(), args); });
@@ -398,6 +445,22 @@ ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
     }
   }
   return call_implementation(ex, args);
+}
+
+// What the operator of the table does not take: where= of a reduction is left to NumPy's library, and other arguments to it or
+// to the function's Python. Null: neither takes them.
+ValuePtr NumpyCallable::call_instead(Executor& ex, const GraphBreak& broken, const CallArgs& args) {
+  ValuePtr out;
+  if (is_ufunc() || keyword_of(args, "out", &out)) return nullptr;
+  try {
+    const bool has_no_rule = broken.record.id == "CD0401" || broken.record.id == "CD0404";
+    if (broken.record.id == "CD0501" || (has_no_rule && is_numpy_library_function(object_.get())))
+      return numpy_call(ex, "call_function", object_, args,
+                        [&] { return call_numpy_library(ex, object_.get(), args); });
+    return has_no_rule ? call_implementation(ex, args) : nullptr;
+  } catch (const GraphBreak&) {
+    return nullptr;
+  }
 }
 
 // A function that dispatches: its Python implementation is inlined.
@@ -415,8 +478,7 @@ ValuePtr NumpyCallable::get_attribute(Executor& ex, PyObject* name) {
     if (const OpDef* reduction = reduction_of(*op_))
       return std::make_shared<UfuncReduce>(shared_from_this(), *reduction);
   static constexpr std::string_view kMethods[] = {"accumulate", "at", "outer", "reduce", "reduceat"};
-  const bool is_ufunc = reinterpret_cast<PyObject*>(type()) == library_object("numpy", "ufunc");
-  if (is_ufunc && std::ranges::find(kMethods, text) != std::end(kMethods))
+  if (is_own_ufunc() && std::ranges::find(kMethods, text) != std::end(kMethods))
     return std::make_shared<UfuncMethod>(shared_from_this(), name);
   PyRef value = PyRef::steal(PyObject_GetAttr(object_.get(), name));
   if (!value) {

@@ -6,9 +6,12 @@
 #include "graph/promotion.h"
 #include "graph/strides.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/attributes.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/numpy/library.h"
 #include "symbolic/numpy/methods.h"
+#include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/nonzero.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
@@ -65,6 +68,11 @@ ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
 
 namespace {
 
+bool is_text(const ValuePtr& value, const char* text) {
+  PyObject* object = constant_object(value);
+  return object && PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, text) == 0;
+}
+
 DType dtype_argument(const ValuePtr& value, DType otherwise) {
   DType dtype = otherwise;
   if (value && !is_none(value) && !(value->real_object() && numpy_dtype_like(value->real_object(), &dtype)))
@@ -77,7 +85,8 @@ std::vector<Sym> shape_argument(Executor& ex, const ValuePtr& value) {
   if (auto list = sequence_items(ex, value)) items = *list;
   std::vector<Sym> sizes;
   for (const ValuePtr& item : items) {
-    auto size = index_sym(ex, item);
+    const auto* number = dynamic_cast<NumpyValue*>(item.get());
+    const auto size = index_sym(ex, number ? read_index(ex, *number, "a size") : item);
     if (!size) break_graph("CD0401", "a shape");
     sizes.push_back(*size);
   }
@@ -87,7 +96,7 @@ std::vector<Sym> shape_argument(Executor& ex, const ValuePtr& value) {
 // numpy.zeros(shape, dtype=float), ones, empty; sizes may be symbolic.
 ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t number) {
   std::vector<ValuePtr> given = bind_arguments(ex, "zeros", args, {"shape", "dtype?", "order?"});
-  if (given[2]) return made_by_numpy(ex, callable, args);
+  if (given[2] && !is_text(given[2], "C")) return made_by_numpy(ex, callable, args);
   const DType dtype = dtype_argument(given[1], DType::kF64);
   const std::vector<Sym> sizes = shape_argument(ex, given[0]);
   return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
@@ -97,9 +106,17 @@ ValuePtr filled(Executor& ex, PyObject* callable, const CallArgs& args, int64_t 
 ValuePtr zeros(Executor& ex, PyObject* f, const CallArgs& args) { return filled(ex, f, args, 0); }
 ValuePtr ones(Executor& ex, PyObject* f, const CallArgs& args) { return filled(ex, f, args, 1); }
 
-// numpy.full(shape, fill_value): NumPy makes it once, unless the value is the graph's.
+// numpy.full(shape, fill_value): NumPy makes it once, unless the value is the graph's, or is a float.
 ValuePtr full(Executor& ex, PyObject* callable, const CallArgs& args) {
   std::vector<ValuePtr> given = bind_arguments(ex, "full", args, {"shape", "fill_value", "dtype?", "order?"});
+  PyObject* constant = constant_object(given[1]);
+  if (constant && PyFloat_CheckExact(constant) && !given[2] && !given[3]) {
+    const std::vector<Sym> sizes = shape_argument(ex, given[0]);
+    return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+      const Arg number = PyFloat_AS_DOUBLE(constant);
+      return numpy_array_value(ex, append_call1(ex, "core.full", {sizes, number, DType::kF64}));
+    });
+  }
   auto* number = dynamic_cast<NumpyValue*>(given[1].get());
   if (!number || number->rank() > 0 || given[3]) return made_by_numpy(ex, callable, args);
   const DType dtype = dtype_argument(given[2], number->array_type().dtype);
@@ -109,6 +126,26 @@ ValuePtr full(Executor& ex, PyObject* callable, const CallArgs& args) {
     if (dtype != value->type.dtype) value = append_call1(ex, "core.cast", {value, dtype});
     return numpy_array_value(ex,
                              append_call1(ex, "clone", {append_call1(ex, "broadcast_to", {value, sizes})}));
+  });
+}
+
+// numpy.arange of ints, of which some change from call to call: the operator of the table. Others NumPy makes once.
+ValuePtr arange(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const auto is_symbol = [](const ValuePtr& value) { return as_sym(value) && !value->as_constant(); };
+  const auto is_int = [](const ValuePtr& value) { return as_sym(value).has_value(); };
+  const size_t count = args.positional.size();
+  if (!args.keywords.empty() || count < 1 || count > 3 || !std::ranges::all_of(args.positional, is_int) ||
+      std::ranges::none_of(args.positional, is_symbol))
+    return made_by_numpy(ex, callable, args);
+  Sym bounds[] = {Sym(int64_t{0}), Sym(int64_t{0}), Sym(int64_t{1})};
+  if (count == 1) bounds[1] = *as_sym(args.positional[0]);
+  for (size_t i = 0; count > 1 && i < count; ++i) bounds[i] = *as_sym(args.positional[i]);
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    const graph::OpDef& op = graph::op("arange");
+    std::vector<Arg> given = {bounds[0], bounds[1], bounds[2], DType::kI64};
+    for (size_t i = given.size(); i < op.parsed[1].params.size(); ++i)
+      given.push_back(op.parsed[1].params[i].default_value);
+    return numpy_array_value(ex, append_call(ex, op, {.overload = 1, .args = std::move(given)}).at(0));
   });
 }
 
@@ -171,11 +208,6 @@ struct Conversion {
   bool copies = false, may_copy = true;
   bool row_major = false;  // else the order is kept
 };
-
-bool is_text(const ValuePtr& value, const char* text) {
-  PyObject* object = constant_object(value);
-  return object && PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, text) == 0;
-}
 
 Conversion conversion(const CallArgs& args, bool copies, int rank) {
   Conversion wanted{.dtype = args.positional.size() > 1 ? args.positional[1] : nullptr, .copies = copies};
@@ -250,16 +282,39 @@ ValuePtr ascontiguousarray(Executor& ex, PyObject* callable, const CallArgs& arg
   });
 }
 
-// numpy.copyto(target, source): target[...] = source, for a cast that is allowed.
+// numpy.asfortranarray: the array itself where it is column-major.
+ValuePtr asfortranarray(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const ValuePtr given = args.positional.size() == 1 && args.keywords.empty() ? args.positional[0] : nullptr;
+  auto* array = dynamic_cast<NumpyValue*>(given.get());
+  if (!array || array->is_scalar()) return made_by_numpy(ex, callable, args);
+  if (graph::is_column_major(*ex.graph().sym, array->array_type())) return given;
+  return call_method(ex, given, "copy", {ex.constant(PyRef::borrow(interned("F")))});
+}
+
+// numpy.copyto(target, source, where=mask): target[...] = source, for a cast that is allowed; of both where there is a mask.
 ValuePtr copyto(Executor& ex, PyObject*, const CallArgs& args) {
-  if (args.positional.size() != 2 || !args.keywords.empty())
-    break_graph("CD0501", "copyto with these arguments");
-  auto* target = dynamic_cast<NumpyValue*>(args.positional[0].get());
-  const Value* source = numpy_graph_value(ex, args.positional[1]);
-  if (!target || target->is_scalar() || !source || source->type.weak ||
-      !graph::can_cast_in_place(graph::Framework::kNumpy, source->type.dtype, target->array_type().dtype))
+  const std::vector<ValuePtr> given =
+      bind_arguments(ex, "copyto", args, {"dst", "src", "casting?", "*where?"});
+  const ValuePtr &source = given[1], &mask = given[3];
+  auto* target = dynamic_cast<NumpyValue*>(given[0].get());
+  if (given[2]) break_graph("CD0501", "casting");
+  // Of a number that fits: NumPy asks whether the number itself may be cast.
+  const bool is_weak = as_sym(source).has_value() || source->type() == &PyFloat_Type;
+  const Value* value = is_weak ? nullptr : numpy_graph_value(ex, source);
+  const auto may_cast = [&](DType from) {
+    return graph::can_cast_in_place(graph::Framework::kNumpy, from, target->array_type().dtype);
+  };
+  if (!target || target->is_scalar() ||
+      !(is_weak ? runtime::is_float(target->array_type().dtype) : value && may_cast(value->type.dtype)))
     break_graph("CD0500", "copyto");
-  target->set_item(ex, ex.constant(PyRef::borrow(Py_Ellipsis)), args.positional[1]);
+  ValuePtr written = source;
+  if (mask && constant_object(mask) != Py_True) {
+    const Value* chosen = numpy_graph_value(ex, mask);
+    if (!chosen || chosen->type.dtype != DType::kBool) break_graph("CD0501", "where");
+    PyObject* where = library_object("numpy", "where");
+    written = ex.wrap(where, constant_source(where))->call(ex, positional({mask, source, given[0]}));
+  }
+  target->set_item(ex, ex.constant(PyRef::borrow(Py_Ellipsis)), written);
   return ex.none();
 }
 
@@ -284,10 +339,32 @@ ValuePtr nonzero_function(Executor& ex, PyObject* callable, const CallArgs& args
                     [&] { return nonzero_columns(ex, *array); });
 }
 
-// In Python (python/cdynamo/polyfills/numpy_functions.py), inlined.
-ValuePtr unique_function(Executor& ex, PyObject*, const CallArgs& args) {
-  PyObject* unique = python_side(PythonSide::kNumpyUnique);
-  return ex.wrap(unique, constant_source(unique))->call(ex, args);
+// In Python (python/cdynamo/polyfills/numpy_functions.py, by the function's name), inlined.
+ValuePtr inlined(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const std::string name = text_attribute(callable, "__name__");
+  return polyfill(ex, PythonSide::kNumpyPolyfills, name.c_str())->call(ex, args);
+}
+
+// numpy.repeat(x, counts); with one number the operator of the table.
+ValuePtr repeat(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const std::vector<ValuePtr> given = bind_arguments(ex, "repeat", args, {"a", "repeats", "axis?"});
+  const auto* counts = dynamic_cast<NumpyValue*>(given[1].get());
+  if ((counts && counts->rank() > 0) || sequence_items(ex, given[1])) return inlined(ex, callable, args);
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    return call_numpy_operator(ex, *find_numpy_operator("numpy.repeat"), false, args);
+  });
+}
+
+// sums_at(size, places, weights): see polyfills/rules.py.
+ValuePtr sums_at(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const std::optional<Sym> size = index_sym(ex, args.positional.at(0));
+  Value *places = graph_value(args.positional.at(1)), *weights = graph_value(args.positional.at(2));
+  if (!size || !places || !weights) break_graph("CD0500", "sums at places");
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    Value* zeros =
+        append_call1(ex, "core.full", {std::vector<Sym>{*size}, Sym(int64_t{0}), weights->type.dtype});
+    return numpy_array_value(ex, append_call1(ex, "scatter_add", {zeros, Sym(int64_t{0}), places, weights}));
+  });
 }
 
 // numpy.where(condition) is nonzero.
@@ -317,6 +394,12 @@ ValuePtr result_type(Executor& ex, PyObject* callable, const CallArgs& args) {
 template <const char* const& kName>
 ValuePtr as_method(Executor& ex, PyObject*, const CallArgs& args) {
   CallArgs rest = args;
+  // numpy.transpose((a, b)): of a sequence an array is made.
+  if (!rest.positional.empty() && sequence_items(ex, rest.positional[0])) {
+    PyObject* asarray = library_object("numpy", "asarray");
+    rest.positional[0] =
+        ex.wrap(asarray, constant_source(asarray))->call(ex, positional({rest.positional[0]}));
+  }
   if (rest.positional.empty() || !dynamic_cast<NumpyValue*>(rest.positional[0].get()))
     break_graph("CD0500", kName);
   ValuePtr self = rest.positional[0];
@@ -409,11 +492,17 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.put_along_axis", write_by_numpy_library},
     {"numpy.putmask", write_by_numpy_library},
     {"numpy.nonzero", nonzero_function},
-    {"numpy.unique", unique_function},
+    {"numpy.unique", inlined},
+    {"numpy.bincount", inlined},
+    {"numpy.compress", inlined},
+    {"numpy.repeat", repeat},
+    {"cdynamo.polyfills.rules.sums_at", sums_at},
+    {"numpy._core._multiarray_umath._array_converter", inlined},
     {"numpy.where", where_function},
     {"numpy.ascontiguousarray", ascontiguousarray},
+    {"numpy.asfortranarray", asfortranarray},
     {"numpy.full", full},
-    {"numpy.arange", made_by_numpy},
+    {"numpy.arange", arange},
     {"numpy.linspace", made_by_numpy},
     {"numpy.logspace", made_by_numpy},
     {"numpy.geomspace", made_by_numpy},

@@ -43,11 +43,14 @@ ValuePtr ints(Executor& ex, const std::vector<Sym>& values, int64_t factor = 1) 
   return make_tuple(ex, std::move(items));
 }
 
-ValuePtr transposed(Executor& ex, NumpyValue& self) {
-  if (self.is_scalar()) return self.shared_from_this();
+Value* reversed_dims(Executor& ex, Value* array) {
   std::vector<Sym> order;
-  for (int64_t d = self.rank(); d-- > 0;) order.emplace_back(d);
-  return numpy_array_value(ex, append_call1(ex, "permute", {self.value(), order}));
+  for (int64_t d = array->type.rank(); d-- > 0;) order.emplace_back(d);
+  return append_call1(ex, "permute", {array, order});
+}
+
+ValuePtr transposed(Executor& ex, NumpyValue& self) {
+  return self.is_scalar() ? self.shared_from_this() : numpy_array_value(ex, reversed_dims(ex, self.value()));
 }
 
 // x.flags: how the elements lie. What else it tells is Python's.
@@ -64,7 +67,15 @@ class ArrayFlags final : public SymbolicValue {
   }
   std::string describe() const override { return "flags of " + array_->describe(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override {
-    if (ValuePtr flag = order(ex, PyUnicode_AsUTF8(name), "c_contiguous", "f_contiguous")) return flag;
+    const std::string_view text = PyUnicode_AsUTF8(name);
+    if (ValuePtr flag = order(ex, text, "c_contiguous", "f_contiguous")) return flag;
+    const graph::TensorType& type = array_of(array_).array_type();
+    graph::SymContext& sym = *ex.graph().sym;
+    if (text == "contiguous") return make_bool(ex, graph::is_contiguous(sym, type));
+    if (text == "fnc")
+      return make_bool(ex, graph::is_column_major(sym, type) && !graph::is_contiguous(sym, type));
+    if (text == "forc")
+      return make_bool(ex, graph::is_column_major(sym, type) || graph::is_contiguous(sym, type));
     return SymbolicValue::get_attribute(ex, name);
   }
   ValuePtr get_item(Executor& ex, const ValuePtr& key) override {
@@ -136,28 +147,28 @@ std::vector<Sym> int_list(Executor& ex, const std::vector<ValuePtr>& given) {
   return result;
 }
 
-enum class Order { kRowMajor, kKept };
+enum class Order { kRowMajor, kColumnMajor, kKept };
 
-// The order= of a copy: "C" (or `usual`, where it is not given) or "K"; other ones break the graph.
-Order given_order(const CallArgs& args, Order usual) {
-  Order order = usual;
-  for (const Keyword& keyword : args.keywords) {
-    std::string_view name = PyUnicode_AsUTF8(keyword.name.get());
-    PyObject* value = constant_object(keyword.value);
-    const bool text = name == "order" && value && PyUnicode_Check(value);
-    if (text && PyUnicode_CompareWithASCIIString(value, "C") == 0)
-      order = Order::kRowMajor;
-    else if (text && PyUnicode_CompareWithASCIIString(value, "K") == 0)
-      order = Order::kKept;
-    else if (name != "copy" || value != Py_None)
-      break_graph("CD0501", std::string(name));
-  }
-  return order;
+// The order= of a copy, `usual` where it is not given; "A" breaks the graph.
+Order order_of(const ValuePtr& given, Order usual) {
+  struct Row {
+    const char* text;
+    Order order;
+  };
+  static constexpr Row kOrders[] = {{"C", Order::kRowMajor}, {"F", Order::kColumnMajor}, {"K", Order::kKept}};
+  if (!given) return usual;
+  PyObject* value = constant_object(given);
+  for (const Row& row : kOrders)
+    if (value && PyUnicode_Check(value) && PyUnicode_CompareWithASCIIString(value, row.text) == 0)
+      return row.order;
+  break_graph("CD0501", "order");
 }
 
-// Elements are counted in row-major order, whatever lies where.
-void require_row_major(const CallArgs& args) {
-  if (given_order(args, Order::kRowMajor) != Order::kRowMajor) break_graph("CD0501", "order");
+// Of a method that counts elements in row-major order, or, transposed, in column-major order.
+bool counts_columns(const ValuePtr& given) {
+  const Order order = order_of(given, Order::kRowMajor);
+  if (order == Order::kKept) break_graph("CD0501", "order");
+  return order == Order::kColumnMajor;
 }
 
 // Dims of size 1 keep their strides only where all sizes are given and are the array's; else NumPy passes over them, and those
@@ -179,10 +190,15 @@ Value* reshaped(Executor& ex, Value* array, const std::vector<Sym>& sizes) {
 }
 
 ValuePtr reshape_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  require_row_major(args);
-  const std::vector<Sym> sizes = int_list(ex, args.positional);
+  const CallArgs options{.positional = {}, .keywords = args.keywords};
+  const std::vector<ValuePtr> given = bind_arguments(ex, "reshape", options, {"*order?", "*copy?"});
+  if (given[1] && !is_none(given[1])) break_graph("CD0501", "copy");
+  const bool columns = counts_columns(given[0]);
+  std::vector<Sym> sizes = int_list(ex, args.positional);
   if (sizes.empty() && array_of(self).is_scalar()) return self;
-  return numpy_array_value(ex, reshaped(ex, viewed(ex, self), sizes));
+  if (!columns) return numpy_array_value(ex, reshaped(ex, viewed(ex, self), sizes));
+  std::ranges::reverse(sizes);
+  return numpy_array_value(ex, reversed_dims(ex, reshaped(ex, reversed_dims(ex, viewed(ex, self)), sizes)));
 }
 
 ValuePtr transpose_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
@@ -207,29 +223,36 @@ ValuePtr astype_method(Executor& ex, const ValuePtr& self, const CallArgs& args)
 }
 
 ValuePtr copy_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  if (!args.positional.empty()) break_graph("CD0501", "order");
-  Value* value = array_of(self).value();
+  // ndarray.copy is in C order unless another one is asked for.
+  const Order order = order_of(bind_arguments(ex, "copy", args, {"order?"})[0], Order::kRowMajor);
   if (array_of(self).is_scalar()) return self;
-  // ndarray.copy is in C order unless order='K' asks for the source's.
-  const bool kept = given_order(args, Order::kRowMajor) == Order::kKept;
-  Value* copy = kept ? append_call1(ex, "clone", {value})
-                     : append_call1(ex, "clone", {value, std::string("contiguous_format")});
+  const auto row_major = [&](Value* array) {
+    return append_call1(ex, "clone", {array, std::string("contiguous_format")});
+  };
+  Value* value = array_of(self).value();
+  Value* copy = order == Order::kKept          ? append_call1(ex, "clone", {value})
+                : order == Order::kColumnMajor ? reversed_dims(ex, row_major(reversed_dims(ex, value)))
+                                               : row_major(value);
   return numpy_array_value(ex, copy);
 }
 
+Value* flattened(Executor& ex, Value* array) {
+  return append_call1(ex, "reshape", {array, std::vector<Sym>{Sym(int64_t{-1})}});
+}
+
 ValuePtr flatten_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  require_row_major(args);
-  Value* flat = append_call1(ex, "reshape", {array_of(self).value(), std::vector<Sym>{Sym(int64_t{-1})}});
-  return numpy_array_value(ex, append_call1(ex, "clone", {flat}));
+  Value* value = array_of(self).value();
+  if (counts_columns(bind_arguments(ex, "flatten", args, {"order?"})[0])) value = reversed_dims(ex, value);
+  return numpy_array_value(ex, append_call1(ex, "clone", {flattened(ex, value)}));
 }
 
 // A view of what is contiguous, else a copy, also where a view with other strides could be had.
 ValuePtr ravel_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
-  require_row_major(args);
-  if (!graph::is_contiguous(*ex.graph().sym, array_of(self).array_type()))
-    return flatten_method(ex, self, args);
-  return numpy_array_value(
-      ex, append_call1(ex, "reshape", {viewed(ex, self), std::vector<Sym>{Sym(int64_t{-1})}}));
+  Value* value = viewed(ex, self);
+  if (counts_columns(bind_arguments(ex, "ravel", args, {"order?"})[0])) value = reversed_dims(ex, value);
+  Value* flat = flattened(ex, value);
+  const bool is_view = graph::is_contiguous(*ex.graph().sym, value->type);
+  return numpy_array_value(ex, is_view ? flat : append_call1(ex, "clone", {flat}));
 }
 
 // There are no complex arrays in graphs.
@@ -290,6 +313,21 @@ ValuePtr write_method(Executor& ex, const ValuePtr& self, const CallArgs& args) 
 }
 constexpr const char *kSort = "sort", *kPartition = "partition";
 
+ValuePtr put_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), self);
+  return write_by_numpy_library(ex, library_object("numpy", "put"), all);
+}
+
+// x.compress(condition): numpy.compress takes the condition first.
+ValuePtr compress_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  CallArgs all = args;
+  if (args.positional.empty()) break_graph("CD0500", "compress");
+  all.positional.insert(all.positional.begin() + 1, self);
+  PyObject* function = library_object("numpy", "compress");
+  return ex.wrap(function, constant_source(function))->call(ex, all);
+}
+
 constexpr BuiltinMethodRow kMethods[] = {
     {"reshape", recorded<"reshape", reshape_method>},
     {"transpose", recorded<"transpose", transpose_method>},
@@ -302,6 +340,8 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"sort", recorded<"sort", write_method<kSort>>},
     {"partition", recorded<"partition", write_method<kPartition>>},
     {"nonzero", nonzero_method},
+    {"put", recorded<"put", put_method>},
+    {"compress", compress_method},
     {"conj", recorded<"conj", same_method>},
     {"conjugate", recorded<"conjugate", same_method>},
     {"item", number_method<read_item, kItem>},

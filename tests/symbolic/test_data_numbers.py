@@ -197,6 +197,7 @@ def repeated(x):
     counts = (x > 0).sum(1)
     return (
         torch.repeat_interleave(x, counts, dim=0), x.repeat_interleave(torch.tensor([1, 0, 2, 1, 3]), 1), x.repeat_interleave(2, dim=-1),
+        x.repeat_interleave(counts, 0, output_size=int(counts.sum())),
         torch.repeat_interleave(counts), x[0].repeat_interleave(torch.tensor(2)), torch.repeat_interleave(x, 3),
     )  # fmt: skip
 

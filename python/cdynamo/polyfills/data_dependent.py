@@ -122,7 +122,7 @@ REPEATS_DTYPES = (torch.int32, torch.int64)
 def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     """With a tensor of counts: marks where the runs begin, and the number of marks so far, say what stands where."""
     counts = input if repeats is None else repeats
-    if counts.dtype not in REPEATS_DTYPES or counts.dim() > 1 or output_size is not None:
+    if counts.dtype not in REPEATS_DTYPES or counts.dim() > 1:
         not_captured("repeat_interleave with these counts")
     if repeats is not None:
         if dim is None:
@@ -139,6 +139,8 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
         not_captured("repeat_interleave with negative counts")
     ends = torch.cumsum(counts.to(torch.int64), 0)
     total = ends[-1].item()
+    if output_size is not None and not required(total == output_size):
+        not_captured("repeat_interleave with this output_size")
     marks = torch.zeros(total + 1, dtype=torch.int64, device=counts.device)
     index = torch.cumsum(marks.scatter_add(0, ends - counts, torch.ones_like(ends)), 0)[:total] - 1
     return index.to(counts.dtype) if repeats is None else input.index_select(dim, index)

@@ -105,3 +105,8 @@ def changes_so_far():
 def required(condition):
     """From here on a relation of numbers that the graph reads from tensors holds. False: it is none, or does not."""
     raise AssertionError
+
+
+def sums_at(size, places, weights):
+    """An array of `size` zeros, in which each of `weights` is added at its place."""
+    raise AssertionError

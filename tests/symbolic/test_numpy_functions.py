@@ -1,0 +1,200 @@
+"""NumPy's functions and methods beyond the operator table: orders, masks, what reads data, what its library computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cdynamo
+
+
+def orders(x):
+    return (
+        x.ravel("F"), x.ravel(order="F"), x.flatten("F"), x.flatten("C"), x.copy("F"), x.copy(order="F"), x.copy("K"), x.T.ravel("F"),
+        x.T.ravel("C"), np.ravel(x, "F"), np.ravel(x, order="F"), np.reshape(x, -1, order="F"), x.reshape((2, -1), order="F"),
+        np.copy(x, "F"), np.copy(x), np.asfortranarray(x), x[..., ::2].ravel("F"), x[..., ::2].flatten("F"),
+    )  # fmt: skip
+
+
+def flags(x):
+    y = np.asfortranarray(x)
+    return [
+        (a.flags.contiguous, a.flags.fnc, a.flags.forc, a.flags.c_contiguous, a.flags.f_contiguous)
+        for a in (x, y, x[:, ::2])
+    ]
+
+
+def masks_of_ufuncs(x):
+    out, other = np.zeros_like(x), x.copy()
+    np.log(x, where=x > 0, out=out)
+    np.add(x, 1, where=x[:, :1] > 0, out=other)
+    return out, other, np.sqrt(x, out=np.full(x.shape, -1.0), where=x > 0.5)
+
+
+def masks_of_reductions(x):
+    return (
+        np.sum(x, where=x > 0),
+        np.mean(x, axis=0, where=x > -9),
+        np.max(x, where=x > 0, initial=0),
+        np.all(x > 0, where=x > 1),
+    )
+
+
+def copies_by_a_mask(x):
+    np.copyto(x, 0.0, where=x < -1)
+    y = np.zeros_like(x)
+    np.copyto(y, x, where=x > 0)
+    np.copyto(y, -x[0])
+    return y, np.nancumsum(x), np.nansum(x)
+
+
+def ufuncs_of_the_library(x):
+    n = np.floor(x * 10).astype(np.int64)
+    return (
+        np.modf(x), np.frexp(x), np.nextafter(x, 0), np.ldexp(x, 2), np.heaviside(x, 0.5), np.gcd(n, 4), np.lcm(n, 3),
+        np.tensordot(x, x, axes=([0], [0])), np.pad(x, ((1, 0), (0, 2)), mode="edge"), np.pad(x, 1, mode="reflect"), np.nanargmax(x),
+    )  # fmt: skip
+
+
+def sequences_for_arrays(x):
+    x.put([0, 3], [7.0, 8.0])
+    return x.take([0, 1], axis=0), x.take([[1], [0]], axis=1), np.transpose((x, x * 2)), np.argwhere(x > 0)
+
+
+def parts(x):
+    return np.delete(x, 1, axis=0), np.delete(x, -1, axis=1), np.ediff1d(x), np.ediff1d(x[0])
+
+
+def counts(x):
+    n = np.abs(np.rint(x * 2)).astype(np.int64).ravel()
+    return (
+        np.bincount(n),
+        np.bincount(n, minlength=20),
+        np.bincount(n, x.ravel()),
+        np.bincount(n, weights=n),
+        np.bincount(n.astype(np.uint8)),
+    )
+
+
+def repeats(x):
+    n = np.abs(np.rint(x[:, 0])).astype(np.int64) + 1
+    return np.repeat(x, n, axis=0), np.repeat(n, n), np.repeat(x, 2), np.repeat(x, 2, axis=1)
+
+
+def unique_with_more(x):
+    n = np.rint(x)
+    return (
+        np.unique(n, return_inverse=True), np.unique(n, return_index=True), np.unique(n, return_counts=True),
+        np.unique(n, return_index=True, return_inverse=True, return_counts=True),
+    )  # fmt: skip
+
+
+def compressed(x):
+    return (
+        np.compress(x[:, 0] > 0, x, axis=0),
+        x.compress(x[:, 0] > 0, axis=0),
+        np.extract(x > 0, x),
+        np.compress([True, False, True], x, axis=0),
+    )
+
+
+def sizes_that_are_read(x):
+    n = np.count_nonzero(x > 0)
+    return np.zeros(n), np.zeros((n, 2)), np.ones(x[:, 0].argmax() + 2)
+
+
+PROGRAMS = [
+    orders, flags, masks_of_ufuncs, masks_of_reductions, copies_by_a_mask, ufuncs_of_the_library, sequences_for_arrays, parts, counts, repeats,
+    unique_with_more, compressed, sizes_that_are_read,
+]  # fmt: skip
+READS_DATA = (counts, repeats, unique_with_more, compressed, sizes_that_are_read, sequences_for_arrays)
+
+
+def assert_same(got, expected):
+    assert type(got) is type(expected)
+    if isinstance(expected, (tuple, list)):
+        assert len(got) == len(expected)
+        for one, other in zip(got, expected):
+            assert_same(one, other)
+        return
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+    if isinstance(expected, np.ndarray):
+        assert (got.dtype, got.shape, got.flags.writeable) == (expected.dtype, expected.shape, expected.flags.writeable)
+        assert got.strides == expected.strides
+
+
+def example(seed):
+    return np.random.default_rng(seed).standard_normal((4, 6))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_results_and_writes_are_numpys(program, request):
+    if program in READS_DATA:
+        request.applymarker(pytest.mark.native)
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    for seed in range(4):
+        ours, numpys = example(seed), example(seed)
+        assert_same(compiled(ours), program(numpys))
+        np.testing.assert_array_equal(ours, numpys)
+
+
+def test_column_order_is_a_view_where_numpy_gives_one():
+    def views(x):
+        return (
+            x.ravel("F"),
+            x.T.ravel("F"),
+            x.reshape((2, -1), order="F"),
+            x.T.reshape(-1, order="F"),
+            np.asfortranarray(x.T),
+        )
+
+    x = example(0)
+    for got, expected in zip(cdynamo.optimize(views, fullgraph=True)(x), views(x)):
+        assert np.shares_memory(got, x) == np.shares_memory(expected, x)
+
+
+def test_sizes_that_change_are_compiled_once():
+    def made(x):
+        n = x.shape[0]
+        return np.arange(n), np.arange(1, n, 2), np.full(x.shape, 2.5), np.arange(n) + x
+
+    compiled = cdynamo.optimize(made, fullgraph=True)
+    before = cdynamo.counters()["graphs_compiled"]
+    for n in (4, 4, 7, 9, 12):
+        assert_same(compiled(np.ones(n)), made(np.ones(n)))
+    assert cdynamo.counters()["graphs_compiled"] - before <= 2
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
+    "bad", [lambda n: np.bincount(n - 9), lambda n: np.repeat(n, n - 9)], ids=["bincount", "repeat"]
+)
+def test_negative_counts_are_numpys_error(bad):
+    n = np.arange(5) + 9
+    compiled = cdynamo.optimize(bad)
+    assert_same(compiled(n), bad(n))
+    with pytest.raises(ValueError, match="negative"):
+        compiled(n - 3)
+
+
+@pytest.mark.parametrize("backend", ["eager", lambda graph, inputs: graph.forward], ids=["eager", "callable"])
+def test_a_conversion_that_changes_nothing_is_numpys_in_a_graph_for_a_backend(backend):
+    def converted(x):
+        return np.asarray(x, dtype=float) + 1, np.asanyarray(x, float) * 2, x.astype(float, copy=False) - 3
+
+    x = example(0)
+    assert_same(cdynamo.optimize(converted, backend=backend)(x), converted(x))
+
+
+def test_a_ufunc_of_the_programs_runs_its_function_as_often_as_in_python():
+    calls = []
+
+    def twice(value):
+        calls.append(value)
+        return value * 2
+
+    made = np.frompyfunc(twice, 1, 1)
+    compiled = cdynamo.optimize(lambda x: made(x + 1).astype(float))
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(np.arange(3.0)), [2, 4, 6])
+    assert calls == [1, 2, 3] * 2
