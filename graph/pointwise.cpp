@@ -45,6 +45,21 @@ static void infer_device(const PointwiseCall& call, TensorType& result) {
   }
 }
 
+// The operands' types as the iterator of eager PyTorch has them: on the CPU an operand that is converted is copied before, and an
+// expanded one is as large then as it looks. Numbers are left out.
+static std::vector<TensorType> iterated_types(const Graph& graph, const PointwiseCall& call) {
+  const bool copies =
+      graph.framework == Framework::kTorch && call.result.device.type == runtime::DeviceType::kCPU;
+  std::vector<TensorType> types;
+  for (size_t i = 0; i < call.operands.size(); ++i) {
+    const auto* value = std::get_if<Value*>(&call.operands[i]);
+    if (!value) continue;
+    TensorType& type = types.emplace_back((*value)->type);
+    if (copies && type.dtype != call.operand_dtypes[i]) type.strides = preserved_strides(graph, type);
+  }
+  return types;
+}
+
 static bool casts_array(const PointwiseCall& call) {
   for (size_t i = 0; i < call.operands.size(); ++i) {
     const auto* value = std::get_if<Value*>(&call.operands[i]);
@@ -81,6 +96,8 @@ PointwiseCall analyze_pointwise(Graph& graph, const OpDef& op, int overload, con
   call.result.dtype = dtypes.result;
   call.result.weak = all_weak;
   infer_device(call, call.result);
+  const std::vector<TensorType> iterated = iterated_types(graph, call);
+  std::ranges::transform(iterated, types.begin(), [](const TensorType& type) { return &type; });
   // A number is a 0-dim operand to the iterator, which then looks at the order of dims.
   static const TensorType kNumber;
   if (types.size() < call.operands.size()) types.push_back(&kNumber);

@@ -31,10 +31,16 @@ def _is_dense(array: np.ndarray) -> bool:
 
 
 def _sample(operand: tuple, fill: Callable[[np.ndarray], None]) -> Any:
-    """An operand (kind, dtype, sizes, strides in elements) with other content, no stride being negative."""
+    """An operand (kind, dtype, sizes, strides in elements) with other content, no stride being negative.
+
+    It has the operand's gaps: an array with gaps is neither row-major nor column-major, by which functions lay out what
+    they give.
+    """
     kind, dtype, sizes, strides = operand
-    order = sorted(range(len(sizes)), key=lambda d: (-abs(strides[d]), d))
-    array = np.empty([sizes[d] for d in order], dtype).transpose(np.argsort(order))
+    steps = [abs(stride) for stride in strides]
+    extent = 1 + sum(step * (size - 1) for step, size in zip(steps, sizes)) if 0 not in sizes else 0
+    memory = np.empty(extent, dtype)
+    array = np.lib.stride_tricks.as_strided(memory, sizes, [step * memory.itemsize for step in steps])
     fill(array)
     return _as_given(kind, array)
 

@@ -86,10 +86,16 @@ ValuePtr apply_rule(Executor& ex, const ValuePtr& rule, const CallArgs& args) {
 
 bool is_in_place(std::string_view name) { return name.ends_with("_") && !name.ends_with("__"); }
 
+// They change how the tensor looks at its memory, or its history, and no number in it.
+constexpr std::string_view kWriteNothing[] = {"as_strided_", "detach_", "squeeze_",   "swapaxes_",
+                                              "swapdims_",   "t_",      "transpose_", "unsqueeze_"};
+
 // x.add_(...) is x.copy_(x.add(...)).
 ValuePtr call_in_place(Executor& ex, std::string_view name, const CallArgs& args) {
   ComplexTensor* self = args.positional.empty() ? nullptr : complex_of(args.positional[0]);
-  const ValuePtr rule = find_rule(ex, PythonSide::kComplexRules, name.substr(0, name.size() - 1));
+  const bool writes = std::ranges::find(kWriteNothing, name) == std::end(kWriteNothing);
+  const ValuePtr rule =
+      writes ? find_rule(ex, PythonSide::kComplexRules, name.substr(0, name.size() - 1)) : nullptr;
   ValuePtr result = self && rule ? apply_rule(ex, rule, args) : nullptr;
   if (!result) break_graph("CD0404", std::string(name) + " with a complex operand");
   CallArgs written{.positional = {args.positional[0], result}, .keywords = {}};

@@ -362,3 +362,26 @@ def test_gradients_of_polar_lie_as_eager_s():
     for mine, theirs in zip(got, expected):
         torch.testing.assert_close(mine, theirs)
         assert mine.stride() == theirs.stride()
+
+
+@pytest.mark.parametrize("name", ["t_", "transpose_", "swapaxes_", "squeeze_", "unsqueeze_"])
+def test_what_changes_only_how_a_tensor_looks_at_its_memory(name):
+    args = {"t_": (), "squeeze_": (), "unsqueeze_": (0,)}.get(name, (0, 1))
+
+    def change(z):
+        flat = z.view(-1)
+        getattr(z, name)(*args)
+        return flat + 0, z.shape, z.stride(), z * 2
+
+    for sizes in ((2, 2), (2, 3), (1, 4)):
+        z = torch.randn(sizes, dtype=torch.complex64)
+        expected, got = change(z.clone()), cdynamo.optimize(change)(z.clone())
+        assert expected[1:3] == got[1:3]
+        assert same(expected[::3], got[::3])
+
+
+def test_t_of_three_dims_is_an_error():
+    with pytest.raises(RuntimeError, match="t_.. expects a tensor with <= 2 dim"):
+        cdynamo.optimize(lambda z: z.t_())(torch.zeros(2, 3, 4, dtype=torch.complex64))
+    with pytest.raises(RuntimeError, match="t.. expects a tensor with <= 2 dim"):
+        cdynamo.optimize(lambda z: z.t())(torch.zeros(2, 3, 4, dtype=torch.complex64))

@@ -189,3 +189,14 @@ def test_sizes_that_change():
     for n in (2, 3, 5, 4):
         assert_same(whole(A[:n].copy()), function(A[:n].copy()))
         assert_same(pieces(A[:n].copy()), function(A[:n].copy()))
+
+
+def test_arrays_with_gaps_are_neither_row_major_nor_column_major():
+    def function(a):
+        return np.pad(a[1:], ((1, 0), (0, 1))), np.pad(a[1:], 1, mode="edge"), np.pad(a, ((1, 0), (0, 1)))
+
+    compiled = cdynamo.optimize(function)
+    for array in (np.arange(12.0).reshape(4, 3).T, np.arange(12.0).reshape(3, 4), np.arange(24.0).reshape(4, 6).T[::2]):
+        for got, want in zip(compiled(array), function(array)):
+            assert_same(got, want)
+            assert got.strides == want.strides

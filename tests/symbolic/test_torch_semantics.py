@@ -237,6 +237,12 @@ def test_strides_of_dims_of_size_one():
         check(function, x)
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32])
+def test_strides_where_an_expanded_operand_is_converted(dtype):
+    one, x = torch.ones(1, dtype=dtype), torch.arange(9.0).reshape(3, 3)
+    check(lambda one, x: (one.expand(2, 3, 3) == x.t(), one.expand(3, 3) * x.t(), x.t() + one.expand(3, 3)), one, x)
+
+
 def test_strides_where_two_operands_have_sizes_of_their_own():
     def make(rows, columns):
         return torch.empty_strided((rows, columns), (1, rows)).copy_(torch.ones(rows, columns))

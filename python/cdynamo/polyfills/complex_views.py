@@ -70,6 +70,8 @@ def transpose(z, dim0, dim1):
 
 @_rule("t")
 def t(z):
+    if z.dim() > 2:
+        return NotImplemented
     return transpose(z, 0, 1) if z.dim() == 2 else _view(z, lambda pairs: pairs.view(pairs.shape))
 
 
