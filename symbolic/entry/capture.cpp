@@ -255,6 +255,10 @@ class Attempt {
     return std::ranges::find(kTypes, type) != std::end(kTypes) || is_numpy_number_type(type);
   }
 
+  static bool is_heap_type(PyObject* type) {
+    return PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE);
+  }
+
   // A number, a string or a tensor that no instruction has looked at, and none will: where a loop is cut it is not handed on,
   // for in the first turn it may not have been there.
   bool dies_unseen(const SymbolicFrame& frame, int slot) {
@@ -284,7 +288,11 @@ class Attempt {
       return true;
     auto* function = dynamic_cast<FunctionValue*>(local.get());
     if (function && function->is_handed_out()) return true;
-    if (local->source) return local->source->kind != SourceKind::kConstant && !local->as_constant();
+    if (local->source && local->source->kind == SourceKind::kConstant) return false;
+    const std::optional<PyRef> constant = local->as_constant();
+    // The bases of a class know it for as long as it lives.
+    if (constant && PyType_Check(constant->get()) && is_heap_type(constant->get())) return true;
+    if (local->source) return !constant;
     constexpr int kDeepest = 4;
     if (depth == kDeepest) return false;
     const std::vector<ValuePtr> items = items_of(local);

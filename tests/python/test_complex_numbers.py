@@ -371,7 +371,7 @@ def test_what_changes_only_how_a_tensor_looks_at_its_memory(name):
     def change(z):
         flat = z.view(-1)
         getattr(z, name)(*args)
-        return flat + 0, z.shape, z.stride(), z * 2
+        return flat + 0, z.shape, z.stride(), z.sum()
 
     for sizes in ((2, 2), (2, 3), (1, 4)):
         z = torch.randn(sizes, dtype=torch.complex64)

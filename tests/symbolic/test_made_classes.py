@@ -214,6 +214,18 @@ def subclasses(x):
     return [c.__name__ for c in Base.__subclasses__()]
 
 
+def subclasses_after_a_break(x):
+    class Base:
+        pass
+
+    class A(Base):
+        pass
+
+    cdynamo.graph_break()
+    gc.collect()
+    return [c.__name__ for c in Base.__subclasses__()]
+
+
 def looked_into(x):
     class A:
         b = x
@@ -280,7 +292,7 @@ ANYWAY = [
     returned, instance_returned, method_returned, function_returned, property_returned, member_returned,
     fields_returned, stored_in_global, closed_over, raised, raised_in_body, with_a_break_later,
     with_a_break_in_a_method, with_a_break_in_the_body, with_a_break_and_nothing_else, in_a_loop_with_a_break, registered, bad_bases,
-    subclasses, looked_into, finalized, enum_with_code, mutable_default, protocol, enum_of_auto,
+    subclasses, subclasses_after_a_break, looked_into, finalized, enum_with_code, mutable_default, protocol, enum_of_auto,
 ]  # fmt: skip
 
 
