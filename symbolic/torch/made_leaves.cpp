@@ -143,7 +143,13 @@ RecipePtr TensorValue::made_of_output(Executor& ex, RecipePtr output) {
   }
   if (is_inference_value(capture, value()))
     return call_recipe(python_side(PythonSide::kInferenceTensor), {output});
-  if (capture.made_leaves.empty() || !requires_grad() || depends_on_input(ex, value())) return output;
+  if (capture.made_leaves.empty() || !requires_grad()) return output;
+  if (capture.cut.contains(value())) {
+    // It requires grad as what it is a view of does, and has no history.
+    if (base_of(capture, value())->node) break_graph("CD0400", "a view without a history");
+    return output;
+  }
+  if (depends_on_input(ex, value())) return output;
   capture.outputs_of_leaves.push_back(value());
   return call_recipe(python_side(PythonSide::kHistoryOfLeaves), {output});
 }

@@ -385,3 +385,14 @@ def test_t_of_three_dims_is_an_error():
         cdynamo.optimize(lambda z: z.t_())(torch.zeros(2, 3, 4, dtype=torch.complex64))
     with pytest.raises(RuntimeError, match="t.. expects a tensor with <= 2 dim"):
         cdynamo.optimize(lambda z: z.t())(torch.zeros(2, 3, 4, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize("first", [torch.complex64, torch.complex128, torch.float32, torch.float64, torch.int64])
+@pytest.mark.parametrize("second", [torch.complex64, torch.complex128])
+def test_the_width_of_a_selection(first, second):
+    selection = cdynamo.optimize(torch.where)
+    for sizes in (((3,), ()), ((), (3,)), ((3,), (3,)), ((), ())):
+        a, b = torch.ones(sizes[0], dtype=first), torch.ones(sizes[1], dtype=second)
+        condition = torch.tensor([True, False, True])
+        assert same(torch.where(condition, a, b), selection(condition, a, b))
+        assert same(torch.where(condition, b, a), selection(condition, b, a))

@@ -281,3 +281,25 @@ def test_tensors_that_share_memory_are_copied_as_one():
             expected[1].add_(1)
             expected[0].mul_(3)
             assert torch.equal(first, expected[0]) and torch.equal(second, expected[1])
+
+
+def view_of_an_input(x):
+    parameter = nn.Parameter(torch.ones(3) * 2)
+    with torch.no_grad():
+        return x[2], parameter
+
+
+def view_of_a_made_leaf(x):
+    parameter = nn.Parameter(torch.ones(3) * 2)
+    with torch.no_grad():
+        view = parameter[0:1]
+    return view, parameter[1:] * 2
+
+
+@pytest.mark.parametrize("program", [view_of_an_input, view_of_a_made_leaf])
+@pytest.mark.parametrize("make", [lambda x: x.requires_grad_(), lambda x: x.clone().requires_grad_(), lambda x: x])
+def test_views_without_a_history(program, make):
+    want, got = [run(make(torch.arange(9.0).reshape(3, 3))) for run in (program, cdynamo.optimize(program))]
+    for x, y in zip(want, got, strict=True):
+        assert (x.requires_grad, x.grad_fn is None) == (y.requires_grad, y.grad_fn is None)
+        torch.testing.assert_close(y, x)

@@ -107,7 +107,15 @@ PROGRAMS = [
     orders, flags, masks_of_ufuncs, masks_of_reductions, copies_by_a_mask, ufuncs_of_the_library, sequences_for_arrays, parts, counts, repeats,
     unique_with_more, compressed, sizes_that_are_read,
 ]  # fmt: skip
-READS_DATA = (counts, repeats, unique_with_more, compressed, sizes_that_are_read, sequences_for_arrays)
+READS_DATA = (
+    counts,
+    repeats,
+    unique_with_more,
+    compressed,
+    sizes_that_are_read,
+    sequences_for_arrays,
+    ufuncs_of_the_library,
+)
 
 
 def assert_same(got, expected):
@@ -127,15 +135,26 @@ def example(seed):
     return np.random.default_rng(seed).standard_normal((4, 6))
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_results_and_writes_are_numpys(program, request):
-    if program in READS_DATA:
-        request.applymarker(pytest.mark.native)
-    compiled = cdynamo.optimize(program, fullgraph=True)
+def check(program, fullgraph):
+    compiled = cdynamo.optimize(program, fullgraph=fullgraph)
     for seed in range(4):
         ours, numpys = example(seed), example(seed)
         assert_same(compiled(ours), program(numpys))
         np.testing.assert_array_equal(ours, numpys)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(program, marks=pytest.mark.native) if program in READS_DATA else program for program in PROGRAMS],
+    ids=lambda program: program.__name__,
+)
+def test_results_and_writes_are_numpys(program):
+    check(program, fullgraph=True)
+
+
+@pytest.mark.parametrize("program", READS_DATA, ids=lambda program: program.__name__)
+def test_results_where_a_backend_in_python_breaks_the_graph(program):
+    check(program, fullgraph=False)
 
 
 def test_column_order_is_a_view_where_numpy_gives_one():

@@ -3,6 +3,7 @@
 import torch
 
 from cdynamo.polyfills.complex_pairs import (
+    _COMPLEX,
     _REAL,
     _as_complex,
     _check,
@@ -310,12 +311,22 @@ def isfinite(z):
 def where(condition, a, b):
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         not_captured("where() of a complex tensor and a number")
-    dtype = torch.complex128 if torch.float64 in (_part(a), _part(b)) else torch.complex64
+    dtype = _width(a, b)
     return _of(torch.where(condition.unsqueeze(-1), _pairs(_as_complex(a, dtype)), _pairs(_as_complex(b, dtype))))
 
 
 def _part(x):
     return _REAL[x.dtype] if x.is_complex() else x.dtype
+
+
+def _width(a, b):
+    """The dtype of both: a tensor without dims does not widen one of floats or complex numbers that has some."""
+    if (a.dim() == 0) != (b.dim() == 0):
+        with_dims = a if a.dim() else b
+        if with_dims.is_complex() or with_dims.is_floating_point():
+            part = _part(with_dims)
+            return _COMPLEX[part] if part in _COMPLEX else not_captured("complex numbers of this width")
+    return torch.complex128 if torch.float64 in (_part(a), _part(b)) else torch.complex64
 
 
 @_rule("masked_fill")
