@@ -4,6 +4,7 @@
 
 #include "graph/converted_numbers.h"
 #include "graph/op.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/tensors/nonzero.h"
 #include "symbolic/tensors/possible_alias.h"
@@ -72,6 +73,8 @@ Value* list_tensor(Executor& ex, const ListIndex& list) {
 
 // The numbers of a range, of any length.
 Value* range_tensor(Executor& ex, const RangeValue& range) {
+  // A graph for a backend in Python holds the object that the program has.
+  if (!ex.state().request.is_native && !range.as_constant()) refuse("a range that changes from call to call");
   const Sym length = range.length_sym(ex);
   Value* numbers = append_call1(ex, "core.iota", {std::vector<Sym>{length}, Sym(0), DType::kI64});
   if (range.step() != 1) numbers = append_call1(ex, "mul", {numbers, Sym(range.step())});

@@ -83,7 +83,7 @@ class Description:
             # Each alone: where tensors lie in memory says in what order they come.
             parts = sorted(str(Description().whole(item)) for item in x)
         elif isinstance(x, BaseException):
-            return [self.of(item) for item in x.args]
+            return [self.of(item) for item in x.args] if not isinstance(x, RecursionError) else [message_of(x)]
         elif isinstance(x, int):  # a class made from it
             parts = [int(x)]
         elif hasattr(x, "__next__"):

@@ -203,7 +203,7 @@ NUMPY = {
     "A": [
         "np.where({A} > {I}, {A}, {A})", "np.maximum({A}, {A})", "np.minimum({A}, {I})", "np.concatenate([{a}, {a}])[:6]", "np.stack([{A}, {A}])[0]", "np.zeros(3)", "np.ones_like({A})", "np.arange({I} % 5)", "np.arange(3.0)", "np.sqrt(abs({A}))", "np.sign({A})", "{A}.astype(np.float32)", "{A}.astype(int)", "{A}.copy()",
         "np.zeros({A}.shape)", "np.full_like({A}, {I})", "np.roll({A}, 1)", "np.flip({A})", "np.transpose({A})", "np.dot({A}, {A}.T)", "np.outer({A}, {A})[:3, :3]", "np.diff({A})", "np.sort({A})", "np.argsort({A})", "np.array([{I}, {I}, 1])", "np.asarray({L})", "np.expand_dims({A}, 0)", "np.abs({A})", "np.linspace(0, 4, 5)",
-        "np.take({A}, [0, 1])", "np.eye(3) @ {A}.T", "np.count_nonzero({A})", "{A}.ravel()", "{A}.std()", "np.float32({I}) * {A}", "np.tile({A}, 2)[..., :3]", "np.isnan({A})", "np.unique({A})", "np.cumsum({A})", "np.logical_not({A} > 0)", "{A}.swapaxes(0, -1)", "np.broadcast_to({A}, (2, 3))", "np.mod({A}, 4)", "np.floor({A} / 2)",
+        "np.take({A}, [0, 1])", "{A}.ravel('F')", "{A}[range({A}.shape[0])]", "np.unique({A}, return_inverse=True)[1]", "np.unique({A}, return_counts=True)[1]", "np.repeat({A}, np.arange({A}.shape[0]) % 2, axis=0)", "np.compress({A} > 0, {A})", "np.bincount(np.abs({A}).astype(int).ravel() % 7)", "{A}.flatten('F')[:4]", "np.eye(3) @ {A}.T", "np.count_nonzero({A})", "{A}.ravel()", "{A}.std()", "np.float32({I}) * {A}", "np.tile({A}, 2)[..., :3]", "np.isnan({A})", "np.unique({A})", "np.cumsum({A})", "np.logical_not({A} > 0)", "{A}.swapaxes(0, -1)", "np.broadcast_to({A}, (2, 3))", "np.mod({A}, 4)", "np.floor({A} / 2)",
         "np.clip({A}, 0, {A})", "np.hstack([{a}, {a}])[..., 1:4]", "np.repeat({A}, 2)[:6]", "np.add.reduce({A})", "np.prod({A}[:1])", "np.nan_to_num({A})", "np.median({A})", "np.trunc({A} / 3)", "np.int64({I}) + {A}", "np.square({A})", "np.negative({A})", "np.split({A}.ravel(), 1)[0]",
         "np.pad({A}, 1)", "np.pad({A}[1:], ((1, 0), (0, 1)))", "np.concatenate([{a}[..., 1:], {a}[..., :1]], -1)", "np.concatenate([np.zeros_like({a}[:1]), {A}[:-1]])",
     ],
@@ -211,7 +211,7 @@ NUMPY = {
     "V": ["(lambda q: q.size and q.strides)({A})", "np.float64({I})", "{A}.flags['C_CONTIGUOUS']", "(lambda q: q.size and q.T.strides)({A})"],
 }  # fmt: skip
 # Not resize(): it asks how many references there are, and whether the memory is NumPy's own.
-NUMPY_STATEMENTS = ["np.add({A}, 1, out={a})", "np.multiply({a}, {A}, out={a})", "{a}.sort()", "{a}.fill({I})", "np.copyto({a}, {A})", "{a}.T[0] = {I}", "{a}.shape = (-1,)", "np.put({a}, [0], {I})", "{a}.ravel()[0] = {I}", "np.add.at({a}, [0, 0], 1)", "{a}.flat[0] = {I}"]  # fmt: skip
+NUMPY_STATEMENTS = ["np.add({A}, 1, out={a})", "np.add({A}, 1, out={a}, where={a} > {I})", "{a}[range(2)] = {I}", "np.multiply({a}, {A}, out={a})", "{a}.sort()", "{a}.fill({I})", "np.copyto({a}, {A})", "{a}.T[0] = {I}", "{a}.shape = (-1,)", "np.put({a}, [0], {I})", "{a}.ravel()[0] = {I}", "np.add.at({a}, [0, 0], 1)", "{a}.flat[0] = {I}"]  # fmt: skip
 NUMPY_BLOCKS = [
     "with np.errstate(all='ignore'):\n    BODY",
     "for {+i} in np.ndindex({I} % 3 + 1):\n    LOOP",

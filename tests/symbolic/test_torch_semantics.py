@@ -83,6 +83,15 @@ def test_indexing(name):
     check(INDEXING[name], X)
 
 
+@pytest.mark.parametrize(
+    "backend", ["native", "eager", lambda gm, inputs: gm.forward], ids=["native", "eager", "callable"]
+)
+def test_a_range_of_a_length_that_changes(backend):
+    compiled = cdynamo.optimize(lambda x: (x[range(x.shape[0])] * 2).sum(), backend=backend, dynamic=True)
+    for n in (3, 4, 5):
+        torch.testing.assert_close(compiled(torch.ones(n, 6)), torch.tensor(12.0 * n))
+
+
 def assign_number(x):
     x[1, 2:4] = 5
     return x.sum()
