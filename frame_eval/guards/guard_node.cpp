@@ -309,7 +309,8 @@ bool check_leaf(const Leaf& leaf, PyObject* object) {
     case GuardKind::kFunctionCode: return same_function(leaf, object);
     case GuardKind::kDynamicFloat: return PyFloat_CheckExact(object);
     case GuardKind::kDynamicInt: {
-      if (!PyLong_CheckExact(object) && !symbolic::is_numpy_integer(object)) return false;
+      PyObject* type = leaf.object.get();
+      if (type ? symbolic::as_object(Py_TYPE(object)) != type : !PyLong_CheckExact(object)) return false;
       int overflow = 0;
       const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
       return overflow == 0 && -symbolic::kLargestSymbol <= value && value <= symbolic::kLargestSymbol;

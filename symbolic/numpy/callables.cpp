@@ -570,7 +570,8 @@ ValuePtr wrap_numpy_integer(Executor& ex, PyObject* object, const SourcePtr& sou
   const Sym symbol = ex.size_symbol(source, -1, number);
   if (symbol.is_constant()) return nullptr;
   guard_exact_type(ex, object, source);
-  add_guard(ex, GuardKind::kDynamicInt, source, nullptr, symbol.node()->symbol);
+  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  add_guard(ex, GuardKind::kDynamicInt, source, type, symbol.node()->symbol);
   use_framework(ex, graph::Framework::kNumpy);
   return std::make_shared<NumpyNumberValue>(make_int(ex, symbol), dtype, source);
 }

@@ -232,3 +232,27 @@ def test_an_integer_made_of_one_that_changes_beside_arrays(backend):
             for got, expected in zip(fast(n, x), program(n, x)):
                 np.testing.assert_array_equal(got, expected)
                 assert got.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("first", [(np.int64(0), 12), (1, 1)], ids=["numpy", "python"])
+def test_an_int_of_python_is_none_of_numpy(first):
+    """Where both have changed, each has a graph of its own, whose results are of its kind."""
+
+    def product(x, by):
+        return x * by, x
+
+    cdynamo.config.keep_empty_graphs = True
+    compiled = cdynamo.optimize(product)
+    for x, by in [
+        first,
+        (1, 1),
+        (4, 4),
+        (np.int64(0), 12),
+        (np.int64(3), 5),
+        (7, 3),
+        (np.int32(7), 3),
+        (np.int64(9), 2),
+    ]:
+        got, want = compiled(x, by), product(x, by)
+        assert got == want
+        assert [type(item) for item in got] == [type(item) for item in want]

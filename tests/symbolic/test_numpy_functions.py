@@ -217,3 +217,10 @@ def test_a_ufunc_of_the_programs_runs_its_function_as_often_as_in_python():
     for _ in range(2):
         np.testing.assert_array_equal(compiled(np.arange(3.0)), [2, 4, 6])
     assert calls == [1, 2, 3] * 2
+
+
+def test_a_condition_of_more_dims_is_an_error():
+    x = np.arange(6.0).reshape(2, 3)
+    for compressed in (lambda x: np.compress(x > 1, x), lambda x: x.compress(x > 1), lambda x: np.compress(x[0, 0], x)):
+        with pytest.raises(ValueError, match="condition must be a 1-d array"):
+            cdynamo.optimize(compressed)(x)

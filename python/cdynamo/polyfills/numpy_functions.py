@@ -65,7 +65,10 @@ def compress(condition, a, axis=None, out=None):
 
     if out is not None:
         not_captured("numpy.compress with out=")
-    return np.take(a, np.nonzero(np.asarray(condition))[0], axis=axis)
+    condition = np.asarray(condition)
+    if condition.ndim != 1:
+        raise ValueError("condition must be a 1-d array")
+    return np.take(a, np.nonzero(condition)[0], axis=axis)
 
 
 def repeat(a, repeats, axis=None):
