@@ -32,8 +32,8 @@ enum class GuardKind : uint8_t {
   kAttributeAbsent,  // x (an instance with a dict) has no own attribute `object`
   kTypeUnchanged,    // x is a class: none of its attributes, or its bases', has changed (type version)
   kTensor,           // metadata of a torch.Tensor or numpy.ndarray: TensorGuard in interop/tensor_access.h
-  kDynamicInt,  // exact int, or of the NumPy type `object`, that fits int64: its value is symbol `index`
-  kDynamicFloat,  // exact float: its value is a graph input
+  kDynamicInt,       // exact int, or of the NumPy type `object`, that fits int64: its value is symbol `index`
+  kDynamicFloat,     // exact float: its value is a graph input
   kFunctionCode,  // x is a function whose __code__ is object, with as many defaults; index kSameDefaults: with the
                   // same ones
   kSameObject,       // x is the object that `other` names: one value stood for both
