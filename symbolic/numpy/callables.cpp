@@ -176,11 +176,9 @@ ValuePtr unsqueezed_argument(const OpDef& op, const CallArgs& args, const std::v
 // x.take([0, 2]): of a sequence where an array is wanted an array is made.
 void arrays_of_sequences(Executor& ex, const OpDef& op, CallArgs& args) {
   const std::vector<graph::Param>& params = op.parsed[0].params;
-  PyObject* asarray = library_object("numpy", "asarray");
   for (size_t i = 0; i < std::min(params.size(), args.positional.size()); ++i)
     if (params[i].kind == graph::ParamKind::kTensor && sequence_items(ex, args.positional[i]))
-      args.positional[i] =
-          ex.wrap(asarray, constant_source(asarray))->call(ex, positional({args.positional[i]}));
+      args.positional[i] = call_numpy_function(ex, "asarray", {args.positional[i]});
 }
 
 bool is_view_or_factory(const OpDef& op, const graph::Node* node) {
@@ -540,10 +538,6 @@ class ScalarTypeValue final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
-std::shared_ptr<ArrayValue> make_input(Value* value, const SourcePtr& source, PyObject*) {
-  return std::make_shared<NumpyValue>(value, false, source);
-}
-
 bool is_random(PyObject* object) {
   if (!PyCFunction_Check(object)) return false;
   PyObject* self = PyCFunction_GET_SELF(object);
@@ -552,51 +546,9 @@ bool is_random(PyObject* object) {
 
 }  // namespace
 
-ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& source) {
-  SourcePtr from = source ? source : constant_source(object);
-  TensorInfo info;
-  read_tensor(object, &info);
-  if (!info.obstacle.empty()) return make_opaque_tensor(ex, object, info.obstacle, from);
-  return wrap_array_input(ex, object, from, make_input);
-}
-
-namespace {
-// An integer that changes from call to call is a symbol, as Python's are. Null: it is a constant.
-ValuePtr wrap_numpy_integer(Executor& ex, PyObject* object, const SourcePtr& source) {
-  DType dtype;
-  if (!ex.state().request.is_native || !is_numpy_integer(object, &dtype)) return nullptr;
-  const int64_t number = PyLong_AsLongLong(object);
-  if (number == -1 && PyErr_Occurred()) throw PythonError{};
-  const Sym symbol = ex.size_symbol(source, -1, number);
-  if (symbol.is_constant()) return nullptr;
-  guard_exact_type(ex, object, source);
-  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  add_guard(ex, GuardKind::kDynamicInt, source, type, symbol.node()->symbol);
-  use_framework(ex, graph::Framework::kNumpy);
-  return std::make_shared<NumpyNumberValue>(make_int(ex, symbol), dtype, source);
-}
-}  // namespace
-
-ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& source) {
-  const numpy_access::Api* api = numpy_access::api();
-  if (!api) return nullptr;
-  const bool scalar = numpy_access::is_scalar(object);
-  DType dtype;
-  if (!scalar && !dtype_of_numpy_object(object, &dtype)) return nullptr;
-  if (ValuePtr number = wrap_numpy_integer(ex, object, source)) return number;
-  // A float that changes from call to call is an input, as Python's are.
-  graph::TensorType type;
-  if (is_numpy_real(object, &type.dtype) && ex.is_dynamic(source)) {
-    guard_exact_type(ex, object, source);
-    use_framework(ex, graph::Framework::kNumpy);
-    const InputKind kind = type.dtype == DType::kF64 ? InputKind::kFloat : InputKind::kNumpyScalar;
-    return std::make_shared<NumpyValue>(ex.add_input(kind, source, type), true, source);
-  }
-  // 0.0 and -0.0 are equal and different.
-  const bool zero = scalar && !is_numpy_integer(object) && PyObject_IsTrue(object) == 0;
-  PyErr_Clear();
-  add_guard(ex, zero ? GuardKind::kIdentity : GuardKind::kEquals, source, object);
-  return std::make_shared<ConstantValue>(PyRef::borrow(object), source);
+ValuePtr call_numpy_function(Executor& ex, const char* name, std::vector<ValuePtr> args) {
+  PyObject* function = library_object("numpy", name);
+  return ex.wrap(function, constant_source(function))->call(ex, positional(std::move(args)));
 }
 
 ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& source) {

@@ -311,8 +311,7 @@ ValuePtr copyto(Executor& ex, PyObject*, const CallArgs& args) {
   if (mask && constant_object(mask) != Py_True) {
     const Value* chosen = numpy_graph_value(ex, mask);
     if (!chosen || chosen->type.dtype != DType::kBool) break_graph("CD0501", "where");
-    PyObject* where = library_object("numpy", "where");
-    written = ex.wrap(where, constant_source(where))->call(ex, positional({mask, source, given[0]}));
+    written = call_numpy_function(ex, "where", {mask, source, given[0]});
   }
   target->set_item(ex, ex.constant(PyRef::borrow(Py_Ellipsis)), written);
   return ex.none();
@@ -395,11 +394,8 @@ template <const char* const& kName>
 ValuePtr as_method(Executor& ex, PyObject*, const CallArgs& args) {
   CallArgs rest = args;
   // numpy.transpose((a, b)): of a sequence an array is made.
-  if (!rest.positional.empty() && sequence_items(ex, rest.positional[0])) {
-    PyObject* asarray = library_object("numpy", "asarray");
-    rest.positional[0] =
-        ex.wrap(asarray, constant_source(asarray))->call(ex, positional({rest.positional[0]}));
-  }
+  if (!rest.positional.empty() && sequence_items(ex, rest.positional[0]))
+    rest.positional[0] = call_numpy_function(ex, "asarray", {rest.positional[0]});
   if (rest.positional.empty() || !dynamic_cast<NumpyValue*>(rest.positional[0].get()))
     break_graph("CD0500", kName);
   ValuePtr self = rest.positional[0];

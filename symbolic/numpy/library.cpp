@@ -119,13 +119,6 @@ class Arguments {
   PyRef operands_;
 };
 
-std::vector<Sym> read_sizes(PyObject* tuple) {
-  std::vector<Sym> sizes;
-  for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(tuple); ++d)
-    sizes.emplace_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, d)));
-  return sizes;
-}
-
 // Null: of a dtype that graphs do not have.
 std::optional<std::vector<graph::TensorType>> result_types(PyObject* call) {
   const PyRef list = checked(PyObject_GetAttrString(call, "types"));

@@ -53,6 +53,8 @@ ValuePtr numpy_call(Executor& ex, const char* kind, PyRef target, const CallArgs
   return recorded_call(ex, kind, std::move(target), args, std::forward<F>(body));
 }
 
+// numpy.asarray(x) and the like, as the program would call it.
+ValuePtr call_numpy_function(Executor& ex, const char* name, std::vector<ValuePtr> args);
 // 0-dim results are scalars, as NumPy's functions and ufuncs give them.
 ValuePtr make_numpy_result(Executor& ex, graph::Value* value);
 // What NumPy gives where a tensor was among its arguments: Tensor.__array_wrap__ of each result.

@@ -128,15 +128,18 @@ static std::optional<runtime::FusedAttention> attention_of(PyObject* call) {
       .settings = runtime::FusedAttention::current_settings()};
 }
 
-// The numbers of a tuple that an object need not have.
-static std::vector<int64_t> integers_of(PyObject* object, const char* name) {
-  const PyRef tuple = PyRef::steal(PyObject_GetAttrString(object, name));
+std::vector<graph::Sym> read_sizes(PyObject* tuple) {
+  std::vector<graph::Sym> sizes;
+  for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(tuple); ++d)
+    sizes.emplace_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, d)));
+  return sizes;
+}
+
+// Of a call that need not say any.
+static std::vector<graph::Sym> gradient_strides_of(PyObject* call) {
+  const PyRef strides = PyRef::steal(PyObject_GetAttrString(call, "gradient_strides"));
   PyErr_Clear();
-  std::vector<int64_t> numbers;
-  if (!tuple || !PyTuple_Check(tuple.get())) return numbers;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i)
-    numbers.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple.get(), i)));
-  return numbers;
+  return strides && PyTuple_Check(strides.get()) ? read_sizes(strides.get()) : std::vector<graph::Sym>();
 }
 
 LibraryCall::LibraryCall(PyRef call)
@@ -144,7 +147,7 @@ LibraryCall::LibraryCall(PyRef call)
       object(std::move(call)),
       attention(attention_of(object.get())),
       differentiable(integer_attribute(object.get(), "differentiable")),
-      gradient_strides(integers_of(object.get(), "gradient_strides")),
+      gradient_strides(gradient_strides_of(object.get())),
       takes_arrays(is_true(object.get(), "takes_arrays")) {}
 
 bool LibraryCall::is_stale() const { return is_true(object.get(), "stale"); }

@@ -11,11 +11,15 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "graph/sizes/sym.h"
 #include "runtime/executable.h"
 #include "runtime/library/torch_attention.h"
 #include "symbolic/interop/py_ref.h"
 
 namespace cdynamo::symbolic {
+
+// The ints of a tuple, sizes or strides that a call's object in Python says.
+std::vector<graph::Sym> read_sizes(PyObject* tuple);
 
 struct LibraryCall {
   explicit LibraryCall(PyRef call);
@@ -27,7 +31,7 @@ struct LibraryCall {
   const PyRef object;  // cdynamo._library.call.Call, or one that has its form
   const std::optional<runtime::FusedAttention> attention;  // what it may be called as without Python
   const int64_t differentiable;                            // as core.library has it
-  const std::vector<int64_t> gradient_strides;             // likewise
+  const std::vector<graph::Sym> gradient_strides;          // likewise
   const bool takes_arrays;                                 // NumPy's, not PyTorch's tensors
 };
 

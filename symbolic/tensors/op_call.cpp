@@ -312,12 +312,8 @@ std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::
                                                std::vector<graph::TensorType> types) {
   const int64_t differentiable = call.differentiable;
   std::vector<Arg> args = {
-      std::move(operands),
-      name,
-      attributes,
-      graph::Sym(int64_t{call.id}),
-      graph::Sym(differentiable),
-      std::vector<graph::Sym>(call.gradient_strides.begin(), call.gradient_strides.end())};
+      std::move(operands),  name, attributes, graph::Sym(int64_t{call.id}), graph::Sym(differentiable),
+      call.gradient_strides};
   const TensorCapture& capture = tensor_capture(ex);
   const bool any_gradient = any_requires_grad(tensor_capture(ex), args);
   bool any_float = false;

@@ -50,13 +50,6 @@ std::vector<graph::Value*> values_of_record(Executor& ex, PyObject* record, PyOb
   return values;
 }
 
-std::vector<graph::Sym> read_sizes(PyObject* tuple) {
-  std::vector<graph::Sym> sizes;
-  for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(tuple); ++d)
-    sizes.emplace_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, d)));
-  return sizes;
-}
-
 // Results are where the operands are (_library/call.py sees to it), or where a call without operands says.
 graph::Device read_device(PyObject* object) {
   const std::string type = text_attribute(object, "type");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy_check import assert_same
 
 import cdynamo
 
@@ -116,19 +117,6 @@ READS_DATA = (
     sequences_for_arrays,
     ufuncs_of_the_library,
 )
-
-
-def assert_same(got, expected):
-    assert type(got) is type(expected)
-    if isinstance(expected, (tuple, list)):
-        assert len(got) == len(expected)
-        for one, other in zip(got, expected):
-            assert_same(one, other)
-        return
-    np.testing.assert_allclose(got, expected, rtol=1e-12)
-    if isinstance(expected, np.ndarray):
-        assert (got.dtype, got.shape, got.flags.writeable) == (expected.dtype, expected.shape, expected.flags.writeable)
-        assert got.strides == expected.strides
 
 
 def example(seed):

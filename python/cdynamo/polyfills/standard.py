@@ -21,65 +21,92 @@ def insort_left(a, x, lo=0, hi=None, *, key=None):
     a.insert(lo, x)
 
 
+def less(a, b):
+    return a < b
+
+
+def greater(a, b):
+    return b < a
+
+
 def heappush(heap, item):
     heap.append(item)
-    sift_down(heap, 0, len(heap) - 1)
+    sift_down(heap, 0, len(heap) - 1, less)
 
 
 def heappop(heap):
-    last = heap.pop()
-    if heap:
-        smallest = heap[0]
-        heap[0] = last
-        sift_up(heap, 0)
-        return smallest
-    return last
+    return pop_first(heap, less)
+
+
+def _heappop_max(heap):
+    return pop_first(heap, greater)
 
 
 def heapreplace(heap, item):
-    smallest = heap[0]
-    heap[0] = item
-    sift_up(heap, 0)
-    return smallest
+    return replace_first(heap, item, less)
+
+
+def _heapreplace_max(heap, item):
+    return replace_first(heap, item, greater)
 
 
 def heappushpop(heap, item):
-    if heap and heap[0] < item:
-        item, heap[0] = heap[0], item
-        sift_up(heap, 0)
-    return item
+    return replace_first(heap, item, less) if heap and heap[0] < item else item
 
 
 def heapify(x):
-    for i in reversed(range(len(x) // 2)):
-        sift_up(x, i)
+    order(x, less)
 
 
-def sift_down(heap, start, place):
+def _heapify_max(x):
+    order(x, greater)
+
+
+# `before`: which of two items is nearer to the first place.
+
+
+def pop_first(heap, before):
+    last = heap.pop()
+    return replace_first(heap, last, before) if heap else last
+
+
+def replace_first(heap, item, before):
+    first = heap[0]
+    heap[0] = item
+    sift_up(heap, 0, before)
+    return first
+
+
+def order(heap, before):
+    for i in reversed(range(len(heap) // 2)):
+        sift_up(heap, i, before)
+
+
+def sift_down(heap, start, place, before):
     item = heap[place]
     while place > start:
         parent = (place - 1) >> 1
-        if not item < heap[parent]:
+        if not before(item, heap[parent]):
             break
         heap[place] = heap[parent]
         place = parent
     heap[place] = item
 
 
-def sift_up(heap, place):
+def sift_up(heap, place, before):
     end = len(heap)
     start = place
     item = heap[place]
     child = 2 * place + 1
     while child < end:
         right = child + 1
-        if right < end and not heap[child] < heap[right]:
+        if right < end and not before(heap[child], heap[right]):
             child = right
         heap[place] = heap[child]
         place = child
         child = 2 * place + 1
     heap[place] = item
-    sift_down(heap, start, place)
+    sift_down(heap, start, place, before)
 
 
 def _wrapped_key(compare, obj):
@@ -194,70 +221,25 @@ def pattern_subn(pattern, repl, string, count=0):
 
 
 def keyed_bisect_left(a, x, lo=0, hi=None, *, key):
-    if lo < 0:
-        raise ValueError("lo must be non-negative")
-    hi = len(a) if hi is None or hi == -1 else hi
-    while lo < hi:
-        middle = (lo + hi) // 2
-        if key(a[middle]) < x:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo
+    return first_place(a, lo, hi, lambda item: not key(item) < x)
 
 
 def keyed_bisect_right(a, x, lo=0, hi=None, *, key):
+    return first_place(a, lo, hi, lambda item: x < key(item))
+
+
+def first_place(a, lo, hi, is_beyond):
+    """Of an item that is beyond what is looked for."""
     if lo < 0:
         raise ValueError("lo must be non-negative")
     hi = len(a) if hi is None or hi == -1 else hi
     while lo < hi:
         middle = (lo + hi) // 2
-        if x < key(a[middle]):
+        if is_beyond(a[middle]):
             hi = middle
         else:
             lo = middle + 1
     return lo
-
-
-def _heappop_max(heap):
-    last = heap.pop()
-    if heap:
-        largest = heap[0]
-        heap[0] = last
-        sift_up_max(heap, 0)
-        return largest
-    return last
-
-
-def _heapreplace_max(heap, item):
-    largest = heap[0]
-    heap[0] = item
-    sift_up_max(heap, 0)
-    return largest
-
-
-def _heapify_max(x):
-    for i in reversed(range(len(x) // 2)):
-        sift_up_max(x, i)
-
-
-def sift_up_max(heap, place):
-    end, start, item = len(heap), place, heap[place]
-    child = 2 * place + 1
-    while child < end:
-        right = child + 1
-        if right < end and not heap[right] < heap[child]:
-            child = right
-        heap[place] = heap[child]
-        place = child
-        child = 2 * place + 1
-    while place > start:
-        parent = (place - 1) >> 1
-        if not heap[parent] < item:
-            break
-        heap[place] = heap[parent]
-        place = parent
-    heap[place] = item
 
 
 def length_hint(obj, default=0):
