@@ -367,19 +367,14 @@ bool NativeGraph::run_any(Bindings& bindings, std::vector<PyRef>& outputs) {
   CallFailure failure{};
   const std::vector<PyRef> overwritten = copies_of_overwritten(bindings);
   const std::vector<PyRef> generators = save_generators(may_draw_twice_);
-  if ((writes_ || draws_) && !can_read_histories(bindings)) {
+  if (!can_read_histories(bindings)) {
     PyErr_Clear();
     throw RunInPython{};
   }
   if (any_stale_ && !make_stale_views(bindings, outputs)) return false;
   if (!execute_and_note_writes(call, bindings, fresh, allocate_output, &failure))
     return fail(failure, generators);
-  if (make_outputs(bindings, overwritten, fresh, data, outputs)) return true;
-  // A history that PyTorch refuses to read.
-  if (writes_ || draws_ || read_histories_.empty() || !PyErr_ExceptionMatches(PyExc_RuntimeError))
-    return false;
-  PyErr_Clear();
-  throw RunInPython{};
+  return make_outputs(bindings, overwritten, fresh, data, outputs);
 }
 
 bool NativeGraph::fail(CallFailure failure, const std::vector<PyRef>& generators) {
@@ -390,11 +385,14 @@ bool NativeGraph::fail(CallFailure failure, const std::vector<PyRef>& generators
   throw rerun;
 }
 
-// PyTorch refuses to read the history of some views whose storage was written to.
+// PyTorch refuses to read the history of some views whose storage was written to, also where only numbers are made of it.
+// A Parameter is a leaf, and no view.
 bool NativeGraph::can_read_histories(const Bindings& bindings) const {
   static PyObject* name = PyUnicode_InternFromString("grad_fn");
-  for (int input : read_histories_)
-    if (!PyRef::steal(PyObject_GetAttr(bindings.inputs[input], name))) return false;
+  for (int input : read_histories_) {
+    PyObject* tensor = bindings.inputs[input];
+    if (!symbolic::is_parameter(tensor) && !PyRef::steal(PyObject_GetAttr(tensor, name))) return false;
+  }
   return true;
 }
 

@@ -64,7 +64,7 @@ class NativeGraph : public CompiledGraph {
   std::vector<bool> requires_grad_;  // by output, as in eager
   bool any_history_ = false;         // of them
   std::vector<ViewForm> views_;      // by output
-  std::vector<int> read_histories_;  // inputs whose histories the results' are made of
+  std::vector<int> read_histories_;  // inputs whose histories eager reads
   bool writes_ = false, draws_ = false, any_stale_ = false;
   std::vector<OutputForm> forms_;
   std::vector<FreshOutput> fresh_;

@@ -120,6 +120,11 @@ bool requires_grad(PyObject* object) {
   return api && tensor_kind(object) == TensorKind::kTorch && api->requires_grad(torch_access::impl(object));
 }
 
+bool is_parameter(PyObject* object) {
+  const auto* api = torch_access::api();
+  return api && Py_TYPE(object) == api->parameter_type;
+}
+
 // ---- guards
 
 TensorCheck make_tensor_check(const TensorGuard& guard) {

@@ -61,6 +61,9 @@ bool read_tensor(PyObject* object, TensorInfo* info);
 // As the attribute of a torch tensor says; false for other objects.
 bool requires_grad(PyObject* object);
 
+// Of exactly that class.
+bool is_parameter(PyObject* object);
+
 // The bytes that a view's elements lie in.
 void memory_range(const runtime::TensorView& view, const char** begin, const char** end);
 

@@ -346,3 +346,41 @@ def test_a_local_whose_history_is_refused_is_not_read_unnoticed():
         with pytest.raises(RuntimeError) as got:
             compiled(x)
         assert str(got.value) == str(expected.value)
+
+
+def test_a_row_whose_base_was_written_is_refused_where_only_numbers_are_made_of_it():
+    """A branch on its sum, in a later turn of a loop that breaks: what is compiled for the first row serves the others."""
+
+    def f(x, n):
+        y = x + n
+        for row in y:
+            if row.sum() > 3:
+                y.narrow(0, 0, 1).fill_(1)
+        return y.sum()
+
+    compiled = cdynamo.optimize(f)
+    for n in (5, -20, 6):
+        for function in (f, compiled):
+            x = torch.arange(15.0, requires_grad=True)
+            if n < 0:
+                assert function(x, n).item() == torch.arange(15.0).add(n).sum().item()
+                continue
+            with pytest.raises(RuntimeError, match="of Unbind is a view and its base"):
+                function(x, n)
+
+
+def test_stale_rows_beside_parameters():
+    def f(row, weight):
+        return bool((row * weight).sum() > 0)
+
+    compiled = cdynamo.optimize(f)
+    weight = torch.nn.Parameter(torch.ones(3))
+    base = torch.ones(2, 3, requires_grad=True) * 2
+    first, second = base.unbind()
+    assert compiled(first, weight) is compiled(second, weight) is True
+    base.add_(1)
+    for function in (f, compiled):
+        with pytest.raises(RuntimeError, match="of Unbind is a view"):
+            function(first, weight)
+    with torch.no_grad():
+        assert compiled(first, weight) is True
