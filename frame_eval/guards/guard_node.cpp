@@ -7,6 +7,7 @@
 #include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
+#include "symbolic/interop/shown.h"
 #include "symbolic/interop/subclasses.h"
 #include "symbolic/interop/weak_reference_access.h"
 
@@ -146,13 +147,8 @@ std::string type_name(const ConstantRef& type) {
 
 std::string repr(PyObject* object) {
   if (!object) return "an object that is gone";
-  PyRef text = PyRef::steal(PyObject_Repr(object));
-  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (!utf8) {
-    PyErr_Clear();
-    return std::string("<") + Py_TYPE(object)->tp_name + " object>";
-  }
-  std::string result = utf8;
+  std::string result = symbolic::shown_repr(object);
+  if (result.empty()) return std::string("<") + Py_TYPE(object)->tp_name + " object>";
   if (result.size() > 80) result = result.substr(0, 77) + "...";
   return result;
 }

@@ -7,18 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "symbolic/capture/source.h"
+#include "symbolic/interop/shown.h"
 
 namespace cdynamo::symbolic {
 namespace {
 
 bool is_number(PyObject* object) { return PyFloat_CheckExact(object) || PyLong_CheckExact(object); }
-
-std::string text_of(PyObject* object) {
-  PyRef text = PyRef::steal(PyObject_Repr(object));
-  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (!utf8) PyErr_Clear();
-  return utf8 ? utf8 : "?";
-}
 
 // Floats bit by bit: -0.0 is another one than 0.0.
 bool same_number(PyObject* a, PyObject* b) {
@@ -44,7 +38,7 @@ std::string Computation::name() const {
   if (!utf8) PyErr_Clear();
   const auto add = [](std::string* text, const Operand& operand) {
     absl::StrAppend(text, operand.source     ? operand.source->name()
-                          : operand.constant ? text_of(operand.constant.get())
+                          : operand.constant ? shown_repr(operand.constant.get())
                                              : operand.integer.str());
   };
   return absl::StrCat(utf8 ? utf8 : "?", "(", absl::StrJoin(operands, ", ", add), ")");

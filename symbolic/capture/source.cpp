@@ -9,6 +9,7 @@
 #include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
+#include "symbolic/interop/shown.h"
 #include "symbolic/interop/subclasses.h"
 #include "symbolic/interop/weak_reference_access.h"
 
@@ -16,8 +17,8 @@ namespace cdynamo::symbolic {
 
 namespace {
 
-std::string text_of(PyObject* object, bool as_repr) {
-  PyRef text = PyRef::steal(as_repr ? PyObject_Repr(object) : PyObject_Str(object));
+std::string text_of(PyObject* object) {
+  PyRef text = PyRef::steal(PyObject_Str(object));
   const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (!utf8) {
     PyErr_Clear();
@@ -34,16 +35,15 @@ std::string constant_name(PyObject* object) {
     if (name) return name;
     PyErr_Clear();
   }
-  if (PyFunction_Check(object))
-    return text_of(reinterpret_cast<PyFunctionObject*>(object)->func_qualname, false);
+  if (PyFunction_Check(object)) return text_of(reinterpret_cast<PyFunctionObject*>(object)->func_qualname);
   if (PyType_Check(object)) return reinterpret_cast<PyTypeObject*>(object)->tp_name;
-  if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object)) return text_of(object, true);
+  if (PyUnicode_CheckExact(object) || PyLong_CheckExact(object)) return shown_repr(object);
   return absl::StrCat("<", Py_TYPE(object)->tp_name, ">");
 }
 
 std::string key_name(const Source& source) {
   return PyUnicode_CheckExact(source.key.get()) || PyLong_CheckExact(source.key.get())
-             ? text_of(source.key.get(), true)
+             ? shown_repr(source.key.get())
              : constant_name(source.key.get());
 }
 
@@ -167,7 +167,7 @@ std::string name_within(const Source& source, int steps) {
     return name_within(*root, 1) + "...";
   }
   const auto base_name = [&] { return name_within(*base, steps - 1); };
-  const auto key = [&] { return text_of(source.key.get(), false); };
+  const auto key = [&] { return text_of(source.key.get()); };
   switch (source.kind) {
     case SourceKind::kArgument:
       return source.label.empty() ? absl::StrCat("argument ", source.index) : source.label;

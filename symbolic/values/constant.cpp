@@ -4,6 +4,7 @@
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/interop/shown.h"
 #include "symbolic/interop/tensor_access.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
@@ -86,10 +87,7 @@ std::string ConstantValue::describe() const {
     PyErr_Clear();
     return type()->tp_name;
   }
-  PyRef repr = PyRef::steal(PyObject_Repr(object_.get()));
-  const char* text = repr ? PyUnicode_AsUTF8(repr.get()) : nullptr;
-  PyErr_Clear();
-  std::string shown = text ? text : "?";
+  std::string shown = shown_repr(object_.get());
   if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
   return std::string(type()->tp_name) + " " + shown;
 }

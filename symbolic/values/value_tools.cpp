@@ -9,6 +9,7 @@
 #include "absl/strings/substitute.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/interop/shown.h"
 #include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
@@ -257,16 +258,13 @@ PyRef fold_argument(Executor& ex, const ValuePtr& value) {
   return items && is_iterator ? checked(PyObject_GetIter(items.get())) : items;
 }
 
-// Some 10,000 digits. Conversions of numbers take time that grows with the square of that.
-constexpr size_t kMostBits = 1 << 15;
 constexpr Py_ssize_t kMostDigits = 10'000;
 
 }  // namespace
 
 void refuse_long_number(PyObject* callable, PyObject* argument) {
   const bool is_text = callable == reinterpret_cast<PyObject*>(&PyLong_Type) && PyUnicode_Check(argument);
-  if (PyLong_Check(argument) ? _PyLong_NumBits(argument) > kMostBits
-                             : is_text && PyUnicode_GET_LENGTH(argument) > kMostDigits)
+  if (is_long_number(argument) || (is_text && PyUnicode_GET_LENGTH(argument) > kMostDigits))
     break_graph("CD0220", Py_TYPE(argument)->tp_name);
 }
 

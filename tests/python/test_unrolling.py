@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import sys
 
 import numpy as np
@@ -200,3 +201,19 @@ def test_numbers_of_thousands_of_digits_are_left_to_python(function):
         assert cdynamo.optimize(function)(*arguments) == function(*arguments)
     finally:
         sys.set_int_max_str_digits(limit)
+
+
+def test_numbers_of_thousands_of_digits_are_not_written_out_in_logs(caplog):
+    def f(x, n):
+        return x + n % 7
+
+    n = 7**20_000
+    compiled = cdynamo.optimize(f)
+    cdynamo.set_logs(recompiles=True)
+    try:
+        with caplog.at_level(logging.INFO, logger="cdynamo.recompiles"):
+            for number in (n, n + 1, n + 2):
+                assert compiled(np.ones(2), number).tolist() == f(np.ones(2), number).tolist()
+    finally:
+        cdynamo.set_logs(recompiles=False)
+    assert f"an int of {n.bit_length()} bits, ...{n % 2**64:016x}" in caplog.text
