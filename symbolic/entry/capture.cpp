@@ -271,6 +271,8 @@ class Attempt {
     return is_plain;
   }
 
+  static constexpr int kDeepest = 4;  // containers in one another that are looked through
+
   // A local that is not read again stays alive in Python, which shows where something happens when it dies
   // (weak references, finalizers). Tensors and plain values need not.
   bool outlives_its_uses(const ValuePtr& local, int depth = 0) {
@@ -293,14 +295,23 @@ class Attempt {
     // The bases of a class know it for as long as it lives.
     if (constant && PyType_Check(constant->get()) && is_heap_type(constant->get())) return true;
     if (local->source) return !constant;
-    constexpr int kDeepest = 4;
     if (depth == kDeepest) return false;
     const std::vector<ValuePtr> items = items_of(local);
     const auto outlives = [&](const ValuePtr& item) { return outlives_its_uses(item, depth + 1); };
-    const auto is_there = [&](const ValuePtr& item) {
-      return constant_object(item) || item->source || outlives(item);
-    };
-    return std::ranges::any_of(items, outlives) && std::ranges::all_of(items, is_there);
+    return std::ranges::any_of(items, outlives) &&
+           std::ranges::all_of(items, [&](const ValuePtr& item) { return is_there(item, depth + 1); });
+  }
+
+  // No result of the graph would have to be made to hand it on.
+  bool is_there(const ValuePtr& value, int depth) {
+    if (constant_object(value) || value->source || outlives_its_uses(value, depth)) return true;
+    if (depth == kDeepest || !is_container(value)) return false;
+    return std::ranges::all_of(items_of(value),
+                               [&](const ValuePtr& item) { return is_there(item, depth + 1); });
+  }
+
+  static bool is_container(const ValuePtr& value) {
+    return list_in(value) || tuple_in(value) || dict_in(value);
   }
 
   // Of a container; empty for anything else.

@@ -195,6 +195,22 @@ def test_gradients_at_zero():
     assert torch.allclose(gradient(f), gradient(cdynamo.optimize(f)))
 
 
+def test_a_gradient_that_is_none_at_zero():
+    """The square root's: 0 times infinity, which abs keeps."""
+
+    def f(z):
+        return z.abs().sqrt()[1:].sum()
+
+    def gradient(function):
+        z = torch.tensor([0j, 1 + 2j, 3]).requires_grad_()
+        function(z).backward()
+        return torch.view_as_real(z.grad)
+
+    expected = gradient(f)
+    assert expected[0].isnan().all()
+    assert torch.allclose(gradient(cdynamo.optimize(f)), expected, equal_nan=True)
+
+
 def test_what_is_not_finite():
     """Sums are those of the parts: eager multiplies by 1 + 0j first, and inf + inf is NaN there."""
 

@@ -169,8 +169,15 @@ def test_a_variable_of_an_inner_function_keeps_its_generator_to_the_end():
 
 @pytest.mark.parametrize(
     "holds",
-    [lambda v: (1, v), lambda v: [v, "a"], lambda v: {"k": v}, lambda v: ([v], 2.5), lambda v: v],
-    ids=["tuple", "list", "dict", "nested", "itself"],
+    [
+        lambda v: (1, v),
+        lambda v: [v, "a"],
+        lambda v: {"k": v},
+        lambda v: ([v], 2.5),
+        lambda v: [[1 for _ in range(2)], {"k": ()}, v],
+        lambda v: v,
+    ],
+    ids=["tuple", "list", "dict", "nested", "beside lists", "itself"],
 )
 def test_what_a_local_that_is_not_read_again_holds_lives_as_long(holds):
     def program(x):

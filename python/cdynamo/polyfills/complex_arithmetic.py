@@ -263,9 +263,9 @@ def resolve_neg(z):
 @_rule("abs", "absolute", "__abs__")
 def abs(z):
     real, imag = _parts(z)
-    # The gradient at 0 is 0.
+    # The gradient at 0 is 0 times what comes in, which may be none.
     is_zero = (real == 0) & (imag == 0)
-    return torch.where(is_zero, 0.0, torch.hypot(torch.where(is_zero, 1.0, real), imag))
+    return torch.where(is_zero, real.abs() + imag.abs(), torch.hypot(torch.where(is_zero, 1.0, real), imag))
 
 
 @_rule("angle")
