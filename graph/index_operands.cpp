@@ -172,8 +172,8 @@ bool output_dropped_lookups(Graph& captured, const Graph& core) {
   const size_t known = captured.outputs.size();
   for (auto it = captured.nodes.begin(); it != captured.nodes.end(); ++it) {
     const Node& node = **it;
-    if (has_effects(node) || node.user_call < 0 || calls.contains(node.user_call) ||
-        !looks_up(captured, node))
+    if (node.op->effects != Effects::kNone || node.results.empty() || node.user_call < 0 ||
+        calls.contains(node.user_call) || !looks_up(captured, node))
       continue;
     Value* result = node.results.at(0);
     Node* copy = captured.add_node(&op("clone"), 0, {result, std::monostate{}}, {result->type});

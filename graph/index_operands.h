@@ -12,8 +12,8 @@ bool indexes_nothing(const OpDef& op, size_t overload, const std::vector<Arg>& a
 
 // What nobody reads but may fail becomes an output of the captured graph, without a history.
 void output_unread_lookups(Graph& captured);
-// The same for lookups that the core graph does not compute whole, since what they gave is overwritten or only its sizes
-// or some of its elements are read: a copy becomes an output. True where there are any.
+// The same for lookups, and writes in place, that the core graph does not compute whole, since what they gave is overwritten or only
+// its sizes or some of its elements are read: a copy becomes an output. True where there are any.
 bool output_dropped_lookups(Graph& captured, const Graph& core);
 
 }  // namespace cdynamo::graph

@@ -412,3 +412,13 @@ def test_the_width_of_a_selection(first, second):
         condition = torch.tensor([True, False, True])
         assert same(torch.where(condition, a, b), selection(condition, a, b))
         assert same(torch.where(condition, b, a), selection(condition, b, a))
+
+
+def test_strides_of_dims_of_size_one():
+    def f(x):
+        z = x.to(torch.complex64)
+        return [y.stride() for y in (z, x * 1j, z + z, z.exp(), z.clone(), torch.complex(x, x), torch.view_as_real(z))]
+
+    for x in (torch.ones(1, 5).T, torch.ones(5, 1).T, torch.ones(1, 3, 5).permute(1, 2, 0), torch.ones(3, 1, 1).mT):
+        cdynamo.reset()
+        assert cdynamo.optimize(f)(x) == f(x), (x.shape, x.stride())

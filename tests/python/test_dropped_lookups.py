@@ -50,6 +50,45 @@ def test_an_index_out_of_range(lookup, use, trains):
         assert run(compiled, rows) == run(f, rows)
 
 
+WRITES = {
+    "items": lambda y, i, row: y.__setitem__(i, row),
+    "a list of places": lambda y, i, row: y.__setitem__([0, 1], row),
+    "a range": lambda y, i, row: y.__setitem__(range(2), row),
+    "index_add_": lambda y, i, row: y.index_add_(0, i, row.expand(2, 3)),
+    "index_copy_": lambda y, i, row: y.index_copy_(0, i, row.expand(2, 3)),
+    "index_fill_": lambda y, i, row: y.index_fill_(0, i, 2.0),
+    "scatter_": lambda y, i, row: y.scatter_(0, i[:, None], 3.0),
+    "scatter_add_": lambda y, i, row: y.scatter_add_(0, i[:, None], row[None]),
+    "put_": lambda y, i, row: y.put_(i * 3, row[:2]),
+}
+LEFT = {
+    "nothing": lambda y: None,
+    "all": lambda y: y,
+    "a part": lambda y: y[:1],
+    "what overwrites it": lambda y: y.fill_(3),
+}
+
+
+@pytest.mark.parametrize("left", LEFT)
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_out_of_range(write, left):
+    def f(x, places):
+        y = x * 2
+        WRITES[write](y, places, x[0])
+        return LEFT[left](y)
+
+    def run(f, rows):
+        try:
+            result = f(torch.arange(3.0 * rows).reshape(rows, 3), torch.tensor([0, 1]))
+        except (IndexError, RuntimeError) as error:
+            return type(error), str(error)
+        return result if result is None else result.tolist()
+
+    compiled = cdynamo.optimize(f)
+    for rows in (2, 1, 3, 2):
+        assert run(compiled, rows) == run(f, rows)
+
+
 def test_a_difference_of_nothing_is_the_tensor():
     def f(x):
         return x.diff() is x, x.diff(n=2, dim=0) is x, x.diff(n=0) is x, x.diff(prepend=x) is x, x.diff()

@@ -59,9 +59,9 @@ def _parts(x):
 def _stacked(real, imag):
     """The pairs, laid out as `real` is, or `imag` where that is expanded."""
     like = imag if 0 in real.stride() else real
-    if like.dim() < 2 or like.is_contiguous() or 0 in like.stride():
+    if like.dim() < 2 or 0 in like.stride() or (like.is_contiguous() and 1 not in like.shape):
         return torch.stack((real, imag), -1)
-    order = sorted(range(like.dim()), key=lambda dim: -like.stride(dim))
+    order = sorted(range(like.dim()), key=lambda dim: (-like.stride(dim), like.size(dim) == 1))
     back = [order.index(dim) for dim in range(like.dim())]
     return torch.stack((real.permute(order), imag.permute(order)), -1).permute(*back, -1)
 
