@@ -33,7 +33,7 @@ class ComplexCall:
 
     def __init__(self, kind: str, target: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         self.kind, self.target, self.marks, self._kwargs = kind, target, args, kwargs
-        name = target if isinstance(target, str) else target.__name__
+        name = target if isinstance(target, str) else getattr(target, "__name__", type(target).__name__)
         self.__name__ = self.__qualname__ = f"complex_{name}"
         self.function: Callable[..., Any] = getattr(torch.Tensor, target) if kind == "call_method" else target
         self.complex_results: list[bool] = []

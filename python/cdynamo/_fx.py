@@ -31,6 +31,7 @@ def to_fx(graph: Graph) -> Any:
     """A `torch.fx.GraphModule` with one node a call of the user; its inputs are tensors, its output is a tuple."""
     import torch
     from torch import fx
+    from torch._library.custom_ops import CustomOpDef
 
     has_arrays = graph.has_arrays or graph.framework == "numpy"
     root = torch.nn.Module()
@@ -78,6 +79,8 @@ def to_fx(graph: Graph) -> Any:
             )
             continue
         op, target = node.op, node.target
+        if isinstance(target, CustomOpDef):  # its overload has a name, and a schema that says what it writes to
+            target = target._opoverload
         if is_numpy:
             target = target_of(target) if op == "call_function" else target
         elif has_arrays:

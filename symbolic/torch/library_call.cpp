@@ -78,14 +78,19 @@ std::vector<graph::TensorType> result_types(PyObject* call) {
   return types;
 }
 
-// `tree`: as tree_of in _library/tensors.py makes it.
-ValuePtr wrap_tree(Executor& ex, PyObject* tree, const std::vector<graph::Value*>& results) {
+// `tree`: as tree_of in _library/tensors.py makes it; `written` are the arguments that are written to.
+ValuePtr wrap_tree(Executor& ex, PyObject* tree, const std::vector<graph::Value*>& results,
+                   const std::vector<ValuePtr>& written) {
   PyObject *tag = PyTuple_GET_ITEM(tree, 0), *content = PyTuple_GET_ITEM(tree, 1);
   if (content == Py_None) return ex.none();
-  if (PyLong_Check(content)) return make_tensor(ex, results.at(PyLong_AsSize_t(content)));
+  if (PyLong_Check(content)) {
+    const size_t index = PyLong_AsSize_t(content);
+    return PyUnicode_CompareWithASCIIString(tag, "written") == 0 ? written.at(index)
+                                                                 : make_tensor(ex, results.at(index));
+  }
   std::vector<ValuePtr> items;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(content); ++i)
-    items.push_back(wrap_tree(ex, PyList_GET_ITEM(content, i), results));
+    items.push_back(wrap_tree(ex, PyList_GET_ITEM(content, i), results, written));
   auto* type = reinterpret_cast<PyTypeObject*>(tag);
   if (type == &PyTuple_Type) return make_tuple(ex, std::move(items));
   if (type == &PyList_Type) return make_list(ex, std::move(items));
@@ -119,6 +124,28 @@ graph::Value* gather_selected(Executor& ex, graph::Value* operand, graph::Value*
   return is_kept ? values : append_call1(ex, "select", {values, along, graph::Sym(int64_t{0})});
 }
 
+// The operands that an operator writes to: it is called on copies, so none may share memory with another operand.
+std::vector<graph::Value*> written_operands(Executor& ex, PyObject* call,
+                                            const std::vector<graph::Value*>& operands) {
+  const auto& bases = tensor_capture(ex).base_of;
+  const auto base = [&](const graph::Value* value) {
+    const auto found = bases.find(value);
+    return found == bases.end() ? value : found->second;
+  };
+  const PyRef list = checked(PyObject_GetAttrString(call, "writes"));
+  std::vector<graph::Value*> written;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    graph::Value* operand = operands.at(PyLong_AsSize_t(PyList_GET_ITEM(list.get(), i)));
+    for (const graph::Value* other : operands)
+      if (other != operand && base(other) == base(operand))
+        break_graph("CD0405", "it writes to an argument that shares memory with another one");
+    if (operand->requires_grad && tensor_capture(ex).grad_mode)
+      break_graph("CD0405", "it writes to an argument that requires a gradient");
+    written.push_back(operand);
+  }
+  return written;
+}
+
 }  // namespace
 
 ValuePtr call_library(Executor& ex, const CallArgs& args) {
@@ -146,6 +173,7 @@ ValuePtr call_library(Executor& ex, const CallArgs& args) {
   PyRef tree = checked(PyObject_GetAttrString(call.get(), "tree"));
   const std::string name = text_attribute(call.get(), "name"),
                     attributes = text_attribute(call.get(), "attributes");
+  const std::vector<graph::Value*> written = written_operands(ex, call.get(), operands);
   auto held = std::make_shared<LibraryCall>(call);
   PyRef dim = checked(PyObject_GetAttrString(call.get(), "selected_dim"));
   graph::Value* selected =
@@ -155,7 +183,13 @@ ValuePtr call_library(Executor& ex, const CallArgs& args) {
       append_library_call(ex, std::move(operands), name, attributes, *held, std::move(found));
   ex.add_library_call(std::move(held));
   if (selected) results[0] = gather_selected(ex, selected, results.at(1), PyLong_AsLongLong(dim.get()));
-  return wrap_tree(ex, tree.get(), results);
+  std::vector<ValuePtr> arguments;
+  for (size_t i = 0; i < written.size(); ++i) {
+    arguments.push_back(make_tensor(ex, written[i]));
+    append_call1(ex, "copy", {written[i], results.at(results.size() - written.size() + i)},
+                 /*in_place=*/true);
+  }
+  return wrap_tree(ex, tree.get(), results, arguments);
 }
 
 ValuePtr try_library(Executor& ex, const CallArgs& args) {

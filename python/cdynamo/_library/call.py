@@ -31,6 +31,7 @@ from cdynamo._library.tensors import (
     type_of,
     without_strides,
 )
+from cdynamo._library.writes import copies_for_writes, is_one_of, overload_of, type_of_copy, written_arguments
 
 _CPU = torch.device("cpu")
 _FUNCTIONS = {operator.pow: torch.pow}
@@ -54,7 +55,7 @@ _observed: dict[str, list[tuple] | None] = {}
 
 
 class _Watch(Mode):
-    """Refuses what a node must not do: write to its operands, draw, have results whose sizes depend on data."""
+    """Refuses what a node must not do: write to these operands, draw, have results whose sizes depend on data."""
 
     def __init__(self, operands: Sequence[torch.Tensor]) -> None:
         super().__init__()
@@ -148,6 +149,7 @@ class Call:
         (self.device,) = devices
         if numbers and self.device != _CPU:
             raise Refused("a number that a tensor holds is on another device")
+        self.writes: list[int] = []  # operands that are written to: the call is given copies, its last results
         self.types: list[tuple] = []  # of each result
         self.tree: tuple = ()
         self._derivative: Derivative | None = None
@@ -254,32 +256,46 @@ class Call:
         nothing = self.is_pytorch_own and bool(self.operands) and all(0 in sizes for _, sizes, _, _ in self.operands)
         operands = [empty(operand, real=nothing) for operand in self.operands]
         args, kwargs = self._arguments(operands)
-        with torch.no_grad(), warnings.catch_warnings(), _Watch(operands) as watch:
-            warnings.simplefilter("ignore")
-            result = self._function(*args, **kwargs)
+        overload = overload_of(self._function, args, kwargs)
+        written = written_arguments(overload, args, kwargs)
+        self.writes = [i for i, operand in enumerate(operands) if is_one_of(operand, written)]
         leaves: list[torch.Tensor] = []
-        self.tree = tree_of(result, leaves)
-        if not watch.operators or not leaves:
-            raise Refused("it is no operator of PyTorch's")
+        if self.writes and not overload._schema.returns:  # many have no implementation for tensors without content
+            self.tree = "none", None
+        else:
+            unwritten = [operand for operand in operands if not is_one_of(operand, written)]
+            with torch.no_grad(), warnings.catch_warnings(), _Watch(unwritten) as watch:
+                warnings.simplefilter("ignore")
+                result = self._function(*args, **kwargs)
+            self.tree = tree_of(result, leaves, [operands[i] for i in self.writes])
+            if not watch.operators or not (leaves or self.writes):
+                raise Refused("it is no operator of PyTorch's")
         check_results(leaves, operands, self.device)
         types = _observed.get(self._signature, [type_of(leaf, self.device) for leaf in leaves])
         if types is None:
             raise Refused("the types of its results are not known before")
         if not all(is_dense(sizes, strides) for _, sizes, strides, _ in types):
             raise Refused("elements of a result overlap or leave gaps")
-        self.types = types
-        self._direct = self._find_direct()
-        self._derivative = Derivative(self)
+        self.types = types + [type_of_copy(self.operands[i]) for i in self.writes]
+        if not self.writes:
+            self._direct = self._find_direct()
+            self._derivative = Derivative(self)
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        args, kwargs = self._arguments(tensors)
+        given = copies_for_writes(self.operands, self.writes, tensors) if self.writes else tensors
+        args, kwargs = self._arguments(given)
         result = self._function(*args, **kwargs)
+        if self.writes:
+            written = [given[i] for i in self.writes]
+            return [tensor for tensor in tensors_of(result) if not is_one_of(tensor, written)] + written
         return [result] if type(result) is torch.Tensor else list(tensors_of(result))
 
     def _are_foreseen(self, results: Sequence[torch.Tensor]) -> bool:
-        return len(results) == len(self.types) and all(
+        fresh = len(self.types) - len(self.writes)
+        types = self.types[:fresh] + [self.operands[i] for i in self.writes]
+        return len(results) == len(types) and all(
             result.dtype is dtype and result.shape == sizes and result.stride() == strides and result.device == device
-            for result, (dtype, sizes, strides, device) in zip(results, self.types)
+            for result, (dtype, sizes, strides, device) in zip(results, types)
         )
 
     def run(self, incoming: int, inputs: list[torch.Tensor], outputs: Sequence) -> list[torch.Tensor | None]:
@@ -301,9 +317,10 @@ class Call:
         if not self._are_foreseen(results):
             found = [type_of(result, self.device) for result in results]
             same = [without_strides(type) for type in found] == [without_strides(type) for type in self.types]
-            if exact or not same:
+            if exact or not same or self.writes:
                 self.stale = True
-                _observed[self._signature] = found if len(found) == len(self.types) else None
+                known = len(found) == len(self.types) and not self.writes
+                _observed[self._signature] = found if known else None
                 raise Mispredicted(f"{self.name} gave {found}, expected were {self.types}")
         return self._hand_over(inputs, outputs, results)
 

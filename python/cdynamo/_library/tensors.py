@@ -83,15 +83,19 @@ def decode(encoded: tuple, tensors: dict[int, Any]) -> Any:
     return content
 
 
-def tree_of(result: Any, leaves: list[torch.Tensor]) -> tuple:
-    """Nested results: ("tensor", index), ("none", None), or (type, items) of a tuple, a list or a named one."""
+def tree_of(result: Any, leaves: list[torch.Tensor], written: Sequence[torch.Tensor] = ()) -> tuple:
+    """Nested results: ("tensor", index), ("written", index), ("none", None), or (type, items) of a tuple, a list or a
+    named one."""
+    for i, argument in enumerate(written):
+        if result is argument:
+            return "written", i
     if type(result) is torch.Tensor:
         leaves.append(result)
         return "tensor", len(leaves) - 1
     if result is None:
         return "none", None
     if type(result) in (tuple, list) or type(result).__module__ == "torch.return_types":
-        return type(result), [tree_of(item, leaves) for item in result]
+        return type(result), [tree_of(item, leaves, written) for item in result]
     raise Refused(f"a result is a {type(result).__name__}")
 
 
