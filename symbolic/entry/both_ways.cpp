@@ -1,6 +1,8 @@
 // A branch on data, `if x.max() > 1: x = x / x.max()`: both ways are captured, and what differs where they meet is selected by the
-// condition. Only where eager cannot tell: neither way writes, draws random numbers or may raise an error, no gradient is
-// recorded (one of infinity times 0 is none), and both are small. Anything else breaks the graph at the branch.
+// condition. Only where eager cannot tell: neither way writes, draws random numbers or may raise an error, gradients flow to the same
+// tensors from both (one that only the other way reads has none in eager, not zeros), and both are small. Anything else breaks the graph
+// at the branch.
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/possible_alias.h"
+#include "symbolic/tensors/ways.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/data_bool.h"
 #include "symbolic/values/sym_int.h"
@@ -117,13 +120,16 @@ struct Held {
   ValuePtr result;
 };
 
-Held run_way(Executor& ex, SymbolicFrame& frame, const Held& before, int from, int meeting) {
+Held run_way(Executor& ex, SymbolicFrame& frame, const Held& before, graph::Value* condition, bool if_true,
+             int from, int meeting) {
   const int branch = frame.pc;
   if (from <= branch && from != meeting) refuse("one way of it is a loop");
   before.give_to(frame);
   frame.pc = from;
   const State state = state_of(ex);
+  enter_way(ex, condition, if_true);
   run_until(ex, frame, meeting);
+  leave_way(ex);
   const bool has_arrived =
       meeting == kEndOfFunction ? frame.exit == FrameExit::kReturn : frame.exit == FrameExit::kNone;
   if (!has_arrived) refuse("its ways do not meet");
@@ -178,10 +184,37 @@ class Meeting {
       if (known.taken == left && known.other == right) return known.object;
     if (taken->type() != torch_access::tensor_type() || other->type() != torch_access::tensor_type())
       refuse("its ways give tensors of several classes");
+    const std::vector<const graph::Value*> of_one_way = check_gradients(left, right);
     ValuePtr result = polyfill(ex_, PythonSide::kTorchPolyfills, "selected_by")
                           ->call(ex_, positional({condition_, taken, other}));
     selected_.push_back({left, right, graph_value(result), result});
+    for (const graph::Value* value : of_one_way)
+      note_possible_alias(ex_, value, graph_value(result), "CD0001", step_);
     return result;
+  }
+
+  // Whether a tensor gets a gradient, and whose hooks see it, is as in eager. What only one way reads may not be asked for its gradient.
+  std::vector<const graph::Value*> check_gradients(const graph::Value* taken,
+                                                   const graph::Value* other) const {
+    if (!taken->requires_grad && !other->requires_grad) return {};
+    const TensorCapture& capture = tensor_capture(ex_);
+    const auto is_leaf = [&](const graph::Value* value) {
+      return !value->node || capture.storage_of.contains(value) || capture.made_leaves.contains(value);
+    };
+    for (const graph::Value* value : {taken, other})
+      if (is_older(value) && (is_leaf(value) || is_leaf(base_of(capture, value))))
+        refuse("one way of it gives a tensor that was there before, and needs gradients");
+    const std::vector<const graph::Value*> only = differentiated_in_one_way(taken, other, first_value_);
+    if (std::ranges::any_of(only, is_leaf)) refuse("its ways give gradients to other tensors");
+    const auto& nodes = ex_.graph().nodes;
+    const int first_write = only.empty() ? first_value_ : 0;
+    if (std::ranges::any_of(nodes, [&](const auto& node) {
+          return node->in_place && node->results.at(0)->id >= first_write;
+        }))
+      refuse("it needs gradients of what is written in place");
+    if (!only.empty() && (only.size() > kMostOperators || !ex_.state().hooked.empty()))
+      refuse("its ways give gradients to other tensors");
+    return only;
   }
 
   static bool is_same_constant(const ValuePtr& taken, const ValuePtr& other) {
@@ -266,8 +299,10 @@ void take_both(Executor& ex, SymbolicFrame& frame, int jump_at, const ValuePtr& 
   const Held before(frame);
   ex.enter_isolated_region(kRegion, ex.isolated_region() ? ex.isolated_region()->region : 0, /*pure=*/true);
   ex.state().isolated_regions.back().may_be_left_out = true;
-  Held taken = run_way(ex, frame, before, if_true, meeting);
-  Held other = run_way(ex, frame, before, if_false, meeting);
+  graph::Value* truth =
+      graph_value(polyfill(ex, PythonSide::kTorchPolyfills, "truth_of")->call(ex, positional({condition})));
+  Held taken = run_way(ex, frame, before, truth, true, if_true, meeting);
+  Held other = run_way(ex, frame, before, truth, false, if_false, meeting);
   ex.leave_isolated_region();
   check_operators(ex, first_node);
   before.give_to(frame);
@@ -286,6 +321,7 @@ class Place {
         pc_(frame.pc),
         steps_(ex.state().root_trace.size()),
         regions_(ex.state().isolated_regions.size()),
+        ways_(tensor_capture(ex).ways.size()),
         break_step_(ex.state().break_step),
         raise_step_(ex.state().root_raise_step),
         last_raised_(ex.state().last_raised) {}
@@ -298,6 +334,7 @@ class Place {
     state.root_values.resize(steps_);
     state.root_handled.resize(steps_);
     state.isolated_regions.resize(regions_);
+    while (tensor_capture(ex_).ways.size() > ways_) leave_way(ex_);
     state.stopped_frames.clear();
     state.break_step = break_step_;
     state.root_raise_step = raise_step_;
@@ -309,7 +346,7 @@ class Place {
   SymbolicFrame& frame_;
   int64_t step_;
   int pc_;
-  size_t steps_, regions_;
+  size_t steps_, regions_, ways_;
   int64_t break_step_;
   int raise_step_;
   ValuePtr last_raised_;

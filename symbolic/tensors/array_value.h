@@ -142,6 +142,15 @@ struct TensorCapture {
   };
   absl::flat_hash_map<const graph::Value*, Nonzero> nonzero;  // see symbolic/tensors/nonzero.h
   std::vector<PossibleAlias> possible_aliases;
+  // Ways that are captured beside another one, outermost first (symbolic/tensors/ways.h), and how many of them a call is made in.
+  struct Way {
+    graph::Value* condition;
+    bool if_true;
+    int first_value;  // values with a smaller id were made before, and so were inputs
+    absl::flat_hash_map<const graph::Value*, graph::Value*> gates;
+  };
+  std::vector<Way> ways;
+  size_t entered_ways = 0;
   int regions = 0;  // checkpoints that were entered
   std::vector<size_t>
       backward_begins;  // nodes of the graph when a Function's backward was entered, outermost first

@@ -11,6 +11,7 @@
 #include "symbolic/tensors/array_value.h"
 #include "symbolic/tensors/library_calls.h"
 #include "symbolic/tensors/user_call.h"
+#include "symbolic/tensors/ways.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -254,6 +255,7 @@ static void refuse_other_default_dtype(const TensorCapture& capture, const OpDef
 std::vector<graph::Value*> append_call(Executor& ex, const OpDef& op, BoundCall call, bool in_place) {
   TensorCapture& capture = tensor_capture(ex);
   refuse_operands_of_one_example(capture, call.args);
+  read_through_gates(ex, call.args, in_place);
   std::vector<Arg> differentiated = call.args;
   if (is_like_another(op)) differentiated.resize(1);
   const bool any_gradient =
@@ -314,6 +316,7 @@ std::vector<graph::Value*> append_library_call(Executor& ex, std::vector<graph::
   std::vector<Arg> args = {
       std::move(operands),  name, attributes, graph::Sym(int64_t{call.id}), graph::Sym(differentiable),
       call.gradient_strides};
+  read_through_gates(ex, args, /*in_place=*/false);
   const TensorCapture& capture = tensor_capture(ex);
   const bool any_gradient = any_requires_grad(tensor_capture(ex), args);
   bool any_float = false;

@@ -93,6 +93,7 @@ const Maps* maps() {
   for (const PolyfillRow& row : torch_polyfills()) made->add_polyfill(row);
   made->special.try_emplace(python_side(PythonSide::kNotCaptured), break_in_polyfill);
   made->add_special(checkpoint_rules());
+  made->add_special(way_rules());
   made->add_special(user_function_rules());
   made->add_special(data_rules());
   made->add_special(foreach_functions());

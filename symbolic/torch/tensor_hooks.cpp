@@ -4,6 +4,7 @@
 
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
+#include "symbolic/tensors/possible_alias.h"
 #include "symbolic/torch/backward_graph.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/value_tools.h"
@@ -123,6 +124,7 @@ const Value* hookable(Executor& ex, const ValuePtr& self, const char* method) {
   // Eager raises; and a part of the program that is run again would register again.
   if (!tensor.requires_grad() || is_another_leaf(tensor_capture(ex), tensor.value()) || ex.isolated_region())
     break_graph("CD0400", method);
+  refuse_write_to_possible_alias(ex, tensor.value());  // the hook would see the gradient of one of the two
   return tensor.value();
 }
 

@@ -359,20 +359,88 @@ def test_what_eager_could_tell_apart(program, capsys):
         assert str(got) == str(expected)
 
 
-def test_where_gradients_are_recorded_one_way_is_taken():
-    def program(x):
-        y = x * 2
-        if x.sum() > 0:
-            y = y / x.sum()
-        return y.sin()
+# ---- gradients
 
-    for data in (UP, DOWN):
-        a, b = data.clone().requires_grad_(), data.clone().requires_grad_()
-        program(a).sum().backward()
-        cdynamo.optimize(program)(b).sum().backward()
-        torch.testing.assert_close(b.grad, a.grad)
-    with torch.no_grad():
-        cdynamo.optimize(program, fullgraph=True)(a)
+
+def scales(x, w):
+    y = x * w
+    if x.sum() > 0:
+        y = y / x.sum()
+    return y.sin()
+
+
+def log_or_nothing(x, w):
+    y = x * w
+    z = y.log() if y.sum() > 0 else y * 0
+    return z + y
+
+
+def nested_gradients(x, w):
+    y = x * w
+    if y.sum() > 0:
+        z = y.log() if y.min() > 0.5 else y.sqrt()
+        z = z * 2
+    else:
+        z = (-y).sqrt()
+    return z
+
+
+def gradients_of(run, data):
+    x, w = data.clone().requires_grad_(), torch.full((6,), 0.5, requires_grad=True)
+    result = run(x, w)
+    (result * torch.arange(6.0)).sum().backward()
+    return result.detach(), x.grad, w.grad
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("program", [scales, log_or_nothing, nested_gradients], ids=lambda program: program.__name__)
+def test_gradients_flow_through_the_way_that_is_taken(program, counts):
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    for data in (UP, DOWN, UP * 0, UP + 5):
+        torch.testing.assert_close(gradients_of(compiled, data), gradients_of(program, data), equal_nan=True)
+    assert counts.graphs_compiled == 1
+
+
+def reads_other_tensors(x, w):
+    return x * w if x.sum() > 0 else x * 2
+
+
+def gives_a_leaf(x, w):
+    if x.sum() > 0:
+        x = x * 2
+    return x if x.is_leaf else x * 3
+
+
+def writes_to_its_own(x, w):
+    y = x * w
+    if y.sum() > 0:
+        z = torch.zeros(6)
+        z[:3] = y[:3]
+    else:
+        z = y * 2
+    return z
+
+
+def hooks(x, w):
+    y = x * w
+    z = y
+    if y.sum() > 0:
+        z = y * 2
+    z.register_hook(lambda grad: grad * 10)
+    return z * y
+
+
+@pytest.mark.parametrize(
+    "program",
+    [scales, reads_other_tensors, gives_a_leaf, writes_to_its_own, hooks],
+    ids=lambda program: program.__name__,
+)
+def test_gradients_that_show_which_way_was_taken(program):
+    compiled = cdynamo.optimize(program)
+    for data in (UP, DOWN, UP * 2):
+        got, expected = gradients_of(compiled, data), gradients_of(program, data)
+        assert [tensor is None for tensor in got] == [tensor is None for tensor in expected]
+        torch.testing.assert_close([g for g in got if g is not None], [e for e in expected if e is not None])
 
 
 def test_a_module_and_its_attributes():

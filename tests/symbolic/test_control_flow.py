@@ -119,11 +119,85 @@ def test_what_shows_that_one_way_is_taken_is_left_to_torch():
             results.append(x.grad)
         torch.testing.assert_close(results[1], results[0])
 
-    with pytest.raises(cdynamo.GraphBreakError):
-        cdynamo.optimize(gradients, fullgraph=True)(X.clone().requires_grad_())
-
     def random(x):
         return torch.cond(x.sum() > 0, lambda x: x + torch.rand(3), lambda x: x + torch.randn(3), (x,))
 
     with pytest.raises(cdynamo.GraphBreakError):
         cdynamo.optimize(random, fullgraph=True)(X)
+
+
+# What is infinite, or none, in the way that eager does not take.
+def log_or_nothing(x, w):
+    return torch.cond(x.sum() > 0, lambda x: x.log(), lambda x: x * 0, (x,))
+
+
+def closures(x, w):
+    y = x * w
+
+    def one(x):
+        return y / x.sum(), (w / w.sum()).sqrt()
+
+    def other(x):
+        return y.sqrt() - x, w * 2
+
+    a, b = torch.cond(x.max() > 1.2, one, other, (x,))
+    return a * b + y
+
+
+def nested(x, w):
+    def inner(x):
+        return torch.cond(x.min() > 0.5, lambda x: (x - 0.5).log(), lambda x: w.sqrt() * x, (x,))
+
+    return torch.cond(x.sum() > 0, inner, lambda x: (-x).log(), (x,))
+
+
+def one_after_the_other(x, w):
+    for _ in range(3):
+        x = torch.cond(x.sum() > 0, lambda x: x * 0.5 - w, lambda x: x.exp(), (x,))
+    return x
+
+
+def one_that_is_cut_off(x, w):
+    return torch.cond(x.sum() > 0, lambda x: x.detach() * w, lambda x: x * w.detach(), (x,))
+
+
+def a_checkpoint(x, w):
+    def one(x):
+        return torch.utils.checkpoint.checkpoint(lambda x: (x * w).log(), x, use_reentrant=False)
+
+    return torch.cond(x.sum() > 0, one, lambda x: x * 0, (x,))
+
+
+CONDITIONS = [log_or_nothing, closures, nested, one_after_the_other, one_that_is_cut_off, a_checkpoint]
+
+
+def result_and_gradients(run, x, w):
+    x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+    result = run(x, w)
+    (result * torch.arange(1.0, 4.0)).sum().backward()
+    return result.detach(), x.grad, w.grad
+
+
+def agree(got, expected):
+    for a, b in zip(got, expected):
+        assert (a is None) == (b is None) or not b.any()  # torch.cond gives zeros or none
+        if a is not None and b is not None:
+            torch.testing.assert_close(a, b, equal_nan=True)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("program", CONDITIONS, ids=lambda program: program.__name__)
+def test_gradients_flow_through_the_way_that_is_taken(program, counts):
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    w = torch.tensor([0.5, 2.0, 3.0])
+    for x in (X.abs() + 0.6, -X.abs() - 0.1, X, X + 1, torch.zeros(4, 3)):
+        agree(result_and_gradients(compiled, x, w), result_and_gradients(program, x, w))
+    assert counts.graphs_compiled == 1
+
+
+def test_gradients_of_conditions_agree_where_the_graph_breaks():
+    for program in CONDITIONS:
+        compiled = cdynamo.optimize(program)
+        w = torch.tensor([0.5, 2.0, 3.0])
+        for x in (X.abs() + 0.6, -X.abs() - 0.1):
+            agree(result_and_gradients(compiled, x, w), result_and_gradients(program, x, w))

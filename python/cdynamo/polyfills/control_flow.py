@@ -3,27 +3,38 @@
 import torch
 from torch.utils import _pytree as pytree
 
-from cdynamo.polyfills.rules import changes_so_far, not_captured
+from cdynamo.polyfills.rules import changes_so_far, enter_way, leave_way, not_captured
 
 MOST_STEPS = 64
 
 
 def conditional(pred, true_fn, false_fn, operands=()):
-    """On a tensor both ways are computed. Eager takes one: no gradient may flow (one of infinity times 0 is none), and
-    neither way may write or draw random numbers."""
+    """On a tensor both ways are computed. Eager takes one: neither may write or draw random numbers."""
     if isinstance(pred, (bool, int, float)):
         return true_fn(*operands) if pred else false_fn(*operands)
     if not isinstance(pred, torch.Tensor) or pred.numel() != 1:
         not_captured("cond on what is no tensor of one element")
+    pred = truth_of(pred)
     before = changes_so_far()
-    taken, spec = pytree.tree_flatten(true_fn(*operands))
-    left, other_spec = pytree.tree_flatten(false_fn(*operands))
+    taken, spec = pytree.tree_flatten(one_way(pred, True, true_fn, operands))
+    left, other_spec = pytree.tree_flatten(one_way(pred, False, false_fn, operands))
     if changes_so_far() != before:
         not_captured("cond with branches that write or draw random numbers")
     if spec != other_spec:
         not_captured("cond with branches that give other structures")
-    pred = pred.reshape(()).to(torch.bool)
     return pytree.tree_unflatten([selected(pred, a, b) for a, b in zip(taken, left)], spec)
+
+
+def one_way(pred, if_true, function, operands):
+    enter_way(pred, if_true)
+    try:
+        return function(*operands)
+    finally:
+        leave_way()
+
+
+def truth_of(condition):
+    return condition.reshape(()).to(torch.bool)
 
 
 def selected_by(condition, a, b):
@@ -36,8 +47,6 @@ def selected(pred, a, b):
         return None
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         not_captured("cond with branches that give other things than tensors")
-    if a.requires_grad or b.requires_grad:
-        not_captured("cond whose branches need gradients")
     if a.shape != b.shape or a.dtype != b.dtype or a.stride() != b.stride():
         not_captured("cond with branches that give other sizes")
     return torch.where(pred, a, b)
