@@ -93,7 +93,7 @@ struct AttentionBackends {
 // See symbolic/tensors/possible_alias.h.
 struct PossibleAlias {
   const graph::Value *from, *result;
-  const char* broken;
+  const char *broken, *what;
   int64_t step;  // of the root frame
 };
 

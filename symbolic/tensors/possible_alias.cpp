@@ -10,7 +10,7 @@ namespace {
 
 [[noreturn]] void refuse(Executor& ex, const PossibleAlias& alias) {
   ex.state().break_step = alias.step;
-  break_graph(alias.broken, "");
+  break_graph(alias.broken, alias.what);
 }
 
 }  // namespace
@@ -18,7 +18,7 @@ namespace {
 int64_t current_root_step(Executor& ex) { return static_cast<int64_t>(ex.state().root_trace.size()) - 1; }
 
 void note_possible_alias(Executor& ex, const graph::Value* from, const graph::Value* result,
-                         const char* broken, int64_t step) {
+                         const char* broken, int64_t step, const char* what) {
   TensorCapture& capture = tensor_capture(ex);
   // What `from` may be, and what may be `from`, the result may be too.
   const graph::Value* base = base_of(capture, from);
@@ -31,7 +31,7 @@ void note_possible_alias(Executor& ex, const graph::Value* from, const graph::Va
   const auto [first, last] = std::ranges::unique(others);
   others.erase(first, last);
   for (const graph::Value* other : others)
-    if (other != result) capture.possible_aliases.push_back({other, result, broken, step});
+    if (other != result) capture.possible_aliases.push_back({other, result, broken, what, step});
 }
 
 void refuse_write_to_possible_alias(Executor& ex, const graph::Value* value) {
@@ -61,7 +61,8 @@ void refuse_outputs_of_possible_aliases(Executor& ex) {
         ex.graph().outputs, [&](const graph::Value* output) { return base_of(capture, output) == wanted; });
   };
   for (const PossibleAlias& alias : capture.possible_aliases)
-    if (is_output(alias.result) && (capture.storage_of.count(alias.from) || is_output(alias.from)))
+    if (is_output(alias.result) && !capture.made_leaves.contains(alias.result) &&
+        (capture.storage_of.count(alias.from) || is_output(alias.from)))
       refuse(ex, alias);
 }
 

@@ -6,6 +6,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/torch_access.h"
+#include "symbolic/tensors/possible_alias.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/differentiation.h"
 #include "symbolic/torch/tensor.h"
@@ -22,6 +23,24 @@ PyTypeObject* parameter_type() {
 
 bool has_storage_of_its_own(const TensorCapture& capture, const graph::Value* value) {
   return value->node && !capture.storage_of.contains(value) && !capture.base_of.contains(value);
+}
+
+// A tensor that shares memory with others, as x.detach(), becomes a copy: the same as long as no memory is written to. What leaves, if it
+// does, is on the memory.
+void take_storage_of_its_own(Executor& ex, TensorValue& tensor, const ValuePtr& self) {
+  TensorCapture& capture = tensor_capture(ex);
+  graph::Value* view = tensor.value();
+  if (tensor.source || !view->node) break_graph("CD0400", "requires_grad_() of what came in");
+  graph::Value* detached = append_call1(ex, "detach", {view});
+  graph::Value* copy = append_call1(ex, "clone", {detached});
+  for (int d = 0; d < copy->type.rank(); ++d)
+    if (!ex.graph().sym->guard_eq(copy->type.strides[d], view->type.strides[d], kWhat))
+      break_graph("CD0400", "requires_grad_() of a view with gaps");
+  note_possible_alias(ex, view, copy, "CD0400", current_root_step(ex),
+                      "requires_grad_() of a view that is written to, or compared by identity");
+  capture.objects.erase(view);
+  capture.objects[copy] = self;
+  tensor.rebind(copy);
 }
 
 bool depends_on_input(Executor& ex, const graph::Value* value) {
@@ -70,11 +89,12 @@ ValuePtr made_leaf(Executor& ex, const ValuePtr& tensor) {
   // Eager raises an error.
   if (!runtime::is_float(value->type.dtype) || is_inference_value(capture, value))
     break_graph("CD0400", kWhat);
-  if (!has_storage_of_its_own(capture, value))
-    break_graph("CD0400", "requires_grad_() of a view, or of what came in");
   recorded_call(ex, "call_method", PyRef::borrow(interned("requires_grad_")), positional({tensor}),
                 [&]() -> ValuePtr {
-                  capture.made_leaves[value] = append_call1(ex, "detach", {value});
+                  graph::Value* content = append_call1(ex, "detach", {value});
+                  if (!has_storage_of_its_own(capture, value)) take_storage_of_its_own(ex, *array, tensor);
+                  value = array->value();
+                  capture.made_leaves[value] = content;
                   value->requires_grad = true;
                   return tensor;
                 });

@@ -165,6 +165,10 @@ void TensorValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& va
   if (value && PyUnicode_CompareWithASCIIString(name, "grad") == 0)
     return set_leaf_gradient(ex, *this, value);
   if (value && PyUnicode_CompareWithASCIIString(name, "data") == 0) return assign_data(ex, *this, value);
+  if (value && PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0) {
+    get_attribute(ex, interned("requires_grad_"))->call(ex, positional({value}));
+    return;
+  }
   break_graph("CD0408", std::string("assignment to ") + PyUnicode_AsUTF8(name));
 }
 

@@ -182,6 +182,122 @@ def test_leaves(fn, make):
     check(fn, make)
 
 
+# ---- leaves on memory that others have too: x.detach().requires_grad_()
+
+
+def perturbed(x):
+    y = x.clone().detach().requires_grad_(True)
+    (y.sin() * y).sum().backward()
+    return (y + 0.1 * y.grad.sign()).detach(), y.grad
+
+
+def of_what_came_in(x):
+    y = x.detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(y.sin().sum(), y)
+    return x - gradient, y.requires_grad, y.is_leaf, y is x
+
+
+def by_assignment(x):
+    y = x.detach()
+    y.requires_grad = True
+    return torch.autograd.grad(y.exp().sum(), y)[0]
+
+
+def of_a_view(x):
+    y = x.reshape(2, 2)[0].detach().requires_grad_()
+    (y * y).sum().backward()
+    return y.grad.view(-1)
+
+
+def in_a_loop(x):
+    step = torch.zeros_like(x, requires_grad=True)
+    for _ in range(3):
+        (gradient,) = torch.autograd.grad(((x + step) ** 2).sum(), step)
+        step = (step + 0.1 * gradient.sign()).clamp(-0.15, 0.15).detach().requires_grad_()
+    return x + step.detach()
+
+
+def beside_a_history(x):
+    h = x * 2
+    y = h.detach().requires_grad_()
+    (gradient,) = torch.autograd.grad((y**2).sum(), y)
+    return h * gradient
+
+
+def leaves_alone(x):
+    return x.detach().requires_grad_()
+
+
+def leaves_after_a_step(x):
+    y = x.detach().requires_grad_()
+    y.sin().sum().backward()
+    return y
+
+
+def its_results_leave(x):
+    y = x.detach().requires_grad_()
+    return y.sin()
+
+
+VIEWS = [
+    perturbed, of_what_came_in, by_assignment, of_a_view, in_a_loop, beside_a_history, leaves_alone, leaves_after_a_step,
+    its_results_leave,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [plain, leaf], ids=["plain", "leaf"])
+@pytest.mark.parametrize("fn", VIEWS, ids=lambda fn: fn.__name__)
+def test_leaves_on_memory_of_others(fn, make):
+    check(fn, make)
+
+
+def writes_to_the_other(x):
+    y = x.detach().requires_grad_()
+    with torch.no_grad():
+        x.mul_(2)
+    return (y * y).sum().detach()
+
+
+def writes_to_the_leaf(x):
+    y = x.detach().requires_grad_()
+    with torch.no_grad():
+        y.add_(1)
+    return (y * y).sum().detach(), x * 1
+
+
+def is_none_any_more(x):
+    y = x.detach()
+    y.requires_grad_()
+    y.requires_grad = False
+    y.add_(1)
+    return y, x * 1
+
+
+def with_gaps(x):
+    y = x[::2].detach().requires_grad_()
+    return torch.autograd.grad(y.exp().sum(), y)[0], y.stride()
+
+
+@pytest.mark.parametrize("make", [plain, leaf], ids=["plain", "leaf"])
+@pytest.mark.parametrize(
+    "fn", [writes_to_the_other, writes_to_the_leaf, is_none_any_more, with_gaps], ids=lambda fn: fn.__name__
+)
+def test_memory_that_is_written_to_is_pythons(fn, make):
+    fast = cdynamo.optimize(fn)
+    for _ in range(3):
+        a, b = make(), make()
+        torch.testing.assert_close(fast(a), fn(b))
+        assert torch.equal(a, b)
+
+
+def test_a_leaf_that_leaves_is_on_the_memory():
+    x = plain()
+    y = cdynamo.optimize(leaves_alone, fullgraph=True)(x)
+    assert y.data_ptr() == x.data_ptr()
+    x.mul_(2)
+    assert torch.equal(x, y)
+
+
 def test_a_leaf_that_leaves_with_what_is_computed_of_it_is_pythons():
     def both(x):
         w = torch.ones(4, requires_grad=True)
