@@ -107,7 +107,24 @@ def strided_target(x):
     return out
 
 
+def operators_in_place(x):
+    y, places = x.clone(), torch.tensor([0, 3])
+    same = y.put_(places, torch.tensor([1.0, 2.0])) is y
+    y[:, ::2].put_(places, torch.tensor([5.0, 6.0]))
+    torch.ops.aten.put_(y, torch.tensor([1]), torch.tensor([7.0]))
+    x.masked_scatter_(x > 0, torch.arange(24.0))
+    return y, same, x.renorm_(2, 0, 1.0)
+
+
+def an_operator_of_lists(x):
+    y, infinite = x.clone(), torch.zeros(1)
+    torch._amp_foreach_non_finite_check_and_unscale_([y, x], infinite, torch.full((1,), 0.5))
+    return y, infinite
+
+
 FUNCTIONS = [
+    operators_in_place,
+    an_operator_of_lists,
     of_a_temporary,
     of_an_argument,
     result_and_write,
@@ -183,6 +200,8 @@ def test_arguments_of_which_one_is_a_view_of_the_other():
         lambda x: (y := x.clone().requires_grad_() * 2, increment(y), y.detach())[-1],
         lambda x: (y := x.clone(), increment(y.data), y)[-1],
         lambda x: (y := torch.complex(x, x), increment(y), torch.view_as_real(y))[-1],
+        lambda x: (y := x.clone(), y.swapaxes_(0, 1), y)[-1],  # other sizes
+        lambda x: (y := x.clone(), y.set_(x), y.add_(1), x * 1)[-1],  # other memory
     ],
 )
 def test_what_breaks_agrees(function):

@@ -95,8 +95,8 @@ def _operator(kind: str, target: Any) -> tuple[str, Callable]:
     name = target if is_method else getattr(target, "__name__", "")
     if not is_method and target.__module__ not in _NAMESPACES or not hasattr(torch.ops.aten, name):
         raise Refused("it is no operator of PyTorch's")
-    if name.endswith("_") and not name.endswith("__"):
-        raise Refused("it writes to its arguments")
+    if name.endswith("_") and not name.endswith("__"):  # the overload's schema says what it writes to
+        return f"aten::{name}", getattr(torch.ops.aten, name)
     return f"aten::{name}", getattr(torch.Tensor, name) if is_method else target
 
 
@@ -255,6 +255,7 @@ class Call:
         # Results of nothing may lie otherwise than metadata functions say, and real tensors of it cost nothing.
         nothing = self.is_pytorch_own and bool(self.operands) and all(0 in sizes for _, sizes, _, _ in self.operands)
         operands = [empty(operand, real=nothing) for operand in self.operands]
+        before = list(zip(map(storage_of, operands), self.operands))
         args, kwargs = self._arguments(operands)
         overload = overload_of(self._function, args, kwargs)
         written = written_arguments(overload, args, kwargs)
@@ -268,6 +269,8 @@ class Call:
                 warnings.simplefilter("ignore")
                 result = self._function(*args, **kwargs)
             self.tree = tree_of(result, leaves, [operands[i] for i in self.writes])
+            if [(storage_of(tensor), type_of(tensor, self.device)) for tensor in operands] != before:
+                raise Refused("it gives its argument other sizes, or other memory")
             if not watch.operators or not (leaves or self.writes):
                 raise Refused("it is no operator of PyTorch's")
         check_results(leaves, operands, self.device)
