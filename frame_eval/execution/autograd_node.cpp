@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "frame_eval/hook/hook.h"
 #include "graph/torch_release.h"
 #include "symbolic/capture/value.h"
 #include "symbolic/interop/loaded_object.h"
@@ -96,6 +97,7 @@ PyMethodDef attach_method = {"attach_apply", attach_apply, METH_O, nullptr};
 PyObject* apply_function() {
   static PyObject* apply = nullptr;
   if (apply) return apply;
+  const HookScope imports_are_not_compiled(nullptr);
   PyObject* make_class = symbolic::find_python_side(symbolic::PythonSide::kMakeNodeClass);
   PyRef made_forward = PyRef::steal(PyCFunction_New(&forward_method, nullptr));
   PyRef attach = PyRef::steal(PyCFunction_New(&attach_method, nullptr));

@@ -219,9 +219,10 @@ ValuePtr call_compiled_by_torch(FunctionValue& function, Executor& ex, const cha
   return function.get_attribute(ex, interned("_torchdynamo_orig_callable"))->call(ex, args);
 }
 
-// A schedule is numbers that differ from step to step: each would be a graph of its own.
-void refuse_schedule(PyObject* function, const char* module) {
-  if (in_module(module, "torch.optim.lr_scheduler") && has_code_name(function, "step"))
+// A schedule is numbers that differ from step to step: where one of them is pinned, each step would be a graph of its own.
+void refuse_schedule(Executor& ex, PyObject* function, const char* module) {
+  if (ex.state().request.leaves_loops && in_module(module, "torch.optim.lr_scheduler") &&
+      has_code_name(function, "step"))
     break_graph("CD0106", "torch.optim.lr_scheduler");
 }
 
@@ -456,7 +457,7 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
     if (ValuePtr result = call_assumed_constant(ex, real, args)) return result;
     if (ValuePtr result = call_compiled_by_torch(*this, ex, module, args)) return result;
     if (notes_for_torch_compile(*this, module)) return ex.none();
-    refuse_schedule(real, module);
+    refuse_schedule(ex, real, module);
     refuse_marked(*this, real, module);
   }
   if (code()->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))

@@ -136,3 +136,49 @@ def test_autograd_grad_of_what_is_not_used():
     assert not dx.requires_grad
     with pytest.raises(RuntimeError):
         cdynamo.optimize(lambda x, y: torch.autograd.grad((x * x).sum(), (x, y)))(x, y)
+
+
+SCHEDULES = {
+    "StepLR": lambda s, o: s.StepLR(o, 2),
+    "LambdaLR": lambda s, o: s.LambdaLR(o, lambda epoch: 0.9**epoch if epoch > 2 else 0.1 * (epoch + 1)),
+    "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.9),
+    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 10),
+    "CosineAnnealingWarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3),
+    "LinearLR": lambda s, o: s.LinearLR(o),
+    "PolynomialLR": lambda s, o: s.PolynomialLR(o, 5),
+    "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.1, total_steps=20),
+    "CyclicLR": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 2, 2),
+}
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_goes_on_within_the_step(name, counts):
+    """Where one graph is demanded; else the schedule is left to Python."""
+
+    def run(compiled):
+        torch.manual_seed(0)
+        model = nn.Linear(6, 3)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        schedule = SCHEDULES[name](torch.optim.lr_scheduler, optimizer)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            return loss.detach()
+
+        if compiled:
+            step = cdynamo.optimize(step, fullgraph=True)
+        rates = []
+        for _ in range(16):
+            step(torch.randn(4, 6))
+            rates.append((schedule.last_epoch, schedule.get_last_lr(), optimizer.param_groups[0]["lr"]))
+        return rates, [p.detach() for p in model.parameters()]
+
+    expected, got = run(compiled=False), run(compiled=True)
+    assert got[0] == expected[0]
+    torch.testing.assert_close(got[1], expected[1])
+    assert counts.graphs_compiled <= 6
