@@ -361,3 +361,47 @@ def test_gradients_lie_as_eagers(f, shapes):
         return torch.autograd.grad(result, inputs, torch.ones_like(result))
 
     assert_same(gradients(cdynamo.optimize(f)), gradients(f))
+
+
+CTC_TARGETS = torch.tensor([[1, 2], [2, 1], [1, 3]])
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda x, n: torch.nn.functional.ctc_loss(x, CTC_TARGETS, torch.full((3,), x.shape[0]), n),
+        lambda x, n: torch.nn.CTCLoss(blank=3, reduction="sum", zero_infinity=True)(
+            x, CTC_TARGETS, (5,) * 3, (2, 1, 2)
+        ),
+        lambda x, n: torch.nn.functional.ctc_loss(
+            x, CTC_TARGETS.view(-1)[:5], torch.tensor([5, 4, 5]), n, reduction="none"
+        ),
+        lambda x, n: torch.nn.functional.ctc_loss(x[:, 0], CTC_TARGETS[0], torch.tensor(5), n.sum() * 0 + 2),
+        lambda x, n: torch.ctc_loss(x, CTC_TARGETS, (5, 5, 5), (2, 2, 1)),
+    ],
+)
+def test_ctc_loss_is_one_graph(loss):
+    """Its lengths are read by PyTorch, and say nothing of the sizes of what it gives."""
+
+    def f(x, lengths):
+        return loss(x.transpose(0, 1).log_softmax(-1), lengths) * 2
+
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    for lengths in ([2, 1, 2], [2, 1, 2], [1, 2, 2]):
+        x, lengths = torch.randn(3, 5, 4), torch.tensor(lengths)
+        a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+        expected, got = f(a, lengths), compiled(b, lengths)
+        torch.testing.assert_close(got, expected)
+        torch.testing.assert_close(torch.autograd.grad(got.sum(), b), torch.autograd.grad(expected.sum(), a))
+
+
+def test_lengths_that_ctc_loss_refuses_are_eagers():
+    def f(x, lengths):
+        try:
+            return torch.nn.functional.ctc_loss(x, CTC_TARGETS, torch.tensor([9, 9, 9]), lengths)
+        except RuntimeError as error:
+            return str(error).split(",")[0]
+
+    x, lengths = torch.randn(5, 3, 4).log_softmax(-1), torch.tensor([2, 1, 2])
+    assert cdynamo.optimize(f)(x, lengths) == f(x, lengths)

@@ -15,6 +15,7 @@ from torch._library.custom_ops import CustomOpDef
 from torch._ops import OpOverload, OpOverloadPacket
 
 from cdynamo._complex import ComplexCall
+from cdynamo._library.ctc_loss import ctc_loss
 from cdynamo._library.derivative import Derivative
 from cdynamo._library.tensors import (
     Mispredicted,
@@ -34,7 +35,7 @@ from cdynamo._library.tensors import (
 from cdynamo._library.writes import copies_for_writes, is_one_of, overload_of, type_of_copy, written_arguments
 
 _CPU = torch.device("cpu")
-_FUNCTIONS = {operator.pow: torch.pow}
+_FUNCTIONS = {operator.pow: ("aten::pow", torch.pow), torch.ctc_loss: ("aten::ctc_loss", ctc_loss)}
 _NAMESPACES = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special")
 
 # Operators whose first result is the operand at the indices that their second one has: where `dim` stands among the
@@ -90,8 +91,9 @@ def _operator(kind: str, target: Any) -> tuple[str, Callable]:
     if isinstance(target, ComplexCall):
         name, _ = _operator(target.kind, target.target)
         return name.replace("::", "::complex_", 1), target
-    target = _FUNCTIONS.get(target, target) if kind == "call_function" else target
     is_method = kind == "call_method"
+    if not is_method and target in _FUNCTIONS:
+        return _FUNCTIONS[target]
     name = target if is_method else getattr(target, "__name__", "")
     if not is_method and target.__module__ not in _NAMESPACES or not hasattr(torch.ops.aten, name):
         raise Refused("it is no operator of PyTorch's")
