@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "frame_eval/hook/frame.h"
+#include "symbolic/interop/any_key.h"
 #include "symbolic/interop/complex_access.h"
 #include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
@@ -43,9 +44,16 @@ PyObject* sequence_item(PyObject* object, Py_ssize_t index, PyRef& owner) {
 
 bool same_constant(PyObject* expected, PyObject* actual);
 
+// An instance of a class of the program's: what it hashes and compares by may be Python.
+bool is_instance_of_program(PyObject* object) {
+  return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
+         !PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_IMMUTABLETYPE) && !PyType_Check(object);
+}
+
 // Numbers are equal across types, in sets and tuples too: {1} == {True}. Ints alone are not among themselves.
 bool may_equal_others(PyObject* element) {
-  return (PyNumber_Check(element) && !PyLong_CheckExact(element)) || PyTuple_CheckExact(element);
+  return (PyNumber_Check(element) && !PyLong_CheckExact(element)) || PyTuple_CheckExact(element) ||
+         is_instance_of_program(element);
 }
 
 bool any_may_equal_others(PyObject* set) {
@@ -66,10 +74,14 @@ bool same_elements(PyObject* expected, PyObject* actual) {
   if (PySet_GET_SIZE(expected) != PySet_GET_SIZE(actual)) return false;
   const bool one_by_one = any_may_equal_others(expected) || any_may_equal_others(actual);
   PyRef iterator = PyRef::steal(PyObject_GetIter(actual));
+  const auto is_there = [&](PyObject* element) {
+    if (is_instance_of_program(element)) return has_same_element(expected, element);
+    return PySet_Contains(expected, element) == 1 &&
+           (!one_by_one || !(PyNumber_Check(element) || PyTuple_CheckExact(element)) ||
+            has_same_element(expected, element));
+  };
   while (PyRef element = PyRef::steal(iterator ? PyIter_Next(iterator.get()) : nullptr))
-    if (PySet_Contains(expected, element.get()) != 1 ||
-        (one_by_one && (PyNumber_Check(element.get()) || PyTuple_CheckExact(element.get())) &&
-         !has_same_element(expected, element.get()))) {
+    if (!is_there(element.get())) {
       PyErr_Clear();
       return false;
     }
@@ -77,10 +89,12 @@ bool same_elements(PyObject* expected, PyObject* actual) {
   return static_cast<bool>(iterator);
 }
 
-// Only exact built-in types and classes come here, so comparing runs no code of the user: a class is itself alone.
+// Comparing runs no code of the program's: a class, and an instance of one, is itself alone. Named tuples are compared as tuples.
 bool same_constant(PyObject* expected, PyObject* actual) {
   if (expected == actual) return true;
   if (Py_TYPE(expected) != Py_TYPE(actual) || PyType_Check(expected)) return false;
+  const bool is_named_tuple = PyTuple_Check(expected) && Py_TYPE(expected)->tp_dictoffset == 0;
+  if (is_instance_of_program(expected) && !is_named_tuple) return false;
   if (PyFloat_CheckExact(expected)) {
     const double a = PyFloat_AS_DOUBLE(expected), b = PyFloat_AS_DOUBLE(actual);
     return std::memcmp(&a, &b, sizeof a) == 0;
@@ -89,7 +103,7 @@ bool same_constant(PyObject* expected, PyObject* actual) {
     const Py_complex a = PyComplex_AsCComplex(expected), b = PyComplex_AsCComplex(actual);
     return std::memcmp(&a, &b, sizeof a) == 0;  // the signs of zeros, too
   }
-  if (PyTuple_CheckExact(expected)) {
+  if (PyTuple_CheckExact(expected) || is_named_tuple) {
     const Py_ssize_t n = PyTuple_GET_SIZE(expected);
     if (n != PyTuple_GET_SIZE(actual)) return false;
     for (Py_ssize_t i = 0; i < n; ++i)
@@ -107,7 +121,9 @@ bool same_keys(PyObject* expected, PyObject* dict) {
   Py_ssize_t position = 0, i = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &position, &key, &value))
-    if (!same_constant(PyTuple_GET_ITEM(expected, i++), key)) return false;
+    if (PyObject* known = PyTuple_GET_ITEM(expected, i++);
+        known != symbolic::any_key() && !same_constant(known, key))
+      return false;
   return true;
 }
 

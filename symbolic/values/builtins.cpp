@@ -10,6 +10,7 @@
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/instance_key.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/operand_checks.h"
@@ -265,19 +266,13 @@ ValuePtr own_hash(Executor& ex, const ValuePtr& value) {
   auto* object = dynamic_cast<UserObjectValue*>(value.get());
   ValuePtr method = object ? object->special(ex, "__hash__", true) : nullptr;
   if (!method) return nullptr;
-  const ValuePtr result = method->call(ex, {});
-  PyObject* number = constant_object(result);
-  if (!number || !PyLong_CheckExact(number)) break_graph("CD0210", value->describe());
-  int overflow = 0;
-  const long long given = PyLong_AsLongLongAndOverflow(number, &overflow);
-  if (overflow) return ex.constant_int(PyObject_Hash(number));
-  return ex.constant_int(given == -1 ? -2 : given);
+  return ex.constant_int(hash_of_returned(ex, value, method->call(ex, {})));
 }
 ValuePtr hash(Executor& ex, const CallArgs& args) {
   require_count(ex, "hash", args, 1, 1);
   if (ValuePtr own = own_hash(ex, args.positional[0])) return own;
   PyRef object = args.positional[0]->materialize(ex);
-  if (!object) break_graph("CD0210", args.positional[0]->describe());
+  if (!object) return ex.constant_int(hash_of_value(ex, args.positional[0]));
   return ex.constant_int(PyObject_Hash(object.get()) == -1 && PyErr_Occurred() ? (raise_current_error(ex), 0)
                                                                                : PyObject_Hash(object.get()));
 }
@@ -362,6 +357,15 @@ bool shows_a_set(PyObject* object) {
     if (shows_a_set(PySequence_Fast_GET_ITEM(object, i))) return true;
   return false;
 }
+
+// The part of an instance of a subclass that its text is that of; null: the text names the class, or is another's.
+ValuePtr shown_part(const UserObjectValue& object, bool repr) {
+  static constexpr PyTypeObject* kTypes[] = {&PyUnicode_Type, &PyLong_Type,  &PyFloat_Type, &PyComplex_Type,
+                                             &PyBytes_Type,   &PyTuple_Type, &PyList_Type,  &PyDict_Type};
+  const PyTypeObject *type = object.type(), *base = builtin_base(object.type());
+  const bool is_base_s = repr ? type->tp_repr == base->tp_repr : type->tp_str == base->tp_str;
+  return is_base_s && std::ranges::find(kTypes, base) != std::end(kTypes) ? object.storage() : nullptr;
+}
 }  // namespace
 
 ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
@@ -373,8 +377,11 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
   }
   if (auto* object = dynamic_cast<UserObjectValue*>(value.get())) {
     ValuePtr method = repr ? nullptr : object->special(ex, "__str__", true);
-    if (!method) method = object->special(ex, "__repr__", true);
+    // object_str calls __repr__, str's own does not.
+    if (!method && (repr || value->type()->tp_str == PyBaseObject_Type.tp_str))
+      method = object->special(ex, "__repr__", true);
     if (method) return method->call(ex, {});
+    if (const ValuePtr part = shown_part(*object, repr)) return to_string(ex, part, repr);
     const auto* type = reinterpret_cast<PyTypeObject*>(library_object("types", "SimpleNamespace"));
     if (value->type()->tp_repr == type->tp_repr)
       return polyfill(ex, PythonSide::kStandardPolyfills, "namespace_repr")->call(ex, positional({value}));
@@ -385,6 +392,9 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
   if (!object && value->type()->tp_repr == PyType_Type.tp_repr) object = PyRef::borrow(value->real_object());
   if (!object && PyExceptionClass_Check(reinterpret_cast<PyObject*>(value->type())))
     return call_method(ex, value, repr ? "__repr__" : "__str__");
+  // What holds instances of the program's shows them as their classes say.
+  if (!object && (value->type() == &PyList_Type || value->type() == &PyTuple_Type || value->type() == &PyDict_Type))
+    return polyfill(ex, PythonSide::kStandardPolyfills, "container_repr")->call(ex, positional({value}));
   if (!object || shows_a_set(object.get())) break_graph("CD0215", "text of " + value->describe());
   refuse_long_number(nullptr, object.get());
   return ex.constant(checked_user(ex, repr ? PyObject_Repr(object.get()) : PyObject_Str(object.get())));

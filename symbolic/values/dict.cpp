@@ -2,10 +2,12 @@
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/any_key.h"
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict_methods.h"
+#include "symbolic/values/instance_key.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"
@@ -52,14 +54,14 @@ bool DictValue::is_live(size_t index) const {
 DictValue::Entry* DictValue::find(PyObject* hash_key) {
   if (!index_) return nullptr;
   PyObject* position = PyDict_GetItemWithError(index_.get(), hash_key);
-  if (!position && PyErr_Occurred()) throw PythonError{};
+  if (!position && PyErr_Occurred()) throw_error_of_keys();
   return position ? &entries_[PyLong_AsSize_t(position)] : nullptr;
 }
 
 DictValue::Entry& DictValue::add(Entry entry) {
   if (!index_) index_ = checked(PyDict_New());
   PyRef position = checked(PyLong_FromSize_t(entries_.size()));
-  if (PyDict_SetItem(index_.get(), entry.hash_key.get(), position.get()) < 0) throw PythonError{};
+  if (PyDict_SetItem(index_.get(), entry.hash_key.get(), position.get()) < 0) throw_error_of_keys();
   entries_.push_back(std::move(entry));
   return entries_.back();
 }
@@ -89,8 +91,7 @@ DictValue::Entry* DictValue::touch(Executor& ex, const PyRef& hash_key, const Va
     entry = &add({hash_key, key, nullptr, value != nullptr});
   }
   if (entry && entry->lazy) {
-    PyObject* real_key = entry->real_key ? entry->real_key.get() : entry->hash_key.get();
-    PyObject* value = PyDict_GetItemWithError(real_dict(), real_key);
+    PyObject* value = live_value(*entry);
     if (!value) raise_current_error(ex);
     // Wrapping may come back here: the entry's address does not stay.
     PyRef name = entry->hash_key;
@@ -119,6 +120,9 @@ ValuePtr DictValue::lookup_string(Executor& ex, PyObject* key) {
   return entry ? entry->value : nullptr;
 }
 
+// The guards look for each of them from the first.
+constexpr Py_ssize_t kMostInstances = 256;
+
 // All keys in order, as they are in the live dict; then the changes so far once more.
 void DictValue::complete(Executor& ex) {
   if (complete_) return;
@@ -127,25 +131,37 @@ void DictValue::complete(Executor& ex) {
   PyRef keys = checked(PySequence_Tuple(checked(PyDict_Keys(real_dict())).get()));
   if (runs_code_when_it_dies(keys.get()))
     break_graph("CD0221", "what is a key of a dict");  // the guard would hold it
-  add_guard(ex, GuardKind::kDictKeys, source, keys.get());
+  // What is looked at of an instance is guarded by itself.
+  PyRef guarded = checked(PyTuple_New(PyTuple_GET_SIZE(keys.get())));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i)
+    PyTuple_SET_ITEM(guarded.get(), i, Py_NewRef(PyTuple_GET_ITEM(keys.get(), i)));
   std::vector<Entry> touched = std::move(entries_);
   PyRef old_index = std::move(index_);
   entries_.clear();
   index_ = PyRef();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
     PyRef key = PyRef::borrow(PyTuple_GET_ITEM(keys.get(), i));
-    PyObject* position = old_index ? PyDict_GetItemWithError(old_index.get(), key.get()) : nullptr;
+    const bool may_be_touched = old_index && !holds_instance(checked(PyTuple_Pack(1, key.get())).get());
+    PyObject* position = may_be_touched ? PyDict_GetItemWithError(old_index.get(), key.get()) : nullptr;
     if (position) {
       Entry& entry = touched[PyLong_AsSize_t(position)];
       bool there = entry.value || entry.lazy;
       add({entry.hash_key, entry.key, entry.value, !there || entry.lazy});
       continue;
     }
-    bool constant = is_plain_constant(key.get()) || PyTuple_CheckExact(key.get()) || PyType_Check(key.get());
+    bool constant = is_plain_constant(key.get()) || PyType_Check(key.get()) ||
+                    (PyTuple_CheckExact(key.get()) && !holds_instance(key.get()));
     ValuePtr value = constant ? ex.constant(key) : ex.wrap(key.get(), key_at_source(source, i));
     PyRef hash_key = constant ? key : value->hash_key(ex);
-    add({hash_key, value, nullptr, true, hash_key.get() == key.get() ? PyRef() : key});
+    Entry& entry = add({hash_key, value, nullptr, true, hash_key.get() == key.get() ? PyRef() : key});
+    if (!holds_instance_key(hash_key.get())) continue;
+    if (i >= kMostInstances) break_graph("CD0210", "many instances that are keys of a dict");
+    // It may have changed since.
+    if (!live_value(entry)) break_graph("CD0210", value->describe());
+    PyTuple_SET_ITEM(guarded.get(), i, Py_NewRef(any_key()));
+    Py_DECREF(key.get());
   }
+  add_guard(ex, GuardKind::kDictKeys, source, guarded.get());
   for (const Change& change : log_) {
     PyRef key = change.key->hash_key(ex);
     if (change.value)
@@ -170,7 +186,7 @@ void DictValue::remove(PyObject* hash_key) {
   if (!entry) return;
   entry->value = nullptr;
   entry->lazy = false;
-  if (complete_ && PyDict_DelItem(index_.get(), hash_key) < 0) throw PythonError{};
+  if (complete_ && PyDict_DelItem(index_.get(), hash_key) < 0) throw_error_of_keys();
 }
 
 void DictValue::forget() {
@@ -185,9 +201,7 @@ void DictValue::log_change(Executor& ex, const ValuePtr& key, const ValuePtr& va
   if (!object_) return;
   if (replaced_) return;
   PyRef mine = key->hash_key(ex);
-  PyObject* old = PyDict_GetItemWithError(real_dict(), mine.get());
-  PyErr_Clear();
-  ex.state().note_let_go(old);
+  ex.state().note_let_go(live_value(mine.get()));
   if (!value) ex.state().note_let_go(key->real_object());
   for (auto change = log_.rbegin(); change != log_.rend() && change - log_.rbegin() < 64; ++change) {
     PyRef other = change->key->hash_key(ex);
@@ -201,17 +215,34 @@ void DictValue::log_change(Executor& ex, const ValuePtr& key, const ValuePtr& va
   log_.push_back({key, value});
 }
 
+PyObject* DictValue::live_value(PyObject* hash_key) {
+  if (const Entry* entry = find(hash_key)) return live_value(*entry);
+  // All keys are known where one of these is asked for.
+  return holds_instance_key(hash_key) ? nullptr : live_value(Entry{.hash_key = PyRef::borrow(hash_key)});
+}
+
+PyObject* DictValue::live_value(const Entry& entry) const {
+  if (!entry.real_key && holds_instance_key(entry.hash_key.get())) return nullptr;
+  PyObject* key = entry.real_key ? entry.real_key.get() : entry.hash_key.get();
+  // The program's __hash__ is not called.
+  PyObject* value = holds_instance_key(entry.hash_key.get())
+                        ? _PyDict_GetItem_KnownHash(real_dict(), key, PyObject_Hash(entry.hash_key.get()))
+                        : PyDict_GetItemWithError(real_dict(), key);
+  if (!value) PyErr_Clear();
+  return value;
+}
+
 // What stands in the live dict under a key may die as it is overwritten or taken out.
-void DictValue::refuse_finalizer(PyObject* hash_key) const {
+void DictValue::refuse_finalizer(PyObject* hash_key) {
   if (!object_ || replaced_) return;
-  PyObject* old = PyDict_GetItemWithError(real_dict(), hash_key);
-  PyErr_Clear();
+  PyObject* old = live_value(hash_key);
   if (old && runs_code_when_it_dies(old))
     break_graph("CD0221", std::string("class ") + Py_TYPE(old)->tp_name);
 }
 
 void DictValue::store(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
   PyRef hash_key = key->hash_key(ex);
+  if (holds_instance_key(hash_key.get())) complete(ex);
   refuse_finalizer(hash_key.get());
   if (!object_) complete_ = true;
   Entry* entry = find(hash_key.get());
@@ -410,6 +441,7 @@ namespace {
 RecipePtr contents_recipe(Executor& ex, const std::vector<DictValue::Entry>& entries) {
   auto recipe = make_recipe(RecipeKind::kDict);
   for (const DictValue::Entry& entry : entries) {
+    require_same_hash(ex, entry.key, entry.hash_key.get());
     recipe->items.push_back(entry.key->recipe(ex));
     recipe->items.push_back(entry.value->recipe(ex));
   }
@@ -463,7 +495,11 @@ Effect DictValue::change_effect(Executor& ex, const ValuePtr& key, const ValuePt
 
 void DictValue::emit_effects(Executor& ex) {
   if (object_ && !replaced_) {
-    for (const Change& change : log_) ex.effect(change_effect(ex, change.key, change.value));
+    for (const Change& change : log_) {
+      if (const Entry* entry = find(change.key->hash_key(ex).get()))
+        require_same_hash(ex, change.key, entry->hash_key.get());
+      ex.effect(change_effect(ex, change.key, change.value));
+    }
     return;
   }
   RecipePtr contents = contents_recipe(ex, entries(ex));

@@ -20,7 +20,7 @@ class DictValue : public SymbolicValue {
     ValuePtr key;
     ValuePtr value;       // null and not lazy: the key is known to be absent
     bool lazy = false;    // there in the live dict, not looked at yet
-    PyRef real_key = {};  // of a lazy entry, where it is not the hash key (tensors)
+    PyRef real_key = {};  // of the live dict, where it is not the hash key (tensors)
   };
 
   explicit DictValue(PyTypeObject* type = &PyDict_Type)
@@ -92,7 +92,9 @@ class DictValue : public SymbolicValue {
   void remove(PyObject* hash_key);
   void replace_whole(Executor& ex);
   PyObject* real_dict() const { return object_.get(); }
-  void refuse_finalizer(PyObject* hash_key) const;
+  PyObject* live_value(PyObject* hash_key);  // what the live dict holds; null: it has no such key
+  PyObject* live_value(const Entry& entry) const;
+  void refuse_finalizer(PyObject* hash_key);
   void log_change(Executor& ex, const ValuePtr& key, const ValuePtr& value);
   bool is_live(size_t index) const;
 

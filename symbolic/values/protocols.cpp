@@ -9,6 +9,7 @@
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/instance_key.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/user_object.h"
@@ -29,6 +30,7 @@ void raise_error(Executor& ex, PyObject* type, const std::string& message) {
 }
 
 void raise_current_error(Executor& ex) {
+  rethrow_error_of_comparison();
   if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
     throw PythonError{};
   PyObject *type_part, *value_part, *traceback_part;

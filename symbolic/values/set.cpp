@@ -10,6 +10,7 @@
 #include "symbolic/interop/set_layout.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/instance_key.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/tuple.h"
@@ -34,11 +35,17 @@ SetValue::SetValue(Executor& ex, PyObject* object, SourcePtr from, PyTypeObject*
     PyObject* item = PyList_GET_ITEM(list.get(), i);
     if (runs_code_when_it_dies(item)) break_graph("CD0221", "what is in a set");  // the guard would hold it
     // The guard compares by identity or value, so the elements are known.
-    insert(ex, is_plain_constant(item) || PyTuple_CheckExact(item) ? ex.constant(PyRef::borrow(item))
-                                                                   : ex.wrap(item, constant_source(item)));
+    const bool constant = is_plain_constant(item) || (PyTuple_CheckExact(item) && !holds_instance(item));
+    insert(ex, constant ? ex.constant(PyRef::borrow(item)) : ex.wrap(item, constant_source(item)));
   }
   PyRef keys = checked(PyDict_Keys(index_.get()));
-  mirror_ = checked(laid_out_set(layout_of(object), keys.get(), &PySet_Type));
+  const SetLayout layout = layout_of(object);
+  mirror_ = checked(laid_out_set(layout, keys.get(), &PySet_Type));
+  // An instance may have changed since.
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i)
+    if (PyObject* key = PyList_GET_ITEM(keys.get(), i);
+        holds_instance_key(key) && PyObject_Hash(key) != layout.elements[static_cast<size_t>(i)].hash)
+      break_graph("CD0210", values_[static_cast<size_t>(i)]->describe());
 }
 
 std::shared_ptr<SetValue> new_set(Executor& ex, const std::vector<ValuePtr>& items, PyTypeObject* type) {
@@ -69,7 +76,7 @@ PyRef keys_of(Executor& ex, const ValuePtr& value, KeyedValues& values) {
   for (const ValuePtr& item : items_of(ex, value)) {
     PyRef key = item->hash_key(ex);
     if ((is_dict ? PyDict_SetItem(keys.get(), key.get(), Py_None) : PyList_Append(keys.get(), key.get())) < 0)
-      throw PythonError{};
+      throw_error_of_keys();
     values.try_emplace(key.get(), item);
   }
   return keys;
@@ -102,7 +109,7 @@ void SetValue::insert(Executor& ex, const ValuePtr& item) {
   if (there) return;
   PyRef position = checked(PyLong_FromSize_t(values_.size()));
   if (PySet_Add(mirror_.get(), key.get()) < 0 || PyDict_SetItem(index_.get(), key.get(), position.get()) < 0)
-    throw PythonError{};
+    throw_error_of_keys();
   values_.push_back(item);
   ++version_;
 }
@@ -117,7 +124,7 @@ bool SetValue::discard(Executor& ex, const ValuePtr& item) {
   PyRef key = lookup_key(ex, item);
   int found = PySet_Discard(mirror_.get(), key.get());
   if (found < 0) raise_current_error(ex);
-  if (found && PyDict_DelItem(index_.get(), key.get()) < 0) throw PythonError{};
+  if (found && PyDict_DelItem(index_.get(), key.get()) < 0) throw_error_of_keys();
   version_ += found;
   return found;
 }
@@ -127,7 +134,7 @@ ValuePtr SetValue::pop(Executor& ex) {
   will_change(ex);
   PyRef key = checked(PySet_Pop(mirror_.get()));
   PyRef position = PyRef::borrow(PyDict_GetItemWithError(index_.get(), key.get()));
-  if (!position || PyDict_DelItem(index_.get(), key.get()) < 0) throw PythonError{};
+  if (!position || PyDict_DelItem(index_.get(), key.get()) < 0) throw_error_of_keys();
   ++version_;
   return values_[PyLong_AsSize_t(position.get())];
 }
@@ -164,7 +171,7 @@ void SetValue::follow_mirror(const KeyedValues& values) {
   ++version_;
   const auto add = [&](PyObject* key) {
     PyRef position = checked(PyLong_FromSize_t(values_.size()));
-    if (PyDict_SetItem(index_.get(), key, position.get()) < 0) throw PythonError{};
+    if (PyDict_SetItem(index_.get(), key, position.get()) < 0) throw_error_of_keys();
     values_.push_back(values.at(key));
   };
   absl::flat_hash_set<PyObject*> left;
@@ -196,7 +203,7 @@ std::vector<ValuePtr> SetValue::items(Executor& ex) {
   std::vector<ValuePtr> items;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i) {
     PyObject* position = PyDict_GetItemWithError(index_.get(), PyList_GET_ITEM(keys.get(), i));
-    if (!position) throw PythonError{};
+    if (!position) throw_error_of_keys();
     items.push_back(values_[PyLong_AsSize_t(position)]);
   }
   return items;
@@ -437,7 +444,10 @@ RecipePtr SetValue::recipe(Executor& ex) {
 // A new set with these elements: added one by one where that makes this table, or put where they lie in it.
 RecipePtr SetValue::contents_recipe(Executor& ex, RecipeKind kind) {
   rely_on_order(ex);
-  const PyRef added = checked(PySet_New(checked(PySequence_List(index_.get())).get()));
+  PyObject *key, *position;
+  for (Py_ssize_t at = 0; PyDict_Next(index_.get(), &at, &key, &position);)
+    require_same_hash(ex, values_[PyLong_AsSize_t(position)], key);
+  const PyRef added = checked_user(ex, PySet_New(checked(PySequence_List(index_.get())).get()));
   const auto is_same = [](PyObject* key, PyObject* other) { return key == other; };
   if (same_layout(mirror_.get(), added.get(), is_same))
     return make_recipe(kind, nullptr, recipes_of(ex, inserted_items()));

@@ -10,7 +10,6 @@
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/class_writes.h"
 #include "symbolic/values/constant.h"
-#include "symbolic/values/dataclass_key.h"
 #include "symbolic/values/deque.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
@@ -270,9 +269,16 @@ bool is_lookup_of_c(const PyTypeObject* type, PyObject* getattribute) {
 }
 }  // namespace
 
+void UserObjectValue::note_read_by_key(Executor& ex) {
+  read_by_key_ = true;
+  const bool changed = (dict_ && dict_->changed()) || !slot_changes_.empty();
+  ex.state().key_reads_changed |= object_ && changed;
+}
+
 // slot_tp_getattr_hook (Objects/typeobject.c)
 ValuePtr UserObjectValue::get_attribute(Executor& ex, PyObject* name) {
   ValuePtr self = shared_from_this();
+  if (ex.state().key_regions) note_read_by_key(ex);
   PyObject* getattribute = lookup_type(ex, type(), interned("__getattribute__"));
   PyObject* getattr = lookup_type(ex, type(), interned("__getattr__"));
   bool own = getattribute && PyFunction_Check(getattribute);
@@ -409,91 +415,6 @@ ValuePtr UserObjectValue::c_attribute(Executor& ex, PyObject* descriptor) {
   if (!object_) return SymbolicValue::get_attribute(ex, name);
   PyRef value = checked_user(ex, Py_TYPE(descriptor)->tp_descr_get(descriptor, object_.get(), type_.get()));
   return ex.wrap(value.get(), attribute_source(source, name));
-}
-
-// ---- as a key, recipes and effects
-
-PyRef UserObjectValue::hash_key(Executor& ex) {
-  PyObject* hash = lookup_type(ex, type(), interned("__hash__"));
-  PyObject* equal = lookup_type(ex, type(), interned("__eq__"));
-  if (hash == Py_None)
-    raise_error(ex, PyExc_TypeError, "unhashable type: '" + type_name(shared_from_this()) + "'");
-  bool python = (hash && PyFunction_Check(hash)) || (equal && PyFunction_Check(equal));
-  if (!python && storage_) return storage_->hash_key(ex);
-  if (!python && is_weak_reference(*this)) return weak_reference_key(ex, *this);
-  if (PyRef key = dataclass_key(ex, *this, hash, equal)) return key;
-  bool by_identity = hash == object_entry("__hash__") && equal == object_entry("__eq__");
-  if (!by_identity) break_graph("CD0210", describe());
-  if (object_) ex.state().identities.insert(this);
-  if (object_) return object_;
-  if (!identity_) identity_ = checked(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
-  return identity_;
-}
-
-PyRef UserObjectValue::materialize(Executor& ex) {
-  // Pure C functions see a tuple's or number's contents only where the class adds nothing.
-  return {};
-}
-
-RecipePtr UserObjectValue::recipe(Executor& ex) {
-  if (recipe_) return recipe_;
-  if (object_) return recipe_ = source_recipe(source);
-  return new_object_recipe(ex);
-}
-
-// A class of the polyfills says what makes the object that its instances stand for, and of which attributes; null for others.
-RecipePtr UserObjectValue::stood_for(Executor& ex) {
-  PyObject* module = _PyType_Lookup(type(), interned("__module__"));
-  if (!module || !PyUnicode_Check(module) ||
-      PyUnicode_CompareWithASCIIString(module, "cdynamo.polyfills.standard") != 0)
-    return nullptr;
-  PyObject* made_by = _PyType_Lookup(type(), interned("made_by"));
-  std::vector<RecipePtr> arguments;
-  for (Py_ssize_t i = 1; made_by && i < PyTuple_GET_SIZE(made_by); ++i)
-    arguments.push_back(get_attribute(ex, PyTuple_GET_ITEM(made_by, i))->recipe(ex));
-  return made_by ? call_recipe(PyTuple_GET_ITEM(made_by, 0), std::move(arguments)) : nullptr;
-}
-
-RecipePtr UserObjectValue::new_object_recipe(Executor& ex) {
-  if (RecipePtr other = stood_for(ex)) return first_recipe(recipe_, std::move(other));
-  PyTypeObject* base = builtin_base(type());
-  bool immutable = storage_ && (dynamic_cast<TupleValue*>(storage_.get()) ||
-                                dynamic_cast<ConstantValue*>(storage_.get()) ||
-                                (set_in(storage_) && set_in(storage_)->frozen()));
-  const bool is_namespace = reinterpret_cast<PyObject*>(type()) == library_object("types", "SimpleNamespace");
-  if (!storage_ && base != &PyBaseObject_Type && !is_namespace) break_graph("CD0211", describe());
-  if (is_namespace) {
-    recipe_ = call_recipe(type_.get(), {});
-  } else if (!storage_) {
-    recipe_ = make_recipe(RecipeKind::kNewObject, type_.get());
-  } else {
-    PyRef constructor = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), "__new__"));
-    std::vector<RecipePtr> arguments = {class_recipe(ex, type())};
-    if (immutable) arguments.push_back(storage_->recipe(ex));
-    if (auto* reference = dynamic_cast<WeakReferenceValue*>(storage_.get()))
-      for (RecipePtr& argument : reference->arguments(ex)) arguments.push_back(std::move(argument));
-    // What it holds may hold it, and has come by here in the meantime.
-    if (recipe_) return recipe_;
-    recipe_ = call_recipe(constructor.get(), std::move(arguments));
-    if (!immutable) storage_->emit_effects(ex);
-  }
-  emit_effects(ex);
-  if (dict_)
-    for (const DictValue::Entry& entry : dict_->entries(ex))
-      ex.effect(dict_->change_effect(ex, entry.key, entry.value));
-  return recipe_;
-}
-
-// Slots; the __dict__ registers its own changes.
-void UserObjectValue::emit_effects(Executor& ex) {
-  for (const auto& [name, value] : slot_changes_) {
-    Effect effect;
-    effect.kind = value ? EffectKind::kSetAttribute : EffectKind::kDeleteAttribute;
-    effect.target = recipe(ex);
-    effect.key = make_recipe(RecipeKind::kConstant, name.get());
-    if (value) effect.value = value->recipe(ex);
-    ex.effect(std::move(effect));
-  }
 }
 
 }  // namespace cdynamo::symbolic

@@ -87,6 +87,8 @@ class UserObjectValue final : public SymbolicValue {
   ValuePtr annotation(Executor& ex, const ValuePtr& key);
   RecipePtr stood_for(Executor& ex);
   RecipePtr new_object_recipe(Executor& ex);
+  RecipePtr whole_recipe(Executor& ex, RecipePtr made);
+  void note_read_by_key(Executor& ex);
   PyRef type_;
   PyRef object_;  // the live object; null: made during capture
   ValuePtr storage_;
@@ -94,7 +96,9 @@ class UserObjectValue final : public SymbolicValue {
   bool has_dict_ = true;
   std::vector<std::pair<PyRef, ValuePtr>> slots_;  // __slots__ that were read or written; null value: deleted
   std::vector<std::pair<PyRef, ValuePtr>> slot_changes_;
-  PyRef identity_;  // stands for a new object as a key
+  PyRef identity_;            // stands for a new object as a key
+  bool read_by_key_ = false;  // __hash__ or __eq__ of a key looks at it: it is made with its attributes
+  bool being_made_ = false;
   RecipePtr recipe_;
 };
 

@@ -265,6 +265,15 @@ def length_hint(obj, default=0):
     return hint
 
 
+def container_repr(items):
+    if isinstance(items, dict):
+        return "{" + ", ".join([f"{key!r}: {value!r}" for key, value in items.items()]) + "}"
+    text = ", ".join([repr(item) for item in items])
+    if isinstance(items, list):
+        return "[" + text + "]"
+    return "(" + text + (",)" if len(items) == 1 else ")")
+
+
 def namespace_repr(self):
     name = "namespace" if type(self) is SimpleNamespace else type(self).__name__
     return f"{name}({', '.join([f'{key}={value!r}' for key, value in vars(self).items()])})"
