@@ -183,6 +183,7 @@ void Executor::mutated(const ValuePtr& value) {
 
 void Executor::changing(const ValuePtr& value, bool is_live) {
   state_->cyclic[value.get()] = value;
+  state_->key_calls.writes = true;
   if (is_live) return mutated(value);
   // Whether it was made outside is not known.
   if (isolated_region() && isolated_region()->pure) break_graph("CD0419", isolated_region()->what);

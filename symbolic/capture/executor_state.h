@@ -75,8 +75,14 @@ struct Executor::State {
   // Attributes of classes that were there before, as the program has assigned them (values/class_writes.h).
   std::unordered_map<PyTypeObject*, std::vector<std::pair<PyRef, ValuePtr>>> class_attributes;
 
-  int key_regions = 0;             // calls of __hash__ and __eq__ of keys that are running (values/instance_key.h)
-  bool key_reads_changed = false;  // one of these has read what was changed of a live object
+  // Calls of __hash__ and __eq__ of keys (values/instance_key.h).
+  struct KeyCalls {
+    int running = 0;
+    bool reads_changed = false;  // one has read what was changed of a live object
+    bool hashes_identity =
+        false;            // one has hashed an object by its identity: a number that is none of the program's
+    bool writes = false;  // something has been changed
+  } key_calls;
   std::vector<Executor::IsolatedRegion> isolated_regions;  // outermost first
   std::shared_ptr<FollowedBranches> branches;              // null: what depends on data is not followed
 

@@ -95,6 +95,9 @@ ValuePtr make_bound_method(Executor& ex, ValuePtr function, ValuePtr self);
 ValuePtr wrap_method(Executor& ex, PyObject* method, SourcePtr source);
 // The cell object itself.
 ValuePtr wrap_cell(Executor& ex, PyObject* cell, SourcePtr source);
+// made_classes.h
+// property's getter(), setter() or deleter(), of one that a class has; null: another name.
+ValuePtr method_of_property(Executor& ex, PyObject* property, PyObject* name);
 // A function of a module of polyfills (interop/python_side.def).
 ValuePtr polyfill(Executor& ex, PythonSide module, const char* function);
 

@@ -64,6 +64,17 @@ std::span<const BuiltinRow> definition_classes() { return kClasses; }
 
 ValuePtr define_field(Executor& ex, const CallArgs& args) { return define<kDataclasses, kField>(ex, args); }
 
+ValuePtr method_of_property(Executor& ex, PyObject* property, PyObject* name) {
+  CallArgs parts;
+  for (const char* part : {"fget", "fset", "fdel"}) {
+    const PyRef function = checked(PyObject_GetAttrString(property, part));
+    parts.positional.push_back(ex.wrap(function.get(), constant_source(function.get())));
+  }
+  const auto definition =
+      std::make_shared<DefinitionValue>(PyRef::borrow(as_object(&PyProperty_Type)), std::move(parts));
+  return find_builtin_method(definition, name, kPropertyMethods);
+}
+
 PyTypeObject* DefinitionValue::type() const {
   // dataclasses.field is a function.
   PyObject* cls = PyType_Check(callable_.get()) ? callable_.get() : library_object("dataclasses", "Field");

@@ -8,7 +8,10 @@
 #include "symbolic/frames/output.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/partial.h"
+#include "symbolic/values/python_call.h"
 #include "symbolic/values/tuple.h"
+#include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -36,6 +39,23 @@ PyRef known_callable(Executor& ex, const ValuePtr& value) {
     auto* function = dynamic_cast<FunctionValue*>(method->function().get());
     PyRef live = function ? function->materialize(ex) : PyRef();
     return live ? checked(PyMethod_New(live.get(), Py_None)) : PyRef();
+  }
+  if (auto* partial = dynamic_cast<PartialValue*>(value.get())) {
+    const PyRef function = known_callable(ex, partial->get_attribute(ex, interned("func")));
+    if (!function) return {};
+    // The keywords are the defaults that the signature shows.
+    CallArgs args = partial->bound();
+    for (Keyword& keyword : args.keywords) {
+      const PyRef known = keyword.value->materialize(ex);
+      if (!known) return {};
+      keyword.value = ex.constant(known);
+    }
+    args.positional.insert(args.positional.begin(), value);
+    const auto object_of = [&](const ValuePtr& part) {
+      if (part == value) return function;
+      return part->as_constant().value_or(PyRef::borrow(Py_None));
+    };
+    return call_with_objects(library_object("functools", "partial"), args, object_of);
   }
   if (auto* function = dynamic_cast<FunctionValue*>(value.get()))
     return function->real_object() ? function->materialize(ex) : function_like(ex, *function);
@@ -75,11 +95,14 @@ ValuePtr update_wrapper(Executor& ex, const CallArgs& args) {
   auto is_default = [&](const ValuePtr& given, const char* name) {
     return !given || given->real_object() == library_object("functools", name);
   };
-  auto* wrapper = dynamic_cast<FunctionValue*>(bound[0].get());
+  // A function, or what a decorator of functools has made of one.
+  auto* object = dynamic_cast<UserObjectValue*>(bound[0].get());
+  const bool takes_names = dynamic_cast<FunctionValue*>(bound[0].get()) || (object && object->is_new());
+  const ValuePtr& wrapper = bound[0];
   const ValuePtr& wrapped = bound[1];
   auto* method = dynamic_cast<BoundMethodValue*>(wrapped.get());
   auto* function = dynamic_cast<FunctionValue*>(method ? method->function().get() : wrapped.get());
-  if (!wrapper || !function || !is_default(bound[2], "WRAPPER_ASSIGNMENTS") ||
+  if (!takes_names || !function || !is_default(bound[2], "WRAPPER_ASSIGNMENTS") ||
       !is_default(bound[3], "WRAPPER_UPDATES"))
     break_graph("CD0202", "functools.update_wrapper of " + wrapped->describe());
   PyObject* names = library_object("functools", "WRAPPER_ASSIGNMENTS");

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/frames/frame.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/dict.h"
@@ -203,6 +205,40 @@ bool can_be_logged(Executor& ex, const ValuePtr& value) {
                              [&](const ValuePtr& part) { return can_be_logged(ex, part); });
 }
 
+bool is_of_program(PyObject* function) {
+  if (!function || !PyFunction_Check(function)) return false;
+  const auto code = decoded(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function)));
+  return !code->is_library && !absl::StrContains(code->file(), "site-packages");
+}
+
+// A handler, filter or formatter whose `method` is the program's own looks at records where they are made: what it reads and writes is as it
+// is there.
+void refuse_of_program(Executor& ex, const ValuePtr& value, const char* method) {
+  if (is_of_program(value->real_object()) || is_of_program(lookup_type(ex, value->type(), interned(method))))
+    break_graph("CD0106", "logging to " + value->describe());
+}
+
+void require_library_handlers(Executor& ex, const ValuePtr& self) {
+  const auto refuse_filters = [&](const ValuePtr& of) {
+    for (const ValuePtr& filter : items_of(ex, of->get_attribute(ex, interned("filters"))))
+      refuse_of_program(ex, filter, "filter");
+  };
+  refuse_of_program(ex, self, "handle");
+  refuse_of_program(ex, self, "makeRecord");
+  refuse_filters(self);
+  ValuePtr logger = self;
+  while (!is_none(logger)) {
+    for (const ValuePtr& handler : items_of(ex, logger->get_attribute(ex, interned("handlers")))) {
+      for (const char* method : {"emit", "handle", "format"}) refuse_of_program(ex, handler, method);
+      refuse_filters(handler);
+      const ValuePtr formatter = handler->get_attribute(ex, interned("formatter"));
+      if (!is_none(formatter)) refuse_of_program(ex, formatter, "format");
+    }
+    if (!is_true(ex, logger->get_attribute(ex, interned("propagate")))) return;
+    logger = logger->get_attribute(ex, interned("parent"));
+  }
+}
+
 // logging.Logger._log: the record is made after the graph has run, with the user's line.
 ValuePtr log_record(Executor& ex, const CallArgs& args) {
   auto bound =
@@ -212,6 +248,7 @@ ValuePtr log_record(Executor& ex, const CallArgs& args) {
     if (bound[i]) break_graph("CD0106", "logging with options");
   for (size_t i = 1; i < 4; ++i)
     if (!can_be_logged(ex, bound[i])) break_graph("CD0106", "logging of values that the graph computes");
+  require_library_handlers(ex, bound[0]);
   // Innermost are frames of logging's own: Logger.warning and the like.
   std::vector<UserFrame> stack = ex.user_stack();
   while (!stack.empty() && stack.back().file.ends_with("logging/__init__.py")) stack.pop_back();

@@ -178,6 +178,11 @@ ValuePtr to_reversed(Executor& ex, const CallArgs& args) {
   return new_reversed_iterator(ex, args.positional[0]);
 }
 
+// What functools.lru_cache makes of a function.
+ValuePtr make_cache(Executor& ex, const CallArgs& args) {
+  return polyfill(ex, PythonSide::kStandardPolyfills, "lru_cache_wrapper")->call(ex, args);
+}
+
 constexpr BuiltinRow kClasses[] = {
     {"builtins", "int", to_int},
     {"builtins", "float", to_float},
@@ -207,6 +212,7 @@ constexpr BuiltinRow kClasses[] = {
     {"collections", "deque", make_deque},
     {"types", "MethodType", to_method},
     {"functools", "partial", make_partial},
+    {"functools", "_lru_cache_wrapper", make_cache},
     {"weakref", "ref", make_weak_reference},
     {"builtins", "bytearray", make_bytearray},
     {"io", "StringIO", make_string_stream},

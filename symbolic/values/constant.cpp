@@ -95,6 +95,8 @@ std::string ConstantValue::describe() const {
 // Attributes of C objects are read from the object itself: their getters run no user code.
 ValuePtr ConstantValue::get_attribute(Executor& ex, PyObject* name) {
   if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return type_of(ex, shared_from_this());
+  if (type() == &PyProperty_Type)
+    if (ValuePtr method = method_of_property(ex, object_.get(), name)) return method;
   PyRef attribute = checked_user(ex, PyObject_GetAttr(object_.get(), name));
   if (numpy_access::is_scalar(object_.get()) &&
       PyDict_CheckExact(attribute.get()))  // __array_interface__: a new one each time

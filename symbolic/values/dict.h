@@ -157,6 +157,7 @@ class MappingProxyValue final : public SymbolicValue {
   PyTypeObject* type() const override { return &PyDictProxy_Type; }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   ValuePtr get_item(Executor& ex, const ValuePtr& key) override { return dict_->get_item(ex, key); }
+  void set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) override;
   bool contains(Executor& ex, const ValuePtr& item) override { return dict_->contains(ex, item); }
   ValuePtr length(Executor& ex) override { return dict_->length(ex); }
   ValuePtr iterate(Executor& ex) override { return dict_->iterate(ex); }

@@ -1,10 +1,12 @@
 // Dict views and mappingproxy: live windows on a dict. Mirrors the view types of Objects/dictobject.c.
 #include <algorithm>
 
+#include "absl/strings/substitute.h"
 #include "symbolic/capture/executor.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
+
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
@@ -115,6 +117,14 @@ ValuePtr MappingProxyValue::get_attribute(Executor& ex, PyObject* name) {
   if (std::find(std::begin(kForwarded), std::end(kForwarded), PyUnicode_AsUTF8(name)) != std::end(kForwarded))
     return dict_->get_attribute(ex, name);
   return builtin_attribute(ex, shared_from_this(), name);
+}
+
+// PyObject_SetItem, PyObject_DelItem (Objects/abstract.c): an int is taken for an index.
+void MappingProxyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) {
+  const char* does_not = !value && is_integer_value(key) ? "doesn't" : "does not";
+  raise_error(ex, PyExc_TypeError,
+              absl::Substitute("'mappingproxy' object $0 support item $1", does_not,
+                               value ? "assignment" : "deletion"));
 }
 
 RecipePtr MappingProxyValue::recipe(Executor& ex) {

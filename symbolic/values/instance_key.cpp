@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/interop/set_layout.h"
@@ -22,13 +23,13 @@ class KeyRegion {
     const auto* outer = ex.isolated_region();
     ex.enter_isolated_region("__hash__ or __eq__ of a key", outer ? outer->region : 0, /*pure=*/true);
     ex.state().isolated_regions.back().may_be_left_out = true;
-    ++ex.state().key_regions;
+    ++ex.state().key_calls.running;
   }
   KeyRegion(const KeyRegion&) = delete;
   KeyRegion& operator=(const KeyRegion&) = delete;
   ~KeyRegion() {
     ex_.state().isolated_regions.resize(regions_);
-    --ex_.state().key_regions;
+    --ex_.state().key_calls.running;
   }
   void require_no_nodes(const SymbolicValue& instance) const {
     if (ex_.graph().nodes.size() != nodes_) break_graph("CD0210", instance.describe());
@@ -119,6 +120,21 @@ bool any_element(PyObject* object, const Condition& condition) {
   return false;
 }
 
+// Of a new object. What it writes may not be made of a hash by identity, which is another one later.
+void call_first(Executor& ex, const UserObjectValue& instance, SymbolicValue& method) {
+  Executor::State::KeyCalls& calls = ex.state().key_calls;
+  const Executor::State::KeyCalls outer = calls;
+  calls.hashes_identity = calls.writes = false;
+  ++calls.running;
+  const absl::Cleanup done = [&] {
+    --calls.running;
+    calls.hashes_identity |= outer.hashes_identity;
+    calls.writes |= outer.writes;
+  };
+  method.call(ex, {});
+  if (calls.hashes_identity && calls.writes) break_graph("CD0210", instance.describe());
+}
+
 // No object's of which identity alone is hashed.
 bool is_hash_known(PyObject* key) {
   if (is_plain_constant(key) || as_instance_key(key)) return true;
@@ -130,9 +146,11 @@ bool is_hash_known(PyObject* key) {
 
 PyRef instance_key(Executor& ex, UserObjectValue& instance) {
   const ValuePtr self = instance.shared_from_this();
-  const bool outer_changed = std::exchange(ex.state().key_reads_changed, false);
-  const KeyRegion region(ex);
   const ValuePtr method = instance.special(ex, "__hash__", true);
+  // The first call, which CPython makes too, may keep what it gives (`self._hash = ...`); those that follow may not differ.
+  if (method && instance.is_new() && !instance.note_hashed()) call_first(ex, instance, *method);
+  const bool outer_changed = std::exchange(ex.state().key_calls.reads_changed, false);
+  const KeyRegion region(ex);
   if (!method && !instance.storage()) break_graph("CD0210", instance.describe());
   const Py_hash_t hash = method ? hash_of_returned(ex, self, method->call(ex, {}))
                                 : PyObject_Hash(instance.storage()->hash_key(ex).get());
@@ -144,8 +162,8 @@ PyRef instance_key(Executor& ex, UserObjectValue& instance) {
   std::construct_at(&key->instance, self);
   key->ex = &ex;
   key->hash = hash;
-  key->reads_changed = std::exchange(ex.state().key_reads_changed, outer_changed);
-  ex.state().key_reads_changed |= key->reads_changed;
+  key->reads_changed = std::exchange(ex.state().key_calls.reads_changed, outer_changed);
+  ex.state().key_calls.reads_changed |= key->reads_changed;
   return object;
 }
 
@@ -164,11 +182,13 @@ Py_hash_t hash_of_value(Executor& ex, const ValuePtr& value) {
   const PyRef key = value->hash_key(ex);
   // A hash by identity is that of an object which is not made yet, or another one in another call. As a part of a key it only says
   // which keys are compared.
-  const bool is_itself = value->source && value->real_object() == key.get();
-  if (!ex.state().key_regions && !value->as_constant() && !is_itself && !is_hash_known(key.get()))
-    break_graph("CD0210", value->describe());
-  if (is_itself && value->source->kind != SourceKind::kConstant)
+  const bool is_known = value->as_constant() || is_hash_known(key.get());
+  if (!is_known && ex.state().key_calls.running)
+    ex.state().key_calls.hashes_identity = true;
+  else if (!is_known && value->source && value->real_object() == key.get())
     add_guard(ex, GuardKind::kIdentity, value->source, key.get());
+  else if (!is_known)
+    break_graph("CD0210", value->describe());
   const Py_hash_t hash = PyObject_Hash(key.get());
   if (hash == -1) raise_current_error(ex);
   return hash;
@@ -187,9 +207,9 @@ bool holds_instance(PyObject* object) {
 
 void require_same_hash(Executor& ex, const ValuePtr& value, PyObject* key) {
   if (!holds_instance_key(key)) return;
-  ex.state().key_reads_changed = false;
+  ex.state().key_calls.reads_changed = false;
   const PyRef now = value->hash_key(ex);
-  if (ex.state().key_reads_changed || PyObject_Hash(now.get()) != PyObject_Hash(key))
+  if (ex.state().key_calls.reads_changed || PyObject_Hash(now.get()) != PyObject_Hash(key))
     break_graph("CD0210", absl::StrCat(value->describe(), ", which has changed"));
 }
 

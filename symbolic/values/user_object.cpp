@@ -272,13 +272,13 @@ bool is_lookup_of_c(const PyTypeObject* type, PyObject* getattribute) {
 void UserObjectValue::note_read_by_key(Executor& ex) {
   read_by_key_ = true;
   const bool changed = (dict_ && dict_->changed()) || !slot_changes_.empty();
-  ex.state().key_reads_changed |= object_ && changed;
+  ex.state().key_calls.reads_changed |= object_ && changed;
 }
 
 // slot_tp_getattr_hook (Objects/typeobject.c)
 ValuePtr UserObjectValue::get_attribute(Executor& ex, PyObject* name) {
   ValuePtr self = shared_from_this();
-  if (ex.state().key_regions) note_read_by_key(ex);
+  if (ex.state().key_calls.running) note_read_by_key(ex);
   PyObject* getattribute = lookup_type(ex, type(), interned("__getattribute__"));
   PyObject* getattr = lookup_type(ex, type(), interned("__getattr__"));
   bool own = getattribute && PyFunction_Check(getattribute);

@@ -3,6 +3,8 @@
 // builtin type (list, dict, tuple, int ...) keeps that part as a value of the builtin's kind: its storage.
 #pragma once
 
+#include <utility>
+
 #include "symbolic/capture/value.h"
 #include "symbolic/values/dict.h"
 
@@ -41,6 +43,8 @@ class UserObjectValue final : public SymbolicValue {
 
   const ValuePtr& storage() const { return storage_; }
   bool is_new() const { return !object_; }
+  // False, and then true: whether __hash__ has been called for the first time.
+  bool note_hashed() { return std::exchange(has_been_hashed_, true); }
   bool has_recipe() const { return recipe_ != nullptr; }
   DictValue* instance_dict(Executor& ex);  // null: it has none
   ValuePtr instance_dict_value(Executor& ex);
@@ -99,6 +103,7 @@ class UserObjectValue final : public SymbolicValue {
   PyRef identity_;            // stands for a new object as a key
   bool read_by_key_ = false;  // __hash__ or __eq__ of a key looks at it: it is made with its attributes
   bool being_made_ = false;
+  bool has_been_hashed_ = false;
   RecipePtr recipe_;
 };
 

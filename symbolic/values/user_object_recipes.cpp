@@ -56,6 +56,7 @@ RecipePtr UserObjectValue::stood_for(Executor& ex) {
       PyUnicode_CompareWithASCIIString(module, "cdynamo.polyfills.standard") != 0)
     return nullptr;
   PyObject* made_by = _PyType_Lookup(type(), interned("made_by"));
+  if (made_by == Py_None) break_graph("CD0211", describe());
   std::vector<RecipePtr> arguments;
   for (Py_ssize_t i = 1; made_by && i < PyTuple_GET_SIZE(made_by); ++i)
     arguments.push_back(get_attribute(ex, PyTuple_GET_ITEM(made_by, i))->recipe(ex));

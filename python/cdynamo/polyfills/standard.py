@@ -2,7 +2,7 @@
 
 import functools
 from bisect import bisect_left, bisect_right
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 
 
 def insort_right(a, x, lo=0, hi=None, *, key=None):
@@ -111,6 +111,51 @@ def sift_up(heap, place, before):
 
 def _wrapped_key(compare, obj):
     return functools.cmp_to_key(compare)(obj)
+
+
+def lru_cache_wrapper(function, maxsize, typed, info_class):
+    return Cache(function, maxsize, typed, info_class)
+
+
+class Cache:
+    """What functools.lru_cache makes of a function within captured code, which it does not leave."""
+
+    made_by = None
+
+    def __init__(self, function, maxsize, typed, info_class):
+        self._function, self._maxsize, self._typed, self._info_class = function, maxsize, typed, info_class
+        if maxsize is not None and maxsize < 0:
+            self._maxsize = 0
+        self.cache_clear()
+
+    def __call__(self, *args, **kwargs):
+        key = args, tuple(kwargs.items())
+        if self._typed:
+            key += (tuple([type(value) for value in args]), tuple([type(value) for value in kwargs.values()]))
+        elif not kwargs and len(args) == 1 and type(args[0]) in (int, str):
+            key = args[0]  # so that 1 is another than True and 1.0, which are one
+        if self._maxsize != 0 and key in self._kept:
+            self._hits += 1
+            result = self._kept.pop(key)  # it comes to be the last one that was used
+            self._kept[key] = result
+            return result
+        self._misses += 1
+        result = self._function(*args, **kwargs)
+        # The function may have called itself.
+        if self._maxsize != 0 and (self._maxsize is None or key not in self._kept):
+            if len(self._kept) == self._maxsize:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = result
+        return result
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else MethodType(self, instance)
+
+    def cache_info(self):
+        return self._info_class(self._hits, self._misses, self._maxsize, len(self._kept))
+
+    def cache_clear(self):
+        self._kept, self._hits, self._misses = {}, 0, 0
 
 
 class Keys:
