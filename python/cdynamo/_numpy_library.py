@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from cdynamo._numpy_complex import complex_array, complex_dtype, pairs_of
+
 # Calls whose results turned out to be of other sizes than those of other data were.
 _depend_on_data: set[str] = set()
 
@@ -37,19 +39,23 @@ def _sample(operand: tuple, fill: Callable[[np.ndarray], None]) -> Any:
     they give.
     """
     kind, dtype, sizes, strides = operand
+    if kind.startswith("complex"):  # described by its pairs
+        dtype, sizes, strides = complex_dtype(dtype), sizes[:-1], [stride // 2 for stride in strides[:-1]]
     steps = [abs(stride) for stride in strides]
     extent = 1 + sum(step * (size - 1) for step, size in zip(steps, sizes)) if 0 not in sizes else 0
     memory = np.empty(extent, dtype)
     array = np.lib.stride_tricks.as_strided(memory, sizes, [step * memory.itemsize for step in steps])
     fill(array)
-    return _as_given(kind, array)
+    return _as_given(kind.removeprefix("complex "), array)
 
 
 def _as_given(kind: str, array: np.ndarray) -> Any:
     """What the program has where the graph has an array: itself, NumPy's scalar of it, or Python's number."""
+    if kind.startswith("complex"):
+        array, kind = complex_array(array), kind.removeprefix("complex ")
     if kind == "array":
         return array
-    return array[()] if kind == "scalar" else array.item()
+    return array[()] if kind == "scalar" else np.asarray(array).item()
 
 
 def _rising(array: np.ndarray) -> None:
@@ -89,17 +95,19 @@ def _tree(result: Any, count: list[int]) -> tuple:
     if type(result) is not np.ndarray and not isinstance(result, np.generic):
         raise _Refused
     count[0] += 1
-    return "array" if type(result) is np.ndarray else "scalar", count[0] - 1
+    kind = "array" if type(result) is np.ndarray else "scalar"
+    return f"complex {kind}" if result.dtype.kind == "c" else kind, count[0] - 1
 
 
-def _types(results: Sequence[Any]) -> list[tuple]:
-    return [(result.dtype, result.shape) for result in map(np.asarray, results)]
+def _types(results: Sequence[np.ndarray]) -> list[tuple]:
+    return [(result.dtype, result.shape) for result in results]
 
 
 class NumpyCall:
     """A call of `function`, as `_library.Call` is one of an operator of PyTorch's. Arguments are nested
     ("value", index of an operand), ("const", object), ("tuple", items) and ("list", items); operands are
-    (kind, dtype, sizes, strides in elements), of kind "array", "scalar" or "number"."""
+    (kind, dtype, sizes, strides in elements), of kind "array", "scalar" or "number", or "complex array" and
+    "complex scalar", for which their pairs stand, as they do among the results."""
 
     native = None
     takes_arrays = True
@@ -120,6 +128,10 @@ class NumpyCall:
         leaves = [np.asarray(result) for result in _leaves(results)]
         if not all(map(_is_dense, leaves)):
             raise _Refused
+        self.has_complex = any(operand[0].startswith("complex") for operand in operands) or any(
+            leaf.dtype.kind == "c" for leaf in leaves
+        )
+        leaves = [pairs_of(leaf) for leaf in leaves]
         self._types = _types(leaves)
         # What the graph is told: dtype, sizes and strides in elements.
         self.types = [(a.dtype, a.shape, tuple(stride // a.itemsize for stride in a.strides)) for a in leaves]
@@ -135,15 +147,19 @@ class NumpyCall:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    return self._call([_sample(operand, fill) for operand in self._operands])
+                    samples = [_sample(operand, fill) for operand in self._operands]
+                    results = self._call(samples)
             except Exception:  # of these numbers alone, perhaps
                 continue
+            # A node's results have memory of their own.
+            if any(np.may_share_memory(result, sample) for result in _leaves(results) for sample in samples):
+                raise _Refused
+            return results
         raise _Refused
 
     def __call__(self, *arrays: np.ndarray) -> list[Any]:
-        return list(
-            _leaves(self._call([_as_given(operand[0], array) for operand, array in zip(self._operands, arrays)]))
-        )
+        given = [_as_given(operand[0], array) for operand, array in zip(self._operands, arrays)]
+        return [pairs_of(np.asarray(result)) for result in _leaves(self._call(given))]
 
     def run(self, incoming: int, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> list[None]:
         """Writes the results to `outputs`. What the function raises, Python raises when it makes the call again."""

@@ -42,7 +42,7 @@ enum class SourceKind : uint8_t {
   kWeakReference,  // weakref.ref(base), the one without a callback
   kReferent,       // base(), of a weakref.ref: None where it is dead
   kSubclasses,     // type.__subclasses__(base), a new list (interop/subclasses.h)
-  kRealView,       // torch.view_as_real(base), of a complex tensor (interop/complex_access.h)
+  kRealView,       // real_view(base), of a complex tensor or array (interop/complex_access.h)
   kHandled,        // the exception that the thread handles where the call is made; None: it handles none
   kComputed,       // a number that Python computes from others: only guards and graph inputs name one
 };

@@ -16,6 +16,7 @@ bool resolve(PyObject* multiarray) {
   auto abi_version = reinterpret_cast<unsigned (*)()>(slots[0]);
   unsigned major = abi_version() >> 24;
   if (major != 1 && major != 2) return false;
+  g_api.major = major;
   g_api.array_type = static_cast<PyTypeObject*>(slots[2]);
   g_api.descr_type = static_cast<PyTypeObject*>(slots[3]);
   g_api.generic_type = static_cast<PyTypeObject*>(slots[10]);

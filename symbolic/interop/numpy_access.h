@@ -29,6 +29,7 @@ struct Array {
 enum ArrayFlag : int { kAligned = 0x100, kWriteable = 0x400 };
 
 struct Api {
+  unsigned major;  // of the ABI: 1 or 2, as NumPy's own
   PyTypeObject* array_type;
   PyTypeObject* descr_type;    // numpy.dtype
   PyTypeObject* generic_type;  // numpy.generic: the base of its scalars

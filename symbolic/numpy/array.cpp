@@ -5,6 +5,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/numpy/complex_array.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/number.h"
 #include "symbolic/numpy/numpy_values.h"
@@ -158,10 +159,14 @@ class ArrayIterator final : public IteratorValue {
 
 }  // namespace
 
+ValuePtr make_array_iterator(ValuePtr array, int64_t count) {
+  return std::make_shared<ArrayIterator>(std::move(array), count);
+}
+
 ValuePtr NumpyValue::iterate(Executor& ex) {
   if (rank() == 0) break_graph("CD0403", "iteration over a 0-dim array");
-  return std::make_shared<ArrayIterator>(
-      shared_from_this(), ex.graph().sym->specialize(array_type().sizes[0], "iteration over an array"));
+  return make_array_iterator(shared_from_this(),
+                             ex.graph().sym->specialize(array_type().sizes[0], "iteration over an array"));
 }
 
 // ---- operators
@@ -188,6 +193,8 @@ constexpr OperatorRow kOperators[] = {
     {kNbRshift, kNbInplaceRshift, "numpy.right_shift", "rshift", "irshift"},
 };
 
+constexpr std::string_view kModule = "numpy.";
+
 bool is_operand(const ValuePtr& value) {
   return number_argument(value) || graph_value(value) || is_numpy_scalar_constant(value);
 }
@@ -201,6 +208,12 @@ PyRef operator_function(const char* name) { return PyRef::borrow(library_object(
 
 }  // namespace
 
+const char* ufunc_of_operator(int nb_op) {
+  for (const OperatorRow& row : kOperators)
+    if (row.op == nb_op) return row.path + kModule.size();
+  return nullptr;
+}
+
 // tensor + array: NumPy's reflected operator, as the tensor's gives up. array + tensor is an error, and a scalar leaves it to the
 // tensor.
 ValuePtr NumpyValue::beside_tensor(Executor& ex, int nb_op, const ValuePtr& tensor, bool reflected) {
@@ -211,6 +224,14 @@ ValuePtr NumpyValue::beside_tensor(Executor& ex, int nb_op, const ValuePtr& tens
 
 ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) {
   if (is_tensor(other)) return beside_tensor(ex, nb_op, other, reflected);
+  // Python's complex numbers take what is a float for one.
+  if (reflected && is_scalar_ &&
+      PyComplex_CheckExact(constant_object(other) ? constant_object(other) : Py_None) &&
+      array_type().dtype == graph::DType::kF64)
+    break_graph("CD0401", "a complex number of Python's that depends on data");
+  if (is_complex_operand(ex, other))
+    return reflected ? complex_array_operator(ex, nb_op, other, shared_from_this())
+                     : complex_array_operator(ex, nb_op, shared_from_this(), other);
   for (const OperatorRow& row : kOperators) {
     if (nb_op != row.op && nb_op != row.in_place) continue;
     if (!is_operand(other))
@@ -244,6 +265,8 @@ ValuePtr NumpyValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
                                   {"numpy.greater", "gt"}, {"numpy.greater_equal", "ge"}};  // Py_LT ... Py_GE
   if (is_tensor(other) && is_scalar_) return nullptr;
   if (is_tensor(other)) break_graph("CD0409", "a comparison of an array and a tensor");
+  if (is_complex_operand(ex, other))
+    return call_numpy_function(ex, kRows[py_op].path + kModule.size(), {shared_from_this(), other});
   if (!is_operand(other))
     break_graph("CD0401",
                 std::string(kRows[py_op].function) + " of " + describe() + " and " + other->describe());
@@ -256,11 +279,16 @@ namespace {
 
 bool is_number(const ValuePtr& value) {
   PyTypeObject* type = value->type();
-  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type;
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyComplex_Type;
 }
 
 [[noreturn]] void refuse_beside_scalar(const ValuePtr& scalar, const ValuePtr& other) {
   break_graph("CD0401", "an operator of " + scalar->describe() + " and " + other->describe());
+}
+
+// Its own operators take scalars.
+bool has_numpys_operators(const ValuePtr& value) {
+  return dynamic_cast<ArrayValue*>(value.get()) || dynamic_cast<ComplexArray*>(value.get());
 }
 
 // A NumPy integer beside an int that changes from call to call, which stays one. Null: they are others.
@@ -275,7 +303,7 @@ ValuePtr beside_symbol(Executor& ex, const ValuePtr& scalar, const ValuePtr& oth
 
 ValuePtr numpy_scalar_binary(Executor& ex, const ValuePtr& scalar, int nb_op, const ValuePtr& other,
                              bool reflected) {
-  if (dynamic_cast<ArrayValue*>(other.get())) return nullptr;  // its own operators take scalars
+  if (has_numpys_operators(other)) return nullptr;
   if (!is_number(other)) refuse_beside_scalar(scalar, other);
   if (const ValuePtr number = beside_symbol(ex, scalar, other))
     return number->binary(ex, nb_op, other, reflected);
@@ -292,7 +320,7 @@ ValuePtr numpy_scalar_binary(Executor& ex, const ValuePtr& scalar, int nb_op, co
 }
 
 ValuePtr numpy_scalar_compare(Executor& ex, const ValuePtr& scalar, int py_op, const ValuePtr& other) {
-  if (dynamic_cast<ArrayValue*>(other.get())) return nullptr;
+  if (has_numpys_operators(other)) return nullptr;
   if (const ValuePtr number = beside_symbol(ex, scalar, other)) return number->compare(ex, py_op, other);
   PyRef number = is_number(other) ? other->materialize(ex) : PyRef();
   if (!number) refuse_beside_scalar(scalar, other);

@@ -10,6 +10,7 @@
 #include "symbolic/interop/attributes.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/numpy/complex_array.h"
 #include "symbolic/numpy/library.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/number.h"
@@ -328,9 +329,9 @@ class UfuncMethod final : public SymbolicValue {
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     if (PyUnicode_CompareWithASCIIString(name_.get(), "at") == 0)
       return write_by_numpy_library(ex, method_.get(), args);
-    return numpy_call(ex, "call_function", method_, args, [&] {
-      return is_plain_outer(args) ? outer(ex, args) : call_numpy_library(ex, method_.get(), args);
-    });
+    if (!is_plain_outer(args))
+      return recorded_numpy_library(ex, "call_function", method_, method_.get(), args);
+    return numpy_call(ex, "call_function", method_, args, [&] { return outer(ex, args); });
   }
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor& ex) override {
@@ -390,6 +391,8 @@ class NumpyCallable final : public SymbolicValue {
 
  private:
   ValuePtr call_implementation(Executor& ex, const CallArgs& args);
+  ValuePtr call_complex(Executor& ex, const CallArgs& args);
+  ValuePtr take_complex_out(CallArgs& args) const;
   ValuePtr call_instead(Executor& ex, const GraphBreak& broken, const CallArgs& args);
   bool is_own_ufunc() const {
     return is_ufunc() &&
@@ -416,6 +419,7 @@ ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
     if (ValuePtr result = call_with_tensors(ex, object_.get(), args, call)) return result;
     return call_implementation(ex, args);
   }
+  if (ValuePtr result = call_complex(ex, args)) return result;
   if (special_) {
     try {
       return special_(ex, object_.get(), args);
@@ -437,12 +441,60 @@ ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
   // A ufunc of NumPy's own gives what its operands' sizes decide; one that numpy.frompyfunc makes runs the program's code.
   if (is_own_ufunc() || is_numpy_library_function(object_.get())) {
     try {
-      return numpy_call(ex, "call_function", object_, args,
-                        [&] { return call_numpy_library(ex, object_.get(), args); });
+      return recorded_numpy_library(ex, "call_function", object_, object_.get(), args);
     } catch (const GraphBreak&) {  // its Python may be captured
     }
   }
   return call_implementation(ex, args);
+}
+
+// An array or number of the graph's, or a list that holds one.
+static bool holds_computed(Executor& ex, const ValuePtr& value) {
+  check_stack();  // a list may hold itself
+  if (graph_value(value) || dynamic_cast<ComplexArray*>(value.get())) return true;
+  const auto items = sequence_items(ex, value);
+  return items && std::ranges::any_of(*items, [&](const ValuePtr& item) { return holds_computed(ex, item); });
+}
+
+// Where something is complex: by the function's rule, else in NumPy's library, else by the function's Python. Null: nothing is, or
+// constants are all that there is.
+ValuePtr NumpyCallable::call_complex(Executor& ex, const CallArgs& given) {
+  if (!any_complex(ex, given) || (only_constants(given) && !special_)) return nullptr;
+  const std::string name = text_attribute(object_.get(), "__name__");
+  const bool converts = special_ && (name == "array" || name == "asarray" || name == "asanyarray");
+  if (converts && !given.positional.empty() && !holds_computed(ex, given.positional[0])) return nullptr;
+  CallArgs args = given;
+  const ValuePtr out = is_ufunc() ? take_complex_out(args) : nullptr;
+  ValuePtr result = try_complex_rule(ex, object_.get(), args);
+  if (!result && special_) return nullptr;
+  const PyRef implementation = PyRef::steal(PyObject_GetAttrString(object_.get(), "_implementation"));
+  PyErr_Clear();
+  const bool is_python = implementation && PyFunction_Check(implementation.get());
+  if (!result && (op_ || is_own_ufunc() || is_numpy_library_function(object_.get()) || !is_python)) {
+    try {
+      result = recorded_numpy_library(ex, "call_function", object_, object_.get(), args);
+    } catch (const GraphBreak&) {
+      if (!is_python) throw;  // its Python may be captured
+    }
+  }
+  if (!result) result = call_implementation(ex, args);
+  return out ? complex_polyfill(ex, "write", {out, result}) : result;
+}
+
+// The out= of a ufunc, taken out of the arguments; null: none.
+ValuePtr NumpyCallable::take_complex_out(CallArgs& args) const {
+  const auto operands = static_cast<size_t>(integer_attribute(object_.get(), "nin"));
+  ValuePtr out;
+  if (args.positional.size() == operands + 1) {
+    out = args.positional.back();
+    args.positional.pop_back();
+  } else if (keyword_of(args, "out", &out)) {
+    erase_keyword(args, "out");
+  }
+  ValuePtr where;
+  if (out && keyword_of(args, "where", &where)) break_graph("CD0501", "where of complex arrays");
+  if (out && out->type() == &PyTuple_Type) break_graph("CD0501", "out= as a tuple");
+  return out && is_none(out) ? nullptr : out;
 }
 
 // What the operator of the table does not take: where= of a reduction is left to NumPy's library, and other arguments to it or
@@ -453,8 +505,7 @@ ValuePtr NumpyCallable::call_instead(Executor& ex, const GraphBreak& broken, con
   try {
     const bool has_no_rule = broken.record.id == "CD0401" || broken.record.id == "CD0404";
     if (broken.record.id == "CD0501" || (has_no_rule && is_numpy_library_function(object_.get())))
-      return numpy_call(ex, "call_function", object_, args,
-                        [&] { return call_numpy_library(ex, object_.get(), args); });
+      return recorded_numpy_library(ex, "call_function", object_, object_.get(), args);
     return has_no_rule ? call_implementation(ex, args) : nullptr;
   } catch (const GraphBreak&) {
     return nullptr;
@@ -491,11 +542,15 @@ ValuePtr NumpyCallable::get_attribute(Executor& ex, PyObject* name) {
 // numpy.float32, numpy.int64 ...: calls convert.
 class ScalarTypeValue final : public SymbolicValue {
  public:
-  ScalarTypeValue(PyRef object, DType dtype, SourcePtr from) : object_(std::move(object)), dtype_(dtype) {
+  // `dtype`: unset for complex numbers.
+  ScalarTypeValue(PyRef object, std::optional<DType> dtype, SourcePtr from)
+      : object_(std::move(object)), dtype_(dtype) {
     source = std::move(from);
   }
   PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
-  std::string describe() const override { return std::string("numpy.") + runtime::info(dtype_).name; }
+  std::string describe() const override {
+    return std::string("numpy.") + (dtype_ ? runtime::info(*dtype_).name : "complex number");
+  }
   PyObject* real_object() const override { return object_.get(); }
   std::optional<PyRef> as_constant() const override { return object_; }
   std::optional<bool> truth(Executor&) override { return true; }
@@ -520,21 +575,25 @@ class ScalarTypeValue final : public SymbolicValue {
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     if (only_constants(args)) return made_by_numpy(ex, object_.get(), args);
     ValuePtr given = args.positional.size() == 1 ? args.positional[0] : nullptr;
+    if (!dtype_ || (given && is_complex_operand(ex, given))) {
+      if (dtype_ || !given || !args.keywords.empty()) break_graph("CD0500", describe());
+      return complex_polyfill(ex, "number", {given, shared_from_this()});
+    }
     if (given && dtype_ == DType::kI64 && ex.state().request.is_native)
-      if (const ValuePtr index = given->as_index(ex)) return make_numpy_number(ex, index, dtype_);
+      if (const ValuePtr index = given->as_index(ex)) return make_numpy_number(ex, index, *dtype_);
     if (given && is_tensor(given)) given = array_of_tensor(ex, given);
     auto* array = dynamic_cast<NumpyValue*>(given.get());
     auto* number = dynamic_cast<DynamicFloatValue*>(given.get());
     if (!number && !(array && args.keywords.empty())) break_graph("CD0500", describe());
     return numpy_call(ex, "call_function", object_, args, [&] {
       return make_numpy_result(
-          ex, append_call1(ex, "core.cast", {array ? array->value() : number->value(), dtype_}));
+          ex, append_call1(ex, "core.cast", {array ? array->value() : number->value(), *dtype_}));
     });
   }
 
  private:
   PyRef object_;
-  DType dtype_;
+  std::optional<DType> dtype_;
   RecipePtr recipe_;
 };
 
@@ -556,9 +615,13 @@ ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& so
   if (!all) return nullptr;
   if (is_scalar_type(object)) {
     DType dtype;
-    if (!numpy_dtype_like(object, &dtype)) return nullptr;
+    const bool is_real = numpy_dtype_like(object, &dtype);
+    if (!is_real && object != library_object("numpy", "complex64") &&
+        object != library_object("numpy", "complex128"))
+      return nullptr;
     add_guard(ex, GuardKind::kIdentity, source, object);
-    return std::make_shared<ScalarTypeValue>(PyRef::borrow(object), dtype, source);
+    return std::make_shared<ScalarTypeValue>(PyRef::borrow(object),
+                                             is_real ? std::optional(dtype) : std::nullopt, source);
   }
   auto special = all->special.find(object);
   auto op = all->by_object.find(object);

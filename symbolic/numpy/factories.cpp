@@ -7,8 +7,10 @@
 #include "graph/strides.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/attributes.h"
+#include "symbolic/interop/complex_access.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/interop/python_side.h"
+#include "symbolic/numpy/complex_array.h"
 #include "symbolic/numpy/library.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/tensors/data_numbers.h"
@@ -62,6 +64,12 @@ ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (PyTuple_Check(result.get()) || PyList_Check(result.get())) break_graph("CD0415", "a list of arrays");
   if (!(numpy_access::array(result.get())->flags & numpy_access::kWriteable))
     break_graph("CD0502", "an array that is not writeable");
+  if (const PyRef pairs = real_view(result.get())) {
+    PyRef made = checked(PyObject_CallOneArg(python_side(PythonSide::kMadePairs), pairs.get()));
+    const ValuePtr copy = numpy_call(ex, "call_function", std::move(made), CallArgs(),
+                                     [&] { return embed(ex, PyRef::borrow(pairs.get())); });
+    return std::make_shared<ComplexArray>(std::static_pointer_cast<NumpyValue>(copy), false);
+  }
   return numpy_call(ex, "call_function", PyRef::borrow(callable), args,
                     [&] { return embed(ex, std::move(result)); });
 }
@@ -366,6 +374,27 @@ ValuePtr sums_at(Executor& ex, PyObject* callable, const CallArgs& args) {
   });
 }
 
+// pairs_of(array), complex_of(pairs, is_scalar), not_captured("a case"): see polyfills/rules.py.
+ValuePtr pairs_of(Executor&, PyObject*, const CallArgs& args) {
+  const auto* array = dynamic_cast<ComplexArray*>(args.positional.at(0).get());
+  if (!array) break_graph("CD0500", "the pairs of " + args.positional[0]->describe());
+  return array->pairs();
+}
+
+ValuePtr complex_of(Executor&, PyObject*, const CallArgs& args) {
+  auto pairs = std::dynamic_pointer_cast<NumpyValue>(args.positional.at(0));
+  const graph::TensorType* type = pairs ? &pairs->array_type() : nullptr;
+  if (!type || type->rank() == 0 || type->sizes.back() != Sym(2) || type->strides.back() != Sym(1))
+    break_graph("CD0500", "complex numbers of " + args.positional[0]->describe());
+  const bool is_scalar = type->rank() == 1 && constant_object(args.positional.at(1)) == Py_True;
+  return std::make_shared<ComplexArray>(std::move(pairs), is_scalar);
+}
+
+ValuePtr not_captured(Executor&, PyObject*, const CallArgs& args) {
+  PyObject* what = args.positional.size() == 1 ? constant_object(args.positional[0]) : nullptr;
+  break_graph("CD0404", what && PyUnicode_Check(what) ? PyUnicode_AsUTF8(what) : "a function of NumPy's");
+}
+
 // numpy.where(condition) is nonzero.
 ValuePtr where_function(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (args.positional.size() == 1) return nonzero_function(ex, callable, args);
@@ -493,6 +522,9 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.compress", inlined},
     {"numpy.repeat", repeat},
     {"cdynamo.polyfills.rules.sums_at", sums_at},
+    {"cdynamo.polyfills.rules.pairs_of", pairs_of},
+    {"cdynamo.polyfills.rules.complex_of", complex_of},
+    {"cdynamo.polyfills.rules.not_captured", not_captured},
     {"numpy._core._multiarray_umath._array_converter", inlined},
     {"numpy.where", where_function},
     {"numpy.ascontiguousarray", ascontiguousarray},

@@ -7,10 +7,12 @@
 #include "symbolic/interop/attributes.h"
 #include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/python_side.h"
-#include "symbolic/numpy/numpy_values.h"
+#include "symbolic/numpy/complex_array.h"
+#include "symbolic/numpy/number.h"
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/tensors/library_calls.h"
+#include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -21,7 +23,21 @@ using graph::Sym;
 using graph::Value;
 
 // Functions whose results have sizes that the operands' sizes decide, and memory of their own.
-constexpr std::string_view kFunctions[] = {"numpy.linalg.cholesky",
+constexpr std::string_view kFunctions[] = {"numpy.fft.fft",
+                                           "numpy.fft.fft2",
+                                           "numpy.fft.fftn",
+                                           "numpy.fft.hfft",
+                                           "numpy.fft.ifft",
+                                           "numpy.fft.ifft2",
+                                           "numpy.fft.ifftn",
+                                           "numpy.fft.ihfft",
+                                           "numpy.fft.irfft",
+                                           "numpy.fft.irfft2",
+                                           "numpy.fft.irfftn",
+                                           "numpy.fft.rfft",
+                                           "numpy.fft.rfft2",
+                                           "numpy.fft.rfftn",
+                                           "numpy.linalg.cholesky",
                                            "numpy.linalg.cond",
                                            "numpy.linalg.det",
                                            "numpy.linalg.eigh",
@@ -79,13 +95,20 @@ constexpr std::string_view kFunctions[] = {"numpy.linalg.cholesky",
 // The arguments of one call, as _numpy_library.NumpyCall has them.
 class Arguments {
  public:
-  explicit Arguments(Executor& ex) : ex_(ex), operands_(checked(PyList_New(0))) {}
+  // `pins_ints`: those that change from call to call are constants, and no operands, for which nodes would be made.
+  Arguments(Executor& ex, bool pins_ints)
+      : ex_(ex), pins_ints_(pins_ints), operands_(checked(PyList_New(0))) {}
 
   // Null: of a kind that a node does not hold.
   PyRef encode(const ValuePtr& value) {
-    if (Value* number = graph_number(ex_, value)) return operand("number", number);
+    const bool is_int = as_sym(value).has_value() || dynamic_cast<NumpyNumberValue*>(value.get());
+    if (pins_ints_ && is_int) return PyRef::steal(Py_BuildValue("(sO)", "const", known(value).get()));
+    if (Value* number = graph_number(ex_, value)) return operand("number", value, number);
     if (auto* array = dynamic_cast<NumpyValue*>(value.get()))
-      return operand(array->is_scalar() ? "scalar" : "array", array->value());
+      return operand(array->is_scalar() ? "scalar" : "array", value, array->value());
+    if (auto* array = dynamic_cast<ComplexArray*>(value.get()))
+      return operand(array->is_scalar() ? "complex scalar" : "complex array", array->pairs(),
+                     array->pairs()->value());
     if (graph_value(value)) return {};
     if (const std::optional<PyRef> constant = value->as_constant())
       return PyRef::steal(Py_BuildValue("(sO)", "const", constant->get()));
@@ -101,10 +124,17 @@ class Arguments {
   }
 
   PyObject* operands() const { return operands_.get(); }
+  std::vector<ValuePtr> given;  // of complex arrays their pairs
   std::vector<Value*> values;
 
  private:
-  PyRef operand(const char* kind, Value* value) {
+  PyRef known(const ValuePtr& number) {
+    PyRef object = number->materialize(ex_);
+    if (!object) break_graph("CD0406", "an operand of a call in a library");
+    return object;
+  }
+
+  PyRef operand(const char* kind, const ValuePtr& as_given, Value* value) {
     const PyRef dtype = numpy_dtype_object(value->type.dtype);
     const PyRef sizes = constant_extents(ex_, value->type.sizes),
                 strides = constant_extents(ex_, value->type.strides);
@@ -112,10 +142,12 @@ class Arguments {
     const PyRef described = checked(Py_BuildValue("(sOOO)", kind, dtype.get(), sizes.get(), strides.get()));
     if (PyList_Append(operands_.get(), described.get()) < 0) throw PythonError{};
     values.push_back(value);
+    given.push_back(as_given);
     return PyRef::steal(Py_BuildValue("(sn)", "value", static_cast<Py_ssize_t>(values.size() - 1)));
   }
 
   Executor& ex_;
+  const bool pins_ints_;
   PyRef operands_;
 };
 
@@ -138,7 +170,11 @@ ValuePtr wrap_tree(Executor& ex, PyObject* tree, const std::vector<Value*>& resu
   PyObject *tag = PyTuple_GET_ITEM(tree, 0), *content = PyTuple_GET_ITEM(tree, 1);
   if (PyLong_Check(content)) {
     Value* result = results.at(PyLong_AsSize_t(content));
-    return std::make_shared<NumpyValue>(result, PyUnicode_CompareWithASCIIString(tag, "scalar") == 0);
+    const std::string_view kind = PyUnicode_AsUTF8(tag);
+    if (kind.starts_with("complex"))
+      return std::make_shared<ComplexArray>(std::make_shared<NumpyValue>(result, false),
+                                            kind == "complex scalar");
+    return std::make_shared<NumpyValue>(result, kind == "scalar");
   }
   std::vector<ValuePtr> items;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(content); ++i)
@@ -153,6 +189,7 @@ ValuePtr wrap_tree(Executor& ex, PyObject* tree, const std::vector<Value*>& resu
 bool is_numpy_library_function(PyObject* callable) {
   static std::vector<PyRef>* functions = nullptr;
   if (!functions) {
+    library_object("numpy.fft", "fft");  // which NumPy imports where a program first asks for it
     functions = new std::vector<PyRef>;
     for (const std::string_view path : kFunctions)
       if (PyRef function = loaded_object(std::string(path))) functions->push_back(std::move(function));
@@ -164,15 +201,24 @@ bool is_numpy_library_function(PyObject* callable) {
   break_graph("CD0500", text_attribute(function, "__name__") + " of these arguments");
 }
 
-ValuePtr call_numpy_library(Executor& ex, PyObject* function, const CallArgs& args) {
+// A call that a node stands for.
+struct Described {
+  PyRef call;  // _numpy_library.NumpyCall
+  PyRef tree;
+  std::vector<ValuePtr> given;  // what stands for the operands in the program; of complex arrays their pairs
+  std::vector<Value*> operands;
+  std::vector<graph::TensorType> types;
+  bool has_complex = false;  // among operands or results
+};
+
+static Described described_call(Executor& ex, PyObject* function, const CallArgs& args, bool pins_ints) {
   // Under cdynamo.grad a derivative would be left out without a word.
   PyObject* describe = ex.state().branches ? nullptr : find_python_side(PythonSide::kDescribeNumpyCall);
   if (!describe) {
     PyErr_Clear();
     refuse(function);
   }
-  const FrameworkRules rules(ex, graph::Framework::kNumpy);
-  Arguments arguments(ex);
+  Arguments arguments(ex, pins_ints);
   const PyRef given = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size()))),
               keywords = checked(PyDict_New());
   for (size_t i = 0; i < args.positional.size(); ++i) {
@@ -186,17 +232,61 @@ ValuePtr call_numpy_library(Executor& ex, PyObject* function, const CallArgs& ar
     if (PyDict_SetItem(keywords.get(), keyword.name.get(), encoded.get()) < 0) throw PythonError{};
   }
   if (arguments.values.empty()) refuse(function);
-  const PyRef call = checked(PyObject_CallFunctionObjArgs(describe, function, given.get(), keywords.get(),
-                                                          arguments.operands(), nullptr));
-  if (call.get() == Py_None) refuse(function);
-  std::optional<std::vector<graph::TensorType>> types = result_types(call.get());
+  Described described;
+  described.call = checked(PyObject_CallFunctionObjArgs(describe, function, given.get(), keywords.get(),
+                                                        arguments.operands(), nullptr));
+  if (described.call.get() == Py_None) refuse(function);
+  std::optional<std::vector<graph::TensorType>> types = result_types(described.call.get());
   if (!types) refuse(function);
-  const PyRef tree = checked(PyObject_GetAttrString(call.get(), "tree"));
-  auto held = std::make_shared<LibraryCall>(call);
-  const std::vector<Value*> results = append_library_call(
-      ex, std::move(arguments.values), text_attribute(call.get(), "name"), "", *held, std::move(*types));
+  described.types = *std::move(types);
+  described.tree = checked(PyObject_GetAttrString(described.call.get(), "tree"));
+  described.given = std::move(arguments.given);
+  described.operands = std::move(arguments.values);
+  const PyRef has_complex = checked(PyObject_GetAttrString(described.call.get(), "has_complex"));
+  described.has_complex = has_complex.get() == Py_True;
+  return described;
+}
+
+static std::vector<Value*> append_described(Executor& ex, Described& described) {
+  auto held = std::make_shared<LibraryCall>(described.call);
+  std::vector<Value*> results =
+      append_library_call(ex, std::move(described.operands), text_attribute(described.call.get(), "name"), "",
+                          *held, std::move(described.types));
   ex.add_library_call(std::move(held));
-  return wrap_tree(ex, tree.get(), results);
+  return results;
+}
+
+ValuePtr call_numpy_library(Executor& ex, PyObject* function, const CallArgs& args) {
+  const FrameworkRules rules(ex, graph::Framework::kNumpy);
+  Described described = described_call(ex, function, args, false);
+  if (described.has_complex) refuse(function);
+  return wrap_tree(ex, described.tree.get(), append_described(ex, described));
+}
+
+ValuePtr recorded_numpy_library(Executor& ex, const char* kind, PyRef target, PyObject* function,
+                                const CallArgs& args) {
+  const FrameworkRules rules(ex, graph::Framework::kNumpy);
+  struct IsComplex {};
+  if (!any_complex(ex, args)) {
+    try {
+      return numpy_call(ex, kind, std::move(target), args, [&] {
+        Described described = described_call(ex, function, args, false);
+        if (described.has_complex) throw IsComplex{};
+        return wrap_tree(ex, described.tree.get(), append_described(ex, described));
+      });
+    } catch (const IsComplex&) {
+    }
+  }
+  Described described = described_call(ex, function, args, true);
+  // What is recorded is a call of real arrays: the list of what stands for the results.
+  std::vector<Value*> results;
+  numpy_call(ex, "call_function", described.call, positional(described.given), [&] {
+    results = append_described(ex, described);
+    std::vector<ValuePtr> items;
+    for (Value* result : results) items.push_back(std::make_shared<NumpyValue>(result, false));
+    return make_list(ex, std::move(items));
+  });
+  return wrap_tree(ex, described.tree.get(), results);
 }
 
 ValuePtr write_by_numpy_library(Executor& ex, PyObject* function, const CallArgs& args) {

@@ -11,6 +11,9 @@ namespace cdynamo::symbolic {
 bool is_numpy_library_function(PyObject* callable);
 // Breaks the graph where no node can stand for the call. For bodies of numpy_call.
 ValuePtr call_numpy_library(Executor& ex, PyObject* function, const CallArgs& args);
+// The same as a call of its own, of `target` as the program sees it; operands and results may be complex.
+ValuePtr recorded_numpy_library(Executor& ex, const char* kind, PyRef target, PyObject* function,
+                                const CallArgs& args);
 // A function that writes to its first argument, an array, and gives nothing (numpy.put_along_axis, numpy.add.at): what it makes of a
 // copy is computed there, and written.
 ValuePtr write_by_numpy_library(Executor& ex, PyObject* function, const CallArgs& args);

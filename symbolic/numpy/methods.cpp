@@ -5,6 +5,8 @@
 #include "graph/strides.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/interop/python_side.h"
+#include "symbolic/numpy/complex_array.h"
 #include "symbolic/numpy/library.h"
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
@@ -56,7 +58,8 @@ ValuePtr transposed(Executor& ex, NumpyValue& self) {
 // x.flags: how the elements lie. What else it tells is Python's.
 class ArrayFlags final : public SymbolicValue {
  public:
-  explicit ArrayFlags(ValuePtr array) : array_(std::move(array)) {}
+  ArrayFlags(ValuePtr array, graph::TensorType layout)
+      : array_(std::move(array)), layout_(std::move(layout)) {}
   PyTypeObject* type() const override {
     static PyTypeObject* type = nullptr;
     if (!type) {
@@ -69,7 +72,7 @@ class ArrayFlags final : public SymbolicValue {
   ValuePtr get_attribute(Executor& ex, PyObject* name) override {
     const std::string_view text = PyUnicode_AsUTF8(name);
     if (ValuePtr flag = order(ex, text, "c_contiguous", "f_contiguous")) return flag;
-    const graph::TensorType& type = array_of(array_).array_type();
+    const graph::TensorType& type = layout_;
     graph::SymContext& sym = *ex.graph().sym;
     if (text == "contiguous") return make_bool(ex, graph::is_contiguous(sym, type));
     if (text == "fnc")
@@ -94,18 +97,19 @@ class ArrayFlags final : public SymbolicValue {
 
  private:
   ValuePtr order(Executor& ex, std::string_view name, std::string_view rows, std::string_view columns) {
-    const graph::TensorType& type = array_of(array_).array_type();
+    const graph::TensorType& type = layout_;
     if (name == rows) return make_bool(ex, graph::is_contiguous(*ex.graph().sym, type));
     return name == columns ? make_bool(ex, graph::is_column_major(*ex.graph().sym, type)) : nullptr;
   }
   ValuePtr array_;
+  graph::TensorType layout_;
   RecipePtr recipe_;
 };
 
 constexpr PropertyRow kProperties[] = {
     {"flags",
      [](Executor&, NumpyValue& self) -> ValuePtr {
-       return std::make_shared<ArrayFlags>(self.shared_from_this());
+       return std::make_shared<ArrayFlags>(self.shared_from_this(), self.array_type());
      }},
     {"shape", [](Executor& ex, NumpyValue& self) { return ints(ex, self.array_type().sizes); }},
     {"strides",
@@ -255,7 +259,7 @@ ValuePtr ravel_method(Executor& ex, const ValuePtr& self, const CallArgs& args) 
   return numpy_array_value(ex, is_view ? flat : append_call1(ex, "clone", {flat}));
 }
 
-// There are no complex arrays in graphs.
+// conj() of a real array.
 ValuePtr same_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "conjugate", args, 0, 0);
   return self;
@@ -328,10 +332,20 @@ ValuePtr compress_method(Executor& ex, const ValuePtr& self, const CallArgs& arg
   return ex.wrap(function, constant_source(function))->call(ex, all);
 }
 
+// astype, of which the result may be complex.
+ValuePtr astype_any(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  const bool to_complex =
+      !args.positional.empty() ? is_complex_dtype(args.positional[0]) : any_complex(ex, args);
+  if (!to_complex) return recorded<"astype", astype_method>(ex, self, args);
+  CallArgs all = args;
+  all.positional.insert(all.positional.begin(), self);
+  return polyfill(ex, PythonSide::kComplexArrayPolyfills, "astype")->call(ex, all);
+}
+
 constexpr BuiltinMethodRow kMethods[] = {
     {"reshape", recorded<"reshape", reshape_method>},
     {"transpose", recorded<"transpose", transpose_method>},
-    {"astype", recorded<"astype", astype_method>},
+    {"astype", astype_any},
     {"copy", recorded<"copy", copy_method>},
     {"__copy__", recorded<"__copy__", copy_method>},
     {"flatten", recorded<"flatten", flatten_method>},
@@ -397,7 +411,7 @@ class BoundLibraryFunction final : public BoundMethod {
   std::string describe() const override { return std::string("ndarray.") + PyUnicode_AsUTF8(name().get()); }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
     const CallArgs all = with_self(with_arrays(ex, args));
-    return numpy_call(ex, "call_method", name(), all, [&] { return call_numpy_library(ex, function_, all); });
+    return recorded_numpy_library(ex, "call_method", name(), function_, all);
   }
 
  private:
@@ -405,6 +419,10 @@ class BoundLibraryFunction final : public BoundMethod {
 };
 
 }  // namespace
+
+ValuePtr make_array_flags(ValuePtr array, graph::TensorType layout) {
+  return std::make_shared<ArrayFlags>(std::move(array), std::move(layout));
+}
 
 ValuePtr numpy_cast(Executor& ex, const NumpyValue& self, DType dtype) {
   Value* cast = append_call1(ex, "core.cast", {self.value(), dtype});

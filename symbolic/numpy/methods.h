@@ -15,6 +15,14 @@ ValuePtr numpy_cast(Executor& ex, const NumpyValue& self, graph::DType dtype);
 // Runs the function itself, on arguments that are all known. An array that it gives is made anew in each call.
 ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args);
 
+// Reads each item when it is asked for.
+ValuePtr make_array_iterator(ValuePtr array, int64_t count);
+// "add" of NB_ADD: the ufunc that an array's operator is; null: none.
+const char* ufunc_of_operator(int nb_op);
+
+// x.flags of an array of these sizes and strides.
+ValuePtr make_array_flags(ValuePtr array, graph::TensorType layout);
+
 using NumpySpecial = ValuePtr (*)(Executor& ex, PyObject* callable, const CallArgs& args);
 struct NumpySpecialRow {
   const char* path;  // "numpy.asarray"

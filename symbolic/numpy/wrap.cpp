@@ -2,6 +2,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/numpy/complex_array.h"
 #include "symbolic/numpy/number.h"
 #include "symbolic/numpy/numpy_values.h"
 #include "symbolic/tensors/frameworks.h"
@@ -39,6 +40,7 @@ ValuePtr wrap_numpy_integer(Executor& ex, PyObject* object, const SourcePtr& sou
 
 ValuePtr wrap_numpy_array(Executor& ex, PyObject* object, const SourcePtr& source) {
   SourcePtr from = source ? source : constant_source(object);
+  if (ValuePtr complex = wrap_complex_array(ex, object, from)) return complex;
   TensorInfo info;
   read_tensor(object, &info);
   if (!info.obstacle.empty()) return make_opaque_tensor(ex, object, info.obstacle, from);
@@ -50,7 +52,7 @@ ValuePtr wrap_numpy_object(Executor& ex, PyObject* object, const SourcePtr& sour
   if (!api) return nullptr;
   const bool scalar = numpy_access::is_scalar(object);
   DType dtype;
-  if (!scalar && !dtype_of_numpy_object(object, &dtype)) return nullptr;
+  if (!scalar && !dtype_of_numpy_object(object, &dtype) && !is_complex_dtype_object(object)) return nullptr;
   if (ValuePtr number = wrap_numpy_integer(ex, object, source)) return number;
   // A float that changes from call to call is an input, as Python's are.
   graph::TensorType type;

@@ -150,6 +150,12 @@ ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& give
   PyObject* constant = constant_object(other);
   auto* dynamic = dynamic_cast<DynamicFloatValue*>(other.get());
   bool number = constant && (PyFloat_CheckExact(constant) || PyLong_Check(constant));
+  if (constant && PyComplex_CheckExact(constant)) {  // complex numbers are constants
+    const PyRef mine = materialize(ex);
+    return ex.constant(checked_user(
+        ex, reflected ? apply_number_operation(plain_number_operation(nb_op), constant, mine.get())
+                      : apply_number_operation(plain_number_operation(nb_op), mine.get(), constant)));
+  }
   if (!dynamic && !number && !is_integer_value(other)) return nullptr;
   const bool is_divisor = !reflected && (real || (number && PyObject_IsTrue(constant) == 1));
   const char* name = node_name(nb_op, is_divisor);

@@ -119,3 +119,13 @@ def required(condition):
 def sums_at(size, places, weights):
     """An array of `size` zeros, in which each of `weights` is added at its place."""
     raise AssertionError
+
+
+def pairs_of(array):
+    """The real and imaginary parts of a complex array of NumPy's, along one more dim: its memory as real numbers."""
+    raise AssertionError
+
+
+def complex_of(pairs, is_scalar):
+    """The complex array that has these pairs; `is_scalar`: without dims it is a scalar."""
+    raise AssertionError
