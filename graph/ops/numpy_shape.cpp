@@ -211,8 +211,9 @@ OpDef view(std::string_view name, std::vector<std::string_view> schemas, BodyFn 
   op.view = true;
   return op;
 }
-OpDef maybe_view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, AliasFn alias) {
-  OpDef op = numpy_function(name, std::move(schemas), body, {}, nullptr);
+OpDef maybe_view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body, AliasFn alias,
+                 StridesFn strides = nullptr) {
+  OpDef op = numpy_function(name, std::move(schemas), body, {}, strides);
   op.alias = alias;
   return op;
 }
@@ -235,6 +236,15 @@ void roll_order(Graph& graph, const Args& args, std::vector<TensorType>& results
 
 void pad_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   results[0].strides = numpy_fortran_or_c(*graph.sym, args.value("array")->type, results[0].sizes);
+}
+
+// A dim that numpy.newaxis adds has the stride 0; an array without dims is reshaped.
+void new_axis_order(Graph&, const Args& args, std::vector<TensorType>& results) {
+  const TensorType& from = args.value("a")->type;
+  if (from.rank() == 0 || from.rank() == results[0].rank()) return;
+  for (int d = 0; d < results[0].rank(); ++d) results[0].strides[d] = Sym(int64_t{0});
+  const int first = from.rank() == 1 ? 1 : 0;  // where its own dims begin
+  for (int d = 0; d < from.rank(); ++d) results[0].strides[first + d] = from.strides[d];
 }
 
 // numpy.where of the matrix and a mask made in row-major order.
@@ -270,9 +280,12 @@ std::vector<OpDef> views() {
            {"np.array_split.sections(Tensor ary, int sections, int axis=0) -> Tensor[]",
             "np.array_split.indices(Tensor ary, int[] indices, int axis=0) -> Tensor[]"},
            split_body),
-      maybe_view("np.atleast_1d", {"np.atleast_1d(Tensor a) -> Tensor"}, at_least_body<1>, at_least_alias),
-      maybe_view("np.atleast_2d", {"np.atleast_2d(Tensor a) -> Tensor"}, at_least_body<2>, at_least_alias),
-      maybe_view("np.atleast_3d", {"np.atleast_3d(Tensor a) -> Tensor"}, at_least_body<3>, at_least_alias),
+      maybe_view("np.atleast_1d", {"np.atleast_1d(Tensor a) -> Tensor"}, at_least_body<1>, at_least_alias,
+                 new_axis_order),
+      maybe_view("np.atleast_2d", {"np.atleast_2d(Tensor a) -> Tensor"}, at_least_body<2>, at_least_alias,
+                 new_axis_order),
+      maybe_view("np.atleast_3d", {"np.atleast_3d(Tensor a) -> Tensor"}, at_least_body<3>, at_least_alias,
+                 new_axis_order),
   };
 }
 

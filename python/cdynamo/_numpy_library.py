@@ -11,6 +11,25 @@ import numpy as np
 
 from cdynamo._numpy_complex import complex_array, complex_dtype, pairs_of
 
+try:  # numpy.errstate(all="ignore"), which takes longer than most calls
+    from numpy._core.umath import _extobj_contextvar, _make_extobj
+except ImportError:  # NumPy 1
+
+    def _quiet(function: Callable, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*args, **keywords)
+
+else:
+    _ignored = _make_extobj(all="ignore")
+
+    def _quiet(function: Callable, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        token = _extobj_contextvar.set(_ignored)
+        try:
+            return function(*args, **keywords)
+        finally:
+            _extobj_contextvar.reset(token)
+
+
 # Calls whose results turned out to be of other sizes than those of other data were.
 _depend_on_data: set[str] = set()
 
@@ -123,6 +142,10 @@ class NumpyCall:
         self._signature = f"{self.name} {args} {keywords} {operands}"
         if self._signature in _depend_on_data:
             raise _Refused
+        # Of the usual call, of the operands in their order, the keywords; None: arguments are to be decoded.
+        in_order = args == tuple(("value", i) for i in range(len(operands)))
+        known = in_order and all(tag == "const" for tag, _ in keywords.values())
+        self._constants = {key: content for key, (_, content) in keywords.items()} if known else None
         results = self._learnt()
         self.tree = _tree(results, [0])
         leaves = [np.asarray(result) for result in _leaves(results)]
@@ -138,9 +161,10 @@ class NumpyCall:
 
     def _call(self, operands: Sequence[Any]) -> Any:
         # No compiled code gives the warnings of floating point numbers.
-        with np.errstate(all="ignore"):
-            keywords = {key: _decode(value, operands) for key, value in self._keywords.items()}
-            return self._function(*(_decode(arg, operands) for arg in self._args), **keywords)
+        if self._constants is not None:
+            return _quiet(self._function, operands, self._constants)
+        keywords = {key: _decode(value, operands) for key, value in self._keywords.items()}
+        return _quiet(self._function, [_decode(arg, operands) for arg in self._args], keywords)
 
     def _learnt(self) -> Any:
         for fill in (_regular, _rising, _zero):
@@ -159,7 +183,10 @@ class NumpyCall:
 
     def __call__(self, *arrays: np.ndarray) -> list[Any]:
         given = [_as_given(operand[0], array) for operand, array in zip(self._operands, arrays)]
-        return [pairs_of(np.asarray(result)) for result in _leaves(self._call(given))]
+        results = self._call(given)
+        if type(results) is np.ndarray:
+            return [pairs_of(results)]
+        return [pairs_of(np.asarray(result)) for result in _leaves(results)]
 
     def run(self, incoming: int, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> list[None]:
         """Writes the results to `outputs`. What the function raises, Python raises when it makes the call again."""

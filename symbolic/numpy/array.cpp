@@ -2,10 +2,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "graph/passes/view_step.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/numpy/complex_array.h"
+#include "symbolic/numpy/library.h"
 #include "symbolic/numpy/methods.h"
 #include "symbolic/numpy/number.h"
 #include "symbolic/numpy/numpy_values.h"
@@ -67,7 +69,9 @@ ValuePtr NumpyValue::get_attribute(Executor& ex, PyObject* name) {
   break_graph("CD0503", std::string(text) + " of " + describe());
 }
 
-void NumpyValue::set_attribute(Executor&, PyObject* name, const ValuePtr&) {
+void NumpyValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  if (value && PyUnicode_CompareWithASCIIString(name, "flat") == 0 && !is_scalar_)
+    return get_attribute(ex, name)->set_item(ex, ex.constant(PyRef::borrow(Py_Ellipsis)), value);
   break_graph("CD0503", std::string("assignment to ") + PyUnicode_AsUTF8(name));
 }
 
@@ -83,9 +87,24 @@ bool has_ellipsis(Executor& ex, const ValuePtr& key) {
 
 }  // namespace
 
+// The item of an array of constants that nothing has written to; null: it is not known.
+ValuePtr NumpyValue::known_item(Executor& ex, const ValuePtr& key, PyRef* part) const {
+  const TensorCapture& capture = tensor_capture(ex);
+  if (!known_ || capture.written_at.contains(graph::view_history(value()).counter)) return nullptr;
+  const std::optional<PyRef> index = key->as_constant();
+  if (!index || !(PyLong_CheckExact(index->get()) || PyTuple_CheckExact(index->get()))) return nullptr;
+  PyRef item = PyRef::steal(PyObject_GetItem(known_.get(), index->get()));
+  PyErr_Clear();
+  if (item && numpy_access::is_scalar(item.get())) return ex.constant(std::move(item));
+  *part = std::move(item);
+  return nullptr;
+}
+
 ValuePtr NumpyValue::get_item(Executor& ex, const ValuePtr& key) {
+  PyRef part;
+  if (ValuePtr known = known_item(ex, key, &part)) return known;
   CallArgs args{.positional = {shared_from_this(), key}, .keywords = {}};
-  return numpy_call(
+  const ValuePtr item = numpy_call(
       ex, "call_function", PyRef::borrow(library_object("operator", "getitem")), args, [&]() -> ValuePtr {
         // Of a scalar, which nothing writes to, a copy is viewed.
         Value* viewed = is_scalar_ ? append_call1(ex, "clone", {value()}) : value();
@@ -97,11 +116,19 @@ ValuePtr NumpyValue::get_item(Executor& ex, const ValuePtr& key) {
           return make_numpy_result(ex, append_call1(ex, "clone", {result}));
         return numpy_array_value(ex, result == viewed ? append_call1(ex, "alias", {result}) : result);
       });
+  if (auto* array = dynamic_cast<NumpyValue*>(item.get()); array && part)
+    array->note_content(std::move(part));
+  return item;
 }
 
 void NumpyValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& given) {
   if (!given || is_scalar_) break_graph("CD0503", "item assignment");
-  const ValuePtr source_value = is_tensor(given) ? array_of_tensor(ex, given) : given;
+  // A list becomes an array of the array's dtype: of floats and int64 what numpy.asarray makes of it says the same.
+  const bool is_list = sequence_items(ex, given) &&
+                       (runtime::is_float(array_type().dtype) || array_type().dtype == graph::DType::kI64);
+  const ValuePtr source_value = is_tensor(given) ? array_of_tensor(ex, given)
+                                : is_list        ? call_numpy_function(ex, "asarray", {given})
+                                                 : given;
   CallArgs args{.positional = {shared_from_this(), key, source_value}, .keywords = {}};
   numpy_call(ex, "call_function", PyRef::borrow(library_object("operator", "setitem")), args,
              [&]() -> ValuePtr {
@@ -250,8 +277,15 @@ ValuePtr NumpyValue::binary(Executor& ex, int nb_op, const ValuePtr& other, bool
       return numpy_call(ex, "call_function", operator_function(function), positional(operands),
                         [&] { return call_numpy_named(ex, "numpy.square", {self}); });
     }
-    return numpy_call(ex, "call_function", operator_function(function), positional(operands),
-                      [&] { return call_numpy_named(ex, row.path, operands, in_place); });
+    try {
+      return numpy_call(ex, "call_function", operator_function(function), positional(operands),
+                        [&] { return call_numpy_named(ex, row.path, operands, in_place); });
+    } catch (const GraphBreak& broken) {
+      if (in_place || broken.record.id != "CD0404") throw;
+    }
+    // A case that the operator of the table does not cover, as int ** int.
+    return recorded_numpy_library(ex, "call_function", operator_function(function),
+                                  library_object("numpy", row.path + kModule.size()), positional(operands));
   }
   return nullptr;
 }

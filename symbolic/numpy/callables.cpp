@@ -145,6 +145,18 @@ void refuse_ufunc_options(CallArgs& args) {
   }
 }
 
+// casting="unsafe": the result is cast to what out= is of, whatever that may lose. False: it is the usual "same_kind", or another.
+bool take_casting(CallArgs& args) {
+  ValuePtr casting;
+  if (!keyword_of(args, "casting", &casting)) return false;
+  PyObject* text = constant_object(casting);
+  const auto is = [&](const char* rule) {
+    return text && PyUnicode_Check(text) && PyUnicode_CompareWithASCIIString(text, rule) == 0;
+  };
+  if (is("unsafe") || is("same_kind")) erase_keyword(args, "casting");
+  return is("unsafe");
+}
+
 // numpy.add(a, b, out=x, where=mask): elements of x where the mask is false stay. Null: there is none.
 Value* take_mask(Executor& ex, CallArgs& args) {
   ValuePtr where;
@@ -156,7 +168,9 @@ Value* take_mask(Executor& ex, CallArgs& args) {
 }
 
 // The result, of which the `mask` may choose, is written to `out`, cast as NumPy's "same_kind" allows.
-ValuePtr write_out(Executor& ex, const std::shared_ptr<NumpyValue>& out, Value* result, Value* mask) {
+ValuePtr write_out(Executor& ex, const std::shared_ptr<NumpyValue>& out, Value* result, Value* mask,
+                   bool is_unsafe) {
+  if (is_unsafe) result = append_call1(ex, "core.cast", {result, out->array_type().dtype});
   if (!graph::can_cast_in_place(graph::Framework::kNumpy, result->type.dtype, out->array_type().dtype))
     break_graph("CD0403", "out= of another kind of dtype");
   if (mask) {
@@ -180,6 +194,18 @@ void arrays_of_sequences(Executor& ex, const OpDef& op, CallArgs& args) {
   for (size_t i = 0; i < std::min(params.size(), args.positional.size()); ++i)
     if (params[i].kind == graph::ParamKind::kTensor && sequence_items(ex, args.positional[i]))
       args.positional[i] = call_numpy_function(ex, "asarray", {args.positional[i]});
+}
+
+// numpy.roll(x, numpy.int64(1)): where an int is wanted NumPy takes the scalar's.
+void ints_of_numpys(Executor& ex, const OpDef& op, CallArgs& args) {
+  const std::vector<graph::Param>& params = op.parsed[0].params;
+  for (size_t i = 0; i < std::min(params.size(), args.positional.size()); ++i) {
+    PyObject* constant = constant_object(args.positional[i]);
+    const bool wants_ints =
+        params[i].kind == graph::ParamKind::kInt || params[i].kind == graph::ParamKind::kIntList;
+    if (wants_ints && constant && is_numpy_integer(constant))
+      args.positional[i] = ex.constant(checked(PyNumber_Index(constant)));
+  }
 }
 
 bool is_view_or_factory(const OpDef& op, const graph::Node* node) {
@@ -231,8 +257,10 @@ ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const
   erase_missing(args);
   std::shared_ptr<NumpyValue> out = take_out(ex, op, args, true);
   Value* mask = out && op.family == graph::Family::kPointwise ? take_mask(ex, args) : nullptr;
+  const bool is_unsafe = out && take_casting(args);
   refuse_ufunc_options(args);
   arrays_of_sequences(ex, op, args);
+  ints_of_numpys(ex, op, args);
   for (ValuePtr& value : args.positional) {
     if (graph_value(value)) continue;
     Value* held = numpy_graph_value(ex, value);
@@ -251,7 +279,7 @@ ValuePtr call_numpy_operator(Executor& ex, const OpDef& op, bool in_place, const
   const graph::Schema& schema = op.parsed[call.overload];
   std::vector<Value*> results = append_call(ex, op, std::move(call), in_place);
   if (in_place) return args.positional.at(0);
-  if (out) return write_out(ex, out, results.at(0), mask);
+  if (out) return write_out(ex, out, results.at(0), mask, is_unsafe);
   if (ValuePtr itself = unsqueezed_argument(op, given, results)) return itself;
   // m[::-1, ...] of no dims is m[()]: a scalar.
   if (op.name == "np.flip" && results.at(0)->type.rank() == 0)
@@ -501,9 +529,16 @@ ValuePtr NumpyCallable::take_complex_out(CallArgs& args) const {
 // to the function's Python. Null: neither takes them.
 ValuePtr NumpyCallable::call_instead(Executor& ex, const GraphBreak& broken, const CallArgs& args) {
   ValuePtr out;
-  if (is_ufunc() || keyword_of(args, "out", &out)) return nullptr;
+  if (keyword_of(args, "out", &out)) return nullptr;
+  const bool has_no_rule = broken.record.id == "CD0401" || broken.record.id == "CD0404";
   try {
-    const bool has_no_rule = broken.record.id == "CD0401" || broken.record.id == "CD0404";
+    if (is_ufunc()) {
+      const auto operands = static_cast<size_t>(integer_attribute(object_.get(), "nin"));
+      if (!is_own_ufunc() || args.positional.size() != operands ||
+          !(has_no_rule || broken.record.id == "CD0501"))
+        return nullptr;
+      return recorded_numpy_library(ex, "call_function", object_, object_.get(), args);
+    }
     if (broken.record.id == "CD0501" || (has_no_rule && is_numpy_library_function(object_.get())))
       return recorded_numpy_library(ex, "call_function", object_, object_.get(), args);
     return has_no_rule ? call_implementation(ex, args) : nullptr;

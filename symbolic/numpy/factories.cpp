@@ -39,7 +39,9 @@ ValuePtr embed(Executor& ex, PyRef array) {
   TensorInfo info;
   if (!read_tensor(array.get(), &info) || info.kind != TensorKind::kNumpy || !info.obstacle.empty())
     break_graph("CD0502", info.obstacle.empty() ? "something that is no array" : info.obstacle);
-  return numpy_array_value(ex, embed_constant(ex, array.get(), make_input));
+  const ValuePtr made = numpy_array_value(ex, embed_constant(ex, array.get(), make_input));
+  static_cast<NumpyValue&>(*made).note_content(std::move(array));
+  return made;
 }
 
 // An array, or a tuple or list that holds one.
@@ -395,6 +397,31 @@ ValuePtr not_captured(Executor&, PyObject*, const CallArgs& args) {
   break_graph("CD0404", what && PyUnicode_Check(what) ? PyUnicode_AsUTF8(what) : "a function of NumPy's");
 }
 
+// numpy.lib.stride_tricks.sliding_window_view(x, window_shape, axis=None): windows of x as more dims, a read-only view.
+ValuePtr sliding_windows(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const std::vector<ValuePtr> given = bind_arguments(
+      ex, "sliding_window_view", args, {"x", "window_shape", "axis?", "*subok?", "*writeable?"});
+  auto* array = dynamic_cast<NumpyValue*>(given[0].get());
+  if (!array || given[3] || given[4]) break_graph("CD0500", "sliding_window_view of these arguments");
+  const std::vector<Sym> sizes = shape_argument(ex, given[1]);
+  const bool has_axis = given[2] && !is_none(given[2]);
+  std::vector<Sym> axes;
+  if (has_axis) axes = shape_argument(ex, given[2]);
+  for (int d = 0; !has_axis && d < array->rank(); ++d) axes.emplace_back(int64_t{d});
+  if (axes.size() != sizes.size() || sizes.empty()) break_graph("CD0403", "sliding_window_view");
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    Value* view = array->value();
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const int64_t axis = ex.graph().sym->specialize(axes[i], "an axis");
+      if (axis < -array->rank() || axis >= array->rank())
+        break_graph("CD0403", "an axis that an array has not");
+      view =
+          append_call1(ex, "unfold", {view, Sym(axis < 0 ? axis + array->rank() : axis), sizes[i], Sym(1)});
+    }
+    return numpy_array_value(ex, view);
+  });
+}
+
 // numpy.where(condition) is nonzero.
 ValuePtr where_function(Executor& ex, PyObject* callable, const CallArgs& args) {
   if (args.positional.size() == 1) return nonzero_function(ex, callable, args);
@@ -422,8 +449,9 @@ ValuePtr result_type(Executor& ex, PyObject* callable, const CallArgs& args) {
 template <const char* const& kName>
 ValuePtr as_method(Executor& ex, PyObject*, const CallArgs& args) {
   CallArgs rest = args;
-  // numpy.transpose((a, b)): of a sequence an array is made.
-  if (!rest.positional.empty() && sequence_items(ex, rest.positional[0]))
+  // numpy.transpose((a, b)), numpy.ravel(2.0): of what is no array one is made.
+  const ValuePtr first = rest.positional.empty() ? nullptr : rest.positional[0];
+  if (first && (sequence_items(ex, first) || first->type() == &PyFloat_Type || first->type() == &PyLong_Type))
     rest.positional[0] = call_numpy_function(ex, "asarray", {rest.positional[0]});
   if (rest.positional.empty() || !dynamic_cast<NumpyValue*>(rest.positional[0].get()))
     break_graph("CD0500", kName);
@@ -517,6 +545,7 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.put_along_axis", write_by_numpy_library},
     {"numpy.putmask", write_by_numpy_library},
     {"numpy.nonzero", nonzero_function},
+    {"numpy.lib.stride_tricks.sliding_window_view", sliding_windows},
     {"numpy.unique", inlined},
     {"numpy.bincount", inlined},
     {"numpy.compress", inlined},

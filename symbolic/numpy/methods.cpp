@@ -55,7 +55,14 @@ ValuePtr transposed(Executor& ex, NumpyValue& self) {
   return self.is_scalar() ? self.shared_from_this() : numpy_array_value(ex, reversed_dims(ex, self.value()));
 }
 
-// x.flags: how the elements lie. What else it tells is Python's.
+bool is_writeable(Executor& ex, const Value* value) {
+  if (is_read_only_view(value)) return false;
+  const TensorCapture& capture = tensor_capture(ex);
+  const auto input = capture.storage_of.find(value);
+  return input == capture.storage_of.end() || capture.inputs[input->second]->info.writeable;
+}
+
+// x.flags: how the elements lie, and whether they may be written. What else it tells is Python's.
 class ArrayFlags final : public SymbolicValue {
  public:
   ArrayFlags(ValuePtr array, graph::TensorType layout)
@@ -74,6 +81,8 @@ class ArrayFlags final : public SymbolicValue {
     if (ValuePtr flag = order(ex, text, "c_contiguous", "f_contiguous")) return flag;
     const graph::TensorType& type = layout_;
     graph::SymContext& sym = *ex.graph().sym;
+    const auto* array = dynamic_cast<NumpyValue*>(array_.get());
+    if (text == "writeable" && array) return make_bool(ex, is_writeable(ex, array->value()));
     if (text == "contiguous") return make_bool(ex, graph::is_contiguous(sym, type));
     if (text == "fnc")
       return make_bool(ex, graph::is_column_major(sym, type) && !graph::is_contiguous(sym, type));
@@ -86,6 +95,7 @@ class ArrayFlags final : public SymbolicValue {
     const std::string_view name = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : "";
     if (ValuePtr flag = order(ex, name, "C_CONTIGUOUS", "F_CONTIGUOUS")) return flag;
     if (ValuePtr flag = order(ex, name, "C", "F")) return flag;
+    if (name == "WRITEABLE" || name == "W") return get_attribute(ex, interned("writeable"));
     return SymbolicValue::get_item(ex, key);
   }
   RecipePtr recipe(Executor& ex) override {
@@ -106,7 +116,51 @@ class ArrayFlags final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
+// x.flat: the elements in row-major order.
+class FlatArray final : public SymbolicValue {
+ public:
+  explicit FlatArray(ValuePtr array) : array_(std::move(array)) {}
+  PyTypeObject* type() const override {
+    return reinterpret_cast<PyTypeObject*>(library_object("numpy", "flatiter"));
+  }
+  std::string describe() const override { return "flat of " + array_->describe(); }
+  ValuePtr get_item(Executor& ex, const ValuePtr& key) override {
+    const ValuePtr items = flat(ex)->get_item(ex, key);
+    if (!dynamic_cast<NumpyValue*>(items.get())) return items;  // of constants
+    // A copy, also where a slice would be a view.
+    return array_of(items).is_scalar() ? items : call_method(ex, items, "copy");
+  }
+  // NumPy repeats what is too short, and leaves out what is too much.
+  void set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) override {
+    const graph::Value* given = value ? graph_value(value) : nullptr;
+    if (!value || (given && given->type.rank() > 1)) break_graph("CD0503", "such an assignment to flat");
+    if (!graph::is_contiguous(*ex.graph().sym, array_of(array_).array_type()))
+      break_graph("CD0503", "an assignment to flat of an array that is not row-major");
+    flat(ex)->set_item(ex, key, value);
+  }
+  ValuePtr length(Executor& ex) override { return make_int(ex, array_of(array_).array_type().numel()); }
+  ValuePtr iterate(Executor& ex) override {
+    const int64_t count =
+        ex.graph().sym->specialize(array_of(array_).array_type().numel(), "iteration over an array");
+    return make_array_iterator(shared_from_this(), count);
+  }
+  RecipePtr recipe(Executor& ex) override {
+    return first_recipe(
+        recipe_, call_recipe(library_object("builtins", "getattr"),
+                             {array_->recipe(ex), make_recipe(RecipeKind::kConstant, interned("flat"))}));
+  }
+
+ private:
+  ValuePtr flat(Executor& ex) { return call_method(ex, array_, "reshape", {ex.constant_int(-1)}); }
+  ValuePtr array_;
+  RecipePtr recipe_;
+};
+
 constexpr PropertyRow kProperties[] = {
+    {"flat",
+     [](Executor&, NumpyValue& self) -> ValuePtr {
+       return self.is_scalar() ? nullptr : std::make_shared<FlatArray>(self.shared_from_this());
+     }},
     {"flags",
      [](Executor&, NumpyValue& self) -> ValuePtr {
        return std::make_shared<ArrayFlags>(self.shared_from_this(), self.array_type());
@@ -259,6 +313,18 @@ ValuePtr ravel_method(Executor& ex, const ValuePtr& self, const CallArgs& args) 
   return numpy_array_value(ex, is_view ? flat : append_call1(ex, "clone", {flat}));
 }
 
+// x.view(): a new array on the same memory. As another dtype it is not captured.
+ValuePtr view_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  const std::vector<ValuePtr> given = bind_arguments(ex, "view", args, {"dtype?", "type?"});
+  DType dtype = array_of(self).array_type().dtype;
+  const bool is_own =
+      !given[0] || (given[0]->real_object() && numpy_dtype_like(given[0]->real_object(), &dtype) &&
+                    dtype == array_of(self).array_type().dtype);
+  if (!is_own || given[1] || array_of(self).is_scalar())
+    break_graph("CD0502", "view() as another dtype or type");
+  return numpy_array_value(ex, append_call1(ex, "alias", {array_of(self).value()}));
+}
+
 // conj() of a real array.
 ValuePtr same_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
   require_count(ex, "conjugate", args, 0, 0);
@@ -350,6 +416,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"__copy__", recorded<"__copy__", copy_method>},
     {"flatten", recorded<"flatten", flatten_method>},
     {"ravel", recorded<"ravel", ravel_method>},
+    {"view", recorded<"view", view_method>},
     {"fill", recorded<"fill", fill_method>},
     {"sort", recorded<"sort", write_method<kSort>>},
     {"partition", recorded<"partition", write_method<kPartition>>},

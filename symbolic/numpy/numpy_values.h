@@ -33,6 +33,8 @@ class NumpyValue final : public ArrayValue {
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
   std::optional<std::vector<ValuePtr>> unpack(Executor& ex) override;
   RecipePtr recipe(Executor& ex) override;
+  // It was made of constants, and holds what `content` holds, until something is written to it.
+  void note_content(PyRef content) { known_ = std::move(content); }
 
  protected:
   RecipeKind output_kind() const override {
@@ -41,7 +43,9 @@ class NumpyValue final : public ArrayValue {
 
  private:
   ValuePtr beside_tensor(Executor& ex, int nb_op, const ValuePtr& tensor, bool reflected);
+  ValuePtr known_item(Executor& ex, const ValuePtr& key, PyRef* part) const;
   bool is_scalar_;
+  PyRef known_;
   RecipePtr read_only_;  // what makes an output that is not writeable
 };
 

@@ -318,10 +318,11 @@ int64_t changes_so_far(Executor& ex) {
 }
 
 bool is_read_only_view(const graph::Value* value) {
-  static constexpr const char* kReadOnly[] = {"np.broadcast_to", "np.diagonal", "np.diag"};
+  // unfold: numpy.lib.stride_tricks.sliding_window_view.
+  static constexpr const char* kReadOnly[] = {"np.broadcast_to", "np.diagonal", "np.diag", "unfold"};
   while (value->node && graph::result_alias(*value->node) != graph::Alias::kNone) {
     for (const char* name : kReadOnly)
-      if (value->node->op->name == name) return true;
+      if (value->node->op->name == name && value->node->framework == graph::Framework::kNumpy) return true;
     value = std::get<graph::Value*>(value->node->args.at(0));
   }
   return false;

@@ -237,7 +237,10 @@ class Selector {
       selection_.mask = index;
       return advanced(index, index->type.rank());
     }
-    if (dtype == DType::kU8 && !numpy_) refuse("a uint8 tensor, which is a mask");
+    if (dtype == DType::kU8) {
+      if (!numpy_) refuse("a uint8 tensor, which is a mask");
+      index = append_call1(ex_, "core.cast", {index, DType::kI64});
+    }
     advanced(index, 1);
   }
 

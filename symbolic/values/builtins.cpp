@@ -5,6 +5,7 @@
 #include "absl/strings/substitute.h"
 #include "graph/sizes/sym.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
@@ -70,6 +71,21 @@ bool is_plain_float(const ValuePtr& value) {
   return dynamic_cast<DynamicFloatValue*>(value.get()) || (constant && PyFloat_CheckExact(constant));
 }
 
+bool is_numpy_scalar_type(PyTypeObject* type) {
+  const numpy_access::Api* numpy = numpy_access::api();
+  return numpy && PyType_IsSubtype(type, numpy->generic_type);
+}
+
+// The second of two scalars of NumPy's of one type where it is less (greater), else the first.
+ValuePtr extreme_scalar(Executor& ex, const ValuePtr& first, const ValuePtr& second, bool largest) {
+  const ValuePtr is_better = compare_operation(ex, largest ? Py_GT : Py_LT, second, first);
+  if (const std::optional<bool> known = is_better->truth(ex)) return *known ? second : first;
+  PyObject* where = library_object("numpy", "where");
+  const ValuePtr chosen =
+      ex.wrap(where, constant_source(where))->call(ex, positional({is_better, second, first}));
+  return chosen->get_item(ex, make_tuple(ex, {}));
+}
+
 // min_max (Python/bltinmodule.c): the first of equal items stays.
 ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
   const char* name = largest ? "max" : "min";
@@ -105,6 +121,14 @@ ValuePtr extreme(Executor& ex, const CallArgs& args, bool largest) {
   if (!keyed && std::ranges::all_of(items, is_plain_float) && std::ranges::any_of(items, is_read_float)) {
     ValuePtr best = items[0];
     for (size_t i = 1; i < items.size(); ++i) best = extreme_float(ex, best, items[i], largest);
+    return best;
+  }
+  const auto is_numpys = [&](const ValuePtr& item) {
+    return item->type() == items[0]->type() && is_numpy_scalar_type(item->type());
+  };
+  if (!keyed && std::ranges::all_of(items, is_numpys) && !all_constants(items)) {
+    ValuePtr best = items[0];
+    for (size_t i = 1; i < items.size(); ++i) best = extreme_scalar(ex, best, items[i], largest);
     return best;
   }
   size_t best = 0;

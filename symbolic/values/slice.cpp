@@ -63,6 +63,10 @@ PyRef SliceValue::hash_key(Executor& ex) {
 #endif
 }
 
+ValuePtr SliceValue::length(Executor& ex) {
+  raise_error(ex, PyExc_TypeError, "object of type 'slice' has no len()");
+}
+
 PyRef SliceValue::materialize(Executor& ex) {
   PyRef start = start_->materialize(ex), stop = stop_->materialize(ex), step = step_->materialize(ex);
   if (!start || !stop || !step) return {};

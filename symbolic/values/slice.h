@@ -17,6 +17,7 @@ class SliceValue final : public SymbolicValue {
   std::optional<PyRef> as_constant() const override;
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
   std::optional<bool> truth(Executor&) override { return true; }
+  ValuePtr length(Executor& ex) override;  // raises TypeError
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;
   PyRef hash_key(Executor& ex) override;
   PyRef materialize(Executor& ex) override;

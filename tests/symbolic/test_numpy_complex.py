@@ -45,8 +45,8 @@ def reductions(z, w, x):
 
 def products(z, w, x):
     return (
-        z @ w.conj().T, np.dot(z, x.T), np.vdot(z, w), np.matmul(x, w.T), np.einsum("ij,kj->ik", z, w), np.outer(z[0], w[1]), np.inner(z, w),
-        np.tensordot(z, w, axes=([1], [1])), np.kron(z[:2, :2], w[:2, :1]),
+        z @ w.conj().T, np.dot(z, x.T), np.vdot(z, w), np.vdot(x, w), np.matmul(x, w.T), np.einsum("ij,kj->ik", z, w), np.outer(z[0], w[1]), np.inner(z, w),
+        np.tensordot(z, w, axes=([1], [1])), np.kron(z[:2, :2], w[:2, :1]), np.outer(x[0], w), z.trace(), np.trace(w, 1), z.diagonal(), np.diagonal(z.T, -1), z[:2, :2] @ w[:2, :2],
     )  # fmt: skip
 
 

@@ -540,6 +540,36 @@ def matmul(a, b):
     return _result(real, np.matmul(ar, bi) + np.matmul(ai, br))
 
 
+@_rule(np.vdot)
+def vdot(a, b):
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or a.size != b.size:
+        return NotImplemented
+    (ar, ai), (br, bi) = _operands(a.ravel(), b.ravel())
+    ai, bi = _imaginary(ai, ar), _imaginary(bi, br)
+    return _result(np.sum(ar * br + ai * bi), np.sum(ar * bi - ai * br))
+
+
+@_rule(np.outer)
+def outer(a, b):
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+        return NotImplemented
+    return multiply(a.ravel()[:, None], b.ravel()[None, :])
+
+
+@_rule(np.trace, method="trace")
+def trace(a, offset=0, **options):
+    if options or a.ndim != 2:
+        return NotImplemented
+    return complex_of(np.trace(pairs_of(a), offset), True)
+
+
+@_rule(np.diagonal, method="diagonal")
+def diagonal(a, offset=0, **options):
+    if options or a.ndim != 2:
+        return NotImplemented
+    return _array(np.diagonal(pairs_of(a), offset).T)
+
+
 def _imaginary(imag, real):
     return imag if _has_dtype(imag) else np.zeros_like(real)
 
@@ -665,7 +695,7 @@ def flip(m, axis=None):
     return _array(np.flip(pairs_of(m), axes))
 
 
-for _name in ("prod", "cumprod", "std", "var", "take", "trace", "diagonal", "any", "all", "round", "max", "min",
+for _name in ("prod", "cumprod", "std", "var", "take", "any", "all", "round", "max", "min",
               "argmax", "argmin", "sort", "argsort", "clip"):  # fmt: skip
     METHODS.setdefault(_name, getattr(np, _name))
 del _name, METHODS["sort"]
