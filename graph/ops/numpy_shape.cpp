@@ -33,6 +33,8 @@ std::vector<Value*> squeeze_body(Builder& b, const Args& args) {
 }
 std::vector<Value*> flip_body(Builder& b, const Args& args) {
   Tensor a = first(b, args);
+  if (a.rank() == 0 && args.has("axis") && !args.constants("axis").empty())
+    index_error("axis is out of bounds for array of dimension 0");
   Dims axes = args.has("axis") ? wrap_dims(args.constants("axis"), a.rank(), false) : wrap_dims({}, a.rank());
   return one(flip(a, axes));
 }

@@ -205,15 +205,19 @@ ValuePtr ComplexArray::iterate(Executor& ex) {
 
 // ---- operators
 
+static bool is_no_scalar(const ValuePtr& value) {
+  const auto* real = dynamic_cast<NumpyValue*>(value.get());
+  const ComplexArray* complex = complex_of(value);
+  return (real && !real->is_scalar()) || (complex && !complex->is_scalar());
+}
+
 ValuePtr complex_array_operator(Executor& ex, int nb_op, const ValuePtr& left, const ValuePtr& right) {
   const int plain = plain_number_operation(nb_op);
   const char* function = ufunc_of_operator(plain);
-  if (!function) break_graph("CD0403", "an operator of complex arrays");
+  if (!function || (plain == kNbMatrixMultiply && !is_no_scalar(left) && !is_no_scalar(right)))
+    break_graph("CD0403", "an operator of complex arrays");
   const ValuePtr result = call_numpy_function(ex, function, {left, right});
-  const auto* real = dynamic_cast<NumpyValue*>(left.get());
-  const ComplexArray* written = complex_of(left);
-  const bool in_place =
-      nb_op != plain && ((written && !written->is_scalar()) || (real && !real->is_scalar()));
+  const bool in_place = nb_op != plain && is_no_scalar(left);
   if (in_place && plain == kNbMatrixMultiply) break_graph("CD0500", "@=");
   return in_place ? complex_polyfill(ex, "write", {left, result}) : result;
 }

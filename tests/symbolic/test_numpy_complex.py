@@ -55,7 +55,7 @@ def dtypes(z, w, x):
     return (
         z64 * 2, z64 * 1j, z64 + x32, z64 + x, z64 + z, x32 * 1j, n * 1j, (x > 0) * 1j, z64 + n, z64 + n.astype(np.int16), x.astype(complex),
         x32.astype(np.complex64), n.astype("complex64"), z.astype(np.complex64), z.dtype == complex, z64.dtype == np.complex64, z64.itemsize, z.nbytes, np.exp(1j * x32),
-        np.abs(z64), z64.real, np.fft.fft(x32), z64 * np.float64(2), x32 * np.complex128(1j),
+        np.array([z64[0, 0], 1j]), np.array([z64[0, 0], x32[0, 0]]), np.array([z64[0, 0], 2]), np.where(x > 0, z64, 1j), np.abs(z64), z64.real, np.fft.fft(x32), z64 * np.float64(2), x32 * np.complex128(1j),
     )  # fmt: skip
 
 
@@ -181,7 +181,37 @@ def items(z, w, x):
     for row in z:
         total = total + row.sum()
     a, b = w[0, :2]
-    return total, a * b, a.conj(), a.real, z[0, 1], z[()] is z, z[0][1] * 1j, np.sqrt(a), a**2, a == b
+    scalars = (
+        a.T,
+        a.transpose(),
+        a.squeeze(),
+        a.ravel(),
+        a.reshape(-1),
+        a.reshape(()),
+        a.flatten(),
+        a[...],
+        a[None],
+        np.transpose(a),
+        np.ravel(a),
+    )
+    return (
+        scalars,
+        a.strides,
+        a.shape,
+        a.ndim,
+        a.size,
+        a.dtype == complex,
+        total,
+        a * b,
+        a.conj(),
+        a.real,
+        z[0, 1],
+        z[()] is z,
+        z[0][1] * 1j,
+        np.sqrt(a),
+        a**2,
+        a == b,
+    )
 
 
 def of_a_number(z, w, x):

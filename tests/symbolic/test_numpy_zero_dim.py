@@ -7,7 +7,7 @@ np = pytest.importorskip("numpy")
 import cdynamo  # noqa: E402
 
 EXPRESSIONS = [
-    "np.pad(x,1)", "np.tile(x,1)", "np.roll(x,1)", "np.flip(x)", "np.repeat(x,1)", "np.sort(x,axis=None)",
+    "np.pad(x,1)", "np.tile(x,1)", "np.roll(x,1)", "np.flip(x)", "np.flip(x,0)", "np.repeat(x,1)", "np.sort(x,axis=None)",
     "np.clip(x,0,1)", "np.around(x)", "np.copy(x)", "np.ravel(x)", "np.squeeze(x)", "np.nan_to_num(x)",
     "np.where(x>0,x,x)", "np.take(x,0)", "np.full_like(x,2)", "np.cumsum(x)", "np.transpose(x)",
     "np.broadcast_to(x,())", "np.reshape(x,())", "np.asarray(x)", "np.expand_dims(x,0)", "np.diff(x,n=0)",
@@ -33,7 +33,9 @@ EXPRESSIONS = [
     "np.concatenate([np.atleast_1d(x)]*2)", "np.split(np.atleast_1d(x),1)[0]", "np.pad(x,0)",
     "np.pad(x,1,mode='edge')", "np.pad(x,1,constant_values=3)",
 ]  # fmt: skip
-OPERANDS = [np.float64(1.5), np.array(1.5), np.array(True), np.array(3), np.int64(3)]
+OPERANDS = [
+    np.float64(1.5), np.array(1.5), np.array(True), np.array(3), np.int64(3), np.complex128(1 + 2j), np.array(1 + 2j), np.array(2j, np.complex64),
+]  # fmt: skip
 
 
 def outcome(function, x):

@@ -180,17 +180,19 @@ RULES[np.size] = size
 # ---- items and writes
 
 
+def _has_ellipsis(key):
+    return any([item is Ellipsis for item in (key if isinstance(key, tuple) else (key,))])
+
+
 def _key(key):
+    """A subscript of the complex array as one of its pairs, whose last axis it leaves alone."""
     keys = key if isinstance(key, tuple) else (key,)
-    return (*keys, slice(None)) if any([item is Ellipsis for item in keys]) else key
+    return (*keys, slice(None)) if _has_ellipsis(key) else (*keys, Ellipsis, slice(None))
 
 
 def getitem(z, key):
-    pairs, keys = pairs_of(z), _key(key)
-    if isinstance(key, np.ndarray) and key.dtype == bool and key.ndim != z.ndim and key.ndim == 0:
-        not_captured("a mask without dims")
-    items = pairs[keys]
-    return complex_of(items.copy(), True) if items.ndim == 1 and keys is key else _array(items)
+    items = pairs_of(z)[_key(key)]
+    return _array(items) if items.ndim > 1 or _has_ellipsis(key) else complex_of(items.copy(), True)
 
 
 def setitem(z, key, value):
@@ -326,7 +328,9 @@ def asarray(a, dtype=None):
 @_rule(np.ascontiguousarray)
 def ascontiguousarray(a, dtype=None):
     array = _converted(a, dtype, False)
-    return array if array.ndim and pairs_of(array).flags.c_contiguous else _array(pairs_of(array).copy())
+    if not array.ndim:
+        return reshape(array, 1) if array is a else reshape(copy_of(array), 1)
+    return array if pairs_of(array).flags.c_contiguous else _array(pairs_of(array).copy())
 
 
 def _converted(x, dtype, copies):
@@ -343,7 +347,8 @@ def _converted(x, dtype, copies):
 def _of_items(items, dtype):
     items = [np.asarray(item) if isinstance(item, (list, tuple)) else item for item in items]
     if dtype is None:
-        dtype = np.result_type(*[_dtype(item) for item in items])
+        # Among items a number of Python's counts with its width.
+        dtype = np.result_type(*[item.dtype if _has_dtype(item) else np.dtype(type(item)) for item in items])
     return _array(np.stack([_pairs_as(item, np.dtype(dtype)) for item in items]))
 
 
@@ -351,7 +356,7 @@ def _pairs_as(x, dtype):
     if isinstance(x, np.ndarray):
         return pairs_of(x if x.dtype == dtype else _cast(x, dtype))
     real, imag = _parts(x, _part(dtype))
-    return np.array([real, imag], dtype=_part(dtype))
+    return np.stack((_as_part(real, dtype), _as_part(imag, dtype)), -1)
 
 
 def _as_part(x, dtype):
@@ -591,6 +596,8 @@ def copy_of(a, order="K"):
 
 @_method("reshape")
 def reshape(z, *shape):
+    if not isinstance(z, np.ndarray) and _ints(shape) == ():
+        return z
     return _array(pairs_of(z).reshape(*_ints(shape), 2))
 
 
@@ -612,6 +619,8 @@ def flatten(z):
 
 @_rule(np.transpose, method="transpose")
 def transpose(z, *axes):
+    if not isinstance(z, np.ndarray) and not axes:
+        return z
     axes = _ints(axes) if axes and axes[0] is not None else tuple(range(z.ndim))[::-1]
     return _array(pairs_of(z).transpose(*_axes(axes, z), z.ndim))
 
@@ -635,6 +644,8 @@ def expand_dims(a, axis):
 
 @_rule(np.squeeze, method="squeeze")
 def squeeze(a, axis=None):
+    if not isinstance(a, np.ndarray) and axis is None:
+        return a
     axes = tuple([i for i in range(a.ndim) if a.shape[i] == 1]) if axis is None else _axes(axis, a)
     return _array(np.squeeze(pairs_of(a), axes))
 
@@ -692,6 +703,8 @@ def nonzero(a):
 @_rule(np.flip)
 def flip(m, axis=None):
     axes = tuple(range(m.ndim)) if axis is None else _axes(axis, m)
+    if axes == ():
+        return complex_of(pairs_of(m).copy(), True)  # m[()]
     return _array(np.flip(pairs_of(m), axes))
 
 
