@@ -1,4 +1,5 @@
 // Calls of C callables: by identity in the tables, then by kind.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -138,6 +139,22 @@ ValuePtr text_of_changing(Executor& ex, PyObject* callable, std::string_view nam
   return text_made_later(ex, PyRef::borrow(callable), {new_tuple(items_of(ex, parts))});
 }
 
+// str.format and str.format_map of objects that are known to capture alone; null: it is none of these.
+ValuePtr format_objects(Executor& ex, PyObject* callable, std::string_view name, const CallArgs& args) {
+  PyObject* self = PyCFunction_GET_SELF(callable);
+  const bool is_map = name == "format_map" && args.positional.size() == 1 && args.keywords.empty();
+  if (!self || !PyUnicode_CheckExact(self) || !(name == "format" || is_map)) return nullptr;
+  const auto is_known = [&](const ValuePtr& value) { return static_cast<bool>(value->materialize(ex)); };
+  if (std::ranges::all_of(args.positional, is_known) &&
+      std::ranges::all_of(args.keywords, is_known, &Keyword::value))
+    return nullptr;
+  auto names = new_dict();
+  for (const Keyword& keyword : args.keywords) names->store(ex, ex.constant(keyword.name), keyword.value);
+  return text_of_objects(ex, PythonSide::kFormatParts, self, PyRef::borrow(is_map ? Py_False : Py_True),
+                         new_tuple(is_map ? std::vector<ValuePtr>() : args.positional),
+                         is_map ? args.positional[0] : ValuePtr(names));
+}
+
 // NumPy's scalars do not change; some of their methods write files.
 bool is_pure_numpy_method(PyObject* self, std::string_view name) {
   return numpy_access::is_scalar(self) && name != "tofile" && name != "dump";
@@ -150,6 +167,7 @@ ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args)
   if (self && PyType_Check(self))
     return call_class_method(ex, callable, reinterpret_cast<PyTypeObject*>(self), name, args);
   if (ValuePtr text = text_of_changing(ex, callable, name, args)) return text;
+  if (ValuePtr text = format_objects(ex, callable, name, args)) return text;
   if (PyObject* method =
           self && !PyModule_Check(self) ? _PyType_Lookup(Py_TYPE(self), interned(name)) : nullptr)
     if (const ValuePtr rule = torch_method_rule(ex, self, method)) {

@@ -308,10 +308,22 @@ ValuePtr ClassValue::call(Executor& ex, const CallArgs& args) {
   return construct(ex, args);
 }
 
+// object_new raises a TypeError that names the methods.
+void ClassValue::refuse_abstract(Executor& ex, PyTypeObject* cls, const CallArgs& args) const {
+  const bool is_objects =
+      lookup_type(ex, cls, interned("__new__")) == _PyType_Lookup(&PyBaseObject_Type, interned("__new__"));
+  const bool has_arguments = !args.positional.empty() || !args.keywords.empty();
+  if (!is_objects || (has_arguments && cls->tp_init == PyBaseObject_Type.tp_init))
+    break_graph("CD0216", describe());
+  const PyRef none = checked(PyTuple_New(0));
+  checked_user(ex, PyBaseObject_Type.tp_new(cls, none.get(), nullptr));
+  break_graph("CD0216", describe());
+}
+
 // type_call (Objects/typeobject.c)
 ValuePtr ClassValue::construct(Executor& ex, const CallArgs& args) {
   PyTypeObject* cls = object();
-  if (PyType_HasFeature(cls, Py_TPFLAGS_IS_ABSTRACT)) break_graph("CD0216", describe());
+  if (PyType_HasFeature(cls, Py_TPFLAGS_IS_ABSTRACT)) refuse_abstract(ex, cls, args);
   bool python_class = PyType_HasFeature(cls, Py_TPFLAGS_HEAPTYPE) && builtin_base(cls) != cls;
   if (!python_class) break_graph("CD0212", describe());
   // When an instance dies is for Python to say.

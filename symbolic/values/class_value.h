@@ -15,6 +15,7 @@ class ClassValue final : public SymbolicValue {
       : object_(std::move(object)), recipe_(std::move(recipe)), is_stand_in_(true) {}
   // type.__call__: __new__, then __init__.
   ValuePtr construct(Executor& ex, const CallArgs& args);
+  void refuse_abstract(Executor& ex, PyTypeObject* cls, const CallArgs& args) const;
 
   PyTypeObject* type() const override { return Py_TYPE(object_.get()); }
   std::string describe() const override { return std::string("class ") + object()->tp_name; }

@@ -214,6 +214,14 @@ ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
   const bool is_text = PyUnicode_CheckExact(object_.get()) && dynamic_cast<TextValue*>(other.get());
   if (is_text && !reflected && plain_number_operation(nb_op) == kNbAdd) return nullptr;  // it answers itself
   auto object = formats ? std::optional(other->materialize(ex)) : other->as_constant();
+  if (formats && !*object && PyUnicode_CheckExact(object_.get())) {
+    const bool is_tuple = other->type() == &PyTuple_Type;
+    const ValuePtr args = is_tuple ? other : new_tuple({other});
+    const PyRef count = checked(PyLong_FromSize_t(items_of(ex, args).size()));
+    if (ValuePtr text =
+            text_of_objects(ex, PythonSide::kPercentParts, object_.get(), count, args, make_dict(ex, {})))
+      return text;
+  }
   if (formats && !*object) break_graph("CD0215", "% formatting with " + other->describe());
   if (!object && numpy_access::is_scalar(object_.get()))
     return numpy_scalar_binary(ex, shared_from_this(), nb_op, other, reflected);

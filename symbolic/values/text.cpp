@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "symbolic/capture/executor.h"
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/data_bool.h"
 #include "symbolic/values/dynamic_float.h"
@@ -89,6 +90,15 @@ ValuePtr text_made_later(Executor& ex, PyRef callable, std::vector<ValuePtr> ope
     return nullptr;
   if (!always_gives_text(ex, callable.get(), operands)) return nullptr;
   return std::make_shared<TextValue>(ex, std::move(callable), std::move(operands));
+}
+
+ValuePtr text_of_objects(Executor& ex, PythonSide parts, PyObject* format, const PyRef& option, ValuePtr args,
+                         ValuePtr names) {
+  PyRef found = PyRef::steal(PyObject_CallFunctionObjArgs(python_side(parts), format, option.get(), nullptr));
+  if (!found && !PyErr_ExceptionMatches(PyExc_ValueError)) throw PythonError{};
+  if (!found) return PyErr_Clear(), nullptr;
+  return polyfill(ex, PythonSide::kStandardPolyfills, "formatted")
+      ->call(ex, positional({ex.constant(found), std::move(args), std::move(names)}));
 }
 
 // Asked of what is made of numbers that change from call to call, it is the text of this call.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "symbolic/capture/value.h"
+#include "symbolic/interop/python_side.h"
 
 namespace cdynamo::symbolic {
 
@@ -47,5 +48,10 @@ bool is_known_later(Executor& ex, const ValuePtr& value);
 // The text that callable(*operands) gives, later where operands change (tuples of such among them). Null: none does, or the call
 // may raise an error.
 ValuePtr text_made_later(Executor& ex, PyRef callable, std::vector<ValuePtr> operands);
+
+// The text that a format string gives of objects of the program's: `parts` is a function of cdynamo._formats, `option` its second
+// argument. Null: it is no plain one.
+ValuePtr text_of_objects(Executor& ex, PythonSide parts, PyObject* format, const PyRef& option, ValuePtr args,
+                         ValuePtr names);
 
 }  // namespace cdynamo::symbolic

@@ -310,6 +310,29 @@ def length_hint(obj, default=0):
     return hint
 
 
+def formatted(parts, args, names):
+    text = ""
+    for literal, field, conversion, specification in parts:
+        text += literal
+        if field is None:
+            continue
+        first, path = field
+        if isinstance(first, int) and first >= len(args):
+            raise IndexError(f"Replacement index {first} out of range for positional args tuple")
+        value = args[first] if isinstance(first, int) else names[first]
+        for is_attribute, name in path:
+            value = getattr(value, name) if is_attribute else value[name]
+        if conversion == "s":
+            value = str(value)
+        elif conversion == "r":
+            value = repr(value)
+        elif conversion == "a":
+            value = repr(value).encode("ascii", "backslashreplace").decode()
+        how = formatted(specification, args, names)
+        text += format(value, how) if how else f"{value}"
+    return text
+
+
 def container_repr(items):
     if isinstance(items, dict):
         return "{" + ", ".join([f"{key!r}: {value!r}" for key, value in items.items()]) + "}"
