@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/passes/view_step.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/python_side.h"
@@ -27,10 +28,16 @@ bool has_storage_of_its_own(const TensorCapture& capture, const graph::Value* va
 
 // A tensor that shares memory with others, as x.detach(), becomes a copy: the same as long as no memory is written to. What leaves, if it
 // does, is on the memory.
-void take_storage_of_its_own(Executor& ex, TensorValue& tensor, const ValuePtr& self) {
+void take_storage_of_its_own(Executor& ex, TensorValue& tensor, const ValuePtr& self,
+                             const graph::Value* content) {
   TensorCapture& capture = tensor_capture(ex);
   graph::Value* view = tensor.value();
   if (tensor.source || !view->node) break_graph("CD0400", "requires_grad_() of what came in");
+  // Views of it require grad from then on, too.
+  for (const auto& node : ex.graph().nodes)
+    for (const graph::Value* result : node->results)
+      if (result != content && graph::viewed_operand(*result) == view)
+        break_graph("CD0400", "requires_grad_() of a view that has views");
   graph::Value* detached = append_call1(ex, "detach", {view});
   graph::Value* copy = append_call1(ex, "clone", {detached});
   for (int d = 0; d < copy->type.rank(); ++d)
@@ -92,7 +99,8 @@ ValuePtr made_leaf(Executor& ex, const ValuePtr& tensor) {
   recorded_call(ex, "call_method", PyRef::borrow(interned("requires_grad_")), positional({tensor}),
                 [&]() -> ValuePtr {
                   graph::Value* content = append_call1(ex, "detach", {value});
-                  if (!has_storage_of_its_own(capture, value)) take_storage_of_its_own(ex, *array, tensor);
+                  if (!has_storage_of_its_own(capture, value))
+                    take_storage_of_its_own(ex, *array, tensor, content);
                   value = array->value();
                   capture.made_leaves[value] = content;
                   value->requires_grad = true;
