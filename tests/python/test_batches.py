@@ -58,6 +58,10 @@ CASES = {
     "dims of a dict": lambda t: vmap(lambda d: d["a"] * d["b"], in_dims=({"a": 0, "b": None},))({"a": t.x, "b": t.y}),
     "keyword arguments": lambda t: vmap(lambda r, by: r * by)(t.x, by=t.y),
     "nested": lambda t: vmap(vmap(lambda s: s * s + 1))(t.x),
+    "in chunks": lambda t: vmap(lambda r, s: (r * 2 + s, r.sum()), in_dims=(0, None), out_dims=(1, 0), chunk_size=2)(
+        t.x, t.y
+    ),
+    "in one chunk": lambda t: vmap(lambda r: r * 2, chunk_size=7)(t.x),
     "two batches": lambda t: vmap(vmap(torch.dot, (None, 0)), (0, None))(t.x, t.w),
     "half types": lambda t: vmap(lambda r: r * torch.tensor(1.5) + r.sum())(t.x.bfloat16()),
     "integers": lambda t: vmap(lambda j: (j == torch.arange(4)).float())(t.i),
@@ -216,7 +220,7 @@ def test_what_eager_does_otherwise():
         lambda x: vmap(lambda r: r.sort()[0])(x),
         lambda x: vmap(lambda r: r * 2, in_dims=1)(x),
         lambda x: (vmap(keeps)(x), len(kept))[0],
-        lambda x: vmap(lambda r: r * 2, chunk_size=2)(x),
+        lambda x: vmap(lambda r: r * 2, chunk_size=0)(x),
         lambda x: func.jacrev(lambda r: (r.sin(), r.double()))(x),
         lambda x: func.jacrev(lambda r: (r.sin(), r), has_aux=True)(x),
         lambda x: func.jacrev(lambda r: r.new_ones(2))(x).sum(),

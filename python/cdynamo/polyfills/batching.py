@@ -19,29 +19,44 @@ from cdynamo.polyfills.rules import (
 
 
 def func_vmap(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
-    if chunk_size is not None or not args:
-        not_captured("vmap in chunks, or of nothing")
+    if not args or chunk_size is not None and not (isinstance(chunk_size, int) and chunk_size > 0):
+        not_captured("vmap of nothing, or in such chunks")
     if not isinstance(in_dims, int) and not isinstance(in_dims, (tuple, list)):
         not_captured("vmap with such in_dims")
     leaves, spec = pytree.tree_flatten(args)
     dims = _spread(tuple(in_dims) if isinstance(in_dims, list) else in_dims, args)
     batches = [None if dim is None else _batch_first(leaf, dim) for leaf, dim in zip(leaves, dims)]
-    tensors = [batch for batch in batches if batch is not None]
-    if not tensors or any(batch.shape[0] != tensors[0].shape[0] for batch in tensors):
+    counts = [batch.shape[0] for batch in batches if batch is not None]
+    if not counts or any(count != counts[0] for count in counts):
         not_captured("vmap of batches of several sizes, or of none")
+    chunks = []
+    for start in range(0, counts[0], chunk_size) if chunk_size is not None and chunk_size < counts[0] else (None,):
+        chunk = [batch if batch is None or start is None else batch[start : start + chunk_size] for batch in batches]
+        given = [leaf if batch is None else batch for leaf, batch in zip(leaves, chunk)]
+        are_batches = [batch is not None for batch in chunk]
+        chunks.append(_map_batch(func, given, are_batches, spec, out_dims, kwargs))
+    results, dims, out_spec = chunks[0]
+    if len(chunks) > 1:
+        columns = zip(*[results for results, _, _ in chunks])
+        results = [torch.cat(column, dim) for column, dim in zip(columns, dims)]
+    return pytree.tree_unflatten(results, out_spec)
+
+
+def _map_batch(func, leaves, are_batches, spec, out_dims, kwargs):
+    """What a batch gives, the dim of each result along which its examples lie, and the structure of the results."""
     enter_batch()
-    given = [leaf if batch is None else example_of(batch) for leaf, batch in zip(leaves, batches)]
+    given = [example_of(leaf) if is_batch else leaf for leaf, is_batch in zip(leaves, are_batches)]
     result = func(*pytree.tree_unflatten(given, spec), **kwargs)
     dims = _spread(out_dims, result)
     result, out_spec = pytree.tree_flatten(result)
     if not all(isinstance(leaf, torch.Tensor) for leaf in result):
         not_captured("vmap of a function that gives something else than tensors")
     stop_batch()
-    results = leave_batch(tuple(tensors), tuple(result), True)
+    tensors = tuple([leaf for leaf, is_batch in zip(leaves, are_batches) if is_batch])
+    results = leave_batch(tensors, tuple(result), True)
     if None in dims:
         not_captured("vmap with such out_dims")
-    moved = [leaf if dim == 0 else leaf.movedim(0, dim) for leaf, dim in zip(results, dims)]
-    return pytree.tree_unflatten(moved, out_spec)
+    return [leaf if dim == 0 else leaf.movedim(0, dim) for leaf, dim in zip(results, dims)], dims, out_spec
 
 
 def _spread(dims, tree):
