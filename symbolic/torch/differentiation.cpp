@@ -100,6 +100,16 @@ std::vector<ValuePtr> bound(Executor& ex, const CallArgs& args) {
                          "only_inputs?", "allow_unused?", "is_grads_batched?", "materialize_grads?"});
 }
 
+bool came_in_with_hooks(Executor& ex, const Value* value) {
+  for (const auto& input : tensor_capture(ex).inputs) {
+    if (input->array->value() != value || !input->array->source) continue;
+    PyObject* name = interned("_backward_hooks");
+    if (checked(PyObject_GetAttr(input->object.get(), name)).get() != Py_None) return true;
+    add_guard(ex, GuardKind::kIdentity, attribute_source(input->array->source, name), Py_None);
+  }
+  return false;
+}
+
 GradCall read_call(Executor& ex, const CallArgs& args) {
   if (!tensor_capture(ex).batches.empty()) leave_to_engine();
   const std::vector<ValuePtr> given = bound(ex, args);
@@ -108,7 +118,7 @@ GradCall read_call(Executor& ex, const CallArgs& args) {
     call.outputs.push_back(differentiable_tensor(ex, item));
   for (const ValuePtr& item : one_or_many(ex, given[1])) {
     call.inputs.push_back(differentiable_tensor(ex, item));
-    if (ex.state().hooked.count(call.inputs.back()))
+    if (ex.state().hooked.count(call.inputs.back()) || came_in_with_hooks(ex, call.inputs.back()))
       throw SkipFrame{.reason = "a gradient is asked for of a tensor with a hook", .callees_too = true};
   }
   call.grad_outputs.resize(call.outputs.size());
@@ -184,6 +194,14 @@ bool has_expanded_gradient(Executor& ex, const Value* input, const std::vector<V
   }
 }
 
+// A Function whose backward is.
+bool is_once_differentiable(const std::unique_ptr<Node>& node) {
+  if (node->op->name != "core.function") return false;
+  const graph::Graph& backward = graph::Args(node->op->parsed[0], node->args).graph("backward");
+  return std::ranges::any_of(backward.nodes,
+                             [](const auto& inner) { return inner->op->name == kOnceDifferentiable; });
+}
+
 }  // namespace
 
 bool depends_on(Executor& ex, const Value* value, const Value* root) {
@@ -192,6 +210,8 @@ bool depends_on(Executor& ex, const Value* value, const Value* root) {
 
 std::vector<Value*> append_gradients(Executor& ex, std::vector<Value*> outputs, std::vector<Value*> inputs,
                                      std::vector<Value*> grad_outputs, bool create_graph) {
+  if (create_graph && std::ranges::any_of(ex.graph().nodes, is_once_differentiable))
+    break_graph("CD0400", "torch.autograd.grad(create_graph=True) of what is once_differentiable");
   std::vector<Value*> gradients =
       append_call(ex, graph::op("autograd.grad"),
                   {.overload = 0, .args = {std::move(outputs), std::move(inputs), std::move(grad_outputs)}});

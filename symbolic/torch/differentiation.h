@@ -9,6 +9,9 @@ namespace cdynamo::symbolic {
 // torch.autograd.grad(outputs, inputs, ...). Breaks the graph where a history outside of it is asked for.
 ValuePtr torch_autograd_grad(Executor& ex, PyObject* callable, const CallArgs& args);
 
+// The operator through which a backward under torch.autograd.function.once_differentiable gives its gradients.
+inline constexpr const char* kOnceDifferentiable = "core.once_differentiable";
+
 // Does a gradient flow from `value` to `root` within the captured graph?
 bool depends_on(Executor& ex, const graph::Value* value, const graph::Value* root);
 // Breaks the graph where eager refuses `grad_output` (null: one is implied) as the gradient of `output`.

@@ -8,6 +8,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/backward_graph.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/differentiation.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/value_tools.h"
 
@@ -128,6 +129,14 @@ ValuePtr leave_backward(Executor& ex, PyObject*, const CallArgs& args) {
   return ex.none();
 }
 
+// once_differentiable(tensor): the tensor, as a constant. A derivative that is asked of it outside of the graph is an error, as it may be in
+// eager; so this is for programs that demand one graph.
+ValuePtr once_differentiable(Executor& ex, PyObject*, const CallArgs& args) {
+  Value* value = graph_value(args.positional.at(0));
+  if (!value || ex.state().request.leaves_loops) refuse("whose backward is once_differentiable");
+  return make_tensor(ex, append_call1(ex, kOnceDifferentiable, {value}));
+}
+
 constexpr SpecialRow kRows[] = {
     {"torch.autograd.function.Function.apply.__func__", call_apply},
     {"torch._C._FunctionBase.__dict__.apply", call_apply},  // Function's from torch 2.14 on
@@ -135,6 +144,7 @@ constexpr SpecialRow kRows[] = {
     {"cdynamo.polyfills.rules.own_tensor", own_tensor},
     {"cdynamo.polyfills.rules.enter_backward", enter_backward},
     {"cdynamo.polyfills.rules.leave_backward", leave_backward},
+    {"cdynamo.polyfills.rules.once_differentiable", once_differentiable},
 };
 
 }  // namespace

@@ -398,3 +398,58 @@ def test_a_backend_in_python_sees_the_call():
     (expected,) = torch.autograd.grad((Relu.apply(x.sin()) * 2).sum(), x)
     assert_close(got, expected)
     assert "apply_Relu" in [getattr(target, "__name__", "") for target in seen]
+
+
+def two_leaves(*sizes):
+    x = torch.randn(*sizes)
+    return x.clone().requires_grad_(), x.clone().requires_grad_()
+
+
+class SquareOnce(Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.save_for_backward(x, None)
+        ctx.scale = scale
+        return x * x * scale
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        x, nothing = ctx.saved_tensors
+        assert nothing is None
+        return 2 * x * grad * ctx.scale, None
+
+
+@pytest.mark.native
+def test_what_is_once_differentiable_is_captured_where_one_graph_is_demanded(counts):
+    def f(x):
+        return (SquareOnce.apply(x * 2, 3.0) ** 2).sum()
+
+    fast = cdynamo.optimize(f, fullgraph=True)
+    for rows in (2, 2, 3, 4):
+        a, b = two_leaves(rows, 3)
+        expected, got = f(a), fast(b)
+        assert_close(got, expected)
+        assert_close(torch.autograd.grad(got, b)[0], torch.autograd.grad(expected, a)[0])
+    assert counts.graph_breaks == 0
+
+    (gradient,) = torch.autograd.grad(fast(b), b, create_graph=True)
+    with pytest.raises(RuntimeError):  # eager raises here, or where it comes to the Function
+        gradient.sum().backward()
+
+    def twice(x):
+        (gradient,) = torch.autograd.grad(f(x), x, create_graph=True)
+        return gradient.sum()
+
+    with pytest.raises(cdynamo.GraphBreakError, match="once_differentiable"):
+        cdynamo.optimize(twice, fullgraph=True)(b)
+
+
+def test_once_differentiable_beside_what_has_second_derivatives():
+    def f(x):
+        (gradient,) = torch.autograd.grad((x**3).sum() + SquareOnce.apply(x, 2.0).sum(), x, create_graph=True)
+        return gradient.square().sum()
+
+    fast = cdynamo.optimize(f)
+    a, b = two_leaves(2, 3)
+    assert_close(torch.autograd.grad(fast(b), b)[0], torch.autograd.grad(f(a), a)[0])

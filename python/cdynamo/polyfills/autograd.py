@@ -11,6 +11,7 @@ from cdynamo.polyfills.rules import (
     leave_backward,
     leave_checkpoint,
     not_captured,
+    once_differentiable,
     own_tensor,
 )
 
@@ -144,7 +145,7 @@ def differentiate_function(cls, ctx, args, results, items):
     ctx.to_save = tuple(handed_out(x, results, items) for x in ctx.to_save)
     grad_outputs = enter_backward(tuple(outputs))
     given = iter(grad_outputs)
-    grads = backward_of(cls)(ctx, *[grad_output_of(ctx, x, outputs, given) for x in items])
+    grads = called_backward(backward_of(cls), ctx, [grad_output_of(ctx, x, outputs, given) for x in items])
     if not isinstance(grads, tuple):
         grads = (grads,)
     if len(grads) < len(args) or any(g is not None for g in grads[len(args) :]):
@@ -170,6 +171,20 @@ def backward_of(cls):
             not_captured("a Function with both backward and vjp")
         return cls.vjp
     return cls.backward
+
+
+# The code of all functions that torch.autograd.function.once_differentiable makes.
+_ONCE_DIFFERENTIABLE = torch.autograd.function.once_differentiable(lambda ctx: None).__code__
+
+
+def called_backward(backward, ctx, grad_outputs):
+    """Under once_differentiable what was saved is constant, and there is no derivative with respect to grad_outputs."""
+    if getattr(backward, "__code__", None) is not _ONCE_DIFFERENTIABLE:
+        return backward(ctx, *grad_outputs)
+    ctx.to_save = tuple(x if x is None else x.detach() for x in ctx.to_save)
+    grads = backward.__wrapped__(ctx, *grad_outputs)
+    grads = grads if isinstance(grads, tuple) else (grads,)
+    return tuple(once_differentiable(x) if isinstance(x, torch.Tensor) else x for x in grads)
 
 
 def handed_out(x, results, items):

@@ -47,6 +47,11 @@ def leave_backward(grad_outputs, outputs, inputs, gradients):
     raise AssertionError
 
 
+def once_differentiable(tensor):
+    """`tensor`, of which no derivative can be taken."""
+    raise AssertionError
+
+
 def level_variable(tensor):
     """`tensor` as a value of its own, with respect to which a level of torch.func differentiates."""
     raise AssertionError
