@@ -1,6 +1,7 @@
 #include "symbolic/tensors/possible_alias.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
@@ -39,6 +40,15 @@ void refuse_write_to_possible_alias(Executor& ex, const graph::Value* value) {
   const graph::Value* written = base_of(capture, value);
   for (const PossibleAlias& alias : capture.possible_aliases)
     if (written == base_of(capture, alias.from) || written == base_of(capture, alias.result))
+      refuse(ex, alias);
+}
+
+void refuse_hook_on_possible_alias(Executor& ex, const graph::Value* value) {
+  const TensorCapture& capture = tensor_capture(ex);
+  const graph::Value* base = base_of(capture, value);
+  for (const PossibleAlias& alias : capture.possible_aliases)
+    if (std::string_view(alias.broken) == "CD0001" &&
+        (base == base_of(capture, alias.from) || base == base_of(capture, alias.result)))
       refuse(ex, alias);
 }
 

@@ -14,6 +14,8 @@ void note_possible_alias(Executor& ex, const graph::Value* from, const graph::Va
 int64_t current_root_step(Executor& ex);
 // `value` is written to.
 void refuse_write_to_possible_alias(Executor& ex, const graph::Value* value);
+// A hook on `value` would see the gradient of one of two that may be one object.
+void refuse_hook_on_possible_alias(Executor& ex, const graph::Value* value);
 // It is asked whether the two are one object.
 void refuse_identity_of_possible_alias(Executor& ex, const graph::Value* left, const graph::Value* right);
 // The graph's outputs are known.

@@ -124,7 +124,9 @@ const Value* hookable(Executor& ex, const ValuePtr& self, const char* method) {
   // Eager raises; and a part of the program that is run again would register again.
   if (!tensor.requires_grad() || is_another_leaf(tensor_capture(ex), tensor.value()) || ex.isolated_region())
     break_graph("CD0400", method);
-  refuse_write_to_possible_alias(ex, tensor.value());  // the hook would see the gradient of one of the two
+  // A leaf that leaves is made anew of its content.
+  if (tensor_capture(ex).made_leaves.contains(tensor.value())) break_graph("CD0400", method);
+  refuse_hook_on_possible_alias(ex, tensor.value());
   return tensor.value();
 }
 

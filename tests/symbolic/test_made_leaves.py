@@ -419,3 +419,47 @@ def test_views_without_a_history(program, make):
     for x, y in zip(want, got, strict=True):
         assert (x.requires_grad, x.grad_fn is None) == (y.requires_grad, y.grad_fn is None)
         torch.testing.assert_close(y, x)
+
+
+def hook_and_gradient(x):
+    y = x.clone().detach().requires_grad_()
+    y.register_hook(lambda grad: grad * 3)
+    return torch.autograd.grad((y * y).sum(), y)[0]
+
+
+def hook_and_backward(x):
+    y = x.detach().requires_grad_()
+    y.register_hook(lambda grad: grad * 3)
+    cdynamo.graph_break()
+    (y * y).sum().backward()
+    return y.grad
+
+
+def hook_and_leaf(x):
+    y = x.clone().detach().requires_grad_()
+    y.register_hook(lambda grad: grad * 3)
+    return y
+
+
+@pytest.mark.parametrize("fn", [hook_and_gradient, hook_and_backward, hook_and_leaf], ids=lambda fn: fn.__name__)
+def test_a_hook_of_a_made_leaf_is_called(fn):
+    fast = cdynamo.optimize(fn)
+    for _ in range(2):
+        got, expected = fast(plain()), fn(plain())
+        if fn is hook_and_leaf:
+            for y in (got, expected):
+                (y * y).sum().backward()
+            got, expected = got.grad, expected.grad
+        torch.testing.assert_close(got, expected)
+
+
+def test_hooks_of_what_comes_in_see_gradients_that_are_asked_for():
+    def gradient(x):
+        return torch.autograd.grad((x * x).sum(), x)[0] + 1
+
+    fast = cdynamo.optimize(gradient)
+    for hooked in (False, True, True, False):
+        x = leaf()
+        if hooked:
+            x.register_hook(lambda grad: grad * 3)
+        torch.testing.assert_close(fast(x), gradient(x))
