@@ -273,6 +273,13 @@ def is_none_any_more(x):
     return y, x * 1
 
 
+def has_views(x):
+    y = torch.from_numpy(x.detach().numpy())
+    flat = y.ravel()
+    y.requires_grad_()
+    return flat.requires_grad, flat.detach()
+
+
 def with_gaps(x):
     y = x[::2].detach().requires_grad_()
     return torch.autograd.grad(y.exp().sum(), y)[0], y.stride()
@@ -280,7 +287,7 @@ def with_gaps(x):
 
 @pytest.mark.parametrize("make", [plain, leaf], ids=["plain", "leaf"])
 @pytest.mark.parametrize(
-    "fn", [writes_to_the_other, writes_to_the_leaf, is_none_any_more, with_gaps], ids=lambda fn: fn.__name__
+    "fn", [writes_to_the_other, writes_to_the_leaf, is_none_any_more, has_views, with_gaps], ids=lambda fn: fn.__name__
 )
 def test_memory_that_is_written_to_is_pythons(fn, make):
     fast = cdynamo.optimize(fn)
