@@ -208,8 +208,8 @@ std::vector<Value*> full_like_body(Builder& b, const Args& args) {
 }
 
 OpDef view(std::string_view name, std::vector<std::string_view> schemas, BodyFn body,
-           std::vector<std::string_view> more_names = {}) {
-  OpDef op = numpy_function(name, std::move(schemas), body, std::move(more_names), nullptr);
+           std::vector<std::string_view> more_names = {}, StridesFn strides = nullptr) {
+  OpDef op = numpy_function(name, std::move(schemas), body, std::move(more_names), strides);
   op.view = true;
   return op;
 }
@@ -238,6 +238,12 @@ void roll_order(Graph& graph, const Args& args, std::vector<TensorType>& results
 
 void pad_order(Graph& graph, const Args& args, std::vector<TensorType>& results) {
   results[0].strides = numpy_fortran_or_c(*graph.sym, args.value("array")->type, results[0].sizes);
+}
+
+// To NumPy a dim of size 1 is one that is broadcast.
+void broadcast_order(Graph&, const Args&, std::vector<TensorType>& results) {
+  for (int d = 0; d < results[0].rank(); ++d)
+    if (results[0].sizes[d] == Sym(1)) results[0].strides[d] = Sym(int64_t{0});
 }
 
 // A dim that numpy.newaxis adds has the stride 0; an array without dims is reshaped.
@@ -273,7 +279,8 @@ std::vector<OpDef> views() {
       view("np.rot90", {"np.rot90(Tensor m, int k=1, int[] axes=[0,1]) -> Tensor"}, rot90_body),
       view("np.diagonal", {"np.diagonal(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"},
            diagonal_body, {"np.ndarray.diagonal"}),
-      view("np.broadcast_to", {"np.broadcast_to(Tensor array, int[] shape) -> Tensor"}, broadcast_to_body),
+      view("np.broadcast_to", {"np.broadcast_to(Tensor array, int[] shape) -> Tensor"}, broadcast_to_body, {},
+           broadcast_order),
       view("np.split",
            {"np.split.sections(Tensor ary, int sections, int axis=0) -> Tensor[]",
             "np.split.indices(Tensor ary, int[] indices, int axis=0) -> Tensor[]"},

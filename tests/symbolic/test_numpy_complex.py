@@ -378,3 +378,12 @@ def test_python_makes_its_own_complex_number_of_a_double():
         return (1 + 1j) * x[0], x[0] * (1 + 1j), 1j * x.astype(np.float32)[0]
 
     assert_same(cdynamo.optimize(program)(np.ones(2)), program(np.ones(2)))
+
+
+@pytest.mark.native
+def test_gradients_of_real_numbers_pass_through_complex_ones():
+    x = np.arange(4.0)
+    power = cdynamo.grad(lambda x: np.sum(np.abs(np.exp(1j * x) * x) ** 2))
+    np.testing.assert_allclose(power(x), 2 * x, rtol=1e-12)
+    wave = cdynamo.grad(lambda x: np.sum((np.exp(1j * x) * (1 + 2j)).real))
+    np.testing.assert_allclose(wave(x), -np.sin(x) - 2 * np.cos(x), rtol=1e-12)

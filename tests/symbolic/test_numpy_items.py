@@ -109,7 +109,7 @@ def more_of_the_library(x):
         np.append(x, 1.0), np.append(x[0], [1, 2]), np.append(x, x[:1], axis=0), np.ravel(3.0), np.choose(i, [x[0], x[1]]), i.choose([x[0], -x[0]]),
         np.linalg.norm(x, "nuc"), np.linalg.norm(x, 2), np.nanstd(y, axis=0), np.nanvar(y), np.nanmax(y), np.nanmin(y, axis=1), np.nanargmin(y),
         np.nancumprod(y), np.histogram_bin_edges(x, bins=4), np.atleast_3d(x), np.atleast_3d(x[0]), np.atleast_2d(x[0]), np.mgrid[0:3, 0:2],
-        np.mgrid[0:4], np.ogrid[0:3, 0:2],
+        np.mgrid[0:4], np.ogrid[0:3, 0:2], np.broadcast_to(x[:1, :1], (3, 1)), np.broadcast_to(x[:1], (2, 1, x.shape[1])),
     )  # fmt: skip
 
 

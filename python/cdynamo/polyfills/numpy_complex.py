@@ -446,7 +446,10 @@ METHODS["conjugate"] = conjugate
 @_rule(np.absolute, method="__abs__")
 def absolute(z):
     pairs = pairs_of(z)
-    return np.hypot(pairs[..., 0], pairs[..., 1])
+    real, imag = pairs[..., 0], pairs[..., 1]
+    is_zero = (real == 0) & (imag == 0)  # where the gradient is 0
+    size = np.where(is_zero, np.zeros_like(real), np.hypot(np.where(is_zero, np.ones_like(real), real), imag))
+    return size if size.ndim else size[()]
 
 
 @_rule(np.exp)
