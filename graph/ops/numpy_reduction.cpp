@@ -152,6 +152,7 @@ Tensor matrix_norm(Tensor x, double ord, Dims dims, bool keepdims) {
 
 std::vector<Value*> norm_body(Builder& b, const Args& args) {
   Tensor x = numpy_array(b, args, "x");
+  if (x.rank() == 0 && args.has("axis")) value_error("axis is out of bounds for array of dimension 0");
   x = cast(x, numpy_float_dtype(x.dtype()));
   const bool keepdims = numpy_keepdims(args);
   bool frobenius = !args.has("ord");

@@ -17,7 +17,7 @@ EXPRESSIONS = [
     "np.isclose(x,x)", "np.fix(x)", "np.heaviside(x,x)", "np.logical_and(x,x)", "np.maximum(x,x)",
     "np.rot90(np.atleast_2d(x))", "np.median(x)", "np.percentile(x,50)", "np.append(x,x)", "np.choose(0,[x,x])",
     "np.stack([x])", "np.moveaxis(x[None],0,0)", "np.squeeze(x[None])", "np.max(x)", "np.ptp(x)", "np.argmax(x)",
-    "np.linalg.norm(x)", "np.zeros_like(x)", "np.ones_like(x)", "np.empty_like(x)*0", "np.abs(x)", "x+0", "x.copy()",
+    "np.linalg.norm(x)", "np.linalg.norm(x,axis=0)", "np.zeros_like(x)", "np.ones_like(x)", "np.empty_like(x)*0", "np.abs(x)", "x+0", "x.copy()",
     "x.astype(float)", "x.reshape(())", "x.clip(0,1)", "x.round()", "x.sum()", "x.T", "x[...]", "x[()]",
     "x.squeeze()", "x.take(0)", "np.unique(x)", "np.cov(x)", "np.vander(np.atleast_1d(x))",
     "np.gradient(np.atleast_1d(x).repeat(3))", "np.cross([1,2,3],[x,x,x])", "np.pad(x[None],1)",
