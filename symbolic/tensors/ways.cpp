@@ -1,8 +1,8 @@
 #include "symbolic/tensors/ways.h"
 
 #include <optional>
-#include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
@@ -20,13 +20,12 @@ graph::Value* make_gate(Executor& ex, size_t depth, graph::Value* value) {
   if (!ex.state().request.is_native)
     break_graph("CD0404", "what a backend in Python computes both ways, and needs gradients");
   TensorCapture& capture = tensor_capture(ex);
-  const size_t entered = std::exchange(capture.entered_ways, depth);
+  absl::Cleanup enter_again = [&capture, entered = capture.entered_ways] { capture.entered_ways = entered; };
+  capture.entered_ways = depth;
   graph::Value* detached = append_call1(ex, "detach", {value});
   const TensorCapture::Way& way = capture.ways[depth];
-  graph::Value* gate = way.if_true ? append_call1(ex, "where", {way.condition, value, detached})
-                                   : append_call1(ex, "where", {way.condition, detached, value});
-  capture.entered_ways = entered;
-  return gate;
+  return way.if_true ? append_call1(ex, "where", {way.condition, value, detached})
+                     : append_call1(ex, "where", {way.condition, detached, value});
 }
 
 graph::Value* through_gates(Executor& ex, graph::Value* value) {
@@ -34,9 +33,10 @@ graph::Value* through_gates(Executor& ex, graph::Value* value) {
   graph::Value* read = value;
   for (size_t depth = 0; depth < capture.entered_ways; ++depth) {
     if (!is_from_before(value, capture.ways[depth].first_value)) continue;
-    const auto [gate, is_new] = capture.ways[depth].gates.try_emplace(value);
-    if (is_new) gate->second = make_gate(ex, depth, read);
-    read = gate->second;
+    auto& gates = capture.ways[depth].gates;
+    const auto known = gates.find(value);
+    read = known != gates.end() ? known->second
+                                : gates.try_emplace(value, make_gate(ex, depth, read)).first->second;
   }
   return read;
 }

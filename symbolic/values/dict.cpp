@@ -1,9 +1,11 @@
 #include "symbolic/values/dict.h"
 
+#include "absl/container/flat_hash_map.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/any_key.h"
 #include "symbolic/interop/finalizers.h"
+#include "symbolic/interop/set_layout.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict_methods.h"
@@ -120,6 +122,22 @@ ValuePtr DictValue::lookup_string(Executor& ex, PyObject* key) {
   return entry ? entry->value : nullptr;
 }
 
+namespace {
+// Under which hash each key stands in the live dict: a set takes the hashes over, and calls nobody's __hash__.
+absl::flat_hash_map<PyObject*, Py_hash_t> kept_hashes(PyObject* dict) {
+  if (Py_TYPE(dict)->tp_iter != PyDict_Type.tp_iter)
+    break_graph("CD0210", "an instance that is a key of an ordered dict");
+  const PyRef plain = PyDict_CheckExact(dict) ? PyRef::borrow(dict) : checked(PyDict_Copy(dict));
+  const PyRef keys = checked(PySet_New(plain.get()));
+  const PyRef elements = checked(elements_of(keys.get()));
+  const SetLayout layout = layout_of(keys.get());
+  absl::flat_hash_map<PyObject*, Py_hash_t> hashes;
+  for (size_t i = 0; i < layout.elements.size(); ++i)
+    hashes[PyList_GET_ITEM(elements.get(), static_cast<Py_ssize_t>(i))] = layout.elements[i].hash;
+  return hashes;
+}
+}  // namespace
+
 // The guards look for each of them from the first.
 constexpr Py_ssize_t kMostInstances = 256;
 
@@ -139,6 +157,7 @@ void DictValue::complete(Executor& ex) {
   PyRef old_index = std::move(index_);
   entries_.clear();
   index_ = PyRef();
+  std::optional<absl::flat_hash_map<PyObject*, Py_hash_t>> hashes;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
     PyRef key = PyRef::borrow(PyTuple_GET_ITEM(keys.get(), i));
     const bool may_be_touched = old_index && !holds_instance(checked(PyTuple_Pack(1, key.get())).get());
@@ -157,7 +176,10 @@ void DictValue::complete(Executor& ex) {
     if (!holds_instance_key(hash_key.get())) continue;
     if (i >= kMostInstances) break_graph("CD0210", "many instances that are keys of a dict");
     // It may have changed since.
-    if (!live_value(entry)) break_graph("CD0210", value->describe());
+    if (!hashes) hashes = kept_hashes(real_dict());
+    const auto kept = hashes->find(key.get());
+    if (kept == hashes->end() || kept->second != PyObject_Hash(entry.hash_key.get()))
+      break_graph("CD0210", value->describe());
     PyTuple_SET_ITEM(guarded.get(), i, Py_NewRef(any_key()));
     Py_DECREF(key.get());
   }
@@ -440,6 +462,9 @@ PyRef DictValue::materialize(Executor& ex) {
 namespace {
 RecipePtr contents_recipe(Executor& ex, const std::vector<DictValue::Entry>& entries) {
   auto recipe = make_recipe(RecipeKind::kDict);
+  std::vector<PyObject*> keys;
+  for (const DictValue::Entry& entry : entries) keys.push_back(entry.hash_key.get());
+  require_no_comparison(keys);
   for (const DictValue::Entry& entry : entries) {
     require_same_hash(ex, entry.key, entry.hash_key.get());
     recipe->items.push_back(entry.key->recipe(ex));

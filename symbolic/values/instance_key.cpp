@@ -1,9 +1,11 @@
 #include "symbolic/values/instance_key.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/interop/set_layout.h"
@@ -211,6 +213,16 @@ void require_same_hash(Executor& ex, const ValuePtr& value, PyObject* key) {
   const PyRef now = value->hash_key(ex);
   if (ex.state().key_calls.reads_changed || PyObject_Hash(now.get()) != PyObject_Hash(key))
     break_graph("CD0210", absl::StrCat(value->describe(), ", which has changed"));
+}
+
+void require_no_comparison(std::span<PyObject* const> keys) {
+  if (std::ranges::none_of(keys, holds_instance_key)) return;
+  absl::flat_hash_map<Py_hash_t, PyObject*> seen;
+  for (PyObject* key : keys) {
+    const auto [other, is_new] = seen.try_emplace(PyObject_Hash(key), key);
+    if (!is_new && (holds_instance_key(key) || holds_instance_key(other->second)))
+      break_graph("CD0210", "keys that hash alike, of a new dict or set");
+  }
 }
 
 void rethrow_error_of_comparison() {

@@ -3,6 +3,8 @@
 // Its hash is what __hash__ has given; where CPython compares two keys, __eq__ is run as captured code.
 #pragma once
 
+#include <span>
+
 #include "symbolic/values/user_object.h"
 
 namespace cdynamo::symbolic {
@@ -25,6 +27,10 @@ bool holds_instance(PyObject* object);
 // Throws where what is put into a dict or set now would hash otherwise than `key`, under which capture has put it, or may be put
 // there before its attributes are what they are.
 void require_same_hash(Executor& ex, const ValuePtr& value, PyObject* key);
+
+// Throws where Python would compare some of the keys, an instance among them, when it makes the dict or set: what __eq__ reads may
+// be something else by then.
+void require_no_comparison(std::span<PyObject* const> keys);
 
 // Python's error may stand for what was thrown where two keys were compared: throws that.
 void rethrow_error_of_comparison();

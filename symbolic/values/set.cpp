@@ -445,6 +445,9 @@ RecipePtr SetValue::recipe(Executor& ex) {
 RecipePtr SetValue::contents_recipe(Executor& ex, RecipeKind kind) {
   rely_on_order(ex);
   PyObject *key, *position;
+  std::vector<PyObject*> keys;
+  for (Py_ssize_t at = 0; PyDict_Next(index_.get(), &at, &key, &position);) keys.push_back(key);
+  require_no_comparison(keys);
   for (Py_ssize_t at = 0; PyDict_Next(index_.get(), &at, &key, &position);)
     require_same_hash(ex, values_[PyLong_AsSize_t(position)], key);
   const PyRef added = checked_user(ex, PySet_New(checked(PySequence_List(index_.get())).get()));

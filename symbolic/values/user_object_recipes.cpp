@@ -1,4 +1,5 @@
 // Instances as keys, what makes them after the graph has run, and what changes them.
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,13 @@ namespace cdynamo::symbolic {
 
 namespace {
 PyObject* object_entry(const char* name) { return _PyType_Lookup(&PyBaseObject_Type, interned(name)); }
+
+bool is_nan(PyObject* number) {
+  if (PyFloat_Check(number)) return std::isnan(PyFloat_AS_DOUBLE(number));
+  if (!PyComplex_Check(number)) return false;
+  const Py_complex parts = PyComplex_AsCComplex(number);
+  return std::isnan(parts.real) || std::isnan(parts.imag);
+}
 }  // namespace
 
 PyRef UserObjectValue::hash_key(Executor& ex) {
@@ -28,7 +36,12 @@ PyRef UserObjectValue::hash_key(Executor& ex) {
   if (hash == Py_None)
     raise_error(ex, PyExc_TypeError, "unhashable type: '" + type_name(shared_from_this()) + "'");
   bool python = (hash && PyFunction_Check(hash)) || (equal && PyFunction_Check(equal));
-  if (!python && storage_) return storage_->hash_key(ex);
+  if (!python && storage_) {
+    PyRef key = storage_->hash_key(ex);
+    // Not a number: its hash is the instance's identity.
+    if (is_nan(key.get())) break_graph("CD0210", describe());
+    return key;
+  }
   if (!python && is_weak_reference(*this)) return weak_reference_key(ex, *this);
   bool by_identity = hash == object_entry("__hash__") && equal == object_entry("__eq__");
   if (!by_identity) return instance_key(ex, *this);

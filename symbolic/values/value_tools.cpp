@@ -189,6 +189,9 @@ Py_ssize_t index_argument(Executor& ex, const ValuePtr& value) {
     if (index == -1 && PyErr_Occurred()) raise_current_error(ex);
     return index;
   }
+  // An int's own __index__ is not asked.
+  if (const ValuePtr& number = builtin_storage(value); number && is_integer_value(number))
+    return index_argument(ex, number);
   if (ValuePtr method = lookup_special(ex, value, "__index__")) {
     ValuePtr index = method->call(ex, {});
     // What is no int is an error, and of a subclass there is a warning.

@@ -422,3 +422,14 @@ def test_strides_of_dims_of_size_one():
     for x in (torch.ones(1, 5).T, torch.ones(5, 1).T, torch.ones(1, 3, 5).permute(1, 2, 0), torch.ones(3, 1, 1).mT):
         cdynamo.reset()
         assert cdynamo.optimize(f)(x) == f(x), (x.shape, x.stride())
+
+
+def test_what_is_found_of_transposed_numbers_lies_as_they_do():
+    def f(z):
+        return [y for z in (z, z.conj()) for y in (z.isnan(), z.isinf(), z.isfinite(), z.abs(), z == z)]
+
+    x = torch.tensor([[0.0, float("inf"), 2.0], [1.0, 3.0, float("nan")]]).T
+    for z in (torch.complex(x, x), torch.complex(x, -x).T.contiguous()):
+        for got, expected in zip(cdynamo.optimize(f)(z), f(z), strict=True):
+            assert got.stride() == expected.stride()
+            assert torch.equal(got.nan_to_num(), expected.nan_to_num())

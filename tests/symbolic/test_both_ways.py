@@ -518,3 +518,20 @@ def test_a_way_that_calls_the_library_breaks_the_graph():
     with cdynamo._explain.listening() as explanation:
         cdynamo.optimize(solved)(UP)
     assert "inside cdynamo" not in str(explanation)
+
+
+def test_a_way_that_is_given_up_where_a_gradient_is_first_asked_for():
+    """Both branches read what requires grad, which a backend in Python has no gates for."""
+
+    def f(x, y):
+        if x.sum():
+            return [y.sum(0), y.float() + y.float()]
+        return [y * 2]
+
+    compiled = cdynamo.optimize(f)
+    for sign in (1, 0, -1):
+        x = (torch.ones(3, 3) * sign).requires_grad_()
+        y = torch.ones(1, dtype=torch.float64, requires_grad=True)
+        for got, expected in zip(compiled(x, y), f(x, y), strict=True):
+            assert torch.equal(got, expected)
+            assert got.requires_grad

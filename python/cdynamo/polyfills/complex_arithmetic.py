@@ -296,17 +296,20 @@ def ne(a, b):
 
 @_rule("isnan")
 def isnan(z):
-    return _pairs(z).isnan().any(-1)
+    real, imag = _parts(z)
+    return real.isnan() | imag.isnan()
 
 
 @_rule("isinf")
 def isinf(z):
-    return _pairs(z).isinf().any(-1)
+    real, imag = _parts(z)
+    return real.isinf() | imag.isinf()
 
 
 @_rule("isfinite")
 def isfinite(z):
-    return _pairs(z).isfinite().all(-1)
+    real, imag = _parts(z)
+    return real.isfinite() & imag.isfinite()
 
 
 @_rule("where")
