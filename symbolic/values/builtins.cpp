@@ -417,7 +417,8 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
   if (!object && PyExceptionClass_Check(reinterpret_cast<PyObject*>(value->type())))
     return call_method(ex, value, repr ? "__repr__" : "__str__");
   // What holds instances of the program's shows them as their classes say.
-  if (!object && (value->type() == &PyList_Type || value->type() == &PyTuple_Type || value->type() == &PyDict_Type))
+  if (!object &&
+      (value->type() == &PyList_Type || value->type() == &PyTuple_Type || value->type() == &PyDict_Type))
     return polyfill(ex, PythonSide::kStandardPolyfills, "container_repr")->call(ex, positional({value}));
   if (!object || shows_a_set(object.get())) break_graph("CD0215", "text of " + value->describe());
   refuse_long_number(nullptr, object.get());
