@@ -44,7 +44,8 @@ Uses uses_of(Executor& ex, const Value* value) {
     bool reads = false;
     graph::for_each_operand(node, [&](Value*& operand) { reads |= base_of(capture, operand) == base; });
     const bool writes = node.in_place && base_of(capture, std::get<Value*>(node.args.at(0))) == base;
-    if (node.results.at(0) == value || writes || (reads && is_function(node))) {
+    const bool makes = std::ranges::find(node.results, value) != node.results.end();
+    if (makes || writes || (reads && is_function(node))) {
       uses = Uses{at};
     } else if (uses.made != nodes.end()) {
       if (reads && !uses.first) uses.first = &node;

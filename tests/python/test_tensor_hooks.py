@@ -342,3 +342,32 @@ def test_higher_derivatives():
 
     with pytest.raises(RuntimeError, match="not linear"):
         check_twice(cdynamo.optimize(clamped), x)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_gradients_and_hooks_of_one_of_several_results(which):
+    """What a gradient is asked for of, or a hook is put on, comes out of the graph before: any of an operator's results."""
+
+    def asks(y):
+        row = (y * 2).unbind()[which]
+        return torch.autograd.grad(row.sum(), row, allow_unused=True)[0]
+
+    def keeps(y):
+        row = (y * 2).unbind()[which]
+        row.retain_grad()
+        (row * row).sum().backward()
+        return row.grad
+
+    def hooks(y):
+        row = (y * 2).unbind()[which]
+        total = (row * row).sum()
+        seen = []
+        row.register_hook(seen.append)
+        total.backward()
+        return seen[0]
+
+    for function in (asks, keeps, hooks):
+        got, expected = (
+            f(torch.arange(6.0).reshape(2, 3).requires_grad_()) for f in (cdynamo.optimize(function), function)
+        )
+        assert torch.equal(got, expected)
