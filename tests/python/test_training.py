@@ -467,12 +467,22 @@ def test_sizes_that_change(counts):
 def test_through_a_graph_break(counts):
     def function(x, y):
         z = (x * y).sin()
-        if z.sum() > -100:  # only the data tell
+        cdynamo.graph_break()
+        return (z * x).exp() + y
+
+    check(function, leaf(4), leaf(4))
+    assert counts.graph_breaks > 0
+
+
+def test_through_a_branch_that_only_the_data_decide(counts):
+    def function(x, y):
+        z = (x * y).sin()
+        if z.sum() > -100:
             z = z * x
         return z.exp() + y
 
     check(function, leaf(4), leaf(4))
-    assert counts.graph_breaks > 0
+    assert counts.graph_breaks == 0
 
 
 def test_two_compiled_functions_in_a_row():
