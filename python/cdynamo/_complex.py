@@ -9,10 +9,15 @@ import torch
 
 
 def complex_of(pairs: torch.Tensor, conjugate: bool) -> torch.Tensor:
-    """The complex tensor over the memory of `pairs`, lazily conjugated or not; with its history, in any grad mode."""
-    with torch.set_grad_enabled(pairs.requires_grad or torch.is_grad_enabled()):
+    """The complex tensor over the memory of `pairs`, lazily conjugated or not; with its history, in any grad mode.
+
+    Eager has no view there, to which nothing could be written later."""
+    with torch.enable_grad():
         result = torch.view_as_complex(pairs)
-        return result.conj() if conjugate else result
+    if not conjugate:
+        return result
+    with torch.set_grad_enabled(pairs.requires_grad or torch.is_grad_enabled()):
+        return result.conj()
 
 
 def _joined(mark: Any, value: Any) -> Any:

@@ -433,3 +433,20 @@ def test_what_is_found_of_transposed_numbers_lies_as_they_do():
         for got, expected in zip(cdynamo.optimize(f)(z), f(z), strict=True):
             assert got.stride() == expected.stride()
             assert torch.equal(got.nan_to_num(), expected.nan_to_num())
+
+
+@pytest.mark.parametrize("backend", ["native", "eager"])
+def test_what_was_made_under_no_grad_is_written_to(backend):
+    def f(x, y):
+        with torch.no_grad():
+            z = torch.complex(x, x) * 2
+            cdynamo.graph_break()
+        z.sub_(y)
+        return z
+
+    got, expected = (
+        function(torch.ones(3), torch.ones(3, requires_grad=True))
+        for function in (cdynamo.optimize(f, backend=backend), f)
+    )
+    assert torch.equal(got, expected)
+    assert got.requires_grad
