@@ -7,6 +7,7 @@ import functools
 import inspect
 import logging
 import pathlib
+import sys
 import types
 
 import pytest
@@ -215,7 +216,8 @@ class Shown:
     ],
 )
 def test_programs(fn, calls):
-    check(fn, *calls)
+    # pathlib of 3.13 has iterators that break the graph.
+    check(fn, *calls, breaks=None if fn is paths and sys.version_info >= (3, 13) else 0)
 
 
 # ---- logging
