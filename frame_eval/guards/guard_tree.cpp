@@ -132,8 +132,11 @@ void GuardTree::add_guard(const symbolic::Guard& guard, const symbolic::Roots& r
   } else if (guard.kind == GuardKind::kTypeUnchanged) {
     PyObject* type = guard.object.get();
     if (type && PyType_Check(type)) {
-      leaf.type_version = cdynamo_type_version(reinterpret_cast<PyTypeObject*>(type));
-      leaf.contents = ClassContents::of(reinterpret_cast<PyTypeObject*>(type));
+      auto* class_ = reinterpret_cast<PyTypeObject*>(type);
+      leaf.type_version = cdynamo_type_version(class_);
+      // A class has so many versions, and then none (1,000 from Python 3.13 on).
+      if (leaf.type_version == 0) ClassContents::note_change(class_);
+      leaf.contents = ClassContents::of(class_);
     }
   } else if (guard.kind == GuardKind::kKeyAbsent || guard.kind == GuardKind::kAttributeAbsent) {
     leaf.hash = hash_of(guard.object.get());

@@ -334,3 +334,30 @@ def test_attributes_stay_where_they_were():
     assert list(held) == ["factor", "third"] and np.array_equal(compiled(X), X * 3)
     another = Scale(1.0)  # of the class, whose instances share their keys
     assert list(vars(another)) == ["factor"] and another(1.0) == 2
+
+
+def test_a_class_that_has_no_version_any_more():
+    """From Python 3.13 on a class has a thousand of them: what it holds is compared then."""
+
+    class Base:
+        pass
+
+    class Scale(Base):
+        by = 2
+
+        def run(self, x):
+            return x * self.by
+
+    for i in range(3_000):
+        Base.turn = i
+        assert Scale.turn == i
+    scale = Scale()
+    compiled = cdynamo.optimize(lambda x: scale.run(x), fullgraph=True)
+    before = cdynamo.counters()["frames_compiled"]
+    for _ in range(3):
+        assert compiled(np.ones(2)).tolist() == [2, 2]
+    assert cdynamo.counters()["frames_compiled"] == before + 1
+    Scale.by = 3
+    assert compiled(np.ones(2)).tolist() == [3, 3]
+    Scale.run = lambda self, x: x + 10
+    assert compiled(np.ones(2)).tolist() == [11, 11]
