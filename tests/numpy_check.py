@@ -1,10 +1,12 @@
-"""Results of NumPy programs compared, nested ones too: types, numbers, layouts."""
+"""NumPy programs: which run in one graph, and their results compared, nested ones too: types, numbers, layouts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 
 def assert_same(got: Any, expected: Any, rtol: float = 1e-12, atol: float = 0) -> None:
@@ -23,3 +25,8 @@ def assert_same(got: Any, expected: Any, rtol: float = 1e-12, atol: float = 0) -
             expected.strides,
             expected.flags.writeable,
         )
+
+
+def in_one_graph(programs: Sequence[Callable], reads_data: Sequence[Callable]) -> list:
+    """Those that read data are one graph for the native backend alone."""
+    return [pytest.param(each, marks=pytest.mark.native) if each in reads_data else each for each in programs]

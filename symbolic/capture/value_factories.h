@@ -101,6 +101,10 @@ ValuePtr method_of_property(Executor& ex, PyObject* property, PyObject* name);
 // A function of a module of polyfills (interop/python_side.def).
 ValuePtr polyfill(Executor& ex, PythonSide module, const char* function);
 
+// What a rule written in Python gives; null: NotImplemented, by which it leaves the call to the framework's library. Where it raises, the
+// framework has its own words for it: that breaks the graph at `what`.
+ValuePtr result_of_rule(Executor& ex, const ValuePtr& rule, const CallArgs& args, const char* what);
+
 // made_classes.h
 // `class A(B): ...`, as __build_class__ is called for it; and type(name, bases, namespace).
 ValuePtr make_class_of_body(Executor& ex, const CallArgs& args);

@@ -421,4 +421,13 @@ ValuePtr polyfill(Executor& ex, PythonSide module, const char* function) {
   return ex.wrap(found.get(), constant_source(found.get()));
 }
 
+ValuePtr result_of_rule(Executor& ex, const ValuePtr& rule, const CallArgs& args, const char* what) {
+  try {
+    ValuePtr result = rule->call(ex, args);
+    return result->real_object() == Py_NotImplemented ? nullptr : result;
+  } catch (const PythonRaise&) {
+    break_graph("CD0403", what);
+  }
+}
+
 }  // namespace cdynamo::symbolic

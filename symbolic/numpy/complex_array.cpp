@@ -30,14 +30,8 @@ bool is_complex_number(PyObject* object) {
   return PyComplex_Check(object) || is_complex_type(reinterpret_cast<PyObject*>(Py_TYPE(object)));
 }
 
-// A rule's result; null: it leaves the call to NumPy's library.
 ValuePtr apply_rule(Executor& ex, const ValuePtr& rule, const CallArgs& args) {
-  try {
-    ValuePtr result = rule->call(ex, args);
-    return result->real_object() == Py_NotImplemented ? nullptr : result;
-  } catch (const PythonRaise&) {  // NumPy has its own words for it
-    break_graph("CD0403", "an operation on complex arrays");
-  }
+  return result_of_rule(ex, rule, args, "an operation on complex arrays");
 }
 
 ValuePtr wrap_rule(Executor& ex, PyObject* function) { return ex.wrap(function, constant_source(function)); }

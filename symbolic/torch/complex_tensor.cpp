@@ -74,14 +74,8 @@ ValuePtr find_rule(Executor& ex, PythonSide table, std::string_view name) {
   return function ? ex.wrap(function, constant_source(function)) : nullptr;
 }
 
-// The result, or null where the rule leaves the call to the library.
 ValuePtr apply_rule(Executor& ex, const ValuePtr& rule, const CallArgs& args) {
-  try {
-    ValuePtr result = rule->call(ex, args);
-    return result->real_object() == Py_NotImplemented ? nullptr : result;
-  } catch (const PythonRaise&) {  // eager has its own words for it
-    break_graph("CD0403", "an operator of complex tensors");
-  }
+  return result_of_rule(ex, rule, args, "an operator of complex tensors");
 }
 
 bool is_in_place(std::string_view name) { return name.ends_with("_") && !name.ends_with("__"); }

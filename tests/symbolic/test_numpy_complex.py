@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy_check import assert_same
+from numpy_check import assert_same, in_one_graph
 
 import cdynamo
 
@@ -248,11 +248,7 @@ def check(program, fullgraph):
         assert_same(ours, numpys, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "program",
-    [pytest.param(program, marks=pytest.mark.native) if program in READS_DATA else program for program in PROGRAMS],
-    ids=lambda program: program.__name__,
-)
+@pytest.mark.parametrize("program", in_one_graph(PROGRAMS, READS_DATA), ids=lambda program: program.__name__)
 def test_results_and_writes_are_numpys(program):
     check(program, fullgraph=True)
 
