@@ -338,6 +338,8 @@ REFUSED_BY_EAGER = (
     "Trying to resize storage that is not resizable",
     # `np.ndarray.ravel()` in warm code of CPython 3.12 and later: its instruction passes one argument fewer than there are.
     "missing required positional argument -1",
+    # The gradient of `torch.where(c, real, complex)`, of which eager makes no real one.
+    "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true",
 )
 # Eager's backward raises where an operator has saved a tensor that was written to since. A compiled backward may read
 # something else: it gives the gradients of what was computed, or raises the same. What a compiled function differentiates

@@ -173,7 +173,7 @@ ARRAYS = {
         "{A} + {A}", "{A} - {A}", "{A} * {A}", "{A} * {I}", "{A} + {I}", "1 - {A}", "-{A}", "abs({A})", "{A} * 0.5", "{A} * 2.5", "{A}[0]", "{A}[-1]", "{A}[1:]", "{A}[:, 1:]", "{A}[..., 0]", "{A}[::2]", "{A}[None]", "{A}.T", "{A}.sum()",
         "{A}.sum(0)", "{A}.sum(-1)", "{A}.max()", "{A}.min()", "{A}.reshape(-1)", "{A}.reshape(3, -1)", "{A}.flatten()", "{A}.clip({I}, 4)", "{A}.argmax()", "{A}.cumsum(0)", "{A} > {A}", "{A} >= {I}", "{A} == {A}", "{A}[{A} > {I}]", "({A} if {B} else {A})",
         "{A} % 3", "{A} // 2", "{A} ** 2", "{F}({A})", "twice({A}, by={I})", "apply(twice, {A})", "sum([{A}, {A}])", "functools.reduce(operator.add, [{A}, {A}, {A}])", "{A} @ {A}.T", "{A}.mean()", "{A} / 2", "{A}[{I}]", "{A} + {V}", "{A} & ({A} > 0)",
-        "[v for v in {A}][0]", "max({A}.sum(), 2)", "[{A}, {A}][{I} % 2]", "{'k': {A}}['k']", "Item({A}).v", "next(iter([{A}]))", "(lambda q: q * 2)({A})", "({A} > 0) * {A}", "{A}[:, None]", "{A}.squeeze()", "{A}.all()", "{A}.any()", "({A} % 3).prod()", "{A}.round()", "{A}[[0, 1]]", "{A}[..., :-1]", "{A}[1:, :-1]",
+        "[v for v in {A}][0]", "max({A}.sum(), 2)", "[{A}, {A}][{I} % 2]", "{'k': {A}}['k']", "Item({A}).v", "next(iter([{A}]))", "(lambda q: q * 2)({A})", "({A} > 0) * {A}", "{A}[:, None]", "{A}.squeeze()", "{A}.all()", "{A}.any()", "{A}.sign().prod()", "{A}.round()", "{A}[[0, 1]]", "{A}[..., :-1]", "{A}[1:, :-1]",
     ],
     "I": ["len({A})", "{A}.ndim", "{A}.shape[0]", "{A}.shape[-1] + {I}", "sum({A}.shape)"],
     "T": ["tuple({A}.shape)", "({A}, {A})", "({A}, {V})"],

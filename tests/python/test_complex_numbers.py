@@ -424,6 +424,58 @@ def test_strides_of_dims_of_size_one():
         assert cdynamo.optimize(f)(x) == f(x), (x.shape, x.stride())
 
 
+NUMBERS = torch.arange(100.0)
+OF_SIZE_ONE = [NUMBERS.as_strided(*laid) for laid in (
+    ((1, 2), (1, 17)), ((17, 1), (1, 17)), ((1, 17), (17, 1)), ((17, 1, 2), (1, 17, 17)), ((17, 2, 1), (1, 17, 1)),
+    ((2, 1, 2), (1, 2, 34)), ((1, 2, 17), (1, 34, 2)), ((1, 1), (1, 17)), ((2, 1), (17, 50)), ((1, 2, 1, 3), (3, 20, 1, 1)),
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("x", OF_SIZE_ONE)
+def test_strides_of_results_where_dims_of_size_one_leave_a_choice(x):
+    def f(x):
+        z = x.cfloat()
+        scaled = z * (1 + 2j)
+        results = [
+            z,
+            scaled,
+            z.abs(),
+            scaled.abs(),
+            scaled.real + 1,
+            z.angle(),
+            z + z.conj(),
+            z + z.sum(0, keepdim=True),
+            z.exp(),
+        ]
+        return [y.stride() for y in (*results, z == 1, z.transpose(0, -1) * 2, torch.zeros_like(z), z.cdouble() / 2)]
+
+    cdynamo.reset()
+    assert cdynamo.optimize(f)(x) == f(x)
+
+
+@pytest.mark.parametrize("x", OF_SIZE_ONE)
+def test_strides_of_results_of_two_with_dims_of_size_one(x):
+    def f(x, y):
+        a, b = x.cfloat(), y.cfloat()
+        results = [
+            a + b,
+            x + b,
+            a * b,
+            a * y,
+            a / b,
+            a == b,
+            torch.complex(x, y),
+            a.conj() * b,
+            torch.where(x > 1, a, b),
+        ]
+        return [z.stride() for z in results]
+
+    for y in OF_SIZE_ONE:
+        if all(m == n or 1 in (m, n) for m, n in zip(x.shape[::-1], y.shape[::-1])):
+            cdynamo.reset()
+            assert cdynamo.optimize(f)(x, y) == f(x, y), (y.shape, y.stride())
+
+
 def test_what_is_found_of_transposed_numbers_lies_as_they_do():
     def f(z):
         return [y for z in (z, z.conj()) for y in (z.isnan(), z.isinf(), z.isfinite(), z.abs(), z == z)]

@@ -7,16 +7,21 @@ from cdynamo.polyfills.complex_pairs import (
     _REAL,
     _as_complex,
     _check,
+    _contiguous_strides,
     _dim,
     _dims,
     _is_complex,
     _joined,
+    _laid_out,
+    _laid_out_pairs,
     _of,
     _pairs,
     _parts,
     _plain,
     _rule,
     _sizes,
+    _strides_like,
+    _strides_of_result,
 )
 from cdynamo.polyfills.rules import not_captured
 
@@ -35,7 +40,7 @@ def complex_(real, imag):
     _check_halves(real, imag)
     if real.shape == imag.shape and real.is_contiguous() and imag.is_contiguous():
         return torch.view_as_complex(torch.stack((real, imag), -1))
-    return _joined(real, imag)
+    return _joined(real, imag, _strides_of_result(real, imag))
 
 
 @_rule("polar")
@@ -148,7 +153,7 @@ def _like(x, dtype, value):
     real = _plain(x).select(-1, 0) if x.is_complex() else x
     real = torch.empty_like(real, dtype=real.dtype if dtype is None else _REAL[dtype])
     of_real, of_imag = _parts(value)
-    return _joined(torch.full_like(real, of_real), torch.full_like(real, of_imag))
+    return _joined(torch.full_like(real, of_real), torch.full_like(real, of_imag), _strides_like(x))
 
 
 # ---- element by element
@@ -182,14 +187,15 @@ def _sum(a, b, negated):
     if _is_complex(a) and _is_complex(b) and a.shape == b.shape:
         return _of(_pairs(a) - _pairs(b) if negated else _pairs(a) + _pairs(b))
     (ar, ai), (br, bi) = _parts(a), _parts(b)
-    return _joined(ar - br, ai - bi) if negated else _joined(ar + br, ai + bi)
+    strides = _strides_of_result(a, b)
+    return _joined(ar - br, ai - bi, strides) if negated else _joined(ar + br, ai + bi, strides)
 
 
 @_rule("mul", "multiply")
 def mul(a, b):
     _check(a, b)
     (ar, ai), (br, bi) = _parts(a), _parts(b)
-    return _joined(ar * br - ai * bi, ar * bi + ai * br)
+    return _joined(ar * br - ai * bi, ar * bi + ai * br, _strides_of_result(a, b))
 
 
 @_rule("square")
@@ -218,7 +224,7 @@ def div(a, b, *, rounding_mode=None):
     scale = 1.0 / (great + small * ratio)
     real = torch.where(first, ar + ai * ratio, ar * ratio + ai)
     imag = torch.where(first, ai - ar * ratio, ai * ratio - ar)
-    return _joined(real * scale, imag * scale)
+    return _joined(real * scale, imag * scale, _strides_of_result(a, b))
 
 
 @_rule("reciprocal")
@@ -249,7 +255,7 @@ def positive(z):
 @_rule("conj_physical")
 def conj_physical(z):
     real, imag = _parts(z)
-    return _joined(real, -imag)
+    return _joined(real, -imag, _strides_of_result(z))
 
 
 @_rule("resolve_conj")
@@ -267,26 +273,27 @@ def abs(z):
     real, imag = _parts(z)
     # The gradient at 0 is 0 times what comes in, which may be none.
     is_zero = (real == 0) & (imag == 0)
-    return torch.where(is_zero, real.abs() + imag.abs(), torch.hypot(torch.where(is_zero, 1.0, real), imag))
+    size = torch.where(is_zero, real.abs() + imag.abs(), torch.hypot(torch.where(is_zero, 1.0, real), imag))
+    return _laid_out(size, _strides_like(z))
 
 
 @_rule("angle")
 def angle(z):
     real, imag = _parts(z)
-    return torch.atan2(imag, real)
+    return _laid_out(torch.atan2(imag, real), _contiguous_strides(z.shape))
 
 
 @_rule("exp")
 def exp(z):
     real, imag = _parts(z)
     size = torch.exp(real)
-    return _joined(size * torch.cos(imag), torch.where(imag == 0, imag, size * torch.sin(imag)))
+    return _joined(size * torch.cos(imag), torch.where(imag == 0, imag, size * torch.sin(imag)), _strides_of_result(z))
 
 
 @_rule("eq")
 def eq(a, b):
     (ar, ai), (br, bi) = _parts(a), _parts(b)
-    return (ar == br) & (ai == bi)
+    return _laid_out((ar == br) & (ai == bi), _strides_of_result(a, b))
 
 
 @_rule("ne", "not_equal")
@@ -317,7 +324,9 @@ def where(condition, a, b):
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         not_captured("where() of a complex tensor and a number")
     dtype = _width(a, b)
-    return _of(torch.where(condition.unsqueeze(-1), _pairs(_as_complex(a, dtype)), _pairs(_as_complex(b, dtype))))
+    a, b = _as_complex(a, dtype), _as_complex(b, dtype)
+    strides = _strides_of_result(condition, a, b, operator=torch.where)
+    return _of(_laid_out_pairs(torch.where(condition.unsqueeze(-1), _pairs(a), _pairs(b)), strides))
 
 
 def _part(x):

@@ -56,8 +56,66 @@ def _parts(x):
     not_captured("an operand beside a complex tensor")
 
 
-def _stacked(real, imag):
-    """The pairs, laid out as `real` is, or `imag` where that is expanded."""
+def _strides_of_result(*operands, operator=torch.add):
+    """The strides of eager's result of one element-wise operator on these, where dims of size one leave a choice: the
+    operators on parts, whose strides are others, would choose in another way. None where there is no such dim."""
+    tensors = [x for x in operands if isinstance(x, torch.Tensor)]
+    if not any([1 in x.shape for x in tensors]):
+        return None
+    shape = torch.broadcast_shapes(*[x.shape for x in tensors])
+    parts = [_plain(x).select(-1, 0) if x.is_complex() else x for x in tensors]
+    if len(tensors) == len(operands) and all([x.shape == shape for x in tensors]):
+        if all([x.is_contiguous() for x in tensors]):
+            return _contiguous_strides(shape)
+        strides = tensors[0].stride()
+        if all([x.stride() == strides for x in tensors]) and _is_dense(shape, strides):
+            return strides
+    return operator(*parts, *[1] * (len(parts) == 1)).stride()
+
+
+def _strides_like(z):
+    """The strides of torch.empty_like(z), where dims of size one leave a choice."""
+    if 1 not in z.shape:
+        return None
+    strides = z.stride()
+    return strides if _is_dense(z.shape, strides) else torch.empty_like(_plain(z).select(-1, 0)).stride()
+
+
+def _contiguous_strides(shape):
+    strides, count = [], 1
+    for size in reversed(shape):
+        strides.insert(0, count)
+        count *= size
+    return tuple(strides)
+
+
+def _is_dense(shape, strides):
+    count = 1
+    for stride, size in sorted([(stride, size) for stride, size in zip(strides, shape) if size != 1]):
+        if stride != count:
+            return False
+        count *= size
+    return True
+
+
+def _laid_out(x, strides):
+    """A tensor with these strides, unless they are None."""
+    if strides is None or x.stride() == strides:
+        return x
+    order = sorted(range(x.dim()), key=lambda dim: (-strides[dim], x.size(dim) == 1))
+    x = x.permute(order).contiguous().permute([order.index(dim) for dim in range(x.dim())])
+    return x if x.stride() == strides else x.as_strided(x.shape, strides)
+
+
+def _laid_out_pairs(pairs, strides):
+    """The pairs of complex numbers with these strides, unless they are None."""
+    return _laid_out(pairs, strides and (*[2 * stride for stride in strides], 1))
+
+
+def _stacked(real, imag, strides=None):
+    """The pairs, laid out as `real` is, or `imag` where that is expanded; or with these strides of complex numbers."""
+    if strides is not None:
+        return _laid_out_pairs(torch.stack((real, imag), -1), strides)
     like = imag if 0 in real.stride() else real
     if like.dim() < 2 or 0 in like.stride() or (like.is_contiguous() and 1 not in like.shape):
         return torch.stack((real, imag), -1)
@@ -66,7 +124,7 @@ def _stacked(real, imag):
     return torch.stack((real.permute(order), imag.permute(order)), -1).permute(*back, -1)
 
 
-def _joined(real, imag):
+def _joined(real, imag, strides=None):
     if not isinstance(imag, torch.Tensor):
         imag = torch.full_like(real, imag)
     if not isinstance(real, torch.Tensor):
@@ -75,7 +133,7 @@ def _joined(real, imag):
         real, imag = torch.broadcast_tensors(real, imag)
     if real.dtype not in _COMPLEX or real.dtype != imag.dtype:
         not_captured("complex numbers of this width")
-    return torch.view_as_complex(_stacked(real, imag))
+    return torch.view_as_complex(_stacked(real, imag, strides))
 
 
 def _of(pairs):
@@ -90,7 +148,7 @@ def _as_complex(x, dtype=None):
     real = x if dtype is None else x.to(_REAL[dtype])
     if real.dtype not in _COMPLEX:
         real = real.to(torch.get_default_dtype())
-    return _joined(real, torch.zeros_like(real))
+    return _joined(real, torch.zeros_like(real), real.stride() if 1 in real.shape else None)
 
 
 def _check(a, b):
