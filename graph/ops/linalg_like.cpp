@@ -31,8 +31,43 @@ struct Equation {
   std::string output;
 };
 
-// Ellipses are left to the framework.
-Equation parse_equation(std::string_view text, size_t operands) {
+constexpr char kEllipsis = '.';
+
+void append_label(std::string& labels, char label, bool in_operand) {
+  if (label == kEllipsis && labels.find(kEllipsis) != labels.npos)
+    runtime_error(std::string("einsum(): found \'.\' for ") + (in_operand ? "operand" : "output") +
+                  " for which an ellipsis was already found");
+  labels.push_back(label);
+}
+
+// Dims that an ellipsis stands for have labels before all letters: the last of them are those of each operand.
+void expand_ellipses(Equation& equation, const std::vector<int>& ranks, Framework framework) {
+  const auto dims_of = [&](size_t i) {
+    const int named = static_cast<int>(equation.operands[i].size()) - 1;
+    if (named > ranks[i])
+      runtime_error("einsum(): the number of subscripts in the equation (" + std::to_string(named) +
+                    ") is more than the number of dimensions (" + std::to_string(ranks[i]) +
+                    ") for an operand");
+    return ranks[i] - named;
+  };
+  std::vector<int> dims(ranks.size(), 0);
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (equation.operands[i].find(kEllipsis) != std::string::npos) dims[i] = dims_of(i);
+  const int most = *std::max_element(dims.begin(), dims.end());
+  if (most >= kEllipsis) throw Unsupported("einsum with an ellipsis of so many dims");
+  const auto expand = [&](std::string& labels, int count) {
+    const size_t at = labels.find(kEllipsis);
+    if (at == labels.npos) return false;
+    labels.erase(at, 1);
+    for (int i = 0; i < count; ++i) labels.insert(labels.begin() + at, static_cast<char>(most - i));
+    return true;
+  };
+  for (size_t i = 0; i < ranks.size(); ++i) expand(equation.operands[i], dims[i]);
+  if (!expand(equation.output, most) && most > 0 && framework == Framework::kNumpy)
+    throw Unsupported("einsum with an ellipsis that the output lacks");
+}
+
+Equation parse_equation(std::string_view text, const std::vector<int>& ranks, Framework framework) {
   Equation equation;
   equation.operands.emplace_back();
   std::string* at = &equation.operands.back();
@@ -40,27 +75,32 @@ Equation parse_equation(std::string_view text, size_t operands) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == ' ') continue;
-    if (c == '.') throw Unsupported("einsum with an ellipsis");
     if (c == ',' && !has_output) {
       at = &equation.operands.emplace_back();
     } else if (c == '-' && i + 1 < text.size() && text[i + 1] == '>' && !has_output) {
       has_output = true;
       at = &equation.output;
       ++i;
+    } else if (text.substr(i, 3) == "...") {
+      append_label(*at, kEllipsis, !has_output);
+      i += 2;
     } else if (std::isalpha(static_cast<unsigned char>(c))) {
-      at->push_back(c);
+      append_label(*at, c, !has_output);
     } else {
       runtime_error("einsum(): invalid subscript given, subscripts must be in [a-zA-Z]");
     }
   }
-  if (equation.operands.size() != operands)
+  if (equation.operands.size() != ranks.size())
     runtime_error("einsum(): more operands were provided than specified in the equation");
-  if (has_output) return equation;
-  std::array<int, 256> count{};
-  for (const std::string& labels : equation.operands)
-    for (unsigned char label : labels) ++count[label];
-  for (int label = 0; label < 256; ++label)
-    if (count[label] == 1) equation.output.push_back(static_cast<char>(label));
+  if (!has_output) {
+    std::array<int, 256> count{};
+    for (const std::string& labels : equation.operands)
+      for (unsigned char label : labels) ++count[label];
+    equation.output.push_back(kEllipsis);
+    for (int label = 'A'; label < 256; ++label)
+      if (count[label] == 1) equation.output.push_back(static_cast<char>(label));
+  }
+  expand_ellipses(equation, ranks, framework);
   return equation;
 }
 
@@ -173,7 +213,9 @@ std::vector<Value*> einsum_body(Builder& b, const Args& args) {
   for (Value* value : args.values("tensors")) operands.push_back(wrap(b, value));
   if (args.has("path") && operands.size() > 2)
     throw Unsupported("einsum of more than two operands with a path");
-  const Equation equation = parse_equation(args.string("equation"), operands.size());
+  std::vector<int> ranks;
+  for (const Tensor& x : operands) ranks.push_back(static_cast<int>(x.rank()));
+  const Equation equation = parse_equation(args.string("equation"), ranks, b.graph().framework);
   const std::string summed = summed_labels(equation), order = equation.output + summed;
   const int64_t kept = static_cast<int64_t>(equation.output.size()),
                 rank = static_cast<int64_t>(order.size());
@@ -216,7 +258,8 @@ std::vector<Value*> einsum_body(Builder& b, const Args& args) {
 Alias einsum_alias(const Node& node) {
   const auto& tensors = std::get<std::vector<Value*>>(node.args[1]);
   if (tensors.size() != 1) return Alias::kNone;
-  const Equation equation = parse_equation(std::get<std::string>(node.args[0]), 1);
+  const Equation equation =
+      parse_equation(std::get<std::string>(node.args[0]), {tensors[0]->type.rank()}, node.framework);
   return summed_labels(equation).empty() ? Alias::kView : Alias::kNone;
 }
 

@@ -84,6 +84,11 @@ constexpr FollowedName kFollowedNames[] = {
     {"warnings", "_showwarnmsg"},
     {"warnings", "WarningMessage."},
     {"warnings", "deprecated."},
+    {"torch.fx.graph_module", "GraphModule.recompile.<locals>.call_wrapped"},
+    {"torch.fx.graph_module", "_WrappedCall.__call__"},
+    {"torch.fx._pytree", "tree_flatten_spec"},
+    {"torch.fx._pytree", "_"},
+    {"torch._dynamo.external_utils", "wrap_dunder_call_ctx_manager."},
     // What torch.compile puts in place of Module.__init__ and Module.__setstate__ for the rest of the process.
     {"torch._dynamo.mutation_guard", "install_generation_tagging_init."},
 };

@@ -13,12 +13,13 @@ PyObject* class_entry(PyTypeObject* type, const char* name) {
   return text ? _PyType_Lookup(type, text.get()) : nullptr;
 }
 
-// torch.compile notes each module that is made in a weak dictionary of its own.
-bool is_of_torch(PyObject* callback) {
+// torch.compile notes each module that is made in a weak dictionary of its own, cdynamo what is optimized.
+bool is_of_compiler(PyObject* callback) {
   if (!PyFunction_Check(callback)) return false;
   PyObject* name = PyDict_GetItemString(PyFunction_GET_GLOBALS(callback), "__name__");
   const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
-  return text && std::string_view(text).starts_with("torch.");
+  return text &&
+         (std::string_view(text).starts_with("torch.") || std::string_view(text).starts_with("cdynamo."));
 }
 
 // A container of weakref's drops an entry.
@@ -45,7 +46,7 @@ bool has_callback(PyObject* object, bool containers_count) {
   PyObject* first = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + type->tp_weaklistoffset);
   auto* reference = reinterpret_cast<PyWeakReference*>(first);
   for (; reference; reference = reference->wr_next)
-    if (reference->wr_callback && !is_of_torch(reference->wr_callback) &&
+    if (reference->wr_callback && !is_of_compiler(reference->wr_callback) &&
         (containers_count || !is_of_container(reference->wr_callback)))
       return !class_entry(type, "__torch_function__");
   return false;

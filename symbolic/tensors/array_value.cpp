@@ -294,6 +294,7 @@ ValuePtr wrap_array_input(Executor& ex, PyObject* object, const SourcePtr& sourc
 
 graph::Value* embed_constant(Executor& ex, PyObject* object, MakeArray make) {
   std::shared_ptr<ArrayValue> constant = add_array_input(ex, object, constant_source(object), false, make);
+  tensor_capture(ex).embedded.emplace(constant->value(), PyRef::borrow(object));
   return append_call1(ex, "clone", {constant->value()});
 }
 

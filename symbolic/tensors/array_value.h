@@ -125,6 +125,8 @@ struct TensorCapture {
   absl::flat_hash_set<const graph::Value*>
       shared;  // storage that is both a tensor's and an array's, by its base
   std::vector<std::unique_ptr<ArrayInput>> inputs;
+  absl::flat_hash_map<const graph::Value*, PyRef>
+      embedded;  // inputs that capture has made: their numbers stay
   // The input whose storage a value shares; values of their own storage are absent.
   absl::flat_hash_map<const graph::Value*, int> storage_of;
   absl::flat_hash_map<const graph::Value*, ValuePtr> objects;  // the object that stands for a graph value

@@ -1,8 +1,10 @@
 #include "symbolic/tensors/data_numbers.h"
 
+#include "graph/passes/known_number.h"
 #include "graph/op.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
+#include "symbolic/tensors/frameworks.h"
 #include "symbolic/values/data_bool.h"
 #include "symbolic/values/data_relation.h"
 #include "symbolic/values/dynamic_float.h"
@@ -31,6 +33,33 @@ Value* only_element(Executor& ex, const ArrayValue& tensor, DType dtype, const c
   return append_call1(ex, "clone", {element});
 }
 
+// The integers or bools of a tensor or an array that capture has made.
+graph::DenseTensor contents_of(const graph::TensorType& type, PyObject* object) {
+  std::vector<int64_t> sizes;
+  for (const Sym& size : type.sizes) sizes.push_back(*size.maybe_constant());
+  graph::DenseTensor contents(type.dtype, std::move(sizes));
+  const PyRef flat = checked(PyObject_CallMethod(object, "reshape", "i", -1));
+  const PyRef numbers = checked(PyObject_CallMethod(flat.get(), "tolist", nullptr));
+  for (size_t i = 0; i < contents.elements.size(); ++i) {
+    contents.elements[i].integer =
+        PyLong_AsLongLong(PyList_GetItem(numbers.get(), static_cast<Py_ssize_t>(i)));
+    if (contents.elements[i].integer == -1 && PyErr_Occurred()) throw PythonError{};
+  }
+  return contents;
+}
+
+// The integer or bool that an only element is whenever the graph runs.
+std::optional<int64_t> known_element(Executor& ex, const ArrayValue& tensor) {
+  if (!(tensor.array_type().numel().maybe_constant() == 1)) return std::nullopt;
+  const auto& embedded = tensor_capture(ex).embedded;
+  return graph::known_integer(ex.graph(), tensor.value(),
+                              [&](const Value* input) -> std::optional<graph::DenseTensor> {
+                                const auto found = embedded.find(input);
+                                if (found == embedded.end()) return std::nullopt;
+                                return contents_of(input->type, found->second.get());
+                              });
+}
+
 template <typename F>
 ValuePtr recorded_read(Executor& ex, const ArrayValue& tensor, const char* method, F&& read) {
   const FrameworkRules rules(ex, tensor.framework());
@@ -53,6 +82,8 @@ Sym read_data_symbol(Executor& ex, Value* element, int64_t min) {
 ValuePtr read_int(Executor& ex, const ArrayValue& tensor, const char* what) {
   return recorded_read(ex, tensor, "__int__", [&] {
     const bool is_real = runtime::is_float(tensor.array_type().dtype);
+    if (const std::optional<int64_t> known = is_real ? std::nullopt : known_element(ex, tensor))
+      return ex.constant_int(*known);
     Value* element = only_element(ex, tensor, is_real ? DType::kF64 : DType::kI64, what);
     return make_int(ex, read_data_symbol(ex, element, -kLargestSymbol));
   });
@@ -67,6 +98,7 @@ ValuePtr read_float(Executor& ex, const ArrayValue& tensor, const char* what) {
 }
 
 bool is_readable_number(const ArrayValue& tensor) {
+  if (tensor.is_scalar()) return runtime::is_integer(tensor.array_type().dtype);
   return tensor.framework() == graph::Framework::kTorch && tensor.rank() == 0 && !tensor.requires_grad();
 }
 
@@ -90,11 +122,17 @@ ValuePtr make_data_bool(Executor& ex, Value* element) {
 }
 
 ValuePtr read_bool(Executor& ex, const ArrayValue& tensor, const char* what) {
-  return recorded_read(ex, tensor, "__bool__",
-                       [&] { return make_data_bool(ex, only_element(ex, tensor, DType::kBool, what)); });
+  return recorded_read(ex, tensor, "__bool__", [&] {
+    if (tensor.array_type().dtype == DType::kBool)
+      if (const std::optional<int64_t> known = known_element(ex, tensor))
+        return ex.constant(PyRef::borrow(*known ? Py_True : Py_False));
+    return make_data_bool(ex, only_element(ex, tensor, DType::kBool, what));
+  });
 }
 
 bool require_truth(Executor& ex, const ValuePtr& condition, bool expected, const char* reason) {
+  if (PyObject* known = constant_object(condition); known && PyBool_Check(known))
+    return (known == Py_True) == expected;
   if (!ex.state().request.reads_data || ex.isolated_region() || ex.state().branches) return false;
   ValuePtr read = condition;
   if (dynamic_cast<SymIntValue*>(condition.get()))
@@ -117,7 +155,9 @@ namespace {
 constexpr int64_t kMostNumbers = 64;  // of a tolist()
 
 ValuePtr numbers_of(Executor& ex, const ValuePtr& value, const char* what) {
-  auto& array = dynamic_cast<ArrayValue&>(*value);
+  auto* of_several = dynamic_cast<ArrayValue*>(value.get());
+  if (!of_several) return without_numpy_scalar(ex, value);  // of an array that is known
+  ArrayValue& array = *of_several;
   if (array.rank() == 0) return read_item(ex, array, what);
   std::vector<ValuePtr> items;
   const auto count = array.array_type().sizes[0].maybe_constant();
@@ -130,7 +170,7 @@ ValuePtr numbers_of(Executor& ex, const ValuePtr& value, const char* what) {
 
 ValuePtr read_list(Executor& ex, const ArrayValue& tensor, const char* what) {
   const auto count = tensor.array_type().numel().maybe_constant();
-  if (!ex.state().request.reads_data || !count || *count > kMostNumbers) break_graph("CD0406", what);
+  if (!count || *count > kMostNumbers) break_graph("CD0406", what);
   return numbers_of(ex, const_cast<ArrayValue&>(tensor).shared_from_this(), what);
 }
 

@@ -12,7 +12,7 @@ namespace cdynamo::symbolic {
 ValuePtr read_item(Executor& ex, const ArrayValue& tensor, const char* what);
 ValuePtr read_int(Executor& ex, const ArrayValue& tensor, const char* what);
 ValuePtr read_float(Executor& ex, const ArrayValue& tensor, const char* what);
-// A 0-dim tensor of PyTorch's that needs no gradient: its parser takes it for a number.
+// A 0-dim tensor of PyTorch's that needs no gradient, or an integer of NumPy's: PyTorch's parser takes it for a number.
 bool is_readable_number(const ArrayValue& tensor);
 // Of a tensor of ints: what x[:n] and the like take.
 ValuePtr read_index(Executor& ex, const ArrayValue& tensor, const char* what);

@@ -33,6 +33,7 @@ constexpr PolyfillRow kRows[] = {
     {"torch.gru_cell", "gru_cell"},
     {"torch.rnn_tanh_cell", "rnn_tanh_cell"},
     {"torch.rnn_relu_cell", "rnn_relu_cell"},
+    {"torch._assert_async", "assert_async"},
     {"torch.trace", "trace"},
     {"torch.Tensor.trace", "trace"},
     {"torch.functional.broadcast_tensors", "broadcast_tensors"},

@@ -146,6 +146,12 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     return index.to(counts.dtype) if repeats is None else input.index_select(dim, index)
 
 
+def assert_async(input, assert_msg=None):
+    """torch._assert_async() on the CPU, where it raises at once."""
+    if input.device.type != "cpu" or input.numel() != 1 or not required((input != 0).item()):
+        not_captured("_assert_async() of what is no number on the CPU")
+
+
 def equal(input, other):
     if input.shape != other.shape:
         return False

@@ -16,6 +16,7 @@ from cdynamo.polyfills.control_flow import associative_scan, conditional, map_st
 from cdynamo.polyfills.data_dependent import (  # noqa: F401
     allclose,
     argwhere,
+    assert_async,
     bincount,
     check_is_size,
     equal,
@@ -105,17 +106,25 @@ def transformer_encoder_layer_fwd(
 
 
 def einsum_terms(equation, operands):
-    """The labels of each operand and of the result; an ellipsis is not taken."""
-    if not isinstance(equation, str) or "..." in equation:
+    """The labels of each operand and of the result; dims that an ellipsis stands for have digits."""
+    if not isinstance(equation, str):
         not_captured("einsum of this form")
     equation = equation.replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if not arrow:
-        labels = "".join(terms)
-        right = "".join(label for label in sorted(set(labels)) if labels.count(label) == 1)
+        labels = "".join(terms).replace(".", "")
+        right = "..." + "".join(label for label in sorted(set(labels)) if labels.count(label) == 1)
     if len(terms) != len(operands):
         not_captured("einsum of another number of operands")
+    dims = [operand.dim() - len(term) + 3 for term, operand in zip(terms, operands) if "..." in term]
+    if min(dims, default=0) < 0 or max(dims, default=0) > 9:
+        not_captured("einsum of this form")
+    digits = "123456789"[: max(dims, default=0)]
+    for i, (term, operand) in enumerate(zip(terms, operands)):
+        count = operand.dim() - len(term) + 3
+        terms[i] = term.replace("...", digits[len(digits) - count :])
+    right = right.replace("...", digits)
     for term, operand in zip(terms, operands):
         if len(term) != operand.dim() or len(set(term)) != len(term):
             not_captured("einsum of this form")
@@ -129,6 +138,9 @@ def einsum_pair(a, a_labels, b, b_labels, kept):
     a_only = [x for x in a_labels if x not in b_labels]
     b_only = [x for x in b_labels if x not in a_labels]
     size = dict(zip(a_labels, a.shape))
+    for label, of_b in zip(b_labels, b.shape):
+        if label.isdigit() and size.get(label, of_b) != of_b:
+            not_captured("einsum whose ellipsis is broadcast")
     size.update(zip(b_labels, b.shape))
     left = a.permute([a_labels.index(x) for x in batch + a_only + summed])
     right = b.permute([b_labels.index(x) for x in batch + summed + b_only])
