@@ -461,6 +461,10 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
       if (ValuePtr result = call_warnings_function(ex, real, args)) return result;
     if (ValuePtr result = call_assumed_constant(ex, real, args)) return result;
     if (ValuePtr result = call_compiled_by_torch(*this, ex, module, args)) return result;
+    if (ValuePtr result = call_compiler_function(ex, *this, module, args)) {
+      guard_code(ex);
+      return result;
+    }
     if (notes_for_torch_compile(*this, module)) return ex.none();
     refuse_schedule(ex, real, module);
     refuse_marked(*this, real, module);

@@ -130,4 +130,9 @@ ValuePtr run_function(Executor& ex, FunctionValue& function, std::vector<ValuePt
 // Binds; breaks the graph where the arguments do not fit, so that Python raises its own error.
 std::vector<ValuePtr> bind_call(Executor& ex, FunctionValue& function, const CallArgs& args);
 
+// compiler_functions.cpp
+// What functions of torch.compile's mean in captured code; null: not one of them. `module`: __name__ of the function's globals.
+ValuePtr call_compiler_function(Executor& ex, FunctionValue& function, const char* module,
+                                const CallArgs& args);
+
 }  // namespace cdynamo::symbolic
