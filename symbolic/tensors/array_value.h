@@ -113,6 +113,11 @@ struct TensorCapture {
     std::optional<graph::DType> dtype;  // torch.set_default_dtype, where it is another than before
     std::shared_ptr<SymbolicValue> effect;
   } factory_defaults;
+  // __torch_function__ modes that the program has entered since, outermost first (symbolic/torch/function_modes.h).
+  struct FunctionModes {
+    std::vector<ValuePtr> entered;
+    std::shared_ptr<SymbolicValue> effect;
+  } function_modes;
   // Tensors that captured code has made and that require grad, and the same content without (symbolic/torch/made_leaves.h).
   absl::flat_hash_map<const graph::Value*, graph::Value*> made_leaves;
   absl::flat_hash_set<const graph::Value*> written_leaves;  // of these

@@ -156,8 +156,6 @@ constexpr SpecialRow kRows[] = {
     {"torch.set_autocast_cache_enabled", set_cache_enabled},
     {"torch._C._is_autocast_available", ask},
     {"torch._C._get_privateuse1_backend_name", ask},
-    {"torch._C._is_torch_function_mode_enabled",
-     [](Executor& ex, PyObject*, const CallArgs&) { return boolean(ex, false); }},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "symbolic/torch/autocast_policy.h"
 #include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/factory_defaults.h"
+#include "symbolic/torch/function_modes.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/made_leaves.h"
 #include "symbolic/torch/tensor.h"
@@ -88,6 +89,7 @@ const Maps* maps() {
   made->add_special(torch_autocast_functions());
   made->add_special(inference_mode_functions());
   made->add_special(factory_default_functions());
+  made->add_special(function_mode_rules());
   made->add_special(made_leaf_functions());
   made->add_special(attention_backend_functions());
   for (const PolyfillRow& row : torch_polyfills()) made->add_polyfill(row);
@@ -145,6 +147,23 @@ static std::string function_name(PyObject* callable) {
   return text ? text : "?";
 }
 
+namespace {
+
+// A rule that runs a function of the program's in a way of its own.
+bool is_transform(SpecialFunction rule) {
+  for (const auto rows :
+       {checkpoint_rules(), way_rules(), user_function_rules(), function_transform_rules(), vmap_rules()})
+    for (const SpecialRow& row : rows)
+      if (rule && row.apply == rule) return true;
+  return false;
+}
+
+bool calls_no_operators(std::string_view polyfill) {
+  return polyfill == "weights_have_changed" || polyfill == "no_range";
+}
+
+}  // namespace
+
 std::string TorchCallable::describe() const { return "torch function " + function_name(object_.get()); }
 
 ValuePtr TorchCallable::get_attribute(Executor& ex, PyObject* name) {
@@ -165,6 +184,9 @@ ValuePtr TorchCallable::get_attribute(Executor& ex, PyObject* name) {
 
 ValuePtr TorchCallable::call(Executor& ex, const CallArgs& given) {
   TensorCapture& capture = torch_capture(ex);
+  if (ValuePtr result = call_through_mode(ex, shared_from_this(), object_.get(), given)) return result;
+  if ((polyfill_ && !calls_no_operators(polyfill_)) || is_transform(special_))
+    refuse_in_mode(ex, describe().c_str());
   if (const std::optional<CallArgs> rest = without_requires_grad(ex, object_.get(), given))
     return made_leaf(ex, call(ex, *rest));
   const std::optional<CallArgs> completed = with_factory_defaults(ex, capture, object_.get(), given);
@@ -182,6 +204,11 @@ ValuePtr TorchCallable::call(Executor& ex, const CallArgs& given) {
     return or_complex(ex, "call_function", object_.get(), args, [&] {
       return recorded_call(ex, "call_function", object_, args, [&] { return call_library(ex, args); });
     });
+  // A method in Python (Tensor.pow) has a name of its own for its class alone.
+  if (op_.method && PyFunction_Check(object_.get()))
+    return call_operator(ex, *op_.op, op_.in_place, "call_method",
+                         checked(PyObject_GetAttrString(object_.get(), "__name__")), args,
+                         Convention::kTorchMethod);
   return call_operator(ex, *op_.op, op_.in_place, "call_function", object_, args,
                        op_.method ? Convention::kTorchMethod : Convention::kTorchFunction);
 }
@@ -189,7 +216,11 @@ ValuePtr TorchCallable::call(Executor& ex, const CallArgs& given) {
 ValuePtr TorchCallable::compare(Executor& ex, int py_op, const ValuePtr& other) {
   PyObject* object = other->real_object();
   if (!object || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
-  return ex.constant(PyRef::borrow((object == object_.get()) == (py_op == Py_EQ) ? Py_True : Py_False));
+  bool equal = object == object_.get();
+  // torch.Tensor.shape.__get__ is an object of its own each time.
+  if (!equal && Py_IS_TYPE(object, &_PyMethodWrapper_Type))
+    equal = PyObject_RichCompareBool(object, object_.get(), Py_EQ) == 1;
+  return ex.constant(PyRef::borrow(equal == (py_op == Py_EQ) ? Py_True : Py_False));
 }
 
 RecipePtr TorchCallable::recipe(Executor& ex) {

@@ -28,6 +28,7 @@ std::span<const SpecialRow> torch_query_functions();        // torch_functions.c
 std::span<const SpecialRow> torch_factory_functions();      // factories.cpp
 std::span<const SpecialRow> torch_mode_functions();         // modes.cpp
 std::span<const SpecialRow> factory_default_functions();    // factory_defaults.cpp
+std::span<const SpecialRow> function_mode_rules();          // function_modes.cpp
 std::span<const SpecialRow> inference_mode_functions();     // inference_mode.cpp
 std::span<const SpecialRow> made_leaf_functions();          // made_leaves.cpp
 std::span<const SpecialRow> torch_autocast_functions();     // autocast.cpp

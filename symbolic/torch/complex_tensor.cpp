@@ -9,6 +9,7 @@
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/torch/callables.h"
+#include "symbolic/torch/function_modes.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/torch/return_type.h"
 #include "symbolic/values/sym_int.h"
@@ -70,6 +71,7 @@ bool any_complex(Executor& ex, const CallArgs& args) {
 
 // A function of the table RULES or PROPERTIES; null: there is none.
 ValuePtr find_rule(Executor& ex, PythonSide table, std::string_view name) {
+  refuse_in_mode(ex, "a complex tensor");
   PyObject* function = PyDict_GetItemString(python_side(table), std::string(name).c_str());
   return function ? ex.wrap(function, constant_source(function)) : nullptr;
 }
@@ -266,6 +268,7 @@ constexpr AnswerRow kAnswers[] = {
 }  // namespace
 
 ValuePtr ComplexTensor::get_attribute(Executor& ex, PyObject* name) {
+  refuse_in_mode(ex, "a complex tensor");
   const std::string_view text = PyUnicode_AsUTF8(name);
   if (text == "__class__")
     return ex.wrap(reinterpret_cast<PyObject*>(type_), constant_source(reinterpret_cast<PyObject*>(type_)));

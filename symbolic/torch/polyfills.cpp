@@ -9,6 +9,7 @@ constexpr PolyfillRow kRows[] = {
     {"torch._native_multi_head_attention", "native_multi_head_attention"},
     {"torch.utils.checkpoint.checkpoint", "checkpoint"},
     {"torch.autograd.profiler.record_function", "no_range"},
+    {"torch._C.DisableTorchFunctionSubclass", "no_range"},  // of subclasses, which plain tensors are not
     {"torch.optim.optimizer._get_value", "number_of"},
     {"torch.optim.optimizer._stack_if_compiling", "stacked"},
     {"torch.utils._foreach_utils._group_tensors_by_device_and_dtype", "group_by_device_and_dtype"},

@@ -11,6 +11,7 @@
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/data_assignment.h"
+#include "symbolic/torch/function_modes.h"
 #include "symbolic/torch/library_call.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -133,6 +134,7 @@ ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
   std::string_view text = PyUnicode_AsUTF8(name);
   if (text == "__class__")
     return ex.wrap(reinterpret_cast<PyObject*>(type_), constant_source(reinterpret_cast<PyObject*>(type_)));
+  if (ValuePtr through = attribute_through_mode(ex, *this, name)) return through;
   if (ValuePtr property = tensor_property(ex, *this, text)) return property;
   if (ValuePtr method = tensor_method(ex, shared_from_this(), text)) return method;
   PyObject* attribute = class_attribute(type_, name);
@@ -162,6 +164,7 @@ ValuePtr TensorValue::instance_attribute(Executor& ex, PyObject* name) {
 }
 
 void TensorValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  refuse_in_mode(ex, "an assignment to an attribute of a tensor");
   if (value && PyUnicode_CompareWithASCIIString(name, "grad") == 0)
     return set_leaf_gradient(ex, *this, value);
   if (value && PyUnicode_CompareWithASCIIString(name, "data") == 0) return assign_data(ex, *this, value);
@@ -175,6 +178,7 @@ void TensorValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& va
 // ---- items
 
 ValuePtr TensorValue::get_item(Executor& ex, const ValuePtr& key) {
+  if (ValuePtr through = operate_through_mode(ex, "getitem", {shared_from_this(), key})) return through;
   CallArgs args{.positional = {shared_from_this(), key}, .keywords = {}};
   return recorded_call(
       ex, "call_function", PyRef::borrow(library_object("operator", "getitem")), args, [&]() -> ValuePtr {
@@ -199,6 +203,7 @@ bool is_float_of_numpy_alone(const ValuePtr& value) {
 
 void TensorValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& given) {
   if (!given) break_graph("CD0403", "deletion of a tensor's item");
+  if (operate_through_mode(ex, "setitem", {shared_from_this(), key, given})) return;
   if (is_numpy_array(given) || is_float_of_numpy_alone(given))
     break_graph("CD0409", "what is assigned to an item of a tensor");
   CallArgs args{.positional = {shared_from_this(), key, given}, .keywords = {}};
@@ -217,17 +222,24 @@ void TensorValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& gi
 // ---- sequences
 
 ValuePtr TensorValue::length(Executor& ex) {
+  if (ValuePtr through = operate_through_mode(ex, "len", {shared_from_this()})) return through;
   if (rank() == 0) break_graph("CD0403", "len: a 0-d tensor has no length");
   return make_int(ex, array_type().sizes[0]);
 }
 
 std::optional<std::vector<ValuePtr>> TensorValue::unpack(Executor& ex) {
+  refuse_in_mode(ex, "an iteration over a tensor");
   if (rank() == 0) break_graph("CD0403", "iteration: a 0-d tensor is not iterable");
   CallArgs args{.positional = {shared_from_this()}, .keywords = {}};
   ValuePtr items =
       recorded_call(ex, "call_function", PyRef::borrow(library_object("torch", "unbind")), args,
                     [&] { return call_named(ex, "unbind", {shared_from_this(), ex.constant_int(0)}); });
   return items->unpack(ex);
+}
+
+std::optional<bool> TensorValue::truth(Executor& ex) {
+  refuse_in_mode(ex, "the truth of a tensor");
+  return std::nullopt;
 }
 
 ValuePtr TensorValue::iterate(Executor& ex) { return make_tuple(ex, *unpack(ex))->iterate(ex); }

@@ -23,7 +23,7 @@ class TensorValue final : public ArrayValue {
   void set_item(Executor& ex, const ValuePtr& key, const ValuePtr& value) override;
   ValuePtr length(Executor& ex) override;
   ValuePtr iterate(Executor& ex) override;
-  std::optional<bool> truth(Executor& ex) override { return std::nullopt; }
+  std::optional<bool> truth(Executor& ex) override;
   ValuePtr unary(Executor& ex, Op op) override;
   ValuePtr binary(Executor& ex, int nb_op, const ValuePtr& other, bool reflected) override;
   ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override;

@@ -2,6 +2,7 @@
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/complex_tensor.h"
+#include "symbolic/torch/function_modes.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/sym_int.h"
@@ -90,6 +91,8 @@ ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
   if (!row || (in_place && reflected)) return nullptr;
   ValuePtr self = shared_from_this();
   std::vector<ValuePtr> as_written = reflected ? std::vector{other, self} : std::vector{self, other};
+  if (is_operand(other) || is_complex_number(other))
+    if (ValuePtr through = operate_through_mode(ex, row->function, as_written)) return through;
   if (is_complex_number(other)) return complex_operator(ex, nb_op, as_written[0], as_written[1]);
   if (!is_operand(other)) return not_implemented(other, in_place);
   return recorded_call(ex, "call_function", operator_function(row->function), operands(as_written),
@@ -105,6 +108,7 @@ ValuePtr TensorValue::binary(Executor& ex, int nb_op, const ValuePtr& other, boo
 
 ValuePtr TensorValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
   static constexpr const char* kOps[] = {"lt", "le", "eq", "ne", "gt", "ge"};  // Py_LT ... Py_GE
+  if (ValuePtr through = operate_through_mode(ex, kOps[py_op], {shared_from_this(), other})) return through;
   if (is_numpy_array(other)) break_graph("CD0409", "a comparison of a tensor and an array");
   if (is_complex_number(other)) break_graph("CD0401", "a comparison with " + other->describe());
   if (!is_operand(other)) return not_implemented(other, false);
@@ -122,10 +126,15 @@ ValuePtr TensorValue::unary(Executor& ex, Op op) {
                                   {Op::UNARY_INVERT, "bitwise_not", "inv"}};
   ValuePtr self = shared_from_this();
   for (const Row& row : kRows)
-    if (row.op == op)
+    if (row.op == op) {
+      if (ValuePtr through = operate_through_mode(ex, row.function, {self})) return through;
       return recorded_call(ex, "call_function", operator_function(row.function), operands({self}),
                            [&] { return call_named(ex, row.name, {self}); });
-  if (op == Op::UNARY_POSITIVE) return self;  // Tensor.__pos__ returns its operand
+    }
+  if (op == Op::UNARY_POSITIVE) {
+    if (ValuePtr through = operate_through_mode(ex, "pos", {self})) return through;
+    return self;  // Tensor.__pos__ returns its operand
+  }
   return SymbolicValue::unary(ex, op);
 }
 

@@ -4,6 +4,7 @@
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/differentiation.h"
+#include "symbolic/torch/function_modes.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
@@ -35,8 +36,9 @@ bool holds_foreign_tensor(Executor& ex, const ValuePtr& value) {
   return _PyType_Lookup(value->type(), interned("__torch_function__")) != nullptr;
 }
 
-// has_torch_function(...): no plain tensor has one, and no mode is active.
+// has_torch_function(...): no plain tensor has one.
 ValuePtr has_torch_function(Executor& ex, PyObject*, const CallArgs& args) {
+  if (in_function_mode(ex)) return boolean(ex, true);
   for (const ValuePtr& value : args.positional)
     if (holds_foreign_tensor(ex, value)) return boolean(ex, true);
   return boolean(ex, false);
@@ -135,7 +137,7 @@ constexpr SpecialRow kRows[] = {
     {"torch._C._has_torch_function",
      [](Executor& ex, PyObject* f, const CallArgs& args) -> ValuePtr {
        if (args.positional.size() != 1) break_graph("CD0401", "has_torch_function");
-       return boolean(ex, holds_foreign_tensor(ex, args.positional[0]));
+       return boolean(ex, in_function_mode(ex) || holds_foreign_tensor(ex, args.positional[0]));
      }},
     {"torch._C._has_torch_function_unary", has_torch_function},
     {"torch._C._has_torch_function_variadic", has_torch_function},
@@ -166,12 +168,11 @@ constexpr SpecialRow kRows[] = {
     {"torch.cuda.get_device_name", ask},
     {"torch._C._len_torch_dispatch_stack",
      [](Executor& ex, PyObject*, const CallArgs&) { return ex.constant_int(0); }},
-    {"torch._C._len_torch_function_stack",
-     [](Executor& ex, PyObject*, const CallArgs&) { return ex.constant_int(0); }},
     {"torch._C._get_tracing_state", always_none},
     {"torch._C._log_api_usage_once", always_none},
     {"torch._C._log_api_usage_metadata", always_none},
     {"torch._C._is_tracing", always_false},
+    {"torch._C._is_torch_function_enabled", always_true},
     {"torch.jit.is_scripting", always_false},
     {"torch.jit.is_tracing", always_false},
     {"torch._jit_internal.is_scripting", always_false},
