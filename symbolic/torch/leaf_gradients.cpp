@@ -13,6 +13,12 @@ namespace {
 
 using graph::Value;
 
+PyObject* input_object(Executor& ex, const TensorValue& self) {
+  for (const auto& input : tensor_capture(ex).inputs)
+    if (input->array.get() == &self) return input->object.get();
+  return nullptr;
+}
+
 // The gradient of one leaf among the mutated values.
 class LeafGradient final : public PendingEffect {
  public:
@@ -32,14 +38,12 @@ class LeafGradient final : public PendingEffect {
   ValuePtr leaf_;
 };
 
-PyObject* input_object(Executor& ex, const TensorValue& self) {
-  for (const auto& input : tensor_capture(ex).inputs)
-    if (input->array.get() == &self) return input->object.get();
-  return nullptr;
-}
-
 bool is_parameter(const TensorValue& self) {
   return self.type() == reinterpret_cast<PyTypeObject*>(library_object("torch.nn", "Parameter"));
+}
+
+bool is_known_leaf(Executor& ex, const TensorValue& self) {
+  return is_parameter(self) || !self.requires_grad() || input_is_leaf(ex, self);
 }
 
 LeafGradient& gradient_state(Executor& ex, TensorValue& self) {
@@ -50,8 +54,7 @@ LeafGradient& gradient_state(Executor& ex, TensorValue& self) {
       return static_cast<LeafGradient&>(*found->second);
     }
     PyObject* object = input_object(ex, self);
-    // Of an input that is no parameter it is not known to be a leaf in every call.
-    if (!object || (self.requires_grad() && !is_parameter(self))) break_graph("CD0408", "grad");
+    if (!object || !is_known_leaf(ex, self)) break_graph("CD0408", "grad");
     SourcePtr source = attribute_source(self.source, interned("grad"));
     PyRef real = checked(PyObject_GetAttr(object, interned("grad")));
     if (real.get() == Py_None) add_guard(ex, GuardKind::kIdentity, source, Py_None);
@@ -73,13 +76,13 @@ void require_no_hooks(Executor& ex, TensorValue& leaf) {
   }
 }
 
-// The parameters that `loss` depends on. Breaks where its history goes on outside of the graph.
+// The leaves that `loss` depends on. Breaks where its history goes on outside of the graph.
 std::vector<std::shared_ptr<TensorValue>> leaves_of(Executor& ex, const Value* loss) {
   std::vector<std::shared_ptr<TensorValue>> leaves;
   for (const auto& input : tensor_capture(ex).inputs) {
     if (!input->array->requires_grad() || !depends_on(ex, loss, input->array->value())) continue;
     auto leaf = std::dynamic_pointer_cast<TensorValue>(input->array);
-    if (!leaf || !is_parameter(*leaf)) break_graph("CD0400", "backward() to what is no parameter");
+    if (!leaf || !is_known_leaf(ex, *leaf)) break_graph("CD0400", "backward() to what is no leaf");
     require_no_hooks(ex, *leaf);
     leaves.push_back(std::move(leaf));
   }
@@ -121,6 +124,14 @@ void record_assignment(Executor& ex, const std::shared_ptr<TensorValue>& leaf) {
 }
 
 }  // namespace
+
+bool input_is_leaf(Executor& ex, const TensorValue& self) {
+  PyObject* object = input_object(ex, self);
+  if (!object || !self.source) return false;
+  const PyRef is_leaf = checked(PyObject_GetAttrString(object, "is_leaf"));
+  add_guard(ex, GuardKind::kIdentity, attribute_source(self.source, interned("is_leaf")), is_leaf.get());
+  return is_leaf.get() == Py_True;
+}
 
 ValuePtr leaf_gradient(Executor& ex, TensorValue& self) {
   if (!self.source && !tensor_capture(ex).leaf_gradients.count(self.value())) return ex.none();

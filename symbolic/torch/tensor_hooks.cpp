@@ -7,6 +7,7 @@
 #include "symbolic/tensors/possible_alias.h"
 #include "symbolic/torch/backward_graph.h"
 #include "symbolic/torch/tensor.h"
+#include "symbolic/values/builtin_method.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -80,7 +81,7 @@ namespace {
 
 // ---- handles
 
-// What registering a hook gives: nothing can be done with it, since the hook cannot be removed again.
+// What registering a hook gives. The hook can be removed again, as long as no gradient has been computed since.
 class HookHandle final : public SymbolicValue {
  public:
   HookHandle(const Value* value, std::string what, int64_t step)
@@ -89,10 +90,42 @@ class HookHandle final : public SymbolicValue {
     return reinterpret_cast<PyTypeObject*>(library_object("torch.utils.hooks", "RemovableHandle"));
   }
   std::string describe() const override { return "the handle of " + std::string(kHook); }
-  ValuePtr get_attribute(Executor& ex, PyObject*) override { refuse(ex); }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override {
+    static constexpr BuiltinMethodRow kMethods[] = {
+        {"remove", remove_method}, {"__enter__", enter_method}, {"__exit__", remove_method}};
+    if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
+    refuse(ex);
+  }
   RecipePtr recipe(Executor& ex) override { refuse(ex); }
 
+  const Node* node = nullptr;  // what the hook is in the graph
+  RecipePtr registration;      // of the effect that registers it with what came in
+
  private:
+  static ValuePtr enter_method(Executor&, const ValuePtr& self, const CallArgs&) { return self; }
+  static ValuePtr remove_method(Executor& ex, const ValuePtr& self, const CallArgs&) {
+    static_cast<HookHandle&>(*self).remove(ex);
+    return ex.none();
+  }
+
+  void remove(Executor& ex) {
+    if (!ex.state().request.is_native || ex.isolated_region()) refuse(ex);  // a backend is given the call
+    if (const RecipePtr made_by = std::exchange(registration, nullptr))
+      std::erase_if(ex.state().result.effects,
+                    [&](const Effect& effect) { return effect.target == made_by; });
+    if (node) remove_node(ex);
+  }
+
+  void remove_node(Executor& ex) {
+    auto& nodes = ex.graph().nodes;
+    const auto at = std::ranges::find_if(nodes, [&](const auto& other) { return other.get() == node; });
+    const bool is_used =
+        std::any_of(at, nodes.end(), [](const auto& later) { return later->op->name == "autograd.grad"; });
+    if (at == nodes.end() || is_used) refuse(ex);
+    nodes.erase(at);
+    node = nullptr;
+  }
+
   [[noreturn]] void refuse(Executor& ex) {
     ex.state().break_step = step_;
     if (value_->node) break_before_uses(ex, value_, what_);
@@ -103,21 +136,23 @@ class HookHandle final : public SymbolicValue {
   int64_t step_;  // of the root frame, in which the hook was registered
 };
 
-ValuePtr make_handle(Executor& ex, const Value* value, std::string what) {
+std::shared_ptr<HookHandle> make_handle(Executor& ex, const Value* value, std::string what) {
   const auto step = static_cast<int64_t>(ex.state().root_trace.size()) - 1;
   return std::make_shared<HookHandle>(value, std::move(what), step);
 }
 
 // ---- what came in
 
-// tensor.method(*arguments), after the graph has run.
-void call_afterwards(Executor& ex, const ValuePtr& tensor, const char* method,
-                     const std::vector<ValuePtr>& arguments) {
+// tensor.method(*arguments), after the graph has run. What is called.
+RecipePtr call_afterwards(Executor& ex, const ValuePtr& tensor, const char* method,
+                          const std::vector<ValuePtr>& arguments) {
   Effect effect{.kind = EffectKind::kCall};
   effect.target = call_recipe(library_object("builtins", "getattr"),
                               {tensor->recipe(ex), make_recipe(RecipeKind::kConstant, interned(method))});
   effect.value = make_recipe(RecipeKind::kTuple, nullptr, recipes_of(ex, arguments));
+  RecipePtr target = effect.target;
   ex.effect(std::move(effect));
+  return target;
 }
 
 const Value* hookable(Executor& ex, const ValuePtr& self, const char* method) {
@@ -135,9 +170,11 @@ ValuePtr hook_input(Executor& ex, const ValuePtr& self, const char* method,
                     const std::vector<ValuePtr>& arguments) {
   const auto* value = static_cast<TensorValue&>(*self).value();
   if (!self->source) break_graph("CD0400", method);
-  call_afterwards(ex, self, method, arguments);
+  RecipePtr registration = call_afterwards(ex, self, method, arguments);
   ex.state().hooked.insert(value);
-  return make_handle(ex, value, method);
+  const auto handle = make_handle(ex, value, method);
+  handle->registration = std::move(registration);
+  return handle;
 }
 
 // ---- what the graph makes
@@ -180,7 +217,7 @@ bool draws(const graph::Graph& graph) {
 
 // Appends the hook as a node, and moves it to where all that reads the value finds its result; before hooks that are
 // there, which get the gradient first.
-void append_hook(Executor& ex, Value* value, Value* grad_output, Value* gradient, size_t begin) {
+const Node* append_hook(Executor& ex, Value* value, Value* grad_output, Value* gradient, size_t begin) {
   const std::vector<Value*> grad_outputs = {grad_output}, values = {value}, gradients = {gradient};
   auto& nodes = ex.graph().nodes;
   BackwardGraph backward =
@@ -200,7 +237,9 @@ void append_hook(Executor& ex, Value* value, Value* grad_output, Value* gradient
   append_call(
       ex, graph::op("core.function"),
       {.overload = 0, .args = {std::move(backward.graph), values, values, std::move(backward.saved)}});
+  const Node* hook = nodes.back().get();
   if (uses.first) nodes.splice(std::next(uses.made), nodes, std::next(last));
+  return hook;
 }
 
 }  // namespace
@@ -220,11 +259,12 @@ ValuePtr register_hook_method(Executor& ex, const ValuePtr& self, const CallArgs
     Value* grad_output = new_grad_output(ex.graph(), value);
     const size_t begin = ex.graph().nodes.size();
     Value* gradient = hooked_gradient(ex, value, hook, make_tensor(ex, grad_output));
+    const auto handle = make_handle(ex, value, "register_hook() with a handle that is used");
     if (gradient)
-      append_hook(ex, value, grad_output, gradient, begin);
+      handle->node = append_hook(ex, value, grad_output, gradient, begin);
     else
       ex.graph().nodes.resize(begin);
-    return make_handle(ex, value, "register_hook() with a handle that is used");
+    return handle;
   });
 }
 

@@ -71,6 +71,18 @@ ValuePtr matrix_transpose(Executor& ex, TensorValue& self) {
 
 ValuePtr data_of(Executor& ex, TensorValue& self) { return call_named(ex, "data", {self_of(self)}); }
 
+// The grad_fn of what the graph computes: there is one.
+class GradientFunction final : public SymbolicValue {
+ public:
+  PyTypeObject* type() const override {
+    return reinterpret_cast<PyTypeObject*>(library_object("torch.autograd.graph", "Node"));
+  }
+  std::string describe() const override { return "a grad_fn"; }
+  std::optional<bool> truth(Executor&) override { return true; }
+  ValuePtr get_attribute(Executor&, PyObject*) override { break_graph("CD0408", "grad_fn"); }
+  RecipePtr recipe(Executor&) override { break_graph("CD0408", "grad_fn"); }
+};
+
 constexpr PropertyRow kProperties[] = {
     {"shape", [](Executor& ex, TensorValue& self) { return make_size(ex, self.array_type().sizes); }},
     {"dtype",
@@ -107,14 +119,17 @@ constexpr PropertyRow kProperties[] = {
        if (tensor_capture(ex).made_leaves.contains(self.value())) return boolean(ex, true);
        if (self.source &&
            self.type() != reinterpret_cast<PyTypeObject*>(library_object("torch.nn", "Parameter")))
-         break_graph("CD0408", "is_leaf");
+         return boolean(ex, input_is_leaf(ex, self));
        return boolean(ex, self.source != nullptr);
      }},
     {"grad", leaf_gradient},
     {"grad_fn",
      [](Executor& ex, TensorValue& self) -> ValuePtr {
-       const bool is_made_leaf = tensor_capture(ex).made_leaves.contains(self.value());
-       if (self.requires_grad() && !is_made_leaf) break_graph("CD0408", "grad_fn");
+       const TensorCapture& capture = tensor_capture(ex);
+       if (!self.requires_grad() || capture.made_leaves.contains(self.value())) return ex.none();
+       if (is_another_leaf(capture, self.value())) break_graph("CD0422", "made under no_grad");
+       if (!self.source) return std::make_shared<GradientFunction>();
+       if (!input_is_leaf(ex, self)) break_graph("CD0408", "grad_fn");
        return ex.none();
      }},
     {"is_cpu",

@@ -371,3 +371,147 @@ def test_gradients_and_hooks_of_one_of_several_results(which):
             f(torch.arange(6.0).reshape(2, 3).requires_grad_()) for f in (cdynamo.optimize(function), function)
         )
         assert torch.equal(got, expected)
+
+
+def removed_before_use(x):
+    y = x.sin()
+    handle = y.register_hook(lambda g: g * 2)
+    handle.remove()
+    return y * x
+
+
+def removed_after_use(x):
+    y = x.sin()
+    handle = y.register_hook(lambda g: g * 2)
+    z = y * x
+    handle.remove()
+    handle.remove()
+    return z + y
+
+
+def removed_by_with(x):
+    y = x.sin()
+    with y.register_hook(lambda g: g * 2):
+        z = y * x
+    return z
+
+
+def one_of_two_removed(x):
+    y = x.sin()
+    first = y.register_hook(lambda g: g * 2)
+    y.register_hook(lambda g: g + 1)
+    z = y * x
+    first.remove()
+    return z
+
+
+def removed_of_input(x):
+    handle = x.register_hook(lambda g: g * 2)
+    kept = x.register_hook(lambda g: g + 1)
+    y = x.sin()
+    handle.remove()
+    return y, kept is None
+
+
+def removed_that_gives_none(x):
+    y = x.sin()
+    handle = y.register_hook(lambda g: None)
+    handle.remove()
+    return y * x
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
+    "function",
+    [
+        removed_before_use,
+        removed_after_use,
+        removed_by_with,
+        one_of_two_removed,
+        removed_that_gives_none,
+    ],
+)
+def test_hooks_are_removed(function):
+    check(function, leaf(4), fullgraph=True)
+
+
+@pytest.mark.native
+def test_hooks_of_inputs_are_removed():
+    grads = []
+    for f in (removed_of_input, cdynamo.optimize(removed_of_input, fullgraph=True)):
+        x = torch.linspace(0, 1, 4).requires_grad_()
+        y, flag = f(x)
+        y.sum().backward()
+        grads.append(x.grad)
+        assert not flag and len(x._backward_hooks) == 1
+    assert_close(grads[1], grads[0])
+
+
+def test_a_hook_that_a_gradient_has_gone_through_is_removed():
+    weight = nn.Parameter(torch.linspace(0, 1, 4))
+
+    def f(x):
+        y = weight * x
+        handle = y.register_hook(lambda g: g * 3)
+        (a,) = torch.autograd.grad(y.sum(), weight, retain_graph=True)
+        handle.remove()
+        (b,) = torch.autograd.grad(y.sum(), weight)
+        return a, b
+
+    x = torch.linspace(1, 2, 4)
+    for got, wanted in zip(cdynamo.optimize(f)(x), f(x), strict=True):
+        assert_close(got, wanted)
+
+
+# ---- .grad, is_leaf and grad_fn
+
+
+def test_gradients_of_inputs_are_read():
+    def f(x):
+        return x * 2 if x.grad is None else x.grad * 3
+
+    fast = cdynamo.optimize(f, fullgraph=True)
+    x = torch.linspace(0, 1, 4).requires_grad_()
+    assert_close(fast(x), f(x))
+    x.grad = torch.ones(4)
+    assert_close(fast(x), f(x))
+    x.grad = None
+    assert_close(fast(x), f(x))
+    with pytest.warns(UserWarning, match="non-leaf"):
+        cdynamo.optimize(f)(x * 2)
+
+
+def test_gradients_of_inputs_are_set():
+    def f(x):
+        x.grad = None
+        return x.sin()
+
+    for function in (f, cdynamo.optimize(f, fullgraph=True)):
+        x = torch.linspace(0, 1, 4).requires_grad_()
+        for _ in range(2):
+            function(x).sum().backward()
+        assert_close(x.grad, x.detach().cos())
+
+
+def test_leaves_are_known():
+    def f(x):
+        y = x * 2
+        return y, x.is_leaf, y.is_leaf, y.grad_fn is None, x.requires_grad and y.grad_fn is not None
+
+    fast = cdynamo.optimize(f, fullgraph=True)
+    x = torch.linspace(0, 1, 4).requires_grad_()
+    for given in (x, x * 2, x.detach(), x):
+        assert fast(given)[1:] == f(given)[1:]
+
+
+def test_backward_to_an_input():
+    def f(x):
+        (x * x).sum().backward()
+        return x.grad * 2
+
+    results = []
+    for function in (f, cdynamo.optimize(f, fullgraph=True)):
+        x = torch.linspace(0, 1, 4).requires_grad_()
+        results.append([function(x).clone(), function(x).clone(), x.grad])
+    for got, wanted in zip(results[1], results[0], strict=True):
+        assert_close(got, wanted)
