@@ -58,6 +58,12 @@ class OpaqueTensor final : public SymbolicValue {
     if (!recipe_) recipe_ = source_recipe(source);
     return recipe_;
   }
+  // By identity, as that of every tensor.
+  PyRef hash_key(Executor& ex) override {
+    if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object_.get());
+    static PyObject* mark = PyObject_CallNoArgs(as_object(&PyBaseObject_Type));
+    return checked(Py_BuildValue("(ON)", mark, PyLong_FromVoidPtr(object_.get())));
+  }
 
  private:
   [[noreturn]] void refuse() const { break_graph("CD0407", obstacle_); }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 import cdynamo
@@ -113,6 +115,8 @@ CASES = {
     )(t.w, t.x),
     "vjp": lambda t: vmap(lambda r: func.vjp(torch.sin, r)[1](r)[0])(t.x),
     "jacrev": lambda t: func.jacrev(lambda r: r.sin() * r.sum())(t.x),
+    "jacrev in chunks": lambda t: func.jacrev(lambda r: r.sin() * r.sum(), chunk_size=2)(t.x),
+    "jacfwd with a randomness": lambda t: func.jacfwd(lambda r: r.sin() * r.sum(), randomness="same")(t.x),
     "jacrev of two": lambda t: func.jacrev(lambda a, b: (a * b).sum(0), argnums=(0, 1))(t.x, t.y),
     "jacrev of a dict": lambda t: func.jacrev(lambda d: (d["a"].sin() * d["b"][0]).sum(1))({"a": t.x, "b": [t.y]}),
     "jacrev of several results": lambda t: func.jacrev(lambda r: (r.sin(), {"a": r.sum(0) * t.y}))(t.x),
@@ -222,6 +226,9 @@ def test_what_eager_does_otherwise():
         lambda x: (vmap(keeps)(x), len(kept))[0],
         lambda x: vmap(lambda r: r * 2, chunk_size=0)(x),
         lambda x: func.jacrev(lambda r: (r.sin(), r.double()))(x),
+        lambda x: func.jacrev(lambda r: r.sin(), chunk_size=0)(x),
+        lambda x: func.jacfwd(lambda r: r.sin(), randomness="any")(x),
+        lambda x: func.jacfwd(lambda r: r * torch.rand(3), randomness="same")(x),
         lambda x: func.jacrev(lambda r: (r.sin(), r), has_aux=True)(x),
         lambda x: func.jacrev(lambda r: r.new_ones(2))(x).sum(),
     ]
@@ -260,3 +267,30 @@ def test_what_is_kept_of_an_example_cannot_be_used():
 
         with pytest.raises(cdynamo.GraphBreakError, match="keeps what it computes"):
             cdynamo.optimize(used, fullgraph=True)(x)
+
+
+def test_ensembles_on_a_model_without_memory():
+    """torch.func.stack_module_state, and a copy of a model on the meta device that is called with each state."""
+    models = [nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)) for _ in range(3)]
+    base = copy.deepcopy(models[0]).to("meta")
+    parameters, buffers = func.stack_module_state(models)
+
+    def one(parameters, buffers, x):
+        return func.functional_call(base, (parameters, buffers), (x,))
+
+    def each(x):
+        return vmap(one, in_dims=(0, 0, None))(parameters, buffers, x)
+
+    def stacked_inside(x):
+        return vmap(one, in_dims=(0, 0, None))(*func.stack_module_state(models), x)
+
+    def gradients(x):
+        loss = lambda *given: one(*given).square().mean()
+        fixed = {name: value.detach() for name, value in parameters.items()}
+        return vmap(func.grad(loss), in_dims=(0, 0, None))(fixed, buffers, x)
+
+    x = torch.randn(5, 3)
+    for function in (each, gradients):
+        assert_same(tree_leaves(cdynamo.optimize(function, fullgraph=True)(x)), tree_leaves(function(x)))
+    torch.testing.assert_close(cdynamo.optimize(stacked_inside)(x), stacked_inside(x))
+    assert all(parameter.device.type == "meta" for parameter in base.parameters())

@@ -119,9 +119,9 @@ def func_jvp(func, primals, tangents, *, strict=False, has_aux=False):
 # ---- Jacobians: a batch of derivatives, one for each element of the result, or of the argument
 
 
-def _checked(argnums, has_aux, others):
-    if has_aux or any(others) or not isinstance(argnums, (int, tuple)):
-        not_captured("a Jacobian with has_aux, chunks or a randomness")
+def _checked(argnums, has_aux):
+    if has_aux or not isinstance(argnums, (int, tuple)):
+        not_captured("a Jacobian with has_aux")
 
 
 def _places(argnums, args):
@@ -147,11 +147,14 @@ def _basis(like):
 
 
 def func_jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
-    _checked(argnums, has_aux, (chunk_size is not None, _preallocate_and_copy))
-    return lambda *args: called_jacrev(func, argnums, *args)
+    # In chunks it takes less memory, and gives the same.
+    _checked(argnums, has_aux)
+    if chunk_size is not None and not (isinstance(chunk_size, int) and chunk_size > 0):
+        not_captured("a Jacobian in such chunks")
+    return lambda *args: called_jacrev(func, argnums, chunk_size, *args)
 
 
-def jacrev_call(func, argnums, *args):
+def jacrev_call(func, argnums, chunk_size, *args):
     """The rows of the Jacobians of all results, one under the other, are one batch."""
     grad_mode, places = torch.is_grad_enabled(), _places(argnums, args)
     enter_batch()
@@ -181,11 +184,13 @@ def _jacobian(rows, number, shapes, args, places, argnums):
 
 
 def func_jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
-    _checked(argnums, has_aux, (randomness != "error",))
-    return lambda *args: called_jacfwd(func, argnums, *args)
+    _checked(argnums, has_aux)
+    if randomness not in ("error", "same", "different"):  # what draws random numbers is not captured
+        not_captured("a Jacobian with such a randomness")
+    return lambda *args: called_jacfwd(func, argnums, randomness, *args)
 
 
-def jacfwd_call(func, argnums, *args):
+def jacfwd_call(func, argnums, randomness, *args):
     """The columns of the Jacobians of all results, one for each element of the argument, are one batch."""
     grad_mode, places = torch.is_grad_enabled(), _places(argnums, args)
     if isinstance(argnums, tuple) or not isinstance(args[places[0]], torch.Tensor):

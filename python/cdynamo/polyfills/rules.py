@@ -96,14 +96,14 @@ def leave_batch(tensors, outputs, all_vary):
     raise AssertionError
 
 
-def called_jacrev(func, argnums, *args):
+def called_jacrev(func, argnums, chunk_size, *args):
     """`jacrev_call` as one call of the user's. Where that is left to Python it is eager's."""
-    return sys.modules["torch"].func.jacrev(func, argnums)(*args)
+    return sys.modules["torch"].func.jacrev(func, argnums, chunk_size=chunk_size)(*args)
 
 
-def called_jacfwd(func, argnums, *args):
+def called_jacfwd(func, argnums, randomness, *args):
     """`jacfwd_call`, likewise."""
-    return sys.modules["torch"].func.jacfwd(func, argnums)(*args)
+    return sys.modules["torch"].func.jacfwd(func, argnums, randomness=randomness)(*args)
 
 
 def nonzero_columns(tensor):
