@@ -90,11 +90,17 @@ def test_dropout_that_is_drawn_anew_is_eagers():
 
 def test_what_is_not_captured_is_eagers():
     train_both(Stack(debug=True), leaf(4, 8), captured=False)
-    train_both(Stack(early_stop=False), leaf(4, 8), captured=False)
     contexts = torch.utils.checkpoint.create_selective_checkpoint_contexts
     train_both(
         Stack(context_fn=functools.partial(contexts, [torch.ops.aten.addmm.default])), leaf(4, 8), captured=False
     )
+
+
+def test_where_eager_stops_computing_again_is_not_seen():
+    train_both(Stack(early_stop=False), leaf(4, 8))
+    run = lambda x: checkpoint(torch.sin, x, use_reentrant=False)
+    with torch.utils.checkpoint.set_checkpoint_early_stop(False):
+        check(run, leaf(3), fullgraph=True)
 
 
 def test_running_statistics_are_updated_as_often_as_eager_does():
