@@ -289,15 +289,17 @@ def breaks(function, *inputs):
 
 def test_what_is_not_captured_is_eagers():
     class Dirty(Function):
+        """Writes to its second argument."""
+
         @staticmethod
-        def forward(ctx, x):
-            x.mul_(2)
-            ctx.mark_dirty(x)
-            return x
+        def forward(ctx, x, y):
+            y.mul_(2)
+            ctx.mark_dirty(y)
+            return y
 
         @staticmethod
         def backward(ctx, grad):
-            return grad * 2
+            return None, grad * 2
 
     class Once(Function):
         @staticmethod
@@ -339,7 +341,7 @@ def test_what_is_not_captured_is_eagers():
             return grad + 0 * torch.rand(3)
 
     log = []
-    assert breaks(lambda x: Dirty.apply(x * 1).sin(), leaf(3))
+    assert breaks(lambda x: Dirty.apply(1.0, x * 1).sin(), leaf(3))
     assert breaks(lambda x: Once.apply(x * 1).sin(), leaf(3))
     assert breaks(lambda x: Printing.apply(x * 1).sin(), leaf(3))
     assert len(log) == 3
@@ -453,3 +455,88 @@ def test_once_differentiable_beside_what_has_second_derivatives():
     fast = cdynamo.optimize(f)
     a, b = two_leaves(2, 3)
     assert_close(torch.autograd.grad(fast(b), b)[0], torch.autograd.grad(f(a), a)[0])
+
+
+class Doubled(Function):
+    """Writes to its argument; the gradient is one of its own."""
+
+    @staticmethod
+    def forward(ctx, x, by=2.0):
+        x.mul_(by)
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * 5 + x.detach(), None
+
+
+class TimesOther(Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        before = x.clone()
+        x.mul_(w)
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(before, w)
+        return x, before.sum()
+
+    @staticmethod
+    def backward(ctx, grad, grad_sum):
+        before, w = ctx.saved_tensors
+        return grad * w + grad_sum, grad * before
+
+
+def written_and_returned(x):
+    y = x * 1
+    z = Doubled.apply(y, 2.0)
+    return z.sin() + y, (z is y) * y
+
+
+def written_alone(x):
+    y = x * 1
+    Doubled.apply(y, 3.0)
+    return y.cos()
+
+
+def written_part(x):
+    y = x * 1
+    Doubled.apply(y[0], 3.0)
+    return y.cos()
+
+
+def written_after_use(x):
+    y = x * 1
+    z = y + 1
+    Doubled.apply(y, 3.0)
+    return y * z
+
+
+def written_with_another(x):
+    y, w = x * 1, x.cos()
+    z, total = TimesOther.apply(y, w)
+    return z * y + total + w
+
+
+@pytest.mark.parametrize(
+    "function", [written_and_returned, written_alone, written_after_use, written_with_another, written_part]
+)
+def test_what_is_marked_as_dirty_is_written(function):
+    check(function, leaf(2, 3), fullgraph=function is not written_part)
+
+
+def test_what_is_marked_as_dirty_without_a_gradient():
+    def f(x):
+        z = Doubled.apply(x, 2.0)
+        return z + 1, z is x
+
+    a, b = torch.arange(3.0), torch.arange(3.0)
+    expected, got = f(a), cdynamo.optimize(f, fullgraph=True)(b)
+    assert torch.equal(got[0], expected[0]) and got[1] and torch.equal(a, b)
+
+
+def test_leaves_that_are_marked_as_dirty_are_eagers():
+    x = leaf(3)
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        cdynamo.optimize(lambda x: Doubled.apply(x, 2.0))(x)

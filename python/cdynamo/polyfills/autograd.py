@@ -60,6 +60,7 @@ class FunctionContext:
         self.needs_input_grad = needs_input_grad
         self.to_save = ()
         self.non_differentiable = ()
+        self.dirty = ()
         self.materialize_grads = True
 
     def save_for_backward(self, *tensors):
@@ -72,7 +73,7 @@ class FunctionContext:
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors):
-        not_captured("a Function that writes to its arguments")
+        self.dirty = tensors
 
     def mark_non_differentiable(self, *tensors):
         self.non_differentiable = tensors
@@ -108,20 +109,47 @@ def function_apply(cls, *args, **kwargs):
     ctx = FunctionContext(needs)
     differentiable = torch.is_grad_enabled() and any(needs)
     position = graph_position()
+    given = writable(cls, args) if differentiable else args
     with torch.no_grad():
         if setup:
             result = cls.forward(*args)
             cls.setup_context(ctx, args, result)
         else:
-            result = cls.forward(ctx, *args)
-        items = result if isinstance(result, tuple) else (result,)
+            result = cls.forward(ctx, *given)
+        results = result if isinstance(result, tuple) else (result,)
         if differentiable:
-            items = tuple(own_tensor(x, position) if isinstance(x, torch.Tensor) else x for x in items)
+            items = tuple(own_tensor(x, position) if isinstance(x, torch.Tensor) else x for x in results)
         else:
-            items = tuple(x.view_as(x) if any(x is y for y in args) else x for x in items)
+            items = tuple(x.view_as(x) if is_among(x, args) and not is_among(x, ctx.dirty) else x for x in results)
+    if any(not is_among(x, given) or not is_among(x, results) for x in ctx.dirty):
+        not_captured("a Function that marks what is no argument and result as dirty")
     if differentiable:
-        differentiate_function(cls, ctx, args, result if isinstance(result, tuple) else (result,), items)
+        differentiate_function(cls, ctx, args, results, items)
+        items = written_back(ctx, args, given, results, items)
     return items if isinstance(result, tuple) else items[0]
+
+
+def is_among(x, tensors):
+    return any(x is y for y in tensors)
+
+
+def writable(cls, args):
+    """The arguments, with a copy of the first one in its place where the forward marks an argument as dirty."""
+    if "mark_dirty" not in cls.forward.__code__.co_names:
+        return args
+    if not isinstance(args[0], torch.Tensor) or not args[0].requires_grad or args[0].is_leaf:
+        not_captured("a Function that writes to what is no first argument with a history")
+    return (args[0].detach().clone(), *args[1:])
+
+
+def written_back(ctx, args, given, results, items):
+    """What the forward has left in the copy is written to the argument, with its history, and that is handed out."""
+    if given[0] is args[0] and not ctx.dirty:
+        return items
+    if len(ctx.dirty) != 1 or given[0] is args[0] or ctx.dirty[0] is not given[0]:
+        not_captured("a Function that writes to another argument than the first one")
+    args[0].copy_(handed_out(given[0], results, items))
+    return tuple(args[0] if x is given[0] else item for x, item in zip(results, items))
 
 
 def differentiate_function(cls, ctx, args, results, items):
