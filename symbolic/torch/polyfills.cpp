@@ -35,6 +35,8 @@ constexpr PolyfillRow kRows[] = {
     {"torch.rnn_tanh_cell", "rnn_tanh_cell"},
     {"torch.rnn_relu_cell", "rnn_relu_cell"},
     {"torch._assert_async", "assert_async"},
+    {"torch.Tensor.new", "new_like"},
+    {"torch.distributions.constraints._PositiveDefinite.check", "is_positive_definite"},
     {"torch.trace", "trace"},
     {"torch.Tensor.trace", "trace"},
     {"torch.functional.broadcast_tensors", "broadcast_tensors"},

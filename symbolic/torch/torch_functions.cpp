@@ -1,5 +1,8 @@
 // Functions of torch that answer from metadata and state, and helpers inside torch.nn.functional that are
 // constants for plain tensors.
+#include <algorithm>
+
+#include "graph/op.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/complex_tensor.h"
@@ -124,6 +127,18 @@ ValuePtr random_call(Executor&, PyObject* callable, const CallArgs&) {
   break_graph("CD0412", text ? text : "a random function");
 }
 
+// torch.normal: with a tensor of deviations it is what eager makes of numbers of the standard distribution.
+ValuePtr normal(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const auto is_deviation = [](const Keyword& keyword) {
+    return PyUnicode_CompareWithASCIIString(keyword.name.get(), "std") == 0 && tensor_of(keyword.value);
+  };
+  if (std::ranges::any_of(args.keywords, is_deviation) ||
+      (args.positional.size() > 1 && tensor_of(args.positional[1])))
+    return polyfill(ex, PythonSide::kTorchPolyfills, "normal_of_deviations")->call(ex, args);
+  return call_operator(ex, *graph::find_op("normal"), false, "call_function", PyRef::borrow(callable), args,
+                       Convention::kTorchFunction);
+}
+
 // torch.jit.annotate(type, value) is the value.
 ValuePtr annotated(Executor& ex, PyObject*, const CallArgs& args) {
   return bind_arguments(ex, "annotate", args, {"the_type", "the_value"})[1];
@@ -152,6 +167,7 @@ constexpr SpecialRow kRows[] = {
     {"torch.is_inference", as_method<kIsInference>},
     {"torch.is_same_size", as_method<kIsSameSize>},
     {"torch.broadcast_shapes", broadcast_shapes},
+    {"torch._C._infer_size", broadcast_shapes},
     {"torch.Size", make_size_from},
     {"torch.promote_types", ask},
     {"torch.can_cast", ask},
@@ -188,6 +204,7 @@ constexpr SpecialRow kRows[] = {
     {"torch._C._are_functorch_transforms_active", always_false},
     {"torch._C._functorch.peek_interpreter_stack", always_none},
     {"torch.overrides.is_tensor_like", is_tensor},
+    {"torch.normal", normal},
     {"torch.randperm", random_call},
     {"torch.poisson", random_call},
     {"torch.manual_seed", random_call},

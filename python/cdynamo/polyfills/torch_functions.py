@@ -32,6 +32,7 @@ from cdynamo.polyfills.data_dependent import (  # noqa: F401
     unique_consecutive,
     where_true,
 )
+from cdynamo.polyfills.distributions import is_positive_definite, new_like, normal_of_deviations  # noqa: F401
 from cdynamo.polyfills.function_transforms import func_grad, func_grad_and_value, func_vjp  # noqa: F401
 from cdynamo.polyfills.recurrent import (  # noqa: F401
     gru,
