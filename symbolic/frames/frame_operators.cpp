@@ -45,7 +45,7 @@ void compare_op(Executor& ex, SymbolicFrame& frame, const Instruction& in) {
 // Two values that came in are two objects, or one (numbers that are dynamic have a value for each source); it may be otherwise in
 // another call.
 bool guard_identity(Executor& ex, const SymbolicValue& left, const SymbolicValue& right) {
-  if (left.type() != right.type() || !left.source || !right.source) return false;
+  if (!left.source || !right.source || left.type() != right.type()) return false;
   const auto constant = left.as_constant();
   if (constant && is_plain_constant(constant->get())) return false;
   if (left.source->kind == SourceKind::kConstant && right.source->kind == SourceKind::kConstant) return false;

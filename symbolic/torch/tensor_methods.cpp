@@ -71,16 +71,22 @@ ValuePtr matrix_transpose(Executor& ex, TensorValue& self) {
 
 ValuePtr data_of(Executor& ex, TensorValue& self) { return call_named(ex, "data", {self_of(self)}); }
 
-// The grad_fn of what the graph computes: there is one.
+// The grad_fn of what the graph computes: there is one, and nothing else is known of it.
 class GradientFunction final : public SymbolicValue {
  public:
-  PyTypeObject* type() const override {
-    return reinterpret_cast<PyTypeObject*>(library_object("torch.autograd.graph", "Node"));
-  }
+  PyTypeObject* type() const override { refuse(); }
   std::string describe() const override { return "a grad_fn"; }
   std::optional<bool> truth(Executor&) override { return true; }
-  ValuePtr get_attribute(Executor&, PyObject*) override { break_graph("CD0408", "grad_fn"); }
-  RecipePtr recipe(Executor&) override { break_graph("CD0408", "grad_fn"); }
+  bool is_same_object(const SymbolicValue& other) const override {
+    if (dynamic_cast<const GradientFunction*>(&other)) refuse();
+    return false;
+  }
+  ValuePtr get_attribute(Executor&, PyObject*) override { refuse(); }
+  ValuePtr compare(Executor&, int, const ValuePtr&) override { refuse(); }
+  RecipePtr recipe(Executor&) override { refuse(); }
+
+ private:
+  [[noreturn]] static void refuse() { break_graph("CD0408", "grad_fn"); }
 };
 
 constexpr PropertyRow kProperties[] = {

@@ -504,6 +504,16 @@ def test_leaves_are_known():
         assert fast(given)[1:] == f(given)[1:]
 
 
+def test_a_grad_fn_is_there_and_no_more_is_known():
+    def f(x):
+        y = x * 2
+        return y.detach(), y.grad_fn is y.grad_fn, y.grad_fn == None, y.grad_fn is None  # noqa: E711
+
+    x = torch.linspace(0, 1, 4).requires_grad_()
+    assert cdynamo.optimize(f)(x)[1:] == f(x)[1:]
+    assert cdynamo.optimize(lambda x: type((x * 2).grad_fn).__name__)(x).endswith("Backward")
+
+
 def test_backward_to_an_input():
     def f(x):
         (x * x).sum().backward()
