@@ -4,6 +4,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/library_call.h"
+#include "symbolic/torch/return_type.h"
 #include "symbolic/torch/size.h"
 #include "symbolic/torch/tensor.h"
 #include "symbolic/values/constant.h"
@@ -73,11 +74,26 @@ ValuePtr wrap_class_method(Executor& ex, PyObject* object, const SourcePtr& sour
   return make_bound_method(ex, std::move(rule), ex.wrap(cls, constant_source(cls)));
 }
 
+// torch.return_types.sort((values, indices))
+ValuePtr return_type_of(Executor& ex, PyObject* cls, const CallArgs& args) {
+  const PyRef count = checked(PyObject_GetAttrString(cls, "n_sequence_fields"));
+  std::vector<ValuePtr> items;
+  if (args.positional.size() == 1 && args.keywords.empty()) items = items_of(ex, args.positional[0]);
+  if (items.size() != PyLong_AsSize_t(count.get()))
+    break_graph("CD0403", reinterpret_cast<PyTypeObject*>(cls)->tp_name);
+  return std::make_shared<ReturnTypeValue>(reinterpret_cast<PyTypeObject*>(cls), std::move(items));
+}
+
+bool is_return_type(PyObject* object) {
+  return PyType_Check(object) && std::string_view(reinterpret_cast<PyTypeObject*>(object)->tp_name)
+                                     .starts_with("torch.return_types.");
+}
+
 }  // namespace
 
 ValuePtr wrap_torch_callable(Executor& ex, PyObject* object, const SourcePtr& source) {
   if (ValuePtr method = wrap_class_method(ex, object, source)) return method;
-  SpecialFunction special = find_special_function(object);
+  SpecialFunction special = is_return_type(object) ? return_type_of : find_special_function(object);
   OperatorCallable op = special ? OperatorCallable{} : find_torch_operator(object);
   const char* polyfill = special || op.op ? nullptr : find_torch_polyfill(object);
   if (!special && !op.op && !polyfill && !may_be_library_operator(object)) return nullptr;

@@ -829,3 +829,22 @@ def test_numbers_where_tensors_stand(name, kind):
     compiled = cdynamo.optimize(OF_NUMBERS[name])
     for k in (0, 1, 2):
         assert outcome(compiled, k) == outcome(OF_NUMBERS[name], k)
+
+
+def test_named_results_are_made_of_sequences():
+    from torch.utils import _pytree as pytree
+
+    def f(x):
+        found = x.sort()
+        doubled = pytree.tree_map(lambda t: t * 2, found)
+        same = torch.return_types.sort((found.values, found.indices))
+        return doubled, same, type(doubled) is torch.return_types.sort, isinstance(x, torch.return_types.sort)
+
+    x = torch.tensor([2.0, 3.0, 1.0])
+    got, expected = cdynamo.optimize(f, fullgraph=True)(x), f(x)
+    assert got[2:] == expected[2:]
+    for ours, eagers in zip(got[:2], expected[:2], strict=True):
+        assert type(ours) is type(eagers)
+        assert torch.equal(ours.values, eagers.values) and torch.equal(ours.indices, eagers.indices)
+    with pytest.raises(TypeError):
+        cdynamo.optimize(lambda x: torch.return_types.sort((x,)))(x)
