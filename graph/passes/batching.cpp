@@ -268,6 +268,35 @@ Results attention(Batcher& batcher, const Node& node, const Args& args) {
   return results;
 }
 
+constexpr int64_t kMostCalls = 64;
+
+// A call of the framework's library for each example: nothing is known of what it makes of another dim.
+Results library(Batcher& batcher, const Node& node, const Args&) {
+  if (!batcher.batch().is_constant() || batcher.batch().constant() > kMostCalls)
+    throw Unsupported("a batch of that many calls of PyTorch's library");
+  std::vector<TensorType> types;
+  const auto require_rows = [](const TensorType& type) {
+    if (type.strides != contiguous_strides(type.sizes))
+      throw Unsupported("a batch of calls of PyTorch's library whose operands or results are not row-major");
+  };
+  for (const Value* result : node.results) require_rows(types.emplace_back(result->type));
+  std::vector<std::vector<Tensor>> parts(types.size());
+  for (int64_t i = 0; i < batcher.batch().constant(); ++i) {
+    const auto example = [&](const Value* of) -> Value* {
+      if (!batcher.varies(of)) return batcher.single(of).value;
+      require_rows(of->type);
+      return reshape(slice(batcher.batched(of), 0, i, 1), of->type.sizes).value;
+    };
+    const Results results = batcher.append_again(node, Batcher::map_operands(node, example), types);
+    for (size_t r = 0; r < results.size(); ++r)
+      parts[r].push_back(
+          reshape(wrap(batcher.builder(), results[r]), batcher.with_batch(types[r].sizes, Sym(int64_t{1}))));
+  }
+  Results stacked;
+  for (const std::vector<Tensor>& each : parts) stacked.push_back(concat(each, 0).value);
+  return stacked;
+}
+
 const absl::flat_hash_map<std::string_view, Rule>& rules_by_name() {
   static const auto* rules = new absl::flat_hash_map<std::string_view, Rule>{
       {"core.cast", as_it_is},
@@ -303,6 +332,8 @@ const absl::flat_hash_map<std::string_view, Rule>& rules_by_name() {
       {"core.convolution_weight_grad", convolution_weight_grad},
       {"core.sdpa", attention},
       {"core.sdpa_backward", attention},
+      {"core.library", library},
+      {"core.library_backward", library},
   };
   return *rules;
 }
@@ -323,7 +354,8 @@ Rule rule_of(const Node& node) {
 void Batcher::append(const Node& node) {
   b_.set_location(node.location, node.user_call, node.region);
   if (!node.results.empty()) b_.set_device(node.results[0]->type.device);
-  if (node.op->effects != Effects::kNone) refuse(node);
+  // A call of a library may raise an error, and does nothing else.
+  if (node.op->effects != Effects::kNone && node.op->family != Family::kLibrary) refuse(node);
   bool any = false;
   for_each_operand(const_cast<Node&>(node), [&](Value*& value) { any |= varies(value); });
   const Results results =

@@ -52,10 +52,6 @@ class Taker {
       if (known.insert(value).second) saved.push_back(value);
     };
     for (const auto& node : nodes_) {
-      if (node->op->family == graph::Family::kLibrary)
-        break_graph(
-            "CD0404",
-            "a function that is differentiated or batched and calls what is not in the operator table");
       graph::for_each_operand(*node, [&](Value*& operand) { read(operand); });
       known.insert(node->results.begin(), node->results.end());
     }
@@ -96,6 +92,10 @@ Value* new_grad_output(Graph& graph, const Value* of) {
 }
 
 BackwardGraph take_backward(Graph& outer, size_t begin, const BackwardValues& values, int user_call) {
+  for (auto node = std::next(outer.nodes.begin(), static_cast<ptrdiff_t>(begin)); node != outer.nodes.end();
+       ++node)
+    if ((*node)->op->family == graph::Family::kLibrary)
+      break_graph("CD0404", "a function that is differentiated and calls what is not in the operator table");
   return take_nodes(outer, begin, outer.nodes.size(), values, user_call);
 }
 

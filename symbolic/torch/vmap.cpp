@@ -101,6 +101,10 @@ ValuePtr stop_batch(Executor& ex, PyObject*, const CallArgs&) {
   return ex.none();
 }
 
+bool is_aten(const graph::Node& node) {
+  return graph::Args(node.op->parsed[node.overload], node.args).string("name").starts_with("aten::");
+}
+
 // Where eager refuses, or gives something else than new tensors.
 class Checker {
  public:
@@ -110,7 +114,8 @@ class Checker {
   }
 
   void check(graph::Node& node) {
-    if (node.op->family == graph::Family::kLibrary) refuse("of what is not in the operator table");
+    if (node.op->family == graph::Family::kLibrary && !is_aten(node))
+      refuse("of what is not in the operator table, and no operator of PyTorch's own");
     if (node.framework == graph::Framework::kNumpy || node.op->name == "from_numpy")
       refuse("of NumPy's functions");
     if (node.op->effects == graph::Effects::kDraws || node.op->family == graph::Family::kRandom)
