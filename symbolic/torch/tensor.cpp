@@ -102,6 +102,13 @@ ValuePtr wrap_torch_tensor(Executor& ex, PyObject* object, const SourcePtr& sour
 
 namespace {
 
+// A method that was read where no mode was on, called in one: the tensor's method there. `all`: the arguments, itself the first.
+ValuePtr call_in_mode(Executor& ex, const PyRef& name, CallArgs all) {
+  const ValuePtr self = all.positional.at(0);
+  all.positional.erase(all.positional.begin());
+  return self->get_attribute(ex, name.get())->call(ex, all);
+}
+
 // A method that is an operator: x.add, x.add_.
 class BoundOperator final : public BoundMethod {
  public:
@@ -109,6 +116,7 @@ class BoundOperator final : public BoundMethod {
       : BoundMethod(std::move(self), std::move(name)), callable_(callable) {}
   std::string describe() const override { return std::string("Tensor.") + PyUnicode_AsUTF8(name().get()); }
   ValuePtr call(Executor& ex, const CallArgs& args) override {
+    if (in_function_mode(ex)) return call_in_mode(ex, name(), with_self(args));
     return call_operator(ex, *callable_.op, callable_.in_place, "call_method", name(), with_self(args),
                          Convention::kTorchMethod);
   }
@@ -123,6 +131,7 @@ class PolyfilledMethod final : public BoundMethod {
   PolyfilledMethod(ValuePtr self, PyRef name, const char* function)
       : BoundMethod(std::move(self), std::move(name)), function_(function) {}
   ValuePtr call(Executor& ex, const CallArgs& args) override {
+    if (in_function_mode(ex)) return call_in_mode(ex, name(), with_self(args));
     check_autocast_of_polyfill(ex, function_);
     return polyfill(ex, PythonSide::kTorchPolyfills, function_)->call(ex, with_self(args));
   }
@@ -130,6 +139,11 @@ class PolyfilledMethod final : public BoundMethod {
  private:
   const char* function_;
 };
+
+ValuePtr call_unknown(Executor& ex, const CallArgs& args) {
+  refuse_in_mode(ex, "a method that was read before it");
+  return call_library(ex, args);
+}
 
 // The attribute of torch.Tensor's classes, without running descriptors; borrowed.
 PyObject* class_attribute(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
@@ -152,7 +166,7 @@ ValuePtr TensorValue::get_attribute(Executor& ex, PyObject* name) {
   if (PyFunction_Check(attribute))
     return make_bound_method(ex, ex.wrap(attribute, constant_source(attribute)), shared_from_this());
   if (Py_IS_TYPE(attribute, &PyMethodDescr_Type))
-    return make_unknown_method(shared_from_this(), name, call_library);
+    return make_unknown_method(shared_from_this(), name, call_unknown);
   break_graph("CD0408", std::string(text) + " of " + describe());
 }
 

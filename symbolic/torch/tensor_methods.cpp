@@ -5,6 +5,7 @@
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/torch/callables.h"
 #include "symbolic/torch/complex_tensor.h"
+#include "symbolic/torch/function_modes.h"
 #include "symbolic/torch/leaf_gradients.h"
 #include "symbolic/torch/made_leaves.h"
 #include "symbolic/torch/size.h"
@@ -412,9 +413,38 @@ ValuePtr tensor_property(Executor& ex, TensorValue& self, std::string_view name)
   return nullptr;
 }
 
+namespace {
+
+// A method that was read where no mode was on, and may be called in one.
+class TensorMethod final : public SymbolicValue {
+ public:
+  TensorMethod(ValuePtr self, const BuiltinMethodRow& row)
+      : self_(std::move(self)), name_(row.name), plain_(std::make_shared<BuiltinMethodValue>(self_, row)) {}
+  PyTypeObject* type() const override { return plain_->type(); }
+  std::string describe() const override { return plain_->describe(); }
+  std::optional<bool> truth(Executor& ex) override { return plain_->truth(ex); }
+  RecipePtr recipe(Executor& ex) override { return plain_->recipe(ex); }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override { return plain_->get_attribute(ex, name); }
+  ValuePtr compare(Executor& ex, int py_op, const ValuePtr& other) override {
+    const auto* method = dynamic_cast<TensorMethod*>(other.get());
+    return plain_->compare(ex, py_op, method ? method->plain_ : other);
+  }
+  ValuePtr call(Executor& ex, const CallArgs& args) override {
+    if (in_function_mode(ex)) return self_->get_attribute(ex, interned(name_))->call(ex, args);
+    return plain_->call(ex, args);
+  }
+
+ private:
+  ValuePtr self_;
+  const char* name_;
+  ValuePtr plain_;
+};
+
+}  // namespace
+
 ValuePtr tensor_method(Executor& ex, const ValuePtr& self, std::string_view name) {
   for (const BuiltinMethodRow& row : kMethods)
-    if (name == row.name) return std::make_shared<BuiltinMethodValue>(self, row);
+    if (name == row.name) return std::make_shared<TensorMethod>(self, row);
   return nullptr;
 }
 

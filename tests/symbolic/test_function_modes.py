@@ -200,6 +200,20 @@ def test_another_function_is_called(known, other, operation):
     check(f, x)
 
 
+def test_methods_that_were_read_outside_are_handed_on():
+    def f(t, log):
+        sin, size, split, norm = t.sin, t.size, t.split, t.norm
+        with log:
+            inside = t.cos
+            results = sin(), size(), split(1), norm()
+        return results, inside(), sin(), size()
+
+    wanted, got = Log(), Log()
+    expected = f(x, wanted)
+    torch.testing.assert_close(cdynamo.optimize(f, fullgraph=True)(x, got), expected)
+    assert got.calls == wanted.calls
+
+
 def test_modes_are_stacked():
     def f(t):
         outer, inner = Log(), Log()
