@@ -1,6 +1,6 @@
 // NumPy's complex arrays. The graph knows real ones alone: a complex array is there its pairs, the real and imaginary parts along one
 // more dim, with its memory and its writes. What functions and methods do to such pairs is stated in Python
-// (polyfills/numpy_complex.py); those without a rule are calls of NumPy's library, which join and part complex numbers around them
+// (polyfills/numpy_complex_*.py); those without a rule are calls of NumPy's library, which join and part complex numbers around them
 // (library.h). Complex tensors of torch's are made likewise (symbolic/torch/complex_tensor.h).
 #pragma once
 
@@ -51,7 +51,7 @@ bool is_complex_dtype_object(PyObject* object);  // numpy.dtype("complex128")
 // complex64, complex128 and what NumPy takes for them, as the argument that says a dtype.
 bool is_complex_dtype(const ValuePtr& value);
 
-// What the rule of polyfills/numpy_complex.py for this function of NumPy's gives; null: there is none, or it leaves the call to the library.
+// What the rule of polyfills/numpy_complex_*.py for this function of NumPy's gives; null: there is none, or it leaves the call to the library.
 ValuePtr try_complex_rule(Executor& ex, PyObject* function, const CallArgs& args);
 // A function of polyfills/numpy_complex.py by its name.
 ValuePtr complex_polyfill(Executor& ex, const char* name, std::vector<ValuePtr> args);
