@@ -19,8 +19,10 @@ except ImportError:  # NumPy 1
         with np.errstate(all="ignore"):
             return function(*args, **keywords)
 
+    _error_state = None
 else:
     _ignored = _make_extobj(all="ignore")
+    _error_state = (_extobj_contextvar, _ignored)
 
     def _quiet(function: Callable, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         token = _extobj_contextvar.set(_ignored)
@@ -99,6 +101,12 @@ def _decode(encoded: tuple, operands: Sequence[Any]) -> Any:
     return (tuple if tag == "tuple" else list)(_decode(item, operands) for item in content)
 
 
+def _is_plain(encoded: tuple) -> bool:
+    """An operand, a constant, or a tuple of constants."""
+    tag, content = encoded
+    return tag in ("value", "const") or tag == "tuple" and all(item[0] == "const" for item in content)
+
+
 def _leaves(result: Any) -> Iterator[Any]:
     if isinstance(result, (tuple, list)):
         for item in result:
@@ -142,10 +150,15 @@ class NumpyCall:
         self._signature = f"{self.name} {args} {keywords} {operands}"
         if self._signature in _depend_on_data:
             raise _Refused
-        # Of the usual call, of the operands in their order, the keywords; None: arguments are to be decoded.
-        in_order = args == tuple(("value", i) for i in range(len(operands)))
-        known = in_order and all(tag == "const" for tag, _ in keywords.values())
-        self._constants = {key: content for key, (_, content) in keywords.items()} if known else None
+        # As tensors/numpy_call.cpp makes it while a graph runs; None: arguments are to be decoded.
+        self.direct = None
+        if _error_state and all(map(_is_plain, args)) and all(tag == "const" for tag, _ in keywords.values()):
+            arguments = tuple(
+                (content, None) if tag == "value" else (-1, _decode((tag, content), ())) for tag, content in args
+            )
+            constants = {key: content for key, (_, content) in keywords.items()}
+            kinds = tuple(operand[0] for operand in operands)
+            self.direct = (function, arguments, constants, kinds, *_error_state)
         results = self._learnt()
         self.tree = _tree(results, [0])
         leaves = [np.asarray(result) for result in _leaves(results)]
@@ -161,8 +174,6 @@ class NumpyCall:
 
     def _call(self, operands: Sequence[Any]) -> Any:
         # No compiled code gives the warnings of floating point numbers.
-        if self._constants is not None:
-            return _quiet(self._function, operands, self._constants)
         keywords = {key: _decode(value, operands) for key, value in self._keywords.items()}
         return _quiet(self._function, [_decode(arg, operands) for arg in self._args], keywords)
 

@@ -21,7 +21,9 @@ bool resolve(PyObject* multiarray) {
   g_api.descr_type = static_cast<PyTypeObject*>(slots[3]);
   g_api.generic_type = static_cast<PyTypeObject*>(slots[10]);
   g_api.descr_from_type = reinterpret_cast<decltype(Api::descr_from_type)>(slots[45]);
+  g_api.copy_into = reinterpret_cast<decltype(Api::copy_into)>(slots[50]);
   g_api.scalar = reinterpret_cast<decltype(Api::scalar)>(slots[60]);
+  g_api.from_scalar = reinterpret_cast<decltype(Api::from_scalar)>(slots[61]);
   g_api.scalar_as_ctype = reinterpret_cast<decltype(Api::scalar_as_ctype)>(slots[62]);
   g_api.new_from_descr = reinterpret_cast<decltype(Api::new_from_descr)>(slots[94]);
   g_api.set_base = reinterpret_cast<decltype(Api::set_base)>(slots[282]);

@@ -37,7 +37,9 @@ struct Api {
   PyObject* (*new_from_descr)(PyTypeObject*, Descr*, int, const intptr_t*, const intptr_t*, void*, int,
                               PyObject*);
   PyObject* (*scalar)(void*, Descr*, PyObject*);
+  int (*copy_into)(PyObject* to, PyObject* from);
   int (*set_base)(PyObject*, PyObject*);
+  PyObject* (*from_scalar)(PyObject*, Descr*);  // a 0-dim array; null: of the scalar's own dtype
   void (*scalar_as_ctype)(PyObject*, void*);
 };
 // Null where NumPy is not loaded or has another ABI.

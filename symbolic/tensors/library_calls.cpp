@@ -4,14 +4,11 @@
 
 #include "graph/core.h"
 #include "symbolic/interop/attributes.h"
-#include "symbolic/interop/numpy_access.h"
 #include "symbolic/interop/tensor_access.h"
 #include "symbolic/interop/torch_access.h"
 
 namespace cdynamo::symbolic {
 namespace {
-
-constexpr int kMostDims = 64;  // of NumPy's arrays
 
 int next_id() {
   static int last = 0;
@@ -78,22 +75,6 @@ PyRef tensors_over(const runtime::TensorView* views, int count,
   return list;
 }
 
-// An array over memory that NumPy does not own; of no memory, of its own.
-PyRef array_over(const runtime::TensorView& view) {
-  const numpy_access::Api* api = numpy_access::api();
-  const int number = numpy_access::kTypeNumbers[static_cast<int>(view.dtype)];
-  if (!api || number < 0 || view.rank > kMostDims) {
-    PyErr_SetString(PyExc_RuntimeError, "NumPy cannot make an array over given memory");
-    return {};
-  }
-  const intptr_t width = runtime::bytes(view.dtype);
-  intptr_t sizes[kMostDims], strides[kMostDims];
-  for (int d = 0; d < view.rank; ++d) sizes[d] = view.sizes[d], strides[d] = view.strides[d] * width;
-  return PyRef::steal(api->new_from_descr(
-      api->array_type, api->descr_from_type(number), view.rank, sizes, view.data ? strides : nullptr,
-      view.data, view.data ? numpy_access::kWriteable | numpy_access::kAligned : 0, nullptr));
-}
-
 PyRef arrays_over(const runtime::TensorView* views, int count, runtime::BroughtMemory* const* brought) {
   PyRef list = PyRef::steal(PyList_New(count));
   for (int i = 0; list && i < count; ++i) {
@@ -148,7 +129,8 @@ LibraryCall::LibraryCall(PyRef call)
       attention(attention_of(object.get())),
       differentiable(integer_attribute(object.get(), "differentiable")),
       gradient_strides(gradient_strides_of(object.get())),
-      takes_arrays(is_true(object.get(), "takes_arrays")) {}
+      takes_arrays(is_true(object.get(), "takes_arrays")),
+      numpy(NumpyCall::of(object.get())) {}
 
 bool LibraryCall::is_stale() const { return is_true(object.get(), "stale"); }
 
@@ -184,6 +166,11 @@ bool LibraryCalls::run(int64_t number, const runtime::TensorView* inputs, int nu
     PyErr_SetString(PyExc_RuntimeError,
                     "cdynamo: a compiled graph names a library call that it does not hold");
     return false;
+  }
+  if (found->second->numpy) {
+    const NumpyCall::Outcome outcome = found->second->numpy->run({inputs, static_cast<size_t>(num_inputs)},
+                                                                 {outputs, static_cast<size_t>(num_outputs)});
+    if (outcome != NumpyCall::Outcome::kOther) return outcome == NumpyCall::Outcome::kWritten;
   }
   const PyRef call = found->second->object;
   const bool of_arrays = found->second->takes_arrays;

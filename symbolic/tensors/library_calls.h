@@ -15,6 +15,7 @@
 #include "runtime/executable.h"
 #include "runtime/library/torch_attention.h"
 #include "symbolic/interop/py_ref.h"
+#include "symbolic/tensors/numpy_call.h"
 
 namespace cdynamo::symbolic {
 
@@ -33,6 +34,7 @@ struct LibraryCall {
   const int64_t differentiable;                            // as core.library has it
   const std::vector<graph::Sym> gradient_strides;          // likewise
   const bool takes_arrays;                                 // NumPy's, not PyTorch's tensors
+  const std::unique_ptr<NumpyCall> numpy;                  // how it is made without Python; null: it is not
 };
 
 // What the core.library nodes of one graph name.

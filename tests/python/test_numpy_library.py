@@ -192,3 +192,28 @@ def test_arrays_with_gaps_are_neither_row_major_nor_column_major():
     compiled = cdynamo.optimize(function)
     for array in (np.arange(12.0).reshape(4, 3).T, np.arange(12.0).reshape(3, 4), np.arange(24.0).reshape(4, 6).T[::2]):
         assert_same(compiled(array), function(array))
+
+
+def test_an_error_leaves_numpys_error_state_alone():
+    f = cdynamo.optimize(lambda x: np.linalg.inv(x))
+    f(np.eye(3)), f(np.eye(3) * 2)
+    before = np.geterr()
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        f(np.zeros((3, 3)))
+    assert np.geterr() == before
+
+
+def test_every_kind_of_operand_and_result():
+    """Arrays, scalars, numbers, complex ones; results with gaps and in column-major order; tuples of them."""
+
+    def f(x, z, n):
+        return (
+            np.gcd(n, n[0]), np.frexp(x.T), np.modf(x[0, 0]), np.interp(x[0, 0], x[0], x[1]), np.sort(x.T, axis=0),
+            np.fft.fft(z), np.fft.ifft(z[::2]), np.linalg.eigvalsh(x @ x.T), np.convolve(x[0], x[1, ::-1], mode="same"),
+        )  # fmt: skip
+
+    rng = np.random.default_rng(0)
+    given = rng.standard_normal((3, 5)), rng.standard_normal(8) + 1j, np.arange(1, 9)
+    g = cdynamo.optimize(f, fullgraph=True)
+    for _ in range(3):
+        assert_same(g(*given), f(*given), rtol=1e-9, atol=1e-12)
