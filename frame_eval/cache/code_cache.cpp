@@ -198,6 +198,7 @@ Outcome CodeCache::call(const symbolic::Roots& roots, Py_ssize_t num_positional,
     }
     if (i) bring_to_front(signature.entries, entry);
     signature.searches.found(i, entry->gain);
+    if (yield_) yield_->ran(entry->gain, entry->cost);
     count(counters().cache_hits);
     return run(std::move(entry), signature, roots, *bindings, owned, result);
   }
@@ -522,6 +523,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
   entry->form = signature.form;
   entry->callees_too = capture.callees_too;
   entry->gain = gain_of(capture);
+  entry->cost = cost_of(capture);
   if (capture.end != End::kSkipFrame) {
     event.guards = &entry->guards;
     NativeReport report;

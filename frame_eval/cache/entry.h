@@ -48,8 +48,8 @@ struct Entry {
   std::unique_ptr<CompiledGraph> graph;        // null: nothing to compute
   std::unique_ptr<Continuation> continuation;  // kBreak
   size_t num_outputs = 0;
-  double gain = 0;           // of a call (frame_yield.h)
-  bool callees_too = false;  // kSkipFrame: kSkipFrameAndCallees
+  double gain = 0, cost = 0;  // of a call (frame_yield.h)
+  bool callees_too = false;   // kSkipFrame: kSkipFrameAndCallees
   // Inputs of the graph that are no arguments: what holds them may let go of them while the graph runs, in another
   // thread or in Python code that the graph calls.
   std::vector<int> inputs_to_hold;

@@ -10,15 +10,20 @@ namespace cdynamo::frame_eval {
 
 // What a call of a piece gains over Python: microseconds, roughly.
 double gain_of(const symbolic::CaptureResult& piece);
+// And what it costs: its guards, results and frames.
+double cost_of(const symbolic::CaptureResult& piece);
 
 class FrameYield {
  public:
   // A piece was compiled: what it computes, and whether it ends in a graph break.
   void add(const symbolic::CaptureResult& piece);
+  // A piece has run: that of a loop's turn does so once for each turn.
+  void ran(double gain, double cost);
   bool is_loss() const;
 
  private:
   int breaks_ = 0;
+  double balance_ = 0;            // microseconds of all calls
   double gained_ = 0, cost_ = 0;  // microseconds a call, roughly
 };
 

@@ -298,3 +298,39 @@ def test_captured_whole_for_all_sizes(fn):
     for size in (4, 6, 8, 10, 16):
         assert_same(compiled(np.arange(float(size))), fn(np.arange(float(size))))
     assert cdynamo.counters()["graphs_compiled"] - before <= 2
+
+
+def distance(a, b):
+    d = np.zeros((len(a) + 1, len(b) + 1), int)
+    d[:, 0], d[0] = np.arange(len(a) + 1), np.arange(len(b) + 1)
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            d[i, j] = min(d[i - 1, j] + 1, d[i, j - 1] + 1, d[i - 1, j - 1] + (a[i - 1] != b[j - 1]))
+    return d[-1, -1]
+
+
+def smoothed(x, steps):
+    for _ in range(steps):
+        x = 0.5 * x + 0.25 * (np.roll(x, 1) + np.roll(x, -1))
+        cdynamo.graph_break()
+    return x
+
+
+@pytest.mark.native
+def test_a_loop_of_which_each_turn_costs_more_than_it_computes_is_left_to_python(counts):
+    """One break, in a turn that reads and writes single numbers; `smoothed` computes on arrays."""
+    a, b = np.random.default_rng(0).integers(0, 4, (2, 50))
+    compiled = cdynamo.optimize(distance)
+    for _ in range(3):
+        assert_same(compiled(a, b), distance(a, b))
+    hits = cdynamo.counters()["cache_hits"]
+    assert_same(compiled(a, b), distance(a, b))
+    assert cdynamo.counters()["cache_hits"] == hits
+
+    x = np.random.default_rng(0).random(200)
+    compiled = cdynamo.optimize(smoothed)
+    for _ in range(3):
+        assert_same(compiled(x, 200), smoothed(x, 200))
+    hits = cdynamo.counters()["cache_hits"]
+    assert_same(compiled(x, 200), smoothed(x, 200))
+    assert cdynamo.counters()["cache_hits"] > hits + 100
