@@ -157,6 +157,8 @@ std::vector<Value*> cross_body(Builder& b, const Args& args) {
   Tensor x = numpy_array(b, args, "a"), y = numpy_array(b, args, "b");
   if (x.rank() == 0 || y.rank() == 0 || !(x.size(-1) == Sym(3)) || !(y.size(-1) == Sym(3)))
     throw Unsupported("numpy: cross of other vectors than of three");
+  if (args.has("axis") && !(args.integer("axis") == Sym(-1)))
+    throw Unsupported("numpy: cross along another axis than the last one");
   const auto part = [](Tensor t, int64_t i) { return slice(t, t.rank() - 1, i, 1); };
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < 3; ++i)
@@ -190,7 +192,7 @@ std::vector<OpDef> numpy_linalg_ops() {
                      tensordot_body),
       numpy_function("np.trace", {"np.trace(Tensor a, int offset=0, int axis1=0, int axis2=1) -> Tensor"},
                      trace_body, {}, trace_order),
-      numpy_function("np.cross", {"np.cross(Tensor a, Tensor b) -> Tensor"}, cross_body),
+      numpy_function("np.cross", {"np.cross(Tensor a, Tensor b, *, int? axis=None) -> Tensor"}, cross_body),
       numpy_function("np.kron", {"np.kron(Tensor a, Tensor b) -> Tensor"},
                      CDYNAMO_BODY(return forward(
                          b, "kron", {numpy_array(b, args, "a").value, numpy_array(b, args, "b").value}))),

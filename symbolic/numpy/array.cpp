@@ -87,10 +87,20 @@ bool has_ellipsis(Executor& ex, const ValuePtr& key) {
 
 }  // namespace
 
+bool NumpyValue::is_known(Executor& ex) const {
+  return known_ && !tensor_capture(ex).written_at.contains(graph::view_history(value()).counter);
+}
+
+ValuePtr NumpyValue::known_number(Executor& ex) const {
+  if (!is_known(ex)) return nullptr;
+  PyRef number = PyRef::steal(PyObject_CallMethod(known_.get(), "item", nullptr));
+  if (!number) return PyErr_Clear(), nullptr;  // of several elements
+  return ex.constant(std::move(number));
+}
+
 // The item of an array of constants that nothing has written to; null: it is not known.
 ValuePtr NumpyValue::known_item(Executor& ex, const ValuePtr& key, PyRef* part) const {
-  const TensorCapture& capture = tensor_capture(ex);
-  if (!known_ || capture.written_at.contains(graph::view_history(value()).counter)) return nullptr;
+  if (!is_known(ex)) return nullptr;
   const std::optional<PyRef> index = key->as_constant();
   if (!index || !(PyLong_CheckExact(index->get()) || PyTuple_CheckExact(index->get()))) return nullptr;
   PyRef item = PyRef::steal(PyObject_GetItem(known_.get(), index->get()));

@@ -31,6 +31,14 @@ struct Maps {
   std::vector<PyRef> kept;
   PyRef ufunc_type, dispatcher_type;
 
+  // Those of modules that have been imported.
+  void add_special() {
+    for (const NumpySpecialRow& row : numpy_factory_functions())
+      if (PyRef object = loaded_object(row.path);
+          object && special.try_emplace(object.get(), row.apply).second)
+        kept.push_back(std::move(object));
+  }
+
   Maps() {
     for (const OpDef* op : graph::all_ops())
       for (const std::string& path : graph::python_names(*op)) {
@@ -39,18 +47,15 @@ struct Maps {
         PyRef object = loaded_object(path);
         if (object && by_object.try_emplace(object.get(), op).second) kept.push_back(std::move(object));
       }
-    for (const NumpySpecialRow& row : numpy_factory_functions())
-      if (PyRef object = loaded_object(row.path);
-          object && special.try_emplace(object.get(), row.apply).second)
-        kept.push_back(std::move(object));
+    add_special();
     ufunc_type = loaded_object("numpy.ufunc");
     if (PyRef sum = loaded_object("numpy.sum"))
       dispatcher_type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(sum.get())));
   }
 };
 
-const Maps* maps() {
-  static const Maps* made = nullptr;
+Maps* maps() {
+  static Maps* made = nullptr;
   if (!made && numpy_is_loaded()) made = new Maps;
   return made;
 }
@@ -98,6 +103,7 @@ class NumpyCallable final : public SymbolicValue {
   ValuePtr call_implementation(Executor& ex, const CallArgs& args);
   ValuePtr call_complex(Executor& ex, const CallArgs& args);
   ValuePtr take_complex_out(CallArgs& args) const;
+  ValuePtr call_into_several(Executor& ex, const CallArgs& args);
   ValuePtr call_instead(Executor& ex, const GraphBreak& broken, const CallArgs& args);
   bool is_own_ufunc() const {
     return is_ufunc() &&
@@ -110,6 +116,19 @@ class NumpyCallable final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
+// Constants, and lists of them.
+static bool only_known(Executor& ex, const ValuePtr& value) {
+  check_stack();  // a list may hold itself
+  if (value->as_constant()) return true;
+  const auto items = sequence_items(ex, value);
+  return items && std::ranges::all_of(*items, [&](const ValuePtr& item) { return only_known(ex, item); });
+}
+static bool only_known(Executor& ex, const CallArgs& args) {
+  const auto known = [&](const ValuePtr& value) { return only_known(ex, value); };
+  return std::ranges::all_of(args.positional, known) &&
+         std::ranges::all_of(args.keywords, [&](const Keyword& keyword) { return known(keyword.value); });
+}
+
 ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
   if (holds_tensor(ex, args)) {
     const auto call = [&](const CallArgs& arrays) { return NumpyCallable::call(ex, arrays); };
@@ -117,6 +136,7 @@ ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
     return call_implementation(ex, args);
   }
   if (ValuePtr result = call_complex(ex, args)) return result;
+  if (ValuePtr result = call_into_several(ex, args)) return result;
   if (special_) {
     try {
       return special_(ex, object_.get(), args);
@@ -126,6 +146,8 @@ ValuePtr NumpyCallable::call(Executor& ex, const CallArgs& args) {
   }
   // numpy.sqrt(2.0) of constants is a constant.
   if (only_constants(args)) return made_by_numpy(ex, object_.get(), args);
+  if (is_numpy_library_function(object_.get()) && only_known(ex, args))
+    return made_by_numpy(ex, object_.get(), args);
   if (op_) {
     try {
       return numpy_call(ex, "call_function", object_, args,
@@ -192,6 +214,33 @@ ValuePtr NumpyCallable::take_complex_out(CallArgs& args) const {
   if (out && keyword_of(args, "where", &where)) break_graph("CD0501", "where of complex arrays");
   if (out && out->type() == &PyTuple_Type) break_graph("CD0501", "out= as a tuple");
   return out && is_none(out) ? nullptr : out;
+}
+
+// numpy.divmod(x, y, out=(a, b)): the results, written to `a` and `b`. Null: it gives one result, or has no out=.
+ValuePtr NumpyCallable::call_into_several(Executor& ex, const CallArgs& args) {
+  ValuePtr out;
+  if (!is_own_ufunc() || integer_attribute(object_.get(), "nout") < 2 || !keyword_of(args, "out", &out) ||
+      is_none(out))
+    return nullptr;
+  CallArgs rest = args;
+  erase_keyword(rest, "out");
+  if (!rest.keywords.empty()) break_graph("CD0501", "out= with other options");
+  std::optional<std::vector<ValuePtr>> targets = out->unpack(ex), results = call(ex, rest)->unpack(ex);
+  if (!targets || !results || targets->size() != results->size()) break_graph("CD0501", "out=");
+  for (size_t i = 0; i < targets->size(); ++i) {
+    ValuePtr& target = (*targets)[i];
+    if (is_none(target)) {
+      target = (*results)[i];
+      continue;
+    }
+    const auto* array = dynamic_cast<NumpyValue*>(target.get());
+    const Value* result = graph_value((*results)[i]);
+    if (!array || array->is_scalar() || !result || array->array_type().dtype != result->type.dtype ||
+        array->array_type().sizes != result->type.sizes)
+      break_graph("CD0501", "out= of another dtype or shape");
+    target->set_item(ex, ex.constant(PyRef::borrow(Py_Ellipsis)), (*results)[i]);
+  }
+  return make_tuple(ex, *std::move(targets));
 }
 
 // What the operator of the table does not take: where= of a reduction is left to NumPy's library, and other arguments to it or
@@ -273,8 +322,12 @@ ValuePtr call_numpy_function(Executor& ex, const char* name, std::vector<ValuePt
 }
 
 ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& source) {
-  const Maps* all = maps();
+  Maps* all = maps();
   if (!all) return nullptr;
+  // A module that programs import by themselves, perhaps later than the others.
+  if (PyFunction_Check(object) && !all->special.contains(object) &&
+      text_attribute(object, "__module__").starts_with("numpy.testing"))
+    all->add_special();
   if (is_numpy_scalar_type(object)) return wrap_scalar_type(ex, object, source);
   auto special = all->special.find(object);
   auto op = all->by_object.find(object);

@@ -10,6 +10,7 @@
 #include "symbolic/interop/complex_access.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/interop/python_side.h"
+#include "symbolic/numpy/callables.h"
 #include "symbolic/numpy/complex_array.h"
 #include "symbolic/numpy/library.h"
 #include "symbolic/numpy/methods.h"
@@ -53,6 +54,24 @@ bool holds_array(PyObject* object) {
   return false;
 }
 
+// A tuple of new arrays, scalars and numbers.
+ValuePtr embed_tuple(Executor& ex, PyObject* callable, const CallArgs& args, PyObject* tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    if (holds_array(item) && (PyTuple_Check(item) || PyList_Check(item) || real_view(item) ||
+                              !(numpy_access::array(item)->flags & numpy_access::kWriteable)))
+      break_graph("CD0415", "such arrays");
+  }
+  return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+    std::vector<ValuePtr> items;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+      PyRef item = PyRef::borrow(PyTuple_GET_ITEM(tuple, i));
+      items.push_back(holds_array(item.get()) ? embed(ex, std::move(item)) : ex.constant(std::move(item)));
+    }
+    return make_tuple(ex, std::move(items));
+  });
+}
+
 }  // namespace
 
 ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
@@ -63,6 +82,7 @@ ValuePtr made_by_numpy(Executor& ex, PyObject* callable, const CallArgs& args) {
   };
   PyRef result = checked_user(ex, call_with_objects(callable, args, known).release());
   if (!holds_array(result.get())) return wrap_fresh(ex, std::move(result));
+  if (PyTuple_CheckExact(result.get())) return embed_tuple(ex, callable, args, result.get());
   if (PyTuple_Check(result.get()) || PyList_Check(result.get())) break_graph("CD0415", "a list of arrays");
   if (!(numpy_access::array(result.get())->flags & numpy_access::kWriteable))
     break_graph("CD0502", "an array that is not writeable");
@@ -163,9 +183,20 @@ ValuePtr arange(Executor& ex, PyObject* callable, const CallArgs& args) {
 ValuePtr like(Executor& ex, PyObject* callable, const CallArgs& args, const char* op) {
   std::vector<ValuePtr> given = bind_arguments(ex, op, args, {"a", "dtype?", "order?", "subok?", "shape?"});
   auto* array = dynamic_cast<NumpyValue*>(given[0].get());
-  if (!array || (given[2] && !is_none(given[2])) || given[3] || (given[4] && !is_none(given[4])))
-    break_graph("CD0500", op);
+  const bool has_shape = given[4] && !is_none(given[4]);
+  if (!array || (given[2] && !is_none(given[2])) || given[3]) break_graph("CD0500", op);
   const DType dtype = dtype_argument(given[1], array->array_type().dtype);
+  if (has_shape) {
+    const std::vector<Sym> sizes = shape_argument(ex, given[4]);
+    // Of as many dims it is laid out as the array is, else row-major.
+    if (sizes.size() == array->array_type().sizes.size() &&
+        !graph::is_contiguous(*ex.graph().sym, array->array_type()))
+      break_graph("CD0500", op);
+    const Sym number(int64_t{std::string_view(op) == "ones_like"});
+    return numpy_call(ex, "call_function", PyRef::borrow(callable), args, [&] {
+      return numpy_array_value(ex, append_call1(ex, "core.full", {sizes, number, dtype}));
+    });
+  }
   return numpy_call(ex, "call_function", PyRef::borrow(callable), args,
                     [&] { return numpy_array_value(ex, append_call1(ex, op, {array->value(), dtype})); });
 }
@@ -219,7 +250,7 @@ struct Conversion {
   bool row_major = false;  // else the order is kept
 };
 
-Conversion conversion(const CallArgs& args, bool copies, int rank) {
+Conversion conversion(const CallArgs& args, bool copies) {
   Conversion wanted{.dtype = args.positional.size() > 1 ? args.positional[1] : nullptr, .copies = copies};
   if (args.positional.size() > 2) break_graph("CD0501", "array() with these arguments");
   for (const Keyword& keyword : args.keywords) {
@@ -233,9 +264,6 @@ Conversion conversion(const CallArgs& args, bool copies, int rank) {
       wanted.may_copy = object != Py_False;
     } else if (name == "order" && is_text(value, "C")) {
       wanted.row_major = true;
-    } else if (name == "ndmin") {
-      const auto least = as_sym(value);
-      if (!least || !least->is_constant() || least->constant() > rank) break_graph("CD0501", "ndmin");
     } else if (!is_none(value) && !(name == "order" && is_text(value, "K")) &&
                !(name == "subok" && object && PyBool_Check(object))) {
       break_graph("CD0501", std::string(name));
@@ -251,7 +279,7 @@ ValuePtr convert(Executor& ex, PyObject* callable, const CallArgs& args, bool co
   auto items = array ? std::nullopt : sequence_items(ex, data);
   if (!array && !(items && holds_graph_value(ex, data))) return made_by_numpy(ex, callable, args);
 
-  const Conversion wanted = conversion(args, copies, array ? array->rank() : 1);
+  const Conversion wanted = conversion(args, copies);
   DType dtype{};
   bool has_dtype = wanted.dtype && !is_none(wanted.dtype);
   if (has_dtype && !(wanted.dtype->real_object() && numpy_dtype_like(wanted.dtype->real_object(), &dtype)))
@@ -269,11 +297,40 @@ ValuePtr convert(Executor& ex, PyObject* callable, const CallArgs& args, bool co
     return made == value ? result : numpy_array_value(ex, made);
   });
 }
+
+// Takes ndmin= and order="F" out of the arguments: they are a reshape and a copy of what the others give.
+ValuePtr convert_and_lay_out(Executor& ex, PyObject* callable, const CallArgs& given, bool copies) {
+  CallArgs args = given;
+  ValuePtr order, least;
+  if (keyword_of(args, "order", &order) && is_text(order, "F")) erase_keyword(args, "order");
+  if (keyword_of(args, "ndmin", &least)) erase_keyword(args, "ndmin");
+  int64_t dims = 0;
+  if (least) {
+    const auto given_dims = as_sym(least);
+    if (!given_dims || !given_dims->is_constant()) break_graph("CD0501", "ndmin");
+    dims = given_dims->constant();
+  }
+  if (!args.positional.empty() && !holds_graph_value(ex, args.positional[0]))
+    return made_by_numpy(ex, callable, given);
+  ValuePtr result = convert(ex, callable, args, copies);
+  const auto* array = dynamic_cast<NumpyValue*>(result.get());
+  if (array && dims > array->rank()) {
+    std::vector<ValuePtr> sizes(static_cast<size_t>(dims - array->rank()), ex.constant_int(1));
+    for (const Sym& size : array->array_type().sizes) sizes.push_back(make_int(ex, size));
+    CallArgs longer{.positional = {make_tuple(ex, std::move(sizes))}, .keywords = {}};
+    graph::SymContext& sym = *ex.graph().sym;
+    if (graph::is_column_major(sym, array->array_type()) && !graph::is_contiguous(sym, array->array_type()))
+      longer.keywords.push_back(
+          {PyRef::borrow(interned("order")), ex.constant(PyRef::borrow(interned("F")))});
+    result = result->get_attribute(ex, interned("reshape"))->call(ex, longer);
+  }
+  return order && is_text(order, "F") ? call_numpy_function(ex, "asfortranarray", {result}) : result;
+}
 ValuePtr array_function(Executor& ex, PyObject* f, const CallArgs& args) {
-  return convert(ex, f, args, true);
+  return convert_and_lay_out(ex, f, args, true);
 }
 ValuePtr asarray_function(Executor& ex, PyObject* f, const CallArgs& args) {
-  return convert(ex, f, args, false);
+  return convert_and_lay_out(ex, f, args, false);
 }
 
 // The array itself where it is row-major and has dims.
@@ -437,7 +494,19 @@ ValuePtr dtype_of(Executor& ex, PyObject* callable, const CallArgs& args) {
   return fold_call(ex, callable, args);
 }
 
-// numpy.result_type asks arrays for their dtypes alone.
+// numpy.gradient: its Python, but along coordinates it asks whether their steps are equal.
+ValuePtr gradient(Executor& ex, PyObject* callable, const CallArgs& args) {
+  const auto is_coordinates = [](const ValuePtr& value) {
+    const auto* array = dynamic_cast<NumpyValue*>(value.get());
+    return array && array->rank() > 0;
+  };
+  if (std::any_of(args.positional.begin() + !args.positional.empty(), args.positional.end(), is_coordinates))
+    return recorded_numpy_library(ex, "call_function", PyRef::borrow(callable), callable, args);
+  const PyRef implementation = checked(PyObject_GetAttrString(callable, "_implementation"));
+  return ex.wrap(implementation.get(), constant_source(implementation.get()))->call(ex, args);
+}
+
+// numpy.result_type and numpy.can_cast ask arrays for their dtypes alone.
 ValuePtr result_type(Executor& ex, PyObject* callable, const CallArgs& args) {
   CallArgs dtypes = args;
   for (ValuePtr& value : dtypes.positional)
@@ -487,6 +556,10 @@ ValuePtr copy_function(Executor& ex, PyObject* callable, const CallArgs& args) {
 
 template <const char* const& kName>
 ValuePtr shape_query(Executor& ex, PyObject* callable, const CallArgs& args) {
+  // numpy.size(x, axis)
+  if (args.positional.size() == 2 && dynamic_cast<NumpyValue*>(args.positional[0].get()) &&
+      as_sym(args.positional[1]))
+    return args.positional[0]->get_attribute(ex, interned("shape"))->get_item(ex, args.positional[1]);
   auto* array = args.positional.size() == 1 ? dynamic_cast<NumpyValue*>(args.positional[0].get()) : nullptr;
   if (!array) return fold_call(ex, callable, args);
   return array->get_attribute(ex, interned(kName));
@@ -549,6 +622,18 @@ constexpr NumpySpecialRow kRows[] = {
     {"numpy.unique", inlined},
     {"numpy.bincount", inlined},
     {"numpy.compress", inlined},
+    {"numpy.array_equiv", inlined},
+    {"numpy.broadcast_arrays", inlined},
+    {"numpy.broadcast_shapes", inlined},
+    {"numpy.can_cast", result_type},
+    {"numpy.fromiter", inlined},
+    {"numpy.gradient", gradient},
+    {"numpy.intersect1d", inlined},
+    {"numpy.piecewise", inlined},
+    {"numpy.setdiff1d", inlined},
+    {"numpy.setxor1d", inlined},
+    {"numpy.testing.assert_allclose", inlined},
+    {"numpy.testing.assert_array_equal", inlined},
     {"numpy.repeat", repeat},
     {"cdynamo.polyfills.rules.sums_at", sums_at},
     {"cdynamo.polyfills.rules.pairs_of", pairs_of},

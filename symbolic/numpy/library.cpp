@@ -23,7 +23,9 @@ using graph::Sym;
 using graph::Value;
 
 // Functions whose results have sizes that the operands' sizes decide, and memory of their own.
-constexpr std::string_view kFunctions[] = {"numpy.fft.fft",
+constexpr std::string_view kFunctions[] = {"cdynamo._numpy_library.padded",
+                                           "cdynamo._numpy_library.unique_rows",
+                                           "numpy.fft.fft",
                                            "numpy.fft.fft2",
                                            "numpy.fft.fftn",
                                            "numpy.fft.hfft",
@@ -40,7 +42,9 @@ constexpr std::string_view kFunctions[] = {"numpy.fft.fft",
                                            "numpy.linalg.cholesky",
                                            "numpy.linalg.cond",
                                            "numpy.linalg.det",
+                                           "numpy.linalg.eig",
                                            "numpy.linalg.eigh",
+                                           "numpy.linalg.eigvals",
                                            "numpy.linalg.eigvalsh",
                                            "numpy.linalg.inv",
                                            "numpy.linalg.lstsq",
@@ -58,6 +62,8 @@ constexpr std::string_view kFunctions[] = {"numpy.fft.fft",
                                            "numpy.linalg.tensorsolve",
                                            "numpy.argpartition",
                                            "numpy.argsort",
+                                           "numpy.around",
+                                           "numpy.average",
                                            "numpy.block",
                                            "numpy.choose",
                                            "numpy.convolve",
@@ -69,6 +75,7 @@ constexpr std::string_view kFunctions[] = {"numpy.fft.fft",
                                            "numpy.histogram",
                                            "numpy.histogram2d",
                                            "numpy.histogram_bin_edges",
+                                           "numpy.i0",
                                            "numpy.interp",
                                            "numpy.linspace",
                                            "numpy.logspace",
@@ -93,9 +100,12 @@ constexpr std::string_view kFunctions[] = {"numpy.fft.fft",
                                            "numpy.polyfit",
                                            "numpy.quantile",
                                            "numpy.ravel_multi_index",
+                                           "numpy.roots",
+                                           "numpy.round",
                                            "numpy.searchsorted",
                                            "numpy.select",
                                            "numpy.sort",
+                                           "numpy.take",
                                            "numpy.unpackbits",
                                            "numpy.unravel_index",
                                            "numpy.unwrap",
@@ -180,6 +190,9 @@ ValuePtr wrap_tree(Executor& ex, PyObject* tree, const std::vector<Value*>& resu
   if (PyLong_Check(content)) {
     Value* result = results.at(PyLong_AsSize_t(content));
     const std::string_view kind = PyUnicode_AsUTF8(tag);
+    // Every other number of it, as the real parts of complex ones lie.
+    if (kind == "gapped array")
+      result = append_call1(ex, "select", {result, Sym(int64_t{-1}), Sym(int64_t{0})});
     if (kind.starts_with("complex"))
       return std::make_shared<ComplexArray>(std::make_shared<NumpyValue>(result, false),
                                             kind == "complex scalar");
@@ -199,6 +212,7 @@ bool is_numpy_library_function(PyObject* callable) {
   static std::vector<PyRef>* functions = nullptr;
   if (!functions) {
     library_object("numpy.fft", "fft");  // which NumPy imports where a program first asks for it
+    find_python_side(PythonSide::kDescribeNumpyCall), PyErr_Clear();  // its module
     functions = new std::vector<PyRef>;
     for (const std::string_view path : kFunctions)
       if (PyRef function = loaded_object(std::string(path))) functions->push_back(std::move(function));

@@ -358,6 +358,25 @@ constexpr const char* kBool = "bool()";
 constexpr const char* kIndex = "use as an index";
 constexpr const char* kText = "formatting";
 
+// x.item(), x.item(3) of the elements in row-major order, x.item(1, 2), x.item((1, 2)).
+ValuePtr item_method(Executor& ex, const ValuePtr& self, const CallArgs& args) {
+  NumpyValue& array = array_of(self);
+  if (args.positional.empty()) {
+    if (ValuePtr known = array.known_number(ex)) return known;
+    return number_method<read_item, kItem>(ex, self, args);
+  }
+  require_no_keywords(ex, "item", args);
+  const bool is_one = args.positional.size() == 1;
+  if (array.is_scalar()) break_graph("CD0406", kItem);
+  const bool is_flat = is_one && as_sym(args.positional[0]);
+  const ValuePtr from =
+      is_flat && array.rank() != 1 ? call_method(ex, self, "reshape", {ex.constant_int(-1)}) : self;
+  const ValuePtr item = from->get_item(ex, is_one ? args.positional[0] : make_tuple(ex, args.positional));
+  auto* number = dynamic_cast<NumpyValue*>(item.get());
+  if (number && !number->is_scalar()) break_graph("CD0403", "item() of several elements");
+  return call_method(ex, item, "item");
+}
+
 // A method as a call of the user's.
 template <size_t kSize>
 struct MethodName {
@@ -425,7 +444,7 @@ constexpr BuiltinMethodRow kMethods[] = {
     {"compress", compress_method},
     {"conj", recorded<"conj", same_method>},
     {"conjugate", recorded<"conjugate", same_method>},
-    {"item", number_method<read_item, kItem>},
+    {"item", item_method},
     {"tolist", number_method<read_list, kToList>},
     {"__float__", number_method<read_float, kFloat>},
     {"__int__", number_method<read_int, kInt>},
@@ -447,7 +466,9 @@ constexpr BuiltinMethodRow kMethods[] = {
 struct MethodFunction {
   const char *method, *function;
 };
-constexpr MethodFunction kFunctions[] = {{"__abs__", "absolute"}, {"__round__", "round"}};
+constexpr MethodFunction kFunctions[] = {
+    {"__abs__", "absolute"}, {"__round__", "round"},    {"__add__", "add"},      {"__sub__", "subtract"},
+    {"__mul__", "multiply"}, {"__truediv__", "divide"}, {"__matmul__", "matmul"}};
 constexpr const char* kSameName[] = {
     "sum",          "prod",     "mean",     "std",    "var",         "max",      "min",   "argmax",
     "argmin",       "any",      "all",      "cumsum", "cumprod",     "clip",     "round", "dot",

@@ -35,6 +35,8 @@ class NumpyValue final : public ArrayValue {
   RecipePtr recipe(Executor& ex) override;
   // It was made of constants, and holds what `content` holds, until something is written to it.
   void note_content(PyRef content) { known_ = std::move(content); }
+  // Python's number of the one element that it holds; null: it is not known.
+  ValuePtr known_number(Executor& ex) const;
 
  protected:
   RecipeKind output_kind() const override {
@@ -43,6 +45,7 @@ class NumpyValue final : public ArrayValue {
 
  private:
   ValuePtr beside_tensor(Executor& ex, int nb_op, const ValuePtr& tensor, bool reflected);
+  bool is_known(Executor& ex) const;
   ValuePtr known_item(Executor& ex, const ValuePtr& key, PyRef* part) const;
   bool is_scalar_;
   PyRef known_;

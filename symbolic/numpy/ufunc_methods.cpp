@@ -40,8 +40,14 @@ class UfuncReduce final : public SymbolicValue {
     if (all.positional.size() < 2 && !keyword_of(all, "axis", &axis))
       all.keywords.push_back({checked(PyUnicode_FromString("axis")), ex.constant_int(0)});
     PyRef target = checked(PyObject_GetAttrString(ufunc_->real_object(), "reduce"));
-    return numpy_call(ex, "call_function", std::move(target), all,
-                      [&] { return call_numpy_operator(ex, op_, false, all); });
+    try {
+      return numpy_call(ex, "call_function", target, all,
+                        [&] { return call_numpy_operator(ex, op_, false, all); });
+    } catch (const GraphBreak&) {  // initial=, where=: NumPy's library takes them
+      ValuePtr out;
+      if (keyword_of(args, "out", &out)) throw;
+      return recorded_numpy_library(ex, "call_function", target, target.get(), args);
+    }
   }
   std::optional<bool> truth(Executor&) override { return true; }
   RecipePtr recipe(Executor& ex) override {

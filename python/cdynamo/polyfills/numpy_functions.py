@@ -1,5 +1,6 @@
 """What compiled code calls for NumPy's own objects, and NumPy's functions whose Python is not captured."""
 
+from cdynamo._numpy_library import padded, unique_rows
 from cdynamo.polyfills.rules import not_captured, sums_at
 
 
@@ -14,9 +15,11 @@ def unique(
 ):
     import numpy as np
 
-    if axis is not None or not sorted:
-        not_captured("numpy.unique along an axis, or not sorted")
+    if not sorted:
+        not_captured("numpy.unique that is not sorted")
     array = np.asarray(ar)
+    if axis is not None:
+        return _unique_along(array, axis, return_index, return_inverse, return_counts, equal_nan)
     if array.size == 0:
         not_captured("numpy.unique of nothing")
     if return_index or return_inverse:
@@ -41,6 +44,50 @@ def unique(
         starts = np.nonzero(first)[0]
         results += (np.diff(np.concatenate((starts, np.array([values.size], starts.dtype)))),)
     return results if len(results) > 1 else results[0]
+
+
+def _of_unknown_size(function, most, *args, whole=(), **options):
+    """The results of a function whose data say how many items these have, `most` of them."""
+    count, *results = padded(function, most, whole, *args, **options)
+    size = int(count)
+    return tuple([item if place in whole else item[:size].copy() for place, item in enumerate(results)])
+
+
+def _unique_along(array, axis, return_index, return_inverse, return_counts, equal_nan):
+    import numpy as np
+
+    if not isinstance(axis, int) or not -array.ndim <= axis < array.ndim or array.size == 0:
+        not_captured("numpy.unique along this axis")
+    whole = (1 + return_index,) if return_inverse else ()
+    values, *others = _of_unknown_size(
+        unique_rows, array.shape[axis], array, axis, whole=whole, return_index=return_index,
+        return_inverse=return_inverse, return_counts=return_counts, equal_nan=equal_nan,
+    )  # fmt: skip
+    values = np.moveaxis(values, 0, axis)
+    return (values, *others) if others else values
+
+
+def intersect1d(ar1, ar2, assume_unique=False, return_indices=False):
+    import numpy as np
+
+    a, b = np.asarray(ar1), np.asarray(ar2)
+    most = min(a.size, b.size)
+    results = _of_unknown_size(np.intersect1d, most, a, b, assume_unique, return_indices)
+    return results if return_indices else results[0]
+
+
+def setdiff1d(ar1, ar2, assume_unique=False):
+    import numpy as np
+
+    a = np.asarray(ar1)
+    return _of_unknown_size(np.setdiff1d, a.size, a, np.asarray(ar2), assume_unique)[0]
+
+
+def setxor1d(ar1, ar2, assume_unique=False):
+    import numpy as np
+
+    a, b = np.asarray(ar1), np.asarray(ar2)
+    return _of_unknown_size(np.setxor1d, a.size + b.size, a, b, assume_unique)[0]
 
 
 def bincount(x, /, weights=None, minlength=0):
@@ -86,6 +133,113 @@ def repeat(a, repeats, axis=None):
     total = int(ends[-1])
     marks = sums_at(total + 1, ends - counts, np.ones_like(ends))
     return np.take(a, np.cumsum(marks)[:total] - 1, axis=axis)
+
+
+def broadcast_shapes(*args):
+    shapes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in args]
+    rank = max([len(shape) for shape in shapes], default=0)
+    sizes = []
+    for dim in range(-rank, 0):
+        size = 1
+        for shape in shapes:
+            if len(shape) >= -dim and shape[dim] != 1:
+                if size != 1 and shape[dim] != size:
+                    not_captured("shapes that do not broadcast")
+                size = shape[dim]
+        if size < 0:
+            not_captured("a negative size")
+        sizes.append(size)
+    return tuple(sizes)
+
+
+def broadcast_arrays(*args, subok=False):
+    """Arrays that have the shape are given as they are. Views of others could be written to, of which NumPy warns."""
+    import numpy as np
+
+    arrays = [np.asarray(x) for x in args]
+    shape = broadcast_shapes(*[array.shape for array in arrays])
+    if not all([array.shape == shape for array in arrays]):
+        not_captured("numpy.broadcast_arrays of arrays that differ")
+    return tuple(arrays)
+
+
+def array_equiv(a1, a2):
+    import numpy as np
+
+    a1, a2 = np.asarray(a1), np.asarray(a2)
+    broadcast_shapes(a1.shape, a2.shape)
+    return bool((a1 == a2).all())
+
+
+def fromiter(iter, dtype, count=-1, *, like=None):
+    import itertools
+
+    import numpy as np
+
+    if like is not None or not isinstance(count, int):
+        not_captured("numpy.fromiter with these arguments")
+    items = list(iter if count < 0 else itertools.islice(iter, count))
+    if len(items) < count:
+        raise ValueError(f"iterator too short: Expected {count} but iterator had only {len(items)} items.")
+    return np.array(items, dtype=dtype) if items else np.empty(0, dtype)
+
+
+def piecewise(x, condlist, funclist, *args, **kw):
+    """Functions are called with the elements of their condition, of which there have to be some."""
+    import numpy as np
+
+    x = np.asarray(x)
+    conditions = [condlist] if isinstance(condlist, np.ndarray) and condlist.ndim == x.ndim else list(condlist)
+    if not all([isinstance(each, np.ndarray) and each.dtype == bool and each.shape == x.shape for each in conditions]):
+        not_captured("numpy.piecewise with these conditions")
+    if len(conditions) == len(funclist) - 1:
+        otherwise = ~conditions[0]
+        for each in conditions[1:]:
+            otherwise = otherwise & ~each
+        conditions.append(otherwise)
+    if len(conditions) != len(funclist) or x.ndim == 0:
+        not_captured("numpy.piecewise of these arguments")
+    y = np.zeros_like(x)
+    for condition, function in zip(conditions, funclist):
+        if not callable(function):
+            y[condition] = function
+        else:
+            items = x[condition]
+            if items.size == 0:
+                raise ValueError("nothing fulfils a condition")  # Python runs the call
+            y[condition] = function(items, *args, **kw)
+    return y
+
+
+# ---- numpy.testing: where something is wrong, Python makes the call, and says what
+
+
+def assert_allclose(actual, desired, rtol=1e-07, atol=0, equal_nan=True, err_msg="", verbose=True, *, strict=False):
+    import numpy as np
+
+    actual, desired = _compared(actual, desired, strict)
+    if not np.isclose(actual, desired, rtol, atol, equal_nan).all():
+        raise AssertionError(err_msg)
+
+
+def assert_array_equal(actual, desired, err_msg="", verbose=True, *, strict=False):
+    actual, desired = _compared(actual, desired, strict)
+    equal = actual == desired
+    if actual.dtype.kind == "f" and desired.dtype.kind == "f":
+        equal = equal | ((actual != actual) & (desired != desired))
+    if not equal.all():
+        raise AssertionError(err_msg)
+
+
+def _compared(actual, desired, strict):
+    import numpy as np
+
+    actual, desired = np.asarray(actual), np.asarray(desired)
+    if strict or actual.dtype.kind not in "biuf" or desired.dtype.kind not in "biuf":
+        not_captured("numpy.testing of these arrays")
+    if actual.shape != desired.shape and actual.shape != () and desired.shape != ():
+        not_captured("numpy.testing of arrays of other shapes")
+    return actual, desired
 
 
 class _array_converter:
