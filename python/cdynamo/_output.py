@@ -16,10 +16,13 @@ def write_text(file: TextIO, method: str, *arguments: str) -> None:
     getattr(file, method)(*arguments)
 
 
-def show_warning(message: str, category: type[Warning], file: str, line: int, namespace: dict[str, Any] | None) -> None:
+def show_warning(
+    message: str | Warning, category: type[Warning], file: str, line: int, namespace: dict[str, Any] | None
+) -> None:
     """Shows a warning from that line; with the namespace of its module the filters say whether it is shown."""
     if namespace is None:
-        warnings._showwarnmsg_impl(warnings.WarningMessage(category(message), category, file, line))
+        shown = category(message) if isinstance(message, str) else message
+        warnings._showwarnmsg_impl(warnings.WarningMessage(shown, category, file, line))
         return
     module = namespace.get("__name__") or "<string>"
     registry = namespace.setdefault("__warningregistry__", {})

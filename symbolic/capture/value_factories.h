@@ -109,6 +109,8 @@ ValuePtr result_of_rule(Executor& ex, const ValuePtr& rule, const CallArgs& args
 // `class A(B): ...`, as __build_class__ is called for it; and type(name, bases, namespace).
 ValuePtr make_class_of_body(Executor& ex, const CallArgs& args);
 ValuePtr make_class_of_namespace(Executor& ex, PyTypeObject* metaclass, const CallArgs& args);
+// Enum("Color", "RED GREEN"), of an enum class without members.
+ValuePtr make_enum_of_names(Executor& ex, PyTypeObject* cls, const CallArgs& args);
 // Sets an attribute of a class (null: deletes it); breaks the graph where the class was not made by captured code.
 void set_class_attribute(Executor& ex, PyObject* cls, PyObject* name, const ValuePtr& value);
 

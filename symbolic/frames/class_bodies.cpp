@@ -95,10 +95,27 @@ PyObject* take_metaclass(ClassDefinition& definition) {
   return metaclass;
 }
 
+// The namespace that the program's metaclass gives to the body: a dict of its own making.
+std::shared_ptr<DictValue> prepared_names(Executor& ex, const ClassDefinition& definition) {
+  PyObject* found = lookup_type(ex, definition.metaclass, interned("__prepare__"));
+  if (definition.has_known_metaclass() || found == _PyType_Lookup(&PyType_Type, interned("__prepare__")))
+    return new_dict();
+  PyObject* metaclass = as_object(definition.metaclass);
+  const ValuePtr names =
+      ex.wrap(metaclass, constant_source(metaclass))
+          ->get_attribute(ex, interned("__prepare__"))
+          ->call(ex, {{ex.constant(definition.name), ex.constant(definition.bases)}, definition.keywords});
+  auto dict = std::dynamic_pointer_cast<DictValue>(names);
+  const bool is_plain =
+      dict && !dict->source && (dict->type() == &PyDict_Type || dict->type() == ordered_dict_type());
+  if (!is_plain) definition.refuse(", whose namespace is a " + names->describe());
+  return dict;
+}
+
 // What Python itself asks of a metaclass that the program has written, while capture works with the class.
 void refuse_hooks_of_metaclass(const ClassDefinition& definition) {
-  for (const char* name : {"__prepare__", "mro", "__getattribute__", "__getattr__", "__setattr__", "__eq__",
-                           "__hash__", "__dir__"}) {
+  for (const char* name :
+       {"mro", "__getattribute__", "__getattr__", "__setattr__", "__eq__", "__hash__", "__dir__"}) {
     PyObject* found = _PyType_Lookup(definition.metaclass, interned(name));
     if (found != _PyType_Lookup(&PyType_Type, interned(name)))
       definition.refuse(std::string(", whose metaclass has ") + name);
@@ -177,12 +194,13 @@ ValuePtr make_class_of_body(Executor& ex, const CallArgs& args) {
   auto* body = args.positional.empty() ? nullptr : dynamic_cast<FunctionValue*>(args.positional[0].get());
   if (!body || args.positional.size() < 2) break_graph("CD0008", "");
   ClassDefinition definition{
-      .name = string_argument(ex, args.positional[1]), .keywords = args.keywords, .names = new_dict()};
+      .name = string_argument(ex, args.positional[1]), .keywords = args.keywords, .names = nullptr};
   const PyRef given = known_bases(ex, definition, {args.positional.begin() + 2, args.positional.end()});
   definition.bases =
       checked_user(ex, PyObject_CallOneArg(library_object("types", "resolve_bases"), given.get()));
   check_bases(ex, definition);
   choose_metaclass(ex, definition, take_metaclass(definition));
+  definition.names = prepared_names(ex, definition);
   run_body(ex, *body, definition.names);
   if (definition.is_read_by_metaclass()) refuse_reading_body(ex, definition, *body);
   if (definition.bases.get() != given.get())

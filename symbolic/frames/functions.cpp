@@ -9,6 +9,7 @@
 #include "symbolic/frames/generators.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/dict.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -243,8 +244,14 @@ ValuePtr made_function_attribute(Executor& ex, FunctionValue& function, const Va
   if (is_any(name, {"__qualname__"})) return qualified_name;
   // From 3.12 on; functions with type parameters are not made here.
   if (is_any(name, {"__type_params__"}) && _PyType_Lookup(&PyFunction_Type, name)) return make_tuple(ex, {});
-  if (is_any(name, {"__annotations__"}) && !function.annotations) {
-    ValuePtr made = make_dict(ex, {});
+  if (is_any(name, {"__annotations__"})) {
+    if (function.annotations && dict_in(function.annotations)) return function.annotations;
+    // (name, annotation, name, annotation ...)
+    std::vector<std::pair<ValuePtr, ValuePtr>> items;
+    const std::vector<ValuePtr> parts =
+        function.annotations ? items_of(ex, function.annotations) : std::vector<ValuePtr>();
+    for (size_t i = 0; i + 1 < parts.size(); i += 2) items.emplace_back(parts[i], parts[i + 1]);
+    ValuePtr made = make_dict(ex, items);
     function.set_attribute(ex, name, made);  // whoever reads it again finds the same dict
     return made;
   }

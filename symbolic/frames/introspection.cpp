@@ -33,6 +33,15 @@ PyRef function_like(Executor& ex, FunctionValue& function) {
   return like;
 }
 
+// A function with the annotations of one that is made during capture; null where they are not known.
+PyRef annotated_function_like(Executor& ex, FunctionValue& function) {
+  const PyRef annotations = function.get_attribute(ex, interned("__annotations__"))->materialize(ex);
+  if (!annotations || !PyDict_Check(annotations.get())) return {};
+  PyRef like = checked(PyFunction_New(reinterpret_cast<PyObject*>(function.code()), function.globals()));
+  if (PyFunction_SetAnnotations(like.get(), annotations.get()) < 0) throw PythonError{};
+  return like;
+}
+
 // The callable itself, under a guard; of a bound method one that is bound to None, which has the same signature.
 PyRef known_callable(Executor& ex, const ValuePtr& value) {
   if (auto* method = dynamic_cast<BoundMethodValue*>(value.get())) {
@@ -71,6 +80,53 @@ ValuePtr signature(Executor& ex, const CallArgs& args) {
   if (!callable) break_graph("CD0106", "inspect.signature");
   PyRef found = checked_user(ex, PyObject_CallOneArg(library_object("inspect", "signature"), callable.get()));
   return ex.wrap(found.get(), constant_source(found.get()));
+}
+
+// A FullArgSpec whose lists and dicts are new.
+ValuePtr full_argument_spec(Executor& ex, const CallArgs& args) {
+  const bool simple = args.positional.size() == 1 && args.keywords.empty();
+  const PyRef callable = simple ? known_callable(ex, args.positional[0]) : PyRef();
+  // Of a bound method it names self as well.
+  if (!callable || PyMethod_Check(callable.get())) break_graph("CD0106", "inspect.getfullargspec");
+  const PyRef found =
+      checked_user(ex, PyObject_CallOneArg(library_object("inspect", "getfullargspec"), callable.get()));
+  PyObject* cls = as_object(Py_TYPE(found.get()));
+  const PyRef parts = checked(PySequence_Tuple(found.get()));
+  return ex.wrap(cls, constant_source(cls))->call(ex, positional(items_of(ex, wrap_fresh(ex, parts))));
+}
+
+// typing.get_type_hints of a class or function with annotations that are texts: what these name is guarded. Null: Python's own
+// is inlined.
+ValuePtr type_hints(Executor& ex, const CallArgs& args) {
+  if (args.positional.size() != 1 || !args.keywords.empty()) return nullptr;
+  const ValuePtr& annotated = args.positional[0];
+  auto* function = dynamic_cast<FunctionValue*>(annotated.get());
+  auto* cls = dynamic_cast<ClassValue*>(annotated.get());
+  if (!function && !(cls && !cls->is_stand_in())) return nullptr;
+  const PyRef known = function && !function->real_object() ? annotated_function_like(ex, *function)
+                                                           : PyRef::borrow(annotated->real_object());
+  if (!known) return nullptr;
+  const PyRef names =
+      checked_user(ex, PyObject_CallOneArg(python_side(PythonSide::kNamesInHints), known.get()));
+  if (PyList_GET_SIZE(names.get()) == 0) return nullptr;
+  if (annotated->real_object() && !known_callable(ex, annotated))
+    break_graph("CD0106", "typing.get_type_hints");
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names.get()); ++i) {
+    PyObject* pair = PyList_GET_ITEM(names.get(), i);
+    PyObject *namespace_ = PyTuple_GET_ITEM(pair, 0), *name = PyTuple_GET_ITEM(pair, 1);
+    if (assigned_name(ex, namespace_, name)) break_graph("CD0106", "typing.get_type_hints");
+    if (PyObject* object = PyDict_GetItemWithError(namespace_, name))
+      add_guard(ex, GuardKind::kIdentity, module_global_source(namespace_, name), object);
+    else
+      add_guard(ex, GuardKind::kKeyAbsent, constant_source(namespace_), name);
+  }
+  const PyRef hints =
+      checked_user(ex, PyObject_CallOneArg(library_object("typing", "get_type_hints"), known.get()));
+  std::vector<std::pair<ValuePtr, ValuePtr>> items;
+  PyObject *key, *hint;
+  for (Py_ssize_t at = 0; PyDict_Next(hints.get(), &at, &key, &hint);)
+    items.emplace_back(ex.constant(PyRef::borrow(key)), ex.wrap(hint, constant_source(hint)));
+  return make_dict(ex, items);
 }
 
 // Which modules are installed does not change while a program runs.
@@ -141,6 +197,8 @@ constexpr BuiltinRow kFunctions[] = {
     {"sys", "exception", exception},
     {"sys", "exc_info", exception_info},
     {"inspect", "signature", signature},
+    {"inspect", "getfullargspec", full_argument_spec},
+    {"typing", "get_type_hints", type_hints},
     {"functools", "update_wrapper", update_wrapper},
     {"importlib.util", "find_spec", find_spec},
     {"importlib.metadata", "version", version},

@@ -14,6 +14,7 @@
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/python_call.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -190,8 +191,22 @@ ValuePtr process_dataclass(Executor& ex, const CallArgs& args) {
   return result.get() == cls ? args.positional[0] : add_class(ex, result, given, true);
 }
 
+// ---- ABC.register
+
+// Of a class that captured code has made, which alone holds what is registered.
+ValuePtr register_subclass(Executor& ex, const CallArgs& args) {
+  require_count(ex, "_abc_register", args, 2, 2);
+  auto* cls = dynamic_cast<ClassValue*>(args.positional[0].get());
+  PyObject* subclass = args.positional[1]->real_object();
+  if (!cls || !cls->is_stand_in() || !subclass) break_graph("CD0212", "_abc._abc_register");
+  checked_user(ex, PyObject_CallFunctionObjArgs(library_object("_abc", "_abc_register"), cls->real_object(),
+                                                subclass, nullptr));
+  return args.positional[1];
+}
+
 constexpr BuiltinRow kFunctions[] = {
     {"builtins", "__build_class__", make_class_of_body},
+    {"_abc", "_abc_register", register_subclass},
     {"dataclasses", "_process_class", process_dataclass},
     {"dataclasses", "field", define_field},
 };
@@ -234,6 +249,26 @@ ValuePtr make_real_class(Executor& ex, const ClassDefinition& definition) {
   set_names(ex, definition, value, later);
   if (const ValuePtr hook = inherited_hook(ex, value)) hook->call(ex, {{}, definition.keywords});
   return value;
+}
+
+ValuePtr make_enum_of_names(Executor& ex, PyTypeObject* cls, const CallArgs& args) {
+  const auto known = [&](const ValuePtr& value) {
+    const PyRef object = value->materialize(ex);
+    if (!object) break_graph("CD0216", std::string("class ") + cls->tp_name);
+    return object;
+  };
+  CallArgs all = args;
+  const auto is_given = [&](const char* name) {
+    return std::ranges::any_of(all.keywords, [&](const Keyword& keyword) {
+      return PyUnicode_CompareWithASCIIString(keyword.name.get(), name) == 0;
+    });
+  };
+  // Python would look it up in the frame that calls.
+  PyObject* module = PyDict_GetItemString(frame_globals(ex), "__name__");
+  if (module && !is_given("module"))
+    all.keywords.push_back({PyRef::borrow(interned("module")), ex.constant(PyRef::borrow(module))});
+  const PyRef made = checked_user(ex, call_with_objects(as_object(cls), all, known).release());
+  return add_class(ex, made, {}, true);
 }
 
 void set_class_attribute(Executor& ex, PyObject* cls, PyObject* name, const ValuePtr& value) {

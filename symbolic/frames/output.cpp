@@ -77,9 +77,16 @@ bool can_be_written(PyObject* stream, PyObject* text) {
 
 }  // namespace
 
-ValuePtr standard_stream(Executor& ex, const char* name, const char* what) {
+namespace {
+// What stands in sys at this place.
+ValuePtr current_stream(Executor& ex, const char* name) {
   PyRef sys = checked(PyImport_ImportModule("sys"));
-  ValuePtr stream = ex.wrap(sys.get(), constant_source(sys.get()))->get_attribute(ex, interned(name));
+  return ex.wrap(sys.get(), constant_source(sys.get()))->get_attribute(ex, interned(name));
+}
+}  // namespace
+
+ValuePtr standard_stream(Executor& ex, const char* name, const char* what) {
+  ValuePtr stream = current_stream(ex, name);
   const bool is_live = stream->source && stream->real_object() == PySys_GetObject(name);
   if (!is_live || (!is_none(stream) && !is_plain_stream(ex, stream))) break_graph("CD0213", what);
   return stream;
@@ -161,7 +168,7 @@ ValuePtr print(Executor& ex, const CallArgs& args) {
   }
   const bool flush = options[3] && is_true(ex, options[3]);
   recipes.push_back(make_recipe(RecipeKind::kConstant, flush ? Py_True : Py_False));
-  ValuePtr stream = options[2] && !is_none(options[2]) ? options[2] : standard_stream(ex, "stdout", "print");
+  ValuePtr stream = options[2] && !is_none(options[2]) ? options[2] : current_stream(ex, "stdout");
   if (dynamic_cast<MirroredValue*>(stream.get()))
     return print_to_mirror(ex, stream, options, args.positional);
   if (!is_none(stream) && !is_plain_stream(ex, stream)) break_graph("CD0213", "print");

@@ -111,6 +111,7 @@ struct Warning {
   std::string text;
   PyObject* category;
   Place place;
+  ValuePtr instance;  // where the program has made one; null: the text alone is known
 };
 
 // get_filter
@@ -135,17 +136,18 @@ std::string action_for(Executor& ex, ListValue& filters, const Warning& warning)
 // ---- what it comes to
 
 ValuePtr instance_of(Executor& ex, const Warning& warning) {
+  if (warning.instance) return warning.instance;
   PyRef text =
       checked(PyUnicode_FromStringAndSize(warning.text.data(), static_cast<Py_ssize_t>(warning.text.size())));
   return ex.wrap(warning.category, constant_source(warning.category))
       ->call(ex, positional({ex.constant(std::move(text))}));
 }
 
-std::vector<RecipePtr> shown(const Warning& warning, PyObject* namespace_) {
+std::vector<RecipePtr> shown(Executor& ex, const Warning& warning, PyObject* namespace_) {
   PyRef text =
       checked(PyUnicode_FromStringAndSize(warning.text.data(), static_cast<Py_ssize_t>(warning.text.size())));
   PyRef line = checked(PyLong_FromLong(warning.place.line));
-  return {make_recipe(RecipeKind::kConstant, text.get()),
+  return {warning.instance ? warning.instance->recipe(ex) : make_recipe(RecipeKind::kConstant, text.get()),
           make_recipe(RecipeKind::kConstant, warning.category), text_recipe(warning.place.file),
           make_recipe(RecipeKind::kConstant, line.get()), make_recipe(RecipeKind::kConstant, namespace_)};
 }
@@ -197,8 +199,8 @@ void show_unless_seen(Executor& ex, const Warning& warning, const ListValue& fil
     if (!writer->real_object() || !is_writer(writer->real_object())) break_graph("CD0213", "warnings.warn");
     add_guard(ex, GuardKind::kIdentity, writer->source, writer->real_object());
   }
-  write_later(ex, python_side(PythonSide::kShowWarning), shown(warning, warning.place.frame->globals.get()),
-              "warnings.warn");
+  write_later(ex, python_side(PythonSide::kShowWarning),
+              shown(ex, warning, warning.place.frame->globals.get()), "warnings.warn");
 }
 
 PyObject* category_of(Executor& ex, const ValuePtr& value) {
@@ -215,13 +217,14 @@ ValuePtr warn(Executor& ex, const CallArgs& args) {
                               {"message", "category?", "stacklevel?", "source?", "*skip_file_prefixes?"});
   if ((bound[3] && !is_none(bound[3])) || bound[4]) break_graph("CD0213", "warnings.warn with a source");
   Warning warning;
-  PyRef text = string_argument(ex, bound[0]);
+  if (is_instance_of(bound[0], exception_type(PyExc_Warning))) warning.instance = bound[0];
+  PyRef text = string_argument(ex, warning.instance ? to_string(ex, bound[0], false) : bound[0]);
   Py_ssize_t size = 0;
   const char* utf8 = PyUnicode_AsUTF8AndSize(text.get(), &size);
   if (!utf8) PyErr_Clear();
   if (!utf8 || !PyUnicode_IS_ASCII(text.get())) break_graph("CD0213", "warnings.warn");
   warning.text.assign(utf8, static_cast<size_t>(size));
-  warning.category = category_of(ex, bound[1]);
+  warning.category = warning.instance ? as_object(warning.instance->type()) : category_of(ex, bound[1]);
   warning.place = place_of(ex, bound[2] ? index_argument(ex, bound[2]) : 1);
   ListValue& filters = current_filters(ex);
   const std::string action = action_for(ex, filters, warning);
@@ -241,13 +244,14 @@ ValuePtr write_warning(Executor& ex, const CallArgs& args) {
   if (!is_none(part("file")) || !is_none(part("line"))) break_graph("CD0213", "warnings.warn");
   Warning warning;
   const ValuePtr message = part("message");
+  if (is_instance_of(message, exception_type(PyExc_Warning))) warning.instance = message;
   PyRef text = string_argument(ex, to_string(ex, message, false));
   warning.text = PyUnicode_AsUTF8(text.get());
   warning.category = category_of(ex, part("category"));
   PyRef file = string_argument(ex, part("filename"));
   warning.place.file = PyUnicode_AsUTF8(file.get());
   warning.place.line = static_cast<int>(index_argument(ex, part("lineno")));
-  write_later(ex, python_side(PythonSide::kShowWarning), shown(warning, Py_None), "warnings.warn");
+  write_later(ex, python_side(PythonSide::kShowWarning), shown(ex, warning, Py_None), "warnings.warn");
   return ex.none();
 }
 

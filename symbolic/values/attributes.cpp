@@ -259,8 +259,10 @@ ValuePtr call_method_descriptor(Executor& ex, PyObject* descriptor, const ValueP
   if (!object) {
     if (of == &PyBaseObject_Type && (name == "__init__" || name == "__eq__" || name == "__ne__"))
       return call_object_method(ex, name, self, args);
-    // A constant of C's own answers itself.
-    if (PyObject* constant = constant_object(self); constant && is_plain_constant(constant)) {
+    // A constant of C's own answers itself, and a base in C of an enum as it does for its own instances.
+    PyObject* constant = constant_object(self);
+    const bool is_of_base = constant && is_enum_class(Py_TYPE(constant)) && of != &PyBaseObject_Type;
+    if (constant && (is_plain_constant(constant) || is_of_base)) {
       PyRef method = checked_user(
           ex, Py_TYPE(descriptor)
                   ->tp_descr_get(descriptor, constant, reinterpret_cast<PyObject*>(Py_TYPE(constant))));

@@ -58,9 +58,9 @@ const Table& classes() {
 
 // Modules of C whose functions compute from their arguments alone.
 bool is_pure_module(PyObject* name) {
-  static constexpr const char* kModules[] = {"math",        "cmath",   "_operator",
-                                             "unicodedata", "_bisect", "_struct",
-                                             "binascii",    "zlib",    "numpy.lib.array_utils"};
+  static constexpr const char* kModules[] = {
+      "math",    "cmath",    "_operator", "unicodedata", "_bisect",
+      "_struct", "binascii", "zlib",      "_json",       "numpy.lib.array_utils"};
   if (!name || !PyUnicode_Check(name)) return false;
   for (const char* module : kModules)
     if (PyUnicode_CompareWithASCIIString(name, module) == 0) return true;
@@ -176,6 +176,8 @@ ValuePtr call_c_function(Executor& ex, PyObject* callable, const CallArgs& args)
       return rule->call(ex, with_self);
     }
   if (ValuePtr result = call_pattern_method(ex, callable, name, args)) return result;
+  if (self && is_pure_type(Py_TYPE(self)) && changes_arguments(name))
+    break_graph("CD0212", name);  // Struct.pack_into
   bool number_or_text = self && (PyUnicode_Check(self) || PyLong_Check(self) || PyFloat_Check(self));
   if (self && (number_or_text || is_plain_constant(self) || is_pure_type(Py_TYPE(self)) ||
                is_pure_numpy_method(self, name)))
@@ -291,6 +293,7 @@ bool is_pure_type(PyTypeObject* type) {
                                            "datetime.time",
                                            "datetime.timezone",
                                            "decimal.Decimal",
+                                           "_struct.Struct",
                                            "types.GenericAlias",
                                            "types.UnionType",
                                            "code"};

@@ -183,6 +183,21 @@ ValuePtr make_cache(Executor& ex, const CallArgs& args) {
   return polyfill(ex, PythonSide::kStandardPolyfills, "lru_cache_wrapper")->call(ex, args);
 }
 
+template <const char* name>
+ValuePtr make_hash_of(Executor& ex, const CallArgs& args) {
+  return make_hash(ex, library_object("hashlib", name), args);
+}
+constexpr char kBlake2b[] = "blake2b", kBlake2s[] = "blake2s";
+
+// json's encoder and scanner in C, as Python.
+ValuePtr make_json_encoder(Executor& ex, const CallArgs& args) {
+  return polyfill(ex, PythonSide::kJsonPolyfills, "make_encoder")->call(ex, args);
+}
+ValuePtr make_json_scanner(Executor& ex, const CallArgs& args) {
+  PyObject* in_python = library_object("json.scanner", "py_make_scanner");
+  return ex.wrap(in_python, constant_source(in_python))->call(ex, args);
+}
+
 constexpr BuiltinRow kClasses[] = {
     {"builtins", "int", to_int},
     {"builtins", "float", to_float},
@@ -217,13 +232,32 @@ constexpr BuiltinRow kClasses[] = {
     {"builtins", "bytearray", make_bytearray},
     {"io", "StringIO", make_string_stream},
     {"io", "BytesIO", make_bytes_stream},
+    {"hashlib", kBlake2b, make_hash_of<kBlake2b>},
+    {"hashlib", kBlake2s, make_hash_of<kBlake2s>},
+    {"json.encoder", "c_make_encoder", make_json_encoder},
+    {"json.scanner", "c_make_scanner", make_json_scanner},
 };
 
 // Iterators of itertools are generators of python/cdynamo/polyfills/itertools.py.
-constexpr const char* kItertools[] = {
-    "chain",    "repeat",  "count",       "product",      "accumulate",   "islice",
-    "starmap",  "cycle",   "takewhile",   "dropwhile",    "zip_longest",  "pairwise",
-    "compress", "groupby", "filterfalse", "permutations", "combinations", "combinations_with_replacement"};
+constexpr const char* kItertools[] = {"chain",
+                                      "repeat",
+                                      "count",
+                                      "product",
+                                      "accumulate",
+                                      "islice",
+                                      "starmap",
+                                      "cycle",
+                                      "takewhile",
+                                      "dropwhile",
+                                      "zip_longest",
+                                      "pairwise",
+                                      "compress",
+                                      "groupby",
+                                      "filterfalse",
+                                      "batched",
+                                      "permutations",
+                                      "combinations",
+                                      "combinations_with_replacement"};
 
 }  // namespace
 

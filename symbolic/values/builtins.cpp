@@ -4,6 +4,7 @@
 
 #include "absl/strings/substitute.h"
 #include "graph/sizes/sym.h"
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
 #include "symbolic/values/attributes.h"
@@ -11,6 +12,7 @@
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/enum_member.h"
 #include "symbolic/values/instance_key.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
@@ -38,6 +40,11 @@ bool all_constants(const std::vector<ValuePtr>& values) {
 
 ValuePtr len(Executor& ex, const CallArgs& args) {
   require_count(ex, "len", args, 1, 1);
+  const PyTypeObject* type = args.positional[0]->type();
+  const bool has_length = (type->tp_as_sequence && type->tp_as_sequence->sq_length) ||
+                          (type->tp_as_mapping && type->tp_as_mapping->mp_length);
+  if (!has_length)
+    raise_error(ex, PyExc_TypeError, "object of type '" + type_name(args.positional[0]) + "' has no len()");
   return args.positional[0]->length(ex);
 }
 ValuePtr isinstance(Executor& ex, const CallArgs& args) {
@@ -288,7 +295,7 @@ ValuePtr format(Executor& ex, const CallArgs& args) {
 // slot_tp_hash: a __hash__ of Python's; null: the class has none.
 ValuePtr own_hash(Executor& ex, const ValuePtr& value) {
   auto* object = dynamic_cast<UserObjectValue*>(value.get());
-  ValuePtr method = object ? object->special(ex, "__hash__", true) : nullptr;
+  ValuePtr method = object ? object->special(ex, "__hash__", true) : method_of_enum(ex, value, "__hash__");
   if (!method) return nullptr;
   return ex.constant_int(hash_of_returned(ex, value, method->call(ex, {})));
 }
@@ -300,13 +307,32 @@ ValuePtr hash(Executor& ex, const CallArgs& args) {
   return ex.constant_int(PyObject_Hash(object.get()) == -1 && PyErr_Occurred() ? (raise_current_error(ex), 0)
                                                                                : PyObject_Hash(object.get()));
 }
-// Of what stays where it is while an entry is in use: a class, a function, an instance of the program's that came in.
+// Whether it is reached through a module, a class or an object, as parameters are; an argument is another one in each call.
+bool is_kept_by_another(const SourcePtr& source) {
+  for (const Source* at = source.get(); at; at = at->base.get())
+    if (at->kind == SourceKind::kAttribute || at->kind == SourceKind::kInstanceDict ||
+        at->kind == SourceKind::kGlobal || at->kind == SourceKind::kModuleGlobal ||
+        at->kind == SourceKind::kConstant)
+      return true;
+  return false;
+}
+
+// The live object, of a tensor as well, whose value knows its source alone.
+PyObject* live_object(Executor& ex, const ValuePtr& value) {
+  if (PyObject* object = value->real_object()) return object;
+  for (const auto& [object, known] : ex.state().by_object)
+    if (known == value) return object;
+  return nullptr;
+}
+
+// Of what stays where it is while an entry is in use: a class, a function, an instance of the program's that came in, a parameter.
 ValuePtr identity(Executor& ex, const CallArgs& args) {
   const ValuePtr& value = args.positional[0];
-  PyObject* object = value->real_object();
-  const bool stays = object && value->source &&
-                     (PyType_Check(object) || PyFunction_Check(object) || PyModule_Check(object) ||
-                      dynamic_cast<UserObjectValue*>(value.get()));
+  require_count(ex, "id", args, 1, 1);
+  PyObject* object = value->source ? live_object(ex, value) : nullptr;
+  const bool stays =
+      object && (PyType_Check(object) || PyFunction_Check(object) || PyModule_Check(object) ||
+                 dynamic_cast<UserObjectValue*>(value.get()) || is_kept_by_another(value->source));
   if (!stays) break_graph("CD0214", "id of " + value->describe());
   if (value->source->kind != SourceKind::kConstant)
     add_guard(ex, GuardKind::kIdentity, value->source, object);
@@ -395,6 +421,8 @@ ValuePtr shown_part(const UserObjectValue& object, bool repr) {
 ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
   check_stack();
   if (!repr && dynamic_cast<TextValue*>(value.get())) return value;
+  if (const ValuePtr method = method_of_enum(ex, value, repr ? "__repr__" : "__str__"))
+    return method->call(ex, {});
   if (is_changing(value)) {
     PyRef function = PyRef::borrow(library_object("builtins", repr ? "repr" : "str"));
     if (ValuePtr text = text_made_later(ex, std::move(function), {value})) return text;
@@ -431,7 +459,7 @@ bool sort_known(Executor& ex, const std::vector<ValuePtr>& keys, bool reverse, s
   PyRef list = checked(PyList_New(0));
   for (const ValuePtr& key : keys) {
     auto object = key->as_constant();
-    if (!object) return false;
+    if (!object || method_of_enum(ex, key, "__lt__")) return false;
     if (PyList_Append(list.get(), object->get()) < 0) throw PythonError{};
   }
   PyRef range = checked(

@@ -295,7 +295,12 @@ ValuePtr ClassValue::call(Executor& ex, const CallArgs& args) {
   if (ValuePtr made = call_builtin_class(ex, object(), args)) return made;
   if (is_enum_class(object())) {
     const bool is_lookup = args.positional.size() == 1 && args.keywords.empty();
-    PyRef number = is_lookup ? args.positional[0]->materialize(ex) : PyRef();
+    PyObject* module = own_type_entry(object(), interned("__module__"));
+    const bool is_of_enum = module && PyUnicode_CompareWithASCIIString(module, "enum") == 0;
+    if (!is_lookup && is_of_enum && PyObject_Size(object_.get()) == 0)
+      return make_enum_of_names(ex, object(), args);
+    const std::optional<PyRef> constant = is_lookup ? args.positional[0]->as_constant() : std::nullopt;
+    const PyRef number = constant ? *constant : is_lookup ? args.positional[0]->materialize(ex) : PyRef();
     if (!number) break_graph("CD0216", describe());
     return constant_value(ex, checked_user(ex, PyObject_CallOneArg(object_.get(), number.get())).get());
   }

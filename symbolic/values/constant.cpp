@@ -9,7 +9,9 @@
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/data_bool.h"
+#include "symbolic/values/decimal_context.h"
 #include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/enum_member.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/range.h"
 #include "symbolic/values/sequence.h"
@@ -50,6 +52,8 @@ ValuePtr make_constant(Executor& ex, PyRef object) {
     if (ValuePtr range = range_from_object(ex, o)) return range;
   bool has_own_kind = PyType_Check(o) || PyModule_Check(o) || PyFunction_Check(o) || PyMethod_Check(o);
   if (has_own_kind) return ex.wrap(o, constant_source(o));
+  guard_decimal_context(ex, o);
+  if (is_enum_class(Py_TYPE(o))) return std::make_shared<EnumMemberValue>(std::move(object));
   return std::make_shared<ConstantValue>(std::move(object));
 }
 
@@ -213,6 +217,9 @@ ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
       return text;
   const bool is_text = PyUnicode_CheckExact(object_.get()) && dynamic_cast<TextValue*>(other.get());
   if (is_text && !reflected && plain_number_operation(nb_op) == kNbAdd) return nullptr;  // it answers itself
+  // An enum's member that says in Python what the operator does is asked as itself.
+  if (!formats && (method_of_enum(ex, other, number_method(plain_number_operation(nb_op), !reflected))))
+    return nullptr;
   auto object = formats ? std::optional(other->materialize(ex)) : other->as_constant();
   if (formats && !*object && PyUnicode_CheckExact(object_.get())) {
     const bool is_tuple = other->type() == &PyTuple_Type;
@@ -237,6 +244,7 @@ ValuePtr ConstantValue::binary(Executor& ex, int nb_op, const ValuePtr& other, b
 }
 
 ValuePtr ConstantValue::compare(Executor& ex, int py_op, const ValuePtr& other) {
+  if (method_of_enum(ex, other, kComparisons[kComparisons[py_op].swapped].method)) return nullptr;
   auto object = other->as_constant();
   if (!object && numpy_access::is_scalar(object_.get()))
     return numpy_scalar_compare(ex, shared_from_this(), py_op, other);
@@ -359,7 +367,10 @@ namespace {
 // The __format__ of an instance's class, where it is not object's; null: it is.
 ValuePtr own_format(Executor& ex, const ValuePtr& value) {
   auto* object = dynamic_cast<UserObjectValue*>(value.get());
-  return object ? object->special(ex, "__format__", true) : nullptr;
+  if (object) return object->special(ex, "__format__", true);
+  if (ValuePtr method = method_of_enum(ex, value, "__format__")) return method;
+  // Enum.__format__ is that of str(self).
+  return method_of_enum(ex, value, "__str__") ? lookup_special(ex, value, "__format__") : nullptr;
 }
 }  // namespace
 

@@ -7,7 +7,7 @@
 
 namespace cdynamo::symbolic {
 
-class ConstantValue final : public SymbolicValue {
+class ConstantValue : public SymbolicValue {
  public:
   explicit ConstantValue(PyRef object, SourcePtr from = nullptr) : object_(std::move(object)) {
     source = std::move(from);

@@ -1,7 +1,9 @@
-// json.dumps and json.loads of what is known at capture: done while capturing.
+// json.dumps and json.loads of what is known at capture: done while capturing. Others, and those that call the program back, are inlined.
 #include <algorithm>
 
+#include "symbolic/capture/value_factories.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/python_call.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -25,30 +27,68 @@ bool is_plain_data(PyObject* object) {
   return std::all_of(items, items + PySequence_Fast_GET_SIZE(object), is_plain_data);
 }
 
+// The error that is set, made as the program would make it.
+[[noreturn]] void raise_decode_error(Executor& ex) {
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
+  PyErr_NormalizeException(&type, &error, &traceback);
+  const PyRef cls = PyRef::steal(type), raised = PyRef::steal(error), place = PyRef::steal(traceback);
+  std::vector<ValuePtr> parts;
+  for (const char* name : {"msg", "doc", "pos"})
+    parts.push_back(ex.constant(checked(PyObject_GetAttrString(raised.get(), name))));
+  raise_new(ex, ex.wrap(cls.get(), constant_source(cls.get()))->call(ex, positional(std::move(parts))));
+}
+
 template <const char* const& kName>
 ValuePtr fold(Executor& ex, const CallArgs& args) {
-  const std::string name = std::string("json.") + kName;
+  bool is_known = true;
   const auto known = [&](const ValuePtr& value) {
     PyRef object = materialize(ex, value);
-    if (!object || !is_plain_data(object.get())) break_graph("CD0212", name + " of " + value->describe());
-    return object;
+    is_known &= object && is_plain_data(object.get());
+    return object ? object : PyRef::borrow(Py_None);
   };
-  PyRef positional = checked(PyTuple_New(static_cast<Py_ssize_t>(args.positional.size())));
-  for (size_t i = 0; i < args.positional.size(); ++i)
-    PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), known(args.positional[i]).release());
-  PyRef keywords = checked(PyDict_New());
-  for (const Keyword& keyword : args.keywords)
-    if (PyDict_SetItem(keywords.get(), keyword.name.get(), known(keyword.value).get()) < 0)
-      throw PythonError{};
-  PyRef result = PyRef::steal(PyObject_Call(library_object("json", kName), positional.get(), keywords.get()));
+  std::ranges::for_each(args.positional, known);
+  std::ranges::for_each(args.keywords, known, &Keyword::value);
+  if (!is_known) return nullptr;
+  PyObject* decode_error = library_object("json", "JSONDecodeError");
+  PyRef result = call_with_objects(library_object("json", kName), args, known);
   if (result) return wrap_fresh(ex, std::move(result));
-  PyErr_Clear();
-  break_graph("CD0101", "of " + name);
+  if (!PyErr_ExceptionMatches(decode_error)) {
+    PyErr_Clear();
+    return nullptr;  // as Python it raises the error
+  }
+  raise_decode_error(ex);
+}
+
+// pprint.pformat of plain data: its Python tells containers from others by their addresses.
+ValuePtr pretty(Executor& ex, const CallArgs& args) {
+  bool is_known = true;
+  const auto known = [&](const ValuePtr& value) {
+    PyRef object = materialize(ex, value);
+    is_known &= object && is_plain_data(object.get());
+    return object ? object : PyRef::borrow(Py_None);
+  };
+  std::ranges::for_each(args.positional, known);
+  std::ranges::for_each(args.keywords, known, &Keyword::value);
+  if (!is_known) return nullptr;
+  return wrap_fresh(
+      ex, checked_user(ex, call_with_objects(library_object("pprint", "pformat"), args, known).release()));
+}
+ValuePtr pretty_print(Executor& ex, const CallArgs& args) {
+  return polyfill(ex, PythonSide::kStandardPolyfills, "pprint")->call(ex, args);
+}
+
+ValuePtr make_iterencode(Executor& ex, const CallArgs& args) {
+  return polyfill(ex, PythonSide::kJsonPolyfills, "make_iterencode")->call(ex, args);
 }
 
 constexpr const char* kDumps = "dumps";
 constexpr const char* kLoads = "loads";
-constexpr BuiltinRow kFunctions[] = {{"json", kDumps, fold<kDumps>}, {"json", kLoads, fold<kLoads>}};
+constexpr BuiltinRow kFunctions[] = {{"json", kDumps, fold<kDumps>},
+                                     {"json", kLoads, fold<kLoads>},
+                                     {"json.encoder", "_make_iterencode", make_iterencode},
+                                     {"pprint", "pformat", pretty},
+                                     {"pprint", "pprint", pretty_print}};
 
 }  // namespace
 

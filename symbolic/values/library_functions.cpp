@@ -131,7 +131,8 @@ constexpr char kInsortRight[] = "insort_right", kInsortLeft[] = "insort_left", k
                kHeapifyMax[] = "_heapify_max", kHeapPopMax[] = "_heappop_max",
                kHeapReplaceMax[] = "_heapreplace_max", kBisectLeft[] = "bisect_left",
                kBisectRight[] = "bisect_right", kFloor[] = "floor", kCeil[] = "ceil", kTrunc[] = "trunc",
-               kFloorMethod[] = "__floor__", kCeilMethod[] = "__ceil__", kTruncMethod[] = "__trunc__";
+               kFloorMethod[] = "__floor__", kCeilMethod[] = "__ceil__", kTruncMethod[] = "__trunc__",
+               kExceptionOnly[] = "format_exception_only";
 
 // With a key they call the program's code.
 template <const char* name>
@@ -143,6 +144,41 @@ ValuePtr bisect(Executor& ex, const CallArgs& args) {
   return polyfill(ex, PythonSide::kStandardPolyfills,
                   name == kBisectLeft ? "keyed_bisect_left" : "keyed_bisect_right")
       ->call(ex, args);
+}
+
+// Functions of the standard library that compute from arguments alone, called while capturing.
+template <const char* module, const char* name>
+ValuePtr pure(Executor& ex, const CallArgs& args) {
+  return fold_call(ex, library_object(module, name), args);
+}
+constexpr char kPosix[] = "posix", kNormalPath[] = "_path_normpath", kAst[] = "ast",
+               kLiteral[] = "literal_eval";
+
+// The parser of string.Formatter gives an iterator.
+ValuePtr parse_format(Executor& ex, const CallArgs& args) {
+  require_count(ex, "formatter_parser", args, 1, 1);
+  const PyRef parts = checked_user(ex, PyObject_CallOneArg(library_object("_string", "formatter_parser"),
+                                                           string_argument(ex, args.positional[0]).get()));
+  return wrap_fresh(ex, checked_user(ex, PySequence_List(parts.get())))->iterate(ex);
+}
+ValuePtr split_field(Executor& ex, const CallArgs& args) {
+  require_count(ex, "formatter_field_name_split", args, 1, 1);
+  const PyRef parts =
+      checked_user(ex, PyObject_CallOneArg(library_object("_string", "formatter_field_name_split"),
+                                           string_argument(ex, args.positional[0]).get()));
+  const ValuePtr rest = wrap_fresh(ex, checked_user(ex, PySequence_List(PyTuple_GET_ITEM(parts.get(), 1))));
+  return new_tuple({wrap_fresh(ex, PyRef::borrow(PyTuple_GET_ITEM(parts.get(), 0))), rest->iterate(ex)});
+}
+
+// traceback.format_exception_only: of what has no place in the source, no suggestion and no parts.
+ValuePtr format_exception(Executor& ex, const CallArgs& args) {
+  const bool is_plain = args.keywords.empty() && (args.positional.size() == 1 || args.positional.size() == 2);
+  const ValuePtr shown = is_plain ? args.positional.back() : ex.none();
+  const auto is = [&](PyObject* type) { return is_instance_of(shown, exception_type(type)); };
+  if (!is(PyExc_BaseException) || is(PyExc_SyntaxError) || is(PyExc_NameError) || is(PyExc_AttributeError) ||
+      is(PyExc_ImportError) || is(library_object("builtins", "BaseExceptionGroup")))
+    break_graph("CD0106", "traceback.format_exception_only");
+  return polyfill(ex, PythonSide::kStandardPolyfills, kExceptionOnly)->call(ex, positional({shown}));
 }
 
 // math's functions that ask an object's own method first.
@@ -239,6 +275,11 @@ constexpr BuiltinRow kFunctions[] = {
     {"sys", "exit", exit_program},
     {"re", "_compile", compile_pattern},
     {"os", "fspath", file_path},
+    {kPosix, kNormalPath, pure<kPosix, kNormalPath>},
+    {kAst, kLiteral, pure<kAst, kLiteral>},
+    {"_string", "formatter_parser", parse_format},
+    {"_string", "formatter_field_name_split", split_field},
+    {"traceback", "format_exception_only", format_exception},
     {"weakref", "proxy", make_weak_proxy},
     {"_bisect", kInsortRight, standard<kInsortRight>},
     {"_bisect", kInsortLeft, standard<kInsortLeft>},

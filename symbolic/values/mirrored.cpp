@@ -1,5 +1,7 @@
 #include "symbolic/values/mirrored.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
@@ -89,7 +91,10 @@ class ByteArrayIterator final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
-bool is_hash_type(const PyTypeObject* type) { return std::string_view(type->tp_name) == "_hashlib.HASH"; }
+bool is_hash_type(const PyTypeObject* type) {
+  static constexpr std::string_view kTypes[] = {"_hashlib.HASH", "_blake2.blake2b", "_blake2.blake2s"};
+  return std::ranges::find(kTypes, type->tp_name) != std::end(kTypes);
+}
 
 bool is_in_place(int nb_op) { return plain_number_operation(nb_op) != nb_op; }
 

@@ -36,27 +36,32 @@ bool is_function_of_c(PyObject* object) {
   return !self || PyModule_Check(self) || PyType_Check(self);
 }
 
-// What the functions of warnings assign.
-bool is_state_of_warnings(PyObject* namespace_, PyObject* name) {
-  static constexpr const char* kNames[] = {"filters", "showwarning", "_showwarnmsg_impl"};
+// What the functions of warnings assign, and the streams that contextlib.redirect_stdout puts in place of others.
+bool is_state(PyObject* namespace_, PyObject* name) {
+  static constexpr std::pair<const char*, const char*> kNames[] = {{"warnings", "filters"},
+                                                                   {"warnings", "showwarning"},
+                                                                   {"warnings", "_showwarnmsg_impl"},
+                                                                   {"sys", "stdout"},
+                                                                   {"sys", "stderr"}};
   PyObject* own = PyDict_GetItemString(namespace_, "__name__");
-  return own && PyUnicode_Check(own) && PyUnicode_CompareWithASCIIString(own, "warnings") == 0 &&
-         std::ranges::any_of(
-             kNames, [&](const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; });
+  return own && PyUnicode_Check(own) && std::ranges::any_of(kNames, [&](const auto& row) {
+           return PyUnicode_CompareWithASCIIString(own, row.first) == 0 &&
+                  PyUnicode_CompareWithASCIIString(name, row.second) == 0;
+         });
 }
 
-// What libraries look at in C, or take for constant, is left to Python; of warnings' state this is not so.
+// What libraries look at in C, or take for constant, is left to Python; of their state this is not so.
 bool takes_assignments(PyObject* module, PyObject* name) {
   if (Py_TYPE(module)->tp_setattro != PyObject_GenericSetAttr || _PyType_Lookup(Py_TYPE(module), name))
     return false;
-  return !is_library_module(module) || is_state_of_warnings(PyModule_GetDict(module), name);
+  return !is_library_module(module) || is_state(PyModule_GetDict(module), name);
 }
 }  // namespace
 
 bool is_library_definition(PyObject* namespace_, PyObject* name, PyObject* object) {
   return (PyModule_Check(object) || PyFunction_Check(object) || PyType_Check(object) ||
           is_function_of_c(object)) &&
-         !is_state_of_warnings(namespace_, name);
+         !is_state(namespace_, name);
 }
 
 // module_getattro (Objects/moduleobject.c)

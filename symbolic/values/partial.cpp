@@ -70,7 +70,19 @@ ValuePtr PartialValue::get_attribute(Executor& ex, PyObject* name) {
     for (const Keyword& keyword : bound_.keywords) dict->store(ex, ex.constant(keyword.name), keyword.value);
     return dict;
   }
+  for (const auto& [key, value] : attributes_)
+    if (PyUnicode_Compare(key.get(), name) == 0) return value;
   return SymbolicValue::get_attribute(ex, name);
+}
+
+// What functools.partialmethod notes of the method.
+void PartialValue::set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) {
+  if (source || recipe_ || !value || _PyType_Lookup(type(), name))
+    return SymbolicValue::set_attribute(ex, name, value);
+  ex.changing(shared_from_this(), false);
+  std::erase_if(attributes_,
+                [&](const auto& known) { return PyUnicode_Compare(known.first.get(), name) == 0; });
+  attributes_.emplace_back(PyRef::borrow(name), value);
 }
 
 ValuePtr PartialValue::call(Executor& ex, const CallArgs& args) {
@@ -85,6 +97,7 @@ PyRef PartialValue::hash_key(Executor& ex) { return object ? object : SymbolicVa
 RecipePtr PartialValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
+  if (!attributes_.empty()) break_graph("CD0211", "functools.partial with attributes");
   std::vector<RecipePtr> arguments = recipes_of(ex, bound_.positional);
   arguments.insert(arguments.begin(), function_->recipe(ex));
   if (bound_.keywords.empty())

@@ -12,6 +12,7 @@ class PartialValue final : public SymbolicValue {
   PyTypeObject* type() const override;
   PyObject* real_object() const override { return object.get(); }
   ValuePtr get_attribute(Executor& ex, PyObject* name) override;
+  void set_attribute(Executor& ex, PyObject* name, const ValuePtr& value) override;
   ValuePtr call(Executor& ex, const CallArgs& args) override;
   std::optional<bool> truth(Executor&) override { return true; }
   PyRef hash_key(Executor& ex) override;
@@ -23,6 +24,7 @@ class PartialValue final : public SymbolicValue {
  private:
   ValuePtr function_;
   CallArgs bound_;
+  std::vector<std::pair<PyRef, ValuePtr>> attributes_;  // of one that captured code has made
   RecipePtr recipe_;
 };
 

@@ -13,6 +13,7 @@
 #include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/enum_member.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/sequence.h"
@@ -184,7 +185,7 @@ Py_ssize_t index_argument(Executor& ex, const ValuePtr& value) {
   if (auto* sym = dynamic_cast<SymIntValue*>(value.get()))
     return static_cast<Py_ssize_t>(sym->specialize(ex));
   if (const ValuePtr index = value->as_index(ex); index && index != value) return index_argument(ex, index);
-  if (PyObject* object = constant_object(value)) {
+  if (PyObject* object = constant_object(value); object && !method_of_enum(ex, value, "__index__")) {
     Py_ssize_t index = PyNumber_AsSsize_t(object, nullptr);
     if (index == -1 && PyErr_Occurred()) raise_current_error(ex);
     return index;

@@ -10,8 +10,10 @@
 #include "symbolic/values/class_value.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/context_var.h"
+#include "symbolic/values/decimal_context.h"
 #include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/enum_member.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/live_iterator.h"
 #include "symbolic/values/module_value.h"
@@ -85,6 +87,7 @@ bool is_time_argument(PyObject* object, const Source& source) {
 
 ValuePtr identity_constant(Executor& ex, PyObject* object, const SourcePtr& source) {
   if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object);
+  guard_decimal_context(ex, object);
   return std::make_shared<ConstantValue>(PyRef::borrow(object), source);
 }
 
@@ -183,8 +186,11 @@ ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
     return method ? method : UserObjectValue::wrap(ex, object, source);
   }
   if (PyCFunction_Check(object) || is_constant_object(object)) return identity_constant(ex, object, source);
-  if (is_enum_class(Py_TYPE(object)) || is_enum_of_pybind(Py_TYPE(object)))
-    return identity_constant(ex, object, source);
+  if (is_enum_of_pybind(Py_TYPE(object))) return identity_constant(ex, object, source);
+  if (is_enum_class(Py_TYPE(object))) {
+    if (source->kind != SourceKind::kConstant) add_guard(ex, GuardKind::kIdentity, source, object);
+    return std::make_shared<EnumMemberValue>(PyRef::borrow(object), source);
+  }
   if (ValuePtr value = wrap_partial(ex, object, source)) return value;
   if (ValuePtr value = wrap_context_var(ex, object, source)) return value;
   if (ValuePtr value = wrap_iterator(ex, object, source)) return value;

@@ -5,6 +5,7 @@ such a generator stands for is said at its head, so that a compiled function giv
 """
 
 import itertools
+import sys
 from operator import index
 
 _ENDED = object()
@@ -380,6 +381,40 @@ def _group(groups, key, number):
         item = groups.item
         groups.item = _ENDED
         yield item
+
+
+def _check_batch_size(n):
+    if n < 1:
+        raise ValueError("n must be at least one")
+
+
+if sys.version_info >= (3, 13):
+
+    def batched(iterable, n, *, strict=False):
+        _check_batch_size(n)
+        return _batched(iter(iterable), n, bool(strict))
+
+    def _make_batched(iterator, n, strict):
+        return itertools.batched(iterator, n, strict=strict)
+
+elif sys.version_info >= (3, 12):
+
+    def batched(iterable, n):
+        _check_batch_size(n)
+        return _batched(iter(iterable), n, False)
+
+    def _make_batched(iterator, n, strict):
+        return itertools.batched(iterator, n)
+
+
+if sys.version_info >= (3, 12):
+
+    @stands_for(itertools.batched, made_by=_make_batched)
+    def _batched(iterator, n, strict):
+        while batch := tuple(islice(iterator, n)):
+            if strict and len(batch) != n:
+                raise ValueError("batched(): incomplete batch")
+            yield batch
 
 
 def tee(iterable, n=2):

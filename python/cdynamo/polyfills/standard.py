@@ -1,6 +1,7 @@
 """Functions of the standard library that C implements, as its Python does: heapq, bisect, functools, operator."""
 
 import functools
+import pprint as pretty
 from bisect import bisect_left, bisect_right
 from types import MethodType, SimpleNamespace
 
@@ -240,6 +241,22 @@ def add_note(self, note):
     if not isinstance(self.__notes__, list):
         raise TypeError("Cannot add note: __notes__ is not a list")
     self.__notes__.append(note)
+
+
+def format_exception_only(value):
+    kind = type(value)
+    name = (
+        kind.__qualname__ if kind.__module__ in ("__main__", "builtins") else f"{kind.__module__}.{kind.__qualname__}"
+    )
+    text = str(value)
+    lines = [f"{name}: {text}\n" if text else f"{name}\n"]
+    for note in getattr(value, "__notes__", ()):
+        lines += [line + "\n" for line in note.split("\n")]
+    return lines
+
+
+def pprint(object, stream=None, *args, **options):
+    print(pretty.pformat(object, *args, **options), file=stream)
 
 
 def pattern_sub(pattern, repl, string, count=0):
