@@ -135,7 +135,8 @@ ValuePtr GeneratorValue::get_attribute(Executor& ex, PyObject* name) {
   if (ValuePtr method = find_builtin_method(shared_from_this(), name, kIteratorMethods)) return method;
   if (type_ == &PyGen_Type)
     if (ValuePtr method = find_builtin_method(shared_from_this(), name, kMethods)) return method;
-  if (_PyType_Lookup(type_, name)) break_graph("CD0104", PyUnicode_AsUTF8(name));
+  const bool is_class = PyUnicode_CompareWithASCIIString(name, "__class__") == 0;
+  if (!is_class && _PyType_Lookup(type_, name)) break_graph("CD0104", PyUnicode_AsUTF8(name));
   return builtin_attribute(ex, shared_from_this(), name);
 }
 

@@ -6,8 +6,10 @@
 #include "symbolic/frames/exceptions.h"
 #include "symbolic/frames/functions.h"
 #include "symbolic/frames/output.h"
+#include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/constant.h"
 #include "symbolic/values/partial.h"
 #include "symbolic/values/python_call.h"
 #include "symbolic/values/tuple.h"
@@ -42,11 +44,52 @@ PyRef annotated_function_like(Executor& ex, FunctionValue& function) {
   return like;
 }
 
+// A dict that belongs to a function or class, as a whole: what is computed of it is constant.
+void guard_entries(Executor& ex, PyObject* dict, const SourcePtr& source) {
+  if (!dict || !PyDict_CheckExact(dict)) return;
+  add_guard(ex, GuardKind::kDictKeys, source, checked(PySequence_Tuple(dict)).get());
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);)
+    add_guard(ex, is_plain_constant(value) ? GuardKind::kEquals : GuardKind::kIdentity,
+              key_source(source, key), value);
+}
+
+// A function's parameters stay what they are as long as its code and its defaults do.
+void guard_parameters(Executor& ex, const FunctionValue& function) {
+  auto* object = reinterpret_cast<PyFunctionObject*>(function.real_object());
+  if (!object) return;
+  const SourcePtr source = constant_source(function.real_object());
+  add_guard(ex, GuardKind::kIdentity, attribute_source(source, interned("__code__")), object->func_code);
+  add_guard(ex, GuardKind::kIdentity, attribute_source(source, interned("__defaults__")),
+            object->func_defaults ? object->func_defaults : Py_None);
+  const SourcePtr keywords = attribute_source(source, interned("__kwdefaults__"));
+  if (object->func_kwdefaults)
+    guard_entries(ex, object->func_kwdefaults, keywords);
+  else
+    add_guard(ex, GuardKind::kIdentity, keywords, Py_None);
+}
+
+void guard_annotations(Executor& ex, PyObject* annotated) {
+  const auto guard = [&](PyObject* owner) {
+    const PyRef annotations = PyRef::steal(PyObject_GetAttr(owner, interned("__annotations__")));
+    if (!annotations) PyErr_Clear();
+    guard_entries(ex, annotations.get(),
+                  attribute_source(constant_source(owner), interned("__annotations__")));
+  };
+  if (!PyType_Check(annotated)) return guard(annotated);
+  PyObject* mro = reinterpret_cast<PyTypeObject*>(annotated)->tp_mro;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(mro, i);
+    if (own_type_entry(reinterpret_cast<PyTypeObject*>(base), interned("__annotations__"))) guard(base);
+  }
+}
+
 // The callable itself, under a guard; of a bound method one that is bound to None, which has the same signature.
 PyRef known_callable(Executor& ex, const ValuePtr& value) {
   if (auto* method = dynamic_cast<BoundMethodValue*>(value.get())) {
     auto* function = dynamic_cast<FunctionValue*>(method->function().get());
     PyRef live = function ? function->materialize(ex) : PyRef();
+    if (live) guard_parameters(ex, *function);
     return live ? checked(PyMethod_New(live.get(), Py_None)) : PyRef();
   }
   if (auto* partial = dynamic_cast<PartialValue*>(value.get())) {
@@ -66,8 +109,10 @@ PyRef known_callable(Executor& ex, const ValuePtr& value) {
     };
     return call_with_objects(library_object("functools", "partial"), args, object_of);
   }
-  if (auto* function = dynamic_cast<FunctionValue*>(value.get()))
+  if (auto* function = dynamic_cast<FunctionValue*>(value.get())) {
+    guard_parameters(ex, *function);
     return function->real_object() ? function->materialize(ex) : function_like(ex, *function);
+  }
   PyObject* live = value->real_object();
   if (!live || !PyType_Check(live)) return {};
   guard_class(ex, reinterpret_cast<PyTypeObject*>(live));
@@ -111,6 +156,7 @@ ValuePtr type_hints(Executor& ex, const CallArgs& args) {
   if (PyList_GET_SIZE(names.get()) == 0) return nullptr;
   if (annotated->real_object() && !known_callable(ex, annotated))
     break_graph("CD0106", "typing.get_type_hints");
+  if (annotated->real_object()) guard_annotations(ex, annotated->real_object());
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names.get()); ++i) {
     PyObject* pair = PyList_GET_ITEM(names.get(), i);
     PyObject *namespace_ = PyTuple_GET_ITEM(pair, 0), *name = PyTuple_GET_ITEM(pair, 1);

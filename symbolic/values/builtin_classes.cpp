@@ -229,6 +229,7 @@ constexpr BuiltinRow kClasses[] = {
     {"functools", "partial", make_partial},
     {"functools", "_lru_cache_wrapper", make_cache},
     {"weakref", "ref", make_weak_reference},
+    {"array", "array", make_array},
     {"builtins", "bytearray", make_bytearray},
     {"io", "StringIO", make_string_stream},
     {"io", "BytesIO", make_bytes_stream},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/iterator.h"
@@ -37,8 +38,20 @@ ValuePtr method_of_enum(Executor& ex, const ValuePtr& value, const char* name) {
   return found ? bind_descriptor(ex, found, value, value->type()) : nullptr;
 }
 
-// Members are made once, and what a member holds is as it was; an attribute that the program has set may be set again.
+namespace {
+// An attribute of the member's own that the program may set again; null: none, or one that enum keeps there. Borrowed.
+PyObject* changeable_attribute(Executor& ex, PyObject* member, PyObject* name) {
+  if (PyUnicode_READ_CHAR(name, 0) == '_' || ex.state().made_classes.own.contains(as_object(Py_TYPE(member))))
+    return nullptr;
+  PyObject** dict = _PyObject_GetDictPtr(member);
+  return dict && *dict ? PyDict_GetItemWithError(*dict, name) : nullptr;
+}
+}  // namespace
+
 ValuePtr EnumMemberValue::get_attribute(Executor& ex, PyObject* name) {
+  if (PyUnicode_GET_LENGTH(name) == 0) return ConstantValue::get_attribute(ex, name);
+  if (PyObject* own = changeable_attribute(ex, object(), name))
+    return ex.wrap(own, key_source(instance_dict_source(constant_source(object())), name));
   PyObject* found = lookup_type(ex, type(), name);
   const PyRef getter =
       found && Py_IS_TYPE(found, &PyProperty_Type) ? checked(PyObject_GetAttrString(found, "fget")) : PyRef();

@@ -10,6 +10,8 @@
 #include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/list.h"
+#include "symbolic/values/mirrored.h"
+#include "symbolic/values/python_call.h"
 #include "symbolic/values/sequence.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/tuple.h"
@@ -132,7 +134,8 @@ constexpr char kInsortRight[] = "insort_right", kInsortLeft[] = "insort_left", k
                kHeapReplaceMax[] = "_heapreplace_max", kBisectLeft[] = "bisect_left",
                kBisectRight[] = "bisect_right", kFloor[] = "floor", kCeil[] = "ceil", kTrunc[] = "trunc",
                kFloorMethod[] = "__floor__", kCeilMethod[] = "__ceil__", kTruncMethod[] = "__trunc__",
-               kExceptionOnly[] = "format_exception_only";
+               kExceptionOnly[] = "format_exception_only", kCsvReader[] = "csv_reader",
+               kCsvWriter[] = "csv_writer";
 
 // With a key they call the program's code.
 template <const char* name>
@@ -179,6 +182,27 @@ ValuePtr format_exception(Executor& ex, const CallArgs& args) {
       is(PyExc_ImportError) || is(library_object("builtins", "BaseExceptionGroup")))
     break_graph("CD0106", "traceback.format_exception_only");
   return polyfill(ex, PythonSide::kStandardPolyfills, kExceptionOnly)->call(ex, positional({shown}));
+}
+
+// Of known bytes: all items are known.
+ValuePtr iter_unpack(Executor& ex, const CallArgs& args) {
+  const auto known = [&](const ValuePtr& value) {
+    PyRef object = value->materialize(ex);
+    if (!object) break_graph("CD0215", "struct.iter_unpack of " + value->describe());
+    return object;
+  };
+  const PyRef items =
+      checked_user(ex, call_with_objects(library_object("_struct", "iter_unpack"), args, known).release());
+  return wrap_fresh(ex, checked_user(ex, PySequence_List(items.get())))->iterate(ex);
+}
+
+// struct.pack_into a bytearray that captured code has made.
+ValuePtr pack_into(Executor& ex, const CallArgs& args) {
+  const bool is_known = args.positional.size() >= 3 && args.keywords.empty() &&
+                        dynamic_cast<MirroredValue*>(args.positional[1].get()) &&
+                        args.positional[1]->type() == &PyByteArray_Type;
+  if (!is_known) break_graph("CD0212", "struct.pack_into");
+  return polyfill(ex, PythonSide::kStandardPolyfills, "pack_into")->call(ex, args);
 }
 
 // math's functions that ask an object's own method first.
@@ -277,6 +301,10 @@ constexpr BuiltinRow kFunctions[] = {
     {"os", "fspath", file_path},
     {kPosix, kNormalPath, pure<kPosix, kNormalPath>},
     {kAst, kLiteral, pure<kAst, kLiteral>},
+    {"_csv", "reader", standard<kCsvReader>},
+    {"_csv", "writer", standard<kCsvWriter>},
+    {"_struct", "iter_unpack", iter_unpack},
+    {"_struct", "pack_into", pack_into},
     {"_string", "formatter_parser", parse_format},
     {"_string", "formatter_field_name_split", split_field},
     {"traceback", "format_exception_only", format_exception},

@@ -96,10 +96,15 @@ bool is_hash_type(const PyTypeObject* type) {
   return std::ranges::find(kTypes, type->tp_name) != std::end(kTypes);
 }
 
+bool is_array_type(const PyTypeObject* type) { return std::string_view(type->tp_name) == "array.array"; }
+
 bool is_in_place(int nb_op) { return plain_number_operation(nb_op) != nb_op; }
 
 }  // namespace
 
+ValuePtr make_array(Executor& ex, const CallArgs& args) {
+  return construct(ex, reinterpret_cast<PyTypeObject*>(library_object("array", "array")), args);
+}
 ValuePtr make_bytearray(Executor& ex, const CallArgs& args) { return construct(ex, &PyByteArray_Type, args); }
 ValuePtr make_string_stream(Executor& ex, const CallArgs& args) {
   return construct(ex, class_of("StringIO"), args);
@@ -115,11 +120,13 @@ ValuePtr make_hash(Executor& ex, PyObject* callable, const CallArgs& args) {
   return std::make_shared<MirroredValue>(std::move(made));
 }
 
+bool MirroredValue::is_array() const { return is_array_type(type()); }
 bool MirroredValue::is_hash() const { return is_hash_type(type()); }
 
 ValuePtr MirroredValue::result(Executor& ex, PyRef object) {
   if (object.get() == mirror_.get()) return shared_from_this();
-  if (PyByteArray_CheckExact(object.get()) || is_hash_type(Py_TYPE(object.get())))
+  if (PyByteArray_CheckExact(object.get()) || is_array_type(Py_TYPE(object.get())) ||
+      is_hash_type(Py_TYPE(object.get())))
     return std::make_shared<MirroredValue>(std::move(object));
   const bool is_list = PyList_CheckExact(object.get());
   if (!is_list && !PyTuple_CheckExact(object.get()) && !is_plain_constant(object.get()))
@@ -146,7 +153,7 @@ ValuePtr MirroredValue::get_attribute(Executor& ex, PyObject* name) {
   if (is_method)
     return std::make_shared<MirroredMethod>(std::static_pointer_cast<MirroredValue>(shared_from_this()),
                                             PyRef::borrow(name));
-  if (is_plain_constant(found.get()) && is_stream()) return ex.constant(found);
+  if (is_plain_constant(found.get()) && type() != &PyByteArray_Type) return ex.constant(found);
   return builtin_attribute(ex, shared_from_this(), name);
 }
 
@@ -192,14 +199,15 @@ ValuePtr MirroredValue::next(Executor& ex) {
 }
 
 std::optional<bool> MirroredValue::truth(Executor&) {
-  return is_stream() || PyByteArray_GET_SIZE(mirror_.get()) > 0;
+  return is_stream() || PyObject_Size(mirror_.get()) > 0;
 }
 
 std::optional<std::vector<ValuePtr>> MirroredValue::unpack(Executor& ex) {
   if (is_stream()) return std::nullopt;
   std::vector<ValuePtr> items;
-  for (Py_ssize_t i = 0; i < PyByteArray_GET_SIZE(mirror_.get()); ++i)
-    items.push_back(ex.constant_int(static_cast<unsigned char>(PyByteArray_AS_STRING(mirror_.get())[i])));
+  const PyRef list = checked(PySequence_List(mirror_.get()));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+    items.push_back(ex.constant(PyRef::borrow(PyList_GET_ITEM(list.get(), i))));
   return items;
 }
 
@@ -222,18 +230,25 @@ ValuePtr MirroredValue::compare(Executor& ex, int py_op, const ValuePtr& other) 
 }
 
 PyRef MirroredValue::hash_key(Executor& ex) {
-  if (!is_stream()) raise_error(ex, PyExc_TypeError, "unhashable type: 'bytearray'");
+  if (!is_stream())
+    raise_error(ex, PyExc_TypeError, absl::StrCat("unhashable type: '", type()->tp_name, "'"));
   return mirror_;
 }
 
 // A copy: whoever gets it may keep it, and this one changes.
 PyRef MirroredValue::materialize(Executor&) {
+  if (is_array()) return checked(PySequence_GetSlice(mirror_.get(), 0, PY_SSIZE_T_MAX));
   return is_stream() ? PyRef() : checked(PyByteArray_FromObject(mirror_.get()));
 }
 
 RecipePtr MirroredValue::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   PyObject* cls = reinterpret_cast<PyObject*>(type());
+  if (is_array()) {
+    const PyRef code = checked(PyObject_GetAttrString(mirror_.get(), "typecode"));
+    RecipePtr items = make_recipe(RecipeKind::kList, nullptr, recipes_of(ex, *unpack(ex)));
+    return recipe_ = call_recipe(cls, {make_recipe(RecipeKind::kConstant, code.get()), std::move(items)});
+  }
   if (!is_stream()) {
     const PyRef contents = checked(PyBytes_FromObject(mirror_.get()));
     return recipe_ = call_recipe(cls, {make_recipe(RecipeKind::kConstant, contents.get())});

@@ -1,4 +1,4 @@
-// Mutable objects of C that captured code makes of known contents: bytearray, io.StringIO, io.BytesIO, hashlib's hashes. A real object stands for each,
+// Mutable objects of C that captured code makes of known contents: bytearray, array.array, io.StringIO, io.BytesIO, hashlib's hashes. A real object stands for each,
 // on which its methods are called as they are captured; what leaves is made as that one is in the end.
 #pragma once
 
@@ -30,15 +30,16 @@ class MirroredValue final : public SymbolicValue {
   ValuePtr call_method(Executor& ex, PyObject* name, const CallArgs& args);
 
  private:
-  bool is_stream() const {
-    return type() != &PyByteArray_Type;
-  }  // or a hash, which is like one in what it lacks
+  bool is_array() const;
+  // Or a hash, which is like one in what it lacks.
+  bool is_stream() const { return type() != &PyByteArray_Type && !is_array(); }
   bool is_hash() const;
   ValuePtr result(Executor& ex, PyRef object);
   PyRef mirror_;
   RecipePtr recipe_;
 };
 
+ValuePtr make_array(Executor& ex, const CallArgs& args);
 ValuePtr make_bytearray(Executor& ex, const CallArgs& args);
 ValuePtr make_string_stream(Executor& ex, const CallArgs& args);
 ValuePtr make_bytes_stream(Executor& ex, const CallArgs& args);

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import array
 import ast
 import base64
 import contextlib
+import csv
 import dataclasses
 import decimal
 import enum
@@ -178,6 +180,90 @@ def exception_texts(n):
     return texts
 
 
+# ---- csv, arrays, bytes
+
+
+def csv_rows(n):
+    stream = io.StringIO('a,"b\nc",d\n1,2,3\n"x ""y""",,z')
+    reader, rows, errors = csv.reader(stream), [], []
+    for row in reader:
+        rows.append((reader.line_num, row))
+        row.append("more")
+    out = io.StringIO()
+    written = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow([1, None, "a,b", 2.5, True])
+    csv.writer(out, "excel-tab").writerows([(1, n), "ab"])
+    csv.writer(out, delimiter="|", quotechar="'").writerow(["a|b", torch.float32])
+    for fails in (
+        lambda: csv.writer(out, bogus=1),
+        lambda: csv.writer(out, delimiter="ab"),
+        lambda: csv.writer(out, quoting=csv.QUOTE_NONE).writerow(["a,b"]),
+        lambda: csv.DictWriter(out, ["a"]).writerow({"z": 1}),
+    ):
+        try:
+            fails()
+        except (TypeError, ValueError, csv.Error) as error:
+            errors.append(str(error))
+    table = csv.DictWriter(out, ["a", "b"], restval="?")
+    table.writeheader()
+    table.writerows([{"a": 1}, {"b": 2, "a": 3}])
+    records = list(csv.DictReader(io.StringIO("h1,h2\n1,2\n3\n4,5,6\n"), restval="-"))
+    return rows, out.getvalue(), written, errors, records, list(csv.reader(["a 'b c'"], quotechar="'", delimiter=" "))
+
+
+def csv_reads_lines_where_it_is_asked(n):
+    order = []
+
+    def lines():
+        for i in range(n):
+            order.append(i)
+            yield f"{i},{i * i}"
+
+    reader = csv.reader(lines())
+    first = next(reader)
+    order.append("between")
+    return first, list(reader), order
+
+
+def arrays(n):
+    numbers = array.array("d", [1.5, 2, n])
+    other, texts = array.array("d", numbers), []
+    other.append(3)
+    numbers += other
+    numbers[1:2] = array.array("d", [9.0, 8.0])
+    del numbers[0]
+    iterator = iter(other)
+    first = next(iterator)
+    for fails in (lambda: numbers.append("x"), lambda: hash(numbers), lambda: numbers[100]):
+        try:
+            fails()
+        except (TypeError, IndexError) as error:
+            texts.append(str(error))
+    return (
+        (numbers.tolist(), (numbers * 2).tolist(), numbers == other, other[::-1].tolist(), 3.0 in other, max(other)),
+        (first, [*iterator], other.count(3.0), numbers.pop(), len(numbers), bool(array.array("i")), other.typecode),
+        (sorted(numbers), [v for v in numbers], repr(other), array.array("B", b"ab").tobytes(), texts),
+    )
+
+
+def arrays_that_leave(n):
+    numbers = array.array("i", [n])
+    holds = {"numbers": numbers}
+    numbers.append(2)
+    return numbers, holds["numbers"], array.array("u", "abc"), array.array("f")
+
+
+def packed_bytes(n):
+    buffer, errors = bytearray(6), []
+    struct.pack_into("<HH", buffer, 1, 258, n)
+    struct.pack_into("<B", buffer, -1, 255)
+    for form, offset, value in (("<I", 5, 1), ("<B", 0, 300), ("<B", -7, 1)):
+        try:
+            struct.pack_into(form, buffer, offset, value)
+        except struct.error as error:
+            errors.append(str(error))
+    return buffer, [value for (value,) in struct.iter_unpack("<H", buffer)], errors
+
+
 # ---- classes, functions, annotations
 
 
@@ -330,6 +416,10 @@ PROGRAMS = [
     formats,
     pretty_printed,
     bytes_and_hashes,
+    csv_rows,
+    csv_reads_lines_where_it_is_asked,
+    arrays,
+    packed_bytes,
     exception_texts,
     hints,
     argument_specs,
@@ -348,6 +438,14 @@ def test_programs(program, capsys):
     check(program, (2,), (3,))
     lines = capsys.readouterr().out.splitlines()
     assert sorted(lines[0::2]) == sorted(lines[1::2]) or lines[: len(lines) // 2] == lines[len(lines) // 2 :]
+
+
+def test_arrays_that_leave():
+    compiled = cdynamo.optimize(arrays_that_leave, fullgraph=True)
+    for n in (1, 2):
+        got, expected = compiled(n), arrays_that_leave(n)
+        assert got == expected and got[0] is got[1] and compiled(n)[0] is not got[0]
+        assert [item.typecode for item in got] == [item.typecode for item in expected]
 
 
 def test_warnings_that_are_instances():
@@ -420,6 +518,57 @@ def test_the_context_of_decimals_is_guarded():
             context.prec, context.rounding = precision, rounding
             for _ in range(2):
                 assert canonical(repr(compiled(3))) == canonical(repr(program(3)))
+
+
+class Counted(enum.Enum):
+    ONE = 1
+
+
+def defaults(a, b=1, *, c=2):
+    return a
+
+
+class Annotated:
+    first: "int"  # noqa: UP037
+
+
+def read_hits(n):
+    return Counted.ONE.hits + n, Counted.ONE.name
+
+
+def read_parameters(n):
+    spec = inspect.getfullargspec(defaults)
+    return (
+        str(inspect.signature(defaults)),
+        spec.defaults,
+        spec.kwonlydefaults,
+        list(inspect.signature(defaults).parameters),
+    )
+
+
+def read_hints(n):
+    return list(typing.get_type_hints(Annotated).items())
+
+
+@pytest.mark.parametrize("program", [read_hits, read_parameters, read_hints])
+def test_what_programs_look_at_may_change(program):
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    try:
+        for turn in range(4):
+            Counted.ONE.hits = turn
+            defaults.__defaults__, defaults.__kwdefaults__["c"] = (turn,), turn + 5
+            Annotated.__annotations__[f"added{turn}"] = "float"
+            for _ in range(2):
+                assert compiled(1) == program(1)
+    finally:
+        Annotated.__annotations__ = {"first": "int"}
+
+
+def test_the_class_of_a_generator():
+    def program(n):
+        return (i for i in range(n)).__class__.__name__
+
+    check(program, (2,))
 
 
 def test_what_annotations_name_is_guarded():

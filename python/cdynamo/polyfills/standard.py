@@ -1,7 +1,10 @@
 """Functions of the standard library that C implements, as its Python does: heapq, bisect, functools, operator."""
 
+import csv
 import functools
+import io
 import pprint as pretty
+import struct
 from bisect import bisect_left, bisect_right
 from types import MethodType, SimpleNamespace
 
@@ -362,3 +365,92 @@ def container_repr(items):
 def namespace_repr(self):
     name = "namespace" if type(self) is SimpleNamespace else type(self).__name__
     return f"{name}({', '.join([f'{key}={value!r}' for key, value in vars(self).items()])})"
+
+
+# ---- csv: lines are read and written where the program does so, and what a row is of them is asked of csv itself
+
+
+def csv_reader(csvfile, /, dialect="excel", **options):
+    _csv_fields((), dialect, tuple(options.items()))  # raises where the options are none
+    return CsvReader(iter(csvfile), dialect, tuple(options.items()))
+
+
+class CsvReader:
+    made_by = None
+
+    def __init__(self, lines, dialect, options):
+        self._lines, self._dialect, self._options = lines, dialect, options
+        self.line_num = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        lines = [next(self._lines)]
+        self.line_num += 1
+        while True:
+            fields, wants_more = _csv_fields(tuple(lines), self._dialect, self._options)
+            if not wants_more:
+                return list(fields)
+            line = next(self._lines, None)  # a field in quotes goes on
+            if line is None:
+                return list(fields)
+            lines.append(line)
+            self.line_num += 1
+
+
+def _csv_fields(lines, dialect, options):
+    """The fields of a row that begins with these lines, and whether it asked for another one."""
+    asked = []
+
+    def given():
+        yield from lines
+        asked.append(True)
+
+    fields = next(csv.reader(given(), dialect, **dict(options)), ())
+    return tuple(fields), bool(asked)
+
+
+_csv_fields._dynamo_marked_constant = True
+
+
+def csv_writer(csvfile, /, dialect="excel", **options):
+    _csv_line((), dialect, tuple(options.items()))
+    return CsvWriter(csvfile.write, dialect, tuple(options.items()))
+
+
+class CsvWriter:
+    made_by = None
+
+    def __init__(self, write, dialect, options):
+        self._write, self._dialect, self._options = write, dialect, options
+
+    def writerow(self, row, /):
+        fields = [item if type(item) in (str, int, float, bool, type(None)) else str(item) for item in row]
+        return self._write(_csv_line(tuple(fields), self._dialect, self._options))
+
+    def writerows(self, rows, /):
+        for row in rows:
+            self.writerow(row)
+
+
+def _csv_line(fields, dialect, options):
+    stream = io.StringIO(newline="")
+    csv.writer(stream, dialect, **dict(options)).writerow(fields)
+    return stream.getvalue()
+
+
+_csv_line._dynamo_marked_constant = True
+
+
+def pack_into(format, buffer, offset, *values):
+    buffer[:] = _packed_into(format, bytes(buffer), offset, values)
+
+
+def _packed_into(format, contents, offset, values):
+    buffer = bytearray(contents)
+    struct.pack_into(format, buffer, offset, *values)
+    return bytes(buffer)
+
+
+_packed_into._dynamo_marked_constant = True
