@@ -20,10 +20,17 @@ namespace cdynamo::symbolic {
 
 namespace {
 
+// Gives `like` the annotations of a function that is made during capture; false where they are not known.
+bool annotate_like(Executor& ex, FunctionValue& function, const PyRef& like) {
+  if (!function.annotations) return true;
+  const PyRef annotations = function.get_attribute(ex, interned("__annotations__"))->materialize(ex);
+  return annotations && PyFunction_SetAnnotations(like.get(), annotations.get()) == 0;
+}
+
 // A function like one that is made during capture, with the same parameters; null where their defaults or annotations are not
 // known.
 PyRef function_like(Executor& ex, FunctionValue& function) {
-  if (!function.own_names(ex).empty() || function.annotations || function.is_renamed()) return {};
+  if (!function.own_names(ex).empty() || function.is_renamed()) return {};
   PyRef like = checked(PyFunction_New(reinterpret_cast<PyObject*>(function.code()), function.globals()));
   const auto known = [&](const ValuePtr& value) {
     return value ? value->materialize(ex) : PyRef::borrow(Py_None);
@@ -32,15 +39,7 @@ PyRef function_like(Executor& ex, FunctionValue& function) {
   if (!defaults || !keywords || PyFunction_SetDefaults(like.get(), defaults.get()) < 0 ||
       PyFunction_SetKwDefaults(like.get(), keywords.get()) < 0)
     return {};
-  return like;
-}
-
-// A function with the annotations of one that is made during capture; null where they are not known.
-PyRef annotated_function_like(Executor& ex, FunctionValue& function) {
-  const PyRef annotations = function.get_attribute(ex, interned("__annotations__"))->materialize(ex);
-  if (!annotations || !PyDict_Check(annotations.get())) return {};
-  PyRef like = checked(PyFunction_New(reinterpret_cast<PyObject*>(function.code()), function.globals()));
-  if (PyFunction_SetAnnotations(like.get(), annotations.get()) < 0) throw PythonError{};
+  if (!annotate_like(ex, function, like)) return {};
   return like;
 }
 
@@ -148,9 +147,11 @@ ValuePtr type_hints(Executor& ex, const CallArgs& args) {
   auto* function = dynamic_cast<FunctionValue*>(annotated.get());
   auto* cls = dynamic_cast<ClassValue*>(annotated.get());
   if (!function && !(cls && !cls->is_stand_in())) return nullptr;
-  const PyRef known = function && !function->real_object() ? annotated_function_like(ex, *function)
-                                                           : PyRef::borrow(annotated->real_object());
-  if (!known) return nullptr;
+  const bool is_made = function && !function->real_object();
+  const PyRef known =
+      is_made ? checked(PyFunction_New(reinterpret_cast<PyObject*>(function->code()), function->globals()))
+              : PyRef::borrow(annotated->real_object());
+  if (is_made && !annotate_like(ex, *function, known)) return nullptr;
   const PyRef names =
       checked_user(ex, PyObject_CallOneArg(python_side(PythonSide::kNamesInHints), known.get()));
   if (PyList_GET_SIZE(names.get()) == 0) return nullptr;

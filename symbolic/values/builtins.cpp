@@ -440,6 +440,8 @@ ValuePtr to_string(Executor& ex, const ValuePtr& value, bool repr) {
     break_graph("CD0215", "text of " + value->describe());
   }
   PyRef object = value->materialize(ex);
+  // Enum's own texts ask nothing of the program.
+  if (!object && dynamic_cast<EnumMemberValue*>(value.get())) object = PyRef::borrow(value->real_object());
   // A class that captured code has made is named as the program's.
   if (!object && value->type()->tp_repr == PyType_Type.tp_repr) object = PyRef::borrow(value->real_object());
   if (!object && PyExceptionClass_Check(reinterpret_cast<PyObject*>(value->type())))

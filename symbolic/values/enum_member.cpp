@@ -79,11 +79,11 @@ ValuePtr EnumMemberValue::length(Executor& ex) {
   return method ? checked_length(ex, method->call(ex, {})) : ConstantValue::length(ex);
 }
 
-// Flag.__iter__ gives members.
+// Flag.__iter__ gives members, that of a text its characters.
 ValuePtr EnumMemberValue::iterate(Executor& ex) {
   if (const ValuePtr method = method_of_enum(ex, shared_from_this(), "__iter__")) return method->call(ex, {});
   PyObject* found = lookup_type(ex, type(), interned("__iter__"));
-  if (!found || !PyFunction_Check(found)) return ConstantValue::iterate(ex);
+  if (!found || !(PyFunction_Check(found) || PyUnicode_Check(object()))) return ConstantValue::iterate(ex);
   const PyRef members = checked_user(ex, PySequence_Tuple(object()));
   return ex.constant(members)->iterate(ex);
 }

@@ -155,7 +155,7 @@ ValuePtr pure(Executor& ex, const CallArgs& args) {
   return fold_call(ex, library_object(module, name), args);
 }
 constexpr char kPosix[] = "posix", kNormalPath[] = "_path_normpath", kAst[] = "ast",
-               kLiteral[] = "literal_eval";
+               kLiteral[] = "literal_eval", kInspect[] = "inspect", kFormatAnnotation[] = "formatannotation";
 
 // The parser of string.Formatter gives an iterator.
 ValuePtr parse_format(Executor& ex, const CallArgs& args) {
@@ -272,6 +272,12 @@ constexpr BuiltinRow kFunctions[] = {
     {"operator", "itruediv", binary<kNbInplaceTrueDivide>},
     {"operator", "ior", binary<kNbInplaceOr>},
     {"operator", "iand", binary<kNbInplaceAnd>},
+    {"operator", "ifloordiv", binary<kNbInplaceFloorDivide>},
+    {"operator", "ilshift", binary<kNbInplaceLshift>},
+    {"operator", "imatmul", binary<kNbInplaceMatrixMultiply>},
+    {"operator", "imod", binary<kNbInplaceRemainder>},
+    {"operator", "ipow", binary<kNbInplacePower>},
+    {"operator", "irshift", binary<kNbInplaceRshift>},
     {"operator", "ixor", binary<kNbInplaceXor>},
     {"operator", "lt", compare<Py_LT>},
     {"operator", "le", compare<Py_LE>},
@@ -301,6 +307,7 @@ constexpr BuiltinRow kFunctions[] = {
     {"os", "fspath", file_path},
     {kPosix, kNormalPath, pure<kPosix, kNormalPath>},
     {kAst, kLiteral, pure<kAst, kLiteral>},
+    {kInspect, kFormatAnnotation, pure<kInspect, kFormatAnnotation>},
     {"_csv", "reader", standard<kCsvReader>},
     {"_csv", "writer", standard<kCsvWriter>},
     {"_struct", "iter_unpack", iter_unpack},

@@ -168,6 +168,25 @@ def test_members_beside_tensors():
         assert all(torch.equal(a, b) for a, b in zip(got[:3], expected[:3], strict=True))
 
 
-@pytest.mark.parametrize("program", [flags, bases_in_c])
+class Plain(enum.Enum):
+    ONE = 1
+
+    def __str__(self):
+        return "one"
+
+
+def texts(n):
+    return (
+        f"{Plain.ONE!r} {Plain.ONE} {[Plain.ONE]} {Plain.ONE!s:>5}",
+        str([Plain.ONE, (Plain.ONE,)]),
+        repr({"k": Plain.ONE}),
+        "{} {!r}".format([Plain.ONE], Plain.ONE),
+        "%s %r" % (Plain.ONE, Plain.ONE),
+        [letter for letter in Named.ONE],
+        ",".join(map(str, Plain)),
+    )
+
+
+@pytest.mark.parametrize("program", [flags, bases_in_c, texts])
 def test_members(program):
     check(program, (3,))

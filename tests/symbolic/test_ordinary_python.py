@@ -16,6 +16,7 @@ import inspect
 import io
 import itertools
 import json
+import operator
 import os
 import pprint
 import string
@@ -385,6 +386,30 @@ def abstract_registrations(n):
     return before, isinstance(Square(), Shape), issubclass(Square, Shape), decorated is Square, issubclass(int, Shape)
 
 
+def made_annotations(n):
+    def function(a: int, b: str = "q", *, c: Level = None) -> float: ...
+
+    function.__annotations__["d"] = "bool"
+    return (
+        list(function.__annotations__),
+        typing.get_type_hints(function),
+        str(inspect.signature(function)),
+        inspect.signature(function).parameters["c"].annotation,
+        function.__annotations__ is function.__annotations__,
+    )
+
+
+def operators_in_place(n):
+    numbers = [1]
+    same = operator.imul(operator.iadd(numbers, [n]), 2)
+    return (
+        [operator.ifloordiv(7, n), operator.imod(7, 4), operator.ipow(n, 3), operator.ilshift(1, n)],
+        operator.irshift(8, n),
+        same is numbers,
+        numbers,
+    )
+
+
 def lengths(n):
     texts = []
     for value in (map(str, [1]), (i for i in range(n)), itertools.chain([1]), 5, iter([1]), Part(1)):
@@ -428,6 +453,8 @@ PROGRAMS = [
     prepared_namespaces,
     made_enums,
     abstract_registrations,
+    made_annotations,
+    operators_in_place,
     lengths,
     batches,
 ]
