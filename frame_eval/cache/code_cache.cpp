@@ -261,13 +261,16 @@ void CodeCache::give_up_reading(CallSignature& signature, const std::shared_ptr<
 
 Outcome CodeCache::run(std::shared_ptr<Entry> entry, CallSignature& signature, const symbolic::Roots& roots,
                        Bindings& bindings, OwnedArguments owned, PyRef& result) {
-  if (entry->end == End::kSkipFrame)
+  if (entry->end == End::kSkipFrame) {
+    bindings.generators.put_back();
     return entry->callees_too ? Outcome::kSkipFrameAndCallees : Outcome::kSkipFrame;
+  }
   owner_.note_activity();
   try {
     result = entry->run(owner_, roots, bindings, owned);
     if (signature.unexpected_numbers) signature.unexpected_numbers = 0;
   } catch (const RunInPython& rerun) {
+    bindings.generators.put_back();
     count(counters().calls_in_python);
     if (symbolic::log_enabled(symbolic::Topic::kPerf) && !rerun.why.empty())
       symbolic::log(symbolic::Topic::kPerf,
@@ -276,6 +279,7 @@ Outcome CodeCache::run(std::shared_ptr<Entry> entry, CallSignature& signature, c
     if (rerun.unexpected_number) give_up_reading(signature, entry);
     return Outcome::kSkipFrame;
   } catch (const MissingSource& missing) {
+    bindings.generators.put_back();
     bool failed = false;
     signature.skip = true;
     report_internal_error(("no guard says that there is " + missing.name).c_str(), failed);
@@ -401,7 +405,8 @@ std::shared_ptr<Entry> CodeCache::compile(CallSignature& signature, const symbol
     request.is_native = owner_.config()->backend == BackendKind::kNative;
     request.reads_data = request.is_native && signature.reads_data;
     request.compiles = [](PyCodeObject* code) { return code_verdict(code) == CodeVerdict::kCompile; };
-    add_loop_cuts(code_, request);
+    // Where one graph is demanded, a loop in which others have met a break is not cut: it may break no more, or is an error.
+    if (!(owner_.config()->fullgraph && is_root_)) add_loop_cuts(code_, request);
     constexpr size_t kMaxRefusals = 32;
     for (;;) {
       const graph::TimeBudget budget(global_config().compile_seconds);
@@ -470,6 +475,7 @@ std::unique_ptr<CompiledGraph> CodeCache::compile_graph(const CaptureResult& cap
     return compile_native(capture, std::move(forms), owner_.config()->mode, report);
   Bindings example;
   if (!entry.guards.check(roots, example)) throw graph::Unsupported(entry.guards.first_failure(roots).text);
+  example.generators.put_back();
   return compile_with_callable(capture, *owner_.config(), example, roots.globals, std::move(forms));
 }
 
@@ -507,7 +513,7 @@ std::shared_ptr<Entry> CodeCache::make_entry(CallSignature& signature, CaptureRe
       signature.capture_later();
       return nullptr;
     }
-    if (!capture.uses_torch && capture.inputs.empty()) {
+    if (!capture.uses_torch && capture.inputs.empty() && capture.draws.empty()) {
       signature.skip = true;
       signature.callees_too = capture.callees_too;
       return nullptr;

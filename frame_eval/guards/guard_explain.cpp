@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
+
 #include "symbolic/interop/numpy_errors.h"
 
 namespace cdynamo::frame_eval {
@@ -27,19 +29,25 @@ bool note(GuardFailure& failure, std::string text, std::vector<DynamicHint> hint
 
 GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
   GuardFailure failure;
+  Bindings bindings;
+  const absl::Cleanup taken_back = [&] { bindings.generators.put_back(); };
+  explain(roots, bindings, failure);
+  return failure;
+}
+
+void GuardTree::explain(const symbolic::Roots& roots, Bindings& bindings, GuardFailure& failure) const {
   if (guard_torch_state_ && !(symbolic::read_torch_state() == torch_state_)) {
     const symbolic::TorchState now = symbolic::read_torch_state();
     failure.text =
         now.grad_mode() != torch_state_.grad_mode()
             ? std::string("grad mode was ") + (torch_state_.grad_mode() ? "on, is off" : "off, is on")
             : "torch's global state (autocast, default dtype, determinism or modes) has changed";
-    return failure;
+    return;
   }
   if (guard_numpy_errors_ && symbolic::numpy_reports_errors()) {
     failure.text = "NumPy is asked to raise floating-point errors or to call back (numpy.errstate)";
-    return failure;
+    return;
   }
-  Bindings bindings;
   bindings.inputs.resize(num_inputs_);
   bindings.views.resize(num_views_);
   bindings.strides.resize(num_strides_);
@@ -49,25 +57,25 @@ GuardFailure GuardTree::first_failure(const symbolic::Roots& roots) const {
     if (explain_node(*node, nullptr, roots, bindings, failure)) {
       // Calls that differ in kind: only what came before says what changes from call to call.
       failure.now_dynamic.resize(std::min(failure.now_dynamic.size(), failure.first_dynamic));
-      return failure;
+      return;
     }
-  if (!failure.text.empty()) return failure;
+  if (!failure.text.empty()) return;
   for (const IdentityCheck& pair : identity_checks_)
     if ((bindings.slots[pair.a] == bindings.slots[pair.b]) != pair.same) {
       failure.text = pair.a_name + " and " + pair.b_name +
                      (pair.same ? " were one object, are two" : " were two objects, are one");
-      return failure;
+      return;
     }
-  if (failure.text = explain_aliases(bindings); !failure.text.empty()) return failure;
+  if (failure.text = explain_aliases(bindings); !failure.text.empty()) return;
   if (!symbol_bindings_.empty()) bind_sizes(bindings);
-  if (explain_computed(bindings, failure)) return failure;
+  if (explain_computed(roots, bindings, failure)) return;
   if (!symbol_bindings_.empty()) {
     explain_symbols(bindings, failure);
-    if (!failure.text.empty()) return failure;
+    if (!failure.text.empty()) return;
   }
   if (!written_inputs_.empty() && !check_overlap(bindings))
     failure.text = "an input that is written to shares memory with another input";
-  return failure;
+  return;
 }
 
 std::string GuardTree::explain_aliases(const Bindings& bindings) const {
@@ -79,10 +87,11 @@ std::string GuardTree::explain_aliases(const Bindings& bindings) const {
   return {};
 }
 
-bool GuardTree::explain_computed(Bindings& bindings, GuardFailure& failure) const {
+bool GuardTree::explain_computed(const symbolic::Roots& roots, Bindings& bindings,
+                                 GuardFailure& failure) const {
   for (const auto& computed : computed_) {
     const GuardNode& node = computed->node;
-    PyRef number = computed->compute(bindings.slots, sym_.get(), bindings.symbols.data());
+    PyRef number = compute(*computed, bindings);
     PyObject* object = number.get();
     if (!object) {
       failure.text = node.source->name() + " cannot be computed any more";
@@ -92,6 +101,8 @@ bool GuardTree::explain_computed(Bindings& bindings, GuardFailure& failure) cons
     if (node.slot >= 0) bindings.slots[node.slot] = object;
     if (explain_leaves(node, object, bindings, failure) || !failure.text.empty()) return true;
     for (int symbol : node.symbols) bindings.symbols[symbol] = PyLong_AsLongLong(object);
+    for (const auto& child : node.children)
+      if (explain_node(*child, object, roots, bindings, failure)) return true;
   }
   return false;
 }

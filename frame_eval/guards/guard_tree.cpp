@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "frame_eval/hook/frame.h"
+#include "frame_eval/hook/hook.h"
 #include "graph/op.h"
 #include "symbolic/interop/numpy_errors.h"
 
@@ -43,6 +44,7 @@ GuardTree::GuardTree(const symbolic::CaptureResult& capture, const symbolic::Roo
       guard_torch_state_(capture.uses_torch) {
   if (guard_torch_state_) torch_state_ = symbolic::read_torch_state();
   guard_numpy_errors_ = capture.graph && capture.graph->has_nodes_of(graph::Framework::kNumpy);
+  for (const SourcePtr& draw : capture.draws) node_for(draw);  // in this order
   for (const symbolic::Guard& guard : capture.guards) add_guard(guard, roots);
   std::stable_partition(distinct_.begin(), distinct_.end(), [](const Distinct& d) { return d.is_written; });
   num_written_ =
@@ -207,6 +209,13 @@ void GuardTree::place_symbol(int symbol) {
 }
 
 bool GuardTree::check(const symbolic::Roots& roots, Bindings& bindings, bool remembers) const {
+  bindings.generators.clear();
+  if (check_all(roots, bindings, remembers)) return true;
+  bindings.generators.put_back();
+  return false;
+}
+
+bool GuardTree::check_all(const symbolic::Roots& roots, Bindings& bindings, bool remembers) const {
   if (guard_torch_state_ && !(symbolic::read_torch_state() == torch_state_)) return false;
   if (guard_numpy_errors_ && symbolic::numpy_reports_errors()) return false;
   bindings.inputs.resize(num_inputs_);
@@ -319,9 +328,17 @@ void GuardTree::bind_sizes(Bindings& bindings) const {
   }
 }
 
+PyRef GuardTree::compute(const ComputedNode& computed, Bindings& bindings) const {
+  const auto run = [&] { return computed.compute(bindings.slots, sym_.get(), bindings.symbols.data()); };
+  if (computed.node.source->computation->draw < 0) return run();
+  const HookScope no_hook(nullptr);  // most of random.Random's methods are Python
+  bindings.generators.save(bindings.slots[computed.slots[0]]);
+  return run();
+}
+
 bool GuardTree::compute_numbers(const symbolic::Roots& roots, Bindings& bindings) const {
   for (const auto& computed : computed_) {
-    PyRef number = computed->compute(bindings.slots, sym_.get(), bindings.symbols.data());
+    PyRef number = compute(*computed, bindings);
     if (!number) return false;
     PyObject* object = number.get();
     bindings.owned.push_back(std::move(number));

@@ -18,6 +18,7 @@
 
 #include "frame_eval/guards/guard_node.h"
 #include "frame_eval/guards/guard_trace.h"
+#include "symbolic/interop/generator_state.h"
 #include "symbolic/interop/tensor_access.h"
 
 namespace cdynamo::frame_eval {
@@ -38,7 +39,9 @@ struct Bindings {
   std::vector<PyObject*> slots;  // objects compared with each other
   std::vector<PyRef> owned;      // objects that an accessor made
   std::vector<PyRef> outputs;    // of the graph that runs on them
-  bool remembers = true;         // the check leaves what it found in the tree
+  // Of what was drawn from: the draws are taken back where the call goes another way after all.
+  symbolic::GeneratorStates generators;
+  bool remembers = true;  // the check leaves what it found in the tree
 };
 
 class GuardTree {
@@ -48,12 +51,13 @@ class GuardTree {
   ~GuardTree();
   GuardTree(GuardTree&&) noexcept = default;
 
+  // Where it holds, the random numbers that the entry needs have been drawn; where not, generators are as they were.
   // `remembers`: the next check may be quicker for what this one found; not where the entry is likely to be
   // another's.
   bool check(const symbolic::Roots& roots, Bindings& bindings, bool remembers = true) const;
   // A class, function or object that it asks for is gone: it can hold no more.
   bool is_dead() const;
-  GuardFailure first_failure(const symbolic::Roots& roots) const;
+  GuardFailure first_failure(const symbolic::Roots& roots) const;  // draws nothing, either
   std::string str() const;  // one guard a line, for the log topic "guards"
 
  private:
@@ -99,10 +103,12 @@ class GuardTree {
   bool check_node(GuardNode& node, PyObject* parent, const symbolic::Roots& roots, Bindings& bindings) const;
   bool check_object(GuardNode& node, PyObject* object, const symbolic::Roots& roots,
                     Bindings& bindings) const;
+  bool check_all(const symbolic::Roots& roots, Bindings& bindings, bool remembers) const;
   bool check_roots(const symbolic::Roots& roots, Bindings& bindings) const;
   bool run_trace(const symbolic::Roots& roots, Bindings& bindings) const;
   void record_trace() const;
   void bind_sizes(Bindings& bindings) const;
+  PyRef compute(const ComputedNode& computed, Bindings& bindings) const;
   bool compute_numbers(const symbolic::Roots& roots, Bindings& bindings) const;
   bool symbols_in_range(const Bindings& bindings) const;
   bool check_symbols(const Bindings& bindings) const;
@@ -113,7 +119,8 @@ class GuardTree {
   bool explain_leaves(const GuardNode& node, PyObject* object, Bindings& bindings,
                       GuardFailure& failure) const;
   std::string explain_aliases(const Bindings& bindings) const;
-  bool explain_computed(Bindings& bindings, GuardFailure& failure) const;
+  void explain(const symbolic::Roots& roots, Bindings& bindings, GuardFailure& failure) const;
+  bool explain_computed(const symbolic::Roots& roots, Bindings& bindings, GuardFailure& failure) const;
   void explain_symbols(const Bindings& bindings, GuardFailure& failure) const;
 
   std::vector<std::unique_ptr<GuardNode>> roots_;

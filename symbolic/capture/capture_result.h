@@ -230,6 +230,9 @@ struct CaptureResult {
   std::vector<GraphInput> inputs;
   std::vector<SymbolBinding> symbols;  // one for each symbol of graph->sym
   std::vector<Guard> guards;
+  // Random numbers, in the order in which the program draws them from its generators (Computation::draw). They are drawn where the
+  // guards that need none of them hold, before the graph runs; where the entry does not fit after all they are taken back.
+  std::vector<SourcePtr> draws;
   bool uses_torch = false;        // global torch state (grad mode, autocast ...) has to be guarded
   bool changes_autocast = false;  // `user_calls` are to run under autocast states that they do not tell
   PyRef user_calls;               // list, by Node::user_call: see fx_records in symbolic/tensors/user_call.h

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "symbolic/capture/source.h"
+#include "symbolic/interop/interruption.h"
 #include "symbolic/interop/shown.h"
 
 namespace cdynamo::symbolic {
@@ -17,7 +18,7 @@ bool is_number(PyObject* object) { return PyFloat_CheckExact(object) || PyLong_C
 // Floats bit by bit: -0.0 is another one than 0.0.
 bool same_number(PyObject* a, PyObject* b) {
   if (a == b) return true;
-  if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (!a || !b || Py_TYPE(a) != Py_TYPE(b) || !is_number(a)) return false;
   if (PyFloat_CheckExact(a))
     return std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(a)) == std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(b));
   const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
@@ -41,25 +42,36 @@ std::string Computation::name() const {
                           : operand.constant ? shown_repr(operand.constant.get())
                                              : operand.integer.str());
   };
-  return absl::StrCat(utf8 ? utf8 : "?", "(", absl::StrJoin(operands, ", ", add), ")");
+  if (draw < 0) return absl::StrCat(utf8 ? utf8 : "?", "(", absl::StrJoin(operands, ", ", add), ")");
+  const auto arguments = std::vector(operands.begin() + 1, operands.end());
+  return absl::StrCat(operands[0].source->name(), ".", utf8 ? utf8 : "?", "(",
+                      absl::StrJoin(arguments, ", ", add), ") #", draw);
 }
 
 PyRef Computation::call(PyObject* const* numbers) const {
-  if (!std::all_of(numbers, numbers + operands.size(), is_number)) return {};
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const bool is_generator = draw >= 0 && i == 0;
+    if (!operands[i].constant && !is_generator && !is_number(numbers[i])) return {};
+  }
   PyRef number = PyRef::steal(PyObject_Vectorcall(function.get(), numbers, operands.size(), nullptr));
-  if (!number) PyErr_Clear();
-  return number;
+  if (number) return number;
+  // Methods of random.Random are Python, in which signals are handled.
+  if (PyErr_ExceptionMatches(PyExc_Exception))
+    PyErr_Clear();
+  else
+    interrupt_later();
+  return {};
 }
 
 bool same_computation(const Computation* a, const Computation* b) {
   if (a == b) return true;
-  return a && b && a->function.get() == b->function.get() &&
+  return a && b && a->draw == b->draw && a->function.get() == b->function.get() &&
          std::ranges::equal(a->operands, b->operands, same_operand);
 }
 
 size_t hash_computation(const Computation* computation) {
   if (!computation) return 0;
-  size_t hash = absl::HashOf(computation->function.get(), computation->operands.size());
+  size_t hash = absl::HashOf(computation->function.get(), computation->operands.size(), computation->draw);
   for (const Computation::Operand& operand : computation->operands)
     if (operand.source) hash = absl::HashOf(hash, hash_source(*operand.source));
   return hash;

@@ -1,6 +1,7 @@
 // Computation: a number that changes from call to call, as a C function of other numbers: 0.9 ** step, math.cos(angle),
 // rate < 0.1. Python itself computes it at each call, so that its rounding, its errors and its types are Python's. Sources of the
-// kind kComputed name one; guards and the graph's inputs refer to them.
+// kind kComputed name one; guards and the graph's inputs refer to them. A random number is one as well, which a method of a
+// random.Random draws.
 #pragma once
 
 #include <memory>
@@ -28,6 +29,10 @@ struct Computation {
   PyRef function;  // of C, and pure: it is called with exact ints and floats alone
   std::vector<Operand> operands;
   int steps = 1;  // calls, those of the operands included
+  // >= 0: `function` is a method of the first operand, a random.Random, which draws the number. The draws of a call are counted
+  // from 0, and made in this order.
+  int draw = -1;
+  bool is_random = false;  // it is a draw, or computed of one
 
   std::string name() const;  // "pow(0.9, step)"
   // The number; null without an error where an operand is no exact int or float, or Python refuses it.

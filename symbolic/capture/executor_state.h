@@ -86,6 +86,14 @@ struct Executor::State {
   std::vector<Executor::IsolatedRegion> isolated_regions;  // outermost first
   std::shared_ptr<FollowedBranches> branches;              // null: what depends on data is not followed
 
+  // ---- random numbers (values/random_generator.h)
+  struct Draws {
+    std::unordered_map<PyObject*, PyRef>
+        stand_ins;              // of generators, in the same states: capture draws from them
+    std::vector<bool> symbols;  // of the graph: whether it is random
+    int64_t ways = 1;           // that the program may go, each an entry, by what it has drawn
+  } draws;
+
   // ---- classes that are made here (frames/made_classes.h)
   struct MadeClasses {
     std::unordered_map<PyObject*, ValuePtr> values;  // by the real object that stands for each

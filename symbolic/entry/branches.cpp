@@ -54,6 +54,7 @@ void refuse_effects(Executor& ex) {
     if (input->written) refuse("a write to " + input->array->describe());
   for (const auto& node : ex.graph().nodes)
     if (graph::draws_random_numbers(*node->op)) refuse("random numbers");
+  if (!state.result.draws.empty()) refuse("random numbers");
 }
 
 }  // namespace

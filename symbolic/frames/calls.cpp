@@ -77,6 +77,7 @@ constexpr FollowedName kFollowedNames[] = {
     {"inspect", "_has_coroutine_mark"},
     {"inspect", "_signature_is_functionlike"},
     {"logging", "Logger.isEnabledFor"},
+    {"random", "Random.choice"},  // and choices
     {"warnings", "catch_warnings."},
     {"warnings", "simplefilter"},
     {"warnings", "filterwarnings"},

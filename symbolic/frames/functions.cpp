@@ -10,6 +10,7 @@
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/random_generator.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -373,10 +374,17 @@ ValuePtr wrap_method(Executor& ex, PyObject* method, SourcePtr source) {
   PyObject* self = PyMethod_GET_SELF(method);
   bool constant = !source || source->kind == SourceKind::kConstant;
   if (!constant) guard_exact_type(ex, method, source);
-  ValuePtr function_value = ex.wrap(
-      function, constant ? constant_source(function) : derived_source(SourceKind::kMethodFunction, source));
-  ValuePtr self_value =
-      ex.wrap(self, constant ? constant_source(self) : derived_source(SourceKind::kMethodSelf, source));
+  const auto part = [&](PyObject* object, SourceKind kind) {
+    return constant ? constant_source(object) : derived_source(kind, source);
+  };
+  const SourcePtr function_source = part(function, SourceKind::kMethodFunction);
+  ValuePtr self_value = ex.wrap(self, part(self, SourceKind::kMethodSelf));
+  // A function of the module random is a method of the generator that it has.
+  if (ValuePtr drawing = method_of_generator(ex, self_value, function)) {
+    if (!constant) add_guard(ex, GuardKind::kIdentity, function_source, function);
+    return drawing;
+  }
+  ValuePtr function_value = ex.wrap(function, function_source);
   auto value = std::make_shared<BoundMethodValue>(std::move(function_value), std::move(self_value));
   value->object = PyRef::borrow(method);
   value->source = std::move(source);

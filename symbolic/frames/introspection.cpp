@@ -371,15 +371,17 @@ ValuePtr call_cached_function(Executor& ex, const ValuePtr& callable, const Call
   Executor::State& state = ex.state();
   std::vector<Effect>& effects = state.result.effects;
   const size_t effects_before = effects.size(), mutated_before = state.mutated.size(),
-               globals_before = state.globals_order.size(), nodes_before = ex.graph().nodes.size();
+               globals_before = state.globals_order.size(), draws_before = state.result.draws.size(),
+               nodes_before = ex.graph().nodes.size();
   ValuePtr result;
   try {
     result = callable->get_attribute(ex, interned("__wrapped__"))->call(ex, args);
   } catch (const PythonRaise&) {
     break_graph("CD0202", callable->describe());
   }
-  const bool same_world =
-      state.mutated.size() == mutated_before && state.globals_order.size() == globals_before;
+  const bool same_world = state.mutated.size() == mutated_before &&
+                          state.globals_order.size() == globals_before &&
+                          state.result.draws.size() == draws_before;
   const auto first_effect = effects.begin() + static_cast<ptrdiff_t>(effects_before);
   const bool only_replayed = std::all_of(first_effect, effects.end(), is_replayed);
   const bool only_logs = !only_replayed && std::all_of(first_effect, effects.end(), [](const Effect& effect) {

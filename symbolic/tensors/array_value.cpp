@@ -310,8 +310,9 @@ void refuse_write_outside_region(Executor& ex, const graph::Value* value) {
 int64_t changes_so_far(Executor& ex) {
   const Executor::State& state = ex.state();
   const TensorCapture& capture = tensor_capture(ex);
-  int64_t count = static_cast<int64_t>(state.result.effects.size() + state.mutated.size() +
-                                       state.globals_order.size() + capture.written_at.size());
+  int64_t count =
+      static_cast<int64_t>(state.result.effects.size() + state.mutated.size() + state.globals_order.size() +
+                           state.result.draws.size() + capture.written_at.size());
   for (const auto& [history, written] : capture.written_at) count += written;
   for (const auto& input : capture.inputs) count += input->written;
   for (const auto& node : state.result.graph->nodes) count += graph::draws_random_numbers(*node->op);

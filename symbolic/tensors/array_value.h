@@ -198,7 +198,7 @@ class FrameworkRules {
   Executor& ex_;
 };
 
-// Grows with each side effect, write to a tensor and draw of random numbers that capture has met.
+// Grows with each side effect, write to a tensor and draw of random numbers (Python's too) that capture has met.
 int64_t changes_so_far(Executor& ex);
 
 // A tensor or array that is handed around and not compiled.

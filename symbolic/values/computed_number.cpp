@@ -5,7 +5,7 @@
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/constant.h"
-#include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/random_generator.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
@@ -19,41 +19,10 @@ bool takes_long(const char* name) {
   return false;
 }
 
-struct Number {
-  Computation::Operand operand;
-  PyRef now;  // in the call that is being captured
-  int steps = 0;
-  std::vector<FloatRoot> roots;
-};
-
 bool reads_data(Executor& ex, const ValuePtr& value) {
   if (auto* real = dynamic_cast<DynamicFloatValue*>(value.get())) return real->is_from_data();
   auto* integer = dynamic_cast<SymIntValue*>(value.get());
   return integer && ex.graph().sym->reads_data(integer->sym());
-}
-
-std::optional<Number> number_of(Executor& ex, const ValuePtr& value) {
-  Number number;
-  if (auto* real = dynamic_cast<DynamicFloatValue*>(value.get())) {
-    if (!real->origin() || real->is_from_data()) return std::nullopt;
-    number.operand.source = real->origin();
-    number.now = checked(PyFloat_FromDouble(real->now()));
-    number.steps = real->origin()->computation ? real->origin()->computation->steps : 0;
-    number.roots = real->roots();
-    return number;
-  }
-  if (auto* integer = dynamic_cast<SymIntValue*>(value.get())) {
-    const graph::SymContext& context = *ex.graph().sym;
-    if (context.reads_data(integer->sym())) return std::nullopt;
-    number.operand.integer = integer->sym();
-    number.now = checked(PyLong_FromLongLong(context.hint(integer->sym())));
-    number.roots.push_back({.source = nullptr, .object = {}, .integer = integer->sym()});
-    return number;
-  }
-  PyObject* constant = constant_object(value);
-  if (!constant || !(PyFloat_CheckExact(constant) || PyLong_CheckExact(constant))) return std::nullopt;
-  number.operand.constant = number.now = PyRef::borrow(constant);
-  return number;
 }
 
 // Whatever the numbers are.
@@ -76,11 +45,12 @@ std::optional<Computed> computed(Executor& ex, PyObject* function, const std::ve
   Computed result;
   bool changes = false, has_float = false;
   for (const ValuePtr& value : operands) {
-    std::optional<Number> number = number_of(ex, value);
+    std::optional<KnownNumber> number = known_number(ex, value);
     if (!number) return std::nullopt;
     changes |= !number->operand.constant;
     has_float |= PyFloat_CheckExact(number->now.get());
     computation->steps += number->steps;
+    computation->is_random |= number->is_random;
     computation->operands.push_back(std::move(number->operand));
     result.now.push_back(std::move(number->now));
     result.roots.insert(result.roots.end(), number->roots.begin(), number->roots.end());
@@ -96,7 +66,59 @@ std::optional<Computed> computed(Executor& ex, PyObject* function, const std::ve
   return result;
 }
 
+// What the computation gives: `result` in this call. Null: no number that has a value.
+ValuePtr number_of_source(Executor& ex, const SourcePtr& source, PyRef result, std::vector<FloatRoot> roots) {
+  const Computation& computation = *source->computation;
+  if (PyBool_Check(result.get())) {
+    if (computation.is_random) decide_at_random(ex, 2);
+    add_guard(ex, GuardKind::kIdentity, source, result.get());
+    return ex.constant(std::move(result));
+  }
+  // That it is a number holds even where nobody reads it: `1 / x`.
+  if (PyFloat_CheckExact(result.get()) && !never_raises(computation.function.get()))
+    add_guard(ex, GuardKind::kDynamicFloat, source);
+  if (PyFloat_CheckExact(result.get()))
+    return std::make_shared<DynamicFloatValue>(ex, source, PyFloat_AS_DOUBLE(result.get()), std::move(roots));
+  if (!PyLong_CheckExact(result.get())) return nullptr;
+  int overflow = 0;
+  const int64_t number = PyLong_AsLongLongAndOverflow(result.get(), &overflow);
+  if (overflow || number > kLargestSymbol || number < -kLargestSymbol) return nullptr;
+  const graph::Sym symbol = ex.size_symbol(source, -1, number, true);
+  if (symbol.is_constant()) return nullptr;
+  if (computation.is_random) note_random(ex, symbol);
+  add_guard(ex, GuardKind::kDynamicInt, source, nullptr, symbol.node()->symbol);
+  return make_int(ex, symbol);
+}
+
 }  // namespace
+
+std::optional<KnownNumber> known_number(Executor& ex, const ValuePtr& value) {
+  KnownNumber number;
+  if (auto* real = dynamic_cast<DynamicFloatValue*>(value.get())) {
+    if (!real->origin() || real->is_from_data()) return std::nullopt;
+    number.operand.source = real->origin();
+    number.now = checked(PyFloat_FromDouble(real->now()));
+    if (const Computation* made = real->origin()->computation.get()) {
+      number.steps = made->steps;
+      number.is_random = made->is_random;
+    }
+    number.roots = real->roots();
+    return number;
+  }
+  if (auto* integer = dynamic_cast<SymIntValue*>(value.get())) {
+    const graph::SymContext& context = *ex.graph().sym;
+    if (context.reads_data(integer->sym())) return std::nullopt;
+    number.operand.integer = integer->sym();
+    number.is_random = is_random(ex, integer->sym());
+    number.now = checked(PyLong_FromLongLong(context.hint(integer->sym())));
+    number.roots.push_back({.source = nullptr, .object = {}, .integer = integer->sym()});
+    return number;
+  }
+  PyObject* constant = constant_object(value);
+  if (!constant || !(PyFloat_CheckExact(constant) || PyLong_CheckExact(constant))) return std::nullopt;
+  number.operand.constant = number.now = PyRef::borrow(constant);
+  return number;
+}
 
 bool is_numeric_function(PyObject* callable) {
   if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) ||
@@ -134,24 +156,46 @@ ValuePtr computed_number(Executor& ex, PyObject* function, const std::vector<Val
   for (size_t i = 0; i < made->now.size(); ++i) now[i] = made->now[i].get();
   PyRef result = made->source->computation->call(now);
   if (!result) return nullptr;
-  if (PyBool_Check(result.get())) {
-    add_guard(ex, GuardKind::kIdentity, made->source, result.get());
-    return ex.constant(std::move(result));
+  return number_of_source(ex, made->source, std::move(result), std::move(made->roots));
+}
+
+bool is_random_index(Executor& ex, const ValuePtr& index) {
+  auto* place = dynamic_cast<SymIntValue*>(index.get());
+  return place && is_random(ex, place->sym());
+}
+
+bool is_within(Executor& ex, const ValuePtr& index, int64_t size) {
+  const graph::Sym& place = dynamic_cast<SymIntValue&>(*index).sym();
+  graph::SymContext& context = *ex.graph().sym;
+  return context.guard(graph::Relation::kLe, graph::Sym(0), place, "an index") &&
+         context.guard(graph::Relation::kLt, place, graph::Sym(size), "an index");
+}
+
+ValuePtr number_in_table(Executor& ex, const std::vector<ValuePtr>& table, const ValuePtr& index) {
+  if (table.empty()) return nullptr;
+  PyTypeObject* type = table[0]->type();
+  if (type != &PyLong_Type && type != &PyFloat_Type) return nullptr;
+  PyRef numbers = checked(PyTuple_New(static_cast<Py_ssize_t>(table.size())));
+  for (size_t i = 0; i < table.size(); ++i) {
+    PyObject* number = constant_object(table[i]);
+    if (!number || Py_TYPE(number) != type) return nullptr;
+    PyTuple_SET_ITEM(numbers.get(), static_cast<Py_ssize_t>(i), Py_NewRef(number));
   }
-  // That it is a number holds even where nobody reads it: `1 / x`.
-  if (PyFloat_CheckExact(result.get()) && !never_raises(function))
-    add_guard(ex, GuardKind::kDynamicFloat, made->source);
-  if (PyFloat_CheckExact(result.get()))
-    return std::make_shared<DynamicFloatValue>(ex, made->source, PyFloat_AS_DOUBLE(result.get()),
-                                               std::move(made->roots));
-  if (!PyLong_CheckExact(result.get())) return nullptr;
-  int overflow = 0;
-  const int64_t number = PyLong_AsLongLongAndOverflow(result.get(), &overflow);
-  if (overflow || number > kLargestSymbol || number < -kLargestSymbol) return nullptr;
-  const graph::Sym symbol = ex.size_symbol(made->source, -1, number, true);
-  if (symbol.is_constant()) return nullptr;
-  add_guard(ex, GuardKind::kDynamicInt, made->source, nullptr, symbol.node()->symbol);
-  return make_int(ex, symbol);
+  if (!is_within(ex, index, static_cast<int64_t>(table.size()))) return nullptr;
+  std::optional<KnownNumber> known = known_number(ex, index);
+  if (!known) return nullptr;
+  auto computation = std::make_shared<Computation>();
+  computation->function = PyRef::borrow(library_object("operator", "getitem"));
+  computation->operands.push_back({.source = nullptr, .integer = {}, .constant = numbers});
+  computation->operands.push_back(known->operand);
+  computation->is_random = true;
+  PyObject* now[] = {numbers.get(), known->now.get()};
+  PyRef result = computation->call(now);
+  if (!result) return nullptr;
+  auto source = std::make_shared<Source>();
+  source->kind = SourceKind::kComputed;
+  source->computation = std::move(computation);
+  return number_of_source(ex, source, std::move(result), std::move(known->roots));
 }
 
 }  // namespace cdynamo::symbolic

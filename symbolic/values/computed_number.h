@@ -3,9 +3,23 @@
 // symbol, a bool is guarded: only a call where it is another one is compiled again.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "symbolic/capture/value.h"
+#include "symbolic/values/dynamic_float.h"
 
 namespace cdynamo::symbolic {
+
+// A number that is known when the call begins.
+struct KnownNumber {
+  Computation::Operand operand;
+  PyRef now;  // in the call that is being captured
+  int steps = 0;
+  std::vector<FloatRoot> roots;
+  bool is_random = false;
+};
+std::optional<KnownNumber> known_number(Executor& ex, const ValuePtr& value);
 
 // Whether it is a pure function of C from numbers to a number: of math, abs, round, int, float.
 bool is_numeric_function(PyObject* callable);
@@ -18,5 +32,11 @@ PyObject* comparison_function(int py_op);
 SourcePtr computed_source(Executor& ex, PyObject* function, const std::vector<ValuePtr>& operands);
 // The result; null where it has no source, or is no number in this call.
 ValuePtr computed_number(Executor& ex, PyObject* function, const std::vector<ValuePtr>& operands);
+// An int that is drawn at random, or computed of one.
+bool is_random_index(Executor& ex, const ValuePtr& index);
+// 0 <= index < size, which is guarded.
+bool is_within(Executor& ex, const ValuePtr& index, int64_t size);
+// table[index], at random, of exact ints or exact floats that are known. Null: otherwise.
+ValuePtr number_in_table(Executor& ex, const std::vector<ValuePtr>& table, const ValuePtr& index);
 
 }  // namespace cdynamo::symbolic

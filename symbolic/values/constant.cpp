@@ -8,6 +8,7 @@
 #include "symbolic/interop/tensor_access.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/data_bool.h"
 #include "symbolic/values/decimal_context.h"
 #include "symbolic/values/dynamic_float.h"
@@ -135,6 +136,8 @@ ValuePtr ConstantValue::as_index(Executor& ex) {
 }
 
 ValuePtr ConstantValue::get_item(Executor& ex, const ValuePtr& key) {
+  if (PyTuple_CheckExact(object_.get()) && is_random_index(ex, key))
+    if (ValuePtr number = number_in_table(ex, *unpack(ex), key)) return number;
   PyRef index = key->materialize(ex);
   if (!index) return SymbolicValue::get_item(ex, key);
   PyRef item = checked_user(ex, PyObject_GetItem(object_.get(), index.get()));

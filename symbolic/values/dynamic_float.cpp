@@ -5,6 +5,7 @@
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
+#include "symbolic/values/random_generator.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
@@ -77,6 +78,8 @@ ValuePtr quotient_by_int(Executor& ex, double dividend, const ValuePtr& self, co
 double DynamicFloatValue::specialize(Executor& ex) {
   if (from_data_) break_graph("CD0406", "a float that was read from a tensor");
   for (const FloatRoot& root : roots_) {
+    if (root.integer ? is_random(ex, *root.integer) : is_random(root.source))
+      break_graph("CD0225", "a float that is used as a constant");
     if (root.integer)
       ex.graph().sym->specialize(*root.integer, "int in a float that is used as a constant");
     else

@@ -6,6 +6,7 @@
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/builtins.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sequence.h"
@@ -228,6 +229,8 @@ ValuePtr ListValue::get_item(Executor& ex, const ValuePtr& key) {
   if (PyType_IsSubtype(key->type(), &PySlice_Type)) return new_list(slice_items(ex, key, items(ex)));
   require_index(ex, "list", key);
   Py_ssize_t count = static_cast<Py_ssize_t>(size(ex));
+  if (is_random_index(ex, key))
+    if (ValuePtr number = number_in_table(ex, items(ex), key)) return number;
   return item(ex, static_cast<size_t>(sequence_index(ex, key, count, "list index out of range")));
 }
 

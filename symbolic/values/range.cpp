@@ -2,6 +2,7 @@
 
 #include "symbolic/capture/executor.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/operand_checks.h"
@@ -112,6 +113,8 @@ ValuePtr RangeValue::get_item(Executor& ex, const ValuePtr& key) {
                                         step_ * bounds.step);
   }
   require_index(ex, "range", key);
+  if (is_random_index(ex, key) && is_within(ex, key, static_cast<int64_t>(count(ex))))
+    return make_int(ex, start_ + *as_sym(key) * Sym(step_));
   return at(ex,
             sequence_index(ex, key, static_cast<Py_ssize_t>(count(ex)), "range object index out of range"));
 }

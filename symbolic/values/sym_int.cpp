@@ -9,6 +9,7 @@
 #include "symbolic/values/constant.h"
 #include "symbolic/values/data_relation.h"
 #include "symbolic/values/dynamic_float.h"
+#include "symbolic/values/random_generator.h"
 #include "symbolic/values/value_tools.h"
 
 namespace cdynamo::symbolic {
@@ -89,6 +90,7 @@ constexpr BuiltinMethodRow kMethods[] = {
 ValuePtr compared(Executor& ex, Relation relation, const Sym& a, const Sym& b, const char* reason) {
   if (!context(ex).known(relation, a, b) && context(ex).reads_data({relation, a, b, {}}))
     return data_relation(ex, relation, a, b);
+  if ((is_random(ex, a) || is_random(ex, b)) && !context(ex).known(relation, a, b)) decide_at_random(ex, 2);
   return ex.constant(PyRef::borrow(context(ex).guard(relation, a, b, reason) ? Py_True : Py_False));
 }
 
@@ -116,6 +118,7 @@ std::optional<Sym> index_sym(Executor& ex, const ValuePtr& value) {
 }
 
 int64_t SymIntValue::specialize(Executor& ex) {
+  if (is_random(ex, sym_)) decide_at_random(ex, number_of_values(ex, sym_));
   return context(ex).specialize(sym_, "int used as a constant");
 }
 

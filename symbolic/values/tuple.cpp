@@ -2,6 +2,7 @@
 
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/operand_checks.h"
 #include "symbolic/values/sequence.h"
@@ -91,6 +92,8 @@ ValuePtr TupleValue::get_item(Executor& ex, const ValuePtr& key) {
   if (PyType_IsSubtype(key->type(), &PySlice_Type)) return new_tuple(slice_items(ex, key, items(ex)));
   require_index(ex, "tuple", key);
   guard_length(ex);
+  if (is_random_index(ex, key))
+    if (ValuePtr number = number_in_table(ex, items(ex), key)) return number;
   return item(ex, static_cast<size_t>(sequence_index(ex, key, static_cast<Py_ssize_t>(items_.size()),
                                                      "tuple index out of range")));
 }

@@ -18,6 +18,7 @@
 #include "symbolic/values/live_iterator.h"
 #include "symbolic/values/module_value.h"
 #include "symbolic/values/partial.h"
+#include "symbolic/values/random_generator.h"
 #include "symbolic/values/range.h"
 #include "symbolic/values/set.h"
 #include "symbolic/values/slice.h"
@@ -193,6 +194,7 @@ ValuePtr wrap_python_object(Executor& ex, PyObject* object, SourcePtr from) {
   }
   if (ValuePtr value = wrap_partial(ex, object, source)) return value;
   if (ValuePtr value = wrap_context_var(ex, object, source)) return value;
+  if (ValuePtr value = wrap_random_generator(ex, object, source)) return value;
   if (ValuePtr value = wrap_iterator(ex, object, source)) return value;
   if (is_pure_c_object(object) && !is_time_argument(object, *source))
     return identity_constant(ex, object, source);

@@ -1,0 +1,371 @@
+#include "symbolic/values/random_generator.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/executor_state.h"
+#include "symbolic/capture/value_factories.h"
+#include "symbolic/values/computed_number.h"
+#include "symbolic/values/constant.h"
+#include "symbolic/values/sym_int.h"
+#include "symbolic/values/value_tools.h"
+
+namespace cdynamo::symbolic {
+namespace {
+
+// ---- the methods that are draws
+
+struct Bounds {
+  int64_t least = -kLargestSymbol, most = kLargestSymbol;
+};
+using BoundsOf = std::optional<Bounds> (*)(const std::vector<int64_t>& arguments);
+
+std::optional<Bounds> of_bits(const std::vector<int64_t>& given) {
+  if (given.size() != 1 || given[0] < 0 || given[0] > 52) return std::nullopt;
+  return Bounds{0, (int64_t{1} << given[0]) - 1};
+}
+std::optional<Bounds> below(const std::vector<int64_t>& given) {
+  if (given.size() != 1 || given[0] < 1) return std::nullopt;
+  return Bounds{0, given[0] - 1};
+}
+std::optional<Bounds> between(const std::vector<int64_t>& given) {
+  if (given.size() != 2 || given[0] > given[1]) return std::nullopt;
+  return Bounds{given[0], given[1]};
+}
+std::optional<Bounds> in_range(const std::vector<int64_t>& given) {
+  if (given.size() == 1) return below(given);
+  return given.size() == 2 ? between({given[0], given[1] - 1}) : std::nullopt;
+}
+
+struct DrawRow {
+  const char* name;
+  PyTypeObject* type;  // of the result
+  BoundsOf bounds;     // of an int, where the arguments are known
+  ValuePtr (*apply)(Executor& ex, const SymbolicValue& generator,
+                    const CallArgs& args) = nullptr;  // or what else it does
+};
+ValuePtr shuffle(Executor& ex, const SymbolicValue& generator, const CallArgs& args);
+ValuePtr sample(Executor& ex, const SymbolicValue& generator, const CallArgs& args);
+
+const DrawRow kDraws[] = {
+    {"random", &PyFloat_Type, nullptr},        {"uniform", &PyFloat_Type, nullptr},
+    {"triangular", &PyFloat_Type, nullptr},    {"gauss", &PyFloat_Type, nullptr},
+    {"normalvariate", &PyFloat_Type, nullptr}, {"lognormvariate", &PyFloat_Type, nullptr},
+    {"expovariate", &PyFloat_Type, nullptr},   {"vonmisesvariate", &PyFloat_Type, nullptr},
+    {"gammavariate", &PyFloat_Type, nullptr},  {"betavariate", &PyFloat_Type, nullptr},
+    {"paretovariate", &PyFloat_Type, nullptr}, {"weibullvariate", &PyFloat_Type, nullptr},
+    {"getrandbits", &PyLong_Type, of_bits},    {"_randbelow", &PyLong_Type, below},
+    {"randrange", &PyLong_Type, in_range},     {"randint", &PyLong_Type, between},
+    {"shuffle", nullptr, nullptr, shuffle},    {"sample", nullptr, nullptr, sample},
+};
+
+// Those that are inlined: what they draw, they draw by the methods above.
+constexpr const char* kInlined[] = {"choice", "choices"};
+
+// ---- a draw
+
+// The generator from which capture draws.
+PyObject* stand_in(Executor& ex, PyObject* generator) {
+  PyRef& made = ex.state().draws.stand_ins[generator];
+  if (!made) {
+    made = GeneratorState(generator).new_generator();
+    if (!made) throw PythonError{};
+  }
+  return made.get();
+}
+
+// The arguments in the order of the method's parameters.
+std::vector<ValuePtr> in_order(PyObject* method, const char* name, const CallArgs& args) {
+  std::vector<ValuePtr> ordered = args.positional;
+  ordered.resize(ordered.size() + args.keywords.size());
+  for (const Keyword& keyword : args.keywords) {
+    PyRef names =
+        PyFunction_Check(method)
+            ? checked(PyCode_GetVarnames(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(method))))
+            : checked(PyTuple_New(0));
+    const Py_ssize_t parameter = PySequence_Index(names.get(), keyword.name.get());
+    PyErr_Clear();
+    const auto place = static_cast<size_t>(parameter - 1);  // self is the first one
+    if (parameter < 1 || place >= ordered.size() || ordered[place]) break_graph("CD0227", name);
+    ordered[place] = keyword.value;
+  }
+  return ordered;
+}
+
+std::vector<int64_t> known_ints(const std::vector<ValuePtr>& values) {
+  std::vector<int64_t> ints;
+  for (const ValuePtr& value : values)
+    if (const auto number = as_sym(value); number && number->is_constant())
+      ints.push_back(number->constant());
+  return ints;
+}
+
+SourcePtr draw_source(Executor& ex, const SourcePtr& generator, PyObject* method, const char* name,
+                      const std::vector<ValuePtr>& arguments, std::vector<PyRef>& now) {
+  if (arguments.size() + 1 > Computation::kMostOperands) break_graph("CD0227", name);
+  auto computation = std::make_shared<Computation>();
+  computation->function = PyRef::borrow(method);
+  computation->draw = static_cast<int>(ex.state().result.draws.size());
+  computation->is_random = true;
+  computation->operands.push_back({.source = generator, .integer = {}, .constant = {}});
+  for (const ValuePtr& argument : arguments) {
+    std::optional<KnownNumber> number = known_number(ex, argument);
+    if (!number) break_graph("CD0227", name);
+    computation->operands.push_back(std::move(number->operand));
+    now.push_back(std::move(number->now));
+  }
+  auto source = std::make_shared<Source>();
+  source->kind = SourceKind::kComputed;
+  source->computation = std::move(computation);
+  return source;
+}
+
+ValuePtr drawn_int(Executor& ex, const SourcePtr& source, PyObject* drawn, const Bounds& bounds) {
+  const int64_t number = PyLong_AsLongLong(drawn);
+  if (number == -1 && PyErr_Occurred()) PyErr_Clear();
+  if (bounds.least == bounds.most) return ex.constant_int(number);
+  Executor::State& state = ex.state();
+  graph::SymContext& context = *ex.graph().sym;
+  const auto index = static_cast<int>(context.symbols().size());
+  const graph::Sym symbol = context.new_symbol(absl::StrCat("i", index), number, bounds.least, bounds.most);
+  state.symbols.push_back({index, source, -1});
+  note_random(ex, symbol);
+  add_guard(ex, GuardKind::kDynamicInt, source, nullptr, index);
+  return make_int(ex, symbol);
+}
+
+struct Draw {
+  SourcePtr source;
+  PyRef drawn;  // in this call
+};
+
+Draw draw_next(Executor& ex, const SymbolicValue& generator, PyObject* method, const char* name,
+               const std::vector<ValuePtr>& arguments, PyTypeObject* type) {
+  if (const auto* region = ex.isolated_region()) break_graph("CD0419", region->what);
+  std::vector<PyRef> now{PyRef::borrow(stand_in(ex, generator.real_object()))};
+  Draw draw{.source = draw_source(ex, generator.source, method, name, arguments, now), .drawn = {}};
+  std::vector<PyObject*> objects;
+  for (const PyRef& number : now) objects.push_back(number.get());
+  draw.drawn = draw.source->computation->call(objects.data());
+  // Where Python raises, it is to do so itself.
+  if (!draw.drawn || Py_TYPE(draw.drawn.get()) != type) break_graph("CD0227", name);
+  ex.state().key_calls.writes = true;
+  ex.state().result.draws.push_back(draw.source);
+  return draw;
+}
+
+ValuePtr draw_number(Executor& ex, const SymbolicValue& generator, PyObject* method, const DrawRow& row,
+                     const CallArgs& args) {
+  const std::vector<ValuePtr> arguments = in_order(method, row.name, args);
+  const Draw draw = draw_next(ex, generator, method, row.name, arguments, row.type);
+  if (!row.bounds) {
+    add_guard(ex, GuardKind::kDynamicFloat, draw.source);
+    return std::make_shared<DynamicFloatValue>(ex, draw.source, PyFloat_AS_DOUBLE(draw.drawn.get()),
+                                               std::vector<FloatRoot>{{draw.source, draw.drawn}});
+  }
+  Bounds bounds;
+  const std::vector<int64_t> known = known_ints(arguments);
+  if (known.size() == arguments.size()) bounds = row.bounds(known).value_or(bounds);
+  int overflow = 0;
+  const int64_t number = PyLong_AsLongLongAndOverflow(draw.drawn.get(), &overflow);
+  if (overflow || number < bounds.least || number > bounds.most) break_graph("CD0227", row.name);
+  return drawn_int(ex, draw.source, draw.drawn.get(), bounds);
+}
+
+// ---- orders and samples
+
+// What a function of _draws.py gives: places in a sequence of `size`.
+std::vector<ValuePtr> draw_places(Executor& ex, const SymbolicValue& generator, PythonSide function,
+                                  const char* name, int64_t size, std::vector<ValuePtr> arguments) {
+  constexpr Py_ssize_t kMost = 64;
+  arguments.insert(arguments.begin(), ex.constant_int(size));
+  const Draw draw = draw_next(ex, generator, python_side(function), name, arguments, &PyTuple_Type);
+  const Py_ssize_t count = PyTuple_GET_SIZE(draw.drawn.get());
+  if (count > kMost) break_graph("CD0227", absl::StrCat(name, " of more than ", kMost));
+  add_guard(ex, GuardKind::kLength, draw.source, nullptr, count);
+  std::vector<ValuePtr> places;
+  for (Py_ssize_t i = 0; i < count; ++i)
+    places.push_back(
+        drawn_int(ex, index_source(draw.source, i), PyTuple_GET_ITEM(draw.drawn.get(), i), {0, size - 1}));
+  return places;
+}
+
+int64_t known_length(Executor& ex, const ValuePtr& sequence, const char* name) {
+  const auto length = as_sym(sequence->length(ex));
+  if (!length || !length->is_constant()) break_graph("CD0227", name);
+  return length->constant();
+}
+
+std::vector<ValuePtr> items_at(Executor& ex, const ValuePtr& sequence, const std::vector<ValuePtr>& places) {
+  std::vector<ValuePtr> items;
+  for (const ValuePtr& place : places) items.push_back(sequence->get_item(ex, place));
+  return items;
+}
+
+ValuePtr shuffle(Executor& ex, const SymbolicValue& generator, const CallArgs& args) {
+  const ValuePtr list = bind_arguments(ex, "shuffle", args, {"x"})[0];
+  if (list->type() != &PyList_Type) break_graph("CD0227", "shuffle");
+  const ValuePtr all = make_slice(ex, ex.none(), ex.none(), ex.none());
+  const ValuePtr before = list->get_item(ex, all);
+  const std::vector<ValuePtr> places =
+      draw_places(ex, generator, PythonSide::kRandomOrder, "shuffle", known_length(ex, list, "shuffle"), {});
+  list->set_item(ex, all, make_list(ex, items_at(ex, before, places)));
+  return ex.none();
+}
+
+ValuePtr sample(Executor& ex, const SymbolicValue& generator, const CallArgs& args) {
+  const auto given = bind_arguments(ex, "sample", args, {"population", "k", "*counts?"});
+  PyTypeObject* type = given[0]->type();
+  const bool is_known_sequence = type == &PyList_Type || type == &PyTuple_Type || type == &PyRange_Type;
+  if (!is_known_sequence || (given[2] && !is_none(given[2]))) break_graph("CD0227", "sample");
+  const int64_t size = known_length(ex, given[0], "sample");
+  return make_list(
+      ex, items_at(ex, given[0],
+                   draw_places(ex, generator, PythonSide::kRandomSample, "sample", size, {given[1]})));
+}
+
+// ---- the generator
+
+class DrawValue final : public SymbolicValue {
+ public:
+  DrawValue(ValuePtr generator, PyObject* method, const DrawRow& row)
+      : generator_(std::move(generator)), method_(PyRef::borrow(method)), row_(row) {}
+  PyTypeObject* type() const override {
+    return PyFunction_Check(method_.get()) ? &PyMethod_Type : &PyCFunction_Type;
+  }
+  std::string describe() const override { return absl::StrCat("random.Random.", row_.name); }
+  std::optional<bool> truth(Executor&) override { return true; }
+  ValuePtr call(Executor& ex, const CallArgs& args) override {
+    return row_.apply ? row_.apply(ex, *generator_, args)
+                      : draw_number(ex, *generator_, method_.get(), row_, args);
+  }
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override {
+    if (PyUnicode_CompareWithASCIIString(name, "__self__") == 0) return generator_;
+    return SymbolicValue::get_attribute(ex, name);
+  }
+  RecipePtr recipe(Executor& ex) override {
+    if (!recipe_)
+      recipe_ =
+          call_recipe(library_object("builtins", "getattr"),
+                      {generator_->recipe(ex), make_recipe(RecipeKind::kConstant, interned(row_.name))});
+    return recipe_;
+  }
+
+ private:
+  ValuePtr generator_;
+  PyRef method_;
+  const DrawRow& row_;
+  RecipePtr recipe_;
+};
+
+class RandomGeneratorValue final : public SymbolicValue {
+ public:
+  RandomGeneratorValue(PyObject* generator, SourcePtr from) : generator_(PyRef::borrow(generator)) {
+    source = std::move(from);
+  }
+  PyTypeObject* type() const override { return Py_TYPE(generator_.get()); }
+  std::string describe() const override { return "random.Random"; }
+  PyObject* real_object() const override { return generator_.get(); }
+  std::optional<bool> truth(Executor&) override { return true; }
+  RecipePtr recipe(Executor&) override {
+    if (!recipe_) recipe_ = source_recipe(source);
+    return recipe_;
+  }
+
+  ValuePtr get_attribute(Executor& ex, PyObject* name) override {
+    PyObject* found = _PyType_Lookup(type(), name);
+    ValuePtr method = found ? method_called(ex, PyUnicode_AsUTF8(name), found) : nullptr;
+    if (!method) break_graph("CD0227", PyUnicode_AsUTF8(name));
+    return method;
+  }
+
+  // Null: no method that is captured.
+  ValuePtr method_called(Executor& ex, const char* name, PyObject* function) {
+    const auto* row = std::ranges::find(kDraws, std::string_view(name), &DrawRow::name);
+    const bool is_draw = row != std::end(kDraws);
+    if (!is_draw && std::ranges::find(kInlined, std::string_view(name)) == std::end(kInlined)) return nullptr;
+    guard_methods(ex);
+    if (is_draw) return std::make_shared<DrawValue>(shared_from_this(), function, *row);
+    return make_bound_method(ex, ex.wrap(function, constant_source(function)), shared_from_this());
+  }
+
+ private:
+  // The methods are those of the class: the program has assigned none to the generator.
+  void guard_methods(Executor& ex) {
+    guard_class(ex, type());
+    PyRef dict = checked(PyObject_GenericGetDict(generator_.get(), nullptr));
+    PyRef names = checked(PySequence_Tuple(dict.get()));
+    if (PyTuple_GET_SIZE(names.get()) != 1 || PyTuple_GET_ITEM(names.get(), 0) != interned("gauss_next"))
+      break_graph("CD0227", "an instance with attributes of its own");
+    add_guard(ex, GuardKind::kDictKeys, instance_dict_source(source), names.get());
+  }
+
+  PyRef generator_;
+  RecipePtr recipe_;
+};
+
+}  // namespace
+
+ValuePtr wrap_random_generator(Executor& ex, PyObject* object, const SourcePtr& source) {
+  if (!is_random_generator(object)) return nullptr;
+  guard_exact_type(ex, object, source);
+  return std::make_shared<RandomGeneratorValue>(object, source);
+}
+
+ValuePtr method_of_generator(Executor& ex, const ValuePtr& generator, PyObject* function) {
+  auto* owner = dynamic_cast<RandomGeneratorValue*>(generator.get());
+  if (!owner) return nullptr;
+  PyRef name = checked(PyObject_GetAttrString(function, "__name__"));
+  // Under another name where the class chooses among several: _randbelow.
+  const bool is_found = PyUnicode_Check(name.get()) && _PyType_Lookup(owner->type(), name.get()) == function;
+  return is_found ? owner->method_called(ex, PyUnicode_AsUTF8(name.get()), function) : nullptr;
+}
+
+bool is_random(const SourcePtr& source) {
+  for (const Source* at = source.get(); at; at = at->base.get())
+    if (at->computation && at->computation->is_random) return true;
+  return false;
+}
+
+namespace {
+std::vector<bool> random_symbols(Executor& ex, const graph::Sym& number) {
+  const std::vector<bool>& known = ex.state().draws.symbols;
+  if (known.empty()) return {};
+  std::vector<bool> symbols(ex.graph().sym->symbols().size());
+  graph::mark_symbols(number, symbols);
+  for (size_t i = 0; i < symbols.size(); ++i) symbols[i] = symbols[i] && i < known.size() && known[i];
+  return symbols;
+}
+}  // namespace
+
+bool is_random(Executor& ex, const graph::Sym& number) {
+  return std::ranges::any_of(random_symbols(ex, number), std::identity());
+}
+
+void note_random(Executor& ex, const graph::Sym& symbol) {
+  std::vector<bool>& symbols = ex.state().draws.symbols;
+  symbols.resize(ex.graph().sym->symbols().size());
+  symbols[symbol.node()->symbol] = true;
+}
+
+int64_t number_of_values(Executor& ex, const graph::Sym& number) {
+  const graph::Sym simple = ex.graph().sym->simplify(number);
+  const std::vector<bool> symbols = random_symbols(ex, simple);
+  double count = 1;
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const graph::SymbolInfo& info = ex.graph().sym->symbols()[i];
+    if (symbols[i]) count *= static_cast<double>(info.max) - static_cast<double>(info.min) + 1;
+  }
+  return static_cast<int64_t>(std::min(count, static_cast<double>(kLargestSymbol)));
+}
+
+void decide_at_random(Executor& ex, int64_t ways) {
+  constexpr int64_t kMost = 8, kMostWhereBreaksAreFine = 2;
+  const int64_t most = ex.state().request.leaves_loops ? kMostWhereBreaksAreFine : kMost;
+  int64_t& all = ex.state().draws.ways;
+  if (ways > most / all) break_graph("CD0226", "");
+  all *= ways;
+}
+
+}  // namespace cdynamo::symbolic
