@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cdynamo._numpy_complex import complex_array, complex_dtype, pairs_of
+from cdynamo._sized_calls import SizedCall, Unfit, strides_of
 
 try:  # numpy.errstate(all="ignore"), which takes longer than most calls
     from numpy._core.umath import _extobj_contextvar, _make_extobj
@@ -266,9 +267,20 @@ def unique_rows(array: np.ndarray, axis: int, **keywords: bool) -> Any:
     return np.ascontiguousarray(np.moveaxis(results, axis, 0))
 
 
-def describe(function: Callable, args: tuple, keywords: dict[str, tuple], operands: list[tuple]) -> NumpyCall | None:
-    """The call as a node; None where no node can stand for it."""
+def describe(
+    function: Callable, args: tuple, keywords: dict[str, tuple], operands: list[tuple], hints: tuple[int, ...] | None
+) -> NumpyCall | SizedCall | None:
+    """The call as a node; None where no node can stand for it. Where sizes change, `hints` has them, and `operands` has
+    forms of sizes and strides (`SizedCall`)."""
+
+    def make(sizes: tuple[tuple[int, ...], ...]) -> NumpyCall:
+        types = zip(operands, sizes)
+        sized = [(kind, dtype, own, strides_of(layout, own)) for (kind, dtype, _, layout), own in types]
+        return NumpyCall(function, args, keywords, sized)
+
     try:
+        if hints is not None:
+            return SizedCall(make, [operand[2] for operand in operands], hints)
         return NumpyCall(function, args, keywords, operands)
-    except _Refused:
+    except (_Refused, Unfit):
         return None

@@ -12,6 +12,7 @@
 #include "symbolic/tensors/data_numbers.h"
 #include "symbolic/tensors/frameworks.h"
 #include "symbolic/tensors/library_calls.h"
+#include "symbolic/tensors/library_sizes.h"
 #include "symbolic/values/sym_int.h"
 #include "symbolic/values/value_tools.h"
 
@@ -115,8 +116,7 @@ constexpr std::string_view kFunctions[] = {"cdynamo._numpy_library.padded",
 class Arguments {
  public:
   // `pins_ints`: those that change from call to call are constants, and no operands, for which nodes would be made.
-  Arguments(Executor& ex, bool pins_ints)
-      : ex_(ex), pins_ints_(pins_ints), operands_(checked(PyList_New(0))) {}
+  Arguments(Executor& ex, bool pins_ints) : ex_(ex), pins_ints_(pins_ints) {}
 
   // Null: of a kind that a node does not hold.
   PyRef encode(const ValuePtr& value) {
@@ -142,7 +142,20 @@ class Arguments {
     return PyRef::steal(Py_BuildValue("(sO)", value->type() == &PyTuple_Type ? "tuple" : "list", list.get()));
   }
 
-  PyObject* operands() const { return operands_.get(); }
+  // Kind, dtype, sizes and strides of each; where sizes change, the forms of both.
+  PyRef operands(const OperandSizes& changing) const {
+    PyRef list = checked(PyList_New(0));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const graph::TensorType& type = values[i]->type;
+      const PyRef dtype = numpy_dtype_object(type.dtype);
+      const auto [sizes, layout] = changing.are_known() ? std::pair(constant_extents(ex_, type.sizes),
+                                                                    constant_extents(ex_, type.strides))
+                                                        : changing.forms()[i];
+      const PyRef tuple = checked(Py_BuildValue("(sOOO)", kinds_[i], dtype.get(), sizes.get(), layout.get()));
+      if (PyList_Append(list.get(), tuple.get()) < 0) throw PythonError{};
+    }
+    return list;
+  }
   std::vector<ValuePtr> given;  // of complex arrays their pairs
   std::vector<Value*> values;
 
@@ -154,12 +167,8 @@ class Arguments {
   }
 
   PyRef operand(const char* kind, const ValuePtr& as_given, Value* value) {
-    const PyRef dtype = numpy_dtype_object(value->type.dtype);
-    const PyRef sizes = constant_extents(ex_, value->type.sizes),
-                strides = constant_extents(ex_, value->type.strides);
-    if (!dtype || !(value->type.device == graph::Device{})) return {};
-    const PyRef described = checked(Py_BuildValue("(sOOO)", kind, dtype.get(), sizes.get(), strides.get()));
-    if (PyList_Append(operands_.get(), described.get()) < 0) throw PythonError{};
+    if (!numpy_dtype_object(value->type.dtype) || !(value->type.device == graph::Device{})) return {};
+    kinds_.push_back(kind);
     values.push_back(value);
     given.push_back(as_given);
     return PyRef::steal(Py_BuildValue("(sn)", "value", static_cast<Py_ssize_t>(values.size() - 1)));
@@ -167,19 +176,24 @@ class Arguments {
 
   Executor& ex_;
   const bool pins_ints_;
-  PyRef operands_;
+  std::vector<const char*> kinds_;
 };
 
 // Null: of a dtype that graphs do not have.
-std::optional<std::vector<graph::TensorType>> result_types(PyObject* call) {
+std::optional<std::vector<graph::TensorType>> result_types(PyObject* call, const OperandSizes& changing) {
   const PyRef list = checked(PyObject_GetAttrString(call, "types"));
   std::vector<graph::TensorType> types;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
     PyObject* type = PyList_GET_ITEM(list.get(), i);
     graph::TensorType& result = types.emplace_back();
     if (!dtype_of_numpy_object(PyTuple_GET_ITEM(type, 0), &result.dtype)) return std::nullopt;
-    result.sizes = read_sizes(PyTuple_GET_ITEM(type, 1));
-    result.strides = read_sizes(PyTuple_GET_ITEM(type, 2));
+    PyObject *sizes = PyTuple_GET_ITEM(type, 1), *layout = PyTuple_GET_ITEM(type, 2);
+    if (!changing.are_known()) {
+      changing.read(sizes, layout, result);
+      continue;
+    }
+    result.sizes = read_sizes(sizes);
+    result.strides = read_sizes(layout);
   }
   return types;
 }
@@ -256,10 +270,19 @@ static Described described_call(Executor& ex, PyObject* function, const CallArgs
   }
   if (arguments.values.empty()) refuse(function);
   Described described;
-  described.call = checked(PyObject_CallFunctionObjArgs(describe, function, given.get(), keywords.get(),
-                                                        arguments.operands(), nullptr));
+  OperandSizes changing(ex, arguments.values);
+  const auto ask = [&] {
+    const PyRef hints = changing.are_known() ? PyRef::borrow(Py_None) : changing.hints();
+    return checked(PyObject_CallFunctionObjArgs(describe, function, given.get(), keywords.get(),
+                                                arguments.operands(changing).get(), hints.get(), nullptr));
+  };
+  described.call = ask();
+  if (described.call.get() == Py_None && !changing.are_known()) {
+    changing = OperandSizes();
+    described.call = ask();
+  }
   if (described.call.get() == Py_None) refuse(function);
-  std::optional<std::vector<graph::TensorType>> types = result_types(described.call.get());
+  std::optional<std::vector<graph::TensorType>> types = result_types(described.call.get(), changing);
   if (!types) refuse(function);
   described.types = *std::move(types);
   described.tree = checked(PyObject_GetAttrString(described.call.get(), "tree"));

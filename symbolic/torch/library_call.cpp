@@ -1,11 +1,14 @@
 #include "symbolic/torch/library_call.h"
 
+#include <algorithm>
+
 #include "graph/core.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/attributes.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/tensors/frameworks.h"
+#include "symbolic/tensors/library_sizes.h"
 #include "symbolic/tensors/user_call.h"
 #include "symbolic/torch/complex_tensor.h"
 #include "symbolic/torch/library_numbers.h"
@@ -16,37 +19,48 @@
 namespace cdynamo::symbolic {
 namespace {
 
-PyRef type_tuple(Executor& ex, const graph::TensorType& type) {
+PyRef type_tuple(const graph::TensorType& type, const PyRef& sizes, const PyRef& layout) {
   PyObject* dtype = torch_dtype_object(type.dtype);
   if (type.weak || !dtype) break_graph("CD0405", "an operand is no plain tensor");
-  return checked(PyTuple_Pack(4, dtype, constant_extents(ex, type.sizes).get(),
-                              constant_extents(ex, type.strides).get(),
-                              torch_device_object(type.device).get()));
+  return checked(PyTuple_Pack(4, dtype, sizes.get(), layout.get(), torch_device_object(type.device).get()));
+}
+
+// By the number of the value: dtype, sizes, strides and device; where sizes change, the forms of both.
+PyRef types_of(Executor& ex, const std::vector<graph::Value*>& values, const OperandSizes& changing) {
+  PyRef types = checked(PyDict_New());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const graph::TensorType& type = values[i]->type;
+    const PyRef id = checked(PyLong_FromLong(values[i]->id));
+    const PyRef tuple =
+        changing.are_known()
+            ? type_tuple(type, constant_extents(ex, type.sizes), constant_extents(ex, type.strides))
+            : type_tuple(type, changing.forms()[i].first, changing.forms()[i].second);
+    if (PyDict_SetItem(types.get(), id.get(), tuple.get()) < 0) throw PythonError{};
+  }
+  return types;
 }
 
 // The graph values in a record's argument, in order (user_call.h has the form).
-void collect_values(Executor& ex, PyObject* encoded, PyObject* types, std::vector<graph::Value*>& values) {
+void collect_values(Executor& ex, PyObject* encoded, std::vector<graph::Value*>& values) {
   const char* tag = PyUnicode_AsUTF8(PyTuple_GET_ITEM(encoded, 0));
   PyObject* content = PyTuple_GET_ITEM(encoded, 1);
   if (std::string_view(tag) == "value") {
-    if (PyDict_GetItemWithError(types, content)) return;
     graph::Value* value = ex.graph().value(static_cast<int>(PyLong_AsLong(content)));
-    if (PyDict_SetItem(types, content, type_tuple(ex, value->type).get()) < 0) throw PythonError{};
-    values.push_back(value);
+    if (std::ranges::find(values, value) == values.end()) values.push_back(value);
   } else if ((std::string_view(tag) == "tuple" || std::string_view(tag) == "list") && PyList_Check(content)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(content); ++i)
-      collect_values(ex, PyList_GET_ITEM(content, i), types, values);
+      collect_values(ex, PyList_GET_ITEM(content, i), values);
   }
 }
 
-std::vector<graph::Value*> values_of_record(Executor& ex, PyObject* record, PyObject* types) {
+std::vector<graph::Value*> values_of_record(Executor& ex, PyObject* record) {
   std::vector<graph::Value*> values;
   PyObject* args = PyTuple_GET_ITEM(record, 2);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i)
-    collect_values(ex, PyTuple_GET_ITEM(args, i), types, values);
+    collect_values(ex, PyTuple_GET_ITEM(args, i), values);
   PyObject *key, *value;
   for (Py_ssize_t at = 0; PyDict_Next(PyTuple_GET_ITEM(record, 3), &at, &key, &value);)
-    collect_values(ex, value, types, values);
+    collect_values(ex, value, values);
   return values;
 }
 
@@ -57,7 +71,7 @@ graph::Device read_device(PyObject* object) {
   return {runtime::DeviceType::kCUDA, static_cast<int8_t>(integer_attribute(object, "index"))};
 }
 
-graph::TensorType read_type(PyObject* tuple) {
+graph::TensorType read_type(PyObject* tuple, const OperandSizes& changing) {
   graph::TensorType type;
   type.device = read_device(PyTuple_GET_ITEM(tuple, 3));
   PyObject* dtype = PyTuple_GET_ITEM(tuple, 0);
@@ -65,16 +79,18 @@ graph::TensorType read_type(PyObject* tuple) {
   if (dtype == library_object("torch", "complex64") || dtype == library_object("torch", "complex128"))
     throw ComplexResult{{break_record("CD0405", kObstacle), {}}};
   if (!dtype_of_torch_object(dtype, &type.dtype)) break_graph("CD0405", kObstacle);
-  type.sizes = read_sizes(PyTuple_GET_ITEM(tuple, 1));
-  type.strides = read_sizes(PyTuple_GET_ITEM(tuple, 2));
+  PyObject *sizes = PyTuple_GET_ITEM(tuple, 1), *layout = PyTuple_GET_ITEM(tuple, 2);
+  if (!changing.are_known()) return changing.read(sizes, layout, type), type;
+  type.sizes = read_sizes(sizes);
+  type.strides = read_sizes(layout);
   return type;
 }
 
-std::vector<graph::TensorType> result_types(PyObject* call) {
+std::vector<graph::TensorType> result_types(PyObject* call, const OperandSizes& changing) {
   PyRef list = checked(PyObject_GetAttrString(call, "types"));
   std::vector<graph::TensorType> types;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
-    types.push_back(read_type(PyList_GET_ITEM(list.get(), i)));
+    types.push_back(read_type(PyList_GET_ITEM(list.get(), i), changing));
   return types;
 }
 
@@ -124,6 +140,21 @@ graph::Value* gather_selected(Executor& ex, graph::Value* operand, graph::Value*
   return is_kept ? values : append_call1(ex, "select", {values, along, graph::Sym(int64_t{0})});
 }
 
+// The call as a node, where its operands' sizes are known or, where `changing` has those that change, for all of them. A string says
+// why there is none.
+PyRef described(Executor& ex, const PyRef& record, const PyRef& numbers,
+                const std::vector<graph::Value*>& operands, const OperandSizes& changing) {
+  PyObject* describe = find_python_side(PythonSide::kDescribeLibraryCall);
+  if (!describe) {  // what it imports of PyTorch's is not there in this version
+    PyErr_Clear();
+    break_graph("CD0405", "this PyTorch gives no way to call it");
+  }
+  const PyRef types = types_of(ex, operands, changing),
+              hints = changing.are_known() ? PyRef::borrow(Py_None) : changing.hints();
+  return checked(
+      PyObject_CallFunctionObjArgs(describe, record.get(), types.get(), numbers.get(), hints.get(), nullptr));
+}
+
 // The operands that an operator writes to: it is called on copies, so none may share memory with another operand.
 std::vector<graph::Value*> written_operands(Executor& ex, PyObject* call,
                                             const std::vector<graph::Value*>& operands) {
@@ -155,21 +186,25 @@ ValuePtr call_library(Executor& ex, const CallArgs& args) {
   if (!capture.autocast.known || capture.autocast.enabled()) break_graph("CD0405", "called under autocast");
   if (!api || !api->tensor_from_memory) break_graph("CD0405", "this PyTorch gives no way to call it");
   const auto [record, numbers] = record_of_call(ex, args);
-  PyRef types = checked(PyDict_New());
-  std::vector<graph::Value*> operands = values_of_record(ex, record.get(), types.get());
+  std::vector<graph::Value*> operands = values_of_record(ex, record.get());
   for (const graph::Value* operand : operands)
     if (const auto object = capture.objects.find(operand);
         object != capture.objects.end() && !is_tensor(object->second))
       break_graph("CD0409", object->second->describe() + " as an argument of PyTorch's");
-  PyObject* describe = find_python_side(PythonSide::kDescribeLibraryCall);
-  if (!describe) {  // what it imports of PyTorch's is not there in this version
-    PyErr_Clear();
-    break_graph("CD0405", "this PyTorch gives no way to call it");
+  OperandSizes changing(ex, operands);
+  PyRef call = described(ex, record, numbers, operands, changing);
+  const bool wants_gradient =
+      capture.grad_mode && std::ranges::any_of(operands, &graph::Value::requires_grad);
+  const auto fits = [&] {
+    return !PyUnicode_Check(call.get()) &&
+           !(wants_gradient && integer_attribute(call.get(), "differentiable") < 0);
+  };
+  if (!changing.are_known() && !fits()) {
+    changing = OperandSizes();
+    call = described(ex, record, numbers, operands, changing);
   }
-  PyRef call =
-      checked(PyObject_CallFunctionObjArgs(describe, record.get(), types.get(), numbers.get(), nullptr));
   if (PyUnicode_Check(call.get())) break_graph("CD0405", PyUnicode_AsUTF8(call.get()));
-  std::vector<graph::TensorType> found = result_types(call.get());
+  std::vector<graph::TensorType> found = result_types(call.get(), changing);
   PyRef tree = checked(PyObject_GetAttrString(call.get(), "tree"));
   const std::string name = text_attribute(call.get(), "name"),
                     attributes = text_attribute(call.get(), "attributes");

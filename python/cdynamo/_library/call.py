@@ -33,6 +33,7 @@ from cdynamo._library.tensors import (
     without_strides,
 )
 from cdynamo._library.writes import copies_for_writes, is_one_of, overload_of, type_of_copy, written_arguments
+from cdynamo._sized_calls import SizedCall, strides_of
 
 _CPU = torch.device("cpu")
 _FUNCTIONS = {operator.pow: ("aten::pow", torch.pow), torch.ctc_loss: ("aten::ctc_loss", ctc_loss)}
@@ -343,13 +344,26 @@ def fmod_overflows() -> bool:
         return bool(torch.full_like(tiny, 8.4375).fmod(tiny).isnan().any())
 
 
-def describe(record: tuple, tensors: dict[int, tuple], numbers: dict[int, type]) -> Call | str:
+def describe(
+    record: tuple, tensors: dict[int, tuple], numbers: dict[int, type], hints: tuple[int, ...] | None
+) -> Call | SizedCall | str:
     """The call that a record of `symbolic/tensors/user_call.h` stands for, or why it cannot be a node.
 
     `tensors` has dtype, sizes, strides and device of the graph values among its arguments, `numbers` the type of those
-    of them that are numbers.
+    of them that are numbers. Where sizes change, `hints` has them, and `tensors` forms of sizes and strides
+    (`SizedCall`).
     """
+
+    def make(sizes: tuple[tuple[int, ...], ...]) -> Call:
+        types = zip(tensors, tensors.values(), sizes)
+        sized = {i: (dtype, own, strides_of(layout, own), device) for i, (dtype, _, layout, device), own in types}
+        call = Call(record, sized, numbers)
+        call.infer()
+        return call
+
     try:
+        if hints is not None:
+            return SizedCall(make, [tensor[1] for tensor in tensors.values()], hints)
         call = Call(record, tensors, numbers)
         call.infer()
         return call
