@@ -105,8 +105,8 @@ def test_matrices_that_are_not_positive_definite():
     for matrix in (torch.eye(2), torch.tensor([[1.0, 2.0], [2.0, 1.0]]), torch.tensor([[1.0, 0.5], [0.0, 1.0]])):
         try:
             wanted = f(x, matrix)
-        except ValueError as error:
-            with pytest.raises(ValueError) as raised:
+        except Exception as error:  # of what is validated, or of the factorization
+            with pytest.raises(type(error)) as raised:
                 fast(x, matrix)
             assert str(raised.value) == str(error)
         else:
