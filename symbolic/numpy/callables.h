@@ -9,6 +9,7 @@ namespace cdynamo::symbolic {
 PyObject* keyword_of(const CallArgs& args, const char* name, ValuePtr* value);
 void erase_keyword(CallArgs& args, const char* name);
 bool only_constants(const CallArgs& args);
+bool is_text(const ValuePtr& value, const char* text);  // the constant str
 
 // numpy.add.reduce, accumulate, at, outer, reduceat; null: `name` is another attribute. `op`: the ufunc's entry, where it has one,
 // `is_own`: it is NumPy's, not one that the program has made.

@@ -23,6 +23,12 @@ const char* ufunc_of_operator(int nb_op);
 // x.flags of an array of these sizes and strides.
 ValuePtr make_array_flags(ValuePtr array, graph::TensorType layout);
 
+// conversions.cpp
+ValuePtr array_function(Executor& ex, PyObject* callable, const CallArgs& args);
+ValuePtr asarray_function(Executor& ex, PyObject* callable, const CallArgs& args);
+ValuePtr ascontiguousarray(Executor& ex, PyObject* callable, const CallArgs& args);
+ValuePtr asfortranarray(Executor& ex, PyObject* callable, const CallArgs& args);
+
 using NumpySpecial = ValuePtr (*)(Executor& ex, PyObject* callable, const CallArgs& args);
 struct NumpySpecialRow {
   const char* path;  // "numpy.asarray"
