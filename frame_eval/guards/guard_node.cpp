@@ -8,6 +8,7 @@
 #include "symbolic/interop/context_access.h"
 #include "symbolic/interop/deque_access.h"
 #include "symbolic/interop/iterator_access.h"
+#include "symbolic/interop/key_order.h"
 #include "symbolic/interop/shown.h"
 #include "symbolic/interop/subclasses.h"
 #include "symbolic/interop/weak_reference_access.h"
@@ -116,8 +117,21 @@ bool same_constant(PyObject* expected, PyObject* actual) {
   return equal == 1;
 }
 
+bool same_items(PyObject* expected, PyObject* keys) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(expected); ++i)
+    if (PyObject* known = PyTuple_GET_ITEM(expected, i);
+        known != symbolic::any_key() && !same_constant(known, PyTuple_GET_ITEM(keys, i)))
+      return false;
+  return true;
+}
+
 bool same_keys(PyObject* expected, PyObject* dict) {
   if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(expected)) return false;
+  if (PyODict_Check(dict)) {
+    const PyRef keys = symbolic::keys_in_order(dict);
+    if (!keys) PyErr_Clear();
+    return keys && same_items(expected, keys.get());
+  }
   Py_ssize_t position = 0, i = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &position, &key, &value))

@@ -61,6 +61,13 @@ void guard_parameters(Executor& ex, const FunctionValue& function) {
   add_guard(ex, GuardKind::kIdentity, attribute_source(source, interned("__code__")), object->func_code);
   add_guard(ex, GuardKind::kIdentity, attribute_source(source, interned("__defaults__")),
             object->func_defaults ? object->func_defaults : Py_None);
+  for (const char* name : {"__wrapped__", "__signature__"}) {
+    PyObject* own = object->func_dict ? PyDict_GetItemString(object->func_dict, name) : nullptr;
+    if (own)
+      add_guard(ex, GuardKind::kIdentity, key_source(instance_dict_source(source), interned(name)), own);
+    else
+      add_guard(ex, GuardKind::kAttributeAbsent, source, interned(name));
+  }
   const SourcePtr keywords = attribute_source(source, interned("__kwdefaults__"));
   if (object->func_kwdefaults)
     guard_entries(ex, object->func_kwdefaults, keywords);

@@ -14,6 +14,7 @@
 #include "symbolic/values/constant.h"
 #include "symbolic/values/deque.h"
 #include "symbolic/values/dict.h"
+#include "symbolic/values/enum_member.h"
 #include "symbolic/values/list.h"
 #include "symbolic/values/made_weak_reference.h"
 #include "symbolic/values/sequence.h"
@@ -291,6 +292,27 @@ RecipePtr class_recipe(Executor& ex, PyTypeObject* type) {
 
 // ---- instances
 
+namespace {
+// What the program's _missing_ gives for a value that no member has (Enum.__new__); null: there is a member, or no such method.
+ValuePtr missing_member(Executor& ex, const ValuePtr& cls, const ValuePtr& value, const PyRef& object) {
+  auto* type = as_type(cls->real_object());
+  const PyRef function = wrapped_function(lookup_type(ex, type, interned("_missing_")), &PyClassMethod_Type);
+  if (!function || !PyFunction_Check(function.get()) || is_of_standard_library(function.get()))
+    return nullptr;
+  if (PyObject_TypeCheck(object.get(), type)) return nullptr;
+  const PyRef members = checked(PyObject_GetAttrString(as_object(type), "_value2member_map_"));
+  const int known = PySequence_Contains(members.get(), object.get());
+  if (known < 0) break_graph("CD0216", cls->describe());
+  if (known) return nullptr;
+  ValuePtr found = call_method(ex, cls, "_missing_", {value});
+  if (found->real_object() && PyObject_TypeCheck(found->real_object(), type)) return found;
+  if (!is_none(found)) break_graph("CD0216", cls->describe());
+  const PyRef message = checked(PyUnicode_FromFormat("%R is not a valid %U", object.get(),
+                                                     reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname));
+  raise_error(ex, PyExc_ValueError, PyUnicode_AsUTF8(message.get()));
+}
+}  // namespace
+
 ValuePtr ClassValue::call(Executor& ex, const CallArgs& args) {
   if (ValuePtr made = call_builtin_class(ex, object(), args)) return made;
   if (is_enum_class(object())) {
@@ -302,6 +324,7 @@ ValuePtr ClassValue::call(Executor& ex, const CallArgs& args) {
     const std::optional<PyRef> constant = is_lookup ? args.positional[0]->as_constant() : std::nullopt;
     const PyRef number = constant ? *constant : is_lookup ? args.positional[0]->materialize(ex) : PyRef();
     if (!number) break_graph("CD0216", describe());
+    if (ValuePtr found = missing_member(ex, shared_from_this(), args.positional[0], number)) return found;
     return constant_value(ex, checked_user(ex, PyObject_CallOneArg(object_.get(), number.get())).get());
   }
   if (PyExceptionClass_Check(object_.get())) return construct_exception(ex, object(), args);

@@ -5,6 +5,7 @@
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/any_key.h"
 #include "symbolic/interop/finalizers.h"
+#include "symbolic/interop/key_order.h"
 #include "symbolic/interop/set_layout.h"
 #include "symbolic/values/builtin_method.h"
 #include "symbolic/values/constant.h"
@@ -146,7 +147,8 @@ void DictValue::complete(Executor& ex) {
   if (complete_) return;
   complete_ = true;
   if (!object_) return;
-  PyRef keys = checked(PySequence_Tuple(checked(PyDict_Keys(real_dict())).get()));
+  const PyRef keys = keys_in_order(real_dict());
+  if (!keys) throw PythonError{};
   if (runs_code_when_it_dies(keys.get()))
     break_graph("CD0221", "what is a key of a dict");  // the guard would hold it
   // What is looked at of an instance is guarded by itself.

@@ -14,7 +14,14 @@
 namespace cdynamo::symbolic {
 namespace {
 
-// Of enum and other modules that come with Python, whose enums compute from their members alone.
+// The entry of the class, where it is a function of the program's; null: it is none.
+PyObject* function_of_program(Executor& ex, PyTypeObject* type, const char* name) {
+  PyObject* found = lookup_type(ex, type, interned(name));
+  return found && PyFunction_Check(found) && !is_of_standard_library(found) ? found : nullptr;
+}
+
+}  // namespace
+
 bool is_of_standard_library(PyObject* function) {
   const auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
   const char* file = PyUnicode_AsUTF8(code->co_filename);
@@ -23,14 +30,6 @@ bool is_of_standard_library(PyObject* function) {
   return path.starts_with("<frozen") ||
          (path.find("/lib/python3") != path.npos && path.find("site-packages") == path.npos);
 }
-
-// The entry of the class, where it is a function of the program's; null: it is none.
-PyObject* function_of_program(Executor& ex, PyTypeObject* type, const char* name) {
-  PyObject* found = lookup_type(ex, type, interned(name));
-  return found && PyFunction_Check(found) && !is_of_standard_library(found) ? found : nullptr;
-}
-
-}  // namespace
 
 ValuePtr method_of_enum(Executor& ex, const ValuePtr& value, const char* name) {
   if (!dynamic_cast<EnumMemberValue*>(value.get())) return nullptr;

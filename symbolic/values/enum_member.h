@@ -23,6 +23,9 @@ class EnumMemberValue final : public ConstantValue {
   PyRef materialize(Executor& ex) override;
 };
 
+// Whether a function comes with Python: its enums compute from their members alone.
+bool is_of_standard_library(PyObject* function);
+
 // A special method that an enum's class says in Python, bound to its member; null: `value` is no member, or the method is C's or
 // the standard library's.
 ValuePtr method_of_enum(Executor& ex, const ValuePtr& value, const char* name);

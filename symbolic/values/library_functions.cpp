@@ -184,6 +184,27 @@ ValuePtr format_exception(Executor& ex, const CallArgs& args) {
   return polyfill(ex, PythonSide::kStandardPolyfills, kExceptionOnly)->call(ex, positional({shown}));
 }
 
+// csv.reader and writer with a dialect of Python's own: another one may change, as may what its name stands for.
+template <const char* name>
+ValuePtr csv_object(Executor& ex, const CallArgs& args) {
+  const auto is_known = [&](const ValuePtr& dialect) {
+    static constexpr const char *kNames[] = {"excel", "excel-tab", "unix"},
+                                *kClasses[] = {"excel", "excel_tab", "unix_dialect"};
+    PyObject* object = dialect->real_object();
+    const auto is_name = [&](const char* text) {
+      return object && PyUnicode_CheckExact(object) && PyUnicode_CompareWithASCIIString(object, text) == 0;
+    };
+    const auto is_class = [&](const char* text) { return object == library_object("csv", text); };
+    return std::ranges::any_of(kNames, is_name) || std::ranges::any_of(kClasses, is_class);
+  };
+  bool all_known = args.positional.size() < 2 || is_known(args.positional[1]);
+  for (const Keyword& keyword : args.keywords)
+    if (PyUnicode_CompareWithASCIIString(keyword.name.get(), "dialect") == 0)
+      all_known &= is_known(keyword.value);
+  if (!all_known) break_graph("CD0212", "csv with a dialect of the program's");
+  return standard<name>(ex, args);
+}
+
 // Of known bytes: all items are known.
 ValuePtr iter_unpack(Executor& ex, const CallArgs& args) {
   const auto known = [&](const ValuePtr& value) {
@@ -308,8 +329,8 @@ constexpr BuiltinRow kFunctions[] = {
     {kPosix, kNormalPath, pure<kPosix, kNormalPath>},
     {kAst, kLiteral, pure<kAst, kLiteral>},
     {kInspect, kFormatAnnotation, pure<kInspect, kFormatAnnotation>},
-    {"_csv", "reader", standard<kCsvReader>},
-    {"_csv", "writer", standard<kCsvWriter>},
+    {"_csv", "reader", csv_object<kCsvReader>},
+    {"_csv", "writer", csv_object<kCsvWriter>},
     {"_struct", "iter_unpack", iter_unpack},
     {"_struct", "pack_into", pack_into},
     {"_string", "formatter_parser", parse_format},

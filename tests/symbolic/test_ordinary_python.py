@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ast
 import base64
+import collections
 import contextlib
 import csv
 import dataclasses
@@ -589,6 +590,101 @@ def test_what_programs_look_at_may_change(program):
                 assert compiled(1) == program(1)
     finally:
         Annotated.__annotations__ = {"first": "int"}
+
+
+RECENT = collections.OrderedDict(a=1, b=2, c=3)
+
+
+class Least(collections.OrderedDict):
+    def __getitem__(self, key):
+        value = super().__getitem__(key)
+        self.move_to_end(key)
+        return value
+
+
+LEAST = Least(a=1, b=2, c=3)
+
+
+def orders(n):
+    first = next(iter(RECENT))
+    RECENT.move_to_end(first)
+    RECENT["new"] = LEAST[next(iter(LEAST))]
+    if len(RECENT) > 3:
+        RECENT.popitem(last=False)
+    return first, list(RECENT), list(RECENT.items()), list(reversed(RECENT)), list(LEAST.values())
+
+
+def test_the_order_of_ordered_dicts_that_come_in():
+    def run(function):
+        RECENT.clear(), RECENT.update(a=1, b=2, c=3), LEAST.clear(), LEAST.update(a=1, b=2, c=3)
+        seen = []
+        for turn in range(6):
+            RECENT.move_to_end(list(RECENT)[turn % 3])
+            seen.append((function(1), list(RECENT.items()), list(LEAST)))
+        return seen
+
+    cdynamo.config.keep_empty_graphs = True
+    assert run(cdynamo.optimize(orders)) == run(orders)
+
+
+class Lenient(enum.Enum):
+    ONE = 1
+
+    @classmethod
+    def _missing_(cls, value):
+        if isinstance(value, str) and value in ACCEPTED:
+            return cls.ONE
+        return None
+
+
+ACCEPTED = ["one"]
+
+
+def test_missing_members_are_asked_for_in_each_call():
+    def program(text):
+        found = []
+        for value in (text, 1, Lenient.ONE, 5, "never"):
+            try:
+                found.append(Lenient(value))
+            except ValueError as error:
+                found.append(str(error))
+        return found
+
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    for accepted in (["one"], ["two"], ["one", "two"]):
+        ACCEPTED[:] = accepted
+        for text in ("one", "two"):
+            assert compiled(text) == program(text)
+
+
+def test_signatures_follow_what_wraps_says():
+    def wrapped(a, b): ...
+
+    @functools.wraps(wrapped)
+    def wrapper(*args): ...
+
+    def program(n):
+        return list(inspect.signature(wrapper).parameters)
+
+    compiled = cdynamo.optimize(program, fullgraph=True)
+    assert compiled(1) == ["a", "b"]
+    del wrapper.__wrapped__
+    assert compiled(1) == ["args"]
+    wrapper.__signature__ = inspect.signature(lambda x: x)
+    assert compiled(1) == ["x"]
+
+
+def test_dialects_of_the_program_s_are_read_in_each_call():
+    class Own(csv.excel):
+        delimiter = ";"
+
+    def program(n):
+        return next(csv.reader(["a;b|c"], Own)), n
+
+    compiled = cdynamo.optimize(program)
+    for delimiter in ";|":
+        Own.delimiter = delimiter
+        assert compiled(1) == program(1)
 
 
 def test_the_class_of_a_generator():
