@@ -171,24 +171,32 @@ bool is_within(Executor& ex, const ValuePtr& index, int64_t size) {
          context.guard(graph::Relation::kLt, place, graph::Sym(size), "an index");
 }
 
-ValuePtr number_in_table(Executor& ex, const std::vector<ValuePtr>& table, const ValuePtr& index) {
-  if (table.empty()) return nullptr;
-  PyTypeObject* type = table[0]->type();
-  if (type != &PyLong_Type && type != &PyFloat_Type) return nullptr;
-  PyRef numbers = checked(PyTuple_New(static_cast<Py_ssize_t>(table.size())));
-  for (size_t i = 0; i < table.size(); ++i) {
-    PyObject* number = constant_object(table[i]);
-    if (!number || Py_TYPE(number) != type) return nullptr;
+namespace {
+// A tuple of exact ints and floats; null: not all of the values are such constants.
+PyRef table_of(const std::vector<ValuePtr>& values) {
+  constexpr size_t kMost = 4096;
+  if (values.size() > kMost) return {};
+  PyRef numbers = checked(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+  for (size_t i = 0; i < values.size(); ++i) {
+    PyObject* number = constant_object(values[i]);
+    if (!number || !(PyLong_CheckExact(number) || PyFloat_CheckExact(number))) return {};
     PyTuple_SET_ITEM(numbers.get(), static_cast<Py_ssize_t>(i), Py_NewRef(number));
   }
-  if (!is_within(ex, index, static_cast<int64_t>(table.size()))) return nullptr;
-  std::optional<KnownNumber> known = known_number(ex, index);
-  if (!known) return nullptr;
+  return numbers;
+}
+}  // namespace
+
+ValuePtr computed_of_table(Executor& ex, PyObject* function, const std::vector<ValuePtr>& table,
+                           const ValuePtr& number) {
+  if (!dynamic_cast<SymIntValue*>(number.get())) return nullptr;
+  std::optional<KnownNumber> known = known_number(ex, number);
+  const PyRef numbers = known ? table_of(table) : PyRef();
+  if (!numbers) return nullptr;
   auto computation = std::make_shared<Computation>();
-  computation->function = PyRef::borrow(library_object("operator", "getitem"));
+  computation->function = PyRef::borrow(function);
   computation->operands.push_back({.source = nullptr, .integer = {}, .constant = numbers});
   computation->operands.push_back(known->operand);
-  computation->is_random = true;
+  computation->is_random = known->is_random;
   PyObject* now[] = {numbers.get(), known->now.get()};
   PyRef result = computation->call(now);
   if (!result) return nullptr;
@@ -196,6 +204,18 @@ ValuePtr number_in_table(Executor& ex, const std::vector<ValuePtr>& table, const
   source->kind = SourceKind::kComputed;
   source->computation = std::move(computation);
   return number_of_source(ex, source, std::move(result), std::move(known->roots));
+}
+
+ValuePtr number_in_table(Executor& ex, const std::vector<ValuePtr>& table, const ValuePtr& index) {
+  const auto of_one_type = [&](const ValuePtr& value) { return value->type() == table[0]->type(); };
+  if (table.empty() || !std::ranges::all_of(table, of_one_type)) return nullptr;
+  if (!is_within(ex, index, static_cast<int64_t>(table.size()))) return nullptr;
+  return computed_of_table(ex, library_object("operator", "getitem"), table, index);
+}
+
+std::optional<bool> table_contains(Executor& ex, const std::vector<ValuePtr>& table, const ValuePtr& number) {
+  const ValuePtr found = computed_of_table(ex, library_object("operator", "contains"), table, number);
+  return found ? found->truth(ex) : std::nullopt;
 }
 
 }  // namespace cdynamo::symbolic

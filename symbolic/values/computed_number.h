@@ -38,5 +38,10 @@ bool is_random_index(Executor& ex, const ValuePtr& index);
 bool is_within(Executor& ex, const ValuePtr& index, int64_t size);
 // table[index], at random, of exact ints or exact floats that are known. Null: otherwise.
 ValuePtr number_in_table(Executor& ex, const std::vector<ValuePtr>& table, const ValuePtr& index);
+// function(table, number) of numbers that are known and an int that changes: where it stands among them, and whether it does. Null:
+// otherwise.
+ValuePtr computed_of_table(Executor& ex, PyObject* function, const std::vector<ValuePtr>& table,
+                           const ValuePtr& number);
+std::optional<bool> table_contains(Executor& ex, const std::vector<ValuePtr>& table, const ValuePtr& number);
 
 }  // namespace cdynamo::symbolic

@@ -8,11 +8,13 @@
 #include "symbolic/interop/key_order.h"
 #include "symbolic/interop/set_layout.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict_methods.h"
 #include "symbolic/values/instance_key.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
+#include "symbolic/values/sym_int.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
 
@@ -392,7 +394,13 @@ void DictValue::set_item(Executor& ex, const ValuePtr& key, const ValuePtr& valu
 // Of a small live dict the keys are guarded rather than the value.
 bool DictValue::contains(Executor& ex, const ValuePtr& item) {
   constexpr Py_ssize_t kSmall = 32;
-  if (!object_ || PyDict_GET_SIZE(real_dict()) > kSmall) return lookup(ex, item) != nullptr;
+  const bool is_large = object_ && PyDict_GET_SIZE(real_dict()) > kSmall;
+  if (!is_large && dynamic_cast<SymIntValue*>(item.get())) {
+    std::vector<ValuePtr> keys;
+    for (const Entry& entry : entries(ex, /*keys_only=*/true)) keys.push_back(entry.key);
+    if (const auto is_there = table_contains(ex, keys, item)) return *is_there;
+  }
+  if (!object_ || is_large) return lookup(ex, item) != nullptr;
   PyRef hash_key = item->hash_key(ex);
   complete(ex);
   Entry* entry = find(hash_key.get());

@@ -6,6 +6,7 @@
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/dict.h"
 #include "symbolic/values/iterator.h"
@@ -143,6 +144,10 @@ ValuePtr bisect(Executor& ex, const CallArgs& args) {
   const bool has_key = std::ranges::any_of(args.keywords, [](const Keyword& keyword) {
     return PyUnicode_CompareWithASCIIString(keyword.name.get(), "key") == 0 && !is_none(keyword.value);
   });
+  if (args.positional.size() == 2 && args.keywords.empty() && args.positional[0]->type() == &PyList_Type)
+    if (ValuePtr place = computed_of_table(ex, library_object("_bisect", name),
+                                           items_of(ex, args.positional[0]), args.positional[1]))
+      return place;
   if (!has_key) return fold_call(ex, library_object("_bisect", name), args);
   return polyfill(ex, PythonSide::kStandardPolyfills,
                   name == kBisectLeft ? "keyed_bisect_left" : "keyed_bisect_right")

@@ -9,10 +9,12 @@
 #include "symbolic/interop/finalizers.h"
 #include "symbolic/interop/set_layout.h"
 #include "symbolic/values/builtin_method.h"
+#include "symbolic/values/computed_number.h"
 #include "symbolic/values/constant.h"
 #include "symbolic/values/instance_key.h"
 #include "symbolic/values/iterator.h"
 #include "symbolic/values/sequence.h"
+#include "symbolic/values/sym_int.h"
 #include "symbolic/values/tuple.h"
 #include "symbolic/values/user_object.h"
 #include "symbolic/values/value_tools.h"
@@ -395,6 +397,9 @@ ValuePtr SetValue::get_attribute(Executor& ex, PyObject* name) {
 // ---- the data model
 
 bool SetValue::contains(Executor& ex, const ValuePtr& item) {
+  constexpr size_t kSmall = 32;
+  if (size() <= kSmall && dynamic_cast<SymIntValue*>(item.get()))
+    if (const auto is_there = table_contains(ex, *unpack(ex), item)) return *is_there;
   PyRef key = lookup_key(ex, item);
   int found = PySet_Contains(mirror_.get(), key.get());
   if (found < 0) raise_current_error(ex);

@@ -147,6 +147,8 @@ SCHEDULES = {
     "LinearLR": lambda s, o: s.LinearLR(o),
     "PolynomialLR": lambda s, o: s.PolynomialLR(o, 5),
     "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.1, total_steps=20),
+    "MultiStepLR": lambda s, o: s.MultiStepLR(o, [3, 9]),
+    "SequentialLR": lambda s, o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 2), s.ExponentialLR(o, 0.9)], [5]),
     "CyclicLR": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 2, 2),
 }
 

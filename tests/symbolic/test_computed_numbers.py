@@ -1,6 +1,7 @@
 """What Python computes from ints and floats that change from call to call: powers, functions of math, comparisons. It is compiled
 once, and Python's own numbers, types and errors come out, bit by bit."""
 
+import bisect
 import math
 
 import pytest
@@ -227,3 +228,56 @@ def test_in_a_gradient_with_a_branch():
         expected = w.clone().requires_grad_()
         loss(expected, s).backward()
         torch.testing.assert_close(cdynamo.grad(loss)(w, s), expected.grad)
+
+
+MILESTONES = {3: 0.5, 7: 0.25, 8: 2}
+DECAYS = [2, 5, 5, 9]
+
+
+def in_a_dict(x, i):
+    return x * 0.5 if i in MILESTONES else x + i
+
+
+def in_a_set(x, i):
+    return x * 0.5 if i not in {2, 4.0, -1} else x + i
+
+
+def bisected(x, i):
+    return x * 0.5 ** bisect.bisect_right(DECAYS, i) + bisect.bisect_left(DECAYS, i + 1)
+
+
+@pytest.mark.parametrize(("f", "most"), [(in_a_dict, 3), (in_a_set, 3), (bisected, 2)])
+def test_where_an_int_stands_among_numbers(f, most):
+    compiled = cdynamo.optimize(f, fullgraph=True)
+    before = cdynamo.counters()["graphs_compiled"]
+    x = torch.arange(3.0)
+    for i in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, -1, 1):
+        check_equal(compiled(x, i), f(x, i))
+    assert cdynamo.counters()["graphs_compiled"] - before <= most
+
+
+def test_numbers_among_which_an_int_stands_may_change(monkeypatch):
+    compiled = cdynamo.optimize(in_a_dict, fullgraph=True)
+    x = torch.arange(3.0)
+    for i in (1, 2, 3, 4):
+        check_equal(compiled(x, i), in_a_dict(x, i))
+    monkeypatch.setitem(MILESTONES, 4, 1.0)
+    for i in (1, 3, 4, 5):
+        check_equal(compiled(x, i), in_a_dict(x, i))
+
+
+def test_keys_that_are_no_numbers():
+    class Key:
+        def __hash__(self):
+            return 3
+
+        def __eq__(self, other):
+            return other == 3
+
+    def f(x, i, keys):
+        return x + 1 if i in keys else x - i
+
+    compiled = cdynamo.optimize(f)
+    x = torch.arange(3.0)
+    for i in (1, 2, 3, 4):
+        check_equal(compiled(x, i, {Key(): 1, "a": 2}), f(x, i, {Key(): 1, "a": 2}))
