@@ -502,3 +502,27 @@ def test_what_was_made_under_no_grad_is_written_to(backend):
     )
     assert torch.equal(got, expected)
     assert got.requires_grad
+
+
+@pytest.mark.parametrize("backend", ["native", "eager"])
+@pytest.mark.parametrize(
+    "conjugate", [lambda z: z.conj(), lambda z: z.conj().T, lambda z: z.T.conj()[:, :1]], ids=["whole", "T", "column"]
+)
+def test_which_copies_of_a_conjugate_are_lazy(conjugate, backend):
+    contiguous = torch.contiguous_format
+    copies = [
+        lambda t: t.contiguous(), lambda t: t.clone(), lambda t: t.clone(memory_format=contiguous), lambda t: t.ravel(),
+        lambda t: t.reshape(-1), lambda t: t.flatten(), lambda t: t.to(torch.complex128), lambda t: t.resolve_conj(),
+    ]  # fmt: skip
+    for copy in copies:
+
+        def f(z, copy=copy):
+            result = copy(conjugate(z))
+            return result, result.is_conj(), result.stride()
+
+        z = torch.complex(torch.arange(6.0).reshape(2, 3), torch.ones(2, 3))
+        cdynamo.reset()
+        (got, *told), (expected, *facts) = cdynamo.optimize(f, backend=backend)(z), f(z)
+        assert told == facts == [expected.is_conj(), expected.stride()]
+        assert (got.is_conj(), got.stride()) == (expected.is_conj(), expected.stride())
+        assert torch.equal(got, expected)

@@ -358,13 +358,13 @@ def clone(z, *, memory_format=torch.preserve_format):
     if memory_format is not torch.preserve_format:
         return torch.view_as_complex(_pairs(z).clone(memory_format=memory_format))
     if z.is_conj():
-        return clone(z.conj()).conj()
+        return _joined(*_parts(z), _strides_like(z))
     return _of(torch.view_as_real(z).clone())
 
 
 @_rule("contiguous")
 def contiguous(z):
-    return z if z.is_contiguous() and not z.is_conj() else torch.view_as_complex(_pairs(z).contiguous())
+    return z if z.is_contiguous() else torch.view_as_complex(_pairs(z).contiguous())
 
 
 @_rule("detach")

@@ -27,8 +27,15 @@ def _view(z, pairs_of):
     return torch.view_as_complex(pairs_of(torch.view_as_real(z)))
 
 
+def _refuse_copy_of_conjugate(z):
+    """Where these copy, the result is no lazy conjugate; where they are views, it is."""
+    if z.is_conj() and not z.is_contiguous():
+        not_captured("reshape() of a conjugate that is not contiguous")
+
+
 @_rule("reshape")
 def reshape(z, *shape):
+    _refuse_copy_of_conjugate(z)
     return _view(z, lambda pairs: pairs.reshape(*_sizes(shape), 2))
 
 
@@ -55,6 +62,7 @@ def ravel(z):
 def flatten(z, start_dim=0, end_dim=-1):
     if z.dim() == 0:
         return reshape(z, 1)
+    _refuse_copy_of_conjugate(z)
     return _view(z, lambda pairs: pairs.flatten(_dim(start_dim, pairs), _dim(end_dim, pairs)))
 
 
