@@ -447,13 +447,16 @@ bool falls_into_stub(const Program& original, const std::vector<WayOut>& ways, i
          std::ranges::any_of(ways, [&](const WayOut& way) { return way.from == at && way.to == at + 1; });
 }
 
+// `splits_methods`: an exception may lead back into a loop whose stubs know which slots below it are empty; method loads then
+// leave the same one empty as in captured code.
 ContinuationBody append_original(Program& program, const OriginalCode& original, const EnteredLayout& layout,
-                                 const std::vector<WayOut>& ways) {
+                                 const std::vector<WayOut>& ways, bool splits_methods) {
   const int size = static_cast<int>(original.program.code.size());
   ContinuationBody body{std::vector<int>(size + 1), std::vector<int>(size, -1)};
   for (int i = 0; i < size; ++i) {
     body.place[i] = static_cast<int>(program.code.size());
     program.code.push_back(renumbered(original.program, i, layout));
+    if (splits_methods) split_method_load(program.code);
     if (!falls_into_stub(original.program, ways, i)) continue;
     body.fall_through[i] = static_cast<int>(program.code.size());
     program.code.push_back(make(Op::JUMP, 0));
@@ -549,7 +552,9 @@ PyRef make_continuation_code(const std::shared_ptr<OriginalCode>& original, cons
       code.back().line = original->program.code[entry.target].line;
     }
   }
-  const ContinuationBody body = append_original(program, *original, layout, ways);
+  const ContinuationBody body =
+      append_original(program, *original, layout, ways,
+                      !ways.empty() && std::ranges::find(entry.empty_slots, true) != entry.empty_slots.end());
   if (broken.whole_loop) {
     code[first].arg = body.place[entry.target];
   } else {

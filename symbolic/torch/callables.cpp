@@ -218,7 +218,8 @@ ValuePtr TorchCallable::compare(Executor& ex, int py_op, const ValuePtr& other) 
   if (!object || (py_op != Py_EQ && py_op != Py_NE)) return nullptr;
   bool equal = object == object_.get();
   // torch.Tensor.shape.__get__ is an object of its own each time.
-  if (!equal && Py_IS_TYPE(object, &_PyMethodWrapper_Type))
+  if (!equal &&
+      Py_TYPE(object) == reinterpret_cast<PyTypeObject*>(library_object("types", "MethodWrapperType")))
     equal = PyObject_RichCompareBool(object, object_.get(), Py_EQ) == 1;
   return ex.constant(PyRef::borrow(equal == (py_op == Py_EQ) ? Py_True : Py_False));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "symbolic/interop/loaded_object.h"
 #include "symbolic/interop/python_side.h"
 #include "symbolic/interop/torch_access.h"
 #include "symbolic/torch/callables.h"
@@ -112,9 +113,11 @@ ValuePtr read_property(Executor& ex, PyObject* getter, const CallArgs& args) {
 }
 
 ValuePtr function_value(Executor& ex, PyObject* function) {
-  SpecialFunction rule = Py_IS_TYPE(function, &_PyMethodWrapper_Type) ? read_property
-                         : PyFunction_Check(function)                 ? nullptr
-                                                                      : call_tensor_method;
+  SpecialFunction rule =
+      Py_TYPE(function) == reinterpret_cast<PyTypeObject*>(library_object("types", "MethodWrapperType"))
+          ? read_property
+      : PyFunction_Check(function) ? nullptr
+                                   : call_tensor_method;
   if (!rule) return ex.wrap(function, constant_source(function));
   return std::make_shared<TorchCallable>(PyRef::borrow(function), OperatorCallable{}, rule, nullptr,
                                          constant_source(function));
