@@ -321,13 +321,19 @@ ValuePtr call_numpy_function(Executor& ex, const char* name, std::vector<ValuePt
   return ex.wrap(function, constant_source(function))->call(ex, positional(std::move(args)));
 }
 
+// Functions may have any object for a module, or none.
+static bool is_of_numpy_testing(PyObject* object) {
+  if (!PyFunction_Check(object)) return false;
+  PyObject* module = reinterpret_cast<PyFunctionObject*>(object)->func_module;
+  const char* name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+  return name && std::string_view(name).starts_with("numpy.testing");
+}
+
 ValuePtr wrap_numpy_callable(Executor& ex, PyObject* object, const SourcePtr& source) {
   Maps* all = maps();
   if (!all) return nullptr;
   // A module that programs import by themselves, perhaps later than the others.
-  if (PyFunction_Check(object) && !all->special.contains(object) &&
-      text_attribute(object, "__module__").starts_with("numpy.testing"))
-    all->add_special();
+  if (is_of_numpy_testing(object) && !all->special.contains(object)) all->add_special();
   if (is_numpy_scalar_type(object)) return wrap_scalar_type(ex, object, source);
   auto special = all->special.find(object);
   auto op = all->by_object.find(object);

@@ -430,7 +430,7 @@ def batches(n):
         itertools.batched([], 0)
     except ValueError as error:
         text = str(error)
-    return list(itertools.batched("abcde", n)), rest, text
+    return list(itertools.batched("abcde", n)), list(rest), text
 
 
 PROGRAMS = [

@@ -1,6 +1,5 @@
 """What compiled code calls for NumPy's own objects, and NumPy's functions whose Python is not captured."""
 
-from cdynamo._numpy_library import padded, unique_rows
 from cdynamo.polyfills.rules import not_captured, sums_at
 
 
@@ -48,6 +47,8 @@ def unique(
 
 def _of_unknown_size(function, most, *args, whole=(), **options):
     """The results of a function whose data say how many items these have, `most` of them."""
+    from cdynamo._numpy_library import padded
+
     count, *results = padded(function, most, whole, *args, **options)
     size = int(count)
     return tuple([item if place in whole else item[:size].copy() for place, item in enumerate(results)])
@@ -55,6 +56,8 @@ def _of_unknown_size(function, most, *args, whole=(), **options):
 
 def _unique_along(array, axis, return_index, return_inverse, return_counts, equal_nan):
     import numpy as np
+
+    from cdynamo._numpy_library import unique_rows
 
     if not isinstance(axis, int) or not -array.ndim <= axis < array.ndim or array.size == 0:
         not_captured("numpy.unique along this axis")
