@@ -1,7 +1,7 @@
 #include "symbolic/tensors/data_numbers.h"
 
-#include "graph/passes/known_number.h"
 #include "graph/op.h"
+#include "graph/passes/known_number.h"
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/tensors/frameworks.h"
