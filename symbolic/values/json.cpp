@@ -39,8 +39,8 @@ bool is_plain_data(PyObject* object) {
   raise_new(ex, ex.wrap(cls.get(), constant_source(cls.get()))->call(ex, positional(std::move(parts))));
 }
 
-template <const char* const& kName>
-ValuePtr fold(Executor& ex, const CallArgs& args) {
+// What `function` gives for plain data; null with its error, and nullopt where the arguments are none.
+std::optional<PyRef> of_plain_data(Executor& ex, PyObject* function, const CallArgs& args) {
   bool is_known = true;
   const auto known = [&](const ValuePtr& value) {
     PyRef object = materialize(ex, value);
@@ -49,10 +49,16 @@ ValuePtr fold(Executor& ex, const CallArgs& args) {
   };
   std::ranges::for_each(args.positional, known);
   std::ranges::for_each(args.keywords, known, &Keyword::value);
-  if (!is_known) return nullptr;
+  if (!is_known) return std::nullopt;
+  return call_with_objects(function, args, known);
+}
+
+template <const char* const& kName>
+ValuePtr fold(Executor& ex, const CallArgs& args) {
   PyObject* decode_error = library_object("json", "JSONDecodeError");
-  PyRef result = call_with_objects(library_object("json", kName), args, known);
-  if (result) return wrap_fresh(ex, std::move(result));
+  std::optional<PyRef> result = of_plain_data(ex, library_object("json", kName), args);
+  if (!result) return nullptr;
+  if (*result) return wrap_fresh(ex, *std::move(result));
   if (!PyErr_ExceptionMatches(decode_error)) {
     PyErr_Clear();
     return nullptr;  // as Python it raises the error
@@ -62,17 +68,8 @@ ValuePtr fold(Executor& ex, const CallArgs& args) {
 
 // pprint.pformat of plain data: its Python tells containers from others by their addresses.
 ValuePtr pretty(Executor& ex, const CallArgs& args) {
-  bool is_known = true;
-  const auto known = [&](const ValuePtr& value) {
-    PyRef object = materialize(ex, value);
-    is_known &= object && is_plain_data(object.get());
-    return object ? object : PyRef::borrow(Py_None);
-  };
-  std::ranges::for_each(args.positional, known);
-  std::ranges::for_each(args.keywords, known, &Keyword::value);
-  if (!is_known) return nullptr;
-  return wrap_fresh(
-      ex, checked_user(ex, call_with_objects(library_object("pprint", "pformat"), args, known).release()));
+  std::optional<PyRef> result = of_plain_data(ex, library_object("pprint", "pformat"), args);
+  return result ? wrap_fresh(ex, checked_user(ex, result->release())) : nullptr;
 }
 ValuePtr pretty_print(Executor& ex, const CallArgs& args) {
   return polyfill(ex, PythonSide::kStandardPolyfills, "pprint")->call(ex, args);
