@@ -41,6 +41,7 @@ class BindingsLease {
   ~BindingsLease() {
     bindings_->owned.clear();
     bindings_->outputs.clear();
+    bindings_->generators.clear();
     --pool_.depth;
   }
   Bindings& operator*() { return *bindings_; }

@@ -53,7 +53,7 @@ std::optional<Computed> computed(Executor& ex, PyObject* function, const std::ve
     computation->is_random |= number->is_random;
     computation->operands.push_back(std::move(number->operand));
     result.now.push_back(std::move(number->now));
-    result.roots.insert(result.roots.end(), number->roots.begin(), number->roots.end());
+    add_roots(result.roots, number->roots);
   }
   // Ints have as many digits as it takes.
   const bool grows =

@@ -1,5 +1,7 @@
 #include "symbolic/values/dynamic_float.h"
 
+#include <algorithm>
+
 #include "symbolic/capture/executor_state.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/values/builtin_method.h"
@@ -73,6 +75,12 @@ ValuePtr quotient_by_int(Executor& ex, double dividend, const ValuePtr& self, co
                    computed_source(ex, operator_function(kNbTrueDivide), {number, self}),
                    real->is_from_data());
   });
+}
+
+void add_roots(std::vector<FloatRoot>& roots, const std::vector<FloatRoot>& more) {
+  for (const FloatRoot& root : more)
+    if (std::ranges::none_of(roots, [&](const FloatRoot& known) { return known.is_same(root); }))
+      roots.push_back(root);
 }
 
 double DynamicFloatValue::specialize(Executor& ex) {
@@ -180,7 +188,7 @@ ValuePtr DynamicFloatValue::binary(Executor& ex, int nb_op, const ValuePtr& give
   PyRef right = checked(PyFloat_FromDouble(reflected ? now_ : theirs));
   PyRef now = checked(apply_number_operation(plain_number_operation(nb_op), left.get(), right.get()));
   std::vector<FloatRoot> roots = roots_;
-  if (dynamic) roots.insert(roots.end(), dynamic->roots_.begin(), dynamic->roots_.end());
+  if (dynamic) add_roots(roots, dynamic->roots_);
   const ValuePtr self = shared_from_this();
   const char* function = std::string_view(name) == "div" ? "truediv" : name;
   const auto operands = reflected ? std::vector{other, self} : std::vector{self, other};

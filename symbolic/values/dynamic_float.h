@@ -16,7 +16,11 @@ struct FloatRoot {
   SourcePtr source;
   PyRef object;
   std::optional<graph::Sym> integer = {};
+  bool is_same(const FloatRoot& other) const { return source == other.source && integer == other.integer; }
 };
+
+// Adds those that are not among them: `s = s * s - s` in a loop has one root all the time.
+void add_roots(std::vector<FloatRoot>& roots, const std::vector<FloatRoot>& more);
 
 class DynamicFloatValue final : public SymbolicValue {
  public:

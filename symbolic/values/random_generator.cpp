@@ -112,9 +112,11 @@ SourcePtr draw_source(Executor& ex, const SourcePtr& generator, PyObject* method
   for (const ValuePtr& argument : arguments) {
     std::optional<KnownNumber> number = known_number(ex, argument);
     if (!number) break_graph("CD0227", name);
+    computation->steps += number->steps;
     computation->operands.push_back(std::move(number->operand));
     now.push_back(std::move(number->now));
   }
+  if (computation->steps > Computation::kMostSteps) break_graph("CD0227", name);
   auto source = std::make_shared<Source>();
   source->kind = SourceKind::kComputed;
   source->computation = std::move(computation);

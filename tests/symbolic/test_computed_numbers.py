@@ -5,6 +5,7 @@ import bisect
 import math
 
 import pytest
+from values_check import check_equal
 
 import cdynamo
 
@@ -46,18 +47,6 @@ def of_a_size(x, s):
 
 
 PROGRAMS = [corrected, cosine, warm_up, rounded, sized, returned, unused_by_the_graph, of_a_size]
-
-
-def check_equal(got, expected):
-    assert type(got) is type(expected)
-    if isinstance(expected, torch.Tensor):
-        torch.testing.assert_close(got, expected)
-    elif isinstance(expected, (tuple, list)):
-        assert len(got) == len(expected)
-        for mine, theirs in zip(got, expected):
-            check_equal(mine, theirs)
-    else:
-        assert got == expected
 
 
 @pytest.mark.parametrize("kind", [int, lambda number: number + 0.25], ids=["int", "float"])
@@ -281,3 +270,17 @@ def test_keys_that_are_no_numbers():
     x = torch.arange(3.0)
     for i in (1, 2, 3, 4):
         check_equal(compiled(x, i, {Key(): 1, "a": 2}), f(x, i, {Key(): 1, "a": 2}))
+
+
+@pytest.mark.parametrize("grows", [lambda s: s * 1.5 - s, lambda s: s * s - s], ids=["scaled", "squared"])
+def test_what_a_number_was_computed_from_is_kept_once(grows):
+    """Each step reads the number twice: in 60 steps that are 2 ** 60 ways to it."""
+
+    def f(x, s):
+        for _ in range(60):
+            s = grows(s)
+        return x * s
+
+    compiled = cdynamo.optimize(f)
+    for s in (0.1, 0.2, 0.3, 0.1):
+        torch.testing.assert_close(compiled(torch.ones(3), s), f(torch.ones(3), s))

@@ -1,10 +1,13 @@
 """Python's random numbers in captured code: what is drawn, in which order, and the generators' states afterwards are plain Python's."""
 
 import random
+import subprocess
+import sys
 from random import gauss
 from random import random as uniform_number
 
 import pytest
+from values_check import check_equal
 
 import cdynamo
 
@@ -136,20 +139,6 @@ def by_index(x, rng):
 
 
 SEVERAL_WAYS = [one_branch, two_branches, some_layer, by_index]
-
-
-def check_equal(got, expected):
-    assert type(got) is type(expected)
-    if isinstance(expected, torch.Tensor):
-        torch.testing.assert_close(got, expected)
-    elif isinstance(expected, (tuple, list)):
-        assert len(got) == len(expected)
-        for mine, theirs in zip(got, expected):
-            check_equal(mine, theirs)
-    elif isinstance(expected, random.Random):
-        assert got.getstate() == expected.getstate()
-    else:
-        assert got == expected
 
 
 def check(fn, calls=CALLS, **options):
@@ -347,3 +336,30 @@ def test_gradients():
         random.seed(5)
         compiled(y).backward()
         check_equal(y.grad, x.grad)
+
+
+def test_a_chain_of_draws():
+    def f(x):
+        total = 0
+        for _ in range(40):
+            value = gauss(0, random.random()) ** 7 - total
+            total += value
+        return x * total
+
+    compiled = cdynamo.optimize(f)
+    for _ in range(3):
+        state = random.getstate()
+        expected = f(torch.ones(2))
+        random.setstate(state)
+        torch.testing.assert_close(compiled(torch.ones(2)), expected)
+
+
+def test_a_process_ends_after_draws():
+    program = """
+import cdynamo, random
+def f(): return random.gauss(0, random.random()) + random.random()
+fast = cdynamo.optimize(f)
+print(len([fast() for _ in range(3)]))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (run.stdout, run.returncode) == ("3\n", 0), run.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import random
 import types
 
 import cdynamo
@@ -65,3 +66,20 @@ def check(fn, *calls, breaks=0):
             assert outcome(compiled, copy.deepcopy(args)) == expected, args
     if breaks is not None:
         assert cdynamo.counters()["graph_breaks"] - before == breaks
+
+
+def check_equal(got, expected):
+    """The same types and values, tensors as close as torch.testing has them, generators in the same state."""
+    import torch
+
+    assert type(got) is type(expected)
+    if isinstance(expected, torch.Tensor):
+        torch.testing.assert_close(got, expected)
+    elif isinstance(expected, (tuple, list)):
+        assert len(got) == len(expected)
+        for mine, theirs in zip(got, expected):
+            check_equal(mine, theirs)
+    elif isinstance(expected, random.Random):
+        assert got.getstate() == expected.getstate()
+    else:
+        assert got == expected
