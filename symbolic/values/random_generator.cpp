@@ -261,6 +261,16 @@ class DrawValue final : public SymbolicValue {
   RecipePtr recipe_;
 };
 
+// Draws call each other by name: one that the program has put there is its own code, which capturing must not run.
+bool is_as_python_made_it(PyTypeObject* type) {
+  return std::ranges::all_of(kDraws, [&](const DrawRow& row) {
+    PyObject* method = _PyType_Lookup(type, interned(row.name));
+    if (!method || !PyFunction_Check(method)) return method && Py_IS_TYPE(method, &PyMethodDescr_Type);
+    PyObject* module = reinterpret_cast<PyFunctionObject*>(method)->func_module;
+    return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "random") == 0;
+  });
+}
+
 class RandomGeneratorValue final : public SymbolicValue {
  public:
   RandomGeneratorValue(PyObject* generator, SourcePtr from) : generator_(PyRef::borrow(generator)) {
@@ -296,6 +306,7 @@ class RandomGeneratorValue final : public SymbolicValue {
   // The methods are those of the class: the program has assigned none to the generator.
   void guard_methods(Executor& ex) {
     guard_class(ex, type());
+    if (!is_as_python_made_it(type())) break_graph("CD0227", "a class with methods of the program's");
     PyRef dict = checked(PyObject_GenericGetDict(generator_.get(), nullptr));
     PyRef names = checked(PySequence_Tuple(dict.get()));
     if (PyTuple_GET_SIZE(names.get()) != 1 || PyTuple_GET_ITEM(names.get(), 0) != interned("gauss_next"))

@@ -363,3 +363,25 @@ print(len([fast() for _ in range(3)]))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (run.stdout, run.returncode) == ("3\n", 0), run.stderr
+
+
+@pytest.mark.parametrize("name", ["random", "normalvariate", "_randbelow"])
+def test_methods_that_the_program_has_replaced_are_called_once(monkeypatch, name):
+    def f():
+        return random.gammavariate(0.5, 2.0), random.lognormvariate(0, 1), random.randrange(5)
+
+    asked = []
+
+    def replaced(self, *args):
+        asked.append(args)
+        return 1 if name == "_randbelow" else 0.25 + len(asked) / 100
+
+    compiled = cdynamo.optimize(f)
+    compiled()
+    monkeypatch.setattr(random.Random, name, replaced)
+    outcomes = []
+    for function in (f, compiled, compiled):
+        asked.clear()
+        random.seed(3)
+        outcomes.append((function(), list(asked)))
+    assert outcomes[0][1] and outcomes[1] == outcomes[2] == outcomes[0]
