@@ -58,7 +58,7 @@ Alias flatten_alias(const Node& node) {
   return alias_if_viewable(node);
 }
 
-// ravel gives a contiguous tensor: a copy where the strides are not row-major, even in one dim.
+// ravel gives a contiguous tensor: a copy where the strides are not row-major, even in one dim; else a view, even of one dim.
 std::vector<TensorType> infer_ravel(Graph& graph, const Args& args) {
   TensorType type = self_of(args);
   type.sizes = {type.numel()};
@@ -67,8 +67,7 @@ std::vector<TensorType> infer_ravel(Graph& graph, const Args& args) {
 }
 Alias ravel_alias(const Node& node) {
   const TensorType& self = self_type(node);
-  if (!is_contiguous(context_of(self), self)) return Alias::kNone;
-  return self.rank() == 1 ? Alias::kSelf : Alias::kView;
+  return is_contiguous(context_of(self), self) ? Alias::kView : Alias::kNone;
 }
 
 std::vector<Sym> unflattened(Graph& graph, const Args& args) {

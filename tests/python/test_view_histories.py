@@ -384,3 +384,18 @@ def test_stale_rows_beside_parameters():
             function(first, weight)
     with torch.no_grad():
         assert compiled(first, weight) is True
+
+
+@pytest.mark.parametrize("backend", ["native", "eager"])
+def test_a_flat_tensor_is_not_its_own_ravel(backend):
+    def f(x):
+        y = x * 2
+        with torch.no_grad():
+            flat = y.ravel()
+        return y, flat is y, y.flatten() is y
+
+    x = torch.ones(3, requires_grad=True)
+    got, *told = cdynamo.optimize(f, backend=backend)(x)
+    assert told == [False, True] == list(f(x)[1:]) and got.requires_grad and not got.is_leaf
+    got.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]

@@ -171,3 +171,16 @@ def test_errors_are_numpys():
     beyond = cdynamo.optimize(lambda x: x.item(100))
     with pytest.raises(IndexError):
         beyond(X)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -3, None])
+@pytest.mark.parametrize("counts", [np.arange(0), np.arange(1), np.arange(2)])
+@pytest.mark.parametrize("x", [np.float64(2), np.ones(()), np.ones(2), np.ones((2, 2))])
+def test_errors_of_repeat(x, counts, axis):
+    def f(x):
+        try:
+            return np.repeat(x, counts, axis=axis).tolist()
+        except ValueError as error:
+            return type(error), str(error)
+
+    assert cdynamo.optimize(f)(x) == f(x)

@@ -128,7 +128,10 @@ def repeat(a, repeats, axis=None):
     counts = np.asarray(repeats)
     if axis is None:
         a, axis = np.ravel(a), 0
-    if counts.ndim != 1 or counts.dtype.kind != "i" or counts.shape[0] != a.shape[axis] or counts.shape[0] == 0:
+    rank = np.ndim(a)
+    if not isinstance(axis, int) or not -rank <= axis < rank or counts.ndim != 1 or counts.dtype.kind != "i":
+        not_captured("numpy.repeat with these counts")
+    if counts.shape[0] != a.shape[axis] or counts.shape[0] == 0:
         not_captured("numpy.repeat with these counts")
     if counts.min() < 0:
         raise ValueError("repeats may not contain negative values.")
