@@ -11,9 +11,11 @@ import torch
 def complex_of(pairs: torch.Tensor, conjugate: bool) -> torch.Tensor:
     """The complex tensor over the memory of `pairs`, lazily conjugated or not; with its history, in any grad mode.
 
-    Eager has no view there, to which nothing could be written later."""
+    Eager has no view there, unless `pairs` is one: the result can be made a leaf that is written to."""
     with torch.enable_grad():
         result = torch.view_as_complex(pairs)
+        if not pairs.requires_grad and not pairs._is_view():
+            result = result.detach()
     if not conjugate:
         return result
     with torch.set_grad_enabled(pairs.requires_grad or torch.is_grad_enabled()):

@@ -215,9 +215,6 @@ ValuePtr wrap_complex_tensor(Executor& ex, PyObject* object, const SourcePtr& so
 RecipePtr ComplexTensor::recipe(Executor& ex) {
   if (recipe_) return recipe_;
   if (source) return recipe_ = source_recipe(source);
-  if (!conjugate_ && !pairs_->requires_grad() && tensor_capture(ex).grad_mode)
-    return first_recipe(recipe_,
-                        call_recipe(library_object("torch", "view_as_complex"), {pairs_->recipe(ex)}));
   const RecipePtr conjugate = make_recipe(RecipeKind::kConstant, conjugate_ ? Py_True : Py_False);
   return first_recipe(recipe_,
                       call_recipe(python_side(PythonSide::kComplexOf), {pairs_->recipe(ex), conjugate}));

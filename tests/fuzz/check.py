@@ -26,7 +26,8 @@ PLAIN_SECONDS = 2
 PAST_HISTORY = re.compile(r"\.data\b|from_numpy|\.numpy\(\)|\bvmap\(")
 
 ROUNDINGS = 20
-INEXACT = ("exp", "mean", "norm", "sigmoid", "softmax", "sqrt", "std", "tanh")  # methods of torch.Tensor
+# Methods of torch.Tensor.
+INEXACT = ("cos", "exp", "log", "mean", "norm", "sigmoid", "sin", "softmax", "sqrt", "std", "tanh")
 INEXACT_OF_NUMPY = ("dot",)
 
 

@@ -526,3 +526,28 @@ def test_which_copies_of_a_conjugate_are_lazy(conjugate, backend):
         assert told == facts == [expected.is_conj(), expected.stride()]
         assert (got.is_conj(), got.stride()) == (expected.is_conj(), expected.stride())
         assert torch.equal(got, expected)
+
+
+@pytest.mark.parametrize(
+    "make, grad",
+    [
+        *((make, grad) for make in (lambda x: x.cfloat(), lambda x: x * 1j) for grad in (True, False)),
+        (lambda x: (x * 1j).conj(), True),
+    ],
+)
+def test_what_is_new_is_a_view_of_nothing(make, grad):
+    def program(x):
+        with torch.set_grad_enabled(grad):
+            z = make(x)
+            views = z, torch.view_as_complex(x.reshape(2, 2)), z[1:]
+        cdynamo.graph_break()
+        z.requires_grad_()
+        try:
+            z.sub_(1)
+        except RuntimeError as error:
+            return views, str(error)
+
+    results = [f(torch.arange(4.0)) for f in (program, cdynamo.optimize(program))]
+    (plain, refused), (compiled, refused_too) = results
+    assert refused_too == refused
+    assert [v._is_view() for v in compiled] == [v._is_view() for v in plain]
