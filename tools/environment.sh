@@ -7,13 +7,13 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 venv=$1 version=$2 torch=$3
-tests="numpy pytest hypothesis expecttest"
+tests="numpy pytest hypothesis expecttest optree"
 # torch, CUDA's libraries and what unpacking them takes.
 needed_gib=8
 
 note() { echo "environment: $venv: $*"; }
 pip() { "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@" >>"$log" 2>&1; }
-has_tests() { "$venv/bin/python" -c 'import numpy, pytest, hypothesis, expecttest' 2>/dev/null; }
+has_tests() { "$venv/bin/python" -c 'import numpy, pytest, hypothesis, expecttest, optree' 2>/dev/null; }
 torch_version() { "$venv/bin/python" -c 'from importlib.metadata import version; print(version("torch").split("+")[0])' 2>/dev/null; }
 # Whether the torch that is wanted is there and can be imported.
 has_torch() {

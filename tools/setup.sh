@@ -42,7 +42,7 @@ if [ ! -x .venv/bin/python ]; then
 fi
 stamp=.venv/.cdynamo-packages
 # expecttest: what torch.testing needs to give its operator samples.
-wanted="torch==2.13.0 numpy pytest hypothesis rich ruff scikit-build-core expecttest"
+wanted="torch==2.13.0 numpy pytest hypothesis rich ruff scikit-build-core expecttest optree"
 if [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
   echo "setup: installing Python packages: $wanted"
   .venv/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0 ||

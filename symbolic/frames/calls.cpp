@@ -461,6 +461,10 @@ ValuePtr FunctionValue::call(Executor& ex, const CallArgs& args) {
     if (in_module(module, "warnings"))
       if (ValuePtr result = call_warnings_function(ex, real, args)) return result;
     if (ValuePtr result = call_assumed_constant(ex, real, args)) return result;
+    if (ValuePtr result = call_substitute(ex, real, args)) {
+      guard_code(ex);
+      return result;
+    }
     if (ValuePtr result = call_compiled_by_torch(*this, ex, module, args)) return result;
     if (ValuePtr result = call_compiler_function(ex, *this, module, args)) {
       guard_code(ex);

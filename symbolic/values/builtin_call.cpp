@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/value_factories.h"
 #include "symbolic/interop/numpy_access.h"
+#include "symbolic/interop/python_side.h"
 #include "symbolic/values/attributes.h"
 #include "symbolic/values/builtins.h"
 #include "symbolic/values/class_value.h"
@@ -304,7 +305,14 @@ bool is_pure_type(PyTypeObject* type) {
 }
 
 bool is_pure_c_object(PyObject* object) {
-  return is_pure_type(Py_TYPE(object)) || is_operator_object(object);
+  return is_pure_type(Py_TYPE(object)) || is_operator_object(object) ||
+         std::strcmp(Py_TYPE(object)->tp_name, "optree.PyTreeSpec") == 0;
+}
+
+ValuePtr call_substitute(Executor& ex, PyObject* function, const CallArgs& args) {
+  const PyRef found = checked(PyObject_CallOneArg(python_side(PythonSide::kSubstituteOf), function));
+  return Py_IsNone(found.get()) ? nullptr
+                                : ex.wrap(found.get(), constant_source(found.get()))->call(ex, args);
 }
 
 ValuePtr call_opaque(Executor& ex, const ValuePtr& callable, const CallArgs& args) {
@@ -322,7 +330,10 @@ ValuePtr call_builtin(Executor& ex, PyObject* callable, const CallArgs& args) {
     if (args.positional.empty()) raise_error(ex, PyExc_TypeError, "unbound method needs an argument");
     return call_method_descriptor(ex, callable, args.positional[0], without_first(args));
   }
-  if (PyCFunction_Check(callable)) return call_c_function(ex, callable, args);
+  if (PyCFunction_Check(callable)) {
+    ValuePtr result = call_substitute(ex, callable, args);
+    return result ? result : call_c_function(ex, callable, args);
+  }
   if (is_operator_object(callable)) return call_operator_object(ex, callable, args);
   if (std::strcmp(kind->tp_name, "method-wrapper") == 0) {
     PyRef self = checked(PyObject_GetAttrString(callable, "__self__"));

@@ -48,6 +48,9 @@ ValuePtr call_library_function(Executor& ex, PyObject* function, const CallArgs&
 // C types whose instances never change and whose methods only compute.
 bool is_pure_type(PyTypeObject* type);
 bool is_pure_c_object(PyObject* object);
+// What the program has registered in place of the function (torch.compiler.substitute_in_graph), or the package for a library's in C.
+// Null: there is nothing.
+ValuePtr call_substitute(Executor& ex, PyObject* function, const CallArgs& args);
 
 // sorted() and list.sort(): stable, by `key` (null: none) and <.
 std::vector<ValuePtr> sort_values(Executor& ex, std::vector<ValuePtr> values, const ValuePtr& key,

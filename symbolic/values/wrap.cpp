@@ -45,7 +45,10 @@ bool is_constant_object(PyObject* object) {
 bool is_bound_to_object(PyObject* object) {
   if (std::strcmp(Py_TYPE(object)->tp_name, "method-wrapper") == 0) return true;
   PyObject* self = PyCFunction_Check(object) ? PyCFunction_GET_SELF(object) : nullptr;
-  return self && !PyModule_Check(self) && !PyType_Check(self);
+  if (!self || PyModule_Check(self) || PyType_Check(self)) return false;
+  // A function of pybind11's has a record of itself there.
+  const char* name = reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name;
+  return _PyType_Lookup(Py_TYPE(self), interned(name)) != nullptr;
 }
 
 // Null where the method is not captured: an object whose call is Python's.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -213,3 +215,30 @@ def test_sdpa_kernel():
         assert attention_flags() == [False, *before[1:]]
     finally:
         torch.backends.cuda.enable_flash_sdp(before[0])
+
+
+def test_substitute_in_graph(counts):
+    """Of a function in C, and of one in Python whose own code is not captured."""
+
+    def length(values):
+        open("/dev/null").close()
+        return len(values)
+
+    @torch.compiler.substitute_in_graph(length)
+    def traced(values):
+        total = 0
+        for _ in values:
+            total += 1
+        return total
+
+    @torch.compiler.substitute_in_graph(gc.get_count)
+    def get_count():
+        return 1, 2, 3
+
+    def program(x):
+        return x * length([1, 2]) + sum(gc.get_count()), x + traced([x])
+
+    scaled, added = cdynamo.optimize(program, fullgraph=True)(X)
+    assert torch.equal(scaled, X * 2 + 6)
+    assert torch.equal(added, X + 1)
+    assert counts.graph_breaks == 0
